@@ -6,10 +6,11 @@ the highest bits; the bits of one code stand in the reverse order, its lowest bi
 
 from __future__ import annotations
 
-from typing import Iterator, Sequence
+from typing import Iterator, Sequence, Tuple
 
 import numpy as np
 
+from maxsim.importers.prefetch import prefetched
 from maxsim.importers.source import SourceError
 
 # Rows that are decoded at once: at 128 columns 4 MiB. Ones of 1,024 to 8,192 rows are as fast, 32,768 take twice the
@@ -63,6 +64,17 @@ class ResidualCodec:
             )
         if codes.ndim != 1 or codes.dtype.kind not in "iu" or not sum(lengths) <= len(codes) <= len(packed):
             raise SourceError(f"{self._where}: documents have {sum(lengths)} tokens, but there are {len(codes)} codes")
+        # A block is decoded, by NumPy without the interpreter's lock, while the documents of the one before are used.
+        for block, of_block in prefetched(self._blocks(lengths, codes, packed)):
+            begin = 0
+            for length in of_block:
+                yield block[begin : begin + length]
+                begin += length
+
+    def _blocks(
+        self, lengths: Sequence[int], codes: np.ndarray, packed: np.ndarray
+    ) -> Iterator[Tuple[np.ndarray, Sequence[int]]]:
+        """Decoded rows of documents, and the documents' lengths."""
         begin = 0
         row = 0
         while begin < len(lengths):
@@ -71,10 +83,6 @@ class ResidualCodec:
             while end < len(lengths) and rows + lengths[end] <= _BLOCK_ROWS:
                 rows += lengths[end]
                 end += 1
-            block = self.decode(codes[row : row + rows], packed[row : row + rows])
-            at = 0
-            for length in lengths[begin:end]:
-                yield block[at : at + length]
-                at += length
+            yield self.decode(codes[row : row + rows], packed[row : row + rows]), lengths[begin:end]
             row += rows
             begin = end
