@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Union
 
 import numpy as np
@@ -19,6 +20,19 @@ from .values import SOURCE_TYPES, convert, describe_unusable, find_unusable, to_
 _BATCH_BYTES = 4 << 20
 _BATCH_DOCUMENTS = 16384
 _BATCH_PAYLOAD_BYTES = 4 << 20
+
+
+def packed_parts(lengths: NDArray[np.int64], row_bytes: int) -> Iterator[tuple[int, int, int, int]]:
+    """Cuts documents whose rows stand one after the other into batches: the first document and the one behind the last, and
+    the same of their rows."""
+    ends = np.cumsum(lengths)
+    first = begin = 0
+    while first < len(ends):
+        last = int(np.searchsorted(ends, begin + max(1, _BATCH_BYTES // row_bytes), side="right"))
+        last = min(max(last, first + 1), first + _BATCH_DOCUMENTS)
+        end = int(ends[last - 1])
+        yield first, last, begin, end
+        first, begin = last, end
 
 
 def token_rows(vectors: Any, dim: int) -> tuple[NDArray[Any], str]:
@@ -50,9 +64,13 @@ class PendingDocuments:
         self._data_type = ""
         self._rows: NDArray[Any] = np.empty((0, layout.dim), dtype=np.float32)
         self.first_document = first_document
+        self._is_borrowed = False
         self._clear()
 
     def _clear(self) -> None:
+        if self._is_borrowed:
+            self._rows = np.empty((0, self._layout.dim), dtype=np.float32)
+        self._is_borrowed = False
         self._num_rows = 0
         self._lengths: list[int] = []
         self.ids: list[Any] = []
@@ -87,6 +105,16 @@ class PendingDocuments:
         self.ids.append(id)
         self._payloads.append(payload)
         self._payload_bytes += len(payload)
+
+    def borrow(
+        self, ids: list[Any], rows: NDArray[Any], data_type: str, lengths: list[int], payloads: list[bytes]
+    ) -> None:
+        """Takes documents whose rows stand one after the other, where there is none. The rows are not copied, and must stay
+        as they are until encode()."""
+        self._rows, self._data_type, self._is_borrowed = rows, data_type, True
+        self._num_rows = len(rows)
+        self._lengths, self.ids, self._payloads = lengths, ids, payloads
+        self._payload_bytes = sum(map(len, payloads))
 
     def _begin(self, rows: NDArray[Any], data_type: str) -> None:
         usual = max(1, _BATCH_BYTES // (self._layout.dim * SOURCE_TYPES[data_type].itemsize))
