@@ -15,6 +15,9 @@ from .limits import MAX_ABS_VALUE, MAX_F16
 # BF16 has no type in NumPy; its values are held as the upper halves of F32 ones.
 SOURCE_TYPES: dict[str, np.dtype[Any]] = {"f16": np.dtype(np.float16), "bf16": np.dtype(np.uint16), "f32": np.dtype(np.float32)}
 
+# Values that are worked on at a time: few enough for a core's cache, and many against what a call costs.
+_BLOCK_VALUES = 1 << 16
+
 _MAX_F32_BITS = int(np.float32(MAX_ABS_VALUE).view(np.uint32))
 
 
@@ -39,21 +42,19 @@ def widen_f16(values: NDArray[Any], target: NDArray[Any]) -> NDArray[Any]:
 class _F16Narrower:
     """Rounds F32 values to F16, to nearest, ties to even, in a third of the time of NumPy's conversion."""
 
-    _BLOCK_VALUES = 1 << 16
-
     # Bits of the magnitudes that become normal numbers of F16: from 2^-14 on, and less than what rounds to 2^16.
     _LEAST = 0x38800000
     _END = 0x477FF000
 
     def __init__(self) -> None:
-        self._sum = np.empty(self._BLOCK_VALUES, dtype=np.uint32)
-        self._other = np.empty(self._BLOCK_VALUES, dtype=np.uint32)
+        self._sum = np.empty(_BLOCK_VALUES, dtype=np.uint32)
+        self._other = np.empty(_BLOCK_VALUES, dtype=np.uint32)
 
     def narrow(self, values: NDArray[Any]) -> NDArray[Any]:
         narrowed = np.empty(values.shape, dtype=np.float16)
         source, target = values.reshape(-1), narrowed.reshape(-1)
-        for begin in range(0, len(source), self._BLOCK_VALUES):
-            block = slice(begin, begin + self._BLOCK_VALUES)
+        for begin in range(0, len(source), _BLOCK_VALUES):
+            block = slice(begin, begin + _BLOCK_VALUES)
             self._narrow_block(source[block], target[block])
         return narrowed
 
@@ -123,13 +124,18 @@ def _magnitude_limit(data_type: str) -> tuple[Any, int, int]:
 
 
 def find_unusable(values: NDArray[Any], data_type: str) -> Optional[int]:
-    """Returns the flat index of the first value that is not finite or beyond the limit of magnitudes."""
+    """Returns the flat index of the first value that is not finite or beyond the limit of magnitudes. `values` are
+    contiguous."""
     kind, mask, limit = _magnitude_limit(data_type)
-    # Positive numbers are ordered as their bits are, infinities and NaNs last.
-    magnitudes = values.view(kind) & kind(mask)
-    if magnitudes.size == 0 or int(magnitudes.max()) <= limit:
-        return None
-    return int(np.argmax(magnitudes.reshape(-1) > kind(limit)))
+    bits = values.reshape(-1).view(kind)
+    magnitudes = np.empty(min(_BLOCK_VALUES, len(bits)), dtype=kind)
+    for begin in range(0, len(bits), _BLOCK_VALUES):
+        block = bits[begin : begin + _BLOCK_VALUES]
+        # Positive numbers are ordered as their bits are, infinities and NaNs last.
+        found = np.bitwise_and(block, kind(mask), out=magnitudes[: len(block)])
+        if int(found.max()) > limit:
+            return begin + int(np.argmax(found > kind(limit)))
+    return None
 
 
 def describe_unusable(value: float, storage: str) -> str:

@@ -34,13 +34,13 @@ from .limits import (
 )
 from .manifest import Manifest, ShardEntry, check_name, read_manifest
 from .payloads import encode_payload
-from .pending import PendingDocuments, packed_parts, token_rows
+from .pending import Documents, PendingDocuments, packed_parts, token_rows
 from .quantize import Quantizer
 from .shard import ShardFile
 from .shard_reader import read_batches
 
 Id = Union[str, int]
-Document = Union[tuple[Id, Any], tuple[Id, Any, Optional[Mapping[str, Any]]]]
+IdAndVectors = Union[tuple[Id, Any], tuple[Id, Any, Optional[Mapping[str, Any]]]]
 
 
 @dataclass(frozen=True)
@@ -135,6 +135,9 @@ class CollectionWriter:
         self._shard: Optional[ShardFile] = None
         self._shard_bytes = 0  # of the file that the present shard will be
         self._completed: list[Future[ShardEntry]] = []
+        # One thread stores documents while more are added, and one completes a shard while the next is written.
+        self._storing: Optional[Future[None]] = None
+        self._storer = ThreadPoolExecutor(1, "maxsim-store")
         self._completer = ThreadPoolExecutor(1, "maxsim-shard")
         self._folder = OutputFolder(Path(os.path.abspath(os.fspath(folder))))
         try:
@@ -238,9 +241,10 @@ class CollectionWriter:
         payloads: Optional[Sequence[Optional[Mapping[str, Any]]]] = None,
     ) -> None:
         """Adds documents whose vectors stand one after the other in `vectors` [sum of lengths, dim], float16 or float32:
-        `lengths` [documents] are the tokens of each. It does what `add` does for each, in less time, and copies less.
+        `lengths` [documents] are the tokens of each. It does what `add` does for each, in less time.
 
-        CollectionError where an argument is not of that shape, or a document is not as `add` wants it; then none is added.
+        `vectors` is not copied, and must not be written to before the writer is closed. CollectionError where an argument
+        is not of that shape, or an id or payload is not as `add` wants it; then none of the documents is added.
         """
         self._check_open()
         counts = np.asarray(lengths, dtype=np.int64)
@@ -255,18 +259,19 @@ class CollectionWriter:
             return
         if counts.min() < 1 or counts.max() > MAX_DOCUMENT_TOKENS or counts.sum() != len(rows):
             raise CollectionError(
-                f"lengths: {counts.min()} .. {counts.max()}, of {counts.sum()} in all; 1 .. {MAX_DOCUMENT_TOKENS} are expected, "
-                f"and {len(rows)}, the rows of the vectors"
+                f"lengths: {counts.min()} .. {counts.max()}, {counts.sum()} in all; 1 .. {MAX_DOCUMENT_TOKENS} are "
+                f"expected, and {len(rows)} in all, the rows of the vectors"
             )
         keys, texts = self._encode_labels(ids, payloads)
         data_type = "f16" if rows.dtype == np.float16 else "f32"
         pending = self._pending if self._pending is not None else self._begin(keys[0], data_type)
         self._check_id_type(keys[0])
         self._flush()
-        for first, last, begin, end in packed_parts(counts, self._dim * rows.itemsize):
-            pending.borrow(keys[first:last], rows[begin:end], data_type, counts[first:last].tolist(), texts[first:last])
-            self._num_added += last - first
-            self._flush()
+        for part, part_rows in packed_parts(counts, self._dim * rows.itemsize):
+            documents = pending.pack(keys[part], rows[part_rows], data_type, counts[part].tolist(), texts[part])
+            self._num_added += len(documents)
+            self._wait()
+            self._storing = self._storer.submit(self._store_documents, documents)
 
     def _encode_labels(
         self, ids: Sequence[Id], payloads: Optional[Sequence[Optional[Mapping[str, Any]]]]
@@ -279,12 +284,12 @@ class CollectionWriter:
                 if payloads is not None:
                     texts[index] = encode_payload(payloads[index])
                 if isinstance(keys[-1], bytes) != isinstance(keys[0], bytes):
-                    raise CollectionError("the ids are strings and integers")
+                    raise CollectionError("it is a string, and others are integers, or the other way round")
             except CollectionError as error:
                 raise CollectionError(f"document {self._num_added + index}, id {id!r:.200}: {error}") from None
         return keys, texts
 
-    def add_many(self, documents: Iterable[Document]) -> None:
+    def add_many(self, documents: Iterable[IdAndVectors]) -> None:
         """Adds documents, each (id, vectors) or (id, vectors, payload), one after the other."""
         for document in documents:
             self.add(*document)
@@ -304,6 +309,7 @@ class CollectionWriter:
         """Ends without publishing, and removes what was written. Does nothing after `close`."""
         if self._closed or self._process != os.getpid():
             return
+        self._storer.shutdown(wait=True, cancel_futures=True)
         self._completer.shutdown(wait=True, cancel_futures=True)
         if self._shard is not None:
             self._shard.discard()
@@ -313,6 +319,7 @@ class CollectionWriter:
 
     def _end(self) -> None:
         self._closed = True
+        self._storer.shutdown()
         self._completer.shutdown()
         if self._quantizer is not None:
             self._quantizer.close()
@@ -344,7 +351,7 @@ class CollectionWriter:
         self._layout = Layout(self._dim, storage, id_type, self._rotation_seed)
         if storage == "i8":
             self._quantizer = Quantizer(self._dim, self._rotation_seed, self._num_threads)
-        self._pending = PendingDocuments(self._layout, self._quantizer, 0)
+        self._pending = PendingDocuments(self._layout)
         return self._pending
 
     def _check_id_type(self, key: Union[bytes, int]) -> None:
@@ -354,25 +361,35 @@ class CollectionWriter:
             raise CollectionError(f"the id is {kind}, unlike those before it")
 
     def _flush(self) -> None:
-        """Stores the pending documents."""
-        pending = self._pending
-        if pending is None or len(pending) == 0:
+        """Has the pending documents stored, in another thread, once those before them are."""
+        if self._pending is None or len(self._pending) == 0:
+            return
+        documents = self._pending.take()
+        self._wait()
+        self._storing = self._storer.submit(self._store_documents, documents)
+
+    def _wait(self) -> None:
+        """Waits until the documents that were handed over are stored."""
+        storing, self._storing = self._storing, None
+        if storing is None:
             return
         try:
-            try:
-                self._seen.add(pending.take_ids(), pending.first_document)
-            except Duplicate as duplicate:
-                document = pending.first_document + duplicate.index
-                raise CollectionError(
-                    f"document {document}: id {format_id(pending.ids[duplicate.index])} is that of document "
-                    f"{duplicate.earlier} already"
-                ) from None
-            if pending.has_payloads and not self._has_payloads:
-                self._begin_payloads()
-            self._store(pending.encode())
+            storing.result()
         except BaseException as error:
             self._failure = error
             raise
+
+    def _store_documents(self, documents: Documents) -> None:
+        try:
+            self._seen.add(documents.id_keys(), documents.first_document)
+        except Duplicate as duplicate:
+            raise CollectionError(
+                f"document {documents.first_document + duplicate.index}: id {format_id(documents.ids[duplicate.index])} "
+                f"is that of document {duplicate.earlier} already"
+            ) from None
+        if documents.payload_bytes > 0 and not self._has_payloads:
+            self._begin_payloads()
+        self._store(documents.encode(self._quantizer))
 
     def _store(self, batch: Batch) -> None:
         """Appends documents to the present shard, and to new ones where that is full."""
@@ -447,6 +464,7 @@ class CollectionWriter:
     def _publish(self) -> Summary:
         assert self._folder is not None
         self._flush()
+        self._wait()
         if self._num_added == 0 or self._layout is None:
             raise CollectionError("there is no document to build from")
         if self._published is not None and self._published.has_payloads and not self._has_payloads:

@@ -40,8 +40,8 @@ class ImportReport:
     """What an import wrote, or what a dry run would.
 
     id_type is "string" or "int64". num_payloads: documents that have one, and payload_fields how many documents have each
-    field. num_skipped: documents without a token, which were left out. num_bytes: of the shards' vectors, ids and
-    payloads, without the few KiB of headers."""
+    field. num_skipped: documents without a token, which were left out. num_bytes: of the shards; of a dry run
+    without their headers, a few KiB each."""
 
     kind: str
     output: Optional[str]
