@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Optional, Union
 
@@ -22,6 +23,18 @@ from .workers import Workers
 _BATCH_BYTES = 4 << 20
 _BATCH_DOCUMENTS = 16384
 _BATCH_PAYLOAD_BYTES = 4 << 20
+
+
+def packed_parts(lengths: NDArray[np.int64], row_bytes: int) -> Iterator[tuple[slice, slice]]:
+    """Cuts documents whose rows stand one after the other into parts of some MiB: the documents and the rows of each."""
+    ends = np.cumsum(lengths)
+    first = begin = 0
+    while first < len(ends):
+        last = int(np.searchsorted(ends, begin + max(1, _BATCH_BYTES // row_bytes), side="right"))
+        last = min(max(last, first + 1), first + _BATCH_DOCUMENTS)
+        end = int(ends[last - 1])
+        yield slice(first, last), slice(begin, end)
+        first, begin = last, end
 
 
 def token_rows(vectors: Any, dim: int) -> tuple[NDArray[Any], str]:
@@ -51,8 +64,8 @@ class Documents:
     layout: Layout
     first_document: int
     data_type: str = ""
-    rows: NDArray[Any] = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))  # room for more than num_rows
-    num_rows: int = 0
+    rows: NDArray[Any] = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))
+    num_rows: int = 0  # of `rows`, which have room for more
     lengths: list[int] = field(default_factory=list)
     ids: list[Any] = field(default_factory=list)
     payloads: list[bytes] = field(default_factory=list)
@@ -160,7 +173,8 @@ class PendingDocuments:
         usual = max(1, _BATCH_BYTES // (self._layout.dim * SOURCE_TYPES[data_type].itemsize))
         wanted = max(usual, len(rows))
         # An array for one long document is not kept for the short ones behind it.
-        if documents.rows.dtype != SOURCE_TYPES[data_type] or not wanted <= len(documents.rows) <= max(usual, 2 * wanted):
+        keeps = wanted <= len(documents.rows) <= max(usual, 2 * wanted)
+        if not keeps or documents.rows.dtype != SOURCE_TYPES[data_type]:
             values = aligned_empty(wanted * self._layout.dim, SOURCE_TYPES[data_type])
             documents.rows = values.reshape(wanted, self._layout.dim)
 
@@ -169,4 +183,16 @@ class PendingDocuments:
         taken = self._documents
         self._documents = Documents(self._layout, taken.first_document + len(taken), rows=self._spare)
         self._spare = taken.rows
+        return taken
+
+    def pack(
+        self, ids: list[Any], rows: NDArray[Any], data_type: str, lengths: list[int], payloads: list[bytes]
+    ) -> Documents:
+        """Returns documents whose rows stand one after the other, and are not copied. None may be collected."""
+        assert not self._documents.lengths
+        taken = Documents(
+            self._layout, self._documents.first_document, data_type, rows, len(rows), lengths, ids, payloads
+        )
+        taken.payload_bytes = sum(map(len, payloads))
+        self._documents.first_document += len(taken)
         return taken

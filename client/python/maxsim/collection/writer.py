@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -24,6 +24,7 @@ from .ids import Duplicate, SeenIds, encode_id, format_id
 from .limits import (
     DEFAULT_MAX_SHARD_BYTES,
     MAX_DIM,
+    MAX_DOCUMENT_TOKENS,
     MAX_ROTATION_SEED,
     MAX_SHARD_DOCUMENTS,
     MAX_SHARDS,
@@ -33,7 +34,7 @@ from .limits import (
 )
 from .manifest import Manifest, ShardEntry, check_name, read_manifest
 from .payloads import encode_payload
-from .pending import Documents, PendingDocuments, token_rows
+from .pending import Documents, PendingDocuments, packed_parts, token_rows
 from .quantize import Quantizer
 from .shard import ShardFile
 from .shard_reader import read_batches
@@ -233,6 +234,62 @@ class CollectionWriter:
         pending.add(key, rows, data_type, text)
         self._num_added += 1
 
+    def add_packed(
+        self,
+        ids: Sequence[Id],
+        vectors: np.ndarray[Any, Any],
+        lengths: Any,
+        payloads: Optional[Sequence[Optional[Mapping[str, Any]]]] = None,
+    ) -> None:
+        """Adds documents whose vectors stand one after the other in `vectors` [sum of lengths, dim], float16 or float32:
+        `lengths` [documents] are the tokens of each. It does what `add` does for each, in less time.
+
+        `vectors` is not copied, and must not be written to before the writer is closed. CollectionError where an argument
+        is not of that shape, or an id or payload is not as `add` wants it; then none of the documents is added.
+        """
+        self._check_open()
+        counts = np.asarray(lengths, dtype=np.int64)
+        rows = np.ascontiguousarray(vectors)
+        if rows.ndim != 2 or rows.shape[1] != self._dim or rows.dtype not in (np.float16, np.float32):
+            raise CollectionError(
+                f"vectors: {rows.dtype} {list(rows.shape)}, float16 or float32 [tokens, {self._dim}] is expected"
+            )
+        if counts.shape != (len(ids),) or (payloads is not None and len(payloads) != len(ids)):
+            raise CollectionError(f"lengths, payloads: one for each of the {len(ids)} ids is expected")
+        if len(ids) == 0:
+            return
+        if counts.min() < 1 or counts.max() > MAX_DOCUMENT_TOKENS or counts.sum() != len(rows):
+            raise CollectionError(
+                f"lengths: {counts.min()} .. {counts.max()}, {counts.sum()} in all; 1 .. {MAX_DOCUMENT_TOKENS} are "
+                f"expected, and {len(rows)} in all, the rows of the vectors"
+            )
+        keys, texts = self._encode_labels(ids, payloads)
+        data_type = "f16" if rows.dtype == np.float16 else "f32"
+        pending = self._pending if self._pending is not None else self._begin(keys[0], data_type)
+        self._check_id_type(keys[0])
+        self._flush()
+        for part, part_rows in packed_parts(counts, self._dim * rows.itemsize):
+            documents = pending.pack(keys[part], rows[part_rows], data_type, counts[part].tolist(), texts[part])
+            self._num_added += len(documents)
+            self._wait()
+            self._storing = self._storer.submit(self._store_documents, documents)
+
+    def _encode_labels(
+        self, ids: Sequence[Id], payloads: Optional[Sequence[Optional[Mapping[str, Any]]]]
+    ) -> tuple[list[Union[bytes, int]], list[bytes]]:
+        keys: list[Union[bytes, int]] = []
+        texts: list[bytes] = [b""] * len(ids)
+        for index, id in enumerate(ids):
+            try:
+                keys.append(encode_id(id))
+                if payloads is not None:
+                    texts[index] = encode_payload(payloads[index])
+                if isinstance(keys[-1], bytes) != isinstance(keys[0], bytes):
+                    raise CollectionError("it is a string, and others are integers, or the other way round")
+            except CollectionError as error:
+                raise CollectionError(f"document {self._num_added + index}, id {id!r:.200}: {error}") from None
+        return keys, texts
+
     def add_many(self, documents: Iterable[IdAndVectors]) -> None:
         """Adds documents, each (id, vectors) or (id, vectors, payload), one after the other."""
         for document in documents:
@@ -288,7 +345,9 @@ class CollectionWriter:
         if storage is None:
             storage = "bf16" if data_type == "bf16" else "f16"
         if self._rotation_seed != 0 and storage != "i8":
-            raise CollectionError(f"rotation_seed: {self._rotation_seed}: only i8 is rotated, and the storage is {storage}")
+            raise CollectionError(
+                f"rotation_seed: {self._rotation_seed}: only i8 is rotated, and the storage is {storage}"
+            )
         self._layout = Layout(self._dim, storage, id_type, self._rotation_seed)
         if storage == "i8":
             self._quantizer = Quantizer(self._dim, self._rotation_seed, self._workers)
@@ -357,7 +416,9 @@ class CollectionWriter:
     def _open_shard(self) -> None:
         assert self._layout is not None and self._folder is not None
         if len(self._completed) >= MAX_SHARDS:
-            raise CollectionError(f"max_shard_bytes: {self._max_shard_bytes} makes more than {MAX_SHARDS} shards, the limit")
+            raise CollectionError(
+                f"max_shard_bytes: {self._max_shard_bytes} makes more than {MAX_SHARDS} shards, the limit"
+            )
         self._shard = ShardFile(self._folder.path, self._generation, len(self._completed), self._layout)
         self._shard_bytes = self._layout.empty_bytes(self._has_payloads)
         if self._has_payloads:
@@ -460,4 +521,6 @@ def _check_integer(name: str, value: Any, low: int, high: Optional[int]) -> None
     if isinstance(value, bool) or not isinstance(value, int):
         raise CollectionError(f"{name}: {value!r:.100}, an integer is expected")
     if value < low or (high is not None and value > high):
-        raise CollectionError(f"{name}: {value} is not {f'in {low} .. {high}' if high is not None else f'{low} or more'}")
+        raise CollectionError(
+            f"{name}: {value} is not {f'in {low} .. {high}' if high is not None else f'{low} or more'}"
+        )
