@@ -68,10 +68,11 @@ class ImportingTest(ImportTest):
             self.assertEqual((report.num_payloads, report.payload_fields), (30, {"title": 30, "year": 10}))
             self.assertEqual((report.notes, report.num_skipped), (("made by a test",), 0))
             shard = sum(path.stat().st_size for path in (self.folder / "collection").glob("shard-*-00000.safetensors"))
-            self.assertLess(report.num_bytes, shard)
+            self.assertLessEqual(report.num_bytes, shard)
             self.assertGreater(report.num_bytes, shard - 5000 if storage == "f16" else 0)
             dry = self.import_documents(zip(ids, vectors, payloads), storage=storage, dry_run=True)
-            self.assertEqual(dry.num_bytes, report.num_bytes)
+            # A dry run leaves the headers out.
+            self.assertTrue(report.num_bytes - 5000 < dry.num_bytes < report.num_bytes)
 
     def test_integers_of_numpy_are_ids(self):
         vectors = random_documents(3)

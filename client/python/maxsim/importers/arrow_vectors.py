@@ -3,7 +3,7 @@
 # pyright: reportMissingImports=false
 from __future__ import annotations
 
-from typing import Any, List, Optional, Tuple
+from typing import Any, Optional, Tuple
 
 import numpy as np
 import pyarrow as pa
@@ -105,15 +105,20 @@ class VectorColumn:
         if self.dim is not None:
             check_columns(where, self.dim)
 
-    def documents(self, array: ArrowArray, first_row: int) -> List[np.ndarray]:
-        """The token vectors of each row of `array`, whose first row is row `first_row` of the source: views [tokens,
-        dim] of Arrow's memory (of a copy where it is float64); a null row has no tokens."""
+    def packed(self, array: ArrowArray, first_row: int) -> Tuple[np.ndarray, np.ndarray]:
+        """The token vectors of all rows of `array`, whose first row is row `first_row` of the source, one after the other,
+        and the tokens of each row. They are a view of Arrow's memory (of a copy where it is float64); a null row has no
+        tokens."""
         lists = _Lists(_storage(array))
         if self._is_flattened:
             values, starts, ends = self._flattened(lists, first_row)
         else:
             values, starts, ends = self._nested(lists, first_row)
-        return [values[start:end] for start, end in zip(starts.tolist(), ends.tolist())]
+        lengths = ends - starts
+        if int(lengths.sum()) != len(values) or not np.array_equal(starts[1:], ends[:-1]):
+            # Values below null rows stand between documents.
+            values = np.concatenate([values[:0], *(values[start:end] for start, end in zip(starts, ends))])
+        return values, lengths
 
     def _nested(self, lists: _Lists, first_row: int) -> Tuple[np.ndarray, np.ndarray, np.ndarray]:
         tokens = lists.values

@@ -5,13 +5,21 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from typing import Callable, Dict, Mapping, Optional, Protocol, Tuple, Union
+from typing import Callable, Dict, List, Mapping, Optional, Protocol, Sequence, Tuple, Union
 
 import numpy as np
 
 from maxsim.importers.payloads import json_payload
 from maxsim.importers.registry import libraries_of, open_source
-from maxsim.importers.source import DocumentId, ImportOptions, Source, SourceDocument, SourceError
+from maxsim.importers.source import (
+    DocumentId,
+    ImportOptions,
+    PackedDocuments,
+    PackedSource,
+    Source,
+    SourceDocument,
+    SourceError,
+)
 
 STORAGES = ("f16", "bf16", "f32", "i8")
 _ELEMENT_BYTES = {"f16": 2, "bf16": 2, "f32": 4, "i8": 1}
@@ -32,8 +40,8 @@ class ImportReport:
     """What an import wrote, or what a dry run would.
 
     id_type is "string" or "int64". num_payloads: documents that have one, and payload_fields how many documents have
-    each field. num_skipped: documents without a token, which were left out. num_bytes: of the shards' vectors, ids and
-    payloads, without the few KiB of headers."""
+    each field. num_skipped: documents without a token, which were left out. num_bytes: of the shards; of a dry run
+    without their headers, a few KiB each."""
 
     kind: str
     output: Optional[str]
@@ -54,6 +62,14 @@ class _Writer(Protocol):
 
     def add(self, id: DocumentId, vectors: np.ndarray, payload: Optional[Mapping[str, object]] = None) -> None: ...
 
+    def add_packed(
+        self,
+        ids: Sequence[DocumentId],
+        vectors: np.ndarray,
+        lengths: np.ndarray,
+        payloads: Optional[Sequence[Optional[Mapping[str, object]]]] = None,
+    ) -> None: ...
+
 
 class _DryRun:
     """Refuses what a CollectionWriter would, and writes nothing. Its memory is that of the ids."""
@@ -62,6 +78,8 @@ class _DryRun:
         if not _MIN_DIM <= dim <= _MAX_DIM:
             raise SourceError(f"token vectors have {dim} columns, must have {_MIN_DIM} to {_MAX_DIM}")
         self._ids: Dict[DocumentId, int] = {}
+        # Bytes that ids and payloads would take in the shards.
+        self.label_bytes = 0
 
     def add(self, id: DocumentId, vectors: np.ndarray, payload: Optional[Mapping[str, object]] = None) -> None:
         if id in self._ids:
@@ -76,6 +94,19 @@ class _DryRun:
         if not float(np.abs(vectors).max()) <= _MAX_MAGNITUDE:
             raise SourceError(f"document {id!r}: a value is not finite or beyond {_MAX_MAGNITUDE:g}")
         self._ids[id] = len(self._ids)
+        self.label_bytes += 8 + len(id.encode()) if isinstance(id, str) else 8
+        if payload:
+            self.label_bytes += len(_ENCODER.encode(payload).encode())
+
+    def add_packed(
+        self,
+        ids: Sequence[DocumentId],
+        vectors: np.ndarray,
+        lengths: np.ndarray,
+        payloads: Optional[Sequence[Optional[Mapping[str, object]]]] = None,
+    ) -> None:
+        for document in PackedDocuments(ids, vectors, lengths, payloads).documents():
+            self.add(*document)
 
 
 class _Counter:
@@ -86,7 +117,6 @@ class _Counter:
         self._skip_empty = skip_empty
         self.id_type = ""
         self.num_documents = self.num_tokens = self.num_payloads = self.num_skipped = 0
-        self.id_bytes = self.payload_bytes = 0
         self.payload_fields: Dict[str, int] = {}
 
     def add(self, document: SourceDocument, writer: _Writer) -> None:
@@ -113,7 +143,35 @@ class _Counter:
         writer.add(document_id, vectors, payload)
         self.num_documents += 1
         self.num_tokens += vectors.shape[0]
-        self.id_bytes += 8 + len(document_id.encode()) if isinstance(document_id, str) else 8
+
+    def add_packed(self, documents: PackedDocuments, writer: _Writer) -> None:
+        """Does what add() does for each; documents with something to say about are left to it."""
+        types = set(map(type, documents.ids))
+        id_type = "string" if types == {str} else "int64" if types == {int} else ""
+        is_usual = (
+            (id_type == "string" or (id_type == "int64" and _fit_int64(documents.ids)))
+            and self.id_type in ("", id_type)
+            and documents.vectors.ndim == 2
+            and documents.vectors.shape[1] == self._source.dim
+            and int(documents.lengths.min()) > 0
+        )
+        if not is_usual:
+            for document in documents.documents():
+                self.add(document, writer)
+            return
+        payloads: Optional[List[Optional[Mapping[str, object]]]] = None
+        if documents.payloads is not None:
+            payloads = []
+            for index, payload in enumerate(documents.payloads, self.num_documents + self.num_skipped):
+                if payload:
+                    id = documents.ids[len(payloads)]
+                    payload = json_payload(payload, f"document {index}, id {id!r}")
+                    self._count_payload(payload)
+                payloads.append(payload)
+        writer.add_packed(documents.ids, documents.vectors, documents.lengths, payloads)
+        self.id_type = id_type
+        self.num_documents += len(documents.ids)
+        self.num_tokens += len(documents.vectors)
 
     def _check_id(self, id: object, index: int) -> DocumentId:
         if type(id) is str and self.id_type == "string":  # as nearly all are
@@ -134,7 +192,10 @@ class _Counter:
         self.num_payloads += 1
         for name in payload:
             self.payload_fields[name] = self.payload_fields.get(name, 0) + 1
-        self.payload_bytes += len(_ENCODER.encode(payload).encode())
+
+
+def _fit_int64(ids: Sequence[DocumentId]) -> bool:
+    return all(isinstance(id, int) and -(2**63) <= id < 2**63 for id in ids)
 
 
 def _short(value: object) -> str:
@@ -145,19 +206,25 @@ def _short(value: object) -> str:
 def _copy(source: Source, counter: _Counter, writer: _Writer, progress: Optional[Progress]) -> None:
     total = source.num_documents
     with libraries_of(source.kind):
-        for document in source:
-            counter.add(document, writer)
+        for documents in source.packed() if isinstance(source, PackedSource) else source:
+            if isinstance(documents, PackedDocuments):
+                counter.add_packed(documents, writer)
+            else:
+                counter.add(documents, writer)
             if progress is not None:
                 progress(counter.num_documents + counter.num_skipped, total, counter.num_tokens)
     if counter.num_documents == 0:
         raise SourceError(f"{source.kind}: there is no document to import")
 
 
-def _report(source: Source, counter: _Counter, output: Optional[str], storage: str) -> ImportReport:
-    num_bytes = counter.num_tokens * source.dim * _ELEMENT_BYTES[storage] + 8 * counter.num_documents
-    num_bytes += counter.id_bytes + counter.payload_bytes
+def _shard_bytes(counter: _Counter, dim: int, storage: str) -> int:
+    """Bytes that the documents would take in shards, without those of ids and payloads."""
+    num_bytes = counter.num_tokens * dim * _ELEMENT_BYTES[storage] + 8 * counter.num_documents
     num_bytes += (4 if storage == "i8" else 0) * counter.num_documents
-    num_bytes += (8 if counter.num_payloads else 0) * counter.num_documents
+    return num_bytes + (8 if counter.num_payloads else 0) * counter.num_documents
+
+
+def _report(source: Source, counter: _Counter, output: Optional[str], storage: str, num_bytes: int) -> ImportReport:
     return ImportReport(
         kind=source.kind,
         output=output,
@@ -200,8 +267,10 @@ def import_collection(
     source = open_source(kind, os.fspath(path), options)
     counter = _Counter(source, skip_empty)
     if dry_run or output is None:
-        _copy(source, counter, _DryRun(source.dim), progress)
-        return _report(source, counter, None, storage or "f16")
+        run = _DryRun(source.dim)
+        _copy(source, counter, run, progress)
+        storage = storage or "f16"
+        return _report(source, counter, None, storage, _shard_bytes(counter, source.dim, storage) + run.label_bytes)
     from maxsim.collection import CollectionWriter
 
     target = os.fspath(output)
@@ -210,4 +279,4 @@ def import_collection(
     ) as writer:
         _copy(source, counter, writer, progress)
     assert writer.summary is not None
-    return _report(source, counter, target, writer.summary.storage)
+    return _report(source, counter, target, writer.summary.storage, writer.summary.num_bytes)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
 
 import pyarrow as pa
@@ -12,7 +11,7 @@ import pyarrow as pa
 from maxsim.importers.arrow_vectors import VectorColumn, is_flattened, is_vectors, storage_type
 from maxsim.importers.prefetch import prefetched
 from maxsim.importers.rows import BLOCK_BYTES
-from maxsim.importers.source import ALL_COLUMNS, ImportOptions, SourceDocument, SourceError
+from maxsim.importers.source import ALL_COLUMNS, ImportOptions, PackedDocuments, SourceDocument, SourceError
 
 # What a kind whose source is a table takes.
 TABLE_OPTIONS = ("id_column", "vectors_column", "payload_columns", "dim")
@@ -55,7 +54,7 @@ class TableSource:
         self._vectors = _choose_vectors(where, schema, options)
         self._ids = _choose_ids(where, schema, options)
         self._payloads = _choose_payloads(where, schema, options, self._vectors, self._ids)
-        self._rows_at_once = max(1, min(65_536, int(4 * BLOCK_BYTES / bytes_a_row))) if bytes_a_row else _SLICE_ROWS
+        self._rows_at_once = max(1, min(65_536, int(BLOCK_BYTES / bytes_a_row))) if bytes_a_row else _SLICE_ROWS
         self._column = VectorColumn(f"{where}: column {self._vectors!r}", schema.field(self._vectors).type, options.dim)
         self.dim = self._column.dim if self._column.dim is not None else self._find_dim(where)
         self.notes: Sequence[str] = [
@@ -67,17 +66,21 @@ class TableSource:
         ]
 
     def __iter__(self) -> Iterator[SourceDocument]:
+        for documents in self.packed():
+            yield from documents.documents()
+
+    def packed(self) -> Iterator[PackedDocuments]:
         columns = [self._vectors, *([self._ids] if self._ids else []), *self._payloads]
         number = 0
         for batch in prefetched(self._open_batches(list(dict.fromkeys(columns)), self._rows_at_once)):
             for at in range(0, batch.rows.num_rows, _SLICE_ROWS):
                 rows = batch.rows.slice(at, _SLICE_ROWS)
-                yield from self._documents(Batch(batch.where, batch.first_row + at, rows), number)
+                yield self._documents(Batch(batch.where, batch.first_row + at, rows), number)
                 number += rows.num_rows
 
-    def _documents(self, batch: Batch, number: int) -> Iterator[SourceDocument]:
+    def _documents(self, batch: Batch, number: int) -> PackedDocuments:
         rows = batch.rows
-        vectors = self._vector_column(batch).documents(rows.column(self._vectors), batch.first_row)
+        vectors, lengths = self._vector_column(batch).packed(rows.column(self._vectors), batch.first_row)
         ids: Sequence[Any] = range(number, number + rows.num_rows)
         if self._ids:
             column = rows.column(self._ids)
@@ -86,11 +89,9 @@ class TableSource:
                 raise SourceError(f"{batch.where}: column {self._ids!r}: row {row} is null, each document needs an id")
             ids = column.to_pylist()
         if not self._payloads:
-            return map(SourceDocument, ids, vectors)
-        # zip and map call no function of Python for a document, of which there may be a hundred thousand a second.
+            return PackedDocuments(ids, vectors, lengths)
         values = zip(*(rows.column(name).to_pylist() for name in self._payloads))
-        payloads = map(dict, map(zip, itertools.repeat(self._payloads), values))
-        return map(SourceDocument, ids, vectors, payloads)
+        return PackedDocuments(ids, vectors, lengths, [dict(zip(self._payloads, row)) for row in values])
 
     def _vector_column(self, batch: Batch) -> VectorColumn:
         type = batch.rows.schema.field(self._vectors).type
@@ -106,7 +107,7 @@ class TableSource:
     def _find_dim(self, where: str) -> int:
         """The columns of the first token vector, which a list of lists says only in its values."""
         for batch in self._open_batches([self._vectors], _SLICE_ROWS):
-            self._column.documents(batch.rows.column(self._vectors), batch.first_row)
+            self._column.packed(batch.rows.column(self._vectors), batch.first_row)
             if self._column.dim is not None:
                 return self._column.dim
         raise SourceError(f"{where}: column {self._vectors!r}: no row has a token vector")
