@@ -55,8 +55,11 @@ class ResidualCodec:
         vectors /= np.maximum(norms, np.float32(_MIN_NORM))[:, None]
         return vectors
 
-    def decode_documents(self, lengths: Sequence[int], codes: np.ndarray, packed: np.ndarray) -> Iterator[np.ndarray]:
-        """The vectors of documents that lie one after the other in codes [rows] and packed [rows, packed_columns]."""
+    def decode_documents(
+        self, lengths: Sequence[int], codes: np.ndarray, packed: np.ndarray
+    ) -> Iterator[Tuple[np.ndarray, Sequence[int]]]:
+        """The documents that lie one after the other in codes [rows] and packed [rows, packed_columns], many at a time:
+        the vectors of neighbours [sum of their lengths, dim], and their lengths."""
         if packed.ndim != 2 or packed.shape[1] != self.packed_columns or packed.dtype != np.uint8:
             raise SourceError(
                 f"{self._where}: residuals are {packed.dtype} {list(packed.shape)}, "
@@ -65,11 +68,7 @@ class ResidualCodec:
         if codes.ndim != 1 or codes.dtype.kind not in "iu" or not sum(lengths) <= len(codes) <= len(packed):
             raise SourceError(f"{self._where}: documents have {sum(lengths)} tokens, but there are {len(codes)} codes")
         # A block is decoded, by NumPy without the interpreter's lock, while the documents of the one before are used.
-        for block, of_block in prefetched(self._blocks(lengths, codes, packed)):
-            begin = 0
-            for length in of_block:
-                yield block[begin : begin + length]
-                begin += length
+        return prefetched(self._blocks(lengths, codes, packed))
 
     def _blocks(
         self, lengths: Sequence[int], codes: np.ndarray, packed: np.ndarray
