@@ -41,19 +41,30 @@ absl::StatusOr<ArrayInput> OpenNpyStream(std::string origin, std::unique_ptr<Byt
   return ArrayInput{std::move(origin), header->type, std::move(header->shape), std::move(stream)};
 }
 
-// Names come from the file, and may be anything and many.
+// Names come from the file, and may be anything and many: the message says some of them and how many there are.
 class NameList {
  public:
   void Add(std::string_view name) {
-    constexpr size_t kMostShown = 20;
+    constexpr size_t kMostShown = 5;
     constexpr size_t kLongest = 80;
     if (++count_ <= kMostShown) text_ += Cat(text_.empty() ? "" : ", ", Printable(name, kLongest));
-    if (count_ == kMostShown + 1) text_ += ", ...";
+    more_ = count_ > kMostShown ? count_ - kMostShown : 0;
+    is_torch_ |=
+        name == "data.pkl" || (name.size() > kPickle.size() && name.substr(name.size() - kPickle.size()) == kPickle);
   }
-  std::string text() const { return text_.empty() ? "nothing" : text_; }
+  std::string text() const {
+    if (count_ == 0) return "nothing";
+    std::string text = more_ == 0 ? text_ : Cat(text_, " and ", more_, " more");
+    if (is_torch_) text += "; it is a file of torch.save, which `maxsim import --from pt` reads";
+    return text;
+  }
 
  private:
+  static constexpr std::string_view kPickle = "/data.pkl";
+
   size_t count_ = 0;
+  size_t more_ = 0;
+  bool is_torch_ = false;
   std::string text_;
 };
 

@@ -31,6 +31,13 @@ class LinePayloads : public PayloadSource {
   std::string payload_;
 };
 
+bool HasJsonName(std::string_view path) {
+  for (const std::string_view suffix : {".jsonl", ".ndjson", ".json"}) {
+    if (path.size() > suffix.size() && path.substr(path.size() - suffix.size()) == suffix) return true;
+  }
+  return false;
+}
+
 bool IsBlank(std::string_view line) { return line.find_first_not_of(" \t\r") == std::string_view::npos; }
 
 }  // namespace
@@ -68,6 +75,23 @@ absl::StatusOr<std::optional<std::string_view>> LineReader::Next() {
   return line;
 }
 
+DocumentLineReader::DocumentLineReader(std::shared_ptr<const InputFile> file, std::optional<IdType> id_type)
+    : lines_(file), convert_(id_type.has_value()), id_type_(id_type) {
+  if (HasJsonName(file->path())) is_json_ = true;
+}
+
+absl::StatusOr<DocumentLine> DocumentLineReader::Parse(std::string_view line) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (!is_json_.value_or(false) && lines_.line_number() == 1 &&
+      line.substr(0, kByteOrderMark.size()) == kByteOrderMark) {
+    line.remove_prefix(kByteOrderMark.size());
+  }
+  if (!is_json_.has_value()) is_json_ = line[line.find_first_not_of(" \t")] == '{';
+  if (*is_json_) return ParseDocumentLine(line);
+  if (line.back() == '\r') line.remove_suffix(1);
+  return DocumentLine{.id_type = IdType::kString, .string_id = std::string(line), .int_id = 0, .payload = {}};
+}
+
 absl::StatusOr<std::optional<DocumentLine>> DocumentLineReader::Next() {
   absl::StatusOr<std::optional<std::string_view>> line = lines_.Next();
   if (!line.ok()) return line.status();
@@ -78,21 +102,21 @@ absl::StatusOr<std::optional<DocumentLine>> DocumentLineReader::Next() {
     if (line->has_value()) return Invalid(where, "an empty line between documents");
   }
   if (!line->has_value()) return std::nullopt;
-  absl::StatusOr<DocumentLine> document = ParseDocumentLine(**line);
+  absl::StatusOr<DocumentLine> document = Parse(**line);
   if (!document.ok()) return Prefix(Where(), document.status());
   if (!id_type_.has_value()) id_type_ = document->id_type;
-  if (absl::Status status = ToIdType(*document); !status.ok()) return Prefix(Where(), status);
+  if (absl::Status status = ConvertId(*document, *id_type_, convert_); !status.ok()) return Prefix(Where(), status);
   return *std::move(document);
 }
 
-absl::Status DocumentLineReader::ToIdType(DocumentLine& document) const {
-  if (document.id_type == *id_type_) return absl::OkStatus();
+absl::Status ConvertId(DocumentLine& document, IdType type, bool convert) {
+  if (document.id_type == type) return absl::OkStatus();
   const std::string shown = document.id_type == IdType::kInt64 ? Cat(document.int_id) : Quote(document.string_id);
-  if (!convert_) {
+  if (!convert) {
     return Invalid("id ", shown, " is ", document.id_type == IdType::kInt64 ? "an integer" : "a string",
                    ", unlike those before it; --id-type makes all ids strings or all integers");
   }
-  if (*id_type_ == IdType::kString) {
+  if (type == IdType::kString) {
     document.string_id = Cat(document.int_id);
   } else {
     const char* const end = document.string_id.data() + document.string_id.size();
@@ -102,7 +126,7 @@ absl::Status DocumentLineReader::ToIdType(DocumentLine& document) const {
       return Invalid("id ", shown, " is not a 64-bit integer in plain decimal, which --id-type int64 asks for");
     }
   }
-  document.id_type = *id_type_;
+  document.id_type = type;
   return absl::OkStatus();
 }
 

@@ -1,4 +1,4 @@
-// Reads a JSON Lines file of documents line by line.
+// Reads a file of documents line by line: JSON Lines, or plain text with an id a line.
 #pragma once
 
 #include <cstdint>
@@ -37,12 +37,17 @@ class LineReader {
   int64_t line_number_ = 0;
 };
 
-// Reads documents of a JSON Lines file. Empty lines may stand at its end only.
+// Gives a document's id another type, where nothing is lost. INVALID_ARGUMENT otherwise, and for every id of another
+// type unless `convert`.
+absl::Status ConvertId(DocumentLine& document, IdType type, bool convert);
+
+// Reads documents of a file of lines. A name that ends in .jsonl, .ndjson or .json, or a first line that begins with
+// '{', makes it JSON Lines; every other file is plain text, each line an id, which is a string. Empty lines may stand
+// at the end only.
 class DocumentLineReader {
  public:
   // `id_type` is that of ImportOptions.
-  DocumentLineReader(std::shared_ptr<const InputFile> file, std::optional<IdType> id_type)
-      : lines_(std::move(file)), convert_(id_type.has_value()), id_type_(id_type) {}
+  DocumentLineReader(std::shared_ptr<const InputFile> file, std::optional<IdType> id_type);
 
   // Returns the next document, its id in the reader's type; nullopt at the end.
   absl::StatusOr<std::optional<DocumentLine>> Next();
@@ -52,9 +57,10 @@ class DocumentLineReader {
   std::string Where() const { return lines_.Where(); }
 
  private:
-  absl::Status ToIdType(DocumentLine& document) const;
+  absl::StatusOr<DocumentLine> Parse(std::string_view line);
 
   LineReader lines_;
+  std::optional<bool> is_json_;  // once it is known
   const bool convert_;
   std::optional<IdType> id_type_;
 };

@@ -28,13 +28,12 @@ enum class Granularity { kAll, kDocument, kToken };
 
 class QuantizedTokens : public TokenSource {
  public:
-  QuantizedTokens(ArrayInput tokens, Quantization quantization, Granularity granularity,
-                  const std::vector<int32_t>& lengths)
+  QuantizedTokens(ArrayInput tokens, Quantization quantization, Granularity granularity, std::vector<int32_t> lengths)
       : values_(ByteValues(tokens.type)),
         tokens_(std::move(tokens)),
         quantization_(std::move(quantization)),
         granularity_(granularity),
-        lengths_(lengths) {}
+        lengths_(std::move(lengths)) {}
 
   ElementType type() const override { return ElementType::kF32; }
   int64_t dim() const override { return tokens_.shape[1]; }
@@ -85,7 +84,7 @@ class QuantizedTokens : public TokenSource {
   ArrayInput tokens_;
   Quantization quantization_;
   const Granularity granularity_;
-  const std::vector<int32_t>& lengths_;
+  const std::vector<int32_t> lengths_;
   int64_t num_scales_ = 0;  // read so far
   int64_t left_ = 0;        // rows of the present document
   float scale_ = 1;
@@ -112,7 +111,7 @@ absl::StatusOr<Granularity> FindGranularity(const ArrayInput& scales, int64_t nu
 bool IsQuantized(ElementType type) { return type == ElementType::kI8 || type == ElementType::kF8E4M3; }
 
 absl::StatusOr<std::unique_ptr<TokenSource>> OpenQuantizedTokens(ArrayInput tokens, Quantization quantization,
-                                                                 const std::vector<int32_t>& lengths) {
+                                                                 std::vector<int32_t> lengths) {
   Granularity granularity = Granularity::kAll;
   if (quantization.scales.has_value()) {
     absl::StatusOr<Granularity> found =
@@ -122,7 +121,7 @@ absl::StatusOr<std::unique_ptr<TokenSource>> OpenQuantizedTokens(ArrayInput toke
   } else if (tokens.type == ElementType::kI8) {
     return Invalid(tokens.origin, ": i8 values need \"scales\", one for each document or each token");
   }
-  return std::make_unique<QuantizedTokens>(std::move(tokens), std::move(quantization), granularity, lengths);
+  return std::make_unique<QuantizedTokens>(std::move(tokens), std::move(quantization), granularity, std::move(lengths));
 }
 
 }  // namespace maxsim::collection

@@ -24,10 +24,10 @@ struct Quantization {
   std::optional<uint64_t> rotation_seed;
 };
 
-// Returns a source of type f32: scale x element, rotated back. `tokens` is [T, d] of a quantised type; `lengths` (of
-// the documents, summing to T) must outlive the source. Scales are read along with the tokens, so that a wrong one is
-// an error of Next. INVALID_ARGUMENT for scales that are missing, or of another type or shape.
+// Returns a source of type f32: scale x element, rotated back. `tokens` is [T, d] of a quantised type; `lengths` are
+// those of the documents and sum to T. Scales are read along with the tokens, so that a wrong one is an error of Next.
+// INVALID_ARGUMENT for scales that are missing, or of another type or shape.
 absl::StatusOr<std::unique_ptr<TokenSource>> OpenQuantizedTokens(ArrayInput tokens, Quantization quantization,
-                                                                 const std::vector<int32_t>& lengths);
+                                                                 std::vector<int32_t> lengths);
 
 }  // namespace maxsim::collection

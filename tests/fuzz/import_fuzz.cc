@@ -23,7 +23,7 @@ void ReadPayloads(collection::Import& import) {
 void FuzzImport(std::string_view input) {
   const MemoryFile memory(input);
   collection::ImportOptions options;
-  options.input = memory.path();
+  options.inputs = {memory.path()};
   absl::StatusOr<collection::Import> import = collection::OpenImport(options);
   if (!import.ok()) return RequireRefusal(import.status());
   int64_t sum = 0;

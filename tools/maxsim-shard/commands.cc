@@ -45,9 +45,11 @@ struct BuildArguments {
 };
 
 // `there` is the storage of the collection that gets its next generation.
-ScalarType ChooseStorage(const std::string& asked, std::optional<ScalarType> there, collection::ElementType input) {
+ScalarType ChooseStorage(const std::string& asked, std::optional<ScalarType> there, const collection::Import& import) {
   if (!asked.empty()) return *ScalarTypeFromName(asked);
-  return there.value_or(input == collection::ElementType::kBF16 ? ScalarType::kBF16 : ScalarType::kF16);
+  if (there.has_value()) return *there;
+  if (import.storage.has_value()) return *import.storage;
+  return import.tokens->type() == collection::ElementType::kBF16 ? ScalarType::kBF16 : ScalarType::kF16;
 }
 
 absl::Status CheckSeed(int64_t seed, ScalarType storage) {
@@ -106,8 +108,12 @@ absl::StatusOr<collection::Manifest> Build(const BuildArguments& arguments, Prog
   };
   absl::StatusOr<collection::Import> import = collection::OpenImport(import_options, observer);
   if (!import.ok()) return WithArchiveHint(arguments.import.tokens, import.status());
-  options.storage = ChooseStorage(arguments.storage, there, import->tokens->type());
+  options.storage = ChooseStorage(arguments.storage, there, *import);
   if (absl::Status status = CheckSeed(arguments.seed, options.storage); !status.ok()) return status;
+  if (!options.encoder.has_value()) {
+    if (!import->one_encoder.ok()) return import->one_encoder;
+    options.encoder = import->encoder;
+  }
   return collection::BuildCollection(options, *import->catalog, *import->tokens, import->payloads.get(), observer);
 }
 
@@ -169,16 +175,18 @@ void AddBuild(CLI::App& app, BuildArguments& arguments) {
          "Of i8 token vectors: what each document's [N], or each token's\n[T], are multiplied by; NumPy array of "
          "f16, f32 or f64")
       ->type_name("FILE.npy");
-  app.add_option("--input", arguments.import.input,
+  app.add_option("--input", arguments.import.inputs,
                  "In place of --tokens and --lengths: an archive that holds\n\"tokens\" (f16, bf16, f32, f64, f8_e4m3, "
                  "i8) and \"lengths\" [N]\nor \"offsets\" [N + 1], and may hold \"scales\" of f8_e4m3 and i8, and\n"
-                 "integer \"ids\" [N]")
-      ->type_name("FILE.npz|FILE.safetensors");
+                 "integer \"ids\" [N]; or the folder of a collection. Several are read\nin the order in which they are "
+                 "given")
+      ->type_name("FILE.npz|FILE.safetensors|DIR");
   app.add_option(
          "--ids", arguments.import.ids,
          "JSON Lines, one document per line in the order of the lengths.\n\"id\" (a string or an integer) is the "
-         "id; all other fields are\nkept, and results can show them. Without it: the archive's\nids, or 0, 1, ...")
-      ->type_name("FILE.jsonl");
+         "id; all other fields are\nkept, and results can show them. Or plain text, one id per\nline. Without it: the "
+         "inputs' ids, or 0, 1, ...")
+      ->type_name("FILE.jsonl|FILE.txt");
   app.add_option("--output", arguments.output,
                  "Folder of the collection; created, or given its next\ngeneration when it holds one")
       ->type_name("DIR")
@@ -194,14 +202,14 @@ void AddBuild(CLI::App& app, BuildArguments& arguments) {
       ->type_name("FILE.json");
   app.add_option("--storage", arguments.storage,
                  "How values are stored: f16, bf16 or f32, rounded to nearest, or\ni8, rotated and with a scale per "
-                 "document (default: that of the\ncollection there; else f16, or bf16 for BF16 input)")
+                 "document (default: that of the\ncollection there; else of the collections that are the inputs; "
+                 "else\nf16, or bf16 for BF16 input)")
       ->check(CLI::IsMember({"f16", "bf16", "f32", "i8"}))
       ->type_name("TYPE");
   AddSeed(app, arguments.seed, "With --storage i8: seed");
   AddThreads(app, arguments.threads, "With --storage i8: threads");
-  app.add_option(
-         "--id-type", arguments.id_type,
-         "Make all ids strings, or all 64-bit integers\n(default: as the first line has it; all lines must agree)")
+  app.add_option("--id-type", arguments.id_type,
+                 "Make all ids strings, or all 64-bit integers\n(default: as the first one is; all must agree)")
       ->check(CLI::IsMember({"string", "int64"}))
       ->type_name("TYPE");
   AddMaxShardBytes(app, arguments.max_shard_bytes);
@@ -222,6 +230,7 @@ int RunMaxsimShard(int argc, char** argv) {
       "Examples:\n"
       "  maxsim-shard build --tokens tokens.npy --lengths lengths.npy --ids docs.jsonl --output wiki --name wiki\n"
       "  maxsim-shard build --input corpus.safetensors --output wiki --storage bf16\n"
+      "  maxsim-shard build --input wiki --input news --output both --storage f16\n"
       "  maxsim-shard inspect wiki\n"
       "  maxsim-shard verify wiki\n"
       "  maxsim-shard quantize wiki wiki-i8\n\n"

@@ -98,6 +98,37 @@ TEST_F(CliTest, TheEncoderIsNamedInTheManifest) {
   EXPECT_EQ(collection::ReadManifest(folder_.Path("i8"))->encoder, manifest->encoder);
 }
 
+TEST_F(CliTest, CollectionsAreStoredAgainAndMerged) {
+  std::vector<std::string> arguments = BuildArguments();
+  collection::WriteBytes(folder_.Path("encoder.json"), R"({"model":"m","dim":8})");
+  arguments.insert(arguments.end(), {"--storage", "f32", "--encoder", folder_.Path("encoder.json")});
+  ASSERT_EQ(RunShard(arguments).code, 0);
+  // Without --storage that of the inputs is kept, and their encoder.
+  Outcome build = RunShard({"build", "--input", folder_.Path("out"), "--output", folder_.Path("copy")});
+  ASSERT_EQ(build.code, 0) << build.err;
+  EXPECT_THAT(build.out, HasSubstr("generation 1 of \"copy\": 2 documents, 3 tokens x 8 f32"));
+  EXPECT_EQ(collection::ReadManifest(folder_.Path("copy"))->encoder->model, "m");
+  collection::WriteBytes(folder_.Path("docs.jsonl"), "{\"id\":\"c\"}\n{\"id\":\"d\"}\n");
+  collection::WriteBytes(folder_.Path("encoder.json"), R"({"model":"n","dim":8})");
+  arguments = BuildArguments();
+  collection::WriteBytes(folder_.Path("docs.jsonl"), "{\"id\":\"c\"}\n{\"id\":\"d\"}\n");
+  arguments[8] = folder_.Path("other");
+  arguments.insert(arguments.end(), {"--encoder", folder_.Path("encoder.json")});
+  ASSERT_EQ(RunShard(arguments).code, 0);
+  const std::vector<std::string> merge = {
+      "build",     "--input", folder_.Path("out"), "--input", folder_.Path("other"), "--output", folder_.Path("both"),
+      "--storage", "f16"};
+  build = RunShard(merge);
+  EXPECT_EQ(build.code, 1);
+  EXPECT_THAT(build.err, AllOf(HasSubstr("was encoded by m, and "), HasSubstr("--encoder names one for all")));
+  std::vector<std::string> named = merge;
+  named.insert(named.end(), {"--encoder", folder_.Path("encoder.json")});
+  build = RunShard(named);
+  ASSERT_EQ(build.code, 0) << build.err;
+  EXPECT_THAT(build.out, HasSubstr("4 documents, 6 tokens x 8 f16"));
+  EXPECT_EQ(RunShard({"verify", folder_.Path("both")}).code, 0);
+}
+
 TEST_F(CliTest, TheNextGenerationKeepsNameAndStorage) {
   std::vector<std::string> arguments = BuildArguments();
   arguments.insert(arguments.end(), {"--storage", "bf16"});

@@ -14,6 +14,9 @@ from .limits import MAX_PAYLOAD_BYTES, MAX_PAYLOAD_DEPTH
 # A larger integer passes the range of a double, which readers of JSON may hold it in.
 _MAX_INTEGER_BITS = 1023
 
+# json.dumps would make one at each call. What is encoded is a copy, in which nothing can hold itself.
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"))
+
 
 def encode_payload(payload: Optional[Mapping[str, Any]]) -> bytes:
     """Returns the JSON text of a payload, in UTF-8 without white space; b"" for None and for an empty one.
@@ -34,7 +37,7 @@ def encode_payload(payload: Optional[Mapping[str, Any]]) -> bytes:
                 raise CollectionError(f"payload: key {key!r:.200} is not a string")
             if type(value) is int and value.bit_length() > _MAX_INTEGER_BITS:
                 _plain(value, key, 2)
-        text = json.dumps(plain, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        text = _ENCODER.encode(plain).encode()
     except UnicodeEncodeError:
         raise CollectionError("payload: a string is not UTF-8: it holds half a surrogate pair") from None
     except CollectionError:

@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any, Union
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Optional, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import vectors as token_arrays
+from .arrays import aligned_empty
 from .batch import Batch, Layout
 from .errors import CollectionError
 from .ids import format_id
 from .limits import MAX_ABS_VALUE, MAX_DOCUMENT_TOKENS, MAX_INT8_SCALE
 from .quantize import MAX_INT8, Quantizer
 from .values import SOURCE_TYPES, convert, describe_unusable, find_unusable, to_float32
+from .workers import Workers
 
 # Large against what a call costs, small against a cache.
 _BATCH_BYTES = 4 << 20
 _BATCH_DOCUMENTS = 16384
 _BATCH_PAYLOAD_BYTES = 4 << 20
+
+
+def packed_parts(lengths: NDArray[np.int64], row_bytes: int) -> Iterator[tuple[slice, slice]]:
+    """Cuts documents whose rows stand one after the other into parts of some MiB: the documents and the rows of each."""
+    ends = np.cumsum(lengths)
+    first = begin = 0
+    while first < len(ends):
+        last = int(np.searchsorted(ends, begin + max(1, _BATCH_BYTES // row_bytes), side="right"))
+        last = min(max(last, first + 1), first + _BATCH_DOCUMENTS)
+        end = int(ends[last - 1])
+        yield slice(first, last), slice(begin, end)
+        first, begin = last, end
 
 
 def token_rows(vectors: Any, dim: int) -> tuple[NDArray[Any], str]:
@@ -41,106 +57,64 @@ def token_rows(vectors: Any, dim: int) -> tuple[NDArray[Any], str]:
     return rows, data_type
 
 
-class PendingDocuments:
-    """Documents that were added and are not stored yet; their vectors are of one type, and copied."""
+@dataclass
+class Documents:
+    """Documents whose vectors are of one type, on their way from `add` into a shard."""
 
-    def __init__(self, layout: Layout, quantizer: Union[Quantizer, None], first_document: int) -> None:
-        self._layout = layout
-        self._quantizer = quantizer
-        self._data_type = ""
-        self._rows: NDArray[Any] = np.empty((0, layout.dim), dtype=np.float32)
-        self.first_document = first_document
-        self._clear()
-
-    def _clear(self) -> None:
-        self._num_rows = 0
-        self._lengths: list[int] = []
-        self.ids: list[Any] = []
-        self._payloads: list[bytes] = []
-        self._payload_bytes = 0
+    layout: Layout
+    first_document: int
+    data_type: str = ""
+    rows: NDArray[Any] = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))
+    num_rows: int = 0  # of `rows`, which have room for more
+    lengths: list[int] = field(default_factory=list)
+    ids: list[Any] = field(default_factory=list)
+    payloads: list[bytes] = field(default_factory=list)
+    payload_bytes: int = 0
 
     def __len__(self) -> int:
-        return len(self._lengths)
+        return len(self.lengths)
 
-    @property
-    def has_payloads(self) -> bool:
-        return self._payload_bytes > 0
+    def id_keys(self) -> Union[list[bytes], NDArray[np.int64]]:
+        """Returns the ids: of strings a list, of integers an array."""
+        return self.ids if self.layout.id_type == "string" else np.array(self.ids, dtype=np.int64)
 
-    def has_room(self, rows: NDArray[Any], data_type: str) -> bool:
-        """Returns whether a document may join the others; it always may where there is none."""
-        if not self._lengths:
-            return True
-        return (
-            data_type == self._data_type
-            and self._num_rows + len(rows) <= len(self._rows)
-            and len(self._lengths) < _BATCH_DOCUMENTS
-            and self._payload_bytes < _BATCH_PAYLOAD_BYTES
-        )
-
-    def add(self, id: Union[bytes, int], rows: NDArray[Any], data_type: str, payload: bytes) -> None:
-        if not self._lengths:
-            self._begin(rows, data_type)
-        count = len(rows)
-        self._rows[self._num_rows : self._num_rows + count] = rows
-        self._num_rows += count
-        self._lengths.append(count)
-        self.ids.append(id)
-        self._payloads.append(payload)
-        self._payload_bytes += len(payload)
-
-    def _begin(self, rows: NDArray[Any], data_type: str) -> None:
-        usual = max(1, _BATCH_BYTES // (self._layout.dim * SOURCE_TYPES[data_type].itemsize))
-        wanted = max(usual, len(rows))
-        # An array for one long document is not kept for the short ones behind it.
-        if data_type != self._data_type or not wanted <= len(self._rows) <= max(usual, 2 * wanted):
-            self._rows = np.empty((wanted, self._layout.dim), dtype=SOURCE_TYPES[data_type])
-            self._data_type = data_type
-
-    def take_ids(self) -> Union[list[bytes], NDArray[np.int64]]:
-        """Returns the ids of the documents: of strings a list, of integers an array."""
-        return self.ids if self._layout.id_type == "string" else np.array(self.ids, dtype=np.int64)
-
-    def encode(self) -> Batch:
-        """Returns the documents as they are stored, and forgets them. The arrays may be overwritten by the next `add`.
-        CollectionError names a value that cannot be stored."""
-        rows = self._rows[: self._num_rows]
-        lengths = np.array(self._lengths, dtype=np.int64)
+    def encode(self, workers: Workers, quantizer: Optional[Quantizer]) -> Batch:
+        """Returns the documents as they are stored. CollectionError names a value that cannot be."""
+        rows = self.rows[: self.num_rows]
+        lengths = np.array(self.lengths, dtype=np.int64)
         scales = None
-        if self._quantizer is None:
-            tokens = convert(rows, self._data_type, self._layout.storage)
+        if quantizer is None:
+            tokens = convert(rows, self.data_type, self.layout.storage, workers)
             # What will be stored is checked: narrowing makes infinity of what is too large.
-            self._check(tokens, self._layout.storage, rows)
+            self._check(tokens, self.layout.storage, rows)
         else:
-            self._check(rows, self._data_type, rows)
-            wide = to_float32(rows, self._data_type) if self._data_type == "bf16" else rows
-            tokens, scales = self._quantizer.quantize(wide, lengths)
+            self._check(rows, self.data_type, rows)
+            wide = to_float32(rows, self.data_type) if self.data_type == "bf16" else rows
+            tokens, scales = quantizer.quantize(wide, lengths)
             self._check_scales(scales)
-        string_ids = self._layout.id_type == "string"
-        batch = Batch(
+        string_ids = self.layout.id_type == "string"
+        return Batch(
             tokens=tokens,
             lengths=lengths,
             int_ids=None if string_ids else np.array(self.ids, dtype=np.int64),
             id_sizes=np.array([len(id) for id in self.ids], dtype=np.int64) if string_ids else None,
             id_bytes=b"".join(self.ids) if string_ids else b"",
-            payload_sizes=np.array([len(payload) for payload in self._payloads], dtype=np.int64),
-            payload_bytes=b"".join(self._payloads),
+            payload_sizes=np.array([len(payload) for payload in self.payloads], dtype=np.int64),
+            payload_bytes=b"".join(self.payloads),
             scales=scales,
         )
-        self.first_document += len(batch)
-        self._clear()
-        return batch
 
     def _check(self, values: NDArray[Any], data_type: str, rows: NDArray[Any]) -> None:
         """Looks for values that cannot be stored; `rows` are those that were given."""
         found = find_unusable(values, data_type)
         if found is None:
             return
-        row, column = divmod(found, self._layout.dim)
-        ends = np.cumsum(self._lengths)
+        row, column = divmod(found, self.layout.dim)
+        ends = np.cumsum(self.lengths)
         document = int(np.searchsorted(ends, row, side="right"))
-        token = row - int(ends[document]) + self._lengths[document]
-        value = float(to_float32(rows[row, column : column + 1], self._data_type)[0])
-        problem = describe_unusable(value, self._layout.storage)
+        token = row - int(ends[document]) + self.lengths[document]
+        value = float(to_float32(rows[row, column : column + 1], self.data_type)[0])
+        problem = describe_unusable(value, self.layout.storage)
         raise CollectionError(f"{self._where(document)}: vectors: token {token}, column {column}: {problem}")
 
     def _check_scales(self, scales: NDArray[np.float32]) -> None:
@@ -155,3 +129,70 @@ class PendingDocuments:
 
     def _where(self, index: int) -> str:
         return f"document {self.first_document + index}, id {format_id(self.ids[index])}"
+
+
+class PendingDocuments:
+    """Collects documents, whose vectors are copied, into `Documents` of some MiB."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        # Documents are collected in one array while those in the other are stored.
+        self._spare: NDArray[Any] = np.empty((0, layout.dim), dtype=np.float32)
+        self._documents = Documents(layout, first_document=0, rows=self._spare)
+
+    def __len__(self) -> int:
+        return len(self._documents)
+
+    def has_room(self, rows: NDArray[Any], data_type: str) -> bool:
+        """Returns whether a document may join the others; it always may where there is none."""
+        documents = self._documents
+        if not documents.lengths:
+            return True
+        return (
+            data_type == documents.data_type
+            and documents.num_rows + len(rows) <= len(documents.rows)
+            and len(documents.lengths) < _BATCH_DOCUMENTS
+            and documents.payload_bytes < _BATCH_PAYLOAD_BYTES
+        )
+
+    def add(self, id: Union[bytes, int], rows: NDArray[Any], data_type: str, payload: bytes) -> None:
+        documents = self._documents
+        if not documents.lengths:
+            self._begin(rows, data_type)
+        begin = documents.num_rows
+        documents.num_rows += len(rows)
+        documents.rows[begin : documents.num_rows] = rows
+        documents.lengths.append(len(rows))
+        documents.ids.append(id)
+        documents.payloads.append(payload)
+        documents.payload_bytes += len(payload)
+
+    def _begin(self, rows: NDArray[Any], data_type: str) -> None:
+        documents = self._documents
+        documents.data_type = data_type
+        usual = max(1, _BATCH_BYTES // (self._layout.dim * SOURCE_TYPES[data_type].itemsize))
+        wanted = max(usual, len(rows))
+        # An array for one long document is not kept for the short ones behind it.
+        keeps = wanted <= len(documents.rows) <= max(usual, 2 * wanted)
+        if not keeps or documents.rows.dtype != SOURCE_TYPES[data_type]:
+            values = aligned_empty(wanted * self._layout.dim, SOURCE_TYPES[data_type])
+            documents.rows = values.reshape(wanted, self._layout.dim)
+
+    def take(self) -> Documents:
+        """Returns the documents so far, and forgets them. Their array is used again behind the next call."""
+        taken = self._documents
+        self._documents = Documents(self._layout, taken.first_document + len(taken), rows=self._spare)
+        self._spare = taken.rows
+        return taken
+
+    def pack(
+        self, ids: list[Any], rows: NDArray[Any], data_type: str, lengths: list[int], payloads: list[bytes]
+    ) -> Documents:
+        """Returns documents whose rows stand one after the other, and are not copied. None may be collected."""
+        assert not self._documents.lengths
+        taken = Documents(
+            self._layout, self._documents.first_document, data_type, rows, len(rows), lengths, ids, payloads
+        )
+        taken.payload_bytes = sum(map(len, payloads))
+        self._documents.first_document += len(taken)
+        return taken

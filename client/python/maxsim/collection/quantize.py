@@ -6,20 +6,28 @@ kernels/quantize.cc takes, in its order. Rows are transposed in between, so that
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from functools import partial
 from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .arrays import LINE_BYTES, aligned_empty
+from .values import widen_f16
+from .workers import Workers
+
 MAX_INT8 = 127
 MIN_QUANTIZED_MAGNITUDE = np.float32(1e-30)
 ROTATION_ROUNDS = 2
 
-# Values that are transposed at a time: two arrays of 512 KiB, which stay in a core's cache of the second level.
+# Values that are transposed at a time: two arrays of 512 KiB, which stay in a core's cache of the second level. Of very
+# long rows more, as an operation's inner loop runs over rows.
 _BLOCK_VALUES = 1024 * 128
+_LEAST_BLOCK_ROWS = 256
 
 # FP32 numbers from 2^23 on are whole, so that adding 1.5 x 2^23 rounds to the nearest even integer, and leaves that in
 # the lowest byte, as two's complement.
@@ -78,26 +86,50 @@ class Rotation:
         np.multiply(source, self.factor, out=columns)
 
 
+def _work_array(dim: int, num_rows: int) -> NDArray[np.float32]:
+    """Returns an array [dim, num_rows and some] whose rows begin at cache lines, and not all in the same ones of a set."""
+    line = LINE_BYTES // 4
+    stride = -(-num_rows // line) * line + line
+    return aligned_empty(dim * stride, np.float32).reshape(dim, stride)
+
+
 class _Workspace:
     """The arrays that one thread works in."""
 
     def __init__(self, rotation: Rotation) -> None:
-        self.num_rows = max(1, _BLOCK_VALUES // rotation.dim)
+        self.num_rows = max(_LEAST_BLOCK_ROWS, _BLOCK_VALUES // rotation.dim)
         self._rotation = rotation
-        self._work = np.empty(rotation.dim * self.num_rows, dtype=np.float32)
-        self._spare = np.empty_like(self._work)
-        self._rows = np.empty_like(self._work)
+        self._work = _work_array(rotation.dim, self.num_rows)
+        self._spare = _work_array(rotation.dim, self.num_rows)
+        self._lowest_bytes = self._work.view(np.int8)[:, ::4]
+        self._rows = aligned_empty(self.num_rows * rotation.dim, np.float32).reshape(self.num_rows, rotation.dim)
+
+    @contextlib.contextmanager
+    def unbuffered(self) -> Iterator[None]:
+        """Keeps NumPy from copying operands into buffers, which it does where an inner loop is shorter than a buffer."""
+        before = np.setbufsize(max(16, self.num_rows // 2 // 16 * 16))
+        try:
+            yield
+        finally:
+            np.setbufsize(before)
 
     def rotate(self, rows: NDArray[Any]) -> NDArray[np.float32]:
-        """Returns up to `num_rows` rows [n, dim], of F32 or F16, rotated and transposed: [dim, n], until the next call."""
-        count, dim = rows.shape
+        """Returns up to `num_rows` rows [n, dim], of F32 or F16 and finite, rotated and transposed: [dim, n], valid until
+        the next call."""
+        count = len(rows)
         if rows.dtype != np.float32:
-            widened = self._rows[: count * dim].reshape(count, dim)
-            np.copyto(widened, rows)
-            rows = widened
-        work = self._work[: count * dim].reshape(dim, count)
-        self._rotation.turn(rows, work, self._spare[: count * dim].reshape(dim, count))
+            rows = widen_f16(rows, self._rows[:count])
+        work = self._work[:, :count]
+        self._rotation.turn(rows, work, self._spare[:, :count])
         return work
+
+    def round(self, inverses: Any, elements: NDArray[np.int8]) -> None:
+        """Writes the elements [n, dim] of the n rows that `rotate` was called with; `inverses` is one number or [n]."""
+        count = len(elements)
+        work = self._work[:, :count]
+        np.multiply(work, inverses, out=work)
+        np.add(work, _ROUNDS, out=work)
+        np.copyto(elements, self._lowest_bytes[:, :count].T)
 
 
 def _largest(rotated: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -113,26 +145,13 @@ def _inverses(largest: NDArray[np.float32]) -> NDArray[np.float32]:
     return inverses
 
 
-def _round(rotated: NDArray[np.float32], inverses: Any, elements: NDArray[np.int8]) -> None:
-    """Writes the elements [n, dim] of transposed rows, which it overwrites; `inverses` is one number or [n]."""
-    np.multiply(rotated, inverses, out=rotated)
-    np.add(rotated, _ROUNDS, out=rotated)
-    np.copyto(elements, rotated.view(np.int8)[:, ::4].T)
-
-
 class Quantizer:
-    """Rotates and quantises documents in several threads. One call at a time."""
+    """Rotates and quantises documents, in the threads of `workers`. One call at a time."""
 
-    def __init__(self, dim: int, seed: int, num_threads: int) -> None:
+    def __init__(self, dim: int, seed: int, workers: Workers) -> None:
         self._rotation = Rotation(seed, dim)
-        self._num_threads = num_threads
-        self._pool = ThreadPoolExecutor(num_threads - 1, "maxsim-quantize") if num_threads > 1 else None
+        self._workers = workers
         self._local = threading.local()
-
-    def close(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
-            self._pool = None
 
     def quantize(self, rows: NDArray[Any], lengths: NDArray[np.int64]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
         """Returns the elements [rows, dim] and a scale for each document.
@@ -143,20 +162,16 @@ class Quantizer:
         elements = np.empty(rows.shape, dtype=np.int8)
         scales = np.empty(len(lengths), dtype=np.float32)
         ends = np.cumsum(lengths)
-        share = -(-len(rows) // self._num_threads)
-        futures = []
+        share = -(-len(rows) // self._workers.num_threads)
+        calls = []
         first, begin = 0, 0
         while first < len(lengths):
             last = max(first + 1, int(np.searchsorted(ends, begin + share, side="right")))
             end = int(ends[last - 1])
             part = (rows[begin:end], lengths[first:last], elements[begin:end], scales[first:last])
-            if self._pool is not None and last < len(lengths):
-                futures.append(self._pool.submit(self._quantize_part, *part))
-            else:
-                self._quantize_part(*part)
+            calls.append(partial(self._quantize_part, *part))
             first, begin = last, end
-        for future in futures:
-            future.result()
+        self._workers.run(calls)
         return elements, scales
 
     def _workspace(self) -> _Workspace:
@@ -173,6 +188,17 @@ class Quantizer:
         scales: NDArray[np.float32],
     ) -> None:
         workspace = self._workspace()
+        with workspace.unbuffered():
+            self._quantize_blocks(workspace, rows, lengths, elements, scales)
+
+    def _quantize_blocks(
+        self,
+        workspace: _Workspace,
+        rows: NDArray[Any],
+        lengths: NDArray[np.int64],
+        elements: NDArray[np.int8],
+        scales: NDArray[np.float32],
+    ) -> None:
         ends = np.cumsum(lengths)
         first, begin = 0, 0
         while first < len(lengths):
@@ -187,7 +213,7 @@ class Quantizer:
                 starts = ends[first:last] - lengths[first:last] - begin
                 largest = np.maximum.reduceat(_largest(rotated), starts)
                 inverses = _inverses(largest)
-                _round(rotated, np.repeat(inverses, lengths[first:last]), elements[begin:end])
+                workspace.round(np.repeat(inverses, lengths[first:last]), elements[begin:end])
                 scales[first:last] = np.where(inverses > 0, largest / np.float32(MAX_INT8), np.float32(0))
             first, begin = last, end
 
@@ -200,5 +226,6 @@ class Quantizer:
             largest = np.maximum(largest, _largest(workspace.rotate(rows[begin : begin + step])).max())
         inverse = _inverses(largest)
         for begin in range(0, len(rows), step):
-            _round(workspace.rotate(rows[begin : begin + step]), inverse, elements[begin : begin + step])
+            workspace.rotate(rows[begin : begin + step])
+            workspace.round(inverse, elements[begin : begin + step])
         return np.float32(largest[0] / np.float32(MAX_INT8)) if inverse[0] > 0 else np.float32(0)

@@ -4,15 +4,21 @@ token may have."""
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .arrays import aligned_empty
 from .limits import MAX_ABS_VALUE, MAX_F16
+from .workers import Workers
 
 # BF16 has no type in NumPy; its values are held as the upper halves of F32 ones.
 SOURCE_TYPES: dict[str, np.dtype[Any]] = {"f16": np.dtype(np.float16), "bf16": np.dtype(np.uint16), "f32": np.dtype(np.float32)}
+
+# Values that are worked on at a time: few enough for a core's cache, and many against what a call costs.
+_BLOCK_VALUES = 1 << 16
 
 _MAX_F32_BITS = int(np.float32(MAX_ABS_VALUE).view(np.uint32))
 
@@ -22,6 +28,17 @@ def to_float32(values: NDArray[Any], data_type: str) -> NDArray[Any]:
     if data_type == "bf16":
         return (values.astype(np.uint32) << np.uint32(16)).view(np.float32)
     return values.astype(np.float32, copy=False)
+
+
+def widen_f16(values: NDArray[Any], target: NDArray[Any]) -> NDArray[Any]:
+    """Writes finite F16 values into `target`, F32 of their shape, and returns it. It takes half the time of NumPy's
+    conversion, which is not vectorised everywhere."""
+    bits = target.view(np.int32)
+    np.copyto(bits, values.view(np.int16))
+    np.left_shift(bits, 13, out=bits)
+    np.bitwise_and(bits, np.int32(-0x70002000), out=bits)  # the sign, 5 bits of exponent and 10 of fraction
+    np.multiply(target, np.float32(2.0**112), out=target)  # the difference of the exponents' biases
+    return target
 
 
 def _to_bf16(values: NDArray[Any]) -> NDArray[Any]:
@@ -35,17 +52,29 @@ def _to_bf16(values: NDArray[Any]) -> NDArray[Any]:
     return narrowed
 
 
-def convert(values: NDArray[Any], data_type: str, storage: str) -> NDArray[Any]:
-    """Returns values of type f16, bf16 or f32 as another of these; narrowing rounds to nearest, ties to even."""
+def _narrow(values: NDArray[Any], storage: str) -> NDArray[Any]:
+    if storage == "bf16":
+        return _to_bf16(values)
+    if storage == "f16":
+        with np.errstate(over="ignore", invalid="ignore"):
+            return values.astype(np.float16)
+    return values
+
+
+def convert(values: NDArray[Any], data_type: str, storage: str, workers: Workers) -> NDArray[Any]:
+    """Returns rows of type f16, bf16 or f32, contiguous, as another of these; narrowing rounds to nearest, ties to
+    even."""
     if data_type == storage:
         return values
-    wide = to_float32(values, data_type)
-    if storage == "f32":
-        return wide
-    if storage == "bf16":
-        return _to_bf16(wide)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return wide.astype(np.float16)
+    converted = np.empty(values.shape, dtype=SOURCE_TYPES[storage])
+
+    def convert_part(begin: int, end: int) -> None:
+        wide = to_float32(values[begin:end], data_type)
+        converted[begin:end] = _narrow(wide, storage)
+
+    step = -(-len(values) // workers.num_threads)
+    workers.run([partial(convert_part, begin, begin + step) for begin in range(0, len(values), step)])
+    return converted
 
 
 def _magnitude_limit(data_type: str) -> tuple[Any, int, int]:
@@ -58,13 +87,18 @@ def _magnitude_limit(data_type: str) -> tuple[Any, int, int]:
 
 
 def find_unusable(values: NDArray[Any], data_type: str) -> Optional[int]:
-    """Returns the flat index of the first value that is not finite or beyond the limit of magnitudes."""
+    """Returns the flat index of the first value that is not finite or beyond the limit of magnitudes. `values` are
+    contiguous."""
     kind, mask, limit = _magnitude_limit(data_type)
-    # Positive numbers are ordered as their bits are, infinities and NaNs last.
-    magnitudes = values.view(kind) & kind(mask)
-    if magnitudes.size == 0 or int(magnitudes.max()) <= limit:
-        return None
-    return int(np.argmax(magnitudes.reshape(-1) > kind(limit)))
+    bits = values.reshape(-1).view(kind)
+    magnitudes = aligned_empty(min(_BLOCK_VALUES, len(bits)), kind)
+    for begin in range(0, len(bits), _BLOCK_VALUES):
+        block = bits[begin : begin + _BLOCK_VALUES]
+        # Positive numbers are ordered as their bits are, infinities and NaNs last.
+        found = np.bitwise_and(block, kind(mask), out=magnitudes[: len(block)])
+        if int(found.max()) > limit:
+            return begin + int(np.argmax(found > kind(limit)))
+    return None
 
 
 def describe_unusable(value: float, storage: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -24,6 +24,7 @@ from .ids import Duplicate, SeenIds, encode_id, format_id
 from .limits import (
     DEFAULT_MAX_SHARD_BYTES,
     MAX_DIM,
+    MAX_DOCUMENT_TOKENS,
     MAX_ROTATION_SEED,
     MAX_SHARD_DOCUMENTS,
     MAX_SHARDS,
@@ -33,13 +34,14 @@ from .limits import (
 )
 from .manifest import Manifest, ShardEntry, check_name, read_manifest
 from .payloads import encode_payload
-from .pending import PendingDocuments, token_rows
+from .pending import Documents, PendingDocuments, packed_parts, token_rows
 from .quantize import Quantizer
 from .shard import ShardFile
 from .shard_reader import read_batches
+from .workers import Workers
 
 Id = Union[str, int]
-Document = Union[tuple[Id, Any], tuple[Id, Any, Optional[Mapping[str, Any]]]]
+IdAndVectors = Union[tuple[Id, Any], tuple[Id, Any, Optional[Mapping[str, Any]]]]
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class CollectionWriter:
         encoder: what made the vectors, a mapping of "model", "dim" and more, or the path of a JSON file that holds one.
         max_shard_bytes: the largest shard file; a document that is larger has one of its own.
         rotation_seed: with "i8", the seed of the rotation, 0 to 2^53 - 1.
-        num_threads: with "i8", the threads that quantise. None: one for each core.
+        num_threads: that convert and quantise. None: one for each core.
         allow_other_shape: lets the generation differ from the one in the folder in its dimension or the type of its ids,
             or lack its payloads: requests that are made for that one will fail.
         created_by: the program that the manifest names. None: this package and its version.
@@ -118,7 +120,7 @@ class CollectionWriter:
         self._storage = storage
         self._max_shard_bytes = max_shard_bytes
         self._rotation_seed = rotation_seed
-        self._num_threads = num_threads or _num_cores()
+        self._workers = Workers(num_threads or _num_cores())
         self._allow_other_shape = allow_other_shape
         self._created_by = created_by or f"maxsim {maxsim.__version__} (Python)"
 
@@ -134,6 +136,9 @@ class CollectionWriter:
         self._shard: Optional[ShardFile] = None
         self._shard_bytes = 0  # of the file that the present shard will be
         self._completed: list[Future[ShardEntry]] = []
+        # One thread stores documents while more are added, and one completes a shard while the next is written.
+        self._storing: Optional[Future[None]] = None
+        self._storer = ThreadPoolExecutor(1, "maxsim-store")
         self._completer = ThreadPoolExecutor(1, "maxsim-shard")
         self._folder = OutputFolder(Path(os.path.abspath(os.fspath(folder))))
         try:
@@ -229,7 +234,63 @@ class CollectionWriter:
         pending.add(key, rows, data_type, text)
         self._num_added += 1
 
-    def add_many(self, documents: Iterable[Document]) -> None:
+    def add_packed(
+        self,
+        ids: Sequence[Id],
+        vectors: np.ndarray[Any, Any],
+        lengths: Any,
+        payloads: Optional[Sequence[Optional[Mapping[str, Any]]]] = None,
+    ) -> None:
+        """Adds documents whose vectors stand one after the other in `vectors` [sum of lengths, dim], float16 or float32:
+        `lengths` [documents] are the tokens of each. It does what `add` does for each, in less time.
+
+        `vectors` is not copied, and must not be written to before the writer is closed. CollectionError where an argument
+        is not of that shape, or an id or payload is not as `add` wants it; then none of the documents is added.
+        """
+        self._check_open()
+        counts = np.asarray(lengths, dtype=np.int64)
+        rows = np.ascontiguousarray(vectors)
+        if rows.ndim != 2 or rows.shape[1] != self._dim or rows.dtype not in (np.float16, np.float32):
+            raise CollectionError(
+                f"vectors: {rows.dtype} {list(rows.shape)}, float16 or float32 [tokens, {self._dim}] is expected"
+            )
+        if counts.shape != (len(ids),) or (payloads is not None and len(payloads) != len(ids)):
+            raise CollectionError(f"lengths, payloads: one for each of the {len(ids)} ids is expected")
+        if len(ids) == 0:
+            return
+        if counts.min() < 1 or counts.max() > MAX_DOCUMENT_TOKENS or counts.sum() != len(rows):
+            raise CollectionError(
+                f"lengths: {counts.min()} .. {counts.max()}, {counts.sum()} in all; 1 .. {MAX_DOCUMENT_TOKENS} are "
+                f"expected, and {len(rows)} in all, the rows of the vectors"
+            )
+        keys, texts = self._encode_labels(ids, payloads)
+        data_type = "f16" if rows.dtype == np.float16 else "f32"
+        pending = self._pending if self._pending is not None else self._begin(keys[0], data_type)
+        self._check_id_type(keys[0])
+        self._flush()
+        for part, part_rows in packed_parts(counts, self._dim * rows.itemsize):
+            documents = pending.pack(keys[part], rows[part_rows], data_type, counts[part].tolist(), texts[part])
+            self._num_added += len(documents)
+            self._wait()
+            self._storing = self._storer.submit(self._store_documents, documents)
+
+    def _encode_labels(
+        self, ids: Sequence[Id], payloads: Optional[Sequence[Optional[Mapping[str, Any]]]]
+    ) -> tuple[list[Union[bytes, int]], list[bytes]]:
+        keys: list[Union[bytes, int]] = []
+        texts: list[bytes] = [b""] * len(ids)
+        for index, id in enumerate(ids):
+            try:
+                keys.append(encode_id(id))
+                if payloads is not None:
+                    texts[index] = encode_payload(payloads[index])
+                if isinstance(keys[-1], bytes) != isinstance(keys[0], bytes):
+                    raise CollectionError("it is a string, and others are integers, or the other way round")
+            except CollectionError as error:
+                raise CollectionError(f"document {self._num_added + index}, id {id!r:.200}: {error}") from None
+        return keys, texts
+
+    def add_many(self, documents: Iterable[IdAndVectors]) -> None:
         """Adds documents, each (id, vectors) or (id, vectors, payload), one after the other."""
         for document in documents:
             self.add(*document)
@@ -249,6 +310,7 @@ class CollectionWriter:
         """Ends without publishing, and removes what was written. Does nothing after `close`."""
         if self._closed or self._process != os.getpid():
             return
+        self._storer.shutdown(wait=True, cancel_futures=True)
         self._completer.shutdown(wait=True, cancel_futures=True)
         if self._shard is not None:
             self._shard.discard()
@@ -258,9 +320,9 @@ class CollectionWriter:
 
     def _end(self) -> None:
         self._closed = True
+        self._storer.shutdown()
         self._completer.shutdown()
-        if self._quantizer is not None:
-            self._quantizer.close()
+        self._workers.close()
         if self._folder is not None:
             self._folder.release()
 
@@ -283,11 +345,13 @@ class CollectionWriter:
         if storage is None:
             storage = "bf16" if data_type == "bf16" else "f16"
         if self._rotation_seed != 0 and storage != "i8":
-            raise CollectionError(f"rotation_seed: {self._rotation_seed}: only i8 is rotated, and the storage is {storage}")
+            raise CollectionError(
+                f"rotation_seed: {self._rotation_seed}: only i8 is rotated, and the storage is {storage}"
+            )
         self._layout = Layout(self._dim, storage, id_type, self._rotation_seed)
         if storage == "i8":
-            self._quantizer = Quantizer(self._dim, self._rotation_seed, self._num_threads)
-        self._pending = PendingDocuments(self._layout, self._quantizer, 0)
+            self._quantizer = Quantizer(self._dim, self._rotation_seed, self._workers)
+        self._pending = PendingDocuments(self._layout)
         return self._pending
 
     def _check_id_type(self, key: Union[bytes, int]) -> None:
@@ -297,25 +361,35 @@ class CollectionWriter:
             raise CollectionError(f"the id is {kind}, unlike those before it")
 
     def _flush(self) -> None:
-        """Stores the pending documents."""
-        pending = self._pending
-        if pending is None or len(pending) == 0:
+        """Has the pending documents stored, in another thread, once those before them are."""
+        if self._pending is None or len(self._pending) == 0:
+            return
+        documents = self._pending.take()
+        self._wait()
+        self._storing = self._storer.submit(self._store_documents, documents)
+
+    def _wait(self) -> None:
+        """Waits until the documents that were handed over are stored."""
+        storing, self._storing = self._storing, None
+        if storing is None:
             return
         try:
-            try:
-                self._seen.add(pending.take_ids(), pending.first_document)
-            except Duplicate as duplicate:
-                document = pending.first_document + duplicate.index
-                raise CollectionError(
-                    f"document {document}: id {format_id(pending.ids[duplicate.index])} is that of document "
-                    f"{duplicate.earlier} already"
-                ) from None
-            if pending.has_payloads and not self._has_payloads:
-                self._begin_payloads()
-            self._store(pending.encode())
+            storing.result()
         except BaseException as error:
             self._failure = error
             raise
+
+    def _store_documents(self, documents: Documents) -> None:
+        try:
+            self._seen.add(documents.id_keys(), documents.first_document)
+        except Duplicate as duplicate:
+            raise CollectionError(
+                f"document {documents.first_document + duplicate.index}: id {format_id(documents.ids[duplicate.index])} "
+                f"is that of document {duplicate.earlier} already"
+            ) from None
+        if documents.payload_bytes > 0 and not self._has_payloads:
+            self._begin_payloads()
+        self._store(documents.encode(self._workers, self._quantizer))
 
     def _store(self, batch: Batch) -> None:
         """Appends documents to the present shard, and to new ones where that is full."""
@@ -342,7 +416,9 @@ class CollectionWriter:
     def _open_shard(self) -> None:
         assert self._layout is not None and self._folder is not None
         if len(self._completed) >= MAX_SHARDS:
-            raise CollectionError(f"max_shard_bytes: {self._max_shard_bytes} makes more than {MAX_SHARDS} shards, the limit")
+            raise CollectionError(
+                f"max_shard_bytes: {self._max_shard_bytes} makes more than {MAX_SHARDS} shards, the limit"
+            )
         self._shard = ShardFile(self._folder.path, self._generation, len(self._completed), self._layout)
         self._shard_bytes = self._layout.empty_bytes(self._has_payloads)
         if self._has_payloads:
@@ -388,6 +464,7 @@ class CollectionWriter:
     def _publish(self) -> Summary:
         assert self._folder is not None
         self._flush()
+        self._wait()
         if self._num_added == 0 or self._layout is None:
             raise CollectionError("there is no document to build from")
         if self._published is not None and self._published.has_payloads and not self._has_payloads:
@@ -444,4 +521,6 @@ def _check_integer(name: str, value: Any, low: int, high: Optional[int]) -> None
     if isinstance(value, bool) or not isinstance(value, int):
         raise CollectionError(f"{name}: {value!r:.100}, an integer is expected")
     if value < low or (high is not None and value > high):
-        raise CollectionError(f"{name}: {value} is not {f'in {low} .. {high}' if high is not None else f'{low} or more'}")
+        raise CollectionError(
+            f"{name}: {value} is not {f'in {low} .. {high}' if high is not None else f'{low} or more'}"
+        )

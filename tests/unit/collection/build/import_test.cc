@@ -131,7 +131,7 @@ TEST_F(ImportTest, NpzStoredAndDeflatedWithAndWithout64BitFields) {
   for (const bool deflate : {false, true}) {
     for (const bool zip64 : {false, true}) {
       ImportOptions options;
-      options.input = Write("in.npz", ZipBytes(members, {.deflate = deflate, .zip64 = zip64}));
+      options.inputs = {Write("in.npz", ZipBytes(members, {.deflate = deflate, .zip64 = zip64}))};
       const auto shard = Build(options, ScalarType::kF16);
       ASSERT_NE(shard, nullptr);
       EXPECT_EQ(shard->int_id(0), 30);
@@ -145,10 +145,10 @@ TEST_F(ImportTest, ALargeDeflatedMemberStreams) {
   std::vector<float> values(300'000 * kDim);
   for (size_t idx = 0; idx < values.size(); ++idx) values[idx] = static_cast<float>(idx % 1000) / 64.0f;
   ImportOptions options;
-  options.input =
+  options.inputs = {
       Write("in.npz", ZipBytes({{"tokens.npy", NpyBytes("<f4", "(300000, 8)", AsBytes(values))},
                                 {"lengths.npy", NpyBytes("<i4", "(30000,)", AsBytes(std::vector<int32_t>(30000, 10)))}},
-                               {.deflate = true, .zip64 = false}));
+                               {.deflate = true, .zip64 = false}))};
   absl::StatusOr<Import> import = OpenImport(options);
   ASSERT_TRUE(import.ok()) << import.status();
   const auto manifest = BuildCollection({.folder = folder_.Path("out"), .name = "x", .storage = ScalarType::kF32},
@@ -162,14 +162,14 @@ TEST_F(ImportTest, ALargeDeflatedMemberStreams) {
 TEST_F(ImportTest, SafetensorsWithLengthsOrOffsetsAndIdsOfBothTypes) {
   for (const char* dtype : {"F16", "BF16", "F32", "F64"}) {
     ImportOptions options;
-    options.input = Safetensors({{"tokens", dtype, {6, 8}, ValueBytes(*ElementTypeFromSafetensors(dtype))},
-                                 {"lengths", "I32", {3}, AsBytes<int32_t>({2, 1, 3})}});
+    options.inputs = {Safetensors({{"tokens", dtype, {6, 8}, ValueBytes(*ElementTypeFromSafetensors(dtype))},
+                                   {"lengths", "I32", {3}, AsBytes<int32_t>({2, 1, 3})}})};
     ASSERT_NE(Build(options), nullptr);
   }
   ImportOptions options;
-  options.input = Safetensors({{"tokens", "F16", {6, 8}, ValueBytes(ElementType::kF16)},
-                               {"offsets", "I64", {4}, AsBytes<int64_t>({0, 2, 3, 6})},
-                               {"ids", "U32", {3}, AsBytes<uint32_t>({5, 6, 7})}});
+  options.inputs = {Safetensors({{"tokens", "F16", {6, 8}, ValueBytes(ElementType::kF16)},
+                                 {"offsets", "I64", {4}, AsBytes<int64_t>({0, 2, 3, 6})},
+                                 {"ids", "U32", {3}, AsBytes<uint32_t>({5, 6, 7})}})};
   EXPECT_EQ(Build(options)->int_id(1), 6);
   options.id_type = IdType::kString;
   EXPECT_EQ(Build(options)->string_id(1), "6");
@@ -184,7 +184,7 @@ TEST_F(ImportTest, AShardFileCanBeImportedAgain) {
   const auto manifest = BuildSmall(collection, {.folder = source, .name = "x", .storage = ScalarType::kF32});
   ASSERT_TRUE(manifest.ok());
   ImportOptions options;
-  options.input = JoinPath(source, manifest->shards[0].file);
+  options.inputs = {JoinPath(source, manifest->shards[0].file)};
   absl::StatusOr<Import> import = OpenImport(options);
   ASSERT_TRUE(import.ok()) << import.status();
   const auto again = BuildCollection({.folder = folder_.Path("again"), .name = "x", .storage = ScalarType::kF32},
@@ -207,6 +207,40 @@ TEST_F(ImportTest, JsonLinesGiveIdsAndPayloads) {
   for (const char* id : {"a", "b", "c"})
     long_lines += Cat("{\"id\":\"", id, "\",\"x\":\"", std::string(700'000, *id), "\"}\n");
   EXPECT_EQ(Build(NpyOptions(long_lines))->payload(2).size(), 700'008);
+}
+
+TEST_F(ImportTest, PlainTextGivesAnIdALine) {
+  ImportOptions options = NpyOptions();
+  options.ids = Write("ids.txt",
+                      "\xef\xbb\xbf"
+                      "a b\r\n[7]\n\"c\"\n\n");
+  const auto shard = Build(options);
+  ASSERT_NE(shard, nullptr);
+  EXPECT_EQ(shard->string_id(0), "a b");
+  EXPECT_EQ(shard->string_id(1), "[7]");
+  EXPECT_EQ(shard->string_id(2), "\"c\"");
+  EXPECT_EQ(shard->payload(0), "");
+  options.ids = Write("ids.txt", "7\n-8\n9");
+  EXPECT_EQ(Build(options)->string_id(1), "-8");
+  options.id_type = IdType::kInt64;
+  EXPECT_EQ(Build(options)->int_id(1), -8);
+  const std::pair<const char*, const char*> wrong[] = {
+      {"7\n08\n9", "ids.txt:2: id \"08\" is not a 64-bit integer"},
+      {"7\n\n9", "ids.txt:2: an empty line between documents"},
+      {"7\n8\n7", "ids.txt:3: id 7 is that of document 0 already"},
+      {"7\n8", "2 documents, but the lengths are those of 3"},
+      {"7\n8\n9\n10", "ids.txt:4: more documents than the 3"},
+  };
+  for (const auto& [text, message] : wrong) {
+    options.ids = Write("ids.txt", text);
+    EXPECT_THAT(Error(options), HasSubstr(message));
+  }
+  options.id_type.reset();
+  options.ids = Write("ids.txt", "\xff\nb\nc");
+  EXPECT_THAT(Error(options), HasSubstr("ids.txt:1: id \"?\" is not UTF-8"));
+  // A first line that begins with a brace makes the file JSON Lines under any name.
+  options.ids = Write("ids.txt", "{\"id\":\"x\",\"t\":1}\n{\"id\":\"y\"}\n{\"id\":\"z\"}");
+  EXPECT_EQ(Build(options)->payload(0), "{\"t\":1}");
 }
 
 TEST_F(ImportTest, AGivenIdTypeConvertsWhatConvertsExactly) {
@@ -276,16 +310,23 @@ TEST_F(ImportTest, WrongArchivesAreNamed) {
   const std::string tokens = NpyBytes("<f2", "(6, 8)", ValueBytes(ElementType::kF16));
   const std::string lengths = NpyBytes("<i4", "(3,)", AsBytes<int32_t>({2, 1, 3}));
   const auto npz = [&](const std::vector<std::pair<std::string, std::string>>& members) {
-    options.input = Write("in.npz", ZipBytes(members, {}));
+    options.inputs = {Write("in.npz", ZipBytes(members, {}))};
     return Error(options);
   };
   EXPECT_THAT(npz({{"lengths.npy", lengths}}), HasSubstr("in.npz: no array \"tokens\"; it holds: lengths.npy"));
   EXPECT_THAT(npz({{"tokens.npy", tokens}}), HasSubstr("no array \"lengths\""));
+  // The message names some members where there are many.
+  std::vector<std::pair<std::string, std::string>> many;
+  for (int idx = 0; idx < 1460; ++idx) many.emplace_back(Cat("archive/data/", idx), "x");
+  EXPECT_THAT(npz(many), ::testing::EndsWith("it holds: archive/data/0, archive/data/1, archive/data/2, "
+                                             "archive/data/3, archive/data/4 and 1455 more"));
+  many.emplace_back("archive/data.pkl", "x");
+  EXPECT_THAT(npz(many), HasSubstr("1456 more; it is a file of torch.save, which `maxsim import --from pt` reads"));
   EXPECT_THAT(npz({{"tokens.npy", tokens}, {"lengths.npy", lengths}, {"offsets.npy", lengths}}), HasSubstr("both"));
   EXPECT_THAT(npz({{"tokens.npy", tokens},
                    {"lengths.npy", lengths},
                    {"ids.npy", NpyBytes("<U1", "(3,)", std::string(12, 'x'))}}),
-              HasSubstr("JSON Lines file, --ids"));
+              HasSubstr("go into a file of their own, --ids"));
   EXPECT_THAT(npz({{"tokens.npy", tokens},
                    {"lengths.npy", lengths},
                    {"ids.npy", NpyBytes("<i4", "(3,)", AsBytes<int32_t>({4, 5, 4}))}}),
@@ -302,11 +343,11 @@ TEST_F(ImportTest, WrongArchivesAreNamed) {
                    {"ids.npy", NpyBytes("<i4", "(3,)", AsBytes<int32_t>({4, 5, 6}))}}),
               HasSubstr("given twice"));
   options.ids.clear();
-  options.input = Write("one.npy", tokens);
+  options.inputs = {Write("one.npy", tokens)};
   EXPECT_THAT(Error(options), HasSubstr("give it as --tokens"));
-  options.input = Write("in.bin", "what is this");
+  options.inputs = {Write("in.bin", "what is this")};
   EXPECT_THAT(Error(options), HasSubstr("neither .npz nor readable as safetensors"));
-  options.input = folder_.Path("none");
+  options.inputs = {folder_.Path("none")};
   EXPECT_THAT(Error(options), HasSubstr("cannot open"));
   options.tokens = "x";
   EXPECT_THAT(Error(options), HasSubstr("either --input, or --tokens"));
@@ -327,7 +368,7 @@ TEST_F(ImportTest, DamagedArchivesAreErrorsAndNeverCrash) {
       std::string bad = good;
       bad[at] = static_cast<char>(bad[at] ^ 0x10);
       ImportOptions options;
-      options.input = Write("in.npz", bad);
+      options.inputs = {Write("in.npz", bad)};
       absl::StatusOr<Import> import = OpenImport(options);
       absl::Status status = import.status();
       if (import.ok()) {
@@ -343,11 +384,11 @@ TEST_F(ImportTest, DamagedArchivesAreErrorsAndNeverCrash) {
 // The best that deflate can do passes the archive's check of sizes.
 TEST_F(ImportTest, AnArchiveOfZerosIsReadWhole) {
   ImportOptions options;
-  options.input =
+  options.inputs = {
       Write("in.npz", ZipBytes({{"tokens.npy", NpyBytes("<f4", "(500000, 8)", std::string(16'000'000, '\0'))},
                                 {"lengths.npy", NpyBytes("<i4", "(500,)", AsBytes(std::vector<int32_t>(500, 1000)))}},
-                               {.deflate = true, .zip64 = false}));
-  EXPECT_LT(std::filesystem::file_size(options.input), 17'000u);
+                               {.deflate = true, .zip64 = false}))};
+  EXPECT_LT(std::filesystem::file_size(options.inputs[0]), 17'000u);
   absl::StatusOr<Import> import = OpenImport(options);
   ASSERT_TRUE(import.ok()) << import.status();
   EXPECT_TRUE(import->tokens->Next(500'000).ok());
@@ -390,7 +431,7 @@ TEST_F(ImportTest, ArraysAreCheckedWhileTheyAreRead) {
     const ZipMember member = (*ParseZip(bytes))[1];
     std::fill(bytes.begin() + (member.begin + member.end) / 2, bytes.begin() + member.end, '\xff');
     ImportOptions options;
-    options.input = Write("in.npz", bytes);
+    options.inputs = {Write("in.npz", bytes)};
     return std::string(OpenImport(options).status().message());
   };
   std::vector<int32_t> values(kCount, 1);

@@ -48,7 +48,7 @@ class QuantizedImportTest : public ::testing::Test {
     }
     WriteBytes(folder_.Path("input.safetensors"), FormatSafetensorsHeader(metadata, tensors, 8) + data);
     ImportOptions options;
-    options.input = folder_.Path("input.safetensors");
+    options.inputs = {folder_.Path("input.safetensors")};
     return options;
   }
   ImportOptions I8(const std::vector<float>& scales, std::vector<int64_t> shape) {
@@ -203,7 +203,7 @@ TEST_F(QuantizedImportTest, AShardOfOurOwnIsRotatedBack) {
       collection, {.folder = folder_.Path("i8"), .name = "x", .storage = ScalarType::kI8, .rotation_seed = 99});
   ASSERT_TRUE(manifest.ok()) << manifest.status();
   ImportOptions options;
-  options.input = folder_.Path(Cat("i8/", manifest->shards[0].file));
+  options.inputs = {folder_.Path(Cat("i8/", manifest->shards[0].file))};
   absl::StatusOr<Import> import = OpenImport(options);
   ASSERT_TRUE(import.ok()) << import.status();
   EXPECT_EQ(import->catalog->ids.string_id(2), collection.ids[2]);

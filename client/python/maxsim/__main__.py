@@ -1,0 +1,7 @@
+"""`python -m maxsim` is the program `maxsim`."""
+
+import sys
+
+from maxsim.command_line import main
+
+sys.exit(main())

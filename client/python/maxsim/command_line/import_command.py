@@ -1,0 +1,159 @@
+"""`maxsim import`: a collection of what another library wrote."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, List, Tuple
+
+from maxsim.command_line.progress import ProgressLine
+from maxsim.importers import ALL_COLUMNS, KINDS, STORAGES, ImportOptions, ImportReport, import_collection
+
+if TYPE_CHECKING:
+    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+_DESCRIPTION = """\
+Makes a collection of what another library wrote. Everything is checked while it is read; a collection is there when the
+command ends with 0, and nothing is otherwise. See docs/use/import.md.
+"""
+
+
+def _columns(text: str) -> Tuple[str, ...]:
+    """A type of argparse: names with commas between them, or * for all."""
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise argparse.ArgumentTypeError(f"must be names with commas between them, is {text!r}")
+    return ALL_COLUMNS if names == ("*",) else names
+
+
+def add_parser(commands: _Commands) -> None:
+    kinds = "\n".join(f"  {name:10}{kind.summary}" for name, kind in KINDS.items())
+    parser = commands.add_parser(
+        "import",
+        help="make a collection of what another library wrote",
+        description=_DESCRIPTION,
+        epilog=f"kinds:\n{kinds}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--from", dest="kind", required=True, choices=list(KINDS), metavar="KIND", help="what PATH is")
+    parser.add_argument("path", metavar="PATH", help="file, folder or address of the source")
+    parser.add_argument("--output", metavar="DIR", help="folder of the collection; not needed with --dry-run")
+    parser.add_argument(
+        "--storage",
+        choices=STORAGES,
+        help="type of the stored vectors (default: that of the collection in DIR, or f16)",
+    )
+    parser.add_argument("--name", help="name of the collection (default: that of the collection in DIR, or DIR's own)")
+    parser.add_argument(
+        "--allow-other-shape",
+        action="store_true",
+        help="let it differ from the collection in DIR in its dimension, its type of ids, or by lacking payloads",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="read everything, say what is there, and write nothing")
+    parser.add_argument("--skip-empty", action="store_true", help="leave out documents that have no token vector")
+    parser.add_argument("--quiet", action="store_true", help="say nothing of the progress")
+    options = parser.add_argument_group("what the source looks like", "A kind refuses those that it does not take.")
+    options.add_argument("--id-column", metavar="NAME", help="column that holds the ids")
+    options.add_argument("--vectors-column", metavar="NAME", help="column that holds the token vectors")
+    options.add_argument(
+        "--payload-columns",
+        metavar="NAMES",
+        type=_columns,
+        default=(),
+        help="columns that go into the payload: a,b,c or *",
+    )
+    options.add_argument("--lengths", metavar="NAME", help="column or file of the number of tokens of each document")
+    options.add_argument("--mask", metavar="NAME", help="column or file of the mask of the tokens that count")
+    options.add_argument("--table", metavar="NAME", help="table, collection or group inside the source")
+    options.add_argument("--split", metavar="NAME", help="part of a data set, such as train")
+    options.add_argument("--ids", metavar="FILE", help="file of the documents' ids in order, one a line")
+    options.add_argument(
+        "--payloads", metavar="FILE", help="file of the documents' texts or data, apart from the source"
+    )
+    options.add_argument(
+        "--dim", metavar="N", type=int, help="columns of a token vector, where a row holds tokens * dim"
+    )
+    options.add_argument(
+        "--token-column", metavar="NAME", help="column of a token's position, where a row holds one token"
+    )
+    options.add_argument(
+        "--unpack-bits",
+        action="store_true",
+        default=None,
+        help="each byte of a vector holds eight columns of 0 or 1, the first one in the highest bit",
+    )
+    parser.set_defaults(run=run, parser=parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    if arguments.output is None and not arguments.dry_run:
+        arguments.parser.error("--output DIR must be given, or --dry-run")
+    options = ImportOptions(
+        id_column=arguments.id_column,
+        vectors_column=arguments.vectors_column,
+        payload_columns=arguments.payload_columns,
+        lengths=arguments.lengths,
+        mask=arguments.mask,
+        table=arguments.table,
+        split=arguments.split,
+        ids=arguments.ids,
+        payloads=arguments.payloads,
+        dim=arguments.dim,
+        token_column=arguments.token_column,
+        unpack_bits=arguments.unpack_bits,
+    )
+    progress = None if arguments.quiet else ProgressLine()
+    try:
+        report = import_collection(
+            arguments.kind,
+            arguments.path,
+            arguments.output,
+            storage=arguments.storage,
+            name=arguments.name,
+            allow_other_shape=arguments.allow_other_shape,
+            options=options,
+            skip_empty=arguments.skip_empty,
+            progress=progress,
+            dry_run=arguments.dry_run,
+        )
+    finally:
+        if progress is not None:
+            progress.finish()
+    sys.stdout.write("\n".join(describe(report)) + "\n")
+    return 0
+
+
+def describe(report: ImportReport) -> List[str]:
+    """The lines that tell a user what was imported, or would be."""
+    lines = [
+        f"{'found     ' if report.output is None else 'imported  '} {report.kind}",
+        f"documents  {report.num_documents:,}",
+        f"tokens     {report.num_tokens:,}, {report.num_tokens / report.num_documents:.1f} a document",
+        f"dim        {report.dim}",
+        f"ids        {report.id_type}",
+        f"payloads   {_describe_payloads(report)}",
+        f"storage    {report.storage}, {_describe_bytes(report.num_bytes)}",
+    ]
+    if report.num_skipped:
+        lines.append(f"skipped    {report.num_skipped:,} documents without a token vector")
+    lines += [f"note       {note}" for note in report.notes]
+    lines.append("nothing was written" if report.output is None else f"written to {report.output}")
+    return lines
+
+
+def _describe_payloads(report: ImportReport) -> str:
+    if not report.num_payloads:
+        return "none"
+    fields = ", ".join(
+        name if count == report.num_documents else f"{name} ({count:,})"
+        for name, count in report.payload_fields.items()
+    )
+    return f"{report.num_payloads:,} documents: {fields}"
+
+
+def _describe_bytes(num_bytes: int) -> str:
+    if num_bytes < 2**20:
+        return f"{num_bytes / 2**10:.1f} KiB"
+    if num_bytes < 2**30:
+        return f"{num_bytes / 2**20:.1f} MiB"
+    return f"{num_bytes / 2**30:.2f} GiB"

@@ -1,0 +1,189 @@
+"""Arrays in .npy, .npz and safetensors files, read in blocks without mapping them: memory stays that of a block."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import os
+import zipfile
+from typing import IO, Any, Callable, Dict, Iterator, Mapping, Optional, Tuple
+
+import numpy as np
+
+from maxsim.importers.rows import bfloat16_vectors, block_rows
+from maxsim.importers.source import SourceError
+
+# A header of a safetensors file is at most this long; bytes.
+_MAX_HEADER = 100_000_000
+
+_SAFETENSORS_TYPES = {
+    "F16": "<f2",
+    "F32": "<f4",
+    "F64": "<f8",
+    "I8": "i1",
+    "I16": "<i2",
+    "I32": "<i4",
+    "I64": "<i8",
+    "U8": "u1",
+    "U16": "<u2",
+    "U32": "<u4",
+    "U64": "<u8",
+    "BOOL": "?",
+}
+
+
+class FileRows:
+    """An array in C order that begins where `open_data` leaves a file."""
+
+    def __init__(
+        self, where: str, shape: Tuple[int, ...], dtype: np.dtype[Any], open_data: Callable[[], IO[bytes]]
+    ) -> None:
+        self.where = where
+        self.shape = shape
+        self.dtype = dtype
+        self._open_data = open_data
+
+    def blocks(self, rows_at_once: Optional[int] = None) -> Iterator[np.ndarray]:
+        rows = rows_at_once or block_rows(self.shape, self.dtype)
+        row_bytes = math.prod(self.shape[1:]) * self.dtype.itemsize
+        with self._open_data() as file:
+            for first in range(0, self.shape[0], rows):
+                count = min(rows, self.shape[0] - first)
+                # Every block has memory of its own, since documents are views of it.
+                block = np.empty((count, *self.shape[1:]), self.dtype)
+                if block.nbytes:
+                    self._fill(file, block.reshape(-1).view(np.uint8).data, first * row_bytes)
+                yield block
+
+    def _fill(self, file: IO[bytes], target: memoryview, at: int) -> None:
+        filled = 0
+        while filled < len(target):
+            count: int = file.readinto(target[filled:])  # type: ignore[attr-defined]
+            if not count:
+                wanted = math.prod(self.shape) * self.dtype.itemsize
+                raise SourceError(
+                    f"{self.where}: ends after {at + filled} bytes of its data, {wanted} belong to its shape"
+                )
+            filled += count
+
+    def read(self) -> np.ndarray:
+        return next(self.blocks(self.shape[0]), np.empty(self.shape, self.dtype))
+
+
+class Bfloat16Rows:
+    """An array of bfloat16, as float32."""
+
+    def __init__(self, bits: FileRows) -> None:
+        self._bits = bits
+        self.where = bits.where
+        self.shape = bits.shape
+        self.dtype = np.dtype(np.float32)
+
+    def blocks(self, rows_at_once: Optional[int] = None) -> Iterator[np.ndarray]:
+        return map(bfloat16_vectors, self._bits.blocks(rows_at_once))
+
+    def read(self) -> np.ndarray:
+        return bfloat16_vectors(self._bits.read())
+
+
+def _read_npy_header(file: IO[bytes], where: str) -> Tuple[Tuple[int, ...], np.dtype[Any]]:
+    """Shape and type of a .npy array, with `file` left where its data begins."""
+    try:
+        version = np.lib.format.read_magic(file)
+        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, is_fortran, dtype = read_header(file)
+    except ValueError as error:
+        raise SourceError(f"{where}: is not a .npy array: {error}") from None
+    if dtype.hasobject:
+        raise SourceError(f"{where}: is an array of Python objects, which pickle keeps; save numbers or strings")
+    if is_fortran and len(shape) > 1:
+        raise SourceError(f"{where}: is in Fortran order; save np.ascontiguousarray of it")
+    return shape, dtype
+
+
+def open_npy(path: str) -> FileRows:
+    """The array of a .npy file."""
+
+    def open_data() -> IO[bytes]:
+        file = open(path, "rb")
+        try:
+            _read_npy_header(file, path)
+        except BaseException:
+            file.close()
+            raise
+        return file
+
+    with open(path, "rb") as file:
+        shape, dtype = _read_npy_header(file, path)
+        left = os.fstat(file.fileno()).st_size - file.tell()
+    wanted = math.prod(shape) * dtype.itemsize
+    if left < wanted:
+        raise SourceError(f"{path}: has {left} bytes of data, {wanted} belong to {dtype} {list(shape)}")
+    return FileRows(path, shape, dtype, open_data)
+
+
+def open_npz(path: str) -> Mapping[str, FileRows]:
+    """The arrays of a .npz file, stored or deflated."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+            headers = {}
+            for name in names:
+                where = f"{path}: {name}"
+                with archive.open(name) as member:
+                    headers[name] = (where, *_read_npy_header(member, where))
+    except (zipfile.BadZipFile, EOFError) as error:
+        raise SourceError(f"{path}: is not a .npz archive: {error}") from None
+    return {
+        name.removesuffix(".npy"): FileRows(where, shape, dtype, functools.partial(_open_npz_member, path, name))
+        for name, (where, shape, dtype) in headers.items()
+    }
+
+
+def _open_npz_member(path: str, name: str) -> IO[bytes]:
+    archive = zipfile.ZipFile(path)
+    try:
+        member = archive.open(name)
+        _read_npy_header(member, f"{path}: {name}")
+    finally:
+        # The member keeps the file open until it is closed itself.
+        archive.close()
+    return member
+
+
+def open_safetensors(path: str) -> Mapping[str, FileRows | Bfloat16Rows]:
+    """The tensors of a safetensors file; those of a type that NumPy lacks (F8) are left out."""
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        header_bytes = int.from_bytes(file.read(8), "little")
+        if not 2 <= header_bytes <= min(_MAX_HEADER, size - 8):
+            raise SourceError(f"{path}: is not a safetensors file: a header of {header_bytes} bytes in {size}")
+        try:
+            header = json.loads(file.read(header_bytes))
+            header.pop("__metadata__", None)
+            entries = {
+                name: (entry["dtype"], tuple(map(int, entry["shape"])), *map(int, entry["data_offsets"]))
+                for name, entry in header.items()
+            }
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise SourceError(f"{path}: is not a safetensors file: {error!r}") from None
+    members: Dict[str, FileRows | Bfloat16Rows] = {}
+    for name, (type_name, shape, begin, end) in entries.items():
+        type_code = "<u2" if type_name == "BF16" else _SAFETENSORS_TYPES.get(type_name)
+        if type_code is None:
+            continue
+        where = f"{path}: {name}"
+        dtype = np.dtype(type_code)
+        first = 8 + header_bytes + begin
+        if math.prod(shape) * dtype.itemsize != end - begin or begin < 0 or 8 + header_bytes + end > size:
+            raise SourceError(f"{where}: {type_name} {list(shape)} does not lie in bytes {begin} to {end} of the data")
+        rows = FileRows(where, shape, dtype, functools.partial(_open_at, path, first))
+        members[name] = Bfloat16Rows(rows) if type_name == "BF16" else rows
+    return members
+
+
+def _open_at(path: str, position: int) -> IO[bytes]:
+    file = open(path, "rb")
+    file.seek(position)
+    return file

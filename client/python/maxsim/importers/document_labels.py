@@ -1,0 +1,160 @@
+"""Ids and payloads of documents whose vectors are an array: from a file of one line a document, from arrays beside the
+vectors, or numbers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Protocol, Tuple
+
+import numpy as np
+
+from maxsim.importers.rows import RowArray
+from maxsim.importers.source import ALL_COLUMNS, DocumentId, ImportOptions, SourceError
+
+Payload = Optional[Mapping[str, object]]
+Label = Tuple[DocumentId, Payload]
+
+# What an array of ids is called where nobody says so.
+ID_NAMES = ("ids", "id", "doc_ids", "doc_id", "docids")
+# Rows of a column that are read at once.
+_ROWS = 4096
+
+
+class Labels(Protocol):
+    """The id and the payload of each document, in order. It can be iterated more than once."""
+
+    def __iter__(self) -> Iterator[Label]: ...
+
+
+def column_values(column: RowArray) -> Iterator[Any]:
+    """The rows of an array as Python values: numbers, strings (bytes are UTF-8), lists."""
+    row = 0
+    for block in column.blocks(_ROWS):
+        for value in block.tolist():
+            if isinstance(value, bytes):
+                try:
+                    value = value.decode()
+                except UnicodeDecodeError:
+                    raise SourceError(f"{column.where}: row {row} is not UTF-8: {value[:40]!r}") from None
+            row += 1
+            yield value
+
+
+class NumberLabels:
+    """Numbers from 0 on, for `num_documents` documents."""
+
+    def __init__(self, num_documents: int) -> None:
+        self._num_documents = num_documents
+
+    def __iter__(self) -> Iterator[Label]:
+        for number in range(self._num_documents):
+            yield number, None
+
+
+class ColumnLabels:
+    """Ids (numbers, where there is no array of them) and payloads from arrays with a row a document."""
+
+    def __init__(self, num_documents: int, ids: Optional[RowArray], payloads: Mapping[str, RowArray]) -> None:
+        self._num_documents = num_documents
+        self._ids = ids
+        self._payloads = payloads
+        for column in (*payloads.values(), *(() if ids is None else (ids,))):
+            if len(column.shape) == 0 or column.shape[0] != num_documents:
+                raise SourceError(
+                    f"{column.where}: has shape {list(column.shape)}, there are {num_documents} documents"
+                )
+        if ids is not None and (len(ids.shape) != 1 or ids.dtype.kind not in "iuSUOT"):
+            raise SourceError(
+                f"{ids.where}: ids must be integers or strings [N], they are {ids.dtype} {list(ids.shape)}"
+            )
+
+    def __iter__(self) -> Iterator[Label]:
+        ids = range(self._num_documents) if self._ids is None else column_values(self._ids)
+        if not self._payloads:
+            for id in ids:
+                yield id, None
+            return
+        rows = zip(*(column_values(column) for column in self._payloads.values()))
+        for id, row in zip(ids, rows):
+            yield id, dict(zip(self._payloads, row))
+
+
+class FileLabels:
+    """Ids from a file of one line a document, in the order of the vectors: JSON objects, as `maxsim-shard build --ids`
+    takes them ("id", and all other fields are the payload), or ids as plain text."""
+
+    def __init__(self, path: str, num_documents: int) -> None:
+        self._path = path
+        self._num_documents = num_documents
+        with open(path, "rb") as file:
+            self._is_json = file.readline(1 << 16).lstrip()[:1] == b"{"
+
+    def __iter__(self) -> Iterator[Label]:
+        line_number = 0
+        with open(self._path, "rb") as file:
+            for line_number, line in enumerate(file, 1):
+                if line_number > self._num_documents:
+                    break
+                yield self._label(line, f"{self._path}: line {line_number}")
+        if line_number != self._num_documents:
+            more = "more" if line_number > self._num_documents else f"{line_number}"
+            raise SourceError(f"{self._path}: has {more} lines, there are {self._num_documents} documents")
+
+    def _label(self, line: bytes, where: str) -> Label:
+        try:
+            text = line.decode().rstrip("\r\n")
+            if not self._is_json:
+                return text, None
+            fields: Dict[str, object] = json.loads(text)
+        except ValueError as error:
+            raise SourceError(f"{where}: {'not JSON' if self._is_json else 'not UTF-8'}: {error}") from None
+        if not isinstance(fields, dict) or not isinstance(fields.get("id"), (str, int)):
+            raise SourceError(f'{where}: must be an object with "id", a string or an integer')
+        id = fields.pop("id")
+        assert isinstance(id, (str, int))
+        return id, fields or None
+
+
+def find_member(
+    members: Mapping[str, RowArray], name: Optional[str], guesses: Tuple[str, ...], where: str
+) -> Optional[str]:
+    """The member `name`, which must be there, or else the first of `guesses` that is."""
+    if name is not None:
+        if name not in members:
+            raise SourceError(f"{where}: has no {name!r}; it has {', '.join(list(members)[:20]) or 'nothing'}")
+        return name
+    return next((guess for guess in guesses if guess in members), None)
+
+
+def open_labels(
+    members: Mapping[str, RowArray], taken: List[str], num_documents: int, options: ImportOptions, where: str
+) -> Tuple[Labels, List[str]]:
+    """The labels that `options` and the members of a source give, and what a dry run says of them. `taken` are members
+    that hold vectors and the like, which `*` does not mean."""
+    if options.ids is not None:
+        if options.id_column is not None or options.payload_columns:
+            raise SourceError("--ids: the file has ids and payloads; leave --id-column and --payload-columns away")
+        return FileLabels(options.ids, num_documents), [f"ids: {options.ids}"]
+    id_name = find_member(members, options.id_column, ID_NAMES, where)
+    names: Tuple[str, ...] = options.payload_columns
+    if names == ALL_COLUMNS:
+        names = tuple(
+            name
+            for name, member in members.items()
+            if name not in taken and name != id_name and member.shape[:1] == (num_documents,)
+        )
+    payloads = {name: members[find_member(members, name, (), where) or name] for name in names}
+    ids = None if id_name is None else members[id_name]
+    note = "ids: the documents are numbered from 0" if ids is None else f"ids: {ids.where}"
+    return ColumnLabels(num_documents, ids, payloads), [note]
+
+
+def zip_documents(labels: Labels, vectors: Iterator[np.ndarray]) -> Iterator[Tuple[Label, np.ndarray]]:
+    """Labels and vectors side by side; labels come first, so that a missing or spare one is noticed."""
+    iterator = iter(labels)
+    for array in vectors:
+        label = next(iterator, None)
+        if label is None:
+            raise SourceError("there are fewer ids than documents")
+        yield label, array
+    next(iterator, None)

@@ -1,0 +1,128 @@
+"""Files of torch.save, and pickles: a list of tensors [tokens, dim], one a document, or a dictionary from ids to them.
+
+A dictionary may also hold lists side by side, which --vectors-column, --id-column and --payload-columns name. A folder
+holds such files (.pt, .pth, .bin, .pkl), or one tensor a file, whose name is the document's id."""
+
+from __future__ import annotations
+
+import os
+from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+
+from maxsim.importers.index_files import listed_ids
+from maxsim.importers.source import DocumentId, ImportOptions, SourceDocument, SourceError, check_options
+from maxsim.importers.tensors import document_vectors, find_dim, is_tensor, natural_order
+from maxsim.importers.torch_files import load_torch
+from maxsim.importers.unpickling import load_pickle
+
+_KIND = "pt"
+_ENDINGS = (".pt", ".pth", ".bin", ".pkl")
+
+
+def open_source(path: str, options: ImportOptions) -> PtSource:
+    check_options(_KIND, options, ("id_column", "vectors_column", "payload_columns", "ids"))
+    return PtSource(path, options)
+
+
+class PtSource:
+    kind = _KIND
+
+    def __init__(self, path: str, options: ImportOptions) -> None:
+        self._options = options
+        if os.path.isdir(path):
+            names = natural_order([name for name in os.listdir(path) if name.endswith(_ENDINGS)])
+            if not names:
+                raise SourceError(f"{path}: has no file of torch.save ({', '.join(_ENDINGS)})")
+            self._files = [os.path.join(path, name) for name in names]
+        else:
+            self._files = [path]
+        self.notes: List[str] = (
+            [] if len(self._files) == 1 else [f"{len(self._files)} files, in the order of their names"]
+        )
+        self.dim = find_dim(
+            (document[1] for file in self._files[:1] for document in self._documents(file)), self._files[0]
+        )
+        # Each of several files would have to be read to know.
+        self.num_documents: Optional[int] = len(self._documents(path)) if len(self._files) == 1 else None
+        self._ids: Optional[Sequence[str]] = None
+        if options.ids is not None:
+            count = sum(len(self._documents(file)) for file in self._files)
+            self._ids = listed_ids(options.ids, count)
+
+    def __iter__(self) -> Iterator[SourceDocument]:
+        number = 0
+        for file in self._files:
+            for document_id, value, payload in self._documents(file):
+                if self._ids is not None:
+                    document_id = self._ids[number]
+                elif document_id is None:
+                    document_id = number
+                yield SourceDocument(document_id, document_vectors(value, f"{file}: document {document_id!r}"), payload)
+                number += 1
+
+    def _documents(self, file: str) -> Sequence[Tuple[Optional[DocumentId], object, Optional[Mapping[str, object]]]]:
+        """Id (None where the file has none), tensor and payload of each document of a file. No element is read."""
+        if file.endswith(".pkl"):
+            with open(file, "rb") as stream:
+                value = load_pickle(stream.read(), file)
+        else:
+            value = load_torch(file)
+        if isinstance(value, dict) and self._options.vectors_column is not None:
+            return self._from_columns(value, file)
+        for name, given in (
+            ("--id-column", self._options.id_column),
+            ("--payload-columns", self._options.payload_columns),
+        ):
+            if given:
+                raise SourceError(
+                    f"{file}: {name} needs a dictionary of lists and --vectors-column, which names one of them"
+                )
+        if is_tensor(value) and len(self._files) > 1:
+            return [(os.path.splitext(os.path.basename(file))[0], value, None)]
+        if isinstance(value, dict):
+            if value and not any(map(is_tensor, value.values())):
+                there = ", ".join(str(key)[:40] for key in list(value)[:20])
+                raise SourceError(
+                    f"{file}: its dictionary has no tensors: --vectors-column names their list; there are {there}"
+                )
+            return [(document_id, tensor, None) for document_id, tensor in value.items()]
+        if isinstance(value, (list, tuple)):
+            return [(None, tensor, None) for tensor in value]
+        found = "a tensor, which --from padded reads" if is_tensor(value) else f"a {type(value).__name__}"
+        raise SourceError(f"{file}: holds {found}, must hold a list of tensors or a dictionary from ids to tensors")
+
+    def _from_columns(
+        self, columns: Dict[object, object], file: str
+    ) -> Sequence[Tuple[Optional[DocumentId], object, Optional[Mapping[str, object]]]]:
+        """Documents of a dictionary of lists."""
+        name = self._options.vectors_column
+        vectors = _column(columns, name, file)
+        if isinstance(vectors, dict):
+            return [(document_id, tensor, None) for document_id, tensor in vectors.items()]
+        assert isinstance(vectors, (list, tuple))
+        ids: Sequence[Optional[DocumentId]] = [None] * len(vectors)
+        if self._options.id_column is not None:
+            ids = _list(columns, self._options.id_column, file, len(vectors))
+        payload_columns = self._options.payload_columns
+        if payload_columns == ("*",):
+            taken = (name, self._options.id_column)
+            payload_columns = tuple(str(other) for other in columns if other not in taken)
+        fields = {other: _list(columns, other, file, len(vectors)) for other in payload_columns}
+        return [
+            (ids[index], tensor, {other: values[index] for other, values in fields.items()} or None)
+            for index, tensor in enumerate(vectors)
+        ]
+
+
+def _column(columns: Dict[object, object], name: Optional[str], file: str) -> object:
+    value = columns.get(name)
+    if not isinstance(value, (list, tuple, dict)):
+        there = ", ".join(str(key) for key in list(columns)[:20]) or "none"
+        raise SourceError(f"{file}: has no list {name!r}; there are {there}")
+    return value
+
+
+def _list(columns: Dict[object, object], name: str, file: str, length: int) -> Sequence[DocumentId]:
+    value = _column(columns, name, file)
+    if isinstance(value, dict) or not isinstance(value, (list, tuple)) or len(value) != length:
+        raise SourceError(f"{file}: {name!r} must be a list of {length} values, as many as there are documents")
+    return value

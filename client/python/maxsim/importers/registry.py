@@ -1,0 +1,67 @@
+"""The kinds that `maxsim import` knows. A kind's module, and the library that it reads with, are imported when it is
+used."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+from typing import Iterator, Mapping, Tuple
+
+from maxsim.importers.source import ImportOptions, Source, SourceError
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """One kind of source. module: its module in maxsim.importers. libraries: the packages that reading it imports,
+    which the extra `import-EXTRA` of the distribution installs. summary: what it reads, for --help."""
+
+    module: str
+    summary: str
+    libraries: Tuple[str, ...] = ()
+    extra: str = ""
+
+
+KINDS: Mapping[str, Kind] = {
+    "plaid": Kind("plaid", "index folder of fast-plaid, PyLate or NextPlaid"),
+    "colbert": Kind("colbert", "index folder of colbert-ai or RAGatouille"),
+    "byaldi": Kind("byaldi", "index folder of byaldi"),
+    "pt": Kind("pt", "file of torch.save: a list of tensors, or a dictionary from ids to tensors"),
+    "parquet": Kind("parquet", "Parquet file, or a folder of them", ("pyarrow",), "arrow"),
+    "arrow": Kind("arrow", "Arrow IPC file or stream, Feather file, or a folder of them", ("pyarrow",), "arrow"),
+    "datasets": Kind("datasets", "folder of datasets' save_to_disk", ("pyarrow",), "arrow"),
+    "hdf5": Kind("hdf5", "HDF5 file", ("h5py",), "hdf5"),
+    "zarr": Kind("zarr", "Zarr store of version 2 or 3", ("zarr",), "zarr"),
+    "padded": Kind("padded", "padded array [N, L, dim] with a mask or lengths: npy, npz, safetensors, pt"),
+    "npy": Kind("npy", "NumPy array of packed token vectors with lengths, or a folder of arrays"),
+    "npz": Kind("npz", "NumPy archive of packed or padded vectors, or an array a document"),
+    "qdrant": Kind("qdrant", "collection of Qdrant: a server's URL or a local folder", ("qdrant_client",), "qdrant"),
+    "lancedb": Kind("lancedb", "table of LanceDB", ("lancedb", "pyarrow"), "lancedb"),
+    "milvus": Kind("milvus", "collection of Milvus or Milvus Lite", ("pymilvus", "milvus_lite"), "milvus"),
+    "vespa": Kind("vespa", "JSON of vespa visit, /document/v1 or a feed"),
+}
+
+
+@contextlib.contextmanager
+def libraries_of(name: str) -> Iterator[None]:
+    """Says what to install where the body imports a library of the kind `name` that is not there."""
+    kind = KINDS[name]
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").split(".")[0]
+        if missing not in kind.libraries:
+            raise
+        raise SourceError(
+            f"{name}: needs {missing}, which is not installed: pip install 'maxsim[import-{kind.extra}]'"
+        ) from None
+
+
+def open_source(name: str, path: str, options: ImportOptions) -> Source:
+    """Opens what lies at `path`, a path or an address, as the kind `name`."""
+    if name not in KINDS:
+        raise SourceError(f"kind {name!r}: must be one of {', '.join(KINDS)}")
+    with libraries_of(name):
+        module = importlib.import_module(f"maxsim.importers.{KINDS[name].module}")
+        source: Source = module.open_source(path, options)
+    return source

@@ -1,0 +1,168 @@
+"""Arrays on disk that are read from the front in blocks of rows, and the cutting of packed rows into documents."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Iterator, Optional, Protocol, Sequence, Tuple
+
+import numpy as np
+
+from maxsim.importers.source import SourceError
+
+# Bytes that are read at once. 8 MiB reads at the speed of the disk and keeps an import in tens of megabytes.
+BLOCK_BYTES = 8 << 20
+
+MAX_COLUMNS = 4096
+
+
+class RowArray(Protocol):
+    """An array [rows, ...] that some library or file holds.
+
+    where names it in errors. shape and dtype are those of NumPy; dtype object stands for strings and ragged rows.
+    blocks() streams consecutive rows, `rows_at_once` or what the reader likes best; read() returns all of them."""
+
+    where: str
+    shape: Tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    def blocks(self, rows_at_once: Optional[int] = None) -> Iterator[np.ndarray]: ...
+
+    def read(self) -> np.ndarray: ...
+
+
+class MemoryRows:
+    """A NumPy array as a RowArray."""
+
+    def __init__(self, where: str, array: np.ndarray) -> None:
+        self.where = where
+        self.array = array
+        self.shape: Tuple[int, ...] = array.shape
+        self.dtype = array.dtype
+
+    def blocks(self, rows_at_once: Optional[int] = None) -> Iterator[np.ndarray]:
+        step = rows_at_once or block_rows(self.shape, self.dtype)
+        for first in range(0, self.shape[0], step):
+            yield self.array[first : first + step]
+
+    def read(self) -> np.ndarray:
+        return self.array
+
+
+def block_rows(shape: Sequence[int], dtype: np.dtype[Any], block_bytes: int = BLOCK_BYTES) -> int:
+    """How many rows of an array of this shape make a block."""
+    row_bytes = math.prod(shape[1:]) * dtype.itemsize
+    return max(1, block_bytes // max(1, row_bytes))
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """True for float16, float32 and float64 of either byte order."""
+    return dtype.kind == "f" and dtype.itemsize <= 8
+
+
+def as_vectors(values: np.ndarray) -> np.ndarray:
+    """Floating-point values as float16 or float32 in the machine's byte order, without a copy where they are that;
+    float64 is rounded to float32, where what is too large becomes infinite and is refused by the writer."""
+    if values.dtype.itemsize == 8:
+        with np.errstate(over="ignore"):
+            return values.astype(np.float32)
+    return values.astype(values.dtype.newbyteorder("="), copy=False)
+
+
+def bfloat16_vectors(values: np.ndarray) -> np.ndarray:
+    """The float32 values of bfloat16 bits, uint16 of the same shape."""
+    wide: np.ndarray = values.astype(np.uint32) << np.uint32(16)
+    return wide.view(np.float32)
+
+
+def cut_documents(blocks: Iterator[np.ndarray], lengths: np.ndarray) -> Iterator[np.ndarray]:
+    """The documents of packed rows: `lengths[n]` rows each, one after the other through all blocks. A document that
+    lies in one block is a view of it."""
+    block = next(blocks, None)
+    at = 0
+    for length in lengths.tolist():
+        if block is not None and at + length <= len(block):
+            yield block[at : at + length]
+            at += length
+            continue
+        parts = []
+        wanted = length
+        while wanted and block is not None:
+            part = block[at : at + wanted]
+            parts.append(part)
+            wanted -= len(part)
+            at += len(part)
+            if wanted:
+                block = next(blocks, None)
+                at = 0
+        yield np.concatenate(parts)
+
+
+def lengths_of(counts: RowArray, num_rows: int, rows_where: str) -> np.ndarray:
+    """The number of tokens of each document, int64 [N], from an array that holds them or the N + 1 offsets of the
+    documents in `num_rows` packed rows. Raises SourceError where it is neither."""
+    if len(counts.shape) != 1 or counts.dtype.kind not in "iu":
+        raise SourceError(f"{counts.where}: lengths must be integers [N], they are {counts.dtype} {list(counts.shape)}")
+    values = counts.read()
+    if values.dtype.kind == "u" and len(values) and int(values.max()) > np.iinfo(np.int64).max:
+        raise SourceError(f"{counts.where}: {int(values.max())} is beyond 2^63 - 1")
+    values = values.astype(np.int64)
+    negative = np.flatnonzero(values < 0)
+    if len(negative):
+        row = int(negative[0])
+        raise SourceError(f"{counts.where}: row {row} is {values[row]}, a length is 0 or more")
+    if len(values) and values[0] == 0 and values[-1] == num_rows and (len(values) == 1 or np.all(np.diff(values) >= 0)):
+        if int(values.sum()) != num_rows:
+            return np.diff(values)
+    total = int(values.sum())
+    if total != num_rows:
+        raise SourceError(
+            f"{counts.where}: {len(values)} lengths sum to {total}, {rows_where} has {num_rows} rows"
+            + (f" (and as offsets they must go from 0 to {num_rows})" if "offset" in counts.where else "")
+        )
+    return values
+
+
+class ScaledRows:
+    """Packed int8 token vectors [T, dim] times their scales: one for each token ([T] or [T, 1]), each document ([N] or
+    [N, 1]; `lengths` are their tokens) or for all ([1])."""
+
+    def __init__(self, elements: RowArray, scales: RowArray, lengths: np.ndarray) -> None:
+        self.where = elements.where
+        self.shape = elements.shape
+        self.dtype = np.dtype(np.float32)
+        self._elements = elements
+        self._values = scales.read().reshape(-1).astype(np.float32)
+        self._ends = np.cumsum(lengths)
+        counts = (elements.shape[0], len(lengths), 1)
+        if not is_float(scales.dtype) or scales.shape[1:] not in ((), (1,)) or len(self._values) not in counts:
+            raise SourceError(
+                f"{scales.where}: is {scales.dtype} {list(scales.shape)}, must be floating-point: "
+                f"[{counts[0]}] for tokens, [{counts[1]}] for documents or [1]"
+            )
+
+    def blocks(self, rows_at_once: Optional[int] = None) -> Iterator[np.ndarray]:
+        first = 0
+        for block in self._elements.blocks(rows_at_once):
+            yield block * self._scales(first, first + len(block))[:, None]
+            first += len(block)
+
+    def read(self) -> np.ndarray:
+        values: np.ndarray = self._elements.read() * self._scales(0, self.shape[0])[:, None]
+        return values
+
+    def _scales(self, first: int, end: int) -> np.ndarray:
+        """The scales of tokens first to end."""
+        if len(self._values) == self.shape[0]:
+            return self._values[first:end]
+        if len(self._values) == 1:
+            return np.broadcast_to(self._values, (end - first,))
+        return self._values[np.searchsorted(self._ends, np.arange(first, end), side="right")]
+
+
+def check_columns(where: str, dim: int, wanted: Optional[int] = None) -> int:
+    """`dim`, checked: a token vector has 1 to 4,096 columns and as many as a user says (`wanted`)."""
+    if not 1 <= dim <= MAX_COLUMNS:
+        raise SourceError(f"{where}: {dim} columns, a token vector has 1 to {MAX_COLUMNS}")
+    if wanted is not None and wanted != dim:
+        raise SourceError(f"{where}: {dim} columns, --dim says {wanted}")
+    return dim

@@ -1,0 +1,140 @@
+"""What an importer is: a Source, which streams documents out of what another library wrote.
+
+A kind is a module `maxsim/importers/KIND.py` (registry.py) with one function
+
+    def open_source(path: str, options: ImportOptions) -> Source
+
+which reads as little as it needs to say what is there, and raises SourceError where it cannot be that kind.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Iterator, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple, Union, runtime_checkable
+
+import numpy as np
+
+# All fields of a document go into its payload.
+ALL_COLUMNS = ("*",)
+
+DocumentId = Union[str, int]
+
+
+class SourceError(ValueError):
+    """What is to be imported cannot be: one line, which names the file or column, the value and the limit."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(str(message).split()))
+
+
+class SourceDocument(NamedTuple):
+    """One document as it goes into a collection.
+
+    id: a string or a 64-bit integer, the same for all documents of a source. vectors: [tokens, dim], float32 or
+    float16; a null row of the source is an array of zero tokens. payload: a JSON object, or None where there is
+    none."""
+
+    id: DocumentId
+    vectors: np.ndarray
+    payload: Optional[Mapping[str, object]] = None
+
+
+class Source(Protocol):
+    """Documents that another library wrote.
+
+    Iterating streams them in the order of the source, with memory that does not grow with their number, and may be done
+    again. num_documents counts the documents that iterating gives, or is None where only iterating can tell. notes
+    are lines for people: which version wrote it, what is lost."""
+
+    kind: str
+    dim: int
+    num_documents: Optional[int]
+    notes: Sequence[str]
+
+    def __iter__(self) -> Iterator[SourceDocument]: ...
+
+
+@dataclasses.dataclass(frozen=True)
+class ImportOptions:
+    """What a user says of a source. A kind refuses what it does not take (check_options), so that a flag is never
+    ignored. None and () mean that the kind decides."""
+
+    # Column (key, field, member) that holds the ids.
+    id_column: Optional[str] = None
+    # Column that holds the token vectors.
+    vectors_column: Optional[str] = None
+    # Columns that go into the payload, under their names; ALL_COLUMNS for every other one.
+    payload_columns: Tuple[str, ...] = ()
+    # Column, member or file of the number of tokens of each document.
+    lengths: Optional[str] = None
+    # Column, member or file of the mask of the tokens that count.
+    mask: Optional[str] = None
+    # Table, collection, group or data set inside the source.
+    table: Optional[str] = None
+    # Part of a data set, such as "train".
+    split: Optional[str] = None
+    # File of the ids of all documents in order, one a line, where the source has none.
+    ids: Optional[str] = None
+    # File that holds the texts or other data of the documents, where it lies apart from the source.
+    payloads: Optional[str] = None
+    # Columns of a token vector, where the source keeps tokens * dim values in a row; checked everywhere else.
+    dim: Optional[int] = None
+    # Column of a token's position in its document, where the source keeps a token a row.
+    token_column: Optional[str] = None
+    # Each byte of a vector holds eight columns (a set bit is 1, others are 0).
+    unpack_bits: Optional[bool] = None
+
+
+class PackedDocuments(NamedTuple):
+    """Neighbouring documents, as SourceDocument has them one by one.
+
+    vectors [sum of lengths, dim] are those of all documents, one after the other; lengths [documents], int64, may be 0.
+    payloads is None where no document has one."""
+
+    ids: Sequence[DocumentId]
+    vectors: np.ndarray
+    lengths: np.ndarray
+    payloads: Optional[Sequence[Optional[Mapping[str, object]]]] = None
+
+    def documents(self) -> Iterator[SourceDocument]:
+        ends = np.cumsum(self.lengths).tolist()
+        vectors = (self.vectors[begin:end] for begin, end in zip([0, *ends], ends))
+        if self.payloads is None:
+            return map(SourceDocument, self.ids, vectors)
+        return map(SourceDocument, self.ids, vectors, self.payloads)
+
+
+@runtime_checkable
+class PackedSource(Source, Protocol):
+    """A Source that also gives its documents many at a time, which is faster."""
+
+    def packed(self) -> Iterator[PackedDocuments]: ...
+
+
+def check_options(kind: str, options: ImportOptions, takes: Sequence[str]) -> None:
+    """Raises SourceError where an option is set that is not one of the fields `takes`."""
+    for field in dataclasses.fields(options):
+        if field.name not in takes and getattr(options, field.name) not in (None, ()):
+            flag = "--" + field.name.replace("_", "-")
+            taken = ", ".join("--" + name.replace("_", "-") for name in takes) or "no option of its own"
+            raise SourceError(f"{flag}: {kind} does not take it; it takes {taken}")
+
+
+def select_payload(columns: Sequence[str], row: Mapping[str, object], where: str) -> Optional[Mapping[str, object]]:
+    """The payload of `row`: the fields that `columns` names, or all for ALL_COLUMNS; None where that leaves none."""
+    if tuple(columns) == ALL_COLUMNS:
+        return dict(row) or None
+    missing = [name for name in columns if name not in row]
+    if missing:
+        there = ", ".join(map(str, row)) or "none"
+        raise SourceError(f"{where}: no column {missing[0]!r} for the payload; there are {there}")
+    return {name: row[name] for name in columns} or None
+
+
+def read_ids(path: str) -> Sequence[str]:
+    """The ids of a file of one a line."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return [line.rstrip("\r\n") for line in file]
+    except UnicodeDecodeError as error:
+        raise SourceError(f"{path}: is not UTF-8 at byte {error.start}") from None

@@ -1,0 +1,209 @@
+"""Tensors of token vectors in Vespa's JSON: a mapped dimension for tokens (or several), an indexed one for columns.
+
+The forms are those of Vespa's reference, "Document JSON format": short and verbose ones, with and without the type
+beside them, and cell values as numbers or as hexadecimal digits."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from maxsim.importers.rows import as_vectors, bfloat16_vectors
+from maxsim.importers.source import SourceError
+
+# Each cell type has hexadecimal digits of this big-endian form.
+_HEX_TYPES = {"int8": ">i1", "bfloat16": ">u2", "float": ">f4", "double": ">f8"}
+_CELL_TYPES = {np.dtype(code).itemsize: name for name, code in _HEX_TYPES.items()}
+_FORM_KEYS = frozenset({"type", "cells", "blocks", "values"})
+
+_TYPE = re.compile(r"tensor(?:<(\w+)>)?\((.*)\)")
+_DIMENSION = re.compile(r"(\w+)(?:\{\}|\[(\d*)\])")
+
+
+class TensorType(NamedTuple):
+    """cell: a name of _HEX_TYPES. mapped and indexed: dimensions in alphabetical order, which is that of the values;
+    the last indexed one is the columns."""
+
+    cell: str
+    mapped: Tuple[str, ...]
+    indexed: Tuple[Tuple[str, Optional[int]], ...]
+
+    @property
+    def dim(self) -> Optional[int]:
+        return self.indexed[-1][1] if self.indexed else None
+
+
+def parse_type(text: object, where: str) -> TensorType:
+    match = _TYPE.fullmatch(str(text).replace(" ", ""))
+    cell = (match[1] or "double") if match else ""
+    parts = [_DIMENSION.fullmatch(part) for part in match[2].split(",")] if match and match[2] else []
+    if match is None or cell not in _HEX_TYPES or not all(parts):
+        raise SourceError(f"{where}: type {str(text)!r:.80} is no tensor type that Vespa has")
+    dimensions = sorted((part[1], part[2]) for part in parts if part is not None)
+    mapped = tuple(name for name, size in dimensions if size is None)
+    indexed = tuple((name, int(size) if size else None) for name, size in dimensions if size is not None)
+    return TensorType(cell, mapped, indexed)
+
+
+def is_vectors(value: object) -> bool:
+    """True for the JSON of a tensor that may hold the token vectors of a document."""
+    if isinstance(value, dict) and value and set(value) <= _FORM_KEYS:
+        if "type" in value:
+            try:
+                type = parse_type(value["type"], "")
+            except SourceError:
+                return False
+            return bool(type.indexed) and len(type.mapped) + len(type.indexed) >= 2
+        return "blocks" in value or isinstance(value.get("values"), list)
+    if isinstance(value, dict) and value:
+        first = next(iter(value.values()))
+        return isinstance(first, list) or (isinstance(first, str) and bool(re.fullmatch(r"(?:[0-9A-Fa-f]{2})+", first)))
+    if isinstance(value, list) and value:
+        return isinstance(value[0], list) or (isinstance(value[0], dict) and "address" in value[0])
+    return False
+
+
+class TensorReader:
+    """Reads the tensors of one field. dim: the columns of a token vector as they come out, where a user says them. With
+    unpack_bits an int8 cell is eight columns of 0 or 1, the first one in its highest bit, as Vespa's unpack_bits."""
+
+    def __init__(self, dim: Optional[int], unpack_bits: bool) -> None:
+        self.dim = dim
+        self._unpack_bits = unpack_bits
+        # The cell type of the last tensor that said it, for notes.
+        self.cell: Optional[str] = None
+
+    def read(self, value: Any, where: str) -> np.ndarray:
+        """The token vectors [tokens, dim]. Tokens stand in the order of their labels, where these are numbers, else in
+        that of the JSON."""
+        type: Optional[TensorType] = None
+        content = value
+        form = ""
+        if isinstance(value, dict) and value and set(value) <= _FORM_KEYS:
+            if "type" in value:
+                type = parse_type(value["type"], where)
+                self.cell = type.cell
+            forms = [key for key in ("blocks", "values", "cells") if key in value]
+            if len(forms) != 1:
+                raise SourceError(
+                    f"{where}: has {' and '.join(forms) or 'none'} of blocks, values and cells; one is needed"
+                )
+            form = forms[0]
+            content = value[form]
+        vectors = self._unpacked(self._content(content, form, type, where), where)
+        if self.dim is None and len(vectors):
+            self.dim = vectors.shape[1]
+        if len(vectors) and vectors.shape[1] != self.dim:
+            raise SourceError(f"{where}: has token vectors of {vectors.shape[1]} columns, must have {self.dim}")
+        return vectors
+
+    def _content(self, content: Any, form: str, type: Optional[TensorType], where: str) -> np.ndarray:
+        if isinstance(content, dict) and form != "cells":
+            keys: List[Tuple[str, ...]] = [(label,) for label in content]
+            return self._blocks(keys, list(content.values()), type, where)
+        if isinstance(content, list) and content and isinstance(content[0], dict):
+            try:
+                addresses = [entry["address"] for entry in content]
+                if form != "blocks" and "value" in content[0]:
+                    return _cells(addresses, [entry["value"] for entry in content], type, where)
+                keys = [tuple(str(address[name]) for name in sorted(address)) for address in addresses]
+                return self._blocks(keys, [entry["values"] for entry in content], type, where)
+            except (KeyError, TypeError, AttributeError) as error:
+                raise SourceError(f"{where}: is no tensor: an entry lacks {error}") from None
+        if isinstance(content, (list, str)):
+            return self._values(content, type, where, self._columns(type))
+        raise SourceError(f"{where}: holds {content!r:.60}, no tensor of token vectors")
+
+    def _columns(self, type: Optional[TensorType]) -> Optional[int]:
+        """The cells of a token vector, where type or user say them."""
+        if type is not None and type.dim is not None:
+            return type.dim
+        return self.dim // 8 if self.dim is not None and self._unpack_bits else self.dim
+
+    def _blocks(
+        self, keys: Sequence[Tuple[str, ...]], blocks: Sequence[Any], type: Optional[TensorType], where: str
+    ) -> np.ndarray:
+        if not blocks:
+            return np.empty((0, 0), np.float32)
+        columns = self._columns(type)
+        order = _order(keys)
+        if columns is None and isinstance(blocks[0], list) and blocks[0] and not isinstance(blocks[0][0], list):
+            columns = len(blocks[0])
+        return np.concatenate([self._values(blocks[index], type, where, columns) for index in order])
+
+    def _values(self, values: Any, type: Optional[TensorType], where: str, columns: Optional[int]) -> np.ndarray:
+        """The cells of a dense part, nested, flat or as hexadecimal digits, as rows of `columns`."""
+        if isinstance(values, str):
+            array = self._hex_values(values, type, where, columns)
+        else:
+            try:
+                array = np.array(values, dtype=np.float32)
+            except (TypeError, ValueError):
+                raise SourceError(f"{where}: holds {values!r:.60}, must be numbers in lists of one length") from None
+            if columns is None and array.ndim > 1:
+                columns = array.shape[-1]
+        if columns is None:
+            raise SourceError(f"{where}: does not say the columns of a token vector: no type, no lists; say --dim")
+        if columns == 0 or array.size % columns or (array.ndim > 1 and array.shape[-1] != columns):
+            raise SourceError(f"{where}: has values {list(array.shape)}, must be rows of {columns} columns")
+        return array.reshape(-1, columns)
+
+    def _hex_values(self, digits: str, type: Optional[TensorType], where: str, columns: Optional[int]) -> np.ndarray:
+        try:
+            data = bytes.fromhex(digits)
+        except ValueError:
+            raise SourceError(f"{where}: holds {digits!r:.60}, must be hexadecimal digits") from None
+        cell = type.cell if type is not None else "int8" if self._unpack_bits else None
+        if cell is None:
+            # Without a type the digits of one token vector tell how wide its cells are.
+            width = len(data) // columns if columns else 0
+            cell = _CELL_TYPES.get(width)
+            if cell is None or not columns or len(data) != width * columns:
+                raise SourceError(
+                    f"{where}: has {len(digits)} hexadecimal digits and no type; say --dim, "
+                    f"so that a token vector has 2, 4, 8 or 16 digits a column"
+                )
+        self.cell = cell
+        if len(data) % np.dtype(_HEX_TYPES[cell]).itemsize:
+            raise SourceError(f"{where}: has {len(digits)} hexadecimal digits, which are no whole {cell} cells")
+        values = np.frombuffer(data, _HEX_TYPES[cell])
+        if cell == "bfloat16":
+            return bfloat16_vectors(values)
+        return values.astype(np.float32) if cell == "int8" else as_vectors(values)
+
+    def _unpacked(self, vectors: np.ndarray, where: str) -> np.ndarray:
+        if not self._unpack_bits:
+            return vectors
+        cells = vectors.astype(np.int8)
+        if not np.array_equal(cells, vectors):
+            raise SourceError(f"{where}: --unpack-bits needs int8 cells, there is {vectors[cells != vectors][0]}")
+        return np.unpackbits(cells.view(np.uint8), axis=1).astype(np.float32)
+
+
+def _order(keys: Sequence[Tuple[str, ...]]) -> List[int]:
+    """The order of labels: by number where all are numbers, else as they are."""
+    if all(label.isdecimal() for key in keys for label in key):
+        return sorted(range(len(keys)), key=lambda index: tuple(map(int, keys[index])))
+    return list(range(len(keys)))
+
+
+def _cells(
+    addresses: Sequence[Dict[str, Any]], values: Sequence[Any], type: Optional[TensorType], where: str
+) -> np.ndarray:
+    """The verbose form: a cell a value. Cells that are left out are 0."""
+    if type is None or type.dim is None:
+        raise SourceError(f"{where}: has cells without a type, which says what dimension the columns are")
+    outer = [*type.mapped, *(name for name, _ in type.indexed[:-1])]
+    column = type.indexed[-1][0]
+    rows: Dict[Tuple[str, ...], np.ndarray] = {}
+    for address, value in zip(addresses, values):
+        key = tuple(str(address[name]) for name in outer)
+        row = rows.setdefault(key, np.zeros(type.dim, np.float32))
+        try:
+            row[int(address[column])] = value
+        except (ValueError, IndexError, TypeError):
+            raise SourceError(f"{where}: cell {address!r:.80} is no number at 0 to {type.dim - 1}") from None
+    keys = list(rows)
+    return np.stack([rows[keys[index]] for index in _order(keys)])

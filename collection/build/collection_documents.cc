@@ -1,0 +1,188 @@
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/functional/function_ref.h"
+#include "absl/types/span.h"
+#include "base/text.h"
+#include "collection/build/document_input.h"
+#include "collection/shard.h"
+#include "kernels/quantize.h"
+
+namespace maxsim::collection {
+namespace {
+
+// Walks over the shards of a collection one after the other, with one open at a time.
+class ShardWalk {
+ public:
+  ShardWalk(std::string folder, std::shared_ptr<const Manifest> manifest, bool check_checksums)
+      : folder_(std::move(folder)), manifest_(std::move(manifest)), check_checksums_(check_checksums) {}
+
+  const Manifest& manifest() const { return *manifest_; }
+
+  // Returns the present shard, or null before the first Next.
+  const Shard* shard() const { return shard_.get(); }
+
+  // Opens the next one; there must be one.
+  absl::Status Next() {
+    shard_.reset();
+    absl::StatusOr<std::shared_ptr<const Shard>> opened =
+        Shard::Open(folder_, *manifest_, manifest_->shards[next_++], Access::kMapped, check_checksums_);
+    if (!opened.ok()) return opened.status();
+    shard_ = *std::move(opened);
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::string folder_;
+  const std::shared_ptr<const Manifest> manifest_;
+  const bool check_checksums_;
+  size_t next_ = 0;
+  std::shared_ptr<const Shard> shard_;
+};
+
+// Returns the type that token vectors of a storage come out in.
+ElementType ElementTypeOf(ScalarType storage) {
+  switch (storage) {
+    case ScalarType::kBF16:
+      return ElementType::kBF16;
+    case ScalarType::kF16:
+      return ElementType::kF16;
+    default:
+      return ElementType::kF32;
+  }
+}
+
+class ShardTokens : public TokenSource {
+ public:
+  ShardTokens(std::string folder, std::shared_ptr<const Manifest> manifest)
+      : walk_(std::move(folder), std::move(manifest), /*check_checksums=*/true) {}
+  ElementType type() const override { return ElementTypeOf(walk_.manifest().storage); }
+  int64_t dim() const override { return walk_.manifest().dim; }
+  int64_t num_tokens() const override { return walk_.manifest().num_tokens; }
+
+  absl::StatusOr<const void*> Next(int64_t num_rows) override {
+    block_.resize(static_cast<size_t>(num_rows * dim()) * SizeOf(type()));
+    for (int64_t done = 0; done < num_rows;) {
+      if (walk_.shard() == nullptr || row_ == walk_.shard()->documents().num_tokens()) {
+        if (absl::Status status = walk_.Next(); !status.ok()) return status;
+        row_ = 0;
+        document_ = 0;
+      }
+      const DocumentsView& documents = walk_.shard()->documents();
+      const int64_t count = std::min(num_rows - done, documents.num_tokens() - row_);
+      Copy(documents, count, block_.data() + static_cast<size_t>(done * dim()) * SizeOf(type()));
+      // What was copied was what had been hashed.
+      if (absl::Status status = walk_.shard()->Check(); !status.ok()) return status;
+      row_ += count;
+      done += count;
+    }
+    return block_.data();
+  }
+
+ private:
+  // Copies the next rows of the present shard; those of i8 are brought back to values.
+  void Copy(const DocumentsView& documents, int64_t count, char* target) {
+    const auto row_bytes = static_cast<size_t>(dim()) * SizeOf(walk_.manifest().storage);
+    const char* source = static_cast<const char*>(documents.tokens) + static_cast<size_t>(row_) * row_bytes;
+    if (walk_.manifest().storage != ScalarType::kI8) {
+      std::memcpy(target, source, static_cast<size_t>(count) * row_bytes);
+      return;
+    }
+    auto* values = reinterpret_cast<float*>(target);
+    for (int64_t row = row_; row < row_ + count; ++row, source += row_bytes, values += dim()) {
+      while (row >= documents.offsets[document_ + 1]) ++document_;
+      for (int64_t column = 0; column < dim(); ++column) {
+        values[column] = documents.scales[document_] * static_cast<float>(static_cast<int8_t>(source[column]));
+      }
+      Unrotate(walk_.manifest().rotation_seed, absl::MakeSpan(values, static_cast<size_t>(dim())));
+    }
+  }
+
+  ShardWalk walk_;
+  int64_t row_ = 0;       // next one of the present shard
+  int64_t document_ = 0;  // i8: one that is not behind that row
+  std::vector<char> block_;
+};
+
+class ShardPayloads : public PayloadSource {
+ public:
+  // Tokens are read, and hashed, before the payloads of their documents.
+  ShardPayloads(std::string folder, std::shared_ptr<const Manifest> manifest)
+      : walk_(std::move(folder), std::move(manifest), /*check_checksums=*/false) {}
+
+  absl::StatusOr<std::string_view> Next() override {
+    if (walk_.shard() == nullptr || document_ == walk_.shard()->documents().num_documents) {
+      if (absl::Status status = walk_.Next(); !status.ok()) return status;
+      document_ = 0;
+    }
+    return walk_.shard()->payload(document_++);
+  }
+
+ private:
+  ShardWalk walk_;
+  int64_t document_ = 0;
+};
+
+class CollectionDocuments : public DocumentInput {
+ public:
+  CollectionDocuments(std::string folder, Manifest manifest)
+      : folder_(std::move(folder)), manifest_(std::make_shared<const Manifest>(std::move(manifest))) {}
+
+  // Reads what there is to know of each document but its id.
+  absl::Status Open() {
+    return ForEachDocument([&](const Shard& shard, int64_t document) {
+      const int64_t* offsets = shard.documents().offsets + document;
+      lengths_.push_back(static_cast<int32_t>(offsets[1] - offsets[0]));
+      if (manifest_->has_payloads) payload_sizes_.push_back(static_cast<int32_t>(shard.payload(document).size()));
+      return absl::OkStatus();
+    });
+  }
+
+  const std::string& path() const override { return folder_; }
+  int64_t dim() const override { return manifest_->dim; }
+  const std::vector<int32_t>& lengths() const override { return lengths_; }
+  bool HasIds() const override { return true; }
+  absl::Status AddIds(IdCollector& ids) override {
+    return ForEachDocument([&](const Shard& shard, int64_t document) {
+      const absl::Status added =
+          shard.id_type() == IdType::kInt64 ? ids.Add(shard.int_id(document)) : ids.Add(shard.string_id(document));
+      return added.ok() ? added : AtPlace(Cat(shard.path(), ": document ", document, ": "), added);
+    });
+  }
+  absl::StatusOr<std::vector<int32_t>> ReadPayloadSizes() override { return std::move(payload_sizes_); }
+  absl::StatusOr<std::unique_ptr<TokenSource>> MakeTokens() override {
+    return std::make_unique<ShardTokens>(folder_, manifest_);
+  }
+  std::unique_ptr<PayloadSource> MakePayloads() override { return std::make_unique<ShardPayloads>(folder_, manifest_); }
+  std::optional<ScalarType> storage() const override { return manifest_->storage; }
+  std::optional<EncoderIdentity> encoder() const override { return manifest_->encoder; }
+
+ private:
+  // Calls `take` with each document's shard and its number in it. The first error ends the walk.
+  absl::Status ForEachDocument(absl::FunctionRef<absl::Status(const Shard& shard, int64_t document)> take) const {
+    ShardWalk walk(folder_, manifest_, /*check_checksums=*/false);
+    for (const ShardEntry& entry : manifest_->shards) {
+      if (absl::Status status = walk.Next(); !status.ok()) return status;
+      for (int64_t document = 0; document < entry.num_documents; ++document) {
+        if (absl::Status status = take(*walk.shard(), document); !status.ok()) return status;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  const std::string folder_;
+  const std::shared_ptr<const Manifest> manifest_;
+  std::vector<int32_t> lengths_;
+  std::vector<int32_t> payload_sizes_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DocumentInput>> OpenCollectionInput(const std::string& folder, Manifest manifest) {
+  auto input = std::make_unique<CollectionDocuments>(folder, std::move(manifest));
+  if (absl::Status status = input->Open(); !status.ok()) return status;
+  return input;
+}
+
+}  // namespace maxsim::collection

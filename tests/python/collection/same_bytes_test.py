@@ -1,0 +1,138 @@
+"""What CollectionWriter writes is what `maxsim-shard build` writes, byte for byte.
+
+python same_bytes_test.py MAXSIM_SHARD
+"""
+
+import itertools
+import json
+
+import numpy as np
+
+from collection_fixture import CollectionWriter, TemporaryFolderTest, documents, main, run_shard
+from maxsim.vectors import TokenVectors
+
+STORAGES = ("f32", "f16", "bf16", "i8")
+
+
+class SameBytesTest(TemporaryFolderTest):
+    def check(self, made, storage, dim, max_shard_bytes=4 << 30, seed=0):
+        self.count = getattr(self, "count", 0) + 1
+        built, written = self.folder / f"built-{self.count}", self.folder / f"written-{self.count}"
+        options = {"seed": seed} if storage == "i8" else {}
+        self.build(made, built, name="x", storage=storage, max_shard_bytes=max_shard_bytes, **options)
+        summary = self.write(
+            made, written, dim, name="x", storage=storage, max_shard_bytes=max_shard_bytes,
+            rotation_seed=seed if storage == "i8" else 0, num_threads=2,
+        )  # fmt: skip
+        self.assert_same_files(built, written)
+        return summary
+
+    def test_every_storage_kind_of_ids_and_payloads(self):
+        cases = itertools.product(STORAGES, ("string", "int64"), ("none", "all", "some", "last"), (4 << 30, 30000))
+        for seed, (storage, id_type, payloads, max_shard_bytes) in enumerate(cases):
+            with self.subTest(storage=storage, id_type=id_type, payloads=payloads, max_shard_bytes=max_shard_bytes):
+                made = documents(seed, 60, 32, id_type=id_type, payloads=payloads)
+                summary = self.check(made, storage, 32, max_shard_bytes)
+                self.assertEqual(summary.num_shards == 1, max_shard_bytes > 30000)
+                self.assertEqual(summary.has_payloads, payloads != "none")
+
+    def test_every_type_of_values_and_shape_of_the_rotation(self):
+        # 8 and 128 are one span of the rotation, 96 and 130 two that overlap; 4096 is the limit.
+        for storage, dtype, dim in itertools.product(STORAGES, (np.float16, np.float32, np.float64), (8, 96, 128, 130)):
+            with self.subTest(storage=storage, dtype=dtype, dim=dim):
+                self.check(documents(dim, 50, dim, dtype), storage, dim, seed=dim << 40)
+        for storage in STORAGES:
+            self.check(documents(1, 20, 4096, longest=30), storage, 4096)
+
+    def test_every_rounding_of_narrow_types(self):
+        # All exponents around the ends of F16, ties among them, and those of BF16 up to the limit of 1e12.
+        rng = np.random.default_rng(5)
+        for low, high in ((0x33000000, 0x477FF000), (0x00000000, 0x53680000)):
+            bits = rng.integers(low, high, (4096, 64), dtype=np.uint32)
+            bits[::3] &= 0xFFFFF000
+            bits[1::3] |= 0x80000000
+            for storage in ("f16", "bf16") if low else ("f32", "bf16", "i8"):
+                made = [(index, bits[index * 64 :][:64].view(np.float32), None) for index in range(64)]
+                self.check(made, storage, 64)
+
+    def test_bfloat16_comes_in_as_it_does_through_safetensors(self):
+        rng = np.random.default_rng(6)
+        bits = (rng.standard_normal((90, 16)).astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+        lengths = np.array([40, 1, 49], "<i4")
+        sizes = {"tokens": ("BF16", bits), "lengths": ("I32", lengths)}
+        header, at = {}, 0
+        for name, (dtype, array) in sizes.items():
+            header[name] = {"dtype": dtype, "shape": array.shape, "data_offsets": [at, at + array.nbytes]}
+            at += array.nbytes
+        text = json.dumps(header).encode()
+        source = self.folder / "docs.safetensors"
+        source.write_bytes(len(text).to_bytes(8, "little") + text + bits.tobytes() + lengths.tobytes())
+        made = [
+            (i, TokenVectors("bf16", bits[end - lengths[i] : end])) for i, end in enumerate(np.cumsum(lengths).tolist())
+        ]
+        for storage in (*STORAGES, None):
+            built, written = self.folder / f"built-{storage}", self.folder / f"written-{storage}"
+            options = [] if storage is None else ["--storage", storage]
+            outcome = run_shard("build", "--input", source, "--output", built, "--name", "x", "--quiet", *options)
+            self.assertEqual(outcome.returncode, 0, outcome.stderr)
+            self.assertEqual(self.write(made, written, 16, name="x", storage=storage).storage, storage or "bf16")
+            self.assert_same_files(built, written)
+
+    def test_packed_documents_are_written_as_single_ones_are(self):
+        for dtype, id_type, storage in ((np.float16, "string", "f16"), (np.float32, "int64", "i8")):
+            made = documents(8, 700, 128, dtype, longest=200, id_type=id_type, payloads="some")
+            single, packed = self.folder / f"single-{storage}", self.folder / f"packed-{storage}"
+            self.write(made, single, 128, name="x", storage=storage, max_shard_bytes=3 << 20)
+            with CollectionWriter(packed, dim=128, name="x", storage=storage, max_shard_bytes=3 << 20) as writer:
+                writer.add_packed([], np.ones((0, 128), dtype), [])
+                for begin, end in ((0, 5), (5, 500), (501, 700)):
+                    ids, vectors, payloads = zip(*made[begin:end])
+                    writer.add_packed(ids, np.concatenate(vectors), [len(rows) for rows in vectors], payloads)
+                    if end == 500:
+                        writer.add(*made[500])
+            self.assert_same_files(single, packed)
+
+    def test_documents_longer_than_a_block_and_than_a_shard(self):
+        made = documents(2, 12, 8, longest=5)
+        long = np.random.default_rng(3).standard_normal((65536, 8)).astype(np.float32)
+        made[3] = ("long", long, {"a": 1})
+        made[7] = ("longer than a block", long[:20000], None)
+        for storage in STORAGES:
+            self.check(made, storage, 8, max_shard_bytes=100000)
+
+    def test_a_late_payload_moves_documents_between_shards(self):
+        # With the list of payload sizes a full shard is too large, so that all shards hold other documents than before.
+        made = [(index, np.full((1, 8), 0.5, np.float32), None) for index in range(20000)]
+        made.append((-1, np.full((1, 8), 0.5, np.float32), {"a": 1}))
+        for storage in ("f16", "i8"):
+            summary = self.check(made, storage, 8, max_shard_bytes=8192)
+            self.assertGreater(summary.num_shards, 50)
+
+    def test_the_next_generations_keep_files_as_a_build_does(self):
+        built, written = self.folder / "built", self.folder / "written"
+        for generation in range(1, 5):
+            made = documents(generation, 30, 16, payloads="some")
+            self.build(made, built, name="x", storage="f16", max_shard_bytes=20000)
+            self.write(made, written, 16, name="x", storage="f16", max_shard_bytes=20000)
+            self.assert_same_files(built, written)
+        self.assert_whole(written)
+        # Each goes on where the other has published.
+        self.build(made, written)
+        self.write(made, written, 16)
+        manifest = json.loads((written / "collection.json").read_text())
+        self.assertEqual((manifest["generation"], manifest["storage"], manifest["name"]), (6, "f16", "x"))
+
+    def test_the_encoder_stands_in_the_manifest_as_a_file_of_it_does(self):
+        encoder = {"model": "m \"é\"\n", "dim": 16, "query_length": 32, "query_expansion": True}
+        path = self.folder / "encoder.json"
+        path.write_text(json.dumps(encoder))
+        made = documents(1, 5, 16)
+        self.build(made, self.folder / "built", name="x", encoder=path)
+        self.write(made, self.folder / "mapping", 16, name="x", encoder=encoder)
+        self.write(made, self.folder / "file", 16, name="x", encoder=path)
+        self.assert_same_files(self.folder / "built", self.folder / "mapping")
+        self.assert_same_files(self.folder / "built", self.folder / "file")
+
+
+if __name__ == "__main__":
+    main()

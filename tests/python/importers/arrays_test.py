@@ -1,0 +1,373 @@
+"""Arrays in .npy, .npz, safetensors, HDF5 and Zarr, written by NumPy, safetensors, h5py and zarr, and imported.
+
+python arrays_test.py [PROGRAMS]
+"""
+
+import json
+import pickle
+import unittest
+import warnings
+
+import h5py
+import numpy as np
+import safetensors.numpy
+import zarr
+
+from stores_fixture import DIM, ImportTest, random_documents, string_ids
+
+COUNT = 50
+
+
+def offsets_of(lengths):
+    return np.concatenate([[0], np.cumsum(lengths)])
+
+
+def padded(documents, longest, at_end=False):
+    """[N, longest, dim] with numbers that must not be read in the padding, and the mask."""
+    array = np.full((len(documents), longest, documents[0].shape[1]), 7777.0, documents[0].dtype)
+    mask = np.zeros((len(documents), longest), bool)
+    for row, document in enumerate(documents):
+        kept = slice(longest - len(document), None) if at_end else slice(0, len(document))
+        array[row, kept] = document
+        mask[row, kept] = True
+    return array, mask
+
+
+class ArraysTest(ImportTest):
+    def setUp(self):
+        super().setUp()
+        self.ids = string_ids(COUNT)
+        self.documents = random_documents(COUNT)
+        self.lengths = np.array([len(array) for array in self.documents])
+        self.tokens = np.concatenate(self.documents)
+        self.titles = [f"title {n}" for n in range(COUNT)]
+        self.payloads = [{"title": title} for title in self.titles]
+
+
+class NpyTest(ArraysTest):
+    def save(self, **arrays):
+        for name, array in arrays.items():
+            np.save(self.folder / f"{name}.npy", array)
+        return self.folder / "tokens.npy"
+
+    def test_tokens_and_lengths_beside_them_or_named(self):
+        for dtype in (np.float16, np.float32, np.float64, ">f4"):
+            with self.subTest(str(dtype)):
+                path = self.save(tokens=self.tokens.astype(dtype), lengths=self.lengths.astype(np.int32))
+                self.assert_source("npy", path, range(COUNT), self.documents)
+                self.assert_source("npy", self.folder, range(COUNT), self.documents)
+        self.save(other=offsets_of(self.lengths))
+        self.assert_source("npy", path, range(COUNT), self.documents, lengths=str(self.folder / "other.npy"))
+
+    def test_ids_and_payloads_from_a_file_of_lines(self):
+        path = self.save(tokens=self.tokens, lengths=self.lengths)
+        plain, lines = self.folder / "ids.txt", self.folder / "docs.jsonl"
+        plain.write_text("".join(f"{id}\n" for id in self.ids), encoding="utf-8")
+        rows = [{"id": id, **payload} for id, payload in zip(self.ids, self.payloads)]
+        lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        self.assert_source("npy", path, self.ids, self.documents, ids=str(plain))
+        self.assert_source("npy", path, self.ids, self.documents, self.payloads, ids=str(lines))
+        self.assert_imports("npy", path, self.ids, self.documents, self.payloads, ids=str(lines))
+        for name, text, message in (
+            ("few", "a\nb\n", r"few: has 2 lines, there are 50 documents"),
+            ("many", "".join(f"{n}\n" for n in range(51)), r"many: has more lines, there are 50 documents"),
+            ("bad", '{"id": 1}\n{"x": 2}\n', r'bad: line 2: must be an object with "id"'),
+            ("json", '{"id": 1}\n{"id"\n', r"json: line 2: not JSON"),
+        ):
+            (self.folder / name).write_text(text)
+            self.assert_refused("npy", path, message, ids=str(self.folder / name))
+
+    def test_documents_longer_than_a_block_that_is_read(self):
+        documents = [np.arange(n * 512, dtype=np.float32).reshape(n, 512) for n in (3, 9000, 1, 5000, 2)]
+        path = self.save(tokens=np.concatenate(documents), lengths=[len(array) for array in documents])
+        self.assert_source("npy", path, range(5), documents, columns=512)
+
+    def test_int8_with_scales_as_maxsim_shard_takes_them(self):
+        rng = np.random.default_rng(4)
+        elements = rng.integers(-127, 128, self.tokens.shape).astype(np.int8)
+        for count in (len(elements), COUNT, 1):
+            scales = rng.uniform(0.01, 0.02, (count, 1) if count == COUNT else count).astype(np.float32)
+            path = self.save(tokens=elements, lengths=self.lengths, scales=scales)
+            a_token = np.repeat(scales.reshape(-1), self.lengths) if count == COUNT else scales
+            values = elements * np.broadcast_to(a_token, len(elements))[:, None]
+            wanted = np.split(values.astype(np.float32), np.cumsum(self.lengths)[:-1])
+            with self.subTest(count):
+                self.assert_source("npy", path, range(COUNT), wanted)
+
+    def test_errors_name_the_file_and_the_numbers(self):
+        short = self.lengths.copy()
+        short[0] += 1
+        total = len(self.tokens)
+        for arrays, message in (
+            (
+                {"tokens": self.tokens, "lengths": short},
+                rf"lengths\.npy: 50 lengths sum to {total + 1}, .* has {total} rows",
+            ),
+            ({"tokens": self.tokens, "lengths": -self.lengths}, r"lengths\.npy: row 0 is -\d+, a length is 0 or more"),
+            ({"tokens": self.tokens, "lengths": self.lengths / 2}, r"lengths must be integers \[N\], they are float64"),
+            ({"tokens": np.asfortranarray(self.tokens)}, r"tokens\.npy: is in Fortran order"),
+            ({"tokens": self.tokens.astype(np.int32), "lengths": self.lengths}, r"tokens\.npy: is int32 \[\d+, 16\]"),
+            ({"tokens": np.array([{}], object)}, r"tokens\.npy: is an array of Python objects"),
+        ):
+            with self.subTest(message):
+                self.assert_refused("npy", self.save(**arrays), message)
+        (self.folder / "lengths.npy").unlink()
+        path = self.save(tokens=self.tokens)
+        self.assert_refused("npy", path, r"tokens\.npy: is packed \[\d+, 16\]; say --lengths")
+        self.assert_refused("npy", path, r"tokens\.npy: 16 columns, --dim says 8", dim=8)
+        path.write_bytes(path.read_bytes()[:-100])
+        self.assert_refused("npy", path, r"tokens\.npy: has \d+ bytes of data, \d+ belong to float32")
+        path.write_bytes(b"nothing")
+        self.assert_refused("npy", path, r"tokens\.npy: is not a \.npy array")
+
+    def test_a_pickle_in_a_npy_file_is_never_loaded(self):
+        class Hostile:
+            def __reduce__(self):
+                return (open, (str(victim), "w"))
+
+        victim = self.folder / "victim"
+        path = self.folder / "tokens.npy"
+        np.save(path, np.array([Hostile()], object), allow_pickle=True)
+        self.assert_refused("npy", path, "is an array of Python objects")
+        path.write_bytes(pickle.dumps(Hostile()))
+        self.assert_refused("npy", path, r"is not a \.npy array")
+        self.assertFalse(victim.exists())
+
+
+class NpzTest(ArraysTest):
+    def test_an_archive_of_packed_vectors(self):
+        for save in (np.savez, np.savez_compressed):
+            for counts in ({"lengths": self.lengths}, {"offsets": offsets_of(self.lengths)}):
+                with self.subTest(save.__name__, counts=list(counts)):
+                    path = self.folder / "a.npz"
+                    save(path, tokens=self.tokens, ids=self.ids, title=self.titles, **counts)
+                    self.assert_source("npz", path, self.ids, self.documents)
+                    columns = {"payload_columns": ("*",)}
+                    self.assert_source("npz", path, self.ids, self.documents, self.payloads, **columns)
+        self.assert_imports("npz", path, self.ids, self.documents, self.payloads, payload_columns=("title",))
+
+    def test_integer_and_byte_ids_and_names_of_the_users_own(self):
+        path = self.folder / "a.npz"
+        for ids, wanted in (
+            (np.arange(COUNT, dtype=np.uint32) + 7, range(7, COUNT + 7)),
+            (np.array([id.encode() for id in self.ids]), self.ids),
+        ):
+            np.savez(path, emb=self.tokens, n=self.lengths, key=ids)
+            options = {"vectors_column": "emb", "lengths": "n", "id_column": "key"}
+            self.assert_source("npz", path, wanted, self.documents, **options)
+
+    def test_an_array_for_each_document(self):
+        path = self.folder / "a.npz"
+        np.savez(path, **dict(zip(self.ids, self.documents)))
+        self.assert_source("npz", path, self.ids, self.documents)
+        self.assert_refused("npz", path, "--ids: .* whose name is the id", ids=str(path))
+        np.savez(path, a=np.zeros((2, DIM), np.float32), b=np.zeros((2, DIM + 1), np.float32))
+        self.assert_refused("npz", path, r"b\.npy: 17 columns, those before it have 16")
+
+    def test_what_is_no_archive_of_vectors_is_refused(self):
+        path = self.folder / "a.npz"
+        np.savez(path, tokens=self.tokens, lengths=self.lengths, ids=self.ids[:-1])
+        self.assert_refused("npz", path, r"ids\.npy: has shape \[49\], there are 50 documents")
+        self.assert_refused("npz", path, r"has no 'x'; it has tokens, lengths, ids", vectors_column="x")
+        np.savez(path, x=self.lengths, y=self.tokens)
+        self.assert_refused("npz", path, "name the vectors with --vectors-column; there are x, y")
+        path.write_bytes(path.read_bytes()[:1000])
+        self.assert_refused("npz", path, r"a\.npz: is not a \.npz archive")
+
+
+class PaddedTest(ArraysTest):
+    def setUp(self):
+        super().setUp()
+        self.array, self.mask = padded(self.documents, 45)
+
+    def test_a_mask_or_lengths_in_every_kind_of_file(self):
+        for name, counts in (
+            ("mask", self.mask),
+            ("attention_mask", self.mask.astype(np.int64)),
+            ("lengths", self.lengths),
+        ):
+            arrays = {"emb": self.array, name: counts, "ids": np.arange(COUNT) + 3}
+            np.savez(self.folder / "a.npz", **arrays)
+            safetensors.numpy.save_file(arrays, self.folder / "a.safetensors")
+            np.save(self.folder / "a.npy", self.array)
+            np.save(self.folder / f"{name}.npy", counts)
+            for path in ("a.npz", "a.safetensors"):
+                with self.subTest(name, path=path):
+                    self.assert_source("padded", self.folder / path, range(3, COUNT + 3), self.documents)
+            option = {"lengths" if name == "lengths" else "mask": str(self.folder / f"{name}.npy")}
+            with self.subTest(name, path="a.npy"):
+                self.assert_source("padded", self.folder / "a.npy", range(COUNT), self.documents, **option)
+
+    def test_padding_in_front_and_holes(self):
+        array, mask = padded(self.documents, 45, at_end=True)
+        np.savez(self.folder / "a.npz", vectors=array, mask=mask)
+        self.assert_source("padded", self.folder / "a.npz", range(COUNT), self.documents)
+        holes = mask & (np.arange(45) % 3 != 0)
+        np.savez(self.folder / "a.npz", vectors=array, mask=holes.astype(np.float32))
+        self.assert_source("padded", self.folder / "a.npz", range(COUNT), [a[m] for a, m in zip(array, holes)])
+
+    def test_many_documents_are_read_in_blocks(self):
+        documents = random_documents(3000, seed=5, dim=64)
+        array, mask = padded(documents, 40)
+        np.savez(self.folder / "a.npz", vectors=array, mask=mask)
+        self.assert_source("padded", self.folder / "a.npz", range(3000), documents, columns=64)
+
+    def test_bfloat16_of_safetensors(self):
+        """safetensors.numpy writes no bfloat16: the type in the header of a file of the bits is changed."""
+        bits = (self.array.view(np.uint32) >> 16).astype(np.uint16)
+        path = self.folder / "a.safetensors"
+        safetensors.numpy.save_file({"vectors": bits, "mask": self.mask}, path)
+        data = path.read_bytes()
+        self.assertEqual(data.count(b'"U16"'), 1)
+        path.write_bytes(
+            data.replace(b'"U16"', b'"BF16"').replace(
+                data[:8], (int.from_bytes(data[:8], "little") + 1).to_bytes(8, "little"), 1
+            )
+        )
+        wide = (bits.astype(np.uint32) << 16).view(np.float32)
+        self.assert_source("padded", path, range(COUNT), [a[m] for a, m in zip(wide, self.mask)])
+
+    def test_lengths_all_takes_every_token(self):
+        path = self.folder / "a.npy"
+        np.save(path, self.array)
+        self.assert_source("padded", path, range(COUNT), self.array, lengths="all")
+        self.assert_refused("padded", path, r"is padded \[50, 45, 16\]; say --mask or --lengths")
+
+    def test_a_document_without_tokens_is_refused_or_skipped(self):
+        self.mask[4] = False
+        np.savez(self.folder / "a.npz", vectors=self.array, mask=self.mask)
+        self.assert_refused("padded", self.folder / "a.npz", "id 4: has no token vectors; --skip-empty")
+        command = ("import", "--from", "padded", self.folder / "a.npz", "--dry-run", "--skip-empty", "--quiet")
+        code, out, _ = self.run_command(*command)
+        self.assertEqual(code, 0)
+        self.assertIn("documents  49\n", out)
+
+    def test_what_does_not_fit_is_refused(self):
+        path = self.folder / "a.npz"
+        for arrays, message in (
+            ({"mask": self.mask[:, :-1]}, r"mask\.npy: a mask of .* is \[50, 45\], it is bool \[50, 44\]"),
+            ({"lengths": self.lengths[1:]}, r"lengths\.npy: lengths must be integers \[50\], they are int64 \[49\]"),
+            ({"lengths": self.lengths + 40}, r"lengths\.npy: row \d+ is \d+, the array has 45 tokens a document"),
+            ({"more": self.array, "mask": self.mask}, r"has 2 arrays \[N, L, dim\]; name one of"),
+        ):
+            np.savez(path, vectors=self.array, **arrays)
+            with self.subTest(message):
+                self.assert_refused("padded", path, message)
+        self.assert_refused("padded", self.folder / "a.txt", r"ends in \.txt, a padded array in \.npy")
+        bad = self.folder / "a.safetensors"
+        bad.write_bytes(b"\xff" * 64)
+        self.assert_refused("padded", bad, r"a\.safetensors: is not a safetensors file")
+
+
+class Hdf5Test(ArraysTest):
+    def setUp(self):
+        super().setUp()
+        self.path = self.folder / "a.h5"
+
+    def test_packed_vectors_with_lengths_or_offsets(self):
+        for name, counts in (("lengths", self.lengths), ("offsets", offsets_of(self.lengths))):
+            for options in ({}, {"chunks": (7, DIM), "compression": "gzip"}):
+                with self.subTest(name, **options), h5py.File(self.path, "w") as file:
+                    group = file.create_group("wiki")
+                    group.create_dataset("vectors", data=self.tokens, **options)
+                    group[name] = counts
+                    group["ids"] = self.ids
+                    group["title"] = self.titles
+                columns = {"table": "wiki", "payload_columns": ("title",)}
+                self.assert_source("hdf5", self.path, self.ids, self.documents, self.payloads, **columns)
+        paths = {"vectors_column": "wiki/vectors", "lengths": "wiki/offsets", "id_column": "wiki/ids"}
+        self.assert_source("hdf5", self.path, self.ids, self.documents, **paths)
+        self.assert_imports("hdf5", self.path, self.ids, self.documents, self.payloads, **columns)
+
+    def test_a_group_with_a_data_set_for_each_document(self):
+        names = [f"doc-{n:03}" for n in range(COUNT)]
+        with h5py.File(self.path, "w") as file:
+            group = file.create_group("documents")
+            for name, document in zip(names, self.documents):
+                group[name] = document.astype(np.float16)
+        self.assert_source("hdf5", self.path, names, self.documents, table="documents")
+
+    def test_rows_of_variable_length(self):
+        for dtype in (np.float16, np.float32, np.float64):
+            with self.subTest(str(dtype)), h5py.File(self.path, "w") as file:
+                rows = file.create_dataset("vectors", (COUNT,), dtype=h5py.vlen_dtype(dtype))
+                for index, document in enumerate(self.documents):
+                    rows[index] = document.reshape(-1)
+                file["ids"] = np.arange(COUNT) * 2
+            self.assert_source("hdf5", self.path, range(0, 2 * COUNT, 2), self.documents, dim=DIM)
+        self.assert_refused("hdf5", self.path, r"/vectors: has rows of tokens \* dim values; say --dim")
+        self.assert_refused("hdf5", self.path, r"/vectors: row 0 is float64 \[\d+\], .* a multiple of 1000", dim=1000)
+
+    def test_padded_vectors_with_a_mask(self):
+        array, mask = padded(self.documents, 45)
+        with h5py.File(self.path, "w") as file:
+            file.create_dataset("embeddings", data=array, chunks=(4, 45, DIM))
+            file["mask"] = mask
+        self.assert_source("hdf5", self.path, range(COUNT), self.documents)
+
+    def test_what_is_not_there_is_named(self):
+        with h5py.File(self.path, "w") as file:
+            file["vectors"] = self.tokens
+        self.assert_refused("hdf5", self.path, r"a\.h5: /vectors: is packed .* say --lengths")
+        self.assert_refused("hdf5", self.path, r"a\.h5: has no 'n'; it has vectors", lengths="n")
+        self.assert_refused("hdf5", self.path, r"a\.h5: has no group 'g'; it has vectors", table="g")
+        self.path.write_bytes(b"nothing")
+        self.assert_refused("hdf5", self.path, r"a\.h5: cannot be opened as HDF5")
+
+
+class ZarrTest(ArraysTest):
+    def make(self, version, path=None, **arrays):
+        path = path or self.folder / f"v{version}.zarr"
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            group = zarr.open_group(str(path), mode="w", zarr_format=version)
+            for name, array in arrays.items():
+                if isinstance(array, list):
+                    texts = group.create_array(name, shape=(len(array),), dtype=str)
+                    texts[:] = np.array(array, dtype=object)
+                else:
+                    chunks = (7, *array.shape[1:])
+                    group.create_array(name, data=np.asarray(array), chunks=chunks)
+        return path
+
+    def test_packed_vectors_of_both_versions(self):
+        for version in (2, 3):
+            for name, counts in (("lengths", self.lengths), ("offsets", offsets_of(self.lengths))):
+                with self.subTest(version, counts=name):
+                    path = self.make(version, tokens=self.tokens, ids=self.ids, title=self.titles, **{name: counts})
+                    columns = {"payload_columns": ("title",)}
+                    self.assert_source("zarr", path, self.ids, self.documents, self.payloads, **columns)
+        self.assert_imports("zarr", path, self.ids, self.documents, self.payloads, **columns)
+
+    def test_shards_of_chunks_and_a_zip_file(self):
+        path = self.folder / "s.zarr"
+        group = zarr.open_group(str(path), mode="w")
+        rows = len(self.tokens)
+        group.create_array("tokens", shape=(rows, DIM), chunks=(8, DIM), shards=(64, DIM), dtype="f2")[:] = self.tokens
+        group.create_array("lengths", data=self.lengths)
+        self.assert_source("zarr", path, range(COUNT), self.documents)
+        with zarr.storage.ZipStore(str(self.folder / "a.zip"), mode="w") as store:
+            group = zarr.open_group(store, mode="w")
+            group.create_array("tokens", data=self.tokens)
+            group.create_array("lengths", data=self.lengths)
+        self.assert_source("zarr", self.folder / "a.zip", range(COUNT), self.documents)
+
+    def test_a_group_with_an_array_for_each_document_or_padded_ones(self):
+        names = [f"doc-{n:03}" for n in range(COUNT)]
+        path = self.make(3, **dict(zip(names, self.documents)))
+        self.assert_source("zarr", path, names, self.documents)
+        array, mask = padded(self.documents, 45)
+        for version in (2, 3):
+            path = self.make(version, embeddings=array, attention_mask=mask.astype(np.int8))
+            self.assert_source("zarr", path, range(COUNT), self.documents)
+
+    def test_what_is_not_there_is_named(self):
+        path = self.make(3, tokens=self.tokens)
+        self.assert_refused("zarr", path, r"v3\.zarr: tokens: is packed .* say --lengths")
+        self.assert_refused("zarr", path / "tokens", "is an array without lengths beside it")
+        self.assert_refused("zarr", path, "cannot be opened as Zarr: .*", table="g")
+        self.assert_refused("zarr", self.folder / "none", "no such file or folder")
+
+
+if __name__ == "__main__":
+    unittest.main()

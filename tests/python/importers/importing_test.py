@@ -1,0 +1,255 @@
+"""What is common to all kinds: checks, payloads, dry runs, the command. python importing_test.py PROGRAMS"""
+
+import datetime
+import decimal
+import importlib
+import io
+import os
+import pathlib
+import pickle
+import signal
+import subprocess
+import sys
+import time
+import types
+import unittest
+import unittest.mock
+import uuid
+
+import numpy as np
+from stores_fixture import ImportTest, random_documents, read_collection, string_ids
+
+import maxsim.importers
+from maxsim.command_line.progress import ProgressLine
+from maxsim.importers import KINDS, ImportOptions, SourceDocument, SourceError, check_options, import_collection
+from maxsim.importers.payloads import json_payload
+
+PACKAGE = pathlib.Path(maxsim.importers.__file__).resolve().parents[2]
+
+
+class ListSource:
+    """A source of documents that a test gives, under the name of a kind that needs no library."""
+
+    kind = "npz"
+    notes = ("made by a test",)
+
+    def __init__(self, documents, dim=16):
+        self.documents, self.dim, self.num_documents = documents, dim, len(documents)
+
+    def __iter__(self):
+        return iter(self.documents)
+
+
+class ImportingTest(ImportTest):
+    def import_documents(self, documents, dim=16, dry_run=False, **options):
+        source = ListSource([SourceDocument(*document) for document in documents], dim)
+        module = types.SimpleNamespace(open_source=lambda path, options: source)
+        with unittest.mock.patch.object(importlib, "import_module", lambda name: module):
+            output = None if dry_run else self.folder / "collection"
+            return import_collection("npz", "somewhere", output, dry_run=dry_run, **options)
+
+    def assert_documents_refused(self, documents, message, **options):
+        """By the dry run, and by the import, which leaves nothing behind."""
+        with self.assertRaisesRegex(SourceError, message):
+            self.import_documents(documents, dry_run=True, **options)
+        with self.assertRaises(ValueError) as caught:
+            self.import_documents(documents, **options)
+        self.assertNotIn("\n", str(caught.exception))
+        self.assertEqual(list(self.folder.rglob("*.safetensors")) + list(self.folder.rglob("*.json")), [])
+
+    def test_documents_and_what_the_report_says(self):
+        vectors, ids = random_documents(30), string_ids(30)
+        payloads = [{"title": f"t{number}", **({"year": number} if number % 3 == 0 else {})} for number in range(30)]
+        for storage in ("f16", "f32"):
+            report = self.import_documents(zip(ids, vectors, payloads), storage=storage)
+            self.assert_documents(read_collection(self.folder / "collection"), ids, vectors, payloads)
+            self.assertEqual((report.num_documents, report.num_tokens), (30, sum(map(len, vectors))))
+            self.assertEqual((report.dim, report.id_type, report.storage), (16, "string", storage))
+            self.assertEqual((report.num_payloads, report.payload_fields), (30, {"title": 30, "year": 10}))
+            self.assertEqual((report.notes, report.num_skipped), (("made by a test",), 0))
+            shard = sum(path.stat().st_size for path in (self.folder / "collection").glob("shard-*-00000.safetensors"))
+            self.assertLessEqual(report.num_bytes, shard)
+            self.assertGreater(report.num_bytes, shard - 5000 if storage == "f16" else 0)
+            dry = self.import_documents(zip(ids, vectors, payloads), storage=storage, dry_run=True)
+            # A dry run leaves the headers out.
+            self.assertTrue(report.num_bytes - 5000 < dry.num_bytes < report.num_bytes)
+
+    def test_integers_of_numpy_are_ids(self):
+        vectors = random_documents(3)
+        self.import_documents(zip(np.arange(3), vectors))
+        self.assert_documents(read_collection(self.folder / "collection"), range(3), vectors)
+
+    def test_documents_that_cannot_be_stored_are_named(self):
+        one = np.ones((1, 16), np.float32)
+        self.assert_documents_refused([], "there is no document to import")
+        self.assert_documents_refused([("a", one), (1, one)], "document 1: id 1 is int64, those before it are string")
+        self.assert_documents_refused([(True, one)], "document 0: its id is True, must be a string or an integer")
+        self.assert_documents_refused([(None, one)], "document 0: its id is None")
+        self.assert_documents_refused([(1.5, one)], "document 0: its id is 1.5")
+        self.assert_documents_refused([(2**63, one)], "id 9223372036854775808 must fit in 64 bits")
+        self.assert_documents_refused(
+            [("a", one), ("b", one), ("a", one)], "document 2: id 'a' is also that of document 0"
+        )
+        self.assert_documents_refused([("", one)], "has 0 bytes, must have 1 to 512")
+        self.assert_documents_refused([("x" * 513, one)], "has 513 bytes, must have 1 to 512")
+        self.assert_documents_refused([("a", one[:, :8])], r"shape \[1, 8\], must be \[tokens, 16\]")
+        self.assert_documents_refused([("a", one[0])], r"shape \[16\], must be")
+        for value in (np.nan, np.inf, 2e12):
+            self.assert_documents_refused([("a", np.full((2, 16), value, np.float32))], "not finite or beyond 1e\\+12")
+        self.assert_documents_refused(
+            [("a", np.ones((65537, 16), np.float16))], "65537 tokens, must have at most 65536"
+        )
+        self.assert_documents_refused([("a", one[:, :7])], "7 columns, must have 8 to 4096", dim=7)
+        self.assert_documents_refused([("a", one, {"x": b"bytes"})], "field 'x': JSON has no bytes")
+
+    def test_documents_without_tokens_are_left_out_where_that_is_asked_for(self):
+        vectors = random_documents(3)
+        vectors[1] = vectors[1][:0]
+        self.assert_documents_refused(zip("abc", vectors), "document 1, id 'b': has no token vectors; --skip-empty")
+        report = self.import_documents(zip("abc", vectors), skip_empty=True)
+        self.assertEqual((report.num_documents, report.num_skipped), (2, 1))
+        self.assert_documents(read_collection(self.folder / "collection"), "ac", [vectors[0], vectors[2]])
+
+    def test_payloads_become_json(self):
+        made = json_payload(
+            {
+                "numbers": np.arange(3),
+                "number": np.float32(0.5),
+                "text": np.str_("x"),
+                "day": datetime.date(2026, 1, 2),
+                "time": np.datetime64("2026-01-02T03:04:05"),
+                "price": decimal.Decimal("1.10"),
+                "uuid": uuid.UUID(int=1),
+                "inner": {"list": (1, [None, True])},
+            },
+            "document 1",
+        )
+        self.assertEqual(made["numbers"], [0, 1, 2])
+        self.assertEqual((made["number"], made["text"], made["day"]), (0.5, "x", "2026-01-02"))
+        self.assertEqual((made["time"], made["price"]), ("2026-01-02T03:04:05", "1.10"))
+        self.assertEqual(made["uuid"], "00000000-0000-0000-0000-000000000001")
+        self.assertEqual(made["inner"], {"list": [1, [None, True]]})
+        for value in (float("nan"), np.float64("inf"), object(), b"x", {1, 2}):
+            with self.assertRaisesRegex(SourceError, "document 1, field 'a': JSON has no"):
+                json_payload({"a": [value]}, "document 1")
+
+    def test_an_option_that_a_kind_does_not_take_is_refused(self):
+        with self.assertRaisesRegex(SourceError, "--mask: plaid does not take it; it takes --id-column, --ids"):
+            check_options("plaid", ImportOptions(mask="m"), ("id_column", "ids"))
+        check_options("plaid", ImportOptions(id_column="m"), ("id_column", "ids"))
+
+    def test_a_missing_library_is_named_with_what_installs_it(self):
+        for name, kind in KINDS.items():
+            for library in kind.libraries[:1]:
+                error = ModuleNotFoundError("missing", name=library + ".part")
+                with unittest.mock.patch.object(importlib, "import_module", side_effect=error):
+                    with self.assertRaisesRegex(
+                        SourceError, rf"{name}: needs {library}, .*'maxsim\[import-{kind.extra}\]'"
+                    ):
+                        import_collection(name, "x", dry_run=True)
+        with self.assertRaisesRegex(SourceError, "kind 'plait': must be one of plaid, colbert"):
+            import_collection("plait", "x", dry_run=True)
+
+    def test_importing_the_package_imports_no_library(self):
+        code = "import sys; sys.path.insert(0, sys.argv[1]); import maxsim.command_line, maxsim.importers.plaid\n"
+        code += "import maxsim.importers.pt; print(*sys.modules)"
+        run = subprocess.run([sys.executable, "-c", code, str(PACKAGE)], check=True, capture_output=True, text=True)
+        self.assertEqual(set(run.stdout.split()) & {"grpc", "torch", "pyarrow", "h5py", "pandas"}, set())
+
+
+class CommandTest(ImportTest):
+    def setUp(self):
+        super().setUp()
+        self.vectors, self.ids = random_documents(30), string_ids(30)
+        self.path = self.folder / "documents.pkl"
+        self.path.write_bytes(pickle.dumps(dict(zip(self.ids, self.vectors))))
+
+    def test_a_dry_run_says_what_is_there_and_writes_nothing(self):
+        code, out, err = self.run_command("import", "--from", "pt", self.path, "--dry-run", "--storage", "f32")
+        self.assertEqual((code, err), (0, ""))
+        tokens = sum(map(len, self.vectors))
+        self.assertRegex(out, rf"found +pt\ndocuments +30\ntokens +{tokens}, {tokens / 30:.1f} a document\ndim +16\n")
+        self.assertRegex(out, r"ids +string\npayloads +none\nstorage +f32, [0-9.]+ KiB\nnothing was written\n$")
+        self.assertEqual([path.name for path in self.folder.iterdir()], ["documents.pkl"])
+
+    def test_an_import_and_the_next_generation(self):
+        target = self.folder / "docs"
+        command = ["import", "--from", "pt", self.path, "--output", target]
+        code, out, err = self.run_command(*command, "--name", "mine", "--storage", "f32")
+        self.assertEqual((code, err), (0, ""))
+        self.assertRegex(out, rf"imported +pt\n(.*\n)*written to {target}\n$")
+        self.assert_documents(read_collection(target), self.ids, self.vectors)
+        code, out, _ = self.run_command(*command)
+        self.assertEqual(code, 0)
+        self.assertIn("storage    f32", out)  # that of the generation before
+        manifest = (target / "collection.json").read_text()
+        self.assertIn('"name": "mine"', manifest)
+        self.assertIn('"generation": 2', manifest)
+
+    def test_exit_codes_and_errors_of_one_line(self):
+        for code, message, arguments in (
+            (
+                1,
+                r"maxsim import: .*nowhere.pt: No such file or directory\n",
+                ["pt", self.folder / "nowhere.pt", "--dry-run"],
+            ),
+            (1, r"maxsim import: --mask: pt does not take it.*\n", ["pt", self.path, "--dry-run", "--mask", "m"]),
+            (1, r"maxsim import: .*name.*\n", ["pt", self.path, "--output", self.folder / "x", "--name", "a/b"]),
+        ):
+            found, out, err = self.run_command("import", "--from", *arguments)
+            self.assertEqual((found, out), (code, ""))
+            self.assertRegex(err, rf"^{message}$")
+        for arguments in (["pt", self.path], ["plait", self.path, "--dry-run"]):
+            with self.assertRaises(SystemExit) as caught:
+                self.run_command("import", "--from", *arguments)
+            self.assertEqual(caught.exception.code, 2)
+
+    def test_an_interrupted_import_leaves_nothing(self):
+        documents = [
+            np.ones((1, 1024), np.float16)
+        ] * 400_000  # The pickle holds one array; the collection would have 800 MB.
+        self.path.write_bytes(pickle.dumps(documents, 4))
+        target = self.folder / "docs"
+        command = [sys.executable, "-m", "maxsim", "import", "--from", "pt", self.path, "--output", target]
+        for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+            environment = {**os.environ, "PYTHONPATH": str(PACKAGE)}
+            process = subprocess.Popen(
+                command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+            limit = time.monotonic() + 60
+            while not any(path.stat().st_size > 0 for path in target.glob("*.tmp")):
+                self.assertIsNone(process.poll(), "the import has ended before the signal")
+                self.assertLess(time.monotonic(), limit)
+                time.sleep(0.01)
+            process.send_signal(number)
+            out, err = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, code, err)
+            self.assertEqual((out, err), ("", "maxsim import: interrupted, nothing was written\n"))
+            self.assertEqual([path.name for path in target.glob("*") if path.name != ".maxsim-build.lock"], [])
+
+    def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere(self):
+        times = iter([5.0, 5.3, 15.4])
+        with unittest.mock.patch("time.monotonic", lambda: next(times)):
+            terminal = io.StringIO()
+            terminal.isatty = lambda: True
+            progress = ProgressLine(terminal)
+            for documents in (1, 15, 30):
+                progress(documents, 30, documents * 7)
+        shown = terminal.getvalue()
+        self.assertEqual(shown.count("\r"), 2)
+        self.assertIn("\r[###############               ] 15 of 30 documents, 105 tokens, 50 documents/s", shown)
+        self.assertIn("\r[##############################] 30 of 30 documents, 210 tokens, 3 documents/s", shown)
+        progress.finish()
+        self.assertTrue(terminal.getvalue().endswith(" \r"))
+        times = iter([5.0, 14.9, 15.4])
+        with unittest.mock.patch("time.monotonic", lambda: next(times)):
+            log = io.StringIO()
+            progress = ProgressLine(log)
+            for documents in (1, 15, 30):
+                progress(documents, None, documents * 7)
+            progress.finish()
+        self.assertEqual(log.getvalue(), "30 documents, 210 tokens, 3 documents/s\n")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

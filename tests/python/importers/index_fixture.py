@@ -1,0 +1,79 @@
+"""Index folders that tests make with their libraries, and what an import of them must give."""
+
+import json
+import os
+import subprocess
+import unittest
+
+# Tests compute on the CPU, with one thread, because others that spin take the time of the tests beside them; and they
+# download nothing.
+os.environ.update(CUDA_VISIBLE_DEVICES="", HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", OMP_NUM_THREADS="1")
+
+import numpy as np
+from stores_fixture import PROGRAMS, ImportTest, read_collection  # It puts the packages on the path.
+
+from program_fixture import Maxsimd
+from maxsim.importers import ImportOptions, import_collection, open_source
+
+__all__ = ["PROGRAMS", "IndexTest", "random_vectors", "read_collection"]
+
+# Halves are rounded by up to 2^-12 of values below 1, and a library computes with them.
+CODES_TOLERANCE = 1e-3
+
+
+def random_vectors(count, dim, seed, longest=40):
+    """Token vectors of norm 1 of documents of 1 to `longest` tokens, float32."""
+    rng = np.random.default_rng(seed)
+    documents = [rng.standard_normal((int(n), dim)).astype(np.float32) for n in rng.integers(1, longest + 1, count)]
+    return [document / np.linalg.norm(document, axis=1, keepdims=True) for document in documents]
+
+
+class IndexTest(ImportTest):
+    def assert_index(
+        self, kind, path, wanted_ids, vectors, payloads=None, tolerance=CODES_TOLERANCE, payloads_file=None, **options
+    ):
+        """The source has these documents, with vectors that differ by at most the tolerance in a value. Returns it."""
+        source = open_source(kind, str(path), ImportOptions(payloads=payloads_file, **options))
+        found = list(source)
+        self.assertEqual([document.id for document in found], list(wanted_ids))
+        self.assertEqual(source.num_documents, len(found))
+        for document, wanted in zip(found, vectors, strict=True):
+            self.assertEqual(document.vectors.shape, np.shape(wanted))
+            self.assertEqual(document.vectors.shape[1], source.dim)
+            self.assertLessEqual(np.abs(document.vectors - wanted).max(initial=0), tolerance)
+        if payloads is not None:
+            self.assertEqual([document.payload for document in found], list(payloads))
+        return source
+
+    def assert_collection(self, kind, path, storage="f32", **options):
+        """An import gives a collection with the documents of the source, which the programs find nothing wrong with and
+        a server scores as its files say."""
+        target = self.folder / "collection"
+        report = import_collection(kind, path, target, storage=storage, options=ImportOptions(**options))
+        source = list(open_source(kind, str(path), ImportOptions(**options)))
+        found = read_collection(target)
+        self.assertEqual(report.num_documents, len(source))
+        for (document_id, vectors, payload), wanted in zip(found, source, strict=True):
+            self.assertEqual(document_id, wanted.id)
+            self.assertTrue(np.array_equal(vectors, wanted.vectors))
+            self.assertEqual(payload, json.loads(json.dumps(wanted.payload)) if wanted.payload else None)
+        self.assertIsNotNone(PROGRAMS, "the folder of the programs must be given")
+        self.run_program("maxsim-shard", "verify", target)
+        queries = np.concatenate([document.vectors[:8] for document in source[:5]]).astype(np.float32)
+        lengths = np.array([min(8, len(document.vectors)) for document in source[:5]])
+        np.save(self.folder / "queries.npy", queries)
+        np.save(self.folder / "lengths.npy", lengths)
+        server = Maxsimd(PROGRAMS, self.folder / "server", {"demo": target})
+        self.addCleanup(server.stop)
+        self.run_program(
+            "maxsimctl", "--server", server.address, "verify", "--collection", "demo", "--path", target,
+            "--queries", self.folder / "queries.npy", "--query-lengths", self.folder / "lengths.npy",
+        )  # fmt: skip
+
+    def run_program(self, name, *arguments):
+        run = subprocess.run([PROGRAMS / name, *map(str, arguments)], capture_output=True, text=True)
+        self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+
+
+def main():
+    unittest.main(verbosity=2)

@@ -1,0 +1,117 @@
+"""Random documents that tests write with other libraries, and what an import of them must give."""
+
+import contextlib
+import io
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+TESTS = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(TESTS / "service"), str(TESTS.parent / "client" / "python")]
+from maxsim.command_line import main  # noqa: E402
+from maxsim.importers import ImportOptions, SourceError, import_collection, open_source  # noqa: E402
+
+DIM = 16
+# From the command line: the folder of maxsim-shard and maxsimd.
+PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else None
+
+
+def random_documents(count, dtype=np.float32, seed=1, dim=DIM):
+    """Token vectors of documents of 1 to 40 tokens, which float16 holds exactly."""
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(1, 41, count)
+    return [rng.standard_normal((int(n), dim)).astype(np.float16).astype(dtype) for n in lengths]
+
+
+def string_ids(count):
+    return [f"doc/{number:03} é" for number in range(count)]
+
+
+def read_collection(folder):
+    """Id, vectors and payload of each document of a collection that was stored in f16 or f32, read from its files."""
+    manifest = json.loads((folder / "collection.json").read_text())
+    documents = []
+    for shard in manifest["shards"]:
+        data = (folder / shard["file"]).read_bytes()
+        header_bytes = int.from_bytes(data[:8], "little")
+        header = json.loads(data[8 : 8 + header_bytes])
+        types = {"F16": "<f2", "F32": "<f4", "I64": "<i8", "U8": "u1"}
+
+        def tensor(name, data=data, header=header, base=8 + header_bytes):
+            entry = header[name]
+            begin, end = entry["data_offsets"]
+            return np.frombuffer(data[base + begin : base + end], types[entry["dtype"]]).reshape(entry["shape"])
+
+        def texts(name, tensor=tensor):
+            offsets, content = tensor(f"{name}_offsets"), tensor(f"{name}_bytes").tobytes()
+            return [content[begin:end].decode() for begin, end in zip(offsets, offsets[1:])]
+
+        ids = tensor("ids").tolist() if "ids" in header else texts("id")
+        payloads = [None] * len(ids)
+        if "payload_bytes" in header:
+            payloads = [json.loads(text) if text else None for text in texts("payload")]
+        offsets, tokens = tensor("offsets"), tensor("tokens")
+        vectors = [tokens[begin:end] for begin, end in zip(offsets, offsets[1:])]
+        documents += zip(ids, vectors, payloads)
+    return documents
+
+
+class ImportTest(unittest.TestCase):
+    """A test in a folder of its own, self.folder."""
+
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+
+    def assert_documents(self, found, ids, vectors, payloads=None):
+        """`found` are SourceDocuments, or what read_collection gives, in the order of the ids."""
+        found = list(found)
+        self.assertEqual([document[0] for document in found], list(ids))
+        for document, wanted in zip(found, vectors):
+            self.assertEqual(np.shape(document[1]), np.shape(wanted), document[0])
+            self.assertTrue(np.array_equal(document[1], wanted), f"{document[0]}: other vectors")
+        wanted_payloads = [None] * len(found) if payloads is None else list(payloads)
+        self.assertEqual([document[2] or None for document in found], wanted_payloads)
+
+    def assert_source(self, kind, path, wanted_ids, vectors, payloads=None, columns=DIM, num_documents=-1, **options):
+        """Opens and reads a source, twice. It must say how many documents it has, or None where num_documents is
+        that."""
+        source = open_source(kind, str(path), ImportOptions(**options))
+        self.assertEqual(source.kind, kind)
+        self.assertEqual(source.dim, columns)
+        self.assertEqual(source.num_documents, len(wanted_ids) if num_documents == -1 else num_documents)
+        for _ in range(2):
+            documents = list(source)
+            self.assertTrue(all(document.vectors.dtype in (np.float16, np.float32) for document in documents))
+            self.assert_documents(documents, wanted_ids, vectors, payloads)
+        return source
+
+    def assert_refused(self, kind, path, message, **options):
+        """Importing must raise a SourceError whose text is one line and matches."""
+        with self.assertRaisesRegex(SourceError, message) as caught:
+            import_collection(kind, str(path), None, options=ImportOptions(**options), dry_run=True)
+        self.assertNotIn("\n", str(caught.exception))
+
+    def assert_imports(self, kind, path, wanted_ids, vectors, payloads=None, **options):
+        """Imports into a collection, which must hold the documents and pass `maxsim-shard verify`."""
+        target = self.folder / "collection"
+        import_collection(kind, str(path), target, options=ImportOptions(**options), storage="f16")
+        self.assert_documents(
+            read_collection(target), wanted_ids, [np.asarray(v, np.float16) for v in vectors], payloads
+        )
+        if PROGRAMS is not None:
+            subprocess.run([PROGRAMS / "maxsim-shard", "verify", target], check=True, capture_output=True)
+        return target
+
+    def run_command(self, *arguments):
+        """Exit code, standard output and standard error of `maxsim`, in this process."""
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = main([str(argument) for argument in arguments])
+        return code, out.getvalue(), err.getvalue()

@@ -1,0 +1,328 @@
+"""Collections of Qdrant, LanceDB and Milvus, made by their own libraries in this process, and imported.
+
+python stores_test.py [PROGRAMS]
+
+No server of Qdrant can be had here: reading one is tested with qdrant-client's local mode behind the client that the
+importer opens. Milvus Lite has no arrays of structs: that layout is a stand-in for the client, with the fields as
+pymilvus describes them and the entities as Milvus' guide shows them."""
+
+import base64
+import pickle
+import sqlite3
+import unittest
+import unittest.mock
+import uuid
+
+import lancedb
+import numpy as np
+import pyarrow as pa
+import pymilvus
+import qdrant_client
+from pymilvus.client.utils import convert_struct_fields_to_user_format
+from qdrant_client import models
+
+from stores_fixture import DIM, ImportTest, random_documents, string_ids
+
+COUNT = 40
+
+
+class StoresTest(ImportTest):
+    def setUp(self):
+        super().setUp()
+        self.documents = random_documents(COUNT)
+        self.payloads = [{"title": f"Título {n}", "page": n, "tags": ["a", {"b": n / 4}]} for n in range(COUNT)]
+
+
+def multivector(distance):
+    config = models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM)
+    return models.VectorParams(size=DIM, distance=distance, multivector_config=config)
+
+
+class QdrantTest(StoresTest):
+    def setUp(self):
+        super().setUp()
+        self.path = self.folder / "qdrant"
+        self.client = qdrant_client.QdrantClient(path=str(self.path))
+        self.addCleanup(self.client.close)
+
+    def fill(self, collection, ids, name=None, distance=models.Distance.DOT, **others):
+        """Puts the documents into a collection with a multivector without a name, or of one and others beside it."""
+        config = multivector(distance) if name is None else {name: multivector(distance), **others}
+        self.client.create_collection(collection, vectors_config=config)
+        points = []
+        for id, document, payload in zip(ids, self.documents, self.payloads):
+            rows = document.tolist()
+            vector = rows if name is None else {name: rows, **{other: [1.0] * 4 for other in others}}
+            points.append(models.PointStruct(id=id, vector=vector, payload=payload))
+        self.client.upsert(collection, points)
+
+    def from_server(self):
+        """An importer of an address meets this folder's client."""
+        client = unittest.mock.patch.object(qdrant_client, "QdrantClient", return_value=self.client)
+        self.addCleanup(client.stop)
+        client.start()
+        return "http://qdrant.invalid:6333"
+
+    def test_integer_ids_payloads_and_a_multivector_without_a_name(self):
+        ids = [2**40 + n for n in range(COUNT)]
+        self.fill("docs", ids)
+        self.client.delete("docs", models.PointIdsList(points=[ids[7]]))
+        self.client.set_payload("docs", {"new": True}, points=[ids[3]])
+        self.client.update_vectors("docs", [models.PointVectors(id=ids[5], vector=(2 * self.documents[5]).tolist())])
+        self.documents[5] = 2 * self.documents[5]
+        self.payloads[3] = {**self.payloads[3], "new": True}
+        kept = [n for n in range(COUNT) if n != 7]
+        wanted = [ids[n] for n in kept], [self.documents[n] for n in kept], [self.payloads[n] for n in kept]
+        columns = {"payload_columns": ("*",)}
+        self.assert_source("qdrant", self.from_server(), *wanted, **columns)
+        self.client.close()
+        found = {document.id: document for document in self.open("qdrant", self.path, **columns)}
+        self.assert_documents([found[id] for id in wanted[0]], *wanted)
+        self.assert_imports("qdrant", self.path, *self.in_folder_order(wanted), **columns)
+
+    def in_folder_order(self, wanted):
+        """Points that were changed come last in the folder."""
+        order = [document.id for document in self.open("qdrant", self.path)]
+        at = [wanted[0].index(id) for id in order]
+        return [[part[n] for n in at] for part in wanted]
+
+    def open(self, kind, path, **options):
+        from maxsim.importers import ImportOptions, open_source
+
+        return open_source(kind, str(path), ImportOptions(**options))
+
+    def test_uuids_and_a_named_multivector_among_others(self):
+        ids = sorted(str(uuid.UUID(int=(n * 2**100) % 2**128 + n)) for n in range(COUNT))
+        self.fill("docs", ids, "colbert", dense=models.VectorParams(size=4, distance=models.Distance.COSINE))
+        self.fill("others", range(COUNT))
+        titles = [{"title": payload["title"]} for payload in self.payloads]
+        for path in (self.from_server(), self.path):
+            with self.subTest(path):
+                columns = {"table": "docs", "payload_columns": ("title", "absent")}
+                self.assert_source("qdrant", path, ids, self.documents, titles, **columns)
+                self.assert_refused("qdrant", path, "say --table, the name of a collection: 'docs', 'others'")
+                message = "say --vectors-column, the name of a multivector: 'colbert'"
+                self.assert_refused("qdrant", path, message, table="docs", vectors_column="x")
+                message = "vector 'dense' has no multivector_config"
+                self.assert_refused("qdrant", path, message, table="docs", vectors_column="dense")
+
+    def test_integers_and_uuids_together_become_strings(self):
+        ids = [*range(20), *sorted(str(uuid.UUID(int=2**100 * n + 1)) for n in range(20))]
+        self.fill("docs", ids)
+        for path in (self.from_server(), self.path):
+            with self.subTest(path):
+                source = self.assert_source("qdrant", path, [str(id) for id in ids], self.documents)
+                self.assertIn("ids: integers and UUIDs, all become strings", source.notes)
+
+    def test_cosine_gives_token_vectors_of_length_1_as_the_client_does(self):
+        self.fill("docs", range(COUNT), distance=models.Distance.COSINE)
+        records, _ = self.client.scroll("docs", limit=COUNT, with_vectors=True)
+        given = [np.array(record.vector, np.float32) for record in records]
+        # In its folder the local mode keeps vectors as they were given; a server keeps them normalised.
+        from_folder = self.open("qdrant", self.path)
+        for document, wanted in zip(from_folder, given):
+            self.assertTrue(np.array_equal(document.vectors, wanted))
+        self.assertIn("distance Cosine: token vectors have length 1", " ".join(from_folder.notes))
+        for document, wanted in zip(self.open("qdrant", self.from_server()), given):
+            np.testing.assert_allclose(document.vectors, wanted, rtol=0, atol=1e-6)
+
+    def test_a_hostile_pickle_in_a_folder_is_refused_and_runs_nothing(self):
+        victim = self.folder / "victim"
+
+        class Hostile:
+            def __reduce__(self):
+                return (open, (str(victim), "w"))
+
+        self.fill("docs", range(COUNT))
+        self.client.close()
+        for column in ("point", "id"):
+            database = self.path / "collection" / "docs" / "storage.sqlite"
+            whole = database.read_bytes()
+            value = pickle.dumps(Hostile())
+            if column == "id":
+                value = base64.b64encode(value).decode()
+            connection = sqlite3.connect(database)
+            connection.execute(f"UPDATE points SET {column} = ? WHERE rowid = 5", (value,))
+            connection.commit()
+            connection.close()
+            with self.subTest(column):
+                self.assert_refused("qdrant", self.path, r"storage\.sqlite: row 5: is refused: it refers to io\.open")
+            database.write_bytes(whole)
+        self.assertFalse(victim.exists())
+
+    def test_what_is_no_folder_is_refused(self):
+        self.assert_refused("qdrant", self.folder, "has no meta.json")
+        self.assertFalse((self.folder / "meta.json").exists())
+        (self.folder / "meta.json").write_text("[]")
+        self.assert_refused("qdrant", self.folder, r"meta\.json: does not describe collections")
+
+
+class LanceDbTest(StoresTest):
+    def make(self, name, value_type, ids):
+        database = lancedb.connect(str(self.folder / "lance"))
+        vectors = pa.array([array.tolist() for array in self.documents], pa.list_(pa.list_(value_type, DIM)))
+        titles = [payload["title"] for payload in self.payloads]
+        return database.create_table(name, pa.table({"id": ids, "vector": vectors, "title": titles}))
+
+    def test_a_multivector_column(self):
+        path = self.folder / "lance"
+        titles = [{"title": payload["title"]} for payload in self.payloads]
+        columns = {"payload_columns": ("title",)}
+        ids = string_ids(COUNT)
+        self.make("docs", pa.float32(), ids)
+        self.assert_source("lancedb", path, ids, self.documents, titles, **columns)
+        self.assert_source("lancedb", path / "docs.lance", ids, self.documents, titles, **columns)
+        self.assert_imports("lancedb", path, ids, self.documents, titles, **columns)
+        numbers = list(range(7, COUNT + 7))
+        self.make("halves", pa.float16(), numbers)
+        self.assert_refused("lancedb", path, "say --table, one of docs, halves")
+        self.assert_source("lancedb", path, numbers, self.documents, table="halves")
+
+    def test_rows_that_were_deleted_and_added(self):
+        table = self.make("docs", pa.float32(), list(range(COUNT)))
+        table.delete("id < 10")
+        table.add(table.to_arrow().slice(0, 1).set_column(0, "id", pa.array([99])))
+        documents = [*self.documents[10:], self.documents[10]]
+        self.assert_source("lancedb", self.folder / "lance", [*range(10, COUNT), 99], documents)
+
+    def test_more_rows_than_a_search_gives_by_default(self):
+        self.documents = random_documents(2500, seed=6)
+        self.payloads = [{"title": ""}] * 2500
+        self.make("docs", pa.float32(), list(range(2500)))
+        self.assert_source("lancedb", self.folder / "lance", range(2500), self.documents)
+
+    def test_one_vector_a_row_is_refused(self):
+        database = lancedb.connect(str(self.folder / "lance"))
+        vectors = pa.array(np.zeros((3, DIM), np.float32).tolist(), pa.list_(pa.float32(), DIM))
+        database.create_table("docs", pa.table({"id": [1, 2, 3], "vector": vectors}))
+        self.assert_refused("lancedb", self.folder / "lance", r"column 'vector': .* one list a row; say --dim")
+        self.assert_refused("lancedb", self.folder / "none", "no such folder")
+
+
+class MilvusTest(StoresTest):
+    def setUp(self):
+        super().setUp()
+        self.path = self.folder / "milvus.db"
+
+    def fill(self, name, order, ids, data_type=pymilvus.DataType.FLOAT_VECTOR, with_position=True):
+        """An entity for each token, in an order of (document, token); the title is that of a document's first token."""
+        client = pymilvus.MilvusClient(str(self.path))
+        schema = client.create_schema(auto_id=False, enable_dynamic_field=True)
+        schema.add_field("pk", pymilvus.DataType.INT64, is_primary=True)
+        id_type = pymilvus.DataType.INT64 if isinstance(ids[0], int) else pymilvus.DataType.VARCHAR
+        schema.add_field("doc_id", id_type, **({} if isinstance(ids[0], int) else {"max_length": 100}))
+        if with_position:
+            schema.add_field("seq_id", pymilvus.DataType.INT16)
+        schema.add_field("vector", data_type, dim=DIM)
+        schema.add_field("title", pymilvus.DataType.VARCHAR, max_length=100)
+        index = client.prepare_index_params()
+        index.add_index("vector", index_type="FLAT", metric_type="IP")
+        client.create_collection(name, schema=schema, index_params=index)
+        rows = []
+        for key, (document, token) in enumerate(order):
+            title = self.payloads[document]["title"] if token == 0 else ""
+            row = {
+                "pk": key,
+                "doc_id": ids[document],
+                "vector": self.documents[document][token].tolist(),
+                "title": title,
+            }
+            rows.append({**row, "seq_id": token} if with_position else row)
+        client.insert(name, rows)
+        client.flush(name)
+        client.close()
+
+    def tokens(self):
+        return [(n, token) for n in range(COUNT) for token in range(len(self.documents[n]))]
+
+    def test_an_entity_for_each_token(self):
+        titles = [{"title": payload["title"]} for payload in self.payloads]
+        ids = string_ids(COUNT)
+        self.fill("pages", self.tokens(), ids)
+        columns = {"payload_columns": ("*",)}
+        self.assert_source("milvus", self.path, ids, self.documents, titles, **columns)
+        self.assert_imports("milvus", self.path, ids, self.documents, titles, **columns)
+        self.fill("bare", self.tokens(), list(range(COUNT)), with_position=False)
+        self.assert_refused("milvus", self.path, "say --table, one of bare, pages|say --table, one of pages, bare")
+        self.assert_source("milvus", self.path, range(COUNT), self.documents, table="bare")
+        message = "collection bare: --token-column x: there is no such field; there are pk, doc_id, vector, title"
+        self.assert_refused("milvus", self.path, message, table="bare", token_column="x")
+        self.assert_refused("milvus", self.path, "field 'pk' is not a payload", table="bare", payload_columns=("pk",))
+
+    def test_tokens_that_lie_apart_and_out_of_order(self):
+        order = self.tokens()
+        np.random.default_rng(3).shuffle(order)
+        ids = string_ids(COUNT)
+        self.fill("pages", order, ids)
+        first = list(dict.fromkeys(document for document, _ in order))
+        titles = [{"title": self.payloads[n]["title"]} for n in first]
+        wanted = [ids[n] for n in first], [self.documents[n] for n in first], titles
+        self.assert_source("milvus", self.path, *wanted, payload_columns=("title",))
+
+    def test_one_vector_for_each_document_is_refused(self):
+        client = pymilvus.MilvusClient(str(self.path))
+        client.create_collection("docs", dimension=DIM)
+        client.close()
+        self.assert_refused(
+            "milvus", self.path, "holds one vector; where entities are tokens, say .* --id-column: id, vector"
+        )
+        self.assert_refused("milvus", self.folder / "none.db", "no such file or folder")
+
+    def test_an_array_of_structs(self):
+        """See the module's comment: the client is a stand-in."""
+        sub_fields = [
+            {"name": "chunks[text]", "type": pymilvus.DataType.ARRAY, "element_type": pymilvus.DataType.VARCHAR},
+            {
+                "name": "chunks[emb]",
+                "type": pymilvus.DataType._ARRAY_OF_VECTOR,
+                "element_type": pymilvus.DataType.FLOAT_VECTOR,
+                "params": {"dim": DIM, "max_capacity": 100},
+            },
+        ]
+        structs = convert_struct_fields_to_user_format([{"name": "chunks", "fields": sub_fields}])
+        fields = [
+            {"name": "id", "type": pymilvus.DataType.INT64, "params": {}, "is_primary": True},
+            {"name": "title", "type": pymilvus.DataType.VARCHAR, "params": {"max_length": 100}},
+            {"name": "title_vector", "type": pymilvus.DataType.FLOAT_VECTOR, "params": {"dim": 5}},
+            *structs,
+        ]
+        entities = [
+            {"id": n, "title": payload["title"], "title_vector": [0.0] * 5}
+            | {"chunks": [{"text": "x", "emb": vector.tolist()} for vector in document]}
+            for n, (document, payload) in enumerate(zip(self.documents, self.payloads))
+        ]
+        client = unittest.mock.Mock()
+        client.list_collections.return_value = ["books"]
+        client.describe_collection.return_value = {"fields": fields}
+        client.query.return_value = [{"count(*)": COUNT}]
+        client.query_iterator.side_effect = lambda *_, **options: FakeIterator(entities, options)
+        patch = unittest.mock.patch("maxsim.importers.milvus.MilvusClient", return_value=client)
+        self.addCleanup(patch.stop)
+        patch.start()
+        titles = [{"title": payload["title"]} for payload in self.payloads]
+        for options in ({}, {"vectors_column": "chunks"}, {"vectors_column": "chunks[emb]"}):
+            for columns in (("title",), ("*",)):
+                with self.subTest(columns, **options):
+                    wanted = range(COUNT), self.documents, titles
+                    self.assert_source("milvus", "http://milvus", *wanted, payload_columns=columns, **options)
+        self.assert_refused("milvus", "http://milvus", "--token-column: .* holds all tokens", token_column="title")
+
+
+class FakeIterator:
+    """Of entities, as pymilvus' query iterator gives them."""
+
+    def __init__(self, entities, options):
+        self._fields = options["output_fields"]
+        self._step = options["batch_size"]
+        self._left = list(entities)
+
+    def next(self):
+        page, self._left = self._left[: self._step], self._left[self._step :]
+        return [{key: row[key] for key in row if "*" in self._fields or key in self._fields} for row in page]
+
+    def close(self):
+        pass
+
+
+if __name__ == "__main__":
+    unittest.main()
