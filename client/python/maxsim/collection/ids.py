@@ -57,7 +57,9 @@ class Duplicate(Exception):
 class _Run:
     """Keys in order of `high`. Two string ids differ when `high` or `low`, the halves of a hash, do."""
 
-    def __init__(self, high: NDArray[np.uint64], low: Optional[NDArray[np.uint64]], ordinals: NDArray[np.int64]) -> None:
+    def __init__(
+        self, high: NDArray[np.uint64], low: Optional[NDArray[np.uint64]], ordinals: NDArray[np.int64]
+    ) -> None:
         self.high = high
         self.low = low
         self.ordinals = ordinals

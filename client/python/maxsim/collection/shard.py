@@ -197,6 +197,13 @@ class ShardFile:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-        for section in (self._offsets, self._ids, self._payload_offsets, self._scales, self._id_bytes, self._payload_bytes):
+        for section in (
+            self._offsets,
+            self._ids,
+            self._payload_offsets,
+            self._scales,
+            self._id_bytes,
+            self._payload_bytes,
+        ):
             if section is not None:
                 section.close()

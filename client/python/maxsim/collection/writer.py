@@ -16,7 +16,7 @@ import numpy as np
 
 import maxsim
 
-from .batch import Batch, Layout
+from .batch import Layout
 from .encoder import encoder_identity
 from .errors import CollectionError, quote
 from .folder import OutputFolder, shard_file_name
@@ -26,18 +26,15 @@ from .limits import (
     MAX_DIM,
     MAX_DOCUMENT_TOKENS,
     MAX_ROTATION_SEED,
-    MAX_SHARD_DOCUMENTS,
-    MAX_SHARDS,
     MIN_DIM,
     MIN_MAX_SHARD_BYTES,
     VALUE_BYTES,
 )
-from .manifest import Manifest, ShardEntry, check_name, read_manifest
+from .manifest import Manifest, check_name, read_manifest
 from .payloads import encode_payload
 from .pending import Documents, PendingDocuments, packed_parts, token_rows
 from .quantize import Quantizer
-from .shard import ShardFile
-from .shard_reader import read_batches
+from .shards import Shards
 from .workers import Workers
 
 Id = Union[str, int]
@@ -132,14 +129,10 @@ class CollectionWriter:
         self._quantizer: Optional[Quantizer] = None
         self._pending: Optional[PendingDocuments] = None
         self._seen = SeenIds()
-        self._has_payloads = False
-        self._shard: Optional[ShardFile] = None
-        self._shard_bytes = 0  # of the file that the present shard will be
-        self._completed: list[Future[ShardEntry]] = []
-        # One thread stores documents while more are added, and one completes a shard while the next is written.
+        self._shards: Optional[Shards] = None
+        # Another thread stores documents while more are added.
         self._storing: Optional[Future[None]] = None
         self._storer = ThreadPoolExecutor(1, "maxsim-store")
-        self._completer = ThreadPoolExecutor(1, "maxsim-shard")
         self._folder = OutputFolder(Path(os.path.abspath(os.fspath(folder))))
         try:
             self._published = read_manifest(self._folder.path)
@@ -311,9 +304,8 @@ class CollectionWriter:
         if self._closed or self._process != os.getpid():
             return
         self._storer.shutdown(wait=True, cancel_futures=True)
-        self._completer.shutdown(wait=True, cancel_futures=True)
-        if self._shard is not None:
-            self._shard.discard()
+        if self._shards is not None:
+            self._shards.close()
         if self._folder is not None:
             self._folder.remove_leftovers(getattr(self, "_published", None))
         self._end()
@@ -321,7 +313,8 @@ class CollectionWriter:
     def _end(self) -> None:
         self._closed = True
         self._storer.shutdown()
-        self._completer.shutdown()
+        if self._shards is not None:
+            self._shards.close()
         self._workers.close()
         if self._folder is not None:
             self._folder.release()
@@ -348,7 +341,9 @@ class CollectionWriter:
             raise CollectionError(
                 f"rotation_seed: {self._rotation_seed}: only i8 is rotated, and the storage is {storage}"
             )
+        assert self._folder is not None
         self._layout = Layout(self._dim, storage, id_type, self._rotation_seed)
+        self._shards = Shards(self._folder.path, self._generation, self._layout, self._max_shard_bytes)
         if storage == "i8":
             self._quantizer = Quantizer(self._dim, self._rotation_seed, self._workers)
         self._pending = PendingDocuments(self._layout)
@@ -387,89 +382,20 @@ class CollectionWriter:
                 f"document {documents.first_document + duplicate.index}: id {format_id(documents.ids[duplicate.index])} "
                 f"is that of document {duplicate.earlier} already"
             ) from None
-        if documents.payload_bytes > 0 and not self._has_payloads:
-            self._begin_payloads()
-        self._store(documents.encode(self._workers, self._quantizer))
-
-    def _store(self, batch: Batch) -> None:
-        """Appends documents to the present shard, and to new ones where that is full."""
-        assert self._layout is not None
-        ends = np.cumsum(self._layout.document_bytes(batch, self._has_payloads))
-        first, begin = 0, 0
-        while first < len(batch):
-            if self._shard is None:
-                self._open_shard()
-            assert self._shard is not None
-            room = self._max_shard_bytes - self._shard_bytes
-            last = int(np.searchsorted(ends, begin + room, side="right"))
-            last = min(last, first + MAX_SHARD_DOCUMENTS - self._shard.num_documents)
-            if last <= first and self._shard.num_documents == 0:
-                last = first + 1  # larger than a shard by itself
-            if last > first:
-                self._shard.append(batch.part(first, last))
-                end = int(ends[last - 1])
-                self._shard_bytes += end - begin
-                first, begin = last, end
-            if first < len(batch):
-                self._complete_shard()
-
-    def _open_shard(self) -> None:
-        assert self._layout is not None and self._folder is not None
-        if len(self._completed) >= MAX_SHARDS:
-            raise CollectionError(
-                f"max_shard_bytes: {self._max_shard_bytes} makes more than {MAX_SHARDS} shards, the limit"
-            )
-        self._shard = ShardFile(self._folder.path, self._generation, len(self._completed), self._layout)
-        self._shard_bytes = self._layout.empty_bytes(self._has_payloads)
-        if self._has_payloads:
-            self._shard.begin_payloads()
-
-    def _complete_shard(self) -> None:
-        """Completes the present shard in another thread. One shard at a time is: they would share the disk anyway."""
-        if self._shard is None:
-            return
-        if self._completed:
-            self._completed[-1].result()
-        shard, self._shard = self._shard, None
-        self._completed.append(self._completer.submit(shard.complete))
-
-    def _begin_payloads(self) -> None:
-        """The first payload has come: every shard gets a list of payload sizes, which is part of its size."""
-        self._has_payloads = True
-        if self._shard is None and not self._completed:
-            return
-        if self._shard is not None and not self._completed:
-            larger = self._shard_bytes + 8 * (self._shard.num_documents + 1)
-            if larger <= self._max_shard_bytes or self._shard.num_documents == 1:
-                self._shard_bytes = larger
-                self._shard.begin_payloads()
-                return
-        self._store_again()
-
-    def _store_again(self) -> None:
-        """Stores all documents so far anew, as each shard may hold fewer of them than it did."""
-        assert self._layout is not None and self._folder is not None
-        self._complete_shard()
-        entries = [future.result() for future in self._completed]
-        self._completed = []
-        # Numbers that no shard has, so that new shards take the names of no old ones.
-        aside = [self._folder.path / shard_file_name(self._generation, MAX_SHARDS + i) for i in range(len(entries))]
-        for entry, path in zip(entries, aside):
-            os.rename(self._folder.path / entry.file, path)
-        for entry, path in zip(entries, aside):
-            for batch in read_batches(path, self._layout, entry):
-                self._store(batch)
-            os.unlink(path)
+        assert self._shards is not None
+        if documents.payload_bytes > 0 and not self._shards.has_payloads:
+            self._shards.begin_payloads()
+        self._shards.store(documents.encode(self._workers, self._quantizer))
 
     def _publish(self) -> Summary:
         assert self._folder is not None
         self._flush()
         self._wait()
-        if self._num_added == 0 or self._layout is None:
+        if self._num_added == 0 or self._layout is None or self._shards is None:
             raise CollectionError("there is no document to build from")
-        if self._published is not None and self._published.has_payloads and not self._has_payloads:
+        if self._published is not None and self._published.has_payloads and not self._shards.has_payloads:
             self._check_shape("payloads", "none", "some")
-        self._complete_shard()
+        shards = self._shards.finish()
         manifest = Manifest(
             name=self._name,
             generation=self._generation,
@@ -477,10 +403,10 @@ class CollectionWriter:
             storage=self._layout.storage,
             rotation_seed=self._rotation_seed,
             id_type=self._layout.id_type,
-            has_payloads=self._has_payloads,
+            has_payloads=self._shards.has_payloads,
             created_by=self._created_by,
             created_at=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            shards=[future.result() for future in self._completed],
+            shards=shards,
             encoder=self._encoder,
         )
         unsynchronised = self._folder.publish(manifest)
