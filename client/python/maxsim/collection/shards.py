@@ -1,4 +1,4 @@
-"""The shards of a generation while documents are stored in them: which documents go into which, as a build plans them."""
+"""The shards of a generation while documents are stored in them, as a build plans them."""
 
 from __future__ import annotations
 

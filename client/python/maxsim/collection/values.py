@@ -1,5 +1,5 @@
-"""Token vectors as a shard stores them: conversions, which round as maxsim-shard does, and the search for values that no
-token may have."""
+"""Token vectors as a shard stores them: conversions, which round as maxsim-shard does, and the search for values that
+no token may have."""
 
 from __future__ import annotations
 

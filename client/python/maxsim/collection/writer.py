@@ -80,8 +80,8 @@ class CollectionWriter:
         max_shard_bytes: the largest shard file; a document that is larger has one of its own.
         rotation_seed: with "i8", the seed of the rotation, 0 to 2^53 - 1.
         num_threads: that convert and quantise. None: one for each core.
-        allow_other_shape: lets the generation differ from the one in the folder in its dimension or the type of its ids,
-            or lack its payloads: requests that are made for that one will fail.
+        allow_other_shape: lets the generation differ from the one in the folder in its dimension or the type of its
+            ids, or lack its payloads: requests that are made for that one will fail.
         created_by: the program that the manifest names. None: this package and its version.
 
     Raises CollectionError for what the folder, an option or a document has wrong, and OSError for what the disk has.
@@ -166,8 +166,8 @@ class CollectionWriter:
         if here == there or self._allow_other_shape or self._published is None:
             return
         raise CollectionError(
-            f"{what}: {here}, and generation {self._published.generation} of {quote(self._published.name)} in the folder "
-            f"has {there}, which its clients expect; choose another folder, or allow_other_shape"
+            f"{what}: {here}, and generation {self._published.generation} of {quote(self._published.name)} in the "
+            f"folder has {there}, which its clients expect; choose another folder, or allow_other_shape"
         )
 
     def __enter__(self) -> CollectionWriter:
@@ -200,13 +200,13 @@ class CollectionWriter:
     def add(self, id: Id, vectors: Any, payload: Optional[Mapping[str, Any]] = None) -> None:
         """Adds a document.
 
-        `id` is a string (1 to 512 bytes as UTF-8) or a 64-bit integer, all of one kind. `vectors` [tokens, dim], at most
-        65,536 tokens, are an array of NumPy or torch, or whatever maxsim.token_vectors takes; they are copied. `payload`
-        is a mapping that JSON can hold, at most 1 MiB of it; an empty one is none.
+        `id` is a string (1 to 512 bytes as UTF-8) or a 64-bit integer, all of one kind. `vectors` [tokens, dim], at
+        most 65,536 tokens, are an array of NumPy or torch, or whatever maxsim.token_vectors takes; they are copied.
+        `payload` is a mapping that JSON can hold, at most 1 MiB of it; an empty one is none.
 
         CollectionError says what is wrong with this document, which is then not added, and the writer can go on. Values
-        that are not finite or do not fit, and ids that repeat, are found for many documents at a time: that error, which
-        names the document, may come with a later one or with `close`, and the writer cannot go on.
+        that are not finite or do not fit, and ids that repeat, are found for many documents at a time: that error,
+        which names the document, may come with a later one or with `close`, and the writer cannot go on.
         """
         self._check_open()
         key = None
@@ -234,11 +234,12 @@ class CollectionWriter:
         lengths: Any,
         payloads: Optional[Sequence[Optional[Mapping[str, Any]]]] = None,
     ) -> None:
-        """Adds documents whose vectors stand one after the other in `vectors` [sum of lengths, dim], float16 or float32:
-        `lengths` [documents] are the tokens of each. It does what `add` does for each, in less time.
+        """Adds documents whose vectors stand one after the other in `vectors` [sum of lengths, dim], float16 or
+        float32: `lengths` [documents] are the tokens of each. It does what `add` does for each, in less time.
 
-        `vectors` is not copied, and must not be written to before the writer is closed. CollectionError where an argument
-        is not of that shape, or an id or payload is not as `add` wants it; then none of the documents is added.
+        `vectors` is not copied, and must not be written to before the writer is closed. CollectionError where an
+        argument is not of that shape, or an id or payload is not as `add` wants it; then none of the documents is
+        added.
         """
         self._check_open()
         counts = np.asarray(lengths, dtype=np.int64)
@@ -289,7 +290,8 @@ class CollectionWriter:
             self.add(*document)
 
     def close(self) -> Summary:
-        """Publishes the documents as the folder's next generation. On an error nothing is published, and nothing left."""
+        """Publishes the documents as the folder's next generation. On an error nothing is published, and nothing
+        left."""
         try:
             self._check_open()
             self.summary = self._publish()
@@ -379,8 +381,8 @@ class CollectionWriter:
             self._seen.add(documents.id_keys(), documents.first_document)
         except Duplicate as duplicate:
             raise CollectionError(
-                f"document {documents.first_document + duplicate.index}: id {format_id(documents.ids[duplicate.index])} "
-                f"is that of document {duplicate.earlier} already"
+                f"document {documents.first_document + duplicate.index}: id "
+                f"{format_id(documents.ids[duplicate.index])} is that of document {duplicate.earlier} already"
             ) from None
         assert self._shards is not None
         if documents.payload_bytes > 0 and not self._shards.has_payloads:
