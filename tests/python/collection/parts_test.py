@@ -11,6 +11,7 @@ import numpy as np
 from collection_fixture import main
 from maxsim.collection import ids, values
 from maxsim.collection.errors import CollectionError
+from maxsim.collection.workers import Workers
 
 
 class ValuesTest(unittest.TestCase):
@@ -28,7 +29,7 @@ class ValuesTest(unittest.TestCase):
             wide = bits.view(np.float32)
             with np.errstate(over="ignore", invalid="ignore"):
                 expected = wide.astype(np.float16)
-            narrowed = values.convert(wide, "f32", "f16")
+            narrowed = values.convert(wide.reshape(-1, 8), "f32", "f16", Workers(3)).reshape(-1)
             self.assertTrue((narrowed.view(np.uint16) == expected.view(np.uint16)).all())
 
     def test_the_first_unusable_value_is_found(self):
@@ -40,6 +41,19 @@ class ValuesTest(unittest.TestCase):
                 rows[4, 5] = rows[6, 0] = value
                 self.assertEqual(values.find_unusable(rows, data_type), 37)
         self.assertIsNone(values.find_unusable(np.full((1, 8), 1e12, np.float32), "f32"))
+
+
+class WorkersTest(unittest.TestCase):
+    def test_all_calls_are_made_and_an_error_is_raised(self):
+        for num_threads in (1, 3):
+            workers, made = Workers(num_threads), []
+            workers.run([lambda index=index: made.append(index) for index in range(10)])
+            self.assertEqual(sorted(made), list(range(10)))
+            for wrong in (0, 2):
+                calls = [lambda: None, lambda: None, lambda: None]
+                calls[wrong] = lambda: 1 // 0
+                self.assertRaises(ZeroDivisionError, workers.run, calls)
+            workers.close()
 
 
 class SeenIdsTest(unittest.TestCase):

@@ -91,6 +91,26 @@ class WriterTest(TemporaryFolderTest):
         self.assertEqual((writer.num_documents, writer.summary.num_documents), (4, 4))
         self.assert_whole(self.target)
 
+    def test_packed_documents_are_added_together_or_not_at_all(self):
+        rows = np.ones((5, 8), np.float16)
+        with CollectionWriter(self.target, dim=8) as writer:
+            for message, arguments in (
+                ("vectors: float64 [5, 8], float16 or float32 [tokens, 8] is expected", (["a"], np.ones((5, 8)), [5])),
+                ("one for each of the 2 ids is expected", (["a", "b"], rows, [5])),
+                ("one for each of the 2 ids is expected", (["a", "b"], rows, [2, 3], [None])),
+                ("lengths: 0 .. 5, 5 in all", (["a", "b"], rows, [0, 5])),
+                ("lengths: 2 .. 2, 4 in all", (["a", "b"], rows, [2, 2])),
+                ("document 1, id 7: ", (["a", 7], rows, [2, 3])),
+                ("document 1, id 'b': payload: a mapping is expected", (["a", "b"], rows, [2, 3], [None, 5])),
+            ):
+                with self.subTest(message):
+                    self.refuses(message, writer.add_packed, *arguments)
+                    self.assertEqual(writer.num_documents, 0)
+            writer.add_packed(["a", "b"], rows, [2, 3], [None, {"x": 1}])
+            self.refuses("the id is an integer, unlike those before it", writer.add_packed, [1], rows, [5])
+        self.assertEqual(writer.summary.num_tokens, 5)
+        self.assert_whole(self.target)
+
     def test_a_wrong_value_names_its_document_and_ends_the_writer(self):
         for storage, value, message in (
             ("f16", 65520.0, 'document 300, id "d300": vectors: token 1, column 3: 65520 is too large for f16 (largest: '

@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import vectors as token_arrays
+from .arrays import aligned_empty
 from .batch import Batch, Layout
 from .errors import CollectionError
 from .ids import format_id
 from .limits import MAX_ABS_VALUE, MAX_DOCUMENT_TOKENS, MAX_INT8_SCALE
 from .quantize import MAX_INT8, Quantizer
 from .values import SOURCE_TYPES, convert, describe_unusable, find_unusable, to_float32
+from .workers import Workers
 
 # Large against what a call costs, small against a cache.
 _BATCH_BYTES = 4 << 20
@@ -62,10 +64,8 @@ class Documents:
     layout: Layout
     first_document: int
     data_type: str = ""
-    rows: NDArray[Any] = field(
-        default_factory=lambda: np.empty((0, 0), dtype=np.float32)
-    )  # room for more than num_rows
-    num_rows: int = 0
+    rows: NDArray[Any] = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))
+    num_rows: int = 0  # of `rows`, which have room for more
     lengths: list[int] = field(default_factory=list)
     ids: list[Any] = field(default_factory=list)
     payloads: list[bytes] = field(default_factory=list)
@@ -78,13 +78,13 @@ class Documents:
         """Returns the ids: of strings a list, of integers an array."""
         return self.ids if self.layout.id_type == "string" else np.array(self.ids, dtype=np.int64)
 
-    def encode(self, quantizer: Optional[Quantizer]) -> Batch:
+    def encode(self, workers: Workers, quantizer: Optional[Quantizer]) -> Batch:
         """Returns the documents as they are stored. CollectionError names a value that cannot be."""
         rows = self.rows[: self.num_rows]
         lengths = np.array(self.lengths, dtype=np.int64)
         scales = None
         if quantizer is None:
-            tokens = convert(rows, self.data_type, self.layout.storage)
+            tokens = convert(rows, self.data_type, self.layout.storage, workers)
             # What will be stored is checked: narrowing makes infinity of what is too large.
             self._check(tokens, self.layout.storage, rows)
         else:
@@ -173,10 +173,10 @@ class PendingDocuments:
         usual = max(1, _BATCH_BYTES // (self._layout.dim * SOURCE_TYPES[data_type].itemsize))
         wanted = max(usual, len(rows))
         # An array for one long document is not kept for the short ones behind it.
-        if documents.rows.dtype != SOURCE_TYPES[data_type] or not wanted <= len(documents.rows) <= max(
-            usual, 2 * wanted
-        ):
-            documents.rows = np.empty((wanted, self._layout.dim), dtype=SOURCE_TYPES[data_type])
+        keeps = wanted <= len(documents.rows) <= max(usual, 2 * wanted)
+        if not keeps or documents.rows.dtype != SOURCE_TYPES[data_type]:
+            values = aligned_empty(wanted * self._layout.dim, SOURCE_TYPES[data_type])
+            documents.rows = values.reshape(wanted, self._layout.dim)
 
     def take(self) -> Documents:
         """Returns the documents so far, and forgets them. Their array is used again behind the next call."""

@@ -10,13 +10,15 @@ import contextlib
 import math
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .arrays import LINE_BYTES, aligned_empty
 from .values import widen_f16
+from .workers import Workers
 
 MAX_INT8 = 127
 MIN_QUANTIZED_MAGNITUDE = np.float32(1e-30)
@@ -26,9 +28,6 @@ ROTATION_ROUNDS = 2
 # long rows more, as an operation's inner loop runs over rows.
 _BLOCK_VALUES = 1024 * 128
 _LEAST_BLOCK_ROWS = 256
-
-# FP32 values of a cache line. Vector instructions are slower across two of them.
-_LINE_VALUES = 16
 
 # FP32 numbers from 2^23 on are whole, so that adding 1.5 x 2^23 rounds to the nearest even integer, and leaves that in
 # the lowest byte, as two's complement.
@@ -87,12 +86,11 @@ class Rotation:
         np.multiply(source, self.factor, out=columns)
 
 
-def _aligned(dim: int, num_rows: int) -> NDArray[np.float32]:
+def _work_array(dim: int, num_rows: int) -> NDArray[np.float32]:
     """Returns an array [dim, num_rows and some] whose rows begin at cache lines, and not all in the same ones of a set."""
-    stride = -(-num_rows // _LINE_VALUES) * _LINE_VALUES + _LINE_VALUES
-    values = np.empty(dim * stride + _LINE_VALUES, dtype=np.float32)
-    begin = -(values.ctypes.data // values.itemsize) % _LINE_VALUES
-    return values[begin : begin + dim * stride].reshape(dim, stride)
+    line = LINE_BYTES // 4
+    stride = -(-num_rows // line) * line + line
+    return aligned_empty(dim * stride, np.float32).reshape(dim, stride)
 
 
 class _Workspace:
@@ -101,10 +99,10 @@ class _Workspace:
     def __init__(self, rotation: Rotation) -> None:
         self.num_rows = max(_LEAST_BLOCK_ROWS, _BLOCK_VALUES // rotation.dim)
         self._rotation = rotation
-        self._work = _aligned(rotation.dim, self.num_rows)
-        self._spare = _aligned(rotation.dim, self.num_rows)
+        self._work = _work_array(rotation.dim, self.num_rows)
+        self._spare = _work_array(rotation.dim, self.num_rows)
         self._lowest_bytes = self._work.view(np.int8)[:, ::4]
-        self._rows = np.empty((self.num_rows, rotation.dim), dtype=np.float32)
+        self._rows = aligned_empty(self.num_rows * rotation.dim, np.float32).reshape(self.num_rows, rotation.dim)
 
     @contextlib.contextmanager
     def unbuffered(self) -> Iterator[None]:
@@ -148,18 +146,12 @@ def _inverses(largest: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 class Quantizer:
-    """Rotates and quantises documents in several threads. One call at a time."""
+    """Rotates and quantises documents, in the threads of `workers`. One call at a time."""
 
-    def __init__(self, dim: int, seed: int, num_threads: int) -> None:
+    def __init__(self, dim: int, seed: int, workers: Workers) -> None:
         self._rotation = Rotation(seed, dim)
-        self._num_threads = num_threads
-        self._pool = ThreadPoolExecutor(num_threads - 1, "maxsim-quantize") if num_threads > 1 else None
+        self._workers = workers
         self._local = threading.local()
-
-    def close(self) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
-            self._pool = None
 
     def quantize(self, rows: NDArray[Any], lengths: NDArray[np.int64]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
         """Returns the elements [rows, dim] and a scale for each document.
@@ -170,20 +162,16 @@ class Quantizer:
         elements = np.empty(rows.shape, dtype=np.int8)
         scales = np.empty(len(lengths), dtype=np.float32)
         ends = np.cumsum(lengths)
-        share = -(-len(rows) // self._num_threads)
-        futures = []
+        share = -(-len(rows) // self._workers.num_threads)
+        calls = []
         first, begin = 0, 0
         while first < len(lengths):
             last = max(first + 1, int(np.searchsorted(ends, begin + share, side="right")))
             end = int(ends[last - 1])
             part = (rows[begin:end], lengths[first:last], elements[begin:end], scales[first:last])
-            if self._pool is not None and last < len(lengths):
-                futures.append(self._pool.submit(self._quantize_part, *part))
-            else:
-                self._quantize_part(*part)
+            calls.append(partial(self._quantize_part, *part))
             first, begin = last, end
-        for future in futures:
-            future.result()
+        self._workers.run(calls)
         return elements, scales
 
     def _workspace(self) -> _Workspace:

@@ -4,13 +4,15 @@ token may have."""
 from __future__ import annotations
 
 import math
-import threading
+from functools import partial
 from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .arrays import aligned_empty
 from .limits import MAX_ABS_VALUE, MAX_F16
+from .workers import Workers
 
 # BF16 has no type in NumPy; its values are held as the upper halves of F32 ones.
 SOURCE_TYPES: dict[str, np.dtype[Any]] = {"f16": np.dtype(np.float16), "bf16": np.dtype(np.uint16), "f32": np.dtype(np.float32)}
@@ -29,7 +31,7 @@ def to_float32(values: NDArray[Any], data_type: str) -> NDArray[Any]:
 
 
 def widen_f16(values: NDArray[Any], target: NDArray[Any]) -> NDArray[Any]:
-    """Writes finite F16 values into `target`, F32 of their shape, and returns it. It takes a third of the time of NumPy's
+    """Writes finite F16 values into `target`, F32 of their shape, and returns it. It takes half the time of NumPy's
     conversion, which is not vectorised everywhere."""
     bits = target.view(np.int32)
     np.copyto(bits, values.view(np.int16))
@@ -37,59 +39,6 @@ def widen_f16(values: NDArray[Any], target: NDArray[Any]) -> NDArray[Any]:
     np.bitwise_and(bits, np.int32(-0x70002000), out=bits)  # the sign, 5 bits of exponent and 10 of fraction
     np.multiply(target, np.float32(2.0**112), out=target)  # the difference of the exponents' biases
     return target
-
-
-class _F16Narrower:
-    """Rounds F32 values to F16, to nearest, ties to even, in a third of the time of NumPy's conversion."""
-
-    # Bits of the magnitudes that become normal numbers of F16: from 2^-14 on, and less than what rounds to 2^16.
-    _LEAST = 0x38800000
-    _END = 0x477FF000
-
-    def __init__(self) -> None:
-        self._sum = np.empty(_BLOCK_VALUES, dtype=np.uint32)
-        self._other = np.empty(_BLOCK_VALUES, dtype=np.uint32)
-
-    def narrow(self, values: NDArray[Any]) -> NDArray[Any]:
-        narrowed = np.empty(values.shape, dtype=np.float16)
-        source, target = values.reshape(-1), narrowed.reshape(-1)
-        for begin in range(0, len(source), _BLOCK_VALUES):
-            block = slice(begin, begin + _BLOCK_VALUES)
-            self._narrow_block(source[block], target[block])
-        return narrowed
-
-    def _narrow_block(self, source: NDArray[Any], target: NDArray[Any]) -> None:
-        u32 = np.uint32
-        bits = source.view(u32)
-        rounded, other = self._sum[: len(bits)], self._other[: len(bits)]
-        # Half of the last place, less one unless the place is odd, is added; then the exponent's bias changes by 112.
-        np.right_shift(bits, u32(13), out=rounded)
-        np.bitwise_and(rounded, u32(1), out=rounded)
-        np.add(rounded, bits, out=rounded)
-        np.subtract(rounded, u32((112 << 23) - 0xFFF), out=rounded)
-        np.right_shift(rounded, u32(13), out=rounded)
-        np.bitwise_and(rounded, u32(0x7FFF), out=rounded)
-        np.right_shift(bits, u32(16), out=other)
-        np.bitwise_and(other, u32(0x8000), out=other)
-        np.bitwise_or(rounded, other, out=rounded)
-        np.copyto(target.view(np.uint16), rounded, casting="unsafe")
-        # Numbers that are not normal in F16 are rounded one by one: zeros and tiny ones, and what becomes infinite.
-        np.bitwise_and(bits, u32(0x7FFFFFFF), out=other)
-        np.subtract(other, u32(self._LEAST), out=other)
-        special = np.flatnonzero(other >= u32(self._END - self._LEAST))
-        if len(special) > 0:
-            with np.errstate(over="ignore", invalid="ignore"):
-                target[special] = source[special]
-
-
-_narrower = threading.local()
-
-
-def _to_f16(values: NDArray[Any]) -> NDArray[Any]:
-    narrower: Optional[_F16Narrower] = getattr(_narrower, "value", None)
-    if narrower is None:
-        narrower = _narrower.value = _F16Narrower()
-    return narrower.narrow(values)
 
 
 def _to_bf16(values: NDArray[Any]) -> NDArray[Any]:
@@ -103,15 +52,29 @@ def _to_bf16(values: NDArray[Any]) -> NDArray[Any]:
     return narrowed
 
 
-def convert(values: NDArray[Any], data_type: str, storage: str) -> NDArray[Any]:
-    """Returns values of type f16, bf16 or f32, contiguous, as another of these; narrowing rounds to nearest, ties to
+def _narrow(values: NDArray[Any], storage: str) -> NDArray[Any]:
+    if storage == "bf16":
+        return _to_bf16(values)
+    if storage == "f16":
+        with np.errstate(over="ignore", invalid="ignore"):
+            return values.astype(np.float16)
+    return values
+
+
+def convert(values: NDArray[Any], data_type: str, storage: str, workers: Workers) -> NDArray[Any]:
+    """Returns rows of type f16, bf16 or f32, contiguous, as another of these; narrowing rounds to nearest, ties to
     even."""
     if data_type == storage:
         return values
-    wide = to_float32(values, data_type)
-    if storage == "f32":
-        return wide
-    return _to_bf16(wide) if storage == "bf16" else _to_f16(wide)
+    converted = np.empty(values.shape, dtype=SOURCE_TYPES[storage])
+
+    def convert_part(begin: int, end: int) -> None:
+        wide = to_float32(values[begin:end], data_type)
+        converted[begin:end] = _narrow(wide, storage)
+
+    step = -(-len(values) // workers.num_threads)
+    workers.run([partial(convert_part, begin, begin + step) for begin in range(0, len(values), step)])
+    return converted
 
 
 def _magnitude_limit(data_type: str) -> tuple[Any, int, int]:
@@ -128,7 +91,7 @@ def find_unusable(values: NDArray[Any], data_type: str) -> Optional[int]:
     contiguous."""
     kind, mask, limit = _magnitude_limit(data_type)
     bits = values.reshape(-1).view(kind)
-    magnitudes = np.empty(min(_BLOCK_VALUES, len(bits)), dtype=kind)
+    magnitudes = aligned_empty(min(_BLOCK_VALUES, len(bits)), kind)
     for begin in range(0, len(bits), _BLOCK_VALUES):
         block = bits[begin : begin + _BLOCK_VALUES]
         # Positive numbers are ordered as their bits are, infinities and NaNs last.

@@ -38,6 +38,7 @@ from .pending import Documents, PendingDocuments, packed_parts, token_rows
 from .quantize import Quantizer
 from .shard import ShardFile
 from .shard_reader import read_batches
+from .workers import Workers
 
 Id = Union[str, int]
 IdAndVectors = Union[tuple[Id, Any], tuple[Id, Any, Optional[Mapping[str, Any]]]]
@@ -81,7 +82,7 @@ class CollectionWriter:
         encoder: what made the vectors, a mapping of "model", "dim" and more, or the path of a JSON file that holds one.
         max_shard_bytes: the largest shard file; a document that is larger has one of its own.
         rotation_seed: with "i8", the seed of the rotation, 0 to 2^53 - 1.
-        num_threads: with "i8", the threads that quantise. None: one for each core.
+        num_threads: that convert and quantise. None: one for each core.
         allow_other_shape: lets the generation differ from the one in the folder in its dimension or the type of its ids,
             or lack its payloads: requests that are made for that one will fail.
         created_by: the program that the manifest names. None: this package and its version.
@@ -119,7 +120,7 @@ class CollectionWriter:
         self._storage = storage
         self._max_shard_bytes = max_shard_bytes
         self._rotation_seed = rotation_seed
-        self._num_threads = num_threads or _num_cores()
+        self._workers = Workers(num_threads or _num_cores())
         self._allow_other_shape = allow_other_shape
         self._created_by = created_by or f"maxsim {maxsim.__version__} (Python)"
 
@@ -321,8 +322,7 @@ class CollectionWriter:
         self._closed = True
         self._storer.shutdown()
         self._completer.shutdown()
-        if self._quantizer is not None:
-            self._quantizer.close()
+        self._workers.close()
         if self._folder is not None:
             self._folder.release()
 
@@ -350,7 +350,7 @@ class CollectionWriter:
             )
         self._layout = Layout(self._dim, storage, id_type, self._rotation_seed)
         if storage == "i8":
-            self._quantizer = Quantizer(self._dim, self._rotation_seed, self._num_threads)
+            self._quantizer = Quantizer(self._dim, self._rotation_seed, self._workers)
         self._pending = PendingDocuments(self._layout)
         return self._pending
 
@@ -389,7 +389,7 @@ class CollectionWriter:
             ) from None
         if documents.payload_bytes > 0 and not self._has_payloads:
             self._begin_payloads()
-        self._store(documents.encode(self._quantizer))
+        self._store(documents.encode(self._workers, self._quantizer))
 
     def _store(self, batch: Batch) -> None:
         """Appends documents to the present shard, and to new ones where that is full."""

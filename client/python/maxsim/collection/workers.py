@@ -1,0 +1,34 @@
+"""Threads that convert and quantise. NumPy lets go of the interpreter's lock while it computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+
+class Workers:
+    """Runs calls in a number of threads, of which the caller's is one."""
+
+    def __init__(self, num_threads: int) -> None:
+        self.num_threads = num_threads
+        self._pool = ThreadPoolExecutor(num_threads - 1, "maxsim-encode") if num_threads > 1 else None
+
+    def run(self, calls: Sequence[Callable[[], None]]) -> None:
+        """Returns when all calls have, or raises the first error among them."""
+        if self._pool is None:
+            for call in calls:
+                call()
+            return
+        futures = [self._pool.submit(call) for call in calls[1:]]
+        try:
+            for call in calls[:1]:
+                call()
+        finally:
+            errors = [future.exception() for future in futures]
+        for error in errors:
+            if error is not None:
+                raise error
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
