@@ -3,9 +3,9 @@
     python generate.py            in place, for the sources of this folder; does nothing where they are up to date
     python generate.py FOLDER     FOLDER/maxsim/v1, alone
 
-Needs grpcio-tools of any release, which parses the .proto files. The modules are written here and not by protoc: its own
-are refused by a protobuf or a grpcio older than those it came with. These do with protobuf what all of protoc's since
-3.20 do, check no versions, and can be read by every protobuf and grpcio that pyproject.toml allows.
+Needs grpcio-tools of any release, which parses the .proto files. The modules are written here and not by protoc,
+whose own are refused by a protobuf or a grpcio older than what it came with. These do with protobuf what protoc's have
+done since 3.20, check no versions, and can be read by every protobuf and grpcio that pyproject.toml allows.
 """
 
 import hashlib

@@ -55,7 +55,7 @@ def header(file):
 
 
 def local(type_name, file, inside=True):
-    """Returns a type's name in Python: ".maxsim.v1.Query" is Query within its own module and rerank_pb2.Query elsewhere."""
+    """Returns a type's name in Python: ".maxsim.v1.Query" is Query in its own module, rerank_pb2.Query elsewhere."""
     owner, name = type_name[1:].rsplit(".", 1)
     if owner != file.package:
         raise ValueError(f"{file.name} uses {type_name}, which is nested or of another package")
@@ -138,7 +138,8 @@ def oneof_types(message):
         members = [f.name for f in message.field if f.HasField("oneof_index") and f.oneof_index == index]
         names = ", ".join(f'"{name}"' for name in members)
         overload = "    @overload\n" if len(message.oneof_decl) > 1 else ""
-        text += f'{overload}    def WhichOneof(self, oneof_group: Literal["{oneof.name}"]) -> Literal[{names}] | None: ...\n'
+        text += f'{overload}    def WhichOneof(self, oneof_group: Literal["{oneof.name}"]) -> '
+        text += f"Literal[{names}] | None: ...\n"
     return text
 
 
@@ -201,6 +202,10 @@ def stub_types(file):
     modules = "from collections.abc import Iterator\n" if "Iterator[" in text else ""
     modules += "from typing import Any\n\nimport grpc\nimport grpc.aio\n"
     own = f"from {file.package} import {stem(file.name)}_pb2\n"
-    return header(file) + modules + own + "".join(
-        line for line in imports(file).splitlines(True) if line.split()[-1] + "." in text
-    ) + text
+    return (
+        header(file)
+        + modules
+        + own
+        + "".join(line for line in imports(file).splitlines(True) if line.split()[-1] + "." in text)
+        + text
+    )

@@ -34,7 +34,7 @@ class FirstStageTest(unittest.TestCase):
     def table(self, program, *options):
         """Runs a program; returns nDCG@10 and the median milliseconds by the name of their line."""
         environment = dict(os.environ, PYTHONPATH=self.path, PYTHONDONTWRITEBYTECODE="1")
-        command = [sys.executable, EXAMPLES / program, "--server", f"127.0.0.1:{self.server.ports['grpc_port']}"]
+        command = [sys.executable, EXAMPLES / program, "--server", self.server.address]
         printed = run(*command, "--data", ROOT / "demo", *options, env=environment)
         print(f"{program}\n{printed}", flush=True)
         self.assertIsNone(self.server.process.poll(), "maxsimd has ended")

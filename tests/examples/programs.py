@@ -1,7 +1,6 @@
 """Programs that the tests of examples/ run, each on a free port."""
 
 import http.client
-import json
 import pathlib
 import re
 import subprocess
@@ -10,6 +9,9 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "service"))
+import program_fixture  # noqa: E402
+
 READY_LIMIT_S = 60
 RUN_LIMIT_S = 120
 
@@ -22,30 +24,17 @@ def run(*command, **options):
     return done.stdout
 
 
-class Maxsimd:
+class Maxsimd(program_fixture.Maxsimd):
     """maxsimd of the folder `programs`, which serves the bundled collection as "demo"."""
 
-    def __init__(self, programs, *flags):
+    def __init__(self, programs, **flags):
         self._scratch = tempfile.TemporaryDirectory(prefix="maxsim-examples-")
         folder = pathlib.Path(self._scratch.name)
         run(ROOT / "demo" / "build.sh", "--bin", programs, "--output", folder / "demo")
-        ports = folder / "ports.json"
-        command = [programs / "maxsimd", "--collection", f"demo={folder / 'demo'}", "--backend", "cpu"]
-        command += ["--grpc.address", "127.0.0.1:0", "--http.address", "127.0.0.1:0"]
-        command += ["--server.shutdown_delay", "0s", "--server.port_file", ports, *flags]
-        self._log = open(folder / "maxsimd.log", "w+b")
-        self.process = subprocess.Popen(list(map(str, command)), stdout=self._log, stderr=self._log)
-        _wait_until(ports.exists, self.process, self.log)
-        self.ports = json.loads(ports.read_text())
-
-    def log(self):
-        self._log.seek(0)
-        return self._log.read().decode()
+        super().__init__(programs, folder / "server", folder / "demo", **flags)
 
     def stop(self):
-        self.process.terminate()
-        self.process.wait()
-        self._log.close()
+        super().stop()
         self._scratch.cleanup()
 
 

@@ -87,13 +87,13 @@ class RecordedRequestsTest(unittest.TestCase):
     def setUpClass(cls):
         cls.encoder = Encoder()
         cls.addClassCleanup(cls.encoder.stop)
-        cls.server = Maxsimd(PROGRAMS, "--encoder.url", f"http://127.0.0.1:{cls.encoder.port}")
+        cls.server = Maxsimd(PROGRAMS, encoder__url=f"http://127.0.0.1:{cls.encoder.port}")
         cls.addClassCleanup(cls.server.stop)
         cls.passages = [json.loads(line) for line in (ROOT / "demo" / "passages.jsonl").read_text().splitlines()]
         cls.scores = maxsim_scores([passage["id"] for passage in cls.passages])
 
     def post(self, path, body):
-        status, text = request(self.server.ports["http_port"], "POST", path, body)
+        status, text = request(self.server.port, "POST", path, body)
         self.assertEqual(status, 200, f"{path}: {text}\n{self.server.log()[-2000:]}")
         return text
 

@@ -65,9 +65,10 @@ class Client(RerankMethods[Ranking, "list[Ranking]"]):
             $MAXSIM_TOKEN, $MAXSIM_TOKEN_FILE.
         client_id: whose share of a busy server the calls take, in place of this machine's address; sent as the metadata
             `client_key`, the server's batching.client_key. None: $MAXSIM_CLIENT_ID.
-        tls: True speaks TLS, False never. ca_file (PEM) are the authorities that may have signed the server's certificate,
-            the system's where it is None; cert_file and key_file are this client's own. Each of them turns TLS on. None:
-            $MAXSIM_CA_FILE, $MAXSIM_CLIENT_CERT_FILE, $MAXSIM_CLIENT_KEY_FILE. Without TLS the token travels in the clear.
+        tls: True speaks TLS, False never. ca_file (PEM) has the authorities that may have signed the server's
+            certificate, the system's where it is None; cert_file and key_file are this client's own. Each of them turns
+            TLS on. None: $MAXSIM_CA_FILE, $MAXSIM_CLIENT_CERT_FILE, $MAXSIM_CLIENT_KEY_FILE. Without TLS the token
+            travels in the clear.
         server_name: the name in the server's certificate, where it is not the target's host.
         credentials: of gRPC, in place of tls and its files.
         options: further channel options, which go before those of this class."""
@@ -122,9 +123,9 @@ class Client(RerankMethods[Ranking, "list[Ranking]"]):
         ordered=False, as they come.
 
         Requests are taken from the iterator, by another thread, while answers are awaited: at most `max_in_flight` are
-        ahead of the answers that have been yielded. An error of one request is in its answer and leaves the stream open;
-        nothing is retried. An error of the stream is raised; what the iterator raises, too, after the answers to what it
-        yielded before. `timeout` bounds the whole stream in seconds; None: nothing does."""
+        ahead of the answers that have been yielded. An error of one request is in its answer and leaves the stream
+        open; nothing is retried. An error of the stream is raised. What the iterator raises is raised too, after the
+        answers to what it yielded before. `timeout` bounds the whole stream in seconds; None: nothing does."""
         if max_in_flight < 1:
             raise ValueError(f"max_in_flight is {max_in_flight}; it is 1 or more")
         return self._stream(requests, OpenRequests(ordered), threading.Semaphore(max_in_flight), timeout)

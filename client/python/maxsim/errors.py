@@ -62,9 +62,7 @@ def _restore(
     retry_after: float | None,
     pushback_ms: str | None,
 ) -> MaxsimError:
-    return kind(
-        message, status_code=status_code, field=field, retry_after=retry_after, pushback_ms=pushback_ms
-    )
+    return kind(message, status_code=status_code, field=field, retry_after=retry_after, pushback_ms=pushback_ms)
 
 
 class InvalidArgument(MaxsimError):

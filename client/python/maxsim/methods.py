@@ -53,8 +53,8 @@ class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
     ) -> OneT:
         """Ranks documents by their MaxSim with one query, best first.
 
-        The query is a [tokens, dim] array (what maxsim.token_vectors takes: NumPy, torch, DLPack, lists), or a text where
-        the server has an encoder. Candidates are the collection's documents `ids`, all strings or all integers;
+        The query is a [tokens, dim] array (what maxsim.token_vectors takes: NumPy, torch, DLPack, lists), or a text
+        where the server has an encoder. Candidates are the collection's documents `ids`, all strings or all integers;
         `documents` that come with the call, [tokens, dim] arrays or texts; or, with neither, the whole collection.
         `collection` may be None with `documents`.
 
@@ -107,8 +107,9 @@ class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
         """Ranks documents for each of several queries in one call; a ranking a query, in their order.
 
         `ids` is one list that all queries share, or a list with a list for each query (None in it: the whole
-        collection). `documents` likewise: [tokens, dim] arrays or texts that all share, or a list of them for each query.
-        `weights` has an entry a query, each [query tokens] or None. The other arguments are those of `rerank`."""
+        collection). `documents` are [tokens, dim] arrays or texts that all share, or a list with a list of them for
+        each query. `weights` has an entry a query, each [query tokens] or None. The other arguments are those of
+        `rerank`."""
         request = make_request(
             collection,
             top_k=top_k,

@@ -112,9 +112,7 @@ def _ranking(result: pb.QueryResult, generation: int) -> Ranking:
             similarities = np.array(result.alignments[i].similarities, np.float32)
         id = None if ids is None else ids[i]
         documents.append(Document(id, score, result.positions[i], payload, matches, similarities))
-    return Ranking(
-        documents, _missing(result), generation, result.unavailable_documents, list(result.query_tokens)
-    )
+    return Ranking(documents, _missing(result), generation, result.unavailable_documents, list(result.query_tokens))
 
 
 def _ids(result: pb.QueryResult) -> Sequence[Id] | None:

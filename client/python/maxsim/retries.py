@@ -62,7 +62,7 @@ class Attempts:
         if self._made >= self._retry.max_attempts or not self._is_worth_it(error):
             return None
         if error.pushback_ms is not None:
-            # gRPC's proposal A6: the trailer replaces every other delay, and what is no number of it forbids another try.
+            # gRPC's proposal A6: the trailer replaces every other delay; one that is no number forbids another try.
             if not error.pushback_ms.isascii() or not error.pushback_ms.isdigit():
                 return None
             delay = int(error.pushback_ms) / 1000

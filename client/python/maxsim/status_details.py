@@ -17,8 +17,8 @@ _MAX_RETRY_S = 365 * 24 * 3600
 
 @dataclasses.dataclass(frozen=True)
 class StatusDetails:
-    """`retry_after` is RetryInfo's delay in seconds, `field` the first field that BadRequest names. `pushback_ms` is the
-    text of gRPC's own trailer, which replaces every other delay."""
+    """`retry_after` is RetryInfo's delay in seconds, `field` the first field that BadRequest names. `pushback_ms` is
+    the text of gRPC's own trailer, which replaces every other delay."""
 
     retry_after: float | None = None
     field: str | None = None

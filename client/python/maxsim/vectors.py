@@ -56,7 +56,7 @@ class TokenVectors:
         return self.data.astype(np.float32, copy=False)
 
 
-# [tokens, dim]: an array of NumPy, a tensor of torch, an array of any library with DLPack, or a list of lists of numbers.
+# It is [tokens, dim]: an array of NumPy, torch or any library with DLPack, or a list of lists of numbers.
 VectorsLike: TypeAlias = (
     "npt.NDArray[Any] | SupportsDLPack | TokenVectors | Sequence[Sequence[float]] | Sequence[npt.NDArray[Any]]"
 )

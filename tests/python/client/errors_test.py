@@ -40,7 +40,8 @@ def field(number, value):
 def status(*details):
     """google.rpc.Status with these (type, bytes)."""
     found = b"".join(
-        field(3, field(1, f"type.googleapis.com/google.rpc.{kind}".encode()) + field(2, value)) for kind, value in details
+        field(3, field(1, f"type.googleapis.com/google.rpc.{kind}".encode()) + field(2, value))
+        for kind, value in details
     )
     return field(1, 8) + field(2, b"m") + found
 
@@ -110,7 +111,13 @@ class AttemptsTest(unittest.TestCase):
         self.assertEqual(self.delays(Retry(), gone, deadline=5.1), [5])
 
     def test_other_errors_stand(self):
-        for kind in (errors.InvalidArgument, errors.Internal, errors.DeadlineExceeded, errors.DataLoss, errors.NotFound):
+        for kind in (
+            errors.InvalidArgument,
+            errors.Internal,
+            errors.DeadlineExceeded,
+            errors.DataLoss,
+            errors.NotFound,
+        ):
             self.assertEqual(self.delays(Retry(resource_exhausted=True), kind("x", retry_after=1)), [None])
 
     def test_options_that_cannot_be_are_named(self):

@@ -1,5 +1,5 @@
 """The sdist and the wheel of client/python: built from a copy of the sources, installed into fresh environments of the
-Pythons that are there, with the oldest and the newest grpcio and protobuf, and run against a real server from elsewhere.
+Pythons that are there, with the oldest and the newest grpcio and protobuf, and run elsewhere against a real server.
 
 python packaging_test.py FOLDER_OF_THE_PROGRAMS
 """
@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-import unittest
 import zipfile
 
 import numpy as np
@@ -65,7 +64,9 @@ def find_pythons():
     found = {}
     for version in ("3.10", "3.11", "3.12", "3.13"):
         roots = [os.environ.get("PYENV_ROOT", ""), os.path.expanduser("~/.pyenv")]
-        installed = [str(path) for root in roots if root for path in pathlib.Path(root).glob(f"versions/{version}.*/bin/python")]
+        installed = [
+            str(path) for root in roots if root for path in pathlib.Path(root).glob(f"versions/{version}.*/bin/python")
+        ]
         for program in [shutil.which(f"python{version}"), *installed]:
             if program and subprocess.run([program, "-c", ""], capture_output=True).returncode == 0:
                 found.setdefault(version, program)
@@ -118,7 +119,8 @@ class PackagingTest(RealServerTest):
         for package, number in wanted.items():
             self.assertRegex(seen[package], rf"^{re.escape(number)}")
         run(folder / "venv" / "bin" / "maxsim-encoder", "--help")
-        print(f"{version}: {distribution.name}, grpcio {seen['grpcio']}, protobuf {seen['protobuf']}, numpy {seen['numpy']}")
+        versions = ", ".join(f"{package} {seen[package]}" for package in ("grpcio", "protobuf", "numpy"))
+        print(f"Python {version}: {distribution.name}, {versions}")
 
     def test_the_wheel_works_with_the_oldest_packages(self):
         version = "3.10" if "3.10" in self.pythons else "3.11"
@@ -138,7 +140,14 @@ class PackagingTest(RealServerTest):
     def test_both_carry_what_they_should(self):
         with tarfile.open(self.sdist) as file:
             names = {name.split("/", 1)[1] for name in file.getnames() if "/" in name}
-        for name in ("LICENSE", "README.md", "generate.py", "stub_writer.py", "proto/maxsim/v1/rerank.proto", "maxsim/py.typed"):
+        for name in (
+            "LICENSE",
+            "README.md",
+            "generate.py",
+            "stub_writer.py",
+            "proto/maxsim/v1/rerank.proto",
+            "maxsim/py.typed",
+        ):
             self.assertIn(name, names)
         self.assertFalse([name for name in names if name.startswith("maxsim/v1")])
         with zipfile.ZipFile(self.wheel) as file:
@@ -147,13 +156,25 @@ class PackagingTest(RealServerTest):
             self.assertEqual(
                 [file.read(name) for name in names if name.endswith("/LICENSE")], [(ROOT / "LICENSE").read_bytes()]
             )
-        for name in ("maxsim/py.typed", "maxsim/v1/rerank_pb2.py", "maxsim/v1/rerank_pb2.pyi", "maxsim_encoder/projection.npy"):
+        for name in (
+            "maxsim/py.typed",
+            "maxsim/v1/rerank_pb2.py",
+            "maxsim/v1/rerank_pb2.pyi",
+            "maxsim_encoder/projection.npy",
+        ):
             self.assertIn(name, names)
-        for line in ("Name: maxsim", "License-Expression: Apache-2.0", f"Project-URL: Source, {URL}", "Requires-Python: >=3.10"):
+        for line in (
+            "Name: maxsim",
+            "License-Expression: Apache-2.0",
+            f"Project-URL: Source, {URL}",
+            "Requires-Python: >=3.10",
+        ):
             self.assertIn(line, metadata.splitlines())
         for requirement in OLDEST:
             name, version = requirement.split("==")
-            self.assertIn(version.removesuffix(".0"), re.search(rf"^Requires-Dist: {name}>=(\S+)$", metadata, re.MULTILINE)[1])
+            self.assertIn(
+                version.removesuffix(".0"), re.search(rf"^Requires-Dist: {name}>=(\S+)$", metadata, re.MULTILINE)[1]
+            )
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ python pages_test.py FOLDER_OF_THE_PROGRAMS
 
 import re
 import sys
-import unittest
 
 import numpy as np
 
@@ -43,7 +42,14 @@ class PagesTest(RealServerTest):
         """Its collection is "passages", whose ids are numbers as strings: here those of "text" stand in."""
         code = {
             name: next(one for one in snippets(README) if name in one)
-            for name in ("passages.rerank(", "rerank_many", "AsyncClient", "rerank_stream", "token_matrix", "RerankerStub")
+            for name in (
+                "passages.rerank(",
+                "rerank_many",
+                "AsyncClient",
+                "rerank_stream",
+                "token_matrix",
+                "RerankerStub",
+            )
         }
         np.save(self.folder / "query.npy", self.queries[1])
         replaced = {"passages": "text", "2041": "doc/041", '"17"': '"doc/017"', '"4"': '"doc/004"', '"9"': '"doc/009"'}

@@ -74,7 +74,9 @@ class RealStreamTest(RealServerTest):
         ]
         for ask in BOTH:
             answers = ask(self.server.address, requests)
-            self.assertEqual([type(a.error) for a in answers], [type(None), errors.NotFound, errors.InvalidArgument, type(None)])
+            self.assertEqual(
+                [type(a.error) for a in answers], [type(None), errors.NotFound, errors.InvalidArgument, type(None)]
+            )
             self.assertEqual(answers[2].error.field, "queries[0].weights")
             self.assertEqual(answers[0].ranking.ids, answers[3].ranking.ids)
             self.assertRaises(errors.NotFound, lambda: answers[1].ranking)

@@ -86,7 +86,9 @@ class GenerateTest(unittest.TestCase):
         first = self.generate()
         self.assertEqual(self.generate(), first)
         proto = self.folder / "proto" / "maxsim" / "v1" / "rerank.proto"
-        proto.write_text(proto.read_text().replace("message GetInfoRequest {}", "message GetInfoRequest { bool all = 1; }"))
+        proto.write_text(
+            proto.read_text().replace("message GetInfoRequest {}", "message GetInfoRequest { bool all = 1; }")
+        )
         self.assertNotEqual(self.generate(), first)
         code = "from maxsim.v1 import rerank_pb2; assert rerank_pb2.GetInfoRequest(all=True).all"
         subprocess.run([sys.executable, "-B", "-c", code], cwd=self.folder, check=True)
@@ -95,7 +97,9 @@ class GenerateTest(unittest.TestCase):
 
     def test_what_the_writer_does_not_know_is_an_error(self):
         proto = self.folder / "proto" / "maxsim" / "v1" / "rerank.proto"
-        proto.write_text(proto.read_text().replace("message GetInfoRequest {}", "message GetInfoRequest { message A {} }"))
+        proto.write_text(
+            proto.read_text().replace("message GetInfoRequest {}", "message GetInfoRequest { message A {} }")
+        )
         done = subprocess.run([sys.executable, "-B", str(self.folder / "generate.py")], capture_output=True, text=True)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("GetInfoRequest has a nested type", done.stderr)

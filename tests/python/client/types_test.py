@@ -1,4 +1,4 @@
-"""The package under mypy --strict and pyright (basedpyright, which PyPI has whole), and its types as its users see them.
+"""The package under mypy --strict and pyright (basedpyright, which PyPI has whole), and its types as users see them.
 
 python types_test.py
 """
@@ -57,7 +57,8 @@ class TypesTest(unittest.TestCase):
 
     def test_pyright_finds_nothing_in_the_package(self):
         folders = [str(PACKAGE / name) for name in ("maxsim", "maxsim_client")]
-        printed, lines = pyright(include=folders, extraPaths=[str(PACKAGE)])
+        # Importers and adapters import libraries that are not installed here; mypy knows which those are.
+        printed, lines = pyright(include=folders, extraPaths=[str(PACKAGE)], reportMissingImports="none")
         self.assertFalse(lines, printed)
 
     def test_mypy_takes_right_uses_and_refuses_each_wrong_one(self):

@@ -57,7 +57,14 @@ class OnDevice(Exported):
 
 class NumpyTest(unittest.TestCase):
     def test_float16_and_float32_stay_and_float64_becomes_float32(self):
-        for dtype, name in (("f2", "f16"), ("f4", "f32"), ("f8", "f32"), (">f2", "f16"), (">f4", "f32"), (">f8", "f32")):
+        for dtype, name in (
+            ("f2", "f16"),
+            ("f4", "f32"),
+            ("f8", "f32"),
+            (">f2", "f16"),
+            (">f4", "f32"),
+            (">f8", "f32"),
+        ):
             with self.subTest(dtype):
                 vectors = token_vectors(HALVES.astype(dtype))
                 self.assertEqual(vectors.data_type, name)

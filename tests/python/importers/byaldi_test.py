@@ -1,6 +1,7 @@
 """Imports of indexes that byaldi makes: python byaldi_test.py PROGRAMS
 
-The model and the reader of PDF files are replaced: what remains is byaldi's own code, which makes and writes the index."""
+The model and the reader of PDF files are replaced: what remains is byaldi's own code, which makes and writes the
+index."""
 
 import contextlib
 import gzip

@@ -13,8 +13,8 @@ from index_fixture import IndexTest, main  # isort: skip
 import torch
 import torch.utils.cpp_extension
 
-# colbert-ai compiles its search when an index is loaded, which takes minutes; only what writes indexes and what decodes on
-# the CPU is used here, and that is Python.
+# colbert-ai compiles its search when an index is loaded, which takes minutes; only what writes indexes and what decodes
+# on the CPU is used here, and that is Python.
 torch.utils.cpp_extension.load = lambda name, **options: types.SimpleNamespace(**{name: None})
 
 from colbert import Indexer, IndexUpdater, Searcher  # noqa: E402

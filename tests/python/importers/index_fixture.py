@@ -46,8 +46,8 @@ class IndexTest(ImportTest):
         return source
 
     def assert_collection(self, kind, path, storage="f32", **options):
-        """An import gives a collection with the documents of the source, which the programs find nothing wrong with and a
-        server scores as its files say."""
+        """An import gives a collection with the documents of the source, which the programs find nothing wrong with and
+        a server scores as its files say."""
         target = self.folder / "collection"
         report = import_collection(kind, path, target, storage=storage, options=ImportOptions(**options))
         source = list(open_source(kind, str(path), ImportOptions(**options)))

@@ -1,4 +1,5 @@
-"""Imports of the indexes that PyLate makes, with fast-plaid and with its Stanford backend: python pylate_test.py PROGRAMS"""
+"""Imports of the indexes that PyLate makes, with fast-plaid and with its Stanford backend: python pylate_test.py
+PROGRAMS"""
 
 import contextlib
 import io
@@ -11,8 +12,8 @@ from index_fixture import IndexTest, main, random_vectors  # isort: skip
 import torch
 import torch.utils.cpp_extension
 
-# The Stanford backend compiles its search when it is imported or loaded, which takes minutes; only what writes indexes and
-# what decodes on the CPU is used here, and that is Python.
+# The Stanford backend compiles its search when it is imported or loaded, which takes minutes; only what writes indexes
+# and what decodes on the CPU is used here, and that is Python.
 torch.utils.cpp_extension.load = lambda name, **options: types.SimpleNamespace(**{name: None})
 
 from pylate import indexes  # noqa: E402

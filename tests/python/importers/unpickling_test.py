@@ -125,7 +125,8 @@ class HostilePickleTest(ReadingTest):
 
     def test_a_call_of_what_a_call_gives_is_refused(self):
         """os.system by way of getattr(__import__("os"), "system"), which no single name shows."""
-        chain = b"c__builtin__\ngetattr\n(c__builtin__\n__import__\n(S'os'\ntRS'system'\ntR(S'true'\ntR."  # getattr(...)(...)
+        # getattr(__import__("os"), "system")("true")
+        chain = b"c__builtin__\ngetattr\n(c__builtin__\n__import__\n(S'os'\ntRS'system'\ntR(S'true'\ntR."
         self.assert_pickle_refused(chain, "__builtin__.__import__")
         # A name alone is nothing that could be called later.
         self.assert_pickle_refused(b"cos\nsystem\n(S'true'\ntR.", "calls os.system")

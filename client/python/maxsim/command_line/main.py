@@ -1,7 +1,7 @@
 """Parses the command line of `maxsim` and runs the command that it names.
 
-Exit codes: 0 done; 1 the command failed, which one line on standard error explains; 2 the command line is wrong; 128 + N
-ended by the signal N (130 for Ctrl-C)."""
+Exit codes: 0 done; 1 the command failed, which one line on standard error explains; 2 the command line is wrong; 128 +
+N ended by the signal N (130 for Ctrl-C)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import sys
 from types import FrameType
 from typing import NoReturn, Optional, Sequence
 
+import maxsim
 from maxsim.command_line import import_command
 
 
@@ -24,6 +25,7 @@ def _terminate(signum: int, frame: Optional[FrameType]) -> NoReturn:
 
 def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser("maxsim", description="Collections of maxsimd from Python.")
+    parser.add_argument("--version", action="version", version=f"maxsim {maxsim.__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     import_command.add_parser(commands)
     return parser

@@ -13,17 +13,21 @@ _BAR_COLUMNS = 30
 
 
 class ProgressLine:
-    """Shows documents and tokens of an import on standard error. Call it after each document, and finish() at the end."""
+    """Shows documents and tokens of an import on standard error. Call it after each document, and finish() at the
+    end."""
 
     def __init__(self, stream: Optional[TextIO] = None) -> None:
         self._stream = stream if stream is not None else sys.stderr
         self._is_terminal = self._stream.isatty()
         self._interval = _BAR_INTERVAL if self._is_terminal else _LINE_INTERVAL
-        self._begin = self._shown_at = time.monotonic()
+        # What happens before the first document, such as opening the source, says nothing of the rate.
+        self._begin = self._shown_at = -1.0
         self._shown_columns = 0
 
     def __call__(self, documents: int, total: Optional[int], tokens: int) -> None:
         now = time.monotonic()
+        if self._begin < 0:
+            self._begin = self._shown_at = now
         if now - self._shown_at < self._interval:
             return
         self._shown_at = now

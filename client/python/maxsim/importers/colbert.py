@@ -14,7 +14,7 @@ from __future__ import annotations
 import collections
 import itertools
 import os
-from typing import Dict, Iterator, List, Mapping, Optional
+from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from maxsim.importers.source import (
     ALL_COLUMNS,
     DocumentId,
     ImportOptions,
+    PackedDocuments,
     SourceDocument,
     SourceError,
     check_options,
@@ -81,10 +82,26 @@ class ColbertSource:
         self._texts = self._find_texts(deleted)
 
     def __iter__(self) -> Iterator[SourceDocument]:
-        texts: Iterator[Mapping[str, object]] = iter(self._read_texts())
-        for passage, (vectors, text) in enumerate(zip(self._decode(), texts)):
-            if len(vectors):
-                yield SourceDocument(self._id(passage), vectors, self._payload(passage, text))
+        for documents in self.packed():
+            yield from documents.documents()
+
+    def packed(self) -> Iterator[PackedDocuments]:
+        first = 0
+        texts = self._read_texts()
+        named = self._options.payload_columns not in ((), ALL_COLUMNS)
+        has_payloads = bool(self._documents) or self._texts is not None or named
+        for vectors, lengths in self._decode():
+            ids: List[DocumentId] = []
+            payloads: List[Optional[Mapping[str, object]]] = []
+            for passage, (length, text) in enumerate(zip(lengths, texts), first):
+                if length:  # It has not been deleted.
+                    ids.append(self._id(passage))
+                    payloads.append(self._payload(passage, text) if has_payloads else None)
+            first += len(lengths)
+            if ids:
+                kept = np.array([length for length in lengths if length], dtype=np.int64)
+                yield PackedDocuments(ids, vectors, kept, payloads if has_payloads else None)
+        next(texts, None)  # The file of the texts must end here.
 
     def _path(self, name: str) -> str:
         return os.path.join(self._folder, name)
@@ -96,13 +113,15 @@ class ColbertSource:
             raise SourceError(f"{path}: must hold the cutoffs and the weights of the buckets")
         return buckets[1].array()
 
-    def _decode(self) -> Iterator[np.ndarray]:
+    def _decode(self) -> Iterator[Tuple[np.ndarray, Sequence[int]]]:
+        """Passages many at a time: their vectors, and the tokens of each."""
         for chunk, lengths in enumerate(self._lengths):
             codes = load_tensor(self._path(f"{chunk}.codes.pt"), 1, ("i32", "i64")).array()
             residuals = load_tensor(self._path(f"{chunk}.residuals.pt"), 2, ("u8",)).array()
             if len(codes) != sum(lengths):
                 raise SourceError(
-                    f"{self._path(f'{chunk}.codes.pt')}: has {len(codes)} tokens, doclens.{chunk}.json says {sum(lengths)}"
+                    f"{self._path(f'{chunk}.codes.pt')}: has {len(codes)} tokens, "
+                    f"doclens.{chunk}.json says {sum(lengths)}"
                 )
             yield from self._codec.decode_documents(lengths, codes, residuals)
 

@@ -39,8 +39,8 @@ Progress = Callable[[int, Optional[int], int], None]
 class ImportReport:
     """What an import wrote, or what a dry run would.
 
-    id_type is "string" or "int64". num_payloads: documents that have one, and payload_fields how many documents have each
-    field. num_skipped: documents without a token, which were left out. num_bytes: of the shards; of a dry run
+    id_type is "string" or "int64". num_payloads: documents that have one, and payload_fields how many documents have
+    each field. num_skipped: documents without a token, which were left out. num_bytes: of the shards; of a dry run
     without their headers, a few KiB each."""
 
     kind: str
@@ -131,7 +131,8 @@ class _Counter:
         if vectors.shape[0] == 0:
             if not self._skip_empty:
                 raise SourceError(
-                    f"document {index}, id {document_id!r}: has no token vectors; --skip-empty leaves such documents out"
+                    f"document {index}, id {document_id!r}: has no token vectors; "
+                    "--skip-empty leaves such documents out"
                 )
             self.num_skipped += 1
             return
@@ -173,6 +174,8 @@ class _Counter:
         self.num_tokens += len(documents.vectors)
 
     def _check_id(self, id: object, index: int) -> DocumentId:
+        if type(id) is str and self.id_type == "string":  # as nearly all are
+            return id
         if isinstance(id, np.generic):
             id = id.item()
         if isinstance(id, bool) or not isinstance(id, (str, int)):
@@ -255,8 +258,8 @@ def import_collection(
 
     kind: one of maxsim.importers.KINDS. storage: f16, bf16, f32 or i8; None is that of the collection that is there, or
     else f16. name and allow_other_shape: as of CollectionWriter. skip_empty: documents without a token are left out and
-    counted, instead of being an error. SourceError, or another ValueError, where the source or a document of it cannot be
-    imported; then no generation is left behind."""
+    counted, instead of being an error. SourceError, or another ValueError, where the source or a document of it cannot
+    be imported; then no generation is left behind."""
     if storage is not None and storage not in STORAGES:
         raise SourceError(f"storage {storage!r}: must be one of {', '.join(STORAGES)}")
     if output is None and not dry_run:

@@ -71,7 +71,7 @@ def map_array(path: str) -> np.ndarray:
     """The array of a .npy file, mapped into memory; not one of objects, which would be a pickle."""
     try:
         array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError) as error:
+    except (ValueError, TypeError, EOFError, OverflowError, MemoryError) as error:
         raise SourceError(f"{path}: is not an array of NumPy: {error}") from None
     return array
 
@@ -107,6 +107,8 @@ def read_id_map(path: str) -> Dict[int, DocumentId]:
     else:
         with open_table(path) as table:
             rows = table.execute("SELECT key, value FROM unnamed").fetchall()
+        if not all(isinstance(packed, bytes) for _, packed in rows):
+            raise SourceError(f"{path}: holds what is no pickle")
         value = {str(key): load_pickle(packed, path) for key, packed in rows}
     if not isinstance(value, dict):
         raise SourceError(f"{path}: must map numbers of passages to ids")
@@ -131,8 +133,8 @@ def listed_ids(path: str, num_documents: int) -> Sequence[str]:
 def read_texts(path: str) -> Iterator[Mapping[str, object]]:
     """The texts of passages, one after the other, as payloads.
 
-    A .tsv file has lines of a passage's number, its text and perhaps its title, as colbert-ai reads them: fields `content`
-    and `title`. A .json file is an array of texts."""
+    A .tsv file has lines of a passage's number, its text and perhaps its title, as colbert-ai reads them: fields
+    `content` and `title`. A .json file is an array of texts."""
     if path.endswith(".json"):
         return ({"content": text} for text in _read_json_texts(path))
     return _read_lines(path)

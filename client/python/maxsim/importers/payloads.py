@@ -17,8 +17,8 @@ _PLAIN = frozenset({str, int, bool, type(None)})
 
 
 def json_payload(payload: Mapping[str, object], where: str) -> Dict[str, object]:
-    """`payload` with values that JSON has: numbers and arrays of NumPy as numbers and lists, times as ISO 8601, UUIDs and
-    decimals as text. SourceError, which begins with `where`, for a value that JSON cannot hold."""
+    """`payload` with values that JSON has: numbers and arrays of NumPy as numbers and lists, times as ISO 8601, UUIDs
+    and decimals as text. SourceError, which begins with `where`, for a value that JSON cannot hold."""
     if _PLAIN.issuperset(map(type, payload.values())) and all(type(name) is str for name in payload):
         return dict(payload)
     return {str(name): _json_value(value, f"{where}, field {name!r}") for name, value in payload.items()}

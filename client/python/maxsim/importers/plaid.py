@@ -16,7 +16,7 @@ Deleted documents leave no trace in these files. Documents that an update keeps 
 from __future__ import annotations
 
 import os
-from typing import Iterator, List, Mapping, Optional, Sequence
+from typing import Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from maxsim.importers.source import (
     ALL_COLUMNS,
     DocumentId,
     ImportOptions,
+    PackedDocuments,
     SourceDocument,
     SourceError,
     check_options,
@@ -84,27 +85,44 @@ class PlaidSource:
         self._ids = self._read_ids()
 
     def __iter__(self) -> Iterator[SourceDocument]:
-        vectors = iter(self._exact) if self._exact is not None else self._decode()
-        for number, (document, row) in enumerate(zip(vectors, self._rows())):
-            yield SourceDocument(self._id(number, row), document, self._payload(row))
+        for documents in self.packed():
+            yield from documents.documents()
+
+    def packed(self) -> Iterator[PackedDocuments]:
+        first = 0
+        rows = self._rows()
+        for vectors, lengths in self._exact_blocks() if self._exact is not None else self._decode():
+            numbers = range(first, first + len(lengths))
+            of_block = [next(rows) for _ in numbers] if rows is not None else None
+            ids = self._block_ids(numbers, of_block)
+            payloads = [self._payload(row) for row in of_block] if of_block is not None else None
+            yield PackedDocuments(ids, vectors, np.array(lengths, dtype=np.int64), payloads)
+            first = numbers.stop
 
     def _path(self, name: str) -> str:
         return os.path.join(self._folder, name)
 
     # Vectors.
 
-    def _decode(self) -> Iterator[np.ndarray]:
+    def _exact_blocks(self) -> Iterator[Tuple[np.ndarray, Sequence[int]]]:
+        assert self._exact is not None
+        return ((document, [len(document)]) for document in self._exact)
+
+    def _decode(self) -> Iterator[Tuple[np.ndarray, Sequence[int]]]:
+        """Documents many at a time: their vectors, and the tokens of each."""
         begins = {name: self._chunk_begins(name) for name in ("codes", "residuals")}
         for chunk, lengths in enumerate(self._lengths):
             if sum(lengths) == 0:
-                yield from (np.zeros((0, self.dim), np.float32) for _ in lengths)
+                if lengths:
+                    yield np.zeros((0, self.dim), np.float32), lengths
                 continue
             codes = self._chunk(chunk, "codes", begins["codes"])
             residuals = self._chunk(chunk, "residuals", begins["residuals"])
             yield from self._codec.decode_documents(lengths, codes, residuals)
 
     def _chunk(self, chunk: int, name: str, begins: Sequence[int]) -> np.ndarray:
-        """Codes or residuals of a chunk: of its own file, which is the newer one, or else its part of the merged file."""
+        """Codes or residuals of a chunk: of its own file, which is the newer one, or else its part of the merged
+        file."""
         num_rows = sum(self._lengths[chunk])
         path = self._path(f"{chunk}.{name}.npy")
         if os.path.exists(path):
@@ -168,12 +186,10 @@ class PlaidSource:
         self.notes.append(f"ids of PyLate ({os.path.basename(path)})")
         return [ids[number] for number in range(self.num_documents)]
 
-    def _rows(self) -> Iterator[Mapping[str, object]]:
-        """What metadata.db has of each document."""
+    def _rows(self) -> Optional[Iterator[Mapping[str, object]]]:
+        """What metadata.db has of each document, or None where there is none."""
         assert self.num_documents is not None
-        if self._table is None:
-            return iter([{}] * self.num_documents)
-        return self._table.rows(self.num_documents)
+        return self._table.rows(self.num_documents) if self._table is not None else None
 
     def _open_table(self) -> Optional[PayloadTable]:
         path = self._path("metadata.db")
@@ -188,18 +204,23 @@ class PlaidSource:
         table.check(named)
         return table
 
-    def _id(self, number: int, row: Mapping[str, object]) -> DocumentId:
+    def _block_ids(self, numbers: range, rows: Optional[Sequence[Mapping[str, object]]]) -> Sequence[DocumentId]:
         if self._ids is not None:
-            return self._ids[number]
+            return self._ids[numbers.start : numbers.stop]
         column = self._options.id_column
-        if column is None:
-            return number
-        value = row.get(column)
-        if not isinstance(value, (str, int)):
-            raise SourceError(f"{self._path('metadata.db')}: document {number} has no id in the column {column!r}")
-        return value
+        if column is None or rows is None:
+            return list(numbers)
+        ids: List[DocumentId] = []
+        for number, row in zip(numbers, rows):
+            value = row.get(column)
+            if not isinstance(value, (str, int)):
+                raise SourceError(f"{self._path('metadata.db')}: document {number} has no id in the column {column!r}")
+            ids.append(value)
+        return ids
 
     def _payload(self, row: Mapping[str, object]) -> Optional[Mapping[str, object]]:
+        if not row:
+            return None
         columns = self._options.payload_columns
         if columns in ((), ALL_COLUMNS):
             columns = tuple(name for name in row if name != self._options.id_column)

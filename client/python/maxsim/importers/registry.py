@@ -1,4 +1,5 @@
-"""The kinds that `maxsim import` knows. A kind's module, and the library that it reads with, are imported when it is used."""
+"""The kinds that `maxsim import` knows. A kind's module, and the library that it reads with, are imported when it is
+used."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from maxsim.importers.source import ImportOptions, Source, SourceError
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """One kind of source. module: its module in maxsim.importers. libraries: the packages that reading it imports, which
-    the extra `import-EXTRA` of the distribution installs. summary: what it reads, for --help."""
+    """One kind of source. module: its module in maxsim.importers. libraries: the packages that reading it imports,
+    which the extra `import-EXTRA` of the distribution installs. summary: what it reads, for --help."""
 
     module: str
     summary: str

@@ -1,19 +1,21 @@
 """Decodes token vectors of ColBERTv2's residual compression, which PLAID-like indexes hold.
 
-A token vector is the number of its centroid and `nbits` a column for the bucket that the difference to the centroid falls
-into: vector = normalize(centroid + bucket weights). Codes of 8 / nbits columns share a byte, the first column in the
-highest bits; the bits of one code stand in the reverse order, its lowest bit first."""
+A token vector is the number of its centroid and `nbits` a column for the bucket that the difference to the centroid
+falls into: vector = normalize(centroid + bucket weights). Codes of 8 / nbits columns share a byte, the first column in
+the highest bits; the bits of one code stand in the reverse order, its lowest bit first."""
 
 from __future__ import annotations
 
-from typing import Iterator, Sequence
+from typing import Iterator, Sequence, Tuple
 
 import numpy as np
 
+from maxsim.importers.prefetch import prefetched
 from maxsim.importers.source import SourceError
 
-# Rows that are decoded at once: at 128 columns some 8 MiB, beyond which decoding does not become faster.
-_BLOCK_ROWS = 16_384
+# Rows that are decoded at once: at 128 columns 4 MiB. Ones of 1,024 to 8,192 rows are as fast, 32,768 take twice the
+# time a row.
+_BLOCK_ROWS = 8_192
 _MIN_NORM = 1e-12
 
 
@@ -39,26 +41,39 @@ class ResidualCodec:
         self._residuals = np.ascontiguousarray(bucket_weights, dtype=np.float32)[buckets]
 
     def decode(self, codes: np.ndarray, packed: np.ndarray) -> np.ndarray:
-        """Vectors [rows, dim], float32 of norm 1, of centroid numbers [rows] and packed buckets [rows, packed_columns]."""
+        """Vectors [rows, dim], float32 of norm 1, of centroid numbers [rows] and packed buckets [rows,
+        packed_columns]."""
         if len(codes):
             lowest, highest = int(codes.min()), int(codes.max())
             if lowest < 0 or highest >= len(self._centroids):
                 wrong = lowest if lowest < 0 else highest
                 raise SourceError(f"{self._where}: a token has centroid {wrong} of {len(self._centroids)}")
-        vectors: np.ndarray = self._residuals[packed].reshape(len(codes), self.dim)
-        vectors += self._centroids[codes]
+        # take() is ten times as fast as indexing here.
+        vectors: np.ndarray = np.take(self._residuals, packed, axis=0).reshape(len(codes), self.dim)
+        vectors += np.take(self._centroids, codes, axis=0)
         norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
         vectors /= np.maximum(norms, np.float32(_MIN_NORM))[:, None]
         return vectors
 
-    def decode_documents(self, lengths: Sequence[int], codes: np.ndarray, packed: np.ndarray) -> Iterator[np.ndarray]:
-        """The vectors of documents that lie one after the other in codes [rows] and packed [rows, packed_columns]."""
+    def decode_documents(
+        self, lengths: Sequence[int], codes: np.ndarray, packed: np.ndarray
+    ) -> Iterator[Tuple[np.ndarray, Sequence[int]]]:
+        """The documents that lie one after the other in codes [rows] and packed [rows, packed_columns], many at a time:
+        the vectors of neighbours [sum of their lengths, dim], and their lengths."""
         if packed.ndim != 2 or packed.shape[1] != self.packed_columns or packed.dtype != np.uint8:
             raise SourceError(
-                f"{self._where}: residuals are {packed.dtype} {list(packed.shape)}, must be uint8 [rows, {self.packed_columns}]"
+                f"{self._where}: residuals are {packed.dtype} {list(packed.shape)}, "
+                f"must be uint8 [rows, {self.packed_columns}]"
             )
         if codes.ndim != 1 or codes.dtype.kind not in "iu" or not sum(lengths) <= len(codes) <= len(packed):
             raise SourceError(f"{self._where}: documents have {sum(lengths)} tokens, but there are {len(codes)} codes")
+        # A block is decoded, by NumPy without the interpreter's lock, while the documents of the one before are used.
+        return prefetched(self._blocks(lengths, codes, packed))
+
+    def _blocks(
+        self, lengths: Sequence[int], codes: np.ndarray, packed: np.ndarray
+    ) -> Iterator[Tuple[np.ndarray, Sequence[int]]]:
+        """Decoded rows of documents, and the documents' lengths."""
         begin = 0
         row = 0
         while begin < len(lengths):
@@ -67,10 +82,6 @@ class ResidualCodec:
             while end < len(lengths) and rows + lengths[end] <= _BLOCK_ROWS:
                 rows += lengths[end]
                 end += 1
-            block = self.decode(codes[row : row + rows], packed[row : row + rows])
-            at = 0
-            for length in lengths[begin:end]:
-                yield block[at : at + length]
-                at += length
+            yield self.decode(codes[row : row + rows], packed[row : row + rows]), lengths[begin:end]
             row += rows
             begin = end

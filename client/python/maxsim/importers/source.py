@@ -30,8 +30,9 @@ class SourceError(ValueError):
 class SourceDocument(NamedTuple):
     """One document as it goes into a collection.
 
-    id: a string or a 64-bit integer, the same for all documents of a source. vectors: [tokens, dim], float32 or float16;
-    a null row of the source is an array of zero tokens. payload: a JSON object, or None where there is none."""
+    id: a string or a 64-bit integer, the same for all documents of a source. vectors: [tokens, dim], float32 or
+    float16; a null row of the source is an array of zero tokens. payload: a JSON object, or None where there is
+    none."""
 
     id: DocumentId
     vectors: np.ndarray

@@ -1,8 +1,8 @@
 """Reads files of torch.save without torch, and without running anything of them (unpickling.py).
 
-Both formats are read: the zip archive of torch 1.6 and later, whose members are a pickle and one file a storage, and the
-legacy one, which is a sequence of pickles with the storages behind them. The file is mapped into memory, so that a tensor's
-elements are read when they are asked for."""
+Both formats are read: the zip archive of torch 1.6 and later, whose members are a pickle and one file a storage, and
+the legacy one, which is a sequence of pickles with the storages behind them. The file is mapped into memory, so that a
+tensor's elements are read when they are asked for."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from typing import Callable, Dict, Mapping, Tuple, Union
 
 import numpy as np
 
+from maxsim.importers.pickled_values import Global, Maker
 from maxsim.importers.source import SourceError
-from maxsim.importers.unpickling import Global, Maker, Unpickler
+from maxsim.importers.unpickling import Unpickler
 
 _LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 _LEGACY_PROTOCOL = 1001
@@ -65,7 +66,8 @@ class Tensor:
         return "bool" if dtype.kind == "b" else f"{dtype.kind}{8 * dtype.itemsize}"
 
     def array(self) -> np.ndarray:
-        """The elements. They lie in the mapped file, and must not be written, unless they are bf16, which become float32."""
+        """The elements. They lie in the mapped file, and must not be written, unless they are bf16, which become
+        float32."""
         elements = self._storage.read()[self._offset :]
         strides = tuple(stride * elements.itemsize for stride in self._strides)
         array = np.lib.stride_tricks.as_strided(elements, self.shape, strides, writeable=False)
@@ -235,7 +237,8 @@ def _load_legacy(data: memoryview) -> object:
 
 
 def load_torch(path: Union[str, "os.PathLike[str]"]) -> object:
-    """The value that torch.save wrote into the file `path`, with a Tensor for each tensor. SourceError names the file."""
+    """The value that torch.save wrote into the file `path`, with a Tensor for each tensor. SourceError names the
+    file."""
     path = os.fspath(path)
     try:
         data = _map_file(path)
@@ -247,7 +250,8 @@ def load_torch(path: Union[str, "os.PathLike[str]"]) -> object:
 
 
 def load_tensor(path: Union[str, "os.PathLike[str]"], dimensions: int, dtypes: Tuple[str, ...] = ()) -> Tensor:
-    """The tensor that is all of the file `path`. SourceError where it has another number of dimensions or another type."""
+    """The tensor that is all of the file `path`. SourceError where it has another number of dimensions or another
+    type."""
     value = load_torch(path)
     if not isinstance(value, Tensor) or len(value.shape) != dimensions or (dtypes and value.dtype not in dtypes):
         found = f"a tensor {list(value.shape)} of {value.dtype}" if isinstance(value, Tensor) else type(value).__name__

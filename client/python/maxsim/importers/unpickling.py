@@ -8,170 +8,39 @@ their methods do not run either, and no size that a pickle states makes memory b
 
 from __future__ import annotations
 
-import re
 import struct
-from typing import Callable, Dict, List, Literal, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
+from maxsim.importers.pickled_values import MAKERS, Array, Dtype, Global, Maker, array_of, checked_key, finished
 from maxsim.importers.source import SourceError
 
 # Longer integers, in bytes or digits, are no id and no size, and take quadratic time to print.
 _MAX_INTEGER_BYTES = 256
 # Containers inside one another. Deeper ones overflow the stack of whoever walks them.
 _MAX_MARKS = 1000
-_DTYPE = re.compile(r"[<>|=]?[biufUSO][0-9]{0,6}")
-_KEY_TYPES = (str, int, float, bytes, type(None))
-
-
-class Global(NamedTuple):
-    """A name that a pickle asks for. It is not imported."""
-
-    module: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.module}.{self.name}"
 
 
 class _Mark:
     """Stands on the stack where the items of a container begin."""
 
 
-class _Array:
-    """A NumPy array between the opcodes that make it and fill it."""
-
-    value: Optional[np.ndarray] = None
-
-
-class _Dtype:
-    """A NumPy dtype, whose byte order comes in a second opcode."""
-
-    def __init__(self, dtype: "np.dtype[np.generic]") -> None:
-        self.dtype = dtype
-
-
 Buffer = Union[bytes, memoryview]
-# What makes a value of the arguments of a call.
-Maker = Callable[[Tuple[object, ...]], object]
 # What makes a value of a persistent id.
 PersistentLoad = Callable[[object], object]
 
+
 _MARK = _Mark()
 _CUT = "is cut off"
-
-
-def _dtype(arguments: Tuple[object, ...]) -> object:
-    text = arguments[0] if arguments else None
-    if not isinstance(text, str) or not _DTYPE.fullmatch(text):
-        raise SourceError(f"has an array of type {str(text)[:40]!r}, which is not read")
-    return _Dtype(np.dtype(text))
-
-
-def _array_of(raw: object, dtype: object, shape: object, fortran: object) -> np.ndarray:
-    """The array of `shape` whose elements are `raw`: bytes, or a list where they are objects."""
-    if not isinstance(dtype, _Dtype) or not isinstance(shape, tuple):
-        raise SourceError("has an array without type or shape")
-    if not all(isinstance(size, int) and size >= 0 for size in shape):
-        raise SourceError(f"has an array of shape {str(shape)[:60]}")
-    count = 1
-    for size in shape:
-        count *= size
-    order: Literal["C", "F"] = "F" if fortran else "C"
-    if dtype.dtype.hasobject:
-        if not isinstance(raw, list) or len(raw) != count:
-            raise SourceError("has an array of objects whose number is not that of its shape")
-        objects = np.empty(count, dtype=object)
-        for index, value in enumerate(raw):
-            objects[index] = _finished(value)
-        return np.reshape(objects, shape, order=order)
-    if not isinstance(raw, (bytes, bytearray, memoryview)) or len(raw) != count * dtype.dtype.itemsize:
-        raise SourceError("has an array whose bytes are not those of its shape")
-    return np.reshape(np.frombuffer(raw, dtype=dtype.dtype), shape, order=order)
-
-
-def _from_buffer(arguments: Tuple[object, ...]) -> object:
-    if len(arguments) != 4:
-        raise SourceError("has an array that is not read")
-    raw, dtype, shape, order = arguments
-    return _array_of(raw, dtype, shape, order == "F")
-
-
-def _scalar(arguments: Tuple[object, ...]) -> object:
-    if len(arguments) != 2:
-        raise SourceError("has a number that is not read")
-    return _array_of(arguments[1], arguments[0], (), False).item()
-
-
-def _encode(arguments: Tuple[object, ...]) -> object:
-    """Bytes, as protocols 0 to 2 write them."""
-    if len(arguments) == 2 and isinstance(arguments[0], str) and arguments[1] in ("latin1", "latin-1"):
-        return arguments[0].encode("latin-1")
-    raise SourceError("has bytes that are not read")
-
-
-def _items(arguments: Tuple[object, ...]) -> Sequence[object]:
-    if not arguments:
-        return ()
-    if len(arguments) != 1 or not isinstance(arguments[0], (list, tuple)):
-        raise SourceError("has a container that is not read")
-    return arguments[0]
-
-
-def _ordered_dict(arguments: Tuple[object, ...]) -> object:
-    made: Dict[object, object] = {}
-    for item in _items(arguments):
-        if not isinstance(item, (list, tuple)) or len(item) != 2:
-            raise SourceError("has a dictionary that is not read")
-        made[_key(item[0])] = item[1]
-    return made
-
-
-def _byte_array(arguments: Tuple[object, ...]) -> object:
-    if arguments and isinstance(arguments[0], (bytes, bytearray)):
-        return bytes(arguments[0])
-    if arguments and isinstance(arguments[0], str) and arguments[1:] == ("latin-1",):
-        return arguments[0].encode("latin-1")
-    return _encode(arguments) if arguments else b""
-
-
-def _key(value: object) -> object:
-    """`value`, which may be a key: hashing it neither recurses nor calls a method of the pickle's."""
-    value = _finished(value)
-    if not isinstance(value, _KEY_TYPES):
-        raise SourceError(f"has a key of type {type(value).__name__}")
-    return value
-
-
-def _finished(value: object) -> object:
-    if isinstance(value, _Array):
-        if value.value is None:
-            raise SourceError("has an array without content")
-        return value.value
-    return value
-
-
-_MAKERS: Dict[Tuple[str, str], Maker] = {
-    ("numpy", "dtype"): _dtype,
-    ("_codecs", "encode"): _encode,
-    ("collections", "OrderedDict"): _ordered_dict,
-}
-for _module in ("numpy.core", "numpy._core"):
-    _MAKERS[_module + ".multiarray", "_reconstruct"] = lambda arguments: _Array()
-    _MAKERS[_module + ".multiarray", "scalar"] = _scalar
-    _MAKERS[_module + ".numeric", "_frombuffer"] = _from_buffer
-for _module in ("builtins", "__builtin__"):
-    _MAKERS[_module, "set"] = lambda arguments: {_key(item) for item in _items(arguments)}
-    _MAKERS[_module, "frozenset"] = lambda arguments: frozenset(_key(item) for item in _items(arguments))
-    _MAKERS[_module, "bytes"] = _MAKERS[_module, "bytearray"] = _byte_array
 
 
 class Unpickler:
     """Reads the pickle that begins at `position` of `data`; afterwards `position` is the byte behind it.
 
     makers: functions for further names, looked for before those of this module. Values are None, bool, int, float, str,
-    bytes, list, tuple, dict, set, frozenset, NumPy arrays and what makers and persistent_load return; a name that is not
-    called is a Global. load() raises SourceError, whose text has no name of a file."""
+    bytes, list, tuple, dict, set, frozenset, NumPy arrays and what makers and persistent_load return; a name that is
+    not called is a Global. load() raises SourceError, whose text has no name of a file."""
 
     def __init__(
         self,
@@ -204,7 +73,7 @@ class Unpickler:
             opcode = self._data[self.position]
             self.position += 1
             if opcode == 0x2E:  # STOP
-                return _finished(self._stack.pop())
+                return finished(self._stack.pop())
             operation = _OPERATIONS.get(opcode)
             if operation is None:
                 raise SourceError(
@@ -258,7 +127,7 @@ class Unpickler:
             index -= 1
             if index < 0:
                 raise SourceError("has an end of a container that does not begin")
-        items = [_finished(item) for item in self._stack[index + 1 :]]
+        items = [finished(item) for item in self._stack[index + 1 :]]
         del self._stack[index:]
         self._num_marks -= 1
         return items
@@ -267,7 +136,7 @@ class Unpickler:
         value = self._stack.pop()
         if value is _MARK:
             raise SourceError("takes a value where there is none")
-        return _finished(value)
+        return finished(value)
 
     def drop(self) -> None:
         if self._stack[-1] is _MARK:
@@ -318,14 +187,14 @@ class Unpickler:
         if type(target) is not dict or len(items) % 2:
             raise SourceError("sets items of what is no dictionary")
         for index in range(0, len(items), 2):
-            target[_key(items[index])] = items[index + 1]
+            target[checked_key(items[index])] = items[index + 1]
 
     def add_items(self) -> None:
         items = self.pop_mark()
         target = self._stack[-1]
         if type(target) is not set:
             raise SourceError("adds to what is no set")
-        target.update(_key(item) for item in items)
+        target.update(checked_key(item) for item in items)
 
     def dictionary(self) -> None:
         items = self.pop_mark()
@@ -354,7 +223,7 @@ class Unpickler:
 
     def make(self, function: Global, arguments: Tuple[object, ...]) -> object:
         """What calling `function` gives, by our own function of its name."""
-        maker = self._makers.get(function) or _MAKERS.get(function)
+        maker = self._makers.get(function) or MAKERS.get(function)
         if maker is None:
             raise SourceError(
                 f"is a pickle that calls {str(function)[:100]}, which is refused: it holds more than data"
@@ -363,18 +232,19 @@ class Unpickler:
         return maker(arguments)
 
     def _charge(self, arguments: Tuple[object, ...]) -> None:
-        """Counts what makers copy of their arguments: a value that is named often would otherwise become a large one."""
+        """Counts what makers copy of their arguments: a value that is named often would otherwise become a large
+        one."""
         self._num_copied += sum(len(item) for item in arguments if isinstance(item, (str, bytes, list, tuple)))
         if self._num_copied > 16 * len(self._data) + 1_000_000:
             raise SourceError("is a pickle that would grow to many times its size")
 
     def build(self) -> None:
         state, target = self.pop(), self._stack[-1]
-        if isinstance(target, _Array) and isinstance(state, tuple) and len(state) == 5:
+        if isinstance(target, Array) and isinstance(state, tuple) and len(state) == 5:
             self._charge(state)
-            target.value = _array_of(state[4], state[2], state[1], state[3])
+            target.value = array_of(state[4], state[2], state[1], state[3])
         elif (
-            isinstance(target, _Dtype)
+            isinstance(target, Dtype)
             and isinstance(state, tuple)
             and len(state) >= 2
             and state[1] in ("<", ">", "|", "=")
@@ -458,7 +328,7 @@ _OPERATIONS: Dict[int, Operation] = {
     0x8E: lambda u: u.binary(8),
     0x8F: lambda u: u.push(set()),
     0x90: Unpickler.add_items,
-    0x91: lambda u: u.push(frozenset(_key(item) for item in u.pop_mark())),
+    0x91: lambda u: u.push(frozenset(checked_key(item) for item in u.pop_mark())),
     0x93: Unpickler.stack_global,
     0x94: lambda u: u.remember(len(u._memo)),
     0x95: _skip(8),  # FRAME
