@@ -175,6 +175,21 @@ class NpzTest(ArraysTest):
         self.assert_refused("npz", path, r"a\.npz: is not a \.npz archive")
 
 
+class MemoryTest(ImportTest):
+    def test_arrays_need_not_fit_into_memory(self):
+        array = np.random.default_rng(1).standard_normal((8000, 40, 128), dtype=np.float32)
+        lengths = np.full(8000, 40)
+        np.savez(self.folder / "packed.npz", tokens=array.reshape(-1, 128), lengths=lengths)
+        np.savez(self.folder / "padded.npz", vectors=array, lengths=lengths)
+        with h5py.File(self.folder / "a.h5", "w") as file:
+            file["vectors"], file["lengths"] = array.reshape(-1, 128), lengths
+        num_bytes = array.nbytes
+        del array
+        for kind, name in (("npz", "packed.npz"), ("padded", "padded.npz"), ("hdf5", "a.h5")):
+            with self.subTest(kind):
+                self.assert_streams(kind, self.folder / name, num_bytes, num_bytes // 3)
+
+
 class PaddedTest(ArraysTest):
     def setUp(self):
         super().setUp()
