@@ -15,7 +15,7 @@ import numpy as np
 from collection_fixture import CollectionWriter, TemporaryFolderTest, main, run_shard
 
 SEED = int(os.environ.get("MAXSIM_TEST_SEED", "1"))
-ROUNDS = 40
+ROUNDS = 24
 
 
 def write_slowly(folder, marks):

@@ -8,7 +8,7 @@ import json
 
 import numpy as np
 
-from collection_fixture import CollectionWriter, TemporaryFolderTest, documents, main, run_shard
+from collection_fixture import TemporaryFolderTest, documents, main, run_shard
 from maxsim.vectors import TokenVectors
 
 STORAGES = ("f32", "f16", "bf16", "i8")
@@ -77,20 +77,6 @@ class SameBytesTest(TemporaryFolderTest):
             self.assertEqual(outcome.returncode, 0, outcome.stderr)
             self.assertEqual(self.write(made, written, 16, name="x", storage=storage).storage, storage or "bf16")
             self.assert_same_files(built, written)
-
-    def test_packed_documents_are_written_as_single_ones_are(self):
-        for dtype, id_type, storage in ((np.float16, "string", "f16"), (np.float32, "int64", "i8")):
-            made = documents(8, 700, 128, dtype, longest=200, id_type=id_type, payloads="some")
-            single, packed = self.folder / f"single-{storage}", self.folder / f"packed-{storage}"
-            self.write(made, single, 128, name="x", storage=storage, max_shard_bytes=3 << 20)
-            with CollectionWriter(packed, dim=128, name="x", storage=storage, max_shard_bytes=3 << 20) as writer:
-                writer.add_packed([], np.ones((0, 128), dtype), [])
-                for begin, end in ((0, 5), (5, 500), (501, 700)):
-                    ids, vectors, payloads = zip(*made[begin:end])
-                    writer.add_packed(ids, np.concatenate(vectors), [len(rows) for rows in vectors], payloads)
-                    if end == 500:
-                        writer.add(*made[500])
-            self.assert_same_files(single, packed)
 
     def test_documents_longer_than_a_block_and_than_a_shard(self):
         made = documents(2, 12, 8, longest=5)

@@ -61,11 +61,13 @@ class Rotation:
         return np.where(np.array(turned, dtype=bool), np.float32(-1), np.float32(1)).reshape(-1, 1)
 
     def turn(self, rows: NDArray[np.float32], work: NDArray[np.float32], spare: NDArray[np.float32]) -> None:
-        """Writes the rotated `rows` [n, dim] into `work` [dim, n], transposed; `spare` is another array like `work`."""
-        span = self.span
-        np.multiply(rows[:, :span].T, self._signs[0], out=work[:span])
+        """Writes the rotated `rows` [n, dim] into `work` [dim, n and some], transposed, with zeros behind them; `spare` is
+        another array like `work`."""
+        span, count = self.span, len(rows)
+        work[:, count:] = 0
+        np.multiply(rows[:, :span].T, self._signs[0], out=work[:span, :count])
         if span < self.dim:
-            np.copyto(work[span:], rows[:, span:].T)
+            np.copyto(work[span:, :count], rows[:, span:].T)
         self._transform(work[:span], spare[:span])
         second = slice(self._begins[1], self._begins[1] + span)
         np.multiply(work[second], self._signs[1], out=work[second])
@@ -86,11 +88,12 @@ class Rotation:
         np.multiply(source, self.factor, out=columns)
 
 
-def _work_array(dim: int, num_rows: int) -> NDArray[np.float32]:
-    """Returns an array [dim, num_rows and some] whose rows begin at cache lines, and not all in the same ones of a set."""
+def _stride(num_rows: int) -> int:
+    """Returns the values from one transposed row to the next: they begin at cache lines, and not all in the same lines of a
+    cache's sets."""
     line = LINE_BYTES // 4
-    stride = -(-num_rows // line) * line + line
-    return aligned_empty(dim * stride, np.float32).reshape(dim, stride)
+    stride = -(-num_rows // line) * line
+    return stride if stride % 512 != 0 else stride + line
 
 
 class _Workspace:
@@ -99,9 +102,9 @@ class _Workspace:
     def __init__(self, rotation: Rotation) -> None:
         self.num_rows = max(_LEAST_BLOCK_ROWS, _BLOCK_VALUES // rotation.dim)
         self._rotation = rotation
-        self._work = _work_array(rotation.dim, self.num_rows)
-        self._spare = _work_array(rotation.dim, self.num_rows)
-        self._lowest_bytes = self._work.view(np.int8)[:, ::4]
+        count = rotation.dim * _stride(self.num_rows)
+        self._arrays = [aligned_empty(count, np.float32) for _ in range(2)]
+        self._work = self._arrays[0].reshape(rotation.dim, -1)
         self._rows = aligned_empty(self.num_rows * rotation.dim, np.float32).reshape(self.num_rows, rotation.dim)
 
     @contextlib.contextmanager
@@ -116,20 +119,20 @@ class _Workspace:
     def rotate(self, rows: NDArray[Any]) -> NDArray[np.float32]:
         """Returns up to `num_rows` rows [n, dim], of F32 or F16 and finite, rotated and transposed: [dim, n], valid until
         the next call."""
-        count = len(rows)
+        count, dim = rows.shape
         if rows.dtype != np.float32:
             rows = widen_f16(rows, self._rows[:count])
-        work = self._work[:, :count]
-        self._rotation.turn(rows, work, self._spare[:, :count])
-        return work
+        stride = _stride(count)
+        self._work, spare = (array[: dim * stride].reshape(dim, stride) for array in self._arrays)
+        self._rotation.turn(rows, self._work, spare)
+        return self._work[:, :count]
 
     def round(self, inverses: Any, elements: NDArray[np.int8]) -> None:
         """Writes the elements [n, dim] of the n rows that `rotate` was called with; `inverses` is one number or [n]."""
         count = len(elements)
-        work = self._work[:, :count]
-        np.multiply(work, inverses, out=work)
-        np.add(work, _ROUNDS, out=work)
-        np.copyto(elements, self._lowest_bytes[:, :count].T)
+        np.multiply(self._work[:, :count], inverses, out=self._work[:, :count])
+        np.add(self._work, _ROUNDS, out=self._work)
+        np.copyto(elements, self._work.view(np.int8)[:, : 4 * count : 4].T)
 
 
 def _largest(rotated: NDArray[np.float32]) -> NDArray[np.float32]:
