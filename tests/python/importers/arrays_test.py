@@ -146,6 +146,15 @@ class NpzTest(ArraysTest):
                     self.assert_source("npz", path, self.ids, self.documents, self.payloads, **columns)
         self.assert_imports("npz", path, self.ids, self.documents, self.payloads, payload_columns=("title",))
 
+    def test_lengths_of_0_are_documents_without_tokens(self):
+        documents = list(self.documents)
+        for place in (50, 21, 20, 0):
+            documents.insert(place, np.empty((0, DIM), np.float32))
+        path = self.folder / "a.npz"
+        np.savez(path, tokens=self.tokens, lengths=[len(array) for array in documents])
+        self.assert_source("npz", path, range(54), documents)
+        self.assert_refused("npz", path, "document 0, id 0: has no token vectors; --skip-empty")
+
     def test_integer_and_byte_ids_and_names_of_the_users_own(self):
         path = self.folder / "a.npz"
         for ids, wanted in (
