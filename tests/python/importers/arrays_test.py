@@ -146,6 +146,15 @@ class NpzTest(ArraysTest):
                     self.assert_source("npz", path, self.ids, self.documents, self.payloads, **columns)
         self.assert_imports("npz", path, self.ids, self.documents, self.payloads, payload_columns=("title",))
 
+    def test_lengths_of_0_are_documents_without_tokens(self):
+        documents = list(self.documents)
+        for place in (50, 21, 20, 0):
+            documents.insert(place, np.empty((0, DIM), np.float32))
+        path = self.folder / "a.npz"
+        np.savez(path, tokens=self.tokens, lengths=[len(array) for array in documents])
+        self.assert_source("npz", path, range(54), documents)
+        self.assert_refused("npz", path, "document 0, id 0: has no token vectors; --skip-empty")
+
     def test_integer_and_byte_ids_and_names_of_the_users_own(self):
         path = self.folder / "a.npz"
         for ids, wanted in (
@@ -173,6 +182,21 @@ class NpzTest(ArraysTest):
         self.assert_refused("npz", path, "name the vectors with --vectors-column; there are x, y")
         path.write_bytes(path.read_bytes()[:1000])
         self.assert_refused("npz", path, r"a\.npz: is not a \.npz archive")
+
+
+class MemoryTest(ImportTest):
+    def test_arrays_need_not_fit_into_memory(self):
+        array = np.random.default_rng(1).standard_normal((8000, 40, 128), dtype=np.float32)
+        lengths = np.full(8000, 40)
+        np.savez(self.folder / "packed.npz", tokens=array.reshape(-1, 128), lengths=lengths)
+        np.savez(self.folder / "padded.npz", vectors=array, lengths=lengths)
+        with h5py.File(self.folder / "a.h5", "w") as file:
+            file["vectors"], file["lengths"] = array.reshape(-1, 128), lengths
+        num_bytes = array.nbytes
+        del array
+        for kind, name in (("npz", "packed.npz"), ("padded", "padded.npz"), ("hdf5", "a.h5")):
+            with self.subTest(kind):
+                self.assert_streams(kind, self.folder / name, num_bytes, num_bytes // 3)
 
 
 class PaddedTest(ArraysTest):

@@ -61,6 +61,12 @@ def read_collection(folder):
     return documents
 
 
+def anonymous_bytes():
+    """The memory of this process that is no file's."""
+    with open("/proc/self/status", encoding="utf-8") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("RssAnon:")) * 1024
+
+
 class ImportTest(unittest.TestCase):
     """A test in a folder of its own, self.folder."""
 
@@ -97,6 +103,18 @@ class ImportTest(unittest.TestCase):
         with self.assertRaisesRegex(SourceError, message) as caught:
             import_collection(kind, str(path), None, options=ImportOptions(**options), dry_run=True)
         self.assertNotIn("\n", str(caught.exception))
+
+    def assert_streams(self, kind, path, num_bytes, limit, **options):
+        """Reading `num_bytes` of vectors may take `limit` bytes of memory."""
+        source = open_source(kind, str(path), ImportOptions(**options))
+        before = anonymous_bytes()
+        most = total = 0
+        for number, document in enumerate(source):
+            total += document.vectors.nbytes
+            if number % 100 == 0:
+                most = max(most, anonymous_bytes() - before)
+        self.assertEqual(total, num_bytes)
+        self.assertLess(most, limit)
 
     def assert_imports(self, kind, path, wanted_ids, vectors, payloads=None, **options):
         """Imports into a collection, which must hold the documents and pass `maxsim-shard verify`."""

@@ -227,6 +227,18 @@ class TablesTest(ImportTest):
             path.write_bytes(path.read_bytes()[:-200])
             self.assert_refused(kind, path, r"is not a (Parquet file|whole Arrow file or stream)")
 
+    def test_a_row_group_or_batch_need_not_fit_into_memory(self):
+        tokens, rows = 40, 8000
+        values = pa.array(np.random.default_rng(1).standard_normal(rows * tokens * 128, dtype=np.float32))
+        lists = pa.FixedSizeListArray.from_arrays(pa.FixedSizeListArray.from_arrays(values, 128), tokens)
+        table = pa.table({"id": range(rows), "v": lists.cast(pa.list_(pa.list_(pa.float32(), 128)))})
+        pq.write_table(table, self.folder / "a.parquet", row_group_size=rows)
+        pa.feather.write_feather(table, self.folder / "a.arrow", compression="uncompressed", chunksize=rows)
+        num_bytes = values.nbytes
+        for kind, name in (("parquet", "a.parquet"), ("arrow", "a.arrow")):
+            with self.subTest(kind):
+                self.assert_streams(kind, self.folder / name, num_bytes, num_bytes // 2)
+
     def test_a_dry_run_says_what_is_there_and_writes_nothing(self):
         path = self.folder / "a.parquet"
         vectors = column(NESTED["list of fixed lists of f32"][0], self.documents)

@@ -3,6 +3,7 @@ document. HDF5, Zarr, npz and padded files are all named arrays (members), and w
 
 from __future__ import annotations
 
+import itertools
 import os
 from typing import Callable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
@@ -19,7 +20,7 @@ from maxsim.importers.rows import (
     is_float,
     lengths_of,
 )
-from maxsim.importers.source import ImportOptions, SourceDocument, SourceError
+from maxsim.importers.source import ImportOptions, PackedDocuments, Source, SourceDocument, SourceError
 
 VECTOR_NAMES = ("tokens", "vectors", "embeddings", "token_embeddings", "token_vectors", "data")
 LENGTH_NAMES = ("lengths", "offsets", "num_tokens", "doclens")
@@ -57,7 +58,40 @@ class ArraySource:
             yield SourceDocument(id, vectors, payload)
 
 
-def open_array_source(kind: str, where: str, members: Mapping[str, RowArray], options: ImportOptions) -> ArraySource:
+class PackedArraySource:
+    """Documents whose vectors are rows of one array, one document after the other, with labels beside them."""
+
+    def __init__(
+        self,
+        kind: str,
+        notes: Sequence[str],
+        vectors: RowArray,
+        lengths: np.ndarray,
+        labels: Labels,
+    ) -> None:
+        self.kind = kind
+        self.dim = vectors.shape[1]
+        self.num_documents: Optional[int] = len(lengths)
+        self.notes = notes
+        self._vectors = vectors
+        self._lengths = lengths
+        self._labels = labels
+
+    def __iter__(self) -> Iterator[SourceDocument]:
+        for documents in self.packed():
+            yield from documents.documents()
+
+    def packed(self) -> Iterator[PackedDocuments]:
+        labels = iter(self._labels)
+        for rows, first, last in cut_documents(map(as_vectors, self._vectors.blocks()), self._lengths):
+            ids, payloads = zip(*itertools.islice(labels, last - first))
+            lengths = self._lengths[first:last]
+            yield PackedDocuments(ids, rows, lengths, payloads if any(payloads) else None)
+        # A file of labels is read to its end, where a line too many is noticed.
+        next(labels, None)
+
+
+def open_array_source(kind: str, where: str, members: Mapping[str, RowArray], options: ImportOptions) -> Source:
     """The documents of named arrays, in the layout that their shapes show. Raises SourceError where there is none."""
     name = find_member(members, options.vectors_column, VECTOR_NAMES, where)
     if name is None:
@@ -97,7 +131,7 @@ def _beside(
 
 def _open_packed(
     kind: str, where: str, members: Mapping[str, RowArray], name: str, options: ImportOptions
-) -> ArraySource:
+) -> PackedArraySource:
     if options.mask is not None:
         raise SourceError(f"--mask: {members[name].where} is packed [T, dim] and has no padding; say --lengths")
     vectors = members[name]
@@ -110,11 +144,7 @@ def _open_packed(
         vectors = ScaledRows(vectors, members[SCALES_NAME], lengths)
     labels, notes = open_labels(members, [name, lengths_name or name, SCALES_NAME], len(lengths), options, where)
     notes.insert(0, f"{vectors.where}: {vectors.dtype} {list(vectors.shape)}, packed by {counts.where}")
-
-    def documents() -> Iterator[np.ndarray]:
-        return cut_documents(map(as_vectors, vectors.blocks()), lengths)
-
-    return ArraySource(kind, dim, len(lengths), notes, documents, labels)
+    return PackedArraySource(kind, notes, vectors, lengths, labels)
 
 
 def _open_padded(

@@ -62,7 +62,8 @@ def read_batches(paths: Sequence[str], columns: List[str]) -> Iterator[Batch]:
         missing = [name for name in columns if name not in names]
         if missing:
             raise SourceError(f"{path}: has no column {missing[0]!r}, which {paths[0]} has")
-        with _readable(path, [names.index(name) for name in columns]) as (_, batches):
+        # Reading some columns only would copy them out of the mapped file, a whole batch at a time.
+        with _readable(path) as (_, batches):
             for batch in batches:
-                yield Batch(path, first_row, batch)
+                yield Batch(path, first_row, batch.select(columns))
                 first_row += batch.num_rows

@@ -106,9 +106,9 @@ class VectorColumn:
             check_columns(where, self.dim)
 
     def packed(self, array: ArrowArray, first_row: int) -> Tuple[np.ndarray, np.ndarray]:
-        """The token vectors of all rows of `array`, whose first row is row `first_row` of the source, one after the other,
-        and the tokens of each row. They are a view of Arrow's memory (of a copy where it is float64); a null row has no
-        tokens."""
+        """The token vectors of all rows of `array`, one after the other, and the tokens of each row; a null row has
+        none. `first_row` is the number of the first row in the source. The vectors are a view of Arrow's memory, or of
+        a copy where it is float64."""
         lists = _Lists(_storage(array))
         if self._is_flattened:
             values, starts, ends = self._flattened(lists, first_row)

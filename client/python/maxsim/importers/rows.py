@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Iterator, Optional, Protocol, Sequence, Tuple
+from typing import Any, Iterator, List, Optional, Protocol, Sequence, Tuple
 
 import numpy as np
 
@@ -74,27 +74,28 @@ def bfloat16_vectors(values: np.ndarray) -> np.ndarray:
     return wide.view(np.float32)
 
 
-def cut_documents(blocks: Iterator[np.ndarray], lengths: np.ndarray) -> Iterator[np.ndarray]:
-    """The documents of packed rows: `lengths[n]` rows each, one after the other through all blocks. A document that
-    lies in one block is a view of it."""
-    block = next(blocks, None)
-    at = 0
-    for length in lengths.tolist():
-        if block is not None and at + length <= len(block):
-            yield block[at : at + length]
-            at += length
+def cut_documents(blocks: Iterator[np.ndarray], lengths: np.ndarray) -> Iterator[Tuple[np.ndarray, int, int]]:
+    """Whole documents of packed rows, of which document n has `lengths[n]`: rows, the first document that they belong
+    to, and the one behind the last. They are a view of a block where no document before them has begun in another."""
+    ends = np.cumsum(lengths)
+    first = begin = 0
+    parts: List[np.ndarray] = []
+    num_rows = 0
+    for block in blocks:
+        parts.append(block)
+        num_rows += len(block)
+        last = int(np.searchsorted(ends, begin + num_rows, side="right"))
+        if last == first:
             continue
-        parts = []
-        wanted = length
-        while wanted and block is not None:
-            part = block[at : at + wanted]
-            parts.append(part)
-            wanted -= len(part)
-            at += len(part)
-            if wanted:
-                block = next(blocks, None)
-                at = 0
-        yield np.concatenate(parts)
+        rows = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        end = int(ends[last - 1])
+        yield rows[: end - begin], first, last
+        parts = [rows[end - begin :]] if end - begin < len(rows) else []
+        num_rows -= end - begin
+        first, begin = last, end
+    if first < len(lengths):
+        # There is no row, and so no block.
+        yield np.empty((0, 0), np.float32), first, len(lengths)
 
 
 def lengths_of(counts: RowArray, num_rows: int, rows_where: str) -> np.ndarray:
