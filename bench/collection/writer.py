@@ -3,10 +3,11 @@
     python bench/collection/writer.py build/release/bin/maxsim-shard
     python bench/collection/writer.py --alone --passages 1000000 --storage f16
 
-Prints, for each storage, megabytes of input a second: the best of some rounds, in which the two take turns; and the largest
-memory of the writer's process. A round of maxsim-shard is its process; one of the writer begins when NumPy is imported.
-The input is read once before, so that it lies in the page cache where it fits. With --alone the writer is given passages out
-of memory, some of them again and again, and no input is written: for collections that the disk has no room for twice.
+Prints, for each storage, megabytes of input a second: the best of some rounds, in which the two take turns; and the
+largest memory of the writer's process. A round of maxsim-shard is its process; one of the writer begins when NumPy is
+imported. The input is read once before, so that it lies in the page cache where it fits. With --alone the writer is
+given passages out of memory, some of them again and again, and no input is written: for collections that the disk has
+no room for twice.
 
 It needs NumPy and xxhash.
 """
@@ -37,7 +38,7 @@ def parse():
     parser.add_argument("--input", choices=("f16", "f32"), default="f16", help="type of the input (default: f16)")
     parser.add_argument("--storage", action="append", choices=("f32", "f16", "bf16", "i8"), help="default: f16 and i8")
     parser.add_argument("--rounds", type=int, default=3, metavar="N")
-    parser.add_argument("--folder", type=pathlib.Path, metavar="DIR", help="where to write (default: a temporary folder)")
+    parser.add_argument("--folder", type=pathlib.Path, metavar="DIR", help="where to write (default: a new one)")
     parser.add_argument("--write", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if not arguments.alone and arguments.write is None and arguments.shard_program is None:
@@ -46,7 +47,8 @@ def parse():
 
 
 def passages(arguments, count, seed=1):
-    """Returns token vectors [T, dim] of unit length and the tokens of each passage: half to one and a half the average."""
+    """Returns token vectors [T, dim] of unit length and the tokens of each passage: half to one and a half the
+    average."""
     rng = np.random.default_rng(seed)
     lengths = rng.integers(max(1, arguments.tokens // 2), arguments.tokens * 3 // 2 + 1, count)
     dtype = {"f16": np.float16, "f32": np.float32}[arguments.input]
@@ -139,7 +141,8 @@ def main():
             np.save(folder / "source" / "tokens.npy", tokens)
             np.save(folder / "source" / "lengths.npy", lengths)
             del tokens
-        print(f"{arguments.passages:,} passages of about {arguments.tokens} tokens x {arguments.dim}, {arguments.input}")
+        shape = f"{arguments.tokens} tokens x {arguments.dim}, {arguments.input}"
+        print(f"{arguments.passages:,} passages of about {shape}")
         print("      writer MB/s   memory MiB" + ("" if arguments.alone else "   build MB/s    ratio"))
         for storage in storages:
             compare(arguments, storage, folder)

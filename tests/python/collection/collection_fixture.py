@@ -42,7 +42,7 @@ def documents(seed, count, dim, dtype=np.float32, longest=40, id_type="string", 
         id = f"dök {index}" if id_type == "string" else index * 7 - 50
         payload = None
         if payloads == "all" or (payloads == "some" and index % 3 == 1) or (payloads == "last" and index == count - 1):
-            payload = {"title": f"T {index} é\"\n\u0001", "n": index, "x": [1, 2.5, None, True, {"a": {}}]}
+            payload = {"title": f'T {index} é"\n\u0001', "n": index, "x": [1, 2.5, None, True, {"a": {}}]}
         made.append((id, vectors.astype(dtype), payload))
     return made
 

@@ -56,8 +56,8 @@ def write_slowly(folder, marks):
 
 class KilledTest(TemporaryFolderTest):
     def kill_after(self, folder, num_marks):
-        """Runs write_slowly in a process of its own and kills it at a mark. Returns how many there were, and whether the
-        process was still there."""
+        """Runs write_slowly in a process of its own and kills it at a mark. Returns how many there were, and whether
+        the process was still there."""
         reader, writer = os.pipe()
         command = [sys.executable, "-B", __file__, "--write", folder, str(writer)]
         with subprocess.Popen(command, pass_fds=[writer], stderr=subprocess.PIPE) as process:

@@ -109,7 +109,7 @@ class SameBytesTest(TemporaryFolderTest):
         self.assertEqual((manifest["generation"], manifest["storage"], manifest["name"]), (6, "f16", "x"))
 
     def test_the_encoder_stands_in_the_manifest_as_a_file_of_it_does(self):
-        encoder = {"model": "m \"é\"\n", "dim": 16, "query_length": 32, "query_expansion": True}
+        encoder = {"model": 'm "é"\n', "dim": 16, "query_length": 32, "query_expansion": True}
         path = self.folder / "encoder.json"
         path.write_text(json.dumps(encoder))
         made = documents(1, 5, 16)

@@ -63,7 +63,10 @@ class WriterTest(TemporaryFolderTest):
             writer.add("a", ONE)
             for message, arguments in (
                 ('document 1, id "b": vectors: shape [2, 16], [tokens, 8] is expected', ("b", np.ones((2, 16)))),
-                ('document 1, id "b": vectors: 0 tokens, the limits are 1 .. 65536', ("b", np.ones((0, 8), np.float16))),
+                (
+                    'document 1, id "b": vectors: 0 tokens, the limits are 1 .. 65536',
+                    ("b", np.ones((0, 8), np.float16)),
+                ),
                 ("vectors: 65537 tokens, the limits are 1 .. 65536", ("b", np.ones((65537, 8), np.float16))),
                 ("vectors has elements of int64", ("b", np.ones((2, 8), np.int64))),
                 ("vectors: shape [8], [tokens, 8] is expected", ("b", np.ones(8, np.float32))),
@@ -113,8 +116,8 @@ class WriterTest(TemporaryFolderTest):
 
     def test_a_wrong_value_names_its_document_and_ends_the_writer(self):
         for storage, value, message in (
-            ("f16", 65520.0, 'document 300, id "d300": vectors: token 1, column 3: 65520 is too large for f16 (largest: '
-                             "65504)"),
+            ("f16", 65520.0, 'document 300, id "d300": vectors: token 1, column 3: 65520 is too large for f16 '
+                             "(largest: 65504)"),
             ("f32", np.nan, "token 1, column 3: nan is not finite"),
             ("bf16", 0.999e12, "token 1, column 3: 9.99e+11 is beyond the limit of 1e+12 when rounded to bf16"),
             ("f32", 2e12, "token 1, column 3: 2e+12 is beyond the limit of 1e+12"),
@@ -165,7 +168,12 @@ class WriterTest(TemporaryFolderTest):
         self.assert_same_files(self.folder / "one", self.folder / "two")
 
     def test_views_and_lists_are_vectors(self):
-        for vectors in (ONE.tolist(), np.ones((8, 2), np.float32).T, np.ones((4, 8), np.float16)[::2], ONE.astype(">f4")):
+        for vectors in (
+            ONE.tolist(),
+            np.ones((8, 2), np.float32).T,
+            np.ones((4, 8), np.float16)[::2],
+            ONE.astype(">f4"),
+        ):
             with CollectionWriter(self.folder / "docs", dim=8, storage="f32") as writer:
                 writer.add(1, vectors)
             self.assert_whole(self.folder / "docs")
@@ -206,7 +214,15 @@ class WriterTest(TemporaryFolderTest):
         self.refuses("another build is writing to this folder", CollectionWriter, self.target, dim=8)
         np.save(self.folder / "t.npy", ONE)
         np.save(self.folder / "l.npy", np.array([2]))
-        build = ["build", "--tokens", self.folder / "t.npy", "--lengths", self.folder / "l.npy", "--output", self.target]
+        build = [
+            "build",
+            "--tokens",
+            self.folder / "t.npy",
+            "--lengths",
+            self.folder / "l.npy",
+            "--output",
+            self.target,
+        ]
         self.assertIn("another build is writing to this folder", run_shard(*build).stderr)
         # A process that is forked meanwhile neither ends the writer nor keeps its lock.
         ready, end = os.pipe()
@@ -228,8 +244,10 @@ class WriterTest(TemporaryFolderTest):
 
     def test_the_next_generation_has_the_shape_of_the_one_before(self):
         self.write([("a", ONE, {"t": 1})], self.target, 8, storage="bf16", name="x")
-        self.refuses("holds the collection \"x\", not \"y\"", CollectionWriter, self.target, dim=8, name="y")
-        self.refuses("dimension: 16, and generation 1 of \"x\" in the folder has 8", CollectionWriter, self.target, dim=16)
+        self.refuses('holds the collection "x", not "y"', CollectionWriter, self.target, dim=8, name="y")
+        self.refuses(
+            'dimension: 16, and generation 1 of "x" in the folder has 8', CollectionWriter, self.target, dim=16
+        )
         with CollectionWriter(self.target, dim=8) as writer:
             self.refuses("type of ids: int64, and generation 1", writer.add, 1, ONE)
             writer.add("b", ONE)
@@ -237,7 +255,7 @@ class WriterTest(TemporaryFolderTest):
         self.assertEqual((writer.summary.storage, writer.summary.generation), ("bf16", 2))
         writer = CollectionWriter(self.target, dim=8)
         writer.add("d", ONE)
-        self.refuses("payloads: none, and generation 2 of \"x\" in the folder has some", writer.close)
+        self.refuses('payloads: none, and generation 2 of "x" in the folder has some', writer.close)
         summary = self.write([(1, np.ones((1, 16)))], self.target, 16, allow_other_shape=True)
         self.assertEqual((summary.generation, summary.dim, summary.id_type), (3, 16, "int64"))
         self.assert_whole(self.target)

@@ -28,8 +28,8 @@ _DEFAULTS: dict[str, Union[str, int, bool]] = {
 def encoder_identity(encoder: Union[Mapping[str, Any], str, os.PathLike[str]], dim: int) -> dict[str, Any]:
     """Returns the whole block for a mapping, or for the path of a JSON file that holds one.
 
-    `model` and `dim` are required, and `dim` is that of the token vectors; the other keys may be left out. A length is 1
-    or more. CollectionError names the key, its value and the limit.
+    `model` and `dim` are required, and `dim` is that of the token vectors; the other keys may be left out. A length is
+    1 or more. CollectionError names the key, its value and the limit.
     """
     if not isinstance(encoder, Mapping):
         encoder = _read(encoder)

@@ -75,7 +75,9 @@ class OutputFolder:
 
     def __init__(self, folder: Path) -> None:
         if fcntl is None:
-            raise CollectionError("collections can be written on POSIX systems only, whose file locks keep writers apart")
+            raise CollectionError(
+                "collections can be written on POSIX systems only, whose file locks keep writers apart"
+            )
         self.path = folder
         self._created = [path for path in (folder, *folder.parents) if not path.exists()]
         self._lock = -1

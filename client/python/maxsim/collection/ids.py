@@ -57,7 +57,9 @@ class Duplicate(Exception):
 class _Run:
     """Keys in order of `high`. Two string ids differ when `high` or `low`, the halves of a hash, do."""
 
-    def __init__(self, high: NDArray[np.uint64], low: Optional[NDArray[np.uint64]], ordinals: NDArray[np.int64]) -> None:
+    def __init__(
+        self, high: NDArray[np.uint64], low: Optional[NDArray[np.uint64]], ordinals: NDArray[np.int64]
+    ) -> None:
         self.high = high
         self.low = low
         self.ordinals = ordinals
@@ -81,8 +83,8 @@ class _Run:
 
 
 class SeenIds:
-    """All ids so far. It keeps 24 bytes of a string id, which are a hash of 128 bits and the document's number, and 16 of
-    an integer one, in sorted runs whose sizes grow; a merge holds one run twice."""
+    """All ids so far. It keeps 24 bytes of a string id, which are a hash of 128 bits and the document's number, and 16
+    of an integer one, in sorted runs whose sizes grow; a merge holds one run twice."""
 
     def __init__(self) -> None:
         self._runs: list[_Run] = []
@@ -111,7 +113,8 @@ class SeenIds:
 
     @staticmethod
     def _inside(run: _Run) -> list[tuple[int, int]]:
-        """Returns pairs of documents of one run, the later one first. Equal keys stand in the order of the documents."""
+        """Returns pairs of documents of one run, the later one first. Equal keys stand in the order of the
+        documents."""
         found = []
         for position in np.flatnonzero(run.high[1:] == run.high[:-1]) + 1:
             # Between two equal ids there may be another of which only half the hash is theirs.

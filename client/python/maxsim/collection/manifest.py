@@ -112,7 +112,9 @@ def read_manifest(folder: Path) -> Optional[Manifest]:
             has_payloads=_typed(values["has_payloads"], bool),
             created_by=_typed(values["created_by"], str),
             created_at=_typed(values["created_at"], str),
-            shards=[ShardEntry(**{key: shard[key] for key in ShardEntry.__annotations__}) for shard in values["shards"]],
+            shards=[
+                ShardEntry(**{key: shard[key] for key in ShardEntry.__annotations__}) for shard in values["shards"]
+            ],
             encoder=values.get("encoder"),
         )
     except CollectionError as error:

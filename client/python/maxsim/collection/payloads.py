@@ -75,8 +75,8 @@ def _plain(value: Any, field: Any, depth: int) -> Any:
         _check_depth(field, depth)
         return [_plain(item, field, depth + 1) for item in value]
     raise CollectionError(
-        f"payload: field {quote(str(field))}: a {type(value).__name__} is not a value of JSON; give it as a string or a "
-        "number"
+        f"payload: field {quote(str(field))}: a {type(value).__name__} is not a value of JSON; give it as a string or "
+        "a number"
     )
 
 

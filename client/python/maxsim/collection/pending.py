@@ -26,7 +26,8 @@ _BATCH_PAYLOAD_BYTES = 4 << 20
 
 
 def packed_parts(lengths: NDArray[np.int64], row_bytes: int) -> Iterator[tuple[slice, slice]]:
-    """Cuts documents whose rows stand one after the other into parts of some MiB: the documents and the rows of each."""
+    """Cuts documents whose rows stand one after the other into parts of some MiB: the documents and the rows of
+    each."""
     ends = np.cumsum(lengths)
     first = begin = 0
     while first < len(ends):

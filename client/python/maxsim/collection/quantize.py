@@ -61,8 +61,8 @@ class Rotation:
         return np.where(np.array(turned, dtype=bool), np.float32(-1), np.float32(1)).reshape(-1, 1)
 
     def turn(self, rows: NDArray[np.float32], work: NDArray[np.float32], spare: NDArray[np.float32]) -> None:
-        """Writes the rotated `rows` [n, dim] into `work` [dim, n and some], transposed, with zeros behind them; `spare` is
-        another array like `work`."""
+        """Writes the rotated `rows` [n, dim] into `work` [dim, n and some], transposed, with zeros behind them; `spare`
+        is another array like `work`."""
         span, count = self.span, len(rows)
         work[:, count:] = 0
         np.multiply(rows[:, :span].T, self._signs[0], out=work[:span, :count])
@@ -89,8 +89,8 @@ class Rotation:
 
 
 def _stride(num_rows: int) -> int:
-    """Returns the values from one transposed row to the next: they begin at cache lines, and not all in the same lines of a
-    cache's sets."""
+    """Returns the values from one transposed row to the next: they begin at cache lines, and not all in the same lines
+    of a cache's sets."""
     line = LINE_BYTES // 4
     stride = -(-num_rows // line) * line
     return stride if stride % 512 != 0 else stride + line
@@ -109,7 +109,8 @@ class _Workspace:
 
     @contextlib.contextmanager
     def unbuffered(self) -> Iterator[None]:
-        """Keeps NumPy from copying operands into buffers, which it does where an inner loop is shorter than a buffer."""
+        """Keeps NumPy from copying operands into buffers, which it does where an inner loop is shorter than a
+        buffer."""
         before = np.setbufsize(max(16, self.num_rows // 2 // 16 * 16))
         try:
             yield
@@ -117,8 +118,8 @@ class _Workspace:
             np.setbufsize(before)
 
     def rotate(self, rows: NDArray[Any]) -> NDArray[np.float32]:
-        """Returns up to `num_rows` rows [n, dim], of F32 or F16 and finite, rotated and transposed: [dim, n], valid until
-        the next call."""
+        """Returns up to `num_rows` rows [n, dim], of F32 or F16 and finite, rotated and transposed: [dim, n], valid
+        until the next call."""
         count, dim = rows.shape
         if rows.dtype != np.float32:
             rows = widen_f16(rows, self._rows[:count])

@@ -1,8 +1,8 @@
 """Writes one shard file, front to back and in constant memory.
 
-Token vectors go into the file as they come. What follows them there (offsets, ids, payloads) is spilled into files without
-a name, and copied behind them when the shard is complete; only then is the header known, which stands in front and begins
-the checksum. So the file is read once more for its checksum, out of the page cache where it fits there.
+Token vectors go into the file as they come. What follows them there (offsets, ids, payloads) is spilled into files
+without a name, and copied behind them when the shard is complete; only then is the header known, which stands in front
+and begins the checksum. So the file is read once more for its checksum, out of the page cache where it fits there.
 """
 
 from __future__ import annotations
@@ -81,8 +81,10 @@ class _Offsets(_Section):
 
 
 class ShardFile:
-    """A shard that is being written. `complete` may run in another thread than what came before, and is the last call but
-    for `discard`."""
+    """A shard that is being written.
+
+    `complete` may run in another thread than what came before, and is the last call but for `discard`.
+    """
 
     def __init__(self, folder: Path, generation: int, index: int, layout: Layout) -> None:
         self._folder = folder
@@ -197,6 +199,13 @@ class ShardFile:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-        for section in (self._offsets, self._ids, self._payload_offsets, self._scales, self._id_bytes, self._payload_bytes):
+        for section in (
+            self._offsets,
+            self._ids,
+            self._payload_offsets,
+            self._scales,
+            self._id_bytes,
+            self._payload_bytes,
+        ):
             if section is not None:
                 section.close()

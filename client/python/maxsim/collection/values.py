@@ -1,5 +1,5 @@
-"""Token vectors as a shard stores them: conversions, which round as maxsim-shard does, and the search for values that no
-token may have."""
+"""Token vectors as a shard stores them: conversions, which round as maxsim-shard does, and the search for values that
+no token may have."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ from .limits import MAX_ABS_VALUE, MAX_F16
 from .workers import Workers
 
 # BF16 has no type in NumPy; its values are held as the upper halves of F32 ones.
-SOURCE_TYPES: dict[str, np.dtype[Any]] = {"f16": np.dtype(np.float16), "bf16": np.dtype(np.uint16), "f32": np.dtype(np.float32)}
+SOURCE_TYPES: dict[str, np.dtype[Any]] = {
+    "f16": np.dtype(np.float16),
+    "bf16": np.dtype(np.uint16),
+    "f32": np.dtype(np.float32),
+}
 
 # Values that are worked on at a time: few enough for a core's cache, and many against what a call costs.
 _BLOCK_VALUES = 1 << 16

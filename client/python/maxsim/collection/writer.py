@@ -16,7 +16,7 @@ import numpy as np
 
 import maxsim
 
-from .batch import Batch, Layout
+from .batch import Layout
 from .encoder import encoder_identity
 from .errors import CollectionError, quote
 from .folder import OutputFolder, shard_file_name
@@ -26,18 +26,15 @@ from .limits import (
     MAX_DIM,
     MAX_DOCUMENT_TOKENS,
     MAX_ROTATION_SEED,
-    MAX_SHARD_DOCUMENTS,
-    MAX_SHARDS,
     MIN_DIM,
     MIN_MAX_SHARD_BYTES,
     VALUE_BYTES,
 )
-from .manifest import Manifest, ShardEntry, check_name, read_manifest
+from .manifest import Manifest, check_name, read_manifest
 from .payloads import encode_payload
 from .pending import Documents, PendingDocuments, packed_parts, token_rows
 from .quantize import Quantizer
-from .shard import ShardFile
-from .shard_reader import read_batches
+from .shards import Shards
 from .workers import Workers
 
 Id = Union[str, int]
@@ -83,8 +80,8 @@ class CollectionWriter:
         max_shard_bytes: the largest shard file; a document that is larger has one of its own.
         rotation_seed: with "i8", the seed of the rotation, 0 to 2^53 - 1.
         num_threads: that convert and quantise. None: one for each core.
-        allow_other_shape: lets the generation differ from the one in the folder in its dimension or the type of its ids,
-            or lack its payloads: requests that are made for that one will fail.
+        allow_other_shape: lets the generation differ from the one in the folder in its dimension or the type of its
+            ids, or lack its payloads: requests that are made for that one will fail.
         created_by: the program that the manifest names. None: this package and its version.
 
     Raises CollectionError for what the folder, an option or a document has wrong, and OSError for what the disk has.
@@ -132,14 +129,10 @@ class CollectionWriter:
         self._quantizer: Optional[Quantizer] = None
         self._pending: Optional[PendingDocuments] = None
         self._seen = SeenIds()
-        self._has_payloads = False
-        self._shard: Optional[ShardFile] = None
-        self._shard_bytes = 0  # of the file that the present shard will be
-        self._completed: list[Future[ShardEntry]] = []
-        # One thread stores documents while more are added, and one completes a shard while the next is written.
+        self._shards: Optional[Shards] = None
+        # Another thread stores documents while more are added.
         self._storing: Optional[Future[None]] = None
         self._storer = ThreadPoolExecutor(1, "maxsim-store")
-        self._completer = ThreadPoolExecutor(1, "maxsim-shard")
         self._folder = OutputFolder(Path(os.path.abspath(os.fspath(folder))))
         try:
             self._published = read_manifest(self._folder.path)
@@ -173,8 +166,8 @@ class CollectionWriter:
         if here == there or self._allow_other_shape or self._published is None:
             return
         raise CollectionError(
-            f"{what}: {here}, and generation {self._published.generation} of {quote(self._published.name)} in the folder "
-            f"has {there}, which its clients expect; choose another folder, or allow_other_shape"
+            f"{what}: {here}, and generation {self._published.generation} of {quote(self._published.name)} in the "
+            f"folder has {there}, which its clients expect; choose another folder, or allow_other_shape"
         )
 
     def __enter__(self) -> CollectionWriter:
@@ -207,13 +200,13 @@ class CollectionWriter:
     def add(self, id: Id, vectors: Any, payload: Optional[Mapping[str, Any]] = None) -> None:
         """Adds a document.
 
-        `id` is a string (1 to 512 bytes as UTF-8) or a 64-bit integer, all of one kind. `vectors` [tokens, dim], at most
-        65,536 tokens, are an array of NumPy or torch, or whatever maxsim.token_vectors takes; they are copied. `payload`
-        is a mapping that JSON can hold, at most 1 MiB of it; an empty one is none.
+        `id` is a string (1 to 512 bytes as UTF-8) or a 64-bit integer, all of one kind. `vectors` [tokens, dim], at
+        most 65,536 tokens, are an array of NumPy or torch, or whatever maxsim.token_vectors takes; they are copied.
+        `payload` is a mapping that JSON can hold, at most 1 MiB of it; an empty one is none.
 
         CollectionError says what is wrong with this document, which is then not added, and the writer can go on. Values
-        that are not finite or do not fit, and ids that repeat, are found for many documents at a time: that error, which
-        names the document, may come with a later one or with `close`, and the writer cannot go on.
+        that are not finite or do not fit, and ids that repeat, are found for many documents at a time: that error,
+        which names the document, may come with a later one or with `close`, and the writer cannot go on.
         """
         self._check_open()
         key = None
@@ -241,11 +234,12 @@ class CollectionWriter:
         lengths: Any,
         payloads: Optional[Sequence[Optional[Mapping[str, Any]]]] = None,
     ) -> None:
-        """Adds documents whose vectors stand one after the other in `vectors` [sum of lengths, dim], float16 or float32:
-        `lengths` [documents] are the tokens of each. It does what `add` does for each, in less time.
+        """Adds documents whose vectors stand one after the other in `vectors` [sum of lengths, dim], float16 or
+        float32: `lengths` [documents] are the tokens of each. It does what `add` does for each, in less time.
 
-        `vectors` is not copied, and must not be written to before the writer is closed. CollectionError where an argument
-        is not of that shape, or an id or payload is not as `add` wants it; then none of the documents is added.
+        `vectors` is not copied, and must not be written to before the writer is closed. CollectionError where an
+        argument is not of that shape, or an id or payload is not as `add` wants it; then none of the documents is
+        added.
         """
         self._check_open()
         counts = np.asarray(lengths, dtype=np.int64)
@@ -296,7 +290,8 @@ class CollectionWriter:
             self.add(*document)
 
     def close(self) -> Summary:
-        """Publishes the documents as the folder's next generation. On an error nothing is published, and nothing left."""
+        """Publishes the documents as the folder's next generation. On an error nothing is published, and nothing
+        left."""
         try:
             self._check_open()
             self.summary = self._publish()
@@ -311,9 +306,8 @@ class CollectionWriter:
         if self._closed or self._process != os.getpid():
             return
         self._storer.shutdown(wait=True, cancel_futures=True)
-        self._completer.shutdown(wait=True, cancel_futures=True)
-        if self._shard is not None:
-            self._shard.discard()
+        if self._shards is not None:
+            self._shards.close()
         if self._folder is not None:
             self._folder.remove_leftovers(getattr(self, "_published", None))
         self._end()
@@ -321,7 +315,8 @@ class CollectionWriter:
     def _end(self) -> None:
         self._closed = True
         self._storer.shutdown()
-        self._completer.shutdown()
+        if self._shards is not None:
+            self._shards.close()
         self._workers.close()
         if self._folder is not None:
             self._folder.release()
@@ -348,7 +343,9 @@ class CollectionWriter:
             raise CollectionError(
                 f"rotation_seed: {self._rotation_seed}: only i8 is rotated, and the storage is {storage}"
             )
+        assert self._folder is not None
         self._layout = Layout(self._dim, storage, id_type, self._rotation_seed)
+        self._shards = Shards(self._folder.path, self._generation, self._layout, self._max_shard_bytes)
         if storage == "i8":
             self._quantizer = Quantizer(self._dim, self._rotation_seed, self._workers)
         self._pending = PendingDocuments(self._layout)
@@ -384,92 +381,23 @@ class CollectionWriter:
             self._seen.add(documents.id_keys(), documents.first_document)
         except Duplicate as duplicate:
             raise CollectionError(
-                f"document {documents.first_document + duplicate.index}: id {format_id(documents.ids[duplicate.index])} "
-                f"is that of document {duplicate.earlier} already"
+                f"document {documents.first_document + duplicate.index}: id "
+                f"{format_id(documents.ids[duplicate.index])} is that of document {duplicate.earlier} already"
             ) from None
-        if documents.payload_bytes > 0 and not self._has_payloads:
-            self._begin_payloads()
-        self._store(documents.encode(self._workers, self._quantizer))
-
-    def _store(self, batch: Batch) -> None:
-        """Appends documents to the present shard, and to new ones where that is full."""
-        assert self._layout is not None
-        ends = np.cumsum(self._layout.document_bytes(batch, self._has_payloads))
-        first, begin = 0, 0
-        while first < len(batch):
-            if self._shard is None:
-                self._open_shard()
-            assert self._shard is not None
-            room = self._max_shard_bytes - self._shard_bytes
-            last = int(np.searchsorted(ends, begin + room, side="right"))
-            last = min(last, first + MAX_SHARD_DOCUMENTS - self._shard.num_documents)
-            if last <= first and self._shard.num_documents == 0:
-                last = first + 1  # larger than a shard by itself
-            if last > first:
-                self._shard.append(batch.part(first, last))
-                end = int(ends[last - 1])
-                self._shard_bytes += end - begin
-                first, begin = last, end
-            if first < len(batch):
-                self._complete_shard()
-
-    def _open_shard(self) -> None:
-        assert self._layout is not None and self._folder is not None
-        if len(self._completed) >= MAX_SHARDS:
-            raise CollectionError(
-                f"max_shard_bytes: {self._max_shard_bytes} makes more than {MAX_SHARDS} shards, the limit"
-            )
-        self._shard = ShardFile(self._folder.path, self._generation, len(self._completed), self._layout)
-        self._shard_bytes = self._layout.empty_bytes(self._has_payloads)
-        if self._has_payloads:
-            self._shard.begin_payloads()
-
-    def _complete_shard(self) -> None:
-        """Completes the present shard in another thread. One shard at a time is: they would share the disk anyway."""
-        if self._shard is None:
-            return
-        if self._completed:
-            self._completed[-1].result()
-        shard, self._shard = self._shard, None
-        self._completed.append(self._completer.submit(shard.complete))
-
-    def _begin_payloads(self) -> None:
-        """The first payload has come: every shard gets a list of payload sizes, which is part of its size."""
-        self._has_payloads = True
-        if self._shard is None and not self._completed:
-            return
-        if self._shard is not None and not self._completed:
-            larger = self._shard_bytes + 8 * (self._shard.num_documents + 1)
-            if larger <= self._max_shard_bytes or self._shard.num_documents == 1:
-                self._shard_bytes = larger
-                self._shard.begin_payloads()
-                return
-        self._store_again()
-
-    def _store_again(self) -> None:
-        """Stores all documents so far anew, as each shard may hold fewer of them than it did."""
-        assert self._layout is not None and self._folder is not None
-        self._complete_shard()
-        entries = [future.result() for future in self._completed]
-        self._completed = []
-        # Numbers that no shard has, so that new shards take the names of no old ones.
-        aside = [self._folder.path / shard_file_name(self._generation, MAX_SHARDS + i) for i in range(len(entries))]
-        for entry, path in zip(entries, aside):
-            os.rename(self._folder.path / entry.file, path)
-        for entry, path in zip(entries, aside):
-            for batch in read_batches(path, self._layout, entry):
-                self._store(batch)
-            os.unlink(path)
+        assert self._shards is not None
+        if documents.payload_bytes > 0 and not self._shards.has_payloads:
+            self._shards.begin_payloads()
+        self._shards.store(documents.encode(self._workers, self._quantizer))
 
     def _publish(self) -> Summary:
         assert self._folder is not None
         self._flush()
         self._wait()
-        if self._num_added == 0 or self._layout is None:
+        if self._num_added == 0 or self._layout is None or self._shards is None:
             raise CollectionError("there is no document to build from")
-        if self._published is not None and self._published.has_payloads and not self._has_payloads:
+        if self._published is not None and self._published.has_payloads and not self._shards.has_payloads:
             self._check_shape("payloads", "none", "some")
-        self._complete_shard()
+        shards = self._shards.finish()
         manifest = Manifest(
             name=self._name,
             generation=self._generation,
@@ -477,10 +405,10 @@ class CollectionWriter:
             storage=self._layout.storage,
             rotation_seed=self._rotation_seed,
             id_type=self._layout.id_type,
-            has_payloads=self._has_payloads,
+            has_payloads=self._shards.has_payloads,
             created_by=self._created_by,
             created_at=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            shards=[future.result() for future in self._completed],
+            shards=shards,
             encoder=self._encoder,
         )
         unsynchronised = self._folder.publish(manifest)
