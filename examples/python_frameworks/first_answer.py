@@ -1,6 +1,6 @@
 """From a model of sentence-transformers to a ranked answer, in ten lines. A maxsimd runs, with or without collections.
 
-    pip install maxsim sentence-transformers
+    pip install ./client/python 'sentence-transformers>=6'
     python examples/python_frameworks/first_answer.py [SERVER [MODEL]]
 """
 

@@ -149,6 +149,7 @@ absl::Status ResolveInline(const v1::InlineDocuments& list, const store::Collect
   // What is quantised comes in as a query does.
   const TokenMatrixRules rules{.storage = QueryType(storage),
                                .dim = collection.dim(),
+                               .dim_is_of_collection = !collection.name().empty(),
                                .max_tokens = limits.max_document_tokens,
                                .limit_name = "limits.max_document_tokens"};
   set.kind = engine::CandidateSet::Kind::kInline;

@@ -43,7 +43,10 @@ absl::Status CheckShape(const v1::TokenMatrix& matrix, const TokenMatrixRules& r
                                 std::string(rules.limit_name), ") are accepted"));
   }
   if (matrix.dim() != static_cast<uint32_t>(rules.dim)) {
-    return Invalid(path, "dim", absl::StrCat("is ", matrix.dim(), ", and the collection's dimension is ", rules.dim));
+    return Invalid(path, "dim",
+                   absl::StrCat("is ", matrix.dim(), ", and ",
+                                rules.dim_is_of_collection ? "the collection's" : "the first query's", " dimension is ",
+                                rules.dim));
   }
   const size_t expected = size_t{matrix.num_tokens()} * matrix.dim() * SizeOf(static_cast<ScalarType>(matrix.dtype()));
   if (matrix.data().size() != expected) {

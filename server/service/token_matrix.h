@@ -18,6 +18,7 @@ namespace maxsim::service {
 struct TokenMatrixRules {
   ScalarType storage = ScalarType::kF16;  // values are rounded to this type; not kI8
   int32_t dim = 0;
+  bool dim_is_of_collection = true;  // else of the first query's tokens; for the message alone
   int64_t max_tokens = 0;
   std::string_view limit_name;  // of max_tokens: "limits.max_query_tokens"
 };

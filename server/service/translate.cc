@@ -182,6 +182,7 @@ absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
   if (absl::Status status = CheckEnvelope(request, limits); !status.ok()) return status;
   const TokenMatrixRules rules{.storage = QueryType(collection->storage()),
                                .dim = collection->dim(),
+                               .dim_is_of_collection = !collection->name().empty(),
                                .max_tokens = limits.max_query_tokens,
                                .limit_name = "limits.max_query_tokens"};
   // Checks go from cheap to dear: shapes, then ids, then the price, and values last.

@@ -98,6 +98,10 @@ TEST_F(HttpServiceTest, VectorsInTheBodyAreScoredWithoutACollection) {
   // In the collection they must have its dimension.
   body["model"] = "corpus";
   EXPECT_THAT(Post(body.dump()).body, HasSubstr("query.shape[1]: is 8, and the collection's dimension is 32"));
+  // Without one they must have the query's.
+  body["model"] = "nobody's";
+  body["documents"][0]["tokens"] = json::array({json(std::vector<float>(16, 0.5F))});
+  EXPECT_THAT(Post(body.dump()).body, HasSubstr("is 16, and the first query's dimension is 8"));
 }
 
 TEST_F(HttpServiceTest, TheWholeCollectionIsAStar) {

@@ -1,5 +1,5 @@
 """The programs of maxsimd: the server maxsimd, its command line maxsimctl, maxsim-shard, which builds collections, and
-maxsim-loadtest. `pip install maxsim-server` puts all four on the PATH; this module says where they are.
+maxsim-loadtest. Installing it puts all four on the PATH; this module says where they are.
 
     python -m maxsim_server                 lists the programs and files of the package
     python -m maxsim_server configuration   prints the path of the example configuration
