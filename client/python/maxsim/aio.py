@@ -121,7 +121,7 @@ class AsyncClient(RerankMethods["Coroutine[Any, Any, Ranking]", "Coroutine[Any, 
     ) -> AsyncIterator[StreamAnswer]:
         """Client.rerank_stream: `async for answer in client.rerank_stream(requests)`. Requests may come from an
         asynchronous iterator."""
-        check_stream_arguments(requests, ordered, max_in_flight, timeout)
+        timeout = check_stream_arguments(requests, ordered, max_in_flight, timeout)
         open_requests, places = OpenRequests(ordered), asyncio.Semaphore(max_in_flight)
         failures: list[Exception] = []
         call = self.reranker.RerankStream(timeout=timeout)
@@ -166,7 +166,8 @@ class AsyncClient(RerankMethods["Coroutine[Any, Any, Ranking]", "Coroutine[Any, 
 
     async def unload(self, name: str, *, timeout: float | None = None) -> None:
         """Client.unload."""
-        await self._admin_call(self.admin.UnloadCollection, admin_pb2.UnloadCollectionRequest(name=arguments.text(name, "name")), timeout)
+        request = admin_pb2.UnloadCollectionRequest(name=arguments.text(name, "name"))
+        await self._admin_call(self.admin.UnloadCollection, request, timeout)
 
     async def _rerank_one(self, request: pb.RerankRequest, timeout: float | None) -> Ranking:
         return (await self._rerank_many(request, timeout))[0]

@@ -1,5 +1,5 @@
-"""Checks of the arguments that users pass. What is wrong raises a ValueError that names the argument, its value and what
-is accepted."""
+"""Checks of the arguments that users pass. What is wrong raises a ValueError that names the argument, its value and
+what is accepted."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import numpy as np
 
 MAX_TOP_K = 2**32 - 1  # uint32 on the wire
 MAX_REQUEST_ID_BYTES = 256
+_MAX_SECONDS = 1e9  # gRPC counts nanoseconds since 1970 in 64 bits, which end in 2262
 
 ItemT = TypeVar("ItemT")
 
@@ -22,8 +23,7 @@ def shown(value: object) -> str:
     """Returns a value as an error prints it: short, and an array as its shape alone."""
     shape = getattr(value, "shape", None)
     if isinstance(shape, tuple) and shape:
-        sizes = ", ".join(map(str, shape))
-        return f"an array [{sizes}]"
+        return f"an array [{', '.join(map(str, shape))}]"
     return reprlib.repr(value)
 
 
@@ -86,12 +86,12 @@ def real_number(value: Any, name: str, accepted: str) -> float:
 
 
 def seconds(value: object, name: str) -> float:
-    """Returns a time that is more than 0."""
-    accepted = "a number of seconds above 0"
+    """Returns a time that is more than 0, and no longer than gRPC can count."""
+    accepted = "a finite number of seconds above 0"
     number = real_number(value, name, accepted)
     if number <= 0:
         raise ValueError(f"{name} is {shown(value)}; it is {accepted}")
-    return number
+    return min(number, _MAX_SECONDS)
 
 
 def timeout(value: object, name: str = "timeout") -> float | None:

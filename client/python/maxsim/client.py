@@ -59,7 +59,8 @@ class Client(RerankMethods[Ranking, "list[Ranking]"]):
         """target: host:port (port 7070 where it has none), or any gRPC name; where it has several addresses
             ("dns:///maxsimd:7070", "ipv4:10.0.0.1:7070,10.0.0.2:7070"), calls go to them in turn. None: $MAXSIM_SERVER,
             else localhost.
-        timeout: seconds above 0 that a call may take, retries included; admin_timeout: the same for load, reload and unload.
+        timeout: seconds above 0 that a call may take, retries included; admin_timeout: the same for load, reload and
+            unload.
         retry: how often calls that may be repeated are tried.
         token: what the server's auth.tokens_file knows; token_file: a file whose first token is it. Neither:
             $MAXSIM_TOKEN, $MAXSIM_TOKEN_FILE.
@@ -130,7 +131,7 @@ class Client(RerankMethods[Ranking, "list[Ranking]"]):
         answers to what it yielded before; so is the ValueError for a request with a wrong argument, which names the
         request's index (`requests[3]: query has the shape [48]; ...`). Neither that request nor one behind it is sent.
         `timeout` bounds the whole stream in seconds above 0; None: nothing does."""
-        check_stream_arguments(requests, ordered, max_in_flight, timeout)
+        timeout = check_stream_arguments(requests, ordered, max_in_flight, timeout)
         return self._stream(requests, OpenRequests(ordered), threading.Semaphore(max_in_flight), timeout)
 
     def _stream(
@@ -202,7 +203,8 @@ class Client(RerankMethods[Ranking, "list[Ranking]"]):
 
     def unload(self, name: str, *, timeout: float | None = None) -> None:
         """Ends serving a collection; its memory is freed when the last call that uses it has been answered."""
-        self._admin_call(self.admin.UnloadCollection, admin_pb2.UnloadCollectionRequest(name=arguments.text(name, "name")), timeout)
+        request = admin_pb2.UnloadCollectionRequest(name=arguments.text(name, "name"))
+        self._admin_call(self.admin.UnloadCollection, request, timeout)
 
     def _rerank_one(self, request: pb.RerankRequest, timeout: float | None) -> Ranking:
         return self._rerank_many(request, timeout)[0]

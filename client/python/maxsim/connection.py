@@ -104,9 +104,8 @@ def _check_types(given: Mapping[str, Any]) -> None:
         raise ValueError(f"options is {arguments.shown(options)}; it is a mapping of gRPC's channel options")
     for name, value in options.items():
         if not isinstance(name, str) or not isinstance(value, (int, str, bytes)):
-            raise ValueError(
-                f"options[{name!r}] is {arguments.shown(value)}; names are strings, values are integers, strings or bytes"
-            )
+            accepted = "names are strings, values are integers, strings or bytes"
+            raise ValueError(f"options[{name!r}] is {arguments.shown(value)}; {accepted}")
 
 
 def _is_printable(token: str) -> bool:

@@ -19,10 +19,10 @@ _FIELD = re.compile(r"([a-z_][\w.]*(?:\[\d+\][\w.]*)*): ")
 class MaxsimError(grpc.RpcError):
     """A call that failed.
 
-    `message` is the server's; where the server was not reached it is gRPC's, with advice before it. `field` is the path of the request's field
-    that is wrong ("queries[3].weights"), where the server names one. `retry_after` is in how many seconds another
-    attempt is welcome, where the server says so. `code()` and `details()` are as gRPC's errors have them.
-    `pushback_ms` is the trailer of gRPC that bounds retries, as text."""
+    `message` is the server's; where the server was not reached it is gRPC's, with advice before it. `field` is the path
+    of the request's field that is wrong ("queries[3].weights"), where the server names one. `retry_after` is in how
+    many seconds another attempt is welcome, where the server says so. `code()` and `details()` are as gRPC's errors
+    have them. `pushback_ms` is the trailer of gRPC that bounds retries, as text."""
 
     status_code: grpc.StatusCode = grpc.StatusCode.UNKNOWN
 

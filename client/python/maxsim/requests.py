@@ -204,11 +204,13 @@ def _fill_query(message: pb.Query, query: Query, weights: Weights | None, name: 
     if weights is not None:
         given: Any = weights.tolist() if isinstance(weights, np.ndarray) else weights
         listed = arguments.items(given, weights_name, "a list with a number for each token of the query")
-        message.weights.extend(
-            # Python's own floats cost no call here.
-            weight if type(weight) is float and math.isfinite(weight) else arguments.real_number(weight, f"{weights_name}[{i}]", "a finite number")
-            for i, weight in enumerate(listed)
-        )
+        message.weights.extend(_weight(weight, weights_name, i) for i, weight in enumerate(listed))
+
+
+def _weight(weight: Any, name: str, position: int) -> float:
+    if type(weight) is float and math.isfinite(weight):
+        return weight
+    return arguments.real_number(weight, f"{name}[{position}]", "a finite number")
 
 
 def fill_candidates(

@@ -13,13 +13,15 @@ from .v1 import rerank_pb2 as pb
 DEFAULT_IN_FLIGHT = 32
 
 
-def check_stream_arguments(requests: object, ordered: object, max_in_flight: object, timeout: object) -> None:
-    """Raises ValueError for an argument of rerank_stream that is wrong."""
+def check_stream_arguments(
+    requests: object, ordered: object, max_in_flight: object, timeout: object
+) -> float | None:
+    """Returns the timeout. Raises ValueError for an argument of rerank_stream that is wrong."""
     if isinstance(requests, (str, bytes, Mapping, Request)) or not isinstance(requests, (Iterable, AsyncIterable)):
         raise ValueError(f"requests is {arguments.shown(requests)}; it is an iterable of maxsim.Request")
     arguments.flag(ordered, "ordered")
     arguments.whole_number(max_in_flight, "max_in_flight", 1)
-    arguments.timeout(timeout)
+    return arguments.timeout(timeout)
 
 
 @dataclasses.dataclass(frozen=True)

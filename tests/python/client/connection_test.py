@@ -98,7 +98,7 @@ class ResolveTest(unittest.TestCase):
                 resolve(**arguments)
 
     def test_every_wrong_argument_of_a_client_is_named(self):
-        above = "a number of seconds above 0"
+        above = "a finite number of seconds above 0"
         for arguments, message in (
             ({"target": 7070}, "target is 7070; it is a string"),
             ({"timeout": 0}, f"timeout is 0; it is {above}"),

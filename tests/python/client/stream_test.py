@@ -128,7 +128,7 @@ class RealStreamTest(RealServerTest):
                 ([], {"max_in_flight": 0}, "max_in_flight is 0; it is an integer of 1 or more"),
                 ([], {"max_in_flight": 1.5}, "max_in_flight is 1.5; it is an integer of 1 or more"),
                 ([], {"ordered": "no"}, "ordered is 'no'; it is True or False"),
-                ([], {"timeout": 0}, "timeout is 0; it is a number of seconds above 0, or None"),
+                ([], {"timeout": 0}, "timeout is 0; it is a finite number of seconds above 0, or None"),
             ):
                 with self.subTest(message), self.assertRaisesRegex(ValueError, message):
                     ask(self.server.address, requests, **options)
