@@ -12,13 +12,13 @@ from typing import Any, Protocol, TypeVar
 import grpc
 import grpc.aio
 
-from . import connection, errors
+from . import arguments, connection, errors
 from .interceptors import async_call_metadata
 from .methods import RerankMethods
 from .ranking import Ranking, read_response
-from .requests import Request
-from .retries import NEVER, Attempts, Retry
-from .streams import DEFAULT_IN_FLIGHT, OpenRequests, StreamAnswer
+from .requests import Request, make_load_request
+from .retries import NEVER, Attempts, Retry, check_retry
+from .streams import DEFAULT_IN_FLIGHT, OpenRequests, StreamAnswer, check_stream_arguments
 from .v1 import admin_pb2, admin_pb2_grpc, rerank_pb2_grpc
 from .v1 import rerank_pb2 as pb
 
@@ -56,6 +56,9 @@ class AsyncClient(RerankMethods["Coroutine[Any, Any, Ranking]", "Coroutine[Any, 
         options: Mapping[str, Any] | None = None,
     ) -> None:
         """The arguments are those of Client."""
+        self._timeout = arguments.seconds(timeout, "timeout")
+        self._admin_timeout = arguments.seconds(admin_timeout, "admin_timeout")
+        self._retry = check_retry(retry)
         self._made_of = connection.resolve(
             target,
             token=token,
@@ -70,9 +73,6 @@ class AsyncClient(RerankMethods["Coroutine[Any, Any, Ranking]", "Coroutine[Any, 
             client_key=client_key,
             options=options,
         )
-        self._timeout = timeout
-        self._admin_timeout = admin_timeout
-        self._retry = retry
         self._opened: grpc.aio.Channel | None = None
 
     async def __aenter__(self) -> AsyncClient:
@@ -121,8 +121,7 @@ class AsyncClient(RerankMethods["Coroutine[Any, Any, Ranking]", "Coroutine[Any, 
     ) -> AsyncIterator[StreamAnswer]:
         """Client.rerank_stream: `async for answer in client.rerank_stream(requests)`. Requests may come from an
         asynchronous iterator."""
-        if max_in_flight < 1:
-            raise ValueError(f"max_in_flight is {max_in_flight}; it is 1 or more")
+        timeout = check_stream_arguments(requests, ordered, max_in_flight, timeout)
         open_requests, places = OpenRequests(ordered), asyncio.Semaphore(max_in_flight)
         failures: list[Exception] = []
         call = self.reranker.RerankStream(timeout=timeout)
@@ -138,7 +137,7 @@ class AsyncClient(RerankMethods["Coroutine[Any, Any, Ranking]", "Coroutine[Any, 
         except errors.MaxsimError:
             raise
         except grpc.RpcError as error:
-            raise errors.from_rpc_error(error) from error
+            raise errors.from_rpc_error(error, self._made_of) from error
         finally:
             writer.cancel()
             call.cancel()
@@ -157,17 +156,18 @@ class AsyncClient(RerankMethods["Coroutine[Any, Any, Ranking]", "Coroutine[Any, 
         self, name: str, path: str, *, residency: str = "auto", replicate: bool = False, timeout: float | None = None
     ) -> pb.CollectionInfo:
         """Client.load."""
-        request = admin_pb2.LoadCollectionRequest(name=name, path=path, residency=residency, replicate=replicate)
+        request = make_load_request(name, path, residency, replicate)
         return (await self._admin_call(self.admin.LoadCollection, request, timeout)).collection
 
     async def reload(self, name: str, *, timeout: float | None = None) -> bool:
         """Client.reload."""
-        request = admin_pb2.ReloadCollectionRequest(name=name)
+        request = admin_pb2.ReloadCollectionRequest(name=arguments.text(name, "name"))
         return (await self._admin_call(self.admin.ReloadCollection, request, timeout)).changed
 
     async def unload(self, name: str, *, timeout: float | None = None) -> None:
         """Client.unload."""
-        await self._admin_call(self.admin.UnloadCollection, admin_pb2.UnloadCollectionRequest(name=name), timeout)
+        request = admin_pb2.UnloadCollectionRequest(name=arguments.text(name, "name"))
+        await self._admin_call(self.admin.UnloadCollection, request, timeout)
 
     async def _rerank_one(self, request: pb.RerankRequest, timeout: float | None) -> Ranking:
         return (await self._rerank_many(request, timeout))[0]
@@ -176,18 +176,24 @@ class AsyncClient(RerankMethods["Coroutine[Any, Any, Ranking]", "Coroutine[Any, 
         return read_response(await self._call(self.reranker.Rerank, request, timeout))
 
     async def _admin_call(self, call: _Call[AskedT, AnsweredT], request: AskedT, timeout: float | None) -> AnsweredT:
-        return await self._call(call, request, timeout or self._admin_timeout, NEVER)
+        return await self._call(call, request, timeout, NEVER, self._admin_timeout)
 
     async def _call(
-        self, call: _Call[AskedT, AnsweredT], request: AskedT, timeout: float | None, retry: Retry | None = None
+        self,
+        call: _Call[AskedT, AnsweredT],
+        request: AskedT,
+        timeout: float | None,
+        retry: Retry | None = None,
+        default: float | None = None,
     ) -> AnsweredT:
-        """Makes a call until its outcome stands."""
-        attempts = Attempts(retry or self._retry, time.monotonic() + (timeout or self._timeout))
+        """Makes a call until its outcome stands. `default` stands in for a timeout of None, and the client's for it."""
+        limit = arguments.timeout(timeout) or default or self._timeout
+        attempts = Attempts(retry or self._retry, time.monotonic() + limit)
         while True:
             try:
                 return await call(request, timeout=attempts.remaining(time.monotonic()))
             except grpc.RpcError as error:
-                failure = errors.from_rpc_error(error)
+                failure = errors.from_rpc_error(error, self._made_of)
                 delay = attempts.next_delay(failure, time.monotonic())
                 if delay is None:
                     raise failure from error

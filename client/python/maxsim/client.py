@@ -10,13 +10,13 @@ from typing import Any, Protocol, TypeVar
 
 import grpc
 
-from . import connection, errors
+from . import arguments, connection, errors
 from .interceptors import CallMetadata
 from .methods import RerankMethods
 from .ranking import Document, Ranking, read_response
-from .requests import Request, token_matrix
-from .retries import NEVER, Attempts, Retry
-from .streams import DEFAULT_IN_FLIGHT, OpenRequests, StreamAnswer
+from .requests import Request, make_load_request, token_matrix
+from .retries import NEVER, Attempts, Retry, check_retry
+from .streams import DEFAULT_IN_FLIGHT, OpenRequests, StreamAnswer, check_stream_arguments
 from .v1 import admin_pb2, admin_pb2_grpc, rerank_pb2_grpc
 from .v1 import rerank_pb2 as pb
 
@@ -59,7 +59,8 @@ class Client(RerankMethods[Ranking, "list[Ranking]"]):
         """target: host:port (port 7070 where it has none), or any gRPC name; where it has several addresses
             ("dns:///maxsimd:7070", "ipv4:10.0.0.1:7070,10.0.0.2:7070"), calls go to them in turn. None: $MAXSIM_SERVER,
             else localhost.
-        timeout: seconds that a call may take, retries included; admin_timeout: the same for load, reload and unload.
+        timeout: seconds above 0 that a call may take, retries included; admin_timeout: the same for load, reload and
+            unload.
         retry: how often calls that may be repeated are tried.
         token: what the server's auth.tokens_file knows; token_file: a file whose first token is it. Neither:
             $MAXSIM_TOKEN, $MAXSIM_TOKEN_FILE.
@@ -71,8 +72,13 @@ class Client(RerankMethods[Ranking, "list[Ranking]"]):
             travels in the clear.
         server_name: the name in the server's certificate, where it is not the target's host.
         credentials: of gRPC, in place of tls and its files.
-        options: further channel options, which go before those of this class."""
-        made_of = connection.resolve(
+        options: further channel options, which go before those of this class.
+
+        ValueError names an argument that is wrong; OSError: a file cannot be read."""
+        self._timeout = arguments.seconds(timeout, "timeout")
+        self._admin_timeout = arguments.seconds(admin_timeout, "admin_timeout")
+        self._retry = check_retry(retry)
+        self._made_of = made_of = connection.resolve(
             target,
             token=token,
             token_file=token_file,
@@ -93,9 +99,6 @@ class Client(RerankMethods[Ranking, "list[Ranking]"]):
         channel = self._channel
         if made_of.metadata:
             channel = grpc.intercept_channel(channel, CallMetadata(made_of.metadata))
-        self._timeout = timeout
-        self._admin_timeout = admin_timeout
-        self._retry = retry
         self.reranker = rerank_pb2_grpc.RerankerStub(channel)
         self.admin = admin_pb2_grpc.AdminStub(channel)
 
@@ -125,9 +128,10 @@ class Client(RerankMethods[Ranking, "list[Ranking]"]):
         Requests are taken from the iterator, by another thread, while answers are awaited: at most `max_in_flight` are
         ahead of the answers that have been yielded. An error of one request is in its answer and leaves the stream
         open; nothing is retried. An error of the stream is raised. What the iterator raises is raised too, after the
-        answers to what it yielded before. `timeout` bounds the whole stream in seconds; None: nothing does."""
-        if max_in_flight < 1:
-            raise ValueError(f"max_in_flight is {max_in_flight}; it is 1 or more")
+        answers to what it yielded before; so is the ValueError for a request with a wrong argument, which names the
+        request's index (`requests[3]: query has the shape [48]; ...`). Neither that request nor one behind it is sent.
+        `timeout` bounds the whole stream in seconds above 0; None: nothing does."""
+        timeout = check_stream_arguments(requests, ordered, max_in_flight, timeout)
         return self._stream(requests, OpenRequests(ordered), threading.Semaphore(max_in_flight), timeout)
 
     def _stream(
@@ -165,7 +169,7 @@ class Client(RerankMethods[Ranking, "list[Ranking]"]):
         except errors.MaxsimError:
             raise
         except grpc.RpcError as error:
-            raise errors.from_rpc_error(error) from error
+            raise errors.from_rpc_error(error, self._made_of) from error
         finally:
             closed.set()
             places.release()
@@ -189,17 +193,18 @@ class Client(RerankMethods[Ranking, "list[Ranking]"]):
     ) -> pb.CollectionInfo:
         """Serves the folder `path`, on the server's machine, as the collection `name`; returns when it is loaded.
         `residency` is "auto", "gpu", "host" or "disk"; `replicate` copies it to every device."""
-        request = admin_pb2.LoadCollectionRequest(name=name, path=path, residency=residency, replicate=replicate)
+        request = make_load_request(name, path, residency, replicate)
         return self._admin_call(self.admin.LoadCollection, request, timeout).collection
 
     def reload(self, name: str, *, timeout: float | None = None) -> bool:
         """Swaps in the generation that is published now; False where it was the one being served."""
-        request = admin_pb2.ReloadCollectionRequest(name=name)
+        request = admin_pb2.ReloadCollectionRequest(name=arguments.text(name, "name"))
         return self._admin_call(self.admin.ReloadCollection, request, timeout).changed
 
     def unload(self, name: str, *, timeout: float | None = None) -> None:
         """Ends serving a collection; its memory is freed when the last call that uses it has been answered."""
-        self._admin_call(self.admin.UnloadCollection, admin_pb2.UnloadCollectionRequest(name=name), timeout)
+        request = admin_pb2.UnloadCollectionRequest(name=arguments.text(name, "name"))
+        self._admin_call(self.admin.UnloadCollection, request, timeout)
 
     def _rerank_one(self, request: pb.RerankRequest, timeout: float | None) -> Ranking:
         return self._rerank_many(request, timeout)[0]
@@ -208,18 +213,24 @@ class Client(RerankMethods[Ranking, "list[Ranking]"]):
         return read_response(self._call(self.reranker.Rerank, request, timeout))
 
     def _admin_call(self, call: _Call[AskedT, AnsweredT], request: AskedT, timeout: float | None) -> AnsweredT:
-        return self._call(call, request, timeout or self._admin_timeout, NEVER)
+        return self._call(call, request, timeout, NEVER, self._admin_timeout)
 
     def _call(
-        self, call: _Call[AskedT, AnsweredT], request: AskedT, timeout: float | None, retry: Retry | None = None
+        self,
+        call: _Call[AskedT, AnsweredT],
+        request: AskedT,
+        timeout: float | None,
+        retry: Retry | None = None,
+        default: float | None = None,
     ) -> AnsweredT:
-        """Makes a call until its outcome stands."""
-        attempts = Attempts(retry or self._retry, time.monotonic() + (timeout or self._timeout))
+        """Makes a call until its outcome stands. `default` stands in for a timeout of None, and the client's for it."""
+        limit = arguments.timeout(timeout) or default or self._timeout
+        attempts = Attempts(retry or self._retry, time.monotonic() + limit)
         while True:
             try:
                 return call(request, timeout=attempts.remaining(time.monotonic()))
             except grpc.RpcError as error:
-                failure = errors.from_rpc_error(error)
+                failure = errors.from_rpc_error(error, self._made_of)
                 delay = attempts.next_delay(failure, time.monotonic())
                 if delay is None:
                     raise failure from error

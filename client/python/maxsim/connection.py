@@ -5,16 +5,20 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
+import re
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import grpc
+
+from . import arguments
 
 Path: TypeAlias = "str | os.PathLike[str]"
 
 DEFAULT_PORT = 7070
 MAX_MESSAGE_BYTES = 256 << 20
 _SCHEMES = ("dns:", "unix:", "unix-abstract:", "ipv4:", "ipv6:", "xds:")
+_METADATA_KEY = re.compile("[a-z0-9_.-]+")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +47,8 @@ def resolve(
     options: Mapping[str, Any] | None,
 ) -> Connection:
     """Completes the arguments of a client with the environment's. Files are read once, here: OSError where one cannot
-    be read, ValueError for what contradicts itself."""
+    be read, ValueError for what is of a wrong type or contradicts itself."""
+    _check_types(locals())
     if token is not None and token_file is not None:
         raise ValueError("give token or token_file, not both")
     if token is None and token_file is None:
@@ -51,12 +56,16 @@ def resolve(
         token_file = None if token else _environment("MAXSIM_TOKEN_FILE")
     if token_file is not None:
         token = read_token(token_file)
+    if token and not _is_printable(token):
+        raise ValueError("the token holds a space, the end of a line or a character beyond ASCII")
     client_id = _environment("MAXSIM_CLIENT_ID") if client_id is None else client_id
     if credentials is None:
         credentials = _tls_credentials(tls, ca_file, cert_file, key_file)
     elif tls is not None or ca_file or cert_file or key_file:
         raise ValueError("give credentials, or tls and its files, not both")
-    arguments = {
+    elif not isinstance(credentials, grpc.ChannelCredentials):
+        raise ValueError(f"credentials is {arguments.shown(credentials)}; it is a grpc.ChannelCredentials")
+    defaults: dict[str, Any] = {
         "grpc.max_send_message_length": MAX_MESSAGE_BYTES,
         "grpc.max_receive_message_length": MAX_MESSAGE_BYTES,
         "grpc.lb_policy_name": "round_robin",
@@ -64,13 +73,43 @@ def resolve(
         "grpc.max_reconnect_backoff_ms": 5000,
     }
     if server_name:
-        arguments["grpc.ssl_target_name_override"] = server_name
+        defaults["grpc.ssl_target_name_override"] = server_name
     metadata = [("authorization", f"Bearer {token}")] if token else []
     if client_id:
+        if not all(" " <= character < "\x7f" for character in client_id):
+            raise ValueError(f"client_id is {arguments.shown(client_id)}; it is of printable ASCII characters")
         metadata.append((client_key, client_id))
     if target is None:
         target = _environment("MAXSIM_SERVER") or "localhost"
-    return Connection(server_target(target), credentials, [*{**arguments, **(options or {})}.items()], metadata)
+    return Connection(server_target(target), credentials, [*{**defaults, **(options or {})}.items()], metadata)
+
+
+def _check_types(given: Mapping[str, Any]) -> None:
+    """Raises ValueError for an argument of `resolve` of a wrong type. A token is a secret, and is not printed."""
+    if given["token"] is not None and not isinstance(given["token"], str):
+        raise ValueError(f"token is of the type {type(given['token']).__name__}; it is a string")
+    for name in ("target", "client_id", "server_name"):
+        if given[name] is not None:
+            arguments.text(given[name], name)
+    for name in ("token_file", "ca_file", "cert_file", "key_file"):
+        arguments.path(given[name], name)
+    key, tls, options = given["client_key"], given["tls"], given["options"]
+    if not isinstance(key, str) or not _METADATA_KEY.fullmatch(key):
+        raise ValueError(f"client_key is {arguments.shown(key)}; it is of a-z, 0-9, '-', '_' and '.'")
+    if tls is not None:
+        arguments.flag(tls, "tls")
+    if options is None:
+        return
+    if not isinstance(options, Mapping):
+        raise ValueError(f"options is {arguments.shown(options)}; it is a mapping of gRPC's channel options")
+    for name, value in options.items():
+        if not isinstance(name, str) or not isinstance(value, (int, str, bytes)):
+            accepted = "names are strings, values are integers, strings or bytes"
+            raise ValueError(f"options[{name!r}] is {arguments.shown(value)}; {accepted}")
+
+
+def _is_printable(token: str) -> bool:
+    return all(" " < character < "\x7f" for character in token)
 
 
 def server_target(target: str) -> str:
@@ -85,11 +124,15 @@ def server_target(target: str) -> str:
 
 def read_token(path: Path) -> str:
     """Returns the first token of a file, in which lines that begin with # are comments."""
-    for line in pathlib.Path(path).read_text(encoding="utf-8").splitlines():
+    try:
+        lines = pathlib.Path(path).read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{os.fspath(path)!r} is no text in UTF-8") from error
+    for line in lines:
         token = line.strip()
         if not token or token.startswith("#"):
             continue
-        if not all(" " < character < "\x7f" for character in token):
+        if not _is_printable(token):
             raise ValueError(f"the token in {os.fspath(path)!r} holds a space or a character beyond ASCII")
         return token
     raise ValueError(f"{os.fspath(path)!r} holds no token")

@@ -9,6 +9,8 @@ from typing import Any
 import grpc
 
 from . import status_details
+from .advice import add_advice
+from .connection import Connection
 
 # The server begins an INVALID_ARGUMENT with the path of the field: "queries[3].weights: ...".
 _FIELD = re.compile(r"([a-z_][\w.]*(?:\[\d+\][\w.]*)*): ")
@@ -17,10 +19,10 @@ _FIELD = re.compile(r"([a-z_][\w.]*(?:\[\d+\][\w.]*)*): ")
 class MaxsimError(grpc.RpcError):
     """A call that failed.
 
-    `message` is the server's, or gRPC's where the server was not reached. `field` is the path of the request's field
-    that is wrong ("queries[3].weights"), where the server names one. `retry_after` is in how many seconds another
-    attempt is welcome, where the server says so. `code()` and `details()` are as gRPC's errors have them.
-    `pushback_ms` is the trailer of gRPC that bounds retries, as text."""
+    `message` is the server's; where the server was not reached it is gRPC's, with advice before it. `field` is the path
+    of the request's field that is wrong ("queries[3].weights"), where the server names one. `retry_after` is in how
+    many seconds another attempt is welcome, where the server says so. `code()` and `details()` are as gRPC's errors
+    have them. `pushback_ms` is the trailer of gRPC that bounds retries, as text."""
 
     status_code: grpc.StatusCode = grpc.StatusCode.UNKNOWN
 
@@ -175,9 +177,12 @@ def make_error(
     )
 
 
-def from_rpc_error(error: Any) -> MaxsimError:
-    """Returns the error of a call of grpc or of grpc.aio."""
-    return make_error(error.code(), error.details() or "", metadata=error.trailing_metadata())
+def from_rpc_error(error: Any, made_of: Connection) -> MaxsimError:
+    """Returns the error of a call of grpc or of grpc.aio over a channel that is made of this."""
+    message = error.details() or ""
+    if error.code() == grpc.StatusCode.UNAVAILABLE:
+        message = add_advice(message, made_of.target, made_of.credentials is not None)
+    return make_error(error.code(), message, metadata=error.trailing_metadata())
 
 
 def from_code_number(number: int, message: str, retry_after_ms: int = 0) -> MaxsimError:

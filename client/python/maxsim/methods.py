@@ -16,6 +16,7 @@ from .requests import (
     Request,
     Weights,
     add_queries,
+    collection_name,
     make_request,
 )
 from .v1 import rerank_pb2 as pb
@@ -66,7 +67,7 @@ class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
         priority: "low" lets other calls go first, "high" goes before them.
         missing_policy: "report" lists ids that the collection lacks in Ranking.missing, "fail" raises NotFound.
         request_id: names the call in the server's log, at most 256 bytes.
-        timeout: seconds that the call may take, retries included; None: the client's.
+        timeout: seconds that the call may take, above 0, retries included; None: the client's.
 
         ValueError names an argument that is wrong, a MaxsimError says what the server said."""
         request = Request(
@@ -126,6 +127,7 @@ class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
 
     def collection(self, name: str | None) -> ServedCollection[OneT, ManyT]:
         """Returns one collection of the server, whose calls need not name it. Asks the server nothing."""
+        collection_name(name)  # What is wrong is named here.
         return ServedCollection(self, name)
 
 

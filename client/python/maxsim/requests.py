@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import operator
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, SupportsIndex, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from . import arguments
+from .v1 import admin_pb2
 from .v1 import rerank_pb2 as pb
 from .vectors import TokenVectors, VectorsLike, token_vectors
 
@@ -21,6 +23,7 @@ Weights: TypeAlias = "Sequence[float] | npt.NDArray[Any]"
 Priority: TypeAlias = Literal["low", "normal", "high"]
 MissingPolicy: TypeAlias = Literal["report", "fail"]
 
+_IDS = "a list of ids"
 _DATA_TYPES = {"f32": pb.DATA_TYPE_F32, "f16": pb.DATA_TYPE_F16, "bf16": pb.DATA_TYPE_BF16}
 _PRIORITIES = {"low": pb.PRIORITY_LOW, "normal": pb.PRIORITY_NORMAL, "high": pb.PRIORITY_HIGH}
 _MISSING_POLICIES = {"report": pb.MISSING_POLICY_REPORT, "fail": pb.MISSING_POLICY_FAIL}
@@ -58,7 +61,7 @@ class Request:
             missing_policy=self.missing_policy,
             request_id=self.request_id,
         )
-        _fill_query(request.queries.add(), self.query, self.weights, "query")
+        _fill_query(request.queries.add(), self.query, self.weights, "query", "weights")
         fill_candidates(request.candidates, self.ids, self.documents)
         return request
 
@@ -77,18 +80,41 @@ def make_request(
 ) -> pb.RerankRequest:
     """Returns a request that has no queries and no candidates yet. Those are filled in where they stand: vectors are
     large, and a message that is put into another one is copied."""
-    if isinstance(payload_fields, str):
-        raise ValueError("payload_fields is a list of names; this is one string")
+    fields = arguments.items(payload_fields, "payload_fields", "a list of names")
     return pb.RerankRequest(
-        request_id=request_id,
-        collection=collection or "",
-        top_k=top_k,
+        request_id=_request_id(request_id),
+        collection=collection_name(collection),
+        top_k=arguments.whole_number(top_k, "top_k", 0, arguments.MAX_TOP_K),
         missing_policy=_named(missing_policy, "missing_policy", _MISSING_POLICIES),
         priority=_named(priority, "priority", _PRIORITIES),
-        return_payloads=payloads,
-        return_alignments=alignments,
-        payload_fields=payload_fields,
-        normalize=normalize,
+        return_payloads=arguments.flag(payloads, "payloads"),
+        return_alignments=arguments.flag(alignments, "alignments"),
+        payload_fields=[arguments.text(field, f"payload_fields[{i}]") for i, field in enumerate(fields)],
+        normalize=arguments.flag(normalize, "normalize"),
+    )
+
+
+def collection_name(collection: str | None) -> str:
+    """Returns the name as the wire carries it: empty for None."""
+    return "" if collection is None else arguments.text(collection, "collection", "the name of a collection, or None")
+
+
+def _request_id(request_id: str) -> str:
+    arguments.text(request_id, "request_id")
+    if len(request_id.encode()) > arguments.MAX_REQUEST_ID_BYTES:
+        raise ValueError(
+            f"request_id is {arguments.shown(request_id)}, {len(request_id.encode())} bytes; "
+            f"it has at most {arguments.MAX_REQUEST_ID_BYTES}"
+        )
+    return request_id
+
+
+def make_load_request(name: str, path: str, residency: str, replicate: bool) -> admin_pb2.LoadCollectionRequest:
+    return admin_pb2.LoadCollectionRequest(
+        name=arguments.text(name, "name"),
+        path=arguments.text(path, "path"),
+        residency=arguments.text(residency, "residency"),
+        replicate=arguments.flag(replicate, "replicate"),
     )
 
 
@@ -100,18 +126,20 @@ def add_queries(
     weights: Sequence[Weights | None] | None,
 ) -> None:
     """Adds several queries and their candidates: the request's, where they share them, else each query's own."""
-    if isinstance(queries, str):
-        raise ValueError("queries is a list of queries; this is one string")
+    queries = list(arguments.items(queries, "queries", "a list of queries"))
     if ids is not None and documents is not None:
         raise ValueError("give ids or documents, not both")
-    _check_number(weights, "lists of weights", queries)
+    if weights is not None:
+        weights = list(arguments.items(weights, "weights", "a list with the weights of each query"))
+        _check_number(weights, "lists of weights", queries)
     for i, query in enumerate(queries):
-        _fill_query(request.queries.add(), query, None if weights is None else weights[i], f"queries[{i}]")
+        own = None if weights is None else weights[i]
+        _fill_query(request.queries.add(), query, own, f"queries[{i}]", f"weights[{i}]")
     given: Any = documents
     listed: Any = None
     if ids is not None:
         # An iterator is read once, here.
-        listed = ids if isinstance(ids, (str, bytes, np.ndarray)) else list(ids)
+        listed = ids if isinstance(ids, np.ndarray) else list(arguments.items(ids, "ids", _IDS))
         if _are_lists_of_ids(listed):
             _check_number(listed, "lists of ids", queries)
             for i, message in enumerate(request.queries):
@@ -125,8 +153,8 @@ def add_queries(
     fill_candidates(request.candidates, listed, given)
 
 
-def _check_number(lists: Sequence[Any] | None, what: str, queries: Sequence[Any]) -> None:
-    if lists is not None and len(lists) != len(queries):
+def _check_number(lists: Sequence[Any], what: str, queries: Sequence[Any]) -> None:
+    if len(lists) != len(queries):
         raise ValueError(f"{len(lists)} {what} for {len(queries)} queries")
 
 
@@ -167,14 +195,22 @@ def _fill_matrix(matrix: pb.TokenMatrix, tokens: VectorsLike, name: str) -> None
     matrix.data = vectors.data.tobytes()
 
 
-def _fill_query(message: pb.Query, query: Query, weights: Weights | None, name: str) -> None:
+def _fill_query(message: pb.Query, query: Query, weights: Weights | None, name: str, weights_name: str) -> None:
     """A query of token vectors, or of a text, which the server's encoder turns into vectors."""
     if isinstance(query, str):
-        message.text = query
+        message.text = arguments.text(query, name)
     else:
         _fill_matrix(message.tokens, query, name)
     if weights is not None:
-        message.weights.extend(float(weight) for weight in weights)
+        given: Any = weights.tolist() if isinstance(weights, np.ndarray) else weights
+        listed = arguments.items(given, weights_name, "a list with a number for each token of the query")
+        message.weights.extend(_weight(weight, weights_name, i) for i, weight in enumerate(listed))
+
+
+def _weight(weight: Any, name: str, position: int) -> float:
+    if type(weight) is float and math.isfinite(weight):
+        return weight
+    return arguments.real_number(weight, f"{name}[{position}]", "a finite number")
 
 
 def fill_candidates(
@@ -193,15 +229,13 @@ def fill_candidates(
 
 
 def _fill_documents(message: pb.InlineDocuments, documents: Documents, name: str) -> None:
-    if isinstance(documents, str):
-        raise ValueError(f"{name} is a list of documents; this is one string")
-    listed: list[Any] = list(documents)
+    listed: list[Any] = list(arguments.items(documents, name, "a list of documents"))
     if not listed:
         raise ValueError(f"{name} is empty; at least one document is needed")
     texts = [document for document in listed if isinstance(document, str)]
     if texts and len(texts) != len(listed):
         raise ValueError(f"{name} holds texts and vectors; it is all of one kind")
-    message.texts.extend(texts)
+    _extend(message.texts, texts, name, "Unicode text")
     if not texts:
         for i, document in enumerate(listed):
             _fill_matrix(message.documents.add(), document, f"{name}[{i}]")
@@ -211,36 +245,38 @@ def _fill_ids(message: pb.Candidates, ids: Ids, name: str) -> None:
     """The first id decides which kind all must be of."""
     if isinstance(ids, np.ndarray):
         ids = ids.tolist()
-    if isinstance(ids, (str, bytes)):
-        raise ValueError(f"{name} is a list of ids; this is one string")
-    listed: list[Any] = list(ids)
+    listed: list[Any] = list(arguments.items(ids, name, _IDS))
     if not listed:
         raise ValueError(f"{name} is empty; at least one candidate is needed (None is the whole collection)")
     # Lists are long, and str and int are what they mostly hold.
     if isinstance(listed[0], str):
-        message.string_ids.ids.extend(_checked([i if isinstance(i, str) else None for i in listed], listed, name))
+        checked = _checked([i if isinstance(i, str) else None for i in listed], listed, name)
+        _extend(message.string_ids.ids, checked, name, "Unicode text")
     else:
-        message.int_ids.ids.extend(_checked([i if type(i) is int else _integer(i) for i in listed], listed, name))
+        checked = _checked([i if type(i) is int else arguments.integer(i) for i in listed], listed, name)
+        _extend(message.int_ids.ids, checked, name, "an integer of 64 bits")
 
 
 def _checked(values: list[Any], listed: list[Any], name: str) -> list[Any]:
     if None in values:
         position = values.index(None)
-        raise ValueError(f"{name}[{position}] is {listed[position]!r}; ids must be all strings or all integers")
+        shown = arguments.shown(listed[position])
+        raise ValueError(f"{name}[{position}] is {shown}; ids must be all strings or all integers")
     return values
 
 
-def _integer(value: Any) -> int | None:
-    """Returns the int that an integer of any type is; None for a bool, a float and everything else."""
-    if isinstance(value, (bool, np.bool_)):
-        return None
+def _extend(field: Any, values: list[Any], name: str, accepted: str) -> None:
+    """Appends to a repeated field; only where the whole list is refused are its values looked at one by one."""
     try:
-        return operator.index(value)
-    except TypeError:
-        return None
+        field.extend(values)
+    except ValueError as error:
+        for i, value in enumerate(values):
+            if not (arguments.is_unicode(value) if isinstance(value, str) else -(2**63) <= value < 2**63):
+                raise ValueError(f"{name}[{i}] is {arguments.shown(value)}; it is {accepted}") from error
+        raise
 
 
 def _named(value: str, option: str, names: dict[str, Any]) -> Any:
-    if value not in names:
-        raise ValueError(f"{option} is {value!r}; it is one of {', '.join(names)}")
+    if not isinstance(value, str) or value not in names:
+        raise ValueError(f"{option} is {arguments.shown(value)}; it is one of {', '.join(names)}")
     return names[value]

@@ -7,6 +7,7 @@ import random
 
 import grpc
 
+from . import arguments
 from .errors import MaxsimError
 
 
@@ -17,9 +18,10 @@ class Retry:
     UNAVAILABLE is tried again. RESOURCE_EXHAUSTED is so with `resource_exhausted`, and then only where the server says
     when to come back: without that it means "too large". The wait is initial_backoff * multiplier ** n seconds, at most
     max_backoff, spread by +-jitter, and never less than the server asks for. An attempt that could not begin within the
-    call's timeout is not made. `max_attempts` counts the first one."""
+    call's timeout is not made. `max_attempts` counts the first one: the 7 of the default are made over about 3 seconds,
+    which is long enough for a server to be started again, and short enough to say that none is there."""
 
-    max_attempts: int = 4
+    max_attempts: int = 7
     initial_backoff: float = 0.05
     max_backoff: float = 2.0
     multiplier: float = 2.0
@@ -27,20 +29,29 @@ class Retry:
     resource_exhausted: bool = False
 
     def __post_init__(self) -> None:
-        if self.max_attempts < 1:
-            raise ValueError(f"max_attempts is {self.max_attempts}; it is 1 or more")
-        if not 0 < self.initial_backoff <= self.max_backoff:
+        arguments.whole_number(self.max_attempts, "max_attempts", 1)
+        arguments.seconds(self.initial_backoff, "initial_backoff")
+        arguments.seconds(self.max_backoff, "max_backoff")
+        if self.initial_backoff > self.max_backoff:
             raise ValueError(
                 f"initial_backoff is {self.initial_backoff}, max_backoff {self.max_backoff}; "
-                "both are more than 0, and the first is not more than the second"
+                "the first is not more than the second"
             )
-        if not self.multiplier >= 1:
-            raise ValueError(f"multiplier is {self.multiplier}; it is 1 or more")
-        if not 0 <= self.jitter <= 1:
-            raise ValueError(f"jitter is {self.jitter}; it is from 0 to 1")
+        if arguments.real_number(self.multiplier, "multiplier", "a number of 1 or more") < 1:
+            raise ValueError(f"multiplier is {self.multiplier}; it is a number of 1 or more")
+        if not 0 <= arguments.real_number(self.jitter, "jitter", "a number from 0 to 1") <= 1:
+            raise ValueError(f"jitter is {self.jitter}; it is a number from 0 to 1")
+        arguments.flag(self.resource_exhausted, "resource_exhausted")
 
 
 NEVER = Retry(max_attempts=1)
+
+
+def check_retry(retry: object) -> Retry:
+    """Returns a client's argument `retry`. ValueError where it is none."""
+    if isinstance(retry, Retry):
+        return retry
+    raise ValueError(f"retry is {arguments.shown(retry)}; it is a maxsim.Retry, Retry(max_attempts=1) for none")
 
 
 class Attempts:

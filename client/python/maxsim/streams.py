@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import AsyncIterable, Iterable, Iterator, Mapping
 
-from . import errors
+from . import arguments, errors
 from .ranking import Ranking, read_response
 from .requests import Request
 from .v1 import rerank_pb2 as pb
 
 DEFAULT_IN_FLIGHT = 32
+
+
+def check_stream_arguments(
+    requests: object, ordered: object, max_in_flight: object, timeout: object
+) -> float | None:
+    """Returns the timeout. Raises ValueError for an argument of rerank_stream that is wrong."""
+    if isinstance(requests, (str, bytes, Mapping, Request)) or not isinstance(requests, (Iterable, AsyncIterable)):
+        raise ValueError(f"requests is {arguments.shown(requests)}; it is an iterable of maxsim.Request")
+    arguments.flag(ordered, "ordered")
+    arguments.whole_number(max_in_flight, "max_in_flight", 1)
+    return arguments.timeout(timeout)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,9 +60,15 @@ class OpenRequests:
         self._complete = True
 
     def message(self, request: Request) -> pb.RerankRequest:
-        """Returns the message of the next request. ValueError as Request.to_message."""
-        message = request.to_message()
+        """Returns the message of the next request. ValueError, which begins with the request's index, as
+        Request.to_message raises it."""
         index = self._num_sent
+        if not isinstance(request, Request):
+            raise ValueError(f"requests[{index}] is {arguments.shown(request)}; it is a maxsim.Request")
+        try:
+            message = request.to_message()
+        except ValueError as error:
+            raise ValueError(f"requests[{index}]: {error}") from error
         message.request_id = f"{index} {request.request_id}".rstrip()
         self._sent[index] = request
         self._num_sent += 1

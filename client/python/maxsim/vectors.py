@@ -103,7 +103,7 @@ def _as_numpy(array: Any, name: str) -> tuple[npt.NDArray[Any], bool]:
         return _from_dlpack(array, name)
     if hasattr(array, "__array__"):
         return _split_bfloat16(np.asarray(array))
-    if isinstance(array, (str, bytes, dict, set)) or not hasattr(array, "__len__"):
+    if isinstance(array, (str, bytes, dict)) or not hasattr(array, "__len__") or not hasattr(array, "__getitem__"):
         raise ValueError(f"{name} is a {type(array).__name__}; token vectors are an array [tokens, dim]")
     return _from_rows(array, name)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from client_fixture import RealServerTest, main, run_async
 
-from maxsim import AsyncClient, Client, connection, errors
+from maxsim import AsyncClient, Client, Request, Retry, connection, errors
 
 NOTHING = {
     "token": None,
@@ -97,6 +97,44 @@ class ResolveTest(unittest.TestCase):
             with self.subTest(message), self.assertRaisesRegex(ValueError, message):
                 resolve(**arguments)
 
+    def test_every_wrong_argument_of_a_client_is_named(self):
+        above = "a finite number of seconds above 0"
+        for arguments, message in (
+            ({"target": 7070}, "target is 7070; it is a string"),
+            ({"timeout": 0}, f"timeout is 0; it is {above}"),
+            ({"timeout": -1.5}, f"timeout is -1.5; it is {above}"),
+            ({"timeout": "x"}, f"timeout is 'x'; it is {above}"),
+            ({"timeout": None}, f"timeout is None; it is {above}"),
+            ({"timeout": float("inf")}, f"timeout is inf; it is {above}"),
+            ({"admin_timeout": 0}, f"admin_timeout is 0; it is {above}"),
+            ({"retry": 3}, "retry is 3; it is a maxsim.Retry"),
+            ({"retry": None}, "retry is None; it is a maxsim.Retry"),
+            ({"token": "secret\n"}, "the token holds a space, the end of a line or a character beyond ASCII"),
+            ({"token_file": 5}, "token_file is 5; it is the path of a file"),
+            ({"client_id": 5}, "client_id is 5; it is a string"),
+            ({"client_id": "café"}, "client_id is 'café'; it is of printable ASCII characters"),
+            ({"client_key": "X-Client"}, "client_key is 'X-Client'; it is of a-z"),
+            ({"client_key": None}, "client_key is None; it is of a-z"),
+            ({"tls": "yes"}, "tls is 'yes'; it is True or False"),
+            ({"ca_file": 5}, "ca_file is 5; it is the path of a file"),
+            ({"cert_file": b"a", "key_file": "b"}, "cert_file is b'a'; it is the path of a file"),
+            ({"key_file": True}, "key_file is True; it is the path of a file"),
+            ({"server_name": 5}, "server_name is 5; it is a string"),
+            ({"credentials": "mine"}, "credentials is 'mine'; it is a grpc.ChannelCredentials"),
+            ({"options": [("grpc.x", 1)]}, "options is [('grpc.x', 1)]; it is a mapping"),
+            ({"options": {"grpc.x": 1.5}}, "options['grpc.x'] is 1.5; names are strings, values are integers"),
+        ):
+            for kind in (Client, AsyncClient):
+                with self.subTest(message), self.assertRaises(ValueError) as caught:
+                    kind(**arguments)
+                self.assertIn(message, str(caught.exception))
+
+    def test_a_token_is_not_printed(self):
+        for token in (5551234, b"5551234", "5551234 "):
+            with self.assertRaisesRegex(ValueError, "token") as caught:
+                resolve(token=token)
+            self.assertNotIn("5551234", str(caught.exception))
+
     def test_nothing_is_encrypted_unless_it_is_wanted(self):
         ca_file = str(self.file("ca", "x"))
         self.assertIsNone(resolve().credentials)
@@ -148,21 +186,44 @@ class TlsTest(RealServerTest):
         address = self.secured()
         ours = {"ca_file": self.certificates / "server.pem", "server_name": "search.example", "token": "secret"}
         self.assertEqual(self.names(address, **ours), ["text"])
-        for wrong in (
-            {**ours, "server_name": None},  # the certificate has no address
-            {**ours, "ca_file": self.certificates / "client.pem"},
-            {"token": "secret"},  # plain text
+        fits = "does its certificate fit ca_file and server_name"
+        for wrong, advice in (
+            ({**ours, "server_name": None}, fits),  # the certificate has no address
+            ({**ours, "ca_file": self.certificates / "client.pem"}, fits),
+            ({"token": "secret"}, "does it want TLS?"),
         ):
-            with self.subTest(wrong), self.assertRaises(errors.Unavailable):
-                self.names(address, **wrong)
+            with self.subTest(wrong):
+                self.expect_advice(address, advice, **wrong)
+
+    def expect_advice(self, address, advice, **options):
+        """Both clients cannot reach the server, and say what can be done."""
+
+        async def ask():
+            async with AsyncClient(address, timeout=5, retry=Retry(max_attempts=1), **options) as client:
+                await client.info()
+
+        def ask_stream(client):
+            return list(client.rerank_stream([Request(None, "a", documents=["b"])]))
+
+        with Client(address, timeout=5, retry=Retry(max_attempts=1), **options) as client:
+            for call in (client.info, lambda: ask_stream(client), lambda: run_async(ask())):
+                with self.assertRaises(errors.Unavailable) as caught:
+                    call()
+                self.assertIn(f"cannot reach maxsimd at {address} ({advice}", caught.exception.message)
+
+    def test_what_is_no_server_of_this_kind_is_said(self):
+        ca_file = self.certificates / "server.pem"
+        self.expect_advice(self.server.address, "does ", ca_file=ca_file)
+        self.expect_advice(f"127.0.0.1:{self.server.port}", "is this its HTTP port?")
+        self.expect_advice("127.0.0.1:1", "start one with 'maxsimd --collection NAME=PATH'")
+        self.expect_advice("no-such-host.invalid:7070", "is the name right?")
 
     def test_a_client_may_have_to_show_its_own(self):
         address = self.secured(**{"tls.client_ca_file": "client.pem"})
         ours = {"ca_file": self.certificates / "server.pem", "server_name": "search.example", "token": "secret"}
         own = {"cert_file": self.certificates / "client.pem", "key_file": self.certificates / "client.key"}
         self.assertEqual(self.names(address, **ours, **own), ["text"])
-        with self.assertRaises(errors.Unavailable):
-            self.names(address, **ours)
+        self.expect_advice(address, "does the port speak TLS, and does it want a client's certificate", **ours)
 
     def test_the_environment_alone_reaches_a_secured_server(self):
         address = self.secured(**{"tls.client_ca_file": "client.pem"})

@@ -4,6 +4,7 @@ python errors_test.py
 """
 
 import pickle
+import re
 import time
 import unittest
 
@@ -14,6 +15,7 @@ from client_fixture import run_async, serve, use_package
 
 use_package()
 from maxsim import AsyncClient, Client, MaxsimError, Retry, errors  # noqa: E402
+from maxsim.advice import add_advice  # noqa: E402
 from maxsim.retries import Attempts  # noqa: E402
 from maxsim.status_details import StatusDetails, read_metadata  # noqa: E402
 from maxsim.v1 import rerank_pb2 as pb  # noqa: E402
@@ -91,6 +93,12 @@ class AttemptsTest(unittest.TestCase):
         self.assertTrue(all(0.8 * 2 <= delay <= 1.2 * 2 for delay in spread[10:]))
         self.assertGreater(len({*spread}), 90)
 
+    def test_the_default_goes_on_for_three_seconds(self):
+        for _ in range(20):
+            *delays, last = self.delays(Retry(), *[errors.Unavailable("x")] * 7)
+            self.assertIsNone(last)
+            self.assertTrue(2.5 < sum(delays) < 3.8, delays)
+
     def test_a_busy_server_is_asked_again_on_request_and_when_it_says_so(self):
         busy = errors.ResourceExhausted("x", retry_after=7)
         self.assertEqual(self.delays(Retry(), busy), [None])
@@ -128,6 +136,13 @@ class AttemptsTest(unittest.TestCase):
             {"multiplier": 0.5},
             {"multiplier": float("nan")},
             {"jitter": 1.5},
+            {"max_attempts": "3"},
+            {"max_attempts": 2.0},
+            {"initial_backoff": "x"},
+            {"max_backoff": None},
+            {"multiplier": "2"},
+            {"jitter": None},
+            {"resource_exhausted": "yes"},
         ):
             with self.subTest(arguments), self.assertRaisesRegex(ValueError, next(iter(arguments))):
                 Retry(**arguments)
@@ -203,6 +218,45 @@ class CallTest(unittest.TestCase):
         port = serve(self, Rerank=answer)
         for kind in (Client, AsyncClient):
             self.assertIsInstance(self.ask(port, kind, timeout=0.2), errors.DeadlineExceeded)
+
+    def test_a_timeout_is_above_zero(self):
+        port, calls = self.failing(GONE, times=0)
+
+        async def ask_async(method, arguments, timeout):
+            async with AsyncClient(f"127.0.0.1:{port}") as client:
+                await getattr(client, method)(*arguments, timeout=timeout)
+
+        with Client(f"127.0.0.1:{port}") as client:
+            for timeout in (0, -1, 0.0, "x", float("nan"), True, [1]):
+                accepted = "a finite number of seconds above 0, or None for the default"
+                wanted = re.escape(f"timeout is {timeout!r}; it is {accepted}")
+                for method, arguments in (
+                    ("rerank", ("c", QUERY)),
+                    ("rerank_many", ("c", [QUERY])),
+                    ("info", ()),
+                    ("load", ("c", "/c")),
+                ):
+                    with self.subTest(timeout), self.assertRaisesRegex(ValueError, wanted):
+                        getattr(client, method)(*arguments, timeout=timeout)
+                    with self.subTest(timeout), self.assertRaisesRegex(ValueError, wanted):
+                        run_async(ask_async(method, arguments, timeout))
+        self.assertEqual(calls, [])
+        for kind in (Client, AsyncClient):
+            self.assertEqual(len(self.ask(port, kind, timeout=1e300)), 1)
+
+    def test_advice_stands_only_before_what_grpc_says_of_a_server_not_reached(self):
+        for message in ("the server is stopping", "Socket closed", "the encoder: DNS resolution failed"):
+            self.assertEqual(add_advice(message, "far:7070", False), message)
+        for message, is_encrypted, advice in (
+            ("failed to connect to all addresses; last error: UNKNOWN: x: Connection refused", False, "start one with"),
+            ("failed to connect to all addresses; last error: UNKNOWN: x: Connection refused", True, "start one with"),
+            ("connections to all backends failing; last error: Connection reset by peer", False, "does it want TLS?"),
+            ("empty address list: ", True, "no root certificates could be read"),
+            ("empty address list: ", False, "start one with"),
+        ):
+            said = add_advice(message, "far:7070", is_encrypted)
+            self.assertTrue(said.startswith(f"cannot reach maxsimd at far:7070 ({advice}"), said)
+            self.assertTrue(said.endswith(f"): {message}"), said)
 
     def test_a_server_that_is_not_there_is_unavailable(self):
         for kind in (Client, AsyncClient):

@@ -134,6 +134,81 @@ class RequestTest(unittest.TestCase):
                 call()
 
 
+    def test_every_wrong_value_is_named_with_what_is_accepted(self):
+        half = "\ud800"
+        top_k = "it is an integer from 0 to 4294967295"
+        for options, message in (
+            ({"top_k": -1}, f"top_k is -1; {top_k}"),
+            ({"top_k": 2**32}, f"top_k is 4294967296; {top_k}"),
+            ({"top_k": 3.0}, f"top_k is 3.0; {top_k}"),
+            ({"top_k": "3"}, f"top_k is '3'; {top_k}"),
+            ({"top_k": True}, f"top_k is True; {top_k}"),
+            ({"top_k": None}, f"top_k is None; {top_k}"),
+            ({"normalize": "no"}, "normalize is 'no'; it is True or False"),
+            ({"payloads": "title"}, "payloads is 'title'; it is True or False"),
+            ({"alignments": None}, "alignments is None; it is True or False"),
+            ({"payload_fields": "title"}, "payload_fields is a list of names; this is one string"),
+            ({"payload_fields": 3}, "payload_fields is 3; it is a list of names"),
+            ({"payload_fields": ["title", 3]}, "payload_fields[1] is 3; it is a string"),
+            ({"request_id": 5}, "request_id is 5; it is a string"),
+            ({"request_id": "é" * 129}, "258 bytes; it has at most 256"),
+            ({"request_id": half}, "request_id is '\\ud800', which holds half of a surrogate pair"),
+            ({"priority": ["low"]}, "priority is ['low']; it is one of low, normal, high"),
+            ({"priority": None}, "priority is None; it is one of"),
+            ({"missing_policy": {}}, "missing_policy is {}; it is one of report, fail"),
+            ({"ids": 5}, "ids is 5; it is a list of ids"),
+            ({"ids": "17"}, "ids is a list of ids; this is one string"),
+            ({"ids": {"17": 1}}, "ids is {'17': 1}; it is a list of ids"),
+            ({"ids": ["17", half]}, "ids[1] is '\\ud800'; it is Unicode text"),
+            ({"ids": [1, 2**63]}, "ids[1] is 9223372036854775808; it is an integer of 64 bits"),
+            ({"documents": 5}, "documents is 5; it is a list of documents"),
+            ({"documents": {"17": QUERY}}, "it is a list of documents"),
+            ({"documents": ["a", half]}, "documents[1] is '\\ud800'; it is Unicode text"),
+            ({"documents": [QUERY, 5]}, "documents[1] is a int; token vectors are an array [tokens, dim]"),
+        ):
+            for call in (
+                lambda: self.client.rerank("c", QUERY, **options),
+                lambda: self.client.rerank_many("c", [QUERY], **options),
+                lambda: self.client.collection("c").rerank(QUERY, **options),
+                lambda: self.client.collection("c").rerank_many([QUERY], **options),
+                lambda: maxsim.Request("c", QUERY, **options).to_message(),
+            ):
+                with self.subTest(message), self.assertRaises(ValueError) as caught:
+                    call()
+                self.assertIn(message, str(caught.exception))
+
+    def test_wrong_names_queries_and_weights_are_named(self):
+        one, many = self.client.rerank, self.client.rerank_many
+        for call, message in (
+            (lambda: one(QUERY, "demo"), "collection is an array [2, 48]; it is the name of a collection, or None"),
+            (lambda: one(QUERY.tolist(), "demo"), "it is the name of a collection, or None"),
+            (lambda: self.client.collection(5), "collection is 5; it is the name of a collection, or None"),
+            (lambda: one("c", None), "query is a NoneType; token vectors are an array [tokens, dim]"),
+            (lambda: one("c", {"a": 1}.values()), "query is a dict_values; token vectors are an array"),
+            (lambda: one("c", "\ud800"), "query is '\\ud800', which holds half of a surrogate pair"),
+            (lambda: many("c", 5), "queries is 5; it is a list of queries"),
+            (lambda: many("c", [QUERY, None]), "queries[1] is a NoneType"),
+            (lambda: one("c", QUERY, weights=["a", "b"]), "weights[0] is 'a'; it is a finite number"),
+            (lambda: one("c", QUERY, weights=[1, "2"]), "weights[1] is '2'; it is a finite number"),
+            (lambda: one("c", QUERY, weights=[1.0, float("nan")]), "weights[1] is nan; it is a finite number"),
+            (lambda: one("c", QUERY, weights=QUERY), "weights[0] is [1.0, 1.0, "),
+            (lambda: one("c", QUERY, weights=2), "weights is 2; it is a list with a number for each token"),
+            (lambda: one("c", QUERY, weights="aa"), "this is one string"),
+            (lambda: many("c", [QUERY], weights=2), "weights is 2; it is a list with the weights of each query"),
+            (lambda: many("c", [QUERY], weights=[[1, None]]), "weights[0][1] is None; it is a finite number"),
+        ):
+            with self.subTest(message), self.assertRaises(ValueError) as caught:
+                call()
+            self.assertIn(message, str(caught.exception))
+
+    def test_values_of_numpy_are_taken(self):
+        request = self.client.rerank("c", QUERY, top_k=np.uint8(3), normalize=np.True_, weights=np.float32([1, 0.5]))
+        self.assertEqual((request.top_k, request.normalize), (3, True))
+        self.assertEqual([*request.queries[0].weights], [1, 0.5])
+        request = self.client.rerank("c", QUERY, weights=[np.float16(0.5), 2])
+        self.assertEqual([*request.queries[0].weights], [0.5, 2])
+
+
 class RankingTest(unittest.TestCase):
     def setUp(self):
         result = pb.QueryResult(

@@ -103,10 +103,35 @@ class RealStreamTest(RealServerTest):
             with self.assertRaisesRegex(KeyError, "mine"):
                 ask(self.server.address, broken())
             self.assertEqual(len(ask(self.server.address, broken(), limit=1)), 1)  # what came before is answered
-            with self.assertRaisesRegex(ValueError, "query has the shape"):
-                ask(self.server.address, [Request("text", self.queries[0][0])])
-            with self.assertRaisesRegex(ValueError, "max_in_flight is 0"):
-                ask(self.server.address, [], max_in_flight=0)
+    def test_a_wrong_request_is_named_after_the_answers_to_those_before_it(self):
+        right = Request("text", self.queries[0], top_k=1)
+        for ask, ordered, limit in itertools.product(BOTH, (True, False), (1, 2, 32)):
+            for wrong, message in (
+                (Request("text", self.queries[0][0]), r"^requests\[3\]: query has the shape \[48\]"),
+                (Request("text", self.queries[0], top_k=-1), r"^requests\[3\]: top_k is -1"),
+                ({"query": 1}, r"^requests\[3\] is {'query': 1}; it is a maxsim.Request"),
+                (None, r"^requests\[3\] is None; it is a maxsim.Request"),
+            ):
+                requests = [right, right, right, wrong, right]
+                with self.subTest(message), self.assertRaisesRegex(ValueError, message):
+                    ask(self.server.address, requests, ordered=ordered, max_in_flight=limit)
+                answers = ask(self.server.address, requests, limit=3, ordered=ordered, max_in_flight=limit)
+                self.assertEqual(sorted(answer.index for answer in answers), [0, 1, 2])
+                self.assertEqual([len(answer.ranking) for answer in answers], [1, 1, 1])
+
+    def test_wrong_arguments_of_the_stream_are_named(self):
+        for ask in BOTH:
+            for requests, options, message in (
+                (5, {}, "requests is 5; it is an iterable of maxsim.Request"),
+                ("ab", {}, "requests is 'ab'; it is an iterable of maxsim.Request"),
+                (Request("text", "a"), {}, "it is an iterable of maxsim.Request"),
+                ([], {"max_in_flight": 0}, "max_in_flight is 0; it is an integer of 1 or more"),
+                ([], {"max_in_flight": 1.5}, "max_in_flight is 1.5; it is an integer of 1 or more"),
+                ([], {"ordered": "no"}, "ordered is 'no'; it is True or False"),
+                ([], {"timeout": 0}, "timeout is 0; it is a finite number of seconds above 0, or None"),
+            ):
+                with self.subTest(message), self.assertRaisesRegex(ValueError, message):
+                    ask(self.server.address, requests, **options)
 
     def test_an_error_of_the_stream_is_raised(self):
         server = self.secured_server()

@@ -1,0 +1,123 @@
+"""Checks of the arguments that users pass. What is wrong raises a ValueError that names the argument, its value and
+what is accepted."""
+
+from __future__ import annotations
+
+import math
+import operator
+import os
+import reprlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+
+MAX_TOP_K = 2**32 - 1  # uint32 on the wire
+MAX_REQUEST_ID_BYTES = 256
+_MAX_SECONDS = 1e9  # gRPC counts nanoseconds since 1970 in 64 bits, which end in 2262
+
+ItemT = TypeVar("ItemT")
+
+
+def shown(value: object) -> str:
+    """Returns a value as an error prints it: short, and an array as its shape alone."""
+    shape = getattr(value, "shape", None)
+    if isinstance(shape, tuple) and shape:
+        return f"an array [{', '.join(map(str, shape))}]"
+    return reprlib.repr(value)
+
+
+def text(value: object, name: str, accepted: str = "a string") -> str:
+    """Returns a string that can be sent."""
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is {shown(value)}; it is {accepted}")
+    if not is_unicode(value):
+        raise ValueError(f"{name} is {shown(value)}, which holds half of a surrogate pair; it is Unicode text")
+    return value
+
+
+def is_unicode(value: str) -> bool:
+    """Says whether a string has an encoding in UTF-8; those with half of a surrogate pair have none."""
+    if value.isascii():
+        return True
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def flag(value: object, name: str) -> bool:
+    """Returns True or False, of Python or of NumPy."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    raise ValueError(f"{name} is {shown(value)}; it is True or False")
+
+
+def integer(value: Any) -> int | None:
+    """Returns the int that an integer of any type is; None for a bool, a float and everything else."""
+    if isinstance(value, (bool, np.bool_)):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
+
+
+def whole_number(value: object, name: str, least: int, most: int | None = None) -> int:
+    """Returns an integer from `least` to `most`, or of at least `least`."""
+    number = integer(value)
+    if number is None or number < least or (most is not None and number > most):
+        bounds = f"of {least} or more" if most is None else f"from {least} to {most}"
+        raise ValueError(f"{name} is {shown(value)}; it is an integer {bounds}")
+    return number
+
+
+def real_number(value: Any, name: str, accepted: str) -> float:
+    """Returns a finite number; strings and bools are none."""
+    if not isinstance(value, (bool, np.bool_, str, bytes, bytearray)):
+        try:
+            number = float(value)
+        except (TypeError, ValueError, OverflowError):
+            number = math.nan
+        if math.isfinite(number):
+            return number
+    raise ValueError(f"{name} is {shown(value)}; it is {accepted}")
+
+
+def seconds(value: object, name: str) -> float:
+    """Returns a time that is more than 0, and no longer than gRPC can count."""
+    accepted = "a finite number of seconds above 0"
+    number = real_number(value, name, accepted)
+    if number <= 0:
+        raise ValueError(f"{name} is {shown(value)}; it is {accepted}")
+    return min(number, _MAX_SECONDS)
+
+
+def timeout(value: object, name: str = "timeout") -> float | None:
+    """Returns the seconds that a call may take, or None where the caller leaves it to the client."""
+    if value is None:
+        return None
+    try:
+        return seconds(value, name)
+    except ValueError as error:
+        raise ValueError(f"{error}, or None for the default") from None
+
+
+def path(value: object, name: str) -> str | os.PathLike[str] | None:
+    """Returns the path of a file, or None where there is none."""
+    if value is None or isinstance(value, (str, os.PathLike)):
+        return value
+    raise ValueError(f"{name} is {shown(value)}; it is the path of a file")
+
+
+def items(values: Iterable[ItemT], name: str, accepted: str) -> Iterator[ItemT]:
+    """Returns an iterator over something that is no single string and no mapping."""
+    if isinstance(values, (str, bytes)):
+        raise ValueError(f"{name} is {accepted}; this is one string")
+    if not isinstance(values, Mapping):
+        try:
+            return iter(values)
+        except TypeError:
+            pass
+    raise ValueError(f"{name} is {shown(values)}; it is {accepted}")
