@@ -131,13 +131,14 @@ class AsyncClient(RerankMethods["Coroutine[Any, Any, Ranking]", "Coroutine[Any, 
                 for answer in open_requests.answers(response):
                     places.release()
                     yield answer
-            if failures:
-                raise failures[0]
-            open_requests.check_ended()
         except errors.MaxsimError:
             raise
         except grpc.RpcError as error:
             raise errors.from_rpc_error(error, self._made_of) from error
+        else:
+            if failures:
+                raise failures[0]
+            open_requests.check_ended()
         finally:
             writer.cancel()
             call.cancel()
@@ -207,19 +208,28 @@ async def _send(
     places: asyncio.Semaphore,
     failures: list[Exception],
 ) -> None:
-    """Writes the requests of a stream. Where one fails, the stream ends with what has been sent."""
+    """Writes the requests of a stream. Where one fails, or their iterator does, the stream ends with what has been sent,
+    and the failure is kept."""
+
+    async def write(request: Request) -> bool:
+        """Returns False where the stream has ended; its reader knows how."""
+        await places.acquire()
+        message = open_requests.message(request)
+        with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):
+            await call.write(message)
+            return True
+        return False
+
     try:
         if isinstance(requests, AsyncIterable):
             async for request in requests:
-                await places.acquire()
-                await call.write(open_requests.message(request))
+                if not await write(request):
+                    return
         else:
             for request in requests:
-                await places.acquire()
-                await call.write(open_requests.message(request))
+                if not await write(request):
+                    return
         open_requests.complete()
-    except (grpc.RpcError, asyncio.InvalidStateError):
-        pass  # The stream has ended, and its reader knows how.
     except Exception as failure:
         failures.append(failure)
     finally:

@@ -95,14 +95,17 @@ class RealStreamTest(RealServerTest):
             self.assertEqual(ask(self.server.address, []), [])
 
     def test_an_error_of_the_requests_is_the_callers(self):
-        def broken():
+        def broken(error):
             yield Request("text", self.queries[0], top_k=1)
-            raise KeyError("mine")
+            raise error
 
-        for ask in BOTH:
-            with self.assertRaisesRegex(KeyError, "mine"):
-                ask(self.server.address, broken())
-            self.assertEqual(len(ask(self.server.address, broken(), limit=1)), 1)  # what came before is answered
+        # The second could be an error of the stream itself.
+        for error in (KeyError("mine"), errors.NotFound("mine")):
+            for ask in BOTH:
+                with self.assertRaisesRegex(type(error), "mine"):
+                    ask(self.server.address, broken(error))
+                # What came before is answered.
+                self.assertEqual(len(ask(self.server.address, broken(error), limit=1)), 1)
     def test_a_wrong_request_is_named_after_the_answers_to_those_before_it(self):
         right = Request("text", self.queries[0], top_k=1)
         for ask, ordered, limit in itertools.product(BOTH, (True, False), (1, 2, 32)):
