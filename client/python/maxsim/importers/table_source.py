@@ -142,7 +142,7 @@ def _choose_vectors(where: str, schema: pa.Schema, options: ImportOptions) -> st
 
 def _typed(schema: pa.Schema, names: Sequence[str]) -> str:
     """Columns with their types, some of them where there are many."""
-    shown = [f"{name} ({str(schema.field(name).type):.100})" for name in list(dict.fromkeys(names))[:_MAX_COLUMNS]]
+    shown = [f"{field.name} ({str(field.type):.100})" for field in schema if field.name in names][:_MAX_COLUMNS]
     return ", ".join(shown) + (f" and {len(names) - len(shown)} more" if len(names) > len(shown) else "")
 
 
