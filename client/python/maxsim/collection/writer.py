@@ -232,6 +232,8 @@ class CollectionWriter:
             else:
                 pending = self._pending
                 self._check_id_type(key)
+        except ShapeError:
+            raise  # The document is as good as all others.
         except CollectionError as error:
             where = f"document {self._num_added}" + ("" if key is None else f", id {format_id(key)}")
             raise CollectionError(f"{where}: {error}") from None
@@ -324,8 +326,9 @@ class CollectionWriter:
         self._storer.shutdown(wait=True, cancel_futures=True)
         if self._shards is not None:
             self._shards.close()
-        if self._folder is not None:
-            self._folder.remove_leftovers(getattr(self, "_published", None))
+        # Where the manifest could not be read, nobody knows which shards are leftovers.
+        if self._folder is not None and hasattr(self, "_published"):
+            self._folder.remove_leftovers(self._published)
         self._end()
 
     def _end(self) -> None:
