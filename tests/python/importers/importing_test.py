@@ -26,7 +26,15 @@ import maxsim.importers
 from maxsim.collection import CollectionError, CollectionWriter
 from maxsim.command_line import main
 from maxsim.command_line.progress import ProgressLine
-from maxsim.importers import KINDS, ImportOptions, OptionError, SourceDocument, SourceError, check_options, import_collection
+from maxsim.importers import (
+    KINDS,
+    ImportOptions,
+    OptionError,
+    SourceDocument,
+    SourceError,
+    check_options,
+    import_collection,
+)
 from maxsim.importers.payloads import json_payload
 
 PACKAGE = pathlib.Path(maxsim.importers.__file__).resolve().parents[2]
@@ -105,14 +113,16 @@ class ImportingTest(ImportTest):
         self.assert_documents_refused([("x" * 513, one)], '^document 0: id "x+...": 513 bytes, the limit is 512$')
         self.assert_documents_refused([("a", one[:, :8])], r"shape \[1, 8\], must be \[tokens, 16\]")
         self.assert_documents_refused([("a", one[0])], r"shape \[16\], must be")
-        for value, message in ((np.nan, "is not finite"), (np.inf, "is not finite"), (2e12, "beyond the limit of 1e\\+12")):
+        for value, message in (
+            (np.nan, "is not finite"),
+            (np.inf, "is not finite"),
+            (2e12, "beyond the limit of 1e\\+12"),
+        ):
             vectors = np.full((2, 16), value, np.float32)
             message = f'document 0, id "a": vectors: token 0, column 0: .*{message}'
             self.assert_documents_refused([("a", vectors)], message, storage="f32")
         self.assert_documents_refused([("a", np.full((2, 16), 1e5, np.float32))], "too large for f16")
-        self.assert_documents_refused(
-            [("a", np.ones((65537, 16), np.float16))], "65537 .*65536"
-        )
+        self.assert_documents_refused([("a", np.ones((65537, 16), np.float16))], "65537 .*65536")
         self.assert_documents_refused([("a", one[:, :7])], "7 columns, must have 8 to 4096", dim=7)
         self.assert_documents_refused([("a", one, {"x": b"bytes"})], "field 'x': JSON has no bytes")
 

@@ -103,9 +103,12 @@ class PtTest(IndexTest):
             ([torch.zeros(3, 8), "text"], "document 1: is a str"),
             ([torch.zeros(3, 8), torch.zeros(0, 8)], "document 1, id 1: has no token vectors; --skip-empty"),
             ({("a", 1): torch.zeros(3, 8)}, "key of type tuple"),
-            ({1: torch.zeros(3, 8), "a": torch.zeros(3, 8)}, "id \"a\" is string, those before it are int64"),
+            ({1: torch.zeros(3, 8), "a": torch.zeros(3, 8)}, 'id "a" is string, those before it are int64'),
             ([torch.full((3, 8), float("nan"))], "document 0, id 0: vectors: token 0, column 0: nan is not finite"),
-            (torch.nn.Linear(2, 2), r"documents\.pt: .*is a pickle of objects \(for instance a saved model\), .*Linear at byte"),
+            (
+                torch.nn.Linear(2, 2),
+                r"documents\.pt: .*is a pickle of objects \(for instance a saved model\), .*Linear at byte",
+            ),
             ([torch.zeros(3, 8), Calls(os.system, "false")], "calls .*system, which is refused"),
         ):
             with self.subTest(message=message):

@@ -210,7 +210,10 @@ class TablesTest(ImportTest):
             r"column 'v': row 35 has a token vector that is null, token 0": {"v": pa.array(null_token, type)},
             r"column 'id': row 36 is null": {"id": null_id, "v": vectors},
             r'document 1: id "a" is that of document 0 already': {"id": ["a"] * 60, "v": vectors},
-            r"2 columns may hold token vectors; name one with --vectors-column: v \(.*float.*\), w \(.*float.*\)$": {"v": vectors, "w": vectors},
+            r"2 columns may hold token vectors; name one with --vectors-column: v \(.*float.*\), w \(.*float.*\)$": {
+                "v": vectors,
+                "w": vectors,
+            },
             r"no column holds token vectors, .*; it has n \(int64\)$": {"n": list(range(60))},
             r"no column holds token vectors, .*; it has n \(list<.*list<.*int64>>\), title \(string\)$": {
                 "n": pa.array([[[1, 2]]] * 60),
@@ -257,7 +260,6 @@ class TablesTest(ImportTest):
         for line in ("documents  60\n", "dim        16\n", "payloads   60 documents: title\n", "ids: column 'id'\n"):
             self.assertIn(line, out)
         self.assertEqual(sorted(self.folder.iterdir()), before)
-
 
     def test_a_file_that_is_not_there_is_named_in_one_line(self):
         for kind in ("parquet", "arrow"):

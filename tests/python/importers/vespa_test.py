@@ -238,7 +238,7 @@ class VespaTest(ImportTest):
         for text, message in (
             ('{"update": "id:a:b::1", "fields": {}}', "document 1: holds the operation 'update' of \"id:a:b::1\""),
             ('{"remove": "id:a:b::1"}', "document 1: holds the operation 'remove'"),
-            ('{"id": "x", "fields": {}}', "document 1, \"x\": \"x\" is not id:NAMESPACE:TYPE:KEYS:NAME"),
+            ('{"id": "x", "fields": {}}', 'document 1, "x": "x" is not id:NAMESPACE:TYPE:KEYS:NAME'),
             ('{"id": "id:a:b::1"}', 'document 1: must have "put" or "id" and "fields"; it has id'),
             ("5", "document 1: is 5, must be an object"),
             ('{"id": ', r"no JSON at character \d+"),

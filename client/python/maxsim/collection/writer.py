@@ -19,7 +19,7 @@ import maxsim
 from .batch import Layout
 from .encoder import encoder_identity
 from .errors import CollectionError, ShapeError, quote, quote_id
-from .folder import OutputFolder, shard_file_name
+from .folder import OutputFolder
 from .ids import Duplicate, SeenIds, encode_id, format_id
 from .limits import (
     DEFAULT_MAX_SHARD_BYTES,

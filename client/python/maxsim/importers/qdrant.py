@@ -124,7 +124,9 @@ class _PointsSource:
             except (TypeError, ValueError):
                 vectors = np.empty(0, np.float32)
             if vectors.ndim != 2 or vectors.shape[1] != self.dim:
-                raise SourceError(f"{self._where}: point {quote_id(id)}: multivector {name!r} is not [tokens, {self.dim}]")
+                raise SourceError(
+                    f"{self._where}: point {quote_id(id)}: multivector {name!r} is not [tokens, {self.dim}]"
+                )
         if self._config.is_cosine:
             lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
             vectors /= np.where(lengths != 0, lengths, np.float32(_EPSILON))

@@ -32,7 +32,9 @@ KINDS: Mapping[str, Kind] = {
     "byaldi": Kind("byaldi", "index folder of byaldi"),
     "pt": Kind("pt", "file of torch.save: a list of tensors, or a dictionary from ids to tensors"),
     "parquet": Kind("parquet", "Parquet file, or a folder of them", ("pyarrow",), "arrow", _ARROW),
-    "arrow": Kind("arrow", "Arrow IPC file or stream, Feather file, or a folder of them", ("pyarrow",), "arrow", _ARROW),
+    "arrow": Kind(
+        "arrow", "Arrow IPC file or stream, Feather file, or a folder of them", ("pyarrow",), "arrow", _ARROW
+    ),
     "datasets": Kind("datasets", "folder of datasets' save_to_disk", ("pyarrow",), "arrow", _ARROW),
     "hdf5": Kind("hdf5", "HDF5 file", ("h5py",), "hdf5", ("h5py>=3.8",)),
     "zarr": Kind("zarr", "Zarr store of version 2 or 3", ("zarr",), "zarr", ("zarr>=2.16",)),

@@ -129,8 +129,8 @@ def _choose_vectors(where: str, schema: pa.Schema, options: ImportOptions) -> st
         candidates = [field.name for field in schema if is_flattened(field.type)]
     if not candidates:
         raise SourceError(
-            f"{where}: no column holds token vectors, which are a list of lists of float16, float32 or float64, or with "
-            f"--dim a list of them; it has {_typed(schema, schema.names) or 'no column'}"
+            f"{where}: no column holds token vectors, which are a list of lists of float16, float32 or float64, or "
+            f"with --dim a list of them; it has {_typed(schema, schema.names) or 'no column'}"
         )
     if len(candidates) > 1:
         raise SourceError(

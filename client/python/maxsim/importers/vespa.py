@@ -10,7 +10,15 @@ import numpy as np
 from maxsim.collection.errors import quote_id
 from maxsim.importers.json_values import json_values
 from maxsim.importers.rows import check_columns
-from maxsim.importers.source import ALL_COLUMNS, ImportOptions, Source, SourceDocument, SourceError, check_options, note_left
+from maxsim.importers.source import (
+    ALL_COLUMNS,
+    ImportOptions,
+    Source,
+    SourceDocument,
+    SourceError,
+    check_options,
+    note_left,
+)
 from maxsim.importers.vespa_tensors import TensorReader, is_vectors
 
 # --id-column documentid: the whole id of Vespa, id:NAMESPACE:TYPE:KEYS:NAME.
