@@ -65,10 +65,10 @@ class PackedTest(TemporaryFolderTest):
                     r"lengths: 0 \.\. 5, 5 in all; 1 \.\. 65536 are expected, and 5 in all",
                 ),
                 ((["c", "d"], vectors, [5, 1]), r"lengths: 1 \.\. 5, 6 in all"),
-                ((["c", ""], vectors, [2, 3]), "document 3, id '': id \"\": empty"),
+                ((["c", ""], vectors, [2, 3]), '^document 3: id "": empty'),
                 ((["c", 4], vectors, [2, 3]), "document 3, id 4: it is a string, and others are integers"),
                 (([3, 4], vectors, [2, 3]), "the id is an integer, unlike those before it"),
-                ((["c", "d"], vectors, [2, 3], [None, {"x": float("nan")}]), "document 3, id 'd': payload"),
+                ((["c", "d"], vectors, [2, 3], [None, {"x": float("nan")}]), 'document 3, id "d": payload'),
             ):
                 with self.subTest(message), self.assertRaisesRegex(CollectionError, message):
                     writer.add_packed(*arguments)

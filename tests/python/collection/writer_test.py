@@ -104,7 +104,7 @@ class WriterTest(TemporaryFolderTest):
                 ("lengths: 0 .. 5, 5 in all", (["a", "b"], rows, [0, 5])),
                 ("lengths: 2 .. 2, 4 in all", (["a", "b"], rows, [2, 2])),
                 ("document 1, id 7: ", (["a", 7], rows, [2, 3])),
-                ("document 1, id 'b': payload: a mapping is expected", (["a", "b"], rows, [2, 3], [None, 5])),
+                ('document 1, id "b": payload: a mapping is expected', (["a", "b"], rows, [2, 3], [None, 5])),
             ):
                 with self.subTest(message):
                     self.refuses(message, writer.add_packed, *arguments)
@@ -263,7 +263,10 @@ class WriterTest(TemporaryFolderTest):
     def test_what_is_no_collection_is_refused(self):
         self.target.mkdir(parents=True)
         (self.target / "collection.json").write_text("{}")
+        shard = self.target / "shard-000001-00000.safetensors"
+        shard.write_text("of a generation that the manifest may have named")
         self.refuses("a manifest that cannot be read; remove it to begin anew", CollectionWriter, self.target, dim=8)
+        self.assertTrue(shard.exists())
         (self.target / "collection.json").unlink()
         os.symlink("/dev/null", self.target / "shard-000001-00000.safetensors.tmp")
         writer = CollectionWriter(self.target, dim=8)

@@ -71,8 +71,11 @@ class NpyTest(ArraysTest):
         for name, text, message in (
             ("few", "a\nb\n", r"few: has 2 lines, there are 50 documents"),
             ("many", "".join(f"{n}\n" for n in range(51)), r"many: has more lines, there are 50 documents"),
-            ("bad", '{"id": 1}\n{"x": 2}\n', r'bad: line 2: must be an object with "id"'),
-            ("json", '{"id": 1}\n{"id"\n', r"json: line 2: not JSON"),
+            ("bad", '{"id": 1}\n{"x": 2}\n', r'bad:2: must be an object with "id"'),
+            ("json", '{"id": 1}\n{"id"\n', r"json:2: not JSON"),
+            ("empty", "a\n\nc\n", r"empty:2: an empty line, each line is an id$"),
+            ("long", "a\n" + "x" * 513 + "\n", r'long:2: id "x+\.\.\.": 513 bytes, the limit is 512$'),
+            ("no id", '{"id": "a"}\n{"id": ""}\n', r"no id:2: an empty id$"),
         ):
             (self.folder / name).write_text(text)
             self.assert_refused("npy", path, message, ids=str(self.folder / name))
@@ -337,6 +340,9 @@ class Hdf5Test(ArraysTest):
         self.assert_refused("hdf5", self.path, r"a\.h5: has no group 'g'; it has vectors", table="g")
         self.path.write_bytes(b"nothing")
         self.assert_refused("hdf5", self.path, r"a\.h5: cannot be opened as HDF5")
+        self.path.unlink()
+        code, out, err = self.run_command("import", "--from", "hdf5", self.path, "--dry-run")
+        self.assertEqual((code, out, err), (1, "", f"maxsim import: {self.path}: No such file or directory\n"))
 
 
 class ZarrTest(ArraysTest):

@@ -1,12 +1,15 @@
 """What is common to all kinds: checks, payloads, dry runs, the command. python importing_test.py PROGRAMS"""
 
+import contextlib
 import datetime
 import decimal
 import importlib
 import io
+import json
 import os
 import pathlib
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -20,8 +23,18 @@ import numpy as np
 from stores_fixture import ImportTest, random_documents, read_collection, string_ids
 
 import maxsim.importers
+from maxsim.collection import CollectionError, CollectionWriter
+from maxsim.command_line import main
 from maxsim.command_line.progress import ProgressLine
-from maxsim.importers import KINDS, ImportOptions, SourceDocument, SourceError, check_options, import_collection
+from maxsim.importers import (
+    KINDS,
+    ImportOptions,
+    OptionError,
+    SourceDocument,
+    SourceError,
+    check_options,
+    import_collection,
+)
 from maxsim.importers.payloads import json_payload
 
 PACKAGE = pathlib.Path(maxsim.importers.__file__).resolve().parents[2]
@@ -40,6 +53,10 @@ class ListSource:
         return iter(self.documents)
 
 
+class Labelled:
+    """An object, as a saved model is."""
+
+
 class ImportingTest(ImportTest):
     def import_documents(self, documents, dim=16, dry_run=False, **options):
         source = ListSource([SourceDocument(*document) for document in documents], dim)
@@ -49,12 +66,14 @@ class ImportingTest(ImportTest):
             return import_collection("npz", "somewhere", output, dry_run=dry_run, **options)
 
     def assert_documents_refused(self, documents, message, **options):
-        """By the dry run, and by the import, which leaves nothing behind."""
-        with self.assertRaisesRegex(SourceError, message):
+        """By the dry run, and by the import in the same line, which leaves nothing behind."""
+        documents = list(documents)
+        with self.assertRaisesRegex((SourceError, CollectionError), message) as dry:
             self.import_documents(documents, dry_run=True, **options)
         with self.assertRaises(ValueError) as caught:
             self.import_documents(documents, **options)
         self.assertNotIn("\n", str(caught.exception))
+        self.assertEqual(str(dry.exception), str(caught.exception))
         self.assertEqual(list(self.folder.rglob("*.safetensors")) + list(self.folder.rglob("*.json")), [])
 
     def test_documents_and_what_the_report_says(self):
@@ -88,24 +107,29 @@ class ImportingTest(ImportTest):
         self.assert_documents_refused([(1.5, one)], "document 0: its id is 1.5")
         self.assert_documents_refused([(2**63, one)], "id 9223372036854775808 must fit in 64 bits")
         self.assert_documents_refused(
-            [("a", one), ("b", one), ("a", one)], "document 2: id 'a' is also that of document 0"
+            [("a", one), ("b", one), ("a", one)], 'document 2: id "a" is that of document 0 already'
         )
-        self.assert_documents_refused([("", one)], "has 0 bytes, must have 1 to 512")
-        self.assert_documents_refused([("x" * 513, one)], "has 513 bytes, must have 1 to 512")
+        self.assert_documents_refused([("", one)], '^document 0: id "": empty, 1 to 512 bytes are expected$')
+        self.assert_documents_refused([("x" * 513, one)], '^document 0: id "x+...": 513 bytes, the limit is 512$')
         self.assert_documents_refused([("a", one[:, :8])], r"shape \[1, 8\], must be \[tokens, 16\]")
         self.assert_documents_refused([("a", one[0])], r"shape \[16\], must be")
-        for value in (np.nan, np.inf, 2e12):
-            self.assert_documents_refused([("a", np.full((2, 16), value, np.float32))], "not finite or beyond 1e\\+12")
-        self.assert_documents_refused(
-            [("a", np.ones((65537, 16), np.float16))], "65537 tokens, must have at most 65536"
-        )
+        for value, message in (
+            (np.nan, "is not finite"),
+            (np.inf, "is not finite"),
+            (2e12, "beyond the limit of 1e\\+12"),
+        ):
+            vectors = np.full((2, 16), value, np.float32)
+            message = f'document 0, id "a": vectors: token 0, column 0: .*{message}'
+            self.assert_documents_refused([("a", vectors)], message, storage="f32")
+        self.assert_documents_refused([("a", np.full((2, 16), 1e5, np.float32))], "too large for f16")
+        self.assert_documents_refused([("a", np.ones((65537, 16), np.float16))], "65537 .*65536")
         self.assert_documents_refused([("a", one[:, :7])], "7 columns, must have 8 to 4096", dim=7)
         self.assert_documents_refused([("a", one, {"x": b"bytes"})], "field 'x': JSON has no bytes")
 
     def test_documents_without_tokens_are_left_out_where_that_is_asked_for(self):
         vectors = random_documents(3)
         vectors[1] = vectors[1][:0]
-        self.assert_documents_refused(zip("abc", vectors), "document 1, id 'b': has no token vectors; --skip-empty")
+        self.assert_documents_refused(zip("abc", vectors), 'document 1, id "b": has no token vectors; --skip-empty')
         report = self.import_documents(zip("abc", vectors), skip_empty=True)
         self.assertEqual((report.num_documents, report.num_skipped), (2, 1))
         self.assert_documents(read_collection(self.folder / "collection"), "ac", [vectors[0], vectors[2]])
@@ -134,19 +158,26 @@ class ImportingTest(ImportTest):
                 json_payload({"a": [value]}, "document 1")
 
     def test_an_option_that_a_kind_does_not_take_is_refused(self):
-        with self.assertRaisesRegex(SourceError, "--mask: plaid does not take it; it takes --id-column, --ids"):
+        with self.assertRaisesRegex(OptionError, "--mask: plaid does not take it; it takes --id-column, --ids"):
             check_options("plaid", ImportOptions(mask="m"), ("id_column", "ids"))
         check_options("plaid", ImportOptions(id_column="m"), ("id_column", "ids"))
 
     def test_a_missing_library_is_named_with_what_installs_it(self):
+        project = (PACKAGE / "pyproject.toml").read_text()
         for name, kind in KINDS.items():
             for library in kind.libraries[:1]:
                 error = ModuleNotFoundError("missing", name=library + ".part")
                 with unittest.mock.patch.object(importlib, "import_module", side_effect=error):
-                    with self.assertRaisesRegex(
-                        SourceError, rf"{name}: needs {library}, .*'maxsim\[import-{kind.extra}\]'"
-                    ):
+                    with self.assertRaises(SourceError) as caught:
                         import_collection(name, "x", dry_run=True)
+                    wanted = " ".join(f"'{requirement}'" for requirement in kind.requirements)
+                    self.assertEqual(
+                        str(caught.exception),
+                        f"{name}: needs {library}, which is not installed: pip install {wanted}",
+                    )
+                    # The distribution's extra asks for the same.
+                    extra = re.search(rf"^import-{kind.extra} = (\[.*\])$", project, re.MULTILINE)
+                    self.assertEqual(json.loads(extra[1]), list(kind.requirements))
         with self.assertRaisesRegex(SourceError, "kind 'plait': must be one of plaid, colbert"):
             import_collection("plait", "x", dry_run=True)
 
@@ -186,23 +217,111 @@ class CommandTest(ImportTest):
         self.assertIn('"name": "mine"', manifest)
         self.assertIn('"generation": 2', manifest)
 
+    def test_a_dry_run_refuses_the_output_that_the_import_refuses(self):
+        def write(name, ids, dim=16, payload=None):
+            with CollectionWriter(self.folder / name, dim=dim) as writer:
+                for id in ids:
+                    writer.add(id, np.ones((1, dim), np.float32), payload)
+            return self.folder / name
+
+        def refused(output, message, *flags):
+            lines = []
+            before = sorted(self.folder.rglob("*"))
+            for dry in (["--dry-run"], []):
+                command = ("import", "--from", "pt", self.path, "--output", output, "--quiet", *flags, *dry)
+                code, out, err = self.run_command(*command)
+                self.assertEqual((code, out, err.count("\n")), (1, "", 1), (message, dry))
+                self.assertRegex(err, message)
+                lines.append(err)
+                self.assertEqual(sorted(self.folder.rglob("*")), before)
+            self.assertEqual(lines[0], lines[1])
+
+        end = ", which its clients expect; choose another folder, or --allow-other-shape\n$"
+        with_payloads = write("payloads", ["a"], payload={"title": "t"})
+        for output, message in (
+            (with_payloads, 'payloads: none, and generation 1 of "payloads" in the folder has some'),
+            (write("wide", ["a"], dim=32), "dimension: 16, .* has 32"),
+            (write("numbers", [1]), "type of ids: string, .* has int64"),
+        ):
+            refused(output, message + end)
+            command = ("import", "--from", "pt", self.path, "--output", output, "--dry-run", "--allow-other-shape")
+            self.assertEqual(self.run_command(*command)[0], 0)
+        refused(with_payloads, 'holds the collection "payloads", not "other"', "--name", "other")
+        (self.folder / "a b").mkdir()
+        refused(self.folder / "a b", "name: .* it is the folder's, as none was given")
+        refused(self.path, "documents.pkl: File exists")
+        refused(self.path / "inner", "inner: Not a directory")
+        (self.folder / "link").symlink_to("nowhere")
+        refused(self.folder / "link", "link: File exists")
+        (with_payloads / "collection.json").write_text("{")
+        refused(with_payloads, "a manifest that cannot be read")
+
+    def test_a_dry_run_refuses_a_folder_that_another_build_writes_to(self):
+        target = self.folder / "docs"
+        command = ("import", "--from", "pt", self.path, "--output", target, "--quiet")
+        with CollectionWriter(target, dim=16) as writer:
+            wanted = (1, "", f"maxsim import: {target}: another build is writing to this folder\n")
+            self.assertEqual(self.run_command(*command, "--dry-run"), wanted)
+            self.assertEqual(self.run_command(*command), wanted)
+            writer.add("a", np.ones((1, 16), np.float32))
+        self.assertEqual(self.run_command(*command, "--dry-run")[0], 0)
+
+    def test_a_dry_run_refuses_a_folder_that_cannot_be_written_to(self):
+        self.folder.chmod(0o755)
+        for name in ("closed", "closed/docs"):
+            (self.folder / name).mkdir()
+        (self.folder / "closed" / "docs").chmod(0o555)
+        (self.folder / "closed").chmod(0o555)
+        is_root = os.geteuid() == 0
+        for output, named in (("closed/new/docs", "closed/new"), ("closed/docs", "closed/docs/.maxsim-build.lock")):
+            command = ("import", "--from", "pt", self.path, "--output", self.folder / output, "--quiet")
+            wanted = (1, "", f"maxsim import: {self.folder / named}: Permission denied\n")
+            try:
+                if is_root:  # who may write everywhere
+                    os.seteuid(65534)
+                found = [self.run_command(*command, *dry) for dry in ([], ["--dry-run"])]
+            finally:
+                if is_root:
+                    os.seteuid(0)
+            self.assertEqual(found, [wanted, wanted])
+        (self.folder / "closed").chmod(0o755)
+
     def test_exit_codes_and_errors_of_one_line(self):
+        (self.folder / "empty.txt").write_text("a\n\n" + "b\n" * 28)
+        (self.folder / "object.pkl").write_bytes(pickle.dumps(Labelled()))
         for code, message, arguments in (
             (
                 1,
                 r"maxsim import: .*nowhere.pt: No such file or directory\n",
                 ["pt", self.folder / "nowhere.pt", "--dry-run"],
             ),
-            (1, r"maxsim import: --mask: pt does not take it.*\n", ["pt", self.path, "--dry-run", "--mask", "m"]),
-            (1, r"maxsim import: .*name.*\n", ["pt", self.path, "--output", self.folder / "x", "--name", "a/b"]),
+            (
+                1,
+                rf"maxsim import: {self.folder}/empty.txt:2: an empty line, each line is an id\n",
+                ["pt", self.path, "--dry-run", "--ids", self.folder / "empty.txt"],
+            ),
+            (
+                1,
+                rf"maxsim import: {self.folder}/object.pkl: is a pickle of objects \(for instance a saved model\), of which "
+                r"only tensors, arrays, numbers, strings and containers are read: .*Labelled at byte \d+\n",
+                ["pt", self.folder / "object.pkl", "--dry-run"],
+            ),
         ):
             found, out, err = self.run_command("import", "--from", *arguments)
             self.assertEqual((found, out), (code, ""))
             self.assertRegex(err, rf"^{message}$")
-        for arguments in (["pt", self.path], ["plait", self.path, "--dry-run"]):
-            with self.assertRaises(SystemExit) as caught:
-                self.run_command("import", "--from", *arguments)
+        for message, arguments in (
+            ("--output DIR must be given, or --dry-run", ["pt", self.path]),
+            ("argument --from: invalid choice: 'plait'", ["plait", self.path, "--dry-run"]),
+            ("--mask: pt does not take it; it takes --id-column", ["pt", self.path, "--dry-run", "--mask", "m"]),
+            ('argument --name: "a b" is not 1 to 128 of', ["pt", self.path, "--dry-run", "--name", "a b"]),
+            ('argument --name: "a/b" is not 1 to 128 of', ["pt", self.path, "--output", "x", "--name", "a/b"]),
+        ):
+            err = io.StringIO()
+            with self.assertRaises(SystemExit) as caught, contextlib.redirect_stderr(err):
+                main(["import", "--from", *map(str, arguments)])
             self.assertEqual(caught.exception.code, 2)
+            self.assertIn(f"maxsim import: error: {message}", err.getvalue())
 
     def test_an_interrupted_import_leaves_nothing(self):
         documents = [

@@ -7,6 +7,8 @@ from index_fixture import IndexTest, main, random_vectors  # isort: skip
 import numpy as np
 import torch
 
+from maxsim.importers import ImportOptions, open_source
+
 
 class Calls:
     def __init__(self, function, *arguments):
@@ -56,6 +58,13 @@ class PtTest(IndexTest):
         self.assert_index("pt", self.path, payloads=both, payload_columns=("*",), **wanted, **options)
         years = [{"year": year} for year in range(20)]
         self.assert_index("pt", self.path, payloads=years, payload_columns=("year",), **wanted, **options)
+        for given, notes in (
+            ((), ["columns title, year are not taken; --payload-columns takes them"]),
+            (("year",), ["column title is not taken; --payload-columns takes it"]),
+            (("*",), []),
+        ):
+            source = open_source("pt", str(self.path), ImportOptions(payload_columns=given, **options))
+            self.assertEqual(source.notes, notes)
         self.assert_refused("pt", self.path, "--vectors-column names their list; there are ids, emb")
         self.assert_refused("pt", self.path, "has no list 'text'; there are ids, emb", vectors_column="text")
         self.assert_refused("pt", self.path, "--id-column needs a dictionary of lists", id_column="ids")
@@ -94,8 +103,12 @@ class PtTest(IndexTest):
             ([torch.zeros(3, 8), "text"], "document 1: is a str"),
             ([torch.zeros(3, 8), torch.zeros(0, 8)], "document 1, id 1: has no token vectors; --skip-empty"),
             ({("a", 1): torch.zeros(3, 8)}, "key of type tuple"),
-            ({1: torch.zeros(3, 8), "a": torch.zeros(3, 8)}, "id 'a' is string, those before it are int64"),
-            ([torch.full((3, 8), float("nan"))], "document 0: a value is not finite"),
+            ({1: torch.zeros(3, 8), "a": torch.zeros(3, 8)}, 'id "a" is string, those before it are int64'),
+            ([torch.full((3, 8), float("nan"))], "document 0, id 0: vectors: token 0, column 0: nan is not finite"),
+            (
+                torch.nn.Linear(2, 2),
+                r"documents\.pt: .*is a pickle of objects \(for instance a saved model\), .*Linear at byte",
+            ),
             ([torch.zeros(3, 8), Calls(os.system, "false")], "calls .*system, which is refused"),
         ):
             with self.subTest(message=message):

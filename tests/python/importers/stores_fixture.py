@@ -13,6 +13,7 @@ import numpy as np
 
 TESTS = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(TESTS / "service"), str(TESTS.parent / "client" / "python")]
+from maxsim.collection import CollectionError  # noqa: E402
 from maxsim.command_line import main  # noqa: E402
 from maxsim.importers import ImportOptions, SourceError, import_collection, open_source  # noqa: E402
 
@@ -99,8 +100,8 @@ class ImportTest(unittest.TestCase):
         return source
 
     def assert_refused(self, kind, path, message, **options):
-        """Importing must raise a SourceError whose text is one line and matches."""
-        with self.assertRaisesRegex(SourceError, message) as caught:
+        """Importing must raise an error of the source or a document, whose text is one line and matches."""
+        with self.assertRaisesRegex((SourceError, CollectionError), message) as caught:
             import_collection(kind, str(path), None, options=ImportOptions(**options), dry_run=True)
         self.assertNotIn("\n", str(caught.exception))
 

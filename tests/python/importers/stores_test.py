@@ -99,7 +99,12 @@ class QdrantTest(StoresTest):
         for path in (self.from_server(), self.path):
             with self.subTest(path):
                 columns = {"table": "docs", "payload_columns": ("title", "absent")}
-                self.assert_source("qdrant", path, ids, self.documents, titles, **columns)
+                source = self.assert_source("qdrant", path, ids, self.documents, titles, **columns)
+                left = [name for name in self.payloads[0] if name != "title"]
+                noted = [note for note in source.notes if "--payload-columns" in note]
+                plural = ("s", "are", "them") if len(left) > 1 else ("", "is", "it")
+                text = "field{} NAMES {} not taken; --payload-columns takes {}".format(*plural)
+                self.assertEqual(noted, [text.replace("NAMES", ", ".join(left))])
                 self.assert_refused("qdrant", path, "say --table, the name of a collection: 'docs', 'others'")
                 message = "say --vectors-column, the name of a multivector: 'colbert'"
                 self.assert_refused("qdrant", path, message, table="docs", vectors_column="x")
@@ -244,7 +249,8 @@ class MilvusTest(StoresTest):
         self.assert_imports("milvus", self.path, ids, self.documents, titles, **columns)
         self.fill("bare", self.tokens(), list(range(COUNT)), with_position=False)
         self.assert_refused("milvus", self.path, "say --table, one of bare, pages|say --table, one of pages, bare")
-        self.assert_source("milvus", self.path, range(COUNT), self.documents, table="bare")
+        source = self.assert_source("milvus", self.path, range(COUNT), self.documents, table="bare")
+        self.assertIn("field title is not taken; --payload-columns takes it", source.notes)
         message = "collection bare: --token-column x: there is no such field; there are pk, doc_id, vector, title"
         self.assert_refused("milvus", self.path, message, table="bare", token_column="x")
         self.assert_refused("milvus", self.path, "field 'pk' is not a payload", table="bare", payload_columns=("pk",))

@@ -100,7 +100,7 @@ class TablesTest(ImportTest):
                     found = [d.vectors.reshape(-1, DIM) for d in self.source(kind, path, options)]
                     for array, expected in zip(found, wanted):
                         self.assertTrue(np.array_equal(array, expected))
-                    self.assert_refused(kind, path, r"id 'doc/000 é': has no token vectors; --skip-empty", **options)
+                    self.assert_refused(kind, path, r'id "doc/000 é": has no token vectors; --skip-empty', **options)
         code, out, err = self.run_command(
             *(
                 "import",
@@ -209,9 +209,16 @@ class TablesTest(ImportTest):
             r"column 'v': row 34 has a value that is null": {"v": pa.array(null_value, type)},
             r"column 'v': row 35 has a token vector that is null, token 0": {"v": pa.array(null_token, type)},
             r"column 'id': row 36 is null": {"id": null_id, "v": vectors},
-            r"document 1: id 'a' is also that of document 0": {"id": ["a"] * 60, "v": vectors},
-            r"2 columns may hold token vectors; name one with --vectors-column: v, w": {"v": vectors, "w": vectors},
-            r"0 columns may hold token vectors; .*: n": {"n": list(range(60))},
+            r'document 1: id "a" is that of document 0 already': {"id": ["a"] * 60, "v": vectors},
+            r"2 columns may hold token vectors; name one with --vectors-column: v \(.*float.*\), w \(.*float.*\)$": {
+                "v": vectors,
+                "w": vectors,
+            },
+            r"no column holds token vectors, .*; it has n \(int64\)$": {"n": list(range(60))},
+            r"no column holds token vectors, .*; it has n \(list<.*list<.*int64>>\), title \(string\)$": {
+                "n": pa.array([[[1, 2]]] * 60),
+                "title": ["t"] * 60,
+            },
         }
         for message, columns in cases.items():
             for kind, path in self.write_all(pa.table(columns)):
@@ -244,12 +251,26 @@ class TablesTest(ImportTest):
         vectors = column(NESTED["list of fixed lists of f32"][0], self.documents)
         pq.write_table(pa.table({"id": self.ids, "vectors": vectors, "title": self.ids}), path)
         before = sorted(self.folder.iterdir())
+        code, out, _ = self.run_command("import", "--from", "parquet", path, "--dry-run", "--quiet")
+        self.assertIn("note       column title is not taken; --payload-columns takes it\n", out)
         command = ("import", "--from", "parquet", path, "--payload-columns", "title", "--dry-run", "--quiet")
         code, out, err = self.run_command(*command)
         self.assertEqual((code, err), (0, ""))
+        self.assertNotIn("not taken", out)
         for line in ("documents  60\n", "dim        16\n", "payloads   60 documents: title\n", "ids: column 'id'\n"):
             self.assertIn(line, out)
         self.assertEqual(sorted(self.folder.iterdir()), before)
+
+    def test_a_file_that_is_not_there_is_named_in_one_line(self):
+        for kind in ("parquet", "arrow"):
+            path = self.folder / "none"
+            code, out, err = self.run_command("import", "--from", kind, path, "--dry-run")
+            self.assertEqual((code, out, err), (1, "", f"maxsim import: {path}: No such file or directory\n"))
+
+    def test_a_flag_that_the_kind_does_not_take_is_a_wrong_command_line(self):
+        with self.assertRaises(SystemExit) as caught:
+            self.run_command("import", "--from", "parquet", self.folder / "a.parquet", "--mask", "x", "--dry-run")
+        self.assertEqual(caught.exception.code, 2)
 
 
 class DatasetsTest(ImportTest):

@@ -136,10 +136,16 @@ class HostilePickleTest(ReadingTest):
             self.assert_pickle_refused(pickle.dumps(HasState(), protocol))
         state = b"cbuiltins\nprint\n}S'x'\nI1\nsb."  # BUILD on a function
         self.assert_pickle_refused(state, "state of an object")
-        self.assert_pickle_refused(b"(S'true'\nios\nsystem\n.", "opcode")  # INST
-        self.assert_pickle_refused(b"(cos\nsystem\nS'true'\no.", "opcode")  # OBJ
-        self.assert_pickle_refused(b"\x80\x02cos\nsystem\n)\x81.", "opcode")  # NEWOBJ
-        self.assert_pickle_refused(b"\x80\x02\x82\x01.", "opcode")  # EXT1
+        self.assert_pickle_refused(b"(S'true'\nios\nsystem\n.", "pickle of objects .*: an object at byte 9")  # INST
+        self.assert_pickle_refused(b"(cos\nsystem\nS'true'\no.", "pickle of objects .*: os.system at byte 20")  # OBJ
+        made = (
+            r"is a pickle of objects \(for instance a saved model\), of which only tensors, arrays, numbers, strings and "
+            r"containers are read: os\.system at byte 14$"
+        )
+        self.assert_pickle_refused(b"\x80\x02cos\nsystem\n)\x81.", made)  # NEWOBJ
+        self.assert_pickle_refused(b"\x80\x02\x82\x01.", "pickle of objects")  # EXT1
+        # A file that begins so is none.
+        self.assert_pickle_refused(b"index", "is no pickle, or one with an opcode that is not read: 0x69 at byte 0")
 
     def test_huge_sizes_take_no_memory(self):
         huge = struct.pack("<Q", 2**62)

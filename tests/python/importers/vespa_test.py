@@ -196,7 +196,7 @@ class VespaTest(ImportTest):
         lines = path.read_text().splitlines()
         lines.insert(1, '{"id": "id:wiki:page::none", "fields": {"title": "x"}}')
         path.write_text("\n".join(lines))
-        self.assert_refused("vespa", path, "id 'none': has no token vectors; --skip-empty")
+        self.assert_refused("vespa", path, 'id "none": has no token vectors; --skip-empty')
         code, out, _ = self.run_command("import", "--from", "vespa", path, "--dry-run", "--skip-empty", "--quiet")
         self.assertEqual(code, 0)
         self.assertIn("skipped    1 documents", out)
@@ -233,12 +233,12 @@ class VespaTest(ImportTest):
             path.write_text(first + "\n" + json.dumps({"id": "id:a:b::1", "fields": {"colbert": tensor}}))
             with self.subTest(message):
                 self.assert_refused(
-                    "vespa", path, r"dump\.json: document 1, 'id:a:b::1': field 'colbert'.*(" + message + ")"
+                    "vespa", path, r"dump\.json: document 1, \"id:a:b::1\": field 'colbert'.*(" + message + ")"
                 )
         for text, message in (
-            ('{"update": "id:a:b::1", "fields": {}}', "document 1: holds the operation 'update' of 'id:a:b::1'"),
+            ('{"update": "id:a:b::1", "fields": {}}', "document 1: holds the operation 'update' of \"id:a:b::1\""),
             ('{"remove": "id:a:b::1"}', "document 1: holds the operation 'remove'"),
-            ('{"id": "x", "fields": {}}', "document 1, 'x': 'x' is not id:NAMESPACE:TYPE:KEYS:NAME"),
+            ('{"id": "x", "fields": {}}', 'document 1, "x": "x" is not id:NAMESPACE:TYPE:KEYS:NAME'),
             ('{"id": "id:a:b::1"}', 'document 1: must have "put" or "id" and "fields"; it has id'),
             ("5", "document 1: is 5, must be an object"),
             ('{"id": ', r"no JSON at character \d+"),

@@ -8,7 +8,23 @@ class CollectionError(ValueError):
     """
 
 
+class ShapeError(CollectionError):
+    """The generation would differ from the one in the folder in what the clients of that one expect. `remedy` is what
+    permits it, as the caller's user writes it; reason is the message without it."""
+
+    def __init__(self, reason: str, remedy: str = "allow_other_shape") -> None:
+        super().__init__(f"{reason}; choose another folder, or {remedy}")
+        self.reason = reason
+
+
 def quote(text: str, longest: int = 200) -> str:
     """Returns `text` in quotation marks, for a message: control characters escaped, and cut when it is long."""
     shown = text if len(text) <= longest else text[:longest] + "..."
+    if shown.isprintable():
+        return f'"{shown}"'
     return '"' + "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in shown) + '"'
+
+
+def quote_id(id: object) -> str:
+    """Returns an id, or what was given for one, for a message: a string in quotation marks, an integer as it is."""
+    return quote(id) if isinstance(id, str) else f"{id!r:.200}"

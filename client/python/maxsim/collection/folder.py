@@ -70,14 +70,20 @@ def write_all(fd: int, data: object) -> None:
         rest = rest[os.write(fd, rest[: 1 << 30]) :]
 
 
+def check_platform() -> None:
+    if fcntl is None:
+        raise CollectionError("collections can be written on POSIX systems only, whose file locks keep writers apart")
+
+
+def locked_error(folder: Path) -> CollectionError:
+    return CollectionError(f"{folder}: another build is writing to this folder")
+
+
 class OutputFolder:
     """The folder of a collection, locked. Folders that were made for it go with it when it stays empty."""
 
     def __init__(self, folder: Path) -> None:
-        if fcntl is None:
-            raise CollectionError(
-                "collections can be written on POSIX systems only, whose file locks keep writers apart"
-            )
+        check_platform()
         self.path = folder
         self._created = [path for path in (folder, *folder.parents) if not path.exists()]
         self._lock = -1
@@ -96,7 +102,7 @@ class OutputFolder:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 os.close(fd)
-                raise CollectionError(f"{self.path}: another build is writing to this folder") from None
+                raise locked_error(self.path) from None
             except BaseException:
                 os.close(fd)
                 raise

@@ -18,8 +18,8 @@ import maxsim
 
 from .batch import Layout
 from .encoder import encoder_identity
-from .errors import CollectionError, quote
-from .folder import OutputFolder, shard_file_name
+from .errors import CollectionError, ShapeError, quote, quote_id
+from .folder import OutputFolder
 from .ids import Duplicate, SeenIds, encode_id, format_id
 from .limits import (
     DEFAULT_MAX_SHARD_BYTES,
@@ -133,9 +133,9 @@ class CollectionWriter:
         # Another thread stores documents while more are added.
         self._storing: Optional[Future[None]] = None
         self._storer = ThreadPoolExecutor(1, "maxsim-store")
-        self._folder = OutputFolder(Path(os.path.abspath(os.fspath(folder))))
+        self._folder = self._open_folder(Path(os.path.abspath(os.fspath(folder))))
         try:
-            self._published = read_manifest(self._folder.path)
+            self._published = self._read_published()
             self._name = self._choose_name(name)
             if self._published is not None:
                 self._check_shape("dimension", dim, self._published.dim)
@@ -144,6 +144,19 @@ class CollectionWriter:
         except BaseException:
             self.abort()
             raise
+
+    # What a dry run does in another way.
+
+    def _open_folder(self, folder: Path) -> OutputFolder:
+        return OutputFolder(folder)
+
+    def _read_published(self) -> Optional[Manifest]:
+        assert self._folder is not None
+        return read_manifest(self._folder.path)
+
+    def _open_shards(self, layout: Layout) -> Shards:
+        assert self._folder is not None
+        return Shards(self._folder.path, self._generation, layout, self._max_shard_bytes)
 
     def _choose_name(self, name: Optional[str]) -> str:
         assert self._folder is not None
@@ -165,9 +178,9 @@ class CollectionWriter:
         """Checks that requests made for the published generation suit this one."""
         if here == there or self._allow_other_shape or self._published is None:
             return
-        raise CollectionError(
+        raise ShapeError(
             f"{what}: {here}, and generation {self._published.generation} of {quote(self._published.name)} in the "
-            f"folder has {there}, which its clients expect; choose another folder, or allow_other_shape"
+            f"folder has {there}, which its clients expect"
         )
 
     def __enter__(self) -> CollectionWriter:
@@ -219,6 +232,8 @@ class CollectionWriter:
             else:
                 pending = self._pending
                 self._check_id_type(key)
+        except ShapeError:
+            raise  # The document is as good as all others.
         except CollectionError as error:
             where = f"document {self._num_added}" + ("" if key is None else f", id {format_id(key)}")
             raise CollectionError(f"{where}: {error}") from None
@@ -274,14 +289,17 @@ class CollectionWriter:
         keys: list[Union[bytes, int]] = []
         texts: list[bytes] = [b""] * len(ids)
         for index, id in enumerate(ids):
+            is_id = False
             try:
                 keys.append(encode_id(id))
+                is_id = True
                 if payloads is not None:
                     texts[index] = encode_payload(payloads[index])
                 if isinstance(keys[-1], bytes) != isinstance(keys[0], bytes):
                     raise CollectionError("it is a string, and others are integers, or the other way round")
             except CollectionError as error:
-                raise CollectionError(f"document {self._num_added + index}, id {id!r:.200}: {error}") from None
+                where = f"document {self._num_added + index}" + (f", id {quote_id(id)}" if is_id else "")
+                raise CollectionError(f"{where}: {error}") from None
         return keys, texts
 
     def add_many(self, documents: Iterable[IdAndVectors]) -> None:
@@ -308,8 +326,9 @@ class CollectionWriter:
         self._storer.shutdown(wait=True, cancel_futures=True)
         if self._shards is not None:
             self._shards.close()
-        if self._folder is not None:
-            self._folder.remove_leftovers(getattr(self, "_published", None))
+        # Where the manifest could not be read, nobody knows which shards are leftovers.
+        if self._folder is not None and hasattr(self, "_published"):
+            self._folder.remove_leftovers(self._published)
         self._end()
 
     def _end(self) -> None:
@@ -343,9 +362,8 @@ class CollectionWriter:
             raise CollectionError(
                 f"rotation_seed: {self._rotation_seed}: only i8 is rotated, and the storage is {storage}"
             )
-        assert self._folder is not None
         self._layout = Layout(self._dim, storage, id_type, self._rotation_seed)
-        self._shards = Shards(self._folder.path, self._generation, self._layout, self._max_shard_bytes)
+        self._shards = self._open_shards(self._layout)
         if storage == "i8":
             self._quantizer = Quantizer(self._dim, self._rotation_seed, self._workers)
         self._pending = PendingDocuments(self._layout)

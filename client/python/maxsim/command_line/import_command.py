@@ -6,8 +6,10 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, List, Tuple
 
+from maxsim.collection import CollectionError, ShapeError
+from maxsim.collection.manifest import check_name
 from maxsim.command_line.progress import ProgressLine
-from maxsim.importers import ALL_COLUMNS, KINDS, STORAGES, ImportOptions, ImportReport, import_collection
+from maxsim.importers import ALL_COLUMNS, KINDS, STORAGES, ImportOptions, ImportReport, OptionError, import_collection
 
 if TYPE_CHECKING:
     _Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -24,6 +26,14 @@ def _columns(text: str) -> Tuple[str, ...]:
     if not all(names):
         raise argparse.ArgumentTypeError(f"must be names with commas between them, is {text!r}")
     return ALL_COLUMNS if names == ("*",) else names
+
+
+def _name(text: str) -> str:
+    """A type of argparse: the name of a collection."""
+    try:
+        return check_name(text)
+    except CollectionError as error:
+        raise argparse.ArgumentTypeError(str(error).removeprefix("name: ")) from None
 
 
 def add_parser(commands: _Commands) -> None:
@@ -43,13 +53,17 @@ def add_parser(commands: _Commands) -> None:
         choices=STORAGES,
         help="type of the stored vectors (default: that of the collection in DIR, or f16)",
     )
-    parser.add_argument("--name", help="name of the collection (default: that of the collection in DIR, or DIR's own)")
+    parser.add_argument(
+        "--name", type=_name, help="name of the collection (default: that of the collection in DIR, or DIR's own)"
+    )
     parser.add_argument(
         "--allow-other-shape",
         action="store_true",
         help="let it differ from the collection in DIR in its dimension, its type of ids, or by lacking payloads",
     )
-    parser.add_argument("--dry-run", action="store_true", help="read everything, say what is there, and write nothing")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="read and check everything, say what is there, and write nothing"
+    )
     parser.add_argument("--skip-empty", action="store_true", help="leave out documents that have no token vector")
     parser.add_argument("--quiet", action="store_true", help="say nothing of the progress")
     options = parser.add_argument_group("what the source looks like", "A kind refuses those that it does not take.")
@@ -60,7 +74,8 @@ def add_parser(commands: _Commands) -> None:
         metavar="NAMES",
         type=_columns,
         default=(),
-        help="columns that go into the payload: a,b,c or *",
+        help="columns that go into the payload: a,b,c or * (default: all of plaid, colbert and byaldi and of the lines "
+        "of --ids; none of other kinds)",
     )
     options.add_argument("--lengths", metavar="NAME", help="column or file of the number of tokens of each document")
     options.add_argument("--mask", metavar="NAME", help="column or file of the mask of the tokens that count")
@@ -116,6 +131,10 @@ def run(arguments: argparse.Namespace) -> int:
             progress=progress,
             dry_run=arguments.dry_run,
         )
+    except OptionError as error:
+        arguments.parser.error(str(error))
+    except ShapeError as error:
+        raise ShapeError(error.reason, "--allow-other-shape") from None
     finally:
         if progress is not None:
             progress.finish()

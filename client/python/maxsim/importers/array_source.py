@@ -20,7 +20,7 @@ from maxsim.importers.rows import (
     is_float,
     lengths_of,
 )
-from maxsim.importers.source import ImportOptions, PackedDocuments, Source, SourceDocument, SourceError
+from maxsim.importers.source import ImportOptions, OptionError, PackedDocuments, Source, SourceDocument, SourceError
 
 VECTOR_NAMES = ("tokens", "vectors", "embeddings", "token_embeddings", "token_vectors", "data")
 LENGTH_NAMES = ("lengths", "offsets", "num_tokens", "doclens")
@@ -154,7 +154,7 @@ def _open_padded(
     num_documents, num_tokens = vectors.shape[:2]
     dim = check_columns(vectors.where, vectors.shape[2], options.dim)
     if options.mask is not None and options.lengths is not None:
-        raise SourceError("--mask, --lengths: say one of them")
+        raise OptionError("--mask, --lengths: say one of them")
     mask_name: Optional[str] = None
     lengths_name: Optional[str] = None
     mask: Optional[RowArray] = None

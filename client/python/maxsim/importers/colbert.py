@@ -18,6 +18,7 @@ from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
+from maxsim.collection.errors import quote
 from maxsim.importers.index_files import (
     find_id_map,
     listed_ids,
@@ -136,7 +137,8 @@ class ColbertSource:
         for passage, document in read_object(path).items():
             if not passage.isdecimal() or isinstance(document, bool) or not isinstance(document, (str, int)):
                 raise SourceError(
-                    f"{path}: must map numbers of passages to ids, maps {passage[:40]!r} to {str(document)[:40]!r}"
+                    f"{path}: must map numbers of passages to ids, maps {quote(passage, 40)} to "
+                    f"{quote(str(document), 40)}"
                 )
             documents[int(passage)] = document
         return documents

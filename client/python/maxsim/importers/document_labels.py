@@ -9,7 +9,15 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Protocol, Tuple
 import numpy as np
 
 from maxsim.importers.rows import RowArray
-from maxsim.importers.source import ALL_COLUMNS, DocumentId, ImportOptions, SourceError
+from maxsim.importers.source import (
+    ALL_COLUMNS,
+    DocumentId,
+    ImportOptions,
+    OptionError,
+    SourceError,
+    checked_line,
+    note_left,
+)
 
 Payload = Optional[Mapping[str, object]]
 Label = Tuple[DocumentId, Payload]
@@ -95,7 +103,7 @@ class FileLabels:
             for line_number, line in enumerate(file, 1):
                 if line_number > self._num_documents:
                     break
-                yield self._label(line, f"{self._path}: line {line_number}")
+                yield self._label(line, f"{self._path}:{line_number}")
         if line_number != self._num_documents:
             more = "more" if line_number > self._num_documents else f"{line_number}"
             raise SourceError(f"{self._path}: has {more} lines, there are {self._num_documents} documents")
@@ -104,14 +112,18 @@ class FileLabels:
         try:
             text = line.decode().rstrip("\r\n")
             if not self._is_json:
-                return text, None
+                return checked_line(text, where), None
             fields: Dict[str, object] = json.loads(text)
+        except SourceError:
+            raise
         except ValueError as error:
             raise SourceError(f"{where}: {'not JSON' if self._is_json else 'not UTF-8'}: {error}") from None
         if not isinstance(fields, dict) or not isinstance(fields.get("id"), (str, int)):
             raise SourceError(f'{where}: must be an object with "id", a string or an integer')
         id = fields.pop("id")
         assert isinstance(id, (str, int))
+        if id == "":
+            raise SourceError(f"{where}: an empty id")
         return id, fields or None
 
 
@@ -133,20 +145,22 @@ def open_labels(
     that hold vectors and the like, which `*` does not mean."""
     if options.ids is not None:
         if options.id_column is not None or options.payload_columns:
-            raise SourceError("--ids: the file has ids and payloads; leave --id-column and --payload-columns away")
+            raise OptionError("--ids: the file has ids and payloads; leave --id-column and --payload-columns away")
         return FileLabels(options.ids, num_documents), [f"ids: {options.ids}"]
     id_name = find_member(members, options.id_column, ID_NAMES, where)
     names: Tuple[str, ...] = options.payload_columns
+    fitting = tuple(
+        name
+        for name, member in members.items()
+        if name not in taken and name != id_name and member.shape[:1] == (num_documents,)
+    )
     if names == ALL_COLUMNS:
-        names = tuple(
-            name
-            for name, member in members.items()
-            if name not in taken and name != id_name and member.shape[:1] == (num_documents,)
-        )
+        names = fitting
     payloads = {name: members[find_member(members, name, (), where) or name] for name in names}
     ids = None if id_name is None else members[id_name]
     note = "ids: the documents are numbered from 0" if ids is None else f"ids: {ids.where}"
-    return ColumnLabels(num_documents, ids, payloads), [note]
+    left = [name for name in fitting if name not in names]
+    return ColumnLabels(num_documents, ids, payloads), [note, *note_left(left)]
 
 
 def zip_documents(labels: Labels, vectors: Iterator[np.ndarray]) -> Iterator[Tuple[Label, np.ndarray]]:

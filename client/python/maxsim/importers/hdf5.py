@@ -22,6 +22,7 @@ _RAGGED_ROWS = 256
 def open_source(path: str, options: ImportOptions) -> Source:
     """Opens the group that --table names, or the root, of the file at `path`. Names of data sets may be paths."""
     check_options("hdf5", options, (*ARRAY_OPTIONS, "table"))
+    open(path, "rb").close()  # h5py's own errors of a file that is not there do not name it as others do
     try:
         file = h5py.File(path, "r")
     except OSError as error:

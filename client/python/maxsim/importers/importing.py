@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
-from typing import Callable, Dict, List, Mapping, Optional, Protocol, Sequence, Tuple, Union
+from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
+from maxsim.collection import CollectionWriter
+from maxsim.collection.dry_run import DryRunWriter
+from maxsim.collection.errors import quote_id
+from maxsim.collection.limits import MAX_DIM, MIN_DIM
 from maxsim.importers.payloads import json_payload
 from maxsim.importers.registry import libraries_of, open_source
 from maxsim.importers.source import (
@@ -22,14 +25,6 @@ from maxsim.importers.source import (
 )
 
 STORAGES = ("f16", "bf16", "f32", "i8")
-_ELEMENT_BYTES = {"f16": 2, "bf16": 2, "f32": 4, "i8": 1}
-# Larger values are refused by the formats of a collection (docs/reference/formats.md).
-_MAX_MAGNITUDE = 1e12
-_MAX_TOKENS = 65_536
-_MIN_DIM, _MAX_DIM = 8, 4096
-
-# json.dumps would make one for each payload.
-_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 # Called after each document: documents so far, of how many or None, tokens so far.
 Progress = Callable[[int, Optional[int], int], None]
@@ -57,58 +52,6 @@ class ImportReport:
     notes: Tuple[str, ...]
 
 
-class _Writer(Protocol):
-    """What an import needs of a CollectionWriter."""
-
-    def add(self, id: DocumentId, vectors: np.ndarray, payload: Optional[Mapping[str, object]] = None) -> None: ...
-
-    def add_packed(
-        self,
-        ids: Sequence[DocumentId],
-        vectors: np.ndarray,
-        lengths: np.ndarray,
-        payloads: Optional[Sequence[Optional[Mapping[str, object]]]] = None,
-    ) -> None: ...
-
-
-class _DryRun:
-    """Refuses what a CollectionWriter would, and writes nothing. Its memory is that of the ids."""
-
-    def __init__(self, dim: int) -> None:
-        if not _MIN_DIM <= dim <= _MAX_DIM:
-            raise SourceError(f"token vectors have {dim} columns, must have {_MIN_DIM} to {_MAX_DIM}")
-        self._ids: Dict[DocumentId, int] = {}
-        # Bytes that ids and payloads would take in the shards.
-        self.label_bytes = 0
-
-    def add(self, id: DocumentId, vectors: np.ndarray, payload: Optional[Mapping[str, object]] = None) -> None:
-        if id in self._ids:
-            raise SourceError(f"document {len(self._ids)}: id {id!r} is also that of document {self._ids[id]}")
-        if isinstance(id, str) and not 1 <= len(id.encode()) <= 512:
-            raise SourceError(
-                f"document {len(self._ids)}: id {id[:40]!r} has {len(id.encode())} bytes, must have 1 to 512"
-            )
-        if vectors.shape[0] > _MAX_TOKENS:
-            raise SourceError(f"document {id!r}: has {vectors.shape[0]} tokens, must have at most {_MAX_TOKENS}")
-        # NaN compares as false.
-        if not float(np.abs(vectors).max()) <= _MAX_MAGNITUDE:
-            raise SourceError(f"document {id!r}: a value is not finite or beyond {_MAX_MAGNITUDE:g}")
-        self._ids[id] = len(self._ids)
-        self.label_bytes += 8 + len(id.encode()) if isinstance(id, str) else 8
-        if payload:
-            self.label_bytes += len(_ENCODER.encode(payload).encode())
-
-    def add_packed(
-        self,
-        ids: Sequence[DocumentId],
-        vectors: np.ndarray,
-        lengths: np.ndarray,
-        payloads: Optional[Sequence[Optional[Mapping[str, object]]]] = None,
-    ) -> None:
-        for document in PackedDocuments(ids, vectors, lengths, payloads).documents():
-            self.add(*document)
-
-
 class _Counter:
     """Checks each document of a source, hands it to a writer, and keeps the report's numbers."""
 
@@ -119,32 +62,32 @@ class _Counter:
         self.num_documents = self.num_tokens = self.num_payloads = self.num_skipped = 0
         self.payload_fields: Dict[str, int] = {}
 
-    def add(self, document: SourceDocument, writer: _Writer) -> None:
+    def add(self, document: SourceDocument, writer: CollectionWriter) -> None:
         index = self.num_documents + self.num_skipped
         document_id = self._check_id(document.id, index)
         vectors = document.vectors
         if vectors.ndim != 2 or (vectors.shape[0] and vectors.shape[1] != self._source.dim):
             raise SourceError(
-                f"document {index}, id {document_id!r}: vectors have shape {list(vectors.shape)}, "
+                f"document {index}, id {quote_id(document_id)}: vectors have shape {list(vectors.shape)}, "
                 f"must be [tokens, {self._source.dim}]"
             )
         if vectors.shape[0] == 0:
             if not self._skip_empty:
                 raise SourceError(
-                    f"document {index}, id {document_id!r}: has no token vectors; "
+                    f"document {index}, id {quote_id(document_id)}: has no token vectors; "
                     "--skip-empty leaves such documents out"
                 )
             self.num_skipped += 1
             return
         payload = None
         if document.payload:
-            payload = json_payload(document.payload, f"document {index}, id {document_id!r}")
+            payload = json_payload(document.payload, f"document {index}, id {quote_id(document_id)}")
             self._count_payload(payload)
         writer.add(document_id, vectors, payload)
         self.num_documents += 1
         self.num_tokens += vectors.shape[0]
 
-    def add_packed(self, documents: PackedDocuments, writer: _Writer) -> None:
+    def add_packed(self, documents: PackedDocuments, writer: CollectionWriter) -> None:
         """Does what add() does for each; documents with something to say about are left to it."""
         types = set(map(type, documents.ids))
         id_type = "string" if types == {str} else "int64" if types == {int} else ""
@@ -165,7 +108,7 @@ class _Counter:
             for index, payload in enumerate(documents.payloads, self.num_documents + self.num_skipped):
                 if payload:
                     id = documents.ids[len(payloads)]
-                    payload = json_payload(payload, f"document {index}, id {id!r}")
+                    payload = json_payload(payload, f"document {index}, id {quote_id(id)}")
                     self._count_payload(payload)
                 payloads.append(payload)
         writer.add_packed(documents.ids, documents.vectors, documents.lengths, payloads)
@@ -184,7 +127,7 @@ class _Counter:
             raise SourceError(f"document {index}: id {id} must fit in 64 bits")
         id_type = "string" if isinstance(id, str) else "int64"
         if self.id_type not in ("", id_type):
-            raise SourceError(f"document {index}: id {_short(id)} is {id_type}, those before it are {self.id_type}")
+            raise SourceError(f"document {index}: id {quote_id(id)} is {id_type}, those before it are {self.id_type}")
         self.id_type = id_type
         return id
 
@@ -203,7 +146,7 @@ def _short(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _copy(source: Source, counter: _Counter, writer: _Writer, progress: Optional[Progress]) -> None:
+def _copy(source: Source, counter: _Counter, writer: CollectionWriter, progress: Optional[Progress]) -> None:
     total = source.num_documents
     with libraries_of(source.kind):
         for documents in source.packed() if isinstance(source, PackedSource) else source:
@@ -215,30 +158,6 @@ def _copy(source: Source, counter: _Counter, writer: _Writer, progress: Optional
                 progress(counter.num_documents + counter.num_skipped, total, counter.num_tokens)
     if counter.num_documents == 0:
         raise SourceError(f"{source.kind}: there is no document to import")
-
-
-def _shard_bytes(counter: _Counter, dim: int, storage: str) -> int:
-    """Bytes that the documents would take in shards, without those of ids and payloads."""
-    num_bytes = counter.num_tokens * dim * _ELEMENT_BYTES[storage] + 8 * counter.num_documents
-    num_bytes += (4 if storage == "i8" else 0) * counter.num_documents
-    return num_bytes + (8 if counter.num_payloads else 0) * counter.num_documents
-
-
-def _report(source: Source, counter: _Counter, output: Optional[str], storage: str, num_bytes: int) -> ImportReport:
-    return ImportReport(
-        kind=source.kind,
-        output=output,
-        storage=storage,
-        dim=source.dim,
-        id_type=counter.id_type,
-        num_documents=counter.num_documents,
-        num_tokens=counter.num_tokens,
-        num_payloads=counter.num_payloads,
-        payload_fields=counter.payload_fields,
-        num_skipped=counter.num_skipped,
-        num_bytes=num_bytes,
-        notes=tuple(source.notes),
-    )
 
 
 def import_collection(
@@ -254,7 +173,8 @@ def import_collection(
     progress: Optional[Progress] = None,
     dry_run: bool = False,
 ) -> ImportReport:
-    """Imports what lies at `path` as the collection `output`, or, with dry_run, reads all of it and writes nothing.
+    """Imports what lies at `path` as the collection `output`, or, with dry_run, reads all of it, checks what an import
+    would (of `output` too, where it is given), and writes nothing.
 
     kind: one of maxsim.importers.KINDS. storage: f16, bf16, f32 or i8; None is that of the collection that is there, or
     else f16. name and allow_other_shape: as of CollectionWriter. skip_empty: documents without a token are left out and
@@ -265,18 +185,30 @@ def import_collection(
     if output is None and not dry_run:
         raise SourceError("output: the folder of the collection must be given")
     source = open_source(kind, os.fspath(path), options)
+    if not MIN_DIM <= source.dim <= MAX_DIM:
+        raise SourceError(f"token vectors have {source.dim} columns, must have {MIN_DIM} to {MAX_DIM}")
     counter = _Counter(source, skip_empty)
+    writer: CollectionWriter
     if dry_run or output is None:
-        run = _DryRun(source.dim)
-        _copy(source, counter, run, progress)
-        storage = storage or "f16"
-        return _report(source, counter, None, storage, _shard_bytes(counter, source.dim, storage) + run.label_bytes)
-    from maxsim.collection import CollectionWriter
-
-    target = os.fspath(output)
-    with CollectionWriter(
-        target, dim=source.dim, storage=storage, name=name, allow_other_shape=allow_other_shape
-    ) as writer:
+        writer = DryRunWriter(output, dim=source.dim, storage=storage, name=name, allow_other_shape=allow_other_shape)
+    else:
+        writer = CollectionWriter(
+            output, dim=source.dim, storage=storage, name=name, allow_other_shape=allow_other_shape
+        )
+    with writer:
         _copy(source, counter, writer, progress)
     assert writer.summary is not None
-    return _report(source, counter, target, writer.summary.storage, writer.summary.num_bytes)
+    return ImportReport(
+        kind=source.kind,
+        output=None if dry_run or output is None else os.fspath(output),
+        storage=writer.summary.storage,
+        dim=source.dim,
+        id_type=counter.id_type,
+        num_documents=counter.num_documents,
+        num_tokens=counter.num_tokens,
+        num_payloads=counter.num_payloads,
+        payload_fields=counter.payload_fields,
+        num_skipped=counter.num_skipped,
+        num_bytes=writer.summary.num_bytes,
+        notes=tuple(source.notes),
+    )

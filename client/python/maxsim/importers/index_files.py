@@ -13,6 +13,7 @@ from typing import Dict, Iterator, List, Mapping, Optional, Sequence
 
 import numpy as np
 
+from maxsim.collection.errors import quote
 from maxsim.importers.source import DocumentId, SourceError, read_ids
 from maxsim.importers.unpickling import load_pickle
 
@@ -116,7 +117,8 @@ def read_id_map(path: str) -> Dict[int, DocumentId]:
     for number, document_id in value.items():
         if not str(number).isdecimal() or not isinstance(document_id, (str, int, np.integer)):
             raise SourceError(
-                f"{path}: must map numbers of passages to ids, maps {str(number)[:40]!r} to {str(document_id)[:40]!r}"
+                f"{path}: must map numbers of passages to ids, maps {quote(str(number), 40)} to "
+                f"{quote(str(document_id), 40)}"
             )
         ids[int(str(number))] = document_id if isinstance(document_id, str) else int(document_id)
     return ids

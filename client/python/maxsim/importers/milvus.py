@@ -13,9 +13,18 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Seque
 import numpy as np
 from pymilvus import DataType, MilvusClient
 
+from maxsim.collection.errors import quote_id
 from maxsim.importers.milvus_tokens import TokenEntities, VectorField
 from maxsim.importers.rows import check_columns
-from maxsim.importers.source import ALL_COLUMNS, ImportOptions, Source, SourceDocument, SourceError, check_options
+from maxsim.importers.source import (
+    ALL_COLUMNS,
+    ImportOptions,
+    Source,
+    SourceDocument,
+    SourceError,
+    check_options,
+    note_left,
+)
 
 # Milvus' own variable for the user and password, or key, of a server.
 _TOKEN_VARIABLE = "MILVUS_TOKEN"
@@ -141,6 +150,14 @@ def _payload_fields(
     return list(options.payload_columns)
 
 
+def _note_left(fields: Sequence[Mapping[str, Any]], options: ImportOptions, taken: Sequence[str]) -> List[str]:
+    """The note on fields of the schema that are not taken; those of no schema are not known before they are read."""
+    if options.payload_columns == ALL_COLUMNS:
+        return []
+    taken = (*taken, *options.payload_columns)
+    return note_left([str(field["name"]) for field in fields if field["name"] not in taken], "field")
+
+
 def _payload(entity: Mapping[str, Any], options: ImportOptions, left_out: Sequence[str]) -> Optional[Dict[str, Any]]:
     names: Sequence[str] = options.payload_columns
     if options.payload_columns == ALL_COLUMNS:
@@ -177,6 +194,7 @@ class _StructSource:
         self.notes: Sequence[str] = [
             f"{where}: array of structs {self._field}, vector {self._member}, {vectors.dim} columns",
             f"ids: field {self._id!r}",
+            *_note_left(fields, options, (self._id, *self._left_out)),
         ]
 
     def __iter__(self) -> Iterator[SourceDocument]:
@@ -192,7 +210,7 @@ class _StructSource:
         vectors = np.empty((0, self.dim), np.float32)
         structs = entity.get(self._field) or []
         if structs:
-            where = f"{self._where}: entity {id!r}"
+            where = f"{self._where}: entity {quote_id(id)}"
             vectors = np.stack([self._vectors.read(struct[self._member], where) for struct in structs])
         return SourceDocument(id, vectors, _payload(entity, self._options, (self._id, *self._left_out)))
 
@@ -230,6 +248,7 @@ class _TokenSource:
             f"{where}: {self._entities.num_tokens:,} entities, one a token: vector {vectors.name}, "
             f"{vectors.dim} columns",
             f"ids: field {self._id!r}; the order of tokens: {order}",
+            *_note_left(fields, options, self._taken),
         ]
 
     def __iter__(self) -> Iterator[SourceDocument]:

@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Seque
 
 import numpy as np
 
+from maxsim.collection.errors import quote_id
 from maxsim.importers.rows import bfloat16_vectors
 from maxsim.importers.source import SourceError
 
@@ -126,7 +127,7 @@ class TokenEntities:
 
     def _document(self, tokens: List[Entity]) -> Document:
         id = self._id_of(tokens[0])
-        where = f"{self._where}: document {id!r}"
+        where = f"{self._where}: document {quote_id(id)}"
         if len(tokens) != self._counts.get(id):
             raise SourceError(
                 f"{where}: has {len(tokens)} tokens, had {self._counts.get(id)} before: is it written to?"

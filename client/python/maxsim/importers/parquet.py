@@ -51,9 +51,10 @@ def open_source(path: str, options: ImportOptions) -> Source:
 
 
 def _open(path: str) -> pq.ParquetFile:
+    open(path, "rb").close()  # pyarrow's own errors of a file that is not there do not name it as others do
     try:
         return pq.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False)
-    except pa.ArrowException as error:
+    except (pa.ArrowException, OSError) as error:
         raise SourceError(f"{path}: is not a Parquet file: {error}") from None
 
 

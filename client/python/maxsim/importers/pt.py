@@ -8,8 +8,16 @@ from __future__ import annotations
 import os
 from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
+from maxsim.collection.errors import quote_id
 from maxsim.importers.index_files import listed_ids
-from maxsim.importers.source import DocumentId, ImportOptions, SourceDocument, SourceError, check_options
+from maxsim.importers.source import (
+    DocumentId,
+    ImportOptions,
+    SourceDocument,
+    SourceError,
+    check_options,
+    note_left,
+)
 from maxsim.importers.tensors import document_vectors, find_dim, is_tensor, natural_order
 from maxsim.importers.torch_files import load_torch
 from maxsim.importers.unpickling import load_pickle
@@ -38,9 +46,12 @@ class PtSource:
         self.notes: List[str] = (
             [] if len(self._files) == 1 else [f"{len(self._files)} files, in the order of their names"]
         )
+        # Lists of a dictionary that stand beside the vectors and are not taken.
+        self._left: Sequence[str] = ()
         self.dim = find_dim(
             (document[1] for file in self._files[:1] for document in self._documents(file)), self._files[0]
         )
+        self.notes += note_left(self._left)
         # Each of several files would have to be read to know.
         self.num_documents: Optional[int] = len(self._documents(path)) if len(self._files) == 1 else None
         self._ids: Optional[Sequence[str]] = None
@@ -56,7 +67,8 @@ class PtSource:
                     document_id = self._ids[number]
                 elif document_id is None:
                     document_id = number
-                yield SourceDocument(document_id, document_vectors(value, f"{file}: document {document_id!r}"), payload)
+                vectors = document_vectors(value, f"{file}: document {quote_id(document_id)}")
+                yield SourceDocument(document_id, vectors, payload)
                 number += 1
 
     def _documents(self, file: str) -> Sequence[Tuple[Optional[DocumentId], object, Optional[Mapping[str, object]]]]:
@@ -103,9 +115,11 @@ class PtSource:
         if self._options.id_column is not None:
             ids = _list(columns, self._options.id_column, file, len(vectors))
         payload_columns = self._options.payload_columns
+        others = [str(other) for other in columns if other not in (name, self._options.id_column)]
         if payload_columns == ("*",):
-            taken = (name, self._options.id_column)
-            payload_columns = tuple(str(other) for other in columns if other not in taken)
+            payload_columns = tuple(others)
+        beside = (other for other in others if isinstance(columns.get(other), (list, tuple)))
+        self._left = [other for other in beside if other not in payload_columns]
         fields = {other: _list(columns, other, file, len(vectors)) for other in payload_columns}
         return [
             (ids[index], tensor, {other: values[index] for other, values in fields.items()} or None)

@@ -13,6 +13,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
+from maxsim.collection.errors import quote_id
 from maxsim.importers.qdrant_folder import count_points, read_points, read_vectors_config
 from maxsim.importers.rows import check_columns
 from maxsim.importers.source import (
@@ -22,6 +23,7 @@ from maxsim.importers.source import (
     SourceDocument,
     SourceError,
     check_options,
+    note_left,
 )
 
 # The server's own variable for the key of its API.
@@ -106,6 +108,12 @@ class _PointsSource:
         self._is_mixed = is_mixed
         self._payload_columns = options.payload_columns
 
+    def _note_left(self, payload: Optional[Mapping[str, Any]]) -> None:
+        """Notes the fields of the first point, `payload`, that are not taken. Those of others are not known here."""
+        if self._payload_columns != ALL_COLUMNS:
+            left = [name for name in payload or () if name not in self._payload_columns]
+            self.notes = [*self.notes, *note_left(left, "field")]
+
     def _document(self, id: Union[int, str], vector: Any, payload: Optional[Mapping[str, Any]]) -> SourceDocument:
         name = self._config.name
         rows = vector.get(name) if isinstance(vector, dict) else vector if name == "" else None
@@ -116,7 +124,9 @@ class _PointsSource:
             except (TypeError, ValueError):
                 vectors = np.empty(0, np.float32)
             if vectors.ndim != 2 or vectors.shape[1] != self.dim:
-                raise SourceError(f"{self._where}: point {id!r}: multivector {name!r} is not [tokens, {self.dim}]")
+                raise SourceError(
+                    f"{self._where}: point {quote_id(id)}: multivector {name!r} is not [tokens, {self.dim}]"
+                )
         if self._config.is_cosine:
             lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
             vectors /= np.where(lengths != 0, lengths, np.float32(_EPSILON))
@@ -140,6 +150,8 @@ class _FolderSource(_PointsSource):
         distance = _distance(collections[self._name], config.name)
         super().__init__(where, config, distance, counts.num_points, counts.is_mixed, options)
         self._outdated = counts.outdated
+        first = next(iter(read_points(self._file, self._outdated)), None)
+        self._note_left(None if first is None else first.payload)
 
     def __iter__(self) -> Iterator[SourceDocument]:
         for point in read_points(self._file, self._outdated):
@@ -160,7 +172,7 @@ class _ServerSource(_PointsSource):
             self._name = _choose("collection", address, names, options.table, "--table")
             params = self._client.get_collection(self._name).config.params.model_dump(mode="json")
             num_points = self._client.count(self._name, exact=True).count
-            first, _ = self._client.scroll(self._name, limit=1, with_payload=False)
+            first, _ = self._client.scroll(self._name, limit=1, with_payload=True)
             uuids, _ = self._client.scroll(self._name, limit=1, offset=_FIRST_UUID, with_payload=False)
         except SourceError:
             raise
@@ -170,6 +182,7 @@ class _ServerSource(_PointsSource):
         config = _choose_vectors(where, params["vectors"], options.vectors_column)
         is_mixed = bool(first and uuids and isinstance(first[0].id, int))
         super().__init__(where, config, _distance(params["vectors"], config.name), num_points, is_mixed, options)
+        self._note_left(first[0].payload if first else None)
 
     def __iter__(self) -> Iterator[SourceDocument]:
         offset: Any = None
@@ -181,7 +194,7 @@ class _ServerSource(_PointsSource):
                     self._name, limit=_PAGE_POINTS, offset=offset, with_vectors=vectors, with_payload=columns or False
                 )
             except Exception as error:
-                raise SourceError(f"{self._where}: from point {offset!r} on: {error}") from None
+                raise SourceError(f"{self._where}: from point {quote_id(offset)} on: {error}") from None
             for point in points:
                 yield self._document(point.id, point.vector, point.payload)
             if offset is None:

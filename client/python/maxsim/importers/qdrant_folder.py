@@ -14,6 +14,7 @@ import urllib.parse
 import uuid
 from typing import Any, Dict, FrozenSet, Iterator, Mapping, Optional, Union
 
+from maxsim.collection.errors import quote_id
 from maxsim.importers.source import SourceError
 
 PointId = Union[int, str]
@@ -98,7 +99,7 @@ def _canonical(id: Any, where: str) -> PointId:
     try:
         return str(uuid.UUID(str(id)))
     except ValueError:
-        raise SourceError(f"{where}: id {id!r:.80} is neither an integer nor a UUID") from None
+        raise SourceError(f"{where}: id {quote_id(id)} is neither an integer nor a UUID") from None
 
 
 def count_points(path: str) -> PointCounts:

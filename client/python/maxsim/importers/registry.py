@@ -13,31 +13,49 @@ from maxsim.importers.source import ImportOptions, Source, SourceError
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """One kind of source. module: its module in maxsim.importers. libraries: the packages that reading it imports,
-    which the extra `import-EXTRA` of the distribution installs. summary: what it reads, for --help."""
+    """One kind of source. module: its module in maxsim.importers. summary: what it reads, for --help. libraries: the
+    packages that reading it imports. requirements: what installs them, as the distribution's extra `import-EXTRA` asks
+    for it."""
 
     module: str
     summary: str
     libraries: Tuple[str, ...] = ()
     extra: str = ""
+    requirements: Tuple[str, ...] = ()
 
+
+_ARROW = ("pyarrow>=15",)
 
 KINDS: Mapping[str, Kind] = {
     "plaid": Kind("plaid", "index folder of fast-plaid, PyLate or NextPlaid"),
     "colbert": Kind("colbert", "index folder of colbert-ai or RAGatouille"),
     "byaldi": Kind("byaldi", "index folder of byaldi"),
     "pt": Kind("pt", "file of torch.save: a list of tensors, or a dictionary from ids to tensors"),
-    "parquet": Kind("parquet", "Parquet file, or a folder of them", ("pyarrow",), "arrow"),
-    "arrow": Kind("arrow", "Arrow IPC file or stream, Feather file, or a folder of them", ("pyarrow",), "arrow"),
-    "datasets": Kind("datasets", "folder of datasets' save_to_disk", ("pyarrow",), "arrow"),
-    "hdf5": Kind("hdf5", "HDF5 file", ("h5py",), "hdf5"),
-    "zarr": Kind("zarr", "Zarr store of version 2 or 3", ("zarr",), "zarr"),
+    "parquet": Kind("parquet", "Parquet file, or a folder of them", ("pyarrow",), "arrow", _ARROW),
+    "arrow": Kind(
+        "arrow", "Arrow IPC file or stream, Feather file, or a folder of them", ("pyarrow",), "arrow", _ARROW
+    ),
+    "datasets": Kind("datasets", "folder of datasets' save_to_disk", ("pyarrow",), "arrow", _ARROW),
+    "hdf5": Kind("hdf5", "HDF5 file", ("h5py",), "hdf5", ("h5py>=3.8",)),
+    "zarr": Kind("zarr", "Zarr store of version 2 or 3", ("zarr",), "zarr", ("zarr>=2.16",)),
     "padded": Kind("padded", "padded array [N, L, dim] with a mask or lengths: npy, npz, safetensors, pt"),
     "npy": Kind("npy", "NumPy array of packed token vectors with lengths, or a folder of arrays"),
     "npz": Kind("npz", "NumPy archive of packed or padded vectors, or an array a document"),
-    "qdrant": Kind("qdrant", "collection of Qdrant: a server's URL or a local folder", ("qdrant_client",), "qdrant"),
-    "lancedb": Kind("lancedb", "table of LanceDB", ("lancedb", "pyarrow"), "lancedb"),
-    "milvus": Kind("milvus", "collection of Milvus or Milvus Lite", ("pymilvus", "milvus_lite"), "milvus"),
+    "qdrant": Kind(
+        "qdrant",
+        "collection of Qdrant: a server's URL or a local folder",
+        ("qdrant_client",),
+        "qdrant",
+        ("qdrant-client>=1.10",),
+    ),
+    "lancedb": Kind("lancedb", "table of LanceDB", ("lancedb", "pyarrow"), "lancedb", ("lancedb>=0.20", *_ARROW)),
+    "milvus": Kind(
+        "milvus",
+        "collection of Milvus or Milvus Lite",
+        ("pymilvus", "milvus_lite"),
+        "milvus",
+        ("pymilvus[milvus_lite]>=2.6",),
+    ),
     "vespa": Kind("vespa", "JSON of vespa visit, /document/v1 or a feed"),
 }
 
@@ -52,9 +70,8 @@ def libraries_of(name: str) -> Iterator[None]:
         missing = (error.name or "").split(".")[0]
         if missing not in kind.libraries:
             raise
-        raise SourceError(
-            f"{name}: needs {missing}, which is not installed: pip install 'maxsim[import-{kind.extra}]'"
-        ) from None
+        wanted = " ".join(f"'{requirement}'" for requirement in kind.requirements)
+        raise SourceError(f"{name}: needs {missing}, which is not installed: pip install {wanted}") from None
 
 
 def open_source(name: str, path: str, options: ImportOptions) -> Source:

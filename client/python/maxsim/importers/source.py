@@ -10,12 +10,18 @@ which reads as little as it needs to say what is there, and raises SourceError w
 from __future__ import annotations
 
 import dataclasses
-from typing import Iterator, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple, Union, runtime_checkable
+from typing import Iterator, List, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple, Union, runtime_checkable
 
 import numpy as np
 
+from maxsim.collection.errors import CollectionError
+from maxsim.collection.ids import encode_id
+
 # All fields of a document go into its payload.
 ALL_COLUMNS = ("*",)
+
+# Names that a note lists.
+_MAX_NAMES = 20
 
 DocumentId = Union[str, int]
 
@@ -25,6 +31,10 @@ class SourceError(ValueError):
 
     def __init__(self, message: str) -> None:
         super().__init__(" ".join(str(message).split()))
+
+
+class OptionError(SourceError):
+    """The user has said what the kind does not take: the command line is wrong, whatever the source holds."""
 
 
 class SourceDocument(NamedTuple):
@@ -112,12 +122,24 @@ class PackedSource(Source, Protocol):
 
 
 def check_options(kind: str, options: ImportOptions, takes: Sequence[str]) -> None:
-    """Raises SourceError where an option is set that is not one of the fields `takes`."""
+    """Raises OptionError where an option is set that is not one of the fields `takes`."""
     for field in dataclasses.fields(options):
         if field.name not in takes and getattr(options, field.name) not in (None, ()):
             flag = "--" + field.name.replace("_", "-")
             taken = ", ".join("--" + name.replace("_", "-") for name in takes) or "no option of its own"
-            raise SourceError(f"{flag}: {kind} does not take it; it takes {taken}")
+            raise OptionError(f"{flag}: {kind} does not take it; it takes {taken}")
+
+
+def note_left(names: Sequence[str], noun: str = "column") -> List[str]:
+    """The note on columns (or fields) that could go into the payload and do not; none where there is none."""
+    if not names:
+        return []
+    shown = ", ".join(map(str, names[:_MAX_NAMES])) + (
+        f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    )
+    if len(names) == 1:
+        return [f"{noun} {shown} is not taken; --payload-columns takes it"]
+    return [f"{noun}s {shown} are not taken; --payload-columns takes them"]
 
 
 def select_payload(columns: Sequence[str], row: Mapping[str, object], where: str) -> Optional[Mapping[str, object]]:
@@ -135,6 +157,17 @@ def read_ids(path: str) -> Sequence[str]:
     """The ids of a file of one a line."""
     try:
         with open(path, encoding="utf-8") as file:
-            return [line.rstrip("\r\n") for line in file]
+            return [checked_line(line.rstrip("\r\n"), f"{path}:{number}") for number, line in enumerate(file, 1)]
     except UnicodeDecodeError as error:
         raise SourceError(f"{path}: is not UTF-8 at byte {error.start}") from None
+
+
+def checked_line(id: str, where: str) -> str:
+    """`id`, which is a line of a file; SourceError, which begins with `where`, for one that no document can have."""
+    if not id:
+        raise SourceError(f"{where}: an empty line, each line is an id")
+    try:
+        encode_id(id)
+    except CollectionError as error:
+        raise SourceError(f"{where}: {error}") from None
+    return id

@@ -11,11 +11,13 @@ import pyarrow as pa
 from maxsim.importers.arrow_vectors import VectorColumn, is_flattened, is_vectors, storage_type
 from maxsim.importers.prefetch import prefetched
 from maxsim.importers.rows import BLOCK_BYTES
-from maxsim.importers.source import ALL_COLUMNS, ImportOptions, PackedDocuments, SourceDocument, SourceError
+from maxsim.importers.source import ALL_COLUMNS, ImportOptions, PackedDocuments, SourceDocument, SourceError, note_left
 
 # What a kind whose source is a table takes.
 TABLE_OPTIONS = ("id_column", "vectors_column", "payload_columns", "dim")
 ID_COLUMNS = ("id", "_id", "ids", "doc_id", "docid", "document_id", "pid")
+# Columns that a message names.
+_MAX_COLUMNS = 20
 # Rows that are turned into documents at once, so that what a batch becomes in NumPy's memory stays small.
 _SLICE_ROWS = 1024
 
@@ -62,7 +64,7 @@ class TableSource:
             f"ids: column {self._ids!r}"
             if self._ids
             else "ids: the documents are numbered from 0, no column is named id",
-            f"columns: {', '.join(schema.names)}",
+            *note_left([n for n in schema.names if n not in (self._vectors, self._ids, *self._payloads)]),
         ]
 
     def __iter__(self) -> Iterator[SourceDocument]:
@@ -125,12 +127,23 @@ def _choose_vectors(where: str, schema: pa.Schema, options: ImportOptions) -> st
     candidates = [field.name for field in schema if is_vectors(field.type)]
     if not candidates:
         candidates = [field.name for field in schema if is_flattened(field.type)]
-    if len(candidates) != 1:
+    if not candidates:
+        raise SourceError(
+            f"{where}: no column holds token vectors, which are a list of lists of float16, float32 or float64, or "
+            f"with --dim a list of them; it has {_typed(schema, schema.names) or 'no column'}"
+        )
+    if len(candidates) > 1:
         raise SourceError(
             f"{where}: {len(candidates)} columns may hold token vectors; name one with --vectors-column: "
-            f"{', '.join(candidates or schema.names)}"
+            f"{_typed(schema, candidates)}"
         )
     return str(candidates[0])
+
+
+def _typed(schema: pa.Schema, names: Sequence[str]) -> str:
+    """Columns with their types, some of them where there are many."""
+    shown = [f"{field.name} ({str(field.type):.100})" for field in schema if field.name in names][:_MAX_COLUMNS]
+    return ", ".join(shown) + (f" and {len(names) - len(shown)} more" if len(names) > len(shown) else "")
 
 
 def _choose_ids(where: str, schema: pa.Schema, options: ImportOptions) -> Optional[str]:

@@ -75,11 +75,21 @@ class Unpickler:
             if opcode == 0x2E:  # STOP
                 return finished(self._stack.pop())
             operation = _OPERATIONS.get(opcode)
+            if operation is None and opcode in _OBJECT_OPCODES and self.position > 1:
+                raise SourceError(
+                    "is a pickle of objects (for instance a saved model), of which only tensors, arrays, numbers, "
+                    f"strings and containers are read: {self._object_name()} at byte {self.position - 1}"
+                )
             if operation is None:
                 raise SourceError(
                     f"is no pickle, or one with an opcode that is not read: 0x{opcode:02x} at byte {self.position - 1}"
                 )
             operation(self)
+
+    def _object_name(self) -> str:
+        """The class that stands below the arguments of an object, where one does."""
+        name = next((value for value in reversed(self._stack) if isinstance(value, Global)), "an object")
+        return f"{str(name)[:100]}"
 
     # The bytes of an opcode's argument.
 
@@ -273,6 +283,9 @@ def _skip(count: int) -> Operation:
 
     return skip
 
+
+# They make an object of a class: INST, OBJ, NEWOBJ, EXT1, EXT2, EXT4, NEWOBJ_EX.
+_OBJECT_OPCODES = frozenset((0x69, 0x6F, 0x81, 0x82, 0x83, 0x84, 0x92))
 
 # By opcode; their names are those of Python's pickletools.
 _OPERATIONS: Dict[int, Operation] = {

@@ -7,9 +7,18 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
+from maxsim.collection.errors import quote_id
 from maxsim.importers.json_values import json_values
 from maxsim.importers.rows import check_columns
-from maxsim.importers.source import ALL_COLUMNS, ImportOptions, Source, SourceDocument, SourceError, check_options
+from maxsim.importers.source import (
+    ALL_COLUMNS,
+    ImportOptions,
+    Source,
+    SourceDocument,
+    SourceError,
+    check_options,
+    note_left,
+)
 from maxsim.importers.vespa_tensors import TensorReader, is_vectors
 
 # --id-column documentid: the whole id of Vespa, id:NAMESPACE:TYPE:KEYS:NAME.
@@ -34,9 +43,12 @@ class _VespaSource:
         self._unpack_bits = bool(options.unpack_bits)
         self.num_documents: Optional[int] = None
         self._field = options.vectors_column
+        # Fields of the first document with a token vector that are not taken.
+        self._left: Sequence[str] = ()
         reader = TensorReader(options.dim, self._unpack_bits)
         self.dim = check_columns(path, self._find_dim(reader))
         self.notes: Sequence[str] = [f"{path}: field {self._field!r}, {reader.cell or 'numbers'}", self._describe_ids()]
+        self.notes = [*self.notes, *note_left(self._left, "field")]
         if reader.cell == "int8" and not self._unpack_bits:
             self.notes.append("int8 cells are taken as numbers; --unpack-bits, where each is eight binary columns")
 
@@ -60,7 +72,7 @@ class _VespaSource:
                 number += 1
                 id, fields = _open_document(entry, where)
                 if self._options.table is None or _split_id(id, where)[1] == self._options.table:
-                    yield f"{where}, {id!r:.80}", id, fields
+                    yield f"{where}, {quote_id(id)}", id, fields
 
     def _find_dim(self, reader: TensorReader) -> int:
         """The columns of the first token vector, whose field is chosen where nobody has named it."""
@@ -68,6 +80,9 @@ class _VespaSource:
             field = self._field = self._field or self._find_field(where, fields)
             if field is not None and fields.get(field) and len(reader.read(fields[field], f"{where}: field {field!r}")):
                 assert reader.dim is not None
+                taken = (field, self._options.id_column, *self._options.payload_columns)
+                if self._options.payload_columns != ALL_COLUMNS:
+                    self._left = [name for name in fields if name not in taken]
                 return reader.dim
         wanted = "that holds token vectors" if self._field is None else repr(self._field)
         raise SourceError(f"{self._path}: no document has a field {wanted}")
@@ -108,7 +123,7 @@ def _open_document(entry: object, where: str) -> Tuple[str, Dict[str, Any]]:
     for operation in ("update", "remove"):
         if operation in entry:
             raise SourceError(
-                f"{where}: holds the operation {operation!r} of {entry[operation]!r:.80}; "
+                f"{where}: holds the operation {operation!r} of {quote_id(entry[operation])}; "
                 "only whole documents can be imported"
             )
     id = entry.get("put", entry.get("id"))
@@ -124,5 +139,5 @@ def _split_id(id: str, where: str) -> List[str]:
     """Namespace, type, keys and name of an id of Vespa. The name may hold colons."""
     parts = id.split(":", 4)
     if len(parts) != 5 or parts[0] != "id" or not parts[4]:
-        raise SourceError(f"{where}: {id!r:.80} is not id:NAMESPACE:TYPE:KEYS:NAME")
+        raise SourceError(f"{where}: {quote_id(id)} is not id:NAMESPACE:TYPE:KEYS:NAME")
     return parts[1:]

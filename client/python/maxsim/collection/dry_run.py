@@ -1,0 +1,149 @@
+"""Checks all that a CollectionWriter would, and writes nothing: DryRunWriter."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Any, Optional, Union
+
+from .batch import Batch, Layout
+from .folder import LOCK_FILE, OutputFolder, check_platform, locked_error
+from .manifest import Manifest, ShardEntry, check_name
+from .shards import Shards
+from .writer import CollectionWriter
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover
+    fcntl = None  # type: ignore[assignment]
+
+
+class DryRunWriter(CollectionWriter):
+    """Raises the errors that a CollectionWriter would for the folder, the options and the documents, where these can be
+    told without writing to the disk: not those of a disk that fills up.
+
+    folder: where the collection would go; None checks the documents alone. `close` returns the Summary of what would be
+    published. Its num_bytes are without the headers of the shards, and it knows of one shard."""
+
+    def __init__(
+        self,
+        folder: Union[str, os.PathLike[str], None],
+        *,
+        dim: int,
+        storage: Optional[str] = None,
+        name: Optional[str] = None,
+        allow_other_shape: bool = False,
+    ) -> None:
+        self._has_folder = folder is not None
+        super().__init__(
+            os.curdir if folder is None else folder,
+            dim=dim,
+            storage=storage,
+            name=name,
+            allow_other_shape=allow_other_shape,
+        )
+
+    def _open_folder(self, folder: Path) -> OutputFolder:
+        if self._has_folder:
+            _check_folder(folder)
+        return _UnwrittenFolder(folder)
+
+    def _read_published(self) -> Optional[Manifest]:
+        return super()._read_published() if self._has_folder else None
+
+    def _choose_name(self, name: Optional[str]) -> str:
+        if self._has_folder:
+            return super()._choose_name(name)
+        return "" if name is None else check_name(name)
+
+    def _open_shards(self, layout: Layout) -> Shards:
+        return _CountedShards(layout)
+
+
+class _UnwrittenFolder(OutputFolder):
+    """An OutputFolder that is neither made nor locked, and in which nothing is published or removed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder
+
+    def release(self) -> None:
+        pass
+
+    def remove_leftovers(self, published: Optional[Manifest]) -> None:
+        pass
+
+    def remove_old_generations(self, published: Manifest) -> None:
+        pass
+
+    def publish(self, manifest: Manifest) -> Optional[OSError]:
+        return None
+
+
+class _CountedShards(Shards):
+    """Counts documents in place of storing them."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.has_payloads = False
+        self._layout = layout
+        self._num_documents = self._num_tokens = self._num_bytes = 0
+
+    def store(self, batch: Batch) -> None:
+        self._num_documents += len(batch)
+        self._num_tokens += int(batch.lengths.sum())
+        self._num_bytes += int(self._layout.document_bytes(batch, has_payloads=False).sum())
+        self._num_bytes += int(batch.payload_sizes.sum())
+
+    def begin_payloads(self) -> None:
+        self.has_payloads = True
+
+    def finish(self) -> list[ShardEntry]:
+        num_bytes = self._num_bytes + (8 * self._num_documents if self.has_payloads else 0)
+        return [ShardEntry("", self._num_documents, self._num_tokens, num_bytes, "")]
+
+    def close(self) -> None:
+        pass
+
+
+def _check_folder(folder: Path) -> None:
+    """Raises what OutputFolder(folder) would."""
+    check_platform()
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    if missing:
+        outermost = missing[-1]
+        if os.path.lexists(outermost):  # a link to what is not there
+            raise _os_error(errno.EEXIST, outermost)
+        if not outermost.parent.is_dir():
+            raise _os_error(errno.ENOTDIR, folder)
+        _check_writable(outermost.parent, outermost)
+        return
+    if not folder.is_dir():
+        raise _os_error(errno.EEXIST, folder)
+    _check_unlocked(folder)
+    _check_writable(folder, folder / LOCK_FILE)
+
+
+def _check_writable(folder: Path, entry: Path) -> None:
+    """Raises the error of making `entry` in `folder`."""
+    if os.statvfs(folder).f_flag & os.ST_RDONLY:
+        raise _os_error(errno.EROFS, entry)
+    if not os.access(folder, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
+        raise _os_error(errno.EACCES, entry)
+
+
+def _check_unlocked(folder: Path) -> None:
+    """Raises the error of a folder that another build writes to. It takes the lock for a moment, where one is."""
+    try:
+        fd = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise locked_error(folder) from None
+    finally:
+        os.close(fd)
+
+
+def _os_error(number: int, path: Path) -> Any:
+    return OSError(number, os.strerror(number), str(path))
