@@ -31,6 +31,9 @@ _MIN_DIM, _MAX_DIM = 8, 4096
 # json.dumps would make one for each payload.
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
+# It is called once with the folder and the number of the generation that was published.
+OnPublished = Callable[[str, int], None]
+
 # Called after each document: documents so far, of how many or None, tokens so far.
 Progress = Callable[[int, Optional[int], int], None]
 
@@ -253,12 +256,14 @@ def import_collection(
     skip_empty: bool = False,
     progress: Optional[Progress] = None,
     dry_run: bool = False,
+    on_published: Optional[OnPublished] = None,
 ) -> ImportReport:
     """Imports what lies at `path` as the collection `output`, or, with dry_run, reads all of it and writes nothing.
 
     kind: one of maxsim.importers.KINDS. storage: f16, bf16, f32 or i8; None is that of the collection that is there, or
     else f16. name and allow_other_shape: as of CollectionWriter. skip_empty: documents without a token are left out and
-    counted, instead of being an error. SourceError, or another ValueError, where the source or a document of it cannot
+    counted, instead of being an error. on_published: is called as soon as the generation is published, also where an
+    interrupt ends the import afterwards. SourceError, or another ValueError, where the source or a document of it cannot
     be imported; then no generation is left behind."""
     if storage is not None and storage not in STORAGES:
         raise SourceError(f"storage {storage!r}: must be one of {', '.join(STORAGES)}")
@@ -274,9 +279,14 @@ def import_collection(
     from maxsim.collection import CollectionWriter
 
     target = os.fspath(output)
-    with CollectionWriter(
+    writer = CollectionWriter(
         target, dim=source.dim, storage=storage, name=name, allow_other_shape=allow_other_shape
-    ) as writer:
-        _copy(source, counter, writer, progress)
+    )
+    try:
+        with writer:
+            _copy(source, counter, writer, progress)
+    finally:
+        if writer.summary is not None and on_published is not None:
+            on_published(target, writer.summary.generation)
     assert writer.summary is not None
     return _report(source, counter, target, writer.summary.storage, writer.summary.num_bytes)
