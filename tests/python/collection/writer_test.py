@@ -6,6 +6,7 @@ python writer_test.py MAXSIM_SHARD
 import datetime
 import json
 import os
+import sys
 import threading
 import warnings
 from unittest import mock
@@ -204,6 +205,12 @@ class WriterTest(TemporaryFolderTest):
             del writer
         self.assertIn("was never closed: nothing is published", str(caught[0].message))
         self.assertEqual(sorted(os.listdir(self.target)), before)
+
+    def test_a_system_without_file_locks_is_refused(self):
+        with mock.patch.dict("sys.modules", {"fcntl": None}):
+            sys.modules.pop("maxsim.collection.folder_lock", None)
+            self.refuses("POSIX systems only", CollectionWriter, self.target, dim=8)
+        self.assertFalse(self.target.parent.exists())
 
     def test_a_full_disk_is_an_error_of_the_system_and_leaves_nothing(self):
         with mock.patch("maxsim.collection.folder.os.fsync", side_effect=OSError(28, "No space left on device")):

@@ -286,6 +286,7 @@ def import_collection(
         with writer:
             _copy(source, counter, writer, progress)
     finally:
+        writer.abort()  # It does nothing but where an interrupt came before the writer's own end.
         if writer.summary is not None and on_published is not None:
             on_published(target, writer.summary.generation)
     assert writer.summary is not None
