@@ -2,7 +2,9 @@
 """The licences of what the programs hold that is not maxsim's: bundled libraries, headers and the CUDA runtime that are
 compiled in. For the packages that scripts/packages builds, on a Debian or an Ubuntu.
 
-  scripts/packages/licences.py BUILD_FOLDER TARGET_FOLDER      those of what is compiled in, for a package without libraries
+  scripts/packages/licences.py BUILD_FOLDER TARGET_FOLDER
+
+writes those of what is compiled in, for a package without libraries.
 """
 
 import pathlib
@@ -39,7 +41,8 @@ def owners(paths):
     wanted = sorted({name for names in candidates.values() for name in names})
     # Names that no package has are errors to dpkg-query, which answers the others.
     shown = subprocess.run(["dpkg-query", "-S", *wanted], capture_output=True, text=True).stdout if wanted else ""
-    found = {name: packages.split(":")[0] for packages, _, name in (line.rpartition(": ") for line in shown.splitlines())}
+    lines = (line.rpartition(": ") for line in shown.splitlines())
+    found = {name: packages.split(":")[0] for packages, _, name in lines}
     packages = {}
     for path, names in candidates.items():
         package = next((found[name] for name in names if name in found), None)
@@ -50,7 +53,8 @@ def owners(paths):
 
 
 def version_of(package):
-    shown = subprocess.run(["dpkg-query", "-W", "-f", "${Version}\n", package], check=True, capture_output=True, text=True)
+    command = ["dpkg-query", "-W", "-f", "${Version}\n", package]
+    shown = subprocess.run(command, check=True, capture_output=True, text=True)
     return shown.stdout.splitlines()[0]
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the Debian package maxsim-server out of a build folder: cmake/MaxsimDebian.cmake says what it is, and this lays out
-# everything but the programs.
+# Builds the Debian package maxsim-server out of a build folder: cmake/MaxsimDebian.cmake says what it is, and this lays
+# out everything but the programs.
 #
 #   scripts/packages/make-deb.sh BUILD_FOLDER TARGET_FOLDER
 #
@@ -26,8 +26,9 @@ rm -rf "$build/debian"
 mkdir -p "$doc/examples" "$root/usr/lib/systemd/system" "$root/usr/share/man" "$root/etc/maxsim" "$root/var/lib/maxsim"
 
 # The unit with the distribution's paths; the user is made by postinst.
-sed -e 's|/opt/maxsim/README.md|/usr/share/doc/maxsim-server/README.md man:maxsimd(8)|' -e 's|/opt/maxsim/bin|/usr/bin|' \
-  -e 's|Programs in /opt/maxsim|Programs in /usr/bin|' -e 's| (deploy/systemd/sysusers.conf)||' \
+sed -e 's|/opt/maxsim/README.md|/usr/share/doc/maxsim-server/README.md man:maxsimd(8)|' \
+  -e 's|/opt/maxsim/bin|/usr/bin|' -e 's|Programs in /opt/maxsim|Programs in /usr/bin|' \
+  -e 's| (deploy/systemd/sysusers.conf)||' \
   deploy/systemd/maxsimd.service >"$root/usr/lib/systemd/system/maxsimd.service"
 if grep -n /opt/ "$root/usr/lib/systemd/system/maxsimd.service"; then die "the unit's lines above name /opt"; fi
 cp deploy/debian/maxsimd.yaml "$root/etc/maxsim/"
@@ -49,7 +50,9 @@ find "$root" -type f -exec chmod 644 {} +
 version=$(sed -n 's/^set(CPACK_PACKAGE_VERSION "\(.*\)")$/\1/p' "$build/CPackConfig.cmake" | head -1)
 release=$(sed -n 's/^set(CPACK_DEBIAN_PACKAGE_RELEASE "\(.*\)")$/\1/p' "$build/CPackConfig.cmake")
 contact=$(sed -n 's/^set(CPACK_PACKAGE_CONTACT "\(.*\)")$/\1/p' "$build/CPackConfig.cmake")
-if [ -z "$version" ] || [ -z "$release" ]; then die "$build/CPackConfig.cmake is none of this project: configure again"; fi
+if [ -z "$version" ] || [ -z "$release" ]; then
+  die "$build/CPackConfig.cmake is none of this project: configure again"
+fi
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
 gzip -9n <CHANGELOG.md >"$doc/changelog.gz"
 gzip -9n >"$doc/changelog.Debian.gz" <<CHANGELOG

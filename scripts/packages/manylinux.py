@@ -25,8 +25,8 @@ FROM_THE_MACHINE = {
     "librt.so.1",
     "libstdc++.so.6",
 }
-# The newest versions that a platform with the glibc 2.N is sure to have, from that N on. The libraries of GCC are those of
-# the oldest distribution with that glibc: 2.34 is RHEL 9, 2.35 Ubuntu 22.04, 2.39 Ubuntu 24.04.
+# These are the newest versions that a platform with the glibc 2.N is sure to have, from that N on. The libraries of GCC
+# are those of the oldest distribution with that glibc: 2.34 is RHEL 9, 2.35 Ubuntu 22.04, 2.39 Ubuntu 24.04.
 GCC_LIBRARIES = {
     34: {"GLIBCXX": (3, 4, 29), "CXXABI": (1, 3, 13), "GCC": (7, 0, 0)},
     35: {"GLIBCXX": (3, 4, 30), "CXXABI": (1, 3, 13), "GCC": (12, 0, 0)},

@@ -3,8 +3,8 @@
 
   scripts/packages/server_wheel.py BUILD_FOLDER TARGET_FOLDER
 
-Prints the wheel's path. The version is that of CMake's project, the platform tag is what manylinux.py finds. The same build
-gives the same bytes: times are SOURCE_DATE_EPOCH's, or those of the commit.
+Prints the wheel's path. The version is that of CMake's project, the platform tag is what manylinux.py finds. The same
+build gives the same bytes: times are SOURCE_DATE_EPOCH's, or those of the commit.
 """
 
 import base64
@@ -68,10 +68,11 @@ def commit_time():
 
 
 def lay_out(build, package, licences_folder):
-    """Fills the folder of the Python package with programs, libraries and examples, and that of the licences. Returns the
-    platform tag."""
+    """Fills the folder of the Python package with programs, libraries and examples, and that of the licences. Returns
+    the platform tag."""
     bundle = package.with_name("bundle").resolve()
-    subprocess.run([ROOT / "scripts" / "bundle.sh", "--manylinux", build, bundle], check=True, stdout=subprocess.DEVNULL)
+    command = [ROOT / "scripts" / "bundle.sh", "--manylinux", build, bundle]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     tag = manylinux.platform_tag(bundle)
     libraries = (bundle / "libraries.list").read_text().split()
     shutil.copytree(SOURCE / "maxsim_server", package, ignore=shutil.ignore_patterns("__pycache__"))
@@ -88,7 +89,8 @@ def lay_out(build, package, licences_folder):
 
 
 def write_dist_info(folder, version, tag):
-    names = sorted(str(path.relative_to(folder / "licenses")) for path in (folder / "licenses").rglob("*") if path.is_file())
+    licence_folder = folder / "licenses"
+    names = sorted(str(path.relative_to(licence_folder)) for path in licence_folder.rglob("*") if path.is_file())
     lines = "\n".join(f"License-File: {name}" for name in names)
     metadata = METADATA.format(version=version, licence_files=lines) + (SOURCE / "README.md").read_text()
     (folder / "METADATA").write_text(metadata)

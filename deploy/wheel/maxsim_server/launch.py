@@ -1,5 +1,5 @@
-"""The entry points: each replaces the Python process by the program, which keeps its number, its standard streams and its
-signals."""
+"""The entry points: each replaces the Python process by the program, which keeps its number, its standard streams and
+its signals."""
 
 from __future__ import annotations
 

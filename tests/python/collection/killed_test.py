@@ -23,6 +23,7 @@ def write_slowly(folder, marks):
 
     Its first payload comes late, so that shards are written again meanwhile."""
     import maxsim.collection.folder as folder_module
+    import maxsim.collection.folder_lock as lock_module
     import maxsim.collection.shard as shard_module
 
     def announced(module, name):
@@ -45,7 +46,7 @@ def write_slowly(folder, marks):
             return getattr(os, name)
 
     announcing = AnnouncedOs()
-    folder_module.os = shard_module.os = announcing
+    folder_module.os = lock_module.os = shard_module.os = announcing
     sys.modules["maxsim.collection.writer"].os = announcing
     with CollectionWriter(folder, dim=8, max_shard_bytes=100_000, storage="f16") as writer:
         for index in range(12_000):

@@ -6,6 +6,7 @@ python writer_test.py MAXSIM_SHARD
 import datetime
 import json
 import os
+import sys
 import threading
 import warnings
 from unittest import mock
@@ -103,6 +104,9 @@ class WriterTest(TemporaryFolderTest):
                 ("one for each of the 2 ids is expected", (["a", "b"], rows, [2, 3], [None])),
                 ("lengths: 0 .. 5, 5 in all", (["a", "b"], rows, [0, 5])),
                 ("lengths: 2 .. 2, 4 in all", (["a", "b"], rows, [2, 2])),
+                ("lengths: elements of float64, integers are expected", (["a", "b"], rows, [2.9, 3.9])),
+                ("lengths: elements of bool, integers are expected", (["a", "b"], rows, [True, True])),
+                ("lengths: elements of object, integers are expected", (["a", "b"], rows, [1 << 70, 5])),
                 ("document 1, id 7: ", (["a", 7], rows, [2, 3])),
                 ('document 1, id "b": payload: a mapping is expected', (["a", "b"], rows, [2, 3], [None, 5])),
             ):
@@ -202,6 +206,12 @@ class WriterTest(TemporaryFolderTest):
         self.assertIn("was never closed: nothing is published", str(caught[0].message))
         self.assertEqual(sorted(os.listdir(self.target)), before)
 
+    def test_a_system_without_file_locks_is_refused(self):
+        with mock.patch.dict("sys.modules", {"fcntl": None}):
+            sys.modules.pop("maxsim.collection.folder_lock", None)
+            self.refuses("POSIX systems only", CollectionWriter, self.target, dim=8)
+        self.assertFalse(self.target.parent.exists())
+
     def test_a_full_disk_is_an_error_of_the_system_and_leaves_nothing(self):
         with mock.patch("maxsim.collection.folder.os.fsync", side_effect=OSError(28, "No space left on device")):
             writer = CollectionWriter(self.target, dim=8)
@@ -278,17 +288,50 @@ class WriterTest(TemporaryFolderTest):
     def test_a_folder_that_cannot_be_synchronised_after_publishing_is_a_warning(self):
         from maxsim.collection import folder
 
-        calls = []
-
         def sync(path):
-            calls.append(path)
-            if len(calls) == 2:
+            if (path / "collection.json").exists():
                 raise OSError(5, "Input/output error")
 
         with mock.patch.object(folder, "sync_folder", sync):
             with self.assertWarnsRegex(RuntimeWarning, "a power failure now may bring back the one before"):
                 self.write([(1, ONE)], self.target, 8)
         self.assert_whole(self.target)
+
+    def test_the_folders_that_are_created_are_synchronised_before_publishing(self):
+        from maxsim.collection import folder
+
+        synchronised = []
+
+        def sync(path):
+            synchronised.append((path, (self.target / "collection.json").exists()))
+
+        with mock.patch.object(folder, "sync_folder", sync):
+            self.write([(1, ONE)], self.target, 8)
+            first, synchronised = synchronised, []
+            self.write([(2, ONE)], self.target, 8)
+        published = [(self.target, False), (self.target, True)]
+        self.assertEqual(first, [(self.target.parent, False), (self.folder, False), *published])
+        self.assertEqual(synchronised, [(self.target, True)] * 2)
+
+    def test_a_parent_that_cannot_be_read_is_not_synchronised(self):
+        from maxsim.collection import folder
+
+        def sync(path):
+            if path != self.target:
+                raise PermissionError(13, "Permission denied")
+
+        with mock.patch.object(folder, "sync_folder", sync):
+            self.write([(1, ONE)], self.target, 8)
+        self.assert_whole(self.target)
+
+    def test_shards_of_a_manifest_are_checked(self):
+        self.write([(1, ONE)], self.target, 8)
+        manifest = self.target / "collection.json"
+        values = json.loads(manifest.read_text())
+        shard = values["shards"][0]
+        for wrong in ({**shard, "file": []}, {**shard, "num_tokens": "2"}, {**shard, "num_documents": True}, [], {}):
+            manifest.write_text(json.dumps({**values, "shards": [wrong]}))
+            self.refuses("a manifest that cannot be read", CollectionWriter, self.target, dim=8)
 
     def test_threads_of_the_writer_end_with_it(self):
         before = threading.active_count()

@@ -346,6 +346,28 @@ class CommandTest(ImportTest):
             self.assertEqual((out, err), ("", "maxsim import: interrupted, nothing was written\n"))
             self.assertEqual([path.name for path in target.glob("*") if path.name != ".maxsim-build.lock"], [])
 
+    def test_an_interrupt_behind_the_publishing_says_that_it_is_published(self):
+        from maxsim.collection import folder
+
+        self.path.write_bytes(pickle.dumps([np.ones((2, 16), np.float16)] * 3, 4))
+        sync = folder.sync_folder
+        for generation, (number, code) in enumerate(((signal.SIGINT, 130), (signal.SIGTERM, 143)), 1):
+            target = self.folder / "docs"
+
+            def sync_and_interrupt(path, generation=generation, number=number, manifest=target / "collection.json"):
+                sync(path)
+                if manifest.exists() and json.loads(manifest.read_text())["generation"] == generation:
+                    os.kill(os.getpid(), number)
+
+            with unittest.mock.patch.object(folder, "sync_folder", sync_and_interrupt):
+                found, out, err = self.run_command(
+                    "import", "--from", "pt", self.path, "--output", target, "--storage", "f32", "--quiet"
+                )
+            message = f"maxsim import: interrupted, generation {generation} is published in {target}\n"
+            self.assertEqual((found, out, err), (code, "", message))
+            self.assertEqual(len(read_collection(target)), 3)
+            self.assertEqual(len(list(target.iterdir())), 1 + generation)
+
     def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere(self):
         times = iter([5.0, 5.3, 15.4])
         with unittest.mock.patch("time.monotonic", lambda: next(times)):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# Bytes of a cache line. Vector instructions take twice as long where they reach over the end of one.
+# A cache line has so many bytes. Vector instructions take twice as long where they reach over the end of one.
 LINE_BYTES = 64
 
 

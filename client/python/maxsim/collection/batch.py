@@ -52,14 +52,14 @@ class Layout:
 class Batch:
     """Some documents. Of the two kinds of ids one is there: integers, or the bytes of strings and their sizes."""
 
-    tokens: NDArray[Any]  # [rows, dim] of the storage's type
+    tokens: NDArray[Any]  # Their shape is [rows, dim], their type the storage's.
     lengths: NDArray[np.int64]
     int_ids: Optional[NDArray[np.int64]]
     id_sizes: Optional[NDArray[np.int64]]
     id_bytes: bytes
     payload_sizes: NDArray[np.int64]
     payload_bytes: bytes
-    scales: Optional[NDArray[np.float32]]  # i8 only
+    scales: Optional[NDArray[np.float32]]  # There is one a document where the storage is i8, and no array elsewhere.
 
     def __len__(self) -> int:
         return len(self.lengths)

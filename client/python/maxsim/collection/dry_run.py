@@ -8,15 +8,10 @@ from pathlib import Path
 from typing import Any, Optional, Union
 
 from .batch import Batch, Layout
-from .folder import LOCK_FILE, OutputFolder, check_platform, locked_error
+from .folder import OutputFolder, no_locks_error
 from .manifest import Manifest, ShardEntry, check_name
 from .shards import Shards
 from .writer import CollectionWriter
-
-try:
-    import fcntl
-except ImportError:  # pragma: no cover
-    fcntl = None  # type: ignore[assignment]
 
 
 class DryRunWriter(CollectionWriter):
@@ -70,14 +65,14 @@ class _UnwrittenFolder(OutputFolder):
     def release(self) -> None:
         pass
 
-    def remove_leftovers(self, published: Optional[Manifest]) -> None:
-        pass
+    def remove_leftovers(self) -> Optional[Manifest]:
+        return None
 
     def remove_old_generations(self, published: Manifest) -> None:
         pass
 
-    def publish(self, manifest: Manifest) -> Optional[OSError]:
-        return None
+    def publish(self, manifest: Manifest) -> None:
+        pass
 
 
 class _CountedShards(Shards):
@@ -107,7 +102,10 @@ class _CountedShards(Shards):
 
 def _check_folder(folder: Path) -> None:
     """Raises what OutputFolder(folder) would."""
-    check_platform()
+    try:
+        from .folder_lock import LOCK_FILE, check_unlocked
+    except ImportError:
+        raise no_locks_error() from None
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     if missing:
         outermost = missing[-1]
@@ -119,7 +117,7 @@ def _check_folder(folder: Path) -> None:
         return
     if not folder.is_dir():
         raise _os_error(errno.EEXIST, folder)
-    _check_unlocked(folder)
+    check_unlocked(folder)
     _check_writable(folder, folder / LOCK_FILE)
 
 
@@ -129,20 +127,6 @@ def _check_writable(folder: Path, entry: Path) -> None:
         raise _os_error(errno.EROFS, entry)
     if not os.access(folder, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
         raise _os_error(errno.EACCES, entry)
-
-
-def _check_unlocked(folder: Path) -> None:
-    """Raises the error of a folder that another build writes to. It takes the lock for a moment, where one is."""
-    try:
-        fd = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise locked_error(folder) from None
-    finally:
-        os.close(fd)
 
 
 def _os_error(number: int, path: Path) -> Any:

@@ -12,7 +12,7 @@ from .limits import MAX_DIM, MAX_ENCODER_LENGTH, MAX_ENCODER_TEXT_BYTES
 
 _MAX_FILE_BYTES = 64 << 10
 
-# The keys in the order of a manifest, each with what stands for "unknown".
+# These are the keys in the order of a manifest, each with what stands for "unknown".
 _DEFAULTS: dict[str, Union[str, int, bool]] = {
     "model": "",
     "fingerprint": "",

@@ -11,18 +11,9 @@ from pathlib import Path
 from typing import Callable, Optional
 
 from .errors import CollectionError
-from .manifest import MANIFEST_FILE, Manifest
+from .manifest import MANIFEST_FILE, Manifest, read_manifest
 
-try:
-    import fcntl
-except ImportError:  # pragma: no cover
-    fcntl = None  # type: ignore[assignment]
-
-LOCK_FILE = ".maxsim-build.lock"
 TEMPORARY_SUFFIX = ".tmp"
-
-# Each attempt but the last has met another build's end.
-_LOCK_ATTEMPTS = 1000
 
 _SHARD_NAME = re.compile(r"shard-(\d{6,18})-(\d{5,18})\.safetensors")
 
@@ -70,61 +61,34 @@ def write_all(fd: int, data: object) -> None:
         rest = rest[os.write(fd, rest[: 1 << 30]) :]
 
 
-def check_platform() -> None:
-    if fcntl is None:
-        raise CollectionError("collections can be written on POSIX systems only, whose file locks keep writers apart")
-
-
-def locked_error(folder: Path) -> CollectionError:
-    return CollectionError(f"{folder}: another build is writing to this folder")
+def no_locks_error() -> CollectionError:
+    """Returns the error of a system on which folder_lock cannot be imported."""
+    return CollectionError("collections can be written on POSIX systems only, whose file locks keep writers apart")
 
 
 class OutputFolder:
     """The folder of a collection, locked. Folders that were made for it go with it when it stays empty."""
 
     def __init__(self, folder: Path) -> None:
-        check_platform()
+        try:
+            from .folder_lock import FolderLock
+        except ImportError:
+            raise no_locks_error() from None
         self.path = folder
         self._created = [path for path in (folder, *folder.parents) if not path.exists()]
-        self._lock = -1
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock = self._acquire()
+            self._lock = FolderLock(folder)
         except BaseException:
             self._remove_created()
             raise
 
-    def _acquire(self) -> int:
-        path = self.path / LOCK_FILE
-        for _ in range(_LOCK_ATTEMPTS):
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(fd)
-                raise locked_error(self.path) from None
-            except BaseException:
-                os.close(fd)
-                raise
-            # Between the two calls the holder before may have removed the file: then the next one locks another.
-            if _has_name(fd, path):
-                return fd
-            os.close(fd)
-        raise CollectionError(f"{path}: removed as soon as it is there, {_LOCK_ATTEMPTS} times")
-
     def release(self) -> None:
         """Gives the lock back, and removes the created folders where they are empty."""
-        if self._lock < 0:
-            return
-        fd, self._lock = self._lock, -1
-        path = self.path / LOCK_FILE
-        # While it is locked, nobody else takes a file of this name for theirs before it is gone.
-        if _has_name(fd, path):
-            os.unlink(path)
-        # A process that was forked meanwhile has the descriptor too, and closing ours would leave it locked.
-        fcntl.flock(fd, fcntl.LOCK_UN)
-        os.close(fd)
-        self._remove_created()
+        try:
+            self._lock.release()
+        finally:
+            self._remove_created()
 
     def _remove_created(self) -> None:
         for path in self._created:
@@ -137,24 +101,33 @@ class OutputFolder:
         """Removes the files that `pick` takes by name. One that will not go is no reason to fail: the next build tries
         again."""
         with contextlib.suppress(OSError):
-            names = [entry.name for entry in os.scandir(self.path) if entry.is_file(follow_symlinks=False)]
+            with os.scandir(self.path) as entries:
+                names = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
             for name in filter(pick, names):
                 with contextlib.suppress(OSError):
                     os.unlink(self.path / name)
 
-    def remove_leftovers(self, published: Optional[Manifest]) -> None:
-        """Removes temporary files, and shards of generations that were not published."""
+    def remove_leftovers(self) -> Optional[Manifest]:
+        """Removes temporary files, and shards of generations that were not published. Returns the manifest.
+
+        The manifest that the folder holds at this moment says what is published, as an interrupt may hide from a writer
+        that its rename was made. Where it cannot be read, that is an error, and only temporary files are removed."""
+
+        def is_temporary(name: str) -> bool:
+            target = name.removesuffix(TEMPORARY_SUFFIX)
+            return target != name and (target == MANIFEST_FILE or generation_of(target) is not None)
+
+        self._remove(is_temporary)
+        published = read_manifest(self.path)
         files = {shard.file for shard in published.shards} if published is not None else set()
         newest = published.generation if published is not None else 0
 
         def is_leftover(name: str) -> bool:
-            if name.endswith(TEMPORARY_SUFFIX):
-                target = name[: -len(TEMPORARY_SUFFIX)]
-                return target == MANIFEST_FILE or generation_of(target) is not None
             generation = generation_of(name)
             return generation is not None and generation > newest and name not in files
 
         self._remove(is_leftover)
+        return published
 
     def remove_old_generations(self, published: Manifest) -> None:
         """Removes the shards of generations before the one before `published`."""
@@ -166,10 +139,14 @@ class OutputFolder:
 
         self._remove(is_old)
 
-    def publish(self, manifest: Manifest) -> Optional[OSError]:
-        """Puts the manifest in the place of the one before. When it returns, the generation is published; the error, if
-        any, says why a power failure may still bring the one before back."""
-        sync_folder(self.path)  # the shards' names must be on the disk before a manifest that names them is
+    def publish(self, manifest: Manifest) -> None:
+        """Puts the manifest in the place of the one before, and its shards into use. An exception, which a signal can
+        raise at any point, does not say that this was not done: the manifest in the folder does."""
+        for created in self._created:
+            # A parent that may be written to but not read cannot be opened for this.
+            with contextlib.suppress(PermissionError):
+                sync_folder(created.parent)
+        sync_folder(self.path)  # The shards' names must be on the disk before a manifest that names them is.
         target = self.path / MANIFEST_FILE
         temporary = self.path / (MANIFEST_FILE + TEMPORARY_SUFFIX)
         fd = create_file(temporary)
@@ -179,16 +156,12 @@ class OutputFolder:
         finally:
             os.close(fd)
         os.rename(temporary, target)
+
+    def sync_published(self) -> Optional[OSError]:
+        """Brings what `publish` has done onto the disk. The error, if any, says why a power failure may still bring the
+        generation before back."""
         try:
             sync_folder(self.path)
         except OSError as error:
             return error
         return None
-
-
-def _has_name(fd: int, path: Path) -> bool:
-    """Returns whether an open file is the one that has the name."""
-    try:
-        return os.path.samestat(os.fstat(fd), os.lstat(path))
-    except FileNotFoundError:
-        return False

@@ -22,7 +22,7 @@ MAX_MANIFEST_BYTES = 64 << 20
 MIN_MAX_SHARD_BYTES = 8192
 DEFAULT_MAX_SHARD_BYTES = 4 << 30
 
-# The bytes of a value, and what safetensors calls its type.
+# These are the bytes of a value of each storage, and what safetensors calls its type.
 VALUE_BYTES = {"f16": 2, "bf16": 2, "f32": 4, "i8": 1}
 SAFETENSORS_TYPES = {"f16": "F16", "bf16": "BF16", "f32": "F32", "i8": "I8"}
 

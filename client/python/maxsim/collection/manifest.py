@@ -23,7 +23,7 @@ class ShardEntry:
     file: str
     num_documents: int
     num_tokens: int
-    num_bytes: int  # of the file
+    num_bytes: int  # These are the bytes of the whole file.
     checksum: str
 
 
@@ -35,11 +35,11 @@ class Manifest:
     generation: int
     dim: int
     storage: str
-    rotation_seed: int  # i8 only
-    id_type: str  # "string" or "int64"
+    rotation_seed: int  # Only a collection of storage i8 is rotated; the others have 0 here.
+    id_type: str  # It is "string" or "int64".
     has_payloads: bool
     created_by: str
-    created_at: str  # RFC 3339, UTC
+    created_at: str  # This is a time of RFC 3339 in UTC.
     shards: list[ShardEntry] = field(default_factory=list)
     encoder: Optional[dict[str, Any]] = None
 
@@ -112,9 +112,7 @@ def read_manifest(folder: Path) -> Optional[Manifest]:
             has_payloads=_typed(values["has_payloads"], bool),
             created_by=_typed(values["created_by"], str),
             created_at=_typed(values["created_at"], str),
-            shards=[
-                ShardEntry(**{key: shard[key] for key in ShardEntry.__annotations__}) for shard in values["shards"]
-            ],
+            shards=[_shard_entry(shard) for shard in values["shards"]],
             encoder=values.get("encoder"),
         )
     except CollectionError as error:
@@ -127,6 +125,16 @@ def read_manifest(folder: Path) -> Optional[Manifest]:
             f"{manifest.generation}"
         )
     return manifest
+
+
+def _shard_entry(values: Any) -> ShardEntry:
+    return ShardEntry(
+        file=_typed(values["file"], str),
+        num_documents=_typed(values["num_documents"], int),
+        num_tokens=_typed(values["num_tokens"], int),
+        num_bytes=_typed(values["num_bytes"], int),
+        checksum=_typed(values["checksum"], str),
+    )
 
 
 def _typed(value: Any, kind: type) -> Any:

@@ -14,7 +14,7 @@ from .limits import MAX_PAYLOAD_BYTES, MAX_PAYLOAD_DEPTH
 # A larger integer passes the range of a double, which readers of JSON may hold it in.
 _MAX_INTEGER_BITS = 1023
 
-# json.dumps would make one at each call. What is encoded is a copy, in which nothing can hold itself.
+# json.dumps would make an encoder at each call. What is encoded is a copy, in which nothing can hold itself.
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"))
 
 

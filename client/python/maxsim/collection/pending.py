@@ -19,7 +19,7 @@ from .quantize import MAX_INT8, Quantizer
 from .values import SOURCE_TYPES, convert, describe_unusable, find_unusable, to_float32
 from .workers import Workers
 
-# Large against what a call costs, small against a cache.
+# Batches are large against what a call costs, and small against a cache.
 _BATCH_BYTES = 4 << 20
 _BATCH_DOCUMENTS = 16384
 _BATCH_PAYLOAD_BYTES = 4 << 20
@@ -66,7 +66,7 @@ class Documents:
     first_document: int
     data_type: str = ""
     rows: NDArray[Any] = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))
-    num_rows: int = 0  # of `rows`, which have room for more
+    num_rows: int = 0  # So many of `rows` are in use; the others are room for more.
     lengths: list[int] = field(default_factory=list)
     ids: list[Any] = field(default_factory=list)
     payloads: list[bytes] = field(default_factory=list)

@@ -24,8 +24,8 @@ MAX_INT8 = 127
 MIN_QUANTIZED_MAGNITUDE = np.float32(1e-30)
 ROTATION_ROUNDS = 2
 
-# Values that are transposed at a time: two arrays of 512 KiB, which stay in a core's cache of the second level. Of very
-# long rows more, as an operation's inner loop runs over rows.
+# So many values are transposed at a time: two arrays of 512 KiB stay in a core's cache of the second level. There are
+# more where rows are very long, as an operation's inner loop runs over rows.
 _BLOCK_VALUES = 1024 * 128
 _LEAST_BLOCK_ROWS = 256
 

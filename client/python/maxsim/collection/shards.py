@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Optional
 
@@ -16,6 +16,7 @@ from .limits import MAX_SHARD_DOCUMENTS, MAX_SHARDS
 from .manifest import ShardEntry
 from .shard import ShardFile
 from .shard_reader import read_batches
+from .workers import make_pool
 
 
 class Shards:
@@ -29,9 +30,9 @@ class Shards:
         self._layout = layout
         self._max_shard_bytes = max_shard_bytes
         self._shard: Optional[ShardFile] = None
-        self._shard_bytes = 0  # of the file that the present shard will be
+        self._shard_bytes = 0  # The present shard's file will have so many.
         self._completed: list[Future[ShardEntry]] = []
-        self._completer = ThreadPoolExecutor(1, "maxsim-shard")
+        self._completer = make_pool(1, "maxsim-shard")
 
     def store(self, batch: Batch) -> None:
         """Appends documents to the present shard, and to new ones where that is full."""
@@ -45,7 +46,7 @@ class Shards:
             last = int(np.searchsorted(ends, begin + room, side="right"))
             last = min(last, first + MAX_SHARD_DOCUMENTS - self._shard.num_documents)
             if last <= first and self._shard.num_documents == 0:
-                last = first + 1  # larger than a shard by itself
+                last = first + 1  # It is larger than a shard by itself.
             if last > first:
                 self._shard.append(batch.part(first, last))
                 end = int(ends[last - 1])
@@ -91,7 +92,7 @@ class Shards:
         self._complete_shard()
         entries = [future.result() for future in self._completed]
         self._completed = []
-        # Numbers that no shard has, so that new shards take the names of no old ones.
+        # These numbers are those of no shard, so that new shards take the names of no old ones.
         aside = [self._folder / shard_file_name(self._generation, MAX_SHARDS + i) for i in range(len(entries))]
         for entry, path in zip(entries, aside):
             os.rename(self._folder / entry.file, path)
@@ -107,6 +108,8 @@ class Shards:
 
     def close(self) -> None:
         """Ends the thread, and closes a shard that is not complete; its file is the folder's to remove."""
-        self._completer.shutdown(wait=True, cancel_futures=True)
-        if self._shard is not None:
-            self._shard.discard()
+        try:
+            self._completer.shutdown(wait=True, cancel_futures=True)
+        finally:
+            if self._shard is not None:
+                self._shard.discard()

@@ -21,7 +21,7 @@ SOURCE_TYPES: dict[str, np.dtype[Any]] = {
     "f32": np.dtype(np.float32),
 }
 
-# Values that are worked on at a time: few enough for a core's cache, and many against what a call costs.
+# So many values are worked on at a time: they are few enough for a core's cache, and many against what a call costs.
 _BLOCK_VALUES = 1 << 16
 
 _MAX_F32_BITS = int(np.float32(MAX_ABS_VALUE).view(np.uint32))
@@ -40,8 +40,9 @@ def widen_f16(values: NDArray[Any], target: NDArray[Any]) -> NDArray[Any]:
     bits = target.view(np.int32)
     np.copyto(bits, values.view(np.int16))
     np.left_shift(bits, 13, out=bits)
-    np.bitwise_and(bits, np.int32(-0x70002000), out=bits)  # the sign, 5 bits of exponent and 10 of fraction
-    np.multiply(target, np.float32(2.0**112), out=target)  # the difference of the exponents' biases
+    # This leaves the sign, 5 bits of exponent and 10 of fraction.
+    np.bitwise_and(bits, np.int32(-0x70002000), out=bits)
+    np.multiply(target, np.float32(2.0**112), out=target)  # The exponents' biases differ by 112.
     return target
 
 
@@ -87,7 +88,7 @@ def _magnitude_limit(data_type: str) -> tuple[Any, int, int]:
         return np.uint32, 0x7FFFFFFF, _MAX_F32_BITS
     if data_type == "bf16":
         return np.uint16, 0x7FFF, _MAX_F32_BITS >> 16
-    return np.uint16, 0x7FFF, 0x7BFF  # the largest finite F16 is below the limit
+    return np.uint16, 0x7FFF, 0x7BFF  # The largest finite F16 is below the limit.
 
 
 def find_unusable(values: NDArray[Any], data_type: str) -> Optional[int]:

@@ -1,17 +1,33 @@
-"""Threads that convert and quantise. NumPy lets go of the interpreter's lock while it computes."""
+"""The threads of a writer. NumPy lets go of the interpreter's lock while it computes."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+_local = threading.local()
+
+
+def _mark_thread() -> None:
+    _local.is_of_pool = True
+
+
+def make_pool(num_threads: int, name: str) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(num_threads, name, initializer=_mark_thread)
+
+
+def in_pool() -> bool:
+    """Returns whether the calling thread is of a pool that make_pool made, and so cannot wait for that pool's end."""
+    return getattr(_local, "is_of_pool", False)
+
 
 class Workers:
-    """Runs calls in a number of threads, of which the caller's is one."""
+    """Runs calls that convert and quantise in a number of threads, of which the caller's is one."""
 
     def __init__(self, num_threads: int) -> None:
         self.num_threads = num_threads
-        self._pool = ThreadPoolExecutor(num_threads - 1, "maxsim-encode") if num_threads > 1 else None
+        self._pool = make_pool(num_threads - 1, "maxsim-encode") if num_threads > 1 else None
 
     def run(self, calls: Sequence[Callable[[], None]]) -> None:
         """Returns when all calls have, or raises the first error among them."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import threading
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -20,7 +21,7 @@ from .batch import Layout
 from .encoder import encoder_identity
 from .errors import CollectionError, ShapeError, quote, quote_id
 from .folder import OutputFolder
-from .ids import Duplicate, SeenIds, encode_id, format_id
+from .ids import encode_id, format_id
 from .limits import (
     DEFAULT_MAX_SHARD_BYTES,
     MAX_DIM,
@@ -35,7 +36,8 @@ from .payloads import encode_payload
 from .pending import Documents, PendingDocuments, packed_parts, token_rows
 from .quantize import Quantizer
 from .shards import Shards
-from .workers import Workers
+from .storing import Storing
+from .workers import Workers, in_pool
 
 Id = Union[str, int]
 IdAndVectors = Union[tuple[Id, Any], tuple[Id, Any, Optional[Mapping[str, Any]]]]
@@ -54,7 +56,7 @@ class Summary:
     has_payloads: bool
     num_documents: int
     num_tokens: int
-    num_bytes: int  # of the shard files
+    num_bytes: int  # The shard files have so many together.
     num_shards: int
 
 
@@ -121,18 +123,15 @@ class CollectionWriter:
         self._allow_other_shape = allow_other_shape
         self._created_by = created_by or f"maxsim {maxsim.__version__} (Python)"
 
-        self.summary: Optional[Summary] = None  # of what `close` has published
+        # This is what was published, also where an exception ended `close` afterwards.
+        self.summary: Optional[Summary] = None
         self._closed = False
-        self._failure: Optional[BaseException] = None
         self._num_added = 0
-        self._layout: Optional[Layout] = None  # from the first document on
-        self._quantizer: Optional[Quantizer] = None
+        # The first document decides what these are.
+        self._layout: Optional[Layout] = None
         self._pending: Optional[PendingDocuments] = None
-        self._seen = SeenIds()
-        self._shards: Optional[Shards] = None
-        # Another thread stores documents while more are added.
-        self._storing: Optional[Future[None]] = None
-        self._storer = ThreadPoolExecutor(1, "maxsim-store")
+        self._storing: Optional[Storing] = None
+        self._publishing: Optional[Summary] = None  # It becomes the summary once the manifest is in its place.
         self._folder = self._open_folder(Path(os.path.abspath(os.fspath(folder))))
         try:
             self._published = self._read_published()
@@ -140,7 +139,7 @@ class CollectionWriter:
             if self._published is not None:
                 self._check_shape("dimension", dim, self._published.dim)
             self._generation = 1 if self._published is None else self._published.generation + 1
-            self._folder.remove_leftovers(self._published)
+            self._folder.remove_leftovers()
         except BaseException:
             self.abort()
             raise
@@ -199,7 +198,11 @@ class CollectionWriter:
         if getattr(self, "_folder", None) is not None and not getattr(self, "_closed", True):
             if self._process == os.getpid():
                 warnings.warn(f"{self!r} was never closed: nothing is published", ResourceWarning, stacklevel=2)
-                self.abort()
+                if in_pool():
+                    # The garbage collector runs in any thread, and one of the writer's cannot wait for its own end.
+                    threading.Thread(target=self.abort, name="maxsim-abort").start()
+                else:
+                    self.abort()
 
     def __repr__(self) -> str:
         path = str(self._folder.path) if self._folder is not None else "?"
@@ -257,7 +260,10 @@ class CollectionWriter:
         added.
         """
         self._check_open()
-        counts = np.asarray(lengths, dtype=np.int64)
+        given = np.asarray(lengths)
+        if given.size > 0 and given.dtype.kind not in "iu":
+            raise CollectionError(f"lengths: elements of {given.dtype}, integers are expected")
+        counts = given.astype(np.int64)
         rows = np.ascontiguousarray(vectors)
         if rows.ndim != 2 or rows.shape[1] != self._dim or rows.dtype not in (np.float16, np.float32):
             raise CollectionError(
@@ -280,8 +286,7 @@ class CollectionWriter:
         for part, part_rows in packed_parts(counts, self._dim * rows.itemsize):
             documents = pending.pack(keys[part], rows[part_rows], data_type, counts[part].tolist(), texts[part])
             self._num_added += len(documents)
-            self._wait()
-            self._storing = self._storer.submit(self._store_documents, documents)
+            self._store(documents)
 
     def _encode_labels(
         self, ids: Sequence[Id], payloads: Optional[Sequence[Optional[Mapping[str, Any]]]]
@@ -305,46 +310,52 @@ class CollectionWriter:
     def add_many(self, documents: Iterable[IdAndVectors]) -> None:
         """Adds documents, each (id, vectors) or (id, vectors, payload), one after the other."""
         for document in documents:
-            self.add(*document)
+            if len(document) == 2:
+                self.add(document[0], document[1])
+            else:
+                id, vectors, payload = document
+                self.add(id, vectors, payload)
 
     def close(self) -> Summary:
         """Publishes the documents as the folder's next generation. On an error nothing is published, and nothing
-        left."""
+        left; where an interrupt or a warning that is made an error comes later than that, `summary` is there."""
         try:
             self._check_open()
-            self.summary = self._publish()
-        except BaseException:
+            return self._publish()
+        finally:
             self.abort()
-            raise
-        self._end()
-        return self.summary
 
     def abort(self) -> None:
         """Ends without publishing, and removes what was written. Does nothing after `close`."""
         if self._closed or self._process != os.getpid():
             return
-        self._storer.shutdown(wait=True, cancel_futures=True)
-        if self._shards is not None:
-            self._shards.close()
-        # Where the manifest could not be read, nobody knows which shards are leftovers.
-        if self._folder is not None and hasattr(self, "_published"):
-            self._folder.remove_leftovers(self._published)
-        self._end()
-
-    def _end(self) -> None:
         self._closed = True
-        self._storer.shutdown()
-        if self._shards is not None:
-            self._shards.close()
-        self._workers.close()
-        if self._folder is not None:
-            self._folder.release()
+        # The last callback is called first, and each is, whatever those before it raise.
+        with contextlib.ExitStack() as stack:
+            if self._folder is not None:
+                stack.callback(self._folder.release)
+                stack.callback(self._remove_unpublished)
+            stack.callback(self._workers.close)
+            if self._storing is not None:
+                stack.callback(self._storing.close)
+
+    def _remove_unpublished(self) -> None:
+        """Removes the files of a generation that is not published. The folder's manifest says whether it is."""
+        if self.summary is not None:
+            return
+        assert self._folder is not None
+        # Shards that a manifest which cannot be read may name are left.
+        with contextlib.suppress(CollectionError, OSError):
+            published = self._folder.remove_leftovers()
+            if published is not None and self._publishing is not None:
+                if published.generation == self._publishing.generation:
+                    self.summary = self._publishing
 
     def _check_open(self) -> None:
         if self._closed:
             raise CollectionError("the writer is closed")
-        if self._failure is not None:
-            raise CollectionError(f"the writer cannot go on after an error: {self._failure}")
+        if self._storing is not None and self._storing.failure is not None:
+            raise CollectionError(f"the writer cannot go on after an error: {self._storing.failure}")
         if self._process != os.getpid():
             raise CollectionError(f"the writer belongs to process {self._process}, and this is {os.getpid()}")
 
@@ -363,9 +374,8 @@ class CollectionWriter:
                 f"rotation_seed: {self._rotation_seed}: only i8 is rotated, and the storage is {storage}"
             )
         self._layout = Layout(self._dim, storage, id_type, self._rotation_seed)
-        self._shards = self._open_shards(self._layout)
-        if storage == "i8":
-            self._quantizer = Quantizer(self._dim, self._rotation_seed, self._workers)
+        quantizer = Quantizer(self._dim, self._rotation_seed, self._workers) if storage == "i8" else None
+        self._storing = Storing(self._open_shards(self._layout), quantizer, self._workers)
         self._pending = PendingDocuments(self._layout)
         return self._pending
 
@@ -379,69 +389,16 @@ class CollectionWriter:
         """Has the pending documents stored, in another thread, once those before them are."""
         if self._pending is None or len(self._pending) == 0:
             return
-        documents = self._pending.take()
-        self._wait()
-        self._storing = self._storer.submit(self._store_documents, documents)
+        self._store(self._pending.take())
 
-    def _wait(self) -> None:
-        """Waits until the documents that were handed over are stored."""
-        storing, self._storing = self._storing, None
-        if storing is None:
-            return
-        try:
-            storing.result()
-        except BaseException as error:
-            self._failure = error
-            raise
-
-    def _store_documents(self, documents: Documents) -> None:
-        try:
-            self._seen.add(documents.id_keys(), documents.first_document)
-        except Duplicate as duplicate:
-            raise CollectionError(
-                f"document {documents.first_document + duplicate.index}: id "
-                f"{format_id(documents.ids[duplicate.index])} is that of document {duplicate.earlier} already"
-            ) from None
-        assert self._shards is not None
-        if documents.payload_bytes > 0 and not self._shards.has_payloads:
-            self._shards.begin_payloads()
-        self._shards.store(documents.encode(self._workers, self._quantizer))
+    def _store(self, documents: Documents) -> None:
+        assert self._storing is not None
+        self._storing.store(documents)
 
     def _publish(self) -> Summary:
         assert self._folder is not None
-        self._flush()
-        self._wait()
-        if self._num_added == 0 or self._layout is None or self._shards is None:
-            raise CollectionError("there is no document to build from")
-        if self._published is not None and self._published.has_payloads and not self._shards.has_payloads:
-            self._check_shape("payloads", "none", "some")
-        shards = self._shards.finish()
-        manifest = Manifest(
-            name=self._name,
-            generation=self._generation,
-            dim=self._dim,
-            storage=self._layout.storage,
-            rotation_seed=self._rotation_seed,
-            id_type=self._layout.id_type,
-            has_payloads=self._shards.has_payloads,
-            created_by=self._created_by,
-            created_at=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            shards=shards,
-            encoder=self._encoder,
-        )
-        unsynchronised = self._folder.publish(manifest)
-        self._closed = True  # from here on it is published
-        if unsynchronised is None:
-            self._folder.remove_old_generations(manifest)
-        else:
-            # The removal may reach the disk before the rename does: then the generation before it would need its files.
-            warnings.warn(
-                "the new generation is published, but a power failure now may bring back the one before: "
-                f"{unsynchronised}",
-                RuntimeWarning,
-                stacklevel=3,
-            )
-        return Summary(
+        manifest = self._complete()
+        self._publishing = summary = Summary(
             folder=self._folder.path,
             name=manifest.name,
             generation=manifest.generation,
@@ -453,6 +410,44 @@ class CollectionWriter:
             num_tokens=manifest.num_tokens,
             num_bytes=sum(shard.num_bytes for shard in manifest.shards),
             num_shards=len(manifest.shards),
+        )
+        self._folder.publish(manifest)
+        self.summary = summary
+        unsynchronised = self._folder.sync_published()
+        if unsynchronised is None:
+            self._folder.remove_old_generations(manifest)
+        else:
+            # The removal may reach the disk before the rename does: then the generation before it would need its files.
+            warnings.warn(
+                "the new generation is published, but a power failure now may bring back the one before: "
+                f"{unsynchronised}",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        return summary
+
+    def _complete(self) -> Manifest:
+        """Completes the shards, and returns the manifest that names them."""
+        self._flush()
+        if self._num_added == 0 or self._layout is None or self._storing is None:
+            raise CollectionError("there is no document to build from")
+        self._storing.wait()
+        shards = self._storing.shards
+        if self._published is not None and self._published.has_payloads and not shards.has_payloads:
+            self._check_shape("payloads", "none", "some")
+        entries = shards.finish()
+        return Manifest(
+            name=self._name,
+            generation=self._generation,
+            dim=self._dim,
+            storage=self._layout.storage,
+            rotation_seed=self._rotation_seed,
+            id_type=self._layout.id_type,
+            has_payloads=shards.has_payloads,
+            created_by=self._created_by,
+            created_at=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            shards=entries,
+            encoder=self._encoder,
         )
 
 

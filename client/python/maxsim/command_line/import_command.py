@@ -97,7 +97,8 @@ def add_parser(commands: _Commands) -> None:
         default=None,
         help="each byte of a vector holds eight columns of 0 or 1, the first one in the highest bit",
     )
-    parser.set_defaults(run=run, parser=parser)
+    # The message of an interrupt ends with the outcome, which run() replaces once the collection is published.
+    parser.set_defaults(run=run, parser=parser, outcome="nothing was written")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -117,6 +118,10 @@ def run(arguments: argparse.Namespace) -> int:
         token_column=arguments.token_column,
         unpack_bits=arguments.unpack_bits,
     )
+
+    def note_published(folder: str, generation: int) -> None:
+        arguments.outcome = f"generation {generation} is published in {folder}"
+
     progress = None if arguments.quiet else ProgressLine()
     try:
         report = import_collection(
@@ -130,6 +135,7 @@ def run(arguments: argparse.Namespace) -> int:
             skip_empty=arguments.skip_empty,
             progress=progress,
             dry_run=arguments.dry_run,
+            on_published=note_published,
         )
     except OptionError as error:
         arguments.parser.error(str(error))

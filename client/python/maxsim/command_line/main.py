@@ -39,7 +39,7 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         code: int = parsed.run(parsed)
         return code
     except (KeyboardInterrupt, _Terminated) as error:
-        print(f"maxsim {parsed.command}: interrupted, nothing was written", file=sys.stderr)
+        print(f"maxsim {parsed.command}: interrupted, {parsed.outcome}", file=sys.stderr)
         return 128 + (signal.SIGINT if isinstance(error, KeyboardInterrupt) else signal.SIGTERM)
     except (ValueError, OSError, MemoryError) as error:
         print(f"maxsim {parsed.command}: {one_line(error)}", file=sys.stderr)

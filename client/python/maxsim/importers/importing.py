@@ -26,6 +26,9 @@ from maxsim.importers.source import (
 
 STORAGES = ("f16", "bf16", "f32", "i8")
 
+# It is called once with the folder and the number of the generation that was published.
+OnPublished = Callable[[str, int], None]
+
 # Called after each document: documents so far, of how many or None, tokens so far.
 Progress = Callable[[int, Optional[int], int], None]
 
@@ -172,13 +175,15 @@ def import_collection(
     skip_empty: bool = False,
     progress: Optional[Progress] = None,
     dry_run: bool = False,
+    on_published: Optional[OnPublished] = None,
 ) -> ImportReport:
     """Imports what lies at `path` as the collection `output`, or, with dry_run, reads all of it, checks what an import
     would (of `output` too, where it is given), and writes nothing.
 
     kind: one of maxsim.importers.KINDS. storage: f16, bf16, f32 or i8; None is that of the collection that is there, or
     else f16. name and allow_other_shape: as of CollectionWriter. skip_empty: documents without a token are left out and
-    counted, instead of being an error. SourceError, or another ValueError, where the source or a document of it cannot
+    counted, instead of being an error. on_published: is called as soon as the generation is published, also where an
+    interrupt ends the import afterwards. SourceError, or another ValueError, where the source or a document of it cannot
     be imported; then no generation is left behind."""
     if storage is not None and storage not in STORAGES:
         raise SourceError(f"storage {storage!r}: must be one of {', '.join(STORAGES)}")
@@ -195,8 +200,13 @@ def import_collection(
         writer = CollectionWriter(
             output, dim=source.dim, storage=storage, name=name, allow_other_shape=allow_other_shape
         )
-    with writer:
-        _copy(source, counter, writer, progress)
+    try:
+        with writer:
+            _copy(source, counter, writer, progress)
+    finally:
+        writer.abort()  # It does nothing but where an interrupt came before the writer's own end.
+        if writer.summary is not None and on_published is not None and output is not None and not dry_run:
+            on_published(os.fspath(output), writer.summary.generation)
     assert writer.summary is not None
     return ImportReport(
         kind=source.kind,

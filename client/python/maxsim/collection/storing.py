@@ -1,0 +1,65 @@
+"""Stores documents in another thread while more are added."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Optional
+
+from .errors import CollectionError
+from .ids import Duplicate, SeenIds, format_id
+from .pending import Documents
+from .quantize import Quantizer
+from .shards import Shards
+from .workers import Workers, make_pool
+
+
+class Storing:
+    """Takes documents and stores them in shards, in a thread of its own.
+
+    That thread holds this object but not the writer, so that a writer that is lost while documents are stored is ended
+    by the thread that lost it. One thread at a time calls the methods.
+    """
+
+    def __init__(self, shards: Shards, quantizer: Optional[Quantizer], workers: Workers) -> None:
+        self.shards = shards
+        self.failure: Optional[BaseException] = None  # Nothing can be stored after it.
+        self._quantizer = quantizer
+        self._workers = workers
+        self._seen = SeenIds()
+        self._future: Optional[Future[None]] = None
+        self._pool = make_pool(1, "maxsim-store")
+
+    def store(self, documents: Documents) -> None:
+        """Has documents stored once those before them are, and raises the error of those."""
+        self.wait()
+        self._future = self._pool.submit(self._store, documents)
+
+    def wait(self) -> None:
+        """Waits until the documents that were handed over are stored."""
+        future, self._future = self._future, None
+        if future is None:
+            return
+        try:
+            future.result()
+        except BaseException as error:
+            self.failure = error
+            raise
+
+    def _store(self, documents: Documents) -> None:
+        try:
+            self._seen.add(documents.id_keys(), documents.first_document)
+        except Duplicate as duplicate:
+            raise CollectionError(
+                f"document {documents.first_document + duplicate.index}: id "
+                f"{format_id(documents.ids[duplicate.index])} is that of document {duplicate.earlier} already"
+            ) from None
+        if documents.payload_bytes > 0 and not self.shards.has_payloads:
+            self.shards.begin_payloads()
+        self.shards.store(documents.encode(self._workers, self._quantizer))
+
+    def close(self) -> None:
+        """Ends the threads. Documents that are being stored are waited for."""
+        try:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+        finally:
+            self.shards.close()
