@@ -126,6 +126,15 @@ def find_member(
     return next((guess for guess in guesses if guess in members), None)
 
 
+def count_ids(members: Mapping[str, RowArray], options: ImportOptions, where: str) -> Optional[int]:
+    """The number of ids that `options` and the members of a source give, or None where there are none."""
+    if options.ids is not None:
+        with open(options.ids, "rb") as file:
+            return sum(1 for line in file if line.strip())
+    name = find_member(members, options.id_column, ID_NAMES, where)
+    return members[name].shape[0] if name is not None and members[name].shape else None
+
+
 def open_labels(
     members: Mapping[str, RowArray], taken: List[str], num_documents: int, options: ImportOptions, where: str
 ) -> Tuple[Labels, List[str]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Iterator, List, Optional, Protocol, Sequence, Tuple
+import re
+from typing import Any, Callable, Iterator, List, Optional, Protocol, Sequence, Tuple
 
 import numpy as np
 
@@ -98,9 +99,14 @@ def cut_documents(blocks: Iterator[np.ndarray], lengths: np.ndarray) -> Iterator
         yield np.empty((0, 0), np.float32), first, len(lengths)
 
 
-def lengths_of(counts: RowArray, num_rows: int, rows_where: str) -> np.ndarray:
+def lengths_of(
+    counts: RowArray, num_rows: int, rows_where: str, count_ids: Callable[[], Optional[int]] = lambda: None
+) -> np.ndarray:
     """The number of tokens of each document, int64 [N], from an array that holds them or the N + 1 offsets of the
-    documents in `num_rows` packed rows. Raises SourceError where it is neither."""
+    documents in `num_rows` packed rows.
+
+    What can be either, such as [0, num_rows], is what the array's name says, or else what the number of ids says:
+    count_ids gives it, or None where there are no ids. Raises SourceError where it is neither, or nothing tells."""
     if len(counts.shape) != 1 or counts.dtype.kind not in "iu":
         raise SourceError(f"{counts.where}: lengths must be integers [N], they are {counts.dtype} {list(counts.shape)}")
     values = counts.read()
@@ -111,16 +117,37 @@ def lengths_of(counts: RowArray, num_rows: int, rows_where: str) -> np.ndarray:
     if len(negative):
         row = int(negative[0])
         raise SourceError(f"{counts.where}: row {row} is {values[row]}, a length is 0 or more")
-    if len(values) and values[0] == 0 and values[-1] == num_rows and (len(values) == 1 or np.all(np.diff(values) >= 0)):
-        if int(values.sum()) != num_rows:
-            return np.diff(values)
-    total = int(values.sum())
+    if len(values) and int(values.max()) > num_rows:
+        row = int(values.argmax())
+        raise SourceError(f"{counts.where}: row {row} is {values[row]}, {rows_where} has {num_rows} rows")
+    # A sum in int64 could wrap around to the right one.
+    total = int(values.sum()) if len(values) * num_rows < 2**63 else sum(values.tolist())
+    may_be_offsets = bool(
+        len(values) and values[0] == 0 and values[-1] == num_rows and np.all(np.diff(values) >= 0)
+    )
+    if may_be_offsets and (total != num_rows or _are_offsets(counts.where, len(values), count_ids)):
+        return np.diff(values)
     if total != num_rows:
         raise SourceError(
             f"{counts.where}: {len(values)} lengths sum to {total}, {rows_where} has {num_rows} rows"
             + (f" (and as offsets they must go from 0 to {num_rows})" if "offset" in counts.where else "")
         )
     return values
+
+
+def _are_offsets(where: str, num_values: int, count_ids: Callable[[], Optional[int]]) -> bool:
+    """Tells offsets from lengths where the values of the array `where` can be both."""
+    name = re.split(r"[/\\]|: ", where)[-1].lower()
+    says_offsets, says_lengths = "offset" in name, "len" in name or "num_tokens" in name
+    if says_offsets != says_lengths:
+        return says_offsets
+    num_ids = count_ids()
+    if num_ids in (num_values, num_values - 1):
+        return num_ids == num_values - 1
+    raise SourceError(
+        f"{where}: its {num_values} values can be lengths of {num_values} documents or offsets of {num_values - 1}: "
+        "name the array or file lengths or offsets"
+    )
 
 
 class ScaledRows:
