@@ -13,6 +13,7 @@ from typing import Dict, Iterator, List, Mapping, Optional, Sequence
 
 import numpy as np
 
+from maxsim.importers.describing import describe
 from maxsim.importers.source import DocumentId, SourceError, read_ids
 from maxsim.importers.unpickling import load_pickle
 
@@ -63,7 +64,7 @@ def read_count(values: Mapping[str, object], key: str, path: str) -> int:
     """The value of `key`, which counts something."""
     value = values.get(key)
     if type(value) is not int or value < 0:
-        raise SourceError(f"{path}: {key!r} is {str(value)[:40]}, must be a number")
+        raise SourceError(f"{path}: {key!r} is {describe(value, 40)}, must be a number")
     return value
 
 
@@ -116,7 +117,7 @@ def read_id_map(path: str) -> Dict[int, DocumentId]:
     for number, document_id in value.items():
         if not str(number).isdecimal() or not isinstance(document_id, (str, int, np.integer)):
             raise SourceError(
-                f"{path}: must map numbers of passages to ids, maps {str(number)[:40]!r} to {str(document_id)[:40]!r}"
+                f"{path}: must map numbers of passages to ids, maps {describe(number, 40)} to {describe(document_id, 40)}"
             )
         ids[int(str(number))] = document_id if isinstance(document_id, str) else int(document_id)
     return ids

@@ -8,6 +8,9 @@ from __future__ import annotations
 import os
 from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
+import numpy as np
+
+from maxsim.importers.describing import describe
 from maxsim.importers.index_files import listed_ids
 from maxsim.importers.source import DocumentId, ImportOptions, SourceDocument, SourceError, check_options
 from maxsim.importers.tensors import document_vectors, find_dim, is_tensor, natural_order
@@ -56,7 +59,11 @@ class PtSource:
                     document_id = self._ids[number]
                 elif document_id is None:
                     document_id = number
-                yield SourceDocument(document_id, document_vectors(value, f"{file}: document {document_id!r}"), payload)
+                if not isinstance(document_id, (str, int, np.integer)):
+                    raise SourceError(
+                        f"{file}: document {number}: its id is {describe(document_id)}, must be a string or an integer"
+                    )
+                yield SourceDocument(document_id, document_vectors(value, f"{file}: document {describe(document_id)}"), payload)
                 number += 1
 
     def _documents(self, file: str) -> Sequence[Tuple[Optional[DocumentId], object, Optional[Mapping[str, object]]]]:
