@@ -78,17 +78,30 @@ def map_array(path: str) -> np.ndarray:
 
 
 @contextlib.contextmanager
-def open_table(path: str) -> Iterator[sqlite3.Connection]:
-    """A database of SQLite, which is read only. Its errors name the file."""
+def open_table(path: str, *names: str) -> Iterator[sqlite3.Connection]:
+    """A database of SQLite, which is read only. Its errors name the file. What it has of the tables `names`, all that
+    are asked for, are plain ones: the rows of a view or of a computed column could have no end."""
+    if not os.path.isfile(path):
+        raise SourceError(f"{path}: no such file")
     try:
         connection = sqlite3.connect(f"file:{urllib.parse.quote(os.path.abspath(path))}?mode=ro", uri=True)
         try:
             connection.execute("PRAGMA trusted_schema=OFF")
+            for name in names:
+                _check_table(connection, name, path)
             yield connection
         finally:
             connection.close()
     except sqlite3.Error as error:
         raise SourceError(f"{path}: is not read by SQLite: {error}") from None
+
+
+def _check_table(connection: sqlite3.Connection, name: str, path: str) -> None:
+    kinds = connection.execute("SELECT type, sql FROM sqlite_master WHERE name = ? COLLATE NOCASE", (name,)).fetchall()
+    # The last column of table_xinfo is 0 for a plain column.
+    is_computed = any(row[-1] for row in connection.execute(f"PRAGMA table_xinfo({name})"))
+    if is_computed or any(kind != "table" or "VIRTUAL" in str(sql)[:40].upper() for kind, sql in kinds):
+        raise SourceError(f"{path}: {name} is not a plain table, and is not read")
 
 
 def find_id_map(folder: str) -> Optional[str]:
@@ -106,7 +119,7 @@ def read_id_map(path: str) -> Dict[int, DocumentId]:
         with open(path, "rb") as file:
             value = load_pickle(file.read(), path)
     else:
-        with open_table(path) as table:
+        with open_table(path, "unnamed") as table:
             rows = table.execute("SELECT key, value FROM unnamed").fetchall()
         if not all(isinstance(packed, bytes) for _, packed in rows):
             raise SourceError(f"{path}: holds what is no pickle")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Callable, Dict, Literal, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, Dict, Literal, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -31,6 +31,13 @@ class Array:
     """A NumPy array between the opcodes that make it and fill it."""
 
     value: Optional[np.ndarray] = None
+
+
+class Object:
+    """Stands for an object of a class whose state is data: it keeps the fields and runs nothing."""
+
+    def __init__(self) -> None:
+        self.fields: Mapping[object, object] = {}
 
 
 class Dtype:
