@@ -10,7 +10,8 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from maxsim.importers.rows import as_vectors, bfloat16_vectors
+from maxsim.collection.limits import MAX_DOCUMENT_TOKENS
+from maxsim.importers.rows import as_vectors, bfloat16_vectors, check_columns
 from maxsim.importers.source import SourceError
 
 # Each cell type has hexadecimal digits of this big-endian form.
@@ -19,7 +20,7 @@ _CELL_TYPES = {np.dtype(code).itemsize: name for name, code in _HEX_TYPES.items(
 _FORM_KEYS = frozenset({"type", "cells", "blocks", "values"})
 
 _TYPE = re.compile(r"tensor(?:<(\w+)>)?\((.*)\)")
-_DIMENSION = re.compile(r"(\w+)(?:\{\}|\[(\d*)\])")
+_DIMENSION = re.compile(r"(\w+)(?:\{\}|\[([0-9]{0,18})\])")
 
 
 class TensorType(NamedTuple):
@@ -184,9 +185,15 @@ class TensorReader:
 
 def _order(keys: Sequence[Tuple[str, ...]]) -> List[int]:
     """The order of labels: by number where all are numbers, else as they are."""
-    if all(label.isdecimal() for key in keys for label in key):
-        return sorted(range(len(keys)), key=lambda index: tuple(map(int, keys[index])))
+    if all(label.isascii() and label.isdecimal() for key in keys for label in key):
+        return sorted(range(len(keys)), key=lambda index: tuple(map(_number_order, keys[index])))
     return list(range(len(keys)))
+
+
+def _number_order(digits: str) -> Tuple[int, str]:
+    """Orders numbers of any number of digits, which int() takes quadratic time for and refuses."""
+    digits = digits.lstrip("0")
+    return len(digits), digits
 
 
 def _cells(
@@ -195,15 +202,23 @@ def _cells(
     """The verbose form: a cell a value. Cells that are left out are 0."""
     if type is None or type.dim is None:
         raise SourceError(f"{where}: has cells without a type, which says what dimension the columns are")
+    dim = check_columns(where, type.dim)
     outer = [*type.mapped, *(name for name, _ in type.indexed[:-1])]
     column = type.indexed[-1][0]
     rows: Dict[Tuple[str, ...], np.ndarray] = {}
     for address, value in zip(addresses, values):
         key = tuple(str(address[name]) for name in outer)
-        row = rows.setdefault(key, np.zeros(type.dim, np.float32))
+        row = rows.get(key)
+        if row is None:
+            if len(rows) == MAX_DOCUMENT_TOKENS:
+                raise SourceError(f"{where}: has more than {MAX_DOCUMENT_TOKENS} token vectors, which is the limit")
+            row = rows[key] = np.zeros(dim, np.float32)
         try:
-            row[int(address[column])] = value
-        except (ValueError, IndexError, TypeError):
-            raise SourceError(f"{where}: cell {address!r:.80} is no number at 0 to {type.dim - 1}") from None
+            index = int(address[column])
+            if not 0 <= index < dim:
+                raise IndexError
+            row[index] = value
+        except (ValueError, IndexError, TypeError, OverflowError):
+            raise SourceError(f"{where}: cell {address!r:.80} is no number at 0 to {dim - 1}") from None
     keys = list(rows)
     return np.stack([rows[keys[index]] for index in _order(keys)])
