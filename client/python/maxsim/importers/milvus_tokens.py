@@ -98,11 +98,11 @@ class TokenEntities:
         tokens: List[Entity] = []
         for entity in self._entities(""):
             if tokens and self._id_of(entity) != tokens[0][self._id]:
-                yield self._document(tokens)
+                yield self._document(tokens[0][self._id], tokens)
                 tokens = []
             tokens.append(entity)
         if tokens:
-            yield self._document(tokens)
+            yield self._document(tokens[0][self._id], tokens)
 
     def _gathered(self) -> Iterator[Document]:
         ids: List[Id] = []
@@ -121,11 +121,10 @@ class TokenEntities:
         documents: Dict[Id, List[Entity]] = {id: [] for id in ids}
         for entity in self._entities(f"{self._id} in {json.dumps(ids, ensure_ascii=False)}"):
             documents[self._id_of(entity)].append(entity)
-        for tokens in documents.values():
-            yield self._document(tokens)
+        for id, tokens in documents.items():
+            yield self._document(id, tokens)
 
-    def _document(self, tokens: List[Entity]) -> Document:
-        id = self._id_of(tokens[0])
+    def _document(self, id: Id, tokens: List[Entity]) -> Document:
         where = f"{self._where}: document {id!r}"
         if len(tokens) != self._counts.get(id):
             raise SourceError(
