@@ -91,14 +91,16 @@ def _canonical(id: object, where: str) -> PointId:
     raise SourceError(f"{where}: id {describe(id, 80)} is neither an integer nor a UUID")
 
 
-def _check_rows(rows: object, where: str) -> None:
-    """Refuses what NumPy would have to take apart, which may be shared lists without end."""
+def _checked_rows(rows: object, where: str) -> List[List[float]]:
+    """`rows`, which are lists of numbers: NumPy would take lists inside them apart, which a pickle may share without
+    end."""
     if not isinstance(rows, list) or not all(
         isinstance(row, list) and {float, int}.issuperset(map(type, row)) for row in rows
     ):
         raise SourceError(f"{where}: its vector is {describe(rows)}, must be a list of lists of numbers")
     if len(rows) > MAX_DOCUMENT_TOKENS:
         raise SourceError(f"{where}: has {len(rows)} token vectors, the limit is {MAX_DOCUMENT_TOKENS}")
+    return rows
 
 
 def points_file(path: str, collection: str) -> str:
@@ -141,6 +143,5 @@ def read_points(path: str, vector_name: str, outdated: FrozenSet[int]) -> Iterat
             if "id" not in fields or not isinstance(payload, (dict, type(None))):
                 raise SourceError(f"{where}: is not a point")
             rows = vector.get(vector_name) if isinstance(vector, dict) else vector if vector_name == "" else None
-            if rows is not None:
-                _check_rows(rows, where)
-            yield Point(_canonical(id, where), rows, payload)
+            vectors = None if rows is None else _checked_rows(rows, where)
+            yield Point(_canonical(id, where), vectors, payload)
