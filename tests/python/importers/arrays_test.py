@@ -96,6 +96,31 @@ class NpyTest(ArraysTest):
             (self.folder / name).write_text(text)
             self.assert_refused("npy", path, message, ids=str(self.folder / name))
 
+    def test_files_of_lines_are_told_apart_as_maxsim_shard_does(self):
+        path = self.save(tokens=self.tokens[:2], lengths=np.array([1, 1]))
+        rows = self.tokens[:1], self.tokens[1:2]
+        lines, payloads = b'{"id": "a", "t": 1}\n{"id": "b", "t": 2}\n', [{"t": 1}, {"t": 2}]
+        mark = b"\xef\xbb\xbf"
+        for name, content, wanted in (
+            ("marked.jsonl", mark + lines, payloads),
+            ("marked", mark + lines, payloads),
+            ("spaced", b" \t" + lines + b" \r\n\n", payloads),
+            ("marked.txt", mark + b"a\r\nb", None),
+        ):
+            file = self.folder / name
+            file.write_bytes(content)
+            with self.subTest(name):
+                self.assert_source("npy", path, ["a", "b"], rows, wanted, ids=str(file))
+        for name, content, message in (
+            ("plain.json", b"a\nb\n", r"plain\.json: line 1: not JSON"),
+            ("gap.txt", b"a\n\nb\n", r"gap\.txt: line 2: an empty line between documents"),
+            ("deep.jsonl", b'{"id": 1, "x": ' + b"[" * 200_000 + b"\n", r"deep\.jsonl: line 1: .* too deeply"),
+        ):
+            file = self.folder / name
+            file.write_bytes(content)
+            with self.subTest(name):
+                self.assert_refused("npy", path, message, ids=str(file))
+
     def test_documents_longer_than_a_block_that_is_read(self):
         documents = [np.arange(n * 512, dtype=np.float32).reshape(n, 512) for n in (3, 9000, 1, 5000, 2)]
         path = self.save(tokens=np.concatenate(documents), lengths=[len(array) for array in documents])

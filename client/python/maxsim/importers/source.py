@@ -134,7 +134,7 @@ def select_payload(columns: Sequence[str], row: Mapping[str, object], where: str
 def read_ids(path: str) -> Sequence[str]:
     """The ids of a file of one a line."""
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8-sig") as file:
             return [line.rstrip("\r\n") for line in file]
     except UnicodeDecodeError as error:
         raise SourceError(f"{path}: is not UTF-8 at byte {error.start}") from None
