@@ -14,8 +14,9 @@ from typing import IO, Any, Callable, Dict, Iterator, Mapping, Optional, Tuple
 
 import numpy as np
 
+from maxsim.bfloat16 import widen_bfloat16
 from maxsim.importers.npy_header import NpyHeader, read_npy_header
-from maxsim.importers.rows import bfloat16_vectors, block_rows
+from maxsim.importers.rows import block_rows
 from maxsim.importers.source import SourceError
 
 # A header of a safetensors file is at most this long; bytes.
@@ -88,10 +89,10 @@ class Bfloat16Rows:
         self.dtype = np.dtype(np.float32)
 
     def blocks(self, rows_at_once: Optional[int] = None) -> Iterator[np.ndarray]:
-        return map(bfloat16_vectors, self._bits.blocks(rows_at_once))
+        return map(widen_bfloat16, self._bits.blocks(rows_at_once))
 
     def read(self) -> np.ndarray:
-        return bfloat16_vectors(self._bits.read())
+        return widen_bfloat16(self._bits.read())
 
 
 def _read_header(file: IO[bytes], where: str) -> NpyHeader:

@@ -13,6 +13,7 @@ from typing import Dict, Iterator, List, Mapping, Optional, Sequence
 
 import numpy as np
 
+from maxsim.collection.limits import MAX_PAYLOAD_BYTES
 from maxsim.importers.describing import describe
 from maxsim.importers.source import DocumentId, SourceError, read_ids
 from maxsim.importers.unpickling import load_pickle
@@ -24,6 +25,8 @@ _TABLED_IDS = "plaid_ids_to_documents_ids.sqlite"
 _MAX_JSON_BYTES = 4 * 2**30
 # Characters of a file of texts that are read at once.
 _TEXT_BLOCK = 65_536
+# The longest text, in characters: each may be written as six, such as \u0041.
+_MAX_TEXT = 6 * MAX_PAYLOAD_BYTES
 
 
 def read_json(path: str) -> object:
@@ -184,9 +187,12 @@ def _read_json_texts(path: str) -> Iterator[str]:
                 if text.startswith("]"):
                     return
                 value, end = decoder.raw_decode(text)
-            except ValueError:
-                if is_at_end:
-                    raise SourceError(f"{path}: is cut off, or is not a JSON array of texts") from None
+            except (ValueError, RecursionError):
+                is_text = text[:1] in ("", '"')
+                if is_at_end or not is_text or len(text) > _MAX_TEXT:
+                    raise SourceError(
+                        f"{path}: is cut off, or is not a JSON array of texts of up to {MAX_PAYLOAD_BYTES} bytes"
+                    ) from None
                 more = file.read(max(_TEXT_BLOCK, len(text)))
                 is_at_end = not more
                 text += more

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Seque
 
 import numpy as np
 
-from maxsim.importers.rows import bfloat16_vectors
+from maxsim.bfloat16 import widen_bfloat16
 from maxsim.importers.source import SourceError
 
 _TOKENS_AT_ONCE = 2000
@@ -34,7 +34,7 @@ class VectorField:
         if isinstance(value, list) and len(value) == 1 and isinstance(value[0], bytes):
             value = value[0]
         if isinstance(value, bytes) and self.data_type == "bf16" and len(value) == 2 * self.dim:
-            return bfloat16_vectors(np.frombuffer(value, "<u2"))
+            return widen_bfloat16(np.frombuffer(value, "<u2"))
         if isinstance(value, bytes) and self.data_type == "f16" and len(value) == 2 * self.dim:
             return np.frombuffer(value, "<f2").astype(np.float32)
         vector = np.asarray(value)
@@ -89,9 +89,9 @@ class TokenEntities:
             raise SourceError(f"{self._where}: field {self._id!r} is {id!r:.80}, must be a string or an integer")
         return id
 
-    def _entities(self, filter: str) -> Iterator[Entity]:
+    def _entities(self, expression: str) -> Iterator[Entity]:
         names = [self._id, self._vectors.name, *([self._token] if self._token else []), *self._columns]
-        for entities in self._query(filter, list(dict.fromkeys(names)), _TOKENS_AT_ONCE):
+        for entities in self._query(expression, list(dict.fromkeys(names)), _TOKENS_AT_ONCE):
             yield from entities
 
     def _in_order(self) -> Iterator[Document]:

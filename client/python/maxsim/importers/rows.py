@@ -8,13 +8,11 @@ from typing import Any, Callable, Iterator, List, Optional, Protocol, Sequence, 
 
 import numpy as np
 
+from maxsim.collection.limits import MAX_DIM
 from maxsim.importers.source import SourceError
 
 # Bytes that are read at once. 8 MiB reads at the speed of the disk and keeps an import in tens of megabytes.
 BLOCK_BYTES = 8 << 20
-
-MAX_COLUMNS = 4096
-
 
 class RowArray(Protocol):
     """An array [rows, ...] that some library or file holds.
@@ -67,12 +65,6 @@ def as_vectors(values: np.ndarray) -> np.ndarray:
         with np.errstate(over="ignore"):
             return values.astype(np.float32)
     return values.astype(values.dtype.newbyteorder("="), copy=False)
-
-
-def bfloat16_vectors(values: np.ndarray) -> np.ndarray:
-    """The float32 values of bfloat16 bits, uint16 of the same shape."""
-    wide: np.ndarray = values.astype(np.uint32) << np.uint32(16)
-    return wide.view(np.float32)
 
 
 def cut_documents(blocks: Iterator[np.ndarray], lengths: np.ndarray) -> Iterator[Tuple[np.ndarray, int, int]]:
@@ -188,9 +180,9 @@ class ScaledRows:
 
 
 def check_columns(where: str, dim: int, wanted: Optional[int] = None) -> int:
-    """`dim`, checked: a token vector has 1 to 4,096 columns and as many as a user says (`wanted`)."""
-    if not 1 <= dim <= MAX_COLUMNS:
-        raise SourceError(f"{where}: {dim} columns, a token vector has 1 to {MAX_COLUMNS}")
+    """`dim`, checked: a token vector has 1 to MAX_DIM columns and as many as a user says (`wanted`)."""
+    if not 1 <= dim <= MAX_DIM:
+        raise SourceError(f"{where}: {dim} columns, a token vector has 1 to {MAX_DIM}")
     if wanted is not None and wanted != dim:
         raise SourceError(f"{where}: {dim} columns, --dim says {wanted}")
     return dim

@@ -15,6 +15,7 @@ from typing import Callable, Dict, Mapping, Tuple, Union
 
 import numpy as np
 
+from maxsim.bfloat16 import widen_bfloat16
 from maxsim.importers.describing import describe
 from maxsim.importers.pickled_values import Global, Maker
 from maxsim.importers.source import SourceError
@@ -73,7 +74,7 @@ class Tensor:
         strides = tuple(stride * elements.itemsize for stride in self._strides)
         array = np.lib.stride_tricks.as_strided(elements, self.shape, strides, writeable=False)
         if self._storage.kind == "BFloat16":
-            return (array.astype(np.uint32) << np.uint32(16)).view(np.float32)
+            return widen_bfloat16(array)
         return array
 
     def rows(self, first: int, end: int) -> Tensor:
