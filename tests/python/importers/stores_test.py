@@ -24,10 +24,7 @@ import qdrant_client
 from pymilvus.client.utils import convert_struct_fields_to_user_format
 from qdrant_client import models
 
-from stores_fixture import DIM, ImportTest, random_documents, string_ids  # It puts the packages on the path.
-
-from maxsim.importers.milvus_tokens import TokenEntities, VectorField
-from maxsim.importers.source import SourceError
+from stores_fixture import DIM, ImportTest, random_documents, string_ids
 
 COUNT = 40
 
@@ -378,15 +375,6 @@ class MilvusTest(StoresTest):
                     wanted = range(COUNT), self.documents, titles
                     self.assert_source("milvus", "http://milvus", *wanted, payload_columns=columns, **options)
         self.assert_refused("milvus", "http://milvus", "--token-column: .* holds all tokens", token_column="title")
-
-
-class DeletedEntitiesTest(unittest.TestCase):
-    def test_a_document_that_is_deleted_meanwhile_is_named(self):
-        pages = iter([[{"d": "a"}, {"d": "b"}, {"d": "a"}], [{"d": "a", "v": [1.0] * DIM}, {"d": "a", "v": [1.0] * DIM}]])
-        vectors = VectorField("v", DIM, "f32")
-        entities = TokenEntities("docs", lambda filter, names, at_once: iter([next(pages)]), "d", None, vectors, [])
-        with self.assertRaisesRegex(SourceError, "docs: document 'b': has 0 tokens, had 1 before"):
-            list(entities.documents())
 
 
 class FakeIterator:
