@@ -10,7 +10,14 @@ from stores_fixture import ImportTest
 from maxsim.importers.guarded import guarded
 from maxsim.importers.source import PackedDocuments, PackedSource, SourceDocument, SourceError
 
-ERRORS = (RecursionError("deep"), OverflowError(), KeyError("x"), MemoryError(), zipfile.BadZipFile("cut"), zlib.error())
+ERRORS = (
+    RecursionError("deep"),
+    OverflowError(),
+    KeyError("x"),
+    MemoryError(),
+    zipfile.BadZipFile("cut"),
+    zlib.error(),
+)
 
 
 class Failing:

@@ -26,8 +26,13 @@ class TextsTest(ImportTest):
             path.write_text(begin + " " * size)
             opened = open(path, encoding="utf-8")
             self.addCleanup(opened.close)
-            with self.subTest(begin[:4]), unittest.mock.patch.object(index_files, "open", lambda *_, **__: opened, create=True):
-                with self.assertRaisesRegex(SourceError, r"collection\.json: is cut off, or is not a JSON array of texts"):
+            with (
+                self.subTest(begin[:4]),
+                unittest.mock.patch.object(index_files, "open", lambda *_, **__: opened, create=True),
+            ):
+                with self.assertRaisesRegex(
+                    SourceError, r"collection\.json: is cut off, or is not a JSON array of texts"
+                ):
                     # What has been read is asked for before the file is closed.
                     with unittest.mock.patch.object(opened, "read", wraps=opened.read) as read:
                         list(index_files.read_texts(str(path)))

@@ -92,7 +92,11 @@ class PtTest(IndexTest):
             nested = [nested]
         columns = {"v": self.tensors[:1], "p": [shared], "n": [nested], "array": [[np.zeros(2_000_000)]]}
         torch.save(columns, self.path)
-        for name, message in (("p", "more than 1048576 bytes"), ("n", "deeper than the limit of 64"), ("array", "more")):
+        for name, message in (
+            ("p", "more than 1048576 bytes"),
+            ("n", "deeper than the limit of 64"),
+            ("array", "more"),
+        ):
             options = {"vectors_column": "v", "payload_columns": (name,)}
             self.assert_refused("pt", self.path, f"id 0, field '{name}'.*{message}", **options)
         message = r"documents.pt: document 0: its id is \(a tuple of 2 items"

@@ -298,7 +298,9 @@ class TorchFileTest(ReadingTest):
 
     def test_a_list_of_storages_that_is_nested_is_refused(self):
         path = self.folder / "x.pt"
-        heads = pickle.dumps(0x1950A86A20F9469CFC6C, 2) + pickle.dumps(1001, 2) + pickle.dumps({"little_endian": True}, 2)
+        heads = (
+            pickle.dumps(0x1950A86A20F9469CFC6C, 2) + pickle.dumps(1001, 2) + pickle.dumps({"little_endian": True}, 2)
+        )
         path.write_bytes(heads + b"N." + b"]" * 200_000 + b"a" * 199_999 + b".")
         self.assert_pickle_refused(path, "list of storages", load_torch)
 

@@ -196,7 +196,12 @@ def open_safetensors(path: str) -> Mapping[str, FileRows | Bfloat16Rows]:
         where = f"{path}: {name}"
         dtype = np.dtype(type_code)
         first = 8 + header_bytes + begin
-        if math.prod(shape) * dtype.itemsize != end - begin or begin < 0 or min(shape, default=0) < 0 or 8 + header_bytes + end > size:
+        if (
+            math.prod(shape) * dtype.itemsize != end - begin
+            or begin < 0
+            or min(shape, default=0) < 0
+            or 8 + header_bytes + end > size
+        ):
             raise SourceError(f"{where}: {type_name} {list(shape)} does not lie in bytes {begin} to {end} of the data")
         rows = FileRows(where, shape, dtype, functools.partial(_open_at, path, first))
         members[name] = Bfloat16Rows(rows) if type_name == "BF16" else rows

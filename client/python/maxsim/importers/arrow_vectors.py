@@ -22,7 +22,9 @@ def storage_type(arrow_type: ArrowType) -> ArrowType:
 
 
 def is_list(arrow_type: ArrowType) -> bool:
-    return bool(pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type) or pa.types.is_fixed_size_list(arrow_type))
+    return bool(
+        pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type) or pa.types.is_fixed_size_list(arrow_type)
+    )
 
 
 def is_float(arrow_type: ArrowType) -> bool:
@@ -82,8 +84,8 @@ def _storage(array: ArrowArray) -> ArrowArray:
 class VectorColumn:
     """Cuts token vectors out of batches of one column.
 
-    where names the column in errors, arrow_type is Arrow's. dim is what a user says: it is needed for a column of flattened
-    lists, and checked elsewhere. Raises SourceError for a type that holds no token vectors."""
+    where names the column in errors, and arrow_type is its type. dim is what a user says: it is needed for a column of
+    flattened lists, and checked elsewhere. Raises SourceError for a type that holds no token vectors."""
 
     def __init__(self, where: str, arrow_type: ArrowType, dim: Optional[int]) -> None:
         self._where = where
@@ -96,7 +98,8 @@ class VectorColumn:
             )
         if self._is_flattened and dim is None and known is None:
             raise SourceError(
-                f"{where}: is {arrow_type}, one list a row; say --dim where a row holds the tokens * dim values of a document"
+                f"{where}: is {arrow_type}, one list a row; "
+                "say --dim where a row holds the tokens * dim values of a document"
             )
         if known is not None:
             check_columns(where, known, dim)

@@ -133,7 +133,8 @@ def read_id_map(path: str) -> Dict[int, DocumentId]:
     for number, document_id in value.items():
         if not str(number).isdecimal() or not isinstance(document_id, (str, int, np.integer)):
             raise SourceError(
-                f"{path}: must map numbers of passages to ids, maps {describe(number, 40)} to {describe(document_id, 40)}"
+                f"{path}: must map numbers of passages to ids, "
+                f"maps {describe(number, 40)} to {describe(document_id, 40)}"
             )
         ids[int(str(number))] = document_id if isinstance(document_id, str) else int(document_id)
     return ids

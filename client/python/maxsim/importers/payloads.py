@@ -25,9 +25,7 @@ def json_payload(payload: Mapping[str, object], where: str) -> Dict[str, object]
     if _PLAIN.issuperset(map(type, payload.values())) and all(type(name) is str for name in payload):
         return dict(payload)
     values = _Values()
-    return {
-        str(name): values.convert(value, f"{where}, field {describe(name)}", 2) for name, value in payload.items()
-    }
+    return {str(name): values.convert(value, f"{where}, field {describe(name)}", 2) for name, value in payload.items()}
 
 
 class _Values:
@@ -72,4 +70,6 @@ class _Values:
     def _count(self, num_bytes: int, where: str) -> None:
         self._bytes_left -= num_bytes
         if self._bytes_left < 0:
-            raise SourceError(f"{where}: the payload has more than {MAX_PAYLOAD_BYTES} bytes as JSON, which is the limit")
+            raise SourceError(
+                f"{where}: the payload has more than {MAX_PAYLOAD_BYTES} bytes as JSON, which is the limit"
+            )

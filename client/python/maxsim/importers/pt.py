@@ -63,7 +63,9 @@ class PtSource:
                     raise SourceError(
                         f"{file}: document {number}: its id is {describe(document_id)}, must be a string or an integer"
                     )
-                yield SourceDocument(document_id, document_vectors(value, f"{file}: document {describe(document_id)}"), payload)
+                yield SourceDocument(
+                    document_id, document_vectors(value, f"{file}: document {describe(document_id)}"), payload
+                )
                 number += 1
 
     def _documents(self, file: str) -> Sequence[Tuple[Optional[DocumentId], object, Optional[Mapping[str, object]]]]:

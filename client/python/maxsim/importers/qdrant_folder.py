@@ -106,7 +106,9 @@ def _checked_rows(rows: object, where: str) -> List[List[float]]:
 def points_file(path: str, collection: str) -> str:
     """The file of a collection's points. Its name comes from meta.json, and must not lead out of the folder."""
     if collection in ("", ".", "..") or any(character in collection for character in "/\\\0"):
-        raise SourceError(f"{path}: meta.json names the collection {describe(collection)}, which is no name of a folder")
+        raise SourceError(
+            f"{path}: meta.json names the collection {describe(collection)}, which is no name of a folder"
+        )
     return os.path.join(path, "collection", collection, "storage.sqlite")
 
 

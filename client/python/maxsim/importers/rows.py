@@ -14,6 +14,7 @@ from maxsim.importers.source import SourceError
 # Bytes that are read at once. 8 MiB reads at the speed of the disk and keeps an import in tens of megabytes.
 BLOCK_BYTES = 8 << 20
 
+
 class RowArray(Protocol):
     """An array [rows, ...] that some library or file holds.
 
@@ -114,9 +115,7 @@ def lengths_of(
         raise SourceError(f"{counts.where}: row {row} is {values[row]}, {rows_where} has {num_rows} rows")
     # A sum in int64 could wrap around to the right one.
     total = int(values.sum()) if len(values) * num_rows < 2**63 else sum(values.tolist())
-    may_be_offsets = bool(
-        len(values) and values[0] == 0 and values[-1] == num_rows and np.all(np.diff(values) >= 0)
-    )
+    may_be_offsets = bool(len(values) and values[0] == 0 and values[-1] == num_rows and np.all(np.diff(values) >= 0))
     if may_be_offsets and (total != num_rows or _are_offsets(counts.where, len(values), count_ids)):
         return np.diff(values)
     if total != num_rows:

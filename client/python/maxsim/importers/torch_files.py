@@ -135,7 +135,9 @@ def _storage_kind(named: object) -> str:
         kind = named.name[: -len("Storage")]
         if kind in _NUMPY_TYPES:
             return kind
-    raise SourceError(f"has a storage of type {str(named)[:100] if isinstance(named, Global) else describe(named)}, which is not read")
+    raise SourceError(
+        f"has a storage of type {str(named)[:100] if isinstance(named, Global) else describe(named)}, which is not read"
+    )
 
 
 def _map_file(path: str) -> memoryview:

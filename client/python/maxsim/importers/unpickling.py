@@ -47,7 +47,8 @@ class Unpickler:
 
     makers: functions for further names, looked for before those of this module. Values are None, bool, int, float, str,
     bytes, list, tuple, dict, set, frozenset, NumPy arrays and what makers and persistent_load return; a name that is
-    not called is a Global. is_model: which classes may have objects, of which their fields are kept (Object). load() raises SourceError, whose text has no name of a file."""
+    not called is a Global. is_model: which classes may have objects, of which the fields are kept (Object). load()
+    raises SourceError, whose text has no name of a file."""
 
     def __init__(
         self,

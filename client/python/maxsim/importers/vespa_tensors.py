@@ -152,7 +152,9 @@ class TensorReader:
             raise SourceError(f"{where}: has values {list(array.shape)}, must be rows of {columns} columns")
         return array.reshape(-1, columns)
 
-    def _hex_values(self, digits: str, tensor_type: Optional[TensorType], where: str, columns: Optional[int]) -> np.ndarray:
+    def _hex_values(
+        self, digits: str, tensor_type: Optional[TensorType], where: str, columns: Optional[int]
+    ) -> np.ndarray:
         try:
             data = bytes.fromhex(digits)
         except ValueError:
