@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import dlpack
+from .bfloat16 import widen_bfloat16
 
 
 class SupportsDLPack(Protocol):
@@ -52,7 +53,7 @@ class TokenVectors:
     def to_float32(self) -> npt.NDArray[np.float32]:
         """Returns the vectors as float32 [tokens, dim]; without a copy where they are that already."""
         if self.data_type == "bf16":
-            return (self.data.astype(np.uint32) << np.uint32(16)).view(np.float32)
+            return widen_bfloat16(self.data)
         return self.data.astype(np.float32, copy=False)
 
 

@@ -59,6 +59,23 @@ class NpyTest(ArraysTest):
         self.save(other=offsets_of(self.lengths))
         self.assert_source("npy", path, range(COUNT), self.documents, lengths=str(self.folder / "other.npy"))
 
+    def test_offsets_of_a_single_document_are_not_lengths(self):
+        """[0, N] and [0, 0, N] sum to N: their name tells, or else the number of ids."""
+        rows, empty = np.ones((5, DIM), np.float32), np.ones((0, DIM), np.float32)
+        named, ids = self.folder / "counts.npy", self.folder / "ids.txt"
+        for values, documents in (([0, 5], [rows]), ([0, 0, 5], [empty, rows])):
+            with self.subTest(values):
+                path = self.save(tokens=rows, counts=np.array(values))
+                self.assert_refused("npy", path, "counts.npy: .* can be lengths of .* or offsets", lengths=str(named))
+                for wanted in (documents, [empty, *documents]):
+                    ids.write_text("".join(f"d{n}\n" for n in range(len(wanted))))
+                    names = [f"d{n}" for n in range(len(wanted))]
+                    self.assert_source("npy", path, names, wanted, lengths=str(named), ids=str(ids))
+                for name, wanted in (("offsets", documents), ("lengths", [empty, *documents])):
+                    archive = self.folder / f"{name}.npz"
+                    np.savez(archive, vectors=rows, **{name: np.array(values)})
+                    self.assert_source("npz", archive, range(len(wanted)), wanted)
+
     def test_ids_and_payloads_from_a_file_of_lines(self):
         path = self.save(tokens=self.tokens, lengths=self.lengths)
         plain, lines = self.folder / "ids.txt", self.folder / "docs.jsonl"
@@ -73,7 +90,7 @@ class NpyTest(ArraysTest):
             ("many", "".join(f"{n}\n" for n in range(51)), r"many: has more lines, there are 50 documents"),
             ("bad", '{"id": 1}\n{"x": 2}\n', r'bad:2: must be an object with "id"'),
             ("json", '{"id": 1}\n{"id"\n', r"json:2: not JSON"),
-            ("empty", "a\n\nc\n", r"empty:2: an empty line, each line is an id$"),
+            ("empty", "a\n\nc\n", r"empty:2: an empty line between documents$"),
             ("long", "a\n" + "x" * 513 + "\n", r'long:2: id "x+\.\.\.": 513 bytes, the limit is 512$'),
             ("no id", '{"id": "a"}\n{"id": ""}\n', r"no id:2: an empty id$"),
         ):

@@ -92,6 +92,25 @@ class PtTest(IndexTest):
         path.write_bytes(pickle.dumps({f"d{number}": array for number, array in enumerate(self.vectors)}))
         self.assert_index("pt", path, [f"d{number}" for number in range(20)], self.vectors, tolerance=0)
 
+    def test_values_that_are_shared_do_not_grow(self):
+        """A tuple of twice the tuple before it, 40 times, has 2^40 items in all."""
+        shared, nested = (), []
+        for _ in range(40):
+            shared = (shared, shared)
+        for _ in range(65):
+            nested = [nested]
+        columns = {"v": self.tensors[:1], "p": [shared], "n": [nested], "array": [[np.zeros(2_000_000)]]}
+        torch.save(columns, self.path)
+        for name, message in (
+            ("p", "more than 1048576 bytes"),
+            ("n", "deeper than the limit of 64"),
+            ("array", "more"),
+        ):
+            options = {"vectors_column": "v", "payload_columns": (name,)}
+            self.assert_refused("pt", self.path, f"id 0, field '{name}'.*{message}", **options)
+        message = r"documents.pt: document 0: its id is \(a tuple of 2 items"
+        self.assert_refused("pt", self.path, message, vectors_column="v", id_column="p")
+
     def test_what_holds_no_documents_is_refused(self):
         for value, message in (
             ([], "holds no document"),

@@ -7,7 +7,10 @@ importer opens. Milvus Lite has no arrays of structs: that layout is a stand-in 
 pymilvus describes them and the entities as Milvus' guide shows them."""
 
 import base64
+import datetime
+import json
 import pickle
+import resource
 import sqlite3
 import unittest
 import unittest.mock
@@ -151,9 +154,75 @@ class QdrantTest(StoresTest):
             connection.commit()
             connection.close()
             with self.subTest(column):
-                self.assert_refused("qdrant", self.path, r"storage\.sqlite: row 5: is refused: it refers to io\.open")
+                self.assert_refused("qdrant", self.path, r"storage\.sqlite: row 5: .* calls io\.open, which is refused")
             database.write_bytes(whole)
         self.assertFalse(victim.exists())
+
+    def test_a_pickle_in_a_folder_takes_no_memory_that_it_only_states(self):
+        self.fill("docs", range(COUNT))
+        self.client.close()
+        connection = sqlite3.connect(self.path / "collection" / "docs" / "storage.sqlite")
+        stated = base64.b64encode(b"\x80\x02Nr" + (2**27).to_bytes(4, "little") + b".").decode()
+        connection.execute("UPDATE points SET id = ? WHERE rowid = 5", (stated,))
+        connection.commit()
+        connection.close()
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        self.assert_refused("qdrant", self.path, r"row 5: id None is neither an integer nor a UUID")
+        self.assertLess(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, 200 << 10)
+
+    def test_points_with_times_and_shared_values(self):
+        self.fill("docs", range(COUNT))
+        self.client.close()
+        database = self.path / "collection" / "docs" / "storage.sqlite"
+        connection = sqlite3.connect(database)
+        when = datetime.datetime(2026, 1, 2, 3, 4, tzinfo=datetime.timezone.utc)
+        shared = []
+        for _ in range(40):
+            shared = [shared, shared]
+        point = models.PointStruct(id=4, vector=self.documents[4].tolist(), payload={"when": when})
+        update = "UPDATE points SET point = ? WHERE rowid = 5"
+        connection.execute(update, (pickle.dumps(point),))
+        connection.commit()
+        found = list(self.open("qdrant", self.path, payload_columns=("when",)))
+        self.assertEqual(found[4].payload, {"when": when})
+        self.assertTrue(np.array_equal(found[4].vectors, self.documents[4]))
+        for field, message in (("vector", "its vector is .* must be a list of lists"), ("id", "id .* is neither")):
+            changed = point.model_copy(update={field: shared})
+            connection.execute(update, (pickle.dumps(changed),))
+            connection.commit()
+            self.assert_refused("qdrant", self.path, f"row 5: {message}")
+        connection.close()
+
+    def test_what_is_no_table_of_points_is_refused(self):
+        self.fill("docs", range(COUNT))
+        self.client.close()
+        connection = sqlite3.connect(self.path / "collection" / "docs" / "storage.sqlite")
+        endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)"
+        key = base64.b64encode(pickle.dumps(1)).decode()
+        for sql in (
+            f"CREATE VIEW points AS {endless} SELECT i AS rowid, '{key}' AS id, x'80' AS point FROM n",
+            "CREATE TABLE points (id TEXT, point BLOB AS (zeroblob(1000000000)))",
+            "CREATE VIRTUAL TABLE points USING fts5(id, point)",
+        ):
+            connection.execute("DROP TABLE IF EXISTS points")
+            connection.execute(sql)
+            connection.commit()
+            with self.subTest(sql[:15]):
+                self.assert_refused("qdrant", self.path, r"storage\.sqlite: points is not a plain table")
+            if sql.startswith("CREATE VIEW"):
+                connection.execute("DROP VIEW points")
+        connection.close()
+
+    def test_a_collection_outside_of_the_folder_is_refused(self):
+        self.fill("docs", range(COUNT))
+        self.client.close()
+        meta = self.path / "meta.json"
+        content = json.loads(meta.read_text())
+        config = content["collections"].pop("docs")
+        for name in ("..", "../collection/docs", str(self.path / "collection" / "docs"), "a\\b", ""):
+            meta.write_text(json.dumps({"collections": {name: config}, "aliases": {}}))
+            with self.subTest(name):
+                self.assert_refused("qdrant", self.path, "which is no name of a folder")
 
     def test_what_is_no_folder_is_refused(self):
         self.assert_refused("qdrant", self.folder, "has no meta.json")

@@ -169,6 +169,29 @@ class HostilePickleTest(ReadingTest):
         data = b"(" + b"K\x01" * 200_000 + b"lp0\n" + b"cbuiltins\nset\n(g0\ntR" * 2_000 + b"."
         self.assert_pickle_refused(data, "grow to many times its size")
 
+    def array_of_shape(self, shape):
+        """A pickle of an array without bytes whose shape is what the opcodes `shape` leave on the stack."""
+        call = b"cnumpy._core.numeric\n_frombuffer\n(C\x00cnumpy\ndtype\nX\x02\x00\x00\x00f4\x85R"
+        return call + shape + b"X\x01\x00\x00\x00CtR."
+
+    def test_errors_do_not_spell_out_shared_tuples(self):
+        """A tuple of twice the tuple before it, 60 times, has 2^60 items in all."""
+        shared = b")q\x00" + b"h\x00h\x00\x86q\x00" * 60
+        self.assert_pickle_refused(shared + b"0" * 60 + self.array_of_shape(b"h\x00"), r"array of shape \(a tuple of 2")
+        self.assert_pickle_refused(shared + b"cnumpy\ndtype\nh\x00\x85R.", "array of type")
+
+    def test_shapes_of_large_integers_take_no_time(self):
+        large = b"\x8a\xff" + b"\xff" * 254 + b"\x7f"
+        self.assert_pickle_refused(self.array_of_shape(b"(" + large + b"q\x00" + b"h\x00" * 100_000 + b"t"), "shape")
+        self.assert_pickle_refused(self.array_of_shape(b"(" + b"K\x02" * 33 + b"t"), "shape")
+
+    def test_integers_of_one_hash_are_no_keys(self):
+        modulus = 2**61 - 1
+        for key in (modulus * 2**4, -(2**63) - 1):
+            self.assert_pickle_refused(pickle.dumps({key: None}), "64 bits")
+            self.assert_pickle_refused(pickle.dumps({key}, 4), "64 bits")
+        self.assertEqual(load_pickle(pickle.dumps({2**64 - 1: 0, -(2**63): 1}), "x"), {2**64 - 1: 0, -(2**63): 1})
+
     def test_nesting_does_not_overflow_the_stack(self):
         self.assert_pickle_refused(b"(" * 100_000 + b"t" * 100_000 + b".", "deep")
         deep_key = b"}" + b"N" + b"\x85" * 100_000 + b"Ns."  # hash() of it would recurse
@@ -278,6 +301,26 @@ class TorchFileTest(ReadingTest):
             self.assert_pickle_refused(path, "in a storage of 12 elements", load_torch)
         torch.save(torch.zeros(1, 1).expand(1000, 1000), path)
         self.assert_pickle_refused(path, "in a storage of 1 elements", load_torch)
+
+    def test_a_list_of_storages_that_is_nested_is_refused(self):
+        path = self.folder / "x.pt"
+        heads = (
+            pickle.dumps(0x1950A86A20F9469CFC6C, 2) + pickle.dumps(1001, 2) + pickle.dumps({"little_endian": True}, 2)
+        )
+        path.write_bytes(heads + b"N." + b"]" * 200_000 + b"a" * 199_999 + b".")
+        self.assert_pickle_refused(path, "list of storages", load_torch)
+
+    def test_strides_that_are_not_used_may_be_anything(self):
+        path = self.folder / "x.pt"
+        torch.save(torch.arange(8.0).reshape(1, 8), path)
+        for stride, is_read in ((2**62, True), (2**70, False)):
+            strides = pickle.dumps(stride, 2)[2:-1] + b"K\x01\x86"
+            self.rewrite(path, lambda data, strides=strides: data.replace(b"K\x08K\x01\x86q", strides + b"q", 1))
+            if is_read:
+                self.assertEqual(load_torch(path).array().tolist(), [list(range(8))])
+                torch.save(torch.arange(8.0).reshape(1, 8), path)
+            else:
+                self.assert_pickle_refused(path, "strides", load_torch)
 
     def test_damaged_files_are_refused(self):
         path = self.folder / "x.pt"

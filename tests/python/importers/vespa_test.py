@@ -176,6 +176,33 @@ class VespaTest(ImportTest):
         self.write("visit", lambda array: cells(array)["cells"])
         self.assert_refused("vespa", self.folder / "dump.json", "has cells without a type")
 
+    def test_cells_outside_of_their_type_are_refused(self):
+        def cells(*addresses, dim=DIM):
+            found = [{"address": {"token": "0", "v": column}, "value": 1.0} for column in addresses]
+            return lambda _: {"type": f"tensor<float>(token{{}},v[{dim}])", "cells": found}
+
+        for column in ("-1", str(DIM), "1" * 5000, "x"):
+            path = self.write("visit", cells("0", column))
+            self.assert_refused("vespa", path, "is no number at 0 to 15")
+        path = self.write("visit", cells("0", dim=2 * 10**12))
+        self.assert_refused("vespa", path, "2000000000000 columns, a token vector has 1 to 4096")
+        self.assert_refused("vespa", self.write("visit", cells("0", dim="9" * 5000)), "no tensor type|no document has")
+
+    def test_labels_of_many_digits_are_ordered_as_numbers(self):
+        self.documents = [np.arange(3 * DIM, dtype=np.float32).reshape(3, DIM)]
+        self.ids, self.payloads = ["a"], self.payloads[:1]
+        kind = f"tensor<float>(token{{}},v[{DIM}])"
+        labels = ("9" * 4999, "1" + "0" * 4999, "007")
+        order = (1, 2, 0)
+        blocks = lambda array: {label: array[n].tolist() for label, n in zip(labels, order)}  # noqa: E731
+        self.check(lambda array: {"type": kind, "blocks": blocks(array)})
+
+    def test_json_that_is_nested_too_deeply_is_refused(self):
+        path = self.folder / "dump.json"
+        for text in ("[" * 200_000, '{"id": ' + "[" * 200_000):
+            path.write_text(text)
+            self.assert_refused("vespa", path, r"dump\.json: JSON at character \d+ is nested too deeply")
+
     def test_ids_whole_or_of_a_field_and_documents_of_one_type(self):
         path = self.write("visit", lambda array: array.tolist())
         with open(path, "a") as file:

@@ -27,4 +27,8 @@ def quote(text: str, longest: int = 200) -> str:
 
 def quote_id(id: object) -> str:
     """Returns an id, or what was given for one, for a message: a string in quotation marks, an integer as it is."""
-    return quote(id) if isinstance(id, str) else f"{id!r:.200}"
+    if isinstance(id, str):
+        return quote(id)
+    # The text of a container may be far longer than what is shown of it.
+    is_short = id is None or isinstance(id, (int, float, bytes))
+    return f"{id!r:.200}" if is_short else f"a {type(id).__name__}"

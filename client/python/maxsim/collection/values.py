@@ -10,6 +10,7 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import NDArray
 
+from ..bfloat16 import widen_bfloat16
 from .arrays import aligned_empty
 from .limits import MAX_ABS_VALUE, MAX_F16
 from .workers import Workers
@@ -30,7 +31,7 @@ _MAX_F32_BITS = int(np.float32(MAX_ABS_VALUE).view(np.uint32))
 def to_float32(values: NDArray[Any], data_type: str) -> NDArray[Any]:
     """Widens values exactly."""
     if data_type == "bf16":
-        return (values.astype(np.uint32) << np.uint32(16)).view(np.float32)
+        return widen_bfloat16(values)
     return values.astype(np.float32, copy=False)
 
 

@@ -138,7 +138,8 @@ def run(arguments: argparse.Namespace) -> int:
             on_published=note_published,
         )
     except OptionError as error:
-        arguments.parser.error(str(error))
+        parser: argparse.ArgumentParser = arguments.parser
+        parser.error(str(error))
     except ShapeError as error:
         raise ShapeError(error.reason, "--allow-other-shape") from None
     finally:

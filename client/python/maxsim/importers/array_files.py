@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import math
 import os
+import struct
 import zipfile
+import zlib
 from typing import IO, Any, Callable, Dict, Iterator, Mapping, Optional, Tuple
 
 import numpy as np
 
-from maxsim.importers.rows import bfloat16_vectors, block_rows
+from maxsim.bfloat16 import widen_bfloat16
+from maxsim.importers.npy_header import NpyHeader, read_npy_header
+from maxsim.importers.rows import block_rows
 from maxsim.importers.source import SourceError
 
 # A header of a safetensors file is at most this long; bytes.
 _MAX_HEADER = 100_000_000
+# A deflated byte stands for 1,032 bytes at most.
+_MAX_DEFLATION = 1032
 
 _SAFETENSORS_TYPES = {
     "F16": "<f2",
@@ -59,7 +66,8 @@ class FileRows:
     def _fill(self, file: IO[bytes], target: memoryview, at: int) -> None:
         filled = 0
         while filled < len(target):
-            count: int = file.readinto(target[filled:])  # type: ignore[attr-defined]
+            with _archive_errors(self.where):
+                count: int = file.readinto(target[filled:])  # type: ignore[attr-defined]
             if not count:
                 wanted = math.prod(self.shape) * self.dtype.itemsize
                 raise SourceError(
@@ -81,25 +89,27 @@ class Bfloat16Rows:
         self.dtype = np.dtype(np.float32)
 
     def blocks(self, rows_at_once: Optional[int] = None) -> Iterator[np.ndarray]:
-        return map(bfloat16_vectors, self._bits.blocks(rows_at_once))
+        return map(widen_bfloat16, self._bits.blocks(rows_at_once))
 
     def read(self) -> np.ndarray:
-        return bfloat16_vectors(self._bits.read())
+        return widen_bfloat16(self._bits.read())
 
 
-def _read_npy_header(file: IO[bytes], where: str) -> Tuple[Tuple[int, ...], np.dtype[Any]]:
-    """Shape and type of a .npy array, with `file` left where its data begins."""
-    try:
-        version = np.lib.format.read_magic(file)
-        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, is_fortran, dtype = read_header(file)
-    except ValueError as error:
-        raise SourceError(f"{where}: is not a .npy array: {error}") from None
-    if dtype.hasobject:
+def _read_header(file: IO[bytes], where: str) -> NpyHeader:
+    """The header of an array that can be read in blocks of rows, with `file` left where its data begins."""
+    header = read_npy_header(file, where)
+    if header.dtype.hasobject:
         raise SourceError(f"{where}: is an array of Python objects, which pickle keeps; save numbers or strings")
-    if is_fortran and len(shape) > 1:
+    if header.is_fortran and len(header.shape) > 1:
         raise SourceError(f"{where}: is in Fortran order; save np.ascontiguousarray of it")
-    return shape, dtype
+    return header
+
+
+def _check_size(where: str, header: NpyHeader, num_bytes: int) -> None:
+    if num_bytes < header.num_bytes:
+        raise SourceError(
+            f"{where}: has {num_bytes} bytes of data, {header.num_bytes} belong to {header.dtype} {list(header.shape)}"
+        )
 
 
 def open_npy(path: str) -> FileRows:
@@ -108,47 +118,57 @@ def open_npy(path: str) -> FileRows:
     def open_data() -> IO[bytes]:
         file = open(path, "rb")
         try:
-            _read_npy_header(file, path)
+            _read_header(file, path)
         except BaseException:
             file.close()
             raise
         return file
 
     with open(path, "rb") as file:
-        shape, dtype = _read_npy_header(file, path)
-        left = os.fstat(file.fileno()).st_size - file.tell()
-    wanted = math.prod(shape) * dtype.itemsize
-    if left < wanted:
-        raise SourceError(f"{path}: has {left} bytes of data, {wanted} belong to {dtype} {list(shape)}")
-    return FileRows(path, shape, dtype, open_data)
+        header = _read_header(file, path)
+        _check_size(path, header, os.fstat(file.fileno()).st_size - file.tell())
+    return FileRows(path, header.shape, header.dtype, open_data)
+
+
+@contextlib.contextmanager
+def _archive_errors(where: str, what: str = "cannot be read") -> Iterator[None]:
+    """Names the member of an archive whose reading fails: zipfile has an exception for each way of it."""
+    try:
+        yield
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, struct.error) as error:
+        raise SourceError(f"{where}: {what}: {error or type(error).__name__}") from None
 
 
 def open_npz(path: str) -> Mapping[str, FileRows]:
     """The arrays of a .npz file, stored or deflated."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
-            headers = {}
-            for name in names:
-                where = f"{path}: {name}"
-                with archive.open(name) as member:
-                    headers[name] = (where, *_read_npy_header(member, where))
-    except (zipfile.BadZipFile, EOFError) as error:
-        raise SourceError(f"{path}: is not a .npz archive: {error}") from None
-    return {
-        name.removesuffix(".npy"): FileRows(where, shape, dtype, functools.partial(_open_npz_member, path, name))
-        for name, (where, shape, dtype) in headers.items()
-    }
+    members: Dict[str, FileRows] = {}
+    with _archive_errors(path, "is not a .npz archive"):
+        archive = zipfile.ZipFile(path)
+    with archive:
+        archive_bytes = os.path.getsize(path)
+        for info in archive.infolist():
+            where = f"{path}: {info.filename}"
+            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise SourceError(f"{where}: is compressed in a way that numpy.savez_compressed does not")
+            with _archive_errors(where), archive.open(info) as member:
+                header = _read_header(member, where)
+                # The archive's own word on the size of a member cannot be more than deflating makes of all its bytes.
+                most = min(info.file_size, archive_bytes * _MAX_DEFLATION)
+                _check_size(where, header, most - member.tell())
+            open_data = functools.partial(_open_npz_member, path, info.filename)
+            members[info.filename.removesuffix(".npy")] = FileRows(where, header.shape, header.dtype, open_data)
+    return members
 
 
 def _open_npz_member(path: str, name: str) -> IO[bytes]:
-    archive = zipfile.ZipFile(path)
-    try:
-        member = archive.open(name)
-        _read_npy_header(member, f"{path}: {name}")
-    finally:
-        # The member keeps the file open until it is closed itself.
-        archive.close()
+    with _archive_errors(f"{path}: {name}"):
+        archive = zipfile.ZipFile(path)
+        try:
+            member = archive.open(name)
+            _read_header(member, f"{path}: {name}")
+        finally:
+            # The member keeps the file open until it is closed itself.
+            archive.close()
     return member
 
 
@@ -166,7 +186,7 @@ def open_safetensors(path: str) -> Mapping[str, FileRows | Bfloat16Rows]:
                 name: (entry["dtype"], tuple(map(int, entry["shape"])), *map(int, entry["data_offsets"]))
                 for name, entry in header.items()
             }
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
             raise SourceError(f"{path}: is not a safetensors file: {error!r}") from None
     members: Dict[str, FileRows | Bfloat16Rows] = {}
     for name, (type_name, shape, begin, end) in entries.items():
@@ -176,7 +196,12 @@ def open_safetensors(path: str) -> Mapping[str, FileRows | Bfloat16Rows]:
         where = f"{path}: {name}"
         dtype = np.dtype(type_code)
         first = 8 + header_bytes + begin
-        if math.prod(shape) * dtype.itemsize != end - begin or begin < 0 or 8 + header_bytes + end > size:
+        if (
+            math.prod(shape) * dtype.itemsize != end - begin
+            or begin < 0
+            or min(shape, default=0) < 0
+            or 8 + header_bytes + end > size
+        ):
             raise SourceError(f"{where}: {type_name} {list(shape)} does not lie in bytes {begin} to {end} of the data")
         rows = FileRows(where, shape, dtype, functools.partial(_open_at, path, first))
         members[name] = Bfloat16Rows(rows) if type_name == "BF16" else rows

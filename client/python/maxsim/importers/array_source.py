@@ -9,7 +9,7 @@ from typing import Callable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
-from maxsim.importers.document_labels import Labels, NumberLabels, find_member, open_labels, zip_documents
+from maxsim.importers.document_labels import Labels, NumberLabels, count_ids, find_member, open_labels, zip_documents
 from maxsim.importers.rows import (
     RowArray,
     ScaledRows,
@@ -139,7 +139,7 @@ def _open_packed(
     lengths_name, counts = _beside(members, options.lengths, LENGTH_NAMES, where)
     if counts is None:
         raise SourceError(f"{vectors.where}: is packed [{vectors.shape[0]}, {dim}]; say --lengths, an array or a file")
-    lengths = lengths_of(counts, vectors.shape[0], vectors.where)
+    lengths = lengths_of(counts, vectors.shape[0], vectors.where, lambda: count_ids(members, options, where))
     if vectors.dtype == np.int8:
         vectors = ScaledRows(vectors, members[SCALES_NAME], lengths)
     labels, notes = open_labels(members, [name, lengths_name or name, SCALES_NAME], len(lengths), options, where)

@@ -16,39 +16,41 @@ ArrowType = Any
 ArrowArray = Any
 
 
-def storage_type(type: ArrowType) -> ArrowType:
-    """The type that an extension type (a tensor of Arrow's, an array of datasets') is stored as, else `type`."""
-    return storage_type(type.storage_type) if isinstance(type, pa.BaseExtensionType) else type
+def storage_type(arrow_type: ArrowType) -> ArrowType:
+    """The type that an extension type (a tensor of Arrow's, an array of datasets') is stored as, else `arrow_type`."""
+    return storage_type(arrow_type.storage_type) if isinstance(arrow_type, pa.BaseExtensionType) else arrow_type
 
 
-def is_list(type: ArrowType) -> bool:
-    return bool(pa.types.is_list(type) or pa.types.is_large_list(type) or pa.types.is_fixed_size_list(type))
+def is_list(arrow_type: ArrowType) -> bool:
+    return bool(
+        pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type) or pa.types.is_fixed_size_list(arrow_type)
+    )
 
 
-def is_float(type: ArrowType) -> bool:
-    return bool(pa.types.is_floating(type))
+def is_float(arrow_type: ArrowType) -> bool:
+    return bool(pa.types.is_floating(arrow_type))
 
 
-def is_vectors(type: ArrowType) -> bool:
+def is_vectors(arrow_type: ArrowType) -> bool:
     """True for a list of lists of floating-point values, of whatever kinds the lists are."""
-    outer = storage_type(type)
+    outer = storage_type(arrow_type)
     if not is_list(outer):
         return False
     inner = storage_type(outer.value_type)
     return is_list(inner) and is_float(storage_type(inner.value_type))
 
 
-def is_flattened(type: ArrowType) -> bool:
+def is_flattened(arrow_type: ArrowType) -> bool:
     """True for a list of floating-point values."""
-    outer = storage_type(type)
+    outer = storage_type(arrow_type)
     return is_list(outer) and is_float(storage_type(outer.value_type))
 
 
-def known_columns(type: ArrowType) -> Optional[int]:
+def known_columns(arrow_type: ArrowType) -> Optional[int]:
     """The columns of a token vector, where the type says them."""
-    if isinstance(type, pa.FixedShapeTensorType) and len(type.shape) == 2:
-        return int(type.shape[1])
-    outer = storage_type(type)
+    if isinstance(arrow_type, pa.FixedShapeTensorType) and len(arrow_type.shape) == 2:
+        return int(arrow_type.shape[1])
+    outer = storage_type(arrow_type)
     if not is_vectors(outer):
         return None
     inner = storage_type(outer.value_type)
@@ -82,21 +84,22 @@ def _storage(array: ArrowArray) -> ArrowArray:
 class VectorColumn:
     """Cuts token vectors out of batches of one column.
 
-    where names the column in errors, type is Arrow's. dim is what a user says: it is needed for a column of flattened
-    lists, and checked elsewhere. Raises SourceError for a type that holds no token vectors."""
+    where names the column in errors, and arrow_type is its type. dim is what a user says: it is needed for a column of
+    flattened lists, and checked elsewhere. Raises SourceError for a type that holds no token vectors."""
 
-    def __init__(self, where: str, type: ArrowType, dim: Optional[int]) -> None:
+    def __init__(self, where: str, arrow_type: ArrowType, dim: Optional[int]) -> None:
         self._where = where
-        known = known_columns(type)
-        self._is_flattened = not is_vectors(type) and is_flattened(type)
-        if not self._is_flattened and not is_vectors(type):
+        known = known_columns(arrow_type)
+        self._is_flattened = not is_vectors(arrow_type) and is_flattened(arrow_type)
+        if not self._is_flattened and not is_vectors(arrow_type):
             raise SourceError(
-                f"{where}: is {type}; token vectors are a list of lists of float16, float32 or float64, "
+                f"{where}: is {arrow_type}; token vectors are a list of lists of float16, float32 or float64, "
                 "or with --dim a list"
             )
         if self._is_flattened and dim is None and known is None:
             raise SourceError(
-                f"{where}: is {type}, one list a row; say --dim where a row holds the tokens * dim values of a document"
+                f"{where}: is {arrow_type}, one list a row; "
+                "say --dim where a row holds the tokens * dim values of a document"
             )
         if known is not None:
             check_columns(where, known, dim)

@@ -3,6 +3,7 @@ vectors, or numbers."""
 
 from __future__ import annotations
 
+import codecs
 import json
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Protocol, Tuple
 
@@ -24,6 +25,7 @@ Label = Tuple[DocumentId, Payload]
 
 # What an array of ids is called where nobody says so.
 ID_NAMES = ("ids", "id", "doc_ids", "doc_id", "docids")
+_JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
 # Rows of a column that are read at once.
 _ROWS = 4096
 
@@ -88,34 +90,49 @@ class ColumnLabels:
 
 
 class FileLabels:
-    """Ids from a file of one line a document, in the order of the vectors: JSON objects, as `maxsim-shard build --ids`
-    takes them ("id", and all other fields are the payload), or ids as plain text."""
+    """Ids from a file of one line a document, in the order of the vectors, as `maxsim-shard build --ids` takes them.
+
+    A name that ends in .jsonl, .ndjson or .json, or a first line that begins with {, makes it JSON Lines: objects with
+    "id", whose other fields are the payload. Every other file is plain text, each line an id. Empty lines may stand at
+    the end only, and a byte order mark at the beginning is left out."""
 
     def __init__(self, path: str, num_documents: int) -> None:
         self._path = path
         self._num_documents = num_documents
         with open(path, "rb") as file:
-            self._is_json = file.readline(1 << 16).lstrip()[:1] == b"{"
+            first = file.readline(1 << 16).removeprefix(codecs.BOM_UTF8)
+        self._is_json = path.endswith(_JSON_ENDINGS) or first.lstrip(b" \t").startswith(b"{")
 
     def __iter__(self) -> Iterator[Label]:
-        line_number = 0
+        count = 0
+        empty = 0  # the first empty line, from 1 on
         with open(self._path, "rb") as file:
-            for line_number, line in enumerate(file, 1):
-                if line_number > self._num_documents:
+            for number, line in enumerate(file, 1):
+                if number == 1:
+                    line = line.removeprefix(codecs.BOM_UTF8)
+                if not line.strip(b" \t\r\n"):
+                    empty = empty or number
+                    continue
+                if empty:
+                    raise SourceError(f"{self._path}:{empty}: an empty line between documents")
+                count += 1
+                if count > self._num_documents:
                     break
-                yield self._label(line, f"{self._path}:{line_number}")
-        if line_number != self._num_documents:
-            more = "more" if line_number > self._num_documents else f"{line_number}"
+                yield self._label(line, f"{self._path}:{number}")
+        if count != self._num_documents:
+            more = "more" if count > self._num_documents else f"{count}"
             raise SourceError(f"{self._path}: has {more} lines, there are {self._num_documents} documents")
 
     def _label(self, line: bytes, where: str) -> Label:
         try:
-            text = line.decode().rstrip("\r\n")
+            text = line.decode().removesuffix("\n")
             if not self._is_json:
-                return checked_line(text, where), None
+                return checked_line(text.removesuffix("\r"), where), None
             fields: Dict[str, object] = json.loads(text)
         except SourceError:
             raise
+        except RecursionError:
+            raise SourceError(f"{where}: is JSON that is nested too deeply") from None
         except ValueError as error:
             raise SourceError(f"{where}: {'not JSON' if self._is_json else 'not UTF-8'}: {error}") from None
         if not isinstance(fields, dict) or not isinstance(fields.get("id"), (str, int)):
@@ -136,6 +153,15 @@ def find_member(
             raise SourceError(f"{where}: has no {name!r}; it has {', '.join(list(members)[:20]) or 'nothing'}")
         return name
     return next((guess for guess in guesses if guess in members), None)
+
+
+def count_ids(members: Mapping[str, RowArray], options: ImportOptions, where: str) -> Optional[int]:
+    """The number of ids that `options` and the members of a source give, or None where there are none."""
+    if options.ids is not None:
+        with open(options.ids, "rb") as file:
+            return sum(1 for line in file if line.removeprefix(codecs.BOM_UTF8).strip())
+    name = find_member(members, options.id_column, ID_NAMES, where)
+    return members[name].shape[0] if name is not None and members[name].shape else None
 
 
 def open_labels(

@@ -13,7 +13,8 @@ from typing import Dict, Iterator, List, Mapping, Optional, Sequence
 
 import numpy as np
 
-from maxsim.collection.errors import quote
+from maxsim.collection.limits import MAX_PAYLOAD_BYTES
+from maxsim.importers.describing import describe
 from maxsim.importers.source import DocumentId, SourceError, read_ids
 from maxsim.importers.unpickling import load_pickle
 
@@ -24,6 +25,8 @@ _TABLED_IDS = "plaid_ids_to_documents_ids.sqlite"
 _MAX_JSON_BYTES = 4 * 2**30
 # Characters of a file of texts that are read at once.
 _TEXT_BLOCK = 65_536
+# The longest text, in characters: each may be written as six, such as \u0041.
+_MAX_TEXT = 6 * MAX_PAYLOAD_BYTES
 
 
 def read_json(path: str) -> object:
@@ -64,7 +67,7 @@ def read_count(values: Mapping[str, object], key: str, path: str) -> int:
     """The value of `key`, which counts something."""
     value = values.get(key)
     if type(value) is not int or value < 0:
-        raise SourceError(f"{path}: {key!r} is {str(value)[:40]}, must be a number")
+        raise SourceError(f"{path}: {key!r} is {describe(value, 40)}, must be a number")
     return value
 
 
@@ -78,17 +81,30 @@ def map_array(path: str) -> np.ndarray:
 
 
 @contextlib.contextmanager
-def open_table(path: str) -> Iterator[sqlite3.Connection]:
-    """A database of SQLite, which is read only. Its errors name the file."""
+def open_table(path: str, *names: str) -> Iterator[sqlite3.Connection]:
+    """A database of SQLite, which is read only. Its errors name the file. What it has of the tables `names`, all that
+    are asked for, are plain ones: the rows of a view or of a computed column could have no end."""
+    if not os.path.isfile(path):
+        raise SourceError(f"{path}: no such file")
     try:
         connection = sqlite3.connect(f"file:{urllib.parse.quote(os.path.abspath(path))}?mode=ro", uri=True)
         try:
             connection.execute("PRAGMA trusted_schema=OFF")
+            for name in names:
+                _check_table(connection, name, path)
             yield connection
         finally:
             connection.close()
     except sqlite3.Error as error:
         raise SourceError(f"{path}: is not read by SQLite: {error}") from None
+
+
+def _check_table(connection: sqlite3.Connection, name: str, path: str) -> None:
+    kinds = connection.execute("SELECT type, sql FROM sqlite_master WHERE name = ? COLLATE NOCASE", (name,)).fetchall()
+    # The last column of table_xinfo is 0 for a plain column.
+    is_computed = any(row[-1] for row in connection.execute(f"PRAGMA table_xinfo({name})"))
+    if is_computed or any(kind != "table" or "VIRTUAL" in str(sql)[:40].upper() for kind, sql in kinds):
+        raise SourceError(f"{path}: {name} is not a plain table, and is not read")
 
 
 def find_id_map(folder: str) -> Optional[str]:
@@ -106,7 +122,7 @@ def read_id_map(path: str) -> Dict[int, DocumentId]:
         with open(path, "rb") as file:
             value = load_pickle(file.read(), path)
     else:
-        with open_table(path) as table:
+        with open_table(path, "unnamed") as table:
             rows = table.execute("SELECT key, value FROM unnamed").fetchall()
         if not all(isinstance(packed, bytes) for _, packed in rows):
             raise SourceError(f"{path}: holds what is no pickle")
@@ -117,8 +133,8 @@ def read_id_map(path: str) -> Dict[int, DocumentId]:
     for number, document_id in value.items():
         if not str(number).isdecimal() or not isinstance(document_id, (str, int, np.integer)):
             raise SourceError(
-                f"{path}: must map numbers of passages to ids, maps {quote(str(number), 40)} to "
-                f"{quote(str(document_id), 40)}"
+                f"{path}: must map numbers of passages to ids, "
+                f"maps {describe(number, 40)} to {describe(document_id, 40)}"
             )
         ids[int(str(number))] = document_id if isinstance(document_id, str) else int(document_id)
     return ids
@@ -172,9 +188,12 @@ def _read_json_texts(path: str) -> Iterator[str]:
                 if text.startswith("]"):
                     return
                 value, end = decoder.raw_decode(text)
-            except ValueError:
-                if is_at_end:
-                    raise SourceError(f"{path}: is cut off, or is not a JSON array of texts") from None
+            except (ValueError, RecursionError):
+                is_text = text[:1] in ("", '"')
+                if is_at_end or not is_text or len(text) > _MAX_TEXT:
+                    raise SourceError(
+                        f"{path}: is cut off, or is not a JSON array of texts of up to {MAX_PAYLOAD_BYTES} bytes"
+                    ) from None
                 more = file.read(max(_TEXT_BLOCK, len(text)))
                 is_at_end = not more
                 text += more

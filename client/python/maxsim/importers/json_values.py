@@ -58,6 +58,10 @@ class _Text:
         while True:
             try:
                 value, end = decoder.raw_decode(self.rest, self.at)
+            except RecursionError:
+                raise SourceError(
+                    f"{self.path}: JSON at character {self.used + self.at} is nested too deeply"
+                ) from None
             except ValueError as error:
                 self._read_bytes *= 2
                 is_long = len(self.rest) - self.at > _MAX_VALUE

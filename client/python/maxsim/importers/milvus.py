@@ -62,10 +62,10 @@ def open_source(path: str, options: ImportOptions) -> Source:
         # Entities can be asked for only while the collection is in Milvus' memory.
         client.load_collection(name)
 
-    def query(filter: str, names: Sequence[str], at_once: int) -> Iterator[List[Dict[str, Any]]]:
+    def query(expression: str, names: Sequence[str], at_once: int) -> Iterator[List[Dict[str, Any]]]:
         with _errors_of(where):
             iterator = client.query_iterator(
-                name, batch_size=at_once, filter=filter, output_fields=list(names), consistency_level="Strong"
+                name, batch_size=at_once, filter=expression, output_fields=list(names), consistency_level="Strong"
             )
         try:
             while True:

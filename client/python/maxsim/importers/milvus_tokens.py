@@ -8,8 +8,8 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Seque
 
 import numpy as np
 
+from maxsim.bfloat16 import widen_bfloat16
 from maxsim.collection.errors import quote_id
-from maxsim.importers.rows import bfloat16_vectors
 from maxsim.importers.source import SourceError
 
 _TOKENS_AT_ONCE = 2000
@@ -35,7 +35,7 @@ class VectorField:
         if isinstance(value, list) and len(value) == 1 and isinstance(value[0], bytes):
             value = value[0]
         if isinstance(value, bytes) and self.data_type == "bf16" and len(value) == 2 * self.dim:
-            return bfloat16_vectors(np.frombuffer(value, "<u2"))
+            return widen_bfloat16(np.frombuffer(value, "<u2"))
         if isinstance(value, bytes) and self.data_type == "f16" and len(value) == 2 * self.dim:
             return np.frombuffer(value, "<f2").astype(np.float32)
         vector = np.asarray(value)
@@ -90,20 +90,20 @@ class TokenEntities:
             raise SourceError(f"{self._where}: field {self._id!r} is {id!r:.80}, must be a string or an integer")
         return id
 
-    def _entities(self, filter: str) -> Iterator[Entity]:
+    def _entities(self, expression: str) -> Iterator[Entity]:
         names = [self._id, self._vectors.name, *([self._token] if self._token else []), *self._columns]
-        for entities in self._query(filter, list(dict.fromkeys(names)), _TOKENS_AT_ONCE):
+        for entities in self._query(expression, list(dict.fromkeys(names)), _TOKENS_AT_ONCE):
             yield from entities
 
     def _in_order(self) -> Iterator[Document]:
         tokens: List[Entity] = []
         for entity in self._entities(""):
             if tokens and self._id_of(entity) != tokens[0][self._id]:
-                yield self._document(tokens)
+                yield self._document(tokens[0][self._id], tokens)
                 tokens = []
             tokens.append(entity)
         if tokens:
-            yield self._document(tokens)
+            yield self._document(tokens[0][self._id], tokens)
 
     def _gathered(self) -> Iterator[Document]:
         ids: List[Id] = []
@@ -122,11 +122,10 @@ class TokenEntities:
         documents: Dict[Id, List[Entity]] = {id: [] for id in ids}
         for entity in self._entities(f"{self._id} in {json.dumps(ids, ensure_ascii=False)}"):
             documents[self._id_of(entity)].append(entity)
-        for tokens in documents.values():
-            yield self._document(tokens)
+        for id, tokens in documents.items():
+            yield self._document(id, tokens)
 
-    def _document(self, tokens: List[Entity]) -> Document:
-        id = self._id_of(tokens[0])
+    def _document(self, id: Id, tokens: List[Entity]) -> Document:
         where = f"{self._where}: document {quote_id(id)}"
         if len(tokens) != self._counts.get(id):
             raise SourceError(

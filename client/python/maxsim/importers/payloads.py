@@ -10,6 +10,8 @@ from typing import Dict, Mapping
 
 import numpy as np
 
+from maxsim.collection.limits import MAX_PAYLOAD_BYTES, MAX_PAYLOAD_DEPTH
+from maxsim.importers.describing import describe
 from maxsim.importers.source import SourceError
 
 # JSON has these as they are.
@@ -18,29 +20,56 @@ _PLAIN = frozenset({str, int, bool, type(None)})
 
 def json_payload(payload: Mapping[str, object], where: str) -> Dict[str, object]:
     """`payload` with values that JSON has: numbers and arrays of NumPy as numbers and lists, times as ISO 8601, UUIDs
-    and decimals as text. SourceError, which begins with `where`, for a value that JSON cannot hold."""
+    and decimals as text. SourceError, which begins with `where`, for a value that JSON cannot hold, and for more values
+    or levels than a payload may have."""
     if _PLAIN.issuperset(map(type, payload.values())) and all(type(name) is str for name in payload):
         return dict(payload)
-    return {str(name): _json_value(value, f"{where}, field {name!r}") for name, value in payload.items()}
+    values = _Values()
+    return {str(name): values.convert(value, f"{where}, field {describe(name)}", 2) for name, value in payload.items()}
 
 
-def _json_value(value: object, where: str) -> object:
-    if value is None or isinstance(value, (str, bool, int)):
-        return value
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise SourceError(f"{where}: JSON has no {value}")
-        return value
-    if isinstance(value, Mapping):
-        return {str(name): _json_value(inner, where) for name, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_json_value(inner, where) for inner in value]
-    if isinstance(value, (np.generic, np.ndarray)) and value.dtype.kind not in "mMV":
-        return _json_value(value.tolist(), where)
-    if isinstance(value, (np.datetime64, np.timedelta64, uuid.UUID, decimal.Decimal)):
-        return str(value)
-    if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
-        return value.isoformat()
-    if isinstance(value, np.ndarray) and value.dtype.kind in "mM":
-        return [str(inner) for inner in value.tolist()]
-    raise SourceError(f"{where}: JSON has no {type(value).__name__}")
+class _Values:
+    """Converts the values of one payload, which a pickle may share in such a way that they are more than memory holds.
+    Each takes a byte of JSON at least, and each character of a string one."""
+
+    def __init__(self) -> None:
+        self._bytes_left = MAX_PAYLOAD_BYTES
+
+    def convert(self, value: object, where: str, depth: int) -> object:
+        """`value` as JSON has it; `depth` is the level of a list or mapping that it may be."""
+        self._count(len(value) if isinstance(value, str) else 1, where)
+        if value is None or isinstance(value, (str, bool, int)):
+            return value
+        if isinstance(value, float):
+            if not math.isfinite(value):
+                raise SourceError(f"{where}: JSON has no {value}")
+            return value
+        if isinstance(value, (Mapping, list, tuple)):
+            if depth > MAX_PAYLOAD_DEPTH:
+                raise SourceError(f"{where}: nested deeper than the limit of {MAX_PAYLOAD_DEPTH} levels")
+            if isinstance(value, Mapping):
+                return {self._name(name, where): self.convert(inner, where, depth + 1) for name, inner in value.items()}
+            return [self.convert(inner, where, depth + 1) for inner in value]
+        if isinstance(value, (np.generic, np.ndarray)) and value.dtype.kind not in "mMV":
+            self._count(value.size, where)
+            self._bytes_left += value.size  # which converting them counts
+            return self.convert(value.tolist(), where, depth)
+        if isinstance(value, (np.datetime64, np.timedelta64, uuid.UUID, decimal.Decimal)):
+            return str(value)
+        if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
+            return value.isoformat()
+        if isinstance(value, np.ndarray) and value.dtype.kind in "mM":
+            self._count(value.size, where)
+            return [str(inner) for inner in value.tolist()]
+        raise SourceError(f"{where}: JSON has no {type(value).__name__}")
+
+    def _name(self, name: object, where: str) -> str:
+        self._count(len(name) if isinstance(name, str) else 1, where)
+        return str(name)
+
+    def _count(self, num_bytes: int, where: str) -> None:
+        self._bytes_left -= num_bytes
+        if self._bytes_left < 0:
+            raise SourceError(
+                f"{where}: the payload has more than {MAX_PAYLOAD_BYTES} bytes as JSON, which is the limit"
+            )

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import re
-from typing import Callable, Dict, Literal, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, Dict, Literal, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
+from maxsim.importers.describing import describe
 from maxsim.importers.source import SourceError
 
 _DTYPE = re.compile(r"[<>|=]?[biufUSO][0-9]{0,6}")
+# NumPy's own limit.
+_MAX_DIMENSIONS = 32
 _KEY_TYPES = (str, int, float, bytes, type(None))
 
 
@@ -29,6 +33,13 @@ class Array:
     value: Optional[np.ndarray] = None
 
 
+class Object:
+    """Stands for an object of a class whose state is data: it keeps the fields and runs nothing."""
+
+    def __init__(self) -> None:
+        self.fields: Mapping[object, object] = {}
+
+
 class Dtype:
     """A NumPy dtype, whose byte order comes in a second opcode."""
 
@@ -43,7 +54,7 @@ Maker = Callable[[Tuple[object, ...]], object]
 def _dtype(arguments: Tuple[object, ...]) -> object:
     text = arguments[0] if arguments else None
     if not isinstance(text, str) or not _DTYPE.fullmatch(text):
-        raise SourceError(f"has an array of type {str(text)[:40]!r}, which is not read")
+        raise SourceError(f"has an array of type {describe(text, 40)}, which is not read")
     return Dtype(np.dtype(text))
 
 
@@ -51,11 +62,9 @@ def array_of(raw: object, dtype: object, shape: object, fortran: object) -> np.n
     """The array of `shape` whose elements are `raw`: bytes, or a list where they are objects."""
     if not isinstance(dtype, Dtype) or not isinstance(shape, tuple):
         raise SourceError("has an array without type or shape")
-    if not all(isinstance(size, int) and size >= 0 for size in shape):
-        raise SourceError(f"has an array of shape {str(shape)[:60]}")
-    count = 1
-    for size in shape:
-        count *= size
+    if len(shape) > _MAX_DIMENSIONS or not all(isinstance(size, int) and 0 <= size < 2**63 for size in shape):
+        raise SourceError(f"has an array of shape {describe(shape)}")
+    count = math.prod(shape)
     order: Literal["C", "F"] = "F" if fortran else "C"
     if dtype.dtype.hasobject:
         if not isinstance(raw, list) or len(raw) != count:
@@ -115,10 +124,13 @@ def _byte_array(arguments: Tuple[object, ...]) -> object:
 
 
 def checked_key(value: object) -> object:
-    """`value`, which may be a key: hashing it neither recurses nor calls a method of the pickle's."""
+    """`value`, which may be a key: hashing it neither recurses nor calls a method of the pickle's, and few keys have
+    the same hash, which integers of more bits could."""
     value = finished(value)
     if not isinstance(value, _KEY_TYPES):
         raise SourceError(f"has a key of type {type(value).__name__}")
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        raise SourceError(f"has a key that is no integer of 64 bits: {describe(value)}")
     return value
 
 

@@ -21,7 +21,7 @@ class PayloadTable:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        with open_table(path) as table:
+        with open_table(path, "METADATA", _CONTENT_TABLE) as table:
             self._types = _column_types(table, "METADATA")
             content = _column_types(table, _CONTENT_TABLE)
         if _NUMBER not in self._types:
@@ -44,7 +44,7 @@ class PayloadTable:
         tables = f"METADATA JOIN {_CONTENT_TABLE} USING ({_CONTENT})" if self._has_content else "METADATA"
         query = f"SELECT {_NUMBER}{', ' if names else ''}{names} FROM {tables} ORDER BY {_NUMBER}"
         number = 0
-        with open_table(self._path) as table:
+        with open_table(self._path, "METADATA", _CONTENT_TABLE) as table:
             for row in table.execute(query):
                 if not isinstance(row[0], int) or row[0] < number:
                     continue

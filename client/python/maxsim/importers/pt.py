@@ -8,7 +8,10 @@ from __future__ import annotations
 import os
 from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
+import numpy as np
+
 from maxsim.collection.errors import quote_id
+from maxsim.importers.describing import describe
 from maxsim.importers.index_files import listed_ids
 from maxsim.importers.source import (
     DocumentId,
@@ -67,6 +70,10 @@ class PtSource:
                     document_id = self._ids[number]
                 elif document_id is None:
                     document_id = number
+                if not isinstance(document_id, (str, int, np.integer)):
+                    raise SourceError(
+                        f"{file}: document {number}: its id is {describe(document_id)}, must be a string or an integer"
+                    )
                 vectors = document_vectors(value, f"{file}: document {quote_id(document_id)}")
                 yield SourceDocument(document_id, vectors, payload)
                 number += 1

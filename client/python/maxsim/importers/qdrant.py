@@ -14,7 +14,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 import numpy as np
 
 from maxsim.collection.errors import quote_id
-from maxsim.importers.qdrant_folder import count_points, read_points, read_vectors_config
+from maxsim.importers.qdrant_folder import count_points, points_file, read_points, read_vectors_config
 from maxsim.importers.rows import check_columns
 from maxsim.importers.source import (
     ALL_COLUMNS,
@@ -145,17 +145,17 @@ class _FolderSource(_PointsSource):
         self._name = _choose("collection", path, list(collections), options.table, "--table")
         where = f"{path}: collection {self._name}"
         config = _choose_vectors(where, collections[self._name], options.vectors_column)
-        self._file = os.path.join(path, "collection", self._name, "storage.sqlite")
+        self._file = points_file(path, self._name)
         counts = count_points(self._file)
         distance = _distance(collections[self._name], config.name)
         super().__init__(where, config, distance, counts.num_points, counts.is_mixed, options)
         self._outdated = counts.outdated
-        first = next(iter(read_points(self._file, self._outdated)), None)
+        first = next(iter(read_points(self._file, self._config.name, self._outdated)), None)
         self._note_left(None if first is None else first.payload)
 
     def __iter__(self) -> Iterator[SourceDocument]:
-        for point in read_points(self._file, self._outdated):
-            yield self._document(point.id, point.vector, point.payload)
+        for point in read_points(self._file, self._config.name, self._outdated):
+            yield self._document(point.id, {self._config.name: point.vector}, point.payload)
 
 
 def _distance(vectors: Mapping[str, Any], name: str) -> str:

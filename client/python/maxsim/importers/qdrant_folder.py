@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import dataclasses
-import io
+import datetime
 import json
 import os
-import pickle
-import sqlite3
-import urllib.parse
 import uuid
-from typing import Any, Dict, FrozenSet, Iterator, Mapping, Optional, Union
+from typing import Any, Callable, Dict, FrozenSet, Iterator, List, Mapping, Optional, Tuple, Union
 
-from maxsim.collection.errors import quote_id
+from maxsim.collection.limits import MAX_DOCUMENT_TOKENS
+from maxsim.importers.describing import describe
+from maxsim.importers.index_files import open_table
+from maxsim.importers.pickled_values import Global, Maker, Object
 from maxsim.importers.source import SourceError
+from maxsim.importers.unpickling import Unpickler
 
 PointId = Union[int, str]
 
 
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """vector: a list of token vectors, or a dictionary from names to vectors."""
+    """vector: a list of token vectors, or None where there is none."""
 
     id: PointId
-    vector: Any
+    vector: Optional[List[List[float]]]
     payload: Optional[Mapping[str, Any]]
 
 
@@ -39,35 +39,34 @@ class PointCounts:
     is_mixed: bool
 
 
-class _Model:
-    """Stands for every class of qdrant-client in a pickle: it keeps the fields and runs nothing."""
+def _time(kind: Callable[..., object]) -> Maker:
+    def make(arguments: Tuple[object, ...]) -> object:
+        if not all(isinstance(argument, _TIME_ARGUMENTS) for argument in arguments):
+            raise SourceError("has a time that is not read")
+        return kind(*arguments)
 
-    fields: Dict[str, Any] = {}
-
-    def __setstate__(self, state: Any) -> None:
-        fields = state.get("__dict__", state) if isinstance(state, dict) else None
-        self.fields = fields if isinstance(fields, dict) else {}
-
-
-class _PointUnpickler(pickle.Unpickler):
-    """Knows numbers, strings, containers and times; a class of qdrant-client becomes a _Model; everything else is
-    refused before it is looked up."""
-
-    _TIMES = frozenset({"datetime", "date", "time", "timedelta", "timezone"})
-
-    def find_class(self, module: str, name: str) -> Any:
-        if module.split(".")[0] == "qdrant_client":
-            return _Model
-        if module == "datetime" and name in self._TIMES:
-            return super().find_class(module, name)
-        raise pickle.UnpicklingError(f"it refers to {module}.{name}, which a point does not")
+    return make
 
 
-def _unpickle(data: bytes, where: str) -> Any:
+_TIME_ARGUMENTS = (bytes, int, str, datetime.timedelta, datetime.timezone)
+_TIMES: Mapping[Tuple[str, str], Maker] = {
+    ("datetime", kind.__name__): _time(kind)
+    for kind in (datetime.datetime, datetime.date, datetime.time, datetime.timedelta, datetime.timezone)
+}
+
+
+def _is_model(name: Global) -> bool:
+    return name.module.split(".")[0] == "qdrant_client"
+
+
+def _unpickle(data: object, where: str) -> object:
+    """The value of a pickle of numbers, strings, containers, times and objects of qdrant-client."""
+    if not isinstance(data, bytes):
+        raise SourceError(f"{where}: holds what is no pickle")
     try:
-        return _PointUnpickler(io.BytesIO(data)).load()
-    except Exception as error:  # a damaged pickle raises nearly anything
-        raise SourceError(f"{where}: is refused: {error or type(error).__name__}") from None
+        return Unpickler(data, 0, _TIMES, is_model=_is_model).load()
+    except SourceError as error:
+        raise SourceError(f"{where}: {error}") from None
 
 
 def read_vectors_config(path: str) -> Dict[str, Any]:
@@ -77,42 +76,53 @@ def read_vectors_config(path: str) -> Dict[str, Any]:
         with open(meta, encoding="utf-8") as file:
             collections = json.load(file)["collections"]
         return {str(name): config["vectors"] for name, config in collections.items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise SourceError(f"{meta}: does not describe collections: {error!r}") from None
 
 
-@contextlib.contextmanager
-def _connected(path: str) -> Iterator[sqlite3.Connection]:
-    if not os.path.isfile(path):
-        raise SourceError(f"{path}: no such file")
-    address = f"file:{urllib.parse.quote(os.path.abspath(path))}?mode=ro"
-    try:
-        with contextlib.closing(sqlite3.connect(address, uri=True)) as connection:
-            yield connection
-    except sqlite3.Error as error:
-        raise SourceError(f"{path}: {error}") from None
-
-
-def _canonical(id: Any, where: str) -> PointId:
+def _canonical(id: object, where: str) -> PointId:
     if isinstance(id, int) and not isinstance(id, bool):
         return id
     try:
-        return str(uuid.UUID(str(id)))
+        if isinstance(id, str):
+            return str(uuid.UUID(id))
     except ValueError:
-        raise SourceError(f"{where}: id {quote_id(id)} is neither an integer nor a UUID") from None
+        pass
+    raise SourceError(f"{where}: id {describe(id, 80)} is neither an integer nor a UUID")
+
+
+def _checked_rows(rows: object, where: str) -> List[List[float]]:
+    """`rows`, which are lists of numbers: NumPy would take lists inside them apart, which a pickle may share without
+    end."""
+    if not isinstance(rows, list) or not all(
+        isinstance(row, list) and {float, int}.issuperset(map(type, row)) for row in rows
+    ):
+        raise SourceError(f"{where}: its vector is {describe(rows)}, must be a list of lists of numbers")
+    if len(rows) > MAX_DOCUMENT_TOKENS:
+        raise SourceError(f"{where}: has {len(rows)} token vectors, the limit is {MAX_DOCUMENT_TOKENS}")
+    return rows
+
+
+def points_file(path: str, collection: str) -> str:
+    """The file of a collection's points. Its name comes from meta.json, and must not lead out of the folder."""
+    if collection in ("", ".", "..") or any(character in collection for character in "/\\\0"):
+        raise SourceError(
+            f"{path}: meta.json names the collection {describe(collection)}, which is no name of a folder"
+        )
+    return os.path.join(path, "collection", collection, "storage.sqlite")
 
 
 def count_points(path: str) -> PointCounts:
     """Reads the ids of all points."""
     latest: Dict[PointId, int] = {}
     outdated = set()
-    with _connected(path) as connection:
+    with open_table(path, "points") as connection:
         for rowid, key in connection.execute("SELECT rowid, id FROM points ORDER BY rowid"):
             where = f"{path}: row {rowid}"
             try:
                 data = base64.b64decode(key, validate=True)
             except (ValueError, TypeError):
-                raise SourceError(f"{where}: key {key!r:.80} is not base64") from None
+                raise SourceError(f"{where}: key {describe(key, 80)} is not base64") from None
             id = _canonical(_unpickle(data, where), where)
             if id in latest:
                 outdated.add(latest[id])
@@ -121,15 +131,19 @@ def count_points(path: str) -> PointCounts:
     return PointCounts(len(latest), frozenset(outdated), 0 < num_integers < len(latest))
 
 
-def read_points(path: str, outdated: FrozenSet[int]) -> Iterator[Point]:
-    """The points in the order in which they were written, without the rows `outdated`."""
-    with _connected(path) as connection:
+def read_points(path: str, vector_name: str, outdated: FrozenSet[int]) -> Iterator[Point]:
+    """The points in the order in which they were written, without the rows `outdated`. vector_name: of the vector that
+    is kept, "" where it has none."""
+    with open_table(path, "points") as connection:
         for rowid, data in connection.execute("SELECT rowid, point FROM points ORDER BY rowid"):
             if rowid in outdated:
                 continue
             where = f"{path}: row {rowid}"
             point = _unpickle(data, where)
-            if not isinstance(point, _Model) or "id" not in point.fields:
+            fields = point.fields if isinstance(point, Object) else {}
+            id, vector, payload = (fields.get(name) for name in ("id", "vector", "payload"))
+            if "id" not in fields or not isinstance(payload, (dict, type(None))):
                 raise SourceError(f"{where}: is not a point")
-            payload = point.fields.get("payload")
-            yield Point(_canonical(point.fields["id"], where), point.fields.get("vector"), payload)
+            rows = vector.get(vector_name) if isinstance(vector, dict) else vector if vector_name == "" else None
+            vectors = None if rows is None else _checked_rows(rows, where)
+            yield Point(_canonical(id, where), vectors, payload)

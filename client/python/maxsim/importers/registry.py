@@ -8,6 +8,7 @@ import dataclasses
 import importlib
 from typing import Iterator, Mapping, Tuple
 
+from maxsim.importers.guarded import guarded
 from maxsim.importers.source import ImportOptions, Source, SourceError
 
 
@@ -80,5 +81,4 @@ def open_source(name: str, path: str, options: ImportOptions) -> Source:
         raise SourceError(f"kind {name!r}: must be one of {', '.join(KINDS)}")
     with libraries_of(name):
         module = importlib.import_module(f"maxsim.importers.{KINDS[name].module}")
-        source: Source = module.open_source(path, options)
-    return source
+        return guarded(lambda: module.open_source(path, options), path)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Iterator, List, Optional, Protocol, Sequence, Tuple
+import re
+from typing import Any, Callable, Iterator, List, Optional, Protocol, Sequence, Tuple
 
 import numpy as np
 
+from maxsim.collection.limits import MAX_DIM
 from maxsim.importers.source import SourceError
 
 # Bytes that are read at once. 8 MiB reads at the speed of the disk and keeps an import in tens of megabytes.
 BLOCK_BYTES = 8 << 20
-
-MAX_COLUMNS = 4096
 
 
 class RowArray(Protocol):
@@ -68,12 +68,6 @@ def as_vectors(values: np.ndarray) -> np.ndarray:
     return values.astype(values.dtype.newbyteorder("="), copy=False)
 
 
-def bfloat16_vectors(values: np.ndarray) -> np.ndarray:
-    """The float32 values of bfloat16 bits, uint16 of the same shape."""
-    wide: np.ndarray = values.astype(np.uint32) << np.uint32(16)
-    return wide.view(np.float32)
-
-
 def cut_documents(blocks: Iterator[np.ndarray], lengths: np.ndarray) -> Iterator[Tuple[np.ndarray, int, int]]:
     """Whole documents of packed rows, of which document n has `lengths[n]`: rows, the first document that they belong
     to, and the one behind the last. They are a view of a block where no document before them has begun in another."""
@@ -98,9 +92,14 @@ def cut_documents(blocks: Iterator[np.ndarray], lengths: np.ndarray) -> Iterator
         yield np.empty((0, 0), np.float32), first, len(lengths)
 
 
-def lengths_of(counts: RowArray, num_rows: int, rows_where: str) -> np.ndarray:
+def lengths_of(
+    counts: RowArray, num_rows: int, rows_where: str, count_ids: Callable[[], Optional[int]] = lambda: None
+) -> np.ndarray:
     """The number of tokens of each document, int64 [N], from an array that holds them or the N + 1 offsets of the
-    documents in `num_rows` packed rows. Raises SourceError where it is neither."""
+    documents in `num_rows` packed rows.
+
+    What can be either, such as [0, num_rows], is what the array's name says, or else what the number of ids says:
+    count_ids gives it, or None where there are no ids. Raises SourceError where it is neither, or nothing tells."""
     if len(counts.shape) != 1 or counts.dtype.kind not in "iu":
         raise SourceError(f"{counts.where}: lengths must be integers [N], they are {counts.dtype} {list(counts.shape)}")
     values = counts.read()
@@ -111,16 +110,35 @@ def lengths_of(counts: RowArray, num_rows: int, rows_where: str) -> np.ndarray:
     if len(negative):
         row = int(negative[0])
         raise SourceError(f"{counts.where}: row {row} is {values[row]}, a length is 0 or more")
-    if len(values) and values[0] == 0 and values[-1] == num_rows and (len(values) == 1 or np.all(np.diff(values) >= 0)):
-        if int(values.sum()) != num_rows:
-            return np.diff(values)
-    total = int(values.sum())
+    if len(values) and int(values.max()) > num_rows:
+        row = int(values.argmax())
+        raise SourceError(f"{counts.where}: row {row} is {values[row]}, {rows_where} has {num_rows} rows")
+    # A sum in int64 could wrap around to the right one.
+    total = int(values.sum()) if len(values) * num_rows < 2**63 else sum(values.tolist())
+    may_be_offsets = bool(len(values) and values[0] == 0 and values[-1] == num_rows and np.all(np.diff(values) >= 0))
+    if may_be_offsets and (total != num_rows or _are_offsets(counts.where, len(values), count_ids)):
+        return np.diff(values)
     if total != num_rows:
         raise SourceError(
             f"{counts.where}: {len(values)} lengths sum to {total}, {rows_where} has {num_rows} rows"
             + (f" (and as offsets they must go from 0 to {num_rows})" if "offset" in counts.where else "")
         )
     return values
+
+
+def _are_offsets(where: str, num_values: int, count_ids: Callable[[], Optional[int]]) -> bool:
+    """Tells offsets from lengths where the values of the array `where` can be both."""
+    name = re.split(r"[/\\]|: ", where)[-1].lower()
+    says_offsets, says_lengths = "offset" in name, "len" in name or "num_tokens" in name
+    if says_offsets != says_lengths:
+        return says_offsets
+    num_ids = count_ids()
+    if num_ids in (num_values, num_values - 1):
+        return num_ids == num_values - 1
+    raise SourceError(
+        f"{where}: its {num_values} values can be lengths of {num_values} documents or offsets of {num_values - 1}: "
+        "name the array or file lengths or offsets"
+    )
 
 
 class ScaledRows:
@@ -161,9 +179,9 @@ class ScaledRows:
 
 
 def check_columns(where: str, dim: int, wanted: Optional[int] = None) -> int:
-    """`dim`, checked: a token vector has 1 to 4,096 columns and as many as a user says (`wanted`)."""
-    if not 1 <= dim <= MAX_COLUMNS:
-        raise SourceError(f"{where}: {dim} columns, a token vector has 1 to {MAX_COLUMNS}")
+    """`dim`, checked: a token vector has 1 to MAX_DIM columns and as many as a user says (`wanted`)."""
+    if not 1 <= dim <= MAX_DIM:
+        raise SourceError(f"{where}: {dim} columns, a token vector has 1 to {MAX_DIM}")
     if wanted is not None and wanted != dim:
         raise SourceError(f"{where}: {dim} columns, --dim says {wanted}")
     return dim

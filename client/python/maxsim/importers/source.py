@@ -156,7 +156,7 @@ def select_payload(columns: Sequence[str], row: Mapping[str, object], where: str
 def read_ids(path: str) -> Sequence[str]:
     """The ids of a file of one a line."""
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8-sig") as file:
             return [checked_line(line.rstrip("\r\n"), f"{path}:{number}") for number, line in enumerate(file, 1)]
     except UnicodeDecodeError as error:
         raise SourceError(f"{path}: is not UTF-8 at byte {error.start}") from None

@@ -15,6 +15,8 @@ from typing import Callable, Dict, Mapping, Tuple, Union
 
 import numpy as np
 
+from maxsim.bfloat16 import widen_bfloat16
+from maxsim.importers.describing import describe
 from maxsim.importers.pickled_values import Global, Maker
 from maxsim.importers.source import SourceError
 from maxsim.importers.unpickling import Unpickler
@@ -72,7 +74,7 @@ class Tensor:
         strides = tuple(stride * elements.itemsize for stride in self._strides)
         array = np.lib.stride_tricks.as_strided(elements, self.shape, strides, writeable=False)
         if self._storage.kind == "BFloat16":
-            return (array.astype(np.uint32) << np.uint32(16)).view(np.float32)
+            return widen_bfloat16(array)
         return array
 
     def rows(self, first: int, end: int) -> Tensor:
@@ -82,7 +84,7 @@ class Tensor:
 
 
 def _is_size(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
 
 
 def _rebuild_tensor(arguments: Tuple[object, ...]) -> object:
@@ -93,7 +95,7 @@ def _rebuild_tensor(arguments: Tuple[object, ...]) -> object:
     if not _is_size(offset) or not isinstance(shape, tuple) or not isinstance(strides, tuple):
         raise SourceError("has a tensor that is not read")
     if len(shape) != len(strides) or len(shape) > 8 or not all(map(_is_size, shape + strides)):
-        raise SourceError(f"has a tensor of shape {str(shape)[:60]} and strides {str(strides)[:60]}")
+        raise SourceError(f"has a tensor of shape {describe(shape)} and strides {describe(strides)}")
     assert isinstance(offset, int)
     count = 1
     last = offset
@@ -102,6 +104,8 @@ def _rebuild_tensor(arguments: Tuple[object, ...]) -> object:
         last += (size - 1) * stride
     if count and (last >= storage.num_elements or count > storage.num_elements):
         raise SourceError(f"has a tensor of shape {list(shape)} in a storage of {storage.num_elements} elements")
+    # The stride of a dimension of size 1, or of a tensor without elements, is never used and may be of any size.
+    strides = tuple(stride if count and size > 1 else 0 for size, stride in zip(shape, strides))
     return Tensor(shape, storage, offset if count else 0, strides)
 
 
@@ -131,7 +135,9 @@ def _storage_kind(named: object) -> str:
         kind = named.name[: -len("Storage")]
         if kind in _NUMPY_TYPES:
             return kind
-    raise SourceError(f"has a storage of type {str(named)[:100]}, which is not read")
+    raise SourceError(
+        f"has a storage of type {str(named)[:100] if isinstance(named, Global) else describe(named)}, which is not read"
+    )
 
 
 def _map_file(path: str) -> memoryview:
@@ -224,9 +230,9 @@ def _load_legacy(data: memoryview) -> object:
     unpickler = Unpickler(data, unpickler.position)
     keys = unpickler.load()
     position = unpickler.position
-    if not isinstance(keys, list) or sorted(map(str, keys)) != sorted(sizes):
+    if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys) or sorted(keys) != sorted(sizes):
         raise SourceError("its list of storages is not that of its tensors")
-    for key in map(str, keys):
+    for key in keys:
         kind, num_elements = sizes[key]
         end = position + 8 + num_elements * _NUMPY_TYPES[kind].itemsize
         if end > len(data) or int.from_bytes(data[position : position + 8], "little") != num_elements:

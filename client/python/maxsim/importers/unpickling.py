@@ -13,13 +13,18 @@ from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Uni
 
 import numpy as np
 
-from maxsim.importers.pickled_values import MAKERS, Array, Dtype, Global, Maker, array_of, checked_key, finished
+from maxsim.importers.npy_header import read_npy_header
+from maxsim.importers.pickled_values import MAKERS, Array, Dtype, Global, Maker, Object, array_of, checked_key, finished
 from maxsim.importers.source import SourceError
 
 # Longer integers, in bytes or digits, are no id and no size, and take quadratic time to print.
 _MAX_INTEGER_BYTES = 256
 # Containers inside one another. Deeper ones overflow the stack of whoever walks them.
 _MAX_MARKS = 1000
+# The opcode of a number and its 8 bytes, and how many that follow one another are read at once.
+_FLOAT = 0x47
+_FLOAT_BYTES = 9
+_MAX_RUN = 4096
 
 
 class _Mark:
@@ -27,6 +32,8 @@ class _Mark:
 
 
 Buffer = Union[bytes, memoryview]
+# Tells whether objects of a class are read, as Object.
+IsModel = Callable[[Global], bool]
 # What makes a value of a persistent id.
 PersistentLoad = Callable[[object], object]
 
@@ -40,7 +47,8 @@ class Unpickler:
 
     makers: functions for further names, looked for before those of this module. Values are None, bool, int, float, str,
     bytes, list, tuple, dict, set, frozenset, NumPy arrays and what makers and persistent_load return; a name that is
-    not called is a Global. load() raises SourceError, whose text has no name of a file."""
+    not called is a Global. is_model: which classes may have objects, of which the fields are kept (Object). load()
+    raises SourceError, whose text has no name of a file."""
 
     def __init__(
         self,
@@ -48,11 +56,13 @@ class Unpickler:
         position: int = 0,
         makers: Optional[Mapping[Tuple[str, str], Maker]] = None,
         persistent_load: Optional[PersistentLoad] = None,
+        is_model: Optional[IsModel] = None,
     ) -> None:
         self._data = memoryview(data)
         self.position = position
         self._makers = makers or {}
         self._persistent_load = persistent_load
+        self._is_model = is_model
         self._stack: List[object] = []
         self._num_marks = 0
         self._num_copied = 0
@@ -75,21 +85,22 @@ class Unpickler:
             if opcode == 0x2E:  # STOP
                 return finished(self._stack.pop())
             operation = _OPERATIONS.get(opcode)
-            if operation is None and opcode in _OBJECT_OPCODES and self.position > 1:
-                raise SourceError(
-                    "is a pickle of objects (for instance a saved model), of which only tensors, arrays, numbers, "
-                    f"strings and containers are read: {self._object_name()} at byte {self.position - 1}"
-                )
-            if operation is None:
-                raise SourceError(
-                    f"is no pickle, or one with an opcode that is not read: 0x{opcode:02x} at byte {self.position - 1}"
-                )
+            if operation is None or (opcode in _OBJECT_OPCODES and self._is_model is None):
+                raise self._unread(opcode)
             operation(self)
 
-    def _object_name(self) -> str:
-        """The class that stands below the arguments of an object, where one does."""
-        name = next((value for value in reversed(self._stack) if isinstance(value, Global)), "an object")
-        return f"{str(name)[:100]}"
+    def _unread(self, opcode: int) -> SourceError:
+        """Returns the error of an opcode that is not read. It names the class that stands below the arguments of an
+        object, where one does."""
+        if opcode not in _OBJECT_OPCODES or self.position == 1:
+            return SourceError(
+                f"is no pickle, or one with an opcode that is not read: 0x{opcode:02x} at byte {self.position - 1}"
+            )
+        name = next((str(value)[:100] for value in reversed(self._stack) if isinstance(value, Global)), "an object")
+        return SourceError(
+            "is a pickle of objects (for instance a saved model), of which only tensors, arrays, numbers, strings and "
+            f"containers are read: {name} at byte {self.position - 1}"
+        )
 
     # The bytes of an opcode's argument.
 
@@ -241,6 +252,14 @@ class Unpickler:
         self._charge(arguments)
         return maker(arguments)
 
+    def new_object(self) -> None:
+        arguments, model = self.pop(), self.pop()
+        is_known = self._is_model is not None and isinstance(model, Global) and self._is_model(model)
+        if arguments != () or not is_known:
+            name = str(model)[:100] if isinstance(model, Global) else "what is no class"
+            raise SourceError(f"is a pickle that makes an object of {name}, which is refused: it holds more than data")
+        self.push(Object())
+
     def _charge(self, arguments: Tuple[object, ...]) -> None:
         """Counts what makers copy of their arguments: a value that is named often would otherwise become a large
         one."""
@@ -253,6 +272,9 @@ class Unpickler:
         if isinstance(target, Array) and isinstance(state, tuple) and len(state) == 5:
             self._charge(state)
             target.value = array_of(state[4], state[2], state[1], state[3])
+        elif isinstance(target, Object) and isinstance(state, dict):
+            fields = state.get("__dict__", state)
+            target.fields = fields if isinstance(fields, dict) else {}
         elif (
             isinstance(target, Dtype)
             and isinstance(state, tuple)
@@ -269,6 +291,19 @@ class Unpickler:
         if self._persistent_load is None:
             raise SourceError("refers to data outside of it")
         self.push(self._persistent_load(self.pop()))
+
+    def floats(self) -> None:
+        """Takes a number, and those behind it: a vector is a run of them, which one call reads."""
+        begin = self.position - 1
+        run = np.frombuffer(self._data[begin : begin + _FLOAT_BYTES * _MAX_RUN], np.uint8)
+        if len(run) < 3 * _FLOAT_BYTES or run[_FLOAT_BYTES] != _FLOAT or run[2 * _FLOAT_BYTES] != _FLOAT:
+            self.number(">d")
+            return
+        run = run[: len(run) // _FLOAT_BYTES * _FLOAT_BYTES].reshape(-1, _FLOAT_BYTES)
+        others = np.flatnonzero(run[:, 0] != _FLOAT)
+        run = run[: int(others[0]) if len(others) else len(run)]
+        self._stack.extend(np.ascontiguousarray(run[:, 1:]).view(">f8")[:, 0].tolist())
+        self.position = begin + run.size
 
     def number(self, form: str) -> None:
         self.push(struct.unpack(form, self._take(struct.calcsize(form)))[0])
@@ -297,7 +332,7 @@ _OPERATIONS: Dict[int, Operation] = {
     0x42: lambda u: u.binary(4),
     0x43: lambda u: u.binary(1),
     0x46: lambda u: u.push(float(u._line())),
-    0x47: lambda u: u.number(">d"),
+    _FLOAT: Unpickler.floats,
     0x49: Unpickler.integer,
     0x4A: lambda u: u.number("<i"),
     0x4B: lambda u: u.push(u._unsigned(1)),
@@ -329,6 +364,7 @@ _OPERATIONS: Dict[int, Operation] = {
     0x75: lambda u: u.set_items(u.pop_mark()),
     0x7D: lambda u: u.push({}),
     0x80: _skip(1),  # PROTO
+    0x81: Unpickler.new_object,
     0x85: lambda u: u.tuple_of(1),
     0x86: lambda u: u.tuple_of(2),
     0x87: lambda u: u.tuple_of(3),
@@ -360,14 +396,7 @@ def load_pickle(data: Buffer, where: str) -> object:
 def load_object_array(path: str) -> Sequence[object]:
     """The elements of an array of objects that numpy.save wrote, such as a list of arrays."""
     with open(path, "rb") as file:
-        try:
-            version = np.lib.format.read_magic(file)
-            read_header = (
-                np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            )
-            shape, _, dtype = read_header(file)
-        except ValueError as error:
-            raise SourceError(f"{path}: {error}") from None
+        shape, _, dtype = read_npy_header(file, path)
         if not dtype.hasobject or len(shape) != 1:
             raise SourceError(f"{path}: holds {dtype} of shape {list(shape)}, must be a list of arrays")
         data = file.read()

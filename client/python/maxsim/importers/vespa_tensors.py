@@ -10,7 +10,9 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from maxsim.importers.rows import as_vectors, bfloat16_vectors
+from maxsim.bfloat16 import widen_bfloat16
+from maxsim.collection.limits import MAX_DOCUMENT_TOKENS
+from maxsim.importers.rows import as_vectors, check_columns
 from maxsim.importers.source import SourceError
 
 # Each cell type has hexadecimal digits of this big-endian form.
@@ -19,7 +21,7 @@ _CELL_TYPES = {np.dtype(code).itemsize: name for name, code in _HEX_TYPES.items(
 _FORM_KEYS = frozenset({"type", "cells", "blocks", "values"})
 
 _TYPE = re.compile(r"tensor(?:<(\w+)>)?\((.*)\)")
-_DIMENSION = re.compile(r"(\w+)(?:\{\}|\[(\d*)\])")
+_DIMENSION = re.compile(r"(\w+)(?:\{\}|\[([0-9]{0,18})\])")
 
 
 class TensorType(NamedTuple):
@@ -52,10 +54,10 @@ def is_vectors(value: object) -> bool:
     if isinstance(value, dict) and value and set(value) <= _FORM_KEYS:
         if "type" in value:
             try:
-                type = parse_type(value["type"], "")
+                tensor_type = parse_type(value["type"], "")
             except SourceError:
                 return False
-            return bool(type.indexed) and len(type.mapped) + len(type.indexed) >= 2
+            return bool(tensor_type.indexed) and len(tensor_type.mapped) + len(tensor_type.indexed) >= 2
         return "blocks" in value or isinstance(value.get("values"), list)
     if isinstance(value, dict) and value:
         first = next(iter(value.values()))
@@ -78,13 +80,13 @@ class TensorReader:
     def read(self, value: Any, where: str) -> np.ndarray:
         """The token vectors [tokens, dim]. Tokens stand in the order of their labels, where these are numbers, else in
         that of the JSON."""
-        type: Optional[TensorType] = None
+        tensor_type: Optional[TensorType] = None
         content = value
         form = ""
         if isinstance(value, dict) and value and set(value) <= _FORM_KEYS:
             if "type" in value:
-                type = parse_type(value["type"], where)
-                self.cell = type.cell
+                tensor_type = parse_type(value["type"], where)
+                self.cell = tensor_type.cell
             forms = [key for key in ("blocks", "values", "cells") if key in value]
             if len(forms) != 1:
                 raise SourceError(
@@ -92,51 +94,51 @@ class TensorReader:
                 )
             form = forms[0]
             content = value[form]
-        vectors = self._unpacked(self._content(content, form, type, where), where)
+        vectors = self._unpacked(self._content(content, form, tensor_type, where), where)
         if self.dim is None and len(vectors):
             self.dim = vectors.shape[1]
         if len(vectors) and vectors.shape[1] != self.dim:
             raise SourceError(f"{where}: has token vectors of {vectors.shape[1]} columns, must have {self.dim}")
         return vectors
 
-    def _content(self, content: Any, form: str, type: Optional[TensorType], where: str) -> np.ndarray:
+    def _content(self, content: Any, form: str, tensor_type: Optional[TensorType], where: str) -> np.ndarray:
         if isinstance(content, dict) and form != "cells":
             keys: List[Tuple[str, ...]] = [(label,) for label in content]
-            return self._blocks(keys, list(content.values()), type, where)
+            return self._blocks(keys, list(content.values()), tensor_type, where)
         if isinstance(content, list) and content and isinstance(content[0], dict):
             try:
                 addresses = [entry["address"] for entry in content]
                 if form != "blocks" and "value" in content[0]:
-                    return _cells(addresses, [entry["value"] for entry in content], type, where)
+                    return _cells(addresses, [entry["value"] for entry in content], tensor_type, where)
                 keys = [tuple(str(address[name]) for name in sorted(address)) for address in addresses]
-                return self._blocks(keys, [entry["values"] for entry in content], type, where)
+                return self._blocks(keys, [entry["values"] for entry in content], tensor_type, where)
             except (KeyError, TypeError, AttributeError) as error:
                 raise SourceError(f"{where}: is no tensor: an entry lacks {error}") from None
         if isinstance(content, (list, str)):
-            return self._values(content, type, where, self._columns(type))
+            return self._values(content, tensor_type, where, self._columns(tensor_type))
         raise SourceError(f"{where}: holds {content!r:.60}, no tensor of token vectors")
 
-    def _columns(self, type: Optional[TensorType]) -> Optional[int]:
+    def _columns(self, tensor_type: Optional[TensorType]) -> Optional[int]:
         """The cells of a token vector, where type or user say them."""
-        if type is not None and type.dim is not None:
-            return type.dim
+        if tensor_type is not None and tensor_type.dim is not None:
+            return tensor_type.dim
         return self.dim // 8 if self.dim is not None and self._unpack_bits else self.dim
 
     def _blocks(
-        self, keys: Sequence[Tuple[str, ...]], blocks: Sequence[Any], type: Optional[TensorType], where: str
+        self, keys: Sequence[Tuple[str, ...]], blocks: Sequence[Any], tensor_type: Optional[TensorType], where: str
     ) -> np.ndarray:
         if not blocks:
             return np.empty((0, 0), np.float32)
-        columns = self._columns(type)
+        columns = self._columns(tensor_type)
         order = _order(keys)
         if columns is None and isinstance(blocks[0], list) and blocks[0] and not isinstance(blocks[0][0], list):
             columns = len(blocks[0])
-        return np.concatenate([self._values(blocks[index], type, where, columns) for index in order])
+        return np.concatenate([self._values(blocks[index], tensor_type, where, columns) for index in order])
 
-    def _values(self, values: Any, type: Optional[TensorType], where: str, columns: Optional[int]) -> np.ndarray:
+    def _values(self, values: Any, tensor_type: Optional[TensorType], where: str, columns: Optional[int]) -> np.ndarray:
         """The cells of a dense part, nested, flat or as hexadecimal digits, as rows of `columns`."""
         if isinstance(values, str):
-            array = self._hex_values(values, type, where, columns)
+            array = self._hex_values(values, tensor_type, where, columns)
         else:
             try:
                 array = np.array(values, dtype=np.float32)
@@ -150,12 +152,14 @@ class TensorReader:
             raise SourceError(f"{where}: has values {list(array.shape)}, must be rows of {columns} columns")
         return array.reshape(-1, columns)
 
-    def _hex_values(self, digits: str, type: Optional[TensorType], where: str, columns: Optional[int]) -> np.ndarray:
+    def _hex_values(
+        self, digits: str, tensor_type: Optional[TensorType], where: str, columns: Optional[int]
+    ) -> np.ndarray:
         try:
             data = bytes.fromhex(digits)
         except ValueError:
             raise SourceError(f"{where}: holds {digits!r:.60}, must be hexadecimal digits") from None
-        cell = type.cell if type is not None else "int8" if self._unpack_bits else None
+        cell = tensor_type.cell if tensor_type is not None else "int8" if self._unpack_bits else None
         if cell is None:
             # Without a type the digits of one token vector tell how wide its cells are.
             width = len(data) // columns if columns else 0
@@ -170,7 +174,7 @@ class TensorReader:
             raise SourceError(f"{where}: has {len(digits)} hexadecimal digits, which are no whole {cell} cells")
         values = np.frombuffer(data, _HEX_TYPES[cell])
         if cell == "bfloat16":
-            return bfloat16_vectors(values)
+            return widen_bfloat16(values)
         return values.astype(np.float32) if cell == "int8" else as_vectors(values)
 
     def _unpacked(self, vectors: np.ndarray, where: str) -> np.ndarray:
@@ -184,26 +188,40 @@ class TensorReader:
 
 def _order(keys: Sequence[Tuple[str, ...]]) -> List[int]:
     """The order of labels: by number where all are numbers, else as they are."""
-    if all(label.isdecimal() for key in keys for label in key):
-        return sorted(range(len(keys)), key=lambda index: tuple(map(int, keys[index])))
+    if all(label.isascii() and label.isdecimal() for key in keys for label in key):
+        return sorted(range(len(keys)), key=lambda index: tuple(map(_number_order, keys[index])))
     return list(range(len(keys)))
 
 
+def _number_order(digits: str) -> Tuple[int, str]:
+    """Orders numbers of any number of digits, which int() takes quadratic time for and refuses."""
+    digits = digits.lstrip("0")
+    return len(digits), digits
+
+
 def _cells(
-    addresses: Sequence[Dict[str, Any]], values: Sequence[Any], type: Optional[TensorType], where: str
+    addresses: Sequence[Dict[str, Any]], values: Sequence[Any], tensor_type: Optional[TensorType], where: str
 ) -> np.ndarray:
     """The verbose form: a cell a value. Cells that are left out are 0."""
-    if type is None or type.dim is None:
+    if tensor_type is None or tensor_type.dim is None:
         raise SourceError(f"{where}: has cells without a type, which says what dimension the columns are")
-    outer = [*type.mapped, *(name for name, _ in type.indexed[:-1])]
-    column = type.indexed[-1][0]
+    dim = check_columns(where, tensor_type.dim)
+    outer = [*tensor_type.mapped, *(name for name, _ in tensor_type.indexed[:-1])]
+    column = tensor_type.indexed[-1][0]
     rows: Dict[Tuple[str, ...], np.ndarray] = {}
     for address, value in zip(addresses, values):
         key = tuple(str(address[name]) for name in outer)
-        row = rows.setdefault(key, np.zeros(type.dim, np.float32))
+        row = rows.get(key)
+        if row is None:
+            if len(rows) == MAX_DOCUMENT_TOKENS:
+                raise SourceError(f"{where}: has more than {MAX_DOCUMENT_TOKENS} token vectors, which is the limit")
+            row = rows[key] = np.zeros(dim, np.float32)
         try:
-            row[int(address[column])] = value
-        except (ValueError, IndexError, TypeError):
-            raise SourceError(f"{where}: cell {address!r:.80} is no number at 0 to {type.dim - 1}") from None
+            index = int(address[column])
+            if not 0 <= index < dim:
+                raise IndexError
+            row[index] = value
+        except (ValueError, IndexError, TypeError, OverflowError):
+            raise SourceError(f"{where}: cell {address!r:.80} is no number at 0 to {dim - 1}") from None
     keys = list(rows)
     return np.stack([rows[keys[index]] for index in _order(keys)])
