@@ -268,7 +268,10 @@ TEST(ReflectionServiceTest, ARequestThatIsTooLongOrIsNoneEndsItsStream) {
 
 TEST(ReflectionServiceTest, StreamsEndWhenTheServerDrainsAndHoldNothingUp) {
   RunningServer server([](config::Config* config) { config->server.shutdown_grace = absl::Seconds(60); });
-  Stream<> idle(server.channel());
+  // A connection of its own: on that of the unread answers its end could wait behind them until the port closes.
+  grpc::ChannelArguments own;
+  own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  Stream<> idle(grpc::CreateCustomChannel(server.grpc_address(), grpc::InsecureChannelCredentials(), own));
   ASSERT_FALSE(idle.Services().empty());
   Stream<> unread(server.channel());
   ServerReflectionRequest request;
