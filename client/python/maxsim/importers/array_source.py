@@ -20,7 +20,15 @@ from maxsim.importers.rows import (
     is_float,
     lengths_of,
 )
-from maxsim.importers.source import ImportOptions, OptionError, PackedDocuments, Source, SourceDocument, SourceError
+from maxsim.importers.source import (
+    ImportOptions,
+    OptionError,
+    PackedDocuments,
+    PackedSource,
+    Source,
+    SourceDocument,
+    SourceError,
+)
 
 VECTOR_NAMES = ("tokens", "vectors", "embeddings", "token_embeddings", "token_vectors", "data")
 LENGTH_NAMES = ("lengths", "offsets", "num_tokens", "doclens")
@@ -58,7 +66,7 @@ class ArraySource:
             yield SourceDocument(id, vectors, payload)
 
 
-class PackedArraySource:
+class PackedArraySource(PackedSource):
     """Documents whose vectors are rows of one array, one document after the other, with labels beside them."""
 
     def __init__(
@@ -76,10 +84,6 @@ class PackedArraySource:
         self._vectors = vectors
         self._lengths = lengths
         self._labels = labels
-
-    def __iter__(self) -> Iterator[SourceDocument]:
-        for documents in self.packed():
-            yield from documents.documents()
 
     def packed(self) -> Iterator[PackedDocuments]:
         labels = iter(self._labels)

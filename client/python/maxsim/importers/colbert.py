@@ -34,7 +34,7 @@ from maxsim.importers.source import (
     DocumentId,
     ImportOptions,
     PackedDocuments,
-    SourceDocument,
+    PackedSource,
     SourceError,
     check_options,
 )
@@ -51,13 +51,14 @@ def open_source(path: str, options: ImportOptions) -> ColbertSource:
     return ColbertSource(path, options)
 
 
-class ColbertSource:
+class ColbertSource(PackedSource):
     kind = _KIND
 
     def __init__(self, folder: str, options: ImportOptions) -> None:
         self._folder = folder
         self._options = options
-        self.notes: List[str] = []
+        self._notes: List[str] = []
+        self.notes: Sequence[str] = self._notes
         path = self._path("metadata.json")
         if os.path.exists(self._path("centroids.npy")):
             raise SourceError(f"{folder}: is an index of fast-plaid or PyLate, which --from plaid reads")
@@ -74,17 +75,13 @@ class ColbertSource:
         self.dim = self._codec.dim
         deleted = sum(lengths.count(0) for lengths in self._lengths)
         self.num_documents: Optional[int] = self._num_passages - deleted
-        self.notes.append(f"index of colbert-ai, {nbits} bits a value, {len(centroids)} centroids, {num_chunks} chunks")
+        self._notes.append(f"index of colbert-ai, {nbits} bits a value, {len(centroids)} centroids, {num_chunks} chunks")
         if deleted:
-            self.notes.append(f"{deleted} deleted passages are left out")
+            self._notes.append(f"{deleted} deleted passages are left out")
         self._documents = self._read_documents()
         self._ids = self._read_ids()
         self._metadata = self._read_metadata()
         self._texts = self._find_texts(deleted)
-
-    def __iter__(self) -> Iterator[SourceDocument]:
-        for documents in self.packed():
-            yield from documents.documents()
 
     def packed(self) -> Iterator[PackedDocuments]:
         first = 0
@@ -149,9 +146,9 @@ class ColbertSource:
         if self._documents:
             count = collections.Counter(self._documents.values())
             if len(count) == len(self._documents):
-                self.notes.append(f"ids of RAGatouille ({_DOCUMENTS})")
+                self._notes.append(f"ids of RAGatouille ({_DOCUMENTS})")
                 return self._documents
-            self.notes.append("documents of several passages: the ids are DOCUMENT#PASSAGE, passages counted from 0")
+            self._notes.append("documents of several passages: the ids are DOCUMENT#PASSAGE, passages counted from 0")
             seen: Dict[DocumentId, int] = collections.defaultdict(int)
             ids: Dict[int, DocumentId] = {}
             for passage in sorted(self._documents):
@@ -162,7 +159,7 @@ class ColbertSource:
         path = find_id_map(self._folder)
         if path is None:
             return None
-        self.notes.append(f"ids of PyLate ({os.path.basename(path)})")
+        self._notes.append(f"ids of PyLate ({os.path.basename(path)})")
         return read_id_map(path)
 
     def _id(self, passage: int) -> DocumentId:
@@ -187,7 +184,7 @@ class ColbertSource:
             return None
         if deleted:
             # RAGatouille takes deleted texts out of the list but leaves the numbers of the passages.
-            self.notes.append(
+            self._notes.append(
                 f"{_TEXTS} is left out: after a deletion its texts no longer stand at their passages' numbers"
             )
             return None

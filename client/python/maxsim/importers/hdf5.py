@@ -5,14 +5,13 @@ group with a data set for each document, read with h5py."""
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
 from typing import Any, Iterator, List, Optional, Tuple
 
 import h5py
 import numpy as np
 
 from maxsim.importers.array_source import ARRAY_OPTIONS, open_array_source
-from maxsim.importers.rows import block_rows
+from maxsim.importers.rows import LazyArrays, block_rows
 from maxsim.importers.source import ImportOptions, Source, SourceError, check_options
 
 # Rows of variable length that are read at once; each is an array of its own.
@@ -31,34 +30,15 @@ def open_source(path: str, options: ImportOptions) -> Source:
     if not isinstance(group, h5py.Group):
         raise SourceError(f"{path}: has no group {options.table!r}; it has {', '.join(list(file)[:20]) or 'nothing'}")
     where = path if options.table is None else f"{path}: {options.table}"
-    return open_array_source("hdf5", where, _DataSets(path, group, options), options)
+    return open_array_source("hdf5", where, _data_sets(path, group, options), options)
 
 
-class _DataSets(Mapping[str, "_DataSetRows"]):
-    """The data sets of a group by name, opened when they are asked for: there may be one for each document. Those of
-    inner groups have no place in a listing, but can be asked for by their path."""
-
-    def __init__(self, path: str, group: Any, options: ImportOptions) -> None:
-        self._path = path
-        self._group = group
-        named = (options.vectors_column, options.lengths, options.mask, options.id_column, *options.payload_columns)
-        self._names: List[str] = [name for name in group if group.get(name, getclass=True) is h5py.Dataset]
-        self._names += [name for name in named if name and "/" in name and isinstance(group.get(name), h5py.Dataset)]
-        self._known = set(self._names)
-
-    def __getitem__(self, name: str) -> _DataSetRows:
-        if name not in self._known:
-            raise KeyError(name)
-        return _DataSetRows(f"{self._path}: {posixpath.join(self._group.name, name)}", self._group[name])
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._known
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
+def _data_sets(path: str, group: Any, options: ImportOptions) -> LazyArrays:
+    """The data sets of a group. Those of inner groups have no place in a listing, but can be asked for by their path."""
+    named = (options.vectors_column, options.lengths, options.mask, options.id_column, *options.payload_columns)
+    names: List[str] = [name for name in group if group.get(name, getclass=True) is h5py.Dataset]
+    names += [name for name in named if name and "/" in name and isinstance(group.get(name), h5py.Dataset)]
+    return LazyArrays(names, lambda name: _DataSetRows(f"{path}: {posixpath.join(group.name, name)}", group[name]))
 
 
 class _DataSetRows:

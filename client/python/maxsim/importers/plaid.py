@@ -36,7 +36,7 @@ from maxsim.importers.source import (
     DocumentId,
     ImportOptions,
     PackedDocuments,
-    SourceDocument,
+    PackedSource,
     SourceError,
     check_options,
 )
@@ -54,13 +54,14 @@ def open_source(path: str, options: ImportOptions) -> PlaidSource:
     return PlaidSource(inner if os.path.isdir(inner) else path, options)
 
 
-class PlaidSource:
+class PlaidSource(PackedSource):
     kind = _KIND
 
     def __init__(self, folder: str, options: ImportOptions) -> None:
         self._folder = folder
         self._options = options
-        self.notes: List[str] = []
+        self._notes: List[str] = []
+        self.notes: Sequence[str] = self._notes
         metadata_path = self._path("metadata.json")
         if os.path.exists(self._path("centroids.pt")):
             raise SourceError(f"{folder}: is an index of colbert-ai, which --from colbert reads")
@@ -79,14 +80,10 @@ class PlaidSource:
         self.dim = self._codec.dim
         self.num_documents: Optional[int] = sum(map(len, self._lengths))
         library = "NextPlaid" if is_next_plaid else "fast-plaid"
-        self.notes.append(f"index of {library}, {nbits} bits a value, {len(centroids)} centroids, {num_chunks} chunks")
+        self._notes.append(f"index of {library}, {nbits} bits a value, {len(centroids)} centroids, {num_chunks} chunks")
         self._exact = self._read_exact()
         self._table = self._open_table()
         self._ids = self._read_ids()
-
-    def __iter__(self) -> Iterator[SourceDocument]:
-        for documents in self.packed():
-            yield from documents.documents()
 
     def packed(self) -> Iterator[PackedDocuments]:
         first = 0
@@ -155,7 +152,7 @@ class PlaidSource:
         path = self._path("embeddings.npy")
         if self._options.vectors_column is None:
             if os.path.exists(path):
-                self.notes.append(f"it holds the vectors before coding, too: --vectors-column {_EXACT} imports those")
+                self._notes.append(f"it holds the vectors before coding, too: --vectors-column {_EXACT} imports those")
             return None
         if self._options.vectors_column != _EXACT:
             raise SourceError(f"--vectors-column {self._options.vectors_column}: must be {_EXACT} here, or left out")
@@ -183,7 +180,7 @@ class PlaidSource:
                 f"{path}: has {len(ids)} ids for {self.num_documents} documents"
                 + (f", none for document {missing}" if missing is not None else "")
             )
-        self.notes.append(f"ids of PyLate ({os.path.basename(path)})")
+        self._notes.append(f"ids of PyLate ({os.path.basename(path)})")
         return [ids[number] for number in range(self.num_documents)]
 
     def _rows(self) -> Optional[Iterator[Mapping[str, object]]]:

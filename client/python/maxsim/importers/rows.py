@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any, Callable, Iterator, List, Optional, Protocol, Sequence, Tuple
+from typing import Any, Callable, Iterator, List, Mapping, Optional, Protocol, Sequence, Tuple
 
 import numpy as np
 
@@ -46,6 +46,29 @@ class MemoryRows:
 
     def read(self) -> np.ndarray:
         return self.array
+
+
+class LazyArrays(Mapping[str, RowArray]):
+    """Arrays by name, each opened when it is asked for: there may be one for each document."""
+
+    def __init__(self, names: Sequence[str], open_array: Callable[[str], RowArray]) -> None:
+        self._names = names
+        self._known = frozenset(names)
+        self._open_array = open_array
+
+    def __getitem__(self, name: str) -> RowArray:
+        if name not in self._known:
+            raise KeyError(name)
+        return self._open_array(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._known
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 def block_rows(shape: Sequence[int], dtype: np.dtype[Any], block_bytes: int = BLOCK_BYTES) -> int:

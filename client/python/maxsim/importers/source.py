@@ -116,9 +116,14 @@ class PackedDocuments(NamedTuple):
 
 @runtime_checkable
 class PackedSource(Source, Protocol):
-    """A Source that also gives its documents many at a time, which is faster."""
+    """A Source that also gives its documents many at a time, which is faster. Those that inherit from it give them one
+    by one out of these."""
 
     def packed(self) -> Iterator[PackedDocuments]: ...
+
+    def __iter__(self) -> Iterator[SourceDocument]:
+        for documents in self.packed():
+            yield from documents.documents()
 
 
 def check_options(kind: str, options: ImportOptions, takes: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from maxsim.importers.arrow_vectors import VectorColumn, is_flattened, is_vectors, storage_type
 from maxsim.importers.prefetch import prefetched
 from maxsim.importers.rows import BLOCK_BYTES
-from maxsim.importers.source import ALL_COLUMNS, ImportOptions, PackedDocuments, SourceDocument, SourceError, note_left
+from maxsim.importers.source import ALL_COLUMNS, ImportOptions, PackedDocuments, PackedSource, SourceError, note_left
 
 # What a kind whose source is a table takes.
 TABLE_OPTIONS = ("id_column", "vectors_column", "payload_columns", "dim")
@@ -35,7 +35,7 @@ class Batch:
 OpenBatches = Callable[[List[str], int], Iterator[Batch]]
 
 
-class TableSource:
+class TableSource(PackedSource):
     """Documents of a table whose batches `open_batches` gives. schema is the table's; num_rows None where nobody
     knows."""
 
@@ -66,10 +66,6 @@ class TableSource:
             else "ids: the documents are numbered from 0, no column is named id",
             *note_left([n for n in schema.names if n not in (self._vectors, self._ids, *self._payloads)]),
         ]
-
-    def __iter__(self) -> Iterator[SourceDocument]:
-        for documents in self.packed():
-            yield from documents.documents()
 
     def packed(self) -> Iterator[PackedDocuments]:
         columns = [self._vectors, *([self._ids] if self._ids else []), *self._payloads]

@@ -5,14 +5,13 @@ mask, or an array for each document, read with zarr."""
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any, Iterator, List, Optional, Tuple
+from typing import Any, Iterator, Optional, Tuple
 
 import numpy as np
 import zarr
 
 from maxsim.importers.array_source import ARRAY_OPTIONS, open_array_source
-from maxsim.importers.rows import block_rows
+from maxsim.importers.rows import LazyArrays, block_rows
 from maxsim.importers.source import ImportOptions, Source, SourceError, check_options
 
 
@@ -30,31 +29,8 @@ def open_source(path: str, options: ImportOptions) -> Source:
     where = path if options.table is None else f"{path}: {options.table}"
     if isinstance(node, zarr.Array):
         raise SourceError(f"{where}: is an array without lengths beside it; name the group that has both")
-    return open_array_source("zarr", where, _Arrays(where, node), options)
-
-
-class _Arrays(Mapping[str, "_ArrayRows"]):
-    """The arrays of a group by name, opened when they are asked for: there may be one for each document."""
-
-    def __init__(self, where: str, group: Any) -> None:
-        self._where = where
-        self._group = group
-        self._names: List[str] = sorted(group.array_keys())
-        self._known = set(self._names)
-
-    def __getitem__(self, name: str) -> _ArrayRows:
-        if name not in self._known:
-            raise KeyError(name)
-        return _ArrayRows(f"{self._where}: {name}", self._group[name])
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._known
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
+    arrays = LazyArrays(sorted(node.array_keys()), lambda name: _ArrayRows(f"{where}: {name}", node[name]))
+    return open_array_source("zarr", where, arrays, options)
 
 
 class _ArrayRows:
