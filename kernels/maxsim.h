@@ -152,6 +152,32 @@ class Documents {
   virtual MemoryNeed memory() const = 0;
 };
 
+// How much room documents that grow have. Made once; it does not change.
+struct AppendableShape {
+  ScalarType type = ScalarType::kF16;
+  int32_t dim = 0;
+  int64_t max_documents = 0;
+  int64_t max_tokens = 0;
+  uint64_t rotation_seed = 0;  // kI8
+};
+
+// Documents in a backend's memory that further ones are appended to. What was appended stays where it is and as it is.
+// One thread at a time may append; the other functions may be called from any thread meanwhile. Must not outlive the
+// Backend that made them.
+class AppendableDocuments {
+ public:
+  virtual ~AppendableDocuments() = default;
+  // Appends all documents of the view, of the same type, dimension and rotation. After OK they are in the backend's
+  // memory, and the view is not used any more. On an error nothing was appended: RESOURCE_EXHAUSTED, with the numbers,
+  // beyond max_documents or max_tokens; UNAVAILABLE when the device is lost.
+  virtual absl::Status Append(const DocumentsView& documents) = 0;
+  // Returns the documents that were appended so far, ordinals in their order, which any Executor of the backend scores.
+  // The result is immutable and keeps the memory alive.
+  virtual std::shared_ptr<const Documents> Snapshot() const = 0;
+  // Copies rows back, [num_tokens, dim] packed, of tokens that were appended. UNAVAILABLE when the device is lost.
+  virtual absl::Status ReadRows(int64_t first_token, int64_t num_tokens, void* rows) const = 0;
+};
+
 // The sizes for which an Executor allocates memory when it is made. A call beyond them fails with RESOURCE_EXHAUSTED
 // naming the size and the limit. A backend that does not allocate up front may accept more.
 struct ExecutorOptions {
@@ -220,6 +246,11 @@ class Backend {
   // done. Returns RESOURCE_EXHAUSTED, with the numbers, when there is too little memory.
   virtual absl::StatusOr<std::unique_ptr<Documents>> Load(const DocumentsView& documents, Tier tier,
                                                           std::shared_ptr<const void> keep_alive) = 0;
+
+  // Makes room for documents that will be appended, in the device's memory (on the CPU backend, the host's), which is
+  // what BytesNeeded says of max_documents and max_tokens in Tier::kDevice; on the CPU backend, the size of the arrays.
+  // Returns RESOURCE_EXHAUSTED, with the numbers, when there is too little memory.
+  virtual absl::StatusOr<std::shared_ptr<AppendableDocuments>> CreateAppendable(const AppendableShape& shape) = 0;
 
   // Makes an executor with room for `options`. Returns RESOURCE_EXHAUSTED when there is too little memory.
   virtual absl::StatusOr<std::unique_ptr<Executor>> CreateExecutor(const ExecutorOptions& options) = 0;

@@ -1,6 +1,8 @@
-// Has one loaded generation of a collection.
+// The documents that requests are answered from: a generation of a collection and, of a live one, its changes up to a
+// sequence number.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -13,41 +15,27 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "collection/manifest.h"
-#include "collection/shard.h"
 #include "kernels/maxsim.h"
 #include "server/store/device_set.h"
-#include "server/store/document_lengths.h"
+#include "server/store/generation.h"
 #include "server/store/id_index.h"
+#include "server/store/part.h"
 #include "server/store/residency.h"
 
 namespace maxsim::store {
 
-// A collection is immutable and thread-safe. Requests hold it by shared_ptr, so that a reload or an unload frees a
-// generation only when the last request that began on it has been answered. A document's ordinal in the collection is
-// the first ordinal of its shard, in manifest order, plus its ordinal in the shard.
+class Changes;
+
+// A collection is immutable and thread-safe: a snapshot. Requests hold it by shared_ptr, so that a reload or an unload
+// frees a generation only when the last request that began on it has been answered. Each write to a live collection
+// makes a new one, which shares everything but a few numbers with the one before.
+//
+// A document's ordinal in the collection is the first ordinal of its part plus its ordinal in the part. Parts are the
+// shards, in manifest order, and then the segments of a live collection. Ordinals of documents that were replaced or
+// deleted, which have a tombstone, stay unused until the next generation. Collections of one generation agree on the
+// ordinals that both have, so that a later one can stand in for an earlier one where ordinals are scored.
 class Collection {
  public:
-  // Holds the tokens of a shard on one device.
-  struct Replica {
-    uint32_t device = 0;  // index in the server's DeviceSet
-    std::unique_ptr<Documents> documents;
-  };
-
-  // A shard that is loaded: in one tier, on one device or replicated on several.
-  struct Part {
-    std::shared_ptr<const collection::Shard> shard;
-    Residency tier = Residency::kHost;  // never kAuto
-    std::vector<Replica> replicas;      // by device, at least one
-    uint64_t first_ordinal = 0;
-
-    int64_t num_documents() const { return shard->documents().num_documents; }
-    int64_t num_tokens() const { return shard->documents().num_tokens(); }
-    // Returns null where `device` has no replica.
-    const Documents* DocumentsOn(uint32_t device) const;
-    // Returns whether a device that answers has a replica.
-    bool IsAvailable(const DeviceSet& devices) const;
-  };
-
   // What one tier of one device holds of the collection.
   struct TierUsage {
     Residency tier = Residency::kHost;
@@ -66,77 +54,103 @@ class Collection {
     uint32_t ordinal = 0;  // in the part
   };
 
-  // The members that a collection is constructed from.
-  struct Contents {
-    std::string name;
-    std::string path;
-    collection::Manifest manifest;
-    std::shared_ptr<const void> reservation;  // holds the memory that the parts take; may be null
-    std::vector<Part> parts;                  // in manifest order
-    IdIndex index;
-    bool on_gpu = false;  // The devices have memory of their own beside the shards'.
-    absl::Time loaded_at;
+  // A document as it is stored.
+  struct StoredDocument {
+    std::vector<std::byte> rows;  // [tokens, dim] in the storage type, packed
+    float scale = 0;              // i8
   };
-  explicit Collection(Contents contents);
 
-  const std::string& name() const { return contents_.name; }
-  const std::string& path() const { return contents_.path; }
-  const collection::Manifest& manifest() const { return contents_.manifest; }
-  absl::Time loaded_at() const { return contents_.loaded_at; }
-  const std::vector<Part>& parts() const { return contents_.parts; }
+  // A collection that is not live.
+  explicit Collection(std::shared_ptr<const Generation> generation);
+  // A live one, with the changes up to `sequence`; Changes::Snapshot makes it.
+  struct Change {
+    std::shared_ptr<const Changes> changes;
+    uint64_t sequence = 0;
+    uint64_t num_documents = 0;  // that are alive, in shards and segments
+    uint64_t num_tokens = 0;     // of these
+    std::vector<Part> segments;  // as long as they were at that sequence
+  };
+  Collection(std::shared_ptr<const Generation> generation, Change change);
+
+  const std::string& name() const { return generation_->name(); }
+  const std::string& path() const { return generation_->path(); }
+  const collection::Manifest& manifest() const { return generation_->manifest(); }
+  absl::Time loaded_at() const { return generation_->loaded_at(); }
+  const Generation& generation() const { return *generation_; }
   int32_t dim() const { return manifest().dim; }
   ScalarType storage() const { return manifest().storage; }
-  uint64_t num_documents() const { return static_cast<uint64_t>(manifest().num_documents); }
-  uint64_t num_tokens() const { return static_cast<uint64_t>(manifest().num_tokens); }
 
-  // Returns the usage by tier, best first, and device.
+  bool is_live() const { return change_.changes != nullptr; }
+  // Returns the sequence of the last write that it has; 0 where it is not live.
+  uint64_t sequence() const { return change_.sequence; }
+  // Returns whether both are of one generation, so that one backend call may score documents for requests of either.
+  bool SharesDocumentsWith(const Collection& other) const { return generation_ == other.generation_; }
+
+  // Shards first, then segments.
+  size_t num_parts() const { return generation_->parts().size() + change_.segments.size(); }
+  const Part& part(size_t idx) const {
+    const size_t num_shards = generation_->parts().size();
+    return idx < num_shards ? generation_->parts()[idx] : change_.segments[idx - num_shards];
+  }
+
+  // Count documents that are alive, and their tokens.
+  uint64_t num_documents() const { return num_documents_; }
+  uint64_t num_tokens() const { return num_tokens_; }
+  // Returns the bound of ordinals, those of documents with a tombstone included.
+  uint64_t num_ordinals() const { return num_ordinals_; }
+  // Counts the documents of a part that have a tombstone, which a scan of it must leave out.
+  size_t num_tombstones(size_t part_idx) const;
+  // Returns how a scan of a part leaves them out. Only where num_tombstones is not 0.
+  ScanFilter scan_filter(size_t part_idx) const;
+
+  // Returns the usage by tier, best first, and device, of shards and segments.
   std::vector<TierUsage> tier_usage() const;
-  // Names the tiers of its parts, best first, such as "gpu+host"; "auto" for a collection without shards.
+  // Names the tiers of its shards, best first, such as "gpu+host"; "auto" for a collection without shards.
   std::string tiers() const;
   // Sums up the device memory and the pinned host memory of all replicas; on the CPU backend, the shards' own memory.
   size_t resident_bytes() const;
   // Sums up the host memory beside resident_bytes: the id index, documents' lengths, and on GPUs ids, offsets and
   // payloads.
   size_t index_bytes() const;
-  // Returns whether all parts are in the fastest tier: kGpu, or kHost on the CPU backend.
-  bool is_resident() const { return is_resident_; }
-  // Counts the documents of parts that no answering device has.
+  // Returns whether all shards are in the fastest tier: kGpu, or kHost on the CPU backend.
+  bool is_resident() const { return generation_->is_resident(); }
+  // Counts the documents of parts that no answering device has, those with a tombstone included.
   uint64_t num_unavailable(const DeviceSet& devices) const;
 
   // Returns DATA_LOSS, naming the file, when a file that is scored in place (kDisk) was written to or cannot be read.
   // Calls that score it fail with that status; ids, offsets and payloads are copies and stay right.
-  absl::Status Check() const;
+  absl::Status Check() const { return generation_->Check(); }
 
   // Return the collection ordinal of an id, or nullopt for an unknown one. Only the method of the collection's id type
   // may be called.
-  std::optional<uint64_t> Find(std::string_view id) const { return contents_.index.Find(id); }
-  std::optional<uint64_t> Find(int64_t id) const { return contents_.index.Find(id); }
+  std::optional<uint64_t> Find(std::string_view id) const;
+  std::optional<uint64_t> Find(int64_t id) const;
   // Find each id of a list (IdIndex::FindAll): its ordinal, or IdIndex::kUnknown.
-  void FindAll(absl::Span<const std::string* const> ids, absl::Span<uint64_t> ordinals) const {
-    contents_.index.FindAll(ids, ordinals);
-  }
-  void FindAll(absl::Span<const int64_t> ids, absl::Span<uint64_t> ordinals) const {
-    contents_.index.FindAll(ids, ordinals);
-  }
+  void FindAll(absl::Span<const std::string* const> ids, absl::Span<uint64_t> ordinals) const;
+  void FindAll(absl::Span<const int64_t> ids, absl::Span<uint64_t> ordinals) const;
 
-  // Every ordinal that the following functions take must be below num_documents().
+  // Every ordinal that the following functions take must be below num_ordinals().
   Location Locate(uint64_t ordinal) const;
   std::string_view string_id(uint64_t ordinal) const;
-  int64_t int_id(uint64_t ordinal) const { return contents_.index.int_id(ordinal); }
+  int64_t int_id(uint64_t ordinal) const;
   std::string_view payload(uint64_t ordinal) const;
-  int64_t num_document_tokens(uint64_t ordinal) const { return lengths_.Of(ordinal); }
+  int64_t num_document_tokens(uint64_t ordinal) const;
   // Sums up the tokens of the documents.
-  uint64_t num_tokens(absl::Span<const uint64_t> ordinals) const { return lengths_.Sum(ordinals); }
+  uint64_t num_tokens(absl::Span<const uint64_t> ordinals) const;
   // Sums up the tokens of documents of one part, which are given by their ordinals in the part.
-  uint64_t num_tokens(const Part& part, absl::Span<const uint32_t> ordinals) const {
-    return lengths_.Sum(part.first_ordinal, ordinals);
-  }
+  uint64_t num_tokens(const Part& part, absl::Span<const uint32_t> ordinals) const;
+  // Returns the document as it is stored, from memory, a file or a device. Errors as collection::Shard::ReadDocument,
+  // and UNAVAILABLE where it lies on devices that are lost.
+  absl::StatusOr<StoredDocument> ReadDocument(uint64_t ordinal) const;
+  // Returns the sequence of the write that brought the document; 0 for one of the shards.
+  uint64_t sequence_of(uint64_t ordinal) const;
 
  private:
-  const Contents contents_;  // The reservation is freed after the parts.
-  const bool is_resident_;
-  const std::vector<uint64_t> first_ordinals_;  // [parts]
-  const DocumentLengths lengths_;
+  const std::shared_ptr<const Generation> generation_;
+  const Change change_;
+  const uint64_t num_documents_;
+  const uint64_t num_tokens_;
+  const uint64_t num_ordinals_;
 };
 
 }  // namespace maxsim::store

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -19,6 +20,7 @@
 #include "kernels/maxsim.h"
 #include "server/store/collection.h"
 #include "server/store/device_set.h"
+#include "server/store/live_documents.h"
 #include "server/store/residency.h"
 
 namespace maxsim::store {
@@ -45,6 +47,22 @@ struct StoreOptions {
   int32_t max_dim = kMaxDim;
 };
 
+// What a live collection is opened from, and what it may use of its store.
+struct LiveRequest {
+  std::string name;
+  std::string path;
+  collection::Manifest manifest;  // as it is published
+  Replication replication = Replication::kAuto;
+  bool create = false;             // make the log where there is none
+  DeviceSet* devices = nullptr;    // outlives the result
+  MemoryLedger* ledger = nullptr;  // outlives the result
+  // Loads and serves the generation that is published now (CollectionStore::Reload). Not to be called from Serve.
+  std::function<absl::Status(const StopSignal* stop)> reload;
+};
+
+// Opens the log of a collection. Errors as collection::CollectionLog::Open.
+using OpenLive = std::function<absl::StatusOr<std::shared_ptr<LiveDocuments>>(const LiveRequest& request)>;
+
 // A collection's state as it is shown to people.
 struct CollectionStatus {
   enum class State { kLoading, kReady, kFailed };
@@ -53,6 +71,7 @@ struct CollectionStatus {
   State state = State::kLoading;
   std::string error;                             // why it failed, or why the last reload did
   std::shared_ptr<const Collection> collection;  // null unless a generation is being served
+  std::shared_ptr<LiveDocuments> live;           // null unless it is live, and being served
 };
 
 // The class is thread-safe. Loads of different names run side by side and share the memory budget without
@@ -66,6 +85,8 @@ class CollectionStore {
  public:
   // `devices`, and their backends, must outlive the store and every collection it gave out.
   CollectionStore(DeviceSet* devices, StoreOptions options);
+  // Says how live collections are opened; without it none can be loaded. Before the first load.
+  void SetOpenLive(OpenLive open_live) { open_live_ = std::move(open_live); }
   // Makes a store on one device, whose DeviceSet the store owns.
   CollectionStore(Backend* backend, StoreOptions options);
   ~CollectionStore();
@@ -74,12 +95,14 @@ class CollectionStore {
   // logged. Errors are INVALID_ARGUMENT (the name), NOT_FOUND, ALREADY_EXISTS, FAILED_PRECONDITION (a dimension or
   // residency this server cannot serve), DATA_LOSS (damaged files), RESOURCE_EXHAUSTED with the numbers. A failed load
   // leaves a kFailed entry in List, which a new Load of that name replaces. With `root` (not "") no file is read but
-  // one that lies beneath it (Folder::OpenBeneath, whose conditions apply), by this load and by later reloads.
+  // one that lies beneath it (Folder::OpenBeneath, whose conditions apply), by this load and by later reloads. A folder
+  // with a log is a live collection, whose log must not be open elsewhere (FAILED_PRECONDITION); with `live` a log is
+  // made where there is none.
   absl::StatusOr<std::shared_ptr<const Collection>> Load(const std::string& name, const std::string& path,
                                                          Residency residency,
                                                          Replication replication = Replication::kAuto,
-                                                         const std::string& root = "",
-                                                         const StopSignal* stop = nullptr);
+                                                         const std::string& root = "", const StopSignal* stop = nullptr,
+                                                         bool live = false);
 
   // Loads the published generation of a loaded (or failed) collection and swaps it in; the memory must hold both until
   // the swap. On an error the old one stays. `changed` (may be null) is false when what is published is what is served
@@ -100,6 +123,10 @@ class CollectionStore {
   // Returns the generation that is served. Errors are NOT_FOUND for an unknown name (the message lists the known ones),
   // and UNAVAILABLE while the collection loads or when it failed.
   absl::StatusOr<std::shared_ptr<const Collection>> Find(std::string_view name) const;
+
+  // Returns what writes to a collection go to. Errors are those of Find, and FAILED_PRECONDITION for one that is not
+  // live.
+  absl::StatusOr<std::shared_ptr<LiveDocuments>> FindLive(std::string_view name) const;
 
   // Lists all collections in name order.
   std::vector<CollectionStatus> List() const;
@@ -126,6 +153,7 @@ class CollectionStore {
   const StoreOptions options_;
   const std::unique_ptr<MemoryLedger> ledger_;
   const std::unique_ptr<FileLedger> files_;
+  OpenLive open_live_;
   StopSignal stop_loads_;
   // Guards the entries too, but for their names.
   mutable Mutex mutex_;

@@ -1,0 +1,48 @@
+// Writes the next generation of a live collection: what its log says of the writes since its generation was written,
+// merged into its shards.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/stop.h"
+#include "collection/build/builder.h"
+#include "collection/log/collection_log.h"
+#include "collection/manifest.h"
+
+namespace maxsim::collection {
+
+struct CompactOptions {
+  // A shard of whose documents more than this share has a tombstone is written again without them; others stay as they
+  // are, and the log notes their tombstones. 0: every shard with a tombstone, so that none is left.
+  double max_tombstone_share = 0.2;
+  // Neighbouring shards that are written again or are smaller than a quarter of this are joined to shards of this size
+  // at most.
+  int64_t max_shard_bytes = kDefaultMaxShardBytes;
+  int64_t bytes_per_second = 0;  // that are written at most; 0: without bound
+  std::string created_by = "maxsim-shard";
+  const StopSignal* stop = nullptr;  // Once stopped, the compaction ends with its status and changes nothing.
+};
+
+struct CompactResult {
+  Manifest manifest;  // that is published: of the next generation, or the one before where nothing had changed
+  bool changed = false;
+  int64_t shards_kept = 0;  // of the generation before
+  int64_t shards_written = 0;
+  int64_t bytes_written = 0;
+  int64_t tombstones_left = 0;  // in kept shards
+};
+
+// Compacts the writes up to and with `through` (at most log.last_sequence()) of the collection in `folder`, whose log
+// is `log`, and publishes the result. The order of documents is that of the shards, without those that have a
+// tombstone, then that of the writes. The log is not truncated: whoever serves the generation does that once it is
+// loaded (CollectionLog::Truncate). A crash at any point leaves the generation before or the next one, whole.
+// FAILED_PRECONDITION (a build runs, or the manifest names no log_sequence), DATA_LOSS (shards, log),
+// RESOURCE_EXHAUSTED (disk).
+absl::StatusOr<CompactResult> Compact(const std::string& folder, CollectionLog& log, uint64_t through,
+                                      const CompactOptions& options);
+
+}  // namespace maxsim::collection

@@ -1,0 +1,108 @@
+// The durable log of a live collection: an ordered sequence of upserts and deletes in a RocksDB database in the
+// collection's folder, and what belongs to it: the versions of ids and the tombstones of shards.
+//
+// A generation's manifest says which writes its shards hold (Manifest::log_sequence). The log holds the ones behind it,
+// and, for each generation that may be opened, the tombstones of its shards: which of their documents were replaced or
+// deleted up to there (a shard with few of them is not written again by compaction).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "collection/log/log_record.h"
+#include "collection/manifest.h"
+
+namespace maxsim::collection {
+
+// The log's folder inside of the collection's. A folder that has it is a live collection.
+inline constexpr std::string_view kLogFolderName = "log";
+
+// Returns whether the folder at `path` has a log.
+bool HasLog(const std::string& path);
+
+// What is fixed when a log is made, and checked when it is opened.
+struct LogFormat {
+  IdType id_type = IdType::kString;
+  ScalarType storage = ScalarType::kF16;
+  int32_t dim = 0;
+  uint64_t rotation_seed = 0;  // i8
+
+  static LogFormat Of(const Manifest& manifest);
+};
+
+// The documents of each shard of a generation that were replaced or deleted, as ordinals in the shard, ascending.
+using Tombstones = std::vector<std::vector<uint32_t>>;
+
+// The class is thread-safe: one thread may append while others read. A process that has a log open keeps every other
+// one from opening it.
+class CollectionLog {
+ public:
+  enum class Mode {
+    kMustExist,
+    kCreate,  // makes the log where there is none
+  };
+
+  // Opens the log in `folder`, the collection's. NOT_FOUND; FAILED_PRECONDITION when another process has it open, or
+  // the log is one of another format (which is named); DATA_LOSS for a log that is damaged: the message says from which
+  // sequence on, and nothing is changed.
+  static absl::StatusOr<std::unique_ptr<CollectionLog>> Open(const std::string& folder, const LogFormat& format,
+                                                             Mode mode);
+  virtual ~CollectionLog();
+
+  const LogFormat& format() const;
+
+  // Returns the sequence of the last write, 0 where there never was one.
+  uint64_t last_sequence() const;
+  // Returns the sequence before the first write that the log still holds: writes up to there have been dropped.
+  uint64_t first_sequence() const;
+
+  // Writes the records, whose sequences follow last_sequence(), with the versions of their ids, and returns when they
+  // are on the disk. On an error none of them may be believed to be written, or not written: nothing can be appended
+  // until Recover() has succeeded. RESOURCE_EXHAUSTED when the disk is full, UNAVAILABLE for another error of it. One
+  // thread at a time.
+  absl::Status Append(absl::Span<const LogRecord> records);
+
+  // Opens the log again after a failed Append and finds out what it holds: last_sequence() is right afterwards.
+  absl::Status Recover();
+
+  // Calls `visit` for each record behind `after` and up to `through`, in order, until it returns an error, which is
+  // returned. The record's views are valid during the call. DATA_LOSS, which names the sequence, where one is missing
+  // or damaged.
+  using Visitor = std::function<absl::Status(const LogRecord&)>;
+  absl::Status Read(uint64_t after, uint64_t through, const Visitor& visit) const;
+
+  // The client's version of an id, whether it was written or deleted with it; 0 where it has none.
+  absl::StatusOr<uint64_t> VersionOf(std::string_view id) const;
+  absl::StatusOr<uint64_t> VersionOf(int64_t id) const;
+
+  // Notes, on the disk, the tombstones of a generation that is about to be published. [shards]
+  absl::Status PutTombstones(int64_t generation, const Tombstones& tombstones);
+  // Returns them; empty lists for a generation that none were noted for.
+  absl::StatusOr<Tombstones> TombstonesOf(const Manifest& manifest) const;
+
+  // Drops the records up to and with `through` and the tombstones of generations before `generation`, once that
+  // is published. Disk space comes back soon.
+  absl::Status Truncate(uint64_t through, int64_t generation);
+
+  // Returns about how many bytes the log has on the disk.
+  uint64_t num_bytes() const;
+
+  // Writes a log with the same contents to `folder`, which must not have one; files that do not change any more are
+  // hard links where the file system can. Safe beside Append: it has what was appended before the call, at least.
+  // Returns its last sequence.
+  absl::StatusOr<uint64_t> Checkpoint(const std::string& folder) const;
+
+ private:
+  struct State;
+  explicit CollectionLog(std::unique_ptr<State> state);
+  const std::unique_ptr<State> state_;
+};
+
+}  // namespace maxsim::collection

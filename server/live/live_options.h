@@ -1,0 +1,26 @@
+// How live collections use memory and when they are compacted: the keys live.* of the configuration.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/time/time.h"
+
+namespace maxsim::live {
+
+struct LiveOptions {
+  // The memory of a segment's token vectors, on each device that holds it. Later segments of a generation are as large
+  // as all before them, so that there are few.
+  int64_t segment_bytes = int64_t{64} << 20;
+  int64_t max_segment_bytes = int64_t{4} << 30;   // of all segments of a collection on one device
+  int64_t max_queued_bytes = int64_t{256} << 20;  // of writes that wait, of one collection
+
+  bool compact = true;  // in the background
+  // A compaction begins when segments hold so many bytes, when so large a share of a collection's documents has a
+  // tombstone, or when the oldest write that no generation holds is so old.
+  int64_t compact_at_bytes = int64_t{512} << 20;
+  double compact_at_tombstone_share = 0.2;
+  absl::Duration compact_after = absl::Minutes(10);
+  int64_t compact_bytes_per_second = int64_t{256} << 20;  // that it writes at most; 0: without bound
+};
+
+}  // namespace maxsim::live

@@ -1,0 +1,111 @@
+// What a live collection has beside its generation: a log that writes go to, and a thread that applies them. The
+// implementation is server/live/'s; the store and the services know this interface.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/folder.h"
+#include "base/stop.h"
+#include "collection/log/collection_log.h"
+#include "collection/manifest.h"
+
+namespace maxsim::store {
+
+class Collection;
+class Generation;
+
+// One document that is to be written or deleted, validated and converted: the id is of the collection's type, the rows
+// are of its dimension and storage type and finite.
+struct Write {
+  collection::LogRecord::Kind kind = collection::LogRecord::Kind::kUpsert;
+  std::string string_id;
+  int64_t int_id = 0;
+  uint64_t version = 0;  // 0: none
+  // kUpsert:
+  int32_t num_tokens = 0;
+  float scale = 0;  // i8
+  std::vector<std::byte> rows;
+  std::string payload;
+
+  uint64_t num_bytes() const { return sizeof(Write) + string_id.capacity() + rows.capacity() + payload.capacity(); }
+};
+
+struct WriteResult {
+  enum class Outcome : uint8_t {
+    kApplied,
+    kStale,     // a version that is not older was there already
+    kNotFound,  // kDelete: the collection does not hold the id
+  };
+  Outcome outcome = Outcome::kApplied;
+  uint64_t sequence = 0;  // of the write in the log; 0 where it has none
+};
+
+struct WriteResults {
+  std::vector<WriteResult> results;  // one a write, in order
+  uint64_t sequence = 0;             // of the collection once they are visible
+};
+
+// What people are told of a live collection.
+struct LiveState {
+  uint64_t sequence = 0;
+  uint64_t compacted_sequence = 0;
+  uint64_t num_changed_documents = 0;  // documents in segments that are alive
+  uint64_t num_deleted_documents = 0;  // documents of shards and segments that have a tombstone
+  uint64_t num_segments = 0;
+  uint64_t segment_bytes = 0;
+  uint64_t segment_used_bytes = 0;
+  uint64_t log_bytes = 0;
+  absl::Status status;  // why nothing can be written now
+  bool is_compacting = false;
+};
+
+// The class is thread-safe.
+class LiveDocuments {
+ public:
+  using Done = absl::AnyInvocable<void(absl::StatusOr<WriteResults>)>;
+
+  virtual ~LiveDocuments() = default;
+
+  // Writes the documents in their order, all of them or (on an error) none. Calls `done` exactly once, from a thread of
+  // its own, which `done` must not hold up, or before it returns where nothing was queued. When it is called with OK
+  // the writes are on the disk, and Find of the store gives a collection that has them. The order of calls is that of
+  // the writes. RESOURCE_EXHAUSTED, with RetryInfo, when too many bytes wait, segments are full or the disk is;
+  // UNAVAILABLE when the log cannot be written or the collection is being unloaded.
+  virtual void Submit(std::vector<Write> writes, Done done) = 0;
+
+  // Compacts what was applied until now and serves the result. `changed` is false where there was nothing to do.
+  // Blocks; one that runs already is waited for first.
+  virtual absl::Status Compact(const StopSignal* stop, bool* changed) = 0;
+
+  // Copies the collection as it is to a folder that is made, and returns the last sequence that it holds. Blocks.
+  virtual absl::StatusOr<uint64_t> SnapshotTo(const std::string& folder, const StopSignal* stop) = 0;
+
+  virtual LiveState state() const = 0;
+
+  // The rest is the store's, which calls it while it holds the entry's lock.
+
+  // Returns the tombstones of a generation that is about to be loaded, or why it cannot be one of this log:
+  // FAILED_PRECONDITION for one that was built without it.
+  virtual absl::StatusOr<collection::Tombstones> TombstonesOf(const collection::Manifest& manifest) const = 0;
+
+  // Makes `generation` the one that is served: applies the log's writes behind its log_sequence and publishes the
+  // result, and every later one, through `publish` (which is called with no lock of this object that Find could wait
+  // for). Requests on the generation before finish on it. RESOURCE_EXHAUSTED when segments find no memory; then nothing
+  // has changed.
+  using Publish = std::function<void(std::shared_ptr<const Collection>)>;
+  virtual absl::Status Serve(std::shared_ptr<const Generation> generation, Publish publish, const StopSignal* stop) = 0;
+
+  // Ends writing: what was accepted is written and answered, what comes is UNAVAILABLE. Blocks. The log is closed when
+  // the object is destroyed.
+  virtual void Stop() = 0;
+};
+
+}  // namespace maxsim::store
