@@ -100,8 +100,8 @@ class Collection {
   uint64_t num_ordinals() const { return num_ordinals_; }
   // Counts the documents of a part that have a tombstone, which a scan of it must leave out.
   size_t num_tombstones(size_t part_idx) const;
-  // Returns how a scan of a part leaves them out. Only where num_tombstones is not 0.
-  ScanFilter scan_filter(size_t part_idx) const;
+  // Returns how a scan of a part leaves them out (Changes::Filter). Only where num_tombstones is not 0.
+  ScanFilter scan_filter(size_t part_idx, size_t max_extra) const;
 
   // Returns the usage by tier, best first, and device, of shards and segments.
   std::vector<TierUsage> tier_usage() const;

@@ -1,0 +1,63 @@
+// A list that one thread appends to while others read what was there before.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+namespace maxsim::store {
+
+// Elements stay where they are. A reader may look at those below a size() that it has seen, or that the appending
+// thread handed to it.
+template <typename T>
+class AppendOnlyList {
+ public:
+  AppendOnlyList() = default;
+  ~AppendOnlyList() {
+    for (std::atomic<T*>& chunk : chunks_) delete[] chunk.load(std::memory_order_relaxed);
+  }
+  AppendOnlyList(const AppendOnlyList&) = delete;
+  AppendOnlyList& operator=(const AppendOnlyList&) = delete;
+
+  // The appending thread's. The reference stays valid.
+  T& Append(T value) {
+    const size_t idx = size_.load(std::memory_order_relaxed);
+    const auto [chunk, offset] = Locate(idx);
+    T* elements = chunks_[chunk].load(std::memory_order_relaxed);
+    if (elements == nullptr) {
+      elements = new T[kFirstChunk << chunk];
+      chunks_[chunk].store(elements, std::memory_order_release);
+    }
+    elements[offset] = std::move(value);
+    size_.store(idx + 1, std::memory_order_release);
+    return elements[offset];
+  }
+
+  size_t size() const { return size_.load(std::memory_order_acquire); }
+  const T& operator[](size_t idx) const {
+    const auto [chunk, offset] = Locate(idx);
+    return chunks_[chunk].load(std::memory_order_acquire)[offset];
+  }
+  // The appending thread's.
+  T& at(size_t idx) {
+    const auto [chunk, offset] = Locate(idx);
+    return chunks_[chunk].load(std::memory_order_relaxed)[offset];
+  }
+
+ private:
+  static constexpr size_t kFirstChunk = 64;  // elements; each chunk has twice as many as the one before
+  static constexpr size_t kNumChunks = 40;
+
+  static std::pair<size_t, size_t> Locate(size_t idx) {
+    const size_t chunk = static_cast<size_t>(std::bit_width(idx / kFirstChunk + 1)) - 1;
+    return {chunk, idx - kFirstChunk * ((size_t{1} << chunk) - 1)};
+  }
+
+  std::array<std::atomic<T*>, kNumChunks> chunks_{};
+  std::atomic<size_t> size_{0};
+};
+
+}  // namespace maxsim::store
