@@ -91,8 +91,9 @@ std::unique_ptr<engine::Job> WarmUpJob(std::shared_ptr<const store::Collection> 
   ConvertElements(ScalarType::kF32, values.data(), type, query.tokens.data(), values.size());
   auto candidates = std::make_shared<engine::CandidateSet>();
   candidates->kind = engine::CandidateSet::Kind::kOrdinals;
-  const uint64_t of_each = std::max<uint64_t>(kWarmUpDocuments / collection->parts().size(), 1);
-  for (const store::Collection::Part& part : collection->parts()) {
+  const uint64_t of_each = std::max<uint64_t>(kWarmUpDocuments / collection->num_parts(), 1);
+  for (size_t part_idx = 0; part_idx < collection->num_parts(); ++part_idx) {
+    const store::Part& part = collection->part(part_idx);
     for (uint64_t i = 0; i < std::min(of_each, static_cast<uint64_t>(part.num_documents())); ++i) {
       candidates->positions.push_back(static_cast<uint32_t>(candidates->ordinals.size()));
       candidates->ordinals.push_back(part.first_ordinal + i);
@@ -142,7 +143,7 @@ absl::Status WarmUp(const std::shared_ptr<const store::Collection>& collection, 
   if (collection->num_documents() == 0) return absl::OkStatus();
   const auto num_tokens = static_cast<int32_t>(std::min<int64_t>(kWarmUpQueryTokens, max_query_tokens));
   // Devices with copies take turns.
-  const size_t rounds = collection->parts().front().replicas.size();
+  const size_t rounds = collection->part(0).replicas.size();
   for (size_t round = 0; round < rounds; ++round) {
     std::unique_ptr<engine::Job> job = WarmUpJob(collection, num_tokens);
     auto answered = std::make_shared<std::promise<absl::Status>>();

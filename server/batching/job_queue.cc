@@ -144,7 +144,7 @@ std::vector<QueuedJob> JobQueue::TakeBatch(absl::Time now, const BatchLimits& li
       continue;
     }
     if (!batch.empty()) {
-      if (job.collection != batch.front().job->collection) {
+      if (!engine::MayShareBatch(job, *batch.front().job)) {
         order.Skip();
         continue;
       }

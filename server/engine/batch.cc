@@ -11,6 +11,12 @@
 namespace maxsim::engine {
 namespace {
 
+bool ScansWholeCollection(const Job& job) {
+  return std::any_of(job.queries.begin(), job.queries.end(), [](const JobQuery& query) {
+    return query.candidates->kind == CandidateSet::Kind::kWholeCollection;
+  });
+}
+
 // Caps the work of one batch where the load of devices is compared, so that sums do not overflow.
 constexpr uint64_t kMaxWork = uint64_t{1} << 52;
 
@@ -26,17 +32,13 @@ std::vector<absl::StatusOr<JobResult>> Lane::Execute(absl::Span<Job* const> jobs
 }
 
 Lane::Batch::Batch(Lane* lane, absl::Span<Job* const> jobs, BatchStats* stats, const std::atomic<bool>* stop)
-    : lane_(*lane),
-      scratch_(*lane->scratch_),
-      queries_(scratch_.queries),
-      stats_(*stats),
-      collection_(*jobs.front()->collection),
-      devices_(*lane->devices_) {
+    : lane_(*lane), scratch_(*lane->scratch_), queries_(scratch_.queries), stats_(*stats), devices_(*lane->devices_) {
   queries_.Assign(jobs, lane->limits_, stop);
+  collection_ = queries_.snapshot().get();
   const size_t num_queries = queries_.queries().size();
   scratch_.results.clear();
   scratch_.results.resize(num_queries);
-  scratch_.part_devices.assign(collection_.parts().size(), kUnassigned);
+  scratch_.part_devices.assign(collection_->num_parts(), kUnassigned);
   scratch_.group_devices.assign(queries_.groups().size(), kUnassigned);
   for (const std::unique_ptr<DeviceScorer>& scorer : lane_.scorers_) scorer->BeginBatch(&queries_);
 }
@@ -77,11 +79,11 @@ uint64_t Lane::Batch::WorkOf(const QueryGroup& group) const {
   uint64_t query_tokens = 0;
   for (const BatchQuery& query : queries_.QueriesOf(group))
     query_tokens += static_cast<uint64_t>(query.job_query->num_tokens);
-  const uint64_t tokens = group.set->num_tokens(collection_);
+  const uint64_t tokens = group.set->num_tokens(*collection_);
   return tokens != 0 && query_tokens > kMaxWork / tokens ? kMaxWork : query_tokens * tokens;
 }
 
-uint32_t Lane::Batch::DeviceFor(const store::Collection::Part& part) {
+uint32_t Lane::Batch::DeviceFor(const store::Part& part) {
   if (part.replicas.size() == 1) {
     const uint32_t device = part.replicas.front().device;
     return devices_.alive(device) ? device : kUnavailable;
@@ -90,7 +92,7 @@ uint32_t Lane::Batch::DeviceFor(const store::Collection::Part& part) {
   // disturbed.
   if (replica_device_ != kUnassigned && part.DocumentsOn(replica_device_) != nullptr) return replica_device_;
   scratch_.candidates.clear();
-  for (const store::Collection::Replica& copy : part.replicas) {
+  for (const store::Replica& copy : part.replicas) {
     if (devices_.alive(copy.device)) scratch_.candidates.push_back(copy.device);
   }
   if (scratch_.candidates.empty()) return kUnavailable;
@@ -110,8 +112,8 @@ void Lane::Batch::AssignParts() {
   }
   replica_device_ = kUnassigned;
   scratch_.device_tokens.assign(devices_.size(), 0);
-  for (size_t idx = 0; idx < collection_.parts().size(); ++idx) {
-    const store::Collection::Part& part = collection_.parts()[idx];
+  for (size_t idx = 0; idx < collection_->num_parts(); ++idx) {
+    const store::Part& part = collection_->part(idx);
     if (scratch_.part_devices[idx] != kUnassigned || part.num_documents() == 0 || !IsWanted(idx)) continue;
     const uint32_t device = DeviceFor(part);
     scratch_.part_devices[idx] = device;
@@ -164,10 +166,10 @@ uint64_t Lane::Batch::NumUnavailable(const BatchQuery& query) const {
   const QueryGroup& group = queries_.groups()[query.group_idx];
   if (!any_unavailable_ || group.set->kind == CandidateSet::Kind::kInline) return 0;
   uint64_t count = 0;
-  for (size_t idx = 0; idx < collection_.parts().size(); ++idx) {
+  for (size_t idx = 0; idx < collection_->num_parts(); ++idx) {
     if (scratch_.part_devices[idx] != kUnavailable) continue;
     count += group.set->kind == CandidateSet::Kind::kWholeCollection
-                 ? static_cast<uint64_t>(collection_.parts()[idx].num_documents())
+                 ? static_cast<uint64_t>(collection_->part(idx).num_documents())
                  : queries_.CandidatesOf(group).ordinals(idx).size();
   }
   return count;
@@ -232,7 +234,7 @@ void Lane::Batch::AddHitsToAlign() {
     const auto num_tokens = static_cast<size_t>(query.job_query->num_tokens);
     result.matches.resize(result.hits.size() * num_tokens);
     for (size_t idx = 0; idx < result.hits.size(); ++idx) {
-      const store::Collection::Location location = collection_.Locate(result.hits[idx].ordinal);
+      const store::Collection::Location location = collection_->Locate(result.hits[idx].ordinal);
       lane_.scorers_[scratch_.part_devices[location.part]]->AddHitToAlign(
           {.query = &query,
            .part = location.part,
@@ -291,6 +293,8 @@ std::vector<absl::StatusOr<JobResult>> Lane::Batch::Assemble() {
     }
     JobResult result;
     result.queries.resize(num_queries);
+    const Job& job = *queries_.jobs()[idx];
+    if (job.collection != queries_.snapshot() && ScansWholeCollection(job)) result.collection = queries_.snapshot();
     result.copy_time = absl::Seconds(longest.copy_seconds);
     result.kernel_time = absl::Seconds(longest.kernel_seconds);
     stats_.num_queries += static_cast<int>(num_queries);

@@ -51,7 +51,7 @@ class Lane::Batch {
   void AssignParts();
   void AssignInlineDocuments();
   bool IsWanted(size_t part_idx) const;
-  uint32_t DeviceFor(const store::Collection::Part& part);
+  uint32_t DeviceFor(const store::Part& part);
   void RecordPartLoad();
   uint64_t WorkOfJobs() const;
   uint64_t WorkOf(const QueryGroup& group) const;
@@ -73,7 +73,7 @@ class Lane::Batch {
   Scratch& scratch_;
   BatchQueries& queries_;
   BatchStats& stats_;
-  const store::Collection& collection_;
+  const store::Collection* collection_ = nullptr;  // the latest snapshot of the jobs'
   store::DeviceSet& devices_;
   bool scans_whole_collection_ = false;                       // A whole-collection query is alive.
   bool any_unavailable_ = false;                              // A part that a query wants is kUnavailable.

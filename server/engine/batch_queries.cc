@@ -8,7 +8,10 @@
 namespace maxsim::engine {
 
 void BatchQueries::Assign(absl::Span<Job* const> jobs, const ExecutorOptions& limits, const std::atomic<bool>* stop) {
-  collection_ = jobs.front()->collection.get();
+  collection_ = jobs.front()->collection;
+  for (const Job* job : jobs) {
+    if (job->collection->sequence() > collection_->sequence()) collection_ = job->collection;
+  }
   jobs_ = jobs;
   stop_ = stop;
   queries_.clear();
@@ -59,7 +62,7 @@ absl::Status BatchQueries::CheckQuery(const JobQuery& query, const ExecutorOptio
 
 void BatchQueries::AddJob(size_t job_idx, const ExecutorOptions& limits) {
   const Job& job = *jobs_[job_idx];
-  if (job.collection.get() != collection_) {
+  if (job.collection != collection_ && (job.pinned || !job.collection->SharesDocumentsWith(*collection_))) {
     Fail(job_idx, absl::InternalError("a batch mixes generations of collections"));
   }
   for (size_t query_idx = 0; query_idx < job.queries.size() && alive_[job_idx]; ++query_idx) {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -41,6 +42,8 @@ class BatchQueries {
   // Replaces the batch by `jobs` (at least one), and checks and groups their queries. Jobs that cannot be scored fail.
   void Assign(absl::Span<Job* const> jobs, const ExecutorOptions& limits, const std::atomic<bool>* stop);
 
+  // The latest snapshot of the jobs' collections, whose documents are scored.
+  const std::shared_ptr<const store::Collection>& snapshot() const { return collection_; }
   const store::Collection& collection() const { return *collection_; }
   absl::Span<Job* const> jobs() const { return jobs_; }
   // Returns the queries of the jobs that passed the checks, group by group.
@@ -76,7 +79,7 @@ class BatchQueries {
   void GroupQueries();
   void SortCandidatesByPart();
 
-  const store::Collection* collection_ = nullptr;
+  std::shared_ptr<const store::Collection> collection_;
   absl::Span<Job* const> jobs_;
   const std::atomic<bool>* stop_ = nullptr;
   std::vector<BatchQuery> queries_;

@@ -29,12 +29,11 @@ absl::Status Check(const store::Collection& collection, const CandidateSet& set)
     return absl::InvalidArgumentError(
         absl::StrCat("candidates are ", set.ordinals.size(), "; the limit is ", std::numeric_limits<uint32_t>::max()));
   }
-  if (AllValid(set, collection.num_documents())) return absl::OkStatus();
+  if (AllValid(set, collection.num_ordinals())) return absl::OkStatus();
   for (size_t idx = 0; idx < set.ordinals.size(); ++idx) {
-    if (set.ordinals[idx] >= collection.num_documents()) {
+    if (set.ordinals[idx] >= collection.num_ordinals()) {
       return absl::InvalidArgumentError(absl::StrCat("candidate ", idx, " has ordinal ", set.ordinals[idx],
-                                                     "; the collection has ", collection.num_documents(),
-                                                     " documents"));
+                                                     "; the collection has ", collection.num_ordinals(), " documents"));
     }
     if (idx != 0 && set.positions[idx] <= set.positions[idx - 1]) {
       return absl::InvalidArgumentError(absl::StrCat("candidate ", idx, " has position ", set.positions[idx],
@@ -49,7 +48,7 @@ absl::Status Check(const store::Collection& collection, const CandidateSet& set)
 absl::Status CandidatesByPart::Assign(const store::Collection& collection, const CandidateSet& set) {
   if (absl::Status status = Check(collection, set); !status.ok()) return status;
   const size_t count = set.ordinals.size();
-  const size_t num_parts = collection.parts().size();
+  const size_t num_parts = collection.num_parts();
   ordinals_.resize(count);
   indices_.resize(count);
   starts_.assign(num_parts + 1, 0);

@@ -15,6 +15,24 @@ int64_t EndOfRange(const DocumentsView& documents, int64_t begin, int64_t last, 
   return std::max<int64_t>(beyond - documents.offsets - 1, begin + 1);
 }
 
+int64_t EndOfListedRange(const DocumentsView& documents, const std::vector<uint32_t>* ordinals, int64_t begin,
+                         int64_t last, int64_t max_tokens, uint64_t* num_tokens) {
+  if (ordinals == nullptr) {
+    const int64_t end = EndOfRange(documents, begin, last, max_tokens);
+    *num_tokens = static_cast<uint64_t>(documents.offsets[end] - documents.offsets[begin]);
+    return end;
+  }
+  const auto length = [&](int64_t idx) {
+    const uint32_t ordinal = (*ordinals)[static_cast<size_t>(idx)];
+    return documents.offsets[ordinal + 1] - documents.offsets[ordinal];
+  };
+  int64_t tokens = length(begin);
+  int64_t end = begin + 1;
+  for (; end < last && length(end) <= max_tokens - tokens; ++end) tokens += length(end);
+  *num_tokens = static_cast<uint64_t>(tokens);
+  return end;
+}
+
 void FinishHits(int32_t top_k, int num_lists, std::vector<Hit>* hits) {
   const size_t kept = std::min(hits->size(), static_cast<size_t>(top_k));
   if (num_lists > 1) {
@@ -77,7 +95,7 @@ void DeviceScorer::Align() {
     const HitToAlign& first = all[begin];
     for (end = begin; end < all.size() && all[end].query == first.query && all[end].part == first.part;) ++end;
     if (!Alive(*first.query)) continue;
-    AlignHits(*first.query, *queries_->collection().parts()[first.part].DocumentsOn(device_),
+    AlignHits(*first.query, *queries_->collection().part(first.part).DocumentsOn(device_),
               all.subspan(begin, end - begin));
   }
   hits_to_align_.clear();

@@ -80,10 +80,12 @@ class DeviceScorer {
     const uint32_t* ordinals = nullptr;  // null: all documents
     int64_t num_candidates = 0;
     // Position p of the result is candidate indices[p] of the query's list or, where indices is null, document base +
-    // p.
+    // ordinals[p] (base + p where ordinals is null too).
     const uint32_t* indices = nullptr;
     uint64_t base = 0;
     uint64_t num_tokens = 0;  // of the candidates
+    // Results that have a tombstone here are dropped; so many more than top_k are asked for. Null: none.
+    const store::ScanFilter* filter = nullptr;
   };
 
   bool Alive(const BatchQuery& query) const { return lost_.ok() && queries_->Alive(query); }
@@ -98,8 +100,9 @@ class DeviceScorer {
   // device_scorer_parts.cc scores parts of the collection.
   void ScorePart(uint32_t part_idx);
   int64_t MaxTokens(int64_t query_tokens) const;
-  void AddWholePart(const QueryGroup& group, const store::Collection::Part& part);
-  void ScoreWholePartInRanges(const QueryGroup& group, const store::Collection::Part& part);
+  void ScoreWholePart(const QueryGroup& group, uint32_t part_idx);
+  void AddWholePart(const QueryGroup& group, const store::Part& part, const store::ScanFilter* filter);
+  void ScoreWholePartInRanges(const QueryGroup& group, const store::Part& part, const store::ScanFilter* filter);
   void AddListedCandidates(const QueryGroup& group, uint32_t part_idx);
   void RunTasks(const Documents& documents);
   void RunCall(const Documents& documents, absl::Span<const Task> tasks);
@@ -139,7 +142,13 @@ class DeviceScorer {
   std::vector<std::byte> tokens_;    // of a staged range that lies at an odd address
   std::vector<TokenMatch> matches_;  // of one Align call
   std::vector<HitToAlign> inline_hits_;
+  store::ScanFilter filter_;  // of the part that is scored
 };
+
+// Returns the end of the longest range of listed documents (of all, where `ordinals` is null) that begins at `begin`,
+// ends at `last` at most and has no more than `max_tokens` tokens, but has one document at least. Sets its tokens.
+int64_t EndOfListedRange(const DocumentsView& documents, const std::vector<uint32_t>* ordinals, int64_t begin,
+                         int64_t last, int64_t max_tokens, uint64_t* num_tokens);
 
 // Returns the end of the longest range of documents that begins at `begin`, ends at `last` at most and has no more than
 // `max_tokens` tokens, but has one document at least.

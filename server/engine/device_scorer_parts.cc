@@ -9,21 +9,40 @@ namespace maxsim::engine {
 // Tasks of whole-collection queries come first and those of lists group by group, so that queries which share documents
 // meet in one call.
 void DeviceScorer::ScorePart(uint32_t part_idx) {
-  const store::Collection::Part& part = queries_->collection().parts()[part_idx];
+  const store::Part& part = queries_->collection().part(part_idx);
   if (part.num_documents() == 0) return;
   tasks_.clear();
   for (const QueryGroup& group : queries_->groups()) {
-    if (group.set->kind != CandidateSet::Kind::kWholeCollection) continue;
-    if (part.num_documents() > limits_.max_candidates || part.num_tokens() > MaxTokens(queries_->LongestQuery(group))) {
-      ScoreWholePartInRanges(group, part);
-    } else {
-      AddWholePart(group, part);
-    }
+    if (group.set->kind == CandidateSet::Kind::kWholeCollection) ScoreWholePart(group, part_idx);
   }
   for (const QueryGroup& group : queries_->groups()) {
     if (group.set->kind == CandidateSet::Kind::kOrdinals) AddListedCandidates(group, part_idx);
   }
   RunTasks(*part.DocumentsOn(device_));
+}
+
+void DeviceScorer::ScoreWholePart(const QueryGroup& group, uint32_t part_idx) {
+  const store::Collection& collection = queries_->collection();
+  const store::Part& part = collection.part(part_idx);
+  const store::ScanFilter* filter = nullptr;
+  int64_t num_documents = part.num_documents();
+  auto num_tokens = static_cast<uint64_t>(part.num_tokens());
+  if (collection.num_tombstones(part_idx) != 0) {
+    int32_t top_k = 1;
+    for (const BatchQuery& query : queries_->QueriesOf(group)) top_k = std::max(top_k, query.job_query->top_k);
+    // A call asks for no more than kMaxTopK results.
+    filter_ = collection.scan_filter(part_idx, static_cast<size_t>(kMaxTopK - top_k));
+    filter = &filter_;
+    num_tokens = filter_.num_tokens;
+    if (filter_.ordinals != nullptr) num_documents = static_cast<int64_t>(filter_.ordinals->size());
+  }
+  if (num_documents == 0) return;
+  const int64_t max_tokens = MaxTokens(queries_->LongestQuery(group));
+  if (num_documents > limits_.max_candidates || num_tokens > static_cast<uint64_t>(max_tokens)) {
+    ScoreWholePartInRanges(group, part, filter);
+  } else {
+    AddWholePart(group, part, filter);
+  }
 }
 
 // Returns how many document tokens one call may score against so many query tokens.
@@ -32,35 +51,46 @@ int64_t DeviceScorer::MaxTokens(int64_t query_tokens) const {
   return static_cast<int64_t>(std::min(max_call_work_ / static_cast<uint64_t>(query_tokens), kMost));
 }
 
-void DeviceScorer::AddWholePart(const QueryGroup& group, const store::Collection::Part& part) {
+void DeviceScorer::AddWholePart(const QueryGroup& group, const store::Part& part, const store::ScanFilter* filter) {
+  const std::vector<uint32_t>* const listed = filter == nullptr ? nullptr : filter->ordinals.get();
   for (const BatchQuery& query : queries_->QueriesOf(group)) {
     tasks_.push_back({.query = &query,
-                      .num_candidates = part.num_documents(),
+                      .ordinals = listed == nullptr ? nullptr : listed->data(),
+                      .num_candidates = listed == nullptr ? part.num_documents() : static_cast<int64_t>(listed->size()),
                       .base = part.first_ordinal,
-                      .num_tokens = static_cast<uint64_t>(part.num_tokens())});
+                      .num_tokens = filter == nullptr ? static_cast<uint64_t>(part.num_tokens()) : filter->num_tokens,
+                      .filter = filter});
   }
 }
 
 // Scores a part of more documents or tokens than one call may score, in ranges so short that the queries still share
 // documents.
-void DeviceScorer::ScoreWholePartInRanges(const QueryGroup& group, const store::Collection::Part& part) {
+void DeviceScorer::ScoreWholePartInRanges(const QueryGroup& group, const store::Part& part,
+                                          const store::ScanFilter* filter) {
   const auto num_sharing = std::min<int64_t>(static_cast<int64_t>(group.num_queries), limits_.max_queries);
   const int64_t length = std::max<int64_t>(limits_.max_candidates / num_sharing, 1);
   const int64_t shared_tokens = std::min(num_sharing * queries_->LongestQuery(group), limits_.max_query_tokens);
   const int64_t max_tokens = MaxTokens(shared_tokens);
-  const DocumentsView& view = part.shard->documents();
+  const std::vector<uint32_t>* const listed = filter == nullptr ? nullptr : filter->ordinals.get();
+  const int64_t count = listed == nullptr ? part.num_documents() : static_cast<int64_t>(listed->size());
   int64_t end = 0;
-  for (int64_t begin = 0; begin < view.num_documents && AnyAlive(); begin = end) {
-    end = EndOfRange(view, begin, std::min(begin + length, view.num_documents), max_tokens);
-    ordinals_.resize(static_cast<size_t>(end - begin));
-    std::iota(ordinals_.begin(), ordinals_.end(), static_cast<uint32_t>(begin));
+  for (int64_t begin = 0; begin < count && AnyAlive(); begin = end) {
+    uint64_t num_tokens = 0;
+    end = EndOfListedRange(part.view, listed, begin, std::min(begin + length, count), max_tokens, &num_tokens);
+    if (listed == nullptr) {
+      ordinals_.resize(static_cast<size_t>(end - begin));
+      std::iota(ordinals_.begin(), ordinals_.end(), static_cast<uint32_t>(begin));
+    } else {
+      ordinals_.assign(listed->begin() + begin, listed->begin() + end);
+    }
     tasks_.clear();
     for (const BatchQuery& query : queries_->QueriesOf(group)) {
       tasks_.push_back({.query = &query,
                         .ordinals = ordinals_.data(),
                         .num_candidates = end - begin,
-                        .base = part.first_ordinal + static_cast<uint64_t>(begin),
-                        .num_tokens = static_cast<uint64_t>(view.offsets[end] - view.offsets[begin])});
+                        .base = part.first_ordinal,
+                        .num_tokens = num_tokens,
+                        .filter = filter});
     }
     RunTasks(*part.DocumentsOn(device_));
   }
@@ -71,7 +101,7 @@ void DeviceScorer::AddListedCandidates(const QueryGroup& group, uint32_t part_id
   if (!queries_->AnyAlive(group)) return;
   const CandidatesByPart& candidates = queries_->CandidatesOf(group);
   const store::Collection& collection = queries_->collection();
-  const store::Collection::Part& part = collection.parts()[part_idx];
+  const store::Part& part = collection.part(part_idx);
   const auto length = [&](uint32_t ordinal) { return collection.num_document_tokens(part.first_ordinal + ordinal); };
   const absl::Span<const uint32_t> ordinals = candidates.ordinals(part_idx);
   const absl::Span<const uint32_t> indices = candidates.indices(part_idx);
@@ -138,6 +168,7 @@ void DeviceScorer::RunCall(const Documents& documents, absl::Span<const Task> ta
     Query& query = call_queries_.emplace_back(ToQuery(*task.query));
     query.ordinals = task.ordinals;
     query.num_candidates = task.num_candidates;
+    if (task.filter != nullptr) query.top_k += static_cast<int32_t>(task.filter->tombstones.size());
   }
   if (results_.size() < tasks.size()) results_.resize(tasks.size());
   const auto results = absl::MakeSpan(results_).first(tasks.size());
@@ -172,7 +203,9 @@ void DeviceScorer::AddHits(const Task& task, absl::Span<const Scored> scored) {
   hits.reserve(hits.size() + scored.size());
   for (const Scored& one : scored) {
     if (task.indices == nullptr) {
-      const uint64_t ordinal = task.base + one.position;
+      const uint32_t in_part = task.ordinals == nullptr ? one.position : task.ordinals[one.position];
+      if (task.filter != nullptr && task.filter->HasTombstone(in_part)) continue;
+      const uint64_t ordinal = task.base + in_part;
       hits.push_back({one.score, ordinal, ordinal});
     } else {
       const uint32_t idx = task.indices[one.position];

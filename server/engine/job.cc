@@ -26,7 +26,7 @@ uint64_t CandidateSet::num_tokens(const store::Collection& collection) const {
     case Kind::kOrdinals: {
       uint64_t tokens = 0;
       for (const uint64_t ordinal : ordinals) {
-        if (ordinal >= collection.num_documents()) continue;
+        if (ordinal >= collection.num_ordinals()) continue;
         tokens = SaturatingAdd(tokens, static_cast<uint64_t>(collection.num_document_tokens(ordinal)));
       }
       return tokens;
@@ -51,6 +51,11 @@ uint64_t JobBytes(const Job& job) {
              set->inline_scales.capacity() * sizeof(set->inline_scales[0]);
   }
   return bytes;
+}
+
+bool MayShareBatch(const Job& a, const Job& b) {
+  if (a.collection == b.collection) return true;
+  return a.collection->SharesDocumentsWith(*b.collection) && !a.pinned && !b.pinned;
 }
 
 void ComputeWork(Job* job) {

@@ -63,6 +63,8 @@ struct JobQueryResult {
 
 struct JobResult {
   std::vector<JobQueryResult> queries;
+  // What answered, where that may be a later snapshot than the job's own; else null.
+  std::shared_ptr<const store::Collection> collection;
   absl::Duration queue_time;
   absl::Duration copy_time;
   absl::Duration kernel_time;
@@ -75,6 +77,10 @@ enum class Priority : uint8_t { kLow, kNormal, kHigh };
 struct Job {
   std::shared_ptr<const store::Collection> collection;
   std::vector<JobQuery> queries;
+  // Scores the job on its own snapshot of a live collection. A job that is not pinned may have its scans of the whole
+  // collection made on a later one of the same generation (JobResult::collection). For jobs that list candidates as
+  // well, so that all of their answers are of one snapshot.
+  bool pinned = false;
   Priority priority = Priority::kNormal;
   bool fail_on_unavailable = false;  // UNAVAILABLE rather than an answer without candidates whose device is lost
   absl::Time deadline = absl::InfiniteFuture();  // of MonotonicNow()
@@ -94,6 +100,9 @@ struct Job {
 
 // Returns the memory of the queries and of each distinct CandidateSet.
 uint64_t JobBytes(const Job& job);
+
+// Returns whether two jobs may be scored in one batch: on the same documents.
+bool MayShareBatch(const Job& a, const Job& b);
 
 // Sets job->work; saturates at the largest number. Walks the candidates of each distinct CandidateSet once.
 void ComputeWork(Job* job);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -48,10 +49,6 @@ class Changes : public std::enable_shared_from_this<Changes> {
   void Upsert(const collection::LogRecord& record, size_t segment_idx, uint32_t ordinal);
   // Gives the document of the id, if there is one, a tombstone.
   void Delete(const collection::LogRecord& record);
-  // Gives documents of a segment that no Upsert will name a tombstone: they were appended for a newer generation's
-  // sake, or in vain.
-  void Skip(uint64_t sequence, size_t segment_idx, uint32_t ordinal);
-
   // Returns the collection with everything up to now, whose last sequence is `sequence`.
   std::shared_ptr<const Collection> Snapshot(uint64_t sequence);
   uint64_t num_documents() const { return num_documents_; }    // that are alive
@@ -115,6 +112,7 @@ class Changes : public std::enable_shared_from_this<Changes> {
   std::unique_ptr<std::atomic<uint64_t>[]> touched_;  // a bit a document of the shards: its id was written or deleted
   AppendOnlyList<SegmentEntry> segments_;
   AppendOnlyList<Entry> entries_;
+  AppendOnlyList<std::string> ids_;             // each once
   std::vector<std::unique_ptr<Table>> tables_;  // the last one is the present one; readers may be in earlier ones
   std::atomic<const Table*> table_{nullptr};
   size_t num_ids_ = 0;  // in the table

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
@@ -88,7 +89,7 @@ class PartLoader {
         files_(files),
         parts_(manifest.shards.size()) {}
 
-  absl::StatusOr<std::vector<Collection::Part>> Run() {
+  absl::StatusOr<std::vector<Part>> Run() {
     const size_t num_threads = NumThreads(options_, parts_.size());
     std::vector<std::thread> threads;
     // The calling thread loads too, so that a machine out of threads still loads.
@@ -111,11 +112,6 @@ class PartLoader {
       if (!error_.ok()) return error_;
     }
     if (absl::Status status = StopStatus(request_.stop); !status.ok()) return status;
-    uint64_t first_ordinal = 0;
-    for (Collection::Part& part : parts_) {
-      part.first_ordinal = first_ordinal;
-      first_ordinal += static_cast<uint64_t>(part.shard->documents().num_documents);
-    }
     return std::move(parts_);
   }
 
@@ -137,7 +133,9 @@ class PartLoader {
     }
   }
 
-  absl::Status LoadPart(const collection::ShardEntry& entry, const ShardPlacement& placement, Collection::Part* part) {
+  absl::Status LoadPart(const collection::ShardEntry& entry, const ShardPlacement& placement, Part* part) {
+    const MemoryDemand demand = DemandOf(placement, devices_.size());
+    const std::shared_ptr<Reservation> reservation = reservation_->Split(demand);
     const Residency tier = placement.tier.tier;
     // GPUs copy the tokens out of the mapping, except on tier kDisk. The other sections are copied in any case.
     const bool reads_whole_file = !devices_.is_gpu() && tier == Residency::kHost;
@@ -162,10 +160,12 @@ class PartLoader {
     // This check tells whether the file still holds what was checked and copied.
     if (absl::Status status = (*shard)->Check(); !status.ok()) return status;
     if (devices_.is_gpu() && tier != Residency::kDisk) (*shard)->ReleaseTokens();
-    reservation_->Commit(DemandOf(placement, devices_.size()));
+    reservation->Commit(demand);
     files_->Commit(FilesOf(tier, devices_.is_gpu()));
     part->shard = *std::move(shard);
     part->tier = tier;
+    part->reservation = reservation;
+    part->view = part->shard->documents();
     return absl::OkStatus();
   }
 
@@ -176,7 +176,7 @@ class PartLoader {
   const StoreOptions& options_;
   Reservation* const reservation_;
   FileLedger::Reservation* const files_;
-  std::vector<Collection::Part> parts_;  // An element is written by the one thread that took its index from next_.
+  std::vector<Part> parts_;  // An element is written by the one thread that took its index from next_.
   std::atomic<size_t> next_{0};
   std::atomic<bool> failed_{false};
   Mutex mutex_;
@@ -278,59 +278,122 @@ absl::StatusOr<Reserved> Reserve(const LoadRequest& request, const collection::M
   }
 }
 
-absl::StatusOr<std::shared_ptr<const Collection>> LoadOnce(const LoadRequest& request,
+// Returns the served part of each of the manifest's shards that need not be loaded again, null for the others.
+std::vector<const Part*> SharedParts(const LoadRequest& request, const collection::Manifest& manifest,
+                                     const DeviceSet& devices) {
+  std::vector<const Part*> shared(manifest.shards.size());
+  if (!request.share_parts || request.served == nullptr) return shared;
+  const collection::Manifest& served = request.served->manifest();
+  const bool same_kind = served.dim == manifest.dim && served.storage == manifest.storage &&
+                         served.rotation_seed == manifest.rotation_seed && served.id_type == manifest.id_type;
+  if (!same_kind) return shared;
+  absl::flat_hash_map<std::string, size_t> by_checksum;
+  for (size_t idx = 0; idx < served.shards.size(); ++idx) by_checksum[served.shards[idx].checksum] = idx;
+  for (size_t idx = 0; idx < manifest.shards.size(); ++idx) {
+    const auto found = by_checksum.find(manifest.shards[idx].checksum);
+    if (found == by_checksum.end() || served.shards[found->second].file != manifest.shards[idx].file) continue;
+    const Part& part = request.served->part(found->second);
+    const bool is_whole = std::all_of(part.replicas.begin(), part.replicas.end(),
+                                      [&](const Replica& replica) { return devices.alive(replica.device); });
+    if (is_whole && part.shard->Check().ok()) shared[idx] = &part;
+  }
+  return shared;
+}
+
+// What is to be loaded where some parts are shared, and how: as those are.
+struct Remainder {
+  collection::Manifest manifest;  // with the shards alone that no part is shared of
+  LoadRequest request;
+};
+
+Remainder RemainderOf(const LoadRequest& request, const collection::Manifest& manifest,
+                      const std::vector<const Part*>& shared, const DeviceSet& devices) {
+  Remainder remainder{manifest, request};
+  remainder.manifest.shards.clear();
+  for (size_t idx = 0; idx < shared.size(); ++idx) {
+    if (shared[idx] == nullptr) {
+      remainder.manifest.shards.push_back(manifest.shards[idx]);
+    } else if (devices.size() > 1) {
+      remainder.request.replication = shared[idx]->replicas.size() > 1 ? Replication::kOn : Replication::kOff;
+    }
+  }
+  return remainder;
+}
+
+// Puts shared and loaded parts in the manifest's order, and numbers their documents.
+std::vector<Part> Merge(const std::vector<const Part*>& shared, std::vector<Part> loaded) {
+  std::vector<Part> parts;
+  parts.reserve(shared.size());
+  size_t next_loaded = 0;
+  uint64_t first_ordinal = 0;
+  for (const Part* const part : shared) {
+    parts.push_back(part != nullptr ? *part : std::move(loaded[next_loaded++]));
+    parts.back().first_ordinal = first_ordinal;
+    first_ordinal += static_cast<uint64_t>(parts.back().num_documents());
+  }
+  return parts;
+}
+
+void LogLoaded(const std::shared_ptr<const Generation>& generation, size_t num_shared, absl::Duration duration) {
+  const Collection collection(generation);
+  log::Write(spdlog::level::info, "collection_loaded",
+             {{"name", generation->name()},
+              {"generation", generation->manifest().generation},
+              {"documents", collection.num_documents()},
+              {"tokens", collection.num_tokens()},
+              {"shards", generation->parts().size()},
+              {"shards_kept", num_shared},
+              {"residency", collection.tiers()},
+              {"resident_bytes", collection.resident_bytes()},
+              {"index_bytes", collection.index_bytes()},
+              {"seconds", log::Value::Number(absl::StrFormat("%.3f", absl::ToDoubleSeconds(duration)))}});
+}
+
+absl::StatusOr<std::shared_ptr<const Generation>> LoadOnce(const LoadRequest& request,
                                                            const collection::Manifest& manifest, DeviceSet* devices,
                                                            const StoreOptions& options, MemoryLedger* ledger,
                                                            FileLedger* files) {
   const absl::Time start = MonotonicNow();
   if (absl::Status status = StopStatus(request.stop); !status.ok()) return status;
-  absl::StatusOr<Reserved> reserved = Reserve(request, manifest, devices, options, ledger, files);
+  const std::vector<const Part*> shared = SharedParts(request, manifest, *devices);
+  const Remainder remainder = RemainderOf(request, manifest, shared, *devices);
+  absl::StatusOr<Reserved> reserved = Reserve(remainder.request, remainder.manifest, devices, options, ledger, files);
   if (!reserved.ok()) return reserved.status();
-  if (absl::Status status = CheckSizes(request, manifest); !status.ok()) return status;
-  absl::StatusOr<std::vector<Collection::Part>> parts =
-      PartLoader(request, manifest, reserved->plan.placement, devices, options, reserved->reservation.get(),
-                 reserved->files.get())
-          .Run();
-  if (!parts.ok()) return parts.status();
+  if (absl::Status status = CheckSizes(request, remainder.manifest); !status.ok()) return status;
+  absl::StatusOr<std::vector<Part>> loaded = PartLoader(request, remainder.manifest, reserved->plan.placement, devices,
+                                                        options, reserved->reservation.get(), reserved->files.get())
+                                                 .Run();
+  if (!loaded.ok()) return loaded.status();
+  std::vector<Part> parts = Merge(shared, *std::move(loaded));
 
   std::vector<std::shared_ptr<const collection::Shard>> shards;
-  shards.reserve(parts->size());
-  for (const Collection::Part& part : *parts) shards.push_back(part.shard);
-  absl::StatusOr<IdIndex> index = IdIndex::Build(shards, request.stop);
+  shards.reserve(parts.size());
+  for (const Part& part : parts) shards.push_back(part.shard);
+  absl::StatusOr<IdIndex> index = IdIndex::Build(shards, request.stop, request.tombstones);
   if (!index.ok()) return index.status();
 
-  auto collection =
-      std::make_shared<const Collection>(Collection::Contents{.name = request.name,
-                                                              .path = request.folder->path(),
-                                                              .manifest = manifest,
-                                                              .reservation = std::move(reserved->reservation),
-                                                              .parts = *std::move(parts),
-                                                              .index = *std::move(index),
-                                                              .on_gpu = devices->is_gpu(),
-                                                              .loaded_at = absl::Now()});
-  log::Write(spdlog::level::info, "collection_loaded",
-             {{"name", request.name},
-              {"generation", manifest.generation},
-              {"documents", collection->num_documents()},
-              {"tokens", collection->num_tokens()},
-              {"shards", collection->parts().size()},
-              {"residency", collection->tiers()},
-              {"resident_bytes", collection->resident_bytes()},
-              {"index_bytes", collection->index_bytes()},
-              {"seconds", log::Value::Number(absl::StrFormat("%.3f", absl::ToDoubleSeconds(MonotonicNow() - start)))}});
-  return collection;
+  auto generation = std::make_shared<const Generation>(Generation::Contents{.name = request.name,
+                                                                            .path = request.folder->path(),
+                                                                            .manifest = manifest,
+                                                                            .parts = std::move(parts),
+                                                                            .index = *std::move(index),
+                                                                            .on_gpu = devices->is_gpu(),
+                                                                            .loaded_at = absl::Now(),
+                                                                            .tombstones = request.tombstones});
+  LogLoaded(generation, shared.size() - remainder.manifest.shards.size(), MonotonicNow() - start);
+  return generation;
 }
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const Collection>> LoadCollection(const LoadRequest& request,
+absl::StatusOr<std::shared_ptr<const Generation>> LoadGeneration(const LoadRequest& request,
                                                                  const collection::Manifest& manifest,
                                                                  DeviceSet* devices, const StoreOptions& options,
                                                                  MemoryLedger* ledger, FileLedger* files) {
   while (true) {
     devices->Poll();
     const size_t num_alive = devices->num_alive();
-    absl::StatusOr<std::shared_ptr<const Collection>> loaded =
+    absl::StatusOr<std::shared_ptr<const Generation>> loaded =
         LoadOnce(request, manifest, devices, options, ledger, files);
     // Each attempt has one device less, so that the loop ends.
     if (!absl::IsUnavailable(loaded.status()) || devices->num_alive() == num_alive || !devices->Health().ok() ||

@@ -8,11 +8,13 @@
 #include "absl/status/statusor.h"
 #include "base/folder.h"
 #include "base/stop.h"
+#include "collection/log/collection_log.h"
 #include "collection/manifest.h"
 #include "server/store/collection.h"
 #include "server/store/collection_store.h"
 #include "server/store/device_set.h"
 #include "server/store/file_ledger.h"
+#include "server/store/generation.h"
 #include "server/store/memory_ledger.h"
 #include "server/store/residency.h"
 
@@ -23,15 +25,18 @@ struct LoadRequest {
   const Folder* folder = nullptr;
   Residency residency = Residency::kAuto;
   Replication replication = Replication::kAuto;
-  const Collection* served = nullptr;  // the generation a reload replaces, for messages; null for a first load
-  const StopSignal* stop = nullptr;    // Once stopped, the load ends with its status. May be null.
+  const Collection* served = nullptr;  // what a reload replaces, for messages; null for a first load
+  // Takes the parts of shards that `served` has as well from there, where they are whole and on devices that answer.
+  bool share_parts = false;
+  collection::Tombstones tombstones;  // of the manifest's shards, or empty
+  const StopSignal* stop = nullptr;   // Once stopped, the load ends with its status. May be null.
 };
 
 // Loads `manifest`, which was read from request.folder. Memory, descriptors and mappings are reserved, and every
 // shard's size is looked at, before the first shard is read; shards are opened and handed to the backends by
 // options.load_threads threads. The first error ends the load, except the loss of a device where others go on
 // (OnDeviceLoss::kDegrade): then the load begins again on those. Blocks.
-absl::StatusOr<std::shared_ptr<const Collection>> LoadCollection(const LoadRequest& request,
+absl::StatusOr<std::shared_ptr<const Generation>> LoadGeneration(const LoadRequest& request,
                                                                  const collection::Manifest& manifest,
                                                                  DeviceSet* devices, const StoreOptions& options,
                                                                  MemoryLedger* ledger, FileLedger* files);

@@ -1,9 +1,11 @@
 #include "server/store/collection_store.h"
 
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <new>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -40,6 +42,16 @@ absl::StatusOr<collection::Manifest> ReadPublished(const std::string& root, cons
   return manifest;
 }
 
+// A log is written to: beneath a root it must not be a link, which may lead out of it.
+absl::Status CheckLogFolder(const std::string& folder, const std::string& root) {
+  const std::filesystem::path log = std::filesystem::path(folder) / collection::kLogFolderName;
+  std::error_code error;
+  if (root.empty() || !std::filesystem::is_symlink(std::filesystem::symlink_status(log, error))) {
+    return absl::OkStatus();
+  }
+  return absl::PermissionDeniedError(Cat(log.string(), ": is a symbolic link"));
+}
+
 }  // namespace
 
 struct CollectionStore::Entry {
@@ -53,10 +65,12 @@ struct CollectionStore::Entry {
   std::string root;
   Residency residency = Residency::kAuto;
   Replication replication = Replication::kAuto;
+  bool wants_log = false;  // a log is made where there is none
   CollectionStatus::State state = CollectionStatus::State::kLoading;
   std::string error;
   std::shared_ptr<const Collection> collection;
-  bool removed = false;  // no longer in entries_
+  std::shared_ptr<LiveDocuments> live;  // of a live collection, once its log is open
+  bool removed = false;                 // no longer in entries_
 };
 
 // The exclusive right to load, reload or unload an entry, held for as long as that takes. Unlike the store's mutex, it
@@ -143,9 +157,39 @@ bool CollectionStore::IsBusy(std::string_view name) const {
   return found != entries_.end() && found->second->busy;
 }
 
+absl::StatusOr<std::shared_ptr<LiveDocuments>> CollectionStore::LiveOf(const std::shared_ptr<Entry>& entry,
+                                                                       const Folder& folder, const std::string& root,
+                                                                       const collection::Manifest& manifest) {
+  LiveRequest request{
+      .name = entry->name, .path = folder.path(), .manifest = manifest, .devices = devices_, .ledger = ledger_.get()};
+  {
+    const MutexLock lock(&mutex_);
+    if (entry->live != nullptr) return entry->live;
+    request.replication = entry->replication;
+    request.create = entry->wants_log;
+  }
+  if (!collection::HasLog(folder.path()) && !request.create) {
+    if (!manifest.log_sequence.has_value() || *manifest.log_sequence == 0) return nullptr;
+    return absl::FailedPreconditionError(Cat(folder.path(), ": holds the writes of a log up to sequence ",
+                                             *manifest.log_sequence, ", and the folder ", collection::kLogFolderName,
+                                             " is missing; restore it, or load with live to begin anew"));
+  }
+  if (open_live_ == nullptr) {
+    return absl::FailedPreconditionError(Cat(folder.path(), ": is a live collection, which this program cannot serve"));
+  }
+  if (absl::Status status = CheckLogFolder(folder.path(), root); !status.ok()) return status;
+  request.reload = [this, weak = std::weak_ptr<Entry>(entry)](const StopSignal* stop) {
+    const std::shared_ptr<Entry> known = weak.lock();
+    if (known == nullptr) return absl::UnavailableError("the collection is unloaded");
+    return Reload(known->name, nullptr, stop).status();
+  };
+  return open_live_(request);
+}
+
 // Must run while the entry is locked. The entry's state says kLoading, or kReady with the generation that is served.
 absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
-    Entry* entry, const std::shared_ptr<const Collection>& served, const StopSignal* stop, bool* changed) {
+    const std::shared_ptr<Entry>& entry, const std::shared_ptr<const Collection>& served, const StopSignal* stop,
+    bool* changed) {
   const StopSignal either(&stop_loads_, stop);
   std::string path;
   std::string root;
@@ -174,7 +218,7 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
   } else {
     request.folder = &*folder;
     try {
-      loaded = LoadCollection(request, *manifest, devices_, options_, ledger_.get(), files_.get());
+      loaded = LoadPublished(entry, root, *manifest, &request);
     } catch (const std::bad_alloc&) {
       loaded = absl::ResourceExhaustedError(Cat("no memory to load collection ", request.name));
     }
@@ -188,23 +232,61 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
                 {"error", loaded.status().ToString()}});
   }
   std::shared_ptr<const Collection> replaced;  // freed outside the lock: unmapping and freeing take time
+  std::shared_ptr<LiveDocuments> closed;       // as is the log of a collection that is not served after all
   const MutexLock lock(&mutex_);
   if (loaded.ok()) {
-    replaced = std::exchange(entry->collection, *loaded);
+    // A live collection has published its snapshot, and maybe later ones.
+    if (entry->live == nullptr) replaced = std::exchange(entry->collection, *loaded);
     entry->state = CollectionStatus::State::kReady;
     entry->error.clear();
   } else {
+    if (served == nullptr) closed = std::exchange(entry->live, nullptr);
     entry->state = served == nullptr ? CollectionStatus::State::kFailed : CollectionStatus::State::kReady;
     entry->error = loaded.status().ToString();
   }
   return loaded;
 }
 
+// Loads the manifest's generation and, of a live collection, serves it with the log's writes. Must run while the entry
+// is locked.
+absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadPublished(const std::shared_ptr<Entry>& entry,
+                                                                                 const std::string& root,
+                                                                                 const collection::Manifest& manifest,
+                                                                                 LoadRequest* request) {
+  const absl::StatusOr<std::shared_ptr<LiveDocuments>> live = LiveOf(entry, *request->folder, root, manifest);
+  if (!live.ok()) return live.status();
+  if (*live != nullptr) {
+    absl::StatusOr<collection::Tombstones> tombstones = (*live)->TombstonesOf(manifest);
+    if (!tombstones.ok()) return tombstones.status();
+    request->tombstones = *std::move(tombstones);
+    request->share_parts = true;
+  }
+  const absl::StatusOr<std::shared_ptr<const Generation>> generation =
+      LoadGeneration(*request, manifest, devices_, options_, ledger_.get(), files_.get());
+  if (!generation.ok()) return generation.status();
+  if (*live == nullptr) return std::make_shared<const Collection>(*generation);
+  {
+    const MutexLock lock(&mutex_);
+    entry->live = *live;
+  }
+  // The collection keeps no entry alive, and an entry that is gone nothing that is published late.
+  const auto publish = [this, weak = std::weak_ptr<Entry>(entry)](std::shared_ptr<const Collection> snapshot) {
+    const std::shared_ptr<Entry> known = weak.lock();
+    if (known == nullptr) return;
+    // What it replaces is freed outside the lock.
+    const MutexLock lock(&mutex_);
+    if (!known->removed) known->collection.swap(snapshot);
+  };
+  if (absl::Status status = (*live)->Serve(*generation, publish, request->stop); !status.ok()) return status;
+  const MutexLock lock(&mutex_);
+  return entry->collection;
+}
+
 absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::Load(const std::string& name,
                                                                         const std::string& path, Residency residency,
                                                                         Replication replication,
-                                                                        const std::string& root,
-                                                                        const StopSignal* stop) {
+                                                                        const std::string& root, const StopSignal* stop,
+                                                                        bool live) {
   if (absl::Status status = collection::CheckCollectionName(name); !status.ok()) return status;
   while (true) {
     // A new entry is published locked, so that no other load uses it before this call has described it.
@@ -234,11 +316,12 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::Load(const st
       entry->root = root;
       entry->residency = residency;
       entry->replication = replication;
+      entry->wants_log = live;
       entry->state = CollectionStatus::State::kLoading;
       entry->error.clear();
     }
     bool changed = false;
-    return LoadEntry(entry.get(), nullptr, stop, &changed);
+    return LoadEntry(entry, nullptr, stop, &changed);
   }
 }
 
@@ -263,7 +346,7 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::Reload(const 
       }
     }
     bool differs = false;
-    absl::StatusOr<std::shared_ptr<const Collection>> result = LoadEntry(entry.get(), served, stop, &differs);
+    absl::StatusOr<std::shared_ptr<const Collection>> result = LoadEntry(entry, served, stop, &differs);
     if (changed != nullptr) *changed = result.ok() && differs;
     return result;
   }
@@ -279,9 +362,17 @@ absl::Status CollectionStore::Unload(const std::string& name, const StopSignal* 
     EntryLock entry_lock(this);
     if (absl::Status status = LockEntry(entry, stop, &entry_lock); !status.ok()) return status;
     std::shared_ptr<const Collection> released;  // freed outside the lock
+    std::shared_ptr<LiveDocuments> closed;
+    {
+      const MutexLock lock(&mutex_);
+      if (entry->removed) continue;
+      closed = entry->live;
+    }
+    // What was accepted is written before the name is free.
+    if (closed != nullptr) closed->Stop();
     const MutexLock lock(&mutex_);
-    if (entry->removed) continue;
     entry->removed = true;
+    entry->live = nullptr;
     released = std::move(entry->collection);
     entries_.erase(name);
     if (released != nullptr) log::Write(spdlog::level::info, "collection_unloaded", {{"name", name}});
@@ -301,12 +392,23 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::Find(std::str
   return absl::UnavailableError(Cat("collection \"", name, "\" failed to load: ", entry.error));
 }
 
+absl::StatusOr<std::shared_ptr<LiveDocuments>> CollectionStore::FindLive(std::string_view name) const {
+  absl::StatusOr<std::shared_ptr<const Collection>> collection = Find(name);
+  if (!collection.ok()) return collection.status();
+  const MutexLock lock(&mutex_);
+  const auto found = entries_.find(name);
+  if (found == entries_.end()) return UnknownLocked(name);
+  if (found->second->live != nullptr) return found->second->live;
+  return absl::FailedPreconditionError(
+      Cat("collection \"", name, "\" is not live: it takes no writes (live: true of a collection makes it so)"));
+}
+
 std::vector<CollectionStatus> CollectionStore::List() const {
   const MutexLock lock(&mutex_);
   std::vector<CollectionStatus> result;
   result.reserve(entries_.size());
   for (const auto& [name, entry] : entries_) {
-    result.push_back({name, entry->path, entry->state, entry->error, entry->collection});
+    result.push_back({name, entry->path, entry->state, entry->error, entry->collection, entry->live});
   }
   return result;
 }

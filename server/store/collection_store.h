@@ -27,6 +27,7 @@ namespace maxsim::store {
 
 class FileLedger;
 class MemoryLedger;
+struct LoadRequest;
 
 struct StoreOptions {
   // Bounds the bytes of all collections in the memory of each device (a GPU's own, the CPU backend's host memory). A
@@ -57,7 +58,7 @@ struct LiveRequest {
   DeviceSet* devices = nullptr;    // outlives the result
   MemoryLedger* ledger = nullptr;  // outlives the result
   // Loads and serves the generation that is published now (CollectionStore::Reload). Not to be called from Serve.
-  std::function<absl::Status(const StopSignal* stop)> reload;
+  std::function<absl::Status(const StopSignal* stop)> reload = {};
 };
 
 // Opens the log of a collection. Errors as collection::CollectionLog::Open.
@@ -142,9 +143,15 @@ class CollectionStore {
   std::shared_ptr<Entry> FindEntry(std::string_view name) const;
   absl::Status LockEntry(const std::shared_ptr<Entry>& entry, const StopSignal* stop, EntryLock* entry_lock);
   absl::Status UnknownLocked(std::string_view name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<std::shared_ptr<const Collection>> LoadEntry(Entry* entry,
+  absl::StatusOr<std::shared_ptr<const Collection>> LoadEntry(const std::shared_ptr<Entry>& entry,
                                                               const std::shared_ptr<const Collection>& served,
                                                               const StopSignal* stop, bool* changed);
+  absl::StatusOr<std::shared_ptr<const Collection>> LoadPublished(const std::shared_ptr<Entry>& entry,
+                                                                  const std::string& root,
+                                                                  const collection::Manifest& manifest,
+                                                                  LoadRequest* request);
+  absl::StatusOr<std::shared_ptr<LiveDocuments>> LiveOf(const std::shared_ptr<Entry>& entry, const Folder& folder,
+                                                        const std::string& root, const collection::Manifest& manifest);
 
   CollectionStore(std::unique_ptr<DeviceSet> owned, DeviceSet* devices, StoreOptions options);
 

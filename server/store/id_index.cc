@@ -1,7 +1,6 @@
 #include "server/store/id_index.h"
 
 #include <sys/mman.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "server/store/id_hash.h"
 #include "server/store/parts.h"
 
 namespace maxsim::store {
@@ -22,16 +22,6 @@ namespace {
 constexpr int kOrdinalBits = 40;
 constexpr uint64_t kOrdinalMask = (uint64_t{1} << kOrdinalBits) - 1;
 constexpr uint64_t kEmpty = std::numeric_limits<uint64_t>::max();
-
-uint64_t HashOf(std::string_view id) { return XXH3_64bits(id.data(), id.size()); }
-
-// This is the finaliser of splitmix64, a bijection, so that no two integers collide in all 64 bits.
-uint64_t HashOf(int64_t id) {
-  auto value = static_cast<uint64_t>(id) + 0x9e3779b97f4a7c15u;
-  value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9u;
-  value = (value ^ value >> 27) * 0x94d049bb133111ebu;
-  return value ^ value >> 31;
-}
 
 // Maps a hash to 0 .. num_slots - 1 by its high bits; the fingerprint takes the low ones.
 uint64_t HomeSlot(uint64_t hash, uint64_t num_slots) {
@@ -137,7 +127,7 @@ struct IdIndex::State {
       if (kind == Kind::kDirect) return distance < slots.size() ? slots[distance] : kUnknown;
     }
     if (slots.empty()) return kUnknown;
-    const uint64_t hash = HashOf(id);
+    const uint64_t hash = HashOfId(id);
     return FindFrom(Probe(HomeSlot(hash, slots.size()), hash), hash, id);
   }
 
@@ -150,7 +140,7 @@ struct IdIndex::State {
     std::array<std::pair<size_t, int64_t>, kLookupBatch> locations;
     std::array<Id, kLookupBatch> stored_ids;
     for (size_t i = 0; i < count; ++i) {
-      hashes[i] = HashOf(get(i));
+      hashes[i] = HashOfId(get(i));
       at[i] = HomeSlot(hashes[i], slots.size());
       __builtin_prefetch(&slots[at[i]]);
     }
@@ -203,7 +193,7 @@ struct IdIndex::State {
         return std::nullopt;
       }
     }
-    const uint64_t hash = HashOf(id);
+    const uint64_t hash = HashOfId(id);
     uint64_t slot = Probe(HomeSlot(hash, slots.size()), hash);
     for (; slots[slot] != kEmpty; slot = Probe(Next(slot), hash)) {
       if (IdAt<Id>(slots[slot] & kOrdinalMask) == id) return slots[slot] & kOrdinalMask;
@@ -212,11 +202,12 @@ struct IdIndex::State {
     return std::nullopt;
   }
 
-  // Sets kind, first_id and the number of slots for integer ids.
-  void ChooseIntegerTable() {
+  // Sets kind, first_id and the number of slots for integer ids. Where some documents have a tombstone, ids that count
+  // up need a table all the same.
+  void ChooseIntegerTable(bool has_tombstones) {
     int64_t least = std::numeric_limits<int64_t>::max();
     int64_t most = std::numeric_limits<int64_t>::min();
-    bool sequential = true;
+    bool sequential = !has_tombstones;
     for (size_t shard_idx = 0; shard_idx < shards.size(); ++shard_idx) {
       const int64_t count = shards[shard_idx]->documents().num_documents;
       for (int64_t local = 0; local < count; ++local) {
@@ -252,12 +243,15 @@ uint64_t IdIndex::NumBytes(uint64_t num_documents) {
 }
 
 absl::StatusOr<IdIndex> IdIndex::Build(absl::Span<const std::shared_ptr<const collection::Shard>> shards,
-                                       const StopSignal* stop) {
+                                       const StopSignal* stop, const collection::Tombstones& tombstones) {
   auto state = std::make_unique<State>();
   uint64_t num_documents = 0;
-  for (const auto& shard : shards) {
+  std::vector<absl::Span<const uint32_t>> left_out;  // of each shard of the state, ascending
+  for (size_t idx = 0; idx < shards.size(); ++idx) {
+    const auto& shard = shards[idx];
     // A shard without documents would share its first ordinal with the next one.
     if (shard->documents().num_documents == 0) continue;
+    left_out.push_back(idx < tombstones.size() ? absl::MakeConstSpan(tombstones[idx]) : absl::Span<const uint32_t>());
     state->shards.push_back(shard);
     state->ids.push_back(shard->ids());
     state->first_ordinals.push_back(num_documents);
@@ -268,7 +262,10 @@ absl::StatusOr<IdIndex> IdIndex::Build(absl::Span<const std::shared_ptr<const co
         Cat("the collection has ", num_documents, " documents; an id index holds ", kOrdinalMask - 1));
   }
   state->num_documents = num_documents;
-  if (num_documents > 0 && state->shards.front()->id_type() == collection::IdType::kInt64) state->ChooseIntegerTable();
+  if (num_documents > 0 && state->shards.front()->id_type() == collection::IdType::kInt64) {
+    state->ChooseIntegerTable(
+        std::any_of(left_out.begin(), left_out.end(), [](absl::Span<const uint32_t> some) { return !some.empty(); }));
+  }
   if (state->kind == State::Kind::kSequential) return IdIndex(std::move(state));
   if (state->kind == State::Kind::kHashed) {
     AssignSlots(static_cast<size_t>(NumBytes(num_documents) / sizeof(uint64_t)), kEmpty, &state->slots);
@@ -286,9 +283,14 @@ absl::StatusOr<IdIndex> IdIndex::Build(absl::Span<const std::shared_ptr<const co
   for (size_t shard_idx = 0; shard_idx < state->shards.size(); ++shard_idx) {
     const collection::Shard& shard = *state->shards[shard_idx];
     const bool has_strings = shard.id_type() == collection::IdType::kString;
+    absl::Span<const uint32_t> skipped = left_out[shard_idx];
     for (int64_t local = 0; local < shard.documents().num_documents; ++local) {
       if (local % kStopBlockDocuments == 0) {
         if (absl::Status status = StopStatus(stop); !status.ok()) return status;
+      }
+      if (!skipped.empty() && skipped.front() == static_cast<uint32_t>(local)) {
+        skipped.remove_prefix(1);
+        continue;
       }
       const uint64_t ordinal = state->first_ordinals[shard_idx] + static_cast<uint64_t>(local);
       const absl::Status status =

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "base/stop.h"
+#include "collection/log/collection_log.h"
 #include "collection/shard.h"
 
 namespace maxsim::store {
@@ -25,9 +26,9 @@ class IdIndex {
 
   // Builds the index over the documents of `shards`, whose ordinals count through the shards in order. Returns
   // DATA_LOSS naming the id and both documents when an id appears twice, and the status of `stop` (may be null) once
-  // that is stopped.
+  // that is stopped. Documents that have a tombstone ([shards], or empty: none) keep their ordinals and are not found.
   static absl::StatusOr<IdIndex> Build(absl::Span<const std::shared_ptr<const collection::Shard>> shards,
-                                       const StopSignal* stop = nullptr);
+                                       const StopSignal* stop = nullptr, const collection::Tombstones& tombstones = {});
 
   IdIndex(IdIndex&&) noexcept;
   IdIndex& operator=(IdIndex&&) noexcept;

@@ -72,6 +72,7 @@ struct MemoryLedger::State {
 
 class MemoryLedger::HeldReservation final : public Reservation {
  public:
+  // What `demand` says is held and pending in the books already.
   HeldReservation(std::shared_ptr<State> books, const MemoryDemand& demand)
       : state_(std::move(books)), held_(demand), pending_(demand) {}
 
@@ -83,6 +84,17 @@ class MemoryLedger::HeldReservation final : public Reservation {
     }
     state_->host.held_bytes -= held_.host_bytes;
     state_->host.pending_bytes -= pending_.host_bytes;
+  }
+
+  std::shared_ptr<Reservation> Split(const MemoryDemand& part) override {
+    const MutexLock lock(&state_->mutex);
+    for (size_t device = 0; device < part.device_bytes.size(); ++device) {
+      held_.device_bytes[device] -= part.device_bytes[device];
+      pending_.device_bytes[device] -= part.device_bytes[device];
+    }
+    held_.host_bytes -= part.host_bytes;
+    pending_.host_bytes -= part.host_bytes;
+    return std::make_shared<HeldReservation>(state_, part);
   }
 
   void Commit(const MemoryDemand& allocated) override {
@@ -101,7 +113,7 @@ class MemoryLedger::HeldReservation final : public Reservation {
   }
 
   const std::shared_ptr<State> state_;
-  const MemoryDemand held_;
+  MemoryDemand held_ ABSL_GUARDED_BY(state_->mutex);
   MemoryDemand pending_ ABSL_GUARDED_BY(state_->mutex);
 };
 

@@ -30,6 +30,9 @@ class Reservation {
   virtual ~Reservation() = default;
   // Says that `allocated` of it is allocated now, so that what is reported as free shows it already.
   virtual void Commit(const MemoryDemand& allocated) = 0;
+  // Takes `part` out of this reservation, which must hold as much that is not committed yet, into one that is freed
+  // by itself.
+  virtual std::shared_ptr<Reservation> Split(const MemoryDemand& part) = 0;
 };
 
 // How much collections may take of one memory.

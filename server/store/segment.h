@@ -25,7 +25,8 @@ class Segment : public std::enable_shared_from_this<Segment> {
   struct Shape {
     AppendableShape tokens;
     collection::IdType id_type = collection::IdType::kString;
-    int64_t max_text_bytes = 0;  // of ids and payloads, in host memory
+    int64_t max_text_bytes = 0;        // of ids and payloads, in host memory
+    Residency tier = Residency::kGpu;  // kHost on the CPU backend
   };
   // The memory on one device.
   struct Memory {
@@ -57,6 +58,7 @@ class Segment : public std::enable_shared_from_this<Segment> {
   int64_t int_id(uint32_t ordinal) const { return int_ids_[ordinal]; }
   std::string_view payload(uint32_t ordinal) const { return payloads_[ordinal]; }
   uint64_t sequence(uint32_t ordinal) const { return sequences_[ordinal]; }
+  int64_t document_tokens(uint32_t ordinal) const { return offsets_[ordinal + 1] - offsets_[ordinal]; }
   float scale(uint32_t ordinal) const { return scales_ == nullptr ? 0 : scales_[ordinal]; }
   // Copies the rows of tokens that were appended, packed, out of the memory of a device that answers. UNAVAILABLE where
   // none does.
@@ -75,7 +77,8 @@ class Segment : public std::enable_shared_from_this<Segment> {
   const uint64_t reserved_bytes_;
 
   int64_t num_documents_ = 0;
-  bool broken_ = false;  // a device was lost in Append
+  std::vector<Replica> replicas_;  // of these documents; none while there are none
+  bool broken_ = false;            // a device was lost in Append
   // Arrays of their largest size, whose memory the system gives when it is first touched.
   std::unique_ptr<int64_t[]> offsets_;              // [max_documents + 1]
   std::unique_ptr<uint64_t[]> sequences_;           // [max_documents]

@@ -57,7 +57,7 @@ class FakeDevicesTest : public testing::Test {
     spread_ = LoadOn(devices_.get(), folder_.path());
     copied_ = LoadOn(devices_.get(), folder_.path(), store::Replication::kOn);
     engine_ = MakeEngine(devices_.get(), num_lanes);
-    ASSERT_GE(spread_->parts().size(), 2 * num_devices);
+    ASSERT_GE(spread_->generation().parts().size(), 2 * num_devices);
   }
 
   test::FakeBackend& backend(size_t device) { return *backends_[device]; }
@@ -83,7 +83,7 @@ class FakeDevicesTest : public testing::Test {
   // Returns the ordinals of a collection's documents that lie on a device.
   static std::vector<uint64_t> OrdinalsOn(const store::Collection& collection, uint32_t device) {
     std::vector<uint64_t> ordinals;
-    for (const store::Collection::Part& part : collection.parts()) {
+    for (const store::Part& part : collection.generation().parts()) {
       if (part.DocumentsOn(device) == nullptr) continue;
       for (int64_t idx = 0; idx < part.num_documents(); ++idx) {
         ordinals.push_back(part.first_ordinal + static_cast<uint64_t>(idx));

@@ -72,7 +72,7 @@ TEST_F(JobTest, OrdinalsBeyondTheCollectionCountAsNothing) {
 }
 
 TEST_F(JobTest, ACandidateListIsSplitByPartInItsOrder) {
-  ASSERT_GE(collection_->parts().size(), 3u);
+  ASSERT_GE(collection_->generation().parts().size(), 3u);
   std::vector<uint64_t> ordinals;
   for (uint64_t idx = 0; idx < 200; ++idx) ordinals.push_back((idx * 77) % 200);
   const CandidatesPtr set = Ordinals(ordinals, 3);
@@ -81,13 +81,13 @@ TEST_F(JobTest, ACandidateListIsSplitByPartInItsOrder) {
   ASSERT_TRUE(split.Assign(*collection_, *Ordinals({5, 190, 100})).ok());
   ASSERT_TRUE(split.Assign(*collection_, *set).ok());
   size_t total = 0;
-  for (size_t part = 0; part < collection_->parts().size(); ++part) {
+  for (size_t part = 0; part < collection_->generation().parts().size(); ++part) {
     const auto local = split.ordinals(part);
     const auto indices = split.indices(part);
     ASSERT_EQ(local.size(), indices.size());
     total += local.size();
     for (size_t idx = 0; idx < local.size(); ++idx) {
-      EXPECT_EQ(collection_->parts()[part].first_ordinal + local[idx], ordinals[indices[idx]]);
+      EXPECT_EQ(collection_->generation().parts()[part].first_ordinal + local[idx], ordinals[indices[idx]]);
       if (idx != 0) {
         EXPECT_GT(indices[idx], indices[idx - 1]);
       }

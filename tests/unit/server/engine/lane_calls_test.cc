@@ -20,7 +20,7 @@ class LaneCallsTest : public testing::Test {
   LaneCallsTest() : documents_(test::SmallDocuments(21, 200)) {
     test::BuildCorpus(folder_.path(), documents_, {.max_shard_bytes = 12'000});
     collection_ = test::LoadCorpus(folder_.path(), &backend_);
-    num_parts_ = collection_->parts().size();
+    num_parts_ = collection_->generation().parts().size();
     EXPECT_GE(num_parts_, 2u);
   }
 
@@ -164,7 +164,7 @@ TEST_F(LaneCallsTest, ACancellationEndsAScanOfOnePartBetweenItsCalls) {
   const test::TemporaryFolder folder;
   test::BuildCorpus(folder.path(), documents_);
   const auto collection = test::LoadCorpus(folder.path(), &backend_);
-  ASSERT_EQ(collection->parts().size(), 1u);
+  ASSERT_EQ(collection->generation().parts().size(), 1u);
   const auto engine = MakeEngine(&backend_, {}, AllTokens());  // allows a third of the scan of one query token
   std::vector<std::unique_ptr<Job>> jobs;
   jobs.push_back(MakeJob(collection, {Query(3, WholeCollection())}));

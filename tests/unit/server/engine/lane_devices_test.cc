@@ -63,7 +63,7 @@ class DeviceBitsTest : public testing::TestWithParam<ScalarType> {
 
 TEST_P(DeviceBitsTest, TheSameBitsComeOutOfAnyNumberOfDevices) {
   const auto whole = test::LoadCorpus(whole_folder_.path(), backends_[0].get());
-  ASSERT_EQ(whole->parts().size(), 1u);
+  ASSERT_EQ(whole->generation().parts().size(), 1u);
   const auto one = MakeEngine(backends_[0].get());
   const std::vector<JobQuery> queries = AllKinds();
   std::vector<JobQueryResult> expected;
@@ -76,8 +76,8 @@ TEST_P(DeviceBitsTest, TheSameBitsComeOutOfAnyNumberOfDevices) {
     const auto engine = MakeEngine(devices.get());
     for (const auto replication : {store::Replication::kOff, store::Replication::kOn}) {
       const auto collection = LoadOn(devices.get(), folder_.path(), replication);
-      ASSERT_GE(collection->parts().size(), 4u);
-      EXPECT_EQ(collection->parts()[0].replicas.size(), replication == store::Replication::kOn ? num_devices : 1);
+      ASSERT_GE(collection->generation().parts().size(), 4u);
+      EXPECT_EQ(collection->generation().parts()[0].replicas.size(), replication == store::Replication::kOn ? num_devices : 1);
       // The jobs are scored all in one batch, and each alone.
       std::vector<std::unique_ptr<Job>> jobs;
       jobs.push_back(MakeJob(collection, queries));
@@ -109,11 +109,11 @@ TEST_F(LaneDevicesTest, EveryPartIsScoredOnceWhereItLies) {
   size_t num_calls_in_all = 0;
   for (uint32_t device = 0; device < 3; ++device) {
     EXPECT_EQ(num_calls(device), static_cast<size_t>(std::count_if(
-                                     spread_->parts().begin(), spread_->parts().end(),
+                                     spread_->generation().parts().begin(), spread_->generation().parts().end(),
                                      [&](const auto& part) { return part.DocumentsOn(device) != nullptr; })));
     num_calls_in_all += num_calls(device);
   }
-  EXPECT_EQ(num_calls_in_all, spread_->parts().size());
+  EXPECT_EQ(num_calls_in_all, spread_->generation().parts().size());
   EXPECT_EQ(stats.token_pairs, 2 * spread_->num_tokens());
   EXPECT_EQ(stats.document_tokens, spread_->num_tokens());
 }
@@ -166,7 +166,7 @@ TEST_F(LaneDevicesTest, ABatchForOneDeviceStaysOnTheCallersThread) {
 
 TEST_F(LaneDevicesTest, IdleDevicesWithCopiesTakeTurns) {
   Start(3);
-  const size_t parts = copied_->parts().size();
+  const size_t parts = copied_->generation().parts().size();
   for (int round = 0; round < 6; ++round) {
     BatchStats stats;
     ASSERT_TRUE(Run(OneQuery(copied_, WholeCollection()), &stats).ok());

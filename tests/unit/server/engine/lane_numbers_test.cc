@@ -36,7 +36,7 @@ class LaneNumbersTest : public testing::TestWithParam<ScalarType> {
     folders_.push_back(std::make_unique<test::TemporaryFolder>());
     test::BuildCorpus(folders_.back()->path(), documents, {.max_shard_bytes = max_shard_bytes, .storage = GetParam()});
     auto collection = test::LoadCorpus(folders_.back()->path(), backend_.get());
-    EXPECT_GE(collection->parts().size(), min_parts);
+    EXPECT_GE(collection->generation().parts().size(), min_parts);
     return collection;
   }
 
@@ -183,8 +183,8 @@ TEST_P(LaneNumbersTest, InlineDocumentsMatchFp64) {
 
 TEST_P(LaneNumbersTest, TheSameDocumentsScoreTheSameBitsInEveryShardSplit) {
   const auto one_shard = Build(values_, collection::kDefaultMaxShardBytes, 1);
-  const auto many_shards = Build(values_, collection::kMinMaxShardBytes, collection_->parts().size() + 1);
-  ASSERT_EQ(one_shard->parts().size(), 1u);
+  const auto many_shards = Build(values_, collection::kMinMaxShardBytes, collection_->generation().parts().size() + 1);
+  ASSERT_EQ(one_shard->generation().parts().size(), 1u);
   for (const JobQuery& query : AllKinds()) {
     const JobQueryResult expected = ExecuteOne(lane(), one_shard, query);
     ExpectSameResult(expected, ExecuteOne(lane(), collection_, query));

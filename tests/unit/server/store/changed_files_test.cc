@@ -73,7 +73,7 @@ absl::Status Score(const Collection& collection, Executor& executor) {
   const test::RandomQuery query = test::MakeQuery(5, collection.storage(), collection.dim(), 8);
   const Query call = query.view(20);
   std::vector<std::vector<Scored>> results(1);
-  for (const Collection::Part& part : collection.parts()) {
+  for (const Part& part : collection.generation().parts()) {
     absl::Status status = executor.TopK(*part.replicas.front().documents, {&call, 1}, absl::MakeSpan(results), nullptr);
     if (!status.ok()) return status;
     std::vector<TokenMatch> matches(8);

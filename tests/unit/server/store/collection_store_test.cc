@@ -52,7 +52,7 @@ TEST_F(CollectionStoreTest, ALoadedCollectionGivesIdsPayloadsAndPlaces) {
   EXPECT_EQ(collection.num_tokens(), static_cast<uint64_t>(documents_.view().num_tokens()));
   EXPECT_EQ(collection.tiers(), "host");
   EXPECT_EQ(collection.resident_bytes(), FileBytes());
-  EXPECT_EQ(collection.parts().size(), manifest_.shards.size());
+  EXPECT_EQ(collection.generation().parts().size(), manifest_.shards.size());
   for (uint64_t ordinal = 0; ordinal < 300; ++ordinal) {
     const auto document = static_cast<int64_t>(ordinal);
     const std::string id = test::CorpusId({}, document);
@@ -61,8 +61,8 @@ TEST_F(CollectionStoreTest, ALoadedCollectionGivesIdsPayloadsAndPlaces) {
     EXPECT_EQ(collection.payload(ordinal), "{\"n\":" + std::to_string(ordinal) + "}");
     EXPECT_EQ(collection.num_document_tokens(ordinal), documents_.length(document));
     const Collection::Location place = collection.Locate(ordinal);
-    EXPECT_EQ(collection.parts()[place.part].first_ordinal + place.ordinal, ordinal);
-    EXPECT_LT(place.ordinal, collection.parts()[place.part].shard->documents().num_documents);
+    EXPECT_EQ(collection.generation().parts()[place.part].first_ordinal + place.ordinal, ordinal);
+    EXPECT_LT(place.ordinal, collection.generation().parts()[place.part].shard->documents().num_documents);
   }
   EXPECT_EQ(*store.Find("a"), *loaded);
 }
@@ -84,7 +84,7 @@ TEST_F(CollectionStoreTest, TokensOfAListAreThoseOfItsDocuments) {
       ASSERT_TRUE(loaded.ok()) << loaded.status();
       SCOPED_TRACE(testing::Message() << "lengths to " << lengths.back() << ", " << manifest.shards.size()
                                       << " shards");
-      for (const Collection::Part& part : (*loaded)->parts()) {
+      for (const Part& part : (*loaded)->generation().parts()) {
         const DocumentsView& view = part.shard->documents();
         const bool alike = view.num_tokens() == view.num_documents * view.offsets[1] &&
                            view.offsets[view.num_documents] - view.offsets[view.num_documents - 1] == view.offsets[1];
@@ -122,7 +122,7 @@ TEST_F(CollectionStoreTest, I8IsLoadedAndItsScalesArePlannedFor) {
     ASSERT_TRUE(loaded.ok()) << loaded.status();
     EXPECT_EQ((*loaded)->storage(), ScalarType::kI8);
     EXPECT_EQ((*loaded)->resident_bytes(), CollectionNeed(devices_, manifest, residency).device_bytes);
-    const DocumentsView& view = (*loaded)->parts()[0].shard->documents();
+    const DocumentsView& view = (*loaded)->generation().parts()[0].shard->documents();
     EXPECT_EQ(view.rotation_seed, values.rotation_seed);
     for (int64_t document = 0; document < 300; ++document) {
       ASSERT_EQ(view.scales[document], stored.scales[static_cast<size_t>(document)]);
@@ -135,7 +135,7 @@ TEST_F(CollectionStoreTest, I8IsLoadedAndItsScalesArePlannedFor) {
   CollectionStore gpu_store(&gpu, {.memory_reserve_bytes = 0});
   const auto on_gpu = gpu_store.Load("i8", folder.path(), Residency::kAuto);
   ASSERT_TRUE(on_gpu.ok()) << on_gpu.status();
-  EXPECT_EQ((*on_gpu)->parts()[0].shard->documents().scales[7], stored.scales[7]) << "copies outlive the mapping";
+  EXPECT_EQ((*on_gpu)->generation().parts()[0].shard->documents().scales[7], stored.scales[7]) << "copies outlive the mapping";
 }
 
 TEST_F(CollectionStoreTest, I8ElementsThatAreNoneFailTheLoad) {
@@ -330,13 +330,13 @@ TEST_F(CollectionStoreTest, OnTheCpuBackendShardsGoToTheHostOneByOne) {
   EXPECT_EQ((*loaded)->tiers(), "host+disk");
   EXPECT_EQ((*loaded)->resident_bytes(), budget);
   for (size_t part = 0; part < manifest_.shards.size(); ++part) {
-    EXPECT_EQ((*loaded)->parts()[part].tier, part < 2 ? Residency::kHost : Residency::kDisk) << part;
+    EXPECT_EQ((*loaded)->generation().parts()[part].tier, part < 2 ? Residency::kHost : Residency::kDisk) << part;
   }
   CollectionStore tighter(&backend_, {.memory_budget_bytes = budget - 1});
   const auto less = tighter.Load("a", folder_.path(), Residency::kAuto);
   ASSERT_TRUE(less.ok()) << less.status();
-  EXPECT_EQ((*less)->parts()[0].tier, Residency::kHost);
-  EXPECT_EQ((*less)->parts()[1].tier, Residency::kDisk);
+  EXPECT_EQ((*less)->generation().parts()[0].tier, Residency::kHost);
+  EXPECT_EQ((*less)->generation().parts()[1].tier, Residency::kDisk);
 }
 
 TEST_F(CollectionStoreTest, ADimensionTheEngineCannotScoreFailsAtLoad) {

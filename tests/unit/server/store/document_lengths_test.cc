@@ -77,7 +77,7 @@ TEST(DocumentLengthsTest, ACollectionAddsUpItsOwn) {
   test::BuildCorpus(folder.path(), documents, {.max_shard_bytes = collection::kMinMaxShardBytes});
   test::FakeBackend backend;
   const auto collection = test::LoadCorpus(folder.path(), &backend);
-  ASSERT_GT(collection->parts().size(), 1u);
+  ASSERT_GT(collection->generation().parts().size(), 1u);
   uint64_t sum = 0;
   for (uint64_t ordinal = 0; ordinal < 100; ++ordinal) {
     EXPECT_EQ(collection->num_document_tokens(ordinal), documents.length(static_cast<int64_t>(ordinal)));
@@ -86,7 +86,7 @@ TEST(DocumentLengthsTest, ACollectionAddsUpItsOwn) {
               static_cast<uint64_t>(documents.length(0) + documents.length(static_cast<int64_t>(ordinal))));
   }
   EXPECT_EQ(collection->num_tokens(), sum);
-  const Collection::Part& last = collection->parts().back();
+  const Part& last = collection->generation().parts().back();
   EXPECT_EQ(collection->num_tokens(last, std::vector<uint32_t>{0}),
             static_cast<uint64_t>(documents.length(static_cast<int64_t>(last.first_ordinal))));
 }

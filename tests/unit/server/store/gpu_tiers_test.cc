@@ -57,7 +57,7 @@ TEST_F(GpuTiersTest, EveryTierCanBeAskedFor) {
     // The host keeps what the device does not need. A mapped file stays for kDisk alone.
     EXPECT_EQ((*loaded)->index_bytes(),
               IdIndex::NumBytes(300) + DocumentLengths::NumBytes(300) + FileBytes() - (*loaded)->num_tokens() * 16 * 2);
-    EXPECT_EQ((*loaded)->parts()[0].shard->documents().tokens != nullptr, idx == 2);
+    EXPECT_EQ((*loaded)->generation().parts()[0].shard->documents().tokens != nullptr, idx == 2);
     EXPECT_EQ((*loaded)->num_document_tokens(299), documents_.length(299));
   }
 }
@@ -72,7 +72,7 @@ TEST_F(GpuTiersTest, AutoFillsTheDeviceThenTheHostAndLeavesTheRestOnDisk) {
   EXPECT_EQ((*loaded)->tiers(), "gpu+host+disk");
   const Residency expected[] = {Residency::kGpu, Residency::kHost, Residency::kDisk};
   for (size_t part = 0; part < shards; ++part) {
-    EXPECT_EQ((*loaded)->parts()[part].tier, expected[std::min<size_t>(part, 2)]) << part;
+    EXPECT_EQ((*loaded)->generation().parts()[part].tier, expected[std::min<size_t>(part, 2)]) << part;
   }
   const absl::StatusOr<std::string> plan = store.MemoryPlan(folder_.path(), Residency::kDisk);
   ASSERT_TRUE(plan.ok());

@@ -36,7 +36,7 @@ class ManyDevicesTest : public testing::Test {
   uint64_t CollectionBytes() const { return kBytes * static_cast<uint64_t>(manifest_.num_tokens); }
   static uint64_t TokensOn(const Collection& collection, uint32_t device) {
     uint64_t tokens = 0;
-    for (const Collection::Part& part : collection.parts()) {
+    for (const Part& part : collection.generation().parts()) {
       if (part.DocumentsOn(device) != nullptr) tokens += static_cast<uint64_t>(part.num_tokens());
     }
     return tokens;
@@ -70,7 +70,7 @@ TEST_F(ManyDevicesTest, ShardsAreSpreadByBytes) {
   CollectionStore other(&devices_, {});
   const auto again = other.Load("a", folder_.path(), Residency::kAuto);
   for (size_t part = 0; part < manifest_.shards.size(); ++part) {
-    EXPECT_EQ((*again)->parts()[part].replicas[0].device, (*loaded)->parts()[part].replicas[0].device);
+    EXPECT_EQ((*again)->generation().parts()[part].replicas[0].device, (*loaded)->generation().parts()[part].replicas[0].device);
   }
   const absl::StatusOr<std::string> plan = other.MemoryPlan(folder_.path(), Residency::kAuto);
   ASSERT_TRUE(plan.ok());
@@ -103,14 +103,14 @@ TEST_F(ManyDevicesTest, CopiesGoToEveryDevice) {
 
 TEST_F(ManyDevicesTest, SmallCollectionsAreCopiedUnlessTheySayNo) {
   CollectionStore never(&devices_, {.replicate_below_bytes = CollectionBytes()});
-  EXPECT_THAT((*never.Load("a", folder_.path(), Residency::kAuto))->parts()[0].replicas, SizeIs(1));
+  EXPECT_THAT((*never.Load("a", folder_.path(), Residency::kAuto))->generation().parts()[0].replicas, SizeIs(1));
   CollectionStore store(&devices_, {.replicate_below_bytes = CollectionBytes() + 1});
-  EXPECT_THAT((*store.Load("a", folder_.path(), Residency::kAuto))->parts()[0].replicas, SizeIs(3));
-  EXPECT_THAT((*store.Load("b", folder_.path(), Residency::kAuto, Replication::kOff))->parts()[0].replicas, SizeIs(1));
-  EXPECT_THAT((*store.Load("c", folder_.path(), Residency::kHost))->parts()[0].replicas, SizeIs(3));
+  EXPECT_THAT((*store.Load("a", folder_.path(), Residency::kAuto))->generation().parts()[0].replicas, SizeIs(3));
+  EXPECT_THAT((*store.Load("b", folder_.path(), Residency::kAuto, Replication::kOff))->generation().parts()[0].replicas, SizeIs(1));
+  EXPECT_THAT((*store.Load("c", folder_.path(), Residency::kHost))->generation().parts()[0].replicas, SizeIs(3));
   // A reload keeps the replication that the load asked for.
   Publish(8);
-  EXPECT_THAT((*store.Reload("b", nullptr))->parts()[0].replicas, SizeIs(1));
+  EXPECT_THAT((*store.Reload("b", nullptr))->generation().parts()[0].replicas, SizeIs(1));
 }
 
 TEST_F(ManyDevicesTest, ADeviceThatIsLostDuringALoadIsLeftOut) {

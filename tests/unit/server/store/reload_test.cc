@@ -36,7 +36,7 @@ class ReloadTest : public testing::Test {
 TEST_F(ReloadTest, SwapsGenerationsAndFreesTheOldOneAfterItsLastRequest) {
   CollectionStore store(&backend_, {});
   std::shared_ptr<const Collection> first = *store.Load("a", folder_.path(), Residency::kAuto);
-  const int64_t first_parts = static_cast<int64_t>(first->parts().size());
+  const int64_t first_parts = static_cast<int64_t>(first->generation().parts().size());
   ASSERT_GT(first_parts, 1);
   EXPECT_EQ(backend_.num_documents_alive(), first_parts);
   Publish(2, 40);
@@ -52,7 +52,7 @@ TEST_F(ReloadTest, SwapsGenerationsAndFreesTheOldOneAfterItsLastRequest) {
   // The request that began on the first generation still reads it.
   EXPECT_EQ(first->manifest().generation, 1);
   EXPECT_EQ(first->string_id(99), "doc-99");
-  const int64_t second_parts = static_cast<int64_t>((*second)->parts().size());
+  const int64_t second_parts = static_cast<int64_t>((*second)->generation().parts().size());
   EXPECT_EQ(backend_.num_documents_alive(), first_parts + second_parts);
   first = nullptr;
   EXPECT_EQ(backend_.num_documents_alive(), second_parts);
@@ -99,7 +99,7 @@ TEST_F(ReloadTest, AFailedReloadKeepsTheOldGenerationAndSaysWhy) {
   EXPECT_EQ(*store.Find("a"), first);
   EXPECT_EQ(store.List()[0].state, CollectionStatus::State::kReady);
   EXPECT_THAT(store.List()[0].error, HasSubstr(next.shards[0].file));
-  EXPECT_EQ(backend_.num_documents_alive(), static_cast<int64_t>(first->parts().size()));
+  EXPECT_EQ(backend_.num_documents_alive(), static_cast<int64_t>(first->generation().parts().size()));
 
   test::WriteFile(path, bytes);
   EXPECT_TRUE(store.Reload("a", &changed).ok());
