@@ -77,6 +77,7 @@ class Collection {
   const collection::Manifest& manifest() const { return generation_->manifest(); }
   absl::Time loaded_at() const { return generation_->loaded_at(); }
   const Generation& generation() const { return *generation_; }
+  const std::shared_ptr<const Generation>& shared_generation() const { return generation_; }
   int32_t dim() const { return manifest().dim; }
   ScalarType storage() const { return manifest().storage; }
 
