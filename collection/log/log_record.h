@@ -16,16 +16,16 @@ struct LogRecord {
   enum class Kind : uint8_t { kUpsert = 1, kDelete = 2 };
 
   Kind kind = Kind::kUpsert;
-  uint64_t sequence = 0;       // 1, 2, ... without a gap, over the collection's life
-  std::string_view string_id;  // collections with string ids
-  int64_t int_id = 0;          // collections with int64 ids
-  uint64_t version = 0;        // of the client; 0: none
+  uint64_t sequence = 0;            // 1, 2, ... without a gap, over the collection's life
+  std::string_view string_id = {};  // collections with string ids
+  int64_t int_id = 0;               // collections with int64 ids
+  uint64_t version = 0;             // of the client; 0: none
 
   // kUpsert:
   int32_t num_tokens = 0;
-  float scale = 0;        // i8
-  std::string_view rows;  // [num_tokens, dim] in the collection's storage type, packed
-  std::string_view payload;
+  float scale = 0;             // i8
+  std::string_view rows = {};  // [num_tokens, dim] in the collection's storage type, packed
+  std::string_view payload = {};
 };
 
 // Appends the record's value as the log stores it. The sequence is the key and not in it.

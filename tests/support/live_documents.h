@@ -24,7 +24,7 @@ struct ExpectedDocument {
   std::string rows;
   float scale = 0;
   int32_t num_tokens = 0;
-  std::string payload;
+  std::string payload = {};
   uint64_t sequence = 0;
 };
 

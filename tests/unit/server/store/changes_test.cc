@@ -52,7 +52,9 @@ class ChangesTest : public testing::Test {
     uint64_t num_tokens = 0;
     for (size_t idx = 0; idx < ids.size(); ++idx) {
       ASSERT_LT(ordinals[idx], collection.num_ordinals()) << ids[idx];
-      if (idx > 0) EXPECT_LT(ordinals[idx - 1], ordinals[idx]) << "documents stand in the order of shards and writes";
+      if (idx > 0) {
+        EXPECT_LT(ordinals[idx - 1], ordinals[idx]) << "documents stand in the order of shards and writes";
+      }
       const test::ExpectedDocument& document = expected.Get(ids[idx]);
       EXPECT_EQ(collection.string_id(ordinals[idx]), ids[idx]);
       EXPECT_EQ(collection.payload(ordinals[idx]), document.payload);
