@@ -135,7 +135,8 @@ TEST_F(CollectionStoreTest, I8IsLoadedAndItsScalesArePlannedFor) {
   CollectionStore gpu_store(&gpu, {.memory_reserve_bytes = 0});
   const auto on_gpu = gpu_store.Load("i8", folder.path(), Residency::kAuto);
   ASSERT_TRUE(on_gpu.ok()) << on_gpu.status();
-  EXPECT_EQ((*on_gpu)->generation().parts()[0].shard->documents().scales[7], stored.scales[7]) << "copies outlive the mapping";
+  EXPECT_EQ((*on_gpu)->generation().parts()[0].shard->documents().scales[7], stored.scales[7])
+      << "copies outlive the mapping";
 }
 
 TEST_F(CollectionStoreTest, I8ElementsThatAreNoneFailTheLoad) {

@@ -51,6 +51,29 @@ TEST(IdIndexTest, FindsEveryStringIdAcrossShards) {
   }
 }
 
+TEST(IdIndexTest, DocumentsWithATombstoneAreNotFoundAndMayComeAgain) {
+  for (const collection::IdType id_type : {collection::IdType::kString, collection::IdType::kInt64}) {
+    const test::TemporaryFolder folder;
+    const test::CorpusOptions options = {.id_type = id_type, .max_shard_bytes = 20'000};
+    test::BuildCorpus(folder.path(), test::SmallDocuments(1, 200), options);
+    auto shards = OpenShards(folder.path());
+    const auto first_size = static_cast<uint64_t>(shards[0]->documents().num_documents);
+    // The first shard stands there twice, the first time without two documents that the second has.
+    shards.resize(1);
+    shards.push_back(shards[0]);
+    collection::Tombstones tombstones(2);
+    for (uint32_t n = 0; n < first_size; ++n) tombstones[n < 2 ? 0 : 1].push_back(n);
+    const absl::StatusOr<IdIndex> index = IdIndex::Build(shards, nullptr, tombstones);
+    ASSERT_TRUE(index.ok()) << index.status();
+    for (int64_t n = 0; n < static_cast<int64_t>(first_size); ++n) {
+      const auto found = id_type == collection::IdType::kString ? index->Find(test::CorpusId(options, n))
+                                                                : index->Find(test::CorpusIntId(n));
+      EXPECT_EQ(found, static_cast<uint64_t>(n) + (n < 2 ? first_size : 0)) << n;
+    }
+    EXPECT_EQ(IdIndex::Build(shards).status().code(), absl::StatusCode::kDataLoss) << "ids appear twice";
+  }
+}
+
 TEST(IdIndexTest, FindsEveryIntegerIdAcrossShards) {
   const test::TemporaryFolder folder;
   test::BuildCorpus(folder.path(), test::SmallDocuments(2, 500),

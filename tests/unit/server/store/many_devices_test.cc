@@ -70,7 +70,8 @@ TEST_F(ManyDevicesTest, ShardsAreSpreadByBytes) {
   CollectionStore other(&devices_, {});
   const auto again = other.Load("a", folder_.path(), Residency::kAuto);
   for (size_t part = 0; part < manifest_.shards.size(); ++part) {
-    EXPECT_EQ((*again)->generation().parts()[part].replicas[0].device, (*loaded)->generation().parts()[part].replicas[0].device);
+    EXPECT_EQ((*again)->generation().parts()[part].replicas[0].device,
+              (*loaded)->generation().parts()[part].replicas[0].device);
   }
   const absl::StatusOr<std::string> plan = other.MemoryPlan(folder_.path(), Residency::kAuto);
   ASSERT_TRUE(plan.ok());
@@ -106,7 +107,8 @@ TEST_F(ManyDevicesTest, SmallCollectionsAreCopiedUnlessTheySayNo) {
   EXPECT_THAT((*never.Load("a", folder_.path(), Residency::kAuto))->generation().parts()[0].replicas, SizeIs(1));
   CollectionStore store(&devices_, {.replicate_below_bytes = CollectionBytes() + 1});
   EXPECT_THAT((*store.Load("a", folder_.path(), Residency::kAuto))->generation().parts()[0].replicas, SizeIs(3));
-  EXPECT_THAT((*store.Load("b", folder_.path(), Residency::kAuto, Replication::kOff))->generation().parts()[0].replicas, SizeIs(1));
+  EXPECT_THAT((*store.Load("b", folder_.path(), Residency::kAuto, Replication::kOff))->generation().parts()[0].replicas,
+              SizeIs(1));
   EXPECT_THAT((*store.Load("c", folder_.path(), Residency::kHost))->generation().parts()[0].replicas, SizeIs(3));
   // A reload keeps the replication that the load asked for.
   Publish(8);

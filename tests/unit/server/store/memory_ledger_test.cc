@@ -53,6 +53,22 @@ TEST(MemoryLedgerTest, ABudgetBoundsAllReservationsTogether) {
   EXPECT_EQ(ledger.available(), 600u);
 }
 
+TEST(MemoryLedgerTest, AReservationThatIsSplitIsFreedPartByPart) {
+  test::FakeBackend backend;
+  backend.SetFreeBytes(1000);
+  OneDevice ledger(&backend, 1000, 0);
+  auto whole = *ledger.Reserve(600, "a");
+  std::shared_ptr<Reservation> part = whole->Split(Bytes(200));
+  EXPECT_EQ(ledger.available(), 400u);
+  part->Commit(Bytes(200));
+  EXPECT_EQ(ledger.ledger.Available().devices[0].pending_bytes, 400u);
+  whole = nullptr;
+  EXPECT_EQ(ledger.ledger.Available().devices[0].held_bytes, 200u);
+  EXPECT_EQ(ledger.ledger.Available().devices[0].pending_bytes, 0u);
+  part = nullptr;
+  EXPECT_EQ(ledger.available(), 1000u);
+}
+
 TEST(MemoryLedgerTest, ABudgetBeyondWhatIsFreeDoesNotHelp) {
   test::FakeBackend backend;
   backend.SetFreeBytes(500);
