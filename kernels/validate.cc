@@ -40,23 +40,75 @@ absl::Status ValidateOrdinals(absl::Span<const uint32_t> ordinals, int64_t num_d
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::Status ValidateDocuments(const DocumentsView& documents) {
-  switch (documents.type) {
+// Checks what a row of documents is made of. `field` is the struct that the values are members of.
+absl::Status ValidateRows(absl::string_view field, ScalarType type, int32_t dim) {
+  switch (type) {
     case ScalarType::kF32:
     case ScalarType::kF16:
     case ScalarType::kBF16:
     case ScalarType::kI8:
       break;
     default:
-      return absl::InvalidArgumentError(absl::StrCat("documents.type is ", std::string(Name(documents.type)), " (",
-                                                     static_cast<int>(documents.type),
-                                                     "); must be f32, f16, bf16 or i8"));
+      return absl::InvalidArgumentError(absl::StrCat(field, ".type is ", std::string(Name(type)), " (",
+                                                     static_cast<int>(type), "); must be f32, f16, bf16 or i8"));
   }
-  if (documents.dim < kMinDim || documents.dim > kMaxDim) {
-    return OutOfRange("documents.dim", documents.dim, kMinDim, kMaxDim);
+  if (dim < kMinDim || dim > kMaxDim) return OutOfRange(absl::StrCat(field, ".dim"), dim, kMinDim, kMaxDim);
+  return absl::OkStatus();
+}
+
+// Checks that `more` fit beside the `present` ones.
+absl::Status ValidateRoom(absl::string_view what, int64_t present, int64_t more, int64_t limit) {
+  if (more <= limit - present) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("there is no room for ", more, " ", what, " behind ", present, ": max_", what, " is ", limit));
+}
+
+}  // namespace
+
+absl::Status ValidateAppendableShape(const AppendableShape& shape) {
+  if (absl::Status status = ValidateRows("shape", shape.type, shape.dim); !status.ok()) return status;
+  if (shape.max_documents < 1 || shape.max_documents > kMaxShardDocuments) {
+    return OutOfRange("shape.max_documents", shape.max_documents, 1, kMaxShardDocuments);
   }
+  const int64_t most_tokens = shape.max_documents * kMaxDocumentTokens;
+  if (shape.max_tokens < 1 || shape.max_tokens > most_tokens) {
+    return OutOfRange("shape.max_tokens", shape.max_tokens, 1, most_tokens);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateAppend(const AppendableShape& shape, int64_t num_documents, int64_t num_tokens,
+                            const DocumentsView& documents) {
+  if (absl::Status status = ValidateDocuments(documents); !status.ok()) return status;
+  if (documents.type != shape.type) {
+    return absl::InvalidArgumentError(absl::StrCat("documents.type is ", std::string(Name(documents.type)),
+                                                   "; must be ", std::string(Name(shape.type)),
+                                                   ", as that of the documents they are appended to"));
+  }
+  if (documents.dim != shape.dim) {
+    return absl::InvalidArgumentError(absl::StrCat("documents.dim is ", documents.dim, "; must be ", shape.dim,
+                                                   ", as that of the documents they are appended to"));
+  }
+  if (shape.type == ScalarType::kI8 && documents.rotation_seed != shape.rotation_seed) {
+    return absl::InvalidArgumentError(absl::StrCat("documents.rotation_seed is ", documents.rotation_seed, "; must be ",
+                                                   shape.rotation_seed,
+                                                   ", as that of the documents they are appended to"));
+  }
+  absl::Status status = ValidateRoom("documents", num_documents, documents.num_documents, shape.max_documents);
+  if (!status.ok()) return status;
+  return ValidateRoom("tokens", num_tokens, documents.num_tokens(), shape.max_tokens);
+}
+
+absl::Status ValidateReadRows(int64_t num_tokens, int64_t first_token, int64_t num_rows, const void* rows) {
+  if (first_token < 0 || first_token > num_tokens) return OutOfRange("first_token", first_token, 0, num_tokens);
+  if (num_rows < 0 || num_rows > num_tokens - first_token) {
+    return OutOfRange("num_tokens", num_rows, 0, num_tokens - first_token);
+  }
+  return rows == nullptr && num_rows > 0 ? absl::InvalidArgumentError("rows is null") : absl::OkStatus();
+}
+
+absl::Status ValidateDocuments(const DocumentsView& documents) {
+  if (absl::Status status = ValidateRows("documents", documents.type, documents.dim); !status.ok()) return status;
   if (documents.num_documents < 0 || documents.num_documents > kMaxShardDocuments) {
     return OutOfRange("documents.num_documents", documents.num_documents, 0, kMaxShardDocuments);
   }

@@ -10,6 +10,20 @@
 
 namespace maxsim {
 
+// Checks the shape of documents that will be appended: type, dimension, 1 .. kMaxShardDocuments documents, and no more
+// tokens than those may have.
+absl::Status ValidateAppendableShape(const AppendableShape& shape);
+
+// Checks the documents of a view as ValidateDocuments does, and that they can be appended to `num_documents` documents
+// of `num_tokens` tokens: INVALID_ARGUMENT for another type, dimension or rotation than the shape's, RESOURCE_EXHAUSTED
+// when there is no room for all of them.
+absl::Status ValidateAppend(const AppendableShape& shape, int64_t num_documents, int64_t num_tokens,
+                            const DocumentsView& documents);
+
+// Checks that rows `first_token` .. `first_token` + `num_rows` are among the `num_tokens` that were appended, and that
+// there is somewhere to copy them to. INVALID_ARGUMENT if not.
+absl::Status ValidateReadRows(int64_t num_tokens, int64_t first_token, int64_t num_rows, const void* rows);
+
 // Checks one query of a TopK call against a set of `num_documents` documents: counts, top_k, pointers, weights, and
 // every ordinal. `query_idx` is used in messages only. Returns INVALID_ARGUMENT for the first thing that is wrong.
 absl::Status ValidateQuery(const Query& query, int64_t num_documents, int64_t query_idx);

@@ -87,6 +87,9 @@ class TimedBackend final : public Backend {
                                                   std::shared_ptr<const void> keep_alive) override {
     return backend_->Load(documents, tier, std::move(keep_alive));
   }
+  absl::StatusOr<std::shared_ptr<AppendableDocuments>> CreateAppendable(const AppendableShape& shape) override {
+    return backend_->CreateAppendable(shape);
+  }
   absl::StatusOr<std::unique_ptr<Executor>> CreateExecutor(const ExecutorOptions& options) override {
     absl::StatusOr<std::unique_ptr<Executor>> executor = backend_->CreateExecutor(options);
     if (!executor.ok()) return executor.status();

@@ -9,11 +9,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "kernels/cpu/cpu_appendable.h"
 #include "kernels/cpu/cpu_documents.h"
 #include "kernels/cpu/cpu_executor.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/machine.h"
 #include "kernels/thread_pool.h"
+#include "kernels/validate.h"
 
 namespace maxsim {
 namespace cpu {
@@ -44,6 +46,11 @@ class CpuBackend final : public Backend {
                                                   std::shared_ptr<const void> keep_alive) override {
     if (absl::Status status = ValidateDocuments(documents); !status.ok()) return status;
     return std::make_unique<CpuDocuments>(documents, std::move(keep_alive));
+  }
+
+  absl::StatusOr<std::shared_ptr<AppendableDocuments>> CreateAppendable(const AppendableShape& shape) override {
+    if (absl::Status status = ValidateAppendableShape(shape); !status.ok()) return status;
+    return CpuAppendable::Create(shape);
   }
 
   absl::StatusOr<std::unique_ptr<Executor>> CreateExecutor(const ExecutorOptions&) override {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/call/copy_input.h"
 #include "kernels/cuda/call/quantize_launch.h"
+#include "kernels/cuda/cuda_appendable.h"
 #include "kernels/cuda/host_documents/gather.h"
 #include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/stream.h"
@@ -20,6 +21,7 @@
 #include "kernels/cuda/select/order_candidates.h"
 #include "kernels/cuda/select/topk_launch.h"
 #include "kernels/plan/rows.h"
+#include "kernels/validate.h"
 
 namespace maxsim::cuda {
 namespace {
@@ -143,15 +145,17 @@ absl::StatusOr<std::unique_ptr<Documents>> CudaBackend::Load(const DocumentsView
   return std::move(loaded).value();
 }
 
-absl::StatusOr<std::unique_ptr<Documents>> CudaBackend::LoadResident(const DocumentsView& documents) {
+absl::Status CudaBackend::CheckRoom(const CudaDocuments::Shape& shape) const {
   size_t free_bytes = 0;
   MAXSIM_ASSIGN_OR_RETURN(free_bytes, FreeBytes());
-  const size_t needed = CudaDocuments::Shape::Of(documents).total_bytes();
-  if (needed > free_bytes) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        documents.num_documents, " documents of ", documents.num_tokens(), " tokens take ", needed,
-        " bytes of device memory; ", free_bytes, " of ", device_->memory_bytes, " bytes are free on ", device_->name));
-  }
+  if (shape.total_bytes() <= free_bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      shape.num_documents, " documents of ", shape.num_tokens, " tokens take ", shape.total_bytes(),
+      " bytes of device memory; ", free_bytes, " of ", device_->memory_bytes, " bytes are free on ", device_->name));
+}
+
+absl::StatusOr<std::unique_ptr<Documents>> CudaBackend::LoadResident(const DocumentsView& documents) {
+  MAXSIM_RETURN_IF_ERROR(CheckRoom({documents.type, documents.dim, documents.num_documents, documents.num_tokens()}));
   absl::StatusOr<std::unique_ptr<Documents>> loaded = Upload(documents);
   if (!loaded.ok()) return device_->health.Note(loaded.status());
   return loaded;
@@ -183,6 +187,14 @@ absl::StatusOr<std::unique_ptr<Documents>> CudaBackend::Upload(const DocumentsVi
   started.Finished();
   return std::make_unique<CudaDocuments>(device_.get(), shape, std::move(tokens), std::move(offsets), std::move(scales),
                                          view.rotation_seed);
+}
+
+absl::StatusOr<std::shared_ptr<AppendableDocuments>> CudaBackend::CreateAppendable(const AppendableShape& shape) {
+  MAXSIM_RETURN_IF_ERROR(ValidateAppendableShape(shape));
+  MAXSIM_RETURN_IF_ERROR(CheckRoom({shape.type, shape.dim, shape.max_documents, shape.max_tokens}));
+  absl::StatusOr<std::shared_ptr<CudaAppendable>> made = CudaAppendable::Create(device_.get(), shape);
+  if (!made.ok()) return device_->health.Note(made.status());
+  return std::move(made).value();
 }
 
 absl::StatusOr<std::unique_ptr<Executor>> CudaBackend::CreateExecutor(const ExecutorOptions& options) {

@@ -22,6 +22,7 @@ class CudaBackend final : public Backend {
                          Tier tier) const override;
   absl::StatusOr<std::unique_ptr<Documents>> Load(const DocumentsView& documents, Tier tier,
                                                   std::shared_ptr<const void> keep_alive) override;
+  absl::StatusOr<std::shared_ptr<AppendableDocuments>> CreateAppendable(const AppendableShape& shape) override;
   absl::StatusOr<std::unique_ptr<Executor>> CreateExecutor(const ExecutorOptions& options) override;
   absl::Status Health() const override;
 
@@ -30,6 +31,8 @@ class CudaBackend final : public Backend {
  private:
   explicit CudaBackend(std::unique_ptr<Device> device);
 
+  // RESOURCE_EXHAUSTED, with the numbers, unless the arrays of `shape` fit in the device's free memory.
+  absl::Status CheckRoom(const CudaDocuments::Shape& shape) const;
   absl::StatusOr<std::unique_ptr<Documents>> LoadResident(const DocumentsView& documents);
   absl::StatusOr<std::unique_ptr<Documents>> Upload(const DocumentsView& view);
 

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "kernels/cuda/loaded_documents.h"
 #include "kernels/cuda/runtime/device.h"
@@ -74,11 +76,14 @@ class CudaDocuments final : public LoadedDocuments {
     DescribeForHopper();
   }
 
-  // Makes documents in memory that somebody else owns, and keeps as long.
+  // Makes documents in memory that somebody else owns: `keep_alive`, or where that is null somebody who keeps it as
+  // long as the documents.
   CudaDocuments(const Device* device, const Shape& shape, const void* tokens, const int64_t* offsets,
-                const float* scales = nullptr, uint64_t rotation_seed = 0)
+                const float* scales = nullptr, uint64_t rotation_seed = 0,
+                std::shared_ptr<const void> keep_alive = nullptr)
       : LoadedDocuments(device),
         shape_(shape),
+        keep_alive_(std::move(keep_alive)),
         tokens_(static_cast<const uint8_t*>(tokens)),
         offsets_(offsets),
         scales_(scales),
@@ -96,7 +101,9 @@ class CudaDocuments final : public LoadedDocuments {
   int64_t longest_tokens() const { return shape_.longest_tokens; }
   // Returns SpreadTokens (kernels/plan/shares.h); 0 where that is not known.
   int64_t spread_tokens() const { return shape_.spread_tokens; }
-  MemoryNeed memory() const override { return {.device_bytes = shape_.total_bytes()}; }
+  MemoryNeed memory() const override {
+    return {.device_bytes = owned_tokens_.bytes() + owned_offsets_.bytes() + owned_scales_.bytes()};
+  }
   const CudaDocuments* resident() const override { return this; }
 
   int64_t row_bytes() const { return shape_.row_bytes(); }
@@ -125,6 +132,7 @@ class CudaDocuments final : public LoadedDocuments {
   DeviceBuffer owned_tokens_;
   DeviceBuffer owned_offsets_;
   DeviceBuffer owned_scales_;
+  std::shared_ptr<const void> keep_alive_;  // of borrowed memory
   const uint8_t* tokens_;
   const int64_t* offsets_;
   const float* scales_;

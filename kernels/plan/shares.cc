@@ -33,12 +33,11 @@ int32_t TeamBlocks(int64_t grid, int64_t num_row_tiles, const StreamCandidates& 
 
 int64_t SpreadTokens(const int64_t* offsets, int64_t num_documents) {
   if (num_documents == 0 || offsets[num_documents] == 0) return 0;
-  constexpr double kMostMeans = 16;
   const auto num_tokens = static_cast<double>(offsets[num_documents]);
   const double mean = num_tokens / static_cast<double>(num_documents);
   double squares = 0;
   for (int64_t n = 0; n < num_documents; ++n) {
-    const double tokens = std::min(static_cast<double>(offsets[n + 1] - offsets[n]), kMostMeans * mean);
+    const double tokens = std::min(static_cast<double>(offsets[n + 1] - offsets[n]), kMostSpreadMeans * mean);
     squares += tokens * tokens;
   }
   return static_cast<int64_t>(std::max(squares / num_tokens - mean, 0.0));

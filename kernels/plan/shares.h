@@ -8,9 +8,11 @@
 
 namespace maxsim {
 
+inline constexpr double kMostSpreadMeans = 16;
+
 // Returns the mean length of the document that a token is in, less the mean length of a document, in tokens: 0 where
-// all are equally long. A document of more than sixteen times the mean counts as one of that many tokens, so that a few
-// that calls will hardly name do not decide. `offsets` [num_documents + 1] is that of DocumentsView.
+// all are equally long. A document of more than kMostSpreadMeans times the mean counts as one of that many tokens, so
+// that a few that calls will hardly name do not decide. `offsets` [num_documents + 1] is that of DocumentsView.
 int64_t SpreadTokens(const int64_t* offsets, int64_t num_documents);
 
 // The shares of a stream kernel's thread blocks. Candidates are counted through all row tiles, each row tile's

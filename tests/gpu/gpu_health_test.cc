@@ -45,6 +45,9 @@ TEST_F(GpuHealthTest, ABrokenDeviceIsUnavailableForEver) {
   const RandomQuery query = MakeQuery(TestSeed(), ScalarType::kF16, 16, 4);
   EXPECT_EQ(TopK(*executor, *loaded, {query.view(2)})[0].size(), 2u);
   EXPECT_TRUE(backend().Health().ok());
+  const AppendableShape shape = {.type = ScalarType::kF16, .dim = 16, .max_documents = 9, .max_tokens = 99};
+  const std::shared_ptr<AppendableDocuments> appendable = *backend().CreateAppendable(shape);
+  ASSERT_TRUE(appendable->Append(documents.view()).ok());
 
   const cuda::Stream stream = *cuda::Stream::Create();
   ASSERT_EQ(LaunchTrap(stream.get()), cudaSuccess);
@@ -61,6 +64,11 @@ TEST_F(GpuHealthTest, ABrokenDeviceIsUnavailableForEver) {
   EXPECT_EQ(executor->Stage(documents.view()).status(), first);
   EXPECT_EQ(backend().Load(documents.view(), Tier::kDevice, nullptr).status(), first);
   EXPECT_EQ(backend().CreateExecutor({}).status(), first);
+  EXPECT_EQ(backend().CreateAppendable(shape).status(), first);
+  EXPECT_EQ(appendable->Append(documents.view()), first);
+  std::vector<uint16_t> rows(7 * 16);
+  EXPECT_EQ(appendable->ReadRows(0, 7, rows.data()), first);
+  EXPECT_EQ(appendable->Snapshot()->num_documents(), 2);
   EXPECT_EQ(backend().FreeBytes().status(), first);
 }
 

@@ -35,5 +35,6 @@ std::vector<ContractCase> ScoreCases();         // scores against the FP64 refer
 std::vector<ContractCase> SelectionCases();     // top-k, ties, repeated candidates
 std::vector<ContractCase> IndependenceCases();  // same bits whatever else is in the call
 std::vector<ContractCase> CallCases();          // Align, Stage, Load, bad arguments
+std::vector<ContractCase> AppendableCases();    // documents that further ones are appended to
 
 }  // namespace maxsim::test

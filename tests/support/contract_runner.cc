@@ -165,7 +165,8 @@ std::vector<uint32_t> ScoreBits(const std::vector<Scored>& results) {
 
 std::vector<ContractCase> BackendContract() {
   std::vector<ContractCase> all;
-  for (const std::vector<ContractCase>& part : {ScoreCases(), SelectionCases(), IndependenceCases(), CallCases()}) {
+  for (const std::vector<ContractCase>& part :
+       {ScoreCases(), SelectionCases(), IndependenceCases(), CallCases(), AppendableCases()}) {
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;

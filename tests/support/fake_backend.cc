@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/validate.h"
 
 namespace maxsim::test {
 
@@ -26,6 +30,55 @@ class FakeBackend::FakeDocuments : public Documents {
   const int64_t num_tokens_;  // not read from the view, whose offsets may go when the load is done
   const MemoryNeed memory_;
   const std::shared_ptr<std::atomic<int64_t>> alive_;
+};
+
+class FakeBackend::FakeAppendable : public AppendableDocuments {
+ public:
+  FakeAppendable(FakeBackend* backend, const AppendableShape& shape) : backend_(*backend), shape_(shape) {}
+
+  absl::Status Append(const DocumentsView& documents) override {
+    {
+      const MutexLock lock(&backend_.mutex_);
+      if (!backend_.append_status_.ok()) return backend_.append_status_;
+    }
+    const MutexLock lock(&mutex_);
+    absl::Status status = ValidateAppend(shape_, num_documents_, num_tokens(), documents);
+    if (!status.ok()) return status;
+    const auto* const bytes = static_cast<const uint8_t*>(documents.tokens);
+    rows_.insert(rows_.end(), bytes, bytes + static_cast<size_t>(documents.num_tokens()) * row_bytes());
+    num_documents_ += documents.num_documents;
+    return absl::OkStatus();
+  }
+
+  std::shared_ptr<const Documents> Snapshot() const override {
+    const MutexLock lock(&mutex_);
+    // The documents' length is all that is asked of a view without documents' memory.
+    const std::vector<int64_t> ends(static_cast<size_t>(num_documents_) + 1, num_tokens());
+    const DocumentsView view = {
+        .type = shape_.type, .dim = shape_.dim, .num_documents = num_documents_, .offsets = ends.data()};
+    return std::make_shared<FakeDocuments>(view, MemoryNeed{}, backend_.alive_);
+  }
+
+  absl::Status ReadRows(int64_t first_token, int64_t num_tokens, void* rows) const override {
+    const MutexLock lock(&mutex_);
+    absl::Status status = ValidateReadRows(this->num_tokens(), first_token, num_tokens, rows);
+    if (!status.ok() || num_tokens == 0) return status;
+    std::memcpy(rows, rows_.data() + static_cast<size_t>(first_token) * row_bytes(),
+                static_cast<size_t>(num_tokens) * row_bytes());
+    return absl::OkStatus();
+  }
+
+ private:
+  size_t row_bytes() const { return static_cast<size_t>(shape_.dim) * SizeOf(shape_.type); }
+  int64_t num_tokens() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return static_cast<int64_t>(rows_.size() / row_bytes());
+  }
+
+  FakeBackend& backend_;
+  const AppendableShape shape_;
+  mutable Mutex mutex_;
+  int64_t num_documents_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<uint8_t> rows_ ABSL_GUARDED_BY(mutex_);
 };
 
 class FakeBackend::FakeExecutor : public Executor {
@@ -131,6 +184,16 @@ void FakeBackend::FailExecutors(absl::Status status) {
   executor_status_ = std::move(status);
 }
 
+void FakeBackend::FailAppendables(absl::Status status) {
+  const MutexLock lock(&mutex_);
+  appendable_status_ = std::move(status);
+}
+
+void FakeBackend::FailAppends(absl::Status status) {
+  const MutexLock lock(&mutex_);
+  append_status_ = std::move(status);
+}
+
 void FakeBackend::Close() {
   const MutexLock lock(&mutex_);
   closed_ = true;
@@ -205,6 +268,18 @@ absl::StatusOr<std::unique_ptr<Documents>> FakeBackend::Load(const DocumentsView
   const MutexLock lock(&mutex_);
   if (!load_status_.ok()) return load_status_;
   return std::make_unique<FakeDocuments>(documents, need, alive_);
+}
+
+absl::StatusOr<std::shared_ptr<AppendableDocuments>> FakeBackend::CreateAppendable(const AppendableShape& shape) {
+  if (absl::Status status = ValidateAppendableShape(shape); !status.ok()) return status;
+  const MutexLock lock(&mutex_);
+  if (!appendable_status_.ok()) return appendable_status_;
+  const uint64_t needed = bytes_per_token_ * static_cast<uint64_t>(shape.max_tokens);
+  if (needed > free_bytes_) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("room for documents takes ", needed, " bytes; ", free_bytes_, " are free"));
+  }
+  return std::make_shared<FakeAppendable>(this, shape);
 }
 
 absl::StatusOr<std::unique_ptr<Executor>> FakeBackend::CreateExecutor(const ExecutorOptions& options) {

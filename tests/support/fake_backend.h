@@ -44,6 +44,8 @@ class FakeBackend : public Backend {
   void OnTopK(std::function<absl::Status(absl::Span<const Query>)> hook);
   void OnAlign(std::function<absl::Status()> hook);  // `hook` decides about each Align call
   void FailExecutors(absl::Status status);           // those that are made while it is not OK
+  void FailAppendables(absl::Status status);         // CreateAppendable, until it is OK
+  void FailAppends(absl::Status status);             // to whichever documents, until it is OK
   // Makes TopK calls wait until Open.
   void Close();
   void Open();
@@ -63,10 +65,13 @@ class FakeBackend : public Backend {
                          Tier tier) const override;
   absl::StatusOr<std::unique_ptr<Documents>> Load(const DocumentsView& documents, Tier tier,
                                                   std::shared_ptr<const void> keep_alive) override;
+  // What was appended can be read back, and counts among num_documents_alive as one for each snapshot.
+  absl::StatusOr<std::shared_ptr<AppendableDocuments>> CreateAppendable(const AppendableShape& shape) override;
   absl::StatusOr<std::unique_ptr<Executor>> CreateExecutor(const ExecutorOptions& options) override;
   absl::Status Health() const override;
 
  private:
+  class FakeAppendable;
   class FakeDocuments;
   class FakeExecutor;
 
@@ -80,6 +85,8 @@ class FakeBackend : public Backend {
   std::function<void()> on_load_ ABSL_GUARDED_BY(mutex_);
   std::function<absl::Status(absl::Span<const Query>)> on_top_k_ ABSL_GUARDED_BY(mutex_);
   std::function<absl::Status()> on_align_ ABSL_GUARDED_BY(mutex_);
+  absl::Status appendable_status_ ABSL_GUARDED_BY(mutex_);
+  absl::Status append_status_ ABSL_GUARDED_BY(mutex_);
   absl::Status executor_status_ ABSL_GUARDED_BY(mutex_);
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<Call> calls_ ABSL_GUARDED_BY(mutex_);

@@ -9,7 +9,7 @@
 
 namespace maxsim::test {
 
-// Forwards everything but the tier. `backend` must outlive it.
+// Forwards everything but the tier, which documents that are appended to do not have. `backend` must outlive it.
 class TierBackend final : public Backend {
  public:
   TierBackend(Backend& backend, Tier tier) : backend_(backend), tier_(tier) {}
@@ -22,6 +22,9 @@ class TierBackend final : public Backend {
   absl::StatusOr<std::unique_ptr<Documents>> Load(const DocumentsView& documents, Tier,
                                                   std::shared_ptr<const void> keep_alive) override {
     return backend_.Load(documents, tier_, std::move(keep_alive));
+  }
+  absl::StatusOr<std::shared_ptr<AppendableDocuments>> CreateAppendable(const AppendableShape& shape) override {
+    return backend_.CreateAppendable(shape);
   }
   absl::StatusOr<std::unique_ptr<Executor>> CreateExecutor(const ExecutorOptions& options) override {
     return backend_.CreateExecutor(options);

@@ -15,6 +15,12 @@ absl::Status Event::Record(cudaStream_t stream) { return MAXSIM_CUDA_STATUS(cuda
 
 absl::Status Event::Wait() const { return MAXSIM_CUDA_STATUS(cudaEventSynchronize(event_)); }
 
+bool Event::IsDone() const {
+  if (cudaEventQuery(event_) != cudaErrorNotReady) return true;
+  cudaGetLastError();  // A later launch that works would be blamed for it otherwise.
+  return false;
+}
+
 absl::StatusOr<double> Event::SecondsSince(const Event& start) const {
   float milliseconds = 0;
   MAXSIM_RETURN_IF_CUDA_ERROR(cudaEventElapsedTime(&milliseconds, start.event_, event_));

@@ -38,6 +38,9 @@ class Event {
   // recorded counts as done. Returns the error of the work before it.
   absl::Status Wait() const;
 
+  // Returns whether Wait would return at once, be it with an error.
+  bool IsDone() const;
+
   // Returns CUDA's handle, for cudaStreamWaitEvent.
   cudaEvent_t get() const { return event_; }
 

@@ -7,6 +7,19 @@
 
 namespace maxsim::cuda {
 
+void PadRows(const void* source, int64_t num_rows, size_t source_row_bytes, void* target, size_t target_row_bytes) {
+  const auto* from = static_cast<const uint8_t*>(source);
+  auto* to = static_cast<uint8_t*>(target);
+  if (source_row_bytes == target_row_bytes) {
+    std::memcpy(to, from, static_cast<size_t>(num_rows) * source_row_bytes);
+    return;
+  }
+  for (int64_t i = 0; i < num_rows; ++i, from += source_row_bytes, to += target_row_bytes) {
+    std::memcpy(to, from, source_row_bytes);
+    std::memset(to + source_row_bytes, 0, target_row_bytes - source_row_bytes);
+  }
+}
+
 absl::StatusOr<Uploader> Uploader::Create(size_t slot_bytes) {
   Uploader uploader;
   for (Slot& slot : uploader.slots_) {
@@ -34,12 +47,9 @@ absl::Status Uploader::CopyRows(const void* source, int64_t num_rows, size_t sou
   if (source_row_bytes == target_row_bytes) {
     return CopyBytes(source, static_cast<size_t>(num_rows) * source_row_bytes, target, stream);
   }
-  const uint8_t* from = static_cast<const uint8_t*>(source);
-  const auto pad = [&](int64_t, int64_t count, uint8_t* out) {
-    for (int64_t i = 0; i < count; ++i, from += source_row_bytes, out += target_row_bytes) {
-      std::memcpy(out, from, source_row_bytes);
-      std::memset(out + source_row_bytes, 0, target_row_bytes - source_row_bytes);
-    }
+  const auto* const from = static_cast<const uint8_t*>(source);
+  const auto pad = [&](int64_t first, int64_t count, uint8_t* to) {
+    PadRows(from + static_cast<size_t>(first) * source_row_bytes, count, source_row_bytes, to, target_row_bytes);
     return absl::OkStatus();
   };
   return CopyFilled(num_rows, target_row_bytes, pad, target, stream);

@@ -15,6 +15,10 @@
 
 namespace maxsim::cuda {
 
+// Copies `num_rows` rows of `source_row_bytes` in host memory to rows of `target_row_bytes`, which are at least as
+// wide, and fills the difference with zeros.
+void PadRows(const void* source, int64_t num_rows, size_t source_row_bytes, void* target, size_t target_row_bytes);
+
 // Move-only. Not thread-safe. All copies of one uploader go to one CUDA stream.
 class Uploader {
  public:

@@ -1,0 +1,41 @@
+// What the choice of kernels wants to know of the lengths of documents, kept while documents are appended.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace maxsim {
+
+// Takes a few hundred bytes however many documents there are, so that it can be copied.
+class DocumentLengths {
+ public:
+  // Counts documents in: `offsets` [num_documents + 1] is that of DocumentsView.
+  void Add(const int64_t* offsets, int64_t num_documents);
+
+  int64_t num_documents() const { return num_documents_; }
+  int64_t num_tokens() const { return num_tokens_; }
+  // Returns the tokens of every document, where all have as many; else 0.
+  int64_t document_tokens() const { return shortest_ == longest_ ? longest_ : 0; }
+  int64_t longest_tokens() const { return longest_; }
+  // Returns SpreadTokens (kernels/plan/shares.h). Where documents are longer than its bound for them, the bound is
+  // applied to the mean of documents of about the same length, so that it may be a
+  // tenth off.
+  int64_t spread_tokens() const;
+
+ private:
+  // Documents of 2^n .. 2^(n + 1) - 1 tokens.
+  struct Octave {
+    double documents = 0;
+    double tokens = 0;
+    double squares = 0;  // sum of the documents' squared lengths
+  };
+  static constexpr int kOctaves = 17;  // kMaxDocumentTokens is 2^16
+
+  int64_t num_documents_ = 0;
+  int64_t num_tokens_ = 0;
+  int64_t shortest_ = 0;
+  int64_t longest_ = 0;
+  std::array<Octave, kOctaves> octaves_;
+};
+
+}  // namespace maxsim
