@@ -15,6 +15,7 @@
 #include "collection/build/generation_files.h"
 #include "collection/build/shard_writer.h"
 #include "collection/collection_name.h"
+#include "collection/log/log_summary.h"
 #include "kernels/limits.h"
 
 namespace maxsim::collection {
@@ -184,6 +185,8 @@ absl::StatusOr<Manifest> BuildCollection(const BuildOptions& options, const Cata
     return absl::FailedPreconditionError(Cat(options.folder, ": holds generation ", published->generation,
                                              " already; generation ", generation, " cannot follow it"));
   }
+  absl::StatusOr<std::optional<uint64_t>> log_sequence = LogSequenceOfBuild(options.folder, options.log_sequence);
+  if (!log_sequence.ok()) return log_sequence.status();
   RemoveLeftovers(options.folder, *published);
 
   BuildProgress progress{.stage = BuildProgress::Stage::kWriting,
@@ -208,7 +211,8 @@ absl::StatusOr<Manifest> BuildCollection(const BuildOptions& options, const Cata
                     .created_by = options.created_by,
                     .created_at = CreationTime(),
                     .shards = {},
-                    .encoder = options.encoder};
+                    .encoder = options.encoder,
+                    .log_sequence = *log_sequence};
   const TokenEncoding encoding{options.storage, manifest.rotation_seed, NumThreads(options)};
   UnpublishedFiles files(options.folder);
   int64_t bytes_before = 0;

@@ -221,7 +221,7 @@ absl::Status Writer::WriteQuantizedTokens() {
 // Scales of rows that were quantised before.
 absl::Status Writer::TakeScales() {
   for (int64_t document = plan_.first_document; document < end_document(); ++document) {
-    const absl::StatusOr<float> scale = tokens_.NextScale();
+    const absl::StatusOr<float> scale = tokens_.NextStoredScale();
     if (!scale.ok()) return scale.status();
     scales_.push_back(*scale);
   }

@@ -21,7 +21,7 @@ class TokenSource {
   // Returns the next `num_rows` rows, [num_rows, dim] row-major, not necessarily aligned; valid until the next call.
   virtual absl::StatusOr<const void*> Next(int64_t num_rows) = 0;
   // Of i8 rows: returns the scale of the next document, called once for each, after its rows were read.
-  virtual absl::StatusOr<float> NextScale() { return absl::InternalError("these token vectors have no scales"); }
+  virtual absl::StatusOr<float> NextStoredScale() { return absl::InternalError("these token vectors have no scales"); }
 };
 
 // Gives payloads, each a JSON object, or "" where a document has none.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -57,6 +58,7 @@ class Compaction {
   CollectionLog& log_;
   const uint64_t through_;
   const CompactOptions& options_;
+  std::optional<FolderLock> lock_;  // outlives the files, which are removed while it is held
   UnpublishedFiles files_;
   Pace pace_;
 
@@ -245,6 +247,7 @@ absl::Status Compaction::Publish() {
 absl::StatusOr<CompactResult> Compaction::Run() {
   absl::StatusOr<FolderLock> lock = FolderLock::Acquire(folder_);
   if (!lock.ok()) return lock.status();
+  lock_.emplace(*std::move(lock));
   absl::StatusOr<Manifest> before = ReadManifest(folder_);
   if (!before.ok()) return before.status();
   before_ = *std::move(before);

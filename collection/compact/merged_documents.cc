@@ -129,7 +129,7 @@ absl::StatusOr<const void*> MergedTokens::Next(int64_t num_rows) {
   return block_.data();
 }
 
-absl::StatusOr<float> MergedTokens::NextScale() {
+absl::StatusOr<float> MergedTokens::NextStoredScale() {
   if (scales_.empty()) return absl::OutOfRangeError("more scales are wanted than there are documents");
   const float scale = scales_.front();
   scales_.pop_front();

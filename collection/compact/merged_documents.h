@@ -92,7 +92,7 @@ class MergedTokens : public TokenSource {
   int64_t dim() const override { return run_.manifest->dim; }
   int64_t num_tokens() const override { return num_tokens_; }
   absl::StatusOr<const void*> Next(int64_t num_rows) override;
-  absl::StatusOr<float> NextScale() override;
+  absl::StatusOr<float> NextStoredScale() override;
 
  private:
   const DocumentRun& run_;
