@@ -31,7 +31,7 @@ int64_t Quantile(const std::vector<int64_t>& counts, int64_t num_documents, doub
 absl::StatusOr<CollectionSummary> Inspect(const std::string& folder) {
   absl::StatusOr<Manifest> manifest = ReadManifest(folder);
   if (!manifest.ok()) return manifest.status();
-  CollectionSummary summary{folder, *std::move(manifest), 0, 0, {}};
+  CollectionSummary summary{folder, *std::move(manifest), 0, 0, {}, {}};
   std::vector<int64_t> counts(kMaxDocumentTokens + 1);
   for (const ShardEntry& entry : summary.manifest.shards) {
     absl::StatusOr<std::shared_ptr<const Shard>> shard =
@@ -80,6 +80,13 @@ std::string FormatTable(const CollectionSummary& summary) {
   row("ids", std::string(Name(manifest.id_type)));
   row("payloads", manifest.has_payloads ? "yes" : "no");
   row("bytes", Cat(FormatBytes(summary.num_bytes), " (token vectors: ", FormatBytes(summary.token_bytes), ")"));
+  if (summary.log.has_value()) {
+    const CollectionSummary::Log& log = *summary.log;
+    row("log", Cat("writes ", log.first_sequence + 1, " .. ", log.last_sequence, ", ",
+                   FormatBytes(static_cast<int64_t>(log.num_bytes)), "; the shards hold those up to ",
+                   manifest.log_sequence.has_value() ? Cat(*manifest.log_sequence) : std::string("(unknown)"), "; ",
+                   FormatCount(log.num_tombstones), " of their documents were replaced or deleted"));
+  }
 
   size_t width = 5;
   for (const ShardEntry& entry : manifest.shards) width = std::max(width, entry.file.size());
@@ -102,6 +109,12 @@ std::string FormatJson(const CollectionSummary& summary) {
                                  {"mean", summary.lengths.mean},
                                  {"p99", summary.lengths.p99},
                                  {"max", summary.lengths.max}};
+  if (summary.log.has_value()) {
+    json["log"] = {{"first_sequence", summary.log->first_sequence},
+                   {"last_sequence", summary.log->last_sequence},
+                   {"num_bytes", summary.log->num_bytes},
+                   {"num_tombstones", summary.log->num_tombstones}};
+  }
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -24,6 +25,15 @@ struct CollectionSummary {
   int64_t num_bytes = 0;    // of all shard files
   int64_t token_bytes = 0;  // of the token matrices among them
   LengthDistribution lengths;
+
+  // Of a live collection. Whoever reads the log fills it in: Inspect does not.
+  struct Log {
+    uint64_t first_sequence = 0;  // it holds the writes behind this one
+    uint64_t last_sequence = 0;
+    uint64_t num_bytes = 0;
+    int64_t num_tombstones = 0;  // documents of the shards that were replaced or deleted
+  };
+  std::optional<Log> log = {};
 };
 
 // Reads the manifest and every shard's structure; checksums and values are verify's.

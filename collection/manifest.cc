@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::string_view kFormat = "maxsim-collection";
 constexpr int64_t kFormatVersion = 1;
+constexpr std::string_view kLogSequenceKey = "log_sequence";
 constexpr int64_t kMaxManifestBytes = int64_t{64} << 20;
 constexpr size_t kMaxFileNameBytes = 255;
 constexpr int kMaxDepth = 8;  // 3 are used; the rest is room for keys of later versions
@@ -56,7 +57,8 @@ class ManifestEvents : public JsonEvents {
              {.key = "num_documents", .integer = &manifest->num_documents},
              {.key = "num_tokens", .integer = &manifest->num_tokens},
              {.key = "created_by", .text = &manifest->created_by},
-             {.key = "created_at", .text = &manifest->created_at}}};
+             {.key = "created_at", .text = &manifest->created_at},
+             {.key = kLogSequenceKey, .integer = &log_sequence_}}};
     encoder_fields_ = {{{.key = "model", .text = &encoder_.model},
                         {.key = "dim", .integer = &encoder_dim_},
                         {.key = "fingerprint", .text = &encoder_.fingerprint},
@@ -200,7 +202,7 @@ class ManifestEvents : public JsonEvents {
   }
 
   Manifest* const manifest_;
-  std::array<Field, 12> top_;
+  std::array<Field, 13> top_;
   std::array<Field, 5> entry_fields_;
   std::array<Field, 2> rotation_fields_;
   std::array<Field, 8> encoder_fields_;
@@ -224,6 +226,7 @@ class ManifestEvents : public JsonEvents {
   std::string format_;
   int64_t format_version_ = 0;
   int64_t dim_ = 0;
+  int64_t log_sequence_ = 0;
   std::string storage_;
   std::string id_type_;
 };
@@ -242,7 +245,11 @@ absl::Status ManifestEvents::Finish() {
     return Invalid("format_version: ", format_version_, "; this version reads ", kFormatVersion);
   }
   for (const Field& field : top_) {
-    if (!field.seen) return Invalid("key \"", field.key, "\" is missing");
+    if (field.seen && field.key == kLogSequenceKey) {
+      if (absl::Status s = Range(kLogSequenceKey, log_sequence_, 0, kMaxLogSequence); !s.ok()) return s;
+      manifest_->log_sequence = static_cast<uint64_t>(log_sequence_);
+    }
+    if (!field.seen && field.key != kLogSequenceKey) return Invalid("key \"", field.key, "\" is missing");
   }
   if (!shards_seen_) return absl::InvalidArgumentError("key \"shards\" is missing");
   if (absl::Status status = CheckCollectionName(manifest_->name); !status.ok()) return status;
@@ -384,6 +391,7 @@ std::string FormatManifest(const Manifest& manifest) {
   }
   json["created_by"] = manifest.created_by;
   json["created_at"] = manifest.created_at;
+  if (manifest.log_sequence.has_value()) json[kLogSequenceKey] = *manifest.log_sequence;
   nlohmann::ordered_json shards = nlohmann::ordered_json::array();
   for (const ShardEntry& entry : manifest.shards) {
     shards.push_back({{"file", entry.file},

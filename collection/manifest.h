@@ -36,6 +36,9 @@ inline constexpr int64_t kMaxShards = 100'000;
 // Seeds end where JSON numbers stop being exact in every reader.
 inline constexpr int64_t kMaxRotationSeed = (int64_t{1} << 53) - 1;
 
+// Sequences of a log end there as well: a million writes a second reach it after 285 years.
+inline constexpr int64_t kMaxLogSequence = (int64_t{1} << 53) - 1;
+
 // One shard file as the manifest names it.
 struct ShardEntry {
   std::string file;  // name inside the collection's folder: no path separators

@@ -23,7 +23,8 @@ class Verifier {
   Verifier(const std::string& folder, const Manifest& manifest)
       : folder_(folder), manifest_(manifest), ids_(manifest.id_type) {}
 
-  ShardReport VerifyShard(const ShardEntry& entry);
+  // `tombstones` (may be null) are ascending.
+  ShardReport VerifyShard(const ShardEntry& entry, const std::vector<uint32_t>* tombstones);
   VerifyReport& report() { return report_; }
 
  private:
@@ -33,7 +34,7 @@ class Verifier {
   }
   std::string Where(const Shard& shard, int64_t document) const;
   void CheckValues(const Shard& shard);
-  void CheckIds(const Shard& shard);
+  void CheckIds(const Shard& shard, const std::vector<uint32_t>* tombstones);
   void CheckPayloads(const Shard& shard);
 
   const std::string& folder_;
@@ -72,8 +73,12 @@ void Verifier::CheckValues(const Shard& shard) {
   }
 }
 
-void Verifier::CheckIds(const Shard& shard) {
+void Verifier::CheckIds(const Shard& shard, const std::vector<uint32_t>* tombstones) {
   for (int64_t document = 0; document < shard.documents().num_documents; ++document) {
+    if (tombstones != nullptr &&
+        std::binary_search(tombstones->begin(), tombstones->end(), static_cast<uint32_t>(document))) {
+      continue;
+    }
     const absl::Status added =
         shard.id_type() == IdType::kInt64 ? ids_.Add(shard.int_id(document)) : ids_.Add(shard.string_id(document));
     if (added.ok()) continue;
@@ -92,7 +97,7 @@ void Verifier::CheckPayloads(const Shard& shard) {
   }
 }
 
-ShardReport Verifier::VerifyShard(const ShardEntry& entry) {
+ShardReport Verifier::VerifyShard(const ShardEntry& entry, const std::vector<uint32_t>* tombstones) {
   const int64_t problems_before = report_.num_problems;
   absl::StatusOr<std::shared_ptr<const Shard>> shard =
       Shard::Open(folder_, manifest_, entry, Access::kMapped, /*check_checksum=*/true);
@@ -108,7 +113,7 @@ ShardReport Verifier::VerifyShard(const ShardEntry& entry) {
   ShardReport result{entry.file, entry.num_documents, entry.num_tokens, entry.num_bytes, 0};
   if (shard.ok()) {
     CheckValues(**shard);
-    CheckIds(**shard);
+    CheckIds(**shard, tombstones);
     CheckPayloads(**shard);
     if (absl::Status status = (*shard)->Check(); !status.ok()) Problem(std::string(status.message()));
   }
@@ -123,12 +128,15 @@ ShardReport Verifier::VerifyShard(const ShardEntry& entry) {
 }  // namespace
 
 absl::StatusOr<VerifyReport> VerifyCollection(const std::string& folder,
-                                              const std::function<void(const ShardReport&)>& on_shard) {
+                                              const std::function<void(const ShardReport&)>& on_shard,
+                                              const std::vector<std::vector<uint32_t>>* tombstones) {
   absl::StatusOr<Manifest> manifest = ReadManifest(folder);
   if (!manifest.ok()) return manifest.status();
   Verifier verifier(folder, *manifest);
-  for (const ShardEntry& entry : manifest->shards) {
-    const ShardReport report = verifier.VerifyShard(entry);
+  for (size_t shard = 0; shard < manifest->shards.size(); ++shard) {
+    const bool has_tombstones = tombstones != nullptr && shard < tombstones->size();
+    const ShardReport report =
+        verifier.VerifyShard(manifest->shards[shard], has_tombstones ? &(*tombstones)[shard] : nullptr);
     if (on_shard != nullptr) on_shard(report);
   }
   return std::move(verifier.report());

@@ -34,9 +34,11 @@ struct VerifyReport {
 // Checks, for every shard the manifest names: size and checksum, structure and offsets, ids (encoding, length, none
 // twice in the whole collection), token values (finite, within kMaxAbsValue; i8: not -128), payloads (JSON objects).
 // Goes on after a problem as far as the damage allows. `on_shard` (may be null) is called after each shard. Holds all
-// ids in memory, tokens never. Fails only when there is no readable manifest.
+// ids in memory, tokens never. Fails only when there is no readable manifest. `tombstones` (may be null) are those of a
+// live collection's shards, ascending ordinals for each: the ids of those documents may be there again.
 absl::StatusOr<VerifyReport> VerifyCollection(const std::string& folder,
-                                              const std::function<void(const ShardReport&)>& on_shard = nullptr);
+                                              const std::function<void(const ShardReport&)>& on_shard = nullptr,
+                                              const std::vector<std::vector<uint32_t>>* tombstones = nullptr);
 
 // Returns "shard-000001-00000.safetensors  1,398 documents  174,339 tokens  32.10 MiB  ok".
 std::string FormatLine(const ShardReport& report);

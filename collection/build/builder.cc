@@ -3,81 +3,23 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <optional>
-#include <set>
 #include <system_error>
 #include <thread>
 #include <utility>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_format.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "base/file.h"
 #include "base/output_file.h"
 #include "base/text.h"
-#include "base/units.h"
+#include "collection/build/generation_files.h"
 #include "collection/build/shard_writer.h"
 #include "collection/collection_name.h"
+#include "collection/log/log_summary.h"
 #include "kernels/limits.h"
 
 namespace maxsim::collection {
 namespace {
-
-constexpr std::string_view kShardExtension = ".safetensors";
-
-// Returns the generation in a name that ShardFileName made, or nullopt for other names.
-std::optional<int64_t> GenerationOf(const std::string& name) {
-  long long generation = 0;
-  long long index = 0;
-  int end = 0;
-  if (std::sscanf(name.c_str(), "shard-%18lld-%18lld.safetensors%n", &generation, &index, &end) != 2) {
-    return std::nullopt;
-  }
-  if (end != static_cast<int>(name.size()) || ShardFileName(generation, index) != name) return std::nullopt;
-  return generation;
-}
-
-// Removes files of the folder that the predicate picks by name. A file that will not go is no reason to fail: the next
-// build tries again.
-template <typename Pick>
-void RemoveFiles(const std::string& folder, const Pick& pick) {
-  const absl::StatusOr<std::vector<std::string>> names = ListFiles(folder);
-  if (!names.ok()) return;
-  for (const std::string& name : *names) {
-    if (pick(name)) ::unlink(JoinPath(folder, name).c_str());
-  }
-}
-
-std::set<std::string> FilesOf(const Manifest& manifest) {
-  std::set<std::string> files;
-  for (const ShardEntry& entry : manifest.shards) files.insert(entry.file);
-  return files;
-}
-
-// What builds that did not finish left behind: temporaries, and shards of generations that were never published.
-void RemoveLeftovers(const std::string& folder, const Manifest& published) {
-  const std::set<std::string> files = FilesOf(published);
-  RemoveFiles(folder, [&](const std::string& name) {
-    if (absl::EndsWith(name, ForStrCat(kTemporarySuffix))) {
-      const std::string target = name.substr(0, name.size() - kTemporarySuffix.size());
-      return target == kManifestFileName || GenerationOf(target).has_value();
-    }
-    const std::optional<int64_t> generation = GenerationOf(name);
-    return generation.has_value() && *generation > published.generation && files.count(name) == 0;
-  });
-}
-
-// Removes the shards of generations before the one before `published`.
-void RemoveOldGenerations(const std::string& folder, const Manifest& published) {
-  const std::set<std::string> files = FilesOf(published);
-  RemoveFiles(folder, [&](const std::string& name) {
-    const std::optional<int64_t> generation = GenerationOf(name);
-    return generation.has_value() && *generation < published.generation - 1 && files.count(name) == 0;
-  });
-}
 
 absl::Status CheckInput(const BuildOptions& options, const Catalog& catalog, const TokenSource& tokens,
                         const PayloadSource* payloads) {
@@ -158,14 +100,6 @@ absl::Status CheckShape(const BuildOptions& options, const Catalog& catalog, int
   return absl::OkStatus();
 }
 
-absl::Status CheckSpace(const std::string& folder, int64_t needed) {
-  const absl::StatusOr<int64_t> free = FreeDiskBytes(folder);
-  if (!free.ok()) return free.status();
-  if (needed <= *free) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      Cat(folder, ": the collection takes ", FormatBytes(needed), ", the disk has ", FormatBytes(*free), " free"));
-}
-
 // Creates a folder, and in the end removes what it created, where that is empty.
 class OutputFolder {
  public:
@@ -190,42 +124,12 @@ class OutputFolder {
   std::vector<std::filesystem::path> created_;  // innermost first
 };
 
-// Removes the files of a generation that was not published.
-class UnpublishedFiles {
- public:
-  explicit UnpublishedFiles(std::string folder) : folder_(std::move(folder)) {}
-  ~UnpublishedFiles() {
-    for (const std::string& file : files_) ::unlink(JoinPath(folder_, file).c_str());
-  }
-  UnpublishedFiles(const UnpublishedFiles&) = delete;
-  UnpublishedFiles& operator=(const UnpublishedFiles&) = delete;
-  void Add(std::string file) { files_.push_back(std::move(file)); }
-  void Keep() { files_.clear(); }
-
- private:
-  const std::string folder_;
-  std::vector<std::string> files_;
-};
-
 int NumThreads(const BuildOptions& options) {
   if (options.num_threads > 0) return options.num_threads;
   return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
 }
 
-absl::Status Publish(const Manifest& manifest, const std::string& folder, UnpublishedFiles& files,
-                     absl::Status* synchronised) {
-  // The shards' names must be on the disk before a manifest that names them is.
-  if (absl::Status status = SyncFolder(folder); !status.ok()) return status;
-  if (absl::Status status = PublishManifest(manifest, folder, synchronised); !status.ok()) return status;
-  files.Keep();
-  return absl::OkStatus();
-}
-
 }  // namespace
-
-std::string ShardFileName(int64_t generation, int64_t index) {
-  return Cat(absl::StrFormat("shard-%06d-%05d", generation, index), kShardExtension);
-}
 
 std::vector<ShardPlan> PlanShards(const Catalog& catalog, ScalarType storage, int64_t dim, int64_t max_shard_bytes) {
   const IdType id_type = catalog.ids.type();
@@ -281,6 +185,8 @@ absl::StatusOr<Manifest> BuildCollection(const BuildOptions& options, const Cata
     return absl::FailedPreconditionError(Cat(options.folder, ": holds generation ", published->generation,
                                              " already; generation ", generation, " cannot follow it"));
   }
+  absl::StatusOr<std::optional<uint64_t>> log_sequence = LogSequenceOfBuild(options.folder, options.log_sequence);
+  if (!log_sequence.ok()) return log_sequence.status();
   RemoveLeftovers(options.folder, *published);
 
   BuildProgress progress{.stage = BuildProgress::Stage::kWriting,
@@ -303,9 +209,10 @@ absl::StatusOr<Manifest> BuildCollection(const BuildOptions& options, const Cata
                     .num_documents = catalog.num_documents(),
                     .num_tokens = tokens.num_tokens(),
                     .created_by = options.created_by,
-                    .created_at = absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now(), absl::UTCTimeZone()),
+                    .created_at = CreationTime(),
                     .shards = {},
-                    .encoder = options.encoder};
+                    .encoder = options.encoder,
+                    .log_sequence = *log_sequence};
   const TokenEncoding encoding{options.storage, manifest.rotation_seed, NumThreads(options)};
   UnpublishedFiles files(options.folder);
   int64_t bytes_before = 0;
@@ -327,12 +234,11 @@ absl::StatusOr<Manifest> BuildCollection(const BuildOptions& options, const Cata
     if (absl::Status status = report(BuildProgress::Stage::kShardDone); !status.ok()) return status;
   }
   if (absl::Status status = report(BuildProgress::Stage::kPublishing); !status.ok()) return status;
-  if (absl::Status status = Publish(manifest, options.folder, files, &progress.synchronised); !status.ok())
-    return status;
+  if (absl::Status s = PublishGeneration(manifest, options.folder, files, &progress.synchronised); !s.ok()) return s;
   // From here on the build has succeeded.
   report(BuildProgress::Stage::kPublished).IgnoreError();
   // The removal may reach the disk before the rename does: then the generation before it would need its files.
-  if (progress.synchronised.ok()) RemoveOldGenerations(options.folder, manifest);
+  if (progress.synchronised.ok()) RemoveOldGenerations(options.folder, manifest, *published);
   return manifest;
 }
 

@@ -36,6 +36,8 @@ struct BuildOptions {
   std::string created_by = "maxsim-shard";
   // Goes into the manifest; its dim must be that of the token vectors.
   std::optional<EncoderIdentity> encoder = {};
+  // The last write of the log in the folder that the documents hold. Is needed where the log has writes.
+  std::optional<uint64_t> log_sequence = {};
 };
 
 struct BuildProgress {
@@ -86,7 +88,8 @@ std::string ShardFileName(int64_t generation, int64_t index);
 // removed. Once it is renamed the build has succeeded, whatever comes behind (BuildProgress::synchronised).
 // INVALID_ARGUMENT (values that are not finite or do not fit the storage: with row, column and document),
 // FAILED_PRECONDITION (another build runs, or the folder holds a collection of another name, of another shape
-// (BuildOptions::allow_other_shape), or too new a generation),
+// (BuildOptions::allow_other_shape), or too new a generation, or a log whose writes BuildOptions::log_sequence does not
+// fit),
 // RESOURCE_EXHAUSTED (disk).
 absl::StatusOr<Manifest> BuildCollection(const BuildOptions& options, const Catalog& catalog, TokenSource& tokens,
                                          PayloadSource* payloads, const BuildObserver& observer = nullptr);

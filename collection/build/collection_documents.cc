@@ -6,6 +6,7 @@
 #include "absl/types/span.h"
 #include "base/text.h"
 #include "collection/build/document_input.h"
+#include "collection/log/log_summary.h"
 #include "collection/shard.h"
 #include "kernels/quantize.h"
 
@@ -180,6 +181,7 @@ class CollectionDocuments : public DocumentInput {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DocumentInput>> OpenCollectionInput(const std::string& folder, Manifest manifest) {
+  if (absl::Status status = CheckShardsAreComplete(folder, manifest); !status.ok()) return status;
   auto input = std::make_unique<CollectionDocuments>(folder, std::move(manifest));
   if (absl::Status status = input->Open(); !status.ok()) return status;
   return input;

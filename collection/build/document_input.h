@@ -85,7 +85,8 @@ absl::StatusOr<std::unique_ptr<DocumentInput>> OpenArchiveInput(const std::strin
 absl::StatusOr<std::unique_ptr<DocumentInput>> OpenNpyInput(const std::string& tokens, const std::string& lengths,
                                                             const std::string& scales);
 // The collection's checksums are verified while its token vectors are read, and i8 vectors come out rotated back. Its
-// files are opened one after the other.
+// files are opened one after the other. FAILED_PRECONDITION for a live collection whose log has writes that the shards
+// lack.
 absl::StatusOr<std::unique_ptr<DocumentInput>> OpenCollectionInput(const std::string& folder, Manifest manifest);
 
 }  // namespace maxsim::collection

@@ -85,7 +85,8 @@ class Writer {
     const bool has_payloads = catalog_.has_payloads();
     const IdType id_type = catalog_.ids.type();
     absl::Status status = file_.Write(FormatHeader(plan_, encoding_, tokens_.dim(), id_type, has_payloads));
-    if (status.ok()) status = storage_ == ScalarType::kI8 ? WriteQuantizedTokens() : WriteTokens();
+    if (status.ok()) status = quantizes() ? WriteQuantizedTokens() : WriteTokens();
+    if (status.ok() && storage_ == ScalarType::kI8 && !quantizes()) status = TakeScales();
     if (status.ok()) status = WriteOffsets([&](int64_t document) { return int64_t{catalog_.lengths[document]}; });
     if (status.ok() && id_type == IdType::kInt64) status = WriteIntIds();
     if (status.ok() && id_type == IdType::kString) {
@@ -102,6 +103,7 @@ class Writer {
 
  private:
   int64_t end_document() const { return plan_.first_document + plan_.num_documents; }
+  bool quantizes() const { return storage_ == ScalarType::kI8 && tokens_.type() != ElementType::kI8; }
 
   absl::Status WriteInt64(int64_t value) { return file_.Write(&value, sizeof(value)); }
 
@@ -119,6 +121,7 @@ class Writer {
   absl::Status WriteTokens();
   absl::Status WriteQuantizedTokens();
   absl::StatusOr<absl::Span<float>> NextAsFloats(int64_t num_rows, int64_t first_row);
+  absl::Status TakeScales();
   absl::Status CheckScales(int64_t first_document) const;
   absl::Status WriteBlock(const void* source, int64_t num_rows, int64_t first_row);
   absl::Status UnusableValue(const void* source, int64_t index, int64_t first_row) const;
@@ -215,6 +218,16 @@ absl::Status Writer::WriteQuantizedTokens() {
   return absl::OkStatus();
 }
 
+// Scales of rows that were quantised before.
+absl::Status Writer::TakeScales() {
+  for (int64_t document = plan_.first_document; document < end_document(); ++document) {
+    const absl::StatusOr<float> scale = tokens_.NextStoredScale();
+    if (!scale.ok()) return scale.status();
+    scales_.push_back(*scale);
+  }
+  return CheckScales(plan_.first_document);
+}
+
 absl::Status Writer::WriteBlock(const void* source, int64_t num_rows, int64_t first_row) {
   const auto count = static_cast<size_t>(num_rows * tokens_.dim());
   ScalarType from = ScalarType::kF32;
@@ -245,9 +258,11 @@ absl::Status Writer::UnusableValue(const void* source, int64_t index, int64_t fi
   while (row >= catalog_.lengths[document]) row -= catalog_.lengths[document++];
   int64_t input_row = row;
   for (int64_t before = 0; before < document; ++before) input_row += catalog_.lengths[before];
-  const double value = LoadFloat(tokens_.type(), source, static_cast<size_t>(index));
-  std::string problem = "is not finite";
-  if (std::isfinite(value)) {
+  const bool is_int8 = tokens_.type() == ElementType::kI8;
+  const double value = is_int8 ? static_cast<const int8_t*>(source)[index]
+                               : LoadFloat(tokens_.type(), source, static_cast<size_t>(index));
+  std::string problem = is_int8 ? "is not in -127 .. 127" : "is not finite";
+  if (!is_int8 && std::isfinite(value)) {
     // f16 ends far below the limit; the others pass it by rounding up at most.
     problem = std::fabs(value) <= kMaxAbsValue && storage_ == ScalarType::kF16
                   ? std::string("is too large for f16 (largest: 65504)")

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "collection/element_type.h"
 
@@ -13,11 +14,14 @@ namespace maxsim::collection {
 class TokenSource {
  public:
   virtual ~TokenSource() = default;
-  virtual ElementType type() const = 0;  // a floating-point type
+  // A floating-point type; or i8, where rows have been rotated and quantised as the collection has them.
+  virtual ElementType type() const = 0;
   virtual int64_t dim() const = 0;
   virtual int64_t num_tokens() const = 0;
   // Returns the next `num_rows` rows, [num_rows, dim] row-major, not necessarily aligned; valid until the next call.
   virtual absl::StatusOr<const void*> Next(int64_t num_rows) = 0;
+  // Of i8 rows: returns the scale of the next document, called once for each, after its rows were read.
+  virtual absl::StatusOr<float> NextStoredScale() { return absl::InternalError("these token vectors have no scales"); }
 };
 
 // Gives payloads, each a JSON object, or "" where a document has none.

@@ -15,6 +15,19 @@
 
 namespace maxsim::collection {
 
+// The steps of a compaction, for whoever looks on.
+enum class CompactStep {
+  kReading,           // the log's records and the shards' ids come next
+  kWriting,           // a shard
+  kShardWritten,      // it is complete under its name
+  kNotingTombstones,  // all shards are complete
+  kPublishing,        // the manifest comes next
+  kPublished,         // only the removal of old files is left
+};
+// Is called at each step. An error it returns ends the compaction, which then has changed nothing, unless it is
+// published.
+using CompactObserver = std::function<absl::Status(CompactStep)>;
+
 struct CompactOptions {
   // A shard of whose documents more than this share has a tombstone is written again without them; others stay as they
   // are, and the log notes their tombstones. 0: every shard with a tombstone, so that none is left.
@@ -25,6 +38,7 @@ struct CompactOptions {
   int64_t bytes_per_second = 0;  // that are written at most; 0: without bound
   std::string created_by = "maxsim-shard";
   const StopSignal* stop = nullptr;  // Once stopped, the compaction ends with its status and changes nothing.
+  CompactObserver observer = nullptr;
 };
 
 struct CompactResult {

@@ -82,9 +82,12 @@ class CollectionLog {
   absl::StatusOr<uint64_t> VersionOf(std::string_view id) const;
   absl::StatusOr<uint64_t> VersionOf(int64_t id) const;
 
-  // Notes, on the disk, the tombstones of a generation that is about to be published. [shards]
-  absl::Status PutTombstones(int64_t generation, const Tombstones& tombstones);
-  // Returns them; empty lists for a generation that none were noted for.
+  // Notes, on the disk, the tombstones of a generation that is about to be published. [shards] What was noted for that
+  // number or a later one before is dropped: those generations were never published.
+  absl::Status PutTombstones(const Manifest& manifest, const Tombstones& tombstones);
+  // Returns them; empty lists for a generation that none were noted for. They belong to the shards' checksums: what a
+  // compaction noted that did not come to publish says nothing of another build of the same number. DATA_LOSS for
+  // ordinals that a shard does not have.
   absl::StatusOr<Tombstones> TombstonesOf(const Manifest& manifest) const;
 
   // Drops the records up to and with `through` and the tombstones of generations before `generation`, once that

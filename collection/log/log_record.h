@@ -31,6 +31,9 @@ struct LogRecord {
 // Appends the record's value as the log stores it. The sequence is the key and not in it.
 void AppendRecordValue(const LogRecord& record, IdType id_type, std::string* value);
 
+// Appends all of the value that stands before the rows; rows and payload follow it, in this order.
+void AppendRecordHead(const LogRecord& record, IdType id_type, std::string* value);
+
 // Takes a value apart; views of the result point into `value`. DATA_LOSS, which names the sequence and what was
 // expected, for bytes that AppendRecordValue of this format did not make, such as rows that are not num_tokens x
 // row_bytes.

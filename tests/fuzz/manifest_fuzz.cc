@@ -18,6 +18,8 @@ void FuzzManifest(std::string_view input) {
   Require(manifest->generation >= 1, "generations begin at 1");
   Require(collection::CheckCollectionName(manifest->name).ok(), "the name is one");
   Require(manifest->rotation_seed <= static_cast<uint64_t>(collection::kMaxRotationSeed), "the seed is in range");
+  Require(manifest->log_sequence.value_or(0) <= static_cast<uint64_t>(collection::kMaxLogSequence),
+          "the log's sequence is in range");
   int64_t num_documents = 0;
   int64_t num_tokens = 0;
   for (const collection::ShardEntry& entry : manifest->shards) {

@@ -1,6 +1,7 @@
 #include "tools/maxsim-shard/commands.h"
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <cstdio>
 #include <new>
 #include <optional>
@@ -18,12 +19,14 @@
 #include "collection/build/import.h"
 #include "collection/collection_name.h"
 #include "collection/inspect.h"
+#include "collection/log/log_summary.h"
 #include "collection/manifest.h"
 #include "collection/verifier.h"
 #include "kernels/scalar_type.h"
 #include "maxsim_version.h"
 #include "tools/command_line/usage_message.h"
 #include "tools/maxsim-shard/command_helpers.h"
+#include "tools/maxsim-shard/compact_command.h"
 #include "tools/maxsim-shard/progress.h"
 #include "tools/maxsim-shard/quantize_command.h"
 
@@ -41,6 +44,7 @@ struct BuildArguments {
   int threads = 0;
   int64_t max_shard_bytes = collection::kDefaultMaxShardBytes;
   bool allow_other_shape = false;
+  std::optional<uint64_t> log_sequence;
   bool quiet = false;
 };
 
@@ -84,6 +88,7 @@ absl::StatusOr<collection::Manifest> Build(const BuildArguments& arguments, Prog
   options.rotation_seed = static_cast<uint64_t>(arguments.seed);
   options.num_threads = arguments.threads;
   options.allow_other_shape = arguments.allow_other_shape;
+  options.log_sequence = arguments.log_sequence;
   if (!arguments.encoder.empty()) {
     // An identity is some texts and numbers.
     constexpr int64_t kMaxIdentityBytes = int64_t{64} << 10;
@@ -135,18 +140,55 @@ int RunBuild(const BuildArguments& arguments) {
 int RunInspect(const std::string& folder, bool json) {
   absl::StatusOr<collection::CollectionSummary> summary = collection::Inspect(folder);
   if (!summary.ok()) return Fail(summary.status());
+  if (collection::HasLog(folder)) {
+    const absl::StatusOr<collection::LogSummary> log = collection::SummarizeLog(folder, summary->manifest);
+    if (!log.ok()) return Fail(log.status());
+    summary->log = {log->first_sequence, log->last_sequence, log->num_bytes, log->num_tombstones()};
+  }
   std::fputs(json ? collection::FormatJson(*summary).c_str() : collection::FormatTable(*summary).c_str(), stdout);
   return kExitOk;
 }
 
+// Adds what is wrong with the log of a live collection to the report.
+void AddLogProblems(const std::string& folder, bool quiet, collection::VerifyReport& report) {
+  const absl::StatusOr<collection::Manifest> manifest = collection::ReadManifest(folder);
+  if (!manifest.ok()) return;  // Then the report is of one that was replaced meanwhile.
+  const absl::StatusOr<collection::LogReport> log = collection::VerifyLog(folder, *manifest);
+  if (!log.ok()) {
+    ++report.num_problems;
+    report.problems.push_back(std::string(log.status().message()));
+    return;
+  }
+  report.num_problems += log->num_problems;
+  report.problems.insert(report.problems.end(), log->problems.begin(), log->problems.end());
+  if (quiet) return;
+  std::printf("log  %s writes, %s .. %s  %s\n",
+              FormatCount(static_cast<int64_t>(log->last_sequence - log->first_sequence)).c_str(),
+              Cat(log->first_sequence + 1).c_str(), Cat(log->last_sequence).c_str(),
+              log->num_problems == 0
+                  ? "ok"
+                  : Cat(log->num_problems, log->num_problems == 1 ? " PROBLEM" : " PROBLEMS").c_str());
+}
+
 int RunVerify(const std::string& folder, bool quiet) {
   const absl::Time began = MonotonicNow();
-  absl::StatusOr<collection::VerifyReport> report =
-      collection::VerifyCollection(folder, [&](const collection::ShardReport& shard) {
+  collection::Tombstones tombstones;
+  if (collection::HasLog(folder)) {
+    const absl::StatusOr<collection::Manifest> manifest = collection::ReadManifest(folder);
+    if (!manifest.ok()) return Fail(manifest.status());
+    // A log that cannot be read is a problem of its own, found below.
+    absl::StatusOr<collection::LogSummary> log = collection::SummarizeLog(folder, *manifest);
+    if (log.ok()) tombstones = std::move(log->tombstones);
+  }
+  absl::StatusOr<collection::VerifyReport> report = collection::VerifyCollection(
+      folder,
+      [&](const collection::ShardReport& shard) {
         if (!quiet) std::printf("%s\n", collection::FormatLine(shard).c_str());
         std::fflush(stdout);
-      });
+      },
+      &tombstones);
   if (!report.ok()) return Fail(report.status());
+  if (collection::HasLog(folder)) AddLogProblems(folder, quiet, *report);
   for (const std::string& problem : report->problems) std::fprintf(stderr, "problem: %s\n", problem.c_str());
   if (report->num_problems > static_cast<int64_t>(report->problems.size())) {
     std::fprintf(stderr, "problem: ... and %s more\n",
@@ -212,6 +254,10 @@ void AddBuild(CLI::App& app, BuildArguments& arguments) {
                  "Make all ids strings, or all 64-bit integers\n(default: as the first one is; all must agree)")
       ->check(CLI::IsMember({"string", "int64"}))
       ->type_name("TYPE");
+  app.add_option("--log-sequence", arguments.log_sequence,
+                 "Of a live collection: the last write of its log that this input\nholds; those behind it are applied "
+                 "to the new generation")
+      ->type_name("N");
   AddMaxShardBytes(app, arguments.max_shard_bytes);
   AddAllowOtherShape(app, arguments.allow_other_shape);
   app.add_flag("--quiet", arguments.quiet, "No progress and no summary; errors only");
@@ -233,7 +279,8 @@ int RunMaxsimShard(int argc, char** argv) {
       "  maxsim-shard build --input wiki --input news --output both --storage f16\n"
       "  maxsim-shard inspect wiki\n"
       "  maxsim-shard verify wiki\n"
-      "  maxsim-shard quantize wiki wiki-i8\n\n"
+      "  maxsim-shard quantize wiki wiki-i8\n"
+      "  maxsim-shard compact wiki\n\n"
       "Results go to standard output, progress and errors to standard error.\n"
       "Exit codes: 0 done; 1 failed, or verify found a problem; 2 the command line is wrong; 130 interrupted.");
 
@@ -252,7 +299,7 @@ int RunMaxsimShard(int argc, char** argv) {
 
   bool quiet = false;
   CLI::App* verify =
-      app.add_subcommand("verify", "Reads everything and checks it: checksums, offsets, ids, values, payloads");
+      app.add_subcommand("verify", "Reads everything and checks it: checksums, offsets, ids, values, payloads, log");
   verify->add_option("DIR", folder, "Folder of the collection")->required();
   verify->add_flag("--quiet", quiet, "Only the last line and problems");
   verify->footer("Exit code 1 when a problem was found; each is a line on standard error.");
@@ -262,6 +309,11 @@ int RunMaxsimShard(int argc, char** argv) {
       "quantize", "Makes an i8 collection, of half the size, from one in f16, bf16 or f32, and measures what it costs");
   AddQuantize(*quantize, quantize_arguments);
 
+  CompactArguments compact_arguments;
+  CLI::App* compact = app.add_subcommand(
+      "compact", "Writes what the log of a live collection holds into its shards, while no server has it loaded");
+  AddCompact(*compact, compact_arguments);
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -270,7 +322,8 @@ int RunMaxsimShard(int argc, char** argv) {
     const std::vector<std::string> rest = app.remaining();
     if (commands.empty() && !rest.empty() && rest.front().substr(0, 1) != "-") {
       std::fprintf(stderr,
-                   "maxsim-shard: no subcommand \"%s\"; there are build, inspect, verify and quantize (see --help)\n",
+                   "maxsim-shard: no subcommand \"%s\"; there are build, inspect, verify, quantize and compact (see "
+                   "--help)\n",
                    rest.front().c_str());
     } else {
       const std::string command = commands.empty() ? "" : commands.front()->get_name() + " ";
@@ -283,6 +336,7 @@ int RunMaxsimShard(int argc, char** argv) {
     if (build->parsed()) return RunBuild(build_arguments);
     if (inspect->parsed()) return RunInspect(folder, json);
     if (quantize->parsed()) return RunQuantize(quantize_arguments);
+    if (compact->parsed()) return RunCompact(compact_arguments);
     return RunVerify(folder, quiet);
   } catch (const std::bad_alloc&) {
     return Fail(absl::ResourceExhaustedError("out of memory"));

@@ -1,0 +1,104 @@
+#include "collection/build/generation_files.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "base/file.h"
+#include "base/output_file.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "collection/build/builder.h"
+
+namespace maxsim::collection {
+namespace {
+
+constexpr std::string_view kShardExtension = ".safetensors";
+
+// Returns the generation in a name that ShardFileName made, or nullopt for other names.
+std::optional<int64_t> GenerationOf(const std::string& name) {
+  long long generation = 0;
+  long long index = 0;
+  int end = 0;
+  if (std::sscanf(name.c_str(), "shard-%18lld-%18lld.safetensors%n", &generation, &index, &end) != 2) {
+    return std::nullopt;
+  }
+  if (end != static_cast<int>(name.size()) || ShardFileName(generation, index) != name) return std::nullopt;
+  return generation;
+}
+
+// Removes files of the folder that the predicate picks by name. A file that will not go is no reason to fail: the next
+// build tries again.
+template <typename Pick>
+void RemoveFiles(const std::string& folder, const Pick& pick) {
+  const absl::StatusOr<std::vector<std::string>> names = ListFiles(folder);
+  if (!names.ok()) return;
+  for (const std::string& name : *names) {
+    if (pick(name)) ::unlink(JoinPath(folder, name).c_str());
+  }
+}
+
+std::set<std::string> FilesOf(const Manifest& manifest) {
+  std::set<std::string> files;
+  for (const ShardEntry& entry : manifest.shards) files.insert(entry.file);
+  return files;
+}
+
+}  // namespace
+
+std::string ShardFileName(int64_t generation, int64_t index) {
+  return Cat(absl::StrFormat("shard-%06d-%05d", generation, index), kShardExtension);
+}
+
+void RemoveLeftovers(const std::string& folder, const Manifest& published) {
+  const std::set<std::string> files = FilesOf(published);
+  RemoveFiles(folder, [&](const std::string& name) {
+    if (absl::EndsWith(name, ForStrCat(kTemporarySuffix))) {
+      const std::string target = name.substr(0, name.size() - kTemporarySuffix.size());
+      return target == kManifestFileName || GenerationOf(target).has_value();
+    }
+    const std::optional<int64_t> generation = GenerationOf(name);
+    return generation.has_value() && *generation > published.generation && files.count(name) == 0;
+  });
+}
+
+void RemoveOldGenerations(const std::string& folder, const Manifest& published, const Manifest& before) {
+  std::set<std::string> files = FilesOf(published);
+  files.merge(FilesOf(before));
+  RemoveFiles(folder, [&](const std::string& name) {
+    const std::optional<int64_t> generation = GenerationOf(name);
+    return generation.has_value() && *generation < published.generation - 1 && files.count(name) == 0;
+  });
+}
+
+absl::Status CheckSpace(const std::string& folder, int64_t needed) {
+  const absl::StatusOr<int64_t> free = FreeDiskBytes(folder);
+  if (!free.ok()) return free.status();
+  if (needed <= *free) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      Cat(folder, ": the collection takes ", FormatBytes(needed), ", the disk has ", FormatBytes(*free), " free"));
+}
+
+UnpublishedFiles::~UnpublishedFiles() {
+  for (const std::string& file : files_) ::unlink(JoinPath(folder_, file).c_str());
+}
+
+absl::Status PublishGeneration(const Manifest& manifest, const std::string& folder, UnpublishedFiles& files,
+                               absl::Status* synchronised) {
+  // The shards' names must be on the disk before a manifest that names them is.
+  if (absl::Status status = SyncFolder(folder); !status.ok()) return status;
+  if (absl::Status status = PublishManifest(manifest, folder, synchronised); !status.ok()) return status;
+  files.Keep();
+  return absl::OkStatus();
+}
+
+std::string CreationTime() { return absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", absl::Now(), absl::UTCTimeZone()); }
+
+}  // namespace maxsim::collection

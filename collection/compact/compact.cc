@@ -1,0 +1,289 @@
+#include "collection/compact/compact.h"
+
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/folder.h"
+#include "base/guard.h"
+#include "base/output_file.h"
+#include "base/text.h"
+#include "collection/build/generation_files.h"
+#include "collection/build/shard_writer.h"
+#include "collection/compact/changed_ids.h"
+#include "collection/compact/merged_documents.h"
+#include "collection/compact/pace.h"
+#include "collection/compact/shard_groups.h"
+#include "collection/shard.h"
+
+namespace maxsim::collection {
+namespace {
+
+// Does, one after another, what Compact promises.
+class Compaction {
+ public:
+  Compaction(const std::string& folder, CollectionLog& log, uint64_t through, const CompactOptions& options)
+      : folder_(folder),
+        log_(log),
+        through_(through),
+        options_(options),
+        files_(folder),
+        pace_(options.bytes_per_second, options.stop) {}
+
+  absl::StatusOr<CompactResult> Run();
+
+ private:
+  absl::Status Check() const;
+  absl::Status FindTombstones();
+  absl::Status FindTombstonesOf(size_t shard, const ChangedIds& changed);
+  void PlanGroups();
+  bool MustWrite(size_t shard) const;
+  bool ChangesNothing() const;
+  absl::Status WriteShards();
+  absl::Status WriteGroup(const ShardGroup& group);
+  absl::Status WritePlans(const DocumentRun& run, const Catalog& catalog);
+  absl::Status Publish();
+  absl::Status Report(CompactStep step) const {
+    if (absl::Status status = StopStatus(options_.stop); !status.ok()) return status;
+    return options_.observer == nullptr ? absl::OkStatus() : options_.observer(step);
+  }
+  int64_t NumLive(size_t shard) const {
+    return before_.shards[shard].num_documents - static_cast<int64_t>(tombstones_[shard].size());
+  }
+
+  const std::string& folder_;
+  CollectionLog& log_;
+  const uint64_t through_;
+  const CompactOptions& options_;
+  std::optional<FolderLock> lock_;  // outlives the files, which are removed while it is held
+  UnpublishedFiles files_;
+  Pace pace_;
+
+  Manifest before_;
+  Tombstones tombstones_;  // of the generation before, with those that the log's records make
+  std::vector<LiveUpsert> upserts_;
+  bool adds_payloads_ = false;  // no shard has some, and a write has
+  // Members are shards by their numbers, but for those without a document that is left, and the log's writes behind.
+  std::vector<size_t> shards_of_members_;
+  std::vector<ShardGroup> groups_;
+  Manifest next_;
+  Tombstones next_tombstones_;
+  CompactResult result_;
+};
+
+absl::Status Compaction::Check() const {
+  if (!before_.log_sequence.has_value()) {
+    return absl::FailedPreconditionError(
+        Cat(folder_, ": the manifest names no log_sequence, so that nobody can say which writes its shards hold; "
+                     "maxsim-shard build --log-sequence says it"));
+  }
+  if (through_ > log_.last_sequence()) {
+    return Invalid(folder_, ": sequence ", through_, " is to be compacted, and the log ends with ",
+                   log_.last_sequence());
+  }
+  if (*before_.log_sequence > log_.last_sequence()) {
+    return absl::DataLossError(Cat(folder_, ": the shards hold the writes up to sequence ", *before_.log_sequence,
+                                   ", and the log ends with ", log_.last_sequence(), ": it has lost some"));
+  }
+  if (options_.max_shard_bytes < kMinMaxShardBytes) {
+    return Invalid("max-shard-bytes: ", options_.max_shard_bytes, ", the least is ", kMinMaxShardBytes);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Compaction::FindTombstones() {
+  absl::StatusOr<Tombstones> noted = log_.TombstonesOf(before_);
+  if (!noted.ok()) return noted.status();
+  tombstones_ = *std::move(noted);
+  absl::StatusOr<ChangedIds> changed = ChangedIds::Read(log_, *before_.log_sequence, through_, options_.stop);
+  if (!changed.ok()) return changed.status();
+  for (size_t shard = 0; shard < before_.shards.size() && !changed->empty(); ++shard) {
+    if (absl::Status status = FindTombstonesOf(shard, *changed); !status.ok()) return status;
+  }
+  upserts_ = changed->upserts();
+  if (!before_.has_payloads) {
+    adds_payloads_ = std::any_of(upserts_.begin(), upserts_.end(), [](const LiveUpsert& it) { return it.payload_bytes > 0; });
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Compaction::FindTombstonesOf(size_t shard, const ChangedIds& changed) {
+  absl::StatusOr<std::shared_ptr<const Shard>> opened =
+      Shard::Open(Folder(folder_), before_, before_.shards[shard], Access::kMapped, /*check_checksum=*/false,
+                  options_.stop);
+  if (!opened.ok()) return opened.status();
+  std::vector<uint32_t> found;
+  for (int64_t ordinal = 0; ordinal < (*opened)->documents().num_documents; ++ordinal) {
+    const bool is_changed = before_.id_type == IdType::kString ? changed.Contains((*opened)->string_id(ordinal))
+                                                               : changed.Contains((*opened)->int_id(ordinal));
+    if (is_changed) found.push_back(static_cast<uint32_t>(ordinal));
+  }
+  std::vector<uint32_t> merged;
+  std::set_union(found.begin(), found.end(), tombstones_[shard].begin(), tombstones_[shard].end(),
+                 std::back_inserter(merged));
+  tombstones_[shard] = std::move(merged);
+  return absl::OkStatus();
+}
+
+bool Compaction::MustWrite(size_t shard) const {
+  if (adds_payloads_) return true;
+  const auto dead = static_cast<double>(tombstones_[shard].size());
+  return dead > options_.max_tombstone_share * static_cast<double>(before_.shards[shard].num_documents);
+}
+
+void Compaction::PlanGroups() {
+  std::vector<GroupMember> members;
+  for (size_t shard = 0; shard < before_.shards.size(); ++shard) {
+    if (NumLive(shard) == 0) continue;
+    const ShardEntry& entry = before_.shards[shard];
+    const bool is_written = MustWrite(shard);
+    // A shard that is kept has its size with its tombstones, so that it is not joined because of them.
+    const double share = static_cast<double>(NumLive(shard)) / static_cast<double>(entry.num_documents);
+    const double num_bytes = static_cast<double>(entry.num_bytes) * (is_written ? share : 1);
+    members.push_back({static_cast<int64_t>(num_bytes), is_written});
+    shards_of_members_.push_back(shard);
+  }
+  if (!upserts_.empty()) {
+    const int64_t row_bytes = before_.dim * static_cast<int64_t>(SizeOf(before_.storage));
+    int64_t num_bytes = 0;
+    for (const LiveUpsert& upsert : upserts_) num_bytes += upsert.num_tokens * row_bytes + upsert.payload_bytes;
+    members.push_back({num_bytes, /*is_written=*/true});
+  }
+  groups_ = GroupShards(members, options_.max_shard_bytes);
+}
+
+bool Compaction::ChangesNothing() const {
+  if (through_ > *before_.log_sequence || shards_of_members_.size() != before_.shards.size()) return false;
+  return std::none_of(groups_.begin(), groups_.end(), [](const ShardGroup& group) { return group.is_written; });
+}
+
+absl::Status Compaction::WriteShards() {
+  int64_t needed = 0;
+  for (const ShardGroup& group : groups_) needed += group.is_written ? group.num_bytes : 0;
+  if (absl::Status status = CheckSpace(folder_, needed); !status.ok()) return status;
+  for (const ShardGroup& group : groups_) {
+    if (group.is_written) {
+      if (absl::Status status = WriteGroup(group); !status.ok()) return status;
+      continue;
+    }
+    const size_t shard = shards_of_members_[group.begin];
+    next_.shards.push_back(before_.shards[shard]);
+    next_tombstones_.push_back(tombstones_[shard]);
+    result_.tombstones_left += static_cast<int64_t>(tombstones_[shard].size());
+    ++result_.shards_kept;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Compaction::WriteGroup(const ShardGroup& group) {
+  DocumentRun run{.folder = &folder_,
+                  .manifest = &before_,
+                  .log = &log_,
+                  .tombstones = &tombstones_,
+                  .shards = {},
+                  .upserts = {},
+                  .stop = options_.stop};
+  for (size_t member = group.begin; member < group.end; ++member) {
+    if (member < shards_of_members_.size()) {
+      run.shards.push_back(shards_of_members_[member]);
+    } else {
+      run.upserts = upserts_;
+    }
+  }
+  if (absl::Status status = Report(CompactStep::kWriting); !status.ok()) return status;
+  absl::StatusOr<std::unique_ptr<Catalog>> catalog = ReadCatalog(run, next_.has_payloads);
+  if (!catalog.ok()) return catalog.status();
+  return WritePlans(run, **catalog);
+}
+
+absl::Status Compaction::WritePlans(const DocumentRun& run, const Catalog& catalog) {
+  int64_t num_tokens = 0;
+  for (const int32_t length : catalog.lengths) num_tokens += length;
+  MergedTokens tokens(run, num_tokens);
+  MergedPayloads payloads(run);
+  const TokenEncoding encoding{before_.storage, before_.rotation_seed, /*num_threads=*/1};
+  for (const ShardPlan& plan : PlanShards(catalog, before_.storage, before_.dim, options_.max_shard_bytes)) {
+    const std::string file = ShardFileName(next_.generation, result_.shards_written);
+    absl::StatusOr<ShardEntry> entry = WriteShard(
+        folder_, file, plan, encoding, catalog, tokens, &payloads,
+        [&](int64_t /*documents*/, int64_t num_bytes) { return pace_.Wait(result_.bytes_written + num_bytes); });
+    // Rows were checked before they came into a shard or the log.
+    if (absl::IsInvalidArgument(entry.status())) return absl::DataLossError(entry.status().message());
+    if (!entry.ok()) return entry.status();
+    files_.Add(file);
+    ++result_.shards_written;
+    result_.bytes_written += entry->num_bytes;
+    next_.shards.push_back(*std::move(entry));
+    next_tombstones_.emplace_back();
+    if (absl::Status status = Report(CompactStep::kShardWritten); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Compaction::Publish() {
+  if (static_cast<int64_t>(next_.shards.size()) > kMaxShards) {
+    return Invalid("max-shard-bytes: ", options_.max_shard_bytes, " makes ", next_.shards.size(),
+                   " shards, the limit is ", kMaxShards);
+  }
+  for (const ShardEntry& entry : next_.shards) {
+    next_.num_documents += entry.num_documents;
+    next_.num_tokens += entry.num_tokens;
+  }
+  next_.created_at = CreationTime();
+  if (absl::Status status = Report(CompactStep::kNotingTombstones); !status.ok()) return status;
+  if (absl::Status status = log_.PutTombstones(next_, next_tombstones_); !status.ok()) return status;
+  if (absl::Status status = Report(CompactStep::kPublishing); !status.ok()) return status;
+  absl::Status synchronised;
+  if (absl::Status s = PublishGeneration(next_, folder_, files_, &synchronised); !s.ok()) return s;
+  Report(CompactStep::kPublished).IgnoreError();
+  // The removal may reach the disk before the rename does: then the generation before would need its files.
+  if (synchronised.ok()) RemoveOldGenerations(folder_, next_, before_);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CompactResult> Compaction::Run() {
+  absl::StatusOr<FolderLock> lock = FolderLock::Acquire(folder_);
+  if (!lock.ok()) return lock.status();
+  lock_.emplace(*std::move(lock));
+  absl::StatusOr<Manifest> before = ReadManifest(folder_);
+  if (!before.ok()) return before.status();
+  before_ = *std::move(before);
+  if (absl::Status status = Check(); !status.ok()) return status;
+  RemoveLeftovers(folder_, before_);
+  if (absl::Status status = Report(CompactStep::kReading); !status.ok()) return status;
+  if (absl::Status status = FindTombstones(); !status.ok()) return status;
+  PlanGroups();
+  if (ChangesNothing()) {
+    result_.shards_kept = static_cast<int64_t>(before_.shards.size());
+    for (const std::vector<uint32_t>& of_shard : tombstones_) {
+      result_.tombstones_left += static_cast<int64_t>(of_shard.size());
+    }
+    result_.manifest = std::move(before_);
+    return std::move(result_);
+  }
+  next_ = before_;
+  next_.generation = before_.generation + 1;
+  next_.has_payloads = before_.has_payloads || adds_payloads_;
+  next_.log_sequence = std::max(through_, *before_.log_sequence);
+  next_.created_by = options_.created_by;
+  next_.num_documents = 0;
+  next_.num_tokens = 0;
+  next_.shards.clear();
+  if (absl::Status status = WriteShards(); !status.ok()) return status;
+  if (absl::Status status = Publish(); !status.ok()) return status;
+  result_.changed = true;
+  result_.manifest = std::move(next_);
+  return std::move(result_);
+}
+
+}  // namespace
+
+absl::StatusOr<CompactResult> Compact(const std::string& folder, CollectionLog& log, uint64_t through,
+                                      const CompactOptions& options) {
+  return Guarded([&]() -> absl::StatusOr<CompactResult> { return Compaction(folder, log, through, options).Run(); });
+}
+
+}  // namespace maxsim::collection

@@ -1,0 +1,56 @@
+#include "collection/compact/create.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+#include "base/file.h"
+#include "base/output_file.h"
+#include "base/text.h"
+#include "collection/build/generation_files.h"
+#include "collection/log/collection_log.h"
+
+namespace maxsim::collection {
+
+absl::StatusOr<Manifest> CreateLiveCollection(const std::string& folder, const CreateOptions& options) {
+  Manifest manifest{.name = options.name,
+                    .generation = 1,
+                    .dim = options.dim,
+                    .storage = options.storage,
+                    .rotation_seed = options.storage == ScalarType::kI8 ? options.rotation_seed : 0,
+                    .id_type = options.id_type,
+                    .has_payloads = options.has_payloads,
+                    .num_documents = 0,
+                    .num_tokens = 0,
+                    .created_by = options.created_by,
+                    .created_at = CreationTime(),
+                    .shards = {},
+                    .encoder = options.encoder,
+                    .log_sequence = 0};
+  // What is wrong shows before a folder is made.
+  if (absl::StatusOr<Manifest> check = ParseManifest(FormatManifest(manifest), folder); !check.ok()) {
+    return check.status();
+  }
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return ErrnoStatus(error.value(), "cannot create folder", folder);
+  absl::StatusOr<FolderLock> lock = FolderLock::Acquire(folder);
+  if (!lock.ok()) return lock.status();
+  const absl::StatusOr<Manifest> there = ReadManifest(folder);
+  if (there.ok()) return absl::AlreadyExistsError(Cat(folder, ": holds the collection ", Quote(there->name), " already"));
+  if (!absl::IsNotFound(there.status())) return absl::FailedPreconditionError(there.status().message());
+  if (HasLog(folder)) {
+    return absl::FailedPreconditionError(Cat(folder, ": has a log of writes and no collection; choose another folder"));
+  }
+  if (absl::Status status = PublishManifest(manifest, folder); !status.ok()) return status;
+  const absl::StatusOr<std::unique_ptr<CollectionLog>> log =
+      CollectionLog::Open(folder, LogFormat::Of(manifest), CollectionLog::Mode::kCreate);
+  if (log.ok()) return manifest;
+  ::unlink(JoinPath(folder, kManifestFileName).c_str());
+  return log.status();
+}
+
+}  // namespace maxsim::collection

@@ -1,0 +1,32 @@
+// Makes a live collection without documents.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "collection/encoder_identity.h"
+#include "collection/manifest.h"
+#include "kernels/scalar_type.h"
+
+namespace maxsim::collection {
+
+struct CreateOptions {
+  std::string name;
+  int32_t dim = 0;
+  ScalarType storage = ScalarType::kF16;
+  uint64_t rotation_seed = 0;  // i8
+  IdType id_type = IdType::kString;
+  bool has_payloads = true;
+  std::string created_by = "maxsim-shard";
+  std::optional<EncoderIdentity> encoder = {};  // its dim is that of the collection
+};
+
+// Makes the folder, generation 1 without shards (log_sequence 0), and an empty log, and returns the manifest.
+// ALREADY_EXISTS when the folder has a manifest; FAILED_PRECONDITION when it has a log without one, or something writes
+// to it; INVALID_ARGUMENT for options that no manifest may have. A crash leaves the collection without its log, which
+// CollectionLog::Open makes then, or a folder without a collection.
+absl::StatusOr<Manifest> CreateLiveCollection(const std::string& folder, const CreateOptions& options);
+
+}  // namespace maxsim::collection

@@ -1,0 +1,115 @@
+// The documents of a shard that a compaction writes: what is left of shards, then writes of the log. Rows, ids and
+// payloads pass byte for byte.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "base/stop.h"
+#include "collection/build/sources.h"
+#include "collection/catalog.h"
+#include "collection/compact/changed_ids.h"
+#include "collection/log/collection_log.h"
+#include "collection/manifest.h"
+#include "collection/shard.h"
+
+namespace maxsim::collection {
+
+// Some shards of a generation, whole but for their tombstones, and then some writes. All of it is the caller's.
+struct DocumentRun {
+  const std::string* folder = nullptr;
+  const Manifest* manifest = nullptr;
+  const CollectionLog* log = nullptr;
+  const Tombstones* tombstones = nullptr;  // of all shards of the manifest
+  std::vector<size_t> shards;              // which of them
+  absl::Span<const LiveUpsert> upserts;
+  const StopSignal* stop = nullptr;
+};
+
+// Walks over the documents of a run, with one shard open at a time.
+class DocumentWalk {
+ public:
+  // `check_checksums` hashes each shard when it is opened. The rows of writes are read with `with_rows` only.
+  DocumentWalk(const DocumentRun& run, bool check_checksums, bool with_rows)
+      : run_(run), check_checksums_(check_checksums), with_rows_(with_rows) {}
+
+  // Goes on to the next document; false behind the last. Views are valid until the next call.
+  absl::StatusOr<bool> Next();
+
+  std::string_view string_id() const { return string_id_; }
+  int64_t int_id() const { return int_id_; }
+  int32_t num_tokens() const { return num_tokens_; }
+  float scale() const { return scale_; }
+  std::string_view rows() const { return rows_; }
+  std::string_view payload() const { return payload_; }
+
+  // OK when the rows were those of the file that was opened.
+  absl::Status Check() const { return shard_ == nullptr ? absl::OkStatus() : shard_->Check(); }
+
+ private:
+  absl::StatusOr<bool> NextOfShards();
+  void TakeDocument(int64_t ordinal);
+  absl::Status TakeUpsert(uint64_t sequence);
+
+  const DocumentRun& run_;
+  const bool check_checksums_;
+  const bool with_rows_;
+  size_t next_shard_ = 0;
+  std::shared_ptr<const Shard> shard_;
+  int64_t next_ordinal_ = 0;
+  size_t next_tombstone_ = 0;
+  size_t next_upsert_ = 0;
+
+  std::string_view string_id_;
+  int64_t int_id_ = 0;
+  int32_t num_tokens_ = 0;
+  float scale_ = 0;
+  std::string_view rows_;
+  std::string_view payload_;
+  std::string copied_id_;  // of a write
+  std::string copied_rows_;
+  std::string copied_payload_;
+};
+
+// Reads what a builder knows of each document before it writes, and checks the checksums of the shards. With
+// `has_payloads` there is a size for each document, 0 for none.
+absl::StatusOr<std::unique_ptr<Catalog>> ReadCatalog(const DocumentRun& run, bool has_payloads);
+
+// Rows as they are stored, with their scales.
+class MergedTokens : public TokenSource {
+ public:
+  MergedTokens(const DocumentRun& run, int64_t num_tokens)
+      : run_(run), num_tokens_(num_tokens), walk_(run, /*check_checksums=*/false, /*with_rows=*/true) {}
+  ElementType type() const override;
+  int64_t dim() const override { return run_.manifest->dim; }
+  int64_t num_tokens() const override { return num_tokens_; }
+  absl::StatusOr<const void*> Next(int64_t num_rows) override;
+  absl::StatusOr<float> NextStoredScale() override;
+
+ private:
+  const DocumentRun& run_;
+  const int64_t num_tokens_;
+  DocumentWalk walk_;
+  std::string_view rest_;  // of the present document's rows
+  std::deque<float> scales_;
+  std::vector<char> block_;
+};
+
+class MergedPayloads : public PayloadSource {
+ public:
+  explicit MergedPayloads(const DocumentRun& run) : walk_(run, /*check_checksums=*/false, /*with_rows=*/false) {}
+  absl::StatusOr<std::string_view> Next() override;
+
+ private:
+  DocumentWalk walk_;
+};
+
+}  // namespace maxsim::collection

@@ -1,0 +1,433 @@
+#include "collection/log/collection_log.h"
+
+#include <rocksdb/utilities/checkpoint.h>
+#include <rocksdb/write_batch.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+#include <new>
+#include <shared_mutex>
+#include <system_error>
+#include <utility>
+
+#include "base/file.h"
+#include "base/guard.h"
+#include "base/output_file.h"
+#include "base/text.h"
+#include "collection/log/log_check.h"
+#include "collection/log/log_database.h"
+#include "collection/log/log_mark.h"
+#include "collection/log/log_tombstones.h"
+
+namespace maxsim::collection {
+namespace {
+
+// A log is made, or copied, under this name, and then renamed.
+constexpr std::string_view kUnfinishedName = "log.tmp";
+
+std::string LogFolder(const std::string& folder) { return JoinPath(folder, kLogFolderName); }
+
+std::string VersionKey(const LogRecord& record, IdType id_type) {
+  return id_type == IdType::kInt64 ? BigEndian(static_cast<uint64_t>(record.int_id)) : std::string(record.string_id);
+}
+
+rocksdb::WriteOptions Synced() {
+  rocksdb::WriteOptions options;
+  options.sync = true;
+  return options;
+}
+
+// Gives the finished log its name.
+absl::Status FinishLog(const std::string& folder) {
+  const std::string unfinished = JoinPath(folder, kUnfinishedName);
+  if (absl::Status status = SyncFolder(unfinished); !status.ok()) return status;
+  std::error_code error;
+  std::filesystem::rename(unfinished, LogFolder(folder), error);
+  if (error) return ErrnoStatus(error.value(), "cannot rename", unfinished);
+  return SyncFolder(folder);
+}
+
+// Makes an empty folder for a log to be made in.
+absl::Status BeginLog(const std::string& folder) {
+  const std::string unfinished = JoinPath(folder, kUnfinishedName);
+  std::error_code error;
+  std::filesystem::remove_all(unfinished, error);
+  if (error) return ErrnoStatus(error.value(), "cannot remove", unfinished);
+  std::filesystem::create_directory(unfinished, error);
+  return error ? ErrnoStatus(error.value(), "cannot create folder", unfinished) : absl::OkStatus();
+}
+
+absl::Status CreateLog(const std::string& folder, const LogFormat& format) {
+  if (absl::Status status = BeginLog(folder); !status.ok()) return status;
+  const std::string unfinished = JoinPath(folder, kUnfinishedName);
+  {
+    absl::StatusOr<std::unique_ptr<LogMark>> mark = LogMark::Open(unfinished, folder);
+    if (!mark.ok()) return mark.status();
+    absl::StatusOr<std::unique_ptr<LogDatabase>> database =
+        LogDatabase::Open(JoinPath(unfinished, kLogDatabaseName), LogDatabase::Access::kCreate);
+    if (!database.ok()) return Prefix(Cat("cannot make the log of ", folder, ": "), database.status());
+    rocksdb::WriteBatch batch;
+    const auto put = [&](std::string_view key, const std::string& value) {
+      return batch.Put((*database)->family(LogFamily::kMeta), AsSlice(key), value);
+    };
+    rocksdb::Status status = put(kFormatVersionKey, Cat(kLogFormatVersion));
+    if (status.ok()) status = put(kFormatKey, Describe(format));
+    if (status.ok()) status = put(kFirstKey, "0");
+    if (status.ok()) status = put(kLastKey, "0");
+    if (status.ok()) status = (*database)->db().Write(Synced(), &batch);
+    if (!status.ok()) return FromRocksDb(status, Cat("cannot make the log of ", folder, ": "));
+    if (absl::Status synced = (*mark)->Sync(); !synced.ok()) return synced;
+  }
+  return FinishLog(folder);
+}
+
+// Returns an error of a record that no format has, before anything of it is written.
+absl::Status CheckRecord(const LogRecord& record, const LogFormat& format, uint64_t expected) {
+  if (record.sequence != expected) {
+    return Invalid("sequence ", record.sequence, " is appended, expected ", expected);
+  }
+  if (record.kind == LogRecord::Kind::kDelete) return absl::OkStatus();
+  const size_t wanted =
+      static_cast<size_t>(record.num_tokens) * static_cast<size_t>(format.dim) * SizeOf(format.storage);
+  if (record.num_tokens >= 1 && record.rows.size() == wanted) return absl::OkStatus();
+  return Invalid("sequence ", record.sequence, ": ", record.rows.size(), " bytes of rows for ", record.num_tokens,
+                 " tokens of dimension ", format.dim);
+}
+
+}  // namespace
+
+struct CollectionLog::State {
+  std::string folder;  // the collection's
+  LogFormat format;
+  std::unique_ptr<LogMark> mark;
+
+  // Held alone while the database is closed and opened again, shared while it is used.
+  mutable std::shared_mutex mutex;
+  std::unique_ptr<LogDatabase> database;  // null after a Recover that failed
+  std::atomic<bool> failed{false};        // a write has, and none may follow
+  std::atomic<bool> has_versions{false};
+  std::atomic<uint64_t> first{0};
+  std::atomic<uint64_t> last{0};
+
+  absl::Status OpenDatabase();
+  absl::StatusOr<const LogDatabase*> Database() const;
+  absl::Status Write(rocksdb::WriteBatch& batch);
+  absl::Status AddRecord(const LogRecord& record, rocksdb::WriteBatch& batch, std::string& head) const;
+  absl::StatusOr<uint64_t> VersionAt(std::string_view key) const;
+  absl::Status Truncate(uint64_t through, int64_t generation);
+  absl::Status Reclaim(uint64_t through) const;
+  absl::StatusOr<uint64_t> Checkpoint(const std::string& target) const;
+  std::string Where() const { return Cat("the log of ", folder, ": "); }
+};
+
+absl::Status CollectionLog::State::OpenDatabase() {
+  // What cannot be read whole is left as it is: opening it for writing would drop what looks like a write cut off.
+  const absl::StatusOr<LogContents> contents = CheckLog(folder, mark->sequence());
+  if (!contents.ok()) return contents.status();
+  if (contents->format != Describe(format)) {
+    return absl::FailedPreconditionError(Cat("the log of ", folder, " is one of ", contents->format,
+                                             ", and the collection has ", Describe(format)));
+  }
+  absl::StatusOr<std::unique_ptr<LogDatabase>> opened =
+      LogDatabase::Open(JoinPath(LogFolder(folder), kLogDatabaseName), LogDatabase::Access::kWrite);
+  if (!opened.ok()) return Prefix(Where(), opened.status());
+  database = *std::move(opened);
+  first = contents->first_sequence;
+  last = contents->last_sequence;
+  has_versions = contents->has_versions;
+  failed = false;
+  // What was recovered has been written to files of its own, on the disk, whether or not it was acknowledged.
+  mark->Note(contents->last_sequence);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<const LogDatabase*> CollectionLog::State::Database() const {
+  if (database == nullptr) return absl::UnavailableError(Cat(Where(), "could not be opened again after a failure"));
+  return database.get();
+}
+
+absl::Status CollectionLog::State::Write(rocksdb::WriteBatch& batch) {
+  if (absl::StatusOr<const LogDatabase*> open = Database(); !open.ok()) return open.status();
+  if (failed) return absl::UnavailableError(Cat(Where(), "a write failed, and it has not been recovered"));
+  failed = true;  // unless it comes back
+  const rocksdb::Status status = database->db().Write(Synced(), &batch);
+  if (!status.ok()) return FromRocksDb(status, Where());
+  failed = false;
+  return absl::OkStatus();
+}
+
+absl::Status CollectionLog::State::AddRecord(const LogRecord& record, rocksdb::WriteBatch& batch,
+                                             std::string& head) const {
+  head.clear();
+  AppendRecordHead(record, format.id_type, &head);
+  const std::string key = BigEndian(record.sequence);
+  const rocksdb::Slice key_part(key);
+  const std::array<rocksdb::Slice, 3> parts = {rocksdb::Slice(head), AsSlice(record.rows), AsSlice(record.payload)};
+  const int num_parts = record.kind == LogRecord::Kind::kUpsert ? 3 : 1;
+  rocksdb::Status status = batch.Put(database->family(LogFamily::kRecords), rocksdb::SliceParts(&key_part, 1),
+                                     rocksdb::SliceParts(parts.data(), num_parts));
+  rocksdb::ColumnFamilyHandle* const versions = database->family(LogFamily::kVersions);
+  if (status.ok() && record.version != 0) {
+    status = batch.Put(versions, VersionKey(record, format.id_type), BigEndian(record.version));
+  } else if (status.ok() && has_versions) {
+    status = batch.Delete(versions, VersionKey(record, format.id_type));
+  }
+  return FromRocksDb(status, Cat(Where(), "sequence ", record.sequence, ": "));
+}
+
+absl::StatusOr<uint64_t> CollectionLog::State::VersionAt(std::string_view key) const {
+  const std::shared_lock lock(mutex);
+  absl::StatusOr<const LogDatabase*> open = Database();
+  if (!open.ok()) return open.status();
+  if (!has_versions) return 0;
+  rocksdb::PinnableSlice value;
+  const rocksdb::Status status =
+      (*open)->db().Get(rocksdb::ReadOptions(), (*open)->family(LogFamily::kVersions), AsSlice(key), &value);
+  if (status.IsNotFound()) return 0;
+  if (!status.ok()) return FromRocksDb(status, Cat(Where(), "versions: "));
+  if (value.size() != sizeof(uint64_t)) {
+    return absl::DataLossError(Cat(Where(), "versions: ", value.size(), " bytes, expected 8"));
+  }
+  return FromBigEndian(AsView(value));
+}
+
+absl::Status CollectionLog::State::Truncate(uint64_t through, int64_t generation) {
+  if (through > last) return Invalid(Where(), "sequence ", through, " is truncated, and the last is ", last.load());
+  rocksdb::WriteBatch batch;
+  const bool drops = through > first;
+  rocksdb::Status status;
+  if (drops) {
+    status = batch.DeleteRange(database->family(LogFamily::kRecords), BigEndian(0), BigEndian(through + 1));
+    if (status.ok()) status = batch.Put(database->family(LogFamily::kMeta), AsSlice(kFirstKey), Cat(through));
+  }
+  if (status.ok() && generation > 0) {
+    status = batch.DeleteRange(database->family(LogFamily::kTombstones), BigEndian(0),
+                               BigEndian(static_cast<uint64_t>(generation)));
+  }
+  if (!status.ok()) return FromRocksDb(status, Where());
+  if (absl::Status written = Write(batch); !written.ok()) return written;
+  if (!drops) return absl::OkStatus();
+  first = through;
+  return Reclaim(through);
+}
+
+absl::Status CollectionLog::State::Reclaim(uint64_t through) const {
+  rocksdb::DB& db = database->db();
+  std::vector<rocksdb::ColumnFamilyHandle*> families;
+  for (size_t idx = 0; idx < kNumLogFamilies; ++idx) families.push_back(database->family(static_cast<LogFamily>(idx)));
+  // The write-ahead log goes once every family has written what it has of it.
+  rocksdb::Status status = db.Flush(rocksdb::FlushOptions(), families);
+  rocksdb::CompactRangeOptions options;
+  options.exclusive_manual_compaction = false;
+  options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
+  const std::string begin = BigEndian(0);
+  const std::string end = BigEndian(through);
+  const rocksdb::Slice begin_key(begin);
+  const rocksdb::Slice end_key(end);
+  // The files of keys are small, and blob files to which no key points go.
+  if (status.ok()) status = db.CompactRange(options, database->family(LogFamily::kRecords), &begin_key, &end_key);
+  return FromRocksDb(status, Cat(Where(), "giving space back: "));
+}
+
+absl::StatusOr<uint64_t> CollectionLog::State::Checkpoint(const std::string& target) const {
+  if (HasLog(target)) return absl::FailedPreconditionError(Cat(target, ": has a log already"));
+  std::error_code error;
+  std::filesystem::create_directories(target, error);
+  if (error) return ErrnoStatus(error.value(), "cannot create folder", target);
+  if (absl::Status status = BeginLog(target); !status.ok()) return status;
+  const std::string unfinished = JoinPath(target, kUnfinishedName);
+  const std::string path = JoinPath(unfinished, kLogDatabaseName);
+  rocksdb::Checkpoint* made = nullptr;
+  rocksdb::Status status = rocksdb::Checkpoint::Create(&database->db(), &made);
+  const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
+  if (status.ok()) status = checkpoint->CreateCheckpoint(path);
+  if (!status.ok()) return FromRocksDb(status, Cat(Where(), "checkpoint: "));
+  uint64_t last_of_copy = 0;
+  {
+    absl::StatusOr<std::unique_ptr<LogDatabase>> copy = LogDatabase::Open(path, LogDatabase::Access::kRead);
+    if (!copy.ok()) return Prefix(Cat(target, ": "), copy.status());
+    absl::StatusOr<LogContents> contents = ReadContents(**copy);
+    if (!contents.ok()) return Prefix(Cat(target, ": "), contents.status());
+    last_of_copy = contents->last_sequence;
+    absl::StatusOr<std::unique_ptr<LogMark>> copied_mark = LogMark::Open(unfinished, target);
+    if (!copied_mark.ok()) return copied_mark.status();
+    (*copied_mark)->Note(last_of_copy);
+    if (absl::Status synced = (*copied_mark)->Sync(); !synced.ok()) return synced;
+  }
+  if (absl::Status finished = FinishLog(target); !finished.ok()) return finished;
+  return last_of_copy;
+}
+
+bool HasLog(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(LogFolder(path), ignored);
+}
+
+LogFormat LogFormat::Of(const Manifest& manifest) {
+  return {manifest.id_type, manifest.storage, manifest.dim,
+          manifest.storage == ScalarType::kI8 ? manifest.rotation_seed : 0};
+}
+
+CollectionLog::CollectionLog(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+CollectionLog::~CollectionLog() {
+  if (state_->mark != nullptr) state_->mark->Sync().IgnoreError();
+  state_->database.reset();  // before the lock goes
+}
+
+absl::StatusOr<std::unique_ptr<CollectionLog>> CollectionLog::Open(const std::string& folder, const LogFormat& format,
+                                                                   Mode mode) {
+  return Guarded([&]() -> absl::StatusOr<std::unique_ptr<CollectionLog>> {
+    if (!HasLog(folder)) {
+      if (mode == Mode::kMustExist) return absl::NotFoundError(Cat(folder, ": has no log"));
+      if (absl::Status status = CreateLog(folder, format); !status.ok()) return status;
+    }
+    auto state = std::make_unique<State>();
+    state->folder = folder;
+    state->format = format;
+    absl::StatusOr<std::unique_ptr<LogMark>> mark = LogMark::Open(LogFolder(folder), folder);
+    if (!mark.ok()) return mark.status();
+    state->mark = *std::move(mark);
+    if (absl::Status status = state->OpenDatabase(); !status.ok()) return status;
+    return std::unique_ptr<CollectionLog>(new CollectionLog(std::move(state)));
+  });
+}
+
+const LogFormat& CollectionLog::format() const { return state_->format; }
+uint64_t CollectionLog::last_sequence() const { return state_->last; }
+uint64_t CollectionLog::first_sequence() const { return state_->first; }
+
+absl::Status CollectionLog::Append(absl::Span<const LogRecord> records) {
+  if (records.empty()) return absl::OkStatus();
+  return Guarded([&]() -> absl::Status {
+    const std::shared_lock lock(state_->mutex);
+    if (absl::StatusOr<const LogDatabase*> open = state_->Database(); !open.ok()) return open.status();
+    constexpr size_t kBytesBeside = 64 + 1024;  // of a record: two keys with an id, the head, the batch's own
+    size_t num_bytes = kBytesBeside;
+    for (const LogRecord& record : records) num_bytes += record.rows.size() + record.payload.size() + kBytesBeside;
+    rocksdb::WriteBatch batch(num_bytes);
+    std::string head;
+    uint64_t last = state_->last;
+    bool has_versions = state_->has_versions;
+    for (const LogRecord& record : records) {
+      if (absl::Status status = CheckRecord(record, state_->format, last + 1); !status.ok()) {
+        return Prefix(state_->Where(), status);
+      }
+      last = record.sequence;
+      has_versions |= record.version != 0;
+    }
+    rocksdb::ColumnFamilyHandle* const meta = state_->database->family(LogFamily::kMeta);
+    rocksdb::Status status = batch.Put(meta, AsSlice(kLastKey), Cat(last));
+    if (status.ok() && has_versions && !state_->has_versions) status = batch.Put(meta, AsSlice(kHasVersionsKey), "");
+    if (!status.ok()) return FromRocksDb(status, state_->Where());
+    // A batch may give an id a version and take it away again.
+    const bool had_versions = state_->has_versions.exchange(has_versions);
+    absl::Status added;
+    for (const LogRecord& record : records) {
+      added = state_->AddRecord(record, batch, head);
+      if (!added.ok()) break;
+    }
+    if (added.ok()) added = state_->Write(batch);
+    if (!added.ok()) {
+      state_->has_versions = had_versions;
+      return added;
+    }
+    state_->last = last;
+    state_->mark->Note(last);
+    return absl::OkStatus();
+  });
+}
+
+absl::Status CollectionLog::Recover() {
+  return Guarded([&]() -> absl::Status {
+    const std::unique_lock lock(state_->mutex);
+    state_->database.reset();
+    return state_->OpenDatabase();
+  });
+}
+
+absl::Status CollectionLog::Read(uint64_t after, uint64_t through, const Visitor& visit) const {
+  return Guarded([&]() -> absl::Status {
+    const std::shared_lock lock(state_->mutex);
+    absl::StatusOr<const LogDatabase*> open = state_->Database();
+    if (!open.ok()) return open.status();
+    through = std::min<uint64_t>(through, state_->last);
+    if (after >= through) return absl::OkStatus();
+    if (after < state_->first) {
+      return absl::DataLossError(Cat(state_->Where(), "the write with sequence ", after + 1,
+                                     " was dropped; it begins behind ", state_->first.load()));
+    }
+    absl::Status of_visitor;
+    absl::Status status =
+        ReadRecords(**open, state_->format, after, through, [&](const LogRecord& record) -> absl::Status {
+          of_visitor = visit(record);
+          return of_visitor;
+        });
+    return status.ok() || !of_visitor.ok() ? status : Prefix(state_->Where(), status);
+  });
+}
+
+absl::StatusOr<uint64_t> CollectionLog::VersionOf(std::string_view id) const {
+  return Guarded([&] { return state_->VersionAt(id); });
+}
+
+absl::StatusOr<uint64_t> CollectionLog::VersionOf(int64_t id) const {
+  return Guarded([&] { return state_->VersionAt(BigEndian(static_cast<uint64_t>(id))); });
+}
+
+absl::Status CollectionLog::PutTombstones(const Manifest& manifest, const Tombstones& tombstones) {
+  return Guarded([&]() -> absl::Status {
+    const std::shared_lock lock(state_->mutex);
+    absl::StatusOr<const LogDatabase*> open = state_->Database();
+    if (!open.ok()) return open.status();
+    rocksdb::WriteBatch batch;
+    if (absl::Status status = AddTombstones(**open, manifest, tombstones, &batch); !status.ok()) {
+      return Prefix(state_->Where(), status);
+    }
+    return state_->Write(batch);
+  });
+}
+
+absl::StatusOr<Tombstones> CollectionLog::TombstonesOf(const Manifest& manifest) const {
+  return Guarded([&]() -> absl::StatusOr<Tombstones> {
+    const std::shared_lock lock(state_->mutex);
+    absl::StatusOr<const LogDatabase*> open = state_->Database();
+    if (!open.ok()) return open.status();
+    absl::StatusOr<Tombstones> tombstones = ReadTombstones(**open, manifest);
+    return tombstones.ok() ? tombstones : Prefix(state_->Where(), tombstones.status());
+  });
+}
+
+absl::Status CollectionLog::Truncate(uint64_t through, int64_t generation) {
+  return Guarded([&]() -> absl::Status {
+    const std::shared_lock lock(state_->mutex);
+    if (absl::StatusOr<const LogDatabase*> open = state_->Database(); !open.ok()) return open.status();
+    return state_->Truncate(through, generation);
+  });
+}
+
+uint64_t CollectionLog::num_bytes() const {
+  uint64_t sum = 0;
+  std::error_code error;
+  std::filesystem::directory_iterator entries(JoinPath(LogFolder(state_->folder), kLogDatabaseName), error);
+  for (const std::filesystem::directory_iterator end; !error && entries != end; entries.increment(error)) {
+    std::error_code gone;  // a file that was dropped meanwhile
+    const uint64_t size = entries->file_size(gone);
+    if (!gone) sum += size;
+  }
+  return sum;
+}
+
+absl::StatusOr<uint64_t> CollectionLog::Checkpoint(const std::string& folder) const {
+  return Guarded([&]() -> absl::StatusOr<uint64_t> {
+    const std::shared_lock lock(state_->mutex);
+    if (absl::StatusOr<const LogDatabase*> open = state_->Database(); !open.ok()) return open.status();
+    return state_->Checkpoint(folder);
+  });
+}
+
+}  // namespace maxsim::collection

@@ -1,0 +1,125 @@
+#include "collection/log/log_check.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "base/file.h"
+#include "base/text.h"
+
+namespace maxsim::collection {
+namespace {
+
+std::string DatabasePath(const std::string& folder) {
+  return JoinPath(JoinPath(folder, kLogFolderName), kLogDatabaseName);
+}
+
+// Returns the last sequence up to which every record can be read, out of what RocksDB can still make of the files.
+// nullopt when nothing can be.
+std::optional<uint64_t> FindLastReadable(const std::string& path) {
+  std::optional<uint64_t> best;
+  for (const auto access : {LogDatabase::Access::kReadUpToDamage, LogDatabase::Access::kReadAroundDamage}) {
+    absl::StatusOr<std::unique_ptr<LogDatabase>> database = LogDatabase::Open(path, access);
+    if (!database.ok()) continue;
+    const absl::StatusOr<uint64_t> first = (*database)->GetMetaNumber(kFirstKey);
+    if (!first.ok()) continue;
+    uint64_t last = *first;
+    rocksdb::PinnableSlice value;
+    while (GetRecord(**database, last + 1, &value).ok()) ++last;
+    best = std::max(best.value_or(0), last);
+  }
+  return best;
+}
+
+absl::Status DescribeDamage(const std::string& folder, uint64_t acknowledged, std::string_view reason) {
+  const std::optional<uint64_t> last = FindLastReadable(DatabasePath(folder));
+  const std::string what = last.has_value() ? Cat("from sequence ", *last + 1, " on nothing can be read")
+                                            : std::string("none of its writes can be read");
+  const std::string known = acknowledged > 0 ? Cat(" (at least ", acknowledged, " was acknowledged)") : std::string();
+  return absl::DataLossError(Cat("the log of ", folder, " is damaged: ", what, known, ": ", reason));
+}
+
+absl::StatusOr<LogContents> OpenAndRead(const std::string& folder) {
+  absl::StatusOr<std::unique_ptr<LogDatabase>> database =
+      LogDatabase::Open(DatabasePath(folder), LogDatabase::Access::kRead);
+  if (!database.ok()) return database.status();
+  return ReadContents(**database);
+}
+
+}  // namespace
+
+std::string Describe(const LogFormat& format) {
+  std::string text = Cat(Name(format.id_type), " ids, ", Name(format.storage), ", dimension ", format.dim);
+  if (format.storage == ScalarType::kI8) text += Cat(", rotation seed ", format.rotation_seed);
+  return text;
+}
+
+absl::StatusOr<LogContents> ReadContents(const LogDatabase& database) {
+  LogContents contents;
+  const absl::StatusOr<uint64_t> version = database.GetMetaNumber(kFormatVersionKey);
+  absl::StatusOr<std::string> format = database.GetMeta(kFormatKey);
+  const absl::StatusOr<uint64_t> first = database.GetMetaNumber(kFirstKey);
+  const absl::StatusOr<uint64_t> last = database.GetMetaNumber(kLastKey);
+  for (const absl::Status& status : {version.status(), format.status(), first.status(), last.status()}) {
+    if (absl::IsNotFound(status)) return absl::DataLossError(status.message());
+    if (!status.ok()) return status;
+  }
+  if (*version != kLogFormatVersion) {
+    return absl::DataLossError(Cat("format_version ", *version, "; this version reads ", kLogFormatVersion));
+  }
+  if (*first > *last) return absl::DataLossError(Cat("it begins behind sequence ", *first, " and ends with ", *last));
+  contents.format = *std::move(format);
+  contents.first_sequence = *first;
+  contents.last_sequence = *last;
+  const absl::StatusOr<std::string> has_versions = database.GetMeta(kHasVersionsKey);
+  if (!has_versions.ok() && !absl::IsNotFound(has_versions.status())) return has_versions.status();
+  contents.has_versions = has_versions.ok();
+  return contents;
+}
+
+absl::StatusOr<LogContents> CheckLog(const std::string& folder, uint64_t acknowledged) {
+  absl::StatusOr<LogContents> contents = OpenAndRead(folder);
+  if (!contents.ok()) {
+    const absl::Status& status = contents.status();
+    if (absl::IsDataLoss(status)) {
+      return DescribeDamage(folder, acknowledged, std::string(status.message()));
+    }
+    return Prefix(Cat("the log of ", folder, ": "), status);
+  }
+  if (contents->last_sequence < acknowledged) {
+    return DescribeDamage(folder, acknowledged, Cat("it ends with sequence ", contents->last_sequence));
+  }
+  return contents;
+}
+
+absl::Status GetRecord(const LogDatabase& database, uint64_t sequence, rocksdb::PinnableSlice* value) {
+  rocksdb::ReadOptions options;
+  options.verify_checksums = true;
+  options.fill_cache = false;
+  value->Reset();
+  const rocksdb::Status status =
+      database.db().Get(options, database.family(LogFamily::kRecords), BigEndian(sequence), value);
+  if (status.ok()) return absl::OkStatus();
+  const std::string where = Cat("the write with sequence ", sequence, ": ");
+  if (status.IsNotFound()) return absl::DataLossError(Cat(where, "is missing"));
+  const absl::Status mapped = FromRocksDb(status, where);
+  // A file that is gone is lost, and one that is too short as well.
+  return status.IsIOError() && status.subcode() == rocksdb::Status::SubCode::kPathNotFound
+             ? absl::DataLossError(mapped.message())
+             : mapped;
+}
+
+absl::Status ReadRecords(const LogDatabase& database, const LogFormat& format, uint64_t after, uint64_t through,
+                         const CollectionLog::Visitor& visit) {
+  const int64_t row_bytes = format.dim * static_cast<int64_t>(SizeOf(format.storage));
+  rocksdb::PinnableSlice value;
+  for (uint64_t sequence = after + 1; sequence <= through; ++sequence) {
+    if (absl::Status status = GetRecord(database, sequence, &value); !status.ok()) return status;
+    absl::StatusOr<LogRecord> record = ParseRecordValue(sequence, AsView(value), format.id_type, row_bytes);
+    if (!record.ok()) return record.status();
+    if (absl::Status status = visit(*record); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace maxsim::collection

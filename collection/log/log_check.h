@@ -1,0 +1,45 @@
+// Looks at the database of a log without changing it: what it holds, and how much of it can be read.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "collection/log/collection_log.h"
+#include "collection/log/log_database.h"
+
+namespace maxsim::collection {
+
+// The database inside of a log's folder.
+inline constexpr std::string_view kLogDatabaseName = "records";
+
+inline constexpr uint64_t kLogFormatVersion = 1;
+
+// Returns the text that a log keeps of its format, such as "string ids, f16, dimension 128".
+std::string Describe(const LogFormat& format);
+
+// What a log says of itself.
+struct LogContents {
+  std::string format;  // as Describe has it
+  uint64_t first_sequence = 0;
+  uint64_t last_sequence = 0;
+  bool has_versions = false;
+};
+
+// DATA_LOSS for what is missing or wrong, an unknown version of the format among it.
+absl::StatusOr<LogContents> ReadContents(const LogDatabase& database);
+
+// Checks the log of the collection in `folder` as opening it would, but changes nothing: the database can be read, and
+// has all writes up to `acknowledged`. DATA_LOSS, saying from which sequence on nothing can be read.
+absl::StatusOr<LogContents> CheckLog(const std::string& folder, uint64_t acknowledged);
+
+// Returns the record with a sequence as its value. DATA_LOSS, naming the sequence, for one that is missing or damaged.
+absl::Status GetRecord(const LogDatabase& database, uint64_t sequence, rocksdb::PinnableSlice* value);
+
+// Calls `visit` for each record behind `after` and up to `through`, in order.
+absl::Status ReadRecords(const LogDatabase& database, const LogFormat& format, uint64_t after, uint64_t through,
+                         const CollectionLog::Visitor& visit);
+
+}  // namespace maxsim::collection

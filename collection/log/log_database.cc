@@ -1,0 +1,175 @@
+#include "collection/log/log_database.h"
+
+#include <rocksdb/cache.h>
+#include <rocksdb/env.h>
+#include <rocksdb/filter_policy.h>
+#include <rocksdb/table.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdarg>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "base/text.h"
+
+namespace maxsim::collection {
+namespace {
+
+// Values from this size on go to blob files, which compaction of the database never writes again.
+constexpr uint64_t kMinBlobBytes = 1024;
+
+// A buffer of records becomes one blob file, and a write-ahead log is dropped with it: this bounds memory, what a start
+// replays, and by how much a truncated log may be larger than its records.
+constexpr size_t kRecordBufferBytes = size_t{64} << 20;
+constexpr size_t kAllBufferBytes = size_t{160} << 20;
+constexpr uint64_t kWriteAheadLogBytes = uint64_t{256} << 20;
+constexpr size_t kVersionBufferBytes = size_t{8} << 20;
+constexpr size_t kSmallBufferBytes = size_t{1} << 20;
+constexpr size_t kCacheBytes = size_t{8} << 20;
+constexpr int kMaxOpenFiles = 128;
+
+// Takes RocksDB's own log of events. Everything that concerns whoever runs the server is in the statuses.
+class NoInfoLog : public rocksdb::Logger {
+ public:
+  using rocksdb::Logger::Logv;
+  void Logv(const char* /*format*/, va_list /*arguments*/) override {}
+};
+
+rocksdb::DBOptions DatabaseOptions(LogDatabase::Access access) {
+  rocksdb::DBOptions options;
+  options.create_if_missing = access == LogDatabase::Access::kCreate;
+  options.create_missing_column_families = options.create_if_missing;
+  options.error_if_exists = options.create_if_missing;
+  options.paranoid_checks = true;
+  options.verify_sst_unique_id_in_manifest = true;
+  // A write that a crash cut off was not acknowledged; anything else that does not fit is damage.
+  options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
+  options.track_and_verify_wals_in_manifest = true;
+  if (access == LogDatabase::Access::kReadUpToDamage || access == LogDatabase::Access::kReadAroundDamage) {
+    options.track_and_verify_wals_in_manifest = false;
+    options.wal_recovery_mode = access == LogDatabase::Access::kReadUpToDamage
+                                    ? rocksdb::WALRecoveryMode::kPointInTimeRecovery
+                                    : rocksdb::WALRecoveryMode::kSkipAnyCorruptedRecords;
+  }
+  options.max_open_files = kMaxOpenFiles;
+  options.max_file_opening_threads = 1;
+  options.max_background_jobs = 2;
+  options.db_write_buffer_size = kAllBufferBytes;
+  options.max_total_wal_size = kWriteAheadLogBytes;
+  options.max_manifest_file_size = uint64_t{16} << 20;
+  options.bytes_per_sync = uint64_t{1} << 20;
+  options.stats_dump_period_sec = 0;
+  options.stats_persist_period_sec = 0;
+  options.skip_stats_update_on_db_open = true;
+  options.info_log = std::make_shared<NoInfoLog>();
+  return options;
+}
+
+rocksdb::ColumnFamilyOptions FamilyOptions(size_t buffer_bytes, const std::shared_ptr<rocksdb::Cache>& cache) {
+  rocksdb::ColumnFamilyOptions options;
+  options.write_buffer_size = buffer_bytes;
+  options.max_write_buffer_number = 2;
+  options.compression = rocksdb::kNoCompression;
+  rocksdb::BlockBasedTableOptions table;
+  table.block_cache = cache;
+  table.checksum = rocksdb::kXXH3;
+  table.format_version = 5;
+  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
+  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  return options;
+}
+
+std::vector<rocksdb::ColumnFamilyDescriptor> Families() {
+  const std::shared_ptr<rocksdb::Cache> cache = rocksdb::NewLRUCache(kCacheBytes);
+  rocksdb::ColumnFamilyOptions records = FamilyOptions(kRecordBufferBytes, cache);
+  // Token vectors are as good as random: LZ4 and zstd leave 97 % and more of f16 rows.
+  records.enable_blob_files = true;
+  records.min_blob_size = kMinBlobBytes;
+  records.blob_compression_type = rocksdb::kNoCompression;
+  // Records are dropped in the order in which they were written, so that whole blob files go; none is written again.
+  records.enable_blob_garbage_collection = false;
+  records.level0_slowdown_writes_trigger = 40;
+  records.level0_stop_writes_trigger = 60;
+  return {{rocksdb::kDefaultColumnFamilyName, FamilyOptions(kSmallBufferBytes, cache)},
+          {"records", records},
+          {"versions", FamilyOptions(kVersionBufferBytes, cache)},
+          {"tombstones", FamilyOptions(kSmallBufferBytes, cache)}};
+}
+
+// RocksDB tells a full disk from other errors by ENOSPC alone.
+bool IsFull(const rocksdb::Status& status) {
+  if (status.IsNoSpace()) return true;
+  if (!status.IsIOError() && !status.IsAborted()) return false;
+  const std::string text = status.ToString();
+  return absl::StrContains(text, "No space left on device") || absl::StrContains(text, "Disk quota exceeded") ||
+         absl::StrContains(text, "File too large");
+}
+
+}  // namespace
+
+absl::Status FromRocksDb(const rocksdb::Status& status, std::string_view prefix) {
+  if (status.ok()) return absl::OkStatus();
+  constexpr size_t kLongest = 1024;
+  const std::string message = Cat(prefix, Printable(status.ToString(), kLongest));
+  if (status.IsCorruption()) return absl::DataLossError(message);
+  if (IsFull(status) || status.IsMemoryLimit()) return absl::ResourceExhaustedError(message);
+  if (status.IsNotFound()) return absl::NotFoundError(message);
+  return absl::UnavailableError(message);
+}
+
+std::string BigEndian(uint64_t number) {
+  std::string bytes(8, '\0');
+  for (size_t idx = 8; idx-- > 0; number >>= 8) bytes[idx] = static_cast<char>(number & 0xff);
+  return bytes;
+}
+
+uint64_t FromBigEndian(std::string_view bytes) {
+  uint64_t number = 0;
+  for (size_t idx = 0; idx < 8; ++idx) number = number << 8 | static_cast<unsigned char>(bytes[idx]);
+  return number;
+}
+
+absl::StatusOr<std::unique_ptr<LogDatabase>> LogDatabase::Open(const std::string& path, Access access) {
+  std::unique_ptr<LogDatabase> database(new LogDatabase());
+  std::vector<rocksdb::ColumnFamilyHandle*> families;
+  rocksdb::DB* db = nullptr;
+  const rocksdb::DBOptions options = DatabaseOptions(access);
+  const bool writes = access == Access::kCreate || access == Access::kWrite;
+  const rocksdb::Status status =
+      writes ? rocksdb::DB::Open(options, path, Families(), &families, &db)
+             : rocksdb::DB::OpenForReadOnly(options, path, Families(), &families, &db,
+                                            /*error_if_wal_file_exists=*/false);
+  if (!status.ok()) return FromRocksDb(status, "");
+  database->db_.reset(db);
+  std::copy(families.begin(), families.end(), database->families_.begin());
+  return database;
+}
+
+LogDatabase::~LogDatabase() {
+  if (db_ == nullptr) return;
+  for (rocksdb::ColumnFamilyHandle* family : families_) db_->DestroyColumnFamilyHandle(family).PermitUncheckedError();
+  db_->Close().PermitUncheckedError();
+}
+
+absl::StatusOr<std::string> LogDatabase::GetMeta(std::string_view key) const {
+  std::string value;
+  const rocksdb::Status status = db_->Get(rocksdb::ReadOptions(), family(LogFamily::kMeta), AsSlice(key), &value);
+  if (!status.ok()) return FromRocksDb(status, Cat(key, ": "));
+  return value;
+}
+
+absl::StatusOr<uint64_t> LogDatabase::GetMetaNumber(std::string_view key) const {
+  absl::StatusOr<std::string> text = GetMeta(key);
+  if (!text.ok()) return text.status();
+  uint64_t number = 0;
+  const char* end = text->data() + text->size();
+  const auto [parsed, error] = std::from_chars(text->data(), end, number);
+  if (error != std::errc() || parsed != end) {
+    return absl::DataLossError(Cat(key, ": ", Quote(*text), " is not a number"));
+  }
+  return number;
+}
+
+}  // namespace maxsim::collection

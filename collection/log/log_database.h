@@ -1,0 +1,73 @@
+// The RocksDB database of a log: how it is opened, and what its errors mean.
+#pragma once
+
+#include <rocksdb/db.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace maxsim::collection {
+
+// The column families. Keys are big-endian, so that their order is that of the numbers.
+enum class LogFamily : size_t {
+  kMeta,        // what the keys below name, in decimal digits or text
+  kRecords,     // sequence -> a value of log_record.h
+  kVersions,    // id -> the client's version
+  kTombstones,  // generation, number of the shard -> the shard's checksum, ordinals
+};
+inline constexpr size_t kNumLogFamilies = 4;
+
+// Keys of kMeta.
+inline constexpr std::string_view kFormatVersionKey = "format_version";
+inline constexpr std::string_view kFormatKey = "format";
+inline constexpr std::string_view kFirstKey = "first_sequence";
+inline constexpr std::string_view kLastKey = "last_sequence";
+inline constexpr std::string_view kHasVersionsKey = "has_versions";  // present once a write had one
+
+// Makes an absl::Status of RocksDB's. DATA_LOSS for damage, RESOURCE_EXHAUSTED for a full disk, quota or file size
+// limit, UNAVAILABLE for anything else that fails.
+absl::Status FromRocksDb(const rocksdb::Status& status, std::string_view prefix);
+
+inline rocksdb::Slice AsSlice(std::string_view text) { return {text.data(), text.size()}; }
+inline std::string_view AsView(const rocksdb::Slice& slice) { return {slice.data(), slice.size()}; }
+
+// Returns 8 bytes, the most significant first.
+std::string BigEndian(uint64_t number);
+uint64_t FromBigEndian(std::string_view bytes);  // 8 of them at least
+
+// Holds an open database. The class is thread-safe.
+class LogDatabase {
+ public:
+  enum class Access {
+    kCreate,            // where there is none
+    kWrite,             // one process at a time
+    kRead,              // changes no file, and fails at what kWrite would fail at
+    kReadUpToDamage,    // changes no file, and leaves out what lies behind the first damage of the write-ahead log
+    kReadAroundDamage,  // changes no file, and leaves out what is damaged in the write-ahead log
+  };
+  static absl::StatusOr<std::unique_ptr<LogDatabase>> Open(const std::string& path, Access access);
+  ~LogDatabase();
+  LogDatabase(const LogDatabase&) = delete;
+  LogDatabase& operator=(const LogDatabase&) = delete;
+
+  rocksdb::DB& db() const { return *db_; }
+  rocksdb::ColumnFamilyHandle* family(LogFamily family) const { return families_[static_cast<size_t>(family)]; }
+
+  // NOT_FOUND when there is no such key.
+  absl::StatusOr<std::string> GetMeta(std::string_view key) const;
+  absl::StatusOr<uint64_t> GetMetaNumber(std::string_view key) const;
+
+ private:
+  LogDatabase() = default;
+  std::unique_ptr<rocksdb::DB> db_;
+  std::array<rocksdb::ColumnFamilyHandle*, kNumLogFamilies> families_{};
+};
+
+}  // namespace maxsim::collection

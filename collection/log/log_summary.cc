@@ -1,0 +1,168 @@
+#include "collection/log/log_summary.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+#include "base/file.h"
+#include "base/guard.h"
+#include "base/text.h"
+#include "collection/document_line.h"
+#include "collection/log/log_check.h"
+#include "collection/log/log_database.h"
+#include "collection/log/log_mark.h"
+#include "collection/log/log_tombstones.h"
+#include "collection/verifier.h"
+#include "kernels/scalar_type.h"
+
+namespace maxsim::collection {
+namespace {
+
+std::string DatabaseOf(const std::string& folder) {
+  return JoinPath(JoinPath(folder, kLogFolderName), kLogDatabaseName);
+}
+
+uint64_t NumBytes(const std::string& path) {
+  uint64_t sum = 0;
+  std::error_code error;
+  std::filesystem::directory_iterator entries(path, error);
+  for (const std::filesystem::directory_iterator end; !error && entries != end; entries.increment(error)) {
+    std::error_code gone;
+    const uint64_t size = entries->file_size(gone);
+    if (!gone) sum += size;
+  }
+  return sum;
+}
+
+absl::StatusOr<LogSummary> SummarizeOnce(const std::string& folder, const Manifest& manifest) {
+  // The mark is read first: what it says is in the database then.
+  const uint64_t acknowledged = ReadLogMark(JoinPath(folder, kLogFolderName));
+  absl::StatusOr<LogContents> contents = CheckLog(folder, acknowledged);
+  if (!contents.ok()) return contents.status();
+  absl::StatusOr<std::unique_ptr<LogDatabase>> database =
+      LogDatabase::Open(DatabaseOf(folder), LogDatabase::Access::kRead);
+  if (!database.ok()) return Prefix(Cat("the log of ", folder, ": "), database.status());
+  absl::StatusOr<Tombstones> tombstones = ReadTombstones(**database, manifest);
+  if (!tombstones.ok()) return Prefix(Cat("the log of ", folder, ": "), tombstones.status());
+  return LogSummary{std::move(contents->format), contents->first_sequence, contents->last_sequence,
+                    NumBytes(DatabaseOf(folder)), *std::move(tombstones)};
+}
+
+// What is wrong with a record that could be parsed, or "".
+std::string ProblemOf(const LogRecord& record, const LogFormat& format) {
+  if (record.kind == LogRecord::Kind::kDelete) return "";
+  const size_t num_values = static_cast<size_t>(record.num_tokens) * static_cast<size_t>(format.dim);
+  // Rows lie in the record wherever their id has ended.
+  const std::vector<char> rows(record.rows.begin(), record.rows.end());
+  if (const auto index = FindUnusableElement(format.storage, rows.data(), num_values)) {
+    const auto dim = static_cast<size_t>(format.dim);
+    return Cat("token ", *index / dim, ", column ", *index % dim, ": a value that ", Name(format.storage),
+               " may not have");
+  }
+  if (record.payload.empty()) return "";
+  const absl::Status status = CheckPayload(record.payload);
+  return status.ok() ? "" : Cat("payload: ", ForStrCat(std::string(status.message())));
+}
+
+}  // namespace
+
+int64_t LogSummary::num_tombstones() const {
+  int64_t sum = 0;
+  for (const std::vector<uint32_t>& of_shard : tombstones) sum += static_cast<int64_t>(of_shard.size());
+  return sum;
+}
+
+absl::StatusOr<LogSummary> SummarizeLog(const std::string& folder, const Manifest& manifest) {
+  if (!HasLog(folder)) return absl::NotFoundError(Cat(folder, ": has no log"));
+  return Guarded([&]() -> absl::StatusOr<LogSummary> {
+    // Where somebody writes to it, a file may go between two looks.
+    constexpr int kTries = 3;
+    absl::StatusOr<LogSummary> summary;
+    for (int tried = 0; tried < kTries; ++tried) {
+      summary = SummarizeOnce(folder, manifest);
+      if (summary.ok()) break;
+    }
+    return summary;
+  });
+}
+
+absl::Status CheckShardsAreComplete(const std::string& folder, const Manifest& manifest) {
+  if (!HasLog(folder)) return absl::OkStatus();
+  const absl::StatusOr<LogSummary> summary = SummarizeLog(folder, manifest);
+  if (!summary.ok()) return summary.status();
+  constexpr std::string_view kRemedy = "; maxsim-shard compact brings them together, once no server has it loaded";
+  const uint64_t held = manifest.log_sequence.value_or(0);
+  if (summary->last_sequence > held) {
+    return absl::FailedPreconditionError(Cat(folder, ": its log has writes up to sequence ", summary->last_sequence,
+                                             ", and its shards hold those up to ", held, kRemedy));
+  }
+  if (const int64_t count = summary->num_tombstones(); count > 0) {
+    return absl::FailedPreconditionError(
+        Cat(folder, ": ", count, " documents of its shards were replaced or deleted, as its log says", kRemedy));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::optional<uint64_t>> LogSequenceOfBuild(const std::string& folder, std::optional<uint64_t> asked) {
+  if (!HasLog(folder)) return asked;
+  const absl::StatusOr<LogSummary> summary = SummarizeLog(folder, Manifest());
+  if (!summary.ok()) return summary.status();
+  const uint64_t first = summary->first_sequence;
+  const uint64_t last = summary->last_sequence;
+  if (!asked.has_value()) {
+    if (last == 0) return std::optional<uint64_t>(0);
+    return absl::FailedPreconditionError(
+        Cat(folder, ": is a live collection whose log has had writes up to sequence ", last,
+            "; --log-sequence says which of them this input holds, 0 for none"));
+  }
+  if (*asked > last) {
+    return absl::FailedPreconditionError(
+        Cat(folder, ": --log-sequence ", *asked, ", and the last write of its log has sequence ", last));
+  }
+  if (*asked < first) {
+    return absl::FailedPreconditionError(Cat(folder, ": --log-sequence ", *asked, ", and its log holds only the writes ",
+                                             "behind sequence ", first, ": those between would be lost"));
+  }
+  return asked;
+}
+
+absl::StatusOr<LogReport> VerifyLog(const std::string& folder, const Manifest& manifest) {
+  const absl::StatusOr<LogSummary> summary = SummarizeLog(folder, manifest);
+  if (!summary.ok()) return summary.status();
+  LogReport report{summary->first_sequence, summary->last_sequence, 0, {}};
+  const auto problem = [&](std::string text) {
+    ++report.num_problems;
+    if (report.problems.size() < kMaxProblems) report.problems.push_back(Cat("the log of ", folder, ": ", text));
+  };
+  const LogFormat format = LogFormat::Of(manifest);
+  if (summary->format != Describe(format)) {
+    problem(Cat("is one of ", summary->format, ", and the collection has ", Describe(format)));
+    return report;
+  }
+  if (!manifest.log_sequence.has_value() && report.last_sequence > 0) {
+    problem("has writes, and the manifest names no log_sequence");
+  } else if (manifest.log_sequence.value_or(0) > report.last_sequence) {
+    problem(Cat("ends with sequence ", report.last_sequence, ", and the shards hold the writes up to ",
+                *manifest.log_sequence));
+  }
+  return Guarded([&]() -> absl::StatusOr<LogReport> {
+    absl::StatusOr<std::unique_ptr<LogDatabase>> database =
+        LogDatabase::Open(DatabaseOf(folder), LogDatabase::Access::kRead);
+    if (!database.ok()) return Prefix(Cat("the log of ", folder, ": "), database.status());
+    // One after the other, so that what lies behind a damaged record is checked too.
+    for (uint64_t sequence = report.first_sequence; sequence < report.last_sequence; ++sequence) {
+      std::string text;
+      const absl::Status read = ReadRecords(**database, format, sequence, sequence + 1, [&](const LogRecord& record) {
+        text = ProblemOf(record, format);
+        return absl::OkStatus();
+      });
+      if (!read.ok()) problem(std::string(read.message()));
+      if (!text.empty()) problem(Cat("the write with sequence ", sequence + 1, ": ", text));
+    }
+    return std::move(report);
+  });
+}
+
+}  // namespace maxsim::collection

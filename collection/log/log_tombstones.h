@@ -1,0 +1,27 @@
+// Tombstones as a log's database keeps them: a key and a value for each shard of a generation that has some.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "collection/log/collection_log.h"
+#include "collection/log/log_database.h"
+#include "collection/manifest.h"
+
+namespace rocksdb {
+class WriteBatch;
+}  // namespace rocksdb
+
+namespace maxsim::collection {
+
+// Adds to the batch what CollectionLog::PutTombstones writes. INVALID_ARGUMENT for tombstones that are not those of the
+// manifest's shards.
+absl::Status AddTombstones(const LogDatabase& database, const Manifest& manifest, const Tombstones& tombstones,
+                           rocksdb::WriteBatch* batch);
+
+// See CollectionLog::TombstonesOf.
+absl::StatusOr<Tombstones> ReadTombstones(const LogDatabase& database, const Manifest& manifest);
+
+}  // namespace maxsim::collection

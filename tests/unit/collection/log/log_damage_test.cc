@@ -1,0 +1,167 @@
+// Changes bytes of a log's files: what is lost is said, with the sequence from which on, and nothing is invented.
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <random>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "base/file.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/shard_fixture.h"
+#include "tests/unit/collection/log/log_fixture.h"
+
+namespace maxsim::collection {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int32_t kTokens = 130;  // of 16 bytes: a value of two kilobytes, which goes to a blob file
+constexpr uint64_t kRecords = 60;
+
+class LogDamageTest : public ::testing::Test {
+ protected:
+  // Each record is a batch of its own. `flushed`: they lie in blob files and tables, not in the write-ahead log.
+  void Make(bool flushed) {
+    auto log = CollectionLog::Open(folder_.path(), SmallLogFormat(), CollectionLog::Mode::kCreate);
+    ASSERT_TRUE(log.ok()) << log.status();
+    for (uint64_t idx = 0; idx < kRecords; ++idx) ASSERT_TRUE(AppendMarked(**log, 1, kTokens).ok());
+    if (!flushed) return;
+    log->reset();
+    log = CollectionLog::Open(folder_.path(), SmallLogFormat(), CollectionLog::Mode::kMustExist);
+    ASSERT_TRUE(log.ok()) << log.status();
+  }
+
+  std::string DatabasePath() { return folder_.Path("log/records"); }
+
+  // Returns the names and bytes of the database's files.
+  std::map<std::string, std::string> Files() {
+    std::map<std::string, std::string> files;
+    for (const std::string& name : *ListFiles(DatabasePath())) files[name] = ReadBytes(DatabasePath() + "/" + name);
+    return files;
+  }
+
+  // Returns the largest file with an ending, where it is.
+  std::string FindFile(std::string_view ending) {
+    std::string found;
+    size_t size = 0;
+    for (const auto& [name, bytes] : Files()) {
+      if (!absl::EndsWith(name, ForStrCat(ending)) || bytes.size() < size) continue;
+      found = DatabasePath() + "/" + name;
+      size = bytes.size();
+    }
+    return found;
+  }
+
+  // Opens the log and reads it whole. The files are as they were where that fails.
+  absl::StatusOr<uint64_t> OpenAndRead() {
+    const auto before = Files();
+    auto log = CollectionLog::Open(folder_.path(), SmallLogFormat(), CollectionLog::Mode::kMustExist);
+    if (!log.ok()) {
+      EXPECT_TRUE(Files() == before) << "opening it changed a file";
+      return log.status();
+    }
+    return ReadMarked(**log, 0, kTokens);
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(LogDamageTest, SaysFromWhichSequenceOnTheWriteAheadLogCannotBeRead) {
+  Make(/*flushed=*/false);
+  const std::string path = FindFile(".log");
+  const std::string whole = ReadBytes(path);
+  for (const uint64_t sequence : {1, 7, 31, 58, 60}) {
+    const size_t at = whole.find(Cat("<", sequence, ">"));
+    ASSERT_NE(at, std::string::npos);
+    std::string bytes = whole;
+    bytes[at + 2] ^= 0x10;
+    WriteBytes(path, bytes);
+    const auto read = OpenAndRead();
+    EXPECT_TRUE(absl::IsDataLoss(read.status())) << read.status();
+    EXPECT_THAT(std::string(read.status().message()), HasSubstr(Cat("from sequence ", sequence, " on nothing can")));
+  }
+  WriteBytes(path, whole);
+  EXPECT_EQ(OpenAndRead().value_or(0), kRecords);
+}
+
+TEST_F(LogDamageTest, TakesNoDamagedLengthForAWriteThatACrashCutOff) {
+  Make(/*flushed=*/false);
+  const std::string path = FindFile(".log");
+  const std::string whole = ReadBytes(path);
+  std::mt19937 random(5);
+  int lost = 0;
+  for (int round = 0; round < 150; ++round) {
+    std::string bytes = whole;
+    // The last pages are where a length that is too large looks like the end of the file.
+    const size_t from = round % 2 == 0 ? 0 : bytes.size() - std::min<size_t>(bytes.size(), 30'000);
+    bytes[from + random() % (bytes.size() - from)] ^= static_cast<char>(1 << random() % 8);
+    WriteBytes(path, bytes);
+    const auto read = OpenAndRead();
+    ASSERT_FALSE(read.ok()) << "a flipped bit was not noticed";
+    EXPECT_TRUE(absl::IsDataLoss(read.status())) << read.status();
+    ++lost;
+  }
+  EXPECT_EQ(lost, 150);
+  WriteBytes(path, whole.substr(0, whole.size() - 1));
+  EXPECT_TRUE(absl::IsDataLoss(OpenAndRead().status()));
+  std::filesystem::remove(path);
+  EXPECT_TRUE(absl::IsDataLoss(OpenAndRead().status()));
+}
+
+TEST_F(LogDamageTest, DropsAWriteThatACrashCutOff) {
+  Make(/*flushed=*/false);
+  const std::string path = FindFile(".log");
+  const std::string whole = ReadBytes(path);
+  // Bytes behind the last acknowledged write: the beginning of one that was never synchronised.
+  WriteBytes(path, whole + whole.substr(whole.size() - 2100, 700));
+  const auto read = OpenAndRead();
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read, kRecords);
+}
+
+TEST_F(LogDamageTest, NamesTheSequenceThatABlobFileHasLost) {
+  Make(/*flushed=*/true);
+  const std::string path = FindFile(".blob");
+  ASSERT_FALSE(path.empty());
+  const std::string whole = ReadBytes(path);
+  for (const uint64_t sequence : {1, 7, 58}) {
+    std::string bytes = whole;
+    bytes[bytes.find(Cat("<", sequence, ">")) + 40] ^= 0x10;
+    WriteBytes(path, bytes);
+    const auto read = OpenAndRead();
+    EXPECT_TRUE(absl::IsDataLoss(read.status())) << read.status();
+    EXPECT_THAT(std::string(read.status().message()), HasSubstr(Cat("sequence ", sequence, ": ")));
+  }
+  std::filesystem::remove(path);
+  EXPECT_TRUE(absl::IsDataLoss(OpenAndRead().status())) << OpenAndRead().status();
+}
+
+TEST_F(LogDamageTest, InventsNothingWhereTablesAreDamaged) {
+  Make(/*flushed=*/true);
+  std::mt19937 random(7);
+  int lost = 0;
+  for (const auto& [name, whole] : Files()) {
+    if (whole.empty() || (!absl::EndsWith(name, ".sst") && !absl::StartsWith(name, "MANIFEST"))) continue;
+    for (int round = 0; round < 25; ++round) {
+      std::string bytes = whole;
+      bytes[random() % bytes.size()] ^= static_cast<char>(1 << random() % 8);
+      WriteBytes(DatabasePath() + "/" + name, bytes);
+      const auto read = OpenAndRead();
+      if (read.ok()) {
+        EXPECT_EQ(*read, kRecords) << name;  // a bit that says nothing of records
+      } else {
+        EXPECT_TRUE(absl::IsDataLoss(read.status())) << name << ": " << read.status();
+        ++lost;
+      }
+      // Opening it may have moved it on.
+      if (read.ok()) break;
+    }
+    WriteBytes(DatabasePath() + "/" + name, whole);
+  }
+  EXPECT_GT(lost, 10);
+}
+
+}  // namespace
+}  // namespace maxsim::collection

@@ -1,0 +1,86 @@
+// Makes logs of records that can be told apart, for the tests of collection/log/.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/text.h"
+#include "collection/log/collection_log.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace maxsim::collection {
+
+inline LogFormat SmallLogFormat() {
+  return {.id_type = IdType::kString, .storage = ScalarType::kF16, .dim = 8, .rotation_seed = 0};
+}
+
+// Returns rows of 16 bytes that name their sequence.
+inline std::string MarkedRows(uint64_t sequence, int32_t num_tokens) {
+  std::string rows;
+  std::string row = Cat("<", sequence, ">");
+  row.resize(16, '.');
+  for (int32_t token = 0; token < num_tokens; ++token) rows += row;
+  return rows;
+}
+
+// Holds a record whose contents follow from its sequence, and what its views point to.
+struct MarkedRecord {
+  MarkedRecord(uint64_t sequence, int32_t num_tokens) : id(Cat("id", sequence)), payload(Cat("{\"n\":", sequence, "}")) {
+    record.sequence = sequence;
+    record.version = sequence % 3 == 0 ? sequence : 0;
+    if (sequence % 5 == 4) {
+      record.kind = LogRecord::Kind::kDelete;
+    } else {
+      record.num_tokens = num_tokens;
+      rows = MarkedRows(sequence, num_tokens);
+    }
+  }
+  LogRecord View() const {
+    LogRecord view = record;
+    view.string_id = id;
+    if (view.kind == LogRecord::Kind::kUpsert) {
+      view.rows = rows;
+      view.payload = payload;
+    }
+    return view;
+  }
+
+  LogRecord record;
+  std::string id;
+  std::string payload;
+  std::string rows;
+};
+
+inline absl::Status AppendMarked(CollectionLog& log, uint64_t count, int32_t num_tokens) {
+  std::vector<std::unique_ptr<MarkedRecord>> records;
+  std::vector<LogRecord> views;
+  for (uint64_t idx = 1; idx <= count; ++idx) {
+    records.push_back(std::make_unique<MarkedRecord>(log.last_sequence() + idx, num_tokens));
+    views.push_back(records.back()->View());
+  }
+  return log.Append(views);
+}
+
+inline bool SameRecord(const LogRecord& a, const LogRecord& b) {
+  return a.kind == b.kind && a.sequence == b.sequence && a.string_id == b.string_id && a.int_id == b.int_id &&
+         a.version == b.version && a.num_tokens == b.num_tokens && a.scale == b.scale && a.rows == b.rows &&
+         a.payload == b.payload;
+}
+
+// Reads everything behind `after`, and returns how far it came. Each record is what was appended.
+inline absl::StatusOr<uint64_t> ReadMarked(const CollectionLog& log, uint64_t after, int32_t num_tokens) {
+  uint64_t last = after;
+  absl::Status status = log.Read(after, log.last_sequence(), [&](const LogRecord& record) {
+    EXPECT_EQ(record.sequence, last + 1);
+    last = record.sequence;
+    EXPECT_TRUE(SameRecord(record, MarkedRecord(record.sequence, num_tokens).View())) << "sequence " << last;
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return status;
+  return last;
+}
+
+}  // namespace maxsim::collection
