@@ -1,14 +1,17 @@
 // Tests what is particular to the CPU backend. What it has in common with others is in cpu_contract_test.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <vector>
 
 #include "kernels/maxsim.h"
 #include "tests/support/contract_runner.h"
 #include "tests/support/random_documents.h"
+#include "tests/support/sanitized.h"
 
 namespace maxsim {
 namespace {
@@ -60,6 +63,29 @@ TEST(CpuBackendTest, BorrowsDocumentsUntilTheyAreDropped) {
   EXPECT_EQ((*backend)->BytesNeeded(ScalarType::kF16, 8, 2, 3, Tier::kDevice), MemoryNeed{});
   documents->reset();
   EXPECT_EQ(owned.use_count(), 1);
+}
+
+// Returns the bytes of the process's memory that are in use.
+int64_t ResidentBytes() {
+  std::ifstream file("/proc/self/statm");
+  int64_t all = 0, resident = 0;
+  file >> all >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+TEST(CpuBackendTest, RoomForAppendedDocumentsTakesMemoryAsItIsUsed) {
+  if (test::kSanitized) GTEST_SKIP() << "sanitizers have memory of their own for all that is allocated";
+  const absl::StatusOr<std::unique_ptr<Backend>> backend = CreateCpuBackend({.num_threads = 1, .isa = ""});
+  ASSERT_TRUE(backend.ok());
+  const int64_t before = ResidentBytes();
+  ASSERT_GT(before, 0);
+  const AppendableShape shape = {
+      .type = ScalarType::kF16, .dim = 128, .max_documents = 1 << 20, .max_tokens = 1 << 20};  // 264 MiB
+  const std::shared_ptr<AppendableDocuments> appendable = *(*backend)->CreateAppendable(shape);
+  const test::RandomDocuments documents = test::MakeDocuments(1, ScalarType::kF16, 128, {300, 20});
+  ASSERT_TRUE(appendable->Append(documents.view()).ok());
+  EXPECT_LT(ResidentBytes() - before, 16 << 20);
+  EXPECT_EQ(appendable->Snapshot()->memory(), MemoryNeed{});
 }
 
 // Stands for a mapped file that changes while it is read.
