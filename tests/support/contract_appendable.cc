@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <chrono>
 #include <cstring>
 #include <limits>
 #include <numeric>
@@ -270,6 +271,7 @@ void ConcurrentAppends(Backend& backend) {
     const std::shared_ptr<AppendableDocuments> appendable =
         MakeAppendable(backend, documents, kDocuments, documents.offsets.back());
     std::atomic<bool> is_done{false};
+    std::atomic<int64_t> num_rounds{0};  // of all readers
     std::vector<std::thread> readers;
     for (int reader = 0; reader < 2; ++reader) {
       readers.emplace_back([&] {
@@ -278,6 +280,7 @@ void ConcurrentAppends(Backend& backend) {
         std::vector<uint8_t> rows;
         for (bool is_last = false; !is_last;) {
           is_last = is_done.load();
+          ++num_rounds;
           const std::shared_ptr<const Documents> snapshot = appendable->Snapshot();
           const Query call = query.view(kMaxTopK);
           const std::vector<Scored> results = TopKOf(**executor, *snapshot, {&call, 1})[0];
@@ -297,6 +300,12 @@ void ConcurrentAppends(Backend& backend) {
     for (int64_t document = 0; document < kDocuments; ++document) {
       const absl::Status status = appendable->Append(Slice(documents, document, document + 1).view());
       EXPECT_TRUE(status.ok()) << status;
+      // Appends are so quick that readers would see the last one alone.
+      const int64_t enough = num_rounds.load() + 1;
+      const auto latest = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+      while (document % 4 == 0 && num_rounds.load() < enough && std::chrono::steady_clock::now() < latest) {
+        std::this_thread::yield();
+      }
     }
     is_done.store(true);
     for (std::thread& reader : readers) reader.join();
