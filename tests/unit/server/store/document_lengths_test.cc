@@ -86,7 +86,7 @@ TEST(DocumentLengthsTest, ACollectionAddsUpItsOwn) {
               static_cast<uint64_t>(documents.length(0) + documents.length(static_cast<int64_t>(ordinal))));
   }
   EXPECT_EQ(collection->num_tokens(), sum);
-  const Part& last = collection->generation().parts().back();
+  const store::Part& last = collection->generation().parts().back();
   EXPECT_EQ(collection->num_tokens(last, std::vector<uint32_t>{0}),
             static_cast<uint64_t>(documents.length(static_cast<int64_t>(last.first_ordinal))));
 }
