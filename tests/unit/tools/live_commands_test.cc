@@ -63,8 +63,15 @@ class LiveCommandsTest : public ::testing::Test {
     collection::WriteBytes(folder_.Path("lengths.npy"),
                            collection::NpyBytes("<i8", "(2,)", collection::AsBytes<int64_t>({2, 1})));
     collection::WriteBytes(folder_.Path("docs.jsonl"), "{\"id\":\"a\",\"t\":1}\n{\"id\":\"x\",\"t\":2}\n");
-    return {"build", "--tokens", folder_.Path("tokens.npy"), "--lengths", folder_.Path("lengths.npy"),
-            "--ids", folder_.Path("docs.jsonl"), "--output", live()};
+    return {"build",
+            "--tokens",
+            folder_.Path("tokens.npy"),
+            "--lengths",
+            folder_.Path("lengths.npy"),
+            "--ids",
+            folder_.Path("docs.jsonl"),
+            "--output",
+            live()};
   }
 
   collection::TemporaryFolder folder_;
@@ -124,9 +131,9 @@ TEST_F(LiveCommandsTest, VerifyFindsValuesThatNoDocumentMayHave) {
 
 TEST_F(LiveCommandsTest, ACollectionWithWritesThatItsShardsLackIsNoInput) {
   WriteThree();
-  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
-           {"build", "--input", live(), "--output", folder_.Path("out")},
-           {"quantize", live(), folder_.Path("out"), "--no-comparison"}}) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"build", "--input", live(), "--output", folder_.Path("out")},
+                                             {"quantize", live(), folder_.Path("out"), "--no-comparison"}}) {
     const Outcome refused = RunShard(arguments);
     EXPECT_EQ(refused.code, 1);
     EXPECT_THAT(refused.err, AllOf(HasSubstr("up to sequence 4"), HasSubstr("maxsim-shard compact")));
