@@ -26,7 +26,7 @@ struct CollectionSummary {
   int64_t token_bytes = 0;  // of the token matrices among them
   LengthDistribution lengths;
 
-  // Of a live collection. Whoever reads the log fills it in: Inspect does not.
+  // A live collection has it. Whoever reads the log fills it in: Inspect does not.
   struct Log {
     uint64_t first_sequence = 0;  // it holds the writes behind this one
     uint64_t last_sequence = 0;

@@ -62,8 +62,8 @@ struct Manifest {
   std::string created_at;  // RFC 3339, UTC
   std::vector<ShardEntry> shards;
   std::optional<EncoderIdentity> encoder = {};  // that made the vectors, where whoever built the collection said so
-  // Of a live collection: the last write of its log (collection/log/) that the shards hold. nullopt: nothing is said of a
-  // log, and the collection is built anew, by somebody who knew of none.
+  // A live collection has the last write of its log (collection/log/) that the shards hold. nullopt: nothing is said of
+  // a log, and the collection is built anew, by somebody who knew of none.
   std::optional<uint64_t> log_sequence = {};
 };
 

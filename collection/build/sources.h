@@ -20,7 +20,7 @@ class TokenSource {
   virtual int64_t num_tokens() const = 0;
   // Returns the next `num_rows` rows, [num_rows, dim] row-major, not necessarily aligned; valid until the next call.
   virtual absl::StatusOr<const void*> Next(int64_t num_rows) = 0;
-  // Of i8 rows: returns the scale of the next document, called once for each, after its rows were read.
+  // Returns the next document's scale where rows are i8: called once for each document, after its rows were read.
   virtual absl::StatusOr<float> NextStoredScale() { return absl::InternalError("these token vectors have no scales"); }
 };
 

@@ -77,8 +77,9 @@ class Compaction {
 absl::Status Compaction::Check() const {
   if (!before_.log_sequence.has_value()) {
     return absl::FailedPreconditionError(
-        Cat(folder_, ": the manifest names no log_sequence, so that nobody can say which writes its shards hold; "
-                     "maxsim-shard build --log-sequence says it"));
+        Cat(folder_,
+            ": the manifest names no log_sequence, so that nobody can say which writes its shards hold; "
+            "maxsim-shard build --log-sequence says it"));
   }
   if (through_ > log_.last_sequence()) {
     return Invalid(folder_, ": sequence ", through_, " is to be compacted, and the log ends with ",
@@ -105,15 +106,15 @@ absl::Status Compaction::FindTombstones() {
   }
   upserts_ = changed->upserts();
   if (!before_.has_payloads) {
-    adds_payloads_ = std::any_of(upserts_.begin(), upserts_.end(), [](const LiveUpsert& it) { return it.payload_bytes > 0; });
+    adds_payloads_ =
+        std::any_of(upserts_.begin(), upserts_.end(), [](const LiveUpsert& it) { return it.payload_bytes > 0; });
   }
   return absl::OkStatus();
 }
 
 absl::Status Compaction::FindTombstonesOf(size_t shard, const ChangedIds& changed) {
-  absl::StatusOr<std::shared_ptr<const Shard>> opened =
-      Shard::Open(Folder(folder_), before_, before_.shards[shard], Access::kMapped, /*check_checksum=*/false,
-                  options_.stop);
+  absl::StatusOr<std::shared_ptr<const Shard>> opened = Shard::Open(
+      Folder(folder_), before_, before_.shards[shard], Access::kMapped, /*check_checksum=*/false, options_.stop);
   if (!opened.ok()) return opened.status();
   std::vector<uint32_t> found;
   for (int64_t ordinal = 0; ordinal < (*opened)->documents().num_documents; ++ordinal) {

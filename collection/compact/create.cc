@@ -40,7 +40,8 @@ absl::StatusOr<Manifest> CreateLiveCollection(const std::string& folder, const C
   absl::StatusOr<FolderLock> lock = FolderLock::Acquire(folder);
   if (!lock.ok()) return lock.status();
   const absl::StatusOr<Manifest> there = ReadManifest(folder);
-  if (there.ok()) return absl::AlreadyExistsError(Cat(folder, ": holds the collection ", Quote(there->name), " already"));
+  if (there.ok())
+    return absl::AlreadyExistsError(Cat(folder, ": holds the collection ", Quote(there->name), " already"));
   if (!absl::IsNotFound(there.status())) return absl::FailedPreconditionError(there.status().message());
   if (HasLog(folder)) {
     return absl::FailedPreconditionError(Cat(folder, ": has a log of writes and no collection; choose another folder"));

@@ -22,8 +22,8 @@ absl::StatusOr<bool> DocumentWalk::NextOfShards() {
     if (shard_ == nullptr) {
       if (next_shard_ == run_.shards.size()) return false;
       const ShardEntry& entry = run_.manifest->shards[run_.shards[next_shard_]];
-      absl::StatusOr<std::shared_ptr<const Shard>> opened = Shard::Open(
-          Folder(*run_.folder), *run_.manifest, entry, Access::kMapped, check_checksums_, run_.stop);
+      absl::StatusOr<std::shared_ptr<const Shard>> opened =
+          Shard::Open(Folder(*run_.folder), *run_.manifest, entry, Access::kMapped, check_checksums_, run_.stop);
       if (!opened.ok()) return opened.status();
       shard_ = *std::move(opened);
       next_ordinal_ = 0;
@@ -55,7 +55,8 @@ void DocumentWalk::TakeDocument(int64_t ordinal) {
   const auto first = static_cast<size_t>(documents.offsets[ordinal]);
   num_tokens_ = static_cast<int32_t>(documents.offsets[ordinal + 1] - documents.offsets[ordinal]);
   scale_ = documents.scales == nullptr ? 0 : documents.scales[ordinal];
-  rows_ = {static_cast<const char*>(documents.tokens) + first * row_bytes, static_cast<size_t>(num_tokens_) * row_bytes};
+  rows_ = {static_cast<const char*>(documents.tokens) + first * row_bytes,
+           static_cast<size_t>(num_tokens_) * row_bytes};
   payload_ = shard_->payload(ordinal);
 }
 
@@ -86,8 +87,8 @@ absl::StatusOr<std::unique_ptr<Catalog>> ReadCatalog(const DocumentRun& run, boo
     absl::StatusOr<bool> found = walk.Next();
     if (!found.ok()) return found.status();
     if (!*found) return catalog;
-    absl::Status added = run.manifest->id_type == IdType::kString ? catalog->ids.Add(walk.string_id())
-                                                                  : catalog->ids.Add(walk.int_id());
+    absl::Status added =
+        run.manifest->id_type == IdType::kString ? catalog->ids.Add(walk.string_id()) : catalog->ids.Add(walk.int_id());
     // Ids of a generation and its log are all different, so this is a file that is wrong.
     if (!added.ok()) return absl::DataLossError(Cat(*run.folder, ": ", ForStrCat(std::string(added.message()))));
     catalog->lengths.push_back(walk.num_tokens());

@@ -1,88 +1,27 @@
 #include "collection/log/collection_log.h"
 
-#include <rocksdb/utilities/checkpoint.h>
 #include <rocksdb/write_batch.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstring>
-#include <filesystem>
 #include <mutex>
-#include <new>
 #include <shared_mutex>
-#include <system_error>
 #include <utility>
 
-#include "base/file.h"
 #include "base/guard.h"
-#include "base/output_file.h"
 #include "base/text.h"
 #include "collection/log/log_check.h"
 #include "collection/log/log_database.h"
+#include "collection/log/log_files.h"
 #include "collection/log/log_mark.h"
 #include "collection/log/log_tombstones.h"
 
 namespace maxsim::collection {
 namespace {
 
-// A log is made, or copied, under this name, and then renamed.
-constexpr std::string_view kUnfinishedName = "log.tmp";
-
-std::string LogFolder(const std::string& folder) { return JoinPath(folder, kLogFolderName); }
-
 std::string VersionKey(const LogRecord& record, IdType id_type) {
   return id_type == IdType::kInt64 ? BigEndian(static_cast<uint64_t>(record.int_id)) : std::string(record.string_id);
-}
-
-rocksdb::WriteOptions Synced() {
-  rocksdb::WriteOptions options;
-  options.sync = true;
-  return options;
-}
-
-// Gives the finished log its name.
-absl::Status FinishLog(const std::string& folder) {
-  const std::string unfinished = JoinPath(folder, kUnfinishedName);
-  if (absl::Status status = SyncFolder(unfinished); !status.ok()) return status;
-  std::error_code error;
-  std::filesystem::rename(unfinished, LogFolder(folder), error);
-  if (error) return ErrnoStatus(error.value(), "cannot rename", unfinished);
-  return SyncFolder(folder);
-}
-
-// Makes an empty folder for a log to be made in.
-absl::Status BeginLog(const std::string& folder) {
-  const std::string unfinished = JoinPath(folder, kUnfinishedName);
-  std::error_code error;
-  std::filesystem::remove_all(unfinished, error);
-  if (error) return ErrnoStatus(error.value(), "cannot remove", unfinished);
-  std::filesystem::create_directory(unfinished, error);
-  return error ? ErrnoStatus(error.value(), "cannot create folder", unfinished) : absl::OkStatus();
-}
-
-absl::Status CreateLog(const std::string& folder, const LogFormat& format) {
-  if (absl::Status status = BeginLog(folder); !status.ok()) return status;
-  const std::string unfinished = JoinPath(folder, kUnfinishedName);
-  {
-    absl::StatusOr<std::unique_ptr<LogMark>> mark = LogMark::Open(unfinished, folder);
-    if (!mark.ok()) return mark.status();
-    absl::StatusOr<std::unique_ptr<LogDatabase>> database =
-        LogDatabase::Open(JoinPath(unfinished, kLogDatabaseName), LogDatabase::Access::kCreate);
-    if (!database.ok()) return Prefix(Cat("cannot make the log of ", folder, ": "), database.status());
-    rocksdb::WriteBatch batch;
-    const auto put = [&](std::string_view key, const std::string& value) {
-      return batch.Put((*database)->family(LogFamily::kMeta), AsSlice(key), value);
-    };
-    rocksdb::Status status = put(kFormatVersionKey, Cat(kLogFormatVersion));
-    if (status.ok()) status = put(kFormatKey, Describe(format));
-    if (status.ok()) status = put(kFirstKey, "0");
-    if (status.ok()) status = put(kLastKey, "0");
-    if (status.ok()) status = (*database)->db().Write(Synced(), &batch);
-    if (!status.ok()) return FromRocksDb(status, Cat("cannot make the log of ", folder, ": "));
-    if (absl::Status synced = (*mark)->Sync(); !synced.ok()) return synced;
-  }
-  return FinishLog(folder);
 }
 
 // Returns an error of a record that no format has, before anything of it is written.
@@ -120,7 +59,6 @@ struct CollectionLog::State {
   absl::StatusOr<uint64_t> VersionAt(std::string_view key) const;
   absl::Status Truncate(uint64_t through, int64_t generation);
   absl::Status Reclaim(uint64_t through) const;
-  absl::StatusOr<uint64_t> Checkpoint(const std::string& target) const;
   std::string Where() const { return Cat("the log of ", folder, ": "); }
 };
 
@@ -129,11 +67,11 @@ absl::Status CollectionLog::State::OpenDatabase() {
   const absl::StatusOr<LogContents> contents = CheckLog(folder, mark->sequence());
   if (!contents.ok()) return contents.status();
   if (contents->format != Describe(format)) {
-    return absl::FailedPreconditionError(Cat("the log of ", folder, " is one of ", contents->format,
-                                             ", and the collection has ", Describe(format)));
+    return absl::FailedPreconditionError(
+        Cat("the log of ", folder, " is one of ", contents->format, ", and the collection has ", Describe(format)));
   }
   absl::StatusOr<std::unique_ptr<LogDatabase>> opened =
-      LogDatabase::Open(JoinPath(LogFolder(folder), kLogDatabaseName), LogDatabase::Access::kWrite);
+      LogDatabase::Open(LogDatabasePath(folder), LogDatabase::Access::kWrite);
   if (!opened.ok()) return Prefix(Where(), opened.status());
   database = *std::move(opened);
   first = contents->first_sequence;
@@ -231,40 +169,6 @@ absl::Status CollectionLog::State::Reclaim(uint64_t through) const {
   // The files of keys are small, and blob files to which no key points go.
   if (status.ok()) status = db.CompactRange(options, database->family(LogFamily::kRecords), &begin_key, &end_key);
   return FromRocksDb(status, Cat(Where(), "giving space back: "));
-}
-
-absl::StatusOr<uint64_t> CollectionLog::State::Checkpoint(const std::string& target) const {
-  if (HasLog(target)) return absl::FailedPreconditionError(Cat(target, ": has a log already"));
-  std::error_code error;
-  std::filesystem::create_directories(target, error);
-  if (error) return ErrnoStatus(error.value(), "cannot create folder", target);
-  if (absl::Status status = BeginLog(target); !status.ok()) return status;
-  const std::string unfinished = JoinPath(target, kUnfinishedName);
-  const std::string path = JoinPath(unfinished, kLogDatabaseName);
-  rocksdb::Checkpoint* made = nullptr;
-  rocksdb::Status status = rocksdb::Checkpoint::Create(&database->db(), &made);
-  const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
-  if (status.ok()) status = checkpoint->CreateCheckpoint(path);
-  if (!status.ok()) return FromRocksDb(status, Cat(Where(), "checkpoint: "));
-  uint64_t last_of_copy = 0;
-  {
-    absl::StatusOr<std::unique_ptr<LogDatabase>> copy = LogDatabase::Open(path, LogDatabase::Access::kRead);
-    if (!copy.ok()) return Prefix(Cat(target, ": "), copy.status());
-    absl::StatusOr<LogContents> contents = ReadContents(**copy);
-    if (!contents.ok()) return Prefix(Cat(target, ": "), contents.status());
-    last_of_copy = contents->last_sequence;
-    absl::StatusOr<std::unique_ptr<LogMark>> copied_mark = LogMark::Open(unfinished, target);
-    if (!copied_mark.ok()) return copied_mark.status();
-    (*copied_mark)->Note(last_of_copy);
-    if (absl::Status synced = (*copied_mark)->Sync(); !synced.ok()) return synced;
-  }
-  if (absl::Status finished = FinishLog(target); !finished.ok()) return finished;
-  return last_of_copy;
-}
-
-bool HasLog(const std::string& path) {
-  std::error_code ignored;
-  return std::filesystem::is_directory(LogFolder(path), ignored);
 }
 
 LogFormat LogFormat::Of(const Manifest& manifest) {
@@ -410,23 +314,14 @@ absl::Status CollectionLog::Truncate(uint64_t through, int64_t generation) {
   });
 }
 
-uint64_t CollectionLog::num_bytes() const {
-  uint64_t sum = 0;
-  std::error_code error;
-  std::filesystem::directory_iterator entries(JoinPath(LogFolder(state_->folder), kLogDatabaseName), error);
-  for (const std::filesystem::directory_iterator end; !error && entries != end; entries.increment(error)) {
-    std::error_code gone;  // a file that was dropped meanwhile
-    const uint64_t size = entries->file_size(gone);
-    if (!gone) sum += size;
-  }
-  return sum;
-}
+uint64_t CollectionLog::num_bytes() const { return NumLogBytes(state_->folder); }
 
 absl::StatusOr<uint64_t> CollectionLog::Checkpoint(const std::string& folder) const {
   return Guarded([&]() -> absl::StatusOr<uint64_t> {
     const std::shared_lock lock(state_->mutex);
     if (absl::StatusOr<const LogDatabase*> open = state_->Database(); !open.ok()) return open.status();
-    return state_->Checkpoint(folder);
+    absl::StatusOr<uint64_t> last = CopyLog(state_->database->db(), folder);
+    return last.ok() ? last : Prefix(state_->Where(), last.status());
   });
 }
 

@@ -4,15 +4,11 @@
 #include <memory>
 #include <optional>
 
-#include "base/file.h"
 #include "base/text.h"
+#include "collection/log/log_files.h"
 
 namespace maxsim::collection {
 namespace {
-
-std::string DatabasePath(const std::string& folder) {
-  return JoinPath(JoinPath(folder, kLogFolderName), kLogDatabaseName);
-}
 
 // Returns the last sequence up to which every record can be read, out of what RocksDB can still make of the files.
 // nullopt when nothing can be.
@@ -32,7 +28,7 @@ std::optional<uint64_t> FindLastReadable(const std::string& path) {
 }
 
 absl::Status DescribeDamage(const std::string& folder, uint64_t acknowledged, std::string_view reason) {
-  const std::optional<uint64_t> last = FindLastReadable(DatabasePath(folder));
+  const std::optional<uint64_t> last = FindLastReadable(LogDatabasePath(folder));
   const std::string what = last.has_value() ? Cat("from sequence ", *last + 1, " on nothing can be read")
                                             : std::string("none of its writes can be read");
   const std::string known = acknowledged > 0 ? Cat(" (at least ", acknowledged, " was acknowledged)") : std::string();
@@ -41,7 +37,7 @@ absl::Status DescribeDamage(const std::string& folder, uint64_t acknowledged, st
 
 absl::StatusOr<LogContents> OpenAndRead(const std::string& folder) {
   absl::StatusOr<std::unique_ptr<LogDatabase>> database =
-      LogDatabase::Open(DatabasePath(folder), LogDatabase::Access::kRead);
+      LogDatabase::Open(LogDatabasePath(folder), LogDatabase::Access::kRead);
   if (!database.ok()) return database.status();
   return ReadContents(**database);
 }
@@ -81,7 +77,7 @@ absl::StatusOr<LogContents> CheckLog(const std::string& folder, uint64_t acknowl
   absl::StatusOr<LogContents> contents = OpenAndRead(folder);
   if (!contents.ok()) {
     const absl::Status& status = contents.status();
-    if (absl::IsDataLoss(status)) {
+    if (absl::IsDataLoss(status) || absl::IsNotFound(status)) {
       return DescribeDamage(folder, acknowledged, std::string(status.message()));
     }
     return Prefix(Cat("the log of ", folder, ": "), status);
@@ -102,11 +98,7 @@ absl::Status GetRecord(const LogDatabase& database, uint64_t sequence, rocksdb::
   if (status.ok()) return absl::OkStatus();
   const std::string where = Cat("the write with sequence ", sequence, ": ");
   if (status.IsNotFound()) return absl::DataLossError(Cat(where, "is missing"));
-  const absl::Status mapped = FromRocksDb(status, where);
-  // A file that is gone is lost, and one that is too short as well.
-  return status.IsIOError() && status.subcode() == rocksdb::Status::SubCode::kPathNotFound
-             ? absl::DataLossError(mapped.message())
-             : mapped;
+  return FromRocksDb(status, where);
 }
 
 absl::Status ReadRecords(const LogDatabase& database, const LogFormat& format, uint64_t after, uint64_t through,

@@ -113,7 +113,11 @@ absl::Status FromRocksDb(const rocksdb::Status& status, std::string_view prefix)
   if (status.ok()) return absl::OkStatus();
   constexpr size_t kLongest = 1024;
   const std::string message = Cat(prefix, Printable(status.ToString(), kLongest));
-  if (status.IsCorruption()) return absl::DataLossError(message);
+  // A file that is gone is lost; and arguments are RocksDB's own words in its files.
+  const bool is_gone = status.IsIOError() && status.subcode() == rocksdb::Status::SubCode::kPathNotFound;
+  if (status.IsCorruption() || status.IsInvalidArgument() || status.IsNotSupported() || is_gone) {
+    return absl::DataLossError(message);
+  }
   if (IsFull(status) || status.IsMemoryLimit()) return absl::ResourceExhaustedError(message);
   if (status.IsNotFound()) return absl::NotFoundError(message);
   return absl::UnavailableError(message);
@@ -137,10 +141,9 @@ absl::StatusOr<std::unique_ptr<LogDatabase>> LogDatabase::Open(const std::string
   rocksdb::DB* db = nullptr;
   const rocksdb::DBOptions options = DatabaseOptions(access);
   const bool writes = access == Access::kCreate || access == Access::kWrite;
-  const rocksdb::Status status =
-      writes ? rocksdb::DB::Open(options, path, Families(), &families, &db)
-             : rocksdb::DB::OpenForReadOnly(options, path, Families(), &families, &db,
-                                            /*error_if_wal_file_exists=*/false);
+  const rocksdb::Status status = writes ? rocksdb::DB::Open(options, path, Families(), &families, &db)
+                                        : rocksdb::DB::OpenForReadOnly(options, path, Families(), &families, &db,
+                                                                       /*error_if_wal_file_exists=*/false);
   if (!status.ok()) return FromRocksDb(status, "");
   database->db_.reset(db);
   std::copy(families.begin(), families.end(), database->families_.begin());

@@ -31,8 +31,8 @@ inline constexpr std::string_view kFirstKey = "first_sequence";
 inline constexpr std::string_view kLastKey = "last_sequence";
 inline constexpr std::string_view kHasVersionsKey = "has_versions";  // present once a write had one
 
-// Makes an absl::Status of RocksDB's. DATA_LOSS for damage, RESOURCE_EXHAUSTED for a full disk, quota or file size
-// limit, UNAVAILABLE for anything else that fails.
+// Makes an absl::Status of RocksDB's. DATA_LOSS for damage and missing files, RESOURCE_EXHAUSTED for a full disk, quota
+// or file size limit, UNAVAILABLE for anything else that fails.
 absl::Status FromRocksDb(const rocksdb::Status& status, std::string_view prefix);
 
 inline rocksdb::Slice AsSlice(std::string_view text) { return {text.data(), text.size()}; }

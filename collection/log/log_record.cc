@@ -130,7 +130,8 @@ absl::StatusOr<LogRecord> ParseRecordValue(uint64_t sequence, std::string_view v
     return Damaged(sequence, "format ", int{format}, "; this version reads ", int{kRecordFormat});
   }
   if (!reader.Take(&kind) || !reader.Take(&record.version)) return Damaged(sequence, "ends before its id");
-  if (kind != static_cast<uint8_t>(LogRecord::Kind::kUpsert) && kind != static_cast<uint8_t>(LogRecord::Kind::kDelete)) {
+  if (kind != static_cast<uint8_t>(LogRecord::Kind::kUpsert) &&
+      kind != static_cast<uint8_t>(LogRecord::Kind::kDelete)) {
     return Damaged(sequence, "kind ", int{kind}, ", expected 1 (upsert) or 2 (delete)");
   }
   record.kind = static_cast<LogRecord::Kind>(kind);

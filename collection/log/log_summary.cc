@@ -1,17 +1,14 @@
 #include "collection/log/log_summary.h"
 
-#include <algorithm>
-#include <filesystem>
 #include <memory>
-#include <system_error>
 #include <utility>
 
-#include "base/file.h"
 #include "base/guard.h"
 #include "base/text.h"
 #include "collection/document_line.h"
 #include "collection/log/log_check.h"
 #include "collection/log/log_database.h"
+#include "collection/log/log_files.h"
 #include "collection/log/log_mark.h"
 #include "collection/log/log_tombstones.h"
 #include "collection/verifier.h"
@@ -20,34 +17,18 @@
 namespace maxsim::collection {
 namespace {
 
-std::string DatabaseOf(const std::string& folder) {
-  return JoinPath(JoinPath(folder, kLogFolderName), kLogDatabaseName);
-}
-
-uint64_t NumBytes(const std::string& path) {
-  uint64_t sum = 0;
-  std::error_code error;
-  std::filesystem::directory_iterator entries(path, error);
-  for (const std::filesystem::directory_iterator end; !error && entries != end; entries.increment(error)) {
-    std::error_code gone;
-    const uint64_t size = entries->file_size(gone);
-    if (!gone) sum += size;
-  }
-  return sum;
-}
-
 absl::StatusOr<LogSummary> SummarizeOnce(const std::string& folder, const Manifest& manifest) {
   // The mark is read first: what it says is in the database then.
-  const uint64_t acknowledged = ReadLogMark(JoinPath(folder, kLogFolderName));
+  const uint64_t acknowledged = ReadLogMark(LogFolder(folder));
   absl::StatusOr<LogContents> contents = CheckLog(folder, acknowledged);
   if (!contents.ok()) return contents.status();
   absl::StatusOr<std::unique_ptr<LogDatabase>> database =
-      LogDatabase::Open(DatabaseOf(folder), LogDatabase::Access::kRead);
+      LogDatabase::Open(LogDatabasePath(folder), LogDatabase::Access::kRead);
   if (!database.ok()) return Prefix(Cat("the log of ", folder, ": "), database.status());
   absl::StatusOr<Tombstones> tombstones = ReadTombstones(**database, manifest);
   if (!tombstones.ok()) return Prefix(Cat("the log of ", folder, ": "), tombstones.status());
-  return LogSummary{std::move(contents->format), contents->first_sequence, contents->last_sequence,
-                    NumBytes(DatabaseOf(folder)), *std::move(tombstones)};
+  return LogSummary{std::move(contents->format), contents->first_sequence, contents->last_sequence, NumLogBytes(folder),
+                    *std::move(tombstones)};
 }
 
 // What is wrong with a record that could be parsed, or "".
@@ -113,17 +94,17 @@ absl::StatusOr<std::optional<uint64_t>> LogSequenceOfBuild(const std::string& fo
   const uint64_t last = summary->last_sequence;
   if (!asked.has_value()) {
     if (last == 0) return std::optional<uint64_t>(0);
-    return absl::FailedPreconditionError(
-        Cat(folder, ": is a live collection whose log has had writes up to sequence ", last,
-            "; --log-sequence says which of them this input holds, 0 for none"));
+    return absl::FailedPreconditionError(Cat(folder, ": is a live collection whose log has had writes up to sequence ",
+                                             last, "; --log-sequence says which of them this input holds, 0 for none"));
   }
   if (*asked > last) {
     return absl::FailedPreconditionError(
         Cat(folder, ": --log-sequence ", *asked, ", and the last write of its log has sequence ", last));
   }
   if (*asked < first) {
-    return absl::FailedPreconditionError(Cat(folder, ": --log-sequence ", *asked, ", and its log holds only the writes ",
-                                             "behind sequence ", first, ": those between would be lost"));
+    return absl::FailedPreconditionError(Cat(folder, ": --log-sequence ", *asked,
+                                             ", and its log holds only the writes ", "behind sequence ", first,
+                                             ": those between would be lost"));
   }
   return asked;
 }
@@ -149,7 +130,7 @@ absl::StatusOr<LogReport> VerifyLog(const std::string& folder, const Manifest& m
   }
   return Guarded([&]() -> absl::StatusOr<LogReport> {
     absl::StatusOr<std::unique_ptr<LogDatabase>> database =
-        LogDatabase::Open(DatabaseOf(folder), LogDatabase::Access::kRead);
+        LogDatabase::Open(LogDatabasePath(folder), LogDatabase::Access::kRead);
     if (!database.ok()) return Prefix(Cat("the log of ", folder, ": "), database.status());
     // One after the other, so that what lies behind a damaged record is checked too.
     for (uint64_t sequence = report.first_sequence; sequence < report.last_sequence; ++sequence) {

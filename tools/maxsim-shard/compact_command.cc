@@ -51,8 +51,10 @@ void AddCompact(CLI::App& app, CompactArguments& arguments) {
   AddMaxShardBytes(app, arguments.max_shard_bytes);
   app.add_flag("--quiet", arguments.quiet, "No summary; errors only");
   app.footer(
-      "Shards without a replaced or deleted document stay as they are; small neighbours are joined. The new generation\n"
-      "replaces the old one in one step when everything is on the disk, and the log is emptied then. A server compacts\n"
+      "Shards without a replaced or deleted document stay as they are; small neighbours are joined. The new "
+      "generation\n"
+      "replaces the old one in one step when everything is on the disk, and the log is emptied then. A server "
+      "compacts\n"
       "its live collections by itself.");
 }
 

@@ -333,6 +333,13 @@ class WriterTest(TemporaryFolderTest):
             manifest.write_text(json.dumps({**values, "shards": [wrong]}))
             self.refuses("a manifest that cannot be read", CollectionWriter, self.target, dim=8)
 
+    def test_a_live_collection_is_refused_and_left_as_it_is(self):
+        (self.target / "log").mkdir(parents=True)
+        for dry_run in (False, True):
+            with self.subTest(dry_run=dry_run):
+                self.refuses("is a live collection", CollectionWriter, self.target, dim=8, dry_run=dry_run)
+                self.assertEqual([path.name for path in self.target.iterdir()], ["log"])
+
     def test_threads_of_the_writer_end_with_it(self):
         before = threading.active_count()
         self.write(documents(1, 300, 128), self.target, 128, storage="i8", num_threads=3)

@@ -76,6 +76,34 @@ TEST(ManifestTest, AnEncoderThatDoesNotFitIsRefused) {
 
 nlohmann::json Rotation(int64_t seed) { return {{"kind", "hadamard"}, {"seed", seed}}; }
 
+TEST(ManifestTest, TheSequenceOfTheLogReturnsAndIsLeftOutWhereNothingIsSaidOfIt) {
+  Manifest manifest = Example();
+  EXPECT_THAT(FormatManifest(manifest), Not(HasSubstr("log_sequence")));
+  EXPECT_EQ(ParseManifest(FormatManifest(manifest), "x")->log_sequence, std::nullopt);
+  for (const uint64_t sequence : {uint64_t{0}, uint64_t{17}, static_cast<uint64_t>(kMaxLogSequence)}) {
+    manifest.log_sequence = sequence;
+    const auto parsed = ParseManifest(FormatManifest(manifest), "x");
+    ASSERT_TRUE(parsed.ok()) << parsed.status();
+    EXPECT_EQ(parsed->log_sequence, sequence);
+  }
+  const auto error = [](const nlohmann::json& value) {
+    return std::string(ParseChanged([&](auto& json) { json["log_sequence"] = value; }).message());
+  };
+  EXPECT_THAT(error(-1), HasSubstr("log_sequence: -1 is not in 0 .. 9007199254740991"));
+  EXPECT_THAT(error(kMaxLogSequence + 1), HasSubstr("log_sequence: 9007199254740992 is not in"));
+  EXPECT_THAT(error("7"), HasSubstr("log_sequence: an integer expected"));
+}
+
+TEST(ManifestTest, ACollectionMayHaveNoShard) {
+  Manifest manifest = Example();
+  manifest.shards.clear();
+  manifest.num_documents = 0;
+  manifest.num_tokens = 0;
+  const auto parsed = ParseManifest(FormatManifest(manifest), "x");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_TRUE(parsed->shards.empty());
+}
+
 TEST(ManifestTest, TheRotationOfI8Returns) {
   Manifest manifest = Example();
   manifest.storage = ScalarType::kI8;

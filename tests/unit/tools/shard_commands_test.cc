@@ -166,7 +166,8 @@ TEST_F(CliTest, WrongCommandLinesExitWithTwoAndAHint) {
   EXPECT_EQ(RunShard({}).code, 2);
   EXPECT_EQ(RunShard({"bulid"}).code, 2);
   EXPECT_THAT(RunShard({"bulid"}).err,
-              HasSubstr("no subcommand \"bulid\"; there are build, inspect, verify and quantize (see --help)\n"));
+              HasSubstr("no subcommand \"bulid\"; there are build, inspect, verify, quantize and compact (see "
+                        "--help)\n"));
   EXPECT_EQ(RunShard({""}).code, 2);
   EXPECT_EQ(RunShard({"inspect"}).code, 2);
   const Outcome flag = RunShard({"build", "--token", "x"});

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Optional, Union
 
 from .batch import Batch, Layout
-from .folder import OutputFolder, no_locks_error
+from .folder import OutputFolder, check_has_no_log, no_locks_error
 from .manifest import Manifest, ShardEntry, check_name
 from .shards import Shards
 from .writer import CollectionWriter
@@ -117,6 +117,7 @@ def _check_folder(folder: Path) -> None:
         return
     if not folder.is_dir():
         raise _os_error(errno.EEXIST, folder)
+    check_has_no_log(folder)
     check_unlocked(folder)
     _check_writable(folder, folder / LOCK_FILE)
 

@@ -14,6 +14,7 @@ from .errors import CollectionError
 from .manifest import MANIFEST_FILE, Manifest, read_manifest
 
 TEMPORARY_SUFFIX = ".tmp"
+LOG_FOLDER = "log"  # of a live collection
 
 _SHARD_NAME = re.compile(r"shard-(\d{6,18})-(\d{5,18})\.safetensors")
 
@@ -66,6 +67,15 @@ def no_locks_error() -> CollectionError:
     return CollectionError("collections can be written on POSIX systems only, whose file locks keep writers apart")
 
 
+def check_has_no_log(folder: Path) -> None:
+    """Refuses a live collection: only who reads its log can say which of its writes a new generation holds."""
+    if (folder / LOG_FOLDER).is_dir():
+        raise CollectionError(
+            f"{folder}: is a live collection, with a log of writes that a new generation might lose; write to another "
+            "folder, and bring it there with maxsim-shard build --input FOLDER --log-sequence N"
+        )
+
+
 class OutputFolder:
     """The folder of a collection, locked. Folders that were made for it go with it when it stays empty."""
 
@@ -75,6 +85,7 @@ class OutputFolder:
         except ImportError:
             raise no_locks_error() from None
         self.path = folder
+        check_has_no_log(folder)
         self._created = [path for path in (folder, *folder.parents) if not path.exists()]
         try:
             folder.mkdir(parents=True, exist_ok=True)

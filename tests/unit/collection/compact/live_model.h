@@ -147,7 +147,8 @@ class LiveModel {
 
   static ModelDocument Take(const Shard& shard, int64_t ordinal) {
     ModelDocument document;
-    document.id = shard.id_type() == IdType::kString ? std::string(shard.string_id(ordinal)) : Cat(shard.int_id(ordinal));
+    document.id =
+        shard.id_type() == IdType::kString ? std::string(shard.string_id(ordinal)) : Cat(shard.int_id(ordinal));
     const auto rows = shard.ReadDocument(ordinal);
     EXPECT_TRUE(rows.ok()) << rows.status();
     document.rows.assign(reinterpret_cast<const char*>(rows->data()), rows->size());

@@ -112,7 +112,8 @@ TEST_F(CollectionLogTest, OpensOnceAtATimeAndSaysWhoHasIt) {
   Create();
   const auto second = CollectionLog::Open(folder_.path(), SmallLogFormat(), CollectionLog::Mode::kMustExist);
   EXPECT_TRUE(absl::IsFailedPrecondition(second.status())) << second.status();
-  EXPECT_THAT(MessageOf(second.status()), AllOf(HasSubstr(folder_.path()), HasSubstr("is open in this process already")));
+  EXPECT_THAT(MessageOf(second.status()),
+              AllOf(HasSubstr(folder_.path()), HasSubstr("is open in this process already")));
   log_.reset();
   Open();
 }
@@ -154,7 +155,10 @@ TEST_F(CollectionLogTest, GivesDiskSpaceBackWhenItIsTruncated) {
 }
 
 Manifest TwoShards(int64_t generation) {
-  Manifest manifest{.name = "x", .generation = generation, .dim = 8};
+  Manifest manifest;
+  manifest.name = "x";
+  manifest.generation = generation;
+  manifest.dim = 8;
   for (const char digit : {'a', 'b'}) {
     manifest.shards.push_back({.file = Cat(generation, "-", std::string(1, digit)),
                                .num_documents = 10,

@@ -4,6 +4,7 @@
 #include <map>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "base/file.h"
@@ -38,7 +39,8 @@ class LogDamageTest : public ::testing::Test {
   // Returns the names and bytes of the database's files.
   std::map<std::string, std::string> Files() {
     std::map<std::string, std::string> files;
-    for (const std::string& name : *ListFiles(DatabasePath())) files[name] = ReadBytes(DatabasePath() + "/" + name);
+    const absl::StatusOr<std::vector<std::string>> names = ListFiles(DatabasePath());
+    for (const std::string& name : names.value_or(std::vector<std::string>())) files[name] = ReadBytes(DatabasePath() + "/" + name);
     return files;
   }
 

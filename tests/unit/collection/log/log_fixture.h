@@ -28,7 +28,8 @@ inline std::string MarkedRows(uint64_t sequence, int32_t num_tokens) {
 
 // Holds a record whose contents follow from its sequence, and what its views point to.
 struct MarkedRecord {
-  MarkedRecord(uint64_t sequence, int32_t num_tokens) : id(Cat("id", sequence)), payload(Cat("{\"n\":", sequence, "}")) {
+  MarkedRecord(uint64_t sequence, int32_t num_tokens)
+      : id(Cat("id", sequence)), payload(Cat("{\"n\":", sequence, "}")) {
     record.sequence = sequence;
     record.version = sequence % 3 == 0 ? sequence : 0;
     if (sequence % 5 == 4) {
