@@ -133,12 +133,11 @@ absl::Status ChangesWriter::AppendTo(Open& open) {
     if (!absl::IsUnavailable(status)) return status;
     allocator_->devices().MarkLost(lost_device, status);
     // The log has the records, so they go to a segment on the devices that are left.
-    absl::StatusOr<LiveSegment> made = allocator_->Allocate(
-        segments_, replicated_,
-        {.num_documents = static_cast<int64_t>(open.upserts.size()),
-         .num_tokens = open.num_tokens,
-         .text_bytes = open.text_bytes},
-        SegmentAllocator::Bound::kMemory);
+    absl::StatusOr<LiveSegment> made = allocator_->Allocate(segments_, replicated_,
+                                                            {.num_documents = static_cast<int64_t>(open.upserts.size()),
+                                                             .num_tokens = open.num_tokens,
+                                                             .text_bytes = open.text_bytes},
+                                                            SegmentAllocator::Bound::kMemory);
     if (!made.ok()) return made.status();
     open.segment = *std::move(made);
     open.is_new = true;
@@ -151,22 +150,31 @@ void ChangesWriter::Add(const LiveSegment& segment) {
 }
 
 absl::Status ChangesWriter::Commit() {
-  for (size_t idx = 0; idx < open_.size(); ++idx) {
-    if (open_[idx].upserts.empty()) continue;
-    if (absl::Status status = AppendTo(open_[idx]); !status.ok()) {
-      Abandon(idx);
-      return status;
-    }
+  absl::Status status;
+  size_t num_appended = 0;
+  while (num_appended < open_.size()) {
+    if (!open_[num_appended].upserts.empty()) status = AppendTo(open_[num_appended]);
+    if (!status.ok()) break;
+    ++num_appended;
   }
+  TakeNote(num_appended);
+  open_.clear();
+  planned_.clear();
+  return status;
+}
+
+// Hands records to Changes up to, and without, the first one whose document is not in one of the first segments.
+void ChangesWriter::TakeNote(size_t num_appended) {
   size_t open_idx = 0;
   size_t offset = 0;
   for (const LogRecord& record : planned_) {
-    sequence_ = record.sequence;
     if (record.kind == LogRecord::Kind::kDelete) {
       changes_->Delete(record);
+      sequence_ = record.sequence;
       continue;
     }
-    for (; offset == open_[open_idx].upserts.size(); ++open_idx) offset = 0;
+    for (; open_idx < open_.size() && offset == open_[open_idx].upserts.size(); ++open_idx) offset = 0;
+    if (open_idx >= num_appended) return;
     Open& open = open_[open_idx];
     if (std::exchange(open.is_new, false)) {
       Add(open.segment);
@@ -176,47 +184,24 @@ absl::Status ChangesWriter::Commit() {
     LiveSegment& segment = segments_.back();
     if (segment.first_sequence == 0) segment.first_sequence = record.sequence;
     segment.last_sequence = record.sequence;
-    changes_->Upsert(record, segments_.size() - 1, static_cast<uint32_t>(open.num_before) + static_cast<uint32_t>(offset));
-    ++offset;
+    const auto ordinal = static_cast<uint32_t>(open.num_before) + static_cast<uint32_t>(offset++);
+    changes_->Upsert(record, segments_.size() - 1, ordinal);
+    sequence_ = record.sequence;
   }
-  open_.clear();
-  planned_.clear();
-  return absl::OkStatus();
 }
 
-// Documents were appended to the first segments, and will be again: those here must not count.
-void ChangesWriter::Abandon(size_t num_appended) {
-  for (size_t idx = 0; idx < num_appended; ++idx) {
-    const Open& open = open_[idx];
-    if (open.upserts.empty()) continue;
-    if (open.is_new) Add(open.segment);
-    segments_.back().shareable = false;
-    for (size_t offset = 0; offset < open.upserts.size(); ++offset) {
-      changes_->Skip(sequence_, segments_.size() - 1,
-                     static_cast<uint32_t>(open.num_before) + static_cast<uint32_t>(offset));
-    }
-  }
-  growing_ = false;
-  last_is_shared_ = false;
-  open_.clear();
-  planned_.clear();
-}
-
-bool ChangesWriter::ShareSegments(absl::Span<const LiveSegment> segments) {
+void ChangesWriter::ShareSegments(absl::Span<const LiveSegment> segments) {
   const uint64_t log_sequence = generation().manifest().log_sequence.value_or(0);
   for (const LiveSegment& segment : segments) {
-    const auto known = std::find_if(shared_.begin(), shared_.end(), [&](const Shared& one) {
-      return one.segment.segment == segment.segment;
-    });
+    const auto known = std::find_if(shared_.begin(), shared_.end(),
+                                    [&](const Shared& one) { return one.segment.segment == segment.segment; });
     if (known != shared_.end()) {
-      if (!segment.shareable) return false;
       known->segment.last_sequence = segment.last_sequence;
-    } else if (segment.shareable && segment.first_sequence > std::max(log_sequence, sequence_) &&
+    } else if (segment.first_sequence > std::max(log_sequence, sequence_) &&
                segment.IsAvailable(allocator_->devices())) {
       shared_.emplace_back().segment = segment;
     }
   }
-  return true;
 }
 
 ChangesWriter::Shared* ChangesWriter::FindShared(uint64_t sequence) {

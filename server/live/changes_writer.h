@@ -38,7 +38,8 @@ class ChangesWriter {
   // Writing goes on in three steps. Begin forgets what was planned. Plan finds room for the records of one call, which
   // follow those planned before, and takes memory where that needs a new segment: all or, on RESOURCE_EXHAUSTED, none.
   // The records, and what they view, must stay until Commit, which appends all that was planned to segments. When a
-  // device is lost it goes on without. On an error of Commit nothing of it counts, and CatchUp has to follow.
+  // device is lost it goes on without. On an error of Commit the first few records may have been taken over, as
+  // sequence() says, and CatchUp has to follow.
   void Begin(SegmentAllocator::Bound bound = SegmentAllocator::Bound::kConfigured);
   absl::Status Plan(absl::Span<const collection::LogRecord> records);
   absl::Status Commit();
@@ -49,9 +50,8 @@ class ChangesWriter {
   absl::Status CatchUp(const collection::CollectionLog& log, uint64_t through, const StopSignal* stop);
 
   // Says which segments the generation before has now, in their order. Those whose documents are all behind this
-  // generation's log_sequence are shared, where a device that answers has them. Returns false where one that is shared
-  // already cannot be: then this writer is of no further use.
-  bool ShareSegments(absl::Span<const LiveSegment> segments);
+  // generation's log_sequence are shared, where a device that answers has them.
+  void ShareSegments(absl::Span<const LiveSegment> segments);
   // From now on this writer appends to the segments that it shares with the one before, which must not any more.
   void TakeSegments(const ChangesWriter& before) { growing_ = growing_ || (last_is_shared_ && before.growing_); }
 
@@ -65,7 +65,7 @@ class ChangesWriter {
   // A segment that planned documents go to.
   struct Open {
     LiveSegment segment;
-    bool is_new = false;  // Changes does not have it
+    bool is_new = false;     // Changes does not have it
     int64_t num_tokens = 0;  // of `upserts`
     int64_t text_bytes = 0;
     int64_t num_before = 0;  // documents that it had before these
@@ -81,7 +81,7 @@ class ChangesWriter {
   absl::Status PlanUpsert(const collection::LogRecord& record);
   absl::Status AppendTo(Open& open);
   void Add(const LiveSegment& segment);
-  void Abandon(size_t num_appended);
+  void TakeNote(size_t num_appended);
   // Returns the shared segment that has the sequence, or null.
   Shared* FindShared(uint64_t sequence);
   absl::Status NoteShared(Shared& shared, const collection::LogRecord& record);

@@ -12,9 +12,9 @@
 namespace maxsim::live {
 namespace {
 
-// A segment has room for a document of so many bytes of token vectors on the average: one token of 128 FP16 columns. An
-// offset takes 8 bytes of the device's memory for each.
-constexpr uint64_t kBytesPerDocument = 256;
+// A segment has room for documents of so many bytes of token vectors on the average: four tokens of 128 FP16 columns.
+// Offsets take 8 bytes of the device's memory for each, and ids and lengths 48 of the host's.
+constexpr uint64_t kBytesPerDocument = 1024;
 
 // Texts are in host memory, which is taken as they come; the bound keeps a few tokens with large payloads from taking
 // more of it than the tokens take of the device.
@@ -82,6 +82,7 @@ absl::StatusOr<LiveSegment> SegmentAllocator::Make(const std::vector<uint32_t>& 
   shape.tokens.max_documents = std::max(static_cast<int64_t>(capacity_bytes / kBytesPerDocument), need.num_documents);
   shape.tokens.max_documents = std::min({shape.tokens.max_documents, shape.tokens.max_tokens, kMaxShardDocuments});
   shape.id_type = format_.id_type;
+  shape.tier = devices_->is_gpu() ? store::Residency::kGpu : store::Residency::kHost;
   shape.max_text_bytes = std::max({kMinTextBytes, static_cast<int64_t>(capacity_bytes), need.text_bytes});
 
   LiveSegment result;
@@ -121,10 +122,10 @@ absl::StatusOr<LiveSegment> SegmentAllocator::Allocate(absl::Span<const LiveSegm
       const auto limit = static_cast<uint64_t>(options_.max_segment_bytes);
       most = std::min(most, limit > used ? limit - used : 0);
       if (most < std::max<uint64_t>(needed, 1)) {
-        return absl::ResourceExhaustedError(
-            Cat("the segments of collection ", name_, " are full: they take ", FormatBytesExactly(used),
-                ", what comes next needs ", FormatBytesExactly(needed), ", and live.max_segment_bytes is ",
-                FormatBytesExactly(limit)));
+        return absl::ResourceExhaustedError(Cat("the segments of collection ", name_, " are full: they take ",
+                                                FormatBytesExactly(used), ", what comes next needs ",
+                                                FormatBytesExactly(needed), ", and live.max_segment_bytes is ",
+                                                FormatBytesExactly(limit)));
       }
     }
     // The largest one that memory allows, of three.

@@ -24,9 +24,6 @@ struct LiveSegment {
   // The sequences of its first and its last document; 0 while it has none.
   uint64_t first_sequence = 0;
   uint64_t last_sequence = 0;
-  // Each of its documents is that of a record of the log, in order, and no other segment has one of these. Only then a
-  // later generation can use the segment too.
-  bool shareable = true;
 
   bool IsAvailable(const store::DeviceSet& devices) const;
 };

@@ -43,7 +43,8 @@ absl::Status CopyFile(const std::string& from, const std::string& to, const Stop
   std::vector<char> block(std::min(kStopBlockBytes, static_cast<size_t>(std::max<int64_t>(input->size(), 1))));
   for (int64_t offset = 0; offset < input->size();) {
     if (absl::Status status = StopStatus(stop); !status.ok()) return status;
-    const auto count = static_cast<size_t>(std::min<int64_t>(static_cast<int64_t>(block.size()), input->size() - offset));
+    const auto count =
+        static_cast<size_t>(std::min<int64_t>(static_cast<int64_t>(block.size()), input->size() - offset));
     if (absl::Status status = input->ReadAt(offset, block.data(), count); !status.ok()) return status;
     if (absl::Status status = (*output)->Write(block.data(), count); !status.ok()) return status;
     offset += static_cast<int64_t>(count);

@@ -14,8 +14,8 @@
 
 namespace maxsim::live {
 
-// Numbers the writes and knows, for each id, what the calls before in the group did to it, since neither the log nor the
-// changes know that yet. The writes must stay where they are as long as the group lives. For one thread.
+// Numbers the writes and knows, for each id, what the calls before in the group did to it, since neither the log nor
+// the changes know that yet. The writes must stay where they are as long as the group lives. For one thread.
 class WriteGroup {
  public:
   // What is known beside the group.
@@ -28,11 +28,11 @@ class WriteGroup {
 
   // What becomes of one call.
   struct Decision {
-    std::vector<collection::LogRecord> records;   // to be written to the log, of consecutive sequences; may be none
-    std::vector<store::WriteResult> results;      // [writes]
+    std::vector<collection::LogRecord> records;  // to be written to the log, of consecutive sequences; may be none
+    std::vector<store::WriteResult> results;     // [writes]
   };
-  // Decides about the next call. A write with a version takes place where the id has none that is as new; a delete where
-  // there is a document, or a version to be remembered. Errors are those of version_of.
+  // Decides about the next call. A write with a version takes place where the id has none that is as new; a delete
+  // where there is a document, or a version to be remembered. Errors are those of version_of.
   absl::StatusOr<Decision> Decide(const std::vector<store::Write>& writes);
   // Exactly one of these follows: the call's writes take place, or none of them does.
   void Keep();
@@ -56,10 +56,10 @@ class WriteGroup {
 
   const collection::IdType id_type_;
   const Known known_;
-  uint64_t last_sequence_;          // of the calls that were kept
+  uint64_t last_sequence_;           // of the calls that were kept
   uint64_t call_last_sequence_ = 0;  // of the call that was decided about
-  States states_;                   // after the calls that were kept
-  States call_states_;              // beside these, after the call that was decided about
+  States states_;                    // after the calls that were kept
+  States call_states_;               // beside these, after the call that was decided about
 };
 
 }  // namespace maxsim::live

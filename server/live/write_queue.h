@@ -18,6 +18,7 @@ struct WriteCall {
   std::vector<store::Write> writes;
   store::LiveDocuments::Done done;
   uint64_t num_bytes = 0;
+  absl::Time arrived;  // MonotonicNow()
 };
 
 // Holds calls in their order, and counts the bytes of all that were not answered yet, those that are being written
