@@ -12,7 +12,7 @@
 namespace maxsim::live {
 namespace {
 
-constexpr absl::Duration kFirstBackoff = absl::Seconds(1);
+constexpr absl::Duration kFirstBackoff = absl::Milliseconds(500);
 constexpr absl::Duration kMaxBackoff = absl::Minutes(2);
 
 // Age is looked at this often. What else makes a compaction due is looked at once it changes.
@@ -114,14 +114,16 @@ void Compactor::CompactIfDue(MutexLock& lock) {
   if (!enabled_ || stopping_ || now < not_before_) return;
   const std::string_view reason = trigger_.Due(now);
   if (reason.empty()) return;
+  const uint64_t before = trigger_.compacted_sequence();
   lock.Unlock();
   const absl::Status status = work_.compact(&stop_, reason);
   lock.Lock();
   if (stopping_) return;
   status_ = status;
-  // The usage that the result leaves has been observed by now.
-  backoff_ = status.ok() ? kFirstBackoff : std::min(2 * backoff_, kMaxBackoff);
-  not_before_ = status.ok() ? absl::InfinitePast() : MonotonicNow() + backoff_;
+  // The usage that the result leaves has been observed by now. One that moved nothing is not repeated at once either.
+  const bool moved = status.ok() && trigger_.compacted_sequence() > before;
+  backoff_ = moved ? kFirstBackoff : std::min(2 * backoff_, kMaxBackoff);
+  not_before_ = moved ? absl::InfinitePast() : MonotonicNow() + backoff_;
 }
 
 void Compactor::TruncateIfAsked(MutexLock& lock) {

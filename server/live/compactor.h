@@ -45,6 +45,7 @@ class CompactionTrigger {
   // Returns when the oldest write that no generation holds came, within a 64th of LiveOptions::compact_after.
   std::optional<absl::Time> oldest_write() const;
   bool needs_memory() const { return needs_memory_; }
+  uint64_t compacted_sequence() const { return usage_.compacted_sequence; }
 
  private:
   // The writes from a sequence on, up to the next mark, came at this time or a little later.
