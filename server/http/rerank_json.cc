@@ -160,6 +160,20 @@ void AddResults(const AnswerForm& form, const v1::RerankResponse& response, std:
   answer.Append("]");
 }
 
+json LiveJson(const v1::LiveInfo& live) {
+  json entry = {{"sequence", live.sequence()},
+                {"compacted_sequence", live.compacted_sequence()},
+                {"num_changed_documents", live.num_changed_documents()},
+                {"num_deleted_documents", live.num_deleted_documents()},
+                {"num_segments", live.num_segments()},
+                {"segment_bytes", live.segment_bytes()},
+                {"segment_used_bytes", live.segment_used_bytes()},
+                {"log_bytes", live.log_bytes()},
+                {"is_compacting", live.is_compacting()}};
+  if (!live.error().empty()) entry["error"] = live.error();
+  return entry;
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> FormatRerankResponse(const AnswerForm& form, const v1::RerankResponse& response,
@@ -221,6 +235,7 @@ std::string FormatCollections(const std::vector<v1::CollectionInfo>& collections
   for (const v1::CollectionInfo& info : collections) {
     json entry = {{"name", info.name()}, {"state", v1::CollectionState_Name(info.state()).substr(17)}};
     if (!info.error().empty()) entry["error"] = info.error();
+    if (info.has_live()) entry["live"] = LiveJson(info.live());
     if (info.generation() > 0) {
       entry.update({{"generation", info.generation()},
                     {"dim", info.dim()},
