@@ -151,16 +151,7 @@ json EncoderOf(const v1::EncoderInfo& encoder) {
   return {{"model", encoder.model()}, {"fingerprint", encoder.fingerprint()}, {"dim", encoder.dim()}};
 }
 
-// Appends `results` as a list of the member `name`; a list alone has no name.
-void AddResults(const AnswerForm& form, const v1::RerankResponse& response, std::string_view name, AnswerText& answer) {
-  answer.BeginList(name);
-  for (const v1::QueryResult& result : response.results()) {
-    for (int i = 0; i < result.scores_size(); ++i) answer.Add([&] { return ResultText(form, result, i); });
-  }
-  answer.Append("]");
-}
-
-json LiveJson(const v1::LiveInfo& live) {
+json LiveOf(const v1::LiveInfo& live) {
   json entry = {{"sequence", live.sequence()},
                 {"compacted_sequence", live.compacted_sequence()},
                 {"num_changed_documents", live.num_changed_documents()},
@@ -172,6 +163,15 @@ json LiveJson(const v1::LiveInfo& live) {
                 {"is_compacting", live.is_compacting()}};
   if (!live.error().empty()) entry["error"] = live.error();
   return entry;
+}
+
+// Appends `results` as a list of the member `name`; a list alone has no name.
+void AddResults(const AnswerForm& form, const v1::RerankResponse& response, std::string_view name, AnswerText& answer) {
+  answer.BeginList(name);
+  for (const v1::QueryResult& result : response.results()) {
+    for (int i = 0; i < result.scores_size(); ++i) answer.Add([&] { return ResultText(form, result, i); });
+  }
+  answer.Append("]");
 }
 
 }  // namespace
@@ -235,7 +235,6 @@ std::string FormatCollections(const std::vector<v1::CollectionInfo>& collections
   for (const v1::CollectionInfo& info : collections) {
     json entry = {{"name", info.name()}, {"state", v1::CollectionState_Name(info.state()).substr(17)}};
     if (!info.error().empty()) entry["error"] = info.error();
-    if (info.has_live()) entry["live"] = LiveJson(info.live());
     if (info.generation() > 0) {
       entry.update({{"generation", info.generation()},
                     {"dim", info.dim()},
@@ -245,6 +244,7 @@ std::string FormatCollections(const std::vector<v1::CollectionInfo>& collections
                     {"num_tokens", info.num_tokens()},
                     {"resident_bytes", info.resident_bytes()},
                     {"residency", info.residency()}});
+      if (info.has_live()) entry["live"] = LiveOf(info.live());
       if (info.has_encoder()) entry["encoder"] = EncoderOf(info.encoder());
       if (info.unavailable_documents() > 0) entry["unavailable_documents"] = info.unavailable_documents();
       for (const v1::TierInfo& tier : info.tiers()) {

@@ -16,22 +16,6 @@
 #include "server/service/info.h"
 
 namespace maxsim::service {
-namespace {
-
-LiveGauges GaugesOf(const store::LiveState& state) {
-  return {.sequence = state.sequence,
-          .compacted_sequence = state.compacted_sequence,
-          .num_changed_documents = state.num_changed_documents,
-          .num_deleted_documents = state.num_deleted_documents,
-          .num_segments = state.num_segments,
-          .segment_bytes = state.segment_bytes,
-          .segment_used_bytes = state.segment_used_bytes,
-          .log_bytes = state.log_bytes,
-          .accepts_writes = state.status.ok(),
-          .is_compacting = state.is_compacting};
-}
-
-}  // namespace
 
 CollectionAdmin::CollectionAdmin(store::CollectionStore* store, const store::DeviceSet* devices, Metrics* metrics,
                                  std::vector<std::string> allowed_roots)
@@ -172,6 +156,23 @@ void CollectionAdmin::CountLoad(const std::string& name, bool ok, absl::Duration
   if (store_->Find(name).ok()) metrics_->CountReload(name, ok, duration);
   UpdateMetrics();
 }
+
+namespace {
+
+LiveGauges GaugesOf(const store::LiveState& state) {
+  return {.sequence = state.sequence,
+          .compacted_sequence = state.compacted_sequence,
+          .num_changed_documents = state.num_changed_documents,
+          .num_deleted_documents = state.num_deleted_documents,
+          .num_segments = state.num_segments,
+          .segment_bytes = state.segment_bytes,
+          .segment_used_bytes = state.segment_used_bytes,
+          .log_bytes = state.log_bytes,
+          .accepts_writes = state.status.ok(),
+          .is_compacting = state.is_compacting};
+}
+
+}  // namespace
 
 void CollectionAdmin::UpdateMetrics() {
   MutexLock lock(&metrics_mutex_);
