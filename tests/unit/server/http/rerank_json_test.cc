@@ -182,6 +182,8 @@ TEST(RerankJsonTest, CollectionsSayWhetherTheyAreLiveAndWhyNothingCanBeWritten) 
   v1::CollectionInfo info;
   info.set_name("c");
   info.set_state(v1::COLLECTION_STATE_READY);
+  info.set_generation(1);
+  info.set_storage(v1::DATA_TYPE_F16);
   EXPECT_FALSE(json::parse(FormatCollections({info}, nullptr))["collections"][0].contains("live"));
   v1::LiveInfo& live = *info.mutable_live();
   live.set_sequence(uint64_t{1} << 60);
