@@ -178,6 +178,7 @@ Server::Server(config::Config config, std::vector<NumberedBackend> backends, std
       reflection_(ServiceNames(config_), &authenticator_, &calls_),
       num_alive_(devices_->size()) {
   UpdateDeviceMetrics();
+  metrics_.live().SetSegmentLimit(config_.live.max_segment_bytes);
   if (devices_->backend(0).info().name == "cuda") nvml_ = Nvml::Open();
 }
 

@@ -151,6 +151,20 @@ json EncoderOf(const v1::EncoderInfo& encoder) {
   return {{"model", encoder.model()}, {"fingerprint", encoder.fingerprint()}, {"dim", encoder.dim()}};
 }
 
+json LiveOf(const v1::LiveInfo& live) {
+  json entry = {{"sequence", live.sequence()},
+                {"compacted_sequence", live.compacted_sequence()},
+                {"num_changed_documents", live.num_changed_documents()},
+                {"num_deleted_documents", live.num_deleted_documents()},
+                {"num_segments", live.num_segments()},
+                {"segment_bytes", live.segment_bytes()},
+                {"segment_used_bytes", live.segment_used_bytes()},
+                {"log_bytes", live.log_bytes()},
+                {"is_compacting", live.is_compacting()}};
+  if (!live.error().empty()) entry["error"] = live.error();
+  return entry;
+}
+
 // Appends `results` as a list of the member `name`; a list alone has no name.
 void AddResults(const AnswerForm& form, const v1::RerankResponse& response, std::string_view name, AnswerText& answer) {
   answer.BeginList(name);
@@ -230,6 +244,7 @@ std::string FormatCollections(const std::vector<v1::CollectionInfo>& collections
                     {"num_tokens", info.num_tokens()},
                     {"resident_bytes", info.resident_bytes()},
                     {"residency", info.residency()}});
+      if (info.has_live()) entry["live"] = LiveOf(info.live());
       if (info.has_encoder()) entry["encoder"] = EncoderOf(info.encoder());
       if (info.unavailable_documents() > 0) entry["unavailable_documents"] = info.unavailable_documents();
       for (const v1::TierInfo& tier : info.tiers()) {
