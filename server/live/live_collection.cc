@@ -80,6 +80,10 @@ std::shared_ptr<collection::CollectionLog> LiveCollection::log() const {
   return log_;
 }
 
+absl::Status LiveCollection::Unloading() const {
+  return absl::UnavailableError(Cat("collection ", request_.name, " is being unloaded"));
+}
+
 LiveCollection::WriterPause::WriterPause(LiveCollection* live) : live_(live) {
   MutexLock lock(&live_->mutex_);
   ++live_->waiting_pauses_;
@@ -103,9 +107,7 @@ absl::Status LiveCollection::Maintenance::Begin(const StopSignal* stop) {
     if (absl::Status status = StopStatus(stop); !status.ok()) return status;
     live_->changed_.WaitFor(lock, kStopPoll);
   }
-  if (live_->stopping_) {
-    return absl::UnavailableError(Cat("collection ", live_->request_.name, " is being unloaded"));
-  }
+  if (live_->stopping_) return live_->Unloading();
   held_ = true;
   live_->maintained_ = true;
   return absl::OkStatus();
@@ -141,7 +143,10 @@ void LiveCollection::Stop() {
     closed = std::move(log_);
     log_ = nullptr;
   }
-  std::swap(publish, served_.publish);
+  {
+    const WriterPause pause(this);
+    std::swap(publish, served_.publish);
+  }
   closed.reset();
   {
     const MutexLock lock(&mutex_);

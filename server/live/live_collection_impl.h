@@ -125,6 +125,7 @@ class LiveCollection final : public store::LiveDocuments {
   absl::Status Truncate();
   void SetCompacting(bool is_compacting);
   std::shared_ptr<collection::CollectionLog> log() const;  // null after Stop
+  absl::Status Unloading() const;
 
   const store::LiveRequest request_;
   const LiveOptions options_;

@@ -20,7 +20,7 @@ constexpr int kMaxRounds = 8;
 
 absl::Status LiveCollection::CheckLogSequence(const collection::Manifest& manifest) const {
   const std::shared_ptr<collection::CollectionLog> log = this->log();
-  if (log == nullptr) return absl::UnavailableError(Cat("collection ", request_.name, " is being unloaded"));
+  if (log == nullptr) return Unloading();
   const std::string generation = Cat(request_.path, ": generation ", manifest.generation);
   const uint64_t last = log->last_sequence();
   if (!manifest.log_sequence.has_value()) {
@@ -43,7 +43,7 @@ absl::Status LiveCollection::CheckLogSequence(const collection::Manifest& manife
 absl::StatusOr<collection::Tombstones> LiveCollection::TombstonesOf(const collection::Manifest& manifest) const {
   if (absl::Status status = CheckLogSequence(manifest); !status.ok()) return status;
   const std::shared_ptr<collection::CollectionLog> log = this->log();
-  if (log == nullptr) return absl::UnavailableError(Cat("collection ", request_.name, " is being unloaded"));
+  if (log == nullptr) return Unloading();
   return log->TombstonesOf(manifest);
 }
 
@@ -90,6 +90,7 @@ absl::StatusOr<std::unique_ptr<ChangesWriter>> LiveCollection::FollowLog(
 absl::Status LiveCollection::TakeOver(std::unique_ptr<ChangesWriter> writer, Publish publish, const StopSignal* stop) {
   Served before;  // freed after the pause
   const std::shared_ptr<collection::CollectionLog> log = this->log();
+  if (log == nullptr) return Unloading();
   const WriterPause pause(this);
   if (served_.writer != nullptr) writer->ShareSegments(served_.writer->segments());
   if (absl::Status status = writer->CatchUp(*log, log->last_sequence(), stop); !status.ok()) return status;

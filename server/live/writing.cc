@@ -42,7 +42,7 @@ void LiveCollection::Submit(std::vector<store::Write> writes, Done done) {
     const MutexLock lock(&mutex_);
     is_served = !stopping_ && served_generation_ != 0;
     if (stopping_) {
-      refused = absl::UnavailableError(Cat("collection ", request_.name, " is being unloaded"));
+      refused = Unloading();
     } else if (served_generation_ == 0) {
       refused = absl::UnavailableError(Cat("collection ", request_.name, " is still loading"));
     } else {

@@ -38,8 +38,8 @@ std::vector<store::Write> List(Writes... writes) {
 }
 int32_t NumTokens(int64_t value);
 
-// Reads all documents that are alive, as a scan of the collection sees them, and checks that each is whole, that none is
-// there twice, and that Find and the totals agree with them.
+// Reads all documents that are alive, as a scan of the collection sees them, and checks that each is whole, that none
+// is there twice, and that Find and the totals agree with them.
 Documents Contents(const store::Collection& collection);
 
 // Returns the outcomes of results in a row: 'A'pplied, 'S'tale, 'N'ot found.
