@@ -21,16 +21,6 @@ using nlohmann::json;
 
 std::string Dump(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
 
-// Appends a payload as it was stored: parsed and written anew, numbers would lose digits. A payload that is no JSON
-// object becomes a string.
-void AppendPayload(const std::string& payload, std::string& text) {
-  if (payload.empty()) {
-    text += "{}";
-  } else {
-    text += collection::CheckPayload(payload).ok() ? payload : Dump(payload);
-  }
-}
-
 // Returns the document that the body carries for a result, or null for a stored one.
 const CarriedDocument* CarriedFor(const AnswerForm& form, const v1::QueryResult& result, int idx) {
   const uint64_t position = result.positions(idx);
@@ -151,6 +141,20 @@ json EncoderOf(const v1::EncoderInfo& encoder) {
   return {{"model", encoder.model()}, {"fingerprint", encoder.fingerprint()}, {"dim", encoder.dim()}};
 }
 
+json LiveOf(const v1::LiveInfo& live) {
+  json entry = {{"sequence", live.sequence()},
+                {"compacted_sequence", live.compacted_sequence()},
+                {"num_changed_documents", live.num_changed_documents()},
+                {"num_deleted_documents", live.num_deleted_documents()},
+                {"num_segments", live.num_segments()},
+                {"segment_bytes", live.segment_bytes()},
+                {"segment_used_bytes", live.segment_used_bytes()},
+                {"log_bytes", live.log_bytes()},
+                {"is_compacting", live.is_compacting()}};
+  if (!live.error().empty()) entry["error"] = live.error();
+  return entry;
+}
+
 // Appends `results` as a list of the member `name`; a list alone has no name.
 void AddResults(const AnswerForm& form, const v1::RerankResponse& response, std::string_view name, AnswerText& answer) {
   answer.BeginList(name);
@@ -170,6 +174,7 @@ absl::StatusOr<std::string> FormatRerankResponse(const AnswerForm& form, const v
     return std::move(answer).Finish();
   }
   answer.Append(absl::StrCat("{\"generation\":", response.generation(), ",\"id\":", Dump(response.request_id())));
+  if (response.sequence() > 0) answer.Append(absl::StrCat(",\"sequence\":", response.sequence()));
   uint64_t unavailable = 0;
   answer.BeginList(",\"missing\":[");
   for (const v1::QueryResult& result : response.results()) {
@@ -197,6 +202,14 @@ absl::StatusOr<std::string> FormatRerankResponse(const AnswerForm& form, const v
 
 std::string FormatRerankResponse(const AnswerForm& form, const v1::RerankResponse& response) {
   return *FormatRerankResponse(form, response, /*stop=*/nullptr);
+}
+
+void AppendPayload(const std::string& payload, std::string& text) {
+  if (payload.empty()) {
+    text += "{}";
+  } else {
+    text += collection::CheckPayload(payload).ok() ? payload : Dump(payload);
+  }
 }
 
 std::string FormatError(const absl::Status& status) { return ErrorBody(status.code(), std::string(status.message())); }
@@ -230,6 +243,7 @@ std::string FormatCollections(const std::vector<v1::CollectionInfo>& collections
                     {"num_tokens", info.num_tokens()},
                     {"resident_bytes", info.resident_bytes()},
                     {"residency", info.residency()}});
+      if (info.has_live()) entry["live"] = LiveOf(info.live());
       if (info.has_encoder()) entry["encoder"] = EncoderOf(info.encoder());
       if (info.unavailable_documents() > 0) entry["unavailable_documents"] = info.unavailable_documents();
       for (const v1::TierInfo& tier : info.tiers()) {
