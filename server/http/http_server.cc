@@ -26,6 +26,7 @@
 #include "server/http/explain_json.h"
 #include "server/http/http_status.h"
 #include "server/http/places.h"
+#include "server/http/rejections.h"
 #include "server/http/rerank_body.h"
 #include "server/http/rerank_json.h"
 #include "server/http/rerank_path.h"
@@ -262,25 +263,7 @@ class HttpServer::Impl final : private Application {
     if (call == nullptr) return Error(http_status, status);
     deps_.metrics->CountRequest(call, status.code(), MonotonicNow() - arrival);
     if (call != kRerankMethod) return Error(http_status, status);  // rejections are those of rerank requests
-    switch (status.code()) {
-      case absl::StatusCode::kInvalidArgument:
-        deps_.metrics->CountRejection(Rejection::kInvalid);
-        break;
-      case absl::StatusCode::kResourceExhausted:
-        if (http_status == 429) deps_.metrics->CountRejection(Rejection::kHttpFull);
-        break;
-      case absl::StatusCode::kDeadlineExceeded:
-        deps_.metrics->CountRejection(Rejection::kDeadline);
-        break;
-      case absl::StatusCode::kCancelled:
-        deps_.metrics->CountRejection(Rejection::kCancelled);
-        break;
-      case absl::StatusCode::kUnavailable:
-        deps_.metrics->CountRejection(Rejection::kShutdown);
-        break;
-      default:
-        break;
-    }
+    CountRejectedCall(http_status, status, *deps_.metrics);
     return Error(http_status, status);
   }
 

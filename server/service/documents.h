@@ -40,7 +40,7 @@ class DocumentService {
   // cancelled, or whose deadline passes, before its documents are handed over writes none; later it writes all of them.
   // Every call is counted and timed.
   //
-  // `submitted` (may be null) is called at most once, when the collection has taken the documents: those of a call that
+  // `submitted` (may be null) is called at most once, when the documents have been handed over: those of a call that
   // comes then are written after them. An error that `done` gets before this means that no later call of whoever waits
   // for it can have come between, so that he may repeat the call.
   void Upsert(v1::UpsertRequest request, CallContext context, Done<v1::UpsertResponse> done,
