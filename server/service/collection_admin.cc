@@ -204,7 +204,8 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::CreateForClient(const v1::Cr
       return absl::InvalidArgumentError(
           absl::StrCat("path: is empty, and store.allowed_roots has ", allowed_roots_.size(), " folders: name one"));
     }
-    if (!allowed_roots_.empty()) path = (std::filesystem::path(allowed_roots_.front()) / options->name).string();
+    const std::filesystem::path root = allowed_roots_.empty() ? "" : allowed_roots_.front();
+    path = (root / options->name).string();
   }
   const absl::StatusOr<Allowed> resolved = ResolveNew(path);
   if (!resolved.ok()) return resolved.status();

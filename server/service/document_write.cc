@@ -90,7 +90,7 @@ absl::Status CheckDocument(const v1::Document& document, const DocumentRules& ru
 absl::StatusOr<store::Write> ToWrite(v1::Document& document, const DocumentRules& rules, FieldPath path) {
   store::Write write;
   const auto tokens_path = [&] { return Cat(path(), ".tokens"); };
-  // Of a text this is the first look at its matrix.
+  // The matrix that an encoder made of a text has not been looked at before.
   absl::Status status = CheckShape(document.tokens(), rules.form.rules, tokens_path);
   if (!status.ok()) return status;
   write.rows.reserve(size_t{document.tokens().num_tokens()} * document.tokens().dim() * SizeOf(rules.form.storage));

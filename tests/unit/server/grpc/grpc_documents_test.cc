@@ -295,7 +295,7 @@ TEST_F(GrpcDocumentsTest, AnErrorOfTheLogEndsTheStreamWithoutAnotherOffer) {
   ASSERT_TRUE(stream->Write(Request({"a"})));
   ASSERT_TRUE(stream->Write(Request({"b"})));
   ASSERT_TRUE(desk_.WaitFor(2));
-  // Of a request that was handed over the place among the others is lost, so that it is not offered again.
+  // A request that was handed over has lost its place among the others, so that it is not offered again.
   absl::Status full = absl::ResourceExhaustedError("the disk is full");
   client::SetRetryAfter(absl::Milliseconds(10), full);
   desk_.Answer(0, full);
@@ -391,7 +391,8 @@ TEST_F(GrpcDocumentsTokensTest, ATokenThatMaySearchReadsAndDoesNotWrite) {
     v1::GetResponse response;
     return stub_->Get(context, request, &response);
   };
-  for (const auto& write : {std::function<grpc::Status(grpc::ClientContext*)>(upsert), {stream}}) {
+  const std::vector<std::function<grpc::Status(grpc::ClientContext*)>> writes = {upsert, stream};
+  for (const auto& write : writes) {
     EXPECT_EQ(code(write, ""), grpc::StatusCode::UNAUTHENTICATED);
     EXPECT_EQ(code(write, "searcher"), grpc::StatusCode::PERMISSION_DENIED);
     EXPECT_EQ(code(write, "writer"), grpc::StatusCode::OK);
