@@ -217,8 +217,8 @@ def check_data_files(maxsimd):
     for path in tracked("*.yaml", "*.yml"):
         name = path.relative_to(ROOT)
         try:
-            # Compose has a tag of its own, !reset.
-            text = re.sub(r"!reset\b", "", path.read_text())
+            # Compose has tags of its own, !reset and !override.
+            text = re.sub(r"!(reset|override)\b", "", path.read_text())
             documents = list(yaml.safe_load_all(text))
         except yaml.YAMLError as error:
             fail(f"{name}: {error}")

@@ -11,6 +11,9 @@ namespace {
 constexpr uint64_t kOfLoads = 4;
 // gRPC's event loops, the log, and the pairs of 64 relayed health checks.
 constexpr uint64_t kOfOthers = 192;
+// The log of a live collection has 128 files open at most and a few beside, and a compaction its shards. Of a
+// collection that a client makes live, or that has a log without its configuration saying so, nothing is known here.
+constexpr uint64_t kOfLiveCollection = 144;
 // Connections that there are in any case, however low the limit is. Where even these do not fit, the gate makes room.
 constexpr uint64_t kFewestConnections = 8;
 constexpr uint64_t kFewestHttpConnections = 4;
@@ -35,6 +38,9 @@ uint64_t DescriptorLimit() {
 
 DescriptorPlan PlanDescriptors(const config::Config& config, uint64_t num_open, uint64_t limit) {
   uint64_t others = num_open + kOfOthers + kOfLoads * static_cast<uint64_t>(config.store.load_threads);
+  others += kOfLiveCollection * static_cast<uint64_t>(std::count_if(
+                                    config.collections.begin(), config.collections.end(),
+                                    [](const config::CollectionConfig& collection) { return collection.live; }));
   if (!config.http.address.empty()) {
     others += static_cast<uint64_t>(config.http.max_concurrent_requests) +
               static_cast<uint64_t>(config.http.max_idle_connections);

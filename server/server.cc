@@ -16,6 +16,7 @@
 #include "maxsim_version.h"
 #include "server/config/values.h"
 #include "server/descriptors.h"
+#include "server/live/live_collection.h"
 #include "server/observability/logging.h"
 #include "server/service/activity.h"
 #include "server/startup.h"
@@ -187,6 +188,10 @@ Server::Server(config::Config config, std::vector<NumberedBackend> backends, std
       reflection_(ServiceNames(config_), &authenticator_, &calls_),
       num_alive_(devices_->size()) {
   UpdateDeviceMetrics();
+  metrics_.live().SetSegmentLimit(config_.live.max_segment_bytes);
+  store_->SetOpenLive([this](const store::LiveRequest& request) {
+    return live::OpenLiveCollection(request, LiveOptionsOf(config_), &metrics_);
+  });
   if (devices_->backend(0).info().name == "cuda") nvml_ = Nvml::Open();
 }
 
@@ -265,7 +270,8 @@ absl::Status Server::LoadCollections() {
       if (stop_requested_) return absl::CancelledError("stopped while loading");
       loading_ = collection.name;
     }
-    if (auto loaded = collections_.Load(collection.name, collection.path, collection.residency, collection.replication);
+    if (auto loaded = collections_.Load(collection.name, collection.path, collection.residency, collection.replication,
+                                        collection.live);
         !loaded.ok()) {
       return absl::Status(loaded.status().code(),
                           absl::StrCat("collection ", collection.name, ": ", loaded.status().message()));
@@ -494,6 +500,7 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
   worker_->Stop();
   texts_.Stop(deadline);
   const int64_t failed = scheduler_->Shutdown(deadline);
+  store_->StopLive();  // writes that were accepted are acknowledged
   // 3. and 4. Refusals go on until no new call has come for a moment; then the gRPC port closes.
   TakePortProbe().reset();  // outside of the lock, which it takes
   if (grpc_ != nullptr) CloseGrpcPort(deadline, grace);

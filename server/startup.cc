@@ -138,6 +138,12 @@ absl::StatusOr<std::unique_ptr<encoder::Encoder>> MakeEncoder(const config::Conf
   return std::make_unique<encoder::CachedEncoder>(*std::move(http), config.encoder.cache_bytes, metrics);
 }
 
+live::LiveOptions LiveOptionsOf(const config::Config& config) {
+  live::LiveOptions options = config.live;
+  if (options.compact_after == absl::ZeroDuration()) options.compact_after = absl::InfiniteDuration();
+  return options;
+}
+
 absl::Status WarmUp(const std::shared_ptr<const store::Collection>& collection, batching::Scheduler& scheduler,
                     int64_t max_query_tokens) {
   if (collection->num_documents() == 0) return absl::OkStatus();

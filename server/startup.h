@@ -12,6 +12,7 @@
 #include "server/batching/scheduler.h"
 #include "server/config/config.h"
 #include "server/encoder/encoder.h"
+#include "server/live/live_options.h"
 #include "server/observability/metrics.h"
 #include "server/store/collection.h"
 
@@ -30,6 +31,9 @@ absl::StatusOr<std::vector<NumberedBackend>> ChooseBackends(const config::Config
 // Returns the encoder of texts that the configuration names, with its cache; null where it names none. `metrics` must
 // outlive it. Reads its token and certificates, and does not wait for it to answer. Errors name the key.
 absl::StatusOr<std::unique_ptr<encoder::Encoder>> MakeEncoder(const config::Config& config, Metrics* metrics);
+
+// Returns the options of live collections that the configuration asks for.
+live::LiveOptions LiveOptionsOf(const config::Config& config);
 
 // Scores a small query against documents of every shard, on every device that has copies, so that what is done once
 // (loading kernels, touching memory, starting threads) is done before a client waits for it. `max_query_tokens` is the

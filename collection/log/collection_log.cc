@@ -41,6 +41,22 @@ rocksdb::WriteOptions Synced() {
   return options;
 }
 
+// Says that a write failed when it ends without Done: with an exception, too.
+class FailedUnlessDone {
+ public:
+  explicit FailedUnlessDone(std::atomic<bool>& failed) : failed_(failed) {}
+  ~FailedUnlessDone() {
+    if (!done_) failed_ = true;
+  }
+  FailedUnlessDone(const FailedUnlessDone&) = delete;
+  FailedUnlessDone& operator=(const FailedUnlessDone&) = delete;
+  void Done() { done_ = true; }
+
+ private:
+  std::atomic<bool>& failed_;
+  bool done_ = false;
+};
+
 // Gives the finished log its name.
 absl::Status FinishLog(const std::string& folder) {
   const std::string unfinished = JoinPath(folder, kUnfinishedName);
@@ -129,8 +145,8 @@ absl::Status CollectionLog::State::OpenDatabase() {
   const absl::StatusOr<LogContents> contents = CheckLog(folder, mark->sequence());
   if (!contents.ok()) return contents.status();
   if (contents->format != Describe(format)) {
-    return absl::FailedPreconditionError(Cat("the log of ", folder, " is one of ", contents->format,
-                                             ", and the collection has ", Describe(format)));
+    return absl::FailedPreconditionError(
+        Cat("the log of ", folder, " is one of ", contents->format, ", and the collection has ", Describe(format)));
   }
   absl::StatusOr<std::unique_ptr<LogDatabase>> opened =
       LogDatabase::Open(JoinPath(LogFolder(folder), kLogDatabaseName), LogDatabase::Access::kWrite);
@@ -153,10 +169,11 @@ absl::StatusOr<const LogDatabase*> CollectionLog::State::Database() const {
 absl::Status CollectionLog::State::Write(rocksdb::WriteBatch& batch) {
   if (absl::StatusOr<const LogDatabase*> open = Database(); !open.ok()) return open.status();
   if (failed) return absl::UnavailableError(Cat(Where(), "a write failed, and it has not been recovered"));
-  failed = true;  // unless it comes back
+  // Others may write at the same time: the tombstones of a compaction, what is truncated.
+  FailedUnlessDone attempt(failed);
   const rocksdb::Status status = database->db().Write(Synced(), &batch);
   if (!status.ok()) return FromRocksDb(status, Where());
-  failed = false;
+  attempt.Done();
   return absl::OkStatus();
 }
 

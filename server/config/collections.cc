@@ -28,24 +28,26 @@ absl::StatusOr<CollectionConfig> ParseCollection(std::string_view text) {
   const size_t equals = text.find('=');
   if (equals == std::string_view::npos) {
     return absl::InvalidArgumentError(
-        absl::StrCat("\"", std::string(text), "\" is not NAME=PATH or NAME=PATH[,RESIDENCY][,replicate]"));
+        absl::StrCat("\"", std::string(text), "\" is not NAME=PATH or NAME=PATH[,RESIDENCY][,replicate][,live]"));
   }
   CollectionConfig collection;
   collection.name = std::string(text.substr(0, equals));
   std::string_view path = text.substr(equals + 1);
   // Only words behind the last commas are such: a path may hold commas.
-  bool has_residency = false, has_replicate = false;
+  bool has_residency = false, has_replicate = false, has_live = false;
   for (std::string_view word = LastWord(path); !word.empty(); word = LastWord(path)) {
     const auto residency = store::ResidencyFromName(word);
     if (residency.has_value() && !std::exchange(has_residency, true)) {
       collection.residency = *residency;
     } else if (word == "replicate" && !std::exchange(has_replicate, true)) {
       collection.replication = store::Replication::kOn;
+    } else if (word == "live" && !std::exchange(has_live, true)) {
+      collection.live = true;
     } else {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "collection ", collection.name, ": \",", std::string(word),
-          "\" is neither a residency (auto, gpu, host, disk) nor replicate, once each; a path that ends like that has "
-          "its place in the configuration file"));
+      return absl::InvalidArgumentError(absl::StrCat("collection ", collection.name, ": \",", std::string(word),
+                                                     "\" is neither a residency (auto, gpu, host, disk) nor replicate "
+                                                     "or live, once each; a path that ends like that has "
+                                                     "its place in the configuration file"));
     }
     path.remove_suffix(word.size() + 1);
   }

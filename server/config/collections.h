@@ -9,7 +9,7 @@
 
 namespace maxsim::config {
 
-// Parses "NAME=PATH[,RESIDENCY][,replicate]".
+// Parses "NAME=PATH[,RESIDENCY][,replicate][,live]".
 absl::StatusOr<CollectionConfig> ParseCollection(std::string_view text);
 
 // INVALID_ARGUMENT naming the field, the value and what is allowed.

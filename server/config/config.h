@@ -12,6 +12,7 @@
 #include "server/batching/scheduler.h"
 #include "server/encoder/http_options.h"
 #include "server/engine/engine.h"
+#include "server/live/live_options.h"
 #include "server/service/limits.h"
 #include "server/store/collection_store.h"
 #include "server/store/device_set.h"
@@ -30,6 +31,7 @@ struct CollectionConfig {
   std::string path;  // folder with a collection.json; a relative one starts at the working directory
   store::Residency residency = store::Residency::kAuto;
   store::Replication replication = store::Replication::kAuto;
+  bool live = false;  // make a log where there is none; a folder that has one is live in any case
 
   friend bool operator==(const CollectionConfig&, const CollectionConfig&) = default;
 };
@@ -85,6 +87,7 @@ struct Config {
   batching::SchedulerOptions batching;
   std::string client_key = "x-client-id";  // batching.client_key: metadata or header by which clients name themselves
   service::RequestLimits limits;
+  live::LiveOptions live;  // of every live collection; here compact_after is zero for no bound (LiveOptionsOf)
 
   struct {
     std::string port_file;                             // "": none

@@ -10,7 +10,8 @@ std::string HelpText() {
   std::string text =
       "maxsimd: exact MaxSim reranking over gRPC.\n"
       "\n"
-      "Usage: maxsimd [--config FILE] [--collection NAME=PATH[,RESIDENCY][,replicate]]... [--section.key VALUE]...\n"
+      "Usage: maxsimd [--config FILE] [--collection NAME=PATH[,RESIDENCY][,replicate][,live]]... [--section.key "
+      "VALUE]...\n"
       "\n"
       "  --config FILE         read a YAML file first                     [MAXSIM_CONFIG]\n"
       "  --collection N=PATH   load a collection at start; repeatable; a name of the file's is replaced;\n"

@@ -112,6 +112,27 @@ inline Key Duration(std::string name, Field<absl::Duration> field, absl::Duratio
           .get = [=](const Config& config) { return absl::FormatDuration(Read(field, config)); }};
 }
 
+// Makes the key of a part of a whole, a number from `min` to `max`.
+inline Key Share(std::string name, Field<double> field, double min, double max, std::string help) {
+  return {.name = std::move(name),
+          .type = "number",
+          .range = absl::StrCat(min, " to ", max),
+          .help = std::move(help),
+          .set =
+              [=](std::string_view text, Config& config) {
+                absl::StatusOr<double> value = ParseNumber(text);
+                if (!value.ok()) return value.status();
+                if (*value < min || *value > max) {
+                  return absl::InvalidArgumentError(absl::StrCat("\"", std::string(text), "\" is ",
+                                                                 *value < min ? "less" : "more", " than the limit ",
+                                                                 *value < min ? min : max));
+                }
+                field(config) = *value;
+                return absl::OkStatus();
+              },
+          .get = [=](const Config& config) { return absl::StrCat(Read(field, config)); }};
+}
+
 inline Key Text(std::string name, std::string type, Field<std::string> field, std::string help) {
   return {.name = std::move(name),
           .type = std::move(type),

@@ -5,6 +5,7 @@
 #include "kernels/maxsim.h"
 #include "server/config/encoder_keys.h"
 #include "server/config/key_kinds.h"
+#include "server/config/live_keys.h"
 
 namespace maxsim::config {
 namespace {
@@ -298,6 +299,7 @@ const std::vector<Key>& Keys() {
     AddBackendKeys(*all);
     AddEngineKeys(*all);
     AddLimitKeys(*all);
+    AddLiveKeys(*all);
     AddServerKeys(*all);
     AddEncoderKeys(*all);
     return all;

@@ -62,6 +62,18 @@ absl::Status ValidateEncoder(const Config& config) {
   return absl::OkStatus();
 }
 
+absl::Status ValidateLive(const live::LiveOptions& live) {
+  for (const absl::Status& status :
+       {Ordered("live.segment_bytes", live.segment_bytes, "live.max_segment_bytes", live.max_segment_bytes),
+        // Else segments would be full before a compaction begins.
+        live.compact
+            ? Ordered("live.compact_at_bytes", live.compact_at_bytes, "live.max_segment_bytes", live.max_segment_bytes)
+            : absl::OkStatus()}) {
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
 // The operating system bounds the bytes of a path, and keeps a zero behind them.
 constexpr size_t kMaxSocketPath = sizeof(sockaddr_un::sun_path) - 1;
 
@@ -138,8 +150,8 @@ absl::Status Validate(const Config& config) {
             ? absl::OkStatus()
             : Ordered("limits.max_answer_bytes", limits.max_answer_bytes, "grpc.max_unread_answer_bytes",
                       config.grpc.max_unread_answer_bytes),
-        ValidateTls(config), ValidateEncoder(config), ValidateSocket(config.grpc.unix_socket),
-        ValidateAddresses(config)}) {
+        ValidateLive(config.live), ValidateTls(config), ValidateEncoder(config),
+        ValidateSocket(config.grpc.unix_socket), ValidateAddresses(config)}) {
     if (!status.ok()) return status;
   }
   std::set<std::string> names;

@@ -37,6 +37,16 @@ absl::StatusOr<bool> ParseBool(std::string_view text) {
   return Refuse(text, "true or false");
 }
 
+absl::StatusOr<double> ParseNumber(std::string_view text) {
+  double number = 0;
+  // SimpleAtod takes "nan", "inf", "1e3" and "0x10" for numbers, of which nobody writes a share.
+  if (text.empty() || text.find_first_not_of("0123456789.") != std::string_view::npos ||
+      !absl::SimpleAtod(std::string(text), &number)) {
+    return Refuse(text, "a number (such as 0.25)");
+  }
+  return number;
+}
+
 absl::StatusOr<absl::Duration> ParseDuration(std::string_view text) {
   absl::Duration duration;
   if (!absl::ParseDuration(std::string(text), &duration)) {

@@ -15,6 +15,9 @@ namespace maxsim::config {
 // Parses "true" or "false".
 absl::StatusOr<bool> ParseBool(std::string_view text);
 
+// Parses a number such as "0.25", which is finite and not negative.
+absl::StatusOr<double> ParseNumber(std::string_view text);
+
 // Parses durations such as "0", "250ms", "2s" and "1m30s", which are never negative and never infinite.
 absl::StatusOr<absl::Duration> ParseDuration(std::string_view text);
 

@@ -103,7 +103,8 @@ absl::Status ApplySection(const std::string& section, const YAML::Node& node, co
 
 absl::StatusOr<CollectionConfig> ReadCollection(const YAML::Node& node, const std::string& origin) {
   const std::string where = At(origin, node);
-  if (!node.IsMap()) return Fail(where, "collections: each wants name, path and, if need be, residency and replicate");
+  if (!node.IsMap())
+    return Fail(where, "collections: each wants name, path and, if need be, residency, replicate and live");
   CollectionConfig collection;
   std::set<std::string> seen;
   for (const auto& entry : node) {
@@ -128,9 +129,13 @@ absl::StatusOr<CollectionConfig> ReadCollection(const YAML::Node& node, const st
         return Fail(line, absl::StrCat("collections: replicate \"", value, "\" is not one of auto, true, false"));
       }
       collection.replication = *replication;
+    } else if (name == "live") {
+      const absl::StatusOr<bool> live = ParseBool(value);
+      if (!live.ok()) return Fail(line, absl::StrCat("collections: live ", live.status().message()));
+      collection.live = *live;
     } else {
       return Fail(line, absl::StrCat("unknown key collections.", name,
-                                     Suggestion(name, {"name", "path", "residency", "replicate"})));
+                                     Suggestion(name, {"name", "path", "residency", "replicate", "live"})));
     }
   }
   if (absl::Status status = ValidateCollection(collection); !status.ok()) {
@@ -265,7 +270,8 @@ std::string ToYaml(const Loaded& loaded) {
                     origin == loaded.origins.end() ? "" : absl::StrCat("  # ", origin->second),
                     "\n    path: ", Quoted(collection.path),
                     "\n    residency: ", std::string(store::Name(collection.residency)),
-                    "\n    replicate: ", std::string(store::Name(collection.replication)), "\n");
+                    "\n    replicate: ", std::string(store::Name(collection.replication)),
+                    "\n    live: ", collection.live ? "true" : "false", "\n");
   }
   return text;
 }

@@ -79,6 +79,12 @@ std::string FormatStats(const Activity::History& history, absl::Time now) {
                              [&](const ActivitySample& sample) { return sample.rejections[reason]; });
     if (!column.is_null()) rejections[std::string(Name(static_cast<Rejection>(reason)))] = std::move(column);
   }
+  json writes = json::object();
+  for (size_t outcome = 0; outcome < kNumWriteOutcomes; ++outcome) {
+    json column = RateColumn(samples, /*even_if_zero=*/false,
+                             [&](const ActivitySample& sample) { return sample.writes[outcome]; });
+    if (!column.is_null()) writes[std::string(Name(static_cast<WriteOutcome>(outcome)))] = std::move(column);
+  }
   json devices = json::array();
   for (const ActivityTotals::Device& device : history.devices) devices.push_back(DeviceJson(device, samples));
   const json stats = {
@@ -97,6 +103,9 @@ std::string FormatStats(const Activity::History& history, absl::Time now) {
       {"encoder_calls",
        RateColumn(samples, /*even_if_zero=*/true, [](const ActivitySample& sample) { return sample.encoder_calls; })},
       {"encoder_cache_hit_ratio", Column(samples, HitRatio)},
+      {"writes", std::move(writes)},
+      {"write_p50_us", Column(samples, [](const ActivitySample& sample) { return OrNull(sample.write_p50_us); })},
+      {"write_p99_us", Column(samples, [](const ActivitySample& sample) { return OrNull(sample.write_p99_us); })},
       {"devices", std::move(devices)}};
   return stats.dump(-1, ' ', false, json::error_handler_t::replace);
 }

@@ -13,6 +13,22 @@ uint32_t Since(uint64_t before, uint64_t now) {
   return now < before ? 0 : static_cast<uint32_t>(std::min<uint64_t>(now - before, UINT32_MAX));
 }
 
+std::vector<uint64_t> Since(const std::vector<uint64_t>& before, const std::vector<uint64_t>& now) {
+  std::vector<uint64_t> counts(now.size());
+  for (size_t bucket = 0; bucket < counts.size(); ++bucket) {
+    counts[bucket] = Since(bucket < before.size() ? before[bucket] : 0, now[bucket]);
+  }
+  return counts;
+}
+
+// Returns a percentile of durations whose buckets' limits are in seconds.
+std::optional<double> PercentileInMicroseconds(const std::vector<double>& bounds, const std::vector<uint64_t>& counts,
+                                               double share) {
+  const std::optional<double> seconds = PercentileOf(bounds, counts, share);
+  if (!seconds.has_value()) return std::nullopt;
+  return *seconds * kMicrosecondsPerSecond;
+}
+
 const ActivityTotals::Device* FindDevice(const ActivityTotals& totals, int number) {
   for (const ActivityTotals::Device& device : totals.devices) {
     if (device.number == number) return &device;
@@ -37,15 +53,9 @@ ActivitySample Between(const ActivityTotals& before, const ActivityTotals& now, 
   for (size_t reason = 0; reason < kNumRejections; ++reason) {
     sample.rejections[reason] = Since(from.rejections[reason], to.rejections[reason]);
   }
-  std::vector<uint64_t> counts(to.duration_counts.size());
-  for (size_t bucket = 0; bucket < counts.size(); ++bucket) {
-    const uint64_t had = bucket < from.duration_counts.size() ? from.duration_counts[bucket] : 0;
-    counts[bucket] = Since(had, to.duration_counts[bucket]);
-  }
-  for (const auto& [share, value] : {std::pair(0.5, &sample.p50_us), {0.99, &sample.p99_us}}) {
-    const std::optional<double> percentile = PercentileOf(to.duration_bounds, counts, share);
-    if (percentile.has_value()) *value = *percentile * kMicrosecondsPerSecond;
-  }
+  const std::vector<uint64_t> counts = Since(from.duration_counts, to.duration_counts);
+  sample.p50_us = PercentileInMicroseconds(to.duration_bounds, counts, 0.5);
+  sample.p99_us = PercentileInMicroseconds(to.duration_bounds, counts, 0.99);
   if (const uint32_t batches = Since(from.batches, to.batches); batches > 0) {
     sample.mean_batch_queries = (to.batch_queries - from.batch_queries) / batches;
   }
@@ -53,6 +63,12 @@ ActivitySample Between(const ActivityTotals& before, const ActivityTotals& now, 
   sample.encoder_calls = Since(from.encoder_calls, to.encoder_calls);
   sample.encoder_cache_hits = Since(from.encoder_cache_hits, to.encoder_cache_hits);
   sample.encoder_cache_misses = Since(from.encoder_cache_misses, to.encoder_cache_misses);
+  for (size_t outcome = 0; outcome < kNumWriteOutcomes; ++outcome) {
+    sample.writes[outcome] = Since(from.live.writes[outcome], to.live.writes[outcome]);
+  }
+  const std::vector<uint64_t> visible = Since(from.live.visible_counts, to.live.visible_counts);
+  sample.write_p50_us = PercentileInMicroseconds(to.live.visible_bounds, visible, 0.5);
+  sample.write_p99_us = PercentileInMicroseconds(to.live.visible_bounds, visible, 0.99);
   for (const ActivityTotals::Device& device : now.devices) {
     sample.devices.push_back({device.number, device.up, BusyShare(FindDevice(before, device.number), device, seconds)});
   }

@@ -52,6 +52,8 @@ struct ActivitySample {
   uint32_t encoder_calls = 0;
   uint32_t encoder_cache_hits = 0;
   uint32_t encoder_cache_misses = 0;
+  std::array<uint32_t, kNumWriteOutcomes> writes{};            // to live collections, by WriteOutcome
+  std::optional<double> write_p50_us = {}, write_p99_us = {};  // of requests of writes, until searches see them
   std::vector<Device> devices = {};
 };
 

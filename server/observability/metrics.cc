@@ -275,7 +275,8 @@ struct Metrics::Families {
   }
 };
 
-Metrics::Metrics() : families_(std::make_unique<Families>()) {
+Metrics::Metrics()
+    : families_(std::make_unique<Families>()), live_(std::make_unique<LiveMetrics>(families_->registry)) {
   // A series that exists from the start at zero lets rate() see its first increment.
   for (const Rejection reason : kRejections) {
     families_->by_reason[static_cast<size_t>(reason)] =
@@ -535,6 +536,7 @@ MetricsTotals Metrics::Totals() const {
   totals.encoder_calls = families_->encoder_duration.Collect().histogram.sample_count;
   totals.encoder_cache_hits = CountOf(families_->encoder_cache_hits);
   totals.encoder_cache_misses = CountOf(families_->encoder_cache_misses);
+  totals.live = live_->Totals();
   return totals;
 }
 

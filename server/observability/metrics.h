@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "server/observability/live_metrics.h"
 
 namespace maxsim {
 
@@ -53,6 +54,7 @@ struct MetricsTotals {
   uint64_t encoder_calls = 0;
   uint64_t encoder_cache_hits = 0;
   uint64_t encoder_cache_misses = 0;
+  LiveTotals live;
 };
 
 // The class is thread-safe; every call is cheap enough for the hot path.
@@ -129,6 +131,9 @@ class Metrics {
   void CountEncoderCacheLookup(bool hit);
   void SetEncoderCacheBytes(uint64_t bytes);
 
+  // The metrics of live collections. Their gauges are set and removed by who calls SetCollection and RemoveCollection.
+  LiveMetrics& live() { return *live_; }
+
   // Sets the gauge to 1 while the server would answer a request, else to 0, as /readyz does.
   void SetReady(bool ready);
 
@@ -147,6 +152,7 @@ class Metrics {
  private:
   struct Families;
   std::unique_ptr<Families> families_;
+  std::unique_ptr<LiveMetrics> live_;  // its series are in the registry of the families
 };
 
 }  // namespace maxsim

@@ -292,6 +292,23 @@ void CollectionAdmin::CountLoad(const std::string& name, bool ok, absl::Duration
   UpdateMetrics();
 }
 
+namespace {
+
+LiveGauges GaugesOf(const store::LiveState& state) {
+  return {.sequence = state.sequence,
+          .compacted_sequence = state.compacted_sequence,
+          .num_changed_documents = state.num_changed_documents,
+          .num_deleted_documents = state.num_deleted_documents,
+          .num_segments = state.num_segments,
+          .segment_bytes = state.segment_bytes,
+          .segment_used_bytes = state.segment_used_bytes,
+          .log_bytes = state.log_bytes,
+          .accepts_writes = state.status.ok(),
+          .is_compacting = state.is_compacting};
+}
+
+}  // namespace
+
 void CollectionAdmin::UpdateMetrics() {
   MutexLock lock(&metrics_mutex_);
   std::set<std::string> gone = std::move(exported_);
@@ -315,11 +332,15 @@ void CollectionAdmin::UpdateMetrics() {
       host += static_cast<double>(share.host_bytes);
     }
     metrics_->SetCollection(status.name, gauges);
+    if (status.live != nullptr) metrics_->live().Set(status.name, GaugesOf(status.live->state()));
     gone.erase(status.name);
     exported_.insert(status.name);
     index += static_cast<double>(collection.index_bytes());
   }
-  for (const std::string& name : gone) metrics_->RemoveCollection(name);
+  for (const std::string& name : gone) {
+    metrics_->RemoveCollection(name);
+    metrics_->live().Remove(name);
+  }
   metrics_->SetMemory("host", "id_index", index);
   metrics_->SetMemory(devices_->is_gpu() ? "pinned" : "host", "collections", host);
   if (devices_->is_gpu()) metrics_->SetMemory("device", "collections", device);

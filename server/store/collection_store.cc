@@ -115,7 +115,19 @@ CollectionStore::CollectionStore(std::unique_ptr<DeviceSet> owned, DeviceSet* de
           MemoryBudget{options_.host_budget_bytes, options_.host_reserve_bytes}, options_.free_host_bytes)),
       files_(std::make_unique<FileLedger>()) {}
 
-CollectionStore::~CollectionStore() = default;
+// A thread that publishes would free the entry, and so itself, were it the last to have it.
+CollectionStore::~CollectionStore() { StopLive(); }
+
+void CollectionStore::StopLive() {
+  std::vector<std::shared_ptr<LiveDocuments>> all;
+  {
+    const MutexLock lock(&mutex_);
+    for (const auto& [name, entry] : entries_) {
+      if (entry->live != nullptr) all.push_back(entry->live);
+    }
+  }
+  for (const std::shared_ptr<LiveDocuments>& live : all) live->Stop();
+}
 
 std::shared_ptr<CollectionStore::Entry> CollectionStore::FindEntry(std::string_view name) const {
   const MutexLock lock(&mutex_);

@@ -121,6 +121,9 @@ class CollectionStore {
   // Ends loads for good: those that run end with UNAVAILABLE as if stopped, later ones do so at once. Does not wait.
   void StopLoads() { stop_loads_.Request(absl::StatusCode::kUnavailable); }
 
+  // Ends writing to all collections (LiveDocuments::Stop), which are served as they are. Blocks.
+  void StopLive();
+
   // Returns the generation that is served. Errors are NOT_FOUND for an unknown name (the message lists the known ones),
   // and UNAVAILABLE while the collection loads or when it failed.
   absl::StatusOr<std::shared_ptr<const Collection>> Find(std::string_view name) const;

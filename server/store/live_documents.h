@@ -64,7 +64,8 @@ struct LiveState {
   uint64_t segment_bytes = 0;
   uint64_t segment_used_bytes = 0;
   uint64_t log_bytes = 0;
-  absl::Status status;  // why nothing can be written now
+  absl::Status status;      // why nothing can be written now
+  absl::Status compaction;  // why the last compaction in the background failed
   bool is_compacting = false;
 };
 

@@ -270,6 +270,37 @@ class ConsoleTest(unittest.TestCase):
         self.wait("the memory", lambda: "of its budget of 64.0 MiB in collections" in self.text_of("#devices"))
         self.wait("the state", lambda: self.text_of("#state") == "ready")
 
+    def test_a_live_collection_shows_its_log_and_why_nothing_can_be_written(self):
+        """What the page makes of a server's answer: the browser is given the answers of one that takes writes."""
+        self.open(self.serve(self.demo))
+        self.wait("the collection", lambda: "9,038" in self.text_of("#collections"))
+        show = """
+            const [live, seconds] = arguments;
+            const { showCollections } = await import("/console/collections.js");
+            const now = performance.now.bind(performance);
+            performance.now = () => now() + 1000 * seconds;
+            const list = (await (await fetch("/v1/collections")).json()).collections;
+            showCollections(list.map((collection) => ({ ...collection, live })));
+            performance.now = now;
+            return document.getElementById("collections").innerText;
+        """
+        run = lambda *arguments: self.driver.execute_async_script(
+            f"const done = arguments[arguments.length - 1]; (async (...arguments) => {{ {show} }})"
+            "(arguments[0], arguments[1]).then(done, (error) => done(String(error)));", *arguments)
+        live = {"sequence": 1500, "compacted_sequence": 1000, "num_changed_documents": 400, "num_deleted_documents": 321,
+                "num_segments": 2, "segment_bytes": 128 << 20, "segment_used_bytes": 3 << 20, "log_bytes": 5 << 20,
+                "is_compacting": True}
+        first = run(live, 3600)
+        for text in ("ready, live", "1,500", "500", "2, 3.00 MiB", "321", "5.00 MiB", "A compaction runs.", "–"):
+            self.assertIn(text, first)
+        self.assertEqual(accessibility.contrast(self.driver), [])
+        broken = {**live, "sequence": 21500, "is_compacting": False, "error": "the disk of the log is full"}
+        second = run(broken, 4600)
+        self.assertIn("No writes: the disk of the log is full", second)
+        self.assertNotIn("A compaction runs.", second)
+        self.assertRegex(second, r"\b(19\.\d|20\.0)\b", "20,000 writes in a thousand seconds and what the calls took")
+        self.screenshot("live-light-1280")
+
     def test_a_server_that_wants_a_token_is_given_one(self):
         self.accepted_log = ["401 (Unauthorized)"]
         tokens = self.folder / "tokens"

@@ -1,6 +1,6 @@
 // The collections of /v1/collections: what is served, where it lies, how much memory it takes.
 import { byId, h } from "./dom.js";
-import { bytes, count, plural } from "./format.js";
+import { bytes, count, plural, rate } from "./format.js";
 
 function figure(name, value) {
   return h("div", {}, h("dt", {}, name), h("dd", {}, value));
@@ -9,6 +9,38 @@ function figure(name, value) {
 function tierText(tier) {
   const place = tier.tier === "gpu" ? `GPU ${tier.device}` : tier.tier;
   return `${plural(tier.num_shards, "shard")} in ${place}, ${bytes(tier.resident_bytes)}`;
+}
+
+// When a collection's sequence was read, and what it was: two readings make a rate.
+const readings = new Map();
+
+// The writes a second of a live collection since the reading before; undefined at the first one, and for a log that
+// was begun anew.
+function writeRate(name, sequence, now_ms) {
+  const before = readings.get(name);
+  readings.set(name, { sequence, now_ms });
+  if (before === undefined || sequence < before.sequence || now_ms <= before.now_ms) return undefined;
+  return (1000 * (sequence - before.sequence)) / (now_ms - before.now_ms);
+}
+
+function liveFigures(live, writes) {
+  return h(
+    "dl",
+    { class: "live" },
+    figure("sequence", count(live.sequence)),
+    figure("writes / s", writes === undefined ? "–" : rate(writes)),
+    figure("not compacted", count(live.sequence - live.compacted_sequence)),
+    figure("segments", `${count(live.num_segments)}, ${bytes(live.segment_used_bytes)}`),
+    figure("tombstones", count(live.num_deleted_documents)),
+    figure("log", bytes(live.log_bytes)),
+  );
+}
+
+function liveNotes(live) {
+  return [
+    live.is_compacting ? h("p", { class: "note" }, "A compaction runs.") : null,
+    live.error ? h("p", { class: "note error" }, `No writes: ${live.error}`) : null,
+  ];
 }
 
 function card(collection) {
@@ -21,7 +53,7 @@ function card(collection) {
       "div",
       { class: "heading" },
       h("h3", {}, collection.name),
-      h("p", { class: state === "failed" ? "error" : "muted" }, state),
+      h("p", { class: state === "failed" ? "error" : "muted" }, collection.live ? `${state}, live` : state),
     ),
     served
       ? h(
@@ -36,6 +68,8 @@ function card(collection) {
         )
       : null,
     served ? h("p", { class: "note" }, (collection.tiers ?? []).map(tierText).join(" · ")) : null,
+    collection.live ? liveFigures(collection.live, collection.writes) : null,
+    collection.live ? liveNotes(collection.live) : null,
     collection.encoder?.model ? h("p", { class: "note" }, `made by ${collection.encoder.model}`) : null,
     collection.unavailable_documents > 0
       ? h("p", { class: "note error" }, `${count(collection.unavailable_documents)} documents are on lost devices`)
@@ -44,7 +78,19 @@ function card(collection) {
   );
 }
 
-export function showCollections(list) {
+function forgetOthers(list) {
+  const names = new Set(list.map((collection) => collection.name));
+  for (const name of readings.keys()) {
+    if (!names.has(name)) readings.delete(name);
+  }
+}
+
+export function showCollections(answer) {
+  const now_ms = performance.now();
+  const list = answer.map((collection) =>
+    collection.live ? { ...collection, writes: writeRate(collection.name, collection.live.sequence, now_ms) } : collection,
+  );
+  forgetOthers(list);
   const text = JSON.stringify(list);
   if (text === showCollections.shown) return;
   showCollections.shown = text;

@@ -36,6 +36,13 @@ function figures(stats) {
     const name = device.backend === "cpu" ? "CPU busy" : `GPU ${device.number} busy`;
     list.push([name, percent, [""], [device.busy]]);
   }
+  const writes = Object.entries(stats.writes);
+  if (writes.length > 0) {
+    const applied = stats.writes.applied ?? zeros(stats);
+    const others = sum(writes.filter(([outcome]) => outcome !== "applied").map(([, column]) => column)) ?? zeros(stats);
+    list.push(["Writes / s", rate, ["applied", "not applied"], [applied, others]]);
+    list.push(["Write time", duration, ["p50", "p99"], [stats.write_p50_us, stats.write_p99_us]]);
+  }
   if (stats.encoder_calls.some((calls) => calls > 0)) {
     list.push(["Encoder calls / s", rate, [""], [stats.encoder_calls]]);
   }

@@ -30,6 +30,15 @@ TEST(DescriptorPlanTest, WithoutAnHttpPortItsConnectionsNeedNone) {
   EXPECT_EQ(PlanDescriptors(config, 30, UINT64_MAX).needed, with_http - 128);
 }
 
+TEST(DescriptorPlanTest, TheLogOfALiveCollectionNeedsFiles) {
+  config::Config config = ConfigWith(1000, 64, 64);
+  config.collections = {{.name = "a", .path = "/a"}};
+  const uint64_t without = PlanDescriptors(config, 30, UINT64_MAX).needed;
+  config.collections.push_back({.name = "b", .path = "/b", .live = true});
+  config.collections.push_back({.name = "c", .path = "/c", .live = true});
+  EXPECT_GE(PlanDescriptors(config, 30, UINT64_MAX).needed, without + 2 * 128);
+}
+
 TEST(DescriptorPlanTest, GrpcHasHalfOfWhatIsLeftBelowALowLimitAndEightInAnyCase) {
   const config::Config config = ConfigWith(1000, 4096, 4096);
   EXPECT_EQ(PlanDescriptors(config, 24, 64).max_connections, 20);

@@ -224,6 +224,60 @@ TEST(ConfigTest, CollectionsMayBeCopiedToEveryDevice) {
               HasSubstr("conf.yaml:4: collections: replicate \"often\" is not one of auto, true, false"));
 }
 
+TEST(ConfigTest, CollectionsMayBeLive) {
+  test::TemporaryFolder folder;
+  test::WriteFile(folder / "c.yaml",
+                  "collections:\n  - {name: a, path: /a, live: true}\n  - {name: b, path: /b, live: false}\n"
+                  "  - {name: c, path: /c}\n");
+  const auto loaded = LoadWith({"--config", folder / "c.yaml", "--collection", "d=/d,live", "--collection",
+                                "e=/e,x,live,gpu,replicate", "--collection", "a=/moved"});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  using C = CollectionConfig;
+  using R = store::Residency;
+  using store::Replication;
+  EXPECT_THAT(loaded->config.collections, ElementsAre(C{"a", "/moved"}, C{"b", "/b"}, C{"c", "/c"},
+                                                      C{"d", "/d", R::kAuto, Replication::kAuto, /*live=*/true},
+                                                      C{"e", "/e,x", R::kGpu, Replication::kOn, /*live=*/true}));
+  Loaded again;
+  ASSERT_TRUE(Apply(ToYaml(*loaded), &again).ok());
+  EXPECT_EQ(again.config.collections, loaded->config.collections);
+  EXPECT_EQ(YamlError("collections:\n  - name: a\n    path: /a\n    live: yes\n"),
+            "conf.yaml:4: collections: live \"yes\" is not true or false");
+  EXPECT_THAT(ErrorOf(LoadWith({"--collection", "a=/x,live,live"})), HasSubstr("\",live\" is neither"));
+}
+
+TEST(ConfigTest, LiveCollectionsHaveTheirKeys) {
+  const auto loaded = LoadWith(
+      {"--live.segment_bytes=1MiB", "--live.max_segment_bytes=2GiB", "--live.compact=false", "--live.compact_after=0"},
+      {{"MAXSIM_LIVE_COMPACT_AT_TOMBSTONE_SHARE", "0.05"}, {"MAXSIM_LIVE_COMPACT_BYTES_PER_SECOND", "0"}});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  const live::LiveOptions& options = loaded->config.live;
+  EXPECT_EQ(options.segment_bytes, int64_t{1} << 20);
+  EXPECT_EQ(options.max_segment_bytes, int64_t{2} << 30);
+  EXPECT_FALSE(options.compact);
+  EXPECT_DOUBLE_EQ(options.compact_at_tombstone_share, 0.05);
+  EXPECT_EQ(options.compact_after, absl::ZeroDuration());
+  EXPECT_EQ(options.compact_bytes_per_second, 0);
+  Loaded again;
+  ASSERT_TRUE(Apply(ToYaml(*loaded), &again).ok());
+  EXPECT_DOUBLE_EQ(again.config.live.compact_at_tombstone_share, 0.05);
+}
+
+TEST(ConfigTest, WrongKeysOfLiveCollectionsNameKeyValueAndLimit) {
+  EXPECT_EQ(YamlError("live:\n  compact_at_tombstone_share: 0\n"),
+            "conf.yaml:2: live.compact_at_tombstone_share: \"0\" is less than the limit 0.01");
+  EXPECT_EQ(YamlError("live:\n  compact_at_tombstone_share: 20\n"),
+            "conf.yaml:2: live.compact_at_tombstone_share: \"20\" is more than the limit 1");
+  EXPECT_THAT(YamlError("live:\n  compact_at_tombstone_share: 20%\n"), HasSubstr("\"20%\" is not a number"));
+  EXPECT_THAT(YamlError("live:\n  segment_bytes: 4KiB\n"), HasSubstr("\"4KiB\" is less than the limit 1MiB"));
+  EXPECT_THAT(YamlError("live:\n  compact_after: 721h\n"), HasSubstr("more than the limit 720h"));
+  EXPECT_THAT(ErrorOf(LoadWith({"--live.max_segment_bytes=32MiB"})),
+              HasSubstr("live.segment_bytes is 67108864, more than live.max_segment_bytes, which is 33554432"));
+  EXPECT_THAT(ErrorOf(LoadWith({"--live.max_segment_bytes=256MiB"})),
+              HasSubstr("live.compact_at_bytes is 536870912, more than live.max_segment_bytes"));
+  EXPECT_TRUE(LoadWith({"--live.max_segment_bytes=256MiB", "--live.compact=false"}).ok());
+}
+
 TEST(ConfigTest, DevicesAreAListOfNumbersOrAll) {
   EXPECT_THAT(LoadWith({})->config.backend.devices, ElementsAre(0));
   EXPECT_THAT(LoadWith({"--backend.devices=2,0,7"})->config.backend.devices, ElementsAre(2, 0, 7));
@@ -260,9 +314,9 @@ TEST(ConfigTest, WrongCollectionsAreRefused) {
   EXPECT_THAT(ErrorOf(LoadWith({"--collection", "a b=/x"})), HasSubstr("name \"a b\""));
   EXPECT_THAT(ErrorOf(LoadWith({"--collection", "..=/x"})), HasSubstr("name \"..\""));
   EXPECT_THAT(ErrorOf(LoadWith({"--collection", "a="})), HasSubstr("no path"));
-  EXPECT_THAT(
-      ErrorOf(LoadWith({"--collection", "a=/x,warm"})),
-      StartsWith("--collection: collection a: \",warm\" is neither a residency (auto, gpu, host, disk) nor replicate"));
+  EXPECT_THAT(ErrorOf(LoadWith({"--collection", "a=/x,warm"})),
+              StartsWith("--collection: collection a: \",warm\" is neither a residency (auto, gpu, host, disk) nor "
+                         "replicate or live"));
   EXPECT_THAT(ErrorOf(LoadWith({"--collection", "a=/x,disk,gpu"})), HasSubstr("\",disk\" is neither"));
   EXPECT_THAT(ErrorOf(LoadWith({"--backend", "cpu", "--collection", "a=/x,gpu"})),
               HasSubstr("collection a: residency is gpu, and backend.kind is cpu"));

@@ -16,6 +16,15 @@ TEST(ConfigValuesTest, DurationsAreFiniteAndNotNegative) {
   for (const char* wrong : {"", "5", "-1s", "inf", "soon"}) EXPECT_FALSE(ParseDuration(wrong).ok()) << wrong;
 }
 
+TEST(ConfigValuesTest, NumbersAreDigitsWithAPointAtMost) {
+  EXPECT_DOUBLE_EQ(*ParseNumber("0"), 0);
+  EXPECT_DOUBLE_EQ(*ParseNumber("0.25"), 0.25);
+  EXPECT_DOUBLE_EQ(*ParseNumber("1"), 1);
+  for (const char* wrong : {"", ".", "1.2.3", "-1", "+1", "nan", "inf", "1e3", "0x10", "20%", " 1", "0,5"}) {
+    EXPECT_FALSE(ParseNumber(wrong).ok()) << wrong;
+  }
+}
+
 TEST(ConfigValuesTest, AddressesNameHostAndPort) {
   EXPECT_EQ(ParseAddress("0.0.0.0:7070")->port, 7070);
   EXPECT_EQ(ParseAddress("[::1]:80")->host, "::1");

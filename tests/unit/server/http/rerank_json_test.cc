@@ -178,5 +178,30 @@ TEST(RerankJsonTest, CollectionsAreListed) {
   EXPECT_EQ(both["collections"][0]["encoder"]["model"], "a");
 }
 
+TEST(RerankJsonTest, CollectionsSayWhetherTheyAreLiveAndWhyNothingCanBeWritten) {
+  v1::CollectionInfo info;
+  info.set_name("c");
+  info.set_state(v1::COLLECTION_STATE_READY);
+  info.set_generation(1);
+  info.set_storage(v1::DATA_TYPE_F16);
+  EXPECT_FALSE(json::parse(FormatCollections({info}, nullptr))["collections"][0].contains("live"));
+  v1::LiveInfo& live = *info.mutable_live();
+  live.set_sequence(uint64_t{1} << 60);
+  live.set_compacted_sequence(40);
+  live.set_num_changed_documents(30);
+  live.set_num_deleted_documents(20);
+  live.set_num_segments(2);
+  live.set_segment_bytes(4096);
+  live.set_segment_used_bytes(1024);
+  live.set_log_bytes(9000);
+  json expected = {{"sequence", uint64_t{1} << 60}, {"compacted_sequence", 40}, {"num_changed_documents", 30},
+                   {"num_deleted_documents", 20},   {"num_segments", 2},        {"segment_bytes", 4096},
+                   {"segment_used_bytes", 1024},    {"log_bytes", 9000},        {"is_compacting", false}};
+  EXPECT_EQ(json::parse(FormatCollections({info}, nullptr))["collections"][0]["live"], expected);
+  live.set_error("the disk is full");
+  expected["error"] = "the disk is full";
+  EXPECT_EQ(json::parse(FormatCollections({info}, nullptr))["collections"][0]["live"], expected);
+}
+
 }  // namespace
 }  // namespace maxsim::http

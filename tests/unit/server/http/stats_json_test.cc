@@ -25,6 +25,10 @@ TEST(StatsJsonTest, HasAColumnPerFigureAndANumberPerSample) {
   busy.encoder_calls = 1;
   busy.encoder_cache_hits = 3;
   busy.encoder_cache_misses = 1;
+  busy.writes[static_cast<size_t>(WriteOutcome::kApplied)] = 400;
+  busy.writes[static_cast<size_t>(WriteOutcome::kNotFound)] = 4;
+  busy.write_p50_us = 1500;
+  busy.write_p99_us = 2500.12345;
   busy.devices.push_back({.number = 1, .up = true, .busy = 0.25});
   history.samples = {idle, busy};
   history.devices.push_back({.number = 1,
@@ -48,6 +52,9 @@ TEST(StatsJsonTest, HasAColumnPerFigureAndANumberPerSample) {
   EXPECT_EQ(stats["queue_jobs"], json({0.0, 3.0}));
   EXPECT_EQ(stats["encoder_calls"], json({0.0, 0.25}));
   EXPECT_EQ(stats["encoder_cache_hit_ratio"], json({nullptr, 0.75}));
+  EXPECT_EQ(stats["writes"], json({{"applied", {0.0, 100.0}}, {"not_found", {0.0, 1.0}}}));
+  EXPECT_EQ(stats["write_p50_us"], json({nullptr, 1500.0}));
+  EXPECT_EQ(stats["write_p99_us"], json({nullptr, 2500.123}));
   EXPECT_EQ(stats["devices"], json::array({{{"number", 1},
                                             {"up", true},
                                             {"backend", "cuda"},
@@ -64,6 +71,8 @@ TEST(StatsJsonTest, HasEmptyColumnsBeforeTheFirstSample) {
   EXPECT_TRUE(stats["age_s"].is_null());
   EXPECT_EQ(stats["seconds"], json::array());
   EXPECT_EQ(stats["requests"], json({{"OK", json::array()}}));
+  EXPECT_EQ(stats["writes"], json::object());
+  EXPECT_EQ(stats["write_p50_us"], json::array());
   EXPECT_EQ(stats["devices"], json::array());
 }
 

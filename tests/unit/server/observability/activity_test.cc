@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -71,6 +72,24 @@ TEST(ActivityTest, WhatDidNotHappenHasNoValue) {
   EXPECT_EQ(sample.answers[0], 0u);
   EXPECT_EQ(sample.p50_us, std::nullopt);
   EXPECT_EQ(sample.mean_batch_queries, std::nullopt);
+}
+
+TEST(ActivityTest, WritesAreCountedByOutcomeAndTimedUntilTheyAreVisible) {
+  Activity activity;
+  ActivityTotals before = Totals(0);
+  before.metrics.live = {.writes = {7, 1, 0, 0}, .visible_bounds = {1e-3, 2e-3}, .visible_counts = {7, 0, 0}};
+  ActivityTotals after = Totals(0);
+  after.metrics.live = {.writes = {57, 1, 2, 3}, .visible_bounds = {1e-3, 2e-3}, .visible_counts = {7, 10, 0}};
+  activity.Add(before, At(0));
+  activity.Add(after, At(5));
+  activity.Add(after, At(10));
+  const std::vector<ActivitySample> samples = activity.history().samples;
+  ASSERT_EQ(samples.size(), 2u);
+  EXPECT_EQ(samples[0].writes, (std::array<uint32_t, kNumWriteOutcomes>{50, 0, 2, 3}));
+  EXPECT_DOUBLE_EQ(*samples[0].write_p50_us, 1500);
+  EXPECT_DOUBLE_EQ(*samples[0].write_p99_us, 1990);
+  EXPECT_EQ(samples[1].writes, (std::array<uint32_t, kNumWriteOutcomes>{}));
+  EXPECT_EQ(samples[1].write_p50_us, std::nullopt) << "nothing was written";
 }
 
 TEST(ActivityTest, LanesThatWorkSideBySideMakeADeviceBusyOnce) {

@@ -1,0 +1,37 @@
+#include "server/config/live_keys.h"
+
+#include "server/config/key_kinds.h"
+
+namespace maxsim::config {
+
+using namespace key_kinds;
+
+void AddLiveKeys(std::vector<Key>& keys) {
+  constexpr uint64_t kTi = uint64_t{1} << 40;
+  keys.push_back(Bytes(
+      "live.segment_bytes", +[](Config& c) -> int64_t& { return c.live.segment_bytes; }, kMi, 64 * kGi,
+      "Memory of a live collection's first segment on each device; later ones are as large as all before them."));
+  keys.push_back(Bytes(
+      "live.max_segment_bytes", +[](Config& c) -> int64_t& { return c.live.max_segment_bytes; }, kMi, 4 * kTi,
+      "Memory of one collection's segments on each device; a write beyond it gets RESOURCE_EXHAUSTED."));
+  keys.push_back(Bytes(
+      "live.max_queued_bytes", +[](Config& c) -> int64_t& { return c.live.max_queued_bytes; }, kMi, 64 * kGi,
+      "Writes of one collection that wait; one beyond it gets RESOURCE_EXHAUSTED."));
+  keys.push_back(Bool(
+      "live.compact", +[](Config& c) -> bool& { return c.live.compact; },
+      "Compact live collections in the background; without it Admin.CompactCollection and maxsim-shard compact do."));
+  keys.push_back(Bytes(
+      "live.compact_at_bytes", +[](Config& c) -> int64_t& { return c.live.compact_at_bytes; }, kMi, 4 * kTi,
+      "Token vectors in segments at which a compaction begins."));
+  keys.push_back(Share(
+      "live.compact_at_tombstone_share", +[](Config& c) -> double& { return c.live.compact_at_tombstone_share; }, 0.01,
+      1, "Share of a collection's documents that were replaced or deleted at which a compaction begins."));
+  keys.push_back(Duration(
+      "live.compact_after", +[](Config& c) -> absl::Duration& { return c.live.compact_after; }, absl::Hours(24 * 30),
+      "Age of the oldest write that no generation holds at which a compaction begins; 0 is no bound."));
+  keys.push_back(Bytes(
+      "live.compact_bytes_per_second", +[](Config& c) -> int64_t& { return c.live.compact_bytes_per_second; }, 0, kHuge,
+      "What a compaction writes in a second at most; 0 is no bound."));
+}
+
+}  // namespace maxsim::config

@@ -1,0 +1,260 @@
+#include "server/live/changes_writer.h"
+
+#include <algorithm>
+#include <deque>
+#include <string>
+#include <utility>
+
+#include "base/text.h"
+#include "server/store/residency.h"
+
+namespace maxsim::live {
+namespace {
+
+using collection::LogRecord;
+
+// Records are taken over from the log in batches: a copy to a device has a fixed price, and memory is finite.
+constexpr size_t kMaxBatchRecords = 4096;
+constexpr size_t kMaxBatchBytes = size_t{32} << 20;
+
+int64_t TextBytes(const LogRecord& record) {
+  return static_cast<int64_t>(record.string_id.size() + record.payload.size());
+}
+
+// Holds copies of records whose views are short-lived.
+class RecordBatch {
+ public:
+  void Add(const LogRecord& record) {
+    std::string& bytes = bytes_.emplace_back();
+    bytes.reserve(record.string_id.size() + record.rows.size() + record.payload.size());
+    bytes.append(record.string_id).append(record.rows).append(record.payload);
+    const std::string_view all = bytes;
+    LogRecord& copy = records_.emplace_back(record);
+    copy.string_id = all.substr(0, record.string_id.size());
+    copy.rows = all.substr(record.string_id.size(), record.rows.size());
+    copy.payload = all.substr(record.string_id.size() + record.rows.size());
+    num_bytes_ += all.size();
+  }
+  void Clear() {
+    records_.clear();
+    bytes_.clear();
+    num_bytes_ = 0;
+  }
+  bool full() const { return records_.size() >= kMaxBatchRecords || num_bytes_ >= kMaxBatchBytes; }
+  const std::vector<LogRecord>& records() const { return records_; }
+
+ private:
+  std::vector<LogRecord> records_;
+  std::deque<std::string> bytes_;
+  size_t num_bytes_ = 0;
+};
+
+}  // namespace
+
+bool IsReplicated(const store::Generation& generation, store::Replication replication) {
+  if (replication != store::Replication::kAuto) return replication == store::Replication::kOn;
+  return std::all_of(generation.parts().begin(), generation.parts().end(),
+                     [](const store::Part& part) { return part.replicas.size() > 1; });
+}
+
+ChangesWriter::ChangesWriter(std::shared_ptr<const store::Generation> generation, bool replicated,
+                             SegmentAllocator* allocator)
+    : changes_(std::make_shared<store::Changes>(generation)),
+      replicated_(replicated),
+      allocator_(allocator),
+      sequence_(generation->manifest().log_sequence.value_or(0)) {}
+
+uint64_t ChangesWriter::used_bytes() const {
+  uint64_t tokens = 0;
+  for (const LiveSegment& one : segments_) tokens += static_cast<uint64_t>(one.segment->num_tokens());
+  return tokens * allocator_->row_bytes();
+}
+
+void ChangesWriter::Begin(SegmentAllocator::Bound bound) {
+  bound_ = bound;
+  planned_.clear();
+  open_.clear();
+  if (growing_) open_.emplace_back().segment = segments_.back();
+}
+
+absl::Status ChangesWriter::PlanUpsert(const LogRecord& record) {
+  const int64_t text_bytes = TextBytes(record);
+  const auto has_room = [&](const Open& open) {
+    return open.segment.segment->HasRoomFor(static_cast<int64_t>(open.upserts.size()) + 1,
+                                            open.num_tokens + record.num_tokens, open.text_bytes + text_bytes);
+  };
+  if (open_.empty() || !has_room(open_.back())) {
+    std::vector<LiveSegment> present = segments_;
+    for (const Open& open : open_) {
+      if (open.is_new) present.push_back(open.segment);
+    }
+    absl::StatusOr<LiveSegment> made = allocator_->Allocate(
+        present, replicated_, {.num_documents = 1, .num_tokens = record.num_tokens, .text_bytes = text_bytes}, bound_);
+    if (!made.ok()) return made.status();
+    Open& open = open_.emplace_back();
+    open.segment = *std::move(made);
+    open.is_new = true;
+  }
+  Open& open = open_.back();
+  open.num_tokens += record.num_tokens;
+  open.text_bytes += text_bytes;
+  open.upserts.push_back(record);
+  return absl::OkStatus();
+}
+
+absl::Status ChangesWriter::Plan(absl::Span<const LogRecord> records) {
+  const size_t num_open = open_.size();
+  const size_t num_planned = planned_.size();
+  const size_t num_upserts = num_open == 0 ? 0 : open_.back().upserts.size();
+  for (const LogRecord& record : records) {
+    planned_.push_back(record);
+    if (record.kind == LogRecord::Kind::kDelete) continue;
+    const absl::Status status = PlanUpsert(record);
+    if (status.ok()) continue;
+    planned_.resize(num_planned);
+    open_.resize(num_open);
+    if (num_open > 0) {
+      Open& last = open_.back();
+      for (; last.upserts.size() > num_upserts; last.upserts.pop_back()) {
+        last.num_tokens -= last.upserts.back().num_tokens;
+        last.text_bytes -= TextBytes(last.upserts.back());
+      }
+    }
+    return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ChangesWriter::AppendTo(Open& open) {
+  while (true) {
+    open.num_before = open.segment.segment->num_documents();
+    uint32_t lost_device = 0;
+    const absl::Status status = open.segment.segment->Append(open.upserts, &lost_device);
+    if (!absl::IsUnavailable(status)) return status;
+    allocator_->devices().MarkLost(lost_device, status);
+    // The log has the records, so they go to a segment on the devices that are left.
+    absl::StatusOr<LiveSegment> made = allocator_->Allocate(segments_, replicated_,
+                                                            {.num_documents = static_cast<int64_t>(open.upserts.size()),
+                                                             .num_tokens = open.num_tokens,
+                                                             .text_bytes = open.text_bytes},
+                                                            SegmentAllocator::Bound::kMemory);
+    if (!made.ok()) return made.status();
+    open.segment = *std::move(made);
+    open.is_new = true;
+  }
+}
+
+void ChangesWriter::Add(const LiveSegment& segment) {
+  changes_->AddSegment(segment.segment);
+  segments_.push_back(segment);
+}
+
+absl::Status ChangesWriter::Commit() {
+  absl::Status status;
+  size_t num_appended = 0;
+  while (num_appended < open_.size()) {
+    if (!open_[num_appended].upserts.empty()) status = AppendTo(open_[num_appended]);
+    if (!status.ok()) break;
+    ++num_appended;
+  }
+  TakeNote(num_appended);
+  open_.clear();
+  planned_.clear();
+  return status;
+}
+
+// Hands records to Changes up to, and without, the first one whose document is not in one of the first segments.
+void ChangesWriter::TakeNote(size_t num_appended) {
+  size_t open_idx = 0;
+  size_t offset = 0;
+  for (const LogRecord& record : planned_) {
+    if (record.kind == LogRecord::Kind::kDelete) {
+      changes_->Delete(record);
+      sequence_ = record.sequence;
+      continue;
+    }
+    for (; open_idx < open_.size() && offset == open_[open_idx].upserts.size(); ++open_idx) offset = 0;
+    if (open_idx >= num_appended) return;
+    Open& open = open_[open_idx];
+    if (std::exchange(open.is_new, false)) {
+      Add(open.segment);
+      growing_ = true;
+      last_is_shared_ = false;
+    }
+    LiveSegment& segment = segments_.back();
+    if (segment.first_sequence == 0) segment.first_sequence = record.sequence;
+    segment.last_sequence = record.sequence;
+    const auto ordinal = static_cast<uint32_t>(open.num_before) + static_cast<uint32_t>(offset++);
+    changes_->Upsert(record, segments_.size() - 1, ordinal);
+    sequence_ = record.sequence;
+  }
+}
+
+void ChangesWriter::ShareSegments(absl::Span<const LiveSegment> segments) {
+  const uint64_t log_sequence = generation().manifest().log_sequence.value_or(0);
+  for (const LiveSegment& segment : segments) {
+    const auto known = std::find_if(shared_.begin(), shared_.end(),
+                                    [&](const Shared& one) { return one.segment.segment == segment.segment; });
+    if (known != shared_.end()) {
+      known->segment.last_sequence = segment.last_sequence;
+    } else if (segment.first_sequence > std::max(log_sequence, sequence_) &&
+               segment.IsAvailable(allocator_->devices())) {
+      shared_.emplace_back().segment = segment;
+    }
+  }
+}
+
+ChangesWriter::Shared* ChangesWriter::FindShared(uint64_t sequence) {
+  for (size_t idx = shared_.size(); idx-- > 0;) {
+    Shared& shared = shared_[idx];
+    if (shared.segment.first_sequence <= sequence) {
+      return sequence <= shared.segment.last_sequence ? &shared : nullptr;
+    }
+  }
+  return nullptr;
+}
+
+absl::Status ChangesWriter::NoteShared(Shared& shared, const LogRecord& record) {
+  if (!std::exchange(shared.added, true)) {
+    Add(shared.segment);
+    shared.idx = segments_.size() - 1;
+    growing_ = false;
+    last_is_shared_ = true;
+  }
+  const uint64_t found = shared.segment.segment->sequence(shared.next_ordinal);
+  if (found != record.sequence) {
+    return absl::InternalError(Cat("document ", shared.next_ordinal, " of a segment is that of write ", found,
+                                   " of the log, not of write ", record.sequence));
+  }
+  changes_->Upsert(record, shared.idx, shared.next_ordinal++);
+  segments_[shared.idx].last_sequence = record.sequence;
+  sequence_ = record.sequence;
+  return absl::OkStatus();
+}
+
+absl::Status ChangesWriter::CatchUp(const collection::CollectionLog& log, uint64_t through, const StopSignal* stop) {
+  if (through <= sequence_) return absl::OkStatus();
+  RecordBatch batch;
+  const auto flush = [&]() -> absl::Status {
+    if (batch.records().empty()) return absl::OkStatus();
+    Begin(SegmentAllocator::Bound::kMemory);
+    absl::Status status = Plan(batch.records());
+    if (status.ok()) status = Commit();
+    batch.Clear();
+    return status;
+  };
+  const absl::Status read = log.Read(sequence_, through, [&](const LogRecord& record) -> absl::Status {
+    Shared* const shared = record.kind == LogRecord::Kind::kUpsert ? FindShared(record.sequence) : nullptr;
+    if (shared != nullptr || batch.full()) {
+      if (absl::Status status = flush(); !status.ok()) return status;
+      if (absl::Status status = StopStatus(stop); !status.ok()) return status;
+    }
+    if (shared != nullptr) return NoteShared(*shared, record);
+    batch.Add(record);
+    return absl::OkStatus();
+  });
+  if (!read.ok()) return read;
+  return flush();
+}
+
+}  // namespace maxsim::live

@@ -1,0 +1,291 @@
+#include "server/live/live_collection.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/monotonic_clock.h"
+#include "base/output_file.h"
+#include "base/text.h"
+#include "collection/compact/compact.h"
+#include "server/live/live_collection_impl.h"
+#include "server/live/snapshot_folder.h"
+#include "server/observability/log_event.h"
+#include "server/observability/metrics.h"
+
+namespace maxsim::live {
+namespace {
+
+// Whoever waits for a compaction to end looks at its stop signal this often.
+constexpr std::chrono::milliseconds kStopPoll{20};
+
+// A compaction leaves at most half of the tombstones in kept shards that make one due, so that the next is not due at
+// once.
+constexpr double kTombstonesLeft = 0.5;
+
+CompactionResult ResultOf(const absl::Status& status) {
+  if (status.ok()) return CompactionResult::kOk;
+  return absl::IsCancelled(status) || absl::IsDeadlineExceeded(status) ? CompactionResult::kStopped
+                                                                       : CompactionResult::kFailed;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<store::LiveDocuments>> OpenLiveCollection(const store::LiveRequest& request,
+                                                                         const LiveOptions& options, Metrics* metrics) {
+  using Log = collection::CollectionLog;
+  const absl::Time begin = MonotonicNow();
+  absl::StatusOr<std::unique_ptr<Log>> log = Log::Open(request.path, collection::LogFormat::Of(request.manifest),
+                                                       request.create ? Log::Mode::kCreate : Log::Mode::kMustExist);
+  if (!log.ok()) return log.status();
+  log::Write(spdlog::level::info, "live_opened",
+             {{"name", request.name},
+              {"path", request.path},
+              {"first_sequence", (*log)->first_sequence()},
+              {"last_sequence", (*log)->last_sequence()},
+              {"log_bytes", (*log)->num_bytes()},
+              {"seconds", absl::ToDoubleSeconds(MonotonicNow() - begin)}});
+  auto live = std::make_shared<LiveCollection>(request, options, metrics, *std::move(log));
+  live->Start();
+  return live;
+}
+
+LiveCollection::LiveCollection(store::LiveRequest request, const LiveOptions& options, Metrics* metrics,
+                               std::unique_ptr<collection::CollectionLog> log)
+    : request_(std::move(request)),
+      options_(options),
+      metrics_(metrics),
+      format_(log->format()),
+      allocator_(request_.name, format_, options_, request_.devices, request_.ledger),
+      compactor_(
+          std::make_unique<Compactor>(request_.name, options_,
+                                      Compactor::Work{.compact =
+                                                          [this](const StopSignal* stop, std::string_view reason) {
+                                                            bool changed = false;
+                                                            return CompactNow(stop, reason, &changed);
+                                                          },
+                                                      .truncate = [this] { return Truncate(); }})),
+      queue_(request_.name, options_.max_queued_bytes),
+      log_(std::move(log)) {}
+
+LiveCollection::~LiveCollection() { Stop(); }
+
+void LiveCollection::Start() {
+  writer_ = std::thread([this] { RunWriter(); });
+  compactor_->Start();
+}
+
+std::shared_ptr<collection::CollectionLog> LiveCollection::log() const {
+  const MutexLock lock(&mutex_);
+  return log_;
+}
+
+absl::Status LiveCollection::Unloading() const {
+  return absl::UnavailableError(Cat("collection ", request_.name, " is being unloaded"));
+}
+
+LiveCollection::WriterPause::WriterPause(LiveCollection* live) : live_(live) {
+  MutexLock lock(&live_->mutex_);
+  ++live_->waiting_pauses_;
+  while (live_->writing_ || live_->paused_) live_->changed_.Wait(lock);
+  --live_->waiting_pauses_;
+  live_->paused_ = true;
+}
+
+LiveCollection::WriterPause::~WriterPause() {
+  {
+    const MutexLock lock(&live_->mutex_);
+    live_->paused_ = false;
+  }
+  live_->changed_.NotifyAll();
+  live_->work_.NotifyAll();
+}
+
+absl::Status LiveCollection::Maintenance::Begin(const StopSignal* stop) {
+  MutexLock lock(&live_->mutex_);
+  while (live_->maintained_ && !live_->stopping_) {
+    if (absl::Status status = StopStatus(stop); !status.ok()) return status;
+    live_->changed_.WaitFor(lock, kStopPoll);
+  }
+  if (live_->stopping_) return live_->Unloading();
+  held_ = true;
+  live_->maintained_ = true;
+  return absl::OkStatus();
+}
+
+LiveCollection::Maintenance::~Maintenance() {
+  if (!held_) return;
+  {
+    const MutexLock lock(&live_->mutex_);
+    live_->maintained_ = false;
+  }
+  live_->changed_.NotifyAll();
+}
+
+void LiveCollection::Stop() {
+  stop_.Request(absl::StatusCode::kUnavailable);
+  {
+    MutexLock lock(&mutex_);
+    if (std::exchange(stopping_, true)) {
+      while (!stopped_) changed_.Wait(lock);
+      return;
+    }
+  }
+  work_.NotifyAll();
+  changed_.NotifyAll();
+  if (writer_.joinable()) writer_.join();
+  compactor_->Stop();
+  std::shared_ptr<collection::CollectionLog> closed;
+  Publish publish;  // What it holds must not outlive the collection's name.
+  {
+    MutexLock lock(&mutex_);
+    while (maintained_ || paused_ || waiting_pauses_ > 0) changed_.Wait(lock);
+    closed = std::move(log_);
+    log_ = nullptr;
+  }
+  {
+    const WriterPause pause(this);
+    std::swap(publish, served_.publish);
+  }
+  closed.reset();
+  {
+    const MutexLock lock(&mutex_);
+    stopped_ = true;
+  }
+  changed_.NotifyAll();
+}
+
+absl::StatusOr<uint64_t> LiveCollection::VersionOf(std::string_view id) const {
+  const std::shared_ptr<collection::CollectionLog> log = this->log();
+  return log == nullptr ? Unloading() : log->VersionOf(id);
+}
+
+absl::StatusOr<uint64_t> LiveCollection::VersionOf(int64_t id) const {
+  const std::shared_ptr<collection::CollectionLog> log = this->log();
+  return log == nullptr ? Unloading() : log->VersionOf(id);
+}
+
+store::LiveState LiveCollection::state() const {
+  std::shared_ptr<collection::CollectionLog> log;
+  store::LiveState state;
+  {
+    const MutexLock lock(&mutex_);
+    state = state_;
+    log = log_;
+  }
+  if (log != nullptr) state.log_bytes = log->num_bytes();
+  state.compaction = compactor_->status();
+  return state;
+}
+
+void LiveCollection::SetCompacting(bool is_compacting) {
+  const MutexLock lock(&mutex_);
+  state_.is_compacting = is_compacting;
+}
+
+absl::Status LiveCollection::Compact(const StopSignal* stop, bool* changed) {
+  *changed = false;
+  return CompactNow(stop, "request", changed);
+}
+
+absl::Status LiveCollection::CompactNow(const StopSignal* stop, std::string_view reason, bool* changed) {
+  const StopSignal either(&stop_, stop);
+  Maintenance maintenance(this);
+  if (absl::Status status = maintenance.Begin(&either); !status.ok()) return status;
+  const std::shared_ptr<collection::CollectionLog> log = this->log();
+  const absl::Time begin = MonotonicNow();
+  uint64_t through = 0;
+  {
+    const WriterPause pause(this);
+    if (served_.writer == nullptr) return absl::UnavailableError(Cat("collection ", request_.name, " is not served"));
+    through = served_.writer->sequence();
+    // Later writes go to segments that the next generation shares.
+    if (through > served_.writer->generation().manifest().log_sequence.value_or(0)) served_.writer->Seal();
+  }
+  SetCompacting(true);
+  const collection::CompactOptions options{
+      .max_tombstone_share = std::min(collection::CompactOptions().max_tombstone_share,
+                                      kTombstonesLeft * options_.compact_at_tombstone_share),
+      .bytes_per_second = options_.compact_bytes_per_second,
+      .created_by = "maxsimd",
+      .stop = &either};
+  const absl::StatusOr<collection::CompactResult> result = collection::Compact(request_.path, *log, through, options);
+  absl::Status status = result.status();
+  if (status.ok()) status = ServePublished(result->manifest, &either);
+  SetCompacting(false);
+  const absl::Duration took = MonotonicNow() - begin;
+  *changed = result.ok() && result->changed;
+  if (metrics_ != nullptr && (!status.ok() || *changed)) {
+    const bool stopped = either.stopped();
+    metrics_->live().CountCompaction(request_.name, stopped ? CompactionResult::kStopped : ResultOf(status), took,
+                                     result.ok() ? static_cast<uint64_t>(result->bytes_written) : 0);
+  }
+  if (!status.ok()) {
+    log::Write(either.stopped() ? spdlog::level::info : spdlog::level::err, "compaction_failed",
+               {{"name", request_.name}, {"reason", reason}, {"error", status.ToString()}});
+  } else if (*changed) {
+    log::Write(spdlog::level::info, "compacted",
+               {{"name", request_.name},
+                {"reason", reason},
+                {"generation", result->manifest.generation},
+                {"log_sequence", through},
+                {"shards_kept", result->shards_kept},
+                {"shards_written", result->shards_written},
+                {"bytes_written", result->bytes_written},
+                {"tombstones_left", result->tombstones_left},
+                {"seconds", absl::ToDoubleSeconds(took)}});
+  }
+  return status;
+}
+
+// Loads a generation that was published, unless it is served. That may be one of an earlier compaction that could not
+// be loaded then.
+absl::Status LiveCollection::ServePublished(const collection::Manifest& published, const StopSignal* stop) {
+  {
+    const MutexLock lock(&mutex_);
+    if (served_generation_ == published.generation) return absl::OkStatus();
+  }
+  return request_.reload(stop);
+}
+
+absl::Status LiveCollection::Truncate() {
+  Maintenance maintenance(this);
+  if (absl::Status status = maintenance.Begin(&stop_); !status.ok()) return absl::OkStatus();  // at the next start
+  const std::shared_ptr<collection::CollectionLog> log = this->log();
+  uint64_t through = 0;
+  int64_t generation = 0;
+  {
+    const MutexLock lock(&mutex_);
+    through = state_.compacted_sequence;
+    generation = served_generation_;
+  }
+  if (through <= log->first_sequence()) return absl::OkStatus();
+  // What the log drops must not come to be needed: after a power failure the manifest is this generation's.
+  if (absl::Status status = SyncFolder(request_.path); !status.ok()) return status;
+  return log->Truncate(through, generation);
+}
+
+absl::StatusOr<uint64_t> LiveCollection::SnapshotTo(const std::string& folder, const StopSignal* stop) {
+  const StopSignal either(&stop_, stop);
+  Maintenance maintenance(this);
+  if (absl::Status status = maintenance.Begin(&either); !status.ok()) return status;
+  const std::shared_ptr<collection::CollectionLog> log = this->log();
+  const absl::Time begin = MonotonicNow();
+  collection::Manifest manifest;
+  {
+    const WriterPause pause(this);
+    if (served_.writer == nullptr) return absl::UnavailableError(Cat("collection ", request_.name, " is not served"));
+    manifest = served_.writer->generation().manifest();
+  }
+  absl::StatusOr<uint64_t> sequence = MakeSnapshotFolder(request_.path, manifest, *log, folder, &either);
+  if (!sequence.ok()) return sequence;
+  log::Write(spdlog::level::info, "snapshot_made",
+             {{"name", request_.name},
+              {"folder", folder},
+              {"generation", manifest.generation},
+              {"sequence", *sequence},
+              {"seconds", absl::ToDoubleSeconds(MonotonicNow() - begin)}});
+  return sequence;
+}
+
+}  // namespace maxsim::live

@@ -1,0 +1,165 @@
+// The implementation of LiveDocuments (live_collection.h).
+//
+// The thread that writes takes everything that waits as one group: it decides about each call (WriteGroup), finds room
+// in segments (ChangesWriter::Plan), appends the group to the log, which is the moment from which it exists, appends it
+// to segments and publishes the snapshot (ChangesWriter::Commit), and answers the calls.
+//
+// Invariants:
+//  - What is served is the generation and the records of the log behind its log_sequence, in their order. Where the
+//    log has records that are not applied (an append failed and was recovered from, a segment found no memory after the
+//    append), nothing is written until they are.
+//  - `served_` and what hangs on it belong to the thread that writes while `writing_`, and to whoever holds a
+//  WriterPause
+//    while `paused_`; the two exclude each other.
+//  - A generation takes the place of the one before, and is published, during a pause. So snapshots are published in
+//    the order of their sequences.
+//
+// Locks: `mutex_` is held for moments and never while something else is called. The store holds its entry (not its
+// mutex) when it calls Serve and Stop; compaction waits for the entry in LiveRequest::reload, and gives up when Stop
+// asks it to. `publish` takes the store's mutex, under which nobody waits for this object. Maintenance (compaction,
+// truncation, copying to a folder) excludes itself and waits for pauses; a pause waits for the group that is written,
+// and for nothing else.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/mutex.h"
+#include "base/stop.h"
+#include "collection/log/collection_log.h"
+#include "server/live/changes_writer.h"
+#include "server/live/compactor.h"
+#include "server/live/live_options.h"
+#include "server/live/segment_allocator.h"
+#include "server/live/write_group.h"
+#include "server/live/write_queue.h"
+#include "server/store/collection_store.h"
+#include "server/store/live_documents.h"
+
+namespace maxsim {
+class Metrics;
+}  // namespace maxsim
+
+namespace maxsim::live {
+
+class LiveCollection final : public store::LiveDocuments {
+ public:
+  LiveCollection(store::LiveRequest request, const LiveOptions& options, Metrics* metrics,
+                 std::unique_ptr<collection::CollectionLog> log);
+  ~LiveCollection() override;
+  void Start();
+
+  void Submit(std::vector<store::Write> writes, Done done) override;
+  absl::Status Compact(const StopSignal* stop, bool* changed) override;
+  absl::StatusOr<uint64_t> SnapshotTo(const std::string& folder, const StopSignal* stop) override;
+  store::LiveState state() const override;
+  absl::StatusOr<uint64_t> VersionOf(std::string_view id) const override;
+  absl::StatusOr<uint64_t> VersionOf(int64_t id) const override;
+  absl::StatusOr<collection::Tombstones> TombstonesOf(const collection::Manifest& manifest) const override;
+  absl::Status Serve(std::shared_ptr<const store::Generation> generation, Publish publish,
+                     const StopSignal* stop) override;
+  void Stop() override;
+
+ private:
+  using Answer = absl::StatusOr<store::WriteResults>;
+
+  // Keeps the thread that writes between two groups while it lives. Whoever holds one must not wait for anybody.
+  class WriterPause {
+   public:
+    explicit WriterPause(LiveCollection* live);
+    ~WriterPause();
+    WriterPause(const WriterPause&) = delete;
+    WriterPause& operator=(const WriterPause&) = delete;
+
+   private:
+    LiveCollection* const live_;
+  };
+  // Excludes others that read or drop files of generations while it lives. Begin waits, until `stop` or Stop.
+  class Maintenance {
+   public:
+    explicit Maintenance(LiveCollection* live) : live_(live) {}
+    ~Maintenance();
+    Maintenance(const Maintenance&) = delete;
+    Maintenance& operator=(const Maintenance&) = delete;
+    absl::Status Begin(const StopSignal* stop);
+
+   private:
+    LiveCollection* const live_;
+    bool held_ = false;
+  };
+  // What requests are answered from, and how they come to see it.
+  struct Served {
+    std::unique_ptr<ChangesWriter> writer;
+    Publish publish;
+  };
+
+  // The thread that writes (writing.cc):
+  void RunWriter();
+  void WaitForWork(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void WriteCalls(std::vector<WriteCall>& calls);
+  std::vector<Answer> WriteAsOneGroup(const std::vector<WriteCall>& calls);
+  Answer PlanCall(const WriteCall& call, WriteGroup& group, std::vector<collection::LogRecord>& records);
+  absl::Status AppendAndPublish(const std::vector<collection::LogRecord>& records, absl::Time* durable);
+  absl::Status NoMemory(const absl::Status& status);
+  void Fail(const absl::Status& status, bool of_log);
+  void TryToRecover();
+
+  // Serving (serving.cc):
+  absl::StatusOr<std::unique_ptr<ChangesWriter>> FollowLog(const std::shared_ptr<const store::Generation>& generation,
+                                                           const StopSignal* stop);
+  absl::Status TakeOver(std::unique_ptr<ChangesWriter> writer, Publish publish, const StopSignal* stop);
+  absl::Status CheckLogSequence(const collection::Manifest& manifest) const;
+  absl::Status NameLogSequence(const collection::Manifest& manifest);
+
+  // Must be called by whoever owns served_.
+  void PublishSnapshot();
+  void UpdateState();
+
+  absl::Status CompactNow(const StopSignal* stop, std::string_view reason, bool* changed);
+  absl::Status ServePublished(const collection::Manifest& published, const StopSignal* stop);
+  absl::Status Truncate();
+  void SetCompacting(bool is_compacting);
+  std::shared_ptr<collection::CollectionLog> log() const;  // null after Stop
+  absl::Status Unloading() const;
+
+  const store::LiveRequest request_;
+  const LiveOptions options_;
+  Metrics* const metrics_;  // may be null
+  const collection::LogFormat format_;
+  SegmentAllocator allocator_;
+  const std::unique_ptr<Compactor> compactor_;
+  StopSignal stop_;
+
+  mutable Mutex mutex_;
+  ConditionVariable work_;     // the thread that writes waits for it
+  ConditionVariable changed_;  // pauses and maintenance wait for it
+  WriteQueue queue_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool paused_ ABSL_GUARDED_BY(mutex_) = false;
+  int waiting_pauses_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool maintained_ ABSL_GUARDED_BY(mutex_) = false;
+  std::shared_ptr<collection::CollectionLog> log_ ABSL_GUARDED_BY(mutex_);
+  store::LiveState state_ ABSL_GUARDED_BY(mutex_);
+  int64_t served_generation_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Time retry_at_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();  // to recover
+
+  // Of the thread that writes and of pauses.
+  Served served_;
+  absl::Status failure_;  // why the log holds, or may hold, records that are not applied
+  bool log_failed_ = false;
+  absl::Duration backoff_;
+  absl::Status full_;  // of the last group, where a call found no room in segments
+
+  std::thread writer_;
+};
+
+}  // namespace maxsim::live

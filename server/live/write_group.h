@@ -1,0 +1,65 @@
+// Decides which writes of calls that are written together take place.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "collection/log/log_record.h"
+#include "collection/manifest.h"
+#include "server/store/live_documents.h"
+
+namespace maxsim::live {
+
+// Numbers the writes and knows, for each id, what the calls before in the group did to it, since neither the log nor
+// the changes know that yet. The writes must stay where they are as long as the group lives. For one thread.
+class WriteGroup {
+ public:
+  // What is known beside the group.
+  struct Known {
+    std::function<bool(const collection::LogRecord&)> holds;  // whether the collection has a document of the id
+    std::function<absl::StatusOr<uint64_t>(const collection::LogRecord&)> version_of;
+  };
+  // The group's first write gets the sequence behind `last_sequence`.
+  WriteGroup(collection::IdType id_type, uint64_t last_sequence, Known known);
+
+  // What becomes of one call.
+  struct Decision {
+    std::vector<collection::LogRecord> records;  // to be written to the log, of consecutive sequences; may be none
+    std::vector<store::WriteResult> results;     // [writes]
+  };
+  // Decides about the next call. A write with a version takes place where the id has none that is as new; a delete
+  // where there is a document, or a version to be remembered. Errors are those of version_of.
+  absl::StatusOr<Decision> Decide(const std::vector<store::Write>& writes);
+  // Exactly one of these follows: the call's writes take place, or none of them does.
+  void Keep();
+  void Drop();
+
+  uint64_t last_sequence() const { return last_sequence_; }
+
+ private:
+  // An id as the writes before left it.
+  struct State {
+    bool exists = false;
+    uint64_t version = 0;
+  };
+  using States = std::unordered_map<std::string_view, State>;  // int64 ids by their bytes
+
+  std::string_view KeyOf(const store::Write& write) const;
+  const State* Find(std::string_view key) const;
+  // Returns whether the write is stale.
+  absl::StatusOr<bool> IsStale(const store::Write& write, const collection::LogRecord& record,
+                               const State* state) const;
+
+  const collection::IdType id_type_;
+  const Known known_;
+  uint64_t last_sequence_;           // of the calls that were kept
+  uint64_t call_last_sequence_ = 0;  // of the call that was decided about
+  States states_;                    // after the calls that were kept
+  States call_states_;               // beside these, after the call that was decided about
+};
+
+}  // namespace maxsim::live

@@ -1,0 +1,252 @@
+// The thread that writes.
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/monotonic_clock.h"
+#include "base/text.h"
+#include "base/thread_name.h"
+#include "client/status.h"
+#include "server/live/live_collection_impl.h"
+#include "server/live/write_metrics.h"
+#include "server/observability/log_event.h"
+
+namespace maxsim::live {
+namespace {
+
+using collection::LogRecord;
+
+// Bounds the copy of a group that the log makes in memory. The disk's rate does not grow beyond some megabytes.
+constexpr uint64_t kMaxGroupBytes = uint64_t{64} << 20;
+
+constexpr absl::Duration kFirstBackoff = absl::Milliseconds(100);
+constexpr absl::Duration kMaxBackoff = absl::Seconds(10);
+
+// Clients come back after this, when memory or the disk is full: a compaction takes a while, as does somebody who
+// clears a disk up.
+constexpr absl::Duration kFullRetryDelay = absl::Seconds(2);
+
+absl::Status WithRetry(absl::Status status, absl::Duration delay) {
+  client::SetRetryAfter(delay, status);
+  return status;
+}
+
+}  // namespace
+
+void LiveCollection::Submit(std::vector<store::Write> writes, Done done) {
+  WriteCall call{.writes = std::move(writes), .done = std::move(done), .arrived = MonotonicNow()};
+  for (const store::Write& write : call.writes) call.num_bytes += write.num_bytes();
+  absl::Status refused;
+  bool is_served = true;  // else its metrics are gone, or will be
+  {
+    const MutexLock lock(&mutex_);
+    is_served = !stopping_ && served_generation_ != 0;
+    if (stopping_) {
+      refused = Unloading();
+    } else if (served_generation_ == 0) {
+      refused = absl::UnavailableError(Cat("collection ", request_.name, " is still loading"));
+    } else {
+      refused = queue_.Admit(call.num_bytes);
+    }
+    if (refused.ok()) queue_.Push(std::move(call));
+  }
+  if (refused.ok()) {
+    work_.NotifyOne();
+    return;
+  }
+  if (is_served) CountRefused(metrics_, request_.name, call);
+  call.done(std::move(refused));
+}
+
+void LiveCollection::WaitForWork(MutexLock& lock) {
+  while (true) {
+    const bool held_off = paused_ || waiting_pauses_ > 0;
+    if (!held_off && (stopping_ || !queue_.empty() || MonotonicNow() >= retry_at_)) return;
+    if (held_off || retry_at_ == absl::InfiniteFuture()) {
+      work_.Wait(lock);
+    } else {
+      work_.WaitFor(lock, absl::ToChronoNanoseconds(retry_at_ - MonotonicNow()));
+    }
+  }
+}
+
+void LiveCollection::RunWriter() {
+  NameThisThread("live_writer");
+  MutexLock lock(&mutex_);
+  while (true) {
+    WaitForWork(lock);
+    if (queue_.empty() && stopping_) return;
+    const bool recover = MonotonicNow() >= retry_at_;
+    std::vector<WriteCall> calls = queue_.TakeGroup(kMaxGroupBytes);
+    writing_ = true;
+    lock.Unlock();
+    const absl::Time begin = MonotonicNow();
+    if (recover) TryToRecover();
+    WriteCalls(calls);
+    uint64_t num_bytes = 0;
+    for (const WriteCall& call : calls) num_bytes += call.num_bytes;
+    calls.clear();  // outside of the lock
+    const absl::Duration took = MonotonicNow() - begin;
+    lock.Lock();
+    writing_ = false;
+    if (num_bytes > 0) queue_.Finish(num_bytes, took);
+    if (waiting_pauses_ > 0) changed_.NotifyAll();
+  }
+}
+
+void LiveCollection::WriteCalls(std::vector<WriteCall>& calls) {
+  if (calls.empty()) return;
+  std::vector<Answer> answers;
+  if (failure_.ok()) {
+    answers = WriteAsOneGroup(calls);
+  } else {
+    const absl::Status refused = WithRetry(
+        absl::UnavailableError(Cat("nothing can be written to collection ", request_.name, ": ", failure_.message())),
+        backoff_);
+    answers.resize(calls.size(), Answer(refused));
+    CountFailed(metrics_, request_.name, calls);
+  }
+  for (size_t idx = 0; idx < calls.size(); ++idx) calls[idx].done(std::move(answers[idx]));
+}
+
+std::vector<LiveCollection::Answer> LiveCollection::WriteAsOneGroup(const std::vector<WriteCall>& calls) {
+  ChangesWriter& writer = *served_.writer;
+  WriteGroup group(format_.id_type, writer.sequence(),
+                   {.holds = [&](const LogRecord& record) { return writer.changes().Holds(record); },
+                    .version_of =
+                        [this, log = log()](const LogRecord& record) {
+                          return format_.id_type == collection::IdType::kString ? log->VersionOf(record.string_id)
+                                                                                : log->VersionOf(record.int_id);
+                        }});
+  full_ = absl::OkStatus();
+  writer.Begin();
+  std::vector<LogRecord> records;
+  std::vector<Answer> answers;
+  answers.reserve(calls.size());
+  for (const WriteCall& call : calls) answers.push_back(PlanCall(call, group, records));
+  const absl::Time begin = MonotonicNow();
+  absl::Time durable = begin;
+  if (!records.empty()) {
+    if (const absl::Status status = AppendAndPublish(records, &durable); !status.ok()) {
+      // A call that was refused keeps its own reason.
+      for (Answer& answer : answers) {
+        if (answer.ok()) answer = status;
+      }
+    }
+  }
+  for (Answer& answer : answers) {
+    if (answer.ok()) answer->sequence = writer.sequence();
+  }
+  UpdateState();
+  ObserveGroup(metrics_, request_.name, calls, answers,
+               {.num_records = records.size(), .begin = begin, .durable = durable, .visible = MonotonicNow()});
+  return answers;
+}
+
+// Decides about a call, and finds room for what it writes. Each call fits by itself or not: one that does not keeps
+// none behind it waiting, and nothing of it is written.
+LiveCollection::Answer LiveCollection::PlanCall(const WriteCall& call, WriteGroup& group,
+                                                std::vector<LogRecord>& records) {
+  absl::StatusOr<WriteGroup::Decision> decision = group.Decide(call.writes);
+  if (!decision.ok()) return WithRetry(decision.status(), kFullRetryDelay);
+  if (absl::Status status = served_.writer->Plan(decision->records); !status.ok()) {
+    group.Drop();
+    return absl::IsResourceExhausted(status) ? NoMemory(status) : status;
+  }
+  group.Keep();
+  records.insert(records.end(), decision->records.begin(), decision->records.end());
+  return store::WriteResults{.results = std::move(decision->results), .sequence = 0};
+}
+
+absl::Status LiveCollection::NoMemory(const absl::Status& status) {
+  compactor_->NeedMemory();
+  full_ = absl::ResourceExhaustedError(
+      options_.compact ? Cat(status.message(), "; a compaction makes room")
+                       : Cat(status.message(),
+                             "; live.compact is off, so that only a compaction that somebody asks for "
+                             "makes room"));
+  return WithRetry(full_, kFullRetryDelay);
+}
+
+absl::Status LiveCollection::AppendAndPublish(const std::vector<LogRecord>& records, absl::Time* durable) {
+  if (absl::Status status = log()->Append(records); !status.ok()) {
+    Fail(status, /*of_log=*/true);
+    if (absl::IsResourceExhausted(status)) return WithRetry(std::move(status), kFullRetryDelay);
+    return WithRetry(absl::UnavailableError(status.message()), backoff_);
+  }
+  *durable = MonotonicNow();
+  if (absl::Status status = served_.writer->Commit(); !status.ok()) {
+    Fail(status, /*of_log=*/false);
+    return WithRetry(
+        absl::UnavailableError(Cat("the log has the writes, but they cannot be served yet: ", status.message())),
+        backoff_);
+  }
+  PublishSnapshot();
+  return absl::OkStatus();
+}
+
+void LiveCollection::Fail(const absl::Status& status, bool of_log) {
+  failure_ = status;
+  log_failed_ |= of_log;
+  backoff_ = kFirstBackoff;
+  log::Write(spdlog::level::err, "writes_refused",
+             {{"name", request_.name}, {"sequence", served_.writer->sequence()}, {"error", status.ToString()}});
+  const MutexLock lock(&mutex_);
+  retry_at_ = MonotonicNow() + backoff_;
+}
+
+// Finds out what the log holds and applies it, whether or not it was acknowledged.
+void LiveCollection::TryToRecover() {
+  absl::Status status;
+  if (log_failed_) status = log()->Recover();
+  if (status.ok()) {
+    log_failed_ = false;
+    ChangesWriter& writer = *served_.writer;
+    const uint64_t before = writer.sequence();
+    status = writer.CatchUp(*log(), log()->last_sequence(), &stop_);
+    if (status.ok()) {
+      failure_ = absl::OkStatus();
+      PublishSnapshot();
+      log::Write(spdlog::level::info, "writes_resume",
+                 {{"name", request_.name}, {"sequence", writer.sequence()}, {"recovered", writer.sequence() - before}});
+    }
+  }
+  if (!status.ok()) {
+    failure_ = status;
+    backoff_ = std::min(2 * backoff_, kMaxBackoff);
+    if (absl::IsResourceExhausted(status)) compactor_->NeedMemory();
+  }
+  {
+    const MutexLock lock(&mutex_);
+    retry_at_ = status.ok() ? absl::InfiniteFuture() : MonotonicNow() + backoff_;
+  }
+  UpdateState();
+}
+
+void LiveCollection::PublishSnapshot() { served_.publish(served_.writer->Snapshot()); }
+
+void LiveCollection::UpdateState() {
+  const ChangesWriter& writer = *served_.writer;
+  store::Changes& changes = served_.writer->changes();
+  store::LiveState now;
+  now.sequence = writer.sequence();
+  now.compacted_sequence = writer.generation().manifest().log_sequence.value_or(0);
+  now.num_changed_documents = changes.num_changed();
+  now.num_deleted_documents = changes.num_tombstones();
+  now.num_segments = writer.segments().size();
+  for (const LiveSegment& segment : writer.segments()) {
+    now.segment_bytes += segment.capacity_bytes * segment.devices.size();
+  }
+  now.segment_used_bytes = writer.used_bytes();
+  now.status = failure_.ok() ? full_ : failure_;
+  compactor_->Observe({.sequence = now.sequence,
+                       .compacted_sequence = now.compacted_sequence,
+                       .segment_bytes = now.segment_used_bytes,
+                       .num_documents = changes.num_documents(),
+                       .num_tombstones = now.num_deleted_documents});
+  const MutexLock lock(&mutex_);
+  now.is_compacting = state_.is_compacting;
+  state_ = std::move(now);
+}
+
+}  // namespace maxsim::live

@@ -1,0 +1,124 @@
+// The metrics of live collections: writes, group commits, compactions, and what the log and the segments hold. They are
+// part of Metrics (metrics.h), and documented in docs/reference/metrics.md.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "absl/time/time.h"
+
+namespace prometheus {
+class Registry;
+}  // namespace prometheus
+
+namespace maxsim {
+
+enum class WriteKind { kUpsert, kDelete };
+inline constexpr size_t kNumWriteKinds = 2;
+
+enum class WriteOutcome {
+  kApplied,
+  kStale,     // a version that is not older was there already
+  kNotFound,  // a delete of an id that the collection does not hold
+  kFailed,    // not accepted, or the log could not be written
+};
+inline constexpr size_t kNumWriteOutcomes = 4;
+
+enum class CompactionResult {
+  kOk,
+  kStopped,  // the server or the collection was being stopped, or whoever asked for it went away
+  kFailed,
+};
+inline constexpr size_t kNumCompactionResults = 3;
+
+// Return "upsert", "applied", "ok" and so on, as the metrics' labels have it.
+std::string_view Name(WriteKind kind);
+std::string_view Name(WriteOutcome outcome);
+std::string_view Name(CompactionResult result);
+
+// Writes that are counted together: those of one group commit, or of one request that was not accepted.
+struct WriteCounts {
+  std::array<std::array<uint64_t, kNumWriteOutcomes>, kNumWriteKinds> counts{};
+
+  uint64_t& of(WriteKind kind, WriteOutcome outcome) {
+    return counts[static_cast<size_t>(kind)][static_cast<size_t>(outcome)];
+  }
+};
+
+// One group commit: everything that was written to the log as one batch with one sync.
+struct GroupCommit {
+  // The times of one request of writes (one LiveDocuments::Submit), which is acknowledged as a whole.
+  struct Request {
+    absl::Duration until_durable;  // from its arrival until its writes were on the disk
+    absl::Duration until_visible;  // from its arrival until a request that arrives sees them
+  };
+  uint64_t num_writes = 0;  // in the log's batch: not those that were stale or found nothing
+  absl::Duration log_time;  // of writing the batch, with its sync
+  WriteCounts writes;       // of all its requests, by outcome
+  std::vector<Request> requests;
+};
+
+// What the gauges of a live collection show.
+struct LiveGauges {
+  uint64_t sequence = 0;
+  uint64_t compacted_sequence = 0;
+  uint64_t num_changed_documents = 0;
+  uint64_t num_deleted_documents = 0;
+  uint64_t num_segments = 0;
+  uint64_t segment_bytes = 0;
+  uint64_t segment_used_bytes = 0;
+  uint64_t log_bytes = 0;
+  bool accepts_writes = true;
+  bool is_compacting = false;
+};
+
+// What live collections have counted since the server began, summed over collections.
+struct LiveTotals {
+  std::array<uint64_t, kNumWriteOutcomes> writes{};
+  // The requests' times until visible by bucket; the last one has no limit.
+  std::vector<double> visible_bounds;  // upper limits in seconds
+  std::vector<uint64_t> visible_counts;
+};
+
+// The class is thread-safe. A collection's series exist, all of them at zero, from the first call that names it until
+// Remove, so that rate() sees their first increment. So nothing may be counted for a collection that is no longer
+// served: LiveDocuments::Stop comes before Remove.
+class LiveMetrics {
+ public:
+  // `registry` must outlive it.
+  explicit LiveMetrics(prometheus::Registry& registry);
+  ~LiveMetrics();
+
+  // Observes a group commit that was acknowledged. The writing thread calls it, once a commit.
+  void Observe(std::string_view collection, const GroupCommit& commit);
+
+  // Counts writes that belong to no acknowledged commit: those that were not accepted, or whose commit failed.
+  void CountWrites(std::string_view collection, const WriteCounts& writes);
+
+  // Counts a compaction that did something or failed; one that found nothing to do is none. `bytes_written` is of
+  // shards, `duration` from its begin until its generation was served.
+  void CountCompaction(std::string_view collection, CompactionResult result, absl::Duration duration,
+                       uint64_t bytes_written);
+
+  // Sets the gauges of a collection.
+  void Set(std::string_view collection, const LiveGauges& gauges);
+
+  // Removes the series of a collection; for one that has none it does nothing.
+  void Remove(std::string_view collection);
+
+  // Sets live.max_segment_bytes, which dashboards and alerts compare segments with.
+  void SetSegmentLimit(int64_t bytes);
+
+  // Reads the totals. What was counted for collections that are gone stays in them.
+  LiveTotals Totals() const;
+
+ private:
+  struct Families;
+  std::unique_ptr<Families> families_;
+};
+
+}  // namespace maxsim

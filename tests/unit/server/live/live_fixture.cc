@@ -1,0 +1,166 @@
+#include "tests/unit/server/live/live_fixture.h"
+
+#include <chrono>
+#include <cstring>
+#include <future>
+#include <set>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "collection/compact/create.h"
+#include "server/live/live_collection.h"
+
+namespace maxsim::live {
+namespace {
+
+// Returns FP16 numbers from 1 to 2.
+std::vector<std::byte> Rows(int64_t value) {
+  std::vector<uint16_t> numbers(static_cast<size_t>(NumTokens(value)) * kDim);
+  for (size_t idx = 0; idx < numbers.size(); ++idx) {
+    numbers[idx] = static_cast<uint16_t>(0x3c00 | ((static_cast<size_t>(value) * 7919 + idx * 31) & 0x3ff));
+  }
+  std::vector<std::byte> rows(numbers.size() * sizeof(uint16_t));
+  std::memcpy(rows.data(), numbers.data(), rows.size());
+  return rows;
+}
+
+std::string Payload(int64_t value) { return absl::StrCat("{\"value\":", value, "}"); }
+
+// Returns the part's documents that have no tombstone.
+std::vector<uint32_t> AliveIn(const store::Collection& collection, size_t part_idx) {
+  const auto count = static_cast<uint32_t>(collection.part(part_idx).num_documents());
+  std::vector<uint32_t> all(count);
+  for (uint32_t ordinal = 0; ordinal < count; ++ordinal) all[ordinal] = ordinal;
+  if (collection.num_tombstones(part_idx) == 0) return all;
+  const store::ScanFilter filter = collection.scan_filter(part_idx, 10);
+  std::vector<uint32_t> alive;
+  for (const uint32_t ordinal : filter.ordinals == nullptr ? all : *filter.ordinals) {
+    if (!filter.HasTombstone(ordinal)) alive.push_back(ordinal);
+  }
+  return alive;
+}
+
+}  // namespace
+
+int32_t NumTokens(int64_t value) { return static_cast<int32_t>(1 + value % 5); }
+
+store::Write Upsert(std::string_view id, int64_t value, uint64_t version) {
+  store::Write write;
+  write.string_id = id;
+  write.version = version;
+  write.num_tokens = NumTokens(value);
+  write.rows = Rows(value);
+  write.payload = Payload(value);
+  return write;
+}
+
+store::Write Delete(std::string_view id, uint64_t version) {
+  store::Write write;
+  write.kind = collection::LogRecord::Kind::kDelete;
+  write.string_id = id;
+  write.version = version;
+  return write;
+}
+
+Documents Contents(const store::Collection& collection) {
+  Documents documents;
+  uint64_t num_tokens = 0;
+  for (size_t part_idx = 0; part_idx < collection.num_parts(); ++part_idx) {
+    for (const uint32_t in_part : AliveIn(collection, part_idx)) {
+      const uint64_t ordinal = collection.part(part_idx).first_ordinal + in_part;
+      const std::string id(collection.string_id(ordinal));
+      const std::string payload(collection.payload(ordinal));
+      int64_t value = 0;
+      EXPECT_EQ(std::sscanf(payload.c_str(), "{\"value\":%ld}", &value), 1) << payload;
+      const auto stored = collection.ReadDocument(ordinal);
+      EXPECT_TRUE(stored.ok()) << stored.status();
+      if (stored.ok()) {
+        EXPECT_EQ(stored->rows, Rows(value)) << id << " " << value;
+      }
+      EXPECT_EQ(collection.num_document_tokens(ordinal), NumTokens(value)) << id;
+      EXPECT_EQ(collection.Find(id), ordinal) << id;
+      EXPECT_TRUE(documents.emplace(id, value).second) << id << " is there twice";
+      num_tokens += static_cast<uint64_t>(NumTokens(value));
+    }
+  }
+  EXPECT_EQ(collection.num_documents(), documents.size());
+  EXPECT_EQ(collection.num_tokens(), num_tokens);
+  return documents;
+}
+
+std::string Outcomes(const store::WriteResults& results) {
+  std::string text;
+  for (const store::WriteResult& result : results.results) {
+    text += result.outcome == Outcome::kApplied ? 'A' : result.outcome == Outcome::kStale ? 'S' : 'N';
+  }
+  return text;
+}
+
+LiveTest::LiveTest() : backend_(*CreateCpuBackend({.num_threads = 1, .isa = ""})) {
+  // Tests ask for compactions; those of the background are asked for by smaller numbers.
+  options_.segment_bytes = 4096;
+  options_.compact_after = absl::InfiniteDuration();
+  options_.compact_bytes_per_second = 0;
+}
+
+LiveTest::~LiveTest() {
+  live_.reset();
+  store_.reset();
+}
+
+void LiveTest::Create() {
+  const auto made = collection::CreateLiveCollection(path_, {.name = "c", .dim = kDim});
+  ASSERT_TRUE(made.ok()) << made.status();
+}
+
+absl::Status LiveTest::TryOpen(const std::string& path) {
+  live_.reset();
+  store_ = std::make_unique<store::CollectionStore>(backend_.get(), store_options_);
+  store_->SetOpenLive(
+      [this](const store::LiveRequest& request) { return OpenLiveCollection(request, options_, nullptr); });
+  const auto loaded = store_->Load("c", path, store::Residency::kAuto, store::Replication::kAuto, "", nullptr, true);
+  if (!loaded.ok()) return loaded.status();
+  live_ = *store_->FindLive("c");
+  return absl::OkStatus();
+}
+
+void LiveTest::Open() {
+  const absl::Status status = TryOpen(path_);
+  ASSERT_TRUE(status.ok()) << status;
+}
+
+void LiveTest::Reopen() {
+  live_.reset();
+  store_.reset();
+  Open();
+}
+
+absl::StatusOr<store::WriteResults> LiveTest::Write(std::vector<store::Write> writes) {
+  std::promise<absl::StatusOr<store::WriteResults>> answer;
+  live_->Submit(std::move(writes),
+                [&](absl::StatusOr<store::WriteResults> results) { answer.set_value(std::move(results)); });
+  return answer.get_future().get();
+}
+
+store::WriteResults LiveTest::MustWrite(std::vector<store::Write> writes) {
+  auto results = Write(std::move(writes));
+  EXPECT_TRUE(results.ok()) << results.status();
+  return results.ok() ? *std::move(results) : store::WriteResults();
+}
+
+void LiveTest::MustCompact() {
+  bool changed = false;
+  const absl::Status status = live_->Compact(nullptr, &changed);
+  ASSERT_TRUE(status.ok()) << status;
+  ASSERT_TRUE(changed);
+}
+
+bool LiveTest::Eventually(const std::function<bool()>& condition) {
+  for (int tries = 0; tries < 2000; ++tries) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
+}  // namespace maxsim::live

@@ -1,0 +1,80 @@
+// Has a live collection in a temporary folder, on the CPU backend, with its log and compaction.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/maxsim.h"
+#include "server/live/live_options.h"
+#include "server/store/collection.h"
+#include "server/store/collection_store.h"
+#include "server/store/live_documents.h"
+#include "tests/support/corpus.h"
+
+namespace maxsim::live {
+
+using Outcome = store::WriteResult::Outcome;
+
+// Documents are known by a value: their rows, their length and their payload follow from it.
+using Documents = std::map<std::string, int64_t>;
+
+inline constexpr int32_t kDim = 8;  // FP16: 16 bytes a token
+
+store::Write Upsert(std::string_view id, int64_t value, uint64_t version = 0);
+store::Write Delete(std::string_view id, uint64_t version = 0);
+template <typename... Writes>
+std::vector<store::Write> List(Writes... writes) {
+  std::vector<store::Write> list;
+  (list.push_back(std::move(writes)), ...);
+  return list;
+}
+int32_t NumTokens(int64_t value);
+
+// Reads all documents that are alive, as a scan of the collection sees them, and checks that each is whole, that none
+// is there twice, and that Find and the totals agree with them.
+Documents Contents(const store::Collection& collection);
+
+// Returns the outcomes of results in a row: 'A'pplied, 'S'tale, 'N'ot found.
+std::string Outcomes(const store::WriteResults& results);
+
+class LiveTest : public testing::Test {
+ protected:
+  LiveTest();
+  ~LiveTest() override;
+
+  // Makes the collection without documents.
+  void Create();
+  // Loads it, which makes a log where there is none. Reopen unloads it before, as a process that ends does.
+  absl::Status TryOpen(const std::string& path);
+  void Open();
+  void Close() { store_.reset(); }
+  void Reopen();
+
+  store::LiveDocuments& live() { return *live_; }
+  std::shared_ptr<const store::Collection> Find() { return *store_->Find("c"); }
+  Documents Now() { return Contents(*Find()); }
+  // Writes, and waits.
+  absl::StatusOr<store::WriteResults> Write(std::vector<store::Write> writes);
+  store::WriteResults MustWrite(std::vector<store::Write> writes);
+  void MustCompact();
+  // Waits until it is so, 20 s at most.
+  static bool Eventually(const std::function<bool()>& condition);
+
+  const test::TemporaryFolder folder_;
+  const std::string path_ = folder_ / "c";
+  const std::unique_ptr<Backend> backend_;
+  LiveOptions options_;
+  store::StoreOptions store_options_{.memory_reserve_bytes = 0, .host_reserve_bytes = 0};
+  std::unique_ptr<store::CollectionStore> store_;
+  std::shared_ptr<store::LiveDocuments> live_;
+};
+
+}  // namespace maxsim::live

@@ -1,0 +1,99 @@
+// Random writes, compactions and restarts, beside a plain map.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/support/random_documents.h"
+#include "tests/unit/server/live/live_fixture.h"
+
+namespace maxsim::live {
+namespace {
+
+// What a collection is to hold.
+struct Model {
+  struct State {
+    bool exists = false;
+    int64_t value = 0;
+    uint64_t version = 0;
+  };
+  std::map<std::string, State> ids;
+
+  // Returns the outcome as Outcomes writes it.
+  char Apply(const store::Write& write, int64_t value) {
+    State& state = ids[write.string_id];
+    if (write.version != 0 && state.version >= write.version) return 'S';
+    const bool is_delete = write.kind == collection::LogRecord::Kind::kDelete;
+    const bool missing = is_delete && !state.exists;
+    if (missing && write.version == 0) return 'N';
+    state = {.exists = !is_delete, .value = value, .version = write.version};
+    return missing ? 'N' : 'A';
+  }
+  Documents documents() const {
+    Documents result;
+    for (const auto& [id, state] : ids) {
+      if (state.exists) result[id] = state.value;
+    }
+    return result;
+  }
+};
+
+class RandomWritesTest : public LiveTest, public testing::WithParamInterface<uint64_t> {
+ protected:
+  int64_t Pick(int64_t below) { return std::uniform_int_distribution<int64_t>(0, below - 1)(random_); }
+
+  void WriteOnce() {
+    std::vector<store::Write> writes;
+    std::string expected;
+    for (int64_t count = 1 + Pick(6); count > 0; --count) {
+      const std::string id = absl::StrCat("d", Pick(40));
+      const uint64_t version = Pick(3) == 0 ? static_cast<uint64_t>(1 + Pick(50)) : 0;
+      const int64_t value = Pick(1000);
+      writes.push_back(Pick(4) == 0 ? Delete(id, version) : Upsert(id, value, version));
+      expected += model_.Apply(writes.back(), value);
+    }
+    EXPECT_EQ(Outcomes(MustWrite(std::move(writes))), expected);
+  }
+
+  std::mt19937_64 random_;
+  Model model_;
+};
+
+TEST_P(RandomWritesTest, LeaveWhatAMapWouldHold) {
+  const uint64_t seed = test::TestSeed() + GetParam();
+  SCOPED_TRACE(test::SeedTrace(seed));
+  random_.seed(seed);
+  options_.segment_bytes = 1024 << Pick(5);
+  if (Pick(2) == 0) options_.compact_at_bytes = 3000;
+  Create();
+  Open();
+  for (int step = 0; step < 250; ++step) {
+    const int64_t what = Pick(100);
+    if (what < 88) {
+      WriteOnce();
+    } else if (what < 92) {
+      bool changed = false;
+      const absl::Status status = live().Compact(nullptr, &changed);
+      ASSERT_TRUE(status.ok()) << status;
+    } else if (what < 94) {
+      const auto reloaded = store_->Reload("c", nullptr);
+      ASSERT_TRUE(reloaded.ok()) << reloaded.status();
+    } else if (what < 96) {
+      Reopen();
+    } else {
+      ASSERT_EQ(Now(), model_.documents()) << "after step " << step;
+    }
+    if (HasFailure()) return;
+  }
+  EXPECT_EQ(Now(), model_.documents());
+  Reopen();
+  EXPECT_EQ(Now(), model_.documents());
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomWritesTest, testing::Range<uint64_t>(0, 6));
+
+}  // namespace
+}  // namespace maxsim::live

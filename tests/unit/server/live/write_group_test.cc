@@ -1,0 +1,71 @@
+#include "server/live/write_group.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+#include "tests/unit/server/live/live_fixture.h"
+
+namespace maxsim::live {
+namespace {
+
+class WriteGroupTest : public testing::Test {
+ protected:
+  WriteGroup Make() {
+    return WriteGroup(collection::IdType::kString, 10,
+                      {.holds = [this](const collection::LogRecord& record) { return held_.contains(Id(record)); },
+                       .version_of = [this](const collection::LogRecord& record) -> absl::StatusOr<uint64_t> {
+                         const auto found = held_.find(Id(record));
+                         return found == held_.end() ? 0 : found->second;
+                       }});
+  }
+  static std::string Id(const collection::LogRecord& record) { return std::string(record.string_id); }
+  static std::string OutcomesOf(const absl::StatusOr<WriteGroup::Decision>& decision) {
+    return Outcomes({.results = decision->results, .sequence = 0});
+  }
+
+  std::map<std::string, uint64_t> held_ = {{"old", 3}};  // id to version
+};
+
+TEST_F(WriteGroupTest, KnowsWhatTheCallsBeforeWrote) {
+  WriteGroup group = Make();
+  const auto first = List(Upsert("new", 1, 5), Delete("old"));
+  const auto second = List(Upsert("new", 1, 5), Upsert("new", 1, 6), Delete("old"), Upsert("old", 1, 1));
+  EXPECT_EQ(OutcomesOf(group.Decide(first)), "AA");
+  group.Keep();
+  const auto decision = group.Decide(second);
+  EXPECT_EQ(OutcomesOf(decision), "SANA");
+  ASSERT_EQ(decision->records.size(), 2u);
+  EXPECT_EQ(decision->records[0].sequence, 13u);
+  EXPECT_EQ(decision->records[1].sequence, 14u);
+  group.Keep();
+  EXPECT_EQ(group.last_sequence(), 14u);
+}
+
+TEST_F(WriteGroupTest, ForgetsACallThatIsDropped) {
+  WriteGroup group = Make();
+  const auto first = List(Upsert("new", 1, 5), Delete("old"));
+  const auto second = List(Upsert("new", 1, 4), Delete("old", 3), Delete("old"));
+  EXPECT_EQ(OutcomesOf(group.Decide(first)), "AA");
+  group.Drop();
+  EXPECT_EQ(group.last_sequence(), 10u);
+  const auto decision = group.Decide(second);
+  EXPECT_EQ(OutcomesOf(decision), "ASA");
+  EXPECT_EQ(decision->records.front().sequence, 11u);
+}
+
+TEST_F(WriteGroupTest, TellsIntegerIdsApart) {
+  WriteGroup group(collection::IdType::kInt64, 0,
+                   {.holds = [](const collection::LogRecord& record) { return record.int_id == 7; },
+                    .version_of = [](const collection::LogRecord&) -> absl::StatusOr<uint64_t> { return 0; }});
+  std::vector<store::Write> writes(3);
+  for (store::Write& write : writes) write.kind = collection::LogRecord::Kind::kDelete;
+  writes[0].int_id = 7;
+  writes[1].int_id = 8;
+  writes[2].int_id = 7;
+  EXPECT_EQ(OutcomesOf(group.Decide(writes)), "ANN");
+}
+
+}  // namespace
+}  // namespace maxsim::live
