@@ -13,7 +13,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FILES = ("rerank", "admin")
+FILES = ("rerank", "documents", "admin")
 PAGE = ROOT / "docs" / "reference" / "proto.md"
 
 METHOD = re.compile(r"rpc (\w+)\((stream )?(\w+)\) returns \((stream )?(\w+)\);$")

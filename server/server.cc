@@ -67,7 +67,7 @@ rpc::GrpcReranker::Dependencies RerankerDependencies(service::RerankService* rer
 
 // What reflection lists beside the services that every server has.
 std::vector<std::string> ServiceNames(const config::Config& config) {
-  std::vector<std::string> names = {v1::Reranker::service_full_name()};
+  std::vector<std::string> names = {v1::Reranker::service_full_name(), v1::Documents::service_full_name()};
   if (config.admin.enabled) names.emplace_back(v1::Admin::service_full_name());
   return names;
 }
@@ -165,16 +165,25 @@ Server::Server(config::Config config, std::vector<NumberedBackend> backends, std
       store_(std::make_unique<store::CollectionStore>(devices_.get(), config_.store)),
       engine_(std::move(engine)),
       scheduler_(std::make_unique<batching::Scheduler>(engine_.get(), &metrics_, config_.batching)),
-      authenticator_(config_.auth.tokens_file, config_.auth.admin_tokens_file),
+      authenticator_({.search = config_.auth.tokens_file,
+                      .write = config_.auth.write_tokens_file,
+                      .admin = config_.auth.admin_tokens_file}),
       certificates_({.cert_file = config_.tls.cert_file,
                      .key_file = config_.tls.key_file,
                      .client_ca_file = config_.tls.client_ca_file}),
       collections_(store_.get(), devices_.get(), &metrics_, config_.allowed_roots),
       rerank_(store_.get(), &texts_, scheduler_.get(), &metrics_, config_.limits, config_.log.slow_request),
       explain_(store_.get(), &texts_, &metrics_, config_.limits),
+      documents_(store_.get(), &texts_, &metrics_, config_.limits),
       worker_(std::make_unique<rpc::Worker>()),
       reranker_(
           RerankerDependencies(&rerank_, &authenticator_, devices_.get(), store_.get(), &metrics_, &calls_, config_)),
+      document_calls_({.documents = &documents_,
+                       .authenticator = &authenticator_,
+                       .calls = &calls_,
+                       .answers = reranker_.answers(),
+                       .stream_in_flight = config_.grpc.stream_in_flight,
+                       .client_key = config_.client_key}),
       admin_(&collections_, &authenticator_, worker_.get(), &metrics_, &calls_),
       reflection_(ServiceNames(config_), &authenticator_, &calls_),
       num_alive_(devices_->size()) {
@@ -192,7 +201,7 @@ Server::~Server() {
 }
 
 absl::Status Server::OpenPorts() {
-  std::vector<grpc::Service*> services = {&reranker_};
+  std::vector<grpc::Service*> services = {&reranker_, &document_calls_};
   if (config_.admin.enabled) services.push_back(&admin_);
   if (config_.grpc.reflection) {
     for (grpc::Service* service : reflection_.services()) services.push_back(service);
@@ -225,6 +234,7 @@ absl::Status Server::OpenPorts() {
             .console_questions = config_.http.console_questions},
         http::HttpDependencies{.rerank = &rerank_,
                                .explain = &explain_,
+                               .documents = &documents_,
                                .collections = &collections_,
                                .authenticator = &authenticator_,
                                .metrics = &metrics_,
@@ -248,6 +258,7 @@ absl::Status Server::OpenPorts() {
               {"tls", certificates_.enabled() ? "on" : "off"},
               {"http_tls", NameOf(config::HttpTlsOf(config_))},
               {"authentication", authenticator_.enabled(service::Scope::kSearch) ? "on" : "off"},
+              {"write_authentication", authenticator_.enabled(service::Scope::kWrite) ? "on" : "off"},
               {"admin_authentication", authenticator_.enabled(service::Scope::kAdmin) ? "on" : "off"}});
   return absl::OkStatus();
 }
@@ -259,7 +270,8 @@ absl::Status Server::LoadCollections() {
       if (stop_requested_) return absl::CancelledError("stopped while loading");
       loading_ = collection.name;
     }
-    if (auto loaded = collections_.Load(collection.name, collection.path, collection.residency, collection.replication);
+    if (auto loaded = collections_.Load(collection.name, collection.path, collection.residency, collection.replication,
+                                        collection.live);
         !loaded.ok()) {
       return absl::Status(loaded.status().code(),
                           absl::StrCat("collection ", collection.name, ": ", loaded.status().message()));
@@ -308,6 +320,7 @@ void Server::SetPhase(Phase phase) {
   }
   if (phase == Phase::kServing) {
     rerank_.SetState(service::RerankService::State::kServing);
+    documents_.SetState(service::RerankService::State::kServing);
     admin_.AcceptChanges();
   }
   metrics_.SetReady(phase == Phase::kServing);
@@ -424,9 +437,11 @@ void Server::RequestStop(const std::string& reason) {
 }
 
 void Server::RequestReload() {
-  for (const service::Scope scope : {service::Scope::kSearch, service::Scope::kAdmin}) {
+  for (const service::Scope scope : service::kScopes) {
     if (!authenticator_.has_file(scope)) continue;
-    const char* const what = scope == service::Scope::kAdmin ? "admin_tokens" : "tokens";
+    const char* const what = scope == service::Scope::kAdmin   ? "admin_tokens"
+                             : scope == service::Scope::kWrite ? "write_tokens"
+                                                               : "tokens";
     if (absl::Status status = authenticator_.Load(scope); !status.ok()) {
       log::Write(spdlog::level::err, absl::StrCat(what, "_not_reloaded"), {{"error", status.ToString()}});
     } else {
@@ -477,7 +492,9 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
   const absl::Time deadline = MonotonicNow() + grace;
   calls_.BeginDrain();
   rerank_.SetState(service::RerankService::State::kDraining);
+  documents_.SetState(service::RerankService::State::kDraining);
   reranker_.DrainStreams();
+  document_calls_.DrainStreams();
   reflection_.Drain();
   store_->StopLoads();
   worker_->Stop();

@@ -16,6 +16,7 @@
 #include "server/config/config.h"
 #include "server/engine/engine.h"
 #include "server/grpc/grpc_admin.h"
+#include "server/grpc/grpc_documents.h"
 #include "server/grpc/grpc_port.h"
 #include "server/grpc/grpc_reranker.h"
 #include "server/grpc/port_probe.h"
@@ -28,6 +29,7 @@
 #include "server/service/auth.h"
 #include "server/service/call_tracker.h"
 #include "server/service/collection_admin.h"
+#include "server/service/documents.h"
 #include "server/service/explain.h"
 #include "server/service/rerank_service.h"
 #include "server/startup.h"
@@ -119,9 +121,11 @@ class Server {
   service::TextEncoding texts_;
   service::RerankService rerank_;
   service::ExplainService explain_;
+  service::DocumentService documents_;
   std::unique_ptr<rpc::Worker> worker_;
   service::CallTracker calls_;
   rpc::GrpcReranker reranker_;
+  rpc::GrpcDocuments document_calls_;
   rpc::GrpcAdmin admin_;
   rpc::Reflection reflection_;
   std::unique_ptr<GrpcPort> grpc_;

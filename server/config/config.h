@@ -97,7 +97,8 @@ struct Config {
 
   struct {
     std::string tokens_file;        // "": everyone may search
-    std::string admin_tokens_file;  // "": who may search may administer
+    std::string write_tokens_file;  // "": who may administer may write or, without a file for that, who may search
+    std::string admin_tokens_file;  // "": who may write may administer
   } auth;
 
   struct {

@@ -259,9 +259,13 @@ void AddServerKeys(std::vector<Key>& keys) {
       "auth.tokens_file", "path", +[](Config& c) -> std::string& { return c.auth.tokens_file; },
       "Bearer tokens, one per line, that calls must carry; empty: everyone may search."));
   keys.push_back(Text(
+      "auth.write_tokens_file", "path", +[](Config& c) -> std::string& { return c.auth.write_tokens_file; },
+      "Bearer tokens that may search and write documents of live collections; empty: those of auth.admin_tokens_file "
+      "may write or, without that, who may search."));
+  keys.push_back(Text(
       "auth.admin_tokens_file", "path", +[](Config& c) -> std::string& { return c.auth.admin_tokens_file; },
-      "Bearer tokens that may do everything; those of auth.tokens_file then may only search; empty: they may do "
-      "everything."));
+      "Bearer tokens that may do everything; those of the other files then may only search or write; empty: those of "
+      "auth.write_tokens_file may do everything or, without that, who may search."));
   keys.push_back(Text(
       "tls.cert_file", "path", +[](Config& c) -> std::string& { return c.tls.cert_file; },
       "Certificate chain of the ports (http.tls), PEM; empty: plain text."));

@@ -113,8 +113,8 @@ HttpTls HttpTlsOf(const Config& config) {
 
 std::vector<std::string> Warnings(const Config& config) {
   std::vector<std::string> warnings;
-  if (config.admin.enabled && config.auth.tokens_file.empty() && config.auth.admin_tokens_file.empty() &&
-      config.tls.client_ca_file.empty() && !IsLoopback(config.grpc.address)) {
+  if (config.admin.enabled && config.auth.tokens_file.empty() && config.auth.write_tokens_file.empty() &&
+      config.auth.admin_tokens_file.empty() && config.tls.client_ca_file.empty() && !IsLoopback(config.grpc.address)) {
     warnings.push_back(absl::StrCat("whoever reaches grpc.address ", config.grpc.address, " may ",
                                     config.allowed_roots.empty() ? "reload" : "load, reload",
                                     " and unload collections: set auth.tokens_file, auth.admin_tokens_file or "

@@ -110,8 +110,8 @@ grpc::ServerUnaryReactor* GrpcAdmin::LoadCollection(grpc::CallbackServerContext*
   return RunOnWorker<v1::LoadCollectionRequest, v1::LoadCollectionResponse>(
       context, "LoadCollection", Worker::Length::kLong, *request, response,
       [this](const v1::LoadCollectionRequest& wanted, v1::LoadCollectionResponse& answer, const StopSignal* stop) {
-        auto info =
-            collections_->LoadForClient(wanted.name(), wanted.path(), wanted.residency(), wanted.replicate(), stop);
+        auto info = collections_->LoadForClient(wanted.name(), wanted.path(), wanted.residency(), wanted.replicate(),
+                                                wanted.live(), stop);
         if (!info.ok()) return info.status();
         *answer.mutable_collection() = *std::move(info);
         return absl::OkStatus();
@@ -138,6 +138,46 @@ grpc::ServerUnaryReactor* GrpcAdmin::UnloadCollection(grpc::CallbackServerContex
       context, "UnloadCollection", Worker::Length::kShort, *request, response,
       [this](const v1::UnloadCollectionRequest& wanted, v1::UnloadCollectionResponse&, const StopSignal* stop) {
         return collections_->Unload(wanted.name(), stop);
+      });
+}
+
+grpc::ServerUnaryReactor* GrpcAdmin::CreateCollection(grpc::CallbackServerContext* context,
+                                                      const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
+  return RunOnWorker<v1::CreateCollectionRequest, v1::CreateCollectionResponse>(
+      context, "CreateCollection", Worker::Length::kLong, *request, response,
+      [this](const v1::CreateCollectionRequest& wanted, v1::CreateCollectionResponse& answer, const StopSignal* stop) {
+        auto info = collections_->CreateForClient(wanted, stop);
+        if (!info.ok()) return info.status();
+        *answer.mutable_collection() = *std::move(info);
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* GrpcAdmin::CompactCollection(grpc::CallbackServerContext* context,
+                                                       const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
+  return RunOnWorker<v1::CompactCollectionRequest, v1::CompactCollectionResponse>(
+      context, "CompactCollection", Worker::Length::kLong, *request, response,
+      [this](const v1::CompactCollectionRequest& wanted, v1::CompactCollectionResponse& answer,
+             const StopSignal* stop) {
+        bool changed = false;
+        auto info = collections_->Compact(wanted.name(), &changed, stop);
+        if (!info.ok()) return info.status();
+        *answer.mutable_collection() = *std::move(info);
+        answer.set_changed(changed);
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* GrpcAdmin::SnapshotCollection(grpc::CallbackServerContext* context,
+                                                        const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
+  return RunOnWorker<v1::SnapshotCollectionRequest, v1::SnapshotCollectionResponse>(
+      context, "SnapshotCollection", Worker::Length::kLong, *request, response,
+      [this](const v1::SnapshotCollectionRequest& wanted, v1::SnapshotCollectionResponse& answer,
+             const StopSignal* stop) {
+        const absl::StatusOr<uint64_t> sequence = collections_->SnapshotForClient(wanted.name(), wanted.path(), stop);
+        if (!sequence.ok()) return sequence.status();
+        answer.set_sequence(*sequence);
+        return absl::OkStatus();
       });
 }
 

@@ -17,9 +17,11 @@ namespace maxsim::rpc {
 
 // Requests come raw (message_buffer.h); that of ListCollections, which holds nothing, as gRPC parses it. The base is
 // Service, whose methods these replace: CallbackService has all of them typed.
-using RawAdmin = v1::Admin::WithCallbackMethod_ListCollections<
-    v1::Admin::WithRawCallbackMethod_LoadCollection<v1::Admin::WithRawCallbackMethod_ReloadCollection<
+using RawChanges = v1::Admin::WithRawCallbackMethod_CreateCollection<
+    v1::Admin::WithRawCallbackMethod_CompactCollection<v1::Admin::WithRawCallbackMethod_SnapshotCollection<
         v1::Admin::WithRawCallbackMethod_UnloadCollection<v1::Admin::Service>>>>;
+using RawAdmin = v1::Admin::WithCallbackMethod_ListCollections<
+    v1::Admin::WithRawCallbackMethod_LoadCollection<v1::Admin::WithRawCallbackMethod_ReloadCollection<RawChanges>>>;
 
 class GrpcAdmin : public RawAdmin {
  public:
@@ -40,6 +42,12 @@ class GrpcAdmin : public RawAdmin {
                                              grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* UnloadCollection(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                              grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* CreateCollection(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                             grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* CompactCollection(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                              grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* SnapshotCollection(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                               grpc::ByteBuffer* response) override;
 
  private:
   // Does what a call asks for, until the signal is stopped.

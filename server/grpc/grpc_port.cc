@@ -88,7 +88,7 @@ absl::StatusOr<std::unique_ptr<GrpcPort>> GrpcPort::Open(const config::Config& c
 
 GrpcPort::GrpcPort(const config::Config& config, const config::Address& address, Dependencies dependencies)
     : dependencies_(std::move(dependencies)),
-      health_names_({"", v1::Reranker::service_full_name()}),
+      health_names_({"", v1::Reranker::service_full_name(), v1::Documents::service_full_name()}),
       gate_(std::make_unique<gate::Gate>(
           gate::GateOptions{.host = address.host,
                             .port = address.port,

@@ -1,12 +1,9 @@
 #include "server/grpc/grpc_reranker.h"
 
-#include <atomic>
-#include <memory>
 #include <utility>
 
-#include "base/guard.h"
 #include "base/monotonic_clock.h"
-#include "client/status.h"
+#include "server/grpc/answering_call.h"
 #include "server/grpc/grpc_call.h"
 #include "server/grpc/message_buffer.h"
 #include "server/service/info.h"
@@ -16,51 +13,6 @@ namespace maxsim::rpc {
 namespace {
 
 constexpr char kRerank[] = "Rerank";  // as the metrics name it
-
-// Handles one Rerank call.
-class RerankCall : public UnaryCall {
- public:
-  RerankCall(service::CallTracker* tracker, AnswerBudget* answers, grpc::CallbackServerContext* context,
-             grpc::ByteBuffer* response)
-      : UnaryCall(tracker), context_(context), response_(response), account_(answers, context) {}
-
-  void Start(service::RerankService& service, v1::RerankRequest request, absl::Time arrival, uint64_t client) {
-    service.Rerank(std::move(request),
-                   {.method = kRerank,
-                    .arrival = arrival,
-                    .deadline = DeadlineOf(*context_),
-                    .client = client,
-                    .cancelled = cancelled_,
-                    .may_be_held_up = true},
-                   [this](absl::StatusOr<v1::RerankResponse> response) { Answer(std::move(response)); });
-  }
-
-  void OnCancel() override { cancelled_->store(true, std::memory_order_relaxed); }
-
- private:
-  void Answer(absl::StatusOr<v1::RerankResponse> response) {
-    const absl::Status status = Guarded([&] {
-      if (response.ok()) *response_ = ToBuffer(*response);
-      return response.status();
-    });
-    // Until gRPC has let go of the call, and with it of the answer.
-    if (status.ok()) account_.Add(response_->Length());
-    AddTrailers(status, *context_);
-    Finish(client::ToGrpcStatus(status));  // `this` may be gone from here on
-  }
-
-  grpc::CallbackServerContext* const context_;
-  grpc::ByteBuffer* const response_;
-  AnswerBudget::Account account_;
-  const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
-};
-
-// Answers a call that needs no waiting.
-grpc::ServerUnaryReactor* AnswerNow(service::CallTracker* tracker, const absl::Status& status) {
-  auto* call = new UnaryCall(tracker);
-  call->Finish(client::ToGrpcStatus(status));
-  return call;
-}
 
 }  // namespace
 
@@ -79,8 +31,15 @@ grpc::ServerUnaryReactor* GrpcReranker::Rerank(grpc::CallbackServerContext* cont
   }
   // gRPC would keep the bytes until the call has been answered. They are this call's own, and it reads them no more.
   const_cast<grpc::ByteBuffer*>(request)->Clear();
-  auto* call = new RerankCall(deps_.calls, &answers_, context, response);
-  call->Start(*deps_.rerank, std::move(parsed), arrival, ClientOf(*context, deps_.client_key));
+  auto* call = new AnsweringCall(deps_.calls, &answers_, context, response);
+  deps_.rerank->Rerank(std::move(parsed),
+                       {.method = kRerank,
+                        .arrival = arrival,
+                        .deadline = DeadlineOf(*context),
+                        .client = ClientOf(*context, deps_.client_key),
+                        .cancelled = call->cancelled(),
+                        .may_be_held_up = true},
+                       [call](absl::StatusOr<v1::RerankResponse> answer) { call->Answer(answer); });
   return call;
 }
 

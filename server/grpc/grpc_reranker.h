@@ -42,6 +42,9 @@ class GrpcReranker : public RawReranker {
   // Open streams end with UNAVAILABLE as soon as what they have accepted is answered; new ones end at once.
   void DrainStreams() { streams_.Drain(); }
 
+  // The bound of unread answers, which other services' count for too.
+  AnswerBudget* answers() { return &answers_; }
+
   grpc::ServerUnaryReactor* Rerank(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                    grpc::ByteBuffer* response) override;
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* RerankStream(

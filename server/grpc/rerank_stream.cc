@@ -6,7 +6,6 @@
 #include <new>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "base/monotonic_clock.h"
 #include "base/mutex.h"
@@ -40,6 +39,7 @@ grpc::ByteBuffer ToStreamResponse(const std::string& request_id, absl::StatusOr<
 // gRPC's operations are started outside the mutex: StartRead, StartWrite and Finish may call back on the same thread.
 // Each is started by the thread that set its flag (reading_, writing_, finished_) under the mutex, so never twice.
 class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
+                         public DrainableStream,
                          public std::enable_shared_from_this<RerankStreamCall> {
  public:
   RerankStreamCall(grpc::CallbackServerContext* context, service::RerankService* service,
@@ -69,7 +69,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     Proceed();
   }
 
-  void Drain() {
+  void Drain() override {
     {
       MutexLock lock(&mutex_);
       draining_ = true;
@@ -276,27 +276,6 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   bool broken_ ABSL_GUARDED_BY(mutex_) = false;    // the call was cancelled, or a write failed: nobody listens
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;  // Finish was called
 };
-
-bool StreamRegistry::Add(const std::shared_ptr<RerankStreamCall>& stream) {
-  MutexLock lock(&mutex_);
-  streams_.insert(stream);
-  return draining_;
-}
-
-void StreamRegistry::Remove(const std::shared_ptr<RerankStreamCall>& stream) {
-  MutexLock lock(&mutex_);
-  streams_.erase(stream);
-}
-
-void StreamRegistry::Drain() {
-  std::vector<std::shared_ptr<RerankStreamCall>> streams;
-  {
-    MutexLock lock(&mutex_);
-    draining_ = true;
-    streams.assign(streams_.begin(), streams_.end());
-  }
-  for (const std::shared_ptr<RerankStreamCall>& stream : streams) stream->Drain();
-}
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* StartRerankStream(
     grpc::CallbackServerContext* context, service::RerankService* service, std::function<absl::Status()> admit,

@@ -3,35 +3,17 @@
 
 #include <functional>
 #include <memory>
-#include <unordered_set>
 
 #include "absl/status/status.h"
-#include "base/mutex.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
 #include "server/grpc/answer_budget.h"
+#include "server/grpc/stream_registry.h"
 #include "server/service/call_tracker.h"
 #include "server/service/rerank_service.h"
 
 namespace maxsim::rpc {
-
-class RerankStreamCall;
-
-// The open streams, so that they can be ended. Thread-safe.
-class StreamRegistry {
- public:
-  // True when the registry is draining: the stream should end at once.
-  bool Add(const std::shared_ptr<RerankStreamCall>& stream);
-  void Remove(const std::shared_ptr<RerankStreamCall>& stream);
-  // Tells every stream, and those that come later, to end once its requests are answered.
-  void Drain();
-
- private:
-  Mutex mutex_;
-  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
-  std::unordered_set<std::shared_ptr<RerankStreamCall>> streams_ ABSL_GUARDED_BY(mutex_);
-};
 
 // Serves one stream. At most `max_in_flight` requests are unanswered at a time; beyond that the stream is not read, and
 // HTTP/2 flow control holds the client back; so it does while answers of more than `answers`->max_stream_bytes() are

@@ -183,7 +183,7 @@ bool BodyEvents::EndContainer() {
   if (reading_ == Reading::kShape || depth() >= skip_depth_) return true;
   const bool is_refused = reading_ == Reading::kSkipped;
   reading_ = outer_;
-  if (!is_refused) return true;
+  if (!is_refused) return EndIgnored();
   const std::string_view shown = Since(container_begin_);
   return reading_ == Reading::kMembers ? Refuse(shown) : Scalar(shown);
 }

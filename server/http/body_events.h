@@ -50,6 +50,8 @@ class BodyEvents : public JsonEvents {
   virtual std::string MatrixPath() const = 0;
   // The matrix has been read.
   virtual bool EndMatrix() { return true; }
+  // The container that Ignore passed over ends here.
+  virtual bool EndIgnored() { return true; }
 
   // Reads the container that has just begun, and all in it, as a matrix: [[...], ...] as F32, or an object with dtype,
   // shape and data. It has at most `max_rows` rows, which `limit_name` bounds.

@@ -21,10 +21,12 @@
 #include "client/status.h"
 #include "server/http/call_end.h"
 #include "server/http/console.h"
+#include "server/http/document_calls.h"
 #include "server/http/embedded_files.h"
 #include "server/http/explain_json.h"
 #include "server/http/http_status.h"
 #include "server/http/places.h"
+#include "server/http/rejections.h"
 #include "server/http/rerank_body.h"
 #include "server/http/rerank_json.h"
 #include "server/http/rerank_path.h"
@@ -40,7 +42,7 @@
 namespace maxsim::http {
 namespace {
 
-// As the metrics name the calls.
+// As the metrics name the calls; document_calls.h has the others.
 constexpr char kRerankMethod[] = "http";
 constexpr char kExplainMethod[] = "explain";
 
@@ -64,8 +66,20 @@ constexpr std::array<KnownPath, 7> kKnownPaths = {{{kExplainPath, "POST"},
                                                    {kReadyPath, "GET, HEAD"},
                                                    {kMetricsPath, "GET, HEAD"}}};
 
-// Whether a POST of the path is a call, which has a body, a token, a place among http.max_concurrent_requests.
-bool IsCall(std::string_view path) { return path == kExplainPath || FindRerankPath(path) != nullptr; }
+// Returns what the metrics call a request that is a call, which has a body, a token, a place among
+// http.max_concurrent_requests; null for another one.
+const char* CallOf(const Request& request) {
+  if (const std::optional<DocumentCall> call = DocumentCallOf(request)) return MethodOf(*call);
+  if (request.method != "POST") return nullptr;
+  if (request.path == kExplainPath) return kExplainMethod;
+  return FindRerankPath(request.path) == nullptr ? nullptr : kRerankMethod;
+}
+
+// Returns what the token of a call must be for.
+service::Scope ScopeOf(const Request& request) {
+  const std::optional<DocumentCall> call = DocumentCallOf(request);
+  return call.has_value() ? ScopeOf(*call) : service::Scope::kSearch;
+}
 
 // Returns the limit, or an infinite one for zero, which switches a limit off.
 absl::Duration OrNone(absl::Duration limit) { return limit > absl::ZeroDuration() ? limit : absl::InfiniteDuration(); }
@@ -85,6 +99,8 @@ class HttpServer::Impl final : private Application {
         plain_text_(options.plain_text),
         deps_(std::move(dependencies)),
         pool_(static_cast<size_t>(options.threads)),
+        document_calls_(
+            deps_.documents, &pool_, [this] { return text_places_.TryTake(); }, [this] { return TooManyTexts(); }),
         transport_({.host = options.host,
                     .port = options.port,
                     .max_body_bytes = options.max_body_bytes,
@@ -118,10 +134,9 @@ class HttpServer::Impl final : private Application {
  private:
   std::optional<Response> Begin(const Request& request) override {
     if (absl::Status status = CheckTlsOf(request); !status.ok()) {
-      return IsCall(request.path) ? CountedError(request.path, ToHttpCode(status.code()), status, MonotonicNow())
-                                  : Error(status);
+      return CountedError(request, ToHttpCode(status.code()), status, MonotonicNow());
     }
-    if (request.method == "POST" && IsCall(request.path)) return BeginCall(request);
+    if (CallOf(request) != nullptr) return BeginCall(request);
     if (request.method == "GET" || request.method == "HEAD") {
       if (request.path == kLivePath) return Text(200, "ok\n");
       if (request.path == kReadyPath) {
@@ -174,12 +189,15 @@ class HttpServer::Impl final : private Application {
 
   Response NotThere(const Request& request) const {
     const std::string asked = absl::StrCat(request.method, " ", request.path);
-    const char* methods = FindRerankPath(request.path) == nullptr ? nullptr : "POST";
+    const std::optional<DocumentPath> documents = ParseDocumentPath(request.path);
+    std::string methods(documents.has_value()                     ? MethodsOf(*documents)
+                        : FindRerankPath(request.path) == nullptr ? ""
+                                                                  : "POST");
     for (const KnownPath& known : kKnownPaths) {
       if (request.path == known.path) methods = known.methods;
     }
     if (console_.has_value() && console_->Knows(request.path)) methods = "GET, HEAD";
-    if (methods == nullptr) return Error(absl::NotFoundError(absl::StrCat("no such path: ", asked)));
+    if (methods.empty()) return Error(absl::NotFoundError(absl::StrCat("no such path: ", asked)));
     Response response = Error(405, absl::UnimplementedError(absl::StrCat(methods, " is wanted, not ", asked)));
     response.allow = methods;
     return response;
@@ -187,9 +205,8 @@ class HttpServer::Impl final : private Application {
 
   // What can be refused is, before the body is received.
   std::optional<Response> BeginCall(const Request& request) {
-    if (absl::Status status = deps_.authenticator->Check(request.authorization, service::Scope::kSearch);
-        !status.ok()) {
-      return CountedError(request.path, ToHttpCode(status.code()), status, MonotonicNow());
+    if (absl::Status status = deps_.authenticator->Check(request.authorization, ScopeOf(request)); !status.ok()) {
+      return CountedError(request, ToHttpCode(status.code()), status, MonotonicNow());
     }
     const std::vector<std::string> codings = absl::StrSplit(request.content_encoding, ',', absl::SkipWhitespace());
     if (std::all_of(codings.begin(), codings.end(), [](const std::string& coding) {
@@ -198,7 +215,7 @@ class HttpServer::Impl final : private Application {
       return std::nullopt;
     }
     // A compressed body could unfold to any size.
-    return CountedError(request.path, 415,
+    return CountedError(request, 415,
                         absl::InvalidArgumentError("Content-Encoding: compressed bodies are not accepted"),
                         MonotonicNow());
   }
@@ -212,8 +229,14 @@ class HttpServer::Impl final : private Application {
     boost::asio::post(pool_, [this, request = std::move(request), once = std::move(once), end]() mutable {
       // What it throws has been answered by `once` going away.
       Guarded<absl::Status>([&] {
-        request.path == kExplainPath ? Explain(std::move(request), std::move(once), end)
-                                     : Rerank(std::move(request), std::move(once), end);
+        if (DocumentCallOf(request).has_value()) {
+          service::CallContext context = ContextOf(request, "");
+          document_calls_.Handle(std::move(request), std::move(context), std::move(once), end);
+        } else if (request.path == kExplainPath) {
+          Explain(std::move(request), std::move(once), end);
+        } else {
+          Rerank(std::move(request), std::move(once), end);
+        }
         return absl::OkStatus();
       }).IgnoreError();
     });
@@ -231,34 +254,16 @@ class HttpServer::Impl final : private Application {
     if (http_status == 413) {
       status = absl::InvalidArgumentError(absl::StrCat("http.max_body_bytes: ", why.message()));
     }
-    if (!IsCall(request.path)) return Error(http_status, status);
-    return CountedError(request.path, http_status, status, MonotonicNow());
+    return CountedError(request, http_status, status, MonotonicNow());
   }
 
-  // For calls that never came to the service, which would have counted them.
-  Response CountedError(std::string_view path, int http_status, const absl::Status& status, absl::Time arrival) {
-    const bool is_explain = path == kExplainPath;
-    deps_.metrics->CountRequest(is_explain ? kExplainMethod : kRerankMethod, status.code(), MonotonicNow() - arrival);
-    if (is_explain) return Error(http_status, status);  // rejections are those of rerank requests
-    switch (status.code()) {
-      case absl::StatusCode::kInvalidArgument:
-        deps_.metrics->CountRejection(Rejection::kInvalid);
-        break;
-      case absl::StatusCode::kResourceExhausted:
-        if (http_status == 429) deps_.metrics->CountRejection(Rejection::kHttpFull);
-        break;
-      case absl::StatusCode::kDeadlineExceeded:
-        deps_.metrics->CountRejection(Rejection::kDeadline);
-        break;
-      case absl::StatusCode::kCancelled:
-        deps_.metrics->CountRejection(Rejection::kCancelled);
-        break;
-      case absl::StatusCode::kUnavailable:
-        deps_.metrics->CountRejection(Rejection::kShutdown);
-        break;
-      default:
-        break;
-    }
+  // For calls that never came to the service, which would have counted them. Of another request nothing is counted.
+  Response CountedError(const Request& request, int http_status, const absl::Status& status, absl::Time arrival) {
+    const char* const call = CallOf(request);
+    if (call == nullptr) return Error(http_status, status);
+    deps_.metrics->CountRequest(call, status.code(), MonotonicNow() - arrival);
+    if (call != kRerankMethod) return Error(http_status, status);  // rejections are those of rerank requests
+    CountRejectedCall(http_status, status, *deps_.metrics);
     return Error(http_status, status);
   }
 
@@ -271,12 +276,12 @@ class HttpServer::Impl final : private Application {
   // Chooses the call's collection, and takes a place where it has texts. Returns false once `reply` has an error.
   bool Admit(const Request& request, ReplyOnce& reply, v1::RerankRequest* call, std::shared_ptr<const void>* place) {
     if (absl::Status chosen = deps_.rerank->ChooseCollection(call); !chosen.ok()) {
-      reply(CountedError(request.path, 400, chosen, request.arrival));
+      reply(CountedError(request, 400, chosen, request.arrival));
       return false;
     }
     if (!service::HasTexts(*call)) return true;
     *place = text_places_.TryTake();
-    if (*place == nullptr) reply(CountedError(request.path, 429, TooManyTexts(), request.arrival));
+    if (*place == nullptr) reply(CountedError(request, 429, TooManyTexts(), request.arrival));
     return *place != nullptr;
   }
 
@@ -292,7 +297,7 @@ class HttpServer::Impl final : private Application {
     auto parsed = Guarded<absl::StatusOr<v1::RerankRequest>>(
         [&] { return ParseExplainRequest(request.body, deps_.explain->limits(), [&end] { return end.Check(); }); });
     if (!parsed.ok()) {
-      return (*reply)(CountedError(request.path, HttpStatusOf(parsed.status()), parsed.status(), request.arrival));
+      return (*reply)(CountedError(request, HttpStatusOf(parsed.status()), parsed.status(), request.arrival));
     }
     request.body = std::string();
     std::shared_ptr<const void> place;
@@ -316,7 +321,7 @@ class HttpServer::Impl final : private Application {
     auto parsed = Guarded<absl::StatusOr<RerankBody>>(
         [&] { return ParseRerankBody(request.body, path, deps_.rerank->limits(), [&end] { return end.Check(); }); });
     if (!parsed.ok()) {
-      return (*reply)(CountedError(request.path, HttpStatusOf(parsed.status()), parsed.status(), request.arrival));
+      return (*reply)(CountedError(request, HttpStatusOf(parsed.status()), parsed.status(), request.arrival));
     }
     request.body = std::string();
     parsed->form.model = parsed->request.collection();
@@ -382,6 +387,7 @@ class HttpServer::Impl final : private Application {
   SparingText metrics_text_;
   SparingText stats_text_;
   boost::asio::thread_pool pool_;
+  DocumentCalls document_calls_;
   Transport transport_;
 };
 

@@ -1,5 +1,5 @@
-// Has the HTTP port: rerank calls in the shapes of several services, /v1/explain, /v1/collections, /v1/stats, /metrics,
-// /livez, /readyz, /openapi.json, and the console at /.
+// Has the HTTP port: rerank calls in the shapes of several services, /v1/explain, /v1/collections, documents in these,
+// /v1/stats, /metrics, /livez, /readyz, /openapi.json, and the console at /.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@
 #include "server/observability/metrics.h"
 #include "server/service/auth.h"
 #include "server/service/collection_admin.h"
+#include "server/service/documents.h"
 #include "server/service/explain.h"
 #include "server/service/rerank_service.h"
 #include "server/tls/tls_certificates.h"
@@ -45,6 +46,7 @@ struct HttpOptions {
 struct HttpDependencies {
   service::RerankService* rerank = nullptr;
   service::ExplainService* explain = nullptr;
+  service::DocumentService* documents = nullptr;
   const service::CollectionAdmin* collections = nullptr;
   const service::Authenticator* authenticator = nullptr;
   Metrics* metrics = nullptr;

@@ -45,7 +45,7 @@ bool RerankEvents::UnknownMember(std::string_view name) {
   const std::string_view known = NameOfField(name);
   return Wrong(Printable(name, kLongestQuote),
                Cat("is not a member (model, query, query_weights, documents, top_n, return_documents, "
-                   "return_alignments, payload_fields, normalize and request_id are)",
+                   "return_alignments, payload_fields, normalize, min_sequence and request_id are)",
                    known.empty() ? "" : "; HTTP's name for it is ", known));
 }
 
@@ -136,6 +136,10 @@ bool RerankEvents::Integer(int64_t value) {
   const bool is_uint32 = value >= 0 && value <= int64_t{UINT32_MAX};
   if (depth() == 1 && member_ == Member::kTopN && is_uint32) {
     request_.set_top_k(static_cast<uint32_t>(value));
+    return true;
+  }
+  if (depth() == 1 && member_ == Member::kMinSequence && value >= 0) {
+    request_.set_min_sequence(static_cast<uint64_t>(value));
     return true;
   }
   if (in_document() && part_ == "id") {
@@ -257,6 +261,8 @@ bool RerankEvents::Refuse(std::string_view shown) {
     case Member::kTopN:
       return WrongValue(top_n_name_, shown,
                         Cat(", and whole numbers from 0 to ", limits_.max_top_k, " (limits.max_top_k) are accepted"));
+    case Member::kMinSequence:
+      return WrongValue("min_sequence", shown, ", not a sequence number");
     case Member::kReturnDocuments:
       return WrongValue("return_documents", shown, ", not true or false");
     case Member::kReturnAlignments:

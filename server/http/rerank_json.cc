@@ -21,16 +21,6 @@ using nlohmann::json;
 
 std::string Dump(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
 
-// Appends a payload as it was stored: parsed and written anew, numbers would lose digits. A payload that is no JSON
-// object becomes a string.
-void AppendPayload(const std::string& payload, std::string& text) {
-  if (payload.empty()) {
-    text += "{}";
-  } else {
-    text += collection::CheckPayload(payload).ok() ? payload : Dump(payload);
-  }
-}
-
 // Returns the document that the body carries for a result, or null for a stored one.
 const CarriedDocument* CarriedFor(const AnswerForm& form, const v1::QueryResult& result, int idx) {
   const uint64_t position = result.positions(idx);
@@ -184,6 +174,7 @@ absl::StatusOr<std::string> FormatRerankResponse(const AnswerForm& form, const v
     return std::move(answer).Finish();
   }
   answer.Append(absl::StrCat("{\"generation\":", response.generation(), ",\"id\":", Dump(response.request_id())));
+  if (response.sequence() > 0) answer.Append(absl::StrCat(",\"sequence\":", response.sequence()));
   uint64_t unavailable = 0;
   answer.BeginList(",\"missing\":[");
   for (const v1::QueryResult& result : response.results()) {
@@ -211,6 +202,14 @@ absl::StatusOr<std::string> FormatRerankResponse(const AnswerForm& form, const v
 
 std::string FormatRerankResponse(const AnswerForm& form, const v1::RerankResponse& response) {
   return *FormatRerankResponse(form, response, /*stop=*/nullptr);
+}
+
+void AppendPayload(const std::string& payload, std::string& text) {
+  if (payload.empty()) {
+    text += "{}";
+  } else {
+    text += collection::CheckPayload(payload).ok() ? payload : Dump(payload);
+  }
 }
 
 std::string FormatError(const absl::Status& status) { return ErrorBody(status.code(), std::string(status.message())); }

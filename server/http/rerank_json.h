@@ -47,6 +47,10 @@ absl::StatusOr<std::string> FormatRerankResponse(const AnswerForm& form, const v
                                                  const StopCheck& stop);
 std::string FormatRerankResponse(const AnswerForm& form, const v1::RerankResponse& response);
 
+// Appends a payload as it was stored: parsed and written anew, numbers would lose digits. A payload that is no JSON
+// object becomes a string, and none an empty object.
+void AppendPayload(const std::string& payload, std::string& text);
+
 // Returns {"error": {"code": "INVALID_ARGUMENT", "message": "..."}, "message": "...", "detail": "..."}: clients of
 // different services show different ones of these.
 std::string FormatError(const absl::Status& status);

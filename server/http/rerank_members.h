@@ -19,6 +19,7 @@ enum class Member : uint8_t {
   kPayloadFields,
   kNormalize,
   kRequestId,
+  kMinSequence,
   kIgnored,  // some service knows it, and exact scores of whole documents have no use for it
 };
 
@@ -28,7 +29,7 @@ struct MemberName {
 };
 
 // What is one thing here has a name in each of the services whose clients call (docs/reference/http.md).
-inline constexpr std::array<MemberName, 31> kMembers = {{
+inline constexpr std::array<MemberName, 32> kMembers = {{
     {"model", Member::kModel},
     {"query", Member::kQuery},
     {"query_weights", Member::kWeights},
@@ -42,6 +43,7 @@ inline constexpr std::array<MemberName, 31> kMembers = {{
     {"payload_fields", Member::kPayloadFields},
     {"normalize", Member::kNormalize},
     {"request_id", Member::kRequestId},
+    {"min_sequence", Member::kMinSequence},
     {"activation", Member::kIgnored},
     {"max_chunks_per_doc", Member::kIgnored},
     {"max_doc_length", Member::kIgnored},

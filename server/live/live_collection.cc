@@ -155,6 +155,16 @@ void LiveCollection::Stop() {
   changed_.NotifyAll();
 }
 
+absl::StatusOr<uint64_t> LiveCollection::VersionOf(std::string_view id) const {
+  const std::shared_ptr<collection::CollectionLog> log = this->log();
+  return log == nullptr ? Unloading() : log->VersionOf(id);
+}
+
+absl::StatusOr<uint64_t> LiveCollection::VersionOf(int64_t id) const {
+  const std::shared_ptr<collection::CollectionLog> log = this->log();
+  return log == nullptr ? Unloading() : log->VersionOf(id);
+}
+
 store::LiveState LiveCollection::state() const {
   std::shared_ptr<collection::CollectionLog> log;
   store::LiveState state;

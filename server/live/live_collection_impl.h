@@ -60,6 +60,8 @@ class LiveCollection final : public store::LiveDocuments {
   absl::Status Compact(const StopSignal* stop, bool* changed) override;
   absl::StatusOr<uint64_t> SnapshotTo(const std::string& folder, const StopSignal* stop) override;
   store::LiveState state() const override;
+  absl::StatusOr<uint64_t> VersionOf(std::string_view id) const override;
+  absl::StatusOr<uint64_t> VersionOf(int64_t id) const override;
   absl::StatusOr<collection::Tombstones> TombstonesOf(const collection::Manifest& manifest) const override;
   absl::Status Serve(std::shared_ptr<const store::Generation> generation, Publish publish,
                      const StopSignal* stop) override;

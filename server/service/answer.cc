@@ -72,15 +72,19 @@ void FillAlignments(const engine::JobQueryResult& scored, v1::QueryResult& resul
   }
 }
 
+// Returns the collection that answered.
+const store::Collection& AnsweredBy(const PendingAnswer& answer, const engine::JobResult& result) {
+  return result.collection == nullptr ? *answer.collection : *result.collection;
+}
+
 // Returns what comes back of a document's payload.
-std::string PayloadOf(const PendingAnswer& answer, uint64_t ordinal) {
-  const std::string_view payload = answer.collection->payload(ordinal);
+std::string PayloadOf(const PendingAnswer& answer, const store::Collection& collection, uint64_t ordinal) {
+  const std::string_view payload = collection.payload(ordinal);
   return answer.payload_fields.empty() ? std::string(payload) : SelectFields(payload, answer.payload_fields);
 }
 
-void FillResult(const PendingAnswer& answer, const PendingAnswer::Query& query, const engine::JobQueryResult& scored,
-                v1::QueryResult& result) {
-  const store::Collection& collection = *answer.collection;
+void FillResult(const PendingAnswer& answer, const store::Collection& collection, const PendingAnswer::Query& query,
+                const engine::JobQueryResult& scored, v1::QueryResult& result) {
   const ResolvedCandidates& candidates = *query.candidates;
   if (!candidates.is_inline) FillIds(collection, scored, result);
   const int count = static_cast<int>(scored.hits.size());
@@ -90,7 +94,7 @@ void FillResult(const PendingAnswer& answer, const PendingAnswer::Query& query, 
     result.add_scores(answer.normalize ? hit.score / static_cast<float>(query.num_tokens) : hit.score);
     result.add_positions(hit.position);
     if (!answer.return_payloads) continue;
-    result.add_payloads(candidates.is_inline ? std::string() : PayloadOf(answer, hit.ordinal));
+    result.add_payloads(candidates.is_inline ? std::string() : PayloadOf(answer, collection, hit.ordinal));
   }
   if (answer.return_alignments) {
     FillAlignments(scored, result);
@@ -133,7 +137,8 @@ absl::Status CheckAlignments(uint64_t num_matches, const RequestLimits& limits) 
 
 absl::Status CheckAnswerSize(const PendingAnswer& answer, const engine::JobResult& result,
                              const RequestLimits& limits) {
-  const bool has_strings = answer.collection->manifest().id_type == collection::IdType::kString;
+  const store::Collection& collection = AnsweredBy(answer, result);
+  const bool has_strings = collection.manifest().id_type == collection::IdType::kString;
   uint64_t bytes = MissingBytes(answer);
   uint64_t payload_bytes = 0;
   for (const PendingAnswer::Query& query : answer.queries) {
@@ -145,9 +150,9 @@ absl::Status CheckAnswerSize(const PendingAnswer& answer, const engine::JobResul
     }
     if (query.candidates->is_inline) continue;
     for (const engine::Hit& hit : scored.hits) {
-      bytes += has_strings ? answer.collection->string_id(hit.ordinal).size() + kStringBytes : kIntIdBytes;
+      bytes += has_strings ? collection.string_id(hit.ordinal).size() + kStringBytes : kIntIdBytes;
       // Whole payloads count also where some of their members come back: all are looked through.
-      if (answer.return_payloads) payload_bytes += answer.collection->payload(hit.ordinal).size() + kStringBytes;
+      if (answer.return_payloads) payload_bytes += collection.payload(hit.ordinal).size() + kStringBytes;
     }
   }
   bytes += payload_bytes;
@@ -163,11 +168,13 @@ v1::RerankResponse BuildResponse(const PendingAnswer& answer, const engine::JobR
   v1::RerankResponse response;
   response.set_request_id(answer.request_id);
   response.set_encoded_tokens(answer.encoded_tokens);
-  response.set_generation(static_cast<uint64_t>(answer.collection->manifest().generation));
+  const store::Collection& collection = AnsweredBy(answer, result);
+  response.set_generation(static_cast<uint64_t>(collection.manifest().generation));
+  response.set_sequence(collection.sequence());
   for (const PendingAnswer::Query& query : answer.queries) {
     const engine::JobQueryResult& scored =
         query.job_query < 0 ? kNothing : result.queries[static_cast<size_t>(query.job_query)];
-    FillResult(answer, query, scored, *response.add_results());
+    FillResult(answer, collection, query, scored, *response.add_results());
   }
   v1::Timings& timings = *response.mutable_timings();
   timings.set_queue_us(absl::ToDoubleMicroseconds(result.queue_time));

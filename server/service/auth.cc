@@ -30,46 +30,57 @@ bool Holds(const std::vector<std::string>& tokens, std::string_view token) {
 }  // namespace
 
 absl::Status Authenticator::Load(Scope scope) {
-  const TokenFile& wanted = file_of(scope);
+  const TokenFile& wanted = files_[IndexOf(scope)];
   if (wanted.path.empty()) return absl::OkStatus();
   absl::StatusOr<std::vector<std::string>> tokens = ReadTokenFile(wanted.key, wanted.path);
   if (!tokens.ok()) return tokens.status();
   MutexLock lock(&mutex_);
-  (scope == Scope::kAdmin ? admin_tokens_ : search_tokens_) = *std::move(tokens);
+  tokens_[IndexOf(scope)] = *std::move(tokens);
   return absl::OkStatus();
 }
 
 absl::Status Authenticator::Load() {
-  absl::Status search = Load(Scope::kSearch);
-  absl::Status admin = Load(Scope::kAdmin);
-  if (search.ok()) return admin;
-  if (admin.ok()) return search;
-  return absl::Status(search.code(), absl::StrCat(search.message(), "; ", admin.message()));
+  absl::Status all;
+  for (const Scope scope : kScopes) {
+    const absl::Status status = Load(scope);
+    if (status.ok()) continue;
+    all = all.ok() ? status : absl::Status(all.code(), absl::StrCat(all.message(), "; ", status.message()));
+  }
+  return all;
 }
 
 size_t Authenticator::num_tokens(Scope scope) const {
   MutexLock lock(&mutex_);
-  return (scope == Scope::kAdmin ? admin_tokens_ : search_tokens_).size();
+  return tokens_[IndexOf(scope)].size();
+}
+
+std::optional<Scope> Authenticator::WantedFile(Scope scope) const {
+  if (has_file(scope)) return scope;
+  if (scope == Scope::kSearch) return std::nullopt;
+  if (scope == Scope::kWrite) return has_file(Scope::kAdmin) ? Scope::kAdmin : WantedFile(Scope::kSearch);
+  return has_file(Scope::kWrite) ? Scope::kWrite : WantedFile(Scope::kSearch);
 }
 
 absl::Status Authenticator::Check(std::string_view authorization, Scope scope) const {
-  if (!enabled(scope)) return absl::OkStatus();
+  const std::optional<Scope> wanted = WantedFile(scope);
+  if (!wanted.has_value()) return absl::OkStatus();
   const std::string scheme = absl::AsciiStrToLower(std::string(authorization.substr(0, kScheme.size())));
   if (scheme != kScheme) {
     return absl::UnauthenticatedError("the call carries no bearer token (metadata or header `authorization`)");
   }
   const std::string_view token = authorization.substr(kScheme.size());
-  bool may_search = false;
-  bool may_administer = false;
+  std::optional<Scope> held;  // the last scope that the token is for
   {
     MutexLock lock(&mutex_);
-    may_search = Holds(search_tokens_, token);
-    may_administer = Holds(admin_tokens_, token);
+    for (const Scope one : kScopes) {
+      if (Holds(tokens_[IndexOf(one)], token)) held = one;
+    }
   }
-  if (may_administer) return absl::OkStatus();
-  if (!may_search) return absl::UnauthenticatedError("the bearer token is not known");
-  if (scope == Scope::kSearch || admin_file_.path.empty()) return absl::OkStatus();
-  return absl::PermissionDeniedError("the bearer token may search; this call is for those of auth.admin_tokens_file");
+  if (!held.has_value()) return absl::UnauthenticatedError("the bearer token is not known");
+  if (*held >= *wanted) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat("the bearer token may ",
+                                                  *held == Scope::kSearch ? "search" : "search and write documents",
+                                                  "; this call is for those of ", files_[IndexOf(*wanted)].key));
 }
 
 }  // namespace maxsim::service

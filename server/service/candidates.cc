@@ -1,7 +1,6 @@
 #include "server/service/candidates.h"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <string_view>
 #include <unordered_set>
@@ -11,12 +10,11 @@
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "collection/shard_contents.h"
 #include "kernels/limits.h"
-#include "kernels/quantize.h"
 #include "server/engine/engine.h"
 #include "server/service/ordinal_set.h"
 #include "server/service/status.h"
+#include "server/service/stored_rows.h"
 
 namespace maxsim::service {
 namespace {
@@ -43,7 +41,7 @@ void ResolveList(absl::Span<const Id> ids, const store::Collection& collection, 
   set.positions.resize(ids.size());
   collection.FindAll(ids, absl::MakeSpan(set.ordinals));
   thread_local OrdinalSet seen;
-  seen.Begin(ids.size(), collection.num_documents());
+  seen.Begin(ids.size(), collection.num_ordinals());
   size_t count = 0;
   for (size_t i = 0; i < ids.size(); ++i) {
     const uint64_t ordinal = set.ordinals[i];
@@ -115,27 +113,6 @@ absl::Status ResolveInts(const v1::IntIds& list, const store::Collection& collec
                     absl::StrCat(resolved.missing_int_ids.front()), path);
 }
 
-// A document as it would be stored, so that it gets the score that it would have in the collection.
-absl::Status AppendQuantized(const v1::TokenMatrix& document, const TokenMatrixRules& rules, uint64_t rotation_seed,
-                             FieldPath path, engine::CandidateSet& set) {
-  std::vector<std::byte> bytes;
-  if (absl::Status status = AppendRows(document, rules, path, bytes); !status.ok()) return status;
-  std::vector<float> rows(bytes.size() / sizeof(float));
-  std::memcpy(rows.data(), bytes.data(), bytes.size());
-  const size_t begin = set.inline_tokens.size();
-  set.inline_tokens.resize(begin + rows.size());
-  const float scale = QuantizeDocument(rotation_seed, rules.dim, absl::MakeSpan(rows),
-                                       reinterpret_cast<int8_t*>(set.inline_tokens.data() + begin));
-  if (scale > collection::kMaxScale) {
-    return InvalidField(
-        absl::StrCat(path(), ".data"),
-        absl::StrCat("holds values that reach ", scale * static_cast<float>(kMaxInt8),
-                     " in the collection's rotation; their magnitude there must be at most ", kMaxAbsValue));
-  }
-  set.inline_scales.push_back(scale);
-  return absl::OkStatus();
-}
-
 absl::Status ResolveInline(const v1::InlineDocuments& list, const store::Collection& collection,
                            const RequestLimits& limits, FieldPath path, engine::CandidateSet& set,
                            ResolvedCandidates& resolved) {
@@ -145,39 +122,32 @@ absl::Status ResolveInline(const v1::InlineDocuments& list, const store::Collect
                         absl::StrCat("has ", count, " documents, and 1 to ", limits.max_inline_documents,
                                      " (limits.max_inline_documents) are accepted"));
   }
-  const ScalarType storage = collection.storage();
-  // What is quantised comes in as a query does.
-  const TokenMatrixRules rules{.storage = QueryType(storage),
-                               .dim = collection.dim(),
-                               .dim_is_of_collection = !collection.name().empty(),
-                               .max_tokens = limits.max_document_tokens,
-                               .limit_name = "limits.max_document_tokens"};
+  const StoredForm form = StoredFormOf(collection, limits);
   set.kind = engine::CandidateSet::Kind::kInline;
   set.inline_offsets.reserve(static_cast<size_t>(count) + 1);
   set.inline_offsets.push_back(0);
   // Shapes are checked first: nothing is converted for a request that is wrong further on.
   for (int i = 0; i < count; ++i) {
     const auto document_path = [&] { return absl::StrCat(path(), ".inline_documents.documents[", i, "]"); };
-    if (absl::Status status = CheckShape(list.documents(i), rules, document_path); !status.ok()) return status;
-    const int64_t bytes = engine::StagedBytes(storage, rules.dim, list.documents(i).num_tokens());
+    if (absl::Status status = CheckShape(list.documents(i), form.rules, document_path); !status.ok()) return status;
+    const int64_t bytes = engine::StagedBytes(form.storage, form.rules.dim, list.documents(i).num_tokens());
     if (bytes > limits.max_staged_bytes) {
       return InvalidField(
           absl::StrCat(document_path(), ".num_tokens"),
           absl::StrCat("is ", list.documents(i).num_tokens(), ", which is ", bytes,
-                       " bytes in the collection's storage type ", std::string(Name(storage)), ", and at most ",
+                       " bytes in the collection's storage type ", std::string(Name(form.storage)), ", and at most ",
                        limits.max_staged_bytes, " (engine.max_staged_bytes) are accepted"));
     }
     set.inline_offsets.push_back(set.inline_offsets.back() + list.documents(i).num_tokens());
   }
   const auto num_tokens = static_cast<uint64_t>(set.inline_offsets.back());
-  set.inline_tokens.reserve(num_tokens * static_cast<size_t>(rules.dim) * SizeOf(storage));
+  set.inline_tokens.reserve(num_tokens * static_cast<size_t>(form.rules.dim) * SizeOf(form.storage));
   for (int i = 0; i < count; ++i) {
     const auto document_path = [&] { return absl::StrCat(path(), ".inline_documents.documents[", i, "]"); };
-    absl::Status status =
-        storage == ScalarType::kI8
-            ? AppendQuantized(list.documents(i), rules, collection.manifest().rotation_seed, document_path, set)
-            : AppendRows(list.documents(i), rules, document_path, set.inline_tokens);
+    float scale = 0;
+    absl::Status status = AppendStoredRows(list.documents(i), form, document_path, set.inline_tokens, scale);
     if (!status.ok()) return status;
+    if (form.storage == ScalarType::kI8) set.inline_scales.push_back(scale);
   }
   resolved.is_inline = true;
   resolved.num_documents = static_cast<uint64_t>(count);

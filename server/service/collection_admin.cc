@@ -1,6 +1,7 @@
 #include "server/service/collection_admin.h"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -12,26 +13,78 @@
 #include "base/monotonic_clock.h"
 #include "base/text.h"
 #include "collection/collection_name.h"
+#include "collection/compact/create.h"
+#include "collection/encoder_identity.h"
+#include "kernels/limits.h"
+#include "maxsim_version.h"
 #include "server/observability/logging.h"
 #include "server/service/info.h"
+#include "server/service/status.h"
 
 namespace maxsim::service {
+namespace {
+
+absl::StatusOr<store::Residency> ParseResidency(const std::string& name) {
+  const auto parsed = name.empty() ? std::optional(store::Residency::kAuto) : store::ResidencyFromName(name);
+  if (parsed.has_value()) return *parsed;
+  return absl::InvalidArgumentError(
+      absl::StrCat("residency: is \"", name, "\", and auto, gpu, host and disk are accepted"));
+}
+
+// What a collection is made from. INVALID_ARGUMENT for what no collection has.
+absl::StatusOr<collection::CreateOptions> CreateOptionsOf(const v1::CreateCollectionRequest& request) {
+  if (absl::Status status = collection::CheckCollectionName(request.name()); !status.ok()) return status;
+  if (request.dim() < static_cast<uint32_t>(kMinDim) || request.dim() > static_cast<uint32_t>(kMaxDim)) {
+    return InvalidField("dim", absl::StrCat("is ", request.dim(), ", and ", kMinDim, " to ", kMaxDim, " are accepted"));
+  }
+  if (!v1::DataType_IsValid(request.storage())) {
+    return InvalidField("storage", absl::StrCat("is ", static_cast<int>(request.storage()), ", and 0 to ",
+                                                static_cast<int>(v1::DataType_MAX), " are accepted"));
+  }
+  if (!v1::IdType_IsValid(request.id_type())) {
+    return InvalidField("id_type", absl::StrCat("is ", static_cast<int>(request.id_type()), ", and 0 to ",
+                                                static_cast<int>(v1::IdType_MAX), " are accepted"));
+  }
+  collection::CreateOptions options;
+  options.name = request.name();
+  options.dim = static_cast<int32_t>(request.dim());
+  if (request.storage() != v1::DATA_TYPE_UNSPECIFIED) options.storage = static_cast<ScalarType>(request.storage());
+  options.id_type = request.id_type() == v1::ID_TYPE_INT64 ? collection::IdType::kInt64 : collection::IdType::kString;
+  options.created_by = absl::StrCat("maxsimd ", kVersion);
+  if (!request.has_encoder()) return options;
+  const v1::EncoderInfo& encoder = request.encoder();
+  for (const auto& [field, text] :
+       {std::pair("encoder.model", &encoder.model()), std::pair("encoder.fingerprint", &encoder.fingerprint())}) {
+    if (text->size() > collection::kMaxEncoderTextBytes) {
+      return InvalidField(field, absl::StrCat("has ", text->size(), " bytes, and at most ",
+                                              collection::kMaxEncoderTextBytes, " are accepted"));
+    }
+  }
+  if (encoder.dim() != 0 && encoder.dim() != request.dim()) {
+    return InvalidField("encoder.dim", absl::StrCat("is ", encoder.dim(), ", and the collection's is ", request.dim()));
+  }
+  options.encoder = {.model = encoder.model(), .fingerprint = encoder.fingerprint(), .dim = options.dim};
+  return options;
+}
+
+}  // namespace
 
 CollectionAdmin::CollectionAdmin(store::CollectionStore* store, const store::DeviceSet* devices, Metrics* metrics,
                                  std::vector<std::string> allowed_roots)
     : store_(store), devices_(devices), metrics_(metrics), allowed_roots_(std::move(allowed_roots)) {}
 
 absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Load(const std::string& name, const std::string& path,
-                                                         store::Residency residency, store::Replication replication) {
-  return LoadCounted(name, {path, ""}, residency, replication, nullptr);
+                                                         store::Residency residency, store::Replication replication,
+                                                         bool live) {
+  return LoadCounted(name, {path, ""}, residency, replication, live, nullptr);
 }
 
 absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadCounted(const std::string& name, const Allowed& from,
                                                                 store::Residency residency,
-                                                                store::Replication replication,
+                                                                store::Replication replication, bool live,
                                                                 const StopSignal* stop) {
   const absl::Time begin = MonotonicNow();
-  auto loaded = store_->Load(name, from.path, residency, replication, from.root, stop);
+  auto loaded = store_->Load(name, from.path, residency, replication, from.root, stop, live);
   const absl::Duration duration = MonotonicNow() - begin;
   CountLoad(name, loaded.ok(), duration);
   if (!loaded.ok()) return loaded.status();
@@ -47,16 +100,29 @@ std::optional<std::string> CollectionAdmin::RootOf(const std::filesystem::path& 
   return std::nullopt;
 }
 
-absl::StatusOr<CollectionAdmin::Allowed> CollectionAdmin::ResolveAllowed(const std::string& path) const {
+absl::Status CollectionAdmin::CheckPath(const std::string& path) const {
   if (path.empty()) return absl::InvalidArgumentError("path: is empty, and a folder with a collection is wanted");
   // The system would take it to end at a zero byte.
   if (std::any_of(path.begin(), path.end(),
                   [](char c) { return absl::ascii_iscntrl(static_cast<unsigned char>(c)); })) {
     return absl::InvalidArgumentError(absl::StrCat("path: ", Quote(path), " holds a control character"));
   }
-  if (allowed_roots_.empty()) {
-    return absl::PermissionDeniedError("path: store.allowed_roots names no folder that clients may load from");
-  }
+  if (!allowed_roots_.empty()) return absl::OkStatus();
+  return absl::PermissionDeniedError("path: store.allowed_roots names no folder that clients may load from");
+}
+
+absl::Status CollectionAdmin::NotAllowed(const std::string& path) const {
+  // A relative path begins where the server was started, and not where the client is.
+  std::error_code of_absolute;
+  const std::filesystem::path absolute = std::filesystem::absolute(path, of_absolute);
+  const bool is_relative = !of_absolute && std::filesystem::path(path).is_relative();
+  return absl::PermissionDeniedError(
+      absl::StrCat("path: ", path, is_relative ? absl::StrCat(" (", absolute.string(), " on the server)") : "",
+                   " is not under store.allowed_roots (", absl::StrJoin(allowed_roots_, ", "), ")"));
+}
+
+absl::StatusOr<CollectionAdmin::Allowed> CollectionAdmin::ResolveAllowed(const std::string& path) const {
+  if (absl::Status status = CheckPath(path); !status.ok()) return status;
   std::error_code error;
   const std::filesystem::path resolved = std::filesystem::canonical(path, error);
   if (!error) {
@@ -72,36 +138,105 @@ absl::StatusOr<CollectionAdmin::Allowed> CollectionAdmin::ResolveAllowed(const s
       return absl::NotFoundError(absl::StrCat("path: ", path, ": ", error.message()));
     }
   }
-  // A relative path begins where the server was started, and not where the client is.
-  std::error_code of_absolute;
-  const std::filesystem::path absolute = std::filesystem::absolute(path, of_absolute);
-  const bool is_relative = !of_absolute && std::filesystem::path(path).is_relative();
-  return absl::PermissionDeniedError(
-      absl::StrCat("path: ", path, is_relative ? absl::StrCat(" (", absolute.string(), " on the server)") : "",
-                   " is not under store.allowed_roots (", absl::StrJoin(allowed_roots_, ", "), ")"));
+  return NotAllowed(path);
+}
+
+absl::StatusOr<CollectionAdmin::Allowed> CollectionAdmin::ResolveNew(const std::string& path) const {
+  if (absl::Status status = CheckPath(path); !status.ok()) return status;
+  // A slash at the end names the same folder.
+  std::filesystem::path wanted(path);
+  if (!wanted.has_filename()) wanted = wanted.parent_path();
+  const std::filesystem::path name = wanted.filename();
+  if (name.empty() || name == "." || name == "..") return NotAllowed(path);
+  std::error_code error;
+  const std::filesystem::path parent =
+      std::filesystem::canonical(wanted.has_parent_path() ? wanted.parent_path() : ".", error);
+  if (error) return NotAllowed(path);
+  std::optional<std::string> root = RootOf(parent);
+  if (!root.has_value()) return NotAllowed(path);
+  const std::filesystem::path resolved = parent / name;
+  // A link, wherever it leads, is something that is there.
+  if (std::filesystem::exists(std::filesystem::symlink_status(resolved, error))) {
+    return absl::AlreadyExistsError(absl::StrCat("path: ", path, " is there already, and a new folder is wanted"));
+  }
+  return Allowed{resolved.string(), *std::move(root)};
+}
+
+bool CollectionAdmin::IsKnown(const std::string& name) const {
+  const std::vector<store::CollectionStatus> all = store_->List();
+  return std::any_of(all.begin(), all.end(), [&](const store::CollectionStatus& one) { return one.name == name; });
+}
+
+absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadNamed(const std::string& name, const Allowed& from,
+                                                              store::Residency residency, bool replicate, bool live,
+                                                              const StopSignal* stop) {
+  const bool was_known = IsKnown(name);
+  auto loaded =
+      LoadCounted(name, from, residency, replicate ? store::Replication::kOn : store::Replication::kAuto, live, stop);
+  // The client has been told; the name of a collection that never was would only stay in the way.
+  if (!loaded.ok() && !was_known && IsKnown(name)) Unload(name).IgnoreError();
+  return loaded;
 }
 
 absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadForClient(const std::string& name, const std::string& path,
                                                                   const std::string& residency, bool replicate,
-                                                                  const StopSignal* stop) {
-  const auto parsed = residency.empty() ? std::optional(store::Residency::kAuto) : store::ResidencyFromName(residency);
-  if (!parsed.has_value()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("residency: is \"", residency, "\", and auto, gpu, host and disk are accepted"));
-  }
+                                                                  bool live, const StopSignal* stop) {
+  const absl::StatusOr<store::Residency> parsed = ParseResidency(residency);
+  if (!parsed.ok()) return parsed.status();
   if (absl::Status status = collection::CheckCollectionName(name); !status.ok()) return status;
   auto resolved = ResolveAllowed(path);
   if (!resolved.ok()) return resolved.status();
-  const auto is_known = [&] {
-    const std::vector<store::CollectionStatus> all = store_->List();
-    return std::any_of(all.begin(), all.end(), [&](const store::CollectionStatus& one) { return one.name == name; });
-  };
-  const bool was_known = is_known();
-  auto loaded =
-      LoadCounted(name, *resolved, *parsed, replicate ? store::Replication::kOn : store::Replication::kAuto, stop);
-  // The client has been told; the name of a collection that never was would only stay in the way.
-  if (!loaded.ok() && !was_known && is_known()) Unload(name).IgnoreError();
+  return LoadNamed(name, *resolved, *parsed, replicate, live, stop);
+}
+
+absl::StatusOr<v1::CollectionInfo> CollectionAdmin::CreateForClient(const v1::CreateCollectionRequest& request,
+                                                                    const StopSignal* stop) {
+  const absl::StatusOr<store::Residency> residency = ParseResidency(request.residency());
+  if (!residency.ok()) return residency.status();
+  absl::StatusOr<collection::CreateOptions> options = CreateOptionsOf(request);
+  if (!options.ok()) return options.status();
+  if (IsKnown(options->name)) {
+    return absl::AlreadyExistsError(absl::StrCat("name: collection ", options->name, " is loaded already"));
+  }
+  std::string path = request.path();
+  if (path.empty()) {
+    if (allowed_roots_.size() > 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("path: is empty, and store.allowed_roots has ", allowed_roots_.size(), " folders: name one"));
+    }
+    const std::filesystem::path root = allowed_roots_.empty() ? "" : allowed_roots_.front();
+    path = (root / options->name).string();
+  }
+  const absl::StatusOr<Allowed> resolved = ResolveNew(path);
+  if (!resolved.ok()) return resolved.status();
+  const absl::StatusOr<collection::Manifest> made = collection::CreateLiveCollection(resolved->path, *options);
+  if (!made.ok()) return made.status();
+  auto loaded = LoadNamed(options->name, *resolved, *residency, request.replicate(), /*live=*/true, stop);
+  if (!loaded.ok()) {
+    // It was made just now, and nobody has written to it.
+    std::error_code error;
+    std::filesystem::remove_all(resolved->path, error);
+  }
   return loaded;
+}
+
+absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Compact(const std::string& name, bool* changed,
+                                                            const StopSignal* stop) {
+  const absl::StatusOr<std::shared_ptr<store::LiveDocuments>> live = store_->FindLive(name);
+  if (!live.ok()) return live.status();
+  absl::Status status = (*live)->Compact(stop, changed);
+  UpdateMetrics();
+  if (!status.ok()) return status;
+  return Info(name);
+}
+
+absl::StatusOr<uint64_t> CollectionAdmin::SnapshotForClient(const std::string& name, const std::string& path,
+                                                            const StopSignal* stop) {
+  const absl::StatusOr<std::shared_ptr<store::LiveDocuments>> live = store_->FindLive(name);
+  if (!live.ok()) return live.status();
+  const absl::StatusOr<Allowed> resolved = ResolveNew(path);
+  if (!resolved.ok()) return resolved.status();
+  return (*live)->SnapshotTo(resolved->path, stop);
 }
 
 absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Reload(const std::string& name, bool* changed,

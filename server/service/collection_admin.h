@@ -1,5 +1,5 @@
-// Loading, reloading and unloading collections, with what goes with it: the allowed folders and the metrics. The
-// store logs the outcomes.
+// Making, loading, reloading, compacting, copying and unloading collections, with what goes with it: the allowed
+// folders and the metrics. The store logs the outcomes.
 #pragma once
 
 #include <filesystem>
@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "base/mutex.h"
 #include "base/stop.h"
+#include "maxsim/v1/admin.pb.h"
 #include "maxsim/v1/rerank.pb.h"
 #include "server/observability/metrics.h"
 #include "server/store/collection_store.h"
@@ -29,15 +30,30 @@ class CollectionAdmin {
 
   // Loads a collection of the configuration, from any path.
   absl::StatusOr<v1::CollectionInfo> Load(const std::string& name, const std::string& path, store::Residency residency,
-                                          store::Replication replication = store::Replication::kAuto);
+                                          store::Replication replication = store::Replication::kAuto,
+                                          bool live = false);
 
   // Loads a collection for a client: PERMISSION_DENIED for every path that is not certain to lie, symbolic links
   // resolved, under an allowed root, so that nothing is learnt about other folders. The collection keeps the resolved
   // path and the root, and its files are opened beneath that root, now and when it is reloaded (Folder). Without
   // `replicate` it is copied to every device only where it is small (memory.replicate_below).
   absl::StatusOr<v1::CollectionInfo> LoadForClient(const std::string& name, const std::string& path,
-                                                   const std::string& residency, bool replicate,
+                                                   const std::string& residency, bool replicate, bool live = false,
                                                    const StopSignal* stop = nullptr);
+
+  // Makes an empty live collection in a folder that is not there, and loads it. The folder's parent must lie, symbolic
+  // links resolved, under an allowed root; an empty path is the name under the only root. Errors as in admin.proto. A
+  // collection that cannot be loaded is removed again.
+  absl::StatusOr<v1::CollectionInfo> CreateForClient(const v1::CreateCollectionRequest& request,
+                                                     const StopSignal* stop = nullptr);
+
+  // Compacts a live collection. `changed` must not be null.
+  absl::StatusOr<v1::CollectionInfo> Compact(const std::string& name, bool* changed, const StopSignal* stop = nullptr);
+
+  // Copies a live collection to a folder that is not there, whose path is as that of CreateForClient; returns the last
+  // sequence that the copy holds.
+  absl::StatusOr<uint64_t> SnapshotForClient(const std::string& name, const std::string& path,
+                                             const StopSignal* stop = nullptr);
 
   // `changed` must not be null.
   absl::StatusOr<v1::CollectionInfo> Reload(const std::string& name, bool* changed, const StopSignal* stop = nullptr);
@@ -63,11 +79,19 @@ class CollectionAdmin {
     std::string root;
   };
   absl::StatusOr<v1::CollectionInfo> LoadCounted(const std::string& name, const Allowed& from,
-                                                 store::Residency residency, store::Replication replication,
+                                                 store::Residency residency, store::Replication replication, bool live,
                                                  const StopSignal* stop);
+  // Loads a collection that a client named, and forgets the name again where that fails.
+  absl::StatusOr<v1::CollectionInfo> LoadNamed(const std::string& name, const Allowed& from, store::Residency residency,
+                                               bool replicate, bool live, const StopSignal* stop);
   // Returns the allowed root that holds a path without links, itself without links; nullopt for one outside.
   std::optional<std::string> RootOf(const std::filesystem::path& resolved) const;
   absl::StatusOr<Allowed> ResolveAllowed(const std::string& path) const;
+  // Resolves the path of a folder that is to be made: ALREADY_EXISTS where something is there.
+  absl::StatusOr<Allowed> ResolveNew(const std::string& path) const;
+  absl::Status CheckPath(const std::string& path) const;
+  absl::Status NotAllowed(const std::string& path) const;
+  bool IsKnown(const std::string& name) const;
 
   store::CollectionStore* const store_;
   const store::DeviceSet* const devices_;

@@ -14,6 +14,7 @@
 #include "client/status.h"
 #include "kernels/reference.h"
 #include "nlohmann/json.hpp"
+#include "server/service/running_place.h"
 #include "server/service/status.h"
 #include "server/service/translate.h"
 
@@ -23,22 +24,6 @@ namespace {
 // More at a time would take the threads that read and write the bodies of Rerank's calls.
 constexpr int kMaxExplanations = 2;
 constexpr absl::Duration kExplainRetryDelay = absl::Seconds(1);
-
-// Holds one of the places for those who compute, while there is one.
-class RunningPlace {
- public:
-  explicit RunningPlace(std::atomic<int>* num_running)
-      : num_running_(num_running), is_held_(++*num_running <= kMaxExplanations) {}
-  ~RunningPlace() { --*num_running_; }
-  RunningPlace(const RunningPlace&) = delete;
-  RunningPlace& operator=(const RunningPlace&) = delete;
-
-  bool is_held() const { return is_held_; }
-
- private:
-  std::atomic<int>* const num_running_;
-  const bool is_held_;
-};
 
 absl::Status TooManyRunning() {
   absl::Status status = absl::ResourceExhaustedError(
@@ -91,18 +76,18 @@ absl::StatusOr<Explanation> ExplainDocument(const engine::JobQuery& job_query, c
                                                           " token pairs (query tokens x document tokens), and at most ",
                                                           kMaxExplainedPairs, " are explained"));
   }
-  const store::Collection::Location location = collection.Locate(ordinal);
-  const collection::Shard& shard = *collection.parts()[location.part].shard;
-  absl::StatusOr<std::vector<std::byte>> rows = shard.ReadDocument(location.ordinal);
-  if (!rows.ok()) return rows.status();
+  absl::StatusOr<store::Collection::StoredDocument> stored = collection.ReadDocument(ordinal);
+  if (!stored.ok()) return stored.status();
   // The document alone, as a set of one.
   const std::array<int64_t, 2> offsets = {0, num_tokens};
-  DocumentsView document = shard.documents();
+  DocumentsView document;
+  document.type = collection.storage();
+  document.dim = collection.dim();
   document.num_documents = 1;
-  document.tokens = rows->data();
+  document.tokens = stored->rows.data();
   document.offsets = offsets.data();
-  document.scales = document.scales == nullptr ? nullptr : document.scales + location.ordinal;
-  document.source = nullptr;
+  document.scales = collection.storage() == ScalarType::kI8 ? &stored->scale : nullptr;
+  document.rotation_seed = collection.manifest().rotation_seed;
   document.document_tokens = num_tokens;
   Query query;
   query.tokens = job_query.tokens.data();
@@ -151,7 +136,7 @@ absl::StatusOr<Explanation> ExplainService::Compute(const v1::RerankRequest& req
     return absl::NotFoundError(absl::StrCat("collection ", request.collection(), " has no document of that id"));
   }
   if (!translated.ok()) return translated.status();
-  const RunningPlace place(&num_running_);
+  const RunningPlace place(&num_running_, kMaxExplanations);
   if (!place.is_held()) return TooManyRunning();
   if (MonotonicNow() >= context.deadline) return absl::DeadlineExceededError("the deadline passed before the start");
   const engine::JobQuery& query = translated->job->queries.front();

@@ -28,6 +28,7 @@ v1::CollectionInfo ToProto(const store::CollectionStatus& status, const store::D
   info.set_state(StateOf(status.state));
   info.set_error(status.error);
   info.set_path(status.path);
+  if (status.live != nullptr) *info.mutable_live() = ToProto(status.live->state());
   if (status.collection == nullptr) return info;
   const store::Collection& collection = *status.collection;
   const collection::Manifest& manifest = collection.manifest();
@@ -53,6 +54,21 @@ v1::CollectionInfo ToProto(const store::CollectionStatus& status, const store::D
     tier.set_token_bytes(share.token_bytes);
     tier.set_resident_bytes(share.resident_bytes());
   }
+  return info;
+}
+
+v1::LiveInfo ToProto(const store::LiveState& state) {
+  v1::LiveInfo info;
+  info.set_sequence(state.sequence);
+  info.set_compacted_sequence(state.compacted_sequence);
+  info.set_num_changed_documents(state.num_changed_documents);
+  info.set_num_deleted_documents(state.num_deleted_documents);
+  info.set_num_segments(state.num_segments);
+  info.set_segment_bytes(state.segment_bytes);
+  info.set_segment_used_bytes(state.segment_used_bytes);
+  info.set_log_bytes(state.log_bytes);
+  info.set_error(std::string(state.status.message()));
+  info.set_is_compacting(state.is_compacting);
   return info;
 }
 

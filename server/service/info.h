@@ -13,6 +13,7 @@
 namespace maxsim::service {
 
 v1::CollectionInfo ToProto(const store::CollectionStatus& status, const store::DeviceSet& devices);
+v1::LiveInfo ToProto(const store::LiveState& state);
 v1::EncoderInfo ToProto(const collection::EncoderIdentity& encoder);
 v1::Limits ToProto(const RequestLimits& limits, uint64_t max_queue_work);
 

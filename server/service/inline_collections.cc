@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "server/store/generation.h"
 #include "server/store/id_index.h"
 
 namespace maxsim::service {
@@ -14,14 +15,16 @@ absl::StatusOr<std::shared_ptr<const store::Collection>> InlineCollections::For(
   if (!index.ok()) return index.status();
   collection::Manifest manifest;
   manifest.dim = dim;
-  store::Collection::Contents contents{.name = "",
+  store::Generation::Contents contents{.name = "",
                                        .path = "",
                                        .manifest = std::move(manifest),
-                                       .reservation = nullptr,
                                        .parts = {},
                                        .index = *std::move(index),
-                                       .loaded_at = absl::UnixEpoch()};
-  collection = std::make_shared<const store::Collection>(std::move(contents));
+                                       .on_gpu = false,
+                                       .loaded_at = absl::UnixEpoch(),
+                                       .tombstones = {}};
+  collection =
+      std::make_shared<const store::Collection>(std::make_shared<const store::Generation>(std::move(contents)));
   return collection;
 }
 

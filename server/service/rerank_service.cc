@@ -81,6 +81,7 @@ absl::Status RerankService::CheckTexts(const v1::RerankRequest& request) const {
   if (request.collection().empty()) return texts_->Check(request, nullptr, limits_);
   const auto collection = store_->Find(request.collection());
   if (!collection.ok()) return collection.status();
+  if (absl::Status status = CheckSequence(request.min_sequence(), **collection); !status.ok()) return status;
   return texts_->Check(request, collection->get(), limits_);
 }
 

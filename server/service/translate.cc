@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/saturating.h"
+#include "client/status.h"
 #include "collection/collection_name.h"
 #include "kernels/limits.h"
 #include "server/service/status.h"
@@ -99,6 +100,17 @@ engine::Priority PriorityOf(v1::Priority priority) {
   }
 }
 
+// Returns whether some queries are of the whole collection and others of listed ids.
+bool MixesScansAndLists(const engine::Job& job) {
+  bool scans = false;
+  bool lists = false;
+  for (const engine::JobQuery& query : job.queries) {
+    scans |= query.candidates->kind == engine::CandidateSet::Kind::kWholeCollection;
+    lists |= query.candidates->kind == engine::CandidateSet::Kind::kOrdinals;
+  }
+  return scans && lists;
+}
+
 // Converts the queries that have something to score, and remembers which they are.
 absl::Status BuildJobQueries(const v1::RerankRequest& request, const TokenMatrixRules& rules, int32_t top_k,
                              PendingAnswer& answer, engine::Job& job) {
@@ -137,7 +149,21 @@ absl::Status CheckPayloadFields(const v1::RerankRequest& request) {
   return absl::OkStatus();
 }
 
+constexpr absl::Duration kSequenceRetryDelay = absl::Milliseconds(50);
+
 }  // namespace
+
+absl::Status CheckSequence(uint64_t min_sequence, const store::Collection& collection) {
+  if (min_sequence == 0 || collection.sequence() >= min_sequence) return absl::OkStatus();
+  if (!collection.is_live()) {
+    return InvalidField("min_sequence", absl::StrCat("is ", min_sequence, ", and collection \"", collection.name(),
+                                                     "\" is not live: it has no writes to wait for"));
+  }
+  absl::Status status = absl::UnavailableError(absl::StrCat("min_sequence: is ", min_sequence, ", and collection ",
+                                                            collection.name(), " has come to ", collection.sequence()));
+  client::SetRetryAfter(kSequenceRetryDelay, status);
+  return status;
+}
 
 bool HasInlineDocumentsAlone(const v1::RerankRequest& request) {
   return std::all_of(request.queries().begin(), request.queries().end(), [&](const v1::Query& query) {
@@ -180,6 +206,7 @@ absl::Status CheckEnvelope(const v1::RerankRequest& request, const RequestLimits
 absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
                                      std::shared_ptr<const store::Collection> collection, const RequestLimits& limits) {
   if (absl::Status status = CheckEnvelope(request, limits); !status.ok()) return status;
+  if (absl::Status status = CheckSequence(request.min_sequence(), *collection); !status.ok()) return status;
   const TokenMatrixRules rules{.storage = QueryType(collection->storage()),
                                .dim = collection->dim(),
                                .dim_is_of_collection = !collection->name().empty(),
@@ -213,6 +240,8 @@ absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
   job->priority = PriorityOf(request.priority());
   job->fail_on_unavailable = request.missing_policy() == v1::MISSING_POLICY_FAIL;
   job->work = *work;
+  // Lists were resolved with this snapshot, so that the answer is of no other.
+  job->pinned = MixesScansAndLists(*job);
   translated.job = std::move(job);
   return translated;
 }

@@ -21,12 +21,17 @@ struct Translated {
   PendingAnswer answer;
 };
 
+// Says whether a collection has come as far as a request wants (RerankRequest.min_sequence; 0: any will do):
+// UNAVAILABLE with RetryInfo where it has not, INVALID_ARGUMENT where it is not live.
+absl::Status CheckSequence(uint64_t min_sequence, const store::Collection& collection);
+
 // What can be said without the collection: INVALID_ARGUMENT for a wrong request_id, query count, top_k, enum value or
 // payload field, or no collection's name where not all candidates are inline documents.
 absl::Status CheckEnvelope(const v1::RerankRequest& request, const RequestLimits& limits);
 
 // Checks everything else and converts. The job's deadline, cancellation and `done` are the caller's to set.
-// INVALID_ARGUMENT naming field, value and limit; NOT_FOUND for unknown ids under MISSING_POLICY_FAIL.
+// INVALID_ARGUMENT naming field, value and limit; NOT_FOUND for unknown ids under MISSING_POLICY_FAIL; the errors of
+// CheckSequence.
 absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
                                      std::shared_ptr<const store::Collection> collection, const RequestLimits& limits);
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -90,6 +91,11 @@ class LiveDocuments {
   virtual absl::StatusOr<uint64_t> SnapshotTo(const std::string& folder, const StopSignal* stop) = 0;
 
   virtual LiveState state() const = 0;
+
+  // Returns the client's version of an id, whether it was written or deleted with it; 0 where it has none. Only the
+  // function of the collection's id type may be called. Errors are those of the log.
+  virtual absl::StatusOr<uint64_t> VersionOf(std::string_view id) const = 0;
+  virtual absl::StatusOr<uint64_t> VersionOf(int64_t id) const = 0;
 
   // The rest is the store's, which calls it while it holds the entry's lock.
 

@@ -12,6 +12,9 @@
 #include "absl/strings/escaping.h"
 #include "nlohmann/json.hpp"
 #include "server/console/questions.h"
+#include "server/http/document_body.h"
+#include "server/http/document_json.h"
+#include "server/http/document_path.h"
 #include "server/http/explain_json.h"
 #include "server/http/rerank_body.h"
 #include "server/http/rerank_members.h"
@@ -197,10 +200,55 @@ void CheckOthers(const std::string& body) {
   }
 }
 
+void CheckUpsertedDocument(const json& sent, const v1::Document& document) {
+  Require(sent["id"] == (document.has_string_id() ? json(document.string_id()) : json(document.int_id())),
+          "the id is the body's");
+  if (HasMember(sent, "tokens") && !sent["tokens"].is_null()) CheckMatrix(sent["tokens"], document.tokens());
+  const bool has_text = HasMember(sent, "text") && !sent["text"].is_null();
+  Require(document.text() == (has_text ? sent["text"].get<std::string>() : ""), "the text is the body's");
+  const bool has_payload = HasMember(sent, "payload") && !sent["payload"].is_null();
+  Require(has_payload == !document.payload().empty(), "a payload is the body's");
+  if (has_payload) Require(json::parse(document.payload(), nullptr, false) == sent["payload"], "and whole");
+  const bool has_version = HasMember(sent, "version") && !sent["version"].is_null();
+  Require(document.version() == (has_version ? sent["version"].get<uint64_t>() : 0), "the version is the body's");
+}
+
+// The bodies and paths of calls that write and read documents.
+void CheckDocumentCalls(const std::string& body, bool has_twins) {
+  const json sent = json::parse(body, nullptr, /*allow_exceptions=*/false);
+  if (const absl::StatusOr<v1::UpsertRequest> upsert = http::ParseUpsertBody(body, {}); !upsert.ok()) {
+    RequireRefusal(upsert.status());
+  } else if (!has_twins) {
+    Require(static_cast<int>(sent["documents"].size()) == upsert->documents_size(), "no document is made up");
+    for (int i = 0; i < upsert->documents_size(); ++i) {
+      CheckUpsertedDocument(sent["documents"][static_cast<size_t>(i)], upsert->documents(i));
+    }
+  }
+  if (const absl::StatusOr<v1::DeleteRequest> deletes = http::ParseDeleteBody(body); !deletes.ok()) {
+    RequireRefusal(deletes.status());
+  } else if (!has_twins) {
+    json ids = json::array();
+    for (const std::string& id : deletes->string_ids().ids()) ids.push_back(id);
+    for (const int64_t id : deletes->int_ids().ids()) ids.push_back(id);
+    Require(ids == sent["ids"], "the ids are the body's");
+  }
+  if (const absl::StatusOr<v1::GetRequest> get = http::ParseGetBody(body); !get.ok()) RequireRefusal(get.status());
+  if (const auto path = http::ParseDocumentPath(body); path.has_value()) {
+    Require(body.size() >= path->collection.size() + path->id.size(), "what is decoded is no longer");
+  }
+  v1::GetResponse response;
+  response.add_documents()->set_string_id(body);
+  response.mutable_documents(0)->set_payload(body);
+  response.mutable_missing_string_ids()->add_ids(body);
+  Require(json::accept(*http::FormatDocuments(response)), "a list of documents is JSON");
+  Require(json::accept(http::FormatDocumentError(absl::InvalidArgumentError(body))), "an error is JSON");
+}
+
 void FuzzHttpJson(std::string_view input) {
   const std::string body(input);
   CheckAnswers(body);
   CheckOthers(body);
+  CheckDocumentCalls(body, HasTwins(body));
   const http::RerankPath& path = http::kRerankPaths[body.size() % http::kRerankPaths.size()];
   const absl::StatusOr<http::RerankBody> parsed = http::ParseRerankBody(body, path, {});
   if (!parsed.ok()) return RequireRefusal(parsed.status());

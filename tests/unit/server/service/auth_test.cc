@@ -16,7 +16,7 @@ using testing::HasSubstr;
 using testing::Not;
 
 TEST(AuthenticatorTest, WithoutAFileEveryoneMayCall) {
-  Authenticator authenticator("");
+  Authenticator authenticator({});
   EXPECT_TRUE(authenticator.Load().ok());
   EXPECT_FALSE(authenticator.enabled(Scope::kSearch));
   EXPECT_FALSE(authenticator.enabled(Scope::kAdmin));
@@ -27,7 +27,7 @@ TEST(AuthenticatorTest, WithoutAFileEveryoneMayCall) {
 TEST(AuthenticatorTest, OnlyTokensOfTheFileMayCall) {
   test::TemporaryFolder folder;
   test::WriteFile(folder / "tokens", "# team a\nsecret-a\n\n  secret-b \r\n");
-  Authenticator authenticator(folder / "tokens");
+  Authenticator authenticator({.search = folder / "tokens"});
   ASSERT_TRUE(authenticator.Load().ok());
   EXPECT_TRUE(authenticator.Check("Bearer secret-a", Scope::kSearch).ok());
   EXPECT_TRUE(authenticator.Check("bearer secret-b", Scope::kSearch).ok());
@@ -40,7 +40,7 @@ TEST(AuthenticatorTest, OnlyTokensOfTheFileMayCall) {
 TEST(AuthenticatorTest, APipeInThePlaceOfTheFileIsNotWaitedFor) {
   test::TemporaryFolder folder;
   ASSERT_EQ(mkfifo((folder / "tokens").c_str(), 0600), 0);
-  Authenticator authenticator(folder / "tokens");
+  Authenticator authenticator({.search = folder / "tokens"});
   EXPECT_EQ(authenticator.Load(), absl::InvalidArgumentError("auth.tokens_file: cannot read " + (folder / "tokens") +
                                                              ": it is a pipe, not a file"));
 }
@@ -48,7 +48,7 @@ TEST(AuthenticatorTest, APipeInThePlaceOfTheFileIsNotWaitedFor) {
 TEST(AuthenticatorTest, WithoutTokensForAdministrationWhoMaySearchMayAdminister) {
   test::TemporaryFolder folder;
   test::WriteFile(folder / "tokens", "secret\n");
-  Authenticator authenticator(folder / "tokens");
+  Authenticator authenticator({.search = folder / "tokens"});
   ASSERT_TRUE(authenticator.Load().ok());
   EXPECT_TRUE(authenticator.enabled(Scope::kAdmin));
   EXPECT_TRUE(authenticator.Check("Bearer secret", Scope::kAdmin).ok());
@@ -59,7 +59,7 @@ TEST(AuthenticatorTest, WithTokensForAdministrationOnlyThoseAdministerAndBothSea
   test::TemporaryFolder folder;
   test::WriteFile(folder / "tokens", "searcher\nboth\n");
   test::WriteFile(folder / "admin_tokens", "# operators\noperator\nboth\n");
-  Authenticator authenticator(folder / "tokens", folder / "admin_tokens");
+  Authenticator authenticator({.search = folder / "tokens", .admin = folder / "admin_tokens"});
   ASSERT_TRUE(authenticator.Load().ok());
   for (const char* searches : {"Bearer searcher", "Bearer operator", "Bearer both"}) {
     EXPECT_TRUE(authenticator.Check(searches, Scope::kSearch).ok()) << searches;
@@ -80,7 +80,7 @@ TEST(AuthenticatorTest, WithTokensForAdministrationOnlyThoseAdministerAndBothSea
 TEST(AuthenticatorTest, WithTokensForAdministrationAloneEveryoneMaySearch) {
   test::TemporaryFolder folder;
   test::WriteFile(folder / "admin_tokens", "operator\n");
-  Authenticator authenticator("", folder / "admin_tokens");
+  Authenticator authenticator({.admin = folder / "admin_tokens"});
   ASSERT_TRUE(authenticator.Load().ok());
   EXPECT_FALSE(authenticator.enabled(Scope::kSearch));
   EXPECT_TRUE(authenticator.enabled(Scope::kAdmin));
@@ -89,6 +89,85 @@ TEST(AuthenticatorTest, WithTokensForAdministrationAloneEveryoneMaySearch) {
   EXPECT_TRUE(authenticator.Check("Bearer operator", Scope::kAdmin).ok());
   EXPECT_EQ(authenticator.Check("", Scope::kAdmin).code(), absl::StatusCode::kUnauthenticated);
   EXPECT_EQ(authenticator.Check("Bearer whatever", Scope::kAdmin).code(), absl::StatusCode::kUnauthenticated);
+}
+
+// What a token of each file, and none, may do with the files that there are: bits of Scope.
+class TokenScopesTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    test::WriteFile(folder_ / "search", "searcher\n");
+    test::WriteFile(folder_ / "write", "writer\n");
+    test::WriteFile(folder_ / "admin", "operator\n");
+  }
+
+  // Returns for each scope the code that a call with the token gets: "SWA" where all are allowed, "S--" where only
+  // searching is, "?" where the token is not known.
+  static std::string MayDo(const Authenticator& authenticator, const std::string& token) {
+    std::string allowed;
+    const std::string header = token.empty() ? "" : "Bearer " + token;
+    for (const auto& [scope, letter] : {std::pair(Scope::kSearch, 'S'), {Scope::kWrite, 'W'}, {Scope::kAdmin, 'A'}}) {
+      const absl::Status status = authenticator.Check(header, scope);
+      allowed += status.ok() ? letter : absl::IsPermissionDenied(status) ? '-' : '?';
+    }
+    return allowed;
+  }
+
+  Authenticator Make(bool search, bool write, bool admin) {
+    return Authenticator({.search = search ? folder_ / "search" : "",
+                          .write = write ? folder_ / "write" : "",
+                          .admin = admin ? folder_ / "admin" : ""});
+  }
+
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(TokenScopesTest, WithAllFilesEachTokenMayDoWhatItsFileIsForAndLess) {
+  Authenticator all = Make(true, true, true);
+  ASSERT_TRUE(all.Load().ok());
+  EXPECT_EQ(MayDo(all, "searcher"), "S--");
+  EXPECT_EQ(MayDo(all, "writer"), "SW-");
+  EXPECT_EQ(MayDo(all, "operator"), "SWA");
+  EXPECT_EQ(MayDo(all, ""), "???");
+  EXPECT_EQ(MayDo(all, "stranger"), "???");
+  const std::string denied(all.Check("Bearer searcher", Scope::kWrite).message());
+  EXPECT_EQ(denied, "the bearer token may search; this call is for those of auth.write_tokens_file");
+  EXPECT_EQ(all.Check("Bearer writer", Scope::kAdmin).message(),
+            "the bearer token may search and write documents; this call is for those of auth.admin_tokens_file");
+}
+
+TEST_F(TokenScopesTest, WithoutAFileForWritingWhoMayAdministerMayWrite) {
+  Authenticator both = Make(true, false, true);
+  ASSERT_TRUE(both.Load().ok());
+  EXPECT_EQ(MayDo(both, "searcher"), "S--");
+  EXPECT_EQ(MayDo(both, "operator"), "SWA");
+  Authenticator admin = Make(false, false, true);
+  ASSERT_TRUE(admin.Load().ok());
+  EXPECT_EQ(MayDo(admin, ""), "S??");
+  EXPECT_EQ(MayDo(admin, "operator"), "SWA");
+}
+
+TEST_F(TokenScopesTest, WithoutFilesForBothWhoMaySearchMayWrite) {
+  Authenticator search = Make(true, false, false);
+  ASSERT_TRUE(search.Load().ok());
+  EXPECT_EQ(MayDo(search, "searcher"), "SWA");
+  EXPECT_EQ(MayDo(search, ""), "???");
+  Authenticator none = Make(false, false, false);
+  ASSERT_TRUE(none.Load().ok());
+  EXPECT_EQ(MayDo(none, ""), "SWA");
+}
+
+TEST_F(TokenScopesTest, WithAFileForWritingAloneItsTokensAdministerAndEveryoneSearches) {
+  Authenticator write = Make(false, true, false);
+  ASSERT_TRUE(write.Load().ok());
+  EXPECT_FALSE(write.enabled(Scope::kSearch));
+  EXPECT_TRUE(write.enabled(Scope::kWrite));
+  EXPECT_TRUE(write.enabled(Scope::kAdmin));
+  EXPECT_EQ(MayDo(write, ""), "S??");
+  EXPECT_EQ(MayDo(write, "writer"), "SWA");
+  Authenticator search_and_write = Make(true, true, false);
+  ASSERT_TRUE(search_and_write.Load().ok());
+  EXPECT_EQ(MayDo(search_and_write, "searcher"), "S--");
+  EXPECT_EQ(MayDo(search_and_write, "writer"), "SWA");
 }
 
 // Has both files, whose tokens are "searcher" and "operator" at first.
@@ -105,7 +184,7 @@ class TokenFilesTest : public testing::Test {
   }
 
   test::TemporaryFolder folder_;
-  Authenticator authenticator_{folder_ / "tokens", folder_ / "admin_tokens"};
+  Authenticator authenticator_{TokenFiles{.search = folder_ / "tokens", .admin = folder_ / "admin_tokens"}};
 };
 
 TEST_F(TokenFilesTest, AWrongFileDoesNotKeepTheOtherOnesRevokedTokens) {
@@ -127,7 +206,7 @@ TEST_F(TokenFilesTest, AWrongFileDoesNotKeepTheOtherOnesRevokedTokens) {
 TEST(AuthenticatorTest, AReloadTakesTheNewTokensAndAFailedOneKeepsTheOld) {
   test::TemporaryFolder folder;
   test::WriteFile(folder / "tokens", "old\n");
-  Authenticator authenticator(folder / "tokens");
+  Authenticator authenticator({.search = folder / "tokens"});
   ASSERT_TRUE(authenticator.Load().ok());
   test::WriteFile(folder / "tokens", "new\n");
   ASSERT_TRUE(authenticator.Load().ok());
@@ -147,7 +226,7 @@ TEST_F(TokenFilesTest, EachFileIsReadForItself) {
   EXPECT_EQ(authenticator_.num_tokens(Scope::kSearch), 2u);
   EXPECT_EQ(authenticator_.num_tokens(Scope::kAdmin), 1u);
   EXPECT_TRUE(authenticator_.has_file(Scope::kAdmin));
-  EXPECT_FALSE(Authenticator(folder_ / "tokens").has_file(Scope::kAdmin));
+  EXPECT_FALSE(Authenticator({.search = folder_ / "tokens"}).has_file(Scope::kAdmin));
 }
 
 TEST(AuthenticatorTest, AFolderIsNoFile) {

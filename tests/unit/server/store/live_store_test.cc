@@ -29,6 +29,8 @@ class FakeLive final : public LiveDocuments {
   absl::Status Compact(const StopSignal* stop, bool* changed) override { return absl::UnimplementedError("compact"); }
   absl::StatusOr<uint64_t> SnapshotTo(const std::string& folder, const StopSignal* stop) override { return 0; }
   LiveState state() const override { return {}; }
+  absl::StatusOr<uint64_t> VersionOf(std::string_view id) const override { return 0; }
+  absl::StatusOr<uint64_t> VersionOf(int64_t id) const override { return 0; }
   absl::StatusOr<collection::Tombstones> TombstonesOf(const collection::Manifest& manifest) const override {
     if (!manifest_status.ok()) return manifest_status;
     return tombstones;

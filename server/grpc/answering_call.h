@@ -1,0 +1,59 @@
+// The reactor of a unary call whose answer a service makes, with what every such call does last.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "base/guard.h"
+#include "client/status.h"
+#include "grpcpp/server_context.h"
+#include "grpcpp/support/byte_buffer.h"
+#include "server/grpc/answer_budget.h"
+#include "server/grpc/grpc_call.h"
+#include "server/grpc/message_buffer.h"
+#include "server/service/call_tracker.h"
+
+namespace maxsim::rpc {
+
+// It is made with new; after Answer it may be gone.
+class AnsweringCall : public UnaryCall {
+ public:
+  AnsweringCall(service::CallTracker* tracker, AnswerBudget* answers, grpc::CallbackServerContext* context,
+                grpc::ByteBuffer* response)
+      : UnaryCall(tracker), context_(context), response_(response), account_(answers, context) {}
+
+  // Set once nobody waits for the answer any more.
+  const std::shared_ptr<std::atomic<bool>>& cancelled() const { return cancelled_; }
+
+  void OnCancel() override { cancelled_->store(true, std::memory_order_relaxed); }
+
+  // Ends the call, once, from any thread.
+  template <typename Response>
+  void Answer(const absl::StatusOr<Response>& response) {
+    const absl::Status status = Guarded([&] {
+      if (response.ok()) *response_ = ToBuffer(*response);
+      return response.status();
+    });
+    // Until gRPC has let go of the call, and with it of the answer.
+    if (status.ok()) account_.Add(response_->Length());
+    AddTrailers(status, *context_);
+    Finish(client::ToGrpcStatus(status));  // `this` may be gone from here on
+  }
+
+ private:
+  grpc::CallbackServerContext* const context_;
+  grpc::ByteBuffer* const response_;
+  AnswerBudget::Account account_;
+  const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
+};
+
+// Answers a call that needs no waiting.
+inline grpc::ServerUnaryReactor* AnswerNow(service::CallTracker* tracker, const absl::Status& status) {
+  auto* call = new UnaryCall(tracker);
+  call->Finish(client::ToGrpcStatus(status));
+  return call;
+}
+
+}  // namespace maxsim::rpc

@@ -1,0 +1,84 @@
+#include "server/grpc/grpc_documents.h"
+
+#include <utility>
+
+#include "base/monotonic_clock.h"
+#include "server/grpc/answering_call.h"
+#include "server/grpc/grpc_call.h"
+#include "server/grpc/message_buffer.h"
+#include "server/grpc/upsert_stream.h"
+
+namespace maxsim::rpc {
+namespace {
+
+using service::CallContext;
+using service::Scope;
+
+}  // namespace
+
+template <typename Request, typename Work>
+grpc::ServerUnaryReactor* GrpcDocuments::Begin(const char* method, Scope scope, grpc::CallbackServerContext* context,
+                                               const grpc::ByteBuffer* request, grpc::ByteBuffer* response, Work work) {
+  const service::CallTracker::Call arriving(deps_.calls);  // already while it is parsed
+  const absl::Time arrival = MonotonicNow();
+  Request parsed;
+  absl::Status status = Authenticate(*deps_.authenticator, *context, scope);
+  if (status.ok()) status = ParseMessage(*request, parsed);
+  if (!status.ok()) {
+    deps_.documents->CountUnread(method, arrival, status);
+    return AnswerNow(deps_.calls, status);
+  }
+  // gRPC would keep the bytes until the call has been answered. They are this call's own, and it reads them no more.
+  const_cast<grpc::ByteBuffer*>(request)->Clear();
+  auto* call = new AnsweringCall(deps_.calls, deps_.answers, context, response);
+  CallContext of_call{.method = method,
+                      .arrival = arrival,
+                      .deadline = DeadlineOf(*context),
+                      .client = ClientOf(*context, deps_.client_key),
+                      .cancelled = call->cancelled()};
+  work(call, std::move(parsed), std::move(of_call));
+  return call;
+}
+
+grpc::ServerUnaryReactor* GrpcDocuments::Upsert(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                                grpc::ByteBuffer* response) {
+  return Begin<v1::UpsertRequest>(
+      "Upsert", Scope::kWrite, context, request, response,
+      [this](AnsweringCall* call, v1::UpsertRequest parsed, CallContext of_call) {
+        deps_.documents->Upsert(std::move(parsed), std::move(of_call),
+                                [call](const absl::StatusOr<v1::UpsertResponse>& answer) { call->Answer(answer); });
+      });
+}
+
+grpc::ServerReadReactor<grpc::ByteBuffer>* GrpcDocuments::UpsertStream(grpc::CallbackServerContext* context,
+                                                                       grpc::ByteBuffer* response) {
+  // The token is checked again for each request, since a stream may be open for longer than its token is good.
+  const auto admit = [this, context] {
+    const absl::Time arrival = MonotonicNow();
+    absl::Status status = Authenticate(*deps_.authenticator, *context, Scope::kWrite);
+    if (!status.ok()) deps_.documents->CountUnread(kUpsertStream, arrival, status);
+    return status;
+  };
+  return StartUpsertStream(context, response, deps_.documents, admit, ClientOf(*context, deps_.client_key),
+                           deps_.stream_in_flight, &streams_, deps_.calls);
+}
+
+grpc::ServerUnaryReactor* GrpcDocuments::Delete(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                                grpc::ByteBuffer* response) {
+  return Begin<v1::DeleteRequest>(
+      "Delete", Scope::kWrite, context, request, response,
+      [this](AnsweringCall* call, const v1::DeleteRequest& parsed, CallContext of_call) {
+        deps_.documents->Delete(parsed, std::move(of_call),
+                                [call](const absl::StatusOr<v1::DeleteResponse>& answer) { call->Answer(answer); });
+      });
+}
+
+grpc::ServerUnaryReactor* GrpcDocuments::Get(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                             grpc::ByteBuffer* response) {
+  return Begin<v1::GetRequest>("Get", Scope::kSearch, context, request, response,
+                               [this](AnsweringCall* call, const v1::GetRequest& parsed, const CallContext& of_call) {
+                                 call->Answer(deps_.documents->Get(parsed, of_call));
+                               });
+}
+
+}  // namespace maxsim::rpc

@@ -1,0 +1,353 @@
+#include "server/grpc/upsert_stream.h"
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/cord.h"
+#include "absl/time/time.h"
+#include "base/guard.h"
+#include "base/monotonic_clock.h"
+#include "base/mutex.h"
+#include "base/text.h"
+#include "client/status.h"
+#include "grpcpp/alarm.h"
+#include "maxsim/v1/documents.pb.h"
+#include "server/grpc/grpc_call.h"
+#include "server/grpc/message_buffer.h"
+
+namespace maxsim::rpc {
+namespace {
+
+// How long a request is offered again and again to a collection that has no room for it, and how often.
+constexpr absl::Duration kMaxWait = absl::Seconds(60);
+constexpr absl::Duration kShortestWait = absl::Milliseconds(10);
+constexpr absl::Duration kLongestWait = absl::Seconds(1);
+
+// Names the request that an error is of. `joint` stands between its number and the message.
+absl::Status InRequest(uint64_t number, std::string_view joint, const absl::Status& status) {
+  absl::Status named(status.code(), Cat("requests[", number, "]", joint, std::string(status.message())));
+  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { named.SetPayload(url, payload); });
+  return named;
+}
+
+}  // namespace
+
+// Three threads may be in here: one of gRPC's (reads, cancellation), one of the collection's or of the encoder's
+// (acknowledgements), and the alarm's. `self_` keeps the object until gRPC is done with it; a request in flight keeps
+// it beyond that.
+//
+// gRPC's operations are started outside the mutex, as in RerankStreamCall. Each is started by the thread that set its
+// flag (reading_, finished_) under the mutex, so never twice.
+class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
+                         public DrainableStream,
+                         public std::enable_shared_from_this<UpsertStreamCall> {
+ public:
+  UpsertStreamCall(grpc::CallbackServerContext* context, grpc::ByteBuffer* response, service::DocumentService* service,
+                   std::function<absl::Status()> admit, uint64_t client, int max_in_flight, StreamRegistry* registry,
+                   service::CallTracker* tracker)
+      : context_(context),
+        response_(response),
+        service_(service),
+        admit_(std::move(admit)),
+        client_(client),
+        max_in_flight_(max_in_flight),
+        registry_(registry),
+        deadline_(DeadlineOf(*context)),
+        call_(tracker) {}
+
+  void Start() {
+    self_ = shared_from_this();
+    const absl::Status admitted = admit_();
+    {
+      MutexLock lock(&mutex_);
+      failure_ = admitted;
+    }
+    if (registry_->Add(self_)) Drain();
+    Proceed();
+  }
+
+  void Drain() override {
+    {
+      MutexLock lock(&mutex_);
+      draining_ = true;
+    }
+    StopWaiting();
+    Proceed();
+  }
+
+  void OnReadDone(bool ok) override {
+    const absl::Time arrival = MonotonicNow();
+    const std::shared_ptr<UpsertStreamCall> keep = self_;
+    const absl::Status admitted = ok ? admit_() : absl::OkStatus();
+    bool offer = false;
+    {
+      MutexLock lock(&mutex_);
+      reading_ = false;
+      if (!ok) reads_done_ = true;
+      if (ok) offer = BeginRequest(admitted, arrival);
+    }
+    if (offer) Offer();
+    Proceed();
+  }
+
+  void OnCancel() override {
+    const std::shared_ptr<UpsertStreamCall> keep = self_;
+    cancelled_->store(true, std::memory_order_relaxed);
+    StopWaiting();
+    Proceed();
+  }
+
+  void OnDone() override {
+    registry_->Remove(self_);
+    // Not with the object, which a request in flight may keep.
+    call_.End();
+    const std::shared_ptr<UpsertStreamCall> last = std::move(self_);
+  }
+
+ private:
+  // One attempt to hand a request over. The mutex guards it.
+  struct Attempt {
+    uint64_t request = 0;  // its number in the stream
+    bool is_over = false;  // the request was handed over, or refused
+  };
+  enum class End { kNo, kOk, kFailed, kDrained, kCancelled };
+
+  // Notes the request that was read; returns whether it is to be handed over.
+  bool BeginRequest(const absl::Status& admitted, absl::Time arrival) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (finished_) return false;
+    failure_.Update(admitted);
+    if (!failure_.ok() || draining_) return false;
+    handling_ = true;
+    arrival_ = arrival;
+    ++num_requests_;
+    return true;
+  }
+
+  // Offers the request in message_ to the service.
+  void Offer() {
+    auto attempt = std::make_shared<Attempt>();
+    absl::Time arrival;
+    {
+      MutexLock lock(&mutex_);
+      attempt->request = num_requests_ - 1;
+      arrival = arrival_;
+      ++in_flight_;
+    }
+    v1::UpsertRequest request;
+    // The bytes stay, in case that the request has to be offered again.
+    if (absl::Status parsed = ParseMessage(message_, request); !parsed.ok()) {
+      service_->CountUnread(kUpsertStream, arrival, parsed);
+      return Refuse(*attempt, InRequest(attempt->request, ": ", parsed));
+    }
+    service_->Upsert(
+        std::move(request),
+        {.method = kUpsertStream,
+         .arrival = arrival,
+         .deadline = deadline_,
+         .client = client_,
+         .cancelled = cancelled_},
+        [this, keep = self_, attempt](const absl::StatusOr<v1::UpsertResponse>& response) {
+          response.ok() ? Acknowledge(*attempt, *response) : TakeError(*attempt, response.status());
+        },
+        [this, keep = self_, attempt] {
+          {
+            MutexLock lock(&mutex_);
+            EndHandling(*attempt);
+          }
+          Proceed();
+        });
+  }
+
+  // The request needs its message no more. The first one to say so counts: an acknowledgement may overtake the news
+  // that the request was handed over, and then the next request may be in message_ already.
+  bool EndHandling(Attempt& attempt) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (std::exchange(attempt.is_over, true)) return false;
+    handling_ = false;
+    waiting_since_.reset();
+    return true;
+  }
+
+  void Acknowledge(Attempt& attempt, const v1::UpsertResponse& response) {
+    {
+      MutexLock lock(&mutex_);
+      EndHandling(attempt);
+      --in_flight_;
+      for (const v1::WriteResult& result : response.results()) {
+        const bool is_applied = result.outcome() == v1::WRITE_OUTCOME_APPLIED;
+        is_applied ? answer_.set_num_applied(answer_.num_applied() + 1)
+                   : answer_.set_num_stale(answer_.num_stale() + 1);
+      }
+      answer_.set_num_requests(answer_.num_requests() + 1);
+      answer_.set_sequence(std::max(answer_.sequence(), response.sequence()));
+      answer_.set_encoded_tokens(answer_.encoded_tokens() + response.encoded_tokens());
+    }
+    Proceed();
+  }
+
+  void TakeError(Attempt& attempt, const absl::Status& status) {
+    if (WaitForRoom(attempt, status)) return;
+    // The message of INVALID_ARGUMENT begins with the path of a field.
+    Refuse(attempt, InRequest(attempt.request, absl::IsInvalidArgument(status) ? "." : ": ", status));
+  }
+
+  void Refuse(Attempt& attempt, const absl::Status& status) {
+    {
+      MutexLock lock(&mutex_);
+      EndHandling(attempt);
+      --in_flight_;
+      failure_.Update(status);
+    }
+    Proceed();
+  }
+
+  // Has a request offered again that the collection has no room for now. Only one that was not handed over: others may
+  // have been since, and its place among them is lost.
+  bool WaitForRoom(Attempt& attempt, const absl::Status& status) {
+    const std::optional<absl::Duration> delay = client::RetryAfter(status);
+    if (!absl::IsResourceExhausted(status) || !delay.has_value()) return false;
+    {
+      MutexLock lock(&mutex_);
+      const absl::Time now = MonotonicNow();
+      const bool is_tired = waiting_since_.has_value() && now - *waiting_since_ > kMaxWait;
+      if (attempt.is_over || is_tired || draining_ || *cancelled_) return false;
+      attempt.is_over = true;  // The request goes on with another attempt.
+      if (!waiting_since_.has_value()) waiting_since_ = now;
+      --in_flight_;
+    }
+    // One that has fired must not be set again from within its own call.
+    const auto alarm = std::make_shared<grpc::Alarm>();
+    alarm->Set(FromNow(std::clamp(*delay, kShortestWait, kLongestWait)), [this, keep = self_](bool) { OfferAgain(); });
+    {
+      MutexLock lock(&mutex_);
+      alarm_ = alarm;
+    }
+    // Who asked for the end before this found no alarm to stop.
+    if (IsEnding()) alarm->Cancel();
+    return true;
+  }
+
+  // Lets a request that waits for room be offered, or dropped, now.
+  void StopWaiting() {
+    std::shared_ptr<grpc::Alarm> alarm;
+    {
+      MutexLock lock(&mutex_);
+      alarm = alarm_;
+    }
+    if (alarm != nullptr) alarm->Cancel();
+  }
+
+  bool IsEnding() {
+    MutexLock lock(&mutex_);
+    return draining_ || *cancelled_;
+  }
+
+  void OfferAgain() {
+    bool is_ending = false;
+    {
+      MutexLock lock(&mutex_);
+      is_ending = draining_ || *cancelled_;
+      if (is_ending) handling_ = false;
+    }
+    if (!is_ending) Offer();
+    Proceed();
+  }
+
+  // Starts whatever can be started now: a read, the end.
+  void Proceed() {
+    bool read = false;
+    {
+      MutexLock lock(&mutex_);
+      if (finished_) return;
+      ++starting_;
+      if (!reading_ && !handling_ && !reads_done_ && !draining_ && !*cancelled_ && failure_.ok() &&
+          in_flight_ < max_in_flight_) {
+        reading_ = true;
+        read = true;
+      }
+    }
+    if (read) {
+      message_.Clear();
+      StartRead(&message_);
+    }
+    End end = End::kNo;
+    absl::Status failure;
+    {
+      MutexLock lock(&mutex_);
+      --starting_;
+      end = DecideEnd();
+      failure = failure_;
+      finished_ = finished_ || end != End::kNo;
+      if (end == End::kOk)
+        failure = Guarded([&] {
+          *response_ = ToBuffer(answer_);
+          return absl::OkStatus();
+        });
+    }
+    // After Finish gRPC may be done with this call at any moment.
+    if (end == End::kOk) Finish(client::ToGrpcStatus(failure));
+    if (end == End::kFailed) {
+      AddTrailers(failure, *context_);
+      Finish(client::ToGrpcStatus(failure));
+    }
+    if (end == End::kDrained) Finish({grpc::StatusCode::UNAVAILABLE, "the server is draining"});
+    if (end == End::kCancelled) Finish({grpc::StatusCode::CANCELLED, "the call was cancelled"});
+  }
+
+  // Whether, and how, the stream ends now. Not while another thread is about to start an operation: gRPC may delete the
+  // call after Finish, and that thread will come here itself.
+  End DecideEnd() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (finished_ || starting_ > 0 || handling_ || in_flight_ > 0) return End::kNo;
+    if (*cancelled_) return End::kCancelled;
+    if (!failure_.ok()) return End::kFailed;
+    if (reads_done_) return End::kOk;
+    return draining_ ? End::kDrained : End::kNo;
+  }
+
+  grpc::CallbackServerContext* const context_;  // until OnDone
+  grpc::ByteBuffer* const response_;            // until Finish
+  service::DocumentService* const service_;
+  const std::function<absl::Status()> admit_;
+  const uint64_t client_;
+  const int max_in_flight_;
+  StreamRegistry* const registry_;
+  const absl::Time deadline_;
+  service::CallTracker::Call call_;
+  const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
+  std::shared_ptr<UpsertStreamCall> self_;  // set before the first operation, cleared by OnDone
+  grpc::ByteBuffer message_;                // belongs to the one read at a time, and to the handling of what it read
+
+  Mutex mutex_;
+  v1::UpsertStreamResponse answer_ ABSL_GUARDED_BY(mutex_);
+  uint64_t num_requests_ ABSL_GUARDED_BY(mutex_) = 0;  // that were read
+  int in_flight_ ABSL_GUARDED_BY(mutex_) = 0;  // requests that were offered, and are neither written nor refused
+  int starting_ ABSL_GUARDED_BY(mutex_) = 0;   // threads between deciding on an operation and having started it
+  bool reading_ ABSL_GUARDED_BY(mutex_) = false;
+  bool handling_ ABSL_GUARDED_BY(mutex_) = false;               // message_ holds a request that was not handed over yet
+  std::shared_ptr<grpc::Alarm> alarm_ ABSL_GUARDED_BY(mutex_);  // until a request is offered again
+  absl::Time arrival_ ABSL_GUARDED_BY(mutex_);                  // of that request
+  std::optional<absl::Time> waiting_since_ ABSL_GUARDED_BY(mutex_);  // for room for that request
+  bool reads_done_ ABSL_GUARDED_BY(mutex_) = false;                  // the client has closed its side
+  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);   // why no more is read
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;  // Finish was called
+};
+
+grpc::ServerReadReactor<grpc::ByteBuffer>* StartUpsertStream(grpc::CallbackServerContext* context,
+                                                             grpc::ByteBuffer* response,
+                                                             service::DocumentService* service,
+                                                             std::function<absl::Status()> admit, uint64_t client,
+                                                             int max_in_flight, StreamRegistry* registry,
+                                                             service::CallTracker* tracker) {
+  auto stream = std::make_shared<UpsertStreamCall>(context, response, service, std::move(admit), client, max_in_flight,
+                                                   registry, tracker);
+  UpsertStreamCall* const reactor = stream.get();
+  reactor->Start();
+  return reactor;
+}
+
+}  // namespace maxsim::rpc

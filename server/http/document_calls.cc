@@ -1,0 +1,156 @@
+#include "server/http/document_calls.h"
+
+#include <optional>
+#include <utility>
+
+#include <boost/asio/post.hpp>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "server/http/document_body.h"
+#include "server/http/document_json.h"
+#include "server/http/http_status.h"
+#include "server/http/responses.h"
+
+namespace maxsim::http {
+namespace {
+
+Response DocumentError(const absl::Status& status) {
+  return Error(ToHttpCode(status.code()), status, FormatDocumentError(status));
+}
+
+// Returns the HTTP status of a call that failed here, where a lack of memory is the server's fault.
+int HttpStatusOf(const absl::Status& status) {
+  return absl::IsResourceExhausted(status) ? 503 : ToHttpCode(status.code());
+}
+
+// Answers a write from one of the pool's threads: the one that says how it went is the collection's, which others wait
+// for.
+template <typename Answer>
+void AnswerWrite(boost::asio::thread_pool& pool, std::shared_ptr<ReplyOnce> reply, absl::StatusOr<Answer> answer) {
+  Guarded<absl::Status>([&] {
+    boost::asio::post(pool, [reply = std::move(reply), answer = std::move(answer)] {
+      Guarded<absl::Status>([&] {
+        (*reply)(answer.ok() ? Json(200, FormatWrites(*answer)) : DocumentError(answer.status()));
+        return absl::OkStatus();
+      }).IgnoreError();
+    });
+    return absl::OkStatus();
+  }).IgnoreError();
+}
+
+}  // namespace
+
+std::optional<DocumentCall> DocumentCallOf(const Request& request) {
+  const std::optional<DocumentPath> path = ParseDocumentPath(request.path);
+  return path.has_value() ? FindDocumentCall(request.method, *path) : std::nullopt;
+}
+
+const char* MethodOf(DocumentCall call) {
+  switch (call) {
+    case DocumentCall::kUpsert:
+      return "http_upsert";
+    case DocumentCall::kDelete:
+      return "http_delete";
+    case DocumentCall::kGetOne:
+    case DocumentCall::kGet:
+      break;
+  }
+  return "http_get";
+}
+
+service::Scope ScopeOf(DocumentCall call) {
+  const bool writes = call == DocumentCall::kUpsert || call == DocumentCall::kDelete;
+  return writes ? service::Scope::kWrite : service::Scope::kSearch;
+}
+
+Response DocumentCalls::CountedError(const service::CallContext& context, const absl::Status& status) const {
+  documents_->CountUnread(context.method, context.arrival, status);
+  return Error(HttpStatusOf(status), status);
+}
+
+void DocumentCalls::Handle(Request request, service::CallContext context, std::shared_ptr<ReplyOnce> reply,
+                           const CallEnd& end) {
+  DocumentPath path = *ParseDocumentPath(request.path);
+  const DocumentCall call = *FindDocumentCall(request.method, path);
+  context.method = MethodOf(call);
+  switch (call) {
+    case DocumentCall::kUpsert:
+      return Upsert(std::move(request), std::move(context), std::move(path.collection), std::move(reply), end);
+    case DocumentCall::kDelete:
+      return Delete(request, std::move(context), std::move(path.collection), std::move(reply), end);
+    case DocumentCall::kGetOne:
+      return (*reply)(GetOne(context, path));
+    case DocumentCall::kGet:
+      return (*reply)(Get(request, context, std::move(path.collection), end));
+  }
+}
+
+void DocumentCalls::Upsert(Request request, service::CallContext context, std::string collection,
+                           std::shared_ptr<ReplyOnce> reply, const CallEnd& end) {
+  auto parsed = Guarded<absl::StatusOr<v1::UpsertRequest>>(
+      [&] { return ParseUpsertBody(request.body, documents_->limits(), [&end] { return end.Check(); }); });
+  if (!parsed.ok()) return (*reply)(CountedError(context, parsed.status()));
+  request.body = std::string();
+  parsed->set_collection(std::move(collection));
+  std::shared_ptr<const void> place;
+  for (const v1::Document& document : parsed->documents()) {
+    if (document.text().empty()) continue;
+    place = take_text_place_();
+    if (place != nullptr) break;
+    const absl::Status full = text_error_();
+    documents_->CountUnread(context.method, context.arrival, full);
+    return (*reply)(Error(full));
+  }
+  documents_->Upsert(
+      *std::move(parsed), std::move(context),
+      [this, place = std::move(place), reply = std::move(reply)](absl::StatusOr<v1::UpsertResponse> response) mutable {
+        AnswerWrite(*pool_, std::move(reply), std::move(response));
+      });
+}
+
+void DocumentCalls::Delete(const Request& request, service::CallContext context, std::string collection,
+                           std::shared_ptr<ReplyOnce> reply, const CallEnd& end) {
+  auto parsed = Guarded<absl::StatusOr<v1::DeleteRequest>>(
+      [&] { return ParseDeleteBody(request.body, [&end] { return end.Check(); }); });
+  if (!parsed.ok()) return (*reply)(CountedError(context, parsed.status()));
+  parsed->set_collection(std::move(collection));
+  documents_->Delete(*parsed, std::move(context),
+                     [this, reply = std::move(reply)](absl::StatusOr<v1::DeleteResponse> response) mutable {
+                       AnswerWrite(*pool_, std::move(reply), std::move(response));
+                     });
+}
+
+Response DocumentCalls::Get(const Request& request, const service::CallContext& context, std::string collection,
+                            const CallEnd& end) {
+  auto parsed = Guarded<absl::StatusOr<v1::GetRequest>>(
+      [&] { return ParseGetBody(request.body, [&end] { return end.Check(); }); });
+  if (!parsed.ok()) return CountedError(context, parsed.status());
+  parsed->set_collection(std::move(collection));
+  const absl::StatusOr<v1::GetResponse> found = documents_->Get(*parsed, context);
+  if (!found.ok()) return DocumentError(found.status());
+  auto body =
+      Guarded<absl::StatusOr<std::string>>([&] { return FormatDocuments(*found, [&end] { return end.Check(); }); });
+  return body.ok() ? Json(200, *std::move(body)) : Error(HttpStatusOf(body.status()), body.status());
+}
+
+Response DocumentCalls::GetOne(const service::CallContext& context, const DocumentPath& path) {
+  v1::GetRequest request;
+  request.set_collection(path.collection);
+  if (documents_->HasIntIds(path.collection)) {
+    int64_t id = 0;
+    if (!absl::SimpleAtoi(path.id, &id)) {
+      return CountedError(context, absl::InvalidArgumentError(absl::StrCat("id: the ids of collection ",
+                                                                           path.collection, " are 64-bit integers")));
+    }
+    request.mutable_int_ids()->add_ids(id);
+  } else {
+    request.mutable_string_ids()->add_ids(path.id);
+  }
+  const absl::StatusOr<v1::GetResponse> found = documents_->Get(request, context);
+  if (!found.ok()) return DocumentError(found.status());
+  if (found->documents_size() == 1) return Json(200, FormatDocument(*found));
+  return Error(absl::NotFoundError(absl::StrCat("collection ", path.collection, " has no document of that id")));
+}
+
+}  // namespace maxsim::http

@@ -1,0 +1,29 @@
+// Writes the answers to calls that write and read documents. The functions are pure.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/stop.h"
+#include "maxsim/v1/documents.pb.h"
+
+namespace maxsim::http {
+
+// Return {"results": [{"outcome": "applied", "sequence": N}, ...], "sequence": N}; of an upsert with {"usage":
+// {"total_tokens": N}} for what an encoder made.
+std::string FormatWrites(const v1::UpsertResponse& response);
+std::string FormatWrites(const v1::DeleteResponse& response);
+
+// Returns {"documents": [{"id": ID, "num_tokens": N, "payload": {...}, "version": N, "sequence": N, "tokens": MATRIX,
+// "scale": S}, ...], "missing": [ID, ...], "generation": N, "sequence": N}. `stop` is asked every few milliseconds, and
+// its error returned; null: never.
+absl::StatusOr<std::string> FormatDocuments(const v1::GetResponse& response, const StopCheck& stop = nullptr);
+
+// Returns the only document of the response, with the collection's generation.
+std::string FormatDocument(const v1::GetResponse& response);
+
+// Formats an error of DocumentService, in which the field that it names by the gRPC path is named as in the body.
+std::string FormatDocumentError(const absl::Status& status);
+
+}  // namespace maxsim::http

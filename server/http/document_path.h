@@ -1,0 +1,32 @@
+// The paths of calls that write and read documents.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace maxsim::http {
+
+enum class DocumentCall {
+  kUpsert,  // PUT /v1/collections/NAME/documents
+  kDelete,  // DELETE of the same
+  kGetOne,  // GET or HEAD /v1/collections/NAME/documents/ID
+  kGet,     // POST /v1/collections/NAME/documents/get
+};
+
+struct DocumentPath {
+  std::string collection;
+  std::string id;  // "": the path of the documents
+};
+
+// Takes a path apart, whose name and id are percent-encoded. nullopt for one of another form, or where the encoding is
+// none.
+std::optional<DocumentPath> ParseDocumentPath(std::string_view path);
+
+// Returns the call that a method of such a path is, or nullopt.
+std::optional<DocumentCall> FindDocumentCall(std::string_view method, const DocumentPath& path);
+
+// Returns the methods that such a path takes, as the header Allow has them.
+std::string_view MethodsOf(const DocumentPath& path);
+
+}  // namespace maxsim::http

@@ -1,0 +1,147 @@
+#include "server/service/document_read.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/status.h"
+#include "kernels/scalar_type.h"
+#include "server/service/document_write.h"
+#include "server/service/running_place.h"
+#include "server/service/status.h"
+#include "server/service/translate.h"
+
+namespace maxsim::service {
+namespace {
+
+// More at a time would take the threads that answer other calls.
+constexpr int kMaxReaders = 2;
+constexpr absl::Duration kReadRetryDelay = absl::Seconds(1);
+
+// These are bytes of the message, rounded up: a document's numbers; and what a string takes beside its own bytes.
+constexpr uint64_t kDocumentBytes = 64;
+constexpr uint64_t kStringBytes = 6;
+
+absl::Status TooManyReaders() {
+  absl::Status status =
+      absl::ResourceExhaustedError(absl::StrCat(kMaxReaders, " calls with return_tokens are reading, as many as may"));
+  client::SetRetryAfter(kReadRetryDelay, status);
+  return status;
+}
+
+// Reads documents of one collection into one answer.
+class Reader {
+ public:
+  Reader(const v1::GetRequest& request, const store::Collection& collection, const store::LiveDocuments* live,
+         const RequestLimits& limits, v1::GetResponse* response)
+      : request_(request), collection_(collection), live_(live), limits_(limits), response_(*response) {}
+
+  absl::Status AddStrings(const v1::StringIds& ids) {
+    for (const std::string& id : ids.ids()) {
+      const std::optional<uint64_t> ordinal = collection_.Find(id);
+      if (!ordinal.has_value()) {
+        response_.mutable_missing_string_ids()->add_ids(id);
+        continue;
+      }
+      const absl::StatusOr<uint64_t> version = live_ == nullptr ? 0 : live_->VersionOf(id);
+      v1::StoredDocument& document = *response_.add_documents();
+      document.set_string_id(id);
+      if (absl::Status status = Fill(*ordinal, version, document); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddInts(const v1::IntIds& ids) {
+    for (const int64_t id : ids.ids()) {
+      const std::optional<uint64_t> ordinal = collection_.Find(id);
+      if (!ordinal.has_value()) {
+        response_.mutable_missing_int_ids()->add_ids(id);
+        continue;
+      }
+      const absl::StatusOr<uint64_t> version = live_ == nullptr ? 0 : live_->VersionOf(id);
+      v1::StoredDocument& document = *response_.add_documents();
+      document.set_int_id(id);
+      if (absl::Status status = Fill(*ordinal, version, document); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Fill(uint64_t ordinal, const absl::StatusOr<uint64_t>& version, v1::StoredDocument& document) {
+    if (!version.ok()) return version.status();
+    const auto num_tokens = static_cast<uint64_t>(collection_.num_document_tokens(ordinal));
+    const std::string_view payload = collection_.payload(ordinal);
+    bytes_ += kDocumentBytes + payload.size() + kStringBytes + document.string_id().size() + kStringBytes;
+    if (request_.return_tokens()) {
+      bytes_ += num_tokens * static_cast<uint64_t>(collection_.dim()) * SizeOf(collection_.storage());
+    }
+    if (bytes_ > limits_.max_answer_bytes) {
+      return InvalidField("ids", absl::StrCat("the first ", response_.documents_size(), " documents take ", bytes_,
+                                              " bytes, and an answer has at most ", limits_.max_answer_bytes,
+                                              " (limits.max_answer_bytes); ask for fewer, or without return_tokens"));
+    }
+    document.set_num_tokens(static_cast<uint32_t>(num_tokens));
+    document.set_payload(std::string(payload));
+    document.set_version(*version);
+    document.set_sequence(collection_.sequence_of(ordinal));
+    return request_.return_tokens() ? FillTokens(ordinal, document) : absl::OkStatus();
+  }
+
+  absl::Status FillTokens(uint64_t ordinal, v1::StoredDocument& document) {
+    absl::StatusOr<store::Collection::StoredDocument> stored = collection_.ReadDocument(ordinal);
+    if (!stored.ok()) return stored.status();
+    v1::TokenMatrix& tokens = *document.mutable_tokens();
+    tokens.set_dtype(static_cast<v1::DataType>(collection_.storage()));
+    tokens.set_num_tokens(document.num_tokens());
+    tokens.set_dim(static_cast<uint32_t>(collection_.dim()));
+    tokens.set_data(stored->rows.data(), stored->rows.size());
+    if (collection_.storage() == ScalarType::kI8) document.set_scale(stored->scale);
+    return absl::OkStatus();
+  }
+
+  const v1::GetRequest& request_;
+  const store::Collection& collection_;
+  const store::LiveDocuments* const live_;
+  const RequestLimits& limits_;
+  v1::GetResponse& response_;
+  uint64_t bytes_ = 0;  // of the answer, but for the ids that are missing, which are those of the request
+};
+
+}  // namespace
+
+absl::StatusOr<v1::GetResponse> ReadDocuments(const v1::GetRequest& request, const store::Collection& collection,
+                                              const store::LiveDocuments* live, const RequestLimits& limits,
+                                              std::atomic<int>* num_reading) {
+  if (absl::Status status = CheckSequence(request.min_sequence(), collection); !status.ok()) return status;
+  const DocumentRules rules = DocumentRulesOf(collection, limits);
+  absl::Status status;
+  switch (request.ids_case()) {
+    case v1::GetRequest::kStringIds:
+      status = CheckIds(request.string_ids(), rules, kMaxGetIds);
+      break;
+    case v1::GetRequest::kIntIds:
+      status = CheckIds(request.int_ids(), rules, kMaxGetIds);
+      break;
+    case v1::GetRequest::IDS_NOT_SET:
+      status = InvalidField("ids", "neither string_ids nor int_ids is set");
+      break;
+  }
+  if (!status.ok()) return status;
+  std::optional<RunningPlace> place;
+  if (request.return_tokens()) {
+    place.emplace(num_reading, kMaxReaders);
+    if (!place->is_held()) return TooManyReaders();
+  }
+  v1::GetResponse response;
+  response.set_generation(static_cast<uint64_t>(collection.manifest().generation));
+  response.set_sequence(collection.sequence());
+  Reader reader(request, collection, live, limits, &response);
+  status = request.has_string_ids() ? reader.AddStrings(request.string_ids()) : reader.AddInts(request.int_ids());
+  if (!status.ok()) return status;
+  return response;
+}
+
+}  // namespace maxsim::service

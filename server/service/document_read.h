@@ -1,0 +1,21 @@
+// Reads documents as a collection stores them, for Documents.Get.
+#pragma once
+
+#include <atomic>
+
+#include "absl/status/statusor.h"
+#include "maxsim/v1/documents.pb.h"
+#include "server/service/limits.h"
+#include "server/store/collection.h"
+#include "server/store/live_documents.h"
+
+namespace maxsim::service {
+
+// Returns the documents of the request's ids that the collection holds, and the ids that it does not. Versions are
+// those of `live` (null: none has one). `num_reading` counts the calls that read token vectors, of which few may at a
+// time. Errors are those of DocumentService::Get.
+absl::StatusOr<v1::GetResponse> ReadDocuments(const v1::GetRequest& request, const store::Collection& collection,
+                                              const store::LiveDocuments* live, const RequestLimits& limits,
+                                              std::atomic<int>* num_reading);
+
+}  // namespace maxsim::service

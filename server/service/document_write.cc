@@ -1,0 +1,124 @@
+#include "server/service/document_write.h"
+
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/text.h"
+#include "collection/document_line.h"
+#include "collection/shard_contents.h"
+#include "kernels/limits.h"
+#include "server/service/status.h"
+
+namespace maxsim::service {
+namespace {
+
+absl::Status CheckStringId(const std::string& id, FieldPath path) {
+  if (id.empty() || id.size() > static_cast<size_t>(kMaxIdBytes)) {
+    return InvalidField(path(), Cat("has ", id.size(), " bytes, and 1 to ", kMaxIdBytes, " are accepted"));
+  }
+  return IsUtf8(id) ? absl::OkStatus() : InvalidField(path(), "is not UTF-8");
+}
+
+absl::Status CheckIdType(collection::IdType sent, const DocumentRules& rules, FieldPath path) {
+  if (sent == rules.id_type) return absl::OkStatus();
+  return InvalidField(path(), Cat("the ids of collection ", rules.collection, " are of type ",
+                                  std::string(collection::Name(rules.id_type))));
+}
+
+absl::Status CheckId(const v1::Document& document, const DocumentRules& rules, FieldPath path) {
+  switch (document.id_case()) {
+    case v1::Document::kStringId: {
+      const auto id_path = [&] { return Cat(path(), ".string_id"); };
+      absl::Status status = CheckIdType(collection::IdType::kString, rules, id_path);
+      return status.ok() ? CheckStringId(document.string_id(), id_path) : status;
+    }
+    case v1::Document::kIntId:
+      return CheckIdType(collection::IdType::kInt64, rules, [&] { return Cat(path(), ".int_id"); });
+    case v1::Document::ID_NOT_SET:
+      break;
+  }
+  return InvalidField(path(), "has neither string_id nor int_id");
+}
+
+absl::Status CheckTokensOrText(const v1::Document& document, const DocumentRules& rules, FieldPath path) {
+  if (document.text().empty()) {
+    if (!document.has_tokens()) return InvalidField(path(), "has neither tokens nor text");
+    return CheckShape(document.tokens(), rules.form.rules, [&] { return Cat(path(), ".tokens"); });
+  }
+  if (document.has_tokens()) return InvalidField(path(), "has tokens and text; one of them is accepted");
+  if (!IsUtf8(document.text())) return InvalidField(Cat(path(), ".text"), "is not UTF-8");
+  // No encoder makes a vector of white space alone.
+  if (document.text().find_first_not_of(" \t\n\v\f\r") == std::string::npos) {
+    return InvalidField(Cat(path(), ".text"), "is empty");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPayload(const std::string& payload, FieldPath path) {
+  if (payload.empty()) return absl::OkStatus();
+  if (payload.size() > static_cast<size_t>(collection::kMaxPayloadBytes)) {
+    return InvalidField(
+        path(), Cat("has ", payload.size(), " bytes, and at most ", collection::kMaxPayloadBytes, " are accepted"));
+  }
+  const absl::Status status = collection::CheckPayload(payload);
+  if (status.ok()) return status;
+  return InvalidField(path(), Cat("is not a JSON object in UTF-8: ", std::string(status.message())));
+}
+
+absl::Status CheckCount(int count, int max_ids, const char* field) {
+  if (count >= 1 && count <= max_ids) return absl::OkStatus();
+  return InvalidField(field, Cat("has ", count, " ids, and 1 to ", max_ids, " are accepted"));
+}
+
+}  // namespace
+
+DocumentRules DocumentRulesOf(const store::Collection& collection, const RequestLimits& limits) {
+  return {.collection = collection.name(),
+          .id_type = collection.manifest().id_type,
+          .form = StoredFormOf(collection, limits)};
+}
+
+absl::Status CheckDocument(const v1::Document& document, const DocumentRules& rules, FieldPath path) {
+  absl::Status status = CheckId(document, rules, path);
+  if (status.ok()) status = CheckTokensOrText(document, rules, path);
+  if (status.ok()) status = CheckPayload(document.payload(), [&] { return Cat(path(), ".payload"); });
+  return status;
+}
+
+absl::StatusOr<store::Write> ToWrite(v1::Document& document, const DocumentRules& rules, FieldPath path) {
+  store::Write write;
+  const auto tokens_path = [&] { return Cat(path(), ".tokens"); };
+  // The matrix that an encoder made of a text has not been looked at before.
+  absl::Status status = CheckShape(document.tokens(), rules.form.rules, tokens_path);
+  if (!status.ok()) return status;
+  write.rows.reserve(size_t{document.tokens().num_tokens()} * document.tokens().dim() * SizeOf(rules.form.storage));
+  status = AppendStoredRows(document.tokens(), rules.form, tokens_path, write.rows, write.scale);
+  if (!status.ok()) return status;
+  write.num_tokens = static_cast<int32_t>(document.tokens().num_tokens());
+  document.clear_tokens();
+  write.kind = collection::LogRecord::Kind::kUpsert;
+  write.version = document.version();
+  write.int_id = document.int_id();
+  if (document.has_string_id()) write.string_id = std::move(*document.mutable_string_id());
+  write.payload = std::move(*document.mutable_payload());
+  return write;
+}
+
+absl::Status CheckIds(const v1::StringIds& ids, const DocumentRules& rules, int max_ids) {
+  absl::Status status = CheckIdType(collection::IdType::kString, rules, [] { return std::string("string_ids"); });
+  if (status.ok()) status = CheckCount(ids.ids_size(), max_ids, "string_ids.ids");
+  for (int i = 0; i < ids.ids_size() && status.ok(); ++i) {
+    status = CheckStringId(ids.ids(i), [i] { return Cat("string_ids.ids[", i, "]"); });
+  }
+  return status;
+}
+
+absl::Status CheckIds(const v1::IntIds& ids, const DocumentRules& rules, int max_ids) {
+  absl::Status status = CheckIdType(collection::IdType::kInt64, rules, [] { return std::string("int_ids"); });
+  if (status.ok()) status = CheckCount(ids.ids_size(), max_ids, "int_ids.ids");
+  return status;
+}
+
+}  // namespace maxsim::service

@@ -1,0 +1,43 @@
+// Validates documents and ids that are to be written, and converts them to what a live collection takes. Pure.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "collection/manifest.h"
+#include "maxsim/v1/documents.pb.h"
+#include "server/service/limits.h"
+#include "server/service/stored_rows.h"
+#include "server/service/token_matrix.h"
+#include "server/store/collection.h"
+#include "server/store/live_documents.h"
+
+namespace maxsim::service {
+
+// So many documents, and so many ids, one call has at most.
+inline constexpr int kMaxUpsertDocuments = 10'000;
+inline constexpr int kMaxDeleteIds = 100'000;
+inline constexpr int kMaxGetIds = 1'000;
+
+// What the documents of a collection have to be.
+struct DocumentRules {
+  std::string collection;  // its name
+  collection::IdType id_type = collection::IdType::kString;
+  StoredForm form;
+};
+DocumentRules DocumentRulesOf(const store::Collection& collection, const RequestLimits& limits);
+
+// Checks everything but the values of its tokens: the id, that there are either tokens or a text, the shape, the
+// payload. INVALID_ARGUMENT names the field, "documents[3].tokens.dim" for a `path` "documents[3]".
+absl::Status CheckDocument(const v1::Document& document, const DocumentRules& rules, FieldPath path);
+
+// Converts a document that was checked, and whose text, if it was one, has become tokens. INVALID_ARGUMENT for a value
+// that cannot be stored. Frees the document's matrix.
+absl::StatusOr<store::Write> ToWrite(v1::Document& document, const DocumentRules& rules, FieldPath path);
+
+// Check the ids of a call: that they are of the collection's type, 1 to `max_ids`, and can be ids.
+absl::Status CheckIds(const v1::StringIds& ids, const DocumentRules& rules, int max_ids);
+absl::Status CheckIds(const v1::IntIds& ids, const DocumentRules& rules, int max_ids);
+
+}  // namespace maxsim::service

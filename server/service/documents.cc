@@ -1,0 +1,307 @@
+#include "server/service/documents.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/guard.h"
+#include "base/monotonic_clock.h"
+#include "base/text.h"
+#include "collection/collection_name.h"
+#include "server/service/document_read.h"
+#include "server/service/status.h"
+
+namespace maxsim::service {
+namespace {
+
+// What TextEncoding calls the texts of documents, and what they are here.
+constexpr std::string_view kEncodedField = "candidates.inline_documents.texts";
+constexpr std::string_view kTextField = "documents.text";
+
+std::string DocumentPath(int idx) { return absl::StrCat("documents[", idx, "]"); }
+
+v1::WriteOutcome OutcomeOf(store::WriteResult::Outcome outcome) {
+  switch (outcome) {
+    case store::WriteResult::Outcome::kApplied:
+      return v1::WRITE_OUTCOME_APPLIED;
+    case store::WriteResult::Outcome::kStale:
+      return v1::WRITE_OUTCOME_STALE;
+    case store::WriteResult::Outcome::kNotFound:
+      return v1::WRITE_OUTCOME_NOT_FOUND;
+  }
+  return v1::WRITE_OUTCOME_UNSPECIFIED;
+}
+
+// Fills what the answers to writes have alike.
+template <typename Response>
+absl::StatusOr<Response> ToResponse(const absl::StatusOr<store::WriteResults>& written) {
+  if (!written.ok()) return written.status();
+  return Guarded([&]() -> absl::StatusOr<Response> {
+    Response response;
+    response.mutable_results()->Reserve(static_cast<int>(written->results.size()));
+    for (const store::WriteResult& result : written->results) {
+      v1::WriteResult& added = *response.add_results();
+      added.set_outcome(OutcomeOf(result.outcome));
+      added.set_sequence(result.sequence);
+    }
+    response.set_sequence(written->sequence);
+    return response;
+  });
+}
+
+// Says whether somebody still waits for the call.
+absl::Status CheckWanted(const CallContext& context) {
+  if (context.cancelled != nullptr && *context.cancelled) return absl::CancelledError("the call was cancelled");
+  if (MonotonicNow() < context.deadline) return absl::OkStatus();
+  return absl::DeadlineExceededError("the deadline passed before the documents were written");
+}
+
+// Names the field of a text that the encoder refuses as it is called here.
+absl::Status NamedAsInUpsert(const absl::Status& status) {
+  const std::string message(status.message());
+  if (!message.starts_with(kEncodedField)) return status;
+  return absl::Status(status.code(), Cat(kTextField, message.substr(kEncodedField.size())));
+}
+
+}  // namespace
+
+// A call that is answered in any case: one that is lost for want of memory, by its destructor.
+template <typename Response>
+struct DocumentService::Call {
+  ~Call() { Finish(NoMemory()); }
+
+  void Finish(absl::StatusOr<Response> response) {
+    if (done == nullptr) return;
+    metrics->CountRequest(context.method, response.status().code(), MonotonicNow() - context.arrival);
+    std::exchange(done, nullptr)(std::move(response));
+  }
+
+  Metrics* metrics = nullptr;
+  CallContext context;
+  Done<Response> done;
+};
+
+struct DocumentService::UpsertCall : Call<v1::UpsertResponse> {
+  v1::UpsertRequest request;
+  Submitted submitted;
+  Target target;
+  DocumentRules rules;
+  uint64_t encoded_tokens = 0;
+};
+
+absl::Status DocumentService::CheckState() const {
+  const RerankService::State state = state_;
+  if (state == RerankService::State::kServing) return absl::OkStatus();
+  return absl::UnavailableError(state == RerankService::State::kLoading ? "the server is loading"
+                                                                        : "the server is draining");
+}
+
+absl::Status DocumentService::CheckCollectionField(const std::string& name) const {
+  if (name.size() >= 1 && name.size() <= collection::kMaxCollectionNameBytes) return absl::OkStatus();
+  return InvalidField("collection", absl::StrCat("has ", name.size(), " bytes, and 1 to ",
+                                                 collection::kMaxCollectionNameBytes, " are accepted"));
+}
+
+absl::StatusOr<DocumentService::Target> DocumentService::FindTarget(const std::string& name) const {
+  if (absl::Status status = CheckCollectionField(name); !status.ok()) return status;
+  // A collection that is unloaded and another one that is loaded by its name must not be taken for one: what lies
+  // between two looks that find the same log is of that log.
+  absl::StatusOr<std::shared_ptr<store::LiveDocuments>> live = store_->FindLive(name);
+  for (int attempt = 0; attempt < 3 && live.ok(); ++attempt) {
+    absl::StatusOr<std::shared_ptr<const store::Collection>> collection = store_->Find(name);
+    if (!collection.ok()) return collection.status();
+    absl::StatusOr<std::shared_ptr<store::LiveDocuments>> again = store_->FindLive(name);
+    if (again.ok() && *again == *live) return Target{*std::move(live), *std::move(collection)};
+    live = std::move(again);
+  }
+  if (!live.ok()) return live.status();
+  return absl::UnavailableError(absl::StrCat("collection ", name, " is being replaced"));
+}
+
+absl::Status DocumentService::CheckEncoder(const store::Collection& collection) const {
+  // The texts themselves have been checked.
+  return texts_->Check(v1::RerankRequest(), &collection, limits_);
+}
+
+absl::Status DocumentService::Prepare(UpsertCall& call) const {
+  absl::StatusOr<Target> target = FindTarget(call.request.collection());
+  if (!target.ok()) return target.status();
+  call.target = *std::move(target);
+  const int count = call.request.documents_size();
+  if (count < 1 || count > kMaxUpsertDocuments) {
+    return InvalidField("documents",
+                        absl::StrCat("has ", count, " documents, and 1 to ", kMaxUpsertDocuments, " are accepted"));
+  }
+  call.rules = DocumentRulesOf(*call.target.collection, limits_);
+  bool has_texts = false;
+  for (int i = 0; i < count; ++i) {
+    const v1::Document& document = call.request.documents(i);
+    absl::Status status = CheckDocument(document, call.rules, [i] { return DocumentPath(i); });
+    if (!status.ok()) return status;
+    has_texts |= !document.text().empty();
+  }
+  return has_texts ? CheckEncoder(*call.target.collection) : absl::OkStatus();
+}
+
+void DocumentService::Upsert(v1::UpsertRequest request, CallContext context, Done<v1::UpsertResponse> done,
+                             Submitted submitted) {
+  auto call = std::make_unique<UpsertCall>();
+  call->metrics = metrics_;
+  call->context = std::move(context);
+  call->done = std::move(done);
+  call->submitted = std::move(submitted);
+  call->request = std::move(request);
+  absl::Status status = CheckState();
+  if (status.ok()) status = Guarded([&] { return Prepare(*call); });
+  if (!status.ok()) return call->Finish(std::move(status));
+  for (const v1::Document& document : call->request.documents()) {
+    if (!document.text().empty()) return Encode(std::move(call));
+  }
+  Submit(std::move(call));
+}
+
+void DocumentService::Encode(std::unique_ptr<UpsertCall> call) {
+  v1::RerankRequest texts;
+  const absl::Status status = Guarded([&] {
+    auto& list = *texts.mutable_candidates()->mutable_inline_documents()->mutable_texts();
+    for (v1::Document& document : *call->request.mutable_documents()) {
+      if (!document.text().empty()) *list.Add() = std::move(*document.mutable_text());
+    }
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return call->Finish(status);
+  const absl::Time deadline = call->context.deadline;
+  texts_->Encode(std::move(texts), deadline,
+                 [this, call = std::move(call)](absl::StatusOr<EncodedRequest> encoded) mutable {
+                   if (!encoded.ok()) return call->Finish(NamedAsInUpsert(encoded.status()));
+                   // By its first answer the encoder has said who it is.
+                   absl::Status same = Guarded([&] { return CheckEncoder(*call->target.collection); });
+                   if (!same.ok()) return call->Finish(std::move(same));
+                   auto& matrices = *encoded->request.mutable_candidates()->mutable_inline_documents();
+                   int next = 0;
+                   for (v1::Document& document : *call->request.mutable_documents()) {
+                     if (document.has_tokens()) continue;
+                     *document.mutable_tokens() = std::move(*matrices.mutable_documents(next++));
+                   }
+                   call->encoded_tokens = encoded->num_tokens;
+                   Submit(std::move(call));
+                 });
+}
+
+void DocumentService::Submit(std::unique_ptr<UpsertCall> call) {
+  std::vector<store::Write> writes;
+  absl::Status status = Guarded([&] {
+    writes.reserve(static_cast<size_t>(call->request.documents_size()));
+    for (int i = 0; i < call->request.documents_size(); ++i) {
+      absl::StatusOr<store::Write> write =
+          ToWrite(*call->request.mutable_documents(i), call->rules, [i] { return DocumentPath(i); });
+      if (!write.ok()) return write.status();
+      writes.push_back(*std::move(write));
+    }
+    return CheckWanted(call->context);
+  });
+  if (!status.ok()) return call->Finish(std::move(status));
+  call->request.Clear();
+  Submitted submitted = std::move(call->submitted);
+  const std::shared_ptr<store::LiveDocuments> live = call->target.live;
+  status = Guarded([&] {
+    live->Submit(std::move(writes), [call = std::move(call)](absl::StatusOr<store::WriteResults> written) {
+      absl::StatusOr<v1::UpsertResponse> response = ToResponse<v1::UpsertResponse>(written);
+      if (response.ok()) response->set_encoded_tokens(call->encoded_tokens);
+      call->Finish(std::move(response));
+    });
+    return absl::OkStatus();
+  });
+  // Where that failed for want of memory, the call was answered as it went.
+  if (status.ok() && submitted != nullptr) submitted();
+}
+
+absl::StatusOr<std::vector<store::Write>> DocumentService::ToDeletes(const v1::DeleteRequest& request,
+                                                                     const DocumentRules& rules) const {
+  std::vector<store::Write> writes;
+  const auto add = [&]() -> store::Write& {
+    store::Write& write = writes.emplace_back();
+    write.kind = collection::LogRecord::Kind::kDelete;
+    write.version = request.version();
+    return write;
+  };
+  absl::Status status;
+  switch (request.ids_case()) {
+    case v1::DeleteRequest::kStringIds:
+      status = CheckIds(request.string_ids(), rules, kMaxDeleteIds);
+      if (!status.ok()) return status;
+      writes.reserve(static_cast<size_t>(request.string_ids().ids_size()));
+      for (const std::string& id : request.string_ids().ids()) add().string_id = id;
+      return writes;
+    case v1::DeleteRequest::kIntIds:
+      status = CheckIds(request.int_ids(), rules, kMaxDeleteIds);
+      if (!status.ok()) return status;
+      writes.reserve(static_cast<size_t>(request.int_ids().ids_size()));
+      for (const int64_t id : request.int_ids().ids()) add().int_id = id;
+      return writes;
+    case v1::DeleteRequest::IDS_NOT_SET:
+      break;
+  }
+  return InvalidField("ids", "neither string_ids nor int_ids is set");
+}
+
+void DocumentService::Delete(const v1::DeleteRequest& request, CallContext context, Done<v1::DeleteResponse> done) {
+  auto call = std::make_unique<Call<v1::DeleteResponse>>();
+  call->metrics = metrics_;
+  call->context = std::move(context);
+  call->done = std::move(done);
+  Target target;
+  std::vector<store::Write> writes;
+  absl::Status status = CheckState();
+  if (status.ok()) {
+    status = Guarded([&] {
+      absl::StatusOr<Target> found = FindTarget(request.collection());
+      if (!found.ok()) return found.status();
+      target = *std::move(found);
+      absl::StatusOr<std::vector<store::Write>> deletes =
+          ToDeletes(request, DocumentRulesOf(*target.collection, limits_));
+      if (!deletes.ok()) return deletes.status();
+      writes = *std::move(deletes);
+      return CheckWanted(call->context);
+    });
+  }
+  if (!status.ok()) return call->Finish(std::move(status));
+  Guarded([&] {
+    target.live->Submit(std::move(writes), [call = std::move(call)](absl::StatusOr<store::WriteResults> written) {
+      call->Finish(ToResponse<v1::DeleteResponse>(written));
+    });
+    return absl::OkStatus();
+  }).IgnoreError();  // The call was answered as it went.
+}
+
+absl::StatusOr<v1::GetResponse> DocumentService::Read(const v1::GetRequest& request) const {
+  if (absl::Status status = CheckState(); !status.ok()) return status;
+  if (absl::Status status = CheckCollectionField(request.collection()); !status.ok()) return status;
+  absl::StatusOr<std::shared_ptr<const store::Collection>> collection = store_->Find(request.collection());
+  if (!collection.ok()) return collection.status();
+  std::shared_ptr<store::LiveDocuments> live;  // null: no document has a version
+  if ((*collection)->is_live()) {
+    if (absl::StatusOr<std::shared_ptr<store::LiveDocuments>> found = store_->FindLive(request.collection());
+        found.ok()) {
+      live = *std::move(found);
+    }
+  }
+  return ReadDocuments(request, **collection, live.get(), limits_, &num_reading_);
+}
+
+absl::StatusOr<v1::GetResponse> DocumentService::Get(const v1::GetRequest& request, const CallContext& context) {
+  absl::StatusOr<v1::GetResponse> response = Guarded([&] { return Read(request); });
+  metrics_->CountRequest(context.method, response.status().code(), MonotonicNow() - context.arrival);
+  return response;
+}
+
+bool DocumentService::HasIntIds(std::string_view collection) const {
+  const absl::StatusOr<std::shared_ptr<const store::Collection>> found = store_->Find(collection);
+  return found.ok() && (*found)->manifest().id_type == collection::IdType::kInt64;
+}
+
+void DocumentService::CountUnread(std::string_view method, absl::Time arrival, const absl::Status& status) const {
+  metrics_->CountRequest(method, status.code(), MonotonicNow() - arrival);
+}
+
+}  // namespace maxsim::service
