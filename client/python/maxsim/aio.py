@@ -24,6 +24,7 @@ from .streams import DEFAULT_IN_FLIGHT, OpenRequests, StreamAnswer, check_stream
 from .v1 import admin_pb2, admin_pb2_grpc, documents_pb2_grpc, rerank_pb2_grpc
 from .v1 import rerank_pb2 as pb
 
+
 class AsyncClient(
     RerankMethods["Coroutine[Any, Any, Ranking]", "Coroutine[Any, Any, list[Ranking]]"], AsyncDocumentMethods
 ):

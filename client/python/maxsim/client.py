@@ -21,14 +21,17 @@ from .retries import NEVER, Attempts, Retry, check_retry
 from .streams import DEFAULT_IN_FLIGHT, OpenRequests, StreamAnswer, check_stream_arguments
 from .v1 import admin_pb2, admin_pb2_grpc, documents_pb2_grpc, rerank_pb2_grpc
 from .v1 import rerank_pb2 as pb
+
 __all__ = ["Client", "Document", "Ranking", "token_matrix"]
+
 
 class Client(RerankMethods[Ranking, "list[Ranking]"], DocumentMethods):
     """A connection to maxsimd, or to each of several. Thread-safe. Connects on its first call.
 
     Calls raise a MaxsimError with the server's code and message, ValueError for an argument that is wrong. `reranker`,
     `documents` and `admin` are the generated stubs, for everything that has no method here. Their calls carry the token
-    and the client's name too; they are not retried, raise grpc.RpcError, and have no timeout but the one that is given them."""
+    and the client's name too; they are not retried, raise grpc.RpcError, and have no timeout but the one that is given
+    them."""
 
     def __init__(
         self,
