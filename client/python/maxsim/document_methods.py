@@ -82,8 +82,8 @@ class DocumentMethods(abc.ABC):
 
         Returns a result for each document, and the collection's sequence number for `min_sequence`. ValueError names an
         argument that is wrong (`documents[3].tokens has the shape [48]; ...`); FailedPrecondition: the collection is
-        not live; ResourceExhausted with `retry_after`: the memory for written documents is full until the next compaction;
-        InvalidArgument.field names what the server refuses."""
+        not live; ResourceExhausted with `retry_after`: the memory for written documents is full until the next
+        compaction; InvalidArgument.field names what the server refuses."""
         check_documents(documents)
         batches, answers = UpsertBatches(collection), UpsertAnswers()
         for document in documents:
@@ -113,8 +113,8 @@ class DocumentMethods(abc.ABC):
         """Writes any number of documents, as `upsert` takes them, over one stream; returns when all are written.
 
         They are taken from the iterable, by another thread, as fast as the server writes: one batch of at most
-        `batch_documents` and about `batch_bytes` is in memory here. Nothing is retried, since what was taken from the
-        iterable is gone; `upsert` takes an iterable too, retries, and waits for each request's answer. After an error
+        `batch_documents` and about `batch_bytes` is in memory here. The server waits a while where its memory is full;
+        nothing is retried here, since what was taken from the iterable is gone; `upsert` takes an iterable too, retries, and waits for each request's answer. After an error
         the documents of earlier batches may be written: writing all of them again does no harm.
 
         What the iterable raises is raised, and so is the ValueError for a document that is wrong; the documents before
@@ -144,7 +144,7 @@ class DocumentMethods(abc.ABC):
         try:
             response = self.documents.UpsertStream(messages(), timeout=limit)
         except grpc.RpcError as error:
-            raise errors.from_rpc_error(error, self._made_of) from error
+            raise batches.located(errors.from_rpc_error(error, self._made_of)) from error
         finally:
             closed.set()
         if failures:

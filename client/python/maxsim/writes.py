@@ -21,6 +21,7 @@ MAX_DELETE_IDS = 10_000  # of one request of ours: fewer than the server takes, 
 # What a document takes in an UpsertRequest beside its own bytes: its tag and its length.
 _FRAME_BYTES = 6
 _DOCUMENT = re.compile(r"documents\[(\d+)\]")
+_DOCUMENT_OF_REQUEST = re.compile(r"requests\[(\d+)\]\.documents\[(\d+)\]")
 _NAMES = ("id", "tokens", "text", "payload", "version")
 _ACCEPTED = "a maxsim.NewDocument, a mapping with its names, or a tuple (id, tokens or text[, payload])"
 
@@ -35,6 +36,7 @@ class UpsertBatches:
         self._max_documents = max_documents
         self._batch_bytes = batch_bytes
         self._num_documents = 0  # of all requests
+        self._sizes: list[int] = []  # documents of each request that was returned
         self._start()
 
     def convert(self, document: DocumentLike) -> documents_pb2.Document:
@@ -66,12 +68,21 @@ class UpsertBatches:
         """Returns the request that is not full, where it has documents."""
         return self._take() if self._request.documents else None
 
+    def located(self, error: errors.MaxsimError) -> errors.MaxsimError:
+        """Returns the error of a stream with its documents' indices among all in place of those in a request."""
+
+        def among_all(found: re.Match[str]) -> str:
+            return f"documents[{sum(self._sizes[: int(found[1])]) + int(found[2])}]"
+
+        return errors.with_names(error, lambda text: _DOCUMENT_OF_REQUEST.sub(among_all, text))
+
     def _start(self) -> None:
         self._request = documents_pb2.UpsertRequest(collection=self._collection)
         self._bytes = self._empty_bytes = self._request.ByteSize()
 
     def _take(self) -> documents_pb2.UpsertRequest:
         request = self._request
+        self._sizes.append(len(request.documents))
         self._start()
         return request
 

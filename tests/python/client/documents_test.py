@@ -346,6 +346,20 @@ class StreamTest(BothTest):
                 client.upsert_stream("docs", endless(), batch_documents=1, timeout=60)
         self.assertTrue(taken)
 
+    def test_an_error_names_the_document_among_all(self):
+        def refuse(requests, context):
+            for _ in zip(range(3), requests):
+                pass
+            context.abort(
+                grpc.StatusCode.INVALID_ARGUMENT, "requests[2].documents[1].payload: 3 bytes, which are no JSON"
+            )
+
+        for client in self.clients(FakeDocuments(self, UpsertStream=refuse)):
+            with self.assertRaises(errors.InvalidArgument) as caught:
+                client.upsert_stream("docs", [("a", TOKENS)] * 20, batch_documents=4)
+            self.assertEqual(caught.exception.field, "documents[9].payload")
+            self.assertTrue(caught.exception.message.startswith("documents[9].payload: 3 bytes"))
+
     def test_an_asynchronous_iterator_is_taken(self):
         async def documents():
             for i in range(3):
