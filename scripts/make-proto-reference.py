@@ -13,7 +13,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FILES = ("rerank", "admin")
+FILES = ("rerank", "admin", "documents")
 PAGE = ROOT / "docs" / "reference" / "proto.md"
 
 METHOD = re.compile(r"rpc (\w+)\((stream )?(\w+)\) returns \((stream )?(\w+)\);$")
@@ -33,6 +33,11 @@ class Block:
 def prose(lines):
     """Comment lines as one paragraph."""
     return " ".join(line.strip() for line in lines if line.strip())
+
+
+def paragraphs(lines):
+    """Comment lines as paragraphs, which empty ones part."""
+    return "\n\n".join(prose(text.split("\n")) for text in "\n".join(map(str.strip, lines)).split("\n\n"))
 
 
 def head_of(lines):
@@ -81,15 +86,15 @@ def read(path):
             continue
         if head is None:
             head, pending = head_of(pending), []
-        text = prose(pending + ([comment] if mark else []))
-        pending = []
+        about, pending = pending + ([comment] if mark else []), []
+        text = prose(about)
         opening, method, field, value = (form.match(code) for form in (OPENING, METHOD, FIELD, VALUE))
         if opening:
             kind, name, closed = opening.groups()
             if kind == "oneof":
                 oneof, oneof_text = name, text
             else:
-                block = Block(kind, name, text)
+                block = Block(kind, name, paragraphs(about))
                 blocks.append(block)
             if not closed:
                 stack.append(kind)
