@@ -15,14 +15,16 @@ import grpc.aio
 from . import arguments, connection, errors
 from .admin_requests import IdType, Storage, make_create_request, make_load_request, make_snapshot_request
 from .async_document_methods import AnsweredT, AskedT, AsyncCall, AsyncDocumentMethods
+from .documents import DocumentLike, StoredDocuments, UpsertSummary, WriteResults
 from .interceptors import async_call_metadata
-from .methods import RerankMethods
+from .methods import RerankMethods, ServedCollection
 from .ranking import Ranking, read_response
-from .requests import Request
+from .requests import Ids, Request, collection_name
 from .retries import NEVER, Attempts, Retry, check_retry
 from .streams import DEFAULT_IN_FLIGHT, OpenRequests, StreamAnswer, check_stream_arguments
 from .v1 import admin_pb2, admin_pb2_grpc, documents_pb2_grpc, rerank_pb2_grpc
 from .v1 import rerank_pb2 as pb
+from .writes import DEFAULT_BATCH_BYTES, DEFAULT_BATCH_DOCUMENTS
 
 
 class AsyncClient(
@@ -111,6 +113,11 @@ class AsyncClient(
     def documents(self) -> documents_pb2_grpc.DocumentsAsyncStub:
         """The generated stub, as Client.documents."""
         return documents_pb2_grpc.DocumentsAsyncStub(self._channel())
+
+    def collection(self, name: str | None) -> AsyncClientCollection:
+        """Client.collection."""
+        collection_name(name)  # What is wrong is named here.
+        return AsyncClientCollection(self, name)
 
     async def rerank_stream(
         self,
@@ -236,6 +243,50 @@ class AsyncClient(
                 if delay is None:
                     raise failure from error
             await asyncio.sleep(delay)
+
+
+class AsyncClientCollection(ServedCollection["Coroutine[Any, Any, Ranking]", "Coroutine[Any, Any, list[Ranking]]"]):
+    """A collection as an AsyncClient sees it: `await client.collection("notes").upsert(documents)`."""
+
+    def __init__(self, client: AsyncClient, name: str | None) -> None:
+        super().__init__(client, name)
+        self._documents = client
+
+    async def upsert(
+        self, documents: Iterable[DocumentLike] | AsyncIterable[DocumentLike], *, timeout: float | None = None
+    ) -> WriteResults:
+        """AsyncClient.upsert into this collection."""
+        return await self._documents.upsert(self.name or "", documents, timeout=timeout)
+
+    async def upsert_stream(
+        self,
+        documents: Iterable[DocumentLike] | AsyncIterable[DocumentLike],
+        *,
+        batch_documents: int = DEFAULT_BATCH_DOCUMENTS,
+        batch_bytes: int = DEFAULT_BATCH_BYTES,
+        timeout: float | None = None,
+    ) -> UpsertSummary:
+        """AsyncClient.upsert_stream into this collection."""
+        return await self._documents.upsert_stream(
+            self.name or "", documents, batch_documents=batch_documents, batch_bytes=batch_bytes, timeout=timeout
+        )
+
+    async def delete(self, ids: Ids, *, version: int | None = None, timeout: float | None = None) -> WriteResults:
+        """AsyncClient.delete of this collection."""
+        return await self._documents.delete(self.name or "", ids, version=version, timeout=timeout)
+
+    async def get(
+        self,
+        ids: Ids,
+        *,
+        return_tokens: bool = False,
+        min_sequence: int | None = None,
+        timeout: float | None = None,
+    ) -> StoredDocuments:
+        """AsyncClient.get of this collection."""
+        return await self._documents.get(
+            self.name or "", ids, return_tokens=return_tokens, min_sequence=min_sequence, timeout=timeout
+        )
 
 
 async def _send(

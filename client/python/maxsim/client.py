@@ -13,14 +13,16 @@ import grpc
 from . import arguments, connection, errors
 from .admin_requests import IdType, Storage, make_create_request, make_load_request, make_snapshot_request
 from .document_methods import AnsweredT, AskedT, BlockingCall, DocumentMethods
+from .documents import DocumentLike, StoredDocuments, UpsertSummary, WriteResults
 from .interceptors import CallMetadata
-from .methods import RerankMethods
+from .methods import RerankMethods, ServedCollection
 from .ranking import Document, Ranking, read_response
-from .requests import Request, token_matrix
+from .requests import Ids, Request, collection_name, token_matrix
 from .retries import NEVER, Attempts, Retry, check_retry
 from .streams import DEFAULT_IN_FLIGHT, OpenRequests, StreamAnswer, check_stream_arguments
 from .v1 import admin_pb2, admin_pb2_grpc, documents_pb2_grpc, rerank_pb2_grpc
 from .v1 import rerank_pb2 as pb
+from .writes import DEFAULT_BATCH_BYTES, DEFAULT_BATCH_DOCUMENTS
 
 __all__ = ["Client", "Document", "Ranking", "token_matrix"]
 
@@ -110,6 +112,11 @@ class Client(RerankMethods[Ranking, "list[Ranking]"], DocumentMethods):
     def close(self) -> None:
         """Ends the connection and the calls under way."""
         self._channel.close()
+
+    def collection(self, name: str | None) -> ClientCollection:
+        """Returns one collection of the server, whose calls need not name it. Asks the server nothing."""
+        collection_name(name)  # What is wrong is named here.
+        return ClientCollection(self, name)
 
     def rerank_stream(
         self,
@@ -277,3 +284,45 @@ class Client(RerankMethods[Ranking, "list[Ranking]"], DocumentMethods):
                 if delay is None:
                     raise failure from error
             time.sleep(delay)
+
+
+class ClientCollection(ServedCollection[Ranking, "list[Ranking]"]):
+    """A collection as a Client sees it: `client.collection("notes").upsert(documents)`."""
+
+    def __init__(self, client: Client, name: str | None) -> None:
+        super().__init__(client, name)
+        self._documents = client
+
+    def upsert(self, documents: Iterable[DocumentLike], *, timeout: float | None = None) -> WriteResults:
+        """Client.upsert into this collection."""
+        return self._documents.upsert(self.name or "", documents, timeout=timeout)
+
+    def upsert_stream(
+        self,
+        documents: Iterable[DocumentLike],
+        *,
+        batch_documents: int = DEFAULT_BATCH_DOCUMENTS,
+        batch_bytes: int = DEFAULT_BATCH_BYTES,
+        timeout: float | None = None,
+    ) -> UpsertSummary:
+        """Client.upsert_stream into this collection."""
+        return self._documents.upsert_stream(
+            self.name or "", documents, batch_documents=batch_documents, batch_bytes=batch_bytes, timeout=timeout
+        )
+
+    def delete(self, ids: Ids, *, version: int | None = None, timeout: float | None = None) -> WriteResults:
+        """Client.delete of this collection."""
+        return self._documents.delete(self.name or "", ids, version=version, timeout=timeout)
+
+    def get(
+        self,
+        ids: Ids,
+        *,
+        return_tokens: bool = False,
+        min_sequence: int | None = None,
+        timeout: float | None = None,
+    ) -> StoredDocuments:
+        """Client.get of this collection."""
+        return self._documents.get(
+            self.name or "", ids, return_tokens=return_tokens, min_sequence=min_sequence, timeout=timeout
+        )

@@ -270,6 +270,30 @@ class UpsertTest(BothTest):
                 client.delete("docs", ["a"])
 
 
+class CollectionTest(BothTest):
+    def test_a_collections_own_calls_name_it(self):
+        server = FakeDocuments(self)
+        with Client(server.address) as client:
+            notes = client.collection("notes")
+            self.assertEqual(notes.upsert([("a", TOKENS)]).num_applied, 1)
+            self.assertEqual(notes.upsert_stream([("b", TOKENS)], batch_documents=1, batch_bytes=9).num_applied, 1)
+            self.assertEqual(len(notes.get(["a", "b"], return_tokens=True, min_sequence=1)), 2)
+            self.assertEqual(notes.delete(["a"], version=3)[0].outcome, "applied")
+            with self.assertRaisesRegex(ValueError, "collection is ''; it is the name of a collection"):
+                client.collection(None).upsert([("a", TOKENS)])
+
+        async def asynchronous():
+            async with AsyncClient(server.address) as client:
+                notes = client.collection("notes")
+                await notes.upsert([("a", TOKENS)])
+                await notes.upsert_stream([("b", TOKENS)], batch_documents=1, batch_bytes=9)
+                self.assertEqual(len(await notes.get(["a", "b"])), 2)
+                self.assertEqual((await notes.delete(["a"]))[0].outcome, "applied")
+
+        run_async(asynchronous())
+        self.assertEqual({request.collection for request in server.requests}, {"notes"})
+
+
 class StreamTest(BothTest):
     def test_a_stream_is_cut_into_batches_and_summed_up(self):
         documents = [NewDocument(f"{i % 8}", TOKENS, version=1) for i in range(10)]
