@@ -16,6 +16,7 @@
 #include "grpcpp/alarm.h"
 #include "grpcpp/create_channel.h"
 #include "maxsim/v1/admin.grpc.pb.h"
+#include "maxsim/v1/documents.grpc.pb.h"
 #include "maxsim/v1/rerank.grpc.pb.h"
 
 namespace maxsim::client {
@@ -59,6 +60,7 @@ struct Client::Core {
   struct Connection {
     std::shared_ptr<grpc::Channel> channel;
     std::unique_ptr<v1::Reranker::Stub> reranker;
+    std::unique_ptr<v1::Documents::Stub> documents;
     std::unique_ptr<v1::Admin::Stub> admin;
   };
 
@@ -228,6 +230,7 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(const ClientOptions& opti
     Core::Connection& connection = core->connections.emplace_back();
     connection.channel = std::move(channel);
     connection.reranker = v1::Reranker::NewStub(connection.channel);
+    connection.documents = v1::Documents::NewStub(connection.channel);
     connection.admin = v1::Admin::NewStub(connection.channel);
   }
   return std::unique_ptr<Client>(new Client(std::move(core)));
@@ -276,6 +279,21 @@ std::unique_ptr<RerankSession> Client::OpenSession(absl::Duration timeout) {
   return session;
 }
 
+absl::StatusOr<v1::UpsertResponse> Client::Upsert(const v1::UpsertRequest& request, const CallOptions& call) {
+  return core_->Call(&Core::Connection::documents, &v1::Documents::Stub::Upsert, request,
+                     DeadlineOf(call, options().timeout), core_->Retry(call));
+}
+
+absl::StatusOr<v1::DeleteResponse> Client::Delete(const v1::DeleteRequest& request, const CallOptions& call) {
+  return core_->Call(&Core::Connection::documents, &v1::Documents::Stub::Delete, request,
+                     DeadlineOf(call, options().timeout), core_->Retry(call));
+}
+
+absl::StatusOr<v1::GetResponse> Client::Get(const v1::GetRequest& request, const CallOptions& call) {
+  return core_->Call(&Core::Connection::documents, &v1::Documents::Stub::Get, request,
+                     DeadlineOf(call, options().timeout), core_->Retry(call));
+}
+
 absl::StatusOr<v1::GetInfoResponse> Client::GetInfo(const CallOptions& call) {
   return core_->Call(&Core::Connection::reranker, &v1::Reranker::Stub::GetInfo, v1::GetInfoRequest(),
                      DeadlineOf(call, options().timeout), core_->Retry(call));
@@ -299,6 +317,21 @@ absl::StatusOr<v1::ReloadCollectionResponse> Client::ReloadCollection(const v1::
 absl::StatusOr<v1::UnloadCollectionResponse> Client::UnloadCollection(const v1::UnloadCollectionRequest& request,
                                                                       const CallOptions& call) {
   return core_->AdminCall(&v1::Admin::Stub::UnloadCollection, request, call);
+}
+
+absl::StatusOr<v1::CreateCollectionResponse> Client::CreateCollection(const v1::CreateCollectionRequest& request,
+                                                                      const CallOptions& call) {
+  return core_->AdminCall(&v1::Admin::Stub::CreateCollection, request, call);
+}
+
+absl::StatusOr<v1::CompactCollectionResponse> Client::CompactCollection(const v1::CompactCollectionRequest& request,
+                                                                        const CallOptions& call) {
+  return core_->AdminCall(&v1::Admin::Stub::CompactCollection, request, call);
+}
+
+absl::StatusOr<v1::SnapshotCollectionResponse> Client::SnapshotCollection(const v1::SnapshotCollectionRequest& request,
+                                                                          const CallOptions& call) {
+  return core_->AdminCall(&v1::Admin::Stub::SnapshotCollection, request, call);
 }
 
 bool Client::connected() const {

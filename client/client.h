@@ -8,11 +8,11 @@
 //   absl::StatusOr<v1::RerankResponse> response = (*client)->Rerank(request);
 //
 // Deadlines: every call is bounded by a timeout that covers all of its attempts; the server sees what is left of it.
-// Retries: see client/retry.h. Rerank, GetInfo and ListCollections are retried. LoadCollection, ReloadCollection and
-// UnloadCollection are tried once, because a second attempt after a lost answer would report a conflict with the first;
-// they wait for a connection before, up to a second.
-// Errors: the server's code and message; RetryAfter (client/status.h) reads the retry hint of one that was not retried.
-// A Client is thread-safe, and made once: it owns the connections.
+// Retries: see client/retry.h. Rerank, Upsert, Delete, Get, GetInfo and ListCollections are retried. LoadCollection and
+// the other calls that change which collections there are, or how they are stored, are tried once, because a second
+// attempt after a lost answer would report a conflict with the first; they wait for a connection before, up to a
+// second. Errors: the server's code and message; RetryAfter (client/status.h) reads the retry hint of one that was not
+// retried. A Client is thread-safe, and made once: it owns the connections.
 #pragma once
 
 #include <memory>
@@ -24,6 +24,7 @@
 #include "client/options.h"
 #include "client/session.h"
 #include "maxsim/v1/admin.pb.h"
+#include "maxsim/v1/documents.pb.h"
 #include "maxsim/v1/rerank.pb.h"
 
 namespace maxsim::client {
@@ -74,6 +75,16 @@ class Client {
   // Opens a RerankStream. The timeout bounds the whole session; zero means none. Never retried.
   std::unique_ptr<RerankSession> OpenSession(absl::Duration timeout = absl::ZeroDuration());
 
+  // Write documents of a live collection. A document is replaced whole, so that an attempt that is made again leaves
+  // what one leaves: with a version, the second may call STALE what the first has written; without one, it may replace
+  // what another client wrote in between. The request has 1 to 10,000 documents (Delete: 1 to 100,000 ids) and at most
+  // Limits.max_request_bytes.
+  absl::StatusOr<v1::UpsertResponse> Upsert(const v1::UpsertRequest& request, const CallOptions& call = {});
+  absl::StatusOr<v1::DeleteResponse> Delete(const v1::DeleteRequest& request, const CallOptions& call = {});
+
+  // Reads documents of any collection, 1 to 1,000.
+  absl::StatusOr<v1::GetResponse> Get(const v1::GetRequest& request, const CallOptions& call = {});
+
   absl::StatusOr<v1::GetInfoResponse> GetInfo(const CallOptions& call = {});
 
   absl::StatusOr<v1::ListCollectionsResponse> ListCollections(const CallOptions& call = {});
@@ -83,6 +94,12 @@ class Client {
                                                                 const CallOptions& call = {});
   absl::StatusOr<v1::UnloadCollectionResponse> UnloadCollection(const v1::UnloadCollectionRequest& request,
                                                                 const CallOptions& call = {});
+  absl::StatusOr<v1::CreateCollectionResponse> CreateCollection(const v1::CreateCollectionRequest& request,
+                                                                const CallOptions& call = {});
+  absl::StatusOr<v1::CompactCollectionResponse> CompactCollection(const v1::CompactCollectionRequest& request,
+                                                                  const CallOptions& call = {});
+  absl::StatusOr<v1::SnapshotCollectionResponse> SnapshotCollection(const v1::SnapshotCollectionRequest& request,
+                                                                    const CallOptions& call = {});
 
   // True while a connection to the server stands: tells an UNAVAILABLE that the server sent from one that means it was
   // never reached.

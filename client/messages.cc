@@ -77,4 +77,32 @@ v1::Candidates WholeCollection() {
   return candidates;
 }
 
+v1::Document MakeDocument(std::string_view id, v1::TokenMatrix tokens) {
+  v1::Document document;
+  document.set_string_id(std::string(id));
+  *document.mutable_tokens() = std::move(tokens);
+  return document;
+}
+
+v1::Document MakeDocument(int64_t id, v1::TokenMatrix tokens) {
+  v1::Document document;
+  document.set_int_id(id);
+  *document.mutable_tokens() = std::move(tokens);
+  return document;
+}
+
+v1::Document MakeTextDocument(std::string_view id, std::string_view text) {
+  v1::Document document;
+  document.set_string_id(std::string(id));
+  document.set_text(std::string(text));
+  return document;
+}
+
+v1::Document MakeTextDocument(int64_t id, std::string_view text) {
+  v1::Document document;
+  document.set_int_id(id);
+  document.set_text(std::string(text));
+  return document;
+}
+
 }  // namespace maxsim::client

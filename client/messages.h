@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "absl/types/span.h"
+#include "maxsim/v1/documents.pb.h"
 #include "maxsim/v1/rerank.pb.h"
 
 namespace maxsim::client {
@@ -33,5 +34,12 @@ v1::Candidates StringCandidates(absl::Span<const std::string> ids);
 v1::Candidates StringCandidates(absl::Span<const std::string_view> ids);
 v1::Candidates IntCandidates(absl::Span<const int64_t> ids);
 v1::Candidates WholeCollection();
+
+// Makes a document to be written. Its payload and its version are set afterwards, where it has them.
+v1::Document MakeDocument(std::string_view id, v1::TokenMatrix tokens);
+v1::Document MakeDocument(int64_t id, v1::TokenMatrix tokens);
+// Makes a document of a text, UTF-8, which the server's encoder turns into vectors.
+v1::Document MakeTextDocument(std::string_view id, std::string_view text);
+v1::Document MakeTextDocument(int64_t id, std::string_view text);
 
 }  // namespace maxsim::client

@@ -35,7 +35,8 @@ struct ClientOptions {
 
   // Bound on one call, over all of its attempts and the waits between them.
   absl::Duration timeout = absl::Seconds(30);
-  // Bound on one call of LoadCollection, ReloadCollection or UnloadCollection, which answer when the work is done.
+  // Bound on one call of LoadCollection or another that changes which collections there are or how they are stored.
+  // These answer when the work is done.
   absl::Duration admin_timeout = absl::Minutes(10);
   RetryOptions retry;
 

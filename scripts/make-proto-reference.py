@@ -35,6 +35,11 @@ def prose(lines):
     return " ".join(line.strip() for line in lines if line.strip())
 
 
+def paragraphs(lines):
+    """Comment lines as paragraphs, which empty ones part."""
+    return "\n\n".join(prose(text.split("\n")) for text in "\n".join(map(str.strip, lines)).split("\n\n"))
+
+
 def head_of(lines):
     """The comment at the head of a file as Markdown: an indented line begins a row of a table of status codes."""
     output, rows = [], []
@@ -81,15 +86,15 @@ def read(path):
             continue
         if head is None:
             head, pending = head_of(pending), []
-        text = prose(pending + ([comment] if mark else []))
-        pending = []
+        about, pending = pending + ([comment] if mark else []), []
+        text = prose(about)
         opening, method, field, value = (form.match(code) for form in (OPENING, METHOD, FIELD, VALUE))
         if opening:
             kind, name, closed = opening.groups()
             if kind == "oneof":
                 oneof, oneof_text = name, text
             else:
-                block = Block(kind, name, text)
+                block = Block(kind, name, paragraphs(about))
                 blocks.append(block)
             if not closed:
                 stack.append(kind)

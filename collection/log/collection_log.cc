@@ -24,6 +24,22 @@ std::string VersionKey(const LogRecord& record, IdType id_type) {
   return id_type == IdType::kInt64 ? BigEndian(static_cast<uint64_t>(record.int_id)) : std::string(record.string_id);
 }
 
+// Says that a write failed when it ends without Done: with an exception, too.
+class FailedUnlessDone {
+ public:
+  explicit FailedUnlessDone(std::atomic<bool>& failed) : failed_(failed) {}
+  ~FailedUnlessDone() {
+    if (!done_) failed_ = true;
+  }
+  FailedUnlessDone(const FailedUnlessDone&) = delete;
+  FailedUnlessDone& operator=(const FailedUnlessDone&) = delete;
+  void Done() { done_ = true; }
+
+ private:
+  std::atomic<bool>& failed_;
+  bool done_ = false;
+};
+
 // Returns an error of a record that no format has, before anything of it is written.
 absl::Status CheckRecord(const LogRecord& record, const LogFormat& format, uint64_t expected) {
   if (record.sequence != expected) {
@@ -91,10 +107,11 @@ absl::StatusOr<const LogDatabase*> CollectionLog::State::Database() const {
 absl::Status CollectionLog::State::Write(rocksdb::WriteBatch& batch) {
   if (absl::StatusOr<const LogDatabase*> open = Database(); !open.ok()) return open.status();
   if (failed) return absl::UnavailableError(Cat(Where(), "a write failed, and it has not been recovered"));
-  failed = true;  // unless it comes back
+  // Others may write at the same time: the tombstones of a compaction, what is truncated.
+  FailedUnlessDone attempt(failed);
   const rocksdb::Status status = database->db().Write(Synced(), &batch);
   if (!status.ok()) return FromRocksDb(status, Where());
-  failed = false;
+  attempt.Done();
   return absl::OkStatus();
 }
 

@@ -1,12 +1,14 @@
-// Fuzzes texts that maxsimctl reads: the first byte picks ids (i), judgements (j), query texts (q), a run (r) or a
-// payload (p).
+// Fuzzes texts that maxsimctl reads: the first byte picks ids (i), judgements (j), query texts (q), a run (r), a
+// payload (p) or a line of documents (u).
 #include <cmath>
 #include <string>
 #include <vector>
 
+#include "collection/document_line.h"
 #include "collection/evaluation/run_file.h"
 #include "tests/fuzz/target.h"
 #include "tools/maxsimctl/input_files.h"
+#include "tools/maxsimctl/upsert_line.h"
 
 namespace maxsim::fuzz {
 namespace {
@@ -69,6 +71,22 @@ void FuzzRun(std::string_view text) {
   }
 }
 
+void FuzzUpsertLine(std::string_view text) {
+  for (const v1::IdType type : {v1::ID_TYPE_STRING, v1::ID_TYPE_INT64}) {
+    const auto document = ctl::ParseUpsertLine(text, type);
+    if (!document.ok()) {
+      RequireRefusal(document.status());
+      continue;
+    }
+    Require(document->has_int_id() == (type == v1::ID_TYPE_INT64), "an id is of the collection's type");
+    Require(document->text().empty() || !document->has_tokens(), "a document has tokens or a text");
+    const v1::TokenMatrix& tokens = document->tokens();
+    Require(tokens.data().size() == size_t{4} * tokens.num_tokens() * tokens.dim(), "tokens are as many as they say");
+    Require(document->payload().empty() || collection::CheckPayload(document->payload()).ok(),
+            "a payload is an object");
+  }
+}
+
 void FuzzClientInputs(std::string_view input) {
   if (input.empty()) return;
   const std::string_view text = input.substr(1);
@@ -81,6 +99,8 @@ void FuzzClientInputs(std::string_view input) {
       return FuzzQueryTexts(text);
     case 'r':
       return FuzzRun(text);
+    case 'u':
+      return FuzzUpsertLine(text);
     case 'p':
       Require(ctl::PayloadTokens(std::string(text)).size() <= text.size(), "tokens come from the payload");
       return;

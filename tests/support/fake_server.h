@@ -13,21 +13,28 @@
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
 #include "maxsim/v1/admin.grpc.pb.h"
+#include "maxsim/v1/documents.grpc.pb.h"
 #include "maxsim/v1/rerank.grpc.pb.h"
 
 namespace maxsim::test {
 
 // Handlers run on gRPC's threads and must be thread-safe. Set them before the first call.
-class FakeServer : public v1::Reranker::Service, public v1::Admin::Service {
+class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, public v1::Admin::Service {
  public:
   using RerankHandler =
       std::function<grpc::Status(grpc::ServerContext&, const v1::RerankRequest&, v1::RerankResponse&)>;
+  using UpsertHandler =
+      std::function<grpc::Status(grpc::ServerContext&, const v1::UpsertRequest&, v1::UpsertResponse&)>;
+  using DeleteHandler =
+      std::function<grpc::Status(grpc::ServerContext&, const v1::DeleteRequest&, v1::DeleteResponse&)>;
+  using GetHandler = std::function<grpc::Status(grpc::ServerContext&, const v1::GetRequest&, v1::GetResponse&)>;
 
   // Listens on 127.0.0.1; a port of 0 is replaced by a free one.
   explicit FakeServer(int port = 0) {
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:" + std::to_string(port), grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(static_cast<v1::Reranker::Service*>(this));
+    builder.RegisterService(static_cast<v1::Documents::Service*>(this));
     builder.RegisterService(static_cast<v1::Admin::Service*>(this));
     server_ = builder.BuildAndStart();
   }
@@ -45,10 +52,17 @@ class FakeServer : public v1::Reranker::Service, public v1::Admin::Service {
   }
 
   RerankHandler on_rerank;
+  UpsertHandler on_upsert;
+  DeleteHandler on_delete;
+  GetHandler on_get;
   v1::GetInfoResponse info;
   grpc::Status admin_status = grpc::Status::OK;
+  // The last requests of these calls; to be read when they are answered.
+  v1::CreateCollectionRequest created;
+  v1::SnapshotCollectionRequest snapshot;
   std::atomic<int> num_reranks{0};
   std::atomic<int> num_admin_calls{0};
+  std::atomic<int> num_document_calls{0};
 
   grpc::Status Rerank(grpc::ServerContext* context, const v1::RerankRequest* request,
                       v1::RerankResponse* response) override {
@@ -80,6 +94,18 @@ class FakeServer : public v1::Reranker::Service, public v1::Admin::Service {
     return grpc::Status::OK;
   }
 
+  grpc::Status Upsert(grpc::ServerContext* context, const v1::UpsertRequest* request,
+                      v1::UpsertResponse* response) override {
+    return AnswerDocuments(on_upsert, *context, *request, *response);
+  }
+  grpc::Status Delete(grpc::ServerContext* context, const v1::DeleteRequest* request,
+                      v1::DeleteResponse* response) override {
+    return AnswerDocuments(on_delete, *context, *request, *response);
+  }
+  grpc::Status Get(grpc::ServerContext* context, const v1::GetRequest* request, v1::GetResponse* response) override {
+    return AnswerDocuments(on_get, *context, *request, *response);
+  }
+
   grpc::Status ListCollections(grpc::ServerContext* context, const v1::ListCollectionsRequest*,
                                v1::ListCollectionsResponse* response) override {
     ++num_admin_calls;
@@ -94,6 +120,7 @@ class FakeServer : public v1::Reranker::Service, public v1::Admin::Service {
     response->mutable_collection()->set_name(request->name());
     response->mutable_collection()->set_path(request->path());
     response->mutable_collection()->set_residency(request->residency());
+    if (request->live()) response->mutable_collection()->mutable_live();
     return admin_status;
   }
   grpc::Status ReloadCollection(grpc::ServerContext* context, const v1::ReloadCollectionRequest* request,
@@ -110,8 +137,42 @@ class FakeServer : public v1::Reranker::Service, public v1::Admin::Service {
     Note(*context);
     return admin_status;
   }
+  grpc::Status CreateCollection(grpc::ServerContext* context, const v1::CreateCollectionRequest* request,
+                                v1::CreateCollectionResponse* response) override {
+    ++num_admin_calls;
+    Note(*context);
+    created = *request;
+    response->mutable_collection()->set_name(request->name());
+    response->mutable_collection()->set_dim(request->dim());
+    response->mutable_collection()->set_storage(request->storage());
+    response->mutable_collection()->mutable_live();
+    return admin_status;
+  }
+  grpc::Status CompactCollection(grpc::ServerContext* context, const v1::CompactCollectionRequest* request,
+                                 v1::CompactCollectionResponse* response) override {
+    ++num_admin_calls;
+    Note(*context);
+    response->mutable_collection()->set_name(request->name());
+    response->set_changed(true);
+    return admin_status;
+  }
+  grpc::Status SnapshotCollection(grpc::ServerContext* context, const v1::SnapshotCollectionRequest* request,
+                                  v1::SnapshotCollectionResponse* response) override {
+    ++num_admin_calls;
+    Note(*context);
+    snapshot = *request;
+    response->set_sequence(41);
+    return admin_status;
+  }
 
  private:
+  template <typename Handler, typename Request, typename Response>
+  grpc::Status AnswerDocuments(const Handler& handler, grpc::ServerContext& context, const Request& request,
+                               Response& response) {
+    ++num_document_calls;
+    Note(context);
+    return handler ? handler(context, request, response) : grpc::Status::OK;
+  }
   void Note(const grpc::ServerContext& context) {
     const MutexLock lock(&mutex_);
     metadata_.clear();

@@ -1,5 +1,7 @@
 #include "tools/maxsimctl/collection_view.h"
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "kernels/scalar_type.h"
@@ -32,6 +34,50 @@ void PrintTiers(const google::protobuf::RepeatedPtrField<v1::CollectionInfo>& co
   if (!any) return;
   context.out() << '\n';
   table.Print(context.out());
+}
+
+// What has been written to live collections since their generation was.
+void PrintLive(const google::protobuf::RepeatedPtrField<v1::CollectionInfo>& collections, const Context& context) {
+  command_line::Table table({{"live"},
+                             {"sequence", command_line::Align::kRight},
+                             {"compacted", command_line::Align::kRight},
+                             {"changed", command_line::Align::kRight},
+                             {"deleted", command_line::Align::kRight},
+                             {"segments", command_line::Align::kRight},
+                             {"used", command_line::Align::kRight},
+                             {"memory", command_line::Align::kRight},
+                             {"log", command_line::Align::kRight},
+                             {"state"}});
+  bool any = false;
+  for (const v1::CollectionInfo& c : collections) {
+    if (!c.has_live()) continue;
+    any = true;
+    const v1::LiveInfo& live = c.live();
+    table.AddRow({command_line::WithoutControls(c.name()), std::to_string(live.sequence()),
+                  std::to_string(live.compacted_sequence()), Count(live.num_changed_documents()),
+                  Count(live.num_deleted_documents()), Count(live.num_segments()), Bytes(live.segment_used_bytes()),
+                  Bytes(live.segment_bytes()), Bytes(live.log_bytes()),
+                  !live.error().empty()  ? "NOT WRITABLE"
+                  : live.is_compacting() ? "compacting"
+                                         : "writable"});
+  }
+  if (!any) return;
+  context.out() << '\n';
+  table.Print(context.out());
+}
+
+Json LiveJson(const v1::LiveInfo& live) {
+  Json json = {{"sequence", live.sequence()},
+               {"compacted_sequence", live.compacted_sequence()},
+               {"num_changed_documents", live.num_changed_documents()},
+               {"num_deleted_documents", live.num_deleted_documents()},
+               {"num_segments", live.num_segments()},
+               {"segment_bytes", live.segment_bytes()},
+               {"segment_used_bytes", live.segment_used_bytes()},
+               {"log_bytes", live.log_bytes()},
+               {"is_compacting", live.is_compacting()}};
+  if (!live.error().empty()) json["error"] = live.error();
+  return json;
 }
 
 }  // namespace
@@ -84,6 +130,7 @@ Json ToJson(const v1::CollectionInfo& collection) {
                              {"resident_bytes", tier.resident_bytes()}});
   }
   if (!collection.error().empty()) json["error"] = collection.error();
+  if (collection.has_live()) json["live"] = LiveJson(collection.live());
   return json;
 }
 
@@ -113,13 +160,29 @@ void PrintCollections(const google::protobuf::RepeatedPtrField<v1::CollectionInf
   }
   table.Print(context.out());
   PrintTiers(collections, context);
+  PrintLive(collections, context);
   for (const v1::CollectionInfo& c : collections) {
     if (c.unavailable_documents() > 0) {
       context.err() << command_line::WithoutControls(c.name()) << ": " << Count(c.unavailable_documents())
                     << " documents cannot be scored: their device is lost\n";
     }
+    if (!c.live().error().empty()) {
+      context.err() << command_line::WithoutControls(Cat(c.name(), ": nothing can be written: ", c.live().error()))
+                    << '\n';
+    }
     if (!c.error().empty()) context.err() << command_line::WithoutControls(c.name() + ": " + c.error()) << '\n';
   }
+}
+
+absl::Status NameAllowedRoots(const absl::Status& status) {
+  if (status.code() != absl::StatusCode::kPermissionDenied ||
+      !absl::StrContains(status.message(), "store.allowed_roots")) {
+    return status;
+  }
+  return absl::PermissionDeniedError(
+      absl::StrCat(status.message(),
+                   "; add a folder that holds it to store.allowed_roots in the configuration of the "
+                   "server, and start it again"));
 }
 
 std::string Summary(const v1::CollectionInfo& c) {

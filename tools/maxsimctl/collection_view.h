@@ -21,4 +21,7 @@ void PrintCollections(const google::protobuf::RepeatedPtrField<v1::CollectionInf
 // Returns one line: "passages: generation 3, 1,398 documents, ...".
 std::string Summary(const v1::CollectionInfo& collection);
 
+// Names the key that a refused path wants; the server only says which folders it has.
+absl::Status NameAllowedRoots(const absl::Status& status);
+
 }  // namespace maxsim::ctl

@@ -45,7 +45,7 @@ class Context {
   // Adds to a failed call's status what its user can do about it.
   absl::Status AddAdvice(const absl::Status& status) const;
 
-  // Does what AddAdvice does, for load, reload and unload, whose deadline is another.
+  // Does what AddAdvice does, for the calls that load, make or change whole collections, whose deadline is another.
   absl::Status AddAdminAdvice(const absl::Status& status) const;
 
   // Returns the collection of this name as the server describes it; an empty name means the only one it has. NOT_FOUND,

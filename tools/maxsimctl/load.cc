@@ -1,5 +1,3 @@
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "tools/maxsimctl/collection_view.h"
 #include "tools/maxsimctl/commands.h"
 
@@ -8,20 +6,8 @@ namespace {
 
 struct LoadOptions {
   std::string name, path, residency = "auto";
-  bool replicate = false;
+  bool replicate = false, live = false;
 };
-
-// Names the key that a refused path wants; the server only says which folders it has.
-absl::Status NameAllowedRoots(const absl::Status& status) {
-  if (status.code() != absl::StatusCode::kPermissionDenied ||
-      !absl::StrContains(status.message(), "store.allowed_roots")) {
-    return status;
-  }
-  return absl::PermissionDeniedError(
-      absl::StrCat(status.message(),
-                   "; add a folder that holds it to store.allowed_roots in the configuration of the "
-                   "server, and start it again"));
-}
 
 absl::Status RunLoad(const LoadOptions& options, Context& context) {
   const absl::StatusOr<client::Client*> client = context.Connect();
@@ -31,6 +17,7 @@ absl::Status RunLoad(const LoadOptions& options, Context& context) {
   request.set_path(options.path);
   request.set_residency(options.residency);
   request.set_replicate(options.replicate);
+  request.set_live(options.live);
   const absl::StatusOr<v1::LoadCollectionResponse> response = (*client)->LoadCollection(request);
   if (!response.ok()) return NameAllowedRoots(context.AddAdminAdvice(response.status()));
   if (context.options.json) {
@@ -54,6 +41,7 @@ void AddLoad(CLI::App& app, Context& context) {
       ->capture_default_str()
       ->type_name("TIER");
   command->add_flag("--replicate", options->replicate, "Copy it to every device of the server");
+  command->add_flag("--live", options->live, "Accept writes; a collection that has a log of them does so anyway");
   command->footer("Example: maxsimctl load passages /var/lib/maxsim/passages");
   command->callback([options, &context] { context.result = RunLoad(*options, context); });
 }

@@ -24,6 +24,7 @@ constexpr char kFooter[] = R"(Examples:
   maxsimctl explain --collection passages --query query.npy --id 17
   maxsimctl rerank --collection passages --text "how do birds fly" --all
   maxsimctl verify --collection passages --queries queries.npy --query-lengths lengths.npy --top-k 100
+  maxsimctl upsert notes --documents notes.jsonl
   maxsimctl compare-runs bm25.run reranked.run --qrels qrels.tsv
 
 Results go to standard output, remarks and errors to standard error.
@@ -44,8 +45,10 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions& options) {
   app.add_option("--client-key", options.client_key, "Metadata key of --client-id: the server's batching.client_key")
       ->capture_default_str()
       ->type_name("KEY");
-  app.add_option("--timeout", options.timeout_seconds,
-                 "Seconds one call may take, retries included; for load, reload and unload at least 600")
+  app.add_option(
+         "--timeout", options.timeout_seconds,
+         "Seconds one call may take, retries included; for load, reload, unload, create, compact\nand snapshot at "
+         "least 600")
       ->check(CLI::Range(0.001, 86400.0))
       ->check(command_line::NotNan)
       ->capture_default_str()
@@ -113,7 +116,9 @@ void AddQueryChoice(CLI::App& command, std::string& query_lengths, int64_t& quer
 
 int RunMaxsimctl(const std::vector<std::string>& arguments, const Environment& environment) {
   Context context(environment);
-  CLI::App app("Asks a maxsimd server: rerank, explain and check answers, and manage its collections.", "maxsimctl");
+  CLI::App app(
+      "Asks a maxsimd server: rerank, explain and check answers, and manage its collections and their documents.",
+      "maxsimctl");
   app.footer(kFooter);
   app.set_version_flag("--version", std::string("maxsimctl ") + kVersion + " (" + kCommit + ")");
   app.require_subcommand(1);
@@ -126,6 +131,12 @@ int RunMaxsimctl(const std::vector<std::string>& arguments, const Environment& e
   AddLoad(app, context);
   AddReload(app, context);
   AddUnload(app, context);
+  AddCreate(app, context);
+  AddUpsert(app, context);
+  AddDelete(app, context);
+  AddGet(app, context);
+  AddCompact(app, context);
+  AddSnapshot(app, context);
   AddVerify(app, context);
   AddEvaluate(app, context);
   AddCompareRuns(app, context);

@@ -83,6 +83,7 @@ Json ToJson(const v1::RerankResponse& response) {
   for (const int64_t id : result.missing_int_ids().ids()) missing.push_back(id);
   const v1::Timings& timings = response.timings();
   Json answer = {{"generation", response.generation()},
+                 {"sequence", response.sequence()},
                  {"results", std::move(hits)},
                  {"missing", std::move(missing)},
                  {"unavailable_documents", result.unavailable_documents()},

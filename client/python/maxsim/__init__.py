@@ -12,6 +12,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .aio import AsyncClient as AsyncClient
     from .client import Client as Client
+    from .documents import NewDocument as NewDocument
+    from .documents import StoredDocument as StoredDocument
+    from .documents import StoredDocuments as StoredDocuments
+    from .documents import UpsertSummary as UpsertSummary
+    from .documents import WriteResult as WriteResult
+    from .documents import WriteResults as WriteResults
     from .errors import MaxsimError as MaxsimError
     from .methods import ServedCollection as ServedCollection
     from .ranking import Document as Document
@@ -30,12 +36,18 @@ __all__ = [
     "Client",
     "Document",
     "MaxsimError",
+    "NewDocument",
     "Ranking",
     "Request",
     "Retry",
     "ServedCollection",
+    "StoredDocument",
+    "StoredDocuments",
     "StreamAnswer",
     "TokenVectors",
+    "UpsertSummary",
+    "WriteResult",
+    "WriteResults",
     "token_matrix",
     "token_vectors",
 ]
@@ -45,12 +57,18 @@ _MODULES = {
     "Client": "client",
     "Document": "ranking",
     "MaxsimError": "errors",
+    "NewDocument": "documents",
     "Ranking": "ranking",
     "Request": "requests",
     "Retry": "retries",
     "ServedCollection": "methods",
+    "StoredDocument": "documents",
+    "StoredDocuments": "documents",
     "StreamAnswer": "streams",
     "TokenVectors": "vectors",
+    "UpsertSummary": "documents",
+    "WriteResult": "documents",
+    "WriteResults": "documents",
     "token_matrix": "requests",
     "token_vectors": "vectors",
 }

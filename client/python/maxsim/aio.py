@@ -5,33 +5,31 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Coroutine, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import grpc
 import grpc.aio
 
 from . import arguments, connection, errors
+from .admin_requests import IdType, Storage, make_create_request, make_load_request, make_snapshot_request
+from .async_document_methods import AnsweredT, AskedT, AsyncCall, AsyncDocumentMethods
+from .documents import DocumentLike, StoredDocuments, UpsertSummary, WriteResults
 from .interceptors import async_call_metadata
-from .methods import RerankMethods
+from .methods import RerankMethods, ServedCollection
 from .ranking import Ranking, read_response
-from .requests import Request, make_load_request
+from .requests import Ids, Request, collection_name
 from .retries import NEVER, Attempts, Retry, check_retry
 from .streams import DEFAULT_IN_FLIGHT, OpenRequests, StreamAnswer, check_stream_arguments
-from .v1 import admin_pb2, admin_pb2_grpc, rerank_pb2_grpc
+from .v1 import admin_pb2, admin_pb2_grpc, documents_pb2_grpc, rerank_pb2_grpc
 from .v1 import rerank_pb2 as pb
-
-AskedT = TypeVar("AskedT", contravariant=True)
-AnsweredT = TypeVar("AnsweredT")
-AwaitedT = TypeVar("AwaitedT", covariant=True)
+from .writes import DEFAULT_BATCH_BYTES, DEFAULT_BATCH_DOCUMENTS
 
 
-class _Call(Protocol[AskedT, AwaitedT]):
-    def __call__(self, request: AskedT, /, *, timeout: float | None = ...) -> Awaitable[AwaitedT]: ...
-
-
-class AsyncClient(RerankMethods["Coroutine[Any, Any, Ranking]", "Coroutine[Any, Any, list[Ranking]]"]):
+class AsyncClient(
+    RerankMethods["Coroutine[Any, Any, Ranking]", "Coroutine[Any, Any, list[Ranking]]"], AsyncDocumentMethods
+):
     """Client for asyncio: the same methods, awaited. It belongs to the event loop of its first call.
 
     `async with AsyncClient("localhost:7070") as client: ranking = await client.rerank("docs", query, ids=[...])`"""
@@ -111,6 +109,16 @@ class AsyncClient(RerankMethods["Coroutine[Any, Any, Ranking]", "Coroutine[Any, 
         """The generated stub, as Client.admin."""
         return admin_pb2_grpc.AdminAsyncStub(self._channel())
 
+    @property
+    def documents(self) -> documents_pb2_grpc.DocumentsAsyncStub:
+        """The generated stub, as Client.documents."""
+        return documents_pb2_grpc.DocumentsAsyncStub(self._channel())
+
+    def collection(self, name: str | None) -> AsyncClientCollection:
+        """Client.collection."""
+        collection_name(name)  # What is wrong is named here.
+        return AsyncClientCollection(self, name)
+
     async def rerank_stream(
         self,
         requests: Iterable[Request] | AsyncIterable[Request],
@@ -154,10 +162,17 @@ class AsyncClient(RerankMethods["Coroutine[Any, Any, Ranking]", "Coroutine[Any, 
         return list(answer.collections)
 
     async def load(
-        self, name: str, path: str, *, residency: str = "auto", replicate: bool = False, timeout: float | None = None
+        self,
+        name: str,
+        path: str,
+        *,
+        residency: str = "auto",
+        replicate: bool = False,
+        live: bool = False,
+        timeout: float | None = None,
     ) -> pb.CollectionInfo:
         """Client.load."""
-        request = make_load_request(name, path, residency, replicate)
+        request = make_load_request(name, path, residency, replicate, live)
         return (await self._admin_call(self.admin.LoadCollection, request, timeout)).collection
 
     async def reload(self, name: str, *, timeout: float | None = None) -> bool:
@@ -170,18 +185,47 @@ class AsyncClient(RerankMethods["Coroutine[Any, Any, Ranking]", "Coroutine[Any, 
         request = admin_pb2.UnloadCollectionRequest(name=arguments.text(name, "name"))
         await self._admin_call(self.admin.UnloadCollection, request, timeout)
 
+    async def create_collection(
+        self,
+        name: str,
+        dim: int,
+        *,
+        path: str = "",
+        storage: Storage = "f16",
+        id_type: IdType = "string",
+        residency: str = "auto",
+        replicate: bool = False,
+        encoder: pb.EncoderInfo | None = None,
+        timeout: float | None = None,
+    ) -> pb.CollectionInfo:
+        """Client.create_collection."""
+        request = make_create_request(name, dim, path, storage, id_type, residency, replicate, encoder)
+        return (await self._admin_call(self.admin.CreateCollection, request, timeout)).collection
+
+    async def compact_collection(self, name: str, *, timeout: float | None = None) -> bool:
+        """Client.compact_collection."""
+        request = admin_pb2.CompactCollectionRequest(name=arguments.text(name, "name"))
+        return (await self._admin_call(self.admin.CompactCollection, request, timeout)).changed
+
+    async def snapshot_collection(self, name: str, path: str, *, timeout: float | None = None) -> int:
+        """Client.snapshot_collection."""
+        request = make_snapshot_request(name, path)
+        return (await self._admin_call(self.admin.SnapshotCollection, request, timeout)).sequence
+
     async def _rerank_one(self, request: pb.RerankRequest, timeout: float | None) -> Ranking:
         return (await self._rerank_many(request, timeout))[0]
 
     async def _rerank_many(self, request: pb.RerankRequest, timeout: float | None) -> list[Ranking]:
         return read_response(await self._call(self.reranker.Rerank, request, timeout))
 
-    async def _admin_call(self, call: _Call[AskedT, AnsweredT], request: AskedT, timeout: float | None) -> AnsweredT:
+    async def _admin_call(
+        self, call: AsyncCall[AskedT, AnsweredT], request: AskedT, timeout: float | None
+    ) -> AnsweredT:
         return await self._call(call, request, timeout, NEVER, self._admin_timeout)
 
     async def _call(
         self,
-        call: _Call[AskedT, AnsweredT],
+        call: AsyncCall[AskedT, AnsweredT],
         request: AskedT,
         timeout: float | None,
         retry: Retry | None = None,
@@ -199,6 +243,50 @@ class AsyncClient(RerankMethods["Coroutine[Any, Any, Ranking]", "Coroutine[Any, 
                 if delay is None:
                     raise failure from error
             await asyncio.sleep(delay)
+
+
+class AsyncClientCollection(ServedCollection["Coroutine[Any, Any, Ranking]", "Coroutine[Any, Any, list[Ranking]]"]):
+    """A collection as an AsyncClient sees it: `await client.collection("notes").upsert(documents)`."""
+
+    def __init__(self, client: AsyncClient, name: str | None) -> None:
+        super().__init__(client, name)
+        self._documents = client
+
+    async def upsert(
+        self, documents: Iterable[DocumentLike] | AsyncIterable[DocumentLike], *, timeout: float | None = None
+    ) -> WriteResults:
+        """AsyncClient.upsert into this collection."""
+        return await self._documents.upsert(self.name or "", documents, timeout=timeout)
+
+    async def upsert_stream(
+        self,
+        documents: Iterable[DocumentLike] | AsyncIterable[DocumentLike],
+        *,
+        batch_documents: int = DEFAULT_BATCH_DOCUMENTS,
+        batch_bytes: int = DEFAULT_BATCH_BYTES,
+        timeout: float | None = None,
+    ) -> UpsertSummary:
+        """AsyncClient.upsert_stream into this collection."""
+        return await self._documents.upsert_stream(
+            self.name or "", documents, batch_documents=batch_documents, batch_bytes=batch_bytes, timeout=timeout
+        )
+
+    async def delete(self, ids: Ids, *, version: int | None = None, timeout: float | None = None) -> WriteResults:
+        """AsyncClient.delete of this collection."""
+        return await self._documents.delete(self.name or "", ids, version=version, timeout=timeout)
+
+    async def get(
+        self,
+        ids: Ids,
+        *,
+        return_tokens: bool = False,
+        min_sequence: int | None = None,
+        timeout: float | None = None,
+    ) -> StoredDocuments:
+        """AsyncClient.get of this collection."""
+        return await self._documents.get(
+            self.name or "", ids, return_tokens=return_tokens, min_sequence=min_sequence, timeout=timeout
+        )
 
 
 async def _send(

@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 MAX_TOP_K = 2**32 - 1  # uint32 on the wire
+MAX_DIM = 2**32 - 1
+MAX_SEQUENCE = 2**64 - 1  # uint64 on the wire, as the versions of documents
 MAX_REQUEST_ID_BYTES = 256
 _MAX_SECONDS = 1e9  # gRPC counts nanoseconds since 1970 in 64 bits, which end in 2262
 
@@ -71,6 +73,18 @@ def whole_number(value: object, name: str, least: int, most: int | None = None) 
         bounds = f"of {least} or more" if most is None else f"from {least} to {most}"
         raise ValueError(f"{name} is {shown(value)}; it is an integer {bounds}")
     return number
+
+
+def sequence(value: object, name: str) -> int:
+    """Returns the sequence number of a write; 0 for None, which is none."""
+    return 0 if value is None else whole_number(value, name, 0, MAX_SEQUENCE)
+
+
+def named(value: object, name: str, values: Mapping[str, Any]) -> Any:
+    """Returns what a name stands for."""
+    if not isinstance(value, str) or value not in values:
+        raise ValueError(f"{name} is {shown(value)}; it is one of {', '.join(values)}")
+    return values[value]
 
 
 def real_number(value: Any, name: str, accepted: str) -> float:

@@ -6,36 +6,34 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import grpc
 
 from . import arguments, connection, errors
+from .admin_requests import IdType, Storage, make_create_request, make_load_request, make_snapshot_request
+from .document_methods import AnsweredT, AskedT, BlockingCall, DocumentMethods
+from .documents import DocumentLike, StoredDocuments, UpsertSummary, WriteResults
 from .interceptors import CallMetadata
-from .methods import RerankMethods
+from .methods import RerankMethods, ServedCollection
 from .ranking import Document, Ranking, read_response
-from .requests import Request, make_load_request, token_matrix
+from .requests import Ids, Request, collection_name, token_matrix
 from .retries import NEVER, Attempts, Retry, check_retry
 from .streams import DEFAULT_IN_FLIGHT, OpenRequests, StreamAnswer, check_stream_arguments
-from .v1 import admin_pb2, admin_pb2_grpc, rerank_pb2_grpc
+from .v1 import admin_pb2, admin_pb2_grpc, documents_pb2_grpc, rerank_pb2_grpc
 from .v1 import rerank_pb2 as pb
+from .writes import DEFAULT_BATCH_BYTES, DEFAULT_BATCH_DOCUMENTS
 
 __all__ = ["Client", "Document", "Ranking", "token_matrix"]
 
-AskedT = TypeVar("AskedT", contravariant=True)
-AnsweredT = TypeVar("AnsweredT", covariant=True)
 
-
-class _Call(Protocol[AskedT, AnsweredT]):
-    def __call__(self, request: AskedT, /, *, timeout: float | None = ...) -> AnsweredT: ...
-
-
-class Client(RerankMethods[Ranking, "list[Ranking]"]):
+class Client(RerankMethods[Ranking, "list[Ranking]"], DocumentMethods):
     """A connection to maxsimd, or to each of several. Thread-safe. Connects on its first call.
 
-    Calls raise a MaxsimError with the server's code and message, ValueError for an argument that is wrong. `reranker`
-    and `admin` are the generated stubs, for everything that has no method here. Their calls carry the token and the
-    client's name too; they are not retried, raise grpc.RpcError, and have no timeout but the one that is given them."""
+    Calls raise a MaxsimError with the server's code and message, ValueError for an argument that is wrong. `reranker`,
+    `documents` and `admin` are the generated stubs, for everything that has no method here. Their calls carry the token
+    and the client's name too; they are not retried, raise grpc.RpcError, and have no timeout but the one that is given
+    them."""
 
     def __init__(
         self,
@@ -59,8 +57,8 @@ class Client(RerankMethods[Ranking, "list[Ranking]"]):
         """target: host:port (port 7070 where it has none), or any gRPC name; where it has several addresses
             ("dns:///maxsimd:7070", "ipv4:10.0.0.1:7070,10.0.0.2:7070"), calls go to them in turn. None: $MAXSIM_SERVER,
             else localhost.
-        timeout: seconds above 0 that a call may take, retries included; admin_timeout: the same for load, reload and
-            unload.
+        timeout: seconds above 0 that a call may take, retries included; admin_timeout: the same for load and the
+            other calls that change which collections there are.
         retry: how often calls that may be repeated are tried.
         token: what the server's auth.tokens_file knows; token_file: a file whose first token is it. Neither:
             $MAXSIM_TOKEN, $MAXSIM_TOKEN_FILE.
@@ -101,6 +99,7 @@ class Client(RerankMethods[Ranking, "list[Ranking]"]):
             channel = grpc.intercept_channel(channel, CallMetadata(made_of.metadata))
         self.reranker = rerank_pb2_grpc.RerankerStub(channel)
         self.admin = admin_pb2_grpc.AdminStub(channel)
+        self.documents = documents_pb2_grpc.DocumentsStub(channel)
 
     def __enter__(self) -> Client:
         return self
@@ -113,6 +112,11 @@ class Client(RerankMethods[Ranking, "list[Ranking]"]):
     def close(self) -> None:
         """Ends the connection and the calls under way."""
         self._channel.close()
+
+    def collection(self, name: str | None) -> ClientCollection:
+        """Returns one collection of the server, whose calls need not name it. Asks the server nothing."""
+        collection_name(name)  # What is wrong is named here.
+        return ClientCollection(self, name)
 
     def rerank_stream(
         self,
@@ -176,7 +180,8 @@ class Client(RerankMethods[Ranking, "list[Ranking]"]):
             call.cancel()
 
     def info(self, *, timeout: float | None = None) -> pb.GetInfoResponse:
-        """Version, limits, devices and collections."""
+        """Version, limits, devices and collections. Of a live collection `live` is set: the sequence number of the last
+        write that requests see, the size of the changes since the last compaction, and why nothing can be written."""
         return self._call(self.reranker.GetInfo, pb.GetInfoRequest(), timeout)
 
     def collections(self, *, timeout: float | None = None) -> list[pb.CollectionInfo]:
@@ -189,11 +194,19 @@ class Client(RerankMethods[Ranking, "list[Ranking]"]):
     # answer would report a conflict with the first.
 
     def load(
-        self, name: str, path: str, *, residency: str = "auto", replicate: bool = False, timeout: float | None = None
+        self,
+        name: str,
+        path: str,
+        *,
+        residency: str = "auto",
+        replicate: bool = False,
+        live: bool = False,
+        timeout: float | None = None,
     ) -> pb.CollectionInfo:
         """Serves the folder `path`, on the server's machine, as the collection `name`; returns when it is loaded.
-        `residency` is "auto", "gpu", "host" or "disk"; `replicate` copies it to every device."""
-        request = make_load_request(name, path, residency, replicate)
+        `residency` is "auto", "gpu", "host" or "disk"; `replicate` copies it to every device. `live` accepts writes,
+        and makes the log of them where there is none; a collection with a log is live anyway."""
+        request = make_load_request(name, path, residency, replicate, live)
         return self._admin_call(self.admin.LoadCollection, request, timeout).collection
 
     def reload(self, name: str, *, timeout: float | None = None) -> bool:
@@ -206,18 +219,54 @@ class Client(RerankMethods[Ranking, "list[Ranking]"]):
         request = admin_pb2.UnloadCollectionRequest(name=arguments.text(name, "name"))
         self._admin_call(self.admin.UnloadCollection, request, timeout)
 
+    def create_collection(
+        self,
+        name: str,
+        dim: int,
+        *,
+        path: str = "",
+        storage: Storage = "f16",
+        id_type: IdType = "string",
+        residency: str = "auto",
+        replicate: bool = False,
+        encoder: pb.EncoderInfo | None = None,
+        timeout: float | None = None,
+    ) -> pb.CollectionInfo:
+        """Makes an empty live collection of vectors of `dim` values, and serves it.
+
+        path: its folder on the server's machine, which is made; "" is the name, under the server's only allowed root.
+        storage: "f16", "bf16", "f32", or "i8", of half the size. id_type: "string" or "int64". residency and replicate:
+        as for `load`. encoder: what makes its vectors, say info().encoder; a text is encoded by no other one.
+
+        AlreadyExists: the name is served, or the folder holds a collection; PermissionDenied: no root allows the
+        folder."""
+        request = make_create_request(name, dim, path, storage, id_type, residency, replicate, encoder)
+        return self._admin_call(self.admin.CreateCollection, request, timeout).collection
+
+    def compact_collection(self, name: str, *, timeout: float | None = None) -> bool:
+        """Writes the changes of a live collection into its next generation and serves that; False where there were
+        none. The server does so by itself, too."""
+        request = admin_pb2.CompactCollectionRequest(name=arguments.text(name, "name"))
+        return self._admin_call(self.admin.CompactCollection, request, timeout).changed
+
+    def snapshot_collection(self, name: str, path: str, *, timeout: float | None = None) -> int:
+        """Copies a live collection as it is now to the folder `path` on the server's machine, which must not be there;
+        returns the sequence number of the last write that the copy holds."""
+        request = make_snapshot_request(name, path)
+        return self._admin_call(self.admin.SnapshotCollection, request, timeout).sequence
+
     def _rerank_one(self, request: pb.RerankRequest, timeout: float | None) -> Ranking:
         return self._rerank_many(request, timeout)[0]
 
     def _rerank_many(self, request: pb.RerankRequest, timeout: float | None) -> list[Ranking]:
         return read_response(self._call(self.reranker.Rerank, request, timeout))
 
-    def _admin_call(self, call: _Call[AskedT, AnsweredT], request: AskedT, timeout: float | None) -> AnsweredT:
+    def _admin_call(self, call: BlockingCall[AskedT, AnsweredT], request: AskedT, timeout: float | None) -> AnsweredT:
         return self._call(call, request, timeout, NEVER, self._admin_timeout)
 
     def _call(
         self,
-        call: _Call[AskedT, AnsweredT],
+        call: BlockingCall[AskedT, AnsweredT],
         request: AskedT,
         timeout: float | None,
         retry: Retry | None = None,
@@ -235,3 +284,45 @@ class Client(RerankMethods[Ranking, "list[Ranking]"]):
                 if delay is None:
                     raise failure from error
             time.sleep(delay)
+
+
+class ClientCollection(ServedCollection[Ranking, "list[Ranking]"]):
+    """A collection as a Client sees it: `client.collection("notes").upsert(documents)`."""
+
+    def __init__(self, client: Client, name: str | None) -> None:
+        super().__init__(client, name)
+        self._documents = client
+
+    def upsert(self, documents: Iterable[DocumentLike], *, timeout: float | None = None) -> WriteResults:
+        """Client.upsert into this collection."""
+        return self._documents.upsert(self.name or "", documents, timeout=timeout)
+
+    def upsert_stream(
+        self,
+        documents: Iterable[DocumentLike],
+        *,
+        batch_documents: int = DEFAULT_BATCH_DOCUMENTS,
+        batch_bytes: int = DEFAULT_BATCH_BYTES,
+        timeout: float | None = None,
+    ) -> UpsertSummary:
+        """Client.upsert_stream into this collection."""
+        return self._documents.upsert_stream(
+            self.name or "", documents, batch_documents=batch_documents, batch_bytes=batch_bytes, timeout=timeout
+        )
+
+    def delete(self, ids: Ids, *, version: int | None = None, timeout: float | None = None) -> WriteResults:
+        """Client.delete of this collection."""
+        return self._documents.delete(self.name or "", ids, version=version, timeout=timeout)
+
+    def get(
+        self,
+        ids: Ids,
+        *,
+        return_tokens: bool = False,
+        min_sequence: int | None = None,
+        timeout: float | None = None,
+    ) -> StoredDocuments:
+        """Client.get of this collection."""
+        return self._documents.get(
+            self.name or "", ids, return_tokens=return_tokens, min_sequence=min_sequence, timeout=timeout
+        )

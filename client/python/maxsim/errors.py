@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import grpc
@@ -80,13 +80,14 @@ class NotFound(MaxsimError):
 
 
 class AlreadyExists(MaxsimError):
-    """A collection of this name is loaded."""
+    """A collection of this name is loaded, or the folder that is to be made is there."""
 
     status_code = grpc.StatusCode.ALREADY_EXISTS
 
 
 class PermissionDenied(MaxsimError):
-    """The token may not do this, or the path is under none of the server's roots."""
+    """The token may not do this (a token for searching alone, say, may not write), or the path is under none of the
+    server's roots."""
 
     status_code = grpc.StatusCode.PERMISSION_DENIED
 
@@ -98,13 +99,15 @@ class Unauthenticated(MaxsimError):
 
 
 class ResourceExhausted(MaxsimError):
-    """The server is busy, and `retry_after` says for how long; without it, the request is too large for this server."""
+    """The server is busy, or its memory for written documents is full, and `retry_after` says for how long; without it,
+    the request is too large for this server."""
 
     status_code = grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
 class FailedPrecondition(MaxsimError):
-    """The server has no encoder for a text, or not the one that made the collection."""
+    """The server has no encoder for a text, or not the one that made the collection; or the collection that is to be
+    written is not live."""
 
     status_code = grpc.StatusCode.FAILED_PRECONDITION
 
@@ -174,6 +177,18 @@ def make_error(
         field=field,
         retry_after=details.retry_after if retry_after is None else retry_after,
         pushback_ms=details.pushback_ms,
+    )
+
+
+def with_names(error: MaxsimError, renamed: Callable[[str], str]) -> MaxsimError:
+    """Returns an error of the same kind whose message and field go through `renamed`."""
+    return _restore(
+        type(error),
+        renamed(error.message),
+        error.status_code,
+        None if error.field is None else renamed(error.field),
+        error.retry_after,
+        error.pushback_ms,
     )
 
 

@@ -50,6 +50,7 @@ class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
         priority: Priority = "normal",
         missing_policy: MissingPolicy = "report",
         request_id: str = "",
+        min_sequence: int | None = None,
         timeout: float | None = None,
     ) -> OneT:
         """Ranks documents by their MaxSim with one query, best first.
@@ -67,6 +68,8 @@ class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
         priority: "low" lets other calls go first, "high" goes before them.
         missing_policy: "report" lists ids that the collection lacks in Ranking.missing, "fail" raises NotFound.
         request_id: names the call in the server's log, at most 256 bytes.
+        min_sequence: of a live collection, the sequence number of a write that the answer must have seen, as the answer
+            to the write has it; where the collection has not come so far, Unavailable, which is retried.
         timeout: seconds that the call may take, above 0, retries included; None: the client's.
 
         ValueError names an argument that is wrong, a MaxsimError says what the server said."""
@@ -84,6 +87,7 @@ class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
             priority=priority,
             missing_policy=missing_policy,
             request_id=request_id,
+            min_sequence=min_sequence,
         )
         return self._rerank_one(request.to_message(), timeout)
 
@@ -103,6 +107,7 @@ class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
         priority: Priority = "normal",
         missing_policy: MissingPolicy = "report",
         request_id: str = "",
+        min_sequence: int | None = None,
         timeout: float | None = None,
     ) -> ManyT:
         """Ranks documents for each of several queries in one call; a ranking a query, in their order.
@@ -121,6 +126,7 @@ class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
             priority=priority,
             missing_policy=missing_policy,
             request_id=request_id,
+            min_sequence=min_sequence,
         )
         add_queries(request, queries, ids, documents, weights)
         return self._rerank_many(request, timeout)
@@ -153,6 +159,7 @@ class ServedCollection(Generic[OneT, ManyT]):
         priority: Priority = "normal",
         missing_policy: MissingPolicy = "report",
         request_id: str = "",
+        min_sequence: int | None = None,
         timeout: float | None = None,
     ) -> OneT:
         """Client.rerank in this collection."""
@@ -170,6 +177,7 @@ class ServedCollection(Generic[OneT, ManyT]):
             priority=priority,
             missing_policy=missing_policy,
             request_id=request_id,
+            min_sequence=min_sequence,
             timeout=timeout,
         )
 
@@ -188,6 +196,7 @@ class ServedCollection(Generic[OneT, ManyT]):
         priority: Priority = "normal",
         missing_policy: MissingPolicy = "report",
         request_id: str = "",
+        min_sequence: int | None = None,
         timeout: float | None = None,
     ) -> ManyT:
         """Client.rerank_many in this collection."""
@@ -205,5 +214,6 @@ class ServedCollection(Generic[OneT, ManyT]):
             priority=priority,
             missing_policy=missing_policy,
             request_id=request_id,
+            min_sequence=min_sequence,
             timeout=timeout,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import Any, Literal, Protocol, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -50,13 +50,15 @@ class Ranking(Sequence[Document]):
     `missing` are the candidates that the collection does not hold. `generation` is that of the collection which
     answered, 0 without one. `unavailable` counts candidates that were not scored because the server has lost their
     device. `query_tokens` are the query's tokens as text, for a query of text with alignments=True where the encoder
-    names them."""
+    names them. `sequence` is the number of the last write to a live collection that the answer has seen, 0 of any
+    other."""
 
     documents: list[Document]
     missing: list[Id] = dataclasses.field(default_factory=list)
     generation: int = 0
     unavailable: int = 0
     query_tokens: list[str] = dataclasses.field(default_factory=list)
+    sequence: int = 0
 
     @property
     def ids(self) -> list[Id]:
@@ -93,15 +95,16 @@ class Ranking(Sequence[Document]):
             "generation": self.generation,
             "unavailable": self.unavailable,
             "query_tokens": list(self.query_tokens),
+            "sequence": self.sequence,
         }
 
 
 def read_response(response: pb.RerankResponse) -> list[Ranking]:
     """Returns the rankings of an answer, one a query."""
-    return [_ranking(result, response.generation) for result in response.results]
+    return [_ranking(result, response) for result in response.results]
 
 
-def _ranking(result: pb.QueryResult, generation: int) -> Ranking:
+def _ranking(result: pb.QueryResult, response: pb.RerankResponse) -> Ranking:
     ids = _ids(result)
     documents = []
     for i, score in enumerate(result.scores):
@@ -112,7 +115,14 @@ def _ranking(result: pb.QueryResult, generation: int) -> Ranking:
             similarities = np.array(result.alignments[i].similarities, np.float32)
         id = None if ids is None else ids[i]
         documents.append(Document(id, score, result.positions[i], payload, matches, similarities))
-    return Ranking(documents, _missing(result), generation, result.unavailable_documents, list(result.query_tokens))
+    return Ranking(
+        documents,
+        missing_ids(result),
+        response.generation,
+        result.unavailable_documents,
+        list(result.query_tokens),
+        response.sequence,
+    )
 
 
 def _ids(result: pb.QueryResult) -> Sequence[Id] | None:
@@ -122,7 +132,18 @@ def _ids(result: pb.QueryResult) -> Sequence[Id] | None:
     return result.string_ids.ids if kind == "string_ids" else result.int_ids.ids
 
 
-def _missing(result: pb.QueryResult) -> list[Id]:
+class _WithMissing(Protocol):
+    """A message that names the ids which a collection does not hold."""
+
+    @property
+    def missing_string_ids(self) -> pb.StringIds: ...
+    @property
+    def missing_int_ids(self) -> pb.IntIds: ...
+    def WhichOneof(self, oneof_group: Literal["missing"]) -> str | None: ...
+
+
+def missing_ids(result: _WithMissing) -> list[Id]:
+    """Returns the ids that the collection does not hold."""
     kind = result.WhichOneof("missing")
     if kind is None:
         return []

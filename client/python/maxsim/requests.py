@@ -5,13 +5,12 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, SupportsIndex, TypeAlias
+from typing import Any, Literal, Protocol, SupportsIndex, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from . import arguments
-from .v1 import admin_pb2
 from .v1 import rerank_pb2 as pb
 from .vectors import TokenVectors, VectorsLike, token_vectors
 
@@ -27,6 +26,15 @@ _IDS = "a list of ids"
 _DATA_TYPES = {"f32": pb.DATA_TYPE_F32, "f16": pb.DATA_TYPE_F16, "bf16": pb.DATA_TYPE_BF16}
 _PRIORITIES = {"low": pb.PRIORITY_LOW, "normal": pb.PRIORITY_NORMAL, "high": pb.PRIORITY_HIGH}
 _MISSING_POLICIES = {"report": pb.MISSING_POLICY_REPORT, "fail": pb.MISSING_POLICY_FAIL}
+
+
+class _WithIds(Protocol):
+    """A message with ids of one of the two kinds."""
+
+    @property
+    def string_ids(self) -> pb.StringIds: ...
+    @property
+    def int_ids(self) -> pb.IntIds: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +55,7 @@ class Request:
     priority: Priority = "normal"
     missing_policy: MissingPolicy = "report"
     request_id: str = ""
+    min_sequence: int | None = None
 
     def to_message(self) -> pb.RerankRequest:
         """Returns the message. ValueError names the argument that is wrong."""
@@ -60,6 +69,7 @@ class Request:
             priority=self.priority,
             missing_policy=self.missing_policy,
             request_id=self.request_id,
+            min_sequence=self.min_sequence,
         )
         _fill_query(request.queries.add(), self.query, self.weights, "query", "weights")
         fill_candidates(request.candidates, self.ids, self.documents)
@@ -77,6 +87,7 @@ def make_request(
     priority: str,
     missing_policy: str,
     request_id: str,
+    min_sequence: int | None,
 ) -> pb.RerankRequest:
     """Returns a request that has no queries and no candidates yet. Those are filled in where they stand: vectors are
     large, and a message that is put into another one is copied."""
@@ -85,12 +96,13 @@ def make_request(
         request_id=_request_id(request_id),
         collection=collection_name(collection),
         top_k=arguments.whole_number(top_k, "top_k", 0, arguments.MAX_TOP_K),
-        missing_policy=_named(missing_policy, "missing_policy", _MISSING_POLICIES),
-        priority=_named(priority, "priority", _PRIORITIES),
+        missing_policy=arguments.named(missing_policy, "missing_policy", _MISSING_POLICIES),
+        priority=arguments.named(priority, "priority", _PRIORITIES),
         return_payloads=arguments.flag(payloads, "payloads"),
         return_alignments=arguments.flag(alignments, "alignments"),
         payload_fields=[arguments.text(field, f"payload_fields[{i}]") for i, field in enumerate(fields)],
         normalize=arguments.flag(normalize, "normalize"),
+        min_sequence=arguments.sequence(min_sequence, "min_sequence"),
     )
 
 
@@ -107,15 +119,6 @@ def _request_id(request_id: str) -> str:
             f"it has at most {arguments.MAX_REQUEST_ID_BYTES}"
         )
     return request_id
-
-
-def make_load_request(name: str, path: str, residency: str, replicate: bool) -> admin_pb2.LoadCollectionRequest:
-    return admin_pb2.LoadCollectionRequest(
-        name=arguments.text(name, "name"),
-        path=arguments.text(path, "path"),
-        residency=arguments.text(residency, "residency"),
-        replicate=arguments.flag(replicate, "replicate"),
-    )
 
 
 def add_queries(
@@ -183,11 +186,11 @@ def _depth(documents: Any) -> int:
 def token_matrix(tokens: VectorsLike, name: str = "tokens") -> pb.TokenMatrix:
     """Returns a [tokens, dim] array as the wire carries it. Element types are those of maxsim.token_vectors."""
     matrix = pb.TokenMatrix()
-    _fill_matrix(matrix, tokens, name)
+    fill_matrix(matrix, tokens, name)
     return matrix
 
 
-def _fill_matrix(matrix: pb.TokenMatrix, tokens: VectorsLike, name: str) -> None:
+def fill_matrix(matrix: pb.TokenMatrix, tokens: VectorsLike, name: str) -> None:
     vectors = token_vectors(tokens, name=name)
     matrix.dtype = _DATA_TYPES[vectors.data_type]
     matrix.num_tokens = vectors.num_tokens
@@ -200,7 +203,7 @@ def _fill_query(message: pb.Query, query: Query, weights: Weights | None, name: 
     if isinstance(query, str):
         message.text = arguments.text(query, name)
     else:
-        _fill_matrix(message.tokens, query, name)
+        fill_matrix(message.tokens, query, name)
     if weights is not None:
         given: Any = weights.tolist() if isinstance(weights, np.ndarray) else weights
         listed = arguments.items(given, weights_name, "a list with a number for each token of the query")
@@ -225,7 +228,7 @@ def fill_candidates(
     elif ids is None:
         message.whole_collection.SetInParent()
     else:
-        _fill_ids(message, ids, name or "ids")
+        fill_ids(message, ids, name or "ids", "at least one candidate is needed (None is the whole collection)")
 
 
 def _fill_documents(message: pb.InlineDocuments, documents: Documents, name: str) -> None:
@@ -238,16 +241,16 @@ def _fill_documents(message: pb.InlineDocuments, documents: Documents, name: str
     _extend(message.texts, texts, name, "Unicode text")
     if not texts:
         for i, document in enumerate(listed):
-            _fill_matrix(message.documents.add(), document, f"{name}[{i}]")
+            fill_matrix(message.documents.add(), document, f"{name}[{i}]")
 
 
-def _fill_ids(message: pb.Candidates, ids: Ids, name: str) -> None:
-    """The first id decides which kind all must be of."""
+def fill_ids(message: _WithIds, ids: Ids, name: str, needed: str) -> None:
+    """The first id decides which kind all must be of. `needed` says in an error what an empty list lacks."""
     if isinstance(ids, np.ndarray):
         ids = ids.tolist()
     listed: list[Any] = list(arguments.items(ids, name, _IDS))
     if not listed:
-        raise ValueError(f"{name} is empty; at least one candidate is needed (None is the whole collection)")
+        raise ValueError(f"{name} is empty; {needed}")
     # Lists are long, and str and int are what they mostly hold.
     if isinstance(listed[0], str):
         checked = _checked([i if isinstance(i, str) else None for i in listed], listed, name)
@@ -274,9 +277,3 @@ def _extend(field: Any, values: list[Any], name: str, accepted: str) -> None:
             if not (arguments.is_unicode(value) if isinstance(value, str) else -(2**63) <= value < 2**63):
                 raise ValueError(f"{name}[{i}] is {arguments.shown(value)}; it is {accepted}") from error
         raise
-
-
-def _named(value: str, option: str, names: dict[str, Any]) -> Any:
-    if not isinstance(value, str) or value not in names:
-        raise ValueError(f"{option} is {arguments.shown(value)}; it is one of {', '.join(names)}")
-    return names[value]

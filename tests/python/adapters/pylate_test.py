@@ -239,12 +239,30 @@ class IndexTest(PyLateTest):
                 raise ZeroDivisionError
         self.assertFalse((folder / "collection.json").exists())
 
+    def test_a_live_index_takes_and_loses_documents(self):
+        with MaxsimIndex("living", WORLD.target, storage="f32", live=True) as index:
+            index.add_documents(self.ids, self.documents)
+            self.check(retrieve.ColBERT(index=index).retrieve(self.queries, k=1000), TIE_F32)
+            index.remove_documents([*self.ids[:2], "nothing-1"])
+            wanted = [[one for one in ranked if one["id"] not in self.ids[:2]] for ranked in self.exact]
+            self.check(index(self.queries, k=1000), TIE_F32, wanted)
+            index.update_documents(self.ids[:2], self.documents[:2])
+            self.check(index(self.queries, k=1000), TIE_F32)
+
+    def test_vectors_come_back(self):
+        index = MaxsimIndex("exact", WORLD.target)
+        self.addCleanup(index.close)
+        one, two = index.get_documents_embeddings([self.ids[:3], [self.ids[4], self.ids[4]]])
+        for got, wanted in zip([*one, *two], [*self.documents[:3], self.documents[4], self.documents[4]], strict=True):
+            np.testing.assert_array_equal(got, wanted)
+        with self.assertRaisesRegex(KeyError, "does not hold 'nothing-1'"):
+            index.get_documents_embeddings([["nothing-1"]])
+
     def test_what_maxsimd_cannot_do_is_said(self):
         index = MaxsimIndex("exact", WORLD.target)
         calls = {
-            "cannot remove documents": lambda: index.remove_documents(["bread-1"]),
-            "cannot replace documents": lambda: index.update_documents(["bread-1"], self.documents[:1]),
-            "does not send token vectors back": lambda: index.get_documents_embeddings([["bread-1"]]),
+            "removed from a live collection alone": lambda: index.remove_documents(["bread-1"]),
+            "replaced in a live collection alone": lambda: index.update_documents(["bread-1"], self.documents[:1]),
         }
         for message, call in calls.items():
             with self.assertRaisesRegex(NotImplementedError, message):

@@ -114,13 +114,16 @@ def run_async(coroutine):
 
 
 def serve(test, **methods):
-    """Returns the port of a server in this process whose methods are these functions of a request and its context."""
-    from maxsim.v1 import rerank_pb2_grpc
+    """Returns the port of a server in this process whose methods, of any of the services, are these functions of a
+    request, or of an iterator of them, and its context."""
+    from maxsim.v1 import admin_pb2_grpc, documents_pb2_grpc, rerank_pb2_grpc
 
-    servicer = rerank_pb2_grpc.RerankerServicer()
-    vars(servicer).update(methods)
     server = grpc.server(concurrent.futures.ThreadPoolExecutor(2))
-    rerank_pb2_grpc.add_RerankerServicer_to_server(servicer, server)
+    for module, name in ((rerank_pb2_grpc, "Reranker"), (documents_pb2_grpc, "Documents"), (admin_pb2_grpc, "Admin")):
+        servicer = getattr(module, f"{name}Servicer")()
+        vars(servicer).update({method: methods.pop(method) for method in [*methods] if hasattr(servicer, method)})
+        getattr(module, f"add_{name}Servicer_to_server")(servicer, server)
+    assert not methods, methods
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     test.addCleanup(server.stop, None)

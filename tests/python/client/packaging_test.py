@@ -29,7 +29,7 @@ OLDEST_NUMPY = {"3.10": "numpy==1.22.0", "3.11": "numpy==1.23.2"}
 USE = """
 import asyncio, json, sys, warnings
 import google.protobuf, grpc, numpy as np
-import maxsim, maxsim.v1.rerank_pb2, maxsim.v1.admin_pb2_grpc, maxsim_encoder
+import maxsim, maxsim.v1.rerank_pb2, maxsim.v1.admin_pb2_grpc, maxsim.v1.documents_pb2_grpc, maxsim_encoder
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     import maxsim_client

@@ -3,8 +3,10 @@
 python pages_test.py FOLDER_OF_THE_PROGRAMS
 """
 
+import pathlib
 import re
 import sys
+import tempfile
 
 import numpy as np
 
@@ -28,15 +30,24 @@ class PagesTest(RealServerTest):
         cls.addClassCleanup(cls.demo.stop)
 
     def test_the_page_prints_what_it_says(self):
-        printed = re.search(r"^```console\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)[1]
+        printed, written = re.findall(r"^```console\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
         first, *others = [code for code in snippets(PAGE) if "sentence_transformers" not in code]
         self.assertEqual(run_snippet(first, self.demo.address, ROOT), printed)
-        asynchronous, stubs = others
+        asynchronous, live, stubs = others
         self.assertEqual(
             run_snippet(asynchronous, self.demo.address, ROOT),
             "['volcano-1', 'bread-1'] ['volcano-1', 'volcano-2', 'volcano-4']\n",
         )
         self.assertEqual(run_snippet(stubs, self.demo.address, ROOT), printed)
+        self.assertEqual(run_snippet(live, self.live_server().address, ROOT), written)
+
+    def live_server(self):
+        """A server that makes collections in a folder of its own."""
+        folder = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
+        (folder / "collections").mkdir()
+        server = Maxsimd(self.programs, folder / "server", {}, **{"store.allowed_roots": folder / "collections"})
+        self.addCleanup(server.stop)
+        return server
 
     def test_the_readme_of_the_package_runs(self):
         """Its collection is "passages", whose ids are numbers as strings: here those of "text" stand in."""
@@ -45,6 +56,7 @@ class PagesTest(RealServerTest):
             for name in (
                 "passages.rerank(",
                 "rerank_many",
+                "create_collection",
                 "AsyncClient",
                 "rerank_stream",
                 "token_matrix",
@@ -69,6 +81,12 @@ questions = [(query, ["17", "4"])] * 3
         self.assertEqual({*titles}, {"doc/017", "doc/004", "doc/041"})
         last = printed("rerank_many", "print([sorted(r.ids) for r in rankings])")
         self.assertEqual(last, "[['doc/004', 'doc/017'], ['doc/009', 'doc/041']]\n")
+
+        wrote = code["create_collection"] + "print(ranking.ids, monday.payload, monday.tokens.shape == query.shape)"
+        address = self.live_server().address
+        self.assertEqual(
+            run_snippet(begin + wrote, address, self.folder), "['monday', 'tuesday'] {'title': 'Monday'} True\n"
+        )
 
         def in_loop(text):
             body = "".join(f"    {line}\n" for line in text.splitlines())

@@ -262,7 +262,7 @@ class RankingTest(unittest.TestCase):
         )
         self.assertEqual({*values["documents"][1]}, {"id", "score", "position", "matches", "similarities"})
         del values["documents"]
-        wanted = {"missing": ["z"], "generation": 7, "unavailable": 2, "query_tokens": ["what", "?"]}
+        wanted = {"missing": ["z"], "generation": 7, "unavailable": 2, "query_tokens": ["what", "?"], "sequence": 0}
         self.assertEqual(values, wanted)
 
 

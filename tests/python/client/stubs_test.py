@@ -18,7 +18,7 @@ from client_fixture import TESTS, RealServerTest, main
 ROOT = TESTS.parent
 PYTHON_CLIENT = ROOT / "client" / "python"
 PROTOC = [sys.executable, "-m", "grpc_tools.protoc", "-I", str(ROOT / "proto"), "--python_out=.", "--grpc_python_out=."]
-PROTOS = ["maxsim/v1/rerank.proto", "maxsim/v1/admin.proto"]
+PROTOS = ["maxsim/v1/rerank.proto", "maxsim/v1/admin.proto", "maxsim/v1/documents.proto"]
 # As client/python/README.md has it.
 BARE_STUBS = """
 import grpc, json, sys, numpy as np
@@ -36,7 +36,7 @@ print(json.dumps(list(response.results[0].string_ids.ids)))
 """
 BESIDE = """
 import importlib.util, sys
-from maxsim.v1 import admin_pb2, rerank_pb2
+from maxsim.v1 import admin_pb2, documents_pb2, rerank_pb2
 
 def load(path, name):
     spec = importlib.util.spec_from_file_location(name, path)
@@ -45,7 +45,8 @@ def load(path, name):
     spec.loader.exec_module(module)
     return module
 
-for name, ours in (("rerank_pb2", rerank_pb2), ("admin_pb2", admin_pb2)):
+for ours in (rerank_pb2, admin_pb2, documents_pb2):
+    name = ours.__name__.rsplit(".", 1)[-1]
     theirs = load(f"{sys.argv[1]}/{name}.py", "protoc_" + name)
     assert theirs.DESCRIPTOR.serialized_pb == ours.DESCRIPTOR.serialized_pb, name
 """

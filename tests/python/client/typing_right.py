@@ -1,6 +1,7 @@
 """Uses of the package that a type checker takes, with the types that it sees. types_test.py runs the checkers."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc
@@ -10,7 +11,7 @@ from typing_extensions import assert_type
 
 import maxsim
 from maxsim import errors
-from maxsim.v1 import admin_pb2, rerank_pb2, rerank_pb2_grpc
+from maxsim.v1 import admin_pb2, documents_pb2, rerank_pb2, rerank_pb2_grpc
 
 
 class Tensor:
@@ -60,6 +61,34 @@ def blocking(client: maxsim.Client) -> None:
     assert_type(client.admin.ListCollections(admin_pb2.ListCollectionsRequest()), admin_pb2.ListCollectionsResponse)
 
 
+def writing(client: maxsim.Client) -> None:
+    document = maxsim.NewDocument("a", query, payload={"title": "A"}, version=3)
+    written = client.upsert("docs", [document, maxsim.NewDocument(7, text="a text", payload="{}")])
+    assert_type(written, maxsim.WriteResults)
+    assert_type(written[0], maxsim.WriteResult)
+    assert_type(written.sequence, int)
+    client.upsert("docs", [{"id": "a", "tokens": query}, {"id": "b", "text": "b"}], timeout=3)
+    client.upsert("docs", (("a", query) for _ in range(3)))
+    client.upsert("docs", [("a", Tensor()), ("b", "a text", {"n": 1})])
+    assert_type(client.upsert_stream("docs", iter([document]), batch_documents=3), maxsim.UpsertSummary)
+    assert_type(client.delete("docs", ["a", "b"], version=4), maxsim.WriteResults)
+    found = client.get("docs", np.array([1, 2]), return_tokens=True, min_sequence=written.sequence)
+    assert_type(found, maxsim.StoredDocuments)
+    assert_type(found[0].tokens, npt.NDArray[np.float32] | None)
+    assert_type(client.rerank("docs", query, min_sequence=written.sequence).sequence, int)
+    notes = client.collection("notes")
+    assert_type(notes.upsert([document]), maxsim.WriteResults)
+    assert_type(notes.upsert_stream([document]), maxsim.UpsertSummary)
+    assert_type(notes.delete(["a"]), maxsim.WriteResults)
+    assert_type(notes.get(["a"]), maxsim.StoredDocuments)
+    assert_type(client.create_collection("a", 128, storage="i8", id_type="int64"), rerank_pb2.CollectionInfo)
+    assert_type(client.load("a", "/a", live=True).live.log_bytes, int)
+    assert_type(client.compact_collection("a"), bool)
+    assert_type(client.snapshot_collection("a", "/b"), int)
+    stream = iter([documents_pb2.UpsertRequest(collection="docs")])
+    assert_type(client.documents.UpsertStream(stream), documents_pb2.UpsertStreamResponse)
+
+
 def failing(client: maxsim.Client) -> str | None:
     try:
         client.rerank("docs", query)
@@ -83,8 +112,18 @@ async def asynchronous() -> None:
         asyncio.create_task(client.rerank("docs", query))
         async for answer in client.rerank_stream([maxsim.Request("docs", query)]):
             assert_type(answer.ranking, maxsim.Ranking)
+        assert_type(await client.upsert("docs", [("a", query)]), maxsim.WriteResults)
+        assert_type(await client.collection("docs").upsert([("a", query)]), maxsim.WriteResults)
+        assert_type(await client.upsert_stream("docs", texts()), maxsim.UpsertSummary)
+        assert_type(await client.delete("docs", [1]), maxsim.WriteResults)
+        assert_type(await client.get("docs", ["a"]), maxsim.StoredDocuments)
+        assert_type(await client.create_collection("a", 128), rerank_pb2.CollectionInfo)
         assert_type(await client.info(), rerank_pb2.GetInfoResponse)
         assert_type(await client.reload("a"), bool)
+
+
+async def texts() -> AsyncIterator[maxsim.NewDocument]:
+    yield maxsim.NewDocument("a", text="b")
 
 
 def messages(channel: grpc.Channel) -> None:

@@ -21,6 +21,15 @@ client.rerank(query)  # wrong
 client.rerank_many("docs", query, weights="heavy")  # wrong
 client.collection("docs").rerank("docs", query, ids=["a"], documents=3)  # wrong
 client.load("a", 3)  # wrong
+client.load("a", "/a", live="yes")  # wrong
+client.upsert("docs", [3])  # wrong
+client.upsert("docs", query, batch_bytes=3)  # wrong
+client.upsert_stream("docs", [("a", query)], batch_bytes="4MB")  # wrong
+client.delete("docs", 7)  # wrong
+client.get("docs", ["a"], return_tokens=[])  # wrong
+client.create_collection("a", 128, storage="f8")  # wrong
+maxsim.NewDocument("a", query, version="3")  # wrong
+maxsim.NewDocument("a", query, {"title": "A"})  # wrong
 maxsim.Request("docs", query, top_k="3")  # wrong
 maxsim.Retry(max_attempts="3")  # wrong
 maxsim.Client("localhost", retries=3)  # wrong

@@ -54,6 +54,18 @@ TEST(MessagesTest, AStringOfBytesIsMovedNotCopied) {
   EXPECT_EQ(reinterpret_cast<uintptr_t>(query.tokens().data().data()), memory);
 }
 
+TEST(MessagesTest, ADocumentHasAnIdOfItsKindAndTokensOrAText) {
+  const v1::Document vectors = MakeDocument("a", MakeTokens(std::vector<float>(16), 8));
+  EXPECT_EQ(vectors.string_id(), "a");
+  EXPECT_EQ(vectors.tokens().num_tokens(), 2);
+  EXPECT_EQ(MakeDocument(-7, MakeTokens(std::vector<float>(16), 8)).int_id(), -7);
+  const v1::Document text = MakeTextDocument(0, "how do birds fly");
+  EXPECT_EQ(text.id_case(), v1::Document::kIntId);
+  EXPECT_EQ(text.text(), "how do birds fly");
+  EXPECT_FALSE(text.has_tokens());
+  EXPECT_EQ(MakeTextDocument("b", "").string_id(), "b");
+}
+
 TEST(MessagesTest, AQueryHoldsItsWeightsAndNoCandidates) {
   const v1::Query query = MakeQuery(MakeTokens(std::vector<float>(16), 8), std::vector<float>{0.5f, 2.0f});
   EXPECT_THAT(query.weights(), ElementsAre(0.5f, 2.0f));

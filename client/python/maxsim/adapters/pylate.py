@@ -12,12 +12,17 @@ from pylate.indexes.base import Base
 from pylate.rank import RerankResult
 
 from ..client import Client
+from ..documents import NewDocument
 from ..requests import Id
+from ..v1 import rerank_pb2 as pb
 from ..vectors import token_vectors
 from .scorer import Candidates, Scorer, as_id
 
 if TYPE_CHECKING:
     from ..collection import CollectionWriter
+
+# So that an answer with vectors of long documents stays below what a message may have.
+_VECTORS_AT_A_TIME = 50
 
 # A list of arrays or tensors [tokens, dim], an array or a tensor [count, tokens, dim], or a single one [tokens, dim].
 Embeddings = Any
@@ -71,9 +76,10 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
     """A collection that a maxsimd serves, as an index of PyLate. Every search scores all of its documents, or the
     `subset`, exactly.
 
-    A collection is written whole: add_documents collects documents on the disk, and publish(), the first search or
-    leaving a `with` block writes the collection and, with `load`, has the server serve it. After that the index takes
-    no more documents."""
+    A collection is written whole, or it is live. Without `live`, add_documents collects documents on the disk, and
+    publish(), the first search or leaving a `with` block writes the collection and, with `load`, has the server serve
+    it; after that the index takes no more documents. With live=True documents are written to, and removed from, the
+    live collection of the server, one call at a time, and the next search sees them."""
 
     is_end_to_end_index = True
 
@@ -87,10 +93,13 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
         server_folder: str | None = None,
         storage: str | None = None,
         override: bool = False,
+        live: bool = False,
         client_options: Mapping[str, Any] | None = None,
     ) -> None:
         """`collection`: its name. `target`: the server, as maxsim.Client takes it; `client_options`: further arguments
-        of it. The rest is for add_documents: `folder` is where the collection is written; `load` says whether the
+        of it. `live`: the collection is live; where the server has none of the name, the first add_documents makes an
+        empty one there, in `storage` ("f16" by default), which the server must permit, and with the ids' type of its
+        documents. The rest is for add_documents without `live`: `folder` is where the collection is written; `load` says whether the
         server is then told to serve it, which it must permit (store.allowed_roots); `server_folder` is the folder's path
         on the server's machine, where that is another; `storage` is that of CollectionWriter; `override` permits the
         next generation of a collection that is in the folder."""
@@ -100,10 +109,12 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
         self._server_folder = server_folder
         self._storage = storage
         self._override = override
+        self._live = live
         self._scorer = Scorer(target, collection=collection, missing_policy="report", client_options=client_options)
         self._writer: CollectionWriter | None = None
         self._published = False
         self._to_load = False
+        self._made_live = False
 
     def __enter__(self) -> MaxsimIndex:
         return self
@@ -123,14 +134,21 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
     def add_documents(  # type: ignore[override,unused-ignore]
         self, documents_ids: Id | Sequence[Id], documents_embeddings: Embeddings, batch_size: int | None = None
     ) -> MaxsimIndex:
-        """Adds documents to the collection that is about to be published; see the class. `batch_size` is taken for the
-        signature's sake."""
+        """Adds documents to the collection that is about to be published, or to the live one, where they replace those
+        of the same ids; see the class. `batch_size` is taken for the signature's sake."""
         ids = [documents_ids] if isinstance(documents_ids, (str, int)) else list(documents_ids)
         matrices = as_list(documents_embeddings)
         _check_length("documents_embeddings", matrices, len(ids))
-        for i, (id, matrix) in enumerate(zip(ids, matrices)):
-            vectors = token_vectors(matrix, name=f"documents_embeddings[{i}]")
-            self._open_writer(vectors.dim).add(as_id(id, f"documents_ids[{i}]"), vectors)
+        documents = [
+            (as_id(id, f"documents_ids[{i}]"), token_vectors(matrix, name=f"documents_embeddings[{i}]"))
+            for i, (id, matrix) in enumerate(zip(ids, matrices))
+        ]
+        if not self._live:
+            for id, vectors in documents:
+                self._open_writer(vectors.dim).add(id, vectors)
+        elif documents:
+            self._make_live(documents[0][1].dim, documents[0][0])
+            self._client.upsert(self._collection, [NewDocument(id, vectors) for id, vectors in documents])
         return self
 
     def publish(self) -> MaxsimIndex:
@@ -150,22 +168,35 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
         return self
 
     def remove_documents(self, documents_ids: Sequence[Id]) -> None:
-        """Is refused."""
-        raise NotImplementedError(
-            "maxsimd cannot remove documents from a collection: write it anew without them, with override=True"
-        )
+        """Removes documents from a live collection; ids that it does not hold are passed over."""
+        if not self._live:
+            raise NotImplementedError(
+                "documents are removed from a live collection alone: give live=True, or write the collection anew "
+                "without them, with override=True"
+            )
+        ids: Any = [as_id(id, f"documents_ids[{i}]") for i, id in enumerate(documents_ids)]
+        if ids:
+            self._client.delete(self._collection, ids)
 
     def update_documents(self, documents_ids: Sequence[Id], documents_embeddings: Embeddings) -> None:
-        """Is refused."""
-        raise NotImplementedError(
-            "maxsimd cannot replace documents of a collection: write it anew with them, with override=True"
-        )
+        """Replaces documents of a live collection; those that it does not hold are added."""
+        if not self._live:
+            raise NotImplementedError(
+                "documents are replaced in a live collection alone: give live=True, or write the collection anew with "
+                "them, with override=True"
+            )
+        self.add_documents(documents_ids, documents_embeddings)
 
     def get_documents_embeddings(self, documents_ids: Sequence[Sequence[Id]]) -> list[list[Any]]:
-        """Is refused. retrieve.ColBERT does not ask an index for them that ranks by itself."""
-        raise NotImplementedError(
-            "maxsimd does not send token vectors back: read them with safetensors from the collection's folder"
-        )
+        """Returns the vectors of each list's documents, float32 [tokens, dim], as the collection stores them.
+        retrieve.ColBERT does not ask an index for them that ranks by itself. KeyError: the collection does not hold an
+        id. Vectors of an i8 collection are quantised and rotated, and are refused."""
+        served = self._served()
+        if served is not None and served.storage == pb.DATA_TYPE_I8:
+            raise NotImplementedError(
+                f"the collection {self._collection!r} is stored as i8, rotated: its vectors are not those of the model"
+            )
+        return [self._embeddings(list(ids)) for ids in documents_ids]
 
     def __call__(
         self,
@@ -194,9 +225,33 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
         assert self._folder is not None
         return self._server_folder or str(self._folder.resolve())
 
+    def _served(self) -> pb.CollectionInfo | None:
+        """Returns the collection that the server has under the name; None where it has none."""
+        return {one.name: one for one in self._client.info().collections}.get(self._collection)
+
     def _served_path(self) -> str | None:
-        """Returns the path of the collection that the server has under the name; None where it has none."""
-        return {one.name: one.path for one in self._client.info().collections}.get(self._collection)
+        served = self._served()
+        return None if served is None else served.path
+
+    def _make_live(self, dim: int, id: Id) -> None:
+        """Makes the live collection where the server has none of the name."""
+        if self._made_live:
+            return
+        if self._served() is None:
+            storage: Any = self._storage or "f16"
+            id_type: Any = "string" if isinstance(id, str) else "int64"
+            self._client.create_collection(self._collection, dim, storage=storage, id_type=id_type)
+        self._made_live = True
+
+    def _embeddings(self, ids: list[Id]) -> list[Any]:
+        found: dict[Id, Any] = {}
+        for first in range(0, len(ids), _VECTORS_AT_A_TIME):
+            some: Any = ids[first : first + _VECTORS_AT_A_TIME]
+            answer = self._client.get(self._collection, some, return_tokens=True)
+            if answer.missing:
+                raise KeyError(f"the collection {self._collection!r} does not hold {answer.missing[0]!r}")
+            found.update((document.id, document.tokens) for document in answer)
+        return [found[id] for id in ids]
 
     def _open_writer(self, dim: int) -> CollectionWriter:
         if self._writer is not None:

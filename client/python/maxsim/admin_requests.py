@@ -1,0 +1,60 @@
+"""Makes the messages of the Admin service."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from . import arguments
+from .v1 import admin_pb2
+from .v1 import rerank_pb2 as pb
+
+Storage: TypeAlias = Literal["f16", "bf16", "f32", "i8"]
+IdType: TypeAlias = Literal["string", "int64"]
+
+_STORAGES = {
+    "f16": pb.DATA_TYPE_F16,
+    "bf16": pb.DATA_TYPE_BF16,
+    "f32": pb.DATA_TYPE_F32,
+    "i8": pb.DATA_TYPE_I8,
+}
+_ID_TYPES = {"string": pb.ID_TYPE_STRING, "int64": pb.ID_TYPE_INT64}
+
+
+def make_load_request(
+    name: str, path: str, residency: str, replicate: bool, live: bool
+) -> admin_pb2.LoadCollectionRequest:
+    return admin_pb2.LoadCollectionRequest(
+        name=arguments.text(name, "name"),
+        path=arguments.text(path, "path"),
+        residency=arguments.text(residency, "residency"),
+        replicate=arguments.flag(replicate, "replicate"),
+        live=arguments.flag(live, "live"),
+    )
+
+
+def make_create_request(
+    name: str,
+    dim: int,
+    path: str,
+    storage: str,
+    id_type: str,
+    residency: str,
+    replicate: bool,
+    encoder: pb.EncoderInfo | None,
+) -> admin_pb2.CreateCollectionRequest:
+    if encoder is not None and not isinstance(encoder, pb.EncoderInfo):
+        raise ValueError(f"encoder is {arguments.shown(encoder)}; it is an EncoderInfo, as info().encoder is, or None")
+    return admin_pb2.CreateCollectionRequest(
+        name=arguments.text(name, "name"),
+        path=arguments.text(path, "path"),
+        dim=arguments.whole_number(dim, "dim", 1, arguments.MAX_DIM),
+        storage=arguments.named(storage, "storage", _STORAGES),
+        id_type=arguments.named(id_type, "id_type", _ID_TYPES),
+        residency=arguments.text(residency, "residency"),
+        replicate=arguments.flag(replicate, "replicate"),
+        encoder=encoder,
+    )
+
+
+def make_snapshot_request(name: str, path: str) -> admin_pb2.SnapshotCollectionRequest:
+    return admin_pb2.SnapshotCollectionRequest(name=arguments.text(name, "name"), path=arguments.text(path, "path"))

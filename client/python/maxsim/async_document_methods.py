@@ -1,0 +1,168 @@
+"""The methods of AsyncClient that write and read documents."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Iterable
+from typing import Protocol, TypeVar
+
+import grpc
+import grpc.aio
+
+from . import errors
+from .connection import Connection
+from .documents import DocumentLike, StoredDocuments, UpsertSummary, WriteResults, read_documents, read_summary
+from .requests import Ids
+from .retries import Retry
+from .v1 import documents_pb2, documents_pb2_grpc
+from .v1 import rerank_pb2 as pb
+from .writes import (
+    DEFAULT_BATCH_BYTES,
+    DEFAULT_BATCH_DOCUMENTS,
+    DeleteAnswers,
+    UpsertAnswers,
+    UpsertBatches,
+    check_documents,
+    check_upsert_stream,
+    make_get_request,
+    max_upsert_bytes,
+)
+
+AskedT = TypeVar("AskedT", contravariant=True)
+AnsweredT = TypeVar("AnsweredT")
+AwaitedT = TypeVar("AwaitedT", covariant=True)
+
+
+class AsyncCall(Protocol[AskedT, AwaitedT]):
+    """A method of a generated stub."""
+
+    def __call__(self, request: AskedT, /, *, timeout: float | None = ...) -> Awaitable[AwaitedT]: ...
+
+
+class AsyncDocumentMethods(abc.ABC):
+    """What an AsyncClient asks of a server's Documents."""
+
+    _made_of: Connection
+    _upsert_bytes: int | None = None  # the server's limit, once it has been asked
+
+    @property
+    @abc.abstractmethod
+    def documents(self) -> documents_pb2_grpc.DocumentsAsyncStub: ...
+
+    @abc.abstractmethod
+    async def info(self, *, timeout: float | None = None) -> pb.GetInfoResponse: ...
+
+    @abc.abstractmethod
+    async def _call(
+        self,
+        call: AsyncCall[AskedT, AnsweredT],
+        request: AskedT,
+        timeout: float | None,
+        retry: Retry | None = None,
+        default: float | None = None,
+    ) -> AnsweredT: ...
+
+    async def upsert(
+        self,
+        collection: str,
+        documents: Iterable[DocumentLike] | AsyncIterable[DocumentLike],
+        *,
+        timeout: float | None = None,
+    ) -> WriteResults:
+        """Client.upsert. Documents may come from an asynchronous iterator."""
+        check_documents(documents, or_asynchronous=True)
+        batches, answers = UpsertBatches(collection), UpsertAnswers()
+        async for document in _each(documents):
+            full = batches.put(batches.convert(document), await self._max_upsert_bytes(timeout))
+            if full is not None:
+                await self._upsert(full, answers, timeout)
+        rest = batches.rest()
+        if rest is not None:
+            await self._upsert(rest, answers, timeout)
+        return answers.results()
+
+    async def _upsert(
+        self, request: documents_pb2.UpsertRequest, answers: UpsertAnswers, timeout: float | None
+    ) -> None:
+        try:
+            answers.add(await self._call(self.documents.Upsert, request, timeout))
+        except errors.MaxsimError as error:
+            raise answers.located(error) from error
+
+    async def upsert_stream(
+        self,
+        collection: str,
+        documents: Iterable[DocumentLike] | AsyncIterable[DocumentLike],
+        *,
+        batch_documents: int = DEFAULT_BATCH_DOCUMENTS,
+        batch_bytes: int = DEFAULT_BATCH_BYTES,
+        timeout: float | None = None,
+    ) -> UpsertSummary:
+        """Client.upsert_stream. Documents may come from an asynchronous iterator."""
+        limit = check_upsert_stream(documents, batch_documents, batch_bytes, timeout)
+        batches = UpsertBatches(collection, batch_documents, batch_bytes)
+        max_bytes = await self._max_upsert_bytes(timeout)
+        call = self.documents.UpsertStream(timeout=limit)
+        failure: Exception | None = None
+        try:
+            # A write to a stream that has ended raises; how it ended is what the call itself raises.
+            with contextlib.suppress(grpc.RpcError, grpc.aio.UsageError):
+                try:
+                    async for document in _each(documents):
+                        full = batches.put(batches.convert(document), max_bytes)
+                        if full is not None:
+                            await call.write(full)
+                except (grpc.RpcError, grpc.aio.UsageError):
+                    raise
+                except Exception as raised:
+                    failure = raised  # The stream ends with what came before.
+                rest = batches.rest()
+                if rest is not None:
+                    await call.write(rest)
+                await call.done_writing()
+            response = await call
+        except grpc.RpcError as error:
+            raise batches.located(errors.from_rpc_error(error, self._made_of)) from error
+        finally:
+            call.cancel()
+        if failure is not None:
+            raise failure
+        return read_summary(response)
+
+    async def delete(
+        self, collection: str, ids: Ids, *, version: int | None = None, timeout: float | None = None
+    ) -> WriteResults:
+        """Client.delete."""
+        answers = DeleteAnswers(collection, ids, version)
+        for request in answers.requests:
+            answers.add(await self._call(self.documents.Delete, request, timeout))
+        return answers.results()
+
+    async def get(
+        self,
+        collection: str,
+        ids: Ids,
+        *,
+        return_tokens: bool = False,
+        min_sequence: int | None = None,
+        timeout: float | None = None,
+    ) -> StoredDocuments:
+        """Client.get."""
+        request = make_get_request(collection, ids, return_tokens, min_sequence)
+        return read_documents(await self._call(self.documents.Get, request, timeout))
+
+    async def _max_upsert_bytes(self, timeout: float | None) -> int:
+        """Returns how large an UpsertRequest may be. Asks the server once."""
+        if self._upsert_bytes is None:
+            self._upsert_bytes = max_upsert_bytes(await self.info(timeout=timeout))
+        return self._upsert_bytes
+
+
+async def _each(documents: Iterable[DocumentLike] | AsyncIterable[DocumentLike]) -> AsyncIterator[DocumentLike]:
+    if isinstance(documents, AsyncIterable):
+        async for document in documents:
+            yield document
+    else:
+        for document in documents:
+            yield document

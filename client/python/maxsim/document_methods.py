@@ -1,0 +1,186 @@
+"""The methods of Client that write and read documents."""
+
+from __future__ import annotations
+
+import abc
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Protocol, TypeVar
+
+import grpc
+
+from . import errors
+from .connection import Connection
+from .documents import DocumentLike, StoredDocuments, UpsertSummary, WriteResults, read_documents, read_summary
+from .requests import Ids
+from .retries import Retry
+from .v1 import documents_pb2, documents_pb2_grpc
+from .v1 import rerank_pb2 as pb
+from .writes import (
+    DEFAULT_BATCH_BYTES,
+    DEFAULT_BATCH_DOCUMENTS,
+    DeleteAnswers,
+    UpsertAnswers,
+    UpsertBatches,
+    check_documents,
+    check_upsert_stream,
+    make_get_request,
+    max_upsert_bytes,
+)
+
+AskedT = TypeVar("AskedT", contravariant=True)
+AnsweredT = TypeVar("AnsweredT", covariant=True)
+
+
+class BlockingCall(Protocol[AskedT, AnsweredT]):
+    """A method of a generated stub."""
+
+    def __call__(self, request: AskedT, /, *, timeout: float | None = ...) -> AnsweredT: ...
+
+
+class DocumentMethods(abc.ABC):
+    """What a Client asks of a server's Documents."""
+
+    documents: documents_pb2_grpc.DocumentsStub
+    _made_of: Connection
+    _upsert_bytes: int | None = None  # the server's limit, once it has been asked
+
+    @abc.abstractmethod
+    def info(self, *, timeout: float | None = None) -> pb.GetInfoResponse: ...
+
+    @abc.abstractmethod
+    def _call(
+        self,
+        call: BlockingCall[AskedT, AnsweredT],
+        request: AskedT,
+        timeout: float | None,
+        retry: Retry | None = None,
+        default: float | None = None,
+    ) -> AnsweredT: ...
+
+    def upsert(
+        self, collection: str, documents: Iterable[DocumentLike], *, timeout: float | None = None
+    ) -> WriteResults:
+        """Adds documents to a live collection, or replaces those of the same ids, whole; returns when they are on the
+        server's disk and every later request sees them.
+
+        documents: any iterable of NewDocument, of mappings with the same names ({"id": ..., "tokens": ..., "payload":
+            ..., "version": ...}), or of tuples (id, tokens or text[, payload]). Token vectors are [tokens, dim], what
+            maxsim.token_vectors takes: float16, bfloat16 and float32 travel as they are, and the server rounds them to
+            the collection's storage type.
+        timeout: seconds above 0 that each request may take, retries included; None: the client's.
+
+        Where the server has `auth.write_tokens_file`, writing wants a token of that.
+
+        The documents go in requests of 10,000 at most, and of the server's limits.max_request_bytes; each is written
+        whole or not at all, in order. Where one fails, those before it are written.
+
+        A request is retried as a rerank is: a document is replaced whole, so that writing it twice leaves what writing
+        it once does. Where the answer to a first attempt was lost, a document with a version may come back as "stale"
+        though this call wrote it. A document without a version is always written, and may then replace what another
+        client wrote between two attempts: give versions where several write the same ids.
+
+        Returns a result for each document, and the collection's sequence number for `min_sequence`. ValueError names an
+        argument that is wrong (`documents[3].tokens has the shape [48]; ...`); FailedPrecondition: the collection is
+        not live; ResourceExhausted with `retry_after`: the memory for written documents is full until the next
+        compaction; InvalidArgument.field names what the server refuses."""
+        check_documents(documents)
+        batches, answers = UpsertBatches(collection), UpsertAnswers()
+        for document in documents:
+            full = batches.put(batches.convert(document), self._max_upsert_bytes(timeout))
+            if full is not None:
+                self._upsert(full, answers, timeout)
+        rest = batches.rest()
+        if rest is not None:
+            self._upsert(rest, answers, timeout)
+        return answers.results()
+
+    def _upsert(self, request: documents_pb2.UpsertRequest, answers: UpsertAnswers, timeout: float | None) -> None:
+        try:
+            answers.add(self._call(self.documents.Upsert, request, timeout))
+        except errors.MaxsimError as error:
+            raise answers.located(error) from error
+
+    def upsert_stream(
+        self,
+        collection: str,
+        documents: Iterable[DocumentLike],
+        *,
+        batch_documents: int = DEFAULT_BATCH_DOCUMENTS,
+        batch_bytes: int = DEFAULT_BATCH_BYTES,
+        timeout: float | None = None,
+    ) -> UpsertSummary:
+        """Writes any number of documents, as `upsert` takes them, over one stream; returns when all are written.
+
+        They are taken from the iterable, by another thread, as fast as the server writes: one batch of at most
+        `batch_documents` and about `batch_bytes` is in memory here. The server waits a while where its memory is full;
+        nothing is retried here, since what was taken from the iterable is gone; `upsert` takes an iterable too, retries, and waits for each request's answer. After an error
+        the documents of earlier batches may be written: writing all of them again does no harm.
+
+        What the iterable raises is raised, and so is the ValueError for a document that is wrong; the documents before
+        it are written. `timeout` bounds the whole stream in seconds above 0; None: nothing does."""
+        limit = check_upsert_stream(documents, batch_documents, batch_bytes, timeout)
+        batches = UpsertBatches(collection, batch_documents, batch_bytes)
+        max_bytes = self._max_upsert_bytes(timeout)
+        closed = threading.Event()
+        failures: list[Exception] = []
+
+        def messages() -> Iterator[documents_pb2.UpsertRequest]:
+            """Runs in a thread of gRPC's."""
+            try:
+                for document in documents:
+                    full = batches.put(batches.convert(document), max_bytes)
+                    if closed.is_set():
+                        return
+                    if full is not None:
+                        yield full
+            except Exception as failure:
+                # gRPC would print it and tell the caller nothing. The stream ends with what came before.
+                failures.append(failure)
+            rest = batches.rest()
+            if rest is not None:
+                yield rest
+
+        try:
+            response = self.documents.UpsertStream(messages(), timeout=limit)
+        except grpc.RpcError as error:
+            raise batches.located(errors.from_rpc_error(error, self._made_of)) from error
+        finally:
+            closed.set()
+        if failures:
+            raise failures[0]
+        return read_summary(response)
+
+    def delete(
+        self, collection: str, ids: Ids, *, version: int | None = None, timeout: float | None = None
+    ) -> WriteResults:
+        """Takes documents out of a live collection; returns when every later request is without them.
+
+        `ids` are all strings or all integers. One that the collection does not hold has the outcome "not_found" and is
+        no error. With a `version`, 1 or more, a document of a version that is not older stays ("stale"), and a later
+        upsert with an older one is stale. Retries, `timeout` and errors are those of `upsert`."""
+        answers = DeleteAnswers(collection, ids, version)
+        for request in answers.requests:
+            answers.add(self._call(self.documents.Delete, request, timeout))
+        return answers.results()
+
+    def get(
+        self,
+        collection: str,
+        ids: Ids,
+        *,
+        return_tokens: bool = False,
+        min_sequence: int | None = None,
+        timeout: float | None = None,
+    ) -> StoredDocuments:
+        """Reads documents, at most 1,000, of a live collection or of any other: payloads, versions and, with
+        return_tokens=True, token vectors as float32 [tokens, dim]. Ids that the collection does not hold are in
+        `.missing`. `min_sequence` is that of `rerank`."""
+        request = make_get_request(collection, ids, return_tokens, min_sequence)
+        return read_documents(self._call(self.documents.Get, request, timeout))
+
+    def _max_upsert_bytes(self, timeout: float | None) -> int:
+        """Returns how large an UpsertRequest may be. Asks the server once."""
+        if self._upsert_bytes is None:
+            self._upsert_bytes = max_upsert_bytes(self.info(timeout=timeout))
+        return self._upsert_bytes

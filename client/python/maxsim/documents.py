@@ -1,0 +1,178 @@
+"""Documents that are written to a live collection and read back from one, and what became of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from . import errors
+from .bfloat16 import widen_bfloat16
+from .ranking import missing_ids
+from .requests import Id
+from .v1 import documents_pb2
+from .v1 import rerank_pb2 as pb
+from .vectors import VectorsLike
+
+Outcome: TypeAlias = Literal["applied", "stale", "not_found"]
+
+_OUTCOMES: dict[int, Outcome] = {
+    documents_pb2.WRITE_OUTCOME_APPLIED: "applied",
+    documents_pb2.WRITE_OUTCOME_STALE: "stale",
+    documents_pb2.WRITE_OUTCOME_NOT_FOUND: "not_found",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class NewDocument:
+    """A document to be written: new, or in place of the one that has its id.
+
+    `id` is a string of 1 to 512 bytes, or an integer of 64 bits, as the collection has them. Either `tokens` are its
+    token vectors, [tokens, dim] (what maxsim.token_vectors takes), or `text` is what the server's encoder turns into
+    them. `payload` is a JSON object of at most 1 MiB, as a mapping or as text. `version`, of 1 or more, say a time or
+    the number of a change, keeps an older write from replacing a newer one."""
+
+    id: Id
+    tokens: VectorsLike | None = None
+    _: dataclasses.KW_ONLY
+    text: str | None = None
+    payload: Mapping[str, Any] | str | None = None
+    version: int | None = None
+
+
+# A mapping has the names of NewDocument. A tuple is (id, tokens or text) or (id, tokens or text, payload).
+DocumentLike: TypeAlias = (
+    "NewDocument | Mapping[str, Any] | tuple[Id, VectorsLike | str] | tuple[Id, VectorsLike | str, Mapping[str, Any]]"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class WriteResult:
+    """What became of one document or id. `outcome` is "applied": it is written, and requests see it; "stale": a version
+    that is not older was there, and nothing changed; or, of a delete, "not_found": the collection does not hold the id.
+    `sequence` is the number of the write, 0 where nothing was written."""
+
+    outcome: Outcome
+    sequence: int
+
+
+@dataclasses.dataclass(frozen=True)
+class WriteResults(Sequence[WriteResult]):
+    """The results of a call, one a document or id, in order.
+
+    `sequence` is the number of the collection's last write with these: a request with min_sequence=sequence sees them.
+    `encoded_tokens` counts the token vectors that the server's encoder made of texts."""
+
+    results: list[WriteResult]
+    sequence: int
+    encoded_tokens: int = 0
+
+    @property
+    def num_applied(self) -> int:
+        return sum(result.outcome == "applied" for result in self.results)
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+    @overload
+    def __getitem__(self, index: int) -> WriteResult: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[WriteResult]: ...
+    def __getitem__(self, index: int | slice) -> WriteResult | list[WriteResult]:
+        return self.results[index]
+
+
+@dataclasses.dataclass(frozen=True)
+class UpsertSummary:
+    """What became of the documents of a stream: how many were applied, how many were stale; `sequence` and
+    `encoded_tokens` are those of WriteResults, `num_requests` the requests that the stream was cut into."""
+
+    num_applied: int
+    num_stale: int
+    sequence: int
+    encoded_tokens: int
+    num_requests: int
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredDocument:
+    """A document as the collection holds it.
+
+    `tokens`, where they were asked for, are float32 [num_tokens, dim]. Those of an i8 collection are what scores are
+    computed of: quantised, and rotated by the collection's own rotation, so that they are not the vectors that were
+    written. `version` is 0 where the document has none, `sequence` the number of the write that brought it, 0 for one
+    that came with the generation."""
+
+    id: Id
+    num_tokens: int
+    payload: Any = None
+    version: int = 0
+    sequence: int = 0
+    tokens: npt.NDArray[np.float32] | None = dataclasses.field(default=None, compare=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredDocuments(Sequence[StoredDocument]):
+    """The documents that were found, in the order of the ids. `missing` are the ids that the collection does not hold;
+    `generation` and `sequence` are those of the collection as it was read."""
+
+    documents: list[StoredDocument]
+    missing: list[Id] = dataclasses.field(default_factory=list)
+    generation: int = 0
+    sequence: int = 0
+
+    def __len__(self) -> int:
+        return len(self.documents)
+
+    @overload
+    def __getitem__(self, index: int) -> StoredDocument: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[StoredDocument]: ...
+    def __getitem__(self, index: int | slice) -> StoredDocument | list[StoredDocument]:
+        return self.documents[index]
+
+
+def read_documents(response: documents_pb2.GetResponse) -> StoredDocuments:
+    """Returns the documents of an answer."""
+    documents = [_stored(document) for document in response.documents]
+    return StoredDocuments(documents, missing_ids(response), response.generation, response.sequence)
+
+
+def read_summary(response: documents_pb2.UpsertStreamResponse) -> UpsertSummary:
+    """Returns the answer to a stream."""
+    return UpsertSummary(
+        response.num_applied, response.num_stale, response.sequence, response.encoded_tokens, response.num_requests
+    )
+
+
+def write_result(result: documents_pb2.WriteResult) -> WriteResult:
+    outcome = _OUTCOMES.get(result.outcome)
+    if outcome is None:
+        raise errors.Internal(f"the server answered the outcome {result.outcome}, which this version does not know")
+    return WriteResult(outcome, result.sequence)
+
+
+def _stored(document: documents_pb2.StoredDocument) -> StoredDocument:
+    return StoredDocument(
+        document.string_id if document.WhichOneof("id") == "string_id" else document.int_id,
+        document.num_tokens,
+        json.loads(document.payload) if document.payload else None,
+        document.version,
+        document.sequence,
+        _stored_tokens(document) if document.HasField("tokens") else None,
+    )
+
+
+def _stored_tokens(document: documents_pb2.StoredDocument) -> npt.NDArray[np.float32]:
+    matrix = document.tokens
+    shape = matrix.num_tokens, matrix.dim
+    if matrix.dtype == pb.DATA_TYPE_I8:
+        return np.frombuffer(matrix.data, np.int8).reshape(shape).astype(np.float32) * np.float32(document.scale)
+    if matrix.dtype == pb.DATA_TYPE_BF16:
+        return widen_bfloat16(np.frombuffer(matrix.data, "<u2").reshape(shape))
+    element = "<f2" if matrix.dtype == pb.DATA_TYPE_F16 else "<f4"
+    return np.frombuffer(matrix.data, element).reshape(shape).astype(np.float32)

@@ -1,0 +1,174 @@
+// Tests the client's calls that write and read documents, against a server that answers as it is told.
+#include <atomic>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "client/client.h"
+#include "client/messages.h"
+#include "client/status.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/fake_server.h"
+
+namespace maxsim::client {
+namespace {
+
+class ClientDocumentsTest : public ::testing::Test {
+ protected:
+  ClientDocumentsTest() {
+    ClientOptions options;
+    options.target = server_.target();
+    options.bearer_token = "secret";
+    options.retry.initial_backoff = absl::Milliseconds(5);
+    absl::StatusOr<std::unique_ptr<Client>> client = Client::Create(options);
+    EXPECT_TRUE(client.ok()) << client.status();
+    client_ = *std::move(client);
+  }
+
+  static v1::UpsertRequest TwoDocuments() {
+    v1::UpsertRequest request;
+    request.set_collection("notes");
+    *request.add_documents() = MakeDocument("a", MakeTokens(std::vector<float>(16, 0.25f), 8));
+    request.mutable_documents(0)->set_payload(R"({"title": "A"})");
+    request.mutable_documents(0)->set_version(3);
+    *request.add_documents() = MakeTextDocument("b", "how do birds fly");
+    return request;
+  }
+
+  test::FakeServer server_;
+  std::unique_ptr<Client> client_;
+};
+
+TEST_F(ClientDocumentsTest, AnUpsertArrivesWholeAndItsResultsComeBack) {
+  std::string seen;
+  server_.on_upsert = [&](auto&, const v1::UpsertRequest& request, v1::UpsertResponse& response) {
+    seen = request.SerializeAsString();
+    response.add_results()->set_outcome(v1::WRITE_OUTCOME_STALE);
+    v1::WriteResult* applied = response.add_results();
+    applied->set_outcome(v1::WRITE_OUTCOME_APPLIED);
+    applied->set_sequence(7);
+    response.set_sequence(7);
+    response.set_encoded_tokens(12);
+    return grpc::Status::OK;
+  };
+  const v1::UpsertRequest request = TwoDocuments();
+  const auto response = client_->Upsert(request);
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_EQ(seen, request.SerializeAsString());
+  ASSERT_EQ(response->results_size(), 2);
+  EXPECT_EQ(response->results(0).outcome(), v1::WRITE_OUTCOME_STALE);
+  EXPECT_EQ(response->results(1).sequence(), 7);
+  EXPECT_EQ(response->sequence(), 7);
+  EXPECT_EQ(response->encoded_tokens(), 12);
+  EXPECT_EQ(server_.metadata("authorization"), "Bearer secret");
+}
+
+TEST_F(ClientDocumentsTest, AWriteIsMadeAgainWhileTheLogOrTheMemoryHasNoRoom) {
+  server_.on_upsert = [&](auto&, auto&, v1::UpsertResponse& response) {
+    absl::Status full = absl::ResourceExhaustedError("the memory for changed documents is full");
+    SetRetryAfter(absl::Milliseconds(1), full);
+    switch (server_.num_document_calls) {
+      case 1:
+        return grpc::Status(grpc::StatusCode::UNAVAILABLE, "the log cannot be written");
+      case 2:
+        return ToGrpcStatus(full);
+      default:
+        response.set_sequence(9);
+        return grpc::Status::OK;
+    }
+  };
+  const auto response = client_->Upsert(TwoDocuments());
+  ASSERT_TRUE(response.ok()) << response.status();
+  EXPECT_EQ(response->sequence(), 9);
+  EXPECT_EQ(server_.num_document_calls, 3);
+}
+
+TEST_F(ClientDocumentsTest, DeletesAndReadsAreMadeAgainToo) {
+  const auto once = [&] {
+    return server_.num_document_calls % 2 == 1 ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "draining")
+                                               : grpc::Status::OK;
+  };
+  server_.on_delete = [&](auto&, const v1::DeleteRequest& request, v1::DeleteResponse& response) {
+    response.set_sequence(request.version());
+    for (int i = 0; i < request.string_ids().ids_size(); ++i) {
+      response.add_results()->set_outcome(v1::WRITE_OUTCOME_NOT_FOUND);
+    }
+    return once();
+  };
+  server_.on_get = [&](auto&, const v1::GetRequest& request, v1::GetResponse& response) {
+    *response.mutable_missing_int_ids() = request.int_ids();
+    response.set_sequence(request.min_sequence());
+    return once();
+  };
+  v1::DeleteRequest gone;
+  gone.set_collection("notes");
+  gone.set_version(5);
+  gone.mutable_string_ids()->add_ids("a");
+  const auto deleted = client_->Delete(gone);
+  ASSERT_TRUE(deleted.ok()) << deleted.status();
+  EXPECT_EQ(deleted->results(0).outcome(), v1::WRITE_OUTCOME_NOT_FOUND);
+  EXPECT_EQ(deleted->sequence(), 5);
+  v1::GetRequest wanted;
+  wanted.mutable_int_ids()->add_ids(-3);
+  wanted.set_min_sequence(8);
+  const auto read = client_->Get(wanted);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->missing_int_ids().ids(0), -3);
+  EXPECT_EQ(read->sequence(), 8);
+  EXPECT_EQ(server_.num_document_calls, 4);
+}
+
+TEST_F(ClientDocumentsTest, WhatTheServerRefusesIsNotTriedAgain) {
+  server_.on_upsert = [](auto&, auto&, auto&) {
+    return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "documents[0].tokens.dim is 8; the collection has 96");
+  };
+  EXPECT_EQ(client_->Upsert(TwoDocuments()).status(),
+            absl::InvalidArgumentError("documents[0].tokens.dim is 8; the collection has 96"));
+  server_.on_delete = [](auto&, auto&, auto&) {
+    return grpc::Status(grpc::StatusCode::FAILED_PRECONDITION, "collection \"notes\" is not live");
+  };
+  EXPECT_EQ(client_->Delete({}).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(server_.num_document_calls, 2);
+}
+
+TEST_F(ClientDocumentsTest, AnUpsertKeepsItsDeadline) {
+  server_.on_upsert = [](grpc::ServerContext& context, auto&, auto&) {
+    while (!context.IsCancelled()) absl::SleepFor(absl::Milliseconds(1));
+    return grpc::Status::CANCELLED;
+  };
+  EXPECT_EQ(client_->Upsert(TwoDocuments(), {.timeout = absl::Milliseconds(200)}).status().code(),
+            absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(ClientDocumentsTest, CollectionsAreMadeCompactedAndCopiedInOneAttempt) {
+  v1::CreateCollectionRequest create;
+  create.set_name("notes");
+  create.set_dim(96);
+  const auto created = client_->CreateCollection(create);
+  ASSERT_TRUE(created.ok()) << created.status();
+  EXPECT_EQ(created->collection().dim(), 96);
+  EXPECT_TRUE(created->collection().has_live());
+  v1::CompactCollectionRequest compact;
+  compact.set_name("notes");
+  const auto compacted = client_->CompactCollection(compact);
+  ASSERT_TRUE(compacted.ok()) << compacted.status();
+  EXPECT_TRUE(compacted->changed());
+  v1::SnapshotCollectionRequest snapshot;
+  snapshot.set_path("/copies/notes");
+  const auto copied = client_->SnapshotCollection(snapshot);
+  ASSERT_TRUE(copied.ok()) << copied.status();
+  EXPECT_EQ(copied->sequence(), 41);
+  EXPECT_EQ(server_.snapshot.path(), "/copies/notes");
+
+  server_.admin_status = grpc::Status(grpc::StatusCode::UNAVAILABLE, "loading");
+  const int before = server_.num_admin_calls;
+  EXPECT_EQ(client_->CreateCollection(create).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(client_->CompactCollection(compact).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(client_->SnapshotCollection(snapshot).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(server_.num_admin_calls, before + 3);
+}
+
+}  // namespace
+}  // namespace maxsim::client

@@ -1,0 +1,38 @@
+// Where `maxsimctl upsert` takes documents from: a file of lines, or what `maxsim-shard build` takes.
+#pragma once
+
+#include <cstdint>
+#include <istream>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "collection/build/import.h"
+#include "maxsim/v1/documents.pb.h"
+#include "maxsim/v1/rerank.pb.h"
+
+namespace maxsim::ctl {
+
+class DocumentSource {
+ public:
+  virtual ~DocumentSource() = default;
+
+  // Returns the next document, or nullopt at the end. An error says in which place of which file it is.
+  virtual absl::StatusOr<std::optional<v1::Document>> Next() = 0;
+
+  // Returns what names the document that Next has just returned: "docs.jsonl:17" or "document 17".
+  virtual std::string Where() const = 0;
+
+  // Returns how many documents there are, where that is known before the end.
+  virtual std::optional<int64_t> num_documents() const { return std::nullopt; }
+};
+
+// Reads lines of ParseUpsertLine. Holds one line at a time; those that are blank are passed over. `lines` must outlive
+// the source.
+std::unique_ptr<DocumentSource> ReadUpsertLines(std::istream& lines, const std::string& path, v1::IdType id_type);
+
+// Reads arrays, archives and collections, with their ids and payloads. Every document gets `version`; 0: none.
+absl::StatusOr<std::unique_ptr<DocumentSource>> OpenArrays(const collection::ImportOptions& options, uint64_t version);
+
+}  // namespace maxsim::ctl
