@@ -17,7 +17,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-PROTOS = ["maxsim/v1/rerank.proto", "maxsim/v1/admin.proto"]
+PROTOS = ["maxsim/v1/rerank.proto", "maxsim/v1/admin.proto", "maxsim/v1/documents.proto"]
 STAMP = "made-of.txt"
 
 
