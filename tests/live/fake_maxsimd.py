@@ -5,14 +5,18 @@ names one thing that it does wrong, which the tests must find.
 """
 
 import concurrent.futures
+import errno
+import fcntl
 import json
 import os
 import pathlib
 import pickle
 import shutil
 import signal
+import struct
 import sys
 import threading
+import zlib
 
 import grpc
 import numpy as np
@@ -68,7 +72,13 @@ def cut(text, i):
     return data[offsets[i] : offsets[i + 1]].decode()
 
 
+class Refused(Exception):
+    """A call's status."""
+
+
 class Collection:
+    size, error = 0, ""
+
     def __init__(self, path, live):
         self.path = pathlib.Path(path)
         manifest = json.loads((self.path / "collection.json").read_text())
@@ -86,17 +96,27 @@ class Collection:
         (self.path / "log").mkdir(exist_ok=True)
         if (self.path / "log" / "state").exists():
             self.generation, self.oracle = pickle.loads((self.path / "log" / "state").read_bytes())
-        self.file = open(self.path / "log" / "writes", "a+b")
+        self.file = open(self.path / "log" / "writes.log", "a+b", buffering=0)
+        try:
+            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise Refused(grpc.StatusCode.FAILED_PRECONDITION, "another process has the log open") from None
         self.file.seek(0)
-        while True:
-            begin = self.file.tell()
-            try:
-                sequence, writes = pickle.load(self.file)
-            except (EOFError, pickle.UnpicklingError, ValueError, KeyError, IndexError, AttributeError):
-                self.file.truncate(begin)
-                return
-            if sequence >= self.oracle.sequence:
+        data, begin = self.file.read(), 0
+        while begin + 12 <= len(data):
+            size, checksum = struct.unpack_from("<qI", data, begin)
+            value = data[begin + 12 : begin + 12 + size]
+            last = self.oracle.sequence
+            if zlib.crc32(value) != checksum:
+                if size < 0 or begin + 12 + size >= len(data):
+                    break  # the end of a write that was never acknowledged
+                raise Refused(grpc.StatusCode.DATA_LOSS, f"the log is damaged from sequence {last + 1} on")
+            sequence, writes = pickle.loads(value)
+            if sequence >= last:
                 self.apply(writes)
+            begin += 12 + size
+        self.size = begin
+        self.file.truncate(begin)
 
     def apply(self, writes):
         """Returns (outcome, sequence) of each."""
@@ -136,10 +156,19 @@ class Collection:
             return self.apply(writes), self.oracle.sequence
 
     def append(self, value):
-        self.file.seek(0, 2)
-        self.file.write(pickle.dumps(value))
-        self.file.flush()
-        os.fdatasync(self.file.fileno())
+        value = pickle.dumps(value)
+        value = struct.pack("<qI", len(value), zlib.crc32(value)) + value
+        try:
+            self.file.seek(0, 2)
+            self.file.write(value)
+            os.fdatasync(self.file.fileno())
+        except OSError as error:
+            self.file.truncate(self.size)
+            self.error = str(error)
+            full = error.errno == errno.ENOSPC
+            code = grpc.StatusCode.RESOURCE_EXHAUSTED if full else grpc.StatusCode.UNAVAILABLE
+            raise Refused(code, str(error)) from None
+        self.size, self.error = self.size + len(value), ""
 
     def compact(self):
         with self.lock:
@@ -148,15 +177,20 @@ class Collection:
             for one in self.oracle.documents.values():
                 one.sequence = 0
             temporary = self.path / "log" / "state.tmp"
-            temporary.write_bytes(pickle.dumps((self.generation, self.oracle)))
+            try:
+                temporary.write_bytes(pickle.dumps((self.generation, self.oracle)))
+            except OSError as error:
+                raise Refused(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error)) from None
             os.replace(temporary, self.path / "log" / "state")
             self.file.truncate(0)
+            self.size = 0
             return changed
 
     def info(self, name):
         one = rerank_pb2.CollectionInfo(name=name, state=rerank_pb2.COLLECTION_STATE_READY, generation=self.generation)
         one.num_documents = len(self.oracle.documents)
         if self.file:
+            one.live.error = self.error
             one.live.sequence = self.oracle.sequence
             first = [d.sequence for d in self.oracle.documents.values() if d.sequence]
             one.live.compacted_sequence = min(first) - 1 if first else self.oracle.sequence
@@ -337,7 +371,10 @@ def main():
         if name == "--collection":
             collections.update([value.split("=", 1)])
         flags[name.removeprefix("--")] = value
-    services = Services(collections)
+    try:
+        services = Services(collections)
+    except Refused as refused:
+        sys.exit(str(refused))
     server = grpc.server(concurrent.futures.ThreadPoolExecutor(16), options=[("grpc.max_receive_message_length", 1 << 28)])
     rerank_pb2_grpc.add_RerankerServicer_to_server(services_of(services, rerank_pb2_grpc.RerankerServicer), server)
     documents_pb2_grpc.add_DocumentsServicer_to_server(services_of(services, documents_pb2_grpc.DocumentsServicer), server)
@@ -353,8 +390,17 @@ def main():
 
 
 def services_of(services, base):
+    def method(name):
+        def call(request, context):
+            try:
+                return getattr(services, name)(request, context)
+            except Refused as refused:
+                context.abort(*refused.args)
+
+        return call
+
     servicer = base()
-    vars(servicer).update({name: getattr(services, name) for name in dir(base) if hasattr(services, name) and name[0] != "_"})
+    vars(servicer).update({name: method(name) for name in dir(base) if hasattr(services, name) and name[0] != "_"})
     return servicer
 
 

@@ -139,6 +139,10 @@ class Oracle:
         other.sequence = self.sequence
         return other
 
+    def reset(self):
+        """Says that `documents` were changed from outside."""
+        self._whole = None
+
     def whole(self):
         if self._whole is None:
             self._whole = Candidates(list(self.documents.values()))
@@ -169,13 +173,11 @@ class Oracle:
         return APPLIED
 
     def delete(self, id, version=0):
-        """Returns the outcome. The sequence of a write that found nothing is the server's to give or not: see
-        `count_write`."""
-        had_version = id in self.versions
+        """Returns the outcome. A delete that finds nothing may have a sequence or not, which the
+        caller counts."""
         if self._is_stale(id, version):
             return STALE
         if id not in self.documents:
-            self.versioned = version != 0 or had_version
             return NOT_FOUND
         self.sequence += 1
         del self.documents[id]

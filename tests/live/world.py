@@ -62,14 +62,15 @@ class World:
     """Setup: storage, dim, id_type, num_base (documents of the first generation; 0: made by CreateCollection), seed,
     flags (of maxsimd)."""
 
-    def __init__(self, programs, folder, setup):
+    def __init__(self, programs, folder, setup, environment=None):
         self.programs, self.folder = pathlib.Path(programs).resolve(), pathlib.Path(folder)
         self.setup, self.dim = setup, setup["dim"]
         self.path = self.folder / NAME
-        self.server = client.Server(self.programs, self.folder, flags=setup["flags"])
+        self.server = client.Server(self.programs, self.folder, setup["flags"], environment)
         seed = 7 if setup["storage"] == "i8" and setup["num_base"] else 0
         self.oracle = exact.Oracle(exact.Storage(setup["storage"], self.dim, seed), setup["id_type"])
         self._made = 0  # folders
+        self._touched = []  # ids of the last write
 
     def __enter__(self):
         return self
@@ -135,6 +136,7 @@ class World:
 
     def _upsert_each(self, made, results=None):
         outcomes = []
+        self._touched = list(dict.fromkeys(self.id_of(k) for k, *_ in made))
         for i, (k, v, version, p, dtype) in enumerate(made):
             outcome = self.oracle.upsert(self.id_of(k), self._written(dtype, v), payload_of(p), version)
             outcomes.append(outcome)
@@ -163,6 +165,7 @@ class World:
         version = operation.get("version", 0)
         response = self.server.delete(client.delete_request(NAME, ids, version))
         expect(len(response.results) == len(ids), f"{len(response.results)} results of {len(ids)} ids")
+        self._touched = list(dict.fromkeys(ids))
         for id, result in zip(ids, response.results):
             outcome = self.oracle.delete(id, version)
             self._expect_result(result, outcome, f"delete {id!r:.40} with version {version}")
@@ -257,7 +260,9 @@ class World:
         self.check_whole(NAME, seed, chooser.choice([1, 3, count + 1, ALL]))
         self.check_list(NAME, seed, chooser)
         known = self.oracle.order()
-        self.check_get(NAME, chooser.sample(known, min(5, count)) + [self.id_of(90_000 + seed % 9)], seed % 2 == 0)
+        ids = chooser.sample(known, min(5, count)) + [self.id_of(90_000 + seed % 9)] + self._touched
+        self.check_get(NAME, list(dict.fromkeys(ids)), seed % 2 == 0)
+        self._touched = []
         if seed % 7 == 0:
             request = client.rerank_request(NAME, query_vectors(seed, self.dim), min_sequence=self.oracle.sequence + 1)
             with client.refused(grpc.StatusCode.UNAVAILABLE):
