@@ -371,6 +371,10 @@ def main():
         if name == "--collection":
             collections.update([value.split("=", 1)])
         flags[name.removeprefix("--")] = value
+    if "config" in flags:
+        config = json.loads(pathlib.Path(flags["config"]).read_text())
+        flags["server.port_file"] = config["server"]["port_file"]
+        flags["grpc.unix_socket"] = config["grpc"].get("unix_socket", "")
     try:
         services = Services(collections)
     except Refused as refused:
@@ -380,6 +384,8 @@ def main():
     documents_pb2_grpc.add_DocumentsServicer_to_server(services_of(services, documents_pb2_grpc.DocumentsServicer), server)
     admin_pb2_grpc.add_AdminServicer_to_server(services_of(services, admin_pb2_grpc.AdminServicer), server)
     port = server.add_insecure_port("127.0.0.1:0")
+    if flags.get("grpc.unix_socket"):
+        server.add_insecure_port("unix:" + flags["grpc.unix_socket"])
     server.start()
     ports = pathlib.Path(flags["server.port_file"])
     ports.with_suffix(".tmp").write_text(json.dumps({"grpc_port": port, "http_port": 0}))

@@ -95,13 +95,13 @@ static int read_fault(int file) {
   return error != 0 && is_ours(file) ? (int)error : 0;
 }
 
-#define FAIL_IF(fault, failure)   \
-  do {                            \
-    const int error = (fault);    \
-    if (error != 0) {             \
-      errno = error;              \
-      return failure;             \
-    }                             \
+#define FAIL_IF(fault, failure) \
+  do {                          \
+    const int error = (fault);  \
+    if (error != 0) {           \
+      errno = error;            \
+      return failure;           \
+    }                           \
   } while (0)
 
 ssize_t write(int file, const void* data, size_t size) {
