@@ -100,7 +100,7 @@ class Collection:
         try:
             fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise Refused(grpc.StatusCode.FAILED_PRECONDITION, "another process has the log open") from None
+            raise Refused(grpc.StatusCode.FAILED_PRECONDITION, "the log is open in another process") from None
         self.file.seek(0)
         data, begin = self.file.read(), 0
         while begin + 12 <= len(data):
@@ -110,7 +110,7 @@ class Collection:
             if zlib.crc32(value) != checksum:
                 if size < 0 or begin + 12 + size >= len(data):
                     break  # the end of a write that was never acknowledged
-                raise Refused(grpc.StatusCode.DATA_LOSS, f"the log is damaged from sequence {last + 1} on")
+                raise Refused(grpc.StatusCode.DATA_LOSS, f"the log is damaged: from sequence {last + 1} on nothing can be read")
             sequence, writes = pickle.loads(value)
             if sequence >= last:
                 self.apply(writes)

@@ -124,8 +124,7 @@ class Kills:
         self.faults = fault_control
         self.path = self.folder / NAME
         environment = fault_control.environment(self.path) if fault_control else {}
-        flags = {**client.COMPACTS_OFTEN, "live.segment_bytes": "64KiB"}
-        self.server = client.Server(programs, self.folder, flags, environment)
+        self.server = client.Server(programs, self.folder, client.COMPACTS_OFTEN, environment)
         self.oracle = exact.Oracle(exact.Storage(self.chooser.choice(["f16", "i8"]), DIM), "string")
         for i in range(NUM_BASE):
             self.oracle.begin_with(f"doc-{i}", rows_of([seed, i // 2]))

@@ -12,10 +12,10 @@ BAD = ["dim", "nan", "id", "other_id", "long_id", "payload", "tokens", "none"]
 
 def setup_of(seed, num_ids=NUM_IDS):
     chooser = random.Random(seed)
-    flags = dict(chooser.choice([client.NEVER_COMPACTS, client.COMPACTS_OFTEN, {"live.segment_bytes": "64KiB"}]))
+    flags = dict(chooser.choice([client.NEVER_COMPACTS, client.COMPACTS_OFTEN, {"live.segment_bytes": "1MiB"}]))
     return {
         "storage": chooser.choice(["f16", "i8", "f16", "i8", "f32"]),
-        "dim": chooser.choice([8, 16, 16, 48, 100]),
+        "dim": chooser.choice([8, 16, 16, 48, 100, 300]),  # the largest fills several segments
         "id_type": chooser.choice(["string", "int64"]),
         "num_base": chooser.choice([0, 1, num_ids // 2, num_ids // 2]),
         "seed": seed % 100_000,

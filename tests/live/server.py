@@ -23,14 +23,14 @@ READY_LIMIT_S = 120
 CALL_LIMIT_S = 120
 REPORT = re.compile(r"^[^\n]*(?:WARNING|ERROR): \w+Sanitizer.*?^(?:=+|SUMMARY[^\n]*)$", re.DOTALL | re.M)
 
-# Thresholds at which a collection of some hundred small documents is compacted again and again.
+# The least that the keys allow: a small collection is compacted after a few writes, or a moment.
 COMPACTS_OFTEN = {
-    "live.segment_bytes": "64KiB",
-    "live.compact_at_bytes": "64KiB",
-    "live.compact_at_tombstone_share": 0.05,
+    "live.segment_bytes": "1MiB",
+    "live.compact_at_bytes": "1MiB",
+    "live.compact_at_tombstone_share": 0.02,
     "live.compact_after": "200ms",
 }
-NEVER_COMPACTS = {"live.compact": "false"}
+NEVER_COMPACTS = {"live.compact": "false", "live.segment_bytes": "1MiB"}
 
 FLAGS = {
     "grpc.address": "127.0.0.1:0",
