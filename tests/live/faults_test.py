@@ -24,7 +24,8 @@ import grpc
 import faults
 import operations as op
 import server as client
-from world import NAME, World, payload_of, vectors
+from numbered import payload_of, vectors
+from world import NAME, World
 
 SEED = int(os.environ.get("MAXSIM_TEST_SEED", time.time_ns() % 1_000_000))
 PROGRAMS = LIBRARIES = None

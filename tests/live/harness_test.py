@@ -10,7 +10,7 @@ import sys
 import tempfile
 import unittest
 
-import fake_maxsimd
+import fake_collection
 import model_test
 import operations as op
 
@@ -60,9 +60,9 @@ class HarnessTest(unittest.TestCase):
                 self.assertEqual(self.run_model(operations, setup), "")
 
     def test_each_fault_is_found(self):
-        self.assertEqual(SHOWN_BY.keys() | {"ack", "half"}, fake_maxsimd.BUGS.keys())
+        self.assertEqual(SHOWN_BY.keys() | {"ack", "half"}, fake_collection.BUGS.keys())
         for bug, operations in SHOWN_BY.items():
-            with self.subTest(bug=bug, fault=fake_maxsimd.BUGS[bug]):
+            with self.subTest(bug=bug, fault=fake_collection.BUGS[bug]):
                 os.environ["FAKE_BUG"] = bug
                 self.assertNotEqual(self.run_model(operations), "")
 

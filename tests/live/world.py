@@ -16,6 +16,7 @@ import numpy as np
 import oracle as exact
 import server as client
 from maxsim.v1 import admin_pb2, documents_pb2, rerank_pb2
+from numbered import payload_of, query_vectors, same_json, vectors
 
 NAME = "corpus"
 GET_IDS = 1000  # of one call
@@ -31,31 +32,6 @@ class Mismatch(AssertionError):
 def expect(condition, what):
     if not condition:
         raise Mismatch(what)
-
-
-def vectors(seed, dim):
-    """The token vectors that a number stands for: mostly few, now and then more than a tile of any kernel."""
-    rng = np.random.default_rng(seed)
-    count = int(rng.integers(1, 9)) if seed % 17 else int(rng.integers(30, 70))
-    return (rng.standard_normal((count, dim)) * rng.choice([1, 1, 1, 30, 0.01])).astype(np.float32)
-
-
-def query_vectors(seed, dim):
-    rng = np.random.default_rng([seed, 1])
-    return rng.standard_normal((int(rng.integers(1, 9)), dim)).astype(np.float32)
-
-
-def payload_of(number):
-    """The payload that a number stands for; none for 0. Members of some are apart by white space."""
-    if number == 0:
-        return ""
-    separators = (", ", " : ") if number % 5 == 0 else (",", ":")
-    fields = {"n": number, "title": f"T {number} \"é\"\n", "deep": {"x": [1, 2.5, None, True]}}
-    return json.dumps(fields, ensure_ascii=False, separators=separators)
-
-
-def same_json(a, b):
-    return a == b or (bool(a) and bool(b) and json.loads(a) == json.loads(b))
 
 
 class World:
