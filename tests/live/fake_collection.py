@@ -103,7 +103,9 @@ class Collection:
             if zlib.crc32(value) != checksum:
                 if size < 0 or begin + 12 + size >= len(data):
                     break  # the end of a write that was never acknowledged
-                raise Refused(grpc.StatusCode.DATA_LOSS, f"the log is damaged: from sequence {last + 1} on nothing can be read")
+                raise Refused(
+                    grpc.StatusCode.DATA_LOSS, f"the log is damaged: from sequence {last + 1} on nothing can be read"
+                )
             sequence, writes = pickle.loads(value)
             if sequence >= last:
                 self.apply(writes)

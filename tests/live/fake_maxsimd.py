@@ -199,9 +199,13 @@ def main():
         services = Services(collections)
     except Refused as refused:
         sys.exit(str(refused))
-    server = grpc.server(concurrent.futures.ThreadPoolExecutor(16), options=[("grpc.max_receive_message_length", 1 << 28)])
+    server = grpc.server(
+        concurrent.futures.ThreadPoolExecutor(16), options=[("grpc.max_receive_message_length", 1 << 28)]
+    )
     rerank_pb2_grpc.add_RerankerServicer_to_server(services_of(services, rerank_pb2_grpc.RerankerServicer), server)
-    documents_pb2_grpc.add_DocumentsServicer_to_server(services_of(services, documents_pb2_grpc.DocumentsServicer), server)
+    documents_pb2_grpc.add_DocumentsServicer_to_server(
+        services_of(services, documents_pb2_grpc.DocumentsServicer), server
+    )
     admin_pb2_grpc.add_AdminServicer_to_server(services_of(services, admin_pb2_grpc.AdminServicer), server)
     port = server.add_insecure_port("127.0.0.1:0")
     if flags.get("grpc.unix_socket"):

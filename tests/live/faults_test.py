@@ -40,7 +40,11 @@ def setup(**changes):
 
 
 def upsert_of(number, count=3):
-    return {"op": "upsert", "docs": [[number + i, 7 * number + i, 0, number + i, "f32"] for i in range(count)], "check": 1}
+    return {
+        "op": "upsert",
+        "docs": [[number + i, 7 * number + i, 0, number + i, "f32"] for i in range(count)],
+        "check": 1,
+    }
 
 
 class FaultsTest(unittest.TestCase):
@@ -76,7 +80,7 @@ class FaultsTest(unittest.TestCase):
         self.assertEqual(len(answer.results[0].scores), 10)
 
     def expect_recovery(self, world, operation):
-        """Writes until a write is taken, which must be soon."""
+        """Writes until a write is taken, which must be soon. Each call that failed may have been carried out or not."""
         until = time.monotonic() + RECOVERY_S
         while True:
             try:
@@ -86,7 +90,6 @@ class FaultsTest(unittest.TestCase):
                 self.assertIn(error.code(), BUSY)
                 self.assertLess(time.monotonic(), until, f"not writable again: {error.details()}")
                 time.sleep(0.05)
-        # Of failed calls each may have been carried out or not; what was is known from here on.
         return response
 
     # Two servers.

@@ -1,6 +1,6 @@
-"""The tests of live collections find what they are for: each fault of a small maxsimd in Python, which has none at first.
+"""The tests of live collections find what they are for: each fault of a small maxsimd in Python.
 
-    harness_test.py FOLDER_OF_THE_PROGRAMS        of which it takes maxsim-shard
+harness_test.py FOLDER_OF_THE_PROGRAMS        of which it takes maxsim-shard
 """
 
 import os

@@ -5,8 +5,8 @@
 In each round a few writers, each with ids of its own and one call at a time, write, replace and delete while the server
 compacts; it is killed at a random moment, or (with --faults) at a random one of its own calls that change files. After
 the restart every acknowledged call is there, the calls that were under way are there wholly or not at all, a stream's
-up to one of its requests; and rankings have the bits of a collection that is built anew. MAXSIM_TEST_SEED sets the seed,
-MAXSIM_LIVE_KILLS the rounds.
+up to one of its requests; and rankings have the bits of a collection that is built anew. MAXSIM_TEST_SEED sets the
+seed, MAXSIM_LIVE_KILLS the rounds.
 """
 
 import argparse
@@ -247,7 +247,9 @@ class Kills:
         assert known == sorted(known), "documents are not in the order of their sequences"
         for id in order:
             if stored[id].sequence and numbers.get(id):
-                assert stored[id].sequence == numbers[id], f"{id} has the sequence {stored[id].sequence}, not {numbers[id]}"
+                assert stored[id].sequence == numbers[id], (
+                    f"{id} has the sequence {stored[id].sequence}, not {numbers[id]}"
+                )
         self.oracle.documents = {id: documents[id] for id in order}
         self.oracle.reset()
 

@@ -1,10 +1,10 @@
-"""Random writes, reads, compactions, snapshots, restarts and kills of a live collection: after each one the server answers
-as the oracle does, to the bit as a collection that is built anew.
+"""Random writes, reads, compactions, snapshots, restarts and kills of a live collection: after each one the server
+answers as the oracle does, to the bit as a collection that is built anew.
 
     model_test.py FOLDER_OF_THE_PROGRAMS [--seconds 60 | --minutes N] [--seed S] [--operations 60] [--replay FILE]
 
-A sequence that fails is shortened, and printed as a script that runs it again. The seed is printed; MAXSIM_TEST_SEED and
-MAXSIM_LIVE_SECONDS set seed and duration too. The folder may hold programs of any build, sanitized ones too.
+A sequence that fails is shortened, and printed as a script that runs it again. The seed is printed; MAXSIM_TEST_SEED
+and MAXSIM_LIVE_SECONDS set seed and duration too. The folder may hold programs of any build, sanitized ones too.
 """
 
 import argparse

@@ -22,7 +22,7 @@ def payload_of(number):
     if number == 0:
         return ""
     separators = (", ", " : ") if number % 5 == 0 else (",", ":")
-    fields = {"n": number, "title": f"T {number} \"é\"\n", "deep": {"x": [1, 2.5, None, True]}}
+    fields = {"n": number, "title": f'T {number} "é"\n', "deep": {"x": [1, 2.5, None, True]}}
     return json.dumps(fields, ensure_ascii=False, separators=separators)
 
 

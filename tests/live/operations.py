@@ -87,8 +87,8 @@ class Generator:
 
 
 def shrink(operations, fails, seconds):
-    """Returns a shorter list of operations for which fails(operations) is true too: delta debugging (Zeller & Hildebrandt
-    2002) over the operations, and then over the documents and ids in them. Tries for that long at most."""
+    """Returns a shorter list of operations for which fails(operations) is true too: delta debugging (Zeller &
+    Hildebrandt 2002) over the operations, and then over the documents and ids in them. Tries for that long at most."""
     until = time.monotonic() + seconds
 
     def minimize(items, still_fails):

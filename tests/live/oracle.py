@@ -215,8 +215,8 @@ def build_collection(programs, folder, name, storage, documents):
 
 def check_result(result, ids, candidates, query, top_k, weights=None, ordinals=None):
     """Holds the ranking of one query against exact scores. `ids` are those of the candidates, in order; `ordinals` is
-    None where positions count from 0 in `ids`, or else a dictionary that learns the position of each id, which must grow
-    in the order of `ids`. Returns why the ranking is wrong, or ""."""
+    None where positions count from 0 in `ids`, or else a dictionary that learns the position of each id, which must
+    grow in the order of `ids`. Returns why the ranking is wrong, or ""."""
     scores, magnitudes = candidates.scores(query, weights)
     place = {id: index for index, id in enumerate(ids)}
     found = [place.get(id) for id in result.ids]

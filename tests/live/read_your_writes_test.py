@@ -2,8 +2,8 @@
 
     read_your_writes_test.py FOLDER_OF_THE_PROGRAMS [--seconds 10] [--clients 8] [--seed S]
 
-A write is seen by every request after its acknowledgement, of its own client and of others, with min_sequence and without;
-what is deleted is gone at once; and no client sees an older snapshot after a newer one. MAXSIM_TEST_SEED and
+A write is seen by every request after its acknowledgement, of its own client and of others, with min_sequence and
+without; what is deleted is gone at once; and no client sees an older snapshot after a newer one. MAXSIM_TEST_SEED and
 MAXSIM_LIVE_SECONDS set seed and duration too.
 """
 
@@ -83,7 +83,9 @@ class Client:
         self.seen = 0  # the newest sequence that an answer had
 
     def step(self):
-        ids = [f"c{self.number}-{i}" for i in self.chooser.sample(range(IDS_OF_A_CLIENT), self.chooser.choice([1, 1, 3]))]
+        ids = [
+            f"c{self.number}-{i}" for i in self.chooser.sample(range(IDS_OF_A_CLIENT), self.chooser.choice([1, 1, 3]))
+        ]
         if self.chooser.random() < 0.1:  # documents of the generation are written too
             ids.append(f"doc-{self.chooser.randrange(self.number, NUM_BASE, self.stress.clients)}")
         if self.chooser.random() < 0.3:

@@ -17,7 +17,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from python_package import use_package  # noqa: E402
 
 use_package()
-from maxsim.v1 import admin_pb2, admin_pb2_grpc, documents_pb2, documents_pb2_grpc, rerank_pb2, rerank_pb2_grpc  # noqa: E402
+from maxsim.v1 import admin_pb2, admin_pb2_grpc, documents_pb2  # noqa: E402
+from maxsim.v1 import documents_pb2_grpc, rerank_pb2, rerank_pb2_grpc  # noqa: E402
 
 READY_LIMIT_S = 120
 CALL_LIMIT_S = 120

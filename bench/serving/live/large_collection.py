@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """A large live collection: the time until the change of one document is visible, and the memory that it takes.
 
-    bench/serving/live/large_collection.py --bin build/release/bin --out large_collection.json
+    bench/serving/live/large_collection.py --bin build/release/bin --out out.json
 
---documents documents of --tokens x --dim I8; with 10 million of them and 32 tokens their vectors are 41 GB. What does not
-fit the disk, or the GPU, is refused before anything is written.
+--documents documents of --tokens x --dim I8; with 10 million of them and 32 tokens their vectors are 41 GB. What does
+not fit the disk, or the GPU, is refused before anything is written.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def check_room(options):
 
 
 def changes(server, options):
-    """Replaces documents of the generation one by one, and asks for each by list and by scan until the answer has it."""
+    """Replaces documents of the generation one by one, and asks for each by list and by scan."""
     chooser = np.random.default_rng(7)
     times = {"upsert_call": [], "until_in_a_list": [], "until_in_a_scan": [], "delete_until_gone": []}
     for _ in range(options.changes):

@@ -68,8 +68,8 @@ class LiveServer(Maxsimd):
         return {"host_bytes": resident, "gpu_bytes": sum(used) << 20 if used else None}
 
 
-def loadtest(binaries, folder, server, *, collection, candidates, num_ids, seconds, warmup, query_tokens=32, concurrency=1,
-             rate=None, threads=1):  # fmt: skip
+def loadtest(binaries, folder, server, *, collection, candidates, num_ids, seconds, warmup, query_tokens=32,
+             concurrency=1, rate=None, threads=1):  # fmt: skip
     """Runs maxsim-loadtest and returns its report. Answers may change while documents are written, so that their bits
     are not compared."""
     report = pathlib.Path(folder) / "loadtest.json"
@@ -80,7 +80,9 @@ def loadtest(binaries, folder, server, *, collection, candidates, num_ids, secon
     command += ["--int-ids", num_ids] if candidates != "all" else []
     command += ["--duration", f"{seconds}s", "--warmup", f"{warmup}s", "--json", report, "--threads", threads]
     command += ["--mode", "open", "--rate", rate] if rate else ["--mode", "closed", "--concurrency", concurrency]
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=seconds + warmup + 120)
+    done = subprocess.run(
+        [str(part) for part in command], capture_output=True, text=True, timeout=seconds + warmup + 120
+    )
     if not report.exists():
         raise RuntimeError(f"maxsim-loadtest wrote no report: {(done.stderr or done.stdout).strip()[-500:]}")
     return json.loads(report.read_text())

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Latencies of reads while documents are written, beside those of the same server when nobody writes, in turns.
 
-    bench/serving/live/reads_under_writes.py --bin build/release/bin --out reads_under_writes.json
+    bench/serving/live/reads_under_writes.py --bin build/release/bin --out out.json
 
-A collection of --documents documents of --tokens x --dim F16 is live; maxsim-loadtest asks lists of --candidates ids and
-scans of the whole collection, in rounds of three turns: idle; while --rate documents a second are replaced, in calls of
---batch; and while it is compacted besides.
+A collection of --documents documents of --tokens x --dim F16 is live; maxsim-loadtest asks lists of --candidates ids
+and scans of the whole collection, in rounds of three turns: idle; while --rate documents a second are replaced, in
+calls of --batch; and while it is compacted besides.
 """
 
 import argparse

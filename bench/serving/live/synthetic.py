@@ -45,7 +45,10 @@ class XxHash:
     """XXH3-128 of libxxhash, which maxsimd is linked with; `found` says whether there is one."""
 
     def __init__(self, binaries):
-        names = [*map(str, pathlib.Path(binaries).parent.glob("lib*/**/libxxhash.so*")), ctypes.util.find_library("xxhash")]
+        names = [
+            *map(str, pathlib.Path(binaries).parent.glob("lib*/**/libxxhash.so*")),
+            ctypes.util.find_library("xxhash"),
+        ]
         self._library = None
         for name in filter(None, names):
             try:

@@ -2,10 +2,10 @@
 
     writer.py OPTIONS         a JSON object: see `Options`
 
-It says "ready", begins at the time of time.monotonic() that it is then given as a line, ends by itself or with its standard
-input, and prints one line of JSON. Requests are made of bytes without protobuf: the vectors of a document are a part of a pool, so that a process makes some
-GB a second of them. One writer is one process with `threads` connections, each with one call at a time; `Writers` runs
-several.
+It says "ready", begins at the time of time.monotonic() that it is then given as a line, ends by itself or with its
+standard input, and prints one line of JSON. Requests are made of bytes without protobuf: the vectors of a document
+are a part of a pool, so that a process makes some GB a second of them. One writer is one process with `threads`
+connections, each with one call at a time; `Writers` runs several.
 """
 
 import dataclasses
@@ -77,7 +77,12 @@ class Requests:
         size = self.tokens * self.row_bytes
         for id, start in zip(ids, starts):
             begin = start * self.row_bytes
-            parts += (self.before_id, id.to_bytes(8, "little", signed=True), self.behind_id, self.pool[begin : begin + size])
+            parts += (
+                self.before_id,
+                id.to_bytes(8, "little", signed=True),
+                self.behind_id,
+                self.pool[begin : begin + size],
+            )
         return b"".join(parts)
 
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Durable writes: latencies of single ones, documents a second of batches, and the time until a deleted document is gone.
+"""Durable writes: latencies of single ones, documents a second of batches, and the time until a delete is seen.
 
-    bench/serving/live/writes.py --bin build/release/bin --out writes.json
+    bench/serving/live/writes.py --bin build/release/bin --out out.json
 
-Documents are --tokens x --dim F16, and go into an empty live collection. What the disk does without a server is measured
-beside: a single write cannot be faster than one synced write, and batches cannot pass its rate.
+Documents are --tokens x --dim F16, and go into an empty live collection. What the disk does without a server is
+measured beside: a single write cannot be faster than one synced write, and batches cannot pass its rate.
 """
 
 import argparse

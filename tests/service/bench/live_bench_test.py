@@ -1,6 +1,6 @@
 """The benchmarks of live collections, over little data.
 
-    live_bench_test.py FOLDER_OF_THE_PROGRAMS
+live_bench_test.py FOLDER_OF_THE_PROGRAMS
 """
 
 import json
@@ -64,7 +64,18 @@ class LiveBenchTest(unittest.TestCase):
         self.assertEqual(writer.percentiles(np.arange(101.0))["p99_ms"], 99.0)
 
     def test_reads_under_writes(self):
-        arguments = ["--documents", "300", "--candidates", "20", "--rate", "100", "--rounds", "1", "--concurrency", "1,2"]
+        arguments = [
+            "--documents",
+            "300",
+            "--candidates",
+            "20",
+            "--rate",
+            "100",
+            "--rounds",
+            "1",
+            "--concurrency",
+            "1,2",
+        ]
         result = self.run_program("reads_under_writes.py", *arguments, "--seconds", "1")
         rows = result["rows"]
         self.assertEqual(len(rows), 12)
