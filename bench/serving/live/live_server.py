@@ -1,0 +1,106 @@
+"""A maxsimd with one live collection, for the benchmarks of this folder."""
+
+import datetime
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import grpc
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(REPOSITORY / "bench/serving/cases"))
+sys.path.insert(0, str(REPOSITORY / "client/python"))
+
+from servers import Maxsimd, gpu_query, server_commit  # noqa: E402
+
+try:
+    from maxsim.v1 import admin_pb2, admin_pb2_grpc, documents_pb2, documents_pb2_grpc, rerank_pb2, rerank_pb2_grpc
+except ImportError as error:
+    raise SystemExit(f"{error}: the client's stubs are made by `python client/python/generate.py`") from error
+
+__all__ = ["documents_pb2", "rerank_pb2", "LiveServer", "describe", "gpu_query"]
+CALL_S = 300
+
+
+class LiveServer(Maxsimd):
+    """maxsimd whose collection `name` in `path` is live; where there is no `path` an empty one is made. `keys` are
+    configuration keys. Listens on a Unix socket too (`unix_target`)."""
+
+    def __init__(self, binaries, folder, name, path=None, keys=None, dim=128, storage="f16", log="maxsimd"):
+        folder = pathlib.Path(folder)
+        allowed = [str(folder)] + ([str(pathlib.Path(path).parent)] if path else [])
+        wanted = {"store.allowed_roots": allowed, "batching.max_queue_time": "0s", **(keys or {})}
+        super().__init__(binaries, folder, log, {}, "auto", wanted, unix_socket=True)
+        channel = grpc.insecure_channel(self.unix_target, options=[("grpc.max_receive_message_length", -1)])
+        self.name = name
+        self.admin = admin_pb2_grpc.AdminStub(channel)
+        self.documents = documents_pb2_grpc.DocumentsStub(channel)
+        self.reranker = rerank_pb2_grpc.RerankerStub(channel)
+        if path:
+            request = admin_pb2.LoadCollectionRequest(name=name, path=str(path), live=True)
+            self.admin.LoadCollection(request, timeout=CALL_S)
+        else:
+            request = admin_pb2.CreateCollectionRequest(name=name, path=str(folder / name), dim=dim)
+            request.storage = {"f16": rerank_pb2.DATA_TYPE_F16, "i8": rerank_pb2.DATA_TYPE_I8}[storage]
+            request.id_type = rerank_pb2.ID_TYPE_INT64
+            self.admin.CreateCollection(request, timeout=CALL_S)
+
+    def info(self):
+        answer = self.reranker.GetInfo(rerank_pb2.GetInfoRequest(), timeout=CALL_S)
+        return next(one for one in answer.collections if one.name == self.name)
+
+    def live(self):
+        """Returns what GetInfo says of the changes."""
+        live = self.info().live
+        names = ("sequence", "num_changed_documents", "num_deleted_documents", "segment_bytes", "log_bytes")
+        return {name: getattr(live, name) for name in names}
+
+    def compact(self):
+        return self.admin.CompactCollection(admin_pb2.CompactCollectionRequest(name=self.name), timeout=CALL_S).changed
+
+    def memory(self):
+        """Returns the bytes that the server takes of the host, and those in use of all GPUs."""
+        with open(f"/proc/{self.process.pid}/statm", encoding="ascii") as file:
+            resident = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        used = [int(row[0]) for row in gpu_query("memory.used") if row[0].isdigit()]
+        return {"host_bytes": resident, "gpu_bytes": sum(used) << 20 if used else None}
+
+
+def loadtest(binaries, folder, server, *, collection, candidates, num_ids, seconds, warmup, query_tokens=32,
+             concurrency=1, rate=None, threads=1):  # fmt: skip
+    """Runs maxsim-loadtest and returns its report. Answers may change while documents are written, so that their bits
+    are not compared."""
+    report = pathlib.Path(folder) / "loadtest.json"
+    report.unlink(missing_ok=True)
+    command = [pathlib.Path(binaries) / "maxsim-loadtest", "--quiet", "--target", server.unix_target, "--collection"]
+    command += [collection, "--candidates", candidates, "--query-tokens", query_tokens, "--check", "order"]
+    command += ["--top-k", 100, "--queries-per-request", 1]
+    command += ["--int-ids", num_ids] if candidates != "all" else []
+    command += ["--duration", f"{seconds}s", "--warmup", f"{warmup}s", "--json", report, "--threads", threads]
+    command += ["--mode", "open", "--rate", rate] if rate else ["--mode", "closed", "--concurrency", concurrency]
+    done = subprocess.run(
+        [str(part) for part in command], capture_output=True, text=True, timeout=seconds + warmup + 120
+    )
+    if not report.exists():
+        raise RuntimeError(f"maxsim-loadtest wrote no report: {(done.stderr or done.stdout).strip()[-500:]}")
+    return json.loads(report.read_text())
+
+
+def describe(binaries):
+    gpus = gpu_query("name,driver_version")
+    return {
+        "device": gpus[0][0] if gpus else "CPU",
+        "cores": len(os.sched_getaffinity(0)),
+        "commit": server_commit(binaries),
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "command": " ".join(sys.argv),
+    }
+
+
+def need(binaries, *names):
+    """Ends the program at once where a program that it wants is not there."""
+    missing = [name for name in names if not os.access(pathlib.Path(binaries) / name, os.X_OK)]
+    if missing:
+        raise SystemExit(f"{binaries} lacks {', '.join(missing)}")

@@ -1,0 +1,258 @@
+"""What a live collection must hold after a sequence of writes, and the exact scores of its documents.
+
+The oracle keeps documents in the order of their last upsert, behind those that the collection began with. Vectors are
+brought to the collection's storage as the server does it; scores are FP64, and an answer may differ from them by
+TOLERANCE of the magnitude that kernels/reference.h defines.
+"""
+
+import json
+import math
+import shutil
+import subprocess
+
+import numpy as np
+
+TOLERANCE = 1e-5
+APPLIED, STALE, NOT_FOUND = 1, 2, 3  # maxsim.v1.WriteOutcome
+
+
+_MASK = (1 << 64) - 1
+
+
+def rotation_signs(seed, rotation_round, dim):
+    """Returns 1 or -1 for each column: bits of SplitMix64 (kernels/quantize.h)."""
+    signs = []
+    for word in range(-(-dim // 64)):
+        bits = (seed + (rotation_round * 64 + word + 1) * 0x9E3779B97F4A7C15) & _MASK
+        bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9 & _MASK
+        bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EB & _MASK
+        bits ^= bits >> 31
+        signs += [-1 if bits >> i & 1 else 1 for i in range(64)]
+    return np.array(signs[:dim], np.float32)
+
+
+def hadamard(columns):
+    """Takes the transform of [n, span] in FP32, by sums and differences at the distances 1, 2, 4, ..."""
+    count, span = columns.shape
+    distance = 1
+    while distance < span:
+        pairs = columns.reshape(count, -1, 2, distance)
+        columns = np.stack([pairs[:, :, 0] + pairs[:, :, 1], pairs[:, :, 0] - pairs[:, :, 1]], 2).reshape(count, span)
+        distance *= 2
+    return columns * np.float32(1 / math.sqrt(span))
+
+
+def rotate(seed, rows):
+    """Rotates FP32 rows as an i8 collection does."""
+    rows = rows.copy()
+    dim = rows.shape[1]
+    span = 1 << (dim.bit_length() - 1)
+    for rotation_round, begin in enumerate((0, dim - span)):
+        signs = rotation_signs(seed, rotation_round, dim)[begin : begin + span]
+        rows[:, begin : begin + span] = hadamard(rows[:, begin : begin + span] * signs)
+    return rows
+
+
+def quantize(rows):
+    """Returns the elements and the one scale of rotated rows."""
+    largest = np.abs(rows).max()
+    if largest < np.float32(1e-30):
+        return np.zeros(rows.shape, np.int8), np.float32(0)
+    return np.rint(rows * (np.float32(127) / largest)).astype(np.int8), np.float32(largest / np.float32(127))
+
+
+class Storage:
+    """Brings vectors to the form that a collection stores, and queries to the form that they are scored in."""
+
+    def __init__(self, storage, dim, rotation_seed=0):
+        self.storage, self.dim, self.rotation_seed = storage, dim, rotation_seed
+
+    def store(self, rows):
+        """Returns the elements as they are stored, and the scale (0 where there is none)."""
+        rows = np.asarray(rows, np.float32)
+        if self.storage == "i8":
+            return quantize(rotate(self.rotation_seed, rows))
+        return rows.astype({"f16": np.float16, "f32": np.float32}[self.storage]), np.float32(0)
+
+    def values(self, elements, scale):
+        """Returns stored elements as FP64 values."""
+        return elements.astype(np.float64) * (float(scale) if self.storage == "i8" else 1.0)
+
+    def query(self, rows):
+        rows = np.asarray(rows, np.float32)
+        if self.storage != "i8":
+            return self.values(*self.store(rows))
+        return np.concatenate([self.values(*quantize(row[None])) for row in rotate(self.rotation_seed, rows)])
+
+
+class Document:
+    """One document as it is stored. `vectors` are those that were written, for building a collection of them."""
+
+    __slots__ = ("vectors", "elements", "scale", "values", "payload", "sequence")
+
+    def __init__(self, storage, vectors, payload="", sequence=0):
+        self.vectors, self.payload, self.sequence = vectors, payload, sequence
+        self.elements, self.scale = storage.store(vectors)
+        self.values = storage.values(self.elements, self.scale)
+
+    def same_as(self, other):
+        return (
+            self.payload == other.payload
+            and self.scale == other.scale
+            and self.elements.shape == other.elements.shape
+            and self.elements.tobytes() == other.elements.tobytes()
+        )
+
+
+class Candidates:
+    """The rows of some documents, in order, ready to be scored."""
+
+    def __init__(self, documents):
+        self.documents = documents
+        lengths = [len(one.values) for one in documents]
+        self.starts = np.concatenate([[0], np.cumsum(lengths)])[:-1].astype(np.int64)
+        self.rows = np.concatenate([one.values for one in documents]) if documents else None
+
+    def scores(self, query, weights=None):
+        """Returns the FP64 scores and the magnitudes that errors are relative to."""
+        if not self.documents:
+            return np.zeros(0), np.zeros(0)
+        weights = np.ones(len(query)) if weights is None else np.asarray(weights, np.float64)
+        best = np.maximum.reduceat(query @ self.rows.T, self.starts, axis=1)
+        largest = np.maximum.reduceat(np.abs(query) @ np.abs(self.rows).T, self.starts, axis=1)
+        return weights @ best, np.abs(weights) @ largest
+
+
+class Oracle:
+    """A live collection by the contract of documents.proto, in memory and without haste."""
+
+    def __init__(self, storage, id_type):
+        self.storage, self.id_type = storage, id_type
+        self.documents = {}  # by id, in the collection's order
+        self.versions = {}  # by id, of written and of deleted documents
+        self.sequence = 0
+        self._whole = None
+
+    def copy(self):
+        other = Oracle(self.storage, self.id_type)
+        other.documents, other.versions = dict(self.documents), dict(self.versions)
+        other.sequence = self.sequence
+        return other
+
+    def reset(self):
+        """Says that `documents` were changed from outside."""
+        self._whole = None
+
+    def whole(self):
+        if self._whole is None:
+            self._whole = Candidates(list(self.documents.values()))
+        return self._whole
+
+    def begin_with(self, id, vectors, payload=""):
+        """Adds a document of the generation that the collection begins with."""
+        self.documents[id] = Document(self.storage, vectors, payload)
+        self._whole = None
+
+    def _is_stale(self, id, version):
+        if version == 0:
+            self.versions.pop(id, None)
+            return False
+        if self.versions.get(id, 0) >= version:
+            return True
+        self.versions[id] = version
+        return False
+
+    def upsert(self, id, vectors, payload="", version=0):
+        """Returns the outcome of one document's write."""
+        if self._is_stale(id, version):
+            return STALE
+        self.sequence += 1
+        self.documents.pop(id, None)
+        self.documents[id] = Document(self.storage, vectors, payload, self.sequence)
+        self._whole = None
+        return APPLIED
+
+    def delete(self, id, version=0):
+        """Returns the outcome. A delete that finds nothing may have a sequence or not, which the
+        caller counts."""
+        if self._is_stale(id, version):
+            return STALE
+        if id not in self.documents:
+            return NOT_FOUND
+        self.sequence += 1
+        del self.documents[id]
+        self._whole = None
+        return APPLIED
+
+    def order(self):
+        return list(self.documents)
+
+    def build(self, programs, folder, name):
+        """Writes the documents, one at least, as a new static collection."""
+        build_collection(programs, folder, name, self.storage, self.documents)
+
+
+def build_collection(programs, folder, name, storage, documents):
+    """Builds documents by id with maxsim-shard. Each has its vectors as they were written."""
+    source = folder.with_name(folder.name + "-source")
+    source.mkdir()
+    np.save(source / "tokens.npy", np.concatenate([one.vectors for one in documents.values()]).astype(np.float32))
+    np.save(source / "lengths.npy", np.array([len(one.vectors) for one in documents.values()]))
+    with open(source / "docs.jsonl", "w", encoding="utf-8") as file:
+        for id, one in documents.items():
+            payload = json.loads(one.payload) if one.payload else {}
+            file.write(json.dumps({"id": id, **payload}, ensure_ascii=False) + "\n")
+    command = [programs / "maxsim-shard", "build", "--quiet", "--name", name, "--output", folder]
+    command += ["--tokens", source / "tokens.npy", "--lengths", source / "lengths.npy"]
+    command += ["--ids", source / "docs.jsonl", "--storage", storage.storage]
+    if storage.storage == "i8":
+        command += ["--seed", storage.rotation_seed]
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"maxsim-shard build: {done.stderr}")
+    shutil.rmtree(source)
+
+
+def check_result(result, ids, candidates, query, top_k, weights=None, ordinals=None):
+    """Holds the ranking of one query against exact scores. `ids` are those of the candidates, in order; `ordinals` is
+    None where positions count from 0 in `ids`, or else a dictionary that learns the position of each id, which must
+    grow in the order of `ids`. Returns why the ranking is wrong, or ""."""
+    scores, magnitudes = candidates.scores(query, weights)
+    place = {id: index for index, id in enumerate(ids)}
+    found = [place.get(id) for id in result.ids]
+    if None in found:
+        return f"{result.ids[found.index(None)]!r} is ranked and no candidate"
+    if len(found) != min(top_k, len(ids)) or len(set(found)) != len(found):
+        return f"{len(found)} results, {len(set(found))} of them different, of {len(ids)} candidates with top_k {top_k}"
+    if ordinals is None and list(result.positions) != found:
+        return f"positions {list(result.positions)[:10]} instead of {found[:10]}"
+    for index, got in zip(found, result.scores):
+        if abs(got - scores[index]) > TOLERANCE * magnitudes[index]:
+            return f"{ids[index]!r} has the score {got!r} instead of {scores[index]!r}"
+    keys = [(-score, index) for score, index in zip(result.scores, found)]
+    if keys != sorted(keys):
+        return f"the ranking is not by score and then by order: {list(zip(result.ids, result.scores))[:20]}"
+    bits = {}
+    for index, got in zip(found, result.scores):
+        document = candidates.documents[index]
+        if bits.setdefault((document.scale, document.elements.tobytes()), got) != got:
+            return f"{ids[index]!r} has other bits than a document of the same vectors: {got!r}"
+    if found and len(found) < len(ids):
+        left = np.ones(len(ids), bool)
+        left[found] = False
+        slack = TOLERANCE * magnitudes + TOLERANCE * magnitudes[found[-1]]
+        missed = np.flatnonzero(left & (scores - slack > scores[found[-1]]))
+        if len(missed):
+            return f"{ids[missed[0]]!r} is better than the last result, and not ranked"
+    return learn_ordinals(result, ids, found, ordinals) if ordinals is not None else ""
+
+
+def learn_ordinals(result, ids, found, ordinals):
+    """Checks that ordinals grow in the collection's order."""
+    for index, position in zip(found, result.positions):
+        if ordinals.setdefault(ids[index], position) != position:
+            return f"{ids[index]!r} has the ordinal {position}, and had {ordinals[ids[index]]} in the same snapshot"
+    known = [ordinals[id] for id in ids if id in ordinals]
+    if any(a >= b for a, b in zip(known, known[1:])):
+        return f"ordinals do not grow in the order of the last upserts: {known}"
+    return ""
