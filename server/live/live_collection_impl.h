@@ -152,7 +152,7 @@ class LiveCollection final : public store::LiveDocuments {
   int64_t served_generation_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Time retry_at_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();  // to recover
 
-  // Of the thread that writes and of pauses.
+  // The following belong to the thread that writes and to pauses, as served_ does.
   Served served_;
   absl::Status failure_;  // why the log holds, or may hold, records that are not applied
   bool log_failed_ = false;

@@ -167,7 +167,7 @@ TEST_F(CompactionTest, MakesRoomWhenSegmentsAreFull) {
   options_.max_segment_bytes = 8192;
   Reopen();
   int refused = 0;
-  for (int64_t n = 0; n < 400; ++n) {
+  for (int64_t n = 0; n < 60; ++n) {
     while (true) {
       const auto results = Write(List(Upsert(absl::StrCat("d", n), n)));
       if (results.ok()) break;
@@ -196,7 +196,7 @@ TEST_F(CompactionTest, IsNotBegunByFullSegmentsWhereItIsOff) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("live.compact is off"));
   EXPECT_EQ(live().state().status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(Now(), expected_);
-  // Of a call that does not fit nothing is written; deletes always fit.
+  // Nothing is written of a call that does not fit; deletes always fit.
   EXPECT_FALSE(Write(List(Delete("d0"), Upsert("x", 1), Upsert("y", 2))).ok());
   EXPECT_EQ(Now(), expected_);
   Remove("d0");
@@ -217,6 +217,38 @@ TEST_F(CompactionTest, IsStoppedByUnload) {
   compaction.join();
   Open();
   EXPECT_EQ(Now(), expected_);
+}
+
+class BuiltCollectionTest : public LiveTest {
+ protected:
+  void Build() { test::BuildCorpus(path_, test::SmallDocuments(1, 20, ScalarType::kF16, kDim), {.payloads = true}); }
+};
+
+TEST_F(BuiltCollectionTest, BecomesLiveAndSaysSoInItsManifest) {
+  Build();
+  Open();
+  EXPECT_EQ(Find()->num_documents(), 20u);
+  MustWrite(List(Upsert("a", 1), Delete("doc-3"), Upsert("doc-4", 2)));
+  EXPECT_EQ(Find()->num_documents(), 20u);
+  Reopen();
+  EXPECT_EQ(Find()->manifest().log_sequence, 0u);
+  EXPECT_EQ(Find()->num_documents(), 20u);
+  EXPECT_FALSE(Find()->Find("doc-3").has_value());
+  MustCompact();
+  EXPECT_EQ(Find()->num_documents(), 20u);
+}
+
+TEST_F(BuiltCollectionTest, IsRefusedWhereItWasBuiltWithoutKnowingOfTheLog) {
+  Build();
+  Open();
+  MustWrite(List(Upsert("a", 1)));
+  Build();
+  const absl::Status status = store_->Reload("c", nullptr).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--log-sequence"));
+  // The generation before goes on.
+  MustWrite(List(Upsert("b", 1)));
+  EXPECT_EQ(Find()->num_documents(), 22u);
 }
 
 }  // namespace
