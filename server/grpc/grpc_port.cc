@@ -14,6 +14,7 @@
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "maxsim/v1/admin.grpc.pb.h"
+#include "maxsim/v1/documents.grpc.pb.h"
 #include "maxsim/v1/rerank.grpc.pb.h"
 #include "server/grpc/grpc_call.h"
 
