@@ -238,7 +238,7 @@ absl::Status Writer::WriteBlock(const void* source, int64_t num_rows, int64_t fi
       narrowed_[idx] = static_cast<float>(LoadFloat(tokens_.type(), source, idx));
     values = narrowed_.data();
   } else {
-    from = *ToScalarType(tokens_.type());
+    from = tokens_.type() == ElementType::kI8 ? ScalarType::kI8 : *ToScalarType(tokens_.type());
   }
   if (from != storage_) {
     converted_.resize(count * SizeOf(storage_));

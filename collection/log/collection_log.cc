@@ -185,6 +185,9 @@ absl::Status CollectionLog::State::Reclaim(uint64_t through) const {
   const rocksdb::Slice end_key(end);
   // The files of keys are small, and blob files to which no key points go.
   if (status.ok()) status = db.CompactRange(options, database->family(LogFamily::kRecords), &begin_key, &end_key);
+  // Files that the last step has made obsolete would stay until the next one: this looks for them.
+  if (status.ok()) status = db.DisableFileDeletions();
+  if (status.ok()) status = db.EnableFileDeletions(/*force=*/false);
   return FromRocksDb(status, Cat(Where(), "giving space back: "));
 }
 

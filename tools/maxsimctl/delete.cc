@@ -27,11 +27,11 @@ struct Deleted {
   uint64_t sequence = 0;
 };
 
-std::string IdText(const v1::DeleteRequest& request, int i) {
+std::string DeletedIdText(const v1::DeleteRequest& request, int i) {
   return request.has_int_ids() ? std::to_string(request.int_ids().ids(i)) : request.string_ids().ids(i);
 }
 
-absl::Status Count(const v1::DeleteRequest& request, const v1::DeleteResponse& response, Deleted& deleted) {
+absl::Status CountResults(const v1::DeleteRequest& request, const v1::DeleteResponse& response, Deleted& deleted) {
   const int num_ids = request.has_int_ids() ? request.int_ids().ids_size() : request.string_ids().ids_size();
   if (response.results_size() != num_ids) {
     return absl::InternalError(
@@ -41,13 +41,13 @@ absl::Status Count(const v1::DeleteRequest& request, const v1::DeleteResponse& r
     const v1::WriteOutcome outcome = response.results(i).outcome();
     deleted.num_applied += outcome == v1::WRITE_OUTCOME_APPLIED ? 1 : 0;
     deleted.num_stale += outcome == v1::WRITE_OUTCOME_STALE ? 1 : 0;
-    if (outcome == v1::WRITE_OUTCOME_NOT_FOUND) deleted.not_found.push_back(IdText(request, i));
+    if (outcome == v1::WRITE_OUTCOME_NOT_FOUND) deleted.not_found.push_back(DeletedIdText(request, i));
   }
   deleted.sequence = response.sequence();
   return absl::OkStatus();
 }
 
-void Print(const Deleted& deleted, const std::string& name, const Context& context) {
+void PrintDeleted(const Deleted& deleted, const std::string& name, const Context& context) {
   if (context.options.json) {
     context.Print({{"collection", name},
                    {"deleted", deleted.num_applied},
@@ -90,9 +90,9 @@ absl::Status RunDelete(const DeleteOptions& options, Context& context) {
     if (FillIds(*ids, first, kDeletedPerRequest, request) == 0) break;
     const absl::StatusOr<v1::DeleteResponse> response = (*client)->Delete(request);
     if (!response.ok()) return context.AddAdvice(response.status());
-    if (absl::Status status = Count(request, *response, deleted); !status.ok()) return status;
+    if (absl::Status status = CountResults(request, *response, deleted); !status.ok()) return status;
   }
-  Print(deleted, options.name, context);
+  PrintDeleted(deleted, options.name, context);
   return absl::OkStatus();
 }
 

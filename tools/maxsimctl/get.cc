@@ -45,16 +45,16 @@ absl::StatusOr<std::vector<float>> StoredValues(const v1::StoredDocument& docume
   return values;
 }
 
-Json IdJson(const v1::StoredDocument& document) {
+Json StoredIdJson(const v1::StoredDocument& document) {
   if (document.has_int_id()) return document.int_id();
   return document.string_id();
 }
 
-std::string IdText(const v1::StoredDocument& document) {
+std::string StoredIdText(const v1::StoredDocument& document) {
   return document.has_int_id() ? std::to_string(document.int_id()) : document.string_id();
 }
 
-absl::StatusOr<Json> TokensJson(const v1::StoredDocument& document) {
+absl::StatusOr<Json> StoredTokensJson(const v1::StoredDocument& document) {
   const absl::StatusOr<std::vector<float>> values = StoredValues(document);
   if (!values.ok()) return values.status();
   Json rows = Json::array();
@@ -68,16 +68,16 @@ absl::StatusOr<Json> TokensJson(const v1::StoredDocument& document) {
   return rows;
 }
 
-absl::Status PrintJson(const v1::GetResponse& found, const Context& context) {
+absl::Status PrintDocumentJson(const v1::GetResponse& found, const Context& context) {
   Json documents = Json::array(), missing = Json::array();
   for (const v1::StoredDocument& document : found.documents()) {
-    Json json = {{"id", IdJson(document)},
+    Json json = {{"id", StoredIdJson(document)},
                  {"num_tokens", document.num_tokens()},
                  {"version", document.version()},
                  {"sequence", document.sequence()},
                  {"payload", PayloadJson(document.payload())}};
     if (document.has_tokens()) {
-      absl::StatusOr<Json> tokens = TokensJson(document);
+      absl::StatusOr<Json> tokens = StoredTokensJson(document);
       if (!tokens.ok()) return tokens.status();
       json["tokens"] = *std::move(tokens);
     }
@@ -93,11 +93,11 @@ absl::Status PrintJson(const v1::GetResponse& found, const Context& context) {
 }
 
 // Prints the vectors of each document below the table, a token a line.
-absl::Status PrintTokens(const v1::GetResponse& found, const Context& context) {
+absl::Status PrintDocumentTokens(const v1::GetResponse& found, const Context& context) {
   for (const v1::StoredDocument& document : found.documents()) {
     const absl::StatusOr<std::vector<float>> values = StoredValues(document);
     if (!values.ok()) return values.status();
-    context.out() << '\n' << command_line::WithoutControls(IdText(document)) << '\n';
+    context.out() << '\n' << command_line::WithoutControls(StoredIdText(document)) << '\n';
     const size_t dim = document.tokens().dim();
     for (size_t token = 0; token < document.tokens().num_tokens(); ++token) {
       context.out() << absl::StrJoin(values->begin() + static_cast<ptrdiff_t>(token * dim),
@@ -109,21 +109,21 @@ absl::Status PrintTokens(const v1::GetResponse& found, const Context& context) {
   return absl::OkStatus();
 }
 
-absl::Status PrintTable(const v1::GetResponse& found, bool with_tokens, const std::string& name,
-                        const Context& context) {
+absl::Status PrintDocumentTable(const v1::GetResponse& found, bool with_tokens, const std::string& name,
+                                const Context& context) {
   command_line::Table table({{"id"},
                              {"tokens", command_line::Align::kRight},
                              {"version", command_line::Align::kRight},
                              {"sequence", command_line::Align::kRight},
                              {"payload"}});
   for (const v1::StoredDocument& document : found.documents()) {
-    table.AddRow({command_line::WithoutControls(IdText(document)), std::to_string(document.num_tokens()),
+    table.AddRow({command_line::WithoutControls(StoredIdText(document)), std::to_string(document.num_tokens()),
                   document.version() == 0 ? "" : std::to_string(document.version()),
                   std::to_string(document.sequence()), command_line::WithoutControls(document.payload())});
   }
   table.Print(context.out(), context.out_is_terminal() ? context.columns() : 0);
   if (with_tokens) {
-    if (absl::Status status = PrintTokens(found, context); !status.ok()) return status;
+    if (absl::Status status = PrintDocumentTokens(found, context); !status.ok()) return status;
   }
   std::vector<std::string> missing(found.missing_string_ids().ids().begin(), found.missing_string_ids().ids().end());
   for (const int64_t id : found.missing_int_ids().ids()) missing.push_back(std::to_string(id));
@@ -156,8 +156,8 @@ absl::Status RunGet(const GetOptions& options, Context& context) {
     if (!response.ok()) return context.AddAdvice(response.status());
     found.MergeFrom(*response);
   }
-  if (context.options.json) return PrintJson(found, context);
-  return PrintTable(found, options.tokens, options.name, context);
+  if (context.options.json) return PrintDocumentJson(found, context);
+  return PrintDocumentTable(found, options.tokens, options.name, context);
 }
 
 }  // namespace

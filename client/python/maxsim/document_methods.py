@@ -113,9 +113,10 @@ class DocumentMethods(abc.ABC):
         """Writes any number of documents, as `upsert` takes them, over one stream; returns when all are written.
 
         They are taken from the iterable, by another thread, as fast as the server writes: one batch of at most
-        `batch_documents` and about `batch_bytes` is in memory here. The server waits a while where its memory is full;
-        nothing is retried here, since what was taken from the iterable is gone; `upsert` takes an iterable too, retries, and waits for each request's answer. After an error
-        the documents of earlier batches may be written: writing all of them again does no harm.
+        `batch_documents` and about `batch_bytes` is in memory here. The server waits a while where its memory is full.
+        Nothing is retried here, since what was taken from the iterable is gone; `upsert` takes an iterable too,
+        retries, and waits for each request's answer. After an error the documents of earlier batches may be written:
+        writing all of them again does no harm.
 
         What the iterable raises is raised, and so is the ValueError for a document that is wrong; the documents before
         it are written. `timeout` bounds the whole stream in seconds above 0; None: nothing does."""

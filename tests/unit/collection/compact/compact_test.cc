@@ -95,12 +95,16 @@ TEST_P(CompactCases, HoldsWhatAPlainListHoldsAfterEveryCompaction) {
     ASSERT_TRUE(result.ok()) << result.status();
     kept += result->shards_kept;
     tombstones_left += result->tombstones_left;
-    if (options.max_tombstone_share == 0) EXPECT_EQ(result->tombstones_left, 0);
+    if (options.max_tombstone_share == 0) {
+      EXPECT_EQ(result->tombstones_left, 0);
+    }
     EXPECT_EQ(FormatManifest(*ReadManifest(folder.path())), FormatManifest(result->manifest));
     EXPECT_EQ(result->manifest.log_sequence, compacted);
     ASSERT_EQ(model.Published(), model.Expected(compacted)) << "round " << round;
     ExpectSound(folder.path(), model.log());
-    if (round % 3 == 0) ASSERT_TRUE(model.log().Truncate(compacted, result->manifest.generation).ok());
+    if (round % 3 == 0) {
+      ASSERT_TRUE(model.log().Truncate(compacted, result->manifest.generation).ok());
+    }
     if (round % 7 == 0) model.Open();
     ASSERT_EQ(model.Published(), model.Expected(compacted)) << "round " << round;
   }

@@ -34,7 +34,9 @@ struct ModelDocument {
 
 // For messages of failed comparisons: what differs first is the id.
 inline void PrintTo(const ModelDocument& document, std::ostream* out) {
-  *out << document.id << " (" << document.rows.size() << " bytes, " << document.payload << ")";
+  *out << document.id << " (" << document.rows.size() << " bytes that begin with "
+       << (document.rows.empty() ? 0 : int{document.rows[0]}) << ", scale " << document.scale << ", "
+       << document.payload << ")";
 }
 
 struct ModelWrite {

@@ -30,6 +30,8 @@ class StatedLive final : public store::LiveDocuments {
   absl::Status Compact(const StopSignal* stop, bool* changed) override { return absl::UnimplementedError("compact"); }
   absl::StatusOr<uint64_t> SnapshotTo(const std::string& folder, const StopSignal* stop) override { return 0; }
   store::LiveState state() const override { return *state_; }
+  absl::StatusOr<uint64_t> VersionOf(std::string_view id) const override { return 0; }
+  absl::StatusOr<uint64_t> VersionOf(int64_t id) const override { return 0; }
   absl::StatusOr<collection::Tombstones> TombstonesOf(const collection::Manifest& manifest) const override {
     return collection::Tombstones();
   }

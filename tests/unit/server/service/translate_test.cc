@@ -14,6 +14,7 @@
 #include "kernels/quantize.h"
 #include "tests/support/corpus.h"
 #include "tests/support/fake_backend.h"
+#include "tests/support/fake_live_documents.h"
 #include "tests/support/requests.h"
 
 namespace maxsim::service {
@@ -345,6 +346,56 @@ TEST_F(TranslateTest, WhatIsHeldGrowsWithDocumentsAndMissingIds) {
   *request.mutable_candidates()->mutable_inline_documents()->add_documents() =
       test::ToProto(test::RandomTokens(3, ScalarType::kF16, kDim, 1000));
   EXPECT_GE(held(request), small + 1000 * kDim * sizeof(uint16_t));
+}
+
+// Lists are resolved with the request's own snapshot, so that scans beside them are to be of no other.
+TEST_F(TranslateTest, AJobOfScansAndListsIsPinned) {
+  Build(collection::IdType::kString);
+  v1::RerankRequest request = test::MakeRequest("corpus", test::MakeQuery(2, ScalarType::kF16, kDim, 4), {"doc-1"}, 3);
+  EXPECT_FALSE(Accept(request).job->pinned);
+  test::AddQuery(test::MakeQuery(3, ScalarType::kF16, kDim, 4), &request);
+  request.mutable_queries(1)->mutable_candidates()->mutable_whole_collection();
+  EXPECT_TRUE(Accept(request).job->pinned);
+  request.mutable_candidates()->mutable_whole_collection();
+  EXPECT_FALSE(Accept(request).job->pinned);
+  *request.mutable_queries(1)->mutable_candidates()->mutable_inline_documents()->add_documents() =
+      request.queries(0).tokens();
+  EXPECT_FALSE(Accept(request).job->pinned);
+}
+
+TEST_F(TranslateTest, ALaterSnapshotThatAnsweredNamesSequenceIdsAndPayloads) {
+  Build(collection::IdType::kString, /*payloads=*/true);
+  std::vector<std::unique_ptr<store::CollectionStore>> stores;  // which outlive their collections
+  const auto snapshot = [&](uint64_t sequence) {
+    store::CollectionStore& store =
+        *stores.emplace_back(std::make_unique<store::CollectionStore>(&backend_, store::StoreOptions()));
+    const auto live = std::make_shared<test::FakeLiveDocuments>();
+    live->sequence = sequence;
+    store.SetOpenLive(
+        [&](const store::LiveRequest&) -> absl::StatusOr<std::shared_ptr<store::LiveDocuments>> { return live; });
+    return *store.Load("corpus", folder_ / "c", store::Residency::kAuto, store::Replication::kAuto, "", nullptr, true);
+  };
+  collection_ = snapshot(5);
+  v1::RerankRequest request = test::MakeRequest("corpus", test::MakeQuery(2, ScalarType::kF16, kDim, 4), {}, 3);
+  request.mutable_candidates()->mutable_whole_collection();
+  request.set_return_payloads(true);
+  request.set_min_sequence(5);
+  const Translated accepted = Accept(request);
+  engine::JobResult result;
+  result.queries.resize(1);
+  result.queries[0].hits = {{.score = 1, .position = 3, .ordinal = 3}};
+  EXPECT_EQ(BuildResponse(accepted.answer, result).sequence(), 5u);
+  result.collection = snapshot(9);
+  const v1::RerankResponse response = BuildResponse(accepted.answer, result);
+  EXPECT_EQ(response.sequence(), 9u);
+  EXPECT_THAT(response.results(0).string_ids().ids(), ElementsAre("doc-3"));
+  EXPECT_THAT(response.results(0).payloads(), ElementsAre(R"({"n":3})"));
+  EXPECT_TRUE(CheckAnswerSize(accepted.answer, result, {}).ok());
+  request.set_min_sequence(6);
+  const absl::Status behind = Translate(request, collection_, {}).status();
+  EXPECT_EQ(behind.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(behind.message(), "min_sequence: is 6, and collection corpus has come to 5");
+  collection_ = nullptr;
 }
 
 TEST_F(TranslateTest, ResultsOfInlineDocumentsNameNoIds) {

@@ -1,0 +1,265 @@
+// Tests live collections through a whole server: made, written to over gRPC and HTTP, searched, compacted and copied at
+// run time.
+#include <bit>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <httplib.h>
+
+#include "client/status.h"
+#include "maxsim/v1/documents.grpc.pb.h"
+#include "nlohmann/json.hpp"
+#include "tests/service/server_fixture.h"
+
+namespace maxsim::test {
+namespace {
+
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+v1::TokenMatrix Tokens(uint64_t seed, int32_t num_tokens = 4) {
+  return ToProto(RandomTokens(seed, ScalarType::kF32, kDim, num_tokens));
+}
+
+class DocumentsServiceTest : public testing::Test {
+ protected:
+  DocumentsServiceTest()
+      : server_([this](config::Config* config) { config->allowed_roots = {root_.path()}; }),
+        documents_(v1::Documents::NewStub(server_.channel())) {}
+
+  grpc::Status Create(const std::string& name, v1::DataType storage, const std::string& path = "") {
+    grpc::ClientContext context;
+    v1::CreateCollectionRequest request;
+    request.set_name(name);
+    request.set_path(path);
+    request.set_dim(kDim);
+    request.set_storage(storage);
+    v1::CreateCollectionResponse response;
+    return server_.admin().CreateCollection(&context, request, &response);
+  }
+
+  v1::UpsertResponse Upsert(const std::string& collection, const std::vector<std::string>& ids, uint64_t seed,
+                            uint64_t version = 0) {
+    v1::UpsertRequest request;
+    request.set_collection(collection);
+    for (const std::string& id : ids) {
+      v1::Document& document = *request.add_documents();
+      document.set_string_id(id);
+      *document.mutable_tokens() = Tokens(seed++);
+      document.set_payload("{\"id\":\"" + id + "\"}");
+      document.set_version(version);
+    }
+    grpc::ClientContext context;
+    v1::UpsertResponse response;
+    const grpc::Status status = documents_->Upsert(&context, request, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return response;
+  }
+
+  v1::RerankRequest Scan(const std::string& collection) {
+    v1::RerankRequest request =
+        MakeRequest(collection, MakeQuery(3, ScalarType::kF32, kDim, 5), /*ids=*/{}, /*top_k=*/10);
+    request.mutable_candidates()->mutable_whole_collection();
+    request.set_return_payloads(true);
+    return request;
+  }
+
+  v1::RerankResponse Rerank(const v1::RerankRequest& request) {
+    v1::RerankResponse response;
+    const grpc::Status status = server_.Rerank(request, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return response;
+  }
+
+  TemporaryFolder root_;
+  RunningServer server_;
+  std::unique_ptr<v1::Documents::Stub> documents_;
+};
+
+// A document that is written has the bits that it has as an inline one, in a scan and in a list.
+TEST_F(DocumentsServiceTest, AWriteIsFoundWithTheScoreOfTheInlineDocument) {
+  for (const auto& [name, storage] : {std::pair("half", v1::DATA_TYPE_F16), {"quantised", v1::DATA_TYPE_I8}}) {
+    SCOPED_TRACE(name);
+    const grpc::Status created = Create(name, storage);
+    ASSERT_TRUE(created.ok()) << created.error_message();
+    EXPECT_EQ(Rerank(Scan(name)).results(0).scores_size(), 0);
+    const v1::UpsertResponse written = Upsert(name, {"a", "b"}, 50);
+    ASSERT_EQ(written.results_size(), 2);
+    EXPECT_EQ(written.sequence(), 2u);
+    v1::RerankRequest inline_request = Scan(name);
+    for (const uint64_t seed : {50, 51}) {
+      *inline_request.mutable_candidates()->mutable_inline_documents()->add_documents() = Tokens(seed);
+    }
+    v1::RerankRequest list = Scan(name);
+    list.mutable_candidates()->mutable_string_ids()->add_ids("a");
+    list.mutable_candidates()->mutable_string_ids()->add_ids("b");
+    list.set_min_sequence(2);
+    const v1::RerankResponse expected = Rerank(inline_request);
+    for (const v1::RerankRequest& request : {Scan(name), list}) {
+      const v1::RerankResponse response = Rerank(request);
+      EXPECT_EQ(response.sequence(), 2u);
+      ASSERT_EQ(response.results(0).scores_size(), 2);
+      for (int i = 0; i < 2; ++i) {
+        EXPECT_EQ(std::bit_cast<uint32_t>(response.results(0).scores(i)),
+                  std::bit_cast<uint32_t>(expected.results(0).scores(i)));
+        const std::string id = expected.results(0).positions(i) == 0 ? "a" : "b";
+        EXPECT_EQ(response.results(0).string_ids().ids(i), id);
+        EXPECT_EQ(response.results(0).payloads(i), "{\"id\":\"" + id + "\"}");
+      }
+    }
+  }
+}
+
+TEST_F(DocumentsServiceTest, VersionsDecideAndDeletesTakeAway) {
+  ASSERT_TRUE(Create("news", v1::DATA_TYPE_F16).ok());
+  EXPECT_EQ(Upsert("news", {"a"}, 1, 5).results(0).outcome(), v1::WRITE_OUTCOME_APPLIED);
+  EXPECT_EQ(Upsert("news", {"a"}, 2, 5).results(0).outcome(), v1::WRITE_OUTCOME_STALE);
+  grpc::ClientContext get_context;
+  v1::GetRequest get;
+  get.set_collection("news");
+  get.mutable_string_ids()->add_ids("a");
+  get.mutable_string_ids()->add_ids("b");
+  get.set_return_tokens(true);
+  v1::GetResponse got;
+  ASSERT_TRUE(documents_->Get(&get_context, get, &got).ok());
+  ASSERT_EQ(got.documents_size(), 1);
+  EXPECT_EQ(got.documents(0).version(), 5u);
+  EXPECT_EQ(got.documents(0).sequence(), 1u);
+  EXPECT_EQ(got.documents(0).tokens().data().size(), 4u * kDim * 2);
+  EXPECT_THAT(got.missing_string_ids().ids(), ElementsAre("b"));
+  grpc::ClientContext delete_context;
+  v1::DeleteRequest deletes;
+  deletes.set_collection("news");
+  deletes.mutable_string_ids()->add_ids("a");
+  deletes.mutable_string_ids()->add_ids("b");
+  v1::DeleteResponse deleted;
+  ASSERT_TRUE(documents_->Delete(&delete_context, deletes, &deleted).ok());
+  EXPECT_EQ(deleted.results(0).outcome(), v1::WRITE_OUTCOME_APPLIED);
+  EXPECT_EQ(deleted.results(1).outcome(), v1::WRITE_OUTCOME_NOT_FOUND);
+  EXPECT_EQ(Rerank(Scan("news")).results(0).scores_size(), 0);
+}
+
+TEST_F(DocumentsServiceTest, ARequestThatWantsALaterWriteIsToldToComeAgain) {
+  ASSERT_TRUE(Create("news", v1::DATA_TYPE_F16).ok());
+  v1::RerankRequest request = Scan("news");
+  request.set_min_sequence(3);
+  v1::RerankResponse response;
+  const absl::Status behind = client::FromGrpcStatus(server_.Rerank(request, &response));
+  EXPECT_EQ(behind.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(behind.message(), "min_sequence: is 3, and collection news has come to 0");
+  EXPECT_TRUE(client::RetryAfter(behind).has_value());
+  request.set_collection("corpus");
+  EXPECT_EQ(server_.Rerank(request, &response).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_F(DocumentsServiceTest, AStreamOfManyDocumentsIsCompactedAndCopied) {
+  ASSERT_TRUE(Create("news", v1::DATA_TYPE_F16).ok());
+  grpc::ClientContext context;
+  v1::UpsertStreamResponse streamed;
+  const auto stream = documents_->UpsertStream(&context, &streamed);
+  for (uint64_t batch = 0; batch < 20; ++batch) {
+    v1::UpsertRequest request;
+    request.set_collection("news");
+    for (uint64_t i = 0; i < 10; ++i) {
+      v1::Document& document = *request.add_documents();
+      document.set_string_id("doc-" + std::to_string(batch * 10 + i));
+      *document.mutable_tokens() = Tokens(batch * 10 + i);
+    }
+    ASSERT_TRUE(stream->Write(request));
+  }
+  stream->WritesDone();
+  const grpc::Status status = stream->Finish();
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(streamed.num_applied(), 200u);
+  EXPECT_EQ(streamed.sequence(), 200u);
+  const v1::RerankResponse before = Rerank(Scan("news"));
+  grpc::ClientContext compact_context;
+  v1::CompactCollectionRequest compact;
+  compact.set_name("news");
+  v1::CompactCollectionResponse compacted;
+  ASSERT_TRUE(server_.admin().CompactCollection(&compact_context, compact, &compacted).ok());
+  EXPECT_TRUE(compacted.changed());
+  EXPECT_EQ(compacted.collection().generation(), 2u);
+  EXPECT_EQ(compacted.collection().live().compacted_sequence(), 200u);
+  const v1::RerankResponse after = Rerank(Scan("news"));
+  EXPECT_EQ(after.sequence(), 200u);
+  ASSERT_EQ(after.results(0).scores_size(), before.results(0).scores_size());
+  for (int i = 0; i < after.results(0).scores_size(); ++i) {
+    EXPECT_EQ(after.results(0).scores(i), before.results(0).scores(i));
+    EXPECT_EQ(after.results(0).string_ids().ids(i), before.results(0).string_ids().ids(i));
+  }
+  grpc::ClientContext snapshot_context;
+  v1::SnapshotCollectionRequest snapshot;
+  snapshot.set_name("news");
+  snapshot.set_path(root_ / "copy");
+  v1::SnapshotCollectionResponse copied;
+  const grpc::Status copy = server_.admin().SnapshotCollection(&snapshot_context, snapshot, &copied);
+  ASSERT_TRUE(copy.ok()) << copy.error_message();
+  EXPECT_EQ(copied.sequence(), 200u);
+  EXPECT_TRUE(std::filesystem::exists(root_ / "copy/collection.json"));
+}
+
+TEST_F(DocumentsServiceTest, CollectionsAreMadeUnderAnAllowedRootAlone) {
+  std::filesystem::create_directory_symlink("/tmp", root_ / "link");
+  std::filesystem::create_directory(root_ / "there");
+  EXPECT_EQ(Create("a", v1::DATA_TYPE_F16, "/tmp/maxsim-outside").error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(Create("a", v1::DATA_TYPE_F16, root_ / "link/inside").error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(Create("a", v1::DATA_TYPE_F16, root_ / "..").error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(Create("a", v1::DATA_TYPE_F16, root_ / "missing/a").error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(Create("a", v1::DATA_TYPE_F16, root_ / "there").error_code(), grpc::StatusCode::ALREADY_EXISTS);
+  EXPECT_EQ(Create("a", v1::DATA_TYPE_F16, root_ / "link").error_code(), grpc::StatusCode::ALREADY_EXISTS);
+  EXPECT_EQ(Create("corpus", v1::DATA_TYPE_F16).error_code(), grpc::StatusCode::ALREADY_EXISTS);
+  EXPECT_EQ(Create("a/b", v1::DATA_TYPE_F16).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_TRUE(Create("a", v1::DATA_TYPE_F16, root_ / "there/a/").ok());
+}
+
+TEST_F(DocumentsServiceTest, DocumentsAreWrittenAndReadOverHttp) {
+  ASSERT_TRUE(Create("news", v1::DATA_TYPE_F32).ok());
+  httplib::Client http("127.0.0.1", server_.http_port());
+  json row = json::array();
+  for (int i = 0; i < kDim; ++i) row.push_back(i == 0 ? 1 : 0);
+  const json body = {{"documents", {{{"id", "x/y"}, {"tokens", {row}}, {"payload", {{"n", 1}}}, {"version", 4}}}}};
+  const auto put = http.Put("/v1/collections/news/documents", body.dump(), "application/json");
+  ASSERT_TRUE(put);
+  EXPECT_EQ(put->status, 200) << put->body;
+  EXPECT_EQ(json::parse(put->body)["results"], json::parse(R"([{"outcome": "applied", "sequence": 1}])"));
+  const auto get = http.Get("/v1/collections/news/documents/x%2Fy");
+  ASSERT_TRUE(get);
+  EXPECT_EQ(get->status, 200) << get->body;
+  EXPECT_EQ(json::parse(get->body), json::parse(R"({"id": "x/y", "num_tokens": 1, "payload": {"n": 1}, "version": 4,
+                                                    "sequence": 1, "generation": 1})"));
+  const json rerank = {{"model", "news"}, {"query", {row}}, {"documents", "*"}, {"min_sequence", 1}};
+  const HttpAnswer ranked = HttpPost(server_.http_port(), "/v1/rerank", rerank.dump(), "application/json");
+  EXPECT_EQ(ranked.status, 200) << ranked.body;
+  EXPECT_EQ(json::parse(ranked.body)["sequence"], 1);
+  EXPECT_EQ(json::parse(ranked.body)["results"][0]["relevance_score"], 1.0);
+  const auto found = http.Post("/v1/collections/news/documents/get", R"({"ids": ["no", "x/y"], "return_tokens": true})",
+                               "application/json");
+  ASSERT_TRUE(found);
+  EXPECT_EQ(json::parse(found->body)["missing"], json::parse(R"(["no"])"));
+  EXPECT_EQ(json::parse(found->body)["documents"][0]["tokens"]["shape"], json::parse("[1, 32]"));
+  const auto gone = http.Delete("/v1/collections/news/documents", R"({"ids": ["x/y", "no"]})", "application/json");
+  ASSERT_TRUE(gone);
+  EXPECT_EQ(gone->status, 200) << gone->body;
+  EXPECT_EQ(json::parse(gone->body)["results"][1], json::parse(R"({"outcome": "not_found"})"));
+  EXPECT_EQ(http.Get("/v1/collections/news/documents/x%2Fy")->status, 404);
+  EXPECT_EQ(http.Get("/v1/collections/other/documents/a")->status, 404);
+  EXPECT_EQ(http.Put("/v1/collections/corpus/documents", body.dump(), "application/json")->status, 400);
+  const auto wrong =
+      http.Put("/v1/collections/news/documents", R"({"documents": [{"id": 7, "text": "t"}]})", "application/json");
+  EXPECT_EQ(wrong->status, 400);
+  EXPECT_EQ(json::parse(wrong->body)["message"], "documents[0].id: the ids of collection news are of type string");
+  const auto method = http.Post("/v1/collections/news/documents", "{}", "application/json");
+  EXPECT_EQ(method->status, 405);
+  EXPECT_EQ(method->get_header_value("Allow"), "DELETE, PUT");
+  const HttpAnswer list = HttpGet(server_.http_port(), "/v1/collections");
+  EXPECT_THAT(list.body, HasSubstr("\"live\":{"));
+}
+
+}  // namespace
+}  // namespace maxsim::test
