@@ -12,8 +12,8 @@
 namespace maxsim::live {
 namespace {
 
-constexpr absl::Duration kFirstBackoff = absl::Milliseconds(500);
-constexpr absl::Duration kMaxBackoff = absl::Minutes(2);
+constexpr absl::Duration kFirstWait = absl::Milliseconds(500);
+constexpr absl::Duration kMaxWait = absl::Minutes(2);
 
 // Age is looked at this often. What else makes a compaction due is looked at once it changes.
 constexpr std::chrono::seconds kPoll{1};
@@ -59,7 +59,7 @@ Compactor::Compactor(std::string name, const LiveOptions& options, Work work)
       enabled_(options.compact),
       work_(std::move(work)),
       trigger_(options),
-      backoff_(kFirstBackoff) {}
+      backoff_(kFirstWait) {}
 
 Compactor::~Compactor() { Stop(); }
 
@@ -109,41 +109,41 @@ absl::Status Compactor::status() const {
   return status_;
 }
 
-void Compactor::CompactIfDue(MutexLock& lock) {
+void Compactor::CompactIfDue() {
   const absl::Time now = MonotonicNow();
   if (!enabled_ || stopping_ || now < not_before_) return;
   const std::string_view reason = trigger_.Due(now);
   if (reason.empty()) return;
   const uint64_t before = trigger_.compacted_sequence();
-  lock.Unlock();
+  mutex_.Unlock();
   const absl::Status status = work_.compact(&stop_, reason);
-  lock.Lock();
+  mutex_.Lock();
   if (stopping_) return;
   status_ = status;
   // The usage that the result leaves has been observed by now. One that moved nothing is not repeated at once either.
   const bool moved = status.ok() && trigger_.compacted_sequence() > before;
-  backoff_ = moved ? kFirstBackoff : std::min(2 * backoff_, kMaxBackoff);
+  backoff_ = moved ? kFirstWait : std::min(2 * backoff_, kMaxWait);
   not_before_ = moved ? absl::InfinitePast() : MonotonicNow() + backoff_;
 }
 
-void Compactor::TruncateIfAsked(MutexLock& lock) {
+void Compactor::TruncateIfAsked() {
   if (!truncate_ || stopping_) return;
   truncate_ = false;
-  lock.Unlock();
+  mutex_.Unlock();
   const absl::Status status = work_.truncate();
   if (!status.ok()) {
     // What is left costs disk space only, and goes with the next generation.
     log::Write(spdlog::level::warn, "log_not_truncated", {{"name", name_}, {"error", status.ToString()}});
   }
-  lock.Lock();
+  mutex_.Lock();
 }
 
 void Compactor::Run() {
   NameThisThread("live_compactor");
   MutexLock lock(&mutex_);
   while (!stopping_) {
-    TruncateIfAsked(lock);
-    CompactIfDue(lock);
+    TruncateIfAsked();
+    CompactIfDue();
     if (stopping_) break;
     const absl::Time now = MonotonicNow();
     const bool is_due = enabled_ && now >= not_before_ && !trigger_.Due(now).empty();

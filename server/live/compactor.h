@@ -85,8 +85,9 @@ class Compactor {
 
  private:
   void Run();
-  void CompactIfDue(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void TruncateIfAsked(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Do their work with the mutex released.
+  void CompactIfDue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void TruncateIfAsked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::string name_;
   const bool enabled_;

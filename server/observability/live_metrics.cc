@@ -49,13 +49,13 @@ const Buckets& CompactionBuckets() {
   return *buckets;
 }
 
-Family<Counter>& AddCounter(prometheus::Registry& registry, const char* name, const char* help) {
+Family<Counter>& RegisterCounter(prometheus::Registry& registry, const char* name, const char* help) {
   return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
 }
-Family<Gauge>& AddGauge(prometheus::Registry& registry, const char* name, const char* help) {
+Family<Gauge>& RegisterGauge(prometheus::Registry& registry, const char* name, const char* help) {
   return prometheus::BuildGauge().Name(name).Help(help).Register(registry);
 }
-Family<Histogram>& AddHistogram(prometheus::Registry& registry, const char* name, const char* help) {
+Family<Histogram>& RegisterHistogram(prometheus::Registry& registry, const char* name, const char* help) {
   return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
 }
 
@@ -101,43 +101,44 @@ struct LiveMetrics::Families {
   prometheus::Registry& registry;
 
   Family<Counter>& writes =
-      AddCounter(registry, "maxsim_live_writes_total", "Writes to live collections, by kind and outcome.");
-  Family<Histogram>& durable = AddHistogram(registry, "maxsim_live_write_durable_seconds",
-                                            "Time from a request's arrival until its writes were on the disk.");
-  Family<Histogram>& visible = AddHistogram(registry, "maxsim_live_write_visible_seconds",
-                                            "Time from a request's arrival until searches see its writes.");
+      RegisterCounter(registry, "maxsim_live_writes_total", "Writes to live collections, by kind and outcome.");
+  Family<Histogram>& durable = RegisterHistogram(registry, "maxsim_live_write_durable_seconds",
+                                                 "Time from a request's arrival until its writes were on the disk.");
+  Family<Histogram>& visible = RegisterHistogram(registry, "maxsim_live_write_visible_seconds",
+                                                 "Time from a request's arrival until searches see its writes.");
   Family<Histogram>& commit_writes =
-      AddHistogram(registry, "maxsim_live_commit_writes", "Writes of one group commit to the log.");
-  Family<Histogram>& commit_duration = AddHistogram(registry, "maxsim_live_commit_duration_seconds",
-                                                    "Time of one group commit to the log, with its sync.");
+      RegisterHistogram(registry, "maxsim_live_commit_writes", "Writes of one group commit to the log.");
+  Family<Histogram>& commit_duration = RegisterHistogram(registry, "maxsim_live_commit_duration_seconds",
+                                                         "Time of one group commit to the log, with its sync.");
 
   Family<Counter>& compactions =
-      AddCounter(registry, "maxsim_live_compactions_total", "Compactions of live collections, by result.");
-  Family<Histogram>& compaction_duration = AddHistogram(
+      RegisterCounter(registry, "maxsim_live_compactions_total", "Compactions of live collections, by result.");
+  Family<Histogram>& compaction_duration = RegisterHistogram(
       registry, "maxsim_live_compaction_duration_seconds",
       "Time of compactions, until their generation was served; of those that failed or were stopped, too.");
-  Family<Counter>& compaction_bytes =
-      AddCounter(registry, "maxsim_live_compaction_written_bytes_total", "Bytes of shards that compactions wrote.");
+  Family<Counter>& compaction_bytes = RegisterCounter(registry, "maxsim_live_compaction_written_bytes_total",
+                                                      "Bytes of shards that compactions wrote.");
   Family<Gauge>& compacting =
-      AddGauge(registry, "maxsim_live_compacting", "1 while a compaction of the collection runs.");
+      RegisterGauge(registry, "maxsim_live_compacting", "1 while a compaction of the collection runs.");
 
   Family<Gauge>& accepts_writes =
-      AddGauge(registry, "maxsim_live_accepts_writes", "1 while the collection takes writes, 0 while it cannot.");
-  Family<Gauge>& sequence = AddGauge(registry, "maxsim_live_sequence", "Number of the last write that searches see.");
-  Family<Gauge>& compacted = AddGauge(registry, "maxsim_live_compacted_sequence",
-                                      "Number of the last write that the generation's shards hold.");
-  Family<Gauge>& log_bytes = AddGauge(registry, "maxsim_live_log_bytes", "Size of the log on the disk.");
-  Family<Gauge>& segments = AddGauge(registry, "maxsim_live_segments", "Segments of a live collection.");
+      RegisterGauge(registry, "maxsim_live_accepts_writes", "1 while the collection takes writes, 0 while it cannot.");
+  Family<Gauge>& sequence =
+      RegisterGauge(registry, "maxsim_live_sequence", "Number of the last write that searches see.");
+  Family<Gauge>& compacted = RegisterGauge(registry, "maxsim_live_compacted_sequence",
+                                           "Number of the last write that the generation's shards hold.");
+  Family<Gauge>& log_bytes = RegisterGauge(registry, "maxsim_live_log_bytes", "Size of the log on the disk.");
+  Family<Gauge>& segments = RegisterGauge(registry, "maxsim_live_segments", "Segments of a live collection.");
   Family<Gauge>& segment_bytes =
-      AddGauge(registry, "maxsim_live_segment_bytes", "Memory of segments, used or not, on one device.");
-  Family<Gauge>& segment_used_bytes =
-      AddGauge(registry, "maxsim_live_segment_used_bytes", "Memory of segments that token vectors use, on one device.");
-  Family<Gauge>& segment_limit =
-      AddGauge(registry, "maxsim_live_segment_limit_bytes", "What segments of one collection may take on one device.");
-  Family<Gauge>& changed = AddGauge(registry, "maxsim_live_changed_documents",
-                                    "Documents in segments that were not replaced or deleted since.");
-  Family<Gauge>& deleted = AddGauge(registry, "maxsim_live_deleted_documents",
-                                    "Documents of shards and segments that were replaced or deleted.");
+      RegisterGauge(registry, "maxsim_live_segment_bytes", "Memory of segments, used or not, on one device.");
+  Family<Gauge>& segment_used_bytes = RegisterGauge(registry, "maxsim_live_segment_used_bytes",
+                                                    "Memory of segments that token vectors use, on one device.");
+  Family<Gauge>& segment_limit = RegisterGauge(registry, "maxsim_live_segment_limit_bytes",
+                                               "What segments of one collection may take on one device.");
+  Family<Gauge>& changed = RegisterGauge(registry, "maxsim_live_changed_documents",
+                                         "Documents in segments that were not replaced or deleted since.");
+  Family<Gauge>& deleted = RegisterGauge(registry, "maxsim_live_deleted_documents",
+                                         "Documents of shards and segments that were replaced or deleted.");
 
   // The series are kept: Family::Add takes a lock and hashes its labels.
   struct Series {
@@ -287,7 +288,7 @@ void LiveMetrics::Remove(std::string_view collection) {
   families.segment_used_bytes.Remove(series.segment_used_bytes);
   families.changed.Remove(series.changed);
   families.deleted.Remove(series.deleted);
-  families.collections.erase(it);
+  families_->collections.erase(it);
 }
 
 void LiveMetrics::SetSegmentLimit(int64_t bytes) { families_->segment_limit.Add({}).Set(static_cast<double>(bytes)); }

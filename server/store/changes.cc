@@ -17,7 +17,7 @@ namespace {
 constexpr uint64_t kNoDocument = IdIndex::kUnknown;  // the ordinal of a delete
 constexpr size_t kFirstTableSlots = 1024;
 // So many ids are looked up together, so that their slots are fetched at the same time (id_index.cc).
-constexpr size_t kLookupBatch = 32;
+constexpr size_t kResolveBatch = 32;
 
 template <typename Id>
 Id IdOf(const collection::LogRecord& record) {
@@ -241,10 +241,10 @@ std::shared_ptr<const Collection> Changes::Snapshot(uint64_t sequence) {
 template <typename Id, typename Get>
 void Changes::ResolveAll(uint64_t sequence, size_t count, Get get, absl::Span<uint64_t> ordinals) const {
   const Table& table = *table_.load(std::memory_order_acquire);
-  std::array<size_t, kLookupBatch> asked;  // indices of ids that the table may know
-  std::array<uint64_t, kLookupBatch> hashes;
-  for (size_t begin = 0; begin < count; begin += kLookupBatch) {
-    const size_t end = std::min(begin + kLookupBatch, count);
+  std::array<size_t, kResolveBatch> asked;  // indices of ids that the table may know
+  std::array<uint64_t, kResolveBatch> hashes;
+  for (size_t begin = 0; begin < count; begin += kResolveBatch) {
+    const size_t end = std::min(begin + kResolveBatch, count);
     size_t num_asked = 0;
     for (size_t i = begin; i < end; ++i) {
       const uint64_t ordinal = ordinals[i];
