@@ -200,11 +200,14 @@ void DeviceScorer::AddHits(const Task& task, absl::Span<const Scored> scored) {
   const auto top_k = static_cast<size_t>(query.top_k);
   DeviceHits& found = found_[task.query->idx];
   std::vector<Hit>& hits = found.hits;
-  hits.reserve(hits.size() + scored.size());
+  hits.reserve(hits.size() + std::min(scored.size(), top_k));
+  size_t num_wanted = top_k;  // of what comes in rank order; the list is longer where some have a tombstone
   for (const Scored& one : scored) {
+    if (num_wanted == 0) break;
     if (task.indices == nullptr) {
       const uint32_t in_part = task.ordinals == nullptr ? one.position : task.ordinals[one.position];
       if (task.filter != nullptr && task.filter->HasTombstone(in_part)) continue;
+      --num_wanted;
       const uint64_t ordinal = task.base + in_part;
       hits.push_back({one.score, ordinal, ordinal});
     } else {

@@ -118,6 +118,21 @@ TEST_P(LaneChangesTest, ScansAndListsGiveTheBitsOfTheDocumentsThatAreLeft) {
   }
 }
 
+TEST_P(LaneChangesTest, OnePartWithManyTombstonesIsInRankOrder) {
+  const test::TemporaryFolder folder;
+  test::CorpusOptions options = options_;
+  options.max_shard_bytes = collection::kDefaultMaxShardBytes;
+  test::BuildCorpus(folder.path(), values_, options);
+  test::LiveCorpus live(backend_.get(), test::LoadCorpus(folder.path(), backend_.get()), documents_, options, 100);
+  for (int n = 0; n < 200; ++n) live.Delete("doc-" + std::to_string(2 * n));
+  const auto snapshot = live.Snapshot();
+  ASSERT_EQ(snapshot->num_parts(), 1u);
+  for (const int32_t top_k : {1, 3, 10, 199, 400}) {
+    const JobQuery query = MakeJobQuery(Query(7, 5), WholeCollection(), top_k);
+    ExpectSame(*snapshot, live.expected(), live.expected().ids(), query, ExecuteOne(engine_->lane(0), snapshot, query));
+  }
+}
+
 TEST_P(LaneChangesTest, SmallCallsGiveTheSameBits) {
   std::mt19937_64 random(seed_);
   Change(random, 1200);
