@@ -174,7 +174,9 @@ class Oracle:
 
     def delete(self, id, version=0):
         """Returns the outcome. A delete that finds nothing may have a sequence or not, which the
-        caller counts."""
+        caller counts; one without a version changes nothing then."""
+        if version == 0 and id not in self.documents:
+            return NOT_FOUND
         if self._is_stale(id, version):
             return STALE
         if id not in self.documents:
