@@ -62,8 +62,9 @@ struct CollectionLog::State {
 
   // Held alone while the database is closed and opened again, shared while it is used.
   mutable std::shared_mutex mutex;
-  std::unique_ptr<LogDatabase> database;  // null after a Recover that failed
-  std::atomic<bool> failed{false};        // a write has, and none may follow
+  // Read-only after a Recover that failed; null after one that could not even read.
+  std::unique_ptr<LogDatabase> database;
+  std::atomic<bool> failed{false};  // a write has, and none may follow
   std::atomic<bool> has_versions{false};
   std::atomic<uint64_t> first{0};
   std::atomic<uint64_t> last{0};
@@ -270,7 +271,14 @@ absl::Status CollectionLog::Recover() {
   return Guarded([&]() -> absl::Status {
     const std::unique_lock lock(state_->mutex);
     state_->database.reset();
-    return state_->OpenDatabase();
+    absl::Status status = state_->OpenDatabase();
+    if (status.ok()) return status;
+    // Reads go on meanwhile where they can.
+    state_->failed = true;
+    absl::StatusOr<std::unique_ptr<LogDatabase>> reader =
+        LogDatabase::Open(LogDatabasePath(state_->folder), LogDatabase::Access::kRead);
+    if (reader.ok()) state_->database = *std::move(reader);
+    return status;
   });
 }
 
@@ -286,12 +294,17 @@ absl::Status CollectionLog::Read(uint64_t after, uint64_t through, const Visitor
                                      " was dropped; it begins behind ", state_->first.load()));
     }
     absl::Status of_visitor;
+    uint64_t next = after + 1;
     absl::Status status =
         ReadRecords(**open, state_->format, after, through, [&](const LogRecord& record) -> absl::Status {
           of_visitor = visit(record);
+          next = record.sequence + 1;
           return of_visitor;
         });
-    return status.ok() || !of_visitor.ok() ? status : Prefix(state_->Where(), status);
+    if (status.ok() || !of_visitor.ok()) return status;
+    if (!absl::IsDataLoss(status)) return Prefix(state_->Where(), status);
+    return Prefix(Cat("the log of ", state_->folder, " is damaged: from sequence ", next, " on nothing can be read: "),
+                  status);
   });
 }
 
