@@ -11,14 +11,13 @@
 #include "kernels/validate.h"
 
 namespace maxsim::cpu {
-namespace {
 
 // Memory that begins with a cache line. Nothing is written to it at first.
 template <typename T>
-class Array {
+class AppendableArray {
  public:
   // Makes an array of `count` elements; null when there is no memory or `count` is 0.
-  explicit Array(size_t count)
+  explicit AppendableArray(size_t count)
       : data_(count == 0 ? nullptr
                          : static_cast<T*>(::operator new (count * sizeof(T), std::align_val_t{64}, std::nothrow))) {}
 
@@ -31,8 +30,8 @@ class Array {
   std::unique_ptr<T, Free> data_;
 };
 
-struct Sizes {
-  explicit Sizes(const AppendableShape& shape)
+struct AppendableSizes {
+  explicit AppendableSizes(const AppendableShape& shape)
       : row_bytes(static_cast<size_t>(shape.dim) * SizeOf(shape.type)),
         token_bytes(static_cast<size_t>(shape.max_tokens) * row_bytes),
         num_offsets(static_cast<size_t>(shape.max_documents) + 1),
@@ -46,22 +45,20 @@ struct Sizes {
   size_t num_scales;
 };
 
-}  // namespace
-
 struct CpuAppendable::Arrays {
-  explicit Arrays(const Sizes& sizes)
+  explicit Arrays(const AppendableSizes& sizes)
       : row_bytes(sizes.row_bytes), tokens(sizes.token_bytes), offsets(sizes.num_offsets), scales(sizes.num_scales) {}
 
   std::byte* row(int64_t token) const { return tokens.data() + static_cast<size_t>(token) * row_bytes; }
 
   const size_t row_bytes;
-  const Array<std::byte> tokens;
-  const Array<int64_t> offsets;
-  const Array<float> scales;
+  const AppendableArray<std::byte> tokens;
+  const AppendableArray<int64_t> offsets;
+  const AppendableArray<float> scales;
 };
 
 absl::StatusOr<std::shared_ptr<CpuAppendable>> CpuAppendable::Create(const AppendableShape& shape) {
-  const Sizes sizes(shape);
+  const AppendableSizes sizes(shape);
   const size_t available = AvailableMemoryBytes();
   if (sizes.total_bytes() <= available) {
     auto arrays = std::make_shared<Arrays>(sizes);

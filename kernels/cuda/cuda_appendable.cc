@@ -18,7 +18,7 @@ namespace {
 constexpr size_t kSmallBytes = size_t{256} << 10;
 
 // The bytes of each other piece of pinned memory: its copy takes longer than starting it does.
-constexpr size_t kSlotBytes = size_t{1} << 20;
+constexpr size_t kAppendSlotBytes = size_t{1} << 20;
 
 // An event that is waited for asleep is seen some 25 us late (call/call_wait.cc), longer than the copy of a small
 // document takes. So it is polled for at first.
@@ -61,12 +61,12 @@ absl::Status CudaAppendable::Allocate() {
   MAXSIM_ASSIGN_OR_RETURN(stream_, Stream::Create());
   MAXSIM_ASSIGN_OR_RETURN(copied_, Event::Create());
   MAXSIM_ASSIGN_OR_RETURN(small_staging_, PinnedBuffer::Allocate(kSmallBytes, "appending documents"));
-  MAXSIM_ASSIGN_OR_RETURN(uploader_, Uploader::Create(kSlotBytes));
+  MAXSIM_ASSIGN_OR_RETURN(uploader_, Uploader::Create(kAppendSlotBytes));
   {
     const MutexLock lock(&reading_);
     MAXSIM_ASSIGN_OR_RETURN(read_stream_, Stream::Create());
     MAXSIM_ASSIGN_OR_RETURN(read_, Event::Create());
-    MAXSIM_ASSIGN_OR_RETURN(read_staging_, PinnedBuffer::Allocate(kSlotBytes, "reading documents back"));
+    MAXSIM_ASSIGN_OR_RETURN(read_staging_, PinnedBuffer::Allocate(kAppendSlotBytes, "reading documents back"));
   }
   // Appends write where documents end and no offset a second time, so that nobody writes what others read.
   MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(arrays_->offsets.as(), 0, sizeof(int64_t), stream_.get()));

@@ -23,7 +23,7 @@ constexpr absl::Duration kReadRetryDelay = absl::Seconds(1);
 
 // These are bytes of the message, rounded up: a document's numbers; and what a string takes beside its own bytes.
 constexpr uint64_t kDocumentBytes = 64;
-constexpr uint64_t kStringBytes = 6;
+constexpr uint64_t kDocumentStringBytes = 6;
 
 absl::Status TooManyReaders() {
   absl::Status status =
@@ -74,7 +74,8 @@ class Reader {
     if (!version.ok()) return version.status();
     const auto num_tokens = static_cast<uint64_t>(collection_.num_document_tokens(ordinal));
     const std::string_view payload = collection_.payload(ordinal);
-    bytes_ += kDocumentBytes + payload.size() + kStringBytes + document.string_id().size() + kStringBytes;
+    bytes_ +=
+        kDocumentBytes + payload.size() + kDocumentStringBytes + document.string_id().size() + kDocumentStringBytes;
     if (request_.return_tokens()) {
       bytes_ += num_tokens * static_cast<uint64_t>(collection_.dim()) * SizeOf(collection_.storage());
     }

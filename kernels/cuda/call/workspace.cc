@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/call/single_launch_call.h"
 #include "kernels/cuda/runtime/cuda_error.h"
+#include "kernels/cuda/score/hopper_stream/params.h"
 #include "kernels/cuda/score/score_params.h"
 #include "kernels/cuda/select/topk_launch.h"
 #include "kernels/plan/list_join.h"
