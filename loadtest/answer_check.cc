@@ -33,14 +33,15 @@ uint32_t HitsOf(const v1::RerankRequest& request, uint64_t num_candidates) {
 }  // namespace
 
 PreparedRequest::PreparedRequest(const v1::RerankRequest& request, std::vector<std::vector<uint64_t>> candidates,
-                                 uint64_t num_candidates, const IdSet* ids, AnswerCheck check)
+                                 uint64_t num_candidates, const IdSet* ids, AnswerCheck check, bool positions_are_open)
     : encoded_(request),
       num_queries_(request.queries_size()),
       num_candidates_(num_candidates),
       num_hits_(static_cast<int>(HitsOf(request, num_candidates))),
       candidates_(std::move(candidates)),
       ids_(ids),
-      check_(check) {}
+      check_(check),
+      positions_are_open_(positions_are_open) {}
 
 absl::Status PreparedRequest::Check(const v1::RerankResponse& response) const {
   if (check_ == AnswerCheck::kNone) return absl::OkStatus();
@@ -71,7 +72,9 @@ absl::Status PreparedRequest::CheckWhole(const v1::RerankResponse& response) con
     absl::flat_hash_set<uint64_t> seen;
     for (int i = 0; i < num_hits_; ++i) {
       const uint64_t position = result.positions(i);
-      if (position >= num_candidates_ || !seen.insert(position).second) {
+      // The ordinals of a live collection have gaps, and grow while it is written to.
+      const bool is_known = positions_are_open_ || position < num_candidates_;
+      if (!is_known || !seen.insert(position).second) {
         return Wrong(query, absl::StrCat("position ", position, " is none of ", num_candidates_, ", or appears twice"));
       }
       // Every comparison with a NaN is false, so that a NaN is out of order.

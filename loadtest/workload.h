@@ -21,9 +21,12 @@ namespace maxsim::loadtest {
 class PreparedRequest {
  public:
   // `candidates` are the numbers of the ids in `ids`, one list for each query or one for all; it is empty where the
-  // candidates are no ids. `num_candidates` is the number of candidates of each query. `ids` must outlive this.
+  // candidates are no ids. `num_candidates` is the number of candidates of each query. With
+  // `positions_are_open` their positions may be beyond that, as those of scans of a live collection are. `ids` must
+  // outlive this.
   PreparedRequest(const v1::RerankRequest& request, std::vector<std::vector<uint64_t>> candidates,
-                  uint64_t num_candidates, const IdSet* ids, AnswerCheck check = AnswerCheck::kExact);
+                  uint64_t num_candidates, const IdSet* ids, AnswerCheck check = AnswerCheck::kExact,
+                  bool positions_are_open = false);
 
   const client::EncodedRequest& encoded() const { return encoded_; }
   int num_queries() const { return num_queries_; }
@@ -44,6 +47,7 @@ class PreparedRequest {
   const std::vector<std::vector<uint64_t>> candidates_;
   const IdSet* const ids_;
   const AnswerCheck check_;
+  const bool positions_are_open_;
   // 16 bits of a generation and 48 bits of a hash of its answer; 0 before the first right answer.
   mutable std::atomic<uint64_t> known_{0};
 };

@@ -10,14 +10,11 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/scalar_type.h"
 #include "nlohmann/json.hpp"
+#include "server/http/json_text.h"
 #include "server/http/rerank_json.h"
 
 namespace maxsim::http {
 namespace {
-
-using nlohmann::json;
-
-std::string Dump(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
 
 std::string_view NameOf(v1::WriteOutcome outcome) {
   switch (outcome) {
@@ -67,17 +64,17 @@ std::string DocumentText(const v1::StoredDocument& document) {
 }
 
 // What ends the path of a field by gRPC, and what it is in a body.
-struct Renamed {
+struct RenamedEnding {
   std::string_view path;
   std::string_view member;
 };
-constexpr std::array<Renamed, 7> kRenamed = {{{".string_id", ".id"},
-                                              {".int_id", ".id"},
-                                              {".tokens.num_tokens", ".tokens.shape[0]"},
-                                              {".tokens.dim", ".tokens.shape[1]"},
-                                              {".tokens.dtype", ".tokens.dtype"},
-                                              {"string_ids", "ids"},
-                                              {"int_ids", "ids"}}};
+constexpr std::array<RenamedEnding, 7> kRenamedEndings = {{{".string_id", ".id"},
+                                                           {".int_id", ".id"},
+                                                           {".tokens.num_tokens", ".tokens.shape[0]"},
+                                                           {".tokens.dim", ".tokens.shape[1]"},
+                                                           {".tokens.dtype", ".tokens.dtype"},
+                                                           {"string_ids", "ids"},
+                                                           {"int_ids", "ids"}}};
 
 std::string NamedAsInBody(std::string message) {
   const size_t end = message.find(": ");
@@ -87,7 +84,7 @@ std::string NamedAsInBody(std::string message) {
   for (const std::string_view list : {"string_ids.", "int_ids."}) {
     if (path.starts_with(list)) return message.substr(list.size());
   }
-  for (const Renamed& renamed : kRenamed) {
+  for (const RenamedEnding& renamed : kRenamedEndings) {
     if (!path.ends_with(renamed.path)) continue;
     path.replace(path.size() - renamed.path.size(), renamed.path.size(), renamed.member);
     return path + message.substr(end);

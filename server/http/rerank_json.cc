@@ -12,14 +12,13 @@
 #include "collection/document_line.h"
 #include "kernels/scalar_type.h"
 #include "nlohmann/json.hpp"
+#include "server/http/json_text.h"
 #include "server/service/status.h"
 
 namespace maxsim::http {
 namespace {
 
 using nlohmann::json;
-
-std::string Dump(const json& value) { return value.dump(-1, ' ', false, json::error_handler_t::replace); }
 
 // Returns the document that the body carries for a result, or null for a stored one.
 const CarriedDocument* CarriedFor(const AnswerForm& form, const v1::QueryResult& result, int idx) {

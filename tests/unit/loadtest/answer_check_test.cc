@@ -51,6 +51,18 @@ TEST_F(AnswerCheckTest, ARightAnswerPassesAgainAndAgain) {
   EXPECT_EQ(prepared.num_queries(), 2);
 }
 
+TEST_F(AnswerCheckTest, OrdinalsOfALiveCollectionHaveGaps) {
+  for (v1::QueryResult& result : *right_.mutable_results()) {
+    result.clear_int_ids();
+    for (int i = 0; i < result.positions_size(); ++i) result.set_positions(i, 1000 + static_cast<uint64_t>(i));
+  }
+  const PreparedRequest prepared(request_, {}, 4, nullptr, AnswerCheck::kOrder, /*positions_are_open=*/true);
+  EXPECT_TRUE(prepared.Check(right_).ok()) << prepared.Check(right_);
+  right_.mutable_results(0)->set_positions(1, right_.results(0).positions(0));
+  EXPECT_FALSE(prepared.Check(right_).ok()) << "a document twice";
+  EXPECT_FALSE(PreparedRequest(request_, {}, 4, nullptr, AnswerCheck::kOrder).Check(right_).ok());
+}
+
 TEST_F(AnswerCheckTest, FewerCandidatesThanTopKAreAllOfThem) {
   request_.set_top_k(10);
   for (int query = 0; query < 2; ++query) {
