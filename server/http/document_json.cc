@@ -9,7 +9,6 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/scalar_type.h"
-#include "nlohmann/json.hpp"
 #include "server/http/json_text.h"
 #include "server/http/rerank_json.h"
 
