@@ -11,7 +11,7 @@ allowed=(
   'base/monotonic_clock.h:kZero'          # where the monotonic clock begins
   'bench/program.cc:std::time'            # the date of a report
   'loadtest/loadtest.cc:report_.started'
-  'collection/build/builder.cc:created_at'
+  'collection/build/generation_files.cc:CreationTime'
   'server/store/collection_loader.cc:loaded_at'
 )
 

@@ -21,9 +21,9 @@ inline constexpr std::array<Scope, 3> kScopes = {Scope::kSearch, Scope::kWrite, 
 
 // Names the files of tokens; "": none.
 struct TokenFiles {
-  std::string search;
-  std::string write;
-  std::string admin;
+  std::string search = {};
+  std::string write = {};
+  std::string admin = {};
 };
 
 // Knows which tokens may call what. Thread-safe.

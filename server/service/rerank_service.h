@@ -25,9 +25,9 @@ struct CallContext {
   std::string_view method;  // as the metrics name it; static
   absl::Time arrival = MonotonicNow();
   absl::Time deadline = absl::InfiniteFuture();
-  uint64_t client = 0;                           // who asks (ClientOf), for fairness
-  std::shared_ptr<std::atomic<bool>> cancelled;  // may be null
-  bool may_be_held_up = false;                   // the calling thread: a short request may be scored on it
+  uint64_t client = 0;                                // who asks (ClientOf), for fairness
+  std::shared_ptr<std::atomic<bool>> cancelled = {};  // may be null
+  bool may_be_held_up = false;                        // the calling thread: a short request may be scored on it
 };
 
 // The class is thread-safe.

@@ -40,7 +40,8 @@ class LogDamageTest : public ::testing::Test {
   std::map<std::string, std::string> Files() {
     std::map<std::string, std::string> files;
     const absl::StatusOr<std::vector<std::string>> names = ListFiles(DatabasePath());
-    for (const std::string& name : names.value_or(std::vector<std::string>())) files[name] = ReadBytes(DatabasePath() + "/" + name);
+    for (const std::string& name : names.value_or(std::vector<std::string>()))
+      files[name] = ReadBytes(DatabasePath() + "/" + name);
     return files;
   }
 

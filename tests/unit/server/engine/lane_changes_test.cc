@@ -13,16 +13,16 @@
 namespace maxsim::engine {
 namespace {
 
-constexpr int32_t kDim = 16;
+constexpr int32_t kWrittenDim = 16;
 
 class LaneChangesTest : public testing::TestWithParam<ScalarType> {
  protected:
   LaneChangesTest()
       : seed_(test::TestSeed()),
         trace_(__FILE__, __LINE__, test::SeedTrace(seed_)),
-        values_(test::SmallDocuments(seed_, 400, QueryType(GetParam()), kDim)),
+        values_(test::SmallDocuments(seed_, 400, QueryType(GetParam()), kWrittenDim)),
         documents_(test::StoredAs(values_, GetParam())),
-        written_(test::StoredAs(test::SmallDocuments(seed_ + 1, 600, QueryType(GetParam()), kDim), GetParam())),
+        written_(test::StoredAs(test::SmallDocuments(seed_ + 1, 600, QueryType(GetParam()), kWrittenDim), GetParam())),
         backend_(MakeCpuBackend()) {
     options_.storage = GetParam();
     test::BuildCorpus(folder_.path(), values_, options_);
@@ -44,7 +44,7 @@ class LaneChangesTest : public testing::TestWithParam<ScalarType> {
   }
 
   test::RandomQuery Query(uint64_t number, int32_t num_tokens) const {
-    return test::MakeQuery(seed_ + number, GetParam(), kDim, num_tokens);
+    return test::MakeQuery(seed_ + number, GetParam(), kWrittenDim, num_tokens);
   }
 
   // Scores the documents that should be there as inline documents, which says the bits of their scores and, by their

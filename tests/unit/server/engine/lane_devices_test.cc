@@ -77,7 +77,8 @@ TEST_P(DeviceBitsTest, TheSameBitsComeOutOfAnyNumberOfDevices) {
     for (const auto replication : {store::Replication::kOff, store::Replication::kOn}) {
       const auto collection = LoadOn(devices.get(), folder_.path(), replication);
       ASSERT_GE(collection->generation().parts().size(), 4u);
-      EXPECT_EQ(collection->generation().parts()[0].replicas.size(), replication == store::Replication::kOn ? num_devices : 1);
+      EXPECT_EQ(collection->generation().parts()[0].replicas.size(),
+                replication == store::Replication::kOn ? num_devices : 1);
       // The jobs are scored all in one batch, and each alone.
       std::vector<std::unique_ptr<Job>> jobs;
       jobs.push_back(MakeJob(collection, queries));

@@ -231,12 +231,12 @@ TEST_F(TokenFilesTest, EachFileIsReadForItself) {
 
 TEST(AuthenticatorTest, AFolderIsNoFile) {
   test::TemporaryFolder folder;
-  Authenticator authenticator(folder.path());
+  Authenticator authenticator({.search = folder.path()});
   EXPECT_THAT(std::string(authenticator.Load().message()), HasSubstr("it is a folder, not a file"));
 }
 
 TEST(AuthenticatorTest, AFileThatIsNotThereIsNamed) {
-  Authenticator authenticator("/no/such/tokens");
+  Authenticator authenticator({.search = "/no/such/tokens"});
   const absl::Status status = authenticator.Load();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(status.message()), HasSubstr("auth.tokens_file: cannot read /no/such/tokens"));

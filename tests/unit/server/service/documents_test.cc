@@ -25,12 +25,12 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr int32_t kDim = 16;
+constexpr int32_t kDocumentDim = 16;
 
 // Makes of a text one row of ones for each of its bytes, at once; refuses "refuse".
 class TestEncoder final : public encoder::Encoder {
  public:
-  encoder::EncoderIdentity identity() const override { return {.model = "test", .dim = kDim}; }
+  encoder::EncoderIdentity identity() const override { return {.model = "test", .dim = kDocumentDim}; }
   std::shared_ptr<encoder::Cancellation> Encode(encoder::EncodeRequest request, Done done) override {
     EXPECT_EQ(request.kind, encoder::TextKind::kDocument);
     std::vector<encoder::EncodedText> encoded;
@@ -41,8 +41,8 @@ class TestEncoder final : public encoder::Encoder {
       }
       encoder::EncodedText& one = encoded.emplace_back();
       one.num_tokens = static_cast<int32_t>(text.size());
-      one.dim = kDim;
-      one.values.assign(text.size() * kDim, 1.0F);
+      one.dim = kDocumentDim;
+      one.values.assign(text.size() * kDocumentDim, 1.0F);
     }
     done(std::move(encoded));
     return nullptr;
@@ -54,7 +54,7 @@ class DocumentServiceTest : public testing::Test {
   DocumentServiceTest() {
     test::CorpusOptions options;
     options.payloads = true;
-    documents_ = test::SmallDocuments(1, 10, ScalarType::kF16, kDim);
+    documents_ = test::SmallDocuments(1, 10, ScalarType::kF16, kDocumentDim);
     test::BuildCorpus(folder_ / "live", documents_, options);
     test::BuildCorpus(folder_ / "fixed", documents_, options);
     store_.SetOpenLive(
@@ -73,7 +73,7 @@ class DocumentServiceTest : public testing::Test {
   static void AddDocument(const std::string& id, v1::UpsertRequest* request) {
     v1::Document& document = *request->add_documents();
     document.set_string_id(id);
-    *document.mutable_tokens() = test::ToProto(test::RandomTokens(5, ScalarType::kF32, kDim, 3));
+    *document.mutable_tokens() = test::ToProto(test::RandomTokens(5, ScalarType::kF32, kDocumentDim, 3));
   }
 
   static v1::UpsertRequest Valid(const std::string& collection = "live") {
@@ -262,7 +262,7 @@ TEST_F(DocumentServiceTest, DocumentsAreReadAsTheyAreStored) {
   EXPECT_EQ(third.num_tokens(), static_cast<uint32_t>(documents_.length(3)));
   EXPECT_EQ(third.tokens().dtype(), v1::DATA_TYPE_F16);
   const std::string stored(static_cast<const char*>(documents_.tokens.row(documents_.offsets[3])),
-                           static_cast<size_t>(documents_.length(3)) * kDim * 2);
+                           static_cast<size_t>(documents_.length(3)) * kDocumentDim * 2);
   EXPECT_EQ(third.tokens().data(), stored);
   request.set_collection("fixed");
   request.set_return_tokens(false);
