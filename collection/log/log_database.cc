@@ -84,7 +84,7 @@ rocksdb::ColumnFamilyOptions FamilyOptions(size_t buffer_bytes, const std::share
 std::vector<rocksdb::ColumnFamilyDescriptor> Families() {
   const std::shared_ptr<rocksdb::Cache> cache = rocksdb::NewLRUCache(kCacheBytes);
   rocksdb::ColumnFamilyOptions records = FamilyOptions(kRecordBufferBytes, cache);
-  // Token vectors are as good as random: LZ4 and zstd leave 97 % and more of f16 rows.
+  // Token vectors hardly compress: of the F16 rows of the Cranfield collection LZ4 leaves all, and zstd 92 %.
   records.enable_blob_files = true;
   records.min_blob_size = kMinBlobBytes;
   records.blob_compression_type = rocksdb::kNoCompression;

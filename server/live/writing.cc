@@ -16,7 +16,7 @@ namespace {
 
 using collection::LogRecord;
 
-// Bounds the copy of a group that the log makes in memory. The disk's rate does not grow beyond some megabytes.
+// Bounds the memory of a group, of which the log makes a copy.
 constexpr uint64_t kMaxGroupBytes = uint64_t{64} << 20;
 
 constexpr absl::Duration kFirstBackoff = absl::Milliseconds(100);

@@ -28,7 +28,7 @@ class Generation {
     IdIndex index;            // of the documents that are alive
     bool on_gpu = false;      // The devices have memory of their own beside the shards'.
     absl::Time loaded_at;
-    // Of a live collection: those of its shards, when the generation was written. [parts], or empty
+    // The tombstones of a live collection's shards when the generation was written. [parts], or empty.
     collection::Tombstones tombstones;
   };
   explicit Generation(Contents contents);
