@@ -300,7 +300,7 @@ class ReflectionAloneTest : public testing::Test {
     channel_ = grpc::CreateChannel(absl::StrCat("127.0.0.1:", port), grpc::InsecureChannelCredentials());
   }
 
-  service::Authenticator authenticator_{""};
+  service::Authenticator authenticator_{service::TokenFiles{}};
   service::CallTracker calls_;
   rpc::Reflection reflection_;
   std::unique_ptr<grpc::Server> server_;
