@@ -18,7 +18,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-max_mib=36
+max_mib=44
 
 die() {
   echo "bundle: $*" >&2

@@ -28,7 +28,7 @@ void FuzzTokensFile(std::string_view input) {
   const std::string_view text = input.substr(0, input.find('\0'));
   const std::string_view header = input.substr(std::min(text.size() + 1, input.size()));
   const MemoryFile memory(text);
-  service::Authenticator authenticator(memory.path());
+  service::Authenticator authenticator({.search = memory.path()});
   const absl::Status loaded = authenticator.Load();
   if (!loaded.ok()) {
     RequireRefusal(loaded);
