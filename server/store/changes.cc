@@ -284,6 +284,66 @@ size_t Changes::NumTombstones(size_t part_idx, uint64_t sequence) const {
   return count;
 }
 
+// Makes the list of the part's documents without its first `count` tombstones.
+std::shared_ptr<const Changes::FilteredList> Changes::MakeList(const PartTombstones& tombstones, const Part& part,
+                                                               size_t count) {
+  auto list = std::make_shared<FilteredList>();
+  list->num_tombstones = count;
+  list->num_documents = part.num_documents();
+  list->num_tokens = static_cast<uint64_t>(part.num_tokens());
+  std::vector<bool> gone(static_cast<size_t>(part.num_documents()));
+  for (size_t idx = 0; idx < count; ++idx) {
+    const uint32_t ordinal = tombstones.list[idx].ordinal;
+    gone[ordinal] = true;
+    list->num_tokens -= static_cast<uint64_t>(part.view.offsets[ordinal + 1] - part.view.offsets[ordinal]);
+  }
+  list->ordinals.reserve(gone.size() - count);
+  for (size_t ordinal = 0; ordinal < gone.size(); ++ordinal) {
+    if (!gone[ordinal]) list->ordinals.push_back(static_cast<uint32_t>(ordinal));
+  }
+  return list;
+}
+
+// Returns the list with the documents that were appended to the part since: none of them has one of the list's
+// tombstones, which are older.
+std::shared_ptr<const Changes::FilteredList> Changes::ExtendList(const FilteredList& list, const Part& part) {
+  auto longer = std::make_shared<FilteredList>();
+  longer->num_tombstones = list.num_tombstones;
+  longer->num_documents = part.num_documents();
+  longer->num_tokens =
+      list.num_tokens + static_cast<uint64_t>(part.num_tokens() - part.view.offsets[list.num_documents]);
+  longer->ordinals.reserve(list.ordinals.size() + static_cast<size_t>(part.num_documents() - list.num_documents));
+  longer->ordinals = list.ordinals;
+  for (int64_t ordinal = list.num_documents; ordinal < part.num_documents(); ++ordinal) {
+    longer->ordinals.push_back(static_cast<uint32_t>(ordinal));
+  }
+  return longer;
+}
+
+// Returns a list of the part's documents without the first tombstones, all of the first `count` but at most
+// `max_extra`.
+std::shared_ptr<const Changes::FilteredList> Changes::ListFor(const PartTombstones& tombstones, const Part& part,
+                                                              size_t count, size_t max_extra) {
+  std::shared_ptr<const FilteredList> known;
+  {
+    const MutexLock lock(&tombstones.mutex);
+    known = tombstones.filtered;
+  }
+  const bool fits = known != nullptr && known->num_documents <= part.num_documents() &&
+                    known->num_tombstones <= count && count - known->num_tombstones <= max_extra;
+  if (fits && known->num_documents == part.num_documents()) return known;
+  std::shared_ptr<const FilteredList> made = fits ? ExtendList(*known, part) : MakeList(tombstones, part, count);
+  // Snapshots grow, so that the list of the latest serves the next ones best. What it replaces is freed outside.
+  const MutexLock lock(&tombstones.mutex);
+  std::shared_ptr<const FilteredList>& latest = tombstones.filtered;
+  if (latest == nullptr ||
+      std::pair(latest->num_tombstones, latest->num_documents) < std::pair(made->num_tombstones, made->num_documents)) {
+    known.swap(latest);
+    latest = made;
+  }
+  return made;
+}
+
 ScanFilter Changes::Filter(size_t part_idx, const Part& part, uint64_t sequence, size_t max_extra) const {
   const PartTombstones& tombstones = TombstonesOf(part_idx);
   const size_t count = NumTombstones(part_idx, sequence);
@@ -291,36 +351,10 @@ ScanFilter Changes::Filter(size_t part_idx, const Part& part, uint64_t sequence,
   ScanFilter filter;
   size_t filtered = 0;  // tombstones that filter.ordinals takes care of
   if (count > max_extra) {
-    const MutexLock lock(&tombstones.mutex);
-    const bool fits = tombstones.filtered != nullptr && tombstones.filtered_documents == part.num_documents() &&
-                      tombstones.filtered_tombstones <= count && count - tombstones.filtered_tombstones <= max_extra;
-    if (fits) {
-      filter.ordinals = tombstones.filtered;
-      filter.num_tokens = tombstones.filtered_tokens;
-      filtered = tombstones.filtered_tombstones;
-    } else {
-      std::vector<bool> gone(static_cast<size_t>(part.num_documents()));
-      auto num_tokens = static_cast<uint64_t>(part.num_tokens());
-      for (size_t idx = 0; idx < count; ++idx) {
-        const uint32_t ordinal = tombstones.list[idx].ordinal;
-        gone[ordinal] = true;
-        num_tokens -= static_cast<uint64_t>(part.view.offsets[ordinal + 1] - part.view.offsets[ordinal]);
-      }
-      auto left = std::make_shared<std::vector<uint32_t>>();
-      left->reserve(gone.size() - count);
-      for (size_t ordinal = 0; ordinal < gone.size(); ++ordinal) {
-        if (!gone[ordinal]) left->push_back(static_cast<uint32_t>(ordinal));
-      }
-      filter.ordinals = std::move(left);
-      filter.num_tokens = num_tokens;
-      filtered = count;
-      if (tombstones.filtered == nullptr || tombstones.filtered_tombstones <= count) {
-        tombstones.filtered = filter.ordinals;
-        tombstones.filtered_tokens = num_tokens;
-        tombstones.filtered_tombstones = count;
-        tombstones.filtered_documents = part.num_documents();
-      }
-    }
+    const std::shared_ptr<const FilteredList> list = ListFor(tombstones, part, count, max_extra);
+    filter.ordinals = std::shared_ptr<const std::vector<uint32_t>>(list, &list->ordinals);
+    filter.num_tokens = list->num_tokens;
+    filtered = list->num_tombstones;
   } else {
     filter.num_tokens = static_cast<uint64_t>(part.num_tokens());
   }

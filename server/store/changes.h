@@ -76,15 +76,19 @@ class Changes : public std::enable_shared_from_this<Changes> {
     uint64_t sequence = 0;  // of the write that made it; 0: it came with the generation
     uint32_t ordinal = 0;   // in the part
   };
+  // The ordinals of a part's first documents that have none of its first tombstones.
+  struct FilteredList {
+    std::vector<uint32_t> ordinals;
+    uint64_t num_tokens = 0;
+    size_t num_tombstones = 0;
+    int64_t num_documents = 0;
+  };
   // The tombstones of a part, in the order of their sequences.
   struct PartTombstones {
     AppendOnlyList<Tombstone> list;
     mutable Mutex mutex;
-    // The list of ordinals that was made last, without the first filtered_tombstones ones, of so many documents.
-    mutable std::shared_ptr<const std::vector<uint32_t>> filtered ABSL_GUARDED_BY(mutex);
-    mutable uint64_t filtered_tokens ABSL_GUARDED_BY(mutex) = 0;
-    mutable size_t filtered_tombstones ABSL_GUARDED_BY(mutex) = 0;
-    mutable int64_t filtered_documents ABSL_GUARDED_BY(mutex) = 0;
+    // The list that is made last, of the most tombstones and documents. It is made outside of the mutex.
+    mutable std::shared_ptr<const FilteredList> filtered ABSL_GUARDED_BY(mutex);
   };
   struct SegmentEntry {
     std::shared_ptr<Segment> segment;
@@ -92,6 +96,11 @@ class Changes : public std::enable_shared_from_this<Changes> {
     std::unique_ptr<PartTombstones> tombstones;
     Part part;  // as it was at the last snapshot
   };
+
+  static std::shared_ptr<const FilteredList> MakeList(const PartTombstones& tombstones, const Part& part, size_t count);
+  static std::shared_ptr<const FilteredList> ExtendList(const FilteredList& list, const Part& part);
+  static std::shared_ptr<const FilteredList> ListFor(const PartTombstones& tombstones, const Part& part, size_t count,
+                                                     size_t max_extra);
 
   const PartTombstones& TombstonesOf(size_t part_idx) const;
   PartTombstones& TombstonesOf(size_t part_idx);

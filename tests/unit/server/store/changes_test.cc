@@ -137,6 +137,41 @@ TEST_F(ChangesTest, SnapshotsOfEveryAgeKeepWhatTheyHad) {
   EXPECT_EQ(live_->changes().num_documents(), live_->expected().size());
 }
 
+TEST_F(ChangesTest, AListOfOrdinalsGoesOnWithTheSegmentThatGrows) {
+  test::LiveCorpus live(backend_.get(), base_, documents_, options_, 400);  // one segment
+  const auto upsert = [&](int64_t n) { live.Upsert("new-" + std::to_string(n), written_, n); };
+  for (int64_t n = 0; n < 40; ++n) upsert(n);
+  for (int64_t n = 0; n < 10; ++n) live.Delete("new-" + std::to_string(4 * n));
+  const auto first = live.Snapshot();
+  const test::ExpectedDocuments expected_first = live.expected();
+  const size_t part_idx = first->num_parts() - 1;
+  EXPECT_TRUE(first->scan_filter(part_idx, 3).tombstones.empty());
+
+  for (int64_t n = 40; n < 90; ++n) upsert(n);
+  live.Delete("new-1");   // of the list
+  live.Delete("new-80");  // of the documents behind it
+  const auto second = live.Snapshot();
+  const test::ExpectedDocuments expected_second = live.expected();
+  const ScanFilter filter = second->scan_filter(part_idx, 3);
+  EXPECT_EQ(filter.tombstones, (std::vector<uint32_t>{1, 80})) << "the list is not made anew";
+  EXPECT_EQ(filter.ordinals->size(), 80u);
+  uint64_t num_tokens = 0;
+  for (const uint32_t ordinal : *filter.ordinals) {
+    num_tokens += static_cast<uint64_t>(second->num_document_tokens(second->part(part_idx).first_ordinal + ordinal));
+  }
+  EXPECT_EQ(filter.num_tokens, num_tokens);
+
+  for (int64_t n = 90; n < 100; ++n) upsert(n);
+  for (int64_t n = 41; n < 60; ++n) live.Delete("new-" + std::to_string(n));
+  const auto third = live.Snapshot();
+  EXPECT_TRUE(third->scan_filter(part_idx, 3).tombstones.empty()) << "these are too many to be dropped";
+  for (int round = 0; round < 2; ++round) {
+    ExpectHolds(*third, live.expected());
+    ExpectHolds(*first, expected_first);
+    ExpectHolds(*second, expected_second);
+  }
+}
+
 TEST_F(ChangesTest, UnknownAndDeletedIdsAreNotFound) {
   live_->Delete("doc-7");
   live_->Upsert("new", written_, 0);
