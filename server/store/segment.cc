@@ -4,8 +4,6 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-
 namespace maxsim::store {
 namespace {
 
@@ -27,13 +25,13 @@ Segment::Segment(const Shape& shape, std::vector<Memory> memory, std::shared_ptr
       reserved_bytes_(reserved_bytes),
       offsets_(Array<int64_t>(shape.tokens.max_documents + 1)),
       sequences_(Array<uint64_t>(shape.tokens.max_documents)),
-      payloads_(new std::string_view[static_cast<size_t>(shape.tokens.max_documents)]) {
+      payloads_(Array<Text>(shape.tokens.max_documents)) {
   offsets_[0] = 0;
   if (shape.tokens.type == ScalarType::kI8) scales_ = Array<float>(shape.tokens.max_documents);
   if (shape.id_type == collection::IdType::kInt64) {
     int_ids_ = Array<int64_t>(shape.tokens.max_documents);
   } else {
-    string_ids_.reset(new std::string_view[static_cast<size_t>(shape.tokens.max_documents)]);
+    string_ids_ = Array<Text>(shape.tokens.max_documents);
   }
 }
 
@@ -43,8 +41,8 @@ bool Segment::HasRoomFor(int64_t num_documents, int64_t num_tokens, int64_t text
          text_bytes <= shape_.max_text_bytes - text_bytes_;
 }
 
-std::string_view Segment::Keep(std::string_view text) {
-  if (text.empty()) return {};
+Segment::Text Segment::Keep(std::string_view text) {
+  if (text.empty()) return {.begin = nullptr, .size = 0};
   const auto size = static_cast<int64_t>(text.size());
   if (size > block_room_) {
     const int64_t block_bytes = std::max(kTextBlockBytes, size);
@@ -58,7 +56,7 @@ std::string_view Segment::Keep(std::string_view text) {
   block_end_ += size;
   block_room_ -= size;
   text_bytes_ += size;
-  return {begin, text.size()};
+  return {.begin = begin, .size = text.size()};
 }
 
 absl::Status Segment::Append(absl::Span<const collection::LogRecord> upserts, uint32_t* lost_device) {
@@ -140,9 +138,9 @@ absl::Status Segment::ReadRows(int64_t first_token, int64_t num_tokens, void* ro
 }
 
 uint64_t Segment::host_bytes() const {
-  const auto of_document = sizeof(int64_t) + sizeof(uint64_t) + sizeof(std::string_view) +
+  const auto of_document = sizeof(int64_t) + sizeof(uint64_t) + sizeof(Text) +
                            (scales_ == nullptr ? 0 : sizeof(float)) +
-                           (int_ids_ == nullptr ? sizeof(std::string_view) : sizeof(int64_t));
+                           (int_ids_ == nullptr ? sizeof(Text) : sizeof(int64_t));
   return static_cast<uint64_t>(shape_.tokens.max_documents) * of_document +
          block_bytes_.load(std::memory_order_relaxed);
 }

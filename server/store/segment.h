@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -49,14 +50,15 @@ class Segment : public std::enable_shared_from_this<Segment> {
   absl::Status Append(absl::Span<const collection::LogRecord> upserts, uint32_t* lost_device);
   int64_t num_documents() const { return num_documents_; }
   int64_t num_tokens() const { return offsets_[static_cast<size_t>(num_documents_)]; }
+  int64_t text_bytes() const { return text_bytes_; }  // of ids and payloads
   // Returns the documents as they are now. The first document's ordinal in the collection is `first_ordinal`.
   Part MakePart(uint64_t first_ordinal) const;
 
   // Everybody's:
 
-  std::string_view string_id(uint32_t ordinal) const { return string_ids_[ordinal]; }
+  std::string_view string_id(uint32_t ordinal) const { return string_ids_[ordinal].view(); }
   int64_t int_id(uint32_t ordinal) const { return int_ids_[ordinal]; }
-  std::string_view payload(uint32_t ordinal) const { return payloads_[ordinal]; }
+  std::string_view payload(uint32_t ordinal) const { return payloads_[ordinal].view(); }
   uint64_t sequence(uint32_t ordinal) const { return sequences_[ordinal]; }
   int64_t document_tokens(uint32_t ordinal) const { return offsets_[ordinal + 1] - offsets_[ordinal]; }
   float scale(uint32_t ordinal) const { return scales_ == nullptr ? 0 : scales_[ordinal]; }
@@ -69,7 +71,15 @@ class Segment : public std::enable_shared_from_this<Segment> {
   uint64_t host_bytes() const;  // of ids, payloads and offsets, about
 
  private:
-  std::string_view Keep(std::string_view text);
+  // A text in a block. Unlike a std::string_view it is not written when an array of it is made.
+  struct Text {
+    const char* begin;
+    size_t size;
+    std::string_view view() const { return {begin, size}; }
+  };
+  static_assert(std::is_trivially_default_constructible_v<Text>);
+
+  Text Keep(std::string_view text);
 
   const Shape shape_;
   const std::vector<Memory> memory_;
@@ -80,12 +90,12 @@ class Segment : public std::enable_shared_from_this<Segment> {
   std::vector<Replica> replicas_;  // of these documents; none while there are none
   bool broken_ = false;            // a device was lost in Append
   // Arrays of their largest size, whose memory the system gives when it is first touched.
-  std::unique_ptr<int64_t[]> offsets_;              // [max_documents + 1]
-  std::unique_ptr<uint64_t[]> sequences_;           // [max_documents]
-  std::unique_ptr<float[]> scales_;                 // [max_documents] of i8; else null
-  std::unique_ptr<int64_t[]> int_ids_;              // [max_documents] of int64 ids; else null
-  std::unique_ptr<std::string_view[]> string_ids_;  // [max_documents] of string ids; else null
-  std::unique_ptr<std::string_view[]> payloads_;    // [max_documents]
+  std::unique_ptr<int64_t[]> offsets_;     // [max_documents + 1]
+  std::unique_ptr<uint64_t[]> sequences_;  // [max_documents]
+  std::unique_ptr<float[]> scales_;        // [max_documents] of i8; else null
+  std::unique_ptr<int64_t[]> int_ids_;     // [max_documents] of int64 ids; else null
+  std::unique_ptr<Text[]> string_ids_;     // [max_documents] of string ids; else null
+  std::unique_ptr<Text[]> payloads_;       // [max_documents]
   // The bytes of ids and payloads, in blocks.
   std::vector<std::unique_ptr<char[]>> blocks_;
   char* block_end_ = nullptr;
