@@ -22,7 +22,7 @@ void AddLiveKeys(std::vector<Key>& keys) {
       "Compact live collections in the background; without it Admin.CompactCollection and maxsim-shard compact do."));
   keys.push_back(Bytes(
       "live.compact_at_bytes", +[](Config& c) -> int64_t& { return c.live.compact_at_bytes; }, kMi, 4 * kTi,
-      "Token vectors in segments at which a compaction begins."));
+      "Token vectors, ids and payloads in segments at which a compaction begins."));
   keys.push_back(Share(
       "live.compact_at_tombstone_share", +[](Config& c) -> double& { return c.live.compact_at_tombstone_share; }, 0.01,
       1, "Share of a collection's documents that were replaced or deleted at which a compaction begins."));

@@ -70,6 +70,12 @@ uint64_t ChangesWriter::used_bytes() const {
   return tokens * allocator_->row_bytes();
 }
 
+uint64_t ChangesWriter::text_bytes() const {
+  uint64_t bytes = 0;
+  for (const LiveSegment& one : segments_) bytes += static_cast<uint64_t>(one.segment->text_bytes());
+  return bytes;
+}
+
 void ChangesWriter::Begin(SegmentAllocator::Bound bound) {
   bound_ = bound;
   planned_.clear();

@@ -34,6 +34,7 @@ class ChangesWriter {
   const std::vector<LiveSegment>& segments() const { return segments_; }
   store::Changes& changes() { return *changes_; }
   uint64_t used_bytes() const;  // of token vectors in segments
+  uint64_t text_bytes() const;  // of ids and payloads in segments
 
   // Writing goes on in three steps. Begin forgets what was planned. Plan finds room for the records of one call, which
   // follow those planned before, and takes memory where that needs a new segment: all or, on RESOURCE_EXHAUSTED, none.

@@ -21,7 +21,7 @@ namespace maxsim::live {
 struct LiveUsage {
   uint64_t sequence = 0;            // of the last write
   uint64_t compacted_sequence = 0;  // of the last one that the generation holds
-  uint64_t segment_bytes = 0;       // of token vectors in segments
+  uint64_t segment_bytes = 0;       // of token vectors, ids and payloads in segments
   uint64_t num_documents = 0;       // that are alive
   uint64_t num_tombstones = 0;
 };

@@ -241,7 +241,7 @@ void LiveCollection::UpdateState() {
   now.status = failure_.ok() ? full_ : failure_;
   compactor_->Observe({.sequence = now.sequence,
                        .compacted_sequence = now.compacted_sequence,
-                       .segment_bytes = now.segment_used_bytes,
+                       .segment_bytes = now.segment_used_bytes + writer.text_bytes(),
                        .num_documents = changes.num_documents(),
                        .num_tombstones = now.num_deleted_documents});
   const MutexLock lock(&mutex_);

@@ -163,6 +163,18 @@ TEST_F(CompactionTest, BeginsAtSoManyBytes) {
   EXPECT_EQ(Now(), expected_);
 }
 
+TEST_F(CompactionTest, BeginsAtSoManyBytesOfPayloads) {
+  options_.compact_at_bytes = 100'000;
+  Reopen();
+  WriteSome(10);
+  store::Write large = Upsert("large", 3);
+  large.payload = "{\"value\":3}" + std::string(100'000, ' ');
+  MustWrite(List(large));
+  expected_["large"] = 3;
+  EXPECT_TRUE(Eventually([&] { return live().state().compacted_sequence == 11; }));
+  EXPECT_EQ(Now(), expected_);
+}
+
 TEST_F(CompactionTest, MakesRoomWhenSegmentsAreFull) {
   options_.max_segment_bytes = 8192;
   Reopen();
