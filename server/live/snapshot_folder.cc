@@ -2,10 +2,13 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <system_error>
@@ -62,13 +65,31 @@ absl::Status LinkOrCopy(const std::string& from, const std::string& to, const St
 
 absl::Status AlreadyExists(const std::string& path) { return absl::AlreadyExistsError(Cat(path, ": exists already")); }
 
+// Makes a folder beside `target`, of a name that nobody else makes.
+absl::StatusOr<std::string> MakeUnfinished(const std::string& parent, const std::string& target) {
+  static std::atomic<uint64_t> num_made{0};
+  while (true) {
+    // Another process of the same number may have died, or be one of another container.
+    const std::string path =
+        JoinPath(parent, Cat(".", target, ".", ::getpid(), "-", num_made.fetch_add(1), kTemporarySuffix));
+    if (::mkdir(path.c_str(), 0777) == 0) return path;
+    if (errno != EEXIST) return ErrnoStatus(errno, "cannot create folder", path);
+  }
+}
+
 // Gives a folder its name, which nothing may have.
 absl::Status RenameToNew(const std::string& from, const std::string& to) {
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return absl::OkStatus();
   if (errno == EEXIST) return AlreadyExists(to);
-  // Where the file system does not know the flag, only an empty folder that was made a moment ago could be replaced.
-  if (errno == EINVAL && ::rename(from.c_str(), to.c_str()) == 0) return absl::OkStatus();
-  return ErrnoStatus(errno, "cannot rename", from);
+  if (errno != EINVAL && errno != ENOSYS) return ErrnoStatus(errno, "cannot rename", from);
+  // The file system does not know the flag: whoever makes the empty folder may replace it.
+  if (::mkdir(to.c_str(), 0777) != 0) {
+    return errno == EEXIST ? AlreadyExists(to) : ErrnoStatus(errno, "cannot create folder", to);
+  }
+  if (::rename(from.c_str(), to.c_str()) == 0) return absl::OkStatus();
+  absl::Status status = ErrnoStatus(errno, "cannot rename", from);
+  ::rmdir(to.c_str());
+  return status;
 }
 
 }  // namespace
@@ -81,11 +102,9 @@ absl::StatusOr<uint64_t> MakeSnapshotFolder(const std::string& from, const colle
   const std::string parent = target.has_parent_path() ? target.parent_path().string() : ".";
   std::error_code error;
   if (std::filesystem::exists(std::filesystem::symlink_status(target, error))) return AlreadyExists(target.string());
-  const std::string unfinished = JoinPath(parent, Cat(".", target.filename().string(), kTemporarySuffix));
-  std::filesystem::remove_all(unfinished, error);  // of a process that died
-  if (error) return ErrnoStatus(error.value(), "cannot remove", unfinished);
-  std::filesystem::create_directory(unfinished, error);
-  if (error) return ErrnoStatus(error.value(), "cannot create folder", unfinished);
+  const absl::StatusOr<std::string> made = MakeUnfinished(parent, target.filename().string());
+  if (!made.ok()) return made.status();
+  const std::string& unfinished = *made;
   FolderGuard guard(unfinished);
 
   for (const collection::ShardEntry& shard : manifest.shards) {

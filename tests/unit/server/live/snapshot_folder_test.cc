@@ -1,11 +1,15 @@
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "collection/log/collection_log.h"
+#include "server/live/snapshot_folder.h"
 #include "tests/unit/server/live/live_fixture.h"
 
 namespace maxsim::live {
@@ -43,6 +47,41 @@ TEST_F(SnapshotFolderTest, IsNotMadeWhereThereIsSomething) {
   std::filesystem::create_directory(folder_ / "copy");
   EXPECT_EQ(live().SnapshotTo(folder_ / "copy", nullptr).status().code(), absl::StatusCode::kAlreadyExists);
   EXPECT_TRUE(std::filesystem::is_empty(folder_ / "copy"));
+}
+
+TEST_F(SnapshotFolderTest, IsMadeOnceByManyAtTheSameTime) {
+  const Documents before = Now();
+  std::filesystem::create_directory(folder_ / "other");
+  const auto log = collection::CollectionLog::Open(folder_ / "other", collection::LogFormat::Of(Find()->manifest()),
+                                                   collection::CollectionLog::Mode::kCreate);
+  ASSERT_TRUE(log.ok()) << log.status();
+  // Not one after another, as those of a live collection are made.
+  std::atomic<int> num_made{0};
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&] {
+      const auto made = MakeSnapshotFolder(path_, Find()->manifest(), **log, folder_ / "copy", nullptr);
+      if (made.ok()) {
+        ++num_made;
+      } else {
+        EXPECT_EQ(made.status().code(), absl::StatusCode::kAlreadyExists) << made.status();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(num_made, 1);
+  EXPECT_TRUE(collection::ReadManifest(folder_ / "copy").ok());
+  for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
+    EXPECT_NE(entry.path().extension(), ".tmp") << entry.path();
+  }
+}
+
+TEST_F(SnapshotFolderTest, IsMadeBesideWhatAProcessThatDiedHasLeft) {
+  const std::string left = folder_ / absl::StrCat(".copy.", getpid(), "-0.tmp");
+  for (int n = 0; n < 40; ++n)
+    std::filesystem::create_directory(folder_ / absl::StrCat(".copy.", getpid(), "-", n, ".tmp"));
+  ASSERT_TRUE(live().SnapshotTo(folder_ / "copy", nullptr).ok());
+  EXPECT_TRUE(std::filesystem::exists(left)) << "it may be another call's";
 }
 
 TEST_F(SnapshotFolderTest, LeavesNothingWhenItFails) {
