@@ -48,15 +48,30 @@ SegmentAllocator::SegmentAllocator(std::string name, const collection::LogFormat
       devices_(devices),
       ledger_(ledger) {}
 
-std::vector<uint32_t> SegmentAllocator::ChooseDevices(absl::Span<const LiveSegment> present, bool replicated) const {
+std::vector<std::vector<uint32_t>> SegmentAllocator::ChooseDevices(absl::Span<const LiveSegment> present,
+                                                                   bool replicated) const {
   std::vector<uint32_t> alive;
   for (size_t device = 0; device < devices_->size(); ++device) {
     if (devices_->alive(device)) alive.push_back(static_cast<uint32_t>(device));
   }
-  if (replicated || alive.size() < 2) return alive;
-  return {*std::min_element(alive.begin(), alive.end(), [&](uint32_t a, uint32_t b) {
-    return MostBytesOn({a}, present) < MostBytesOn({b}, present);
-  })};
+  if (alive.empty()) return {};
+  if (replicated || alive.size() < 2) return {alive};
+  struct Choice {
+    uint32_t device = 0;
+    uint64_t bytes = 0;
+    uint64_t available_bytes = 0;
+  };
+  const store::MemoryLedger::Memory memory = ledger_->Available();
+  std::vector<Choice> choices;
+  for (const uint32_t device : alive) {
+    choices.push_back({device, MostBytesOn({device}, present), memory.devices[device].available_bytes});
+  }
+  std::stable_sort(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) {
+    return a.bytes != b.bytes ? a.bytes < b.bytes : a.available_bytes > b.available_bytes;
+  });
+  std::vector<std::vector<uint32_t>> chosen;
+  for (const Choice& choice : choices) chosen.push_back({choice.device});
+  return chosen;
 }
 
 uint64_t SegmentAllocator::MemoryOn(uint32_t device, const AppendableShape& shape) const {
@@ -112,9 +127,8 @@ absl::StatusOr<LiveSegment> SegmentAllocator::Make(const std::vector<uint32_t>& 
 absl::StatusOr<LiveSegment> SegmentAllocator::Allocate(absl::Span<const LiveSegment> present, bool replicated,
                                                        const SegmentNeed& need, Bound bound) {
   const uint64_t needed = static_cast<uint64_t>(need.num_tokens) * row_bytes_;
-  while (true) {
-    const std::vector<uint32_t> chosen = ChooseDevices(present, replicated);
-    if (chosen.empty()) return absl::UnavailableError("all devices are lost");
+  absl::Status refused = absl::UnavailableError("all devices are lost");
+  for (const std::vector<uint32_t>& chosen : ChooseDevices(present, replicated)) {
     const uint64_t used = MostBytesOn(chosen, present);
     const uint64_t configured = std::max(static_cast<uint64_t>(options_.segment_bytes), needed);
     uint64_t most = std::max(configured, used);
@@ -136,10 +150,13 @@ absl::StatusOr<LiveSegment> SegmentAllocator::Allocate(absl::Span<const LiveSegm
       status = made.status();
       if (!absl::IsResourceExhausted(status)) break;
     }
-    // A device that was lost meanwhile is passed over.
+    // A device that was lost meanwhile is passed over, and another one may have more memory.
     const bool lost = std::any_of(chosen.begin(), chosen.end(), [&](uint32_t idx) { return !devices_->alive(idx); });
-    if (!lost) return status;
+    if (lost) return Allocate(present, replicated, need, bound);
+    if (!absl::IsResourceExhausted(status)) return status;
+    refused = std::move(status);
   }
+  return refused;
 }
 
 }  // namespace maxsim::live

@@ -49,8 +49,8 @@ class SegmentAllocator {
   };
 
   // Makes a segment beside those that there are: on every device that answers when it is `replicated`, else on the one
-  // with the fewest bytes of these. It is as large as they are together where memory allows, and at least
-  // live.segment_bytes, or else as large as it must be. RESOURCE_EXHAUSTED with the numbers; UNAVAILABLE where
+  // with the fewest bytes of these that has memory for it. It is as large as they are together where memory allows, and
+  // at least live.segment_bytes, or else as large as it must be. RESOURCE_EXHAUSTED with the numbers; UNAVAILABLE where
   // no device is left.
   absl::StatusOr<LiveSegment> Allocate(absl::Span<const LiveSegment> present, bool replicated, const SegmentNeed& need,
                                        Bound bound);
@@ -59,7 +59,8 @@ class SegmentAllocator {
   uint64_t row_bytes() const { return row_bytes_; }
 
  private:
-  std::vector<uint32_t> ChooseDevices(absl::Span<const LiveSegment> present, bool replicated) const;
+  // Returns which devices may hold a segment, those that are tried first in front.
+  std::vector<std::vector<uint32_t>> ChooseDevices(absl::Span<const LiveSegment> present, bool replicated) const;
   absl::StatusOr<LiveSegment> Make(const std::vector<uint32_t>& chosen, uint64_t capacity_bytes,
                                    const SegmentNeed& need);
   uint64_t MemoryOn(uint32_t device, const AppendableShape& shape) const;

@@ -1,0 +1,92 @@
+#include "server/live/segment_allocator.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "tests/support/fake_backend.h"
+
+namespace maxsim::live {
+namespace {
+
+using testing::Test;
+
+// Three devices of 1 MiB each, where a segment takes 64 KiB: 4096 tokens of 16 bytes.
+class SegmentAllocatorTest : public Test {
+ protected:
+  static constexpr uint64_t kSegmentBytes = 64 << 10;
+
+  SegmentAllocatorTest() {
+    for (test::FakeBackend& backend : backends_) {
+      backend.SetBytesPerToken(16);
+      backend.SetFreeBytes(1 << 20);
+    }
+    options_.segment_bytes = kSegmentBytes;
+  }
+
+  static collection::LogFormat Format() {
+    collection::LogFormat format;
+    format.storage = ScalarType::kF16;
+    format.dim = 8;
+    return format;
+  }
+  absl::StatusOr<LiveSegment> Allocate(absl::Span<const LiveSegment> present, bool replicated = false) {
+    SegmentAllocator allocator("c", Format(), options_, &devices_, &ledger_);
+    return allocator.Allocate(present, replicated, {.num_documents = 1, .num_tokens = 100},
+                              SegmentAllocator::Bound::kConfigured);
+  }
+  static std::vector<uint32_t> DevicesOf(const absl::StatusOr<LiveSegment>& made) {
+    EXPECT_TRUE(made.ok()) << made.status();
+    return made.ok() ? made->devices : std::vector<uint32_t>();
+  }
+  static LiveSegment Present(std::vector<uint32_t> devices, uint64_t bytes) {
+    LiveSegment segment;
+    segment.devices = std::move(devices);
+    segment.capacity_bytes = bytes;
+    return segment;
+  }
+
+  LiveOptions options_;
+  test::FakeBackend backends_[3] = {test::FakeBackend("cuda"), test::FakeBackend("cuda"), test::FakeBackend("cuda")};
+  store::DeviceSet devices_{{{&backends_[0], 0}, {&backends_[1], 1}, {&backends_[2], 2}},
+                            store::OnDeviceLoss::kDegrade};
+  store::MemoryLedger ledger_{&devices_, {}, {}, nullptr};
+};
+
+TEST_F(SegmentAllocatorTest, TakesTheDeviceWithTheFewestBytesOfTheCollection) {
+  EXPECT_EQ(DevicesOf(Allocate({Present({0}, 300), Present({1}, 100), Present({2}, 200)})), std::vector<uint32_t>{1});
+}
+
+TEST_F(SegmentAllocatorTest, TakesTheDeviceWithTheMostMemoryAmongEqualOnes) {
+  backends_[2].SetFreeBytes(2 << 20);
+  EXPECT_EQ(DevicesOf(Allocate({})), std::vector<uint32_t>{2});
+  EXPECT_EQ(DevicesOf(Allocate({Present({2}, 10)})), std::vector<uint32_t>{0});
+}
+
+TEST_F(SegmentAllocatorTest, GoesOnToTheNextDeviceWhereOneIsFull) {
+  const std::vector<LiveSegment> present = {Present({0}, 300), Present({1}, 100), Present({2}, 200)};
+  backends_[1].SetFreeBytes(0);
+  EXPECT_EQ(DevicesOf(Allocate(present)), std::vector<uint32_t>{2});
+  backends_[2].SetFreeBytes(0);
+  EXPECT_EQ(DevicesOf(Allocate(present)), std::vector<uint32_t>{0});
+  backends_[0].SetFreeBytes(0);
+  const absl::Status status = Allocate(present).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_TRUE(absl::IsResourceExhausted(Allocate(present, /*replicated=*/true).status()));
+}
+
+TEST_F(SegmentAllocatorTest, PassesOverDevicesThatAreLost) {
+  devices_.MarkLost(1, absl::UnavailableError("it fell off the bus"));
+  EXPECT_EQ(DevicesOf(Allocate({Present({0}, 100)})), std::vector<uint32_t>{2});
+  EXPECT_EQ(DevicesOf(Allocate({}, /*replicated=*/true)), (std::vector<uint32_t>{0, 2}));
+  // One whose loss shows only when its memory is taken.
+  backends_[2].FailAppendables(absl::UnavailableError("it fell off the bus"));
+  backends_[2].SetHealth(absl::UnavailableError("it fell off the bus"));
+  EXPECT_EQ(DevicesOf(Allocate({Present({0}, 100)})), std::vector<uint32_t>{0});
+  devices_.MarkLost(0, absl::UnavailableError("it fell off the bus"));
+  EXPECT_TRUE(absl::IsUnavailable(Allocate({}).status()));
+}
+
+}  // namespace
+}  // namespace maxsim::live
