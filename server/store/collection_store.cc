@@ -26,6 +26,16 @@ constexpr size_t kMaxNamesListed = 20;  // in an error message
 // A thread that waits for an entry looks at its stop signal this often.
 constexpr std::chrono::milliseconds kStopPoll{20};
 
+// Returns whether the manifest is that of the collection. The first one of a live collection may have been named the
+// sequence that its log begins with since it was read (LiveDocuments::Serve).
+bool IsServed(const collection::Manifest& published, const Collection& served) {
+  collection::Manifest manifest = served.manifest();
+  if (served.is_live() && !manifest.log_sequence.has_value() && published.log_sequence == uint64_t{0}) {
+    manifest.log_sequence = 0;
+  }
+  return collection::FormatManifest(published) == collection::FormatManifest(manifest);
+}
+
 // Reads the manifest through `folder`, which is opened here.
 absl::StatusOr<collection::Manifest> ReadPublished(const std::string& root, const std::string& path,
                                                    std::optional<Folder>* folder) {
@@ -222,9 +232,8 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
   absl::StatusOr<collection::Manifest> manifest = ReadPublished(root, path, &folder);
   if (!manifest.ok()) {
     loaded = manifest.status();
-  } else if (served != nullptr &&
-             collection::FormatManifest(*manifest) == collection::FormatManifest(served->manifest()) &&
-             served->Check().ok() && served->num_unavailable(*devices_) == 0) {
+  } else if (served != nullptr && IsServed(*manifest, *served) && served->Check().ok() &&
+             served->num_unavailable(*devices_) == 0) {
     *changed = false;
     loaded = served;
   } else {

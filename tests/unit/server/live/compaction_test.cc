@@ -250,6 +250,22 @@ TEST_F(BuiltCollectionTest, BecomesLiveAndSaysSoInItsManifest) {
   EXPECT_EQ(Find()->num_documents(), 20u);
 }
 
+TEST_F(BuiltCollectionTest, IsNotLoadedAnewForTheSequenceThatItsManifestNames) {
+  Build();
+  Open();
+  const auto served = Find();
+  ASSERT_EQ(collection::ReadManifest(path_)->log_sequence, 0u);
+  bool changed = true;
+  ASSERT_TRUE(store_->Reload("c", &changed).ok());
+  EXPECT_FALSE(changed);
+  EXPECT_EQ(Find(), served);
+  collection::Manifest manifest = *collection::ReadManifest(path_);
+  ++manifest.generation;
+  ASSERT_TRUE(collection::PublishManifest(manifest, path_).ok());
+  ASSERT_TRUE(store_->Reload("c", &changed).ok());
+  EXPECT_TRUE(changed);
+}
+
 TEST_F(BuiltCollectionTest, IsRefusedWhereItWasBuiltWithoutKnowingOfTheLog) {
   Build();
   Open();
