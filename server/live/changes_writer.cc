@@ -78,9 +78,16 @@ uint64_t ChangesWriter::text_bytes() const {
 
 void ChangesWriter::Begin(SegmentAllocator::Bound bound) {
   bound_ = bound;
+  Forget();
+  if (growing_) open_.emplace_back().segment = segments_.back();
+}
+
+void ChangesWriter::Forget() {
   planned_.clear();
   open_.clear();
-  if (growing_) open_.emplace_back().segment = segments_.back();
+  num_appended_ = 0;
+  next_open_ = 0;
+  next_offset_ = 0;
 }
 
 absl::Status ChangesWriter::PlanUpsert(const LogRecord& record) {
@@ -151,49 +158,67 @@ absl::Status ChangesWriter::AppendTo(Open& open) {
 }
 
 void ChangesWriter::Add(const LiveSegment& segment) {
-  changes_->AddSegment(segment.segment);
-  segments_.push_back(segment);
+  LiveSegment copy = segment;
+  segments_.reserve(segments_.size() + 1);
+  changes_->AddSegment(copy.segment);
+  segments_.push_back(std::move(copy));
 }
 
 absl::Status ChangesWriter::Commit() {
   absl::Status status;
-  size_t num_appended = 0;
-  while (num_appended < open_.size()) {
-    if (!open_[num_appended].upserts.empty()) status = AppendTo(open_[num_appended]);
+  for (; num_appended_ < open_.size(); ++num_appended_) {
+    Open& open = open_[num_appended_];
+    if (open.upserts.empty()) continue;
+    status = AppendTo(open);
     if (!status.ok()) break;
-    ++num_appended;
+    if (!open.is_new) {
+      // The next generation takes them over as they are, should Changes of this one never come to have them.
+      if (segments_.back().first_sequence == 0) segments_.back().first_sequence = open.upserts.front().sequence;
+      segments_.back().last_sequence = open.upserts.back().sequence;
+    }
   }
-  TakeNote(num_appended);
-  open_.clear();
-  planned_.clear();
+  for (const LogRecord& record : planned_) {
+    if (!TakeNote(record)) break;
+  }
+  Forget();
   return status;
 }
 
-// Hands records to Changes up to, and without, the first one whose document is not in one of the first segments.
-void ChangesWriter::TakeNote(size_t num_appended) {
-  size_t open_idx = 0;
-  size_t offset = 0;
-  for (const LogRecord& record : planned_) {
-    if (record.kind == LogRecord::Kind::kDelete) {
-      changes_->Delete(record);
-      sequence_ = record.sequence;
-      continue;
-    }
-    for (; open_idx < open_.size() && offset == open_[open_idx].upserts.size(); ++open_idx) offset = 0;
-    if (open_idx >= num_appended) return;
-    Open& open = open_[open_idx];
-    if (std::exchange(open.is_new, false)) {
-      Add(open.segment);
-      growing_ = true;
-      last_is_shared_ = false;
-    }
-    LiveSegment& segment = segments_.back();
-    if (segment.first_sequence == 0) segment.first_sequence = record.sequence;
-    segment.last_sequence = record.sequence;
-    const auto ordinal = static_cast<uint32_t>(open.num_before) + static_cast<uint32_t>(offset++);
-    changes_->Upsert(record, segments_.size() - 1, ordinal);
+// Hands the next of the planned records to Changes. Returns false for one whose document is in no segment.
+bool ChangesWriter::TakeNote(const LogRecord& record) {
+  if (record.kind == LogRecord::Kind::kDelete) {
+    changes_->Delete(record);
     sequence_ = record.sequence;
+    return true;
   }
+  for (; next_open_ < open_.size() && next_offset_ == open_[next_open_].upserts.size(); ++next_open_) next_offset_ = 0;
+  if (next_open_ >= num_appended_) return false;
+  Open& open = open_[next_open_];
+  if (open.is_new) {
+    Add(open.segment);
+    open.is_new = false;
+    growing_ = true;
+    last_is_shared_ = false;
+  }
+  LiveSegment& segment = segments_.back();
+  if (segment.first_sequence == 0) segment.first_sequence = record.sequence;
+  segment.last_sequence = std::max(segment.last_sequence, record.sequence);
+  changes_->Upsert(record, segments_.size() - 1,
+                   static_cast<uint32_t>(open.num_before) + static_cast<uint32_t>(next_offset_));
+  ++next_offset_;
+  sequence_ = record.sequence;
+  return true;
+}
+
+// Returns whether a Commit that had no memory left documents in segments that Changes does not have. Their records come
+// from the log then: what was planned may view memory that is gone.
+bool ChangesWriter::HasUnnoted() const {
+  size_t offset = next_offset_;
+  for (size_t idx = next_open_; idx < num_appended_; ++idx) {
+    if (offset < open_[idx].upserts.size()) return true;
+    offset = 0;
+  }
+  return false;
 }
 
 void ChangesWriter::ShareSegments(absl::Span<const LiveSegment> segments) {
@@ -250,6 +275,10 @@ absl::Status ChangesWriter::CatchUp(const collection::CollectionLog& log, uint64
     return status;
   };
   const absl::Status read = log.Read(sequence_, through, [&](const LogRecord& record) -> absl::Status {
+    if (HasUnnoted()) {
+      TakeNote(record);
+      return absl::OkStatus();
+    }
     Shared* const shared = record.kind == LogRecord::Kind::kUpsert ? FindShared(record.sequence) : nullptr;
     if (shared != nullptr || batch.full()) {
       if (absl::Status status = flush(); !status.ok()) return status;

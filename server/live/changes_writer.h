@@ -39,15 +39,17 @@ class ChangesWriter {
   // Writing goes on in three steps. Begin forgets what was planned. Plan finds room for the records of one call, which
   // follow those planned before, and takes memory where that needs a new segment: all or, on RESOURCE_EXHAUSTED, none.
   // The records, and what they view, must stay until Commit, which appends all that was planned to segments. When a
-  // device is lost it goes on without. On an error of Commit the first few records may have been taken over, as
-  // sequence() says, and CatchUp has to follow.
+  // device is lost it goes on without. On an error of Commit, or when memory runs out in it (std::bad_alloc), the first
+  // few records may have been taken over, as sequence() says, and CatchUp has to follow.
   void Begin(SegmentAllocator::Bound bound = SegmentAllocator::Bound::kConfigured);
   absl::Status Plan(absl::Span<const collection::LogRecord> records);
   absl::Status Commit();
+  // Frees what was planned, where no Commit follows.
+  void Forget();
 
   // Reads the log up to `through` and takes over its records. A document that a shared segment holds stays there; the
-  // others are appended to own ones. On an error some records may have been taken over. Errors are the log's,
-  // RESOURCE_EXHAUSTED, and the status of `stop`.
+  // others are appended to own ones. On an error, or std::bad_alloc, some records may have been taken over. Errors are
+  // the log's, RESOURCE_EXHAUSTED, and the status of `stop`.
   absl::Status CatchUp(const collection::CollectionLog& log, uint64_t through, const StopSignal* stop);
 
   // Says which segments the generation before has now, in their order. Those whose documents are all behind this
@@ -82,7 +84,8 @@ class ChangesWriter {
   absl::Status PlanUpsert(const collection::LogRecord& record);
   absl::Status AppendTo(Open& open);
   void Add(const LiveSegment& segment);
-  void TakeNote(size_t num_appended);
+  bool TakeNote(const collection::LogRecord& record);
+  bool HasUnnoted() const;
   // Returns the shared segment that has the sequence, or null.
   Shared* FindShared(uint64_t sequence);
   absl::Status NoteShared(Shared& shared, const collection::LogRecord& record);
@@ -98,6 +101,10 @@ class ChangesWriter {
   SegmentAllocator::Bound bound_ = SegmentAllocator::Bound::kConfigured;
   std::vector<Open> open_;  // the growing segment, where there is one, and new ones behind it
   std::vector<collection::LogRecord> planned_;
+  size_t num_appended_ = 0;  // of open_, by Commit
+  // The first appended document that Changes does not have yet.
+  size_t next_open_ = 0;
+  size_t next_offset_ = 0;      // in the upserts
   std::vector<Shared> shared_;  // by sequence
 };
 

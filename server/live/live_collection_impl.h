@@ -70,6 +70,12 @@ class LiveCollection final : public store::LiveDocuments {
  private:
   using Answer = absl::StatusOr<store::WriteResults>;
 
+  // What a group of calls writes, and what each is answered; the records view the calls.
+  struct Planned {
+    std::vector<collection::LogRecord> records;
+    std::vector<Answer> answers;
+  };
+
   // Keeps the thread that writes between two groups while it lives. Whoever holds one must not wait for anybody.
   class WriterPause {
    public:
@@ -104,12 +110,14 @@ class LiveCollection final : public store::LiveDocuments {
   void RunWriter();
   void WaitForWork(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WriteCalls(std::vector<WriteCall>& calls);
-  std::vector<Answer> WriteAsOneGroup(const std::vector<WriteCall>& calls);
+  absl::StatusOr<std::vector<Answer>> WriteAsOneGroup(const std::vector<WriteCall>& calls);
+  absl::StatusOr<Planned> PlanGroup(const std::vector<WriteCall>& calls);
   Answer PlanCall(const WriteCall& call, WriteGroup& group, std::vector<collection::LogRecord>& records);
   absl::Status AppendAndPublish(const std::vector<collection::LogRecord>& records, absl::Time* durable);
   absl::Status NoMemory(const absl::Status& status);
   void Fail(const absl::Status& status, bool of_log);
   void TryToRecover();
+  absl::Status Recover();
 
   // Serving (serving.cc):
   absl::StatusOr<std::unique_ptr<ChangesWriter>> FollowLog(const std::shared_ptr<const store::Generation>& generation,

@@ -34,16 +34,21 @@ absl::Status WriteQueue::Admit(uint64_t num_bytes) const {
 }
 
 void WriteQueue::Push(WriteCall call) {
-  num_bytes_ += call.num_bytes;
+  const uint64_t num_bytes = call.num_bytes;
   calls_.push_back(std::move(call));
+  num_bytes_ += num_bytes;
 }
 
 std::vector<WriteCall> WriteQueue::TakeGroup(uint64_t max_bytes) {
-  std::vector<WriteCall> group;
+  size_t count = 0;
   uint64_t bytes = 0;
-  while (!calls_.empty()) {
-    if (!group.empty() && bytes + calls_.front().num_bytes > max_bytes) break;
-    bytes += calls_.front().num_bytes;
+  for (; count < calls_.size(); ++count) {
+    if (count > 0 && bytes + calls_[count].num_bytes > max_bytes) break;
+    bytes += calls_[count].num_bytes;
+  }
+  std::vector<WriteCall> group;
+  group.reserve(count);  // before any call leaves the queue
+  while (group.size() < count) {
     group.push_back(std::move(calls_.front()));
     calls_.pop_front();
   }

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/guard.h"
 #include "base/monotonic_clock.h"
 #include "base/text.h"
 #include "base/thread_name.h"
@@ -19,6 +20,9 @@ using collection::LogRecord;
 // Bounds the memory of a group, of which the log makes a copy.
 constexpr uint64_t kMaxGroupBytes = uint64_t{64} << 20;
 
+// The calls wait as long as there is no memory even for a list of them.
+constexpr std::chrono::milliseconds kNoMemoryPoll{10};
+
 constexpr absl::Duration kFirstBackoff = absl::Milliseconds(100);
 constexpr absl::Duration kMaxBackoff = absl::Seconds(10);
 
@@ -29,6 +33,15 @@ constexpr absl::Duration kFullRetryDelay = absl::Seconds(2);
 absl::Status WithRetry(absl::Status status, absl::Duration delay) {
   client::SetRetryAfter(delay, status);
   return status;
+}
+
+// Does what nothing depends on, or not where there is no memory for it.
+template <typename Work>
+void TryTo(Work work) {
+  Guarded([&] {
+    work();
+    return absl::OkStatus();
+  }).IgnoreError();
 }
 
 }  // namespace
@@ -77,7 +90,16 @@ void LiveCollection::RunWriter() {
     WaitForWork(lock);
     if (queue_.empty() && stopping_) return;
     const bool recover = MonotonicNow() >= retry_at_;
-    std::vector<WriteCall> calls = queue_.TakeGroup(kMaxGroupBytes);
+    std::vector<WriteCall> calls;
+    const absl::Status taken = Guarded([&] {
+      mutex_.AssertHeld();
+      calls = queue_.TakeGroup(kMaxGroupBytes);
+      return absl::OkStatus();
+    });
+    if (!taken.ok()) {
+      work_.WaitFor(lock, kNoMemoryPoll);
+      continue;
+    }
     writing_ = true;
     lock.Unlock();
     const absl::Time begin = MonotonicNow();
@@ -96,38 +118,36 @@ void LiveCollection::RunWriter() {
 
 void LiveCollection::WriteCalls(std::vector<WriteCall>& calls) {
   if (calls.empty()) return;
-  std::vector<Answer> answers;
-  if (failure_.ok()) {
-    answers = WriteAsOneGroup(calls);
-  } else {
-    const absl::Status refused = WithRetry(
+  absl::StatusOr<std::vector<Answer>> answers = Guarded([&]() -> absl::StatusOr<std::vector<Answer>> {
+    if (failure_.ok()) return WriteAsOneGroup(calls);
+    return WithRetry(
         absl::UnavailableError(Cat("nothing can be written to collection ", request_.name, ": ", failure_.message())),
         backoff_);
-    answers.resize(calls.size(), Answer(refused));
-    CountFailed(metrics_, request_.name, calls);
+  });
+  if (!answers.ok()) {
+    TryTo([&] { CountFailed(metrics_, request_.name, calls); });
   }
-  for (size_t idx = 0; idx < calls.size(); ++idx) calls[idx].done(std::move(answers[idx]));
+  for (size_t idx = 0; idx < calls.size(); ++idx) {
+    calls[idx].done(answers.ok() ? std::move((*answers)[idx]) : Answer(answers.status()));
+  }
 }
 
-std::vector<LiveCollection::Answer> LiveCollection::WriteAsOneGroup(const std::vector<WriteCall>& calls) {
+// An error is that of all calls, of which nothing is written.
+absl::StatusOr<std::vector<LiveCollection::Answer>> LiveCollection::WriteAsOneGroup(
+    const std::vector<WriteCall>& calls) {
   ChangesWriter& writer = *served_.writer;
-  WriteGroup group(format_.id_type, writer.sequence(),
-                   {.holds = [&](const LogRecord& record) { return writer.changes().Holds(record); },
-                    .version_of =
-                        [this, log = log()](const LogRecord& record) {
-                          return format_.id_type == collection::IdType::kString ? log->VersionOf(record.string_id)
-                                                                                : log->VersionOf(record.int_id);
-                        }});
   full_ = absl::OkStatus();
-  writer.Begin();
-  std::vector<LogRecord> records;
-  std::vector<Answer> answers;
-  answers.reserve(calls.size());
-  for (const WriteCall& call : calls) answers.push_back(PlanCall(call, group, records));
+  absl::StatusOr<Planned> planned = Guarded([&] { return PlanGroup(calls); });
+  if (!planned.ok()) {
+    writer.Forget();
+    return WithRetry(planned.status(), kFullRetryDelay);
+  }
+  std::vector<Answer>& answers = planned->answers;
   const absl::Time begin = MonotonicNow();
   absl::Time durable = begin;
-  if (!records.empty()) {
-    if (const absl::Status status = AppendAndPublish(records, &durable); !status.ok()) {
+  if (!planned->records.empty()) {
+    const absl::Status status = Guarded([&] { return AppendAndPublish(planned->records, &durable); });
+    if (!status.ok()) {
       // A call that was refused keeps its own reason.
       for (Answer& answer : answers) {
         if (answer.ok()) answer = status;
@@ -137,10 +157,29 @@ std::vector<LiveCollection::Answer> LiveCollection::WriteAsOneGroup(const std::v
   for (Answer& answer : answers) {
     if (answer.ok()) answer->sequence = writer.sequence();
   }
-  UpdateState();
-  ObserveGroup(metrics_, request_.name, calls, answers,
-               {.num_records = records.size(), .begin = begin, .durable = durable, .visible = MonotonicNow()});
-  return answers;
+  TryTo([&] {
+    UpdateState();
+    ObserveGroup(
+        metrics_, request_.name, calls, answers,
+        {.num_records = planned->records.size(), .begin = begin, .durable = durable, .visible = MonotonicNow()});
+  });
+  return std::move(planned->answers);
+}
+
+absl::StatusOr<LiveCollection::Planned> LiveCollection::PlanGroup(const std::vector<WriteCall>& calls) {
+  ChangesWriter& writer = *served_.writer;
+  WriteGroup group(format_.id_type, writer.sequence(),
+                   {.holds = [&](const LogRecord& record) { return writer.changes().Holds(record); },
+                    .version_of =
+                        [this, log = log()](const LogRecord& record) {
+                          return format_.id_type == collection::IdType::kString ? log->VersionOf(record.string_id)
+                                                                                : log->VersionOf(record.int_id);
+                        }});
+  writer.Begin();
+  Planned planned;
+  planned.answers.reserve(calls.size());
+  for (const WriteCall& call : calls) planned.answers.push_back(PlanCall(call, group, planned.records));
+  return planned;
 }
 
 // Decides about a call, and finds room for what it writes. Each call fits by itself or not: one that does not keeps
@@ -169,19 +208,24 @@ absl::Status LiveCollection::NoMemory(const absl::Status& status) {
 }
 
 absl::Status LiveCollection::AppendAndPublish(const std::vector<LogRecord>& records, absl::Time* durable) {
-  if (absl::Status status = log()->Append(records); !status.ok()) {
+  // Without memory nobody knows how far each of these came: recovering finds it out.
+  if (absl::Status status = Guarded([&] { return log()->Append(records); }); !status.ok()) {
     Fail(status, /*of_log=*/true);
     if (absl::IsResourceExhausted(status)) return WithRetry(std::move(status), kFullRetryDelay);
     return WithRetry(absl::UnavailableError(status.message()), backoff_);
   }
   *durable = MonotonicNow();
-  if (absl::Status status = served_.writer->Commit(); !status.ok()) {
+  const absl::Status status = Guarded([&] {
+    absl::Status committed = served_.writer->Commit();
+    if (committed.ok()) PublishSnapshot();
+    return committed;
+  });
+  if (!status.ok()) {
     Fail(status, /*of_log=*/false);
     return WithRetry(
         absl::UnavailableError(Cat("the log has the writes, but they cannot be served yet: ", status.message())),
         backoff_);
   }
-  PublishSnapshot();
   return absl::OkStatus();
 }
 
@@ -189,30 +233,32 @@ void LiveCollection::Fail(const absl::Status& status, bool of_log) {
   failure_ = status;
   log_failed_ |= of_log;
   backoff_ = kFirstBackoff;
-  log::Write(spdlog::level::err, "writes_refused",
-             {{"name", request_.name}, {"sequence", served_.writer->sequence()}, {"error", status.ToString()}});
-  const MutexLock lock(&mutex_);
-  retry_at_ = MonotonicNow() + backoff_;
+  {
+    const MutexLock lock(&mutex_);
+    retry_at_ = MonotonicNow() + backoff_;
+  }
+  TryTo([&] {
+    log::Write(spdlog::level::err, "writes_refused",
+               {{"name", request_.name}, {"sequence", served_.writer->sequence()}, {"error", status.ToString()}});
+  });
 }
 
 // Finds out what the log holds and applies it, whether or not it was acknowledged.
-void LiveCollection::TryToRecover() {
-  absl::Status status;
-  if (log_failed_) status = log()->Recover();
-  if (status.ok()) {
+absl::Status LiveCollection::Recover() {
+  if (log_failed_) {
+    if (absl::Status status = log()->Recover(); !status.ok()) return status;
     log_failed_ = false;
-    ChangesWriter& writer = *served_.writer;
-    const uint64_t before = writer.sequence();
-    status = writer.CatchUp(*log(), log()->last_sequence(), &stop_);
-    if (status.ok()) {
-      failure_ = absl::OkStatus();
-      PublishSnapshot();
-      log::Write(spdlog::level::info, "writes_resume",
-                 {{"name", request_.name}, {"sequence", writer.sequence()}, {"recovered", writer.sequence() - before}});
-    }
   }
+  absl::Status status = served_.writer->CatchUp(*log(), log()->last_sequence(), &stop_);
+  if (status.ok()) PublishSnapshot();
+  return status;
+}
+
+void LiveCollection::TryToRecover() {
+  const uint64_t before = served_.writer->sequence();
+  const absl::Status status = Guarded([&] { return Recover(); });
+  failure_ = status;
   if (!status.ok()) {
-    failure_ = status;
     backoff_ = std::min(2 * backoff_, kMaxBackoff);
     if (absl::IsResourceExhausted(status)) compactor_->NeedMemory();
   }
@@ -220,7 +266,13 @@ void LiveCollection::TryToRecover() {
     const MutexLock lock(&mutex_);
     retry_at_ = status.ok() ? absl::InfiniteFuture() : MonotonicNow() + backoff_;
   }
-  UpdateState();
+  TryTo([&] {
+    UpdateState();
+    if (!status.ok()) return;
+    const uint64_t sequence = served_.writer->sequence();
+    log::Write(spdlog::level::info, "writes_resume",
+               {{"name", request_.name}, {"sequence", sequence}, {"recovered", sequence - before}});
+  });
 }
 
 void LiveCollection::PublishSnapshot() { served_.publish(served_.writer->Snapshot()); }

@@ -24,16 +24,20 @@ class AppendOnlyList {
 
   // The appending thread's. The reference stays valid.
   T& Append(T value) {
+    Reserve();
     const size_t idx = size_.load(std::memory_order_relaxed);
     const auto [chunk, offset] = Locate(idx);
-    T* elements = chunks_[chunk].load(std::memory_order_relaxed);
-    if (elements == nullptr) {
-      elements = new T[kFirstChunk << chunk];
-      chunks_[chunk].store(elements, std::memory_order_release);
-    }
+    T* const elements = chunks_[chunk].load(std::memory_order_relaxed);
     elements[offset] = std::move(value);
     size_.store(idx + 1, std::memory_order_release);
     return elements[offset];
+  }
+
+  // The appending thread's. Takes the memory that the next Append needs.
+  void Reserve() {
+    const auto [chunk, offset] = Locate(size_.load(std::memory_order_relaxed));
+    if (chunks_[chunk].load(std::memory_order_relaxed) != nullptr) return;
+    chunks_[chunk].store(new T[kFirstChunk << chunk], std::memory_order_release);
   }
 
   size_t size() const { return size_.load(std::memory_order_acquire); }

@@ -124,6 +124,9 @@ Collection::Location Changes::LocationOf(uint64_t ordinal) const {
           static_cast<uint32_t>(ordinal - segments_[idx].first_ordinal)};
 }
 
+// Takes the memory that Bury needs.
+void Changes::ReserveTombstone(uint64_t ordinal) { TombstonesOf(LocationOf(ordinal).part).list.Reserve(); }
+
 void Changes::Bury(uint64_t sequence, uint64_t ordinal) {
   const Collection::Location location = LocationOf(ordinal);
   TombstonesOf(location.part).list.Append({.sequence = sequence, .ordinal = location.ordinal});
@@ -170,8 +173,8 @@ void Changes::Grow() {
     while (larger->slots[slot].load(std::memory_order_relaxed) != nullptr) slot = (slot + 1) & (larger->num_slots - 1);
     larger->slots[slot].store(entry, std::memory_order_relaxed);
   }
-  table_.store(larger.get(), std::memory_order_release);
   tables_.push_back(std::move(larger));
+  table_.store(tables_.back().get(), std::memory_order_release);
 }
 
 template <typename Id>
@@ -193,6 +196,7 @@ void Changes::Add(Id id, uint64_t sequence, uint64_t ordinal) {
 void Changes::Upsert(const collection::LogRecord& record, size_t segment_idx, uint32_t ordinal) {
   const auto upsert = [&](auto id) {
     const std::optional<uint64_t> replaced = FindNow(id);
+    if (replaced.has_value()) ReserveTombstone(*replaced);
     Add(id, record.sequence, segments_[segment_idx].first_ordinal + ordinal);
     ++num_documents_;
     ++num_changed_;
@@ -210,6 +214,7 @@ void Changes::Delete(const collection::LogRecord& record) {
   const auto remove = [&](auto id) {
     const std::optional<uint64_t> deleted = FindNow(id);
     if (!deleted.has_value()) return;
+    ReserveTombstone(*deleted);
     Add(id, record.sequence, kNoDocument);
     Bury(record.sequence, *deleted);
   };

@@ -34,7 +34,7 @@ class Changes : public std::enable_shared_from_this<Changes> {
 
   const Generation& generation() const { return *generation_; }
 
-  // The changing thread's:
+  // The changing thread's. When memory runs out in one of these (std::bad_alloc) nothing has changed:
 
   // Adds a segment that was appended to, or will be. From then on only the last segment may grow. Documents that it has
   // already count for nothing until Upsert names them.
@@ -106,6 +106,7 @@ class Changes : public std::enable_shared_from_this<Changes> {
   PartTombstones& TombstonesOf(size_t part_idx);
   template <typename Id>
   std::optional<uint64_t> FindNow(Id id) const;
+  void ReserveTombstone(uint64_t ordinal);
   template <typename Id>
   void Add(Id id, uint64_t sequence, uint64_t ordinal);
   template <typename Id>

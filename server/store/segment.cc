@@ -64,11 +64,15 @@ absl::Status Segment::Append(absl::Span<const collection::LogRecord> upserts, ui
   std::vector<int64_t> offsets = {0};
   std::vector<float> scales;
   std::vector<std::byte> joined;
+  offsets.reserve(upserts.size() + 1);
   for (const collection::LogRecord& record : upserts) offsets.push_back(offsets.back() + record.num_tokens);
   const void* rows = nullptr;
   if (upserts.size() == 1 && reinterpret_cast<uintptr_t>(upserts.front().rows.data()) % 2 == 0) {
     rows = upserts.front().rows.data();
   } else {
+    size_t num_bytes = 0;
+    for (const collection::LogRecord& record : upserts) num_bytes += record.rows.size();
+    joined.reserve(num_bytes);
     for (const collection::LogRecord& record : upserts) {
       const auto* const begin = reinterpret_cast<const std::byte*>(record.rows.data());
       joined.insert(joined.end(), begin, begin + record.rows.size());
@@ -85,11 +89,11 @@ absl::Status Segment::Append(absl::Span<const collection::LogRecord> upserts, ui
                            .offsets = offsets.data(),
                            .scales = scales_ == nullptr ? nullptr : scales.data(),
                            .rotation_seed = shape_.tokens.rotation_seed};
+  // Until the end devices may hold different documents.
+  broken_ = true;
   for (const Memory& one : memory_) {
     absl::Status status = one.documents->Append(view);
     if (status.ok()) continue;
-    // Devices may hold different documents now.
-    broken_ = true;
     if (absl::IsUnavailable(status)) *lost_device = one.device;
     return status;
   }
@@ -107,9 +111,12 @@ absl::Status Segment::Append(absl::Span<const collection::LogRecord> upserts, ui
     payloads_[ordinal] = Keep(record.payload);
     offsets_[ordinal + 1] = first_token + offsets[idx + 1];
   }
+  std::vector<Replica> replicas;
+  replicas.reserve(memory_.size());
+  for (const Memory& one : memory_) replicas.push_back({one.device, one.documents->Snapshot()});
+  replicas_.swap(replicas);
   num_documents_ += static_cast<int64_t>(upserts.size());
-  replicas_.clear();
-  for (const Memory& one : memory_) replicas_.push_back({one.device, one.documents->Snapshot()});
+  broken_ = false;
   return absl::OkStatus();
 }
 

@@ -46,7 +46,7 @@ class Segment : public std::enable_shared_from_this<Segment> {
   bool HasRoomFor(int64_t num_documents, int64_t num_tokens, int64_t text_bytes) const;
   // Appends upserts (no deletes), for which there is room, on every device; the first gets the ordinal that
   // num_documents() was. UNAVAILABLE when a device was lost: then nothing is appended, and nothing can be from then on;
-  // `lost_device` is its index.
+  // `lost_device` is its index. The same holds when memory runs out (std::bad_alloc).
   absl::Status Append(absl::Span<const collection::LogRecord> upserts, uint32_t* lost_device);
   int64_t num_documents() const { return num_documents_; }
   int64_t num_tokens() const { return offsets_[static_cast<size_t>(num_documents_)]; }
@@ -88,7 +88,7 @@ class Segment : public std::enable_shared_from_this<Segment> {
 
   int64_t num_documents_ = 0;
   std::vector<Replica> replicas_;  // of these documents; none while there are none
-  bool broken_ = false;            // a device was lost in Append
+  bool broken_ = false;            // Append failed: devices may hold different documents
   // Arrays of their largest size, whose memory the system gives when it is first touched.
   std::unique_ptr<int64_t[]> offsets_;     // [max_documents + 1]
   std::unique_ptr<uint64_t[]> sequences_;  // [max_documents]

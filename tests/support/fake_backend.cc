@@ -37,10 +37,13 @@ class FakeBackend::FakeAppendable : public AppendableDocuments {
   FakeAppendable(FakeBackend* backend, const AppendableShape& shape) : backend_(*backend), shape_(shape) {}
 
   absl::Status Append(const DocumentsView& documents) override {
+    std::function<void()> hook;
     {
       const MutexLock lock(&backend_.mutex_);
       if (!backend_.append_status_.ok()) return backend_.append_status_;
+      hook = backend_.on_append_;
     }
+    if (hook != nullptr) hook();
     const MutexLock lock(&mutex_);
     absl::Status status = ValidateAppend(shape_, num_documents_, num_tokens(), documents);
     if (!status.ok()) return status;
@@ -194,6 +197,16 @@ void FakeBackend::FailAppends(absl::Status status) {
   append_status_ = std::move(status);
 }
 
+void FakeBackend::OnCreateAppendable(std::function<void()> hook) {
+  const MutexLock lock(&mutex_);
+  on_create_appendable_ = std::move(hook);
+}
+
+void FakeBackend::OnAppend(std::function<void()> hook) {
+  const MutexLock lock(&mutex_);
+  on_append_ = std::move(hook);
+}
+
 void FakeBackend::Close() {
   const MutexLock lock(&mutex_);
   closed_ = true;
@@ -272,6 +285,12 @@ absl::StatusOr<std::unique_ptr<Documents>> FakeBackend::Load(const DocumentsView
 
 absl::StatusOr<std::shared_ptr<AppendableDocuments>> FakeBackend::CreateAppendable(const AppendableShape& shape) {
   if (absl::Status status = ValidateAppendableShape(shape); !status.ok()) return status;
+  std::function<void()> hook;
+  {
+    const MutexLock lock(&mutex_);
+    hook = on_create_appendable_;
+  }
+  if (hook != nullptr) hook();
   const MutexLock lock(&mutex_);
   if (!appendable_status_.ok()) return appendable_status_;
   const uint64_t needed = bytes_per_token_ * static_cast<uint64_t>(shape.max_tokens);

@@ -46,6 +46,9 @@ class FakeBackend : public Backend {
   void FailExecutors(absl::Status status);           // those that are made while it is not OK
   void FailAppendables(absl::Status status);         // CreateAppendable, until it is OK
   void FailAppends(absl::Status status);             // to whichever documents, until it is OK
+  // Have `hook` run in each of these, without a lock; null: none.
+  void OnCreateAppendable(std::function<void()> hook);
+  void OnAppend(std::function<void()> hook);
   // Makes TopK calls wait until Open.
   void Close();
   void Open();
@@ -87,6 +90,8 @@ class FakeBackend : public Backend {
   std::function<absl::Status()> on_align_ ABSL_GUARDED_BY(mutex_);
   absl::Status appendable_status_ ABSL_GUARDED_BY(mutex_);
   absl::Status append_status_ ABSL_GUARDED_BY(mutex_);
+  std::function<void()> on_create_appendable_ ABSL_GUARDED_BY(mutex_);
+  std::function<void()> on_append_ ABSL_GUARDED_BY(mutex_);
   absl::Status executor_status_ ABSL_GUARDED_BY(mutex_);
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<Call> calls_ ABSL_GUARDED_BY(mutex_);

@@ -96,7 +96,7 @@ std::string Outcomes(const store::WriteResults& results) {
   return text;
 }
 
-LiveTest::LiveTest() : backend_(*CreateCpuBackend({.num_threads = 1, .isa = ""})) {
+LiveTest::LiveTest(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {
   // Tests ask for compactions; those of the background are asked for by smaller numbers.
   options_.segment_bytes = 4096;
   options_.compact_after = absl::InfiniteDuration();

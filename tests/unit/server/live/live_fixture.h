@@ -47,7 +47,7 @@ std::string Outcomes(const store::WriteResults& results);
 
 class LiveTest : public testing::Test {
  protected:
-  LiveTest();
+  explicit LiveTest(std::unique_ptr<Backend> backend = *CreateCpuBackend({.num_threads = 1, .isa = ""}));
   ~LiveTest() override;
 
   // Makes the collection without documents.

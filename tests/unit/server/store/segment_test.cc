@@ -16,25 +16,6 @@ namespace {
 
 using collection::LogRecord;
 
-// Throws std::bad_alloc in Append while it is told to.
-class FullDocuments final : public AppendableDocuments {
- public:
-  explicit FullDocuments(std::shared_ptr<AppendableDocuments> base) : base_(std::move(base)) {}
-  absl::Status Append(const DocumentsView& documents) override {
-    if (is_full) throw std::bad_alloc();
-    return base_->Append(documents);
-  }
-  std::shared_ptr<const Documents> Snapshot() const override { return base_->Snapshot(); }
-  absl::Status ReadRows(int64_t first_token, int64_t num_tokens, void* rows) const override {
-    return base_->ReadRows(first_token, num_tokens, rows);
-  }
-
-  bool is_full = false;
-
- private:
-  const std::shared_ptr<AppendableDocuments> base_;
-};
-
 class SegmentTest : public testing::Test {
  protected:
   static Segment::Shape ShapeOf(int64_t max_documents) {
@@ -86,6 +67,28 @@ TEST_F(SegmentTest, HoldsIdsAndPayloads) {
     EXPECT_EQ(segment->payload(ordinal), records[ordinal].payload);
   }
   EXPECT_EQ(segment->num_documents(), 3);
+}
+
+TEST_F(SegmentTest, GrowsNoMoreAfterAnAppendThatMemoryRanOutIn) {
+  auto memory = backend_.CreateAppendable(ShapeOf(10).tokens);
+  auto other = backend_.CreateAppendable(ShapeOf(10).tokens);
+  const auto segment = std::make_shared<Segment>(
+      ShapeOf(10),
+      std::vector<Segment::Memory>{{.device = 0, .documents = *memory}, {.device = 1, .documents = *other}}, nullptr,
+      0);
+  uint32_t lost = 0;
+  ASSERT_TRUE(segment->Append({Upsert(1, "a", "{}")}, &lost).ok());
+  // The first device has the document then.
+  int num_appends = 0;
+  backend_.OnAppend([&] {
+    if (++num_appends == 2) throw std::bad_alloc();
+  });
+  EXPECT_THROW(segment->Append({Upsert(2, "b", "{}")}, &lost).IgnoreError(), std::bad_alloc);
+  EXPECT_FALSE(segment->HasRoomFor(1, 1, 0));
+  const Part part = segment->MakePart(0);
+  EXPECT_EQ(part.num_documents(), 1);
+  EXPECT_EQ(part.replicas.size(), 2u);
+  EXPECT_EQ(segment->string_id(0), "a");
 }
 
 }  // namespace
