@@ -33,6 +33,7 @@
 #include "absl/time/time.h"
 #include "base/mutex.h"
 #include "base/stop.h"
+#include "collection/compact/compact.h"
 #include "collection/log/collection_log.h"
 #include "server/live/changes_writer.h"
 #include "server/live/compactor.h"
@@ -125,6 +126,8 @@ class LiveCollection final : public store::LiveDocuments {
   absl::Status CompactNow(const StopSignal* stop, std::string_view reason, bool* changed);
   absl::Status ServePublished(const collection::Manifest& published, const StopSignal* stop);
   absl::Status Truncate();
+  void ReportCompaction(std::string_view reason, const absl::Status& status,
+                        const absl::StatusOr<collection::CompactResult>& result, absl::Duration took, bool stopped);
   void SetCompacting(bool is_compacting);
   std::shared_ptr<collection::CollectionLog> log() const;  // null after Stop
   absl::Status Unloading() const;
@@ -158,6 +161,8 @@ class LiveCollection final : public store::LiveDocuments {
   bool log_failed_ = false;
   absl::Duration backoff_;
   absl::Status full_;  // of the last group, where a call found no room in segments
+
+  bool compaction_failed_ = false;  // the last one; belongs to whoever holds Maintenance
 
   std::thread writer_;
 };

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/output_file.h"
+#include "base/stop.h"
 #include "client/status.h"
 #include "tests/unit/server/live/live_fixture.h"
 
@@ -216,6 +218,62 @@ TEST_F(CompactionTest, IsStoppedByUnload) {
   ASSERT_TRUE(store_->Unload("c").ok());
   compaction.join();
   Open();
+  EXPECT_EQ(Now(), expected_);
+}
+
+TEST_F(CompactionTest, TakesNoSegmentWhereItFails) {
+  options_.compact = false;
+  options_.max_segment_bytes = 8192;  // of two segments, of four documents each
+  Reopen();
+  for (int64_t n = 0; n < 4; ++n) {
+    WriteSome(1, n);
+    const auto lock = FolderLock::Acquire(path_);
+    ASSERT_TRUE(lock.ok()) << lock.status();
+    bool changed = false;
+    EXPECT_FALSE(live().Compact(nullptr, &changed).ok());
+    EXPECT_FALSE(changed);
+    EXPECT_EQ(live().state().num_segments, 1u);
+  }
+  WriteSome(4, 4);
+  EXPECT_EQ(Now(), expected_);
+  MustCompact();
+  EXPECT_EQ(Now(), expected_);
+  WriteSome(4, 8);
+  Reopen();
+  EXPECT_EQ(Now(), expected_);
+}
+
+TEST_F(CompactionTest, TakesOneSegmentHoweverOftenItFailsWhileSomebodyWrites) {
+  options_.compact = false;
+  options_.compact_bytes_per_second = 1000;
+  Reopen();
+  int64_t n = 0;
+  WriteSome(1, n++);
+  const auto compact_while_writing = [&](bool stopped) {
+    StopSignal stop;
+    absl::Status status;
+    bool changed = false;
+    std::thread compaction([&] { status = live().Compact(&stop, &changed); });
+    EXPECT_TRUE(Eventually([&] { return live().state().is_compacting; }));
+    WriteSome(1, n++);
+    if (stopped) stop.Request(absl::StatusCode::kCancelled);
+    compaction.join();
+    EXPECT_EQ(changed, !stopped) << status;
+  };
+  for (int round = 0; round < 6; ++round) {
+    compact_while_writing(true);
+    EXPECT_LE(live().state().num_segments, 3u);
+    EXPECT_LE(live().state().segment_bytes, 14'000u) << "the third is as large as what the first two hold";
+  }
+  EXPECT_EQ(Now(), expected_);
+  // The one that succeeds holds what was written before it, and the segments what was written meanwhile.
+  compact_while_writing(false);
+  EXPECT_EQ(Now(), expected_);
+  EXPECT_EQ(live().state().compacted_sequence, live().state().sequence - 1);
+  EXPECT_EQ(live().state().num_segments, 1u);
+  WriteSome(1, n++);
+  EXPECT_EQ(live().state().num_segments, 1u);
+  Reopen();
   EXPECT_EQ(Now(), expected_);
 }
 
