@@ -35,7 +35,11 @@ struct LogFormat {
   uint64_t rotation_seed = 0;  // i8
 
   static LogFormat Of(const Manifest& manifest);
+  bool operator==(const LogFormat&) const = default;
 };
+
+// Returns the format in words, such as "string ids, f16, dimension 128".
+std::string Describe(const LogFormat& format);
 
 // The documents of each shard of a generation that were replaced or deleted, as ordinals in the shard, ascending.
 using Tombstones = std::vector<std::vector<uint32_t>>;

@@ -116,7 +116,7 @@ class LiveCollection final : public store::LiveDocuments {
   absl::StatusOr<std::unique_ptr<ChangesWriter>> FollowLog(const std::shared_ptr<const store::Generation>& generation,
                                                            const StopSignal* stop);
   absl::Status TakeOver(std::unique_ptr<ChangesWriter> writer, Publish publish, const StopSignal* stop);
-  absl::Status CheckLogSequence(const collection::Manifest& manifest) const;
+  absl::Status CheckFollowsLog(const collection::Manifest& manifest) const;
   absl::Status NameLogSequence(const collection::Manifest& manifest);
 
   // Must be called by whoever owns served_.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
@@ -309,6 +310,36 @@ TEST_F(BuiltCollectionTest, IsRefusedWhereItWasBuiltWithoutKnowingOfTheLog) {
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("--log-sequence"));
   // The generation before goes on.
+  MustWrite(List(Upsert("b", 1)));
+  EXPECT_EQ(Find()->num_documents(), 22u);
+}
+
+TEST_F(BuiltCollectionTest, IsRefusedWhereItHasAnotherFormatThanTheLog) {
+  Build();
+  Open();
+  MustWrite(List(Upsert("a", 1)));
+  const collection::Manifest served = *collection::ReadManifest(path_);
+  collection::Manifest other = served;
+  other.dim = 2 * kDim;
+  other.storage = ScalarType::kI8;
+  other.rotation_seed = 5;
+  const absl::Status status = live().TombstonesOf(other).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("has string ids, i8, dimension 16, rotation seed 5, and its log string ids, f16, dimension 8"));
+  // A builder that does not look at the log publishes a generation of another storage.
+  for (int64_t generation = 1; generation <= 2; ++generation) {
+    other = test::BuildCorpus(folder_ / "other", test::SmallDocuments(1, 20, ScalarType::kF32, kDim));
+  }
+  ASSERT_EQ(other.generation, served.generation + 1);
+  other.log_sequence = 1;
+  for (const collection::ShardEntry& shard : other.shards) {
+    std::filesystem::copy_file(folder_ / "other" / shard.file, std::filesystem::path(path_) / shard.file);
+  }
+  ASSERT_TRUE(collection::PublishManifest(other, path_).ok());
+  const absl::Status reloaded = store_->Reload("c", nullptr).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(reloaded)) << reloaded;
+  EXPECT_THAT(std::string(reloaded.message()), HasSubstr("f32, dimension 8"));
   MustWrite(List(Upsert("b", 1)));
   EXPECT_EQ(Find()->num_documents(), 22u);
 }
