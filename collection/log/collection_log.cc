@@ -205,11 +205,11 @@ CollectionLog::~CollectionLog() {
 }
 
 absl::StatusOr<std::unique_ptr<CollectionLog>> CollectionLog::Open(const std::string& folder, const LogFormat& format,
-                                                                   Mode mode) {
+                                                                   Mode mode, uint64_t begin) {
   return Guarded([&]() -> absl::StatusOr<std::unique_ptr<CollectionLog>> {
     if (!HasLog(folder)) {
       if (mode == Mode::kMustExist) return absl::NotFoundError(Cat(folder, ": has no log"));
-      if (absl::Status status = CreateLog(folder, format); !status.ok()) return status;
+      if (absl::Status status = CreateLog(folder, format, begin); !status.ok()) return status;
     }
     auto state = std::make_unique<State>();
     state->folder = folder;

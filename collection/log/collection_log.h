@@ -53,16 +53,17 @@ class CollectionLog {
     kCreate,  // makes the log where there is none
   };
 
-  // Opens the log in `folder`, the collection's. NOT_FOUND; FAILED_PRECONDITION when another process has it open, or
-  // the log is one of another format (which is named); DATA_LOSS for a log that is damaged: the message says from which
-  // sequence on, and nothing is changed.
+  // Opens the log in `folder`, the collection's. One that is made has no write, and the first gets the sequence behind
+  // `begin`: what the shards hold that it is made for. NOT_FOUND; FAILED_PRECONDITION when another process has it open,
+  // or the log is one of another format (which is named); DATA_LOSS for a log that is damaged: the message says from
+  // which sequence on, and nothing is changed.
   static absl::StatusOr<std::unique_ptr<CollectionLog>> Open(const std::string& folder, const LogFormat& format,
-                                                             Mode mode);
+                                                             Mode mode, uint64_t begin = 0);
   virtual ~CollectionLog();
 
   const LogFormat& format() const;
 
-  // Returns the sequence of the last write, 0 where there never was one.
+  // Returns the sequence of the last write, or what the log began with where there never was one.
   uint64_t last_sequence() const;
   // Returns the sequence before the first write that the log still holds: writes up to there have been dropped.
   uint64_t first_sequence() const;

@@ -34,8 +34,12 @@ absl::StatusOr<std::shared_ptr<store::LiveDocuments>> OpenLiveCollection(const s
                                                                          const LiveOptions& options, Metrics* metrics) {
   using Log = collection::CollectionLog;
   const absl::Time begin = MonotonicNow();
-  absl::StatusOr<std::unique_ptr<Log>> log = Log::Open(request.path, collection::LogFormat::Of(request.manifest),
-                                                       request.create ? Log::Mode::kCreate : Log::Mode::kMustExist);
+  const bool is_new = !collection::HasLog(request.path);
+  // One that is made holds the writes behind the generation: where it takes the place of a log that was lost, too.
+  const uint64_t begins_with = request.manifest.log_sequence.value_or(0);
+  absl::StatusOr<std::unique_ptr<Log>> log =
+      Log::Open(request.path, collection::LogFormat::Of(request.manifest),
+                request.create ? Log::Mode::kCreate : Log::Mode::kMustExist, begins_with);
   if (!log.ok()) return log.status();
   log::Write(spdlog::level::info, "live_opened",
              {{"name", request.name},
@@ -44,6 +48,10 @@ absl::StatusOr<std::shared_ptr<store::LiveDocuments>> OpenLiveCollection(const s
               {"last_sequence", (*log)->last_sequence()},
               {"log_bytes", (*log)->num_bytes()},
               {"seconds", absl::ToDoubleSeconds(MonotonicNow() - begin)}});
+  if (is_new && begins_with > 0) {
+    log::Write(spdlog::level::warn, "log_begun_anew",
+               {{"name", request.name}, {"path", request.path}, {"sequence", begins_with}});
+  }
   auto live = std::make_shared<LiveCollection>(request, options, metrics, *std::move(log));
   live->Start();
   return live;

@@ -62,6 +62,24 @@ TEST_F(CollectionLogTest, ReadsWhatWasAppendedBeforeAndAfterItIsOpenedAgain) {
   }
 }
 
+TEST_F(CollectionLogTest, BeginsBehindTheWritesThatShardsHoldAlready) {
+  auto opened = CollectionLog::Open(folder_.path(), SmallLogFormat(), CollectionLog::Mode::kCreate, 40);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  log_ = *std::move(opened);
+  EXPECT_EQ(log_->first_sequence(), 40);
+  EXPECT_EQ(log_->last_sequence(), 40);
+  EXPECT_TRUE(absl::IsInvalidArgument(log_->Append({MarkedRecord(1, 2).View()})));
+  ASSERT_TRUE(AppendMarked(*log_, 5, 2).ok());
+  Open();
+  EXPECT_EQ(log_->first_sequence(), 40);
+  EXPECT_EQ(ReadMarked(*log_, 40, 2).value_or(0), 45);
+  // It is only for a log that is made.
+  log_.reset();
+  opened = CollectionLog::Open(folder_.path(), SmallLogFormat(), CollectionLog::Mode::kCreate, 60);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_EQ((*opened)->last_sequence(), 45);
+}
+
 TEST_F(CollectionLogTest, StopsReadingWithTheVisitorsError) {
   Create();
   ASSERT_TRUE(AppendMarked(*log_, 5, 2).ok());
