@@ -90,13 +90,14 @@ class CollectionLog {
   // Notes, on the disk, the tombstones of a generation that is about to be published. [shards] What was noted for that
   // number or a later one before is dropped: those generations were never published.
   absl::Status PutTombstones(const Manifest& manifest, const Tombstones& tombstones);
-  // Returns them; empty lists for a generation that none were noted for. They belong to the shards' checksums: what a
-  // compaction noted that did not come to publish says nothing of another build of the same number. DATA_LOSS for
-  // ordinals that a shard does not have.
+  // Returns them; empty lists for a generation that none were noted for. They belong to the manifest's log_sequence and
+  // the shards' checksums: what a compaction noted that did not come to publish says nothing of another build of the
+  // same number. DATA_LOSS for ordinals that a shard does not have.
   absl::StatusOr<Tombstones> TombstonesOf(const Manifest& manifest) const;
 
-  // Drops the records up to and with `through` and the tombstones of generations before `generation`, once that
-  // is published. Disk space comes back soon.
+  // Drops the records up to and with `through`, and the tombstones of all generations but `generation`, the published
+  // one (0: of none): those before it are not opened again, and those behind it never came to be published. Nobody may
+  // be compacting. Disk space comes back soon.
   absl::Status Truncate(uint64_t through, int64_t generation);
 
   // Returns about how many bytes the log has on the disk.

@@ -279,7 +279,11 @@ absl::Status LiveCollection::Truncate() {
     through = state_.compacted_sequence;
     generation = served_generation_;
   }
-  if (through <= log->first_sequence()) return absl::OkStatus();
+  // A generation that could not be loaded yet may be published behind the served one: its tombstones are needed, and
+  // the log goes once it is served.
+  const absl::StatusOr<collection::Manifest> published = collection::ReadManifest(request_.path);
+  if (!published.ok()) return published.status();
+  if (published->generation != generation) return absl::OkStatus();
   // What the log drops must not come to be needed: after a power failure the manifest is this generation's.
   if (absl::Status status = SyncFolder(request_.path); !status.ok()) return status;
   return log->Truncate(through, generation);

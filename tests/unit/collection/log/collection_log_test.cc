@@ -214,6 +214,30 @@ TEST_F(CollectionLogTest, DropsTombstonesOfGenerationsThatWereNeverPublished) {
   EXPECT_THAT(*log_->TombstonesOf(TwoShards(2)), ElementsAre(IsEmpty(), ElementsAre(7)));
 }
 
+TEST_F(CollectionLogTest, DropsTombstonesOfAllGenerationsButThePublishedOneWhenItIsTruncated) {
+  Create();
+  for (const int64_t generation : {2, 3, 4}) {
+    ASSERT_TRUE(log_->PutTombstones(TwoShards(generation), {{1}, {generation == 3 ? 2U : 5U}}).ok());
+  }
+  ASSERT_TRUE(log_->Truncate(0, 3).ok());
+  ASSERT_TRUE(log_->Truncate(0, 3).ok()) << "where there is nothing to drop";
+  Open();
+  EXPECT_THAT(*log_->TombstonesOf(TwoShards(2)), ElementsAre(IsEmpty(), IsEmpty()));
+  EXPECT_THAT(*log_->TombstonesOf(TwoShards(3)), ElementsAre(ElementsAre(1), ElementsAre(2)));
+  EXPECT_THAT(*log_->TombstonesOf(TwoShards(4)), ElementsAre(IsEmpty(), IsEmpty()));
+}
+
+TEST_F(CollectionLogTest, KeepsTombstonesFromABuildOfTheSameShardsWithOtherWrites) {
+  Create();
+  Manifest compacted = TwoShards(2);
+  compacted.log_sequence = 7;
+  ASSERT_TRUE(log_->PutTombstones(compacted, {{1}, {}}).ok());
+  EXPECT_THAT(*log_->TombstonesOf(compacted), ElementsAre(ElementsAre(1), IsEmpty()));
+  Manifest built = compacted;
+  built.log_sequence = 5;
+  EXPECT_THAT(*log_->TombstonesOf(built), ElementsAre(IsEmpty(), IsEmpty()));
+}
+
 TEST_F(CollectionLogTest, RefusesTombstonesThatShardsDoNotHave) {
   Create();
   EXPECT_TRUE(absl::IsInvalidArgument(log_->PutTombstones(TwoShards(2), {{}})));

@@ -222,6 +222,30 @@ TEST_F(CompactionTest, IsStoppedByUnload) {
   EXPECT_EQ(Now(), expected_);
 }
 
+TEST_F(CompactionTest, ThatWasNeverPublishedLeavesNoTombstonesBehindAStart) {
+  WriteSome(50);
+  MustCompact();
+  collection::Manifest next = Find()->manifest();
+  ASSERT_EQ(next.shards.size(), 1u);
+  live_.reset();
+  Close();
+  ++next.generation;
+  {
+    // What a crash leaves right before the manifest is renamed.
+    const auto log = collection::CollectionLog::Open(path_, collection::LogFormat::Of(next),
+                                                     collection::CollectionLog::Mode::kMustExist);
+    ASSERT_TRUE(log.ok()) << log.status();
+    ASSERT_TRUE((*log)->PutTombstones(next, {{3}}).ok());
+    ASSERT_EQ((*log)->TombstonesOf(next)->front().size(), 1u);
+  }
+  Open();
+  EXPECT_TRUE(Eventually([&] {
+    const auto noted = live().TombstonesOf(next);
+    return noted.ok() && noted->front().empty();
+  }));
+  EXPECT_EQ(Now(), expected_);
+}
+
 TEST_F(CompactionTest, TakesNoSegmentWhereItFails) {
   options_.compact = false;
   options_.max_segment_bytes = 8192;  // of two segments, of four documents each
@@ -334,7 +358,7 @@ TEST_F(BuiltCollectionTest, IsRefusedWhereItHasAnotherFormatThanTheLog) {
   ASSERT_EQ(other.generation, served.generation + 1);
   other.log_sequence = 1;
   for (const collection::ShardEntry& shard : other.shards) {
-    std::filesystem::copy_file(folder_ / "other" / shard.file, std::filesystem::path(path_) / shard.file);
+    std::filesystem::copy_file((folder_ / "other/") + shard.file, std::filesystem::path(path_) / shard.file);
   }
   ASSERT_TRUE(collection::PublishManifest(other, path_).ok());
   const absl::Status reloaded = store_->Reload("c", nullptr).status();
