@@ -185,7 +185,10 @@ absl::StatusOr<Manifest> BuildCollection(const BuildOptions& options, const Cata
     return absl::FailedPreconditionError(Cat(options.folder, ": holds generation ", published->generation,
                                              " already; generation ", generation, " cannot follow it"));
   }
-  absl::StatusOr<std::optional<uint64_t>> log_sequence = LogSequenceOfBuild(options.folder, options.log_sequence);
+  const LogFormat format{catalog.ids.type(), options.storage, static_cast<int32_t>(tokens.dim()),
+                         options.storage == ScalarType::kI8 ? options.rotation_seed : 0};
+  absl::StatusOr<std::optional<uint64_t>> log_sequence =
+      LogSequenceOfBuild(options.folder, format, options.log_sequence);
   if (!log_sequence.ok()) return log_sequence.status();
   RemoveLeftovers(options.folder, *published);
 

@@ -160,11 +160,13 @@ absl::Status CollectionLog::State::Truncate(uint64_t through, int64_t generation
     status = batch.DeleteRange(database->family(LogFamily::kRecords), BigEndian(0), BigEndian(through + 1));
     if (status.ok()) status = batch.Put(database->family(LogFamily::kMeta), AsSlice(kFirstKey), Cat(through));
   }
-  if (status.ok() && generation > 0) {
-    status = batch.DeleteRange(database->family(LogFamily::kTombstones), BigEndian(0),
-                               BigEndian(static_cast<uint64_t>(generation)));
-  }
   if (!status.ok()) return FromRocksDb(status, Where());
+  if (generation > 0) {
+    if (absl::Status added = AddDropOfOthers(*database, generation, &batch); !added.ok()) {
+      return Prefix(Where(), added);
+    }
+  }
+  if (batch.Count() == 0) return absl::OkStatus();
   if (absl::Status written = Write(batch); !written.ok()) return written;
   if (!drops) return absl::OkStatus();
   first = through;
@@ -205,11 +207,11 @@ CollectionLog::~CollectionLog() {
 }
 
 absl::StatusOr<std::unique_ptr<CollectionLog>> CollectionLog::Open(const std::string& folder, const LogFormat& format,
-                                                                   Mode mode) {
+                                                                   Mode mode, uint64_t begin) {
   return Guarded([&]() -> absl::StatusOr<std::unique_ptr<CollectionLog>> {
     if (!HasLog(folder)) {
       if (mode == Mode::kMustExist) return absl::NotFoundError(Cat(folder, ": has no log"));
-      if (absl::Status status = CreateLog(folder, format); !status.ok()) return status;
+      if (absl::Status status = CreateLog(folder, format, begin); !status.ok()) return status;
     }
     auto state = std::make_unique<State>();
     state->folder = folder;

@@ -35,7 +35,11 @@ struct LogFormat {
   uint64_t rotation_seed = 0;  // i8
 
   static LogFormat Of(const Manifest& manifest);
+  bool operator==(const LogFormat&) const = default;
 };
+
+// Returns the format in words, such as "string ids, f16, dimension 128".
+std::string Describe(const LogFormat& format);
 
 // The documents of each shard of a generation that were replaced or deleted, as ordinals in the shard, ascending.
 using Tombstones = std::vector<std::vector<uint32_t>>;
@@ -49,16 +53,17 @@ class CollectionLog {
     kCreate,  // makes the log where there is none
   };
 
-  // Opens the log in `folder`, the collection's. NOT_FOUND; FAILED_PRECONDITION when another process has it open, or
-  // the log is one of another format (which is named); DATA_LOSS for a log that is damaged: the message says from which
-  // sequence on, and nothing is changed.
+  // Opens the log in `folder`, the collection's. One that is made has no write, and the first gets the sequence behind
+  // `begin`: what the shards hold that it is made for. NOT_FOUND; FAILED_PRECONDITION when another process has it open,
+  // or the log is one of another format (which is named); DATA_LOSS for a log that is damaged: the message says from
+  // which sequence on, and nothing is changed.
   static absl::StatusOr<std::unique_ptr<CollectionLog>> Open(const std::string& folder, const LogFormat& format,
-                                                             Mode mode);
+                                                             Mode mode, uint64_t begin = 0);
   virtual ~CollectionLog();
 
   const LogFormat& format() const;
 
-  // Returns the sequence of the last write, 0 where there never was one.
+  // Returns the sequence of the last write, or what the log began with where there never was one.
   uint64_t last_sequence() const;
   // Returns the sequence before the first write that the log still holds: writes up to there have been dropped.
   uint64_t first_sequence() const;
@@ -85,13 +90,14 @@ class CollectionLog {
   // Notes, on the disk, the tombstones of a generation that is about to be published. [shards] What was noted for that
   // number or a later one before is dropped: those generations were never published.
   absl::Status PutTombstones(const Manifest& manifest, const Tombstones& tombstones);
-  // Returns them; empty lists for a generation that none were noted for. They belong to the shards' checksums: what a
-  // compaction noted that did not come to publish says nothing of another build of the same number. DATA_LOSS for
-  // ordinals that a shard does not have.
+  // Returns them; empty lists for a generation that none were noted for. They belong to the manifest's log_sequence and
+  // the shards' checksums: what a compaction noted that did not come to publish says nothing of another build of the
+  // same number. DATA_LOSS for ordinals that a shard does not have.
   absl::StatusOr<Tombstones> TombstonesOf(const Manifest& manifest) const;
 
-  // Drops the records up to and with `through` and the tombstones of generations before `generation`, once that
-  // is published. Disk space comes back soon.
+  // Drops the records up to and with `through`, and the tombstones of all generations but `generation`, the published
+  // one (0: of none): those before it are not opened again, and those behind it never came to be published. Nobody may
+  // be compacting. Disk space comes back soon.
   absl::Status Truncate(uint64_t through, int64_t generation);
 
   // Returns about how many bytes the log has on the disk.

@@ -17,9 +17,6 @@ inline constexpr std::string_view kLogDatabaseName = "records";
 
 inline constexpr uint64_t kLogFormatVersion = 1;
 
-// Returns the text that a log keeps of its format, such as "string ids, f16, dimension 128".
-std::string Describe(const LogFormat& format);
-
 // What a log says of itself.
 struct LogContents {
   std::string format;  // as Describe has it

@@ -20,7 +20,7 @@ enum class LogFamily : size_t {
   kMeta,        // what the keys below name, in decimal digits or text
   kRecords,     // sequence -> a value of log_record.h
   kVersions,    // id -> the client's version
-  kTombstones,  // generation, number of the shard -> the shard's checksum, ordinals
+  kTombstones,  // generation, number of the shard -> log_sequence, the shard's checksum, ordinals
 };
 inline constexpr size_t kNumLogFamilies = 4;
 

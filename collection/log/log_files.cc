@@ -40,15 +40,15 @@ absl::Status FinishLog(const std::string& folder) {
   return SyncFolder(folder);
 }
 
-absl::Status WriteFirstMeta(const LogDatabase& database, const LogFormat& format) {
+absl::Status WriteFirstMeta(const LogDatabase& database, const LogFormat& format, uint64_t begin) {
   rocksdb::WriteBatch batch;
   const auto put = [&](std::string_view key, const std::string& value) {
     return batch.Put(database.family(LogFamily::kMeta), AsSlice(key), value);
   };
   rocksdb::Status status = put(kFormatVersionKey, Cat(kLogFormatVersion));
   if (status.ok()) status = put(kFormatKey, Describe(format));
-  if (status.ok()) status = put(kFirstKey, "0");
-  if (status.ok()) status = put(kLastKey, "0");
+  if (status.ok()) status = put(kFirstKey, Cat(begin));
+  if (status.ok()) status = put(kLastKey, Cat(begin));
   if (status.ok()) status = database.db().Write(Synced(), &batch);
   return FromRocksDb(status, "");
 }
@@ -76,7 +76,7 @@ uint64_t NumLogBytes(const std::string& folder) {
   return sum;
 }
 
-absl::Status CreateLog(const std::string& folder, const LogFormat& format) {
+absl::Status CreateLog(const std::string& folder, const LogFormat& format, uint64_t begin) {
   if (absl::Status status = BeginLog(folder); !status.ok()) return status;
   const std::string unfinished = JoinPath(folder, kUnfinishedName);
   {
@@ -86,7 +86,7 @@ absl::Status CreateLog(const std::string& folder, const LogFormat& format) {
     absl::StatusOr<std::unique_ptr<LogDatabase>> database =
         LogDatabase::Open(JoinPath(unfinished, kLogDatabaseName), LogDatabase::Access::kCreate);
     if (!database.ok()) return Prefix(prefix, database.status());
-    if (absl::Status status = WriteFirstMeta(**database, format); !status.ok()) return Prefix(prefix, status);
+    if (absl::Status status = WriteFirstMeta(**database, format, begin); !status.ok()) return Prefix(prefix, status);
     if (absl::Status status = (*mark)->Sync(); !status.ok()) return status;
   }
   return FinishLog(folder);

@@ -86,10 +86,16 @@ absl::Status CheckShardsAreComplete(const std::string& folder, const Manifest& m
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::optional<uint64_t>> LogSequenceOfBuild(const std::string& folder, std::optional<uint64_t> asked) {
+absl::StatusOr<std::optional<uint64_t>> LogSequenceOfBuild(const std::string& folder, const LogFormat& format,
+                                                           std::optional<uint64_t> asked) {
   if (!HasLog(folder)) return asked;
   const absl::StatusOr<LogSummary> summary = SummarizeLog(folder, Manifest());
   if (!summary.ok()) return summary.status();
+  if (summary->format != Describe(format)) {
+    return absl::FailedPreconditionError(Cat(folder, ": is a live collection of ", summary->format,
+                                             ", which it keeps, and the build has ", Describe(format),
+                                             "; build it into another folder"));
+  }
   const uint64_t first = summary->first_sequence;
   const uint64_t last = summary->last_sequence;
   if (!asked.has_value()) {

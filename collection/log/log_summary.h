@@ -32,10 +32,11 @@ absl::StatusOr<LogSummary> SummarizeLog(const std::string& folder, const Manifes
 // none of their documents was replaced or deleted. FAILED_PRECONDITION otherwise, saying what brings that about.
 absl::Status CheckShardsAreComplete(const std::string& folder, const Manifest& manifest);
 
-// Returns the log_sequence that the manifest of a build into `folder` gets, where `asked` is what its caller said.
-// Shards of a build beside an empty log hold no write of it: 0. FAILED_PRECONDITION when the log has writes and nothing
-// was asked, or when it does not hold the writes behind what was asked.
-absl::StatusOr<std::optional<uint64_t>> LogSequenceOfBuild(const std::string& folder, std::optional<uint64_t> asked);
+// Returns the log_sequence that the manifest of a build of that format into `folder` gets, where `asked` is what its
+// caller said. Shards of a build beside an empty log hold no write of it: 0. FAILED_PRECONDITION when the log is one of
+// another format, when it has writes and nothing was asked, or when it does not hold the writes behind what was asked.
+absl::StatusOr<std::optional<uint64_t>> LogSequenceOfBuild(const std::string& folder, const LogFormat& format,
+                                                           std::optional<uint64_t> asked);
 
 struct LogReport {
   uint64_t first_sequence = 0;

@@ -12,16 +12,20 @@
 namespace maxsim::collection {
 namespace {
 
-constexpr char kTombstoneFormat = 1;
+constexpr char kTombstoneFormat = 2;
 constexpr size_t kNumberBytes = 8;
 
 std::string KeyOf(int64_t generation, size_t shard) {
   return BigEndian(static_cast<uint64_t>(generation)) + BigEndian(shard);
 }
 
-// Format, size of the checksum, checksum, ordinals.
-std::string FormatValue(const ShardEntry& entry, const std::vector<uint32_t>& ordinals) {
+// Returns a key that is behind those of all generations.
+std::string EndOfKeys() { return std::string(2 * kNumberBytes + 1, '\xff'); }
+
+// Format, log_sequence of the generation, size of the checksum, checksum, ordinals.
+std::string FormatValue(const Manifest& manifest, const ShardEntry& entry, const std::vector<uint32_t>& ordinals) {
   std::string value(1, kTombstoneFormat);
+  value += BigEndian(manifest.log_sequence.value_or(0));
   value.push_back(static_cast<char>(entry.checksum.size()));
   value += entry.checksum;
   value.append(reinterpret_cast<const char*>(ordinals.data()), ordinals.size() * sizeof(uint32_t));
@@ -40,11 +44,17 @@ absl::Status CheckOrdinals(const ShardEntry& entry, const std::vector<uint32_t>&
   return absl::OkStatus();
 }
 
-// Fills `ordinals` from a value, unless it belongs to another shard.
-absl::Status ParseValue(const ShardEntry& entry, std::string_view value, std::vector<uint32_t>* ordinals) {
-  if (value.size() < 2 || value[0] != kTombstoneFormat) return Invalid(entry.file, ": tombstones of an unknown format");
-  const auto size = static_cast<size_t>(static_cast<unsigned char>(value[1]));
-  value.remove_prefix(2);
+// Fills `ordinals` from a value, unless it belongs to another shard, or to another build of the generation's number:
+// one with other writes of the log may have a shard of the same bytes.
+absl::Status ParseValue(const Manifest& manifest, const ShardEntry& entry, std::string_view value,
+                        std::vector<uint32_t>* ordinals) {
+  constexpr size_t kHeadBytes = 1 + kNumberBytes + 1;
+  if (value.size() < kHeadBytes || value[0] != kTombstoneFormat) {
+    return Invalid(entry.file, ": tombstones of an unknown format");
+  }
+  if (FromBigEndian(value.substr(1)) != manifest.log_sequence.value_or(0)) return absl::OkStatus();
+  const auto size = static_cast<size_t>(static_cast<unsigned char>(value[kHeadBytes - 1]));
+  value.remove_prefix(kHeadBytes);
   if (value.size() < size || (value.size() - size) % sizeof(uint32_t) != 0) {
     return Invalid(entry.file, ": tombstones of ", value.size(), " bytes");
   }
@@ -63,14 +73,27 @@ absl::Status AddTombstones(const LogDatabase& database, const Manifest& manifest
     return Invalid("tombstones of ", tombstones.size(), " shards, and the generation has ", manifest.shards.size());
   }
   rocksdb::ColumnFamilyHandle* const family = database.family(LogFamily::kTombstones);
-  const std::string end(2 * kNumberBytes + 1, '\xff');
-  rocksdb::Status status = batch->DeleteRange(family, KeyOf(manifest.generation, 0), end);
+  rocksdb::Status status = batch->DeleteRange(family, KeyOf(manifest.generation, 0), EndOfKeys());
   for (size_t shard = 0; shard < tombstones.size() && status.ok(); ++shard) {
     if (tombstones[shard].empty()) continue;
     const ShardEntry& entry = manifest.shards[shard];
     if (absl::Status checked = CheckOrdinals(entry, tombstones[shard]); !checked.ok()) return checked;
-    status = batch->Put(family, KeyOf(manifest.generation, shard), FormatValue(entry, tombstones[shard]));
+    status = batch->Put(family, KeyOf(manifest.generation, shard), FormatValue(manifest, entry, tombstones[shard]));
   }
+  return FromRocksDb(status, "tombstones: ");
+}
+
+absl::Status AddDropOfOthers(const LogDatabase& database, int64_t generation, rocksdb::WriteBatch* batch) {
+  rocksdb::ColumnFamilyHandle* const family = database.family(LogFamily::kTombstones);
+  const std::unique_ptr<rocksdb::Iterator> iterator(database.db().NewIterator(rocksdb::ReadOptions(), family));
+  const std::string begin = KeyOf(generation, 0);
+  const std::string end = KeyOf(generation + 1, 0);
+  rocksdb::Status status;
+  iterator->SeekToFirst();
+  if (iterator->Valid() && AsView(iterator->key()) < begin) status = batch->DeleteRange(family, KeyOf(0, 0), begin);
+  iterator->Seek(end);
+  if (status.ok() && iterator->Valid()) status = batch->DeleteRange(family, end, EndOfKeys());
+  if (status.ok()) status = iterator->status();
   return FromRocksDb(status, "tombstones: ");
 }
 
@@ -89,7 +112,8 @@ absl::StatusOr<Tombstones> ReadTombstones(const LogDatabase& database, const Man
     }
     const uint64_t shard = FromBigEndian(key.substr(kNumberBytes));
     if (shard >= tombstones.size()) continue;  // of a generation with more shards that was never published
-    const absl::Status status = ParseValue(manifest.shards[shard], AsView(iterator->value()), &tombstones[shard]);
+    const absl::Status status =
+        ParseValue(manifest, manifest.shards[shard], AsView(iterator->value()), &tombstones[shard]);
     if (!status.ok()) return absl::DataLossError(Cat("tombstones: ", ForStrCat(std::string(status.message()))));
   }
   if (absl::Status status = FromRocksDb(iterator->status(), "tombstones: "); !status.ok()) return status;

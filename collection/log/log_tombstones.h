@@ -21,6 +21,9 @@ namespace maxsim::collection {
 absl::Status AddTombstones(const LogDatabase& database, const Manifest& manifest, const Tombstones& tombstones,
                            rocksdb::WriteBatch* batch);
 
+// Adds to the batch what takes away the tombstones of every other generation, or nothing where there are none.
+absl::Status AddDropOfOthers(const LogDatabase& database, int64_t generation, rocksdb::WriteBatch* batch);
+
 // See CollectionLog::TombstonesOf.
 absl::StatusOr<Tombstones> ReadTombstones(const LogDatabase& database, const Manifest& manifest);
 

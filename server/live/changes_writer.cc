@@ -90,6 +90,26 @@ void ChangesWriter::Forget() {
   next_offset_ = 0;
 }
 
+std::vector<LiveSegment> ChangesWriter::Held() const {
+  std::vector<LiveSegment> held = segments_;
+  for (LiveSegment& one : held) {
+    one.used_bytes = allocator_->UsedBytes(one.segment->num_documents(), one.segment->num_tokens());
+  }
+  return held;
+}
+
+std::vector<LiveSegment> ChangesWriter::HeldWhenDone() const {
+  std::vector<LiveSegment> present = Held();
+  for (const Open& open : open_) {
+    if (open.is_new) present.push_back(open.segment);
+    // The only one of them that is not new is the growing one.
+    const store::Segment& segment = *present.back().segment;
+    present.back().used_bytes = allocator_->UsedBytes(
+        segment.num_documents() + static_cast<int64_t>(open.upserts.size()), segment.num_tokens() + open.num_tokens);
+  }
+  return present;
+}
+
 absl::Status ChangesWriter::PlanUpsert(const LogRecord& record) {
   const int64_t text_bytes = TextBytes(record);
   const auto has_room = [&](const Open& open) {
@@ -97,12 +117,9 @@ absl::Status ChangesWriter::PlanUpsert(const LogRecord& record) {
                                             open.num_tokens + record.num_tokens, open.text_bytes + text_bytes);
   };
   if (open_.empty() || !has_room(open_.back())) {
-    std::vector<LiveSegment> present = segments_;
-    for (const Open& open : open_) {
-      if (open.is_new) present.push_back(open.segment);
-    }
-    absl::StatusOr<LiveSegment> made = allocator_->Allocate(
-        present, replicated_, {.num_documents = 1, .num_tokens = record.num_tokens, .text_bytes = text_bytes}, bound_);
+    absl::StatusOr<LiveSegment> made =
+        allocator_->Allocate(HeldWhenDone(), replicated_,
+                             {.num_documents = 1, .num_tokens = record.num_tokens, .text_bytes = text_bytes}, bound_);
     if (!made.ok()) return made.status();
     Open& open = open_.emplace_back();
     open.segment = *std::move(made);
@@ -146,7 +163,7 @@ absl::Status ChangesWriter::AppendTo(Open& open) {
     if (!absl::IsUnavailable(status)) return status;
     allocator_->devices().MarkLost(lost_device, status);
     // The log has the records, so they go to a segment on the devices that are left.
-    absl::StatusOr<LiveSegment> made = allocator_->Allocate(segments_, replicated_,
+    absl::StatusOr<LiveSegment> made = allocator_->Allocate(Held(), replicated_,
                                                             {.num_documents = static_cast<int64_t>(open.upserts.size()),
                                                              .num_tokens = open.num_tokens,
                                                              .text_bytes = open.text_bytes},
@@ -198,6 +215,7 @@ bool ChangesWriter::TakeNote(const LogRecord& record) {
     Add(open.segment);
     open.is_new = false;
     growing_ = true;
+    sealed_ = false;
     last_is_shared_ = false;
   }
   LiveSegment& segment = segments_.back();
@@ -219,6 +237,16 @@ bool ChangesWriter::HasUnnoted() const {
     offset = 0;
   }
   return false;
+}
+
+void ChangesWriter::Seal() { sealed_ = std::exchange(growing_, false) || sealed_; }
+
+void ChangesWriter::Unseal() { growing_ = std::exchange(sealed_, false) || growing_; }
+
+void ChangesWriter::TakeSegments(const ChangesWriter& before) {
+  if (!last_is_shared_) return;
+  growing_ = growing_ || before.growing_;
+  sealed_ = sealed_ || before.sealed_;
 }
 
 void ChangesWriter::ShareSegments(absl::Span<const LiveSegment> segments) {
@@ -250,6 +278,7 @@ absl::Status ChangesWriter::NoteShared(Shared& shared, const LogRecord& record) 
     Add(shared.segment);
     shared.idx = segments_.size() - 1;
     growing_ = false;
+    sealed_ = false;
     last_is_shared_ = true;
   }
   const uint64_t found = shared.segment.segment->sequence(shared.next_ordinal);

@@ -56,10 +56,12 @@ class ChangesWriter {
   // generation's log_sequence are shared, where a device that answers has them.
   void ShareSegments(absl::Span<const LiveSegment> segments);
   // From now on this writer appends to the segments that it shares with the one before, which must not any more.
-  void TakeSegments(const ChangesWriter& before) { growing_ = growing_ || (last_is_shared_ && before.growing_); }
+  void TakeSegments(const ChangesWriter& before);
 
   // What comes next goes into a new segment.
-  void Seal() { growing_ = false; }
+  void Seal();
+  // Takes the last Seal back: what comes next goes into the segment that was sealed, unless there is a later one.
+  void Unseal();
 
   // Returns the collection as it is now, for which requests may be scored.
   std::shared_ptr<const store::Collection> Snapshot() { return changes_->Snapshot(sequence_); }
@@ -81,6 +83,9 @@ class ChangesWriter {
     size_t idx = 0;  // in Changes
   };
 
+  // Return the segments with what each holds: now, and once what is planned is done, with the new ones.
+  std::vector<LiveSegment> Held() const;
+  std::vector<LiveSegment> HeldWhenDone() const;
   absl::Status PlanUpsert(const collection::LogRecord& record);
   absl::Status AppendTo(Open& open);
   void Add(const LiveSegment& segment);
@@ -96,6 +101,7 @@ class ChangesWriter {
   uint64_t sequence_;
   std::vector<LiveSegment> segments_;  // [Changes::num_segments()]
   bool growing_ = false;               // the last of them may be appended to
+  bool sealed_ = false;                // and could be, were it not sealed
   bool last_is_shared_ = false;        // and could be, were it not for the generation before
 
   SegmentAllocator::Bound bound_ = SegmentAllocator::Bound::kConfigured;

@@ -7,7 +7,6 @@
 #include "base/monotonic_clock.h"
 #include "base/output_file.h"
 #include "base/text.h"
-#include "collection/compact/compact.h"
 #include "server/live/live_collection_impl.h"
 #include "server/live/snapshot_folder.h"
 #include "server/observability/log_event.h"
@@ -35,8 +34,12 @@ absl::StatusOr<std::shared_ptr<store::LiveDocuments>> OpenLiveCollection(const s
                                                                          const LiveOptions& options, Metrics* metrics) {
   using Log = collection::CollectionLog;
   const absl::Time begin = MonotonicNow();
-  absl::StatusOr<std::unique_ptr<Log>> log = Log::Open(request.path, collection::LogFormat::Of(request.manifest),
-                                                       request.create ? Log::Mode::kCreate : Log::Mode::kMustExist);
+  const bool is_new = !collection::HasLog(request.path);
+  // One that is made holds the writes behind the generation: where it takes the place of a log that was lost, too.
+  const uint64_t begins_with = request.manifest.log_sequence.value_or(0);
+  absl::StatusOr<std::unique_ptr<Log>> log =
+      Log::Open(request.path, collection::LogFormat::Of(request.manifest),
+                request.create ? Log::Mode::kCreate : Log::Mode::kMustExist, begins_with);
   if (!log.ok()) return log.status();
   log::Write(spdlog::level::info, "live_opened",
              {{"name", request.name},
@@ -45,6 +48,10 @@ absl::StatusOr<std::shared_ptr<store::LiveDocuments>> OpenLiveCollection(const s
               {"last_sequence", (*log)->last_sequence()},
               {"log_bytes", (*log)->num_bytes()},
               {"seconds", absl::ToDoubleSeconds(MonotonicNow() - begin)}});
+  if (is_new && begins_with > 0) {
+    log::Write(spdlog::level::warn, "log_begun_anew",
+               {{"name", request.name}, {"path", request.path}, {"sequence", begins_with}});
+  }
   auto live = std::make_shared<LiveCollection>(request, options, metrics, *std::move(log));
   live->Start();
   return live;
@@ -199,8 +206,11 @@ absl::Status LiveCollection::CompactNow(const StopSignal* stop, std::string_view
     const WriterPause pause(this);
     if (served_.writer == nullptr) return absl::UnavailableError(Cat("collection ", request_.name, " is not served"));
     through = served_.writer->sequence();
-    // Later writes go to segments that the next generation shares.
-    if (through > served_.writer->generation().manifest().log_sequence.value_or(0)) served_.writer->Seal();
+    // Later writes go to segments that the next generation shares. One compaction after another that fails would leave
+    // a segment each, nearly empty, until there is room for no more: so those that follow a failure seal none, and the
+    // few documents that are written meanwhile are appended again.
+    const bool has_more = through > served_.writer->generation().manifest().log_sequence.value_or(0);
+    if (has_more && !compaction_failed_) served_.writer->Seal();
   }
   SetCompacting(true);
   const collection::CompactOptions options{
@@ -212,30 +222,40 @@ absl::Status LiveCollection::CompactNow(const StopSignal* stop, std::string_view
   const absl::StatusOr<collection::CompactResult> result = collection::Compact(request_.path, *log, through, options);
   absl::Status status = result.status();
   if (status.ok()) status = ServePublished(result->manifest, &either);
+  compaction_failed_ = !status.ok();
+  if (!status.ok()) {
+    const WriterPause pause(this);
+    served_.writer->Unseal();  // or one that a reload brought meanwhile, which has taken over what is sealed
+  }
   SetCompacting(false);
-  const absl::Duration took = MonotonicNow() - begin;
   *changed = result.ok() && result->changed;
-  if (metrics_ != nullptr && (!status.ok() || *changed)) {
-    const bool stopped = either.stopped();
+  ReportCompaction(reason, status, result, MonotonicNow() - begin, either.stopped());
+  return status;
+}
+
+void LiveCollection::ReportCompaction(std::string_view reason, const absl::Status& status,
+                                      const absl::StatusOr<collection::CompactResult>& result, absl::Duration took,
+                                      bool stopped) {
+  const bool changed = result.ok() && result->changed;
+  if (metrics_ != nullptr && (!status.ok() || changed)) {
     metrics_->live().CountCompaction(request_.name, stopped ? CompactionResult::kStopped : ResultOf(status), took,
                                      result.ok() ? static_cast<uint64_t>(result->bytes_written) : 0);
   }
   if (!status.ok()) {
-    log::Write(either.stopped() ? spdlog::level::info : spdlog::level::err, "compaction_failed",
+    log::Write(stopped ? spdlog::level::info : spdlog::level::err, "compaction_failed",
                {{"name", request_.name}, {"reason", reason}, {"error", status.ToString()}});
-  } else if (*changed) {
+  } else if (changed) {
     log::Write(spdlog::level::info, "compacted",
                {{"name", request_.name},
                 {"reason", reason},
                 {"generation", result->manifest.generation},
-                {"log_sequence", through},
+                {"log_sequence", result->manifest.log_sequence.value_or(0)},
                 {"shards_kept", result->shards_kept},
                 {"shards_written", result->shards_written},
                 {"bytes_written", result->bytes_written},
                 {"tombstones_left", result->tombstones_left},
                 {"seconds", absl::ToDoubleSeconds(took)}});
   }
-  return status;
 }
 
 // Loads a generation that was published, unless it is served. That may be one of an earlier compaction that could not
@@ -259,7 +279,11 @@ absl::Status LiveCollection::Truncate() {
     through = state_.compacted_sequence;
     generation = served_generation_;
   }
-  if (through <= log->first_sequence()) return absl::OkStatus();
+  // A generation that could not be loaded yet may be published behind the served one: its tombstones are needed, and
+  // the log goes once it is served.
+  const absl::StatusOr<collection::Manifest> published = collection::ReadManifest(request_.path);
+  if (!published.ok()) return published.status();
+  if (published->generation != generation) return absl::OkStatus();
   // What the log drops must not come to be needed: after a power failure the manifest is this generation's.
   if (absl::Status status = SyncFolder(request_.path); !status.ok()) return status;
   return log->Truncate(through, generation);

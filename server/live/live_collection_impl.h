@@ -33,6 +33,7 @@
 #include "absl/time/time.h"
 #include "base/mutex.h"
 #include "base/stop.h"
+#include "collection/compact/compact.h"
 #include "collection/log/collection_log.h"
 #include "server/live/changes_writer.h"
 #include "server/live/compactor.h"
@@ -123,7 +124,7 @@ class LiveCollection final : public store::LiveDocuments {
   absl::StatusOr<std::unique_ptr<ChangesWriter>> FollowLog(const std::shared_ptr<const store::Generation>& generation,
                                                            const StopSignal* stop);
   absl::Status TakeOver(std::unique_ptr<ChangesWriter> writer, Publish publish, const StopSignal* stop);
-  absl::Status CheckLogSequence(const collection::Manifest& manifest) const;
+  absl::Status CheckFollowsLog(const collection::Manifest& manifest) const;
   absl::Status NameLogSequence(const collection::Manifest& manifest);
 
   // Must be called by whoever owns served_.
@@ -133,6 +134,8 @@ class LiveCollection final : public store::LiveDocuments {
   absl::Status CompactNow(const StopSignal* stop, std::string_view reason, bool* changed);
   absl::Status ServePublished(const collection::Manifest& published, const StopSignal* stop);
   absl::Status Truncate();
+  void ReportCompaction(std::string_view reason, const absl::Status& status,
+                        const absl::StatusOr<collection::CompactResult>& result, absl::Duration took, bool stopped);
   void SetCompacting(bool is_compacting);
   std::shared_ptr<collection::CollectionLog> log() const;  // null after Stop
   absl::Status Unloading() const;
@@ -166,6 +169,8 @@ class LiveCollection final : public store::LiveDocuments {
   bool log_failed_ = false;
   absl::Duration backoff_;
   absl::Status full_;  // of the last group, where a call found no room in segments
+
+  bool compaction_failed_ = false;  // the last one; belongs to whoever holds Maintenance
 
   std::thread writer_;
 };

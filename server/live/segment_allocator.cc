@@ -20,13 +20,14 @@ constexpr uint64_t kBytesPerDocument = 1024;
 // more of it than the tokens take of the device.
 constexpr int64_t kMinTextBytes = int64_t{64} << 20;
 
-// Returns the largest sum of capacities that one of the devices has.
-uint64_t MostBytesOn(const std::vector<uint32_t>& chosen, absl::Span<const LiveSegment> present) {
+// Returns the largest sum of segments' bytes, of one or the other kind, that one of the devices has.
+uint64_t MostBytesOn(const std::vector<uint32_t>& chosen, absl::Span<const LiveSegment> present,
+                     uint64_t LiveSegment::*kind) {
   uint64_t most = 0;
   for (const uint32_t device : chosen) {
     uint64_t bytes = 0;
     for (const LiveSegment& segment : present) {
-      if (std::count(segment.devices.begin(), segment.devices.end(), device) > 0) bytes += segment.capacity_bytes;
+      if (std::count(segment.devices.begin(), segment.devices.end(), device) > 0) bytes += segment.*kind;
     }
     most = std::max(most, bytes);
   }
@@ -64,7 +65,8 @@ std::vector<std::vector<uint32_t>> SegmentAllocator::ChooseDevices(absl::Span<co
   const store::MemoryLedger::Memory memory = ledger_->Available();
   std::vector<Choice> choices;
   for (const uint32_t device : alive) {
-    choices.push_back({device, MostBytesOn({device}, present), memory.devices[device].available_bytes});
+    choices.push_back(
+        {device, MostBytesOn({device}, present, &LiveSegment::capacity_bytes), memory.devices[device].available_bytes});
   }
   std::stable_sort(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) {
     return a.bytes != b.bytes ? a.bytes < b.bytes : a.available_bytes > b.available_bytes;
@@ -72,6 +74,11 @@ std::vector<std::vector<uint32_t>> SegmentAllocator::ChooseDevices(absl::Span<co
   std::vector<std::vector<uint32_t>> chosen;
   for (const Choice& choice : choices) chosen.push_back({choice.device});
   return chosen;
+}
+
+uint64_t SegmentAllocator::UsedBytes(int64_t num_documents, int64_t num_tokens) const {
+  return std::max(static_cast<uint64_t>(num_tokens) * row_bytes_,
+                  static_cast<uint64_t>(num_documents) * kBytesPerDocument);
 }
 
 uint64_t SegmentAllocator::MemoryOn(uint32_t device, const AppendableShape& shape) const {
@@ -129,15 +136,15 @@ absl::StatusOr<LiveSegment> SegmentAllocator::Allocate(absl::Span<const LiveSegm
   const uint64_t needed = static_cast<uint64_t>(need.num_tokens) * row_bytes_;
   absl::Status refused = absl::UnavailableError("all devices are lost");
   for (const std::vector<uint32_t>& chosen : ChooseDevices(present, replicated)) {
-    const uint64_t used = MostBytesOn(chosen, present);
+    const uint64_t taken = MostBytesOn(chosen, present, &LiveSegment::capacity_bytes);
     const uint64_t configured = std::max(static_cast<uint64_t>(options_.segment_bytes), needed);
-    uint64_t most = std::max(configured, used);
+    uint64_t most = std::max(configured, MostBytesOn(chosen, present, &LiveSegment::used_bytes));
     if (bound == Bound::kConfigured) {
       const auto limit = static_cast<uint64_t>(options_.max_segment_bytes);
-      most = std::min(most, limit > used ? limit - used : 0);
+      most = std::min(most, limit > taken ? limit - taken : 0);
       if (most < std::max<uint64_t>(needed, 1)) {
         return absl::ResourceExhaustedError(Cat("the segments of collection ", name_, " are full: they take ",
-                                                FormatBytesExactly(used), ", what comes next needs ",
+                                                FormatBytesExactly(taken), ", what comes next needs ",
                                                 FormatBytesExactly(needed), ", and live.max_segment_bytes is ",
                                                 FormatBytesExactly(limit)));
       }

@@ -21,6 +21,7 @@ struct LiveSegment {
   std::shared_ptr<store::Segment> segment;
   std::vector<uint32_t> devices;  // that hold it
   uint64_t capacity_bytes = 0;    // of token vectors, on each device
+  uint64_t used_bytes = 0;        // of these; counted for Allocate
   // The sequences of its first and its last document; 0 while it has none.
   uint64_t first_sequence = 0;
   uint64_t last_sequence = 0;
@@ -49,14 +50,16 @@ class SegmentAllocator {
   };
 
   // Makes a segment beside those that there are: on every device that answers when it is `replicated`, else on the one
-  // with the fewest bytes of these that has memory for it. It is as large as they are together where memory allows, and
-  // at least live.segment_bytes, or else as large as it must be. RESOURCE_EXHAUSTED with the numbers; UNAVAILABLE where
-  // no device is left.
+  // with the fewest bytes of these that has memory for it. It is as large as what they hold together where memory
+  // allows, and at least live.segment_bytes, or else as large as it must be. (What they have room for says nothing: a
+  // sealed one may be nearly empty.) RESOURCE_EXHAUSTED with the numbers; UNAVAILABLE where no device is left.
   absl::StatusOr<LiveSegment> Allocate(absl::Span<const LiveSegment> present, bool replicated, const SegmentNeed& need,
                                        Bound bound);
 
   store::DeviceSet& devices() const { return *devices_; }
   uint64_t row_bytes() const { return row_bytes_; }
+  // Returns how much of a segment so many documents take, where few tokens each would run out of offsets first.
+  uint64_t UsedBytes(int64_t num_documents, int64_t num_tokens) const;
 
  private:
   // Returns which devices may hold a segment, those that are tried first in front.

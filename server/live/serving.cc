@@ -18,10 +18,17 @@ constexpr int kMaxRounds = 8;
 
 }  // namespace
 
-absl::Status LiveCollection::CheckLogSequence(const collection::Manifest& manifest) const {
+absl::Status LiveCollection::CheckFollowsLog(const collection::Manifest& manifest) const {
   const std::shared_ptr<collection::CollectionLog> log = this->log();
   if (log == nullptr) return Unloading();
   const std::string generation = Cat(request_.path, ": generation ", manifest.generation);
+  const collection::LogFormat format = collection::LogFormat::Of(manifest);
+  if (format != format_) {
+    return absl::FailedPreconditionError(Cat(generation, " has ", collection::Describe(format), ", and its log ",
+                                             collection::Describe(format_),
+                                             ": a live collection keeps them; build another collection, in a folder of "
+                                             "its own"));
+  }
   const uint64_t last = log->last_sequence();
   if (!manifest.log_sequence.has_value()) {
     if (last == 0) return absl::OkStatus();
@@ -41,7 +48,7 @@ absl::Status LiveCollection::CheckLogSequence(const collection::Manifest& manife
 }
 
 absl::StatusOr<collection::Tombstones> LiveCollection::TombstonesOf(const collection::Manifest& manifest) const {
-  if (absl::Status status = CheckLogSequence(manifest); !status.ok()) return status;
+  if (absl::Status status = CheckFollowsLog(manifest); !status.ok()) return status;
   const std::shared_ptr<collection::CollectionLog> log = this->log();
   if (log == nullptr) return Unloading();
   return log->TombstonesOf(manifest);
@@ -112,7 +119,7 @@ absl::Status LiveCollection::Serve(std::shared_ptr<const store::Generation> gene
   const absl::Time begin = MonotonicNow();
   const StopSignal either(&stop_, stop);
   const collection::Manifest& manifest = generation->manifest();
-  if (absl::Status status = CheckLogSequence(manifest); !status.ok()) return status;
+  if (absl::Status status = CheckFollowsLog(manifest); !status.ok()) return status;
   if (absl::Status status = NameLogSequence(manifest); !status.ok()) return status;
   absl::StatusOr<std::unique_ptr<ChangesWriter>> writer = FollowLog(generation, &either);
   if (!writer.ok()) return writer.status();

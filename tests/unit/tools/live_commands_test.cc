@@ -161,6 +161,16 @@ TEST_F(LiveCommandsTest, BuildingBesideALogNeedsItsSequence) {
   EXPECT_THAT(RunShard(arguments).err, HasSubstr("its log holds only the writes behind sequence 4"));
 }
 
+TEST_F(LiveCommandsTest, BuildingIntoALiveCollectionKeepsItsFormat) {
+  std::vector<std::string> arguments = BuildArguments();
+  arguments.insert(arguments.end(), {"--storage", "i8"});
+  const Outcome built = RunShard(arguments);
+  EXPECT_EQ(built.code, 1);
+  EXPECT_THAT(built.err, AllOf(HasSubstr("is a live collection of string ids, f16, dimension 8"),
+                               HasSubstr("the build has string ids, i8, dimension 8, rotation seed")));
+  EXPECT_EQ(collection::ReadManifest(live())->generation, 1);
+}
+
 TEST_F(LiveCommandsTest, BuildingBesideAnEmptyLogHoldsNoWriteOfIt) {
   ASSERT_EQ(RunShard(BuildArguments()).code, 0);
   EXPECT_EQ(collection::ReadManifest(live())->log_sequence, 0);

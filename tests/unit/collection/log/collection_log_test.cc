@@ -62,6 +62,24 @@ TEST_F(CollectionLogTest, ReadsWhatWasAppendedBeforeAndAfterItIsOpenedAgain) {
   }
 }
 
+TEST_F(CollectionLogTest, BeginsBehindTheWritesThatShardsHoldAlready) {
+  auto opened = CollectionLog::Open(folder_.path(), SmallLogFormat(), CollectionLog::Mode::kCreate, 40);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  log_ = *std::move(opened);
+  EXPECT_EQ(log_->first_sequence(), 40);
+  EXPECT_EQ(log_->last_sequence(), 40);
+  EXPECT_TRUE(absl::IsInvalidArgument(log_->Append({MarkedRecord(1, 2).View()})));
+  ASSERT_TRUE(AppendMarked(*log_, 5, 2).ok());
+  Open();
+  EXPECT_EQ(log_->first_sequence(), 40);
+  EXPECT_EQ(ReadMarked(*log_, 40, 2).value_or(0), 45);
+  // It is only for a log that is made.
+  log_.reset();
+  opened = CollectionLog::Open(folder_.path(), SmallLogFormat(), CollectionLog::Mode::kCreate, 60);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_EQ((*opened)->last_sequence(), 45);
+}
+
 TEST_F(CollectionLogTest, StopsReadingWithTheVisitorsError) {
   Create();
   ASSERT_TRUE(AppendMarked(*log_, 5, 2).ok());
@@ -194,6 +212,30 @@ TEST_F(CollectionLogTest, DropsTombstonesOfGenerationsThatWereNeverPublished) {
   rebuilt.shards[1].checksum[10] = 'c';
   EXPECT_THAT(*log_->TombstonesOf(rebuilt), ElementsAre(IsEmpty(), IsEmpty()));
   EXPECT_THAT(*log_->TombstonesOf(TwoShards(2)), ElementsAre(IsEmpty(), ElementsAre(7)));
+}
+
+TEST_F(CollectionLogTest, DropsTombstonesOfAllGenerationsButThePublishedOneWhenItIsTruncated) {
+  Create();
+  for (const int64_t generation : {2, 3, 4}) {
+    ASSERT_TRUE(log_->PutTombstones(TwoShards(generation), {{1}, {generation == 3 ? 2U : 5U}}).ok());
+  }
+  ASSERT_TRUE(log_->Truncate(0, 3).ok());
+  ASSERT_TRUE(log_->Truncate(0, 3).ok()) << "where there is nothing to drop";
+  Open();
+  EXPECT_THAT(*log_->TombstonesOf(TwoShards(2)), ElementsAre(IsEmpty(), IsEmpty()));
+  EXPECT_THAT(*log_->TombstonesOf(TwoShards(3)), ElementsAre(ElementsAre(1), ElementsAre(2)));
+  EXPECT_THAT(*log_->TombstonesOf(TwoShards(4)), ElementsAre(IsEmpty(), IsEmpty()));
+}
+
+TEST_F(CollectionLogTest, KeepsTombstonesFromABuildOfTheSameShardsWithOtherWrites) {
+  Create();
+  Manifest compacted = TwoShards(2);
+  compacted.log_sequence = 7;
+  ASSERT_TRUE(log_->PutTombstones(compacted, {{1}, {}}).ok());
+  EXPECT_THAT(*log_->TombstonesOf(compacted), ElementsAre(ElementsAre(1), IsEmpty()));
+  Manifest built = compacted;
+  built.log_sequence = 5;
+  EXPECT_THAT(*log_->TombstonesOf(built), ElementsAre(IsEmpty(), IsEmpty()));
 }
 
 TEST_F(CollectionLogTest, RefusesTombstonesThatShardsDoNotHave) {

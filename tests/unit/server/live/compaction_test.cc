@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/output_file.h"
+#include "base/stop.h"
 #include "client/status.h"
 #include "tests/unit/server/live/live_fixture.h"
 
@@ -231,6 +234,86 @@ TEST_F(CompactionTest, IsStoppedByUnload) {
   EXPECT_EQ(Now(), expected_);
 }
 
+TEST_F(CompactionTest, ThatWasNeverPublishedLeavesNoTombstonesBehindAStart) {
+  WriteSome(50);
+  MustCompact();
+  collection::Manifest next = Find()->manifest();
+  ASSERT_EQ(next.shards.size(), 1u);
+  live_.reset();
+  Close();
+  ++next.generation;
+  {
+    // What a crash leaves right before the manifest is renamed.
+    const auto log = collection::CollectionLog::Open(path_, collection::LogFormat::Of(next),
+                                                     collection::CollectionLog::Mode::kMustExist);
+    ASSERT_TRUE(log.ok()) << log.status();
+    ASSERT_TRUE((*log)->PutTombstones(next, {{3}}).ok());
+    ASSERT_EQ((*log)->TombstonesOf(next)->front().size(), 1u);
+  }
+  Open();
+  EXPECT_TRUE(Eventually([&] {
+    const auto noted = live().TombstonesOf(next);
+    return noted.ok() && noted->front().empty();
+  }));
+  EXPECT_EQ(Now(), expected_);
+}
+
+TEST_F(CompactionTest, TakesNoSegmentWhereItFails) {
+  options_.compact = false;
+  options_.max_segment_bytes = 8192;  // of two segments, of four documents each
+  Reopen();
+  for (int64_t n = 0; n < 4; ++n) {
+    WriteSome(1, n);
+    const auto lock = FolderLock::Acquire(path_);
+    ASSERT_TRUE(lock.ok()) << lock.status();
+    bool changed = false;
+    EXPECT_FALSE(live().Compact(nullptr, &changed).ok());
+    EXPECT_FALSE(changed);
+    EXPECT_EQ(live().state().num_segments, 1u);
+  }
+  WriteSome(4, 4);
+  EXPECT_EQ(Now(), expected_);
+  MustCompact();
+  EXPECT_EQ(Now(), expected_);
+  WriteSome(4, 8);
+  Reopen();
+  EXPECT_EQ(Now(), expected_);
+}
+
+TEST_F(CompactionTest, TakesOneSegmentHoweverOftenItFailsWhileSomebodyWrites) {
+  options_.compact = false;
+  options_.compact_bytes_per_second = 1000;
+  Reopen();
+  int64_t n = 0;
+  WriteSome(1, n++);
+  const auto compact_while_writing = [&](bool stopped) {
+    StopSignal stop;
+    absl::Status status;
+    bool changed = false;
+    std::thread compaction([&] { status = live().Compact(&stop, &changed); });
+    EXPECT_TRUE(Eventually([&] { return live().state().is_compacting; }));
+    WriteSome(1, n++);
+    if (stopped) stop.Request(absl::StatusCode::kCancelled);
+    compaction.join();
+    EXPECT_EQ(changed, !stopped) << status;
+  };
+  for (int round = 0; round < 6; ++round) {
+    compact_while_writing(true);
+    EXPECT_LE(live().state().num_segments, 3u);
+    EXPECT_LE(live().state().segment_bytes, 14'000u) << "the third is as large as what the first two hold";
+  }
+  EXPECT_EQ(Now(), expected_);
+  // The one that succeeds holds what was written before it, and the segments what was written meanwhile.
+  compact_while_writing(false);
+  EXPECT_EQ(Now(), expected_);
+  EXPECT_EQ(live().state().compacted_sequence, live().state().sequence - 1);
+  EXPECT_EQ(live().state().num_segments, 1u);
+  WriteSome(1, n++);
+  EXPECT_EQ(live().state().num_segments, 1u);
+  Reopen();
+  EXPECT_EQ(Now(), expected_);
+}
+
 class BuiltCollectionTest : public LiveTest {
  protected:
   void Build() { test::BuildCorpus(path_, test::SmallDocuments(1, 20, ScalarType::kF16, kDim), {.payloads = true}); }
@@ -279,6 +362,36 @@ TEST_F(BuiltCollectionTest, IsRefusedWhereItWasBuiltWithoutKnowingOfTheLog) {
   EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("--log-sequence"));
   // The generation before goes on.
+  MustWrite(List(Upsert("b", 1)));
+  EXPECT_EQ(Find()->num_documents(), 22u);
+}
+
+TEST_F(BuiltCollectionTest, IsRefusedWhereItHasAnotherFormatThanTheLog) {
+  Build();
+  Open();
+  MustWrite(List(Upsert("a", 1)));
+  const collection::Manifest served = *collection::ReadManifest(path_);
+  collection::Manifest other = served;
+  other.dim = 2 * kDim;
+  other.storage = ScalarType::kI8;
+  other.rotation_seed = 5;
+  const absl::Status status = live().TombstonesOf(other).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("has string ids, i8, dimension 16, rotation seed 5, and its log string ids, f16, dimension 8"));
+  // A builder that does not look at the log publishes a generation of another storage.
+  for (int64_t generation = 1; generation <= 2; ++generation) {
+    other = test::BuildCorpus(folder_ / "other", test::SmallDocuments(1, 20, ScalarType::kF32, kDim));
+  }
+  ASSERT_EQ(other.generation, served.generation + 1);
+  other.log_sequence = 1;
+  for (const collection::ShardEntry& shard : other.shards) {
+    std::filesystem::copy_file((folder_ / "other/") + shard.file, std::filesystem::path(path_) / shard.file);
+  }
+  ASSERT_TRUE(collection::PublishManifest(other, path_).ok());
+  const absl::Status reloaded = store_->Reload("c", nullptr).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(reloaded)) << reloaded;
+  EXPECT_THAT(std::string(reloaded.message()), HasSubstr("f32, dimension 8"));
   MustWrite(List(Upsert("b", 1)));
   EXPECT_EQ(Find()->num_documents(), 22u);
 }

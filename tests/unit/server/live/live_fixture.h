@@ -53,7 +53,7 @@ class LiveTest : public testing::Test {
   // Makes the collection without documents.
   void Create();
   // Loads it, which makes a log where there is none. Reopen unloads it before, as a process that ends does.
-  absl::Status TryOpen(const std::string& path);
+  absl::Status TryOpen(const std::string& path, bool live = true);
   void Open();
   void Close() { store_.reset(); }
   void Reopen();

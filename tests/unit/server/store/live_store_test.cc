@@ -200,6 +200,7 @@ TEST_F(LiveStoreTest, AManifestThatMissesItsLogIsRefused) {
   const absl::Status status = Load(false).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(status.message(), HasSubstr("up to sequence 7"));
+  EXPECT_THAT(status.message(), HasSubstr("load it with live: true, and a new log begins"));
 }
 
 }  // namespace

@@ -1,0 +1,95 @@
+// A generation whose log is not there any more.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "collection/log/collection_log.h"
+#include "tests/unit/server/live/live_fixture.h"
+
+namespace maxsim::live {
+namespace {
+
+using testing::HasSubstr;
+
+class LostLogTest : public LiveTest {
+ protected:
+  LostLogTest() {
+    Create();
+    Open();
+  }
+  void WriteSome(int64_t count) {
+    for (int64_t n = 0; n < count; ++n) {
+      MustWrite(List(Upsert(absl::StrCat("d", n), n)));
+      expected_[absl::StrCat("d", n)] = n;
+    }
+  }
+  void Remove(const std::string& id) {
+    MustWrite(List(Delete(id)));
+    expected_.erase(id);
+  }
+  // Loses the log, and with it what was written since the last compaction.
+  void LoseLog() {
+    live_.reset();
+    store_.reset();
+    std::filesystem::remove_all(std::filesystem::path(path_) / collection::kLogFolderName);
+  }
+
+  Documents expected_;
+};
+
+TEST_F(LostLogTest, IsMissedByALoadWithoutLive) {
+  WriteSome(20);
+  MustCompact();
+  LoseLog();
+  const absl::Status status = TryOpen(path_, /*live=*/false);
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("up to sequence 20, and the folder log is missing"));
+  EXPECT_FALSE(collection::HasLog(path_));
+}
+
+TEST_F(LostLogTest, IsBegunAnewBehindTheGenerationByALoadWithLive) {
+  WriteSome(20);
+  MustCompact();
+  MustWrite(List(Upsert("lost", 1)));
+  LoseLog();
+  Open();
+  EXPECT_EQ(Now(), expected_);
+  EXPECT_EQ(Find()->sequence(), 20u);
+  EXPECT_EQ(MustWrite(List(Upsert("d20", 20))).sequence, 21u);
+  expected_["d20"] = 20;
+  Remove("d3");
+  ASSERT_TRUE(store_->Reload("c", nullptr).ok());
+  EXPECT_EQ(Now(), expected_);
+  Reopen();
+  EXPECT_EQ(Now(), expected_);
+  MustCompact();
+  EXPECT_EQ(Find()->manifest().log_sequence, 22u);
+  EXPECT_EQ(Now(), expected_);
+  Reopen();
+  EXPECT_EQ(Now(), expected_);
+}
+
+TEST_F(LostLogTest, BringsDeletedDocumentsBackAndRefusesReplacedOnes) {
+  WriteSome(100);
+  MustCompact();
+  Remove("d7");
+  MustCompact();
+  ASSERT_EQ(live().state().num_deleted_documents, 1u) << "of the shard that was kept";
+  LoseLog();
+  Open();
+  expected_["d7"] = 7;
+  EXPECT_EQ(Now(), expected_);
+
+  MustWrite(List(Upsert("d9", 1)));
+  MustCompact();
+  LoseLog();
+  const absl::Status status = TryOpen(path_);
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("document id \"d9\" appears twice"));
+}
+
+}  // namespace
+}  // namespace maxsim::live
