@@ -304,7 +304,7 @@ TEST_F(CollectionLogTest, IsExhaustedByAFullDiskAndGoesOnAfterRecovery) {
   EXPECT_EQ(ReadMarked(*log_, 0, 100).value_or(0), log_->last_sequence());
 }
 
-TEST_F(CollectionLogTest, StaysClosedWhileItCannotBeRecovered) {
+TEST_F(CollectionLogTest, IsReadAndNotWrittenWhileItCannotBeRecovered) {
   Create();
   ASSERT_TRUE(AppendMarked(*log_, 10, 1000).ok());
   {
@@ -313,8 +313,8 @@ TEST_F(CollectionLogTest, StaysClosedWhileItCannotBeRecovered) {
     const absl::Status recovered = log_->Recover();
     EXPECT_TRUE(absl::IsResourceExhausted(recovered)) << recovered;
     EXPECT_TRUE(absl::IsUnavailable(AppendMarked(*log_, 1, 1000)));
-    EXPECT_TRUE(absl::IsUnavailable(ReadMarked(*log_, 0, 1000).status()));
-    EXPECT_TRUE(absl::IsUnavailable(log_->VersionOf("id1").status()));
+    EXPECT_GE(ReadMarked(*log_, 0, 1000).value_or(0), 10);
+    EXPECT_TRUE(log_->VersionOf("id1").ok());
   }
   const absl::Status recovered = log_->Recover();
   ASSERT_TRUE(recovered.ok()) << recovered;
