@@ -10,6 +10,7 @@
 #include "prometheus/gauge.h"
 #include "prometheus/histogram.h"
 #include "prometheus/registry.h"
+#include "server/observability/metric_families.h"
 
 namespace maxsim {
 namespace {
@@ -47,16 +48,6 @@ const Buckets& CommitBuckets() {
 const Buckets& CompactionBuckets() {
   static const auto* const buckets = new Buckets{0.1, 1, 5, 15, 60, 300, 900, 1800, 3600, 7200};
   return *buckets;
-}
-
-Family<Counter>& RegisterCounter(prometheus::Registry& registry, const char* name, const char* help) {
-  return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
-}
-Family<Gauge>& RegisterGauge(prometheus::Registry& registry, const char* name, const char* help) {
-  return prometheus::BuildGauge().Name(name).Help(help).Register(registry);
-}
-Family<Histogram>& RegisterHistogram(prometheus::Registry& registry, const char* name, const char* help) {
-  return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
 }
 
 // The labels of a series of a collection, whose name is that of CheckCollectionName.
@@ -101,44 +92,43 @@ struct LiveMetrics::Families {
   prometheus::Registry& registry;
 
   Family<Counter>& writes =
-      RegisterCounter(registry, "maxsim_live_writes_total", "Writes to live collections, by kind and outcome.");
-  Family<Histogram>& durable = RegisterHistogram(registry, "maxsim_live_write_durable_seconds",
-                                                 "Time from a request's arrival until its writes were on the disk.");
-  Family<Histogram>& visible = RegisterHistogram(registry, "maxsim_live_write_visible_seconds",
-                                                 "Time from a request's arrival until searches see its writes.");
+      AddCounter(registry, "maxsim_live_writes_total", "Writes to live collections, by kind and outcome.");
+  Family<Histogram>& durable = AddHistogram(registry, "maxsim_live_write_durable_seconds",
+                                            "Time from a request's arrival until its writes were on the disk.");
+  Family<Histogram>& visible = AddHistogram(registry, "maxsim_live_write_visible_seconds",
+                                            "Time from a request's arrival until searches see its writes.");
   Family<Histogram>& commit_writes =
-      RegisterHistogram(registry, "maxsim_live_commit_writes", "Writes of one group commit to the log.");
-  Family<Histogram>& commit_duration = RegisterHistogram(registry, "maxsim_live_commit_duration_seconds",
-                                                         "Time of one group commit to the log, with its sync.");
+      AddHistogram(registry, "maxsim_live_commit_writes", "Writes of one group commit to the log.");
+  Family<Histogram>& commit_duration = AddHistogram(registry, "maxsim_live_commit_duration_seconds",
+                                                    "Time of one group commit to the log, with its sync.");
 
   Family<Counter>& compactions =
-      RegisterCounter(registry, "maxsim_live_compactions_total", "Compactions of live collections, by result.");
-  Family<Histogram>& compaction_duration = RegisterHistogram(
+      AddCounter(registry, "maxsim_live_compactions_total", "Compactions of live collections, by result.");
+  Family<Histogram>& compaction_duration = AddHistogram(
       registry, "maxsim_live_compaction_duration_seconds",
       "Time of compactions, until their generation was served; of those that failed or were stopped, too.");
-  Family<Counter>& compaction_bytes = RegisterCounter(registry, "maxsim_live_compaction_written_bytes_total",
-                                                      "Bytes of shards that compactions wrote.");
+  Family<Counter>& compaction_bytes =
+      AddCounter(registry, "maxsim_live_compaction_written_bytes_total", "Bytes of shards that compactions wrote.");
   Family<Gauge>& compacting =
-      RegisterGauge(registry, "maxsim_live_compacting", "1 while a compaction of the collection runs.");
+      AddGauge(registry, "maxsim_live_compacting", "1 while a compaction of the collection runs.");
 
   Family<Gauge>& accepts_writes =
-      RegisterGauge(registry, "maxsim_live_accepts_writes", "1 while the collection takes writes, 0 while it cannot.");
-  Family<Gauge>& sequence =
-      RegisterGauge(registry, "maxsim_live_sequence", "Number of the last write that searches see.");
-  Family<Gauge>& compacted = RegisterGauge(registry, "maxsim_live_compacted_sequence",
-                                           "Number of the last write that the generation's shards hold.");
-  Family<Gauge>& log_bytes = RegisterGauge(registry, "maxsim_live_log_bytes", "Size of the log on the disk.");
-  Family<Gauge>& segments = RegisterGauge(registry, "maxsim_live_segments", "Segments of a live collection.");
+      AddGauge(registry, "maxsim_live_accepts_writes", "1 while the collection takes writes, 0 while it cannot.");
+  Family<Gauge>& sequence = AddGauge(registry, "maxsim_live_sequence", "Number of the last write that searches see.");
+  Family<Gauge>& compacted = AddGauge(registry, "maxsim_live_compacted_sequence",
+                                      "Number of the last write that the generation's shards hold.");
+  Family<Gauge>& log_bytes = AddGauge(registry, "maxsim_live_log_bytes", "Size of the log on the disk.");
+  Family<Gauge>& segments = AddGauge(registry, "maxsim_live_segments", "Segments of a live collection.");
   Family<Gauge>& segment_bytes =
-      RegisterGauge(registry, "maxsim_live_segment_bytes", "Memory of segments, used or not, on one device.");
-  Family<Gauge>& segment_used_bytes = RegisterGauge(registry, "maxsim_live_segment_used_bytes",
-                                                    "Memory of segments that token vectors use, on one device.");
-  Family<Gauge>& segment_limit = RegisterGauge(registry, "maxsim_live_segment_limit_bytes",
-                                               "What segments of one collection may take on one device.");
-  Family<Gauge>& changed = RegisterGauge(registry, "maxsim_live_changed_documents",
-                                         "Documents in segments that were not replaced or deleted since.");
-  Family<Gauge>& deleted = RegisterGauge(registry, "maxsim_live_deleted_documents",
-                                         "Documents of shards and segments that were replaced or deleted.");
+      AddGauge(registry, "maxsim_live_segment_bytes", "Memory of segments, used or not, on one device.");
+  Family<Gauge>& segment_used_bytes =
+      AddGauge(registry, "maxsim_live_segment_used_bytes", "Memory of segments that token vectors use, on one device.");
+  Family<Gauge>& segment_limit =
+      AddGauge(registry, "maxsim_live_segment_limit_bytes", "What segments of one collection may take on one device.");
+  Family<Gauge>& changed = AddGauge(registry, "maxsim_live_changed_documents",
+                                    "Documents in segments that were not replaced or deleted since.");
+  Family<Gauge>& deleted = AddGauge(registry, "maxsim_live_deleted_documents",
+                                    "Documents of shards and segments that were replaced or deleted.");
 
   // The series are kept: Family::Add takes a lock and hashes its labels.
   struct Series {

@@ -16,6 +16,7 @@
 #include "prometheus/registry.h"
 #include "prometheus/text_serializer.h"
 #include "server/observability/log_sink.h"
+#include "server/observability/metric_families.h"
 #include "server/observability/process_metrics.h"
 
 namespace maxsim {
@@ -61,16 +62,6 @@ constexpr std::array kRejections = {
     Rejection::kHttpFull,  Rejection::kMemory,   Rejection::kEncoder};
 
 static_assert(kRejections.size() == kNumRejections);
-
-Family<Counter>& AddCounter(prometheus::Registry& registry, const char* name, const char* help) {
-  return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
-}
-Family<Gauge>& AddGauge(prometheus::Registry& registry, const char* name, const char* help) {
-  return prometheus::BuildGauge().Name(name).Help(help).Register(registry);
-}
-Family<Histogram>& AddHistogram(prometheus::Registry& registry, const char* name, const char* help) {
-  return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
-}
 
 // What counts as a rerank call among the methods of CountRequest.
 bool Reranks(std::string_view method) { return method == "Rerank" || method == "RerankStream" || method == "http"; }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "client/status.h"
 #include "kernels/scalar_type.h"
 #include "server/service/document_write.h"
@@ -40,36 +41,41 @@ class Reader {
       : request_(request), collection_(collection), live_(live), limits_(limits), response_(*response) {}
 
   absl::Status AddStrings(const v1::StringIds& ids) {
-    for (const std::string& id : ids.ids()) {
-      const std::optional<uint64_t> ordinal = collection_.Find(id);
-      if (!ordinal.has_value()) {
-        response_.mutable_missing_string_ids()->add_ids(id);
-        continue;
-      }
-      const absl::StatusOr<uint64_t> version = live_ == nullptr ? 0 : live_->VersionOf(id);
-      v1::StoredDocument& document = *response_.add_documents();
-      document.set_string_id(id);
-      if (absl::Status status = Fill(*ordinal, version, document); !status.ok()) return status;
-    }
-    return absl::OkStatus();
+    const absl::Span<const std::string* const> all(ids.ids().data(), static_cast<size_t>(ids.ids_size()));
+    return AddAll(
+        all, [](const std::string* id) -> const std::string& { return *id; },
+        [](const std::string& id, v1::StoredDocument& document) { document.set_string_id(id); },
+        [this](const std::string& id) { response_.mutable_missing_string_ids()->add_ids(id); });
   }
 
   absl::Status AddInts(const v1::IntIds& ids) {
-    for (const int64_t id : ids.ids()) {
-      const std::optional<uint64_t> ordinal = collection_.Find(id);
-      if (!ordinal.has_value()) {
-        response_.mutable_missing_int_ids()->add_ids(id);
+    const absl::Span<const int64_t> all(ids.ids().data(), static_cast<size_t>(ids.ids_size()));
+    return AddAll(
+        all, [](int64_t id) { return id; }, [](int64_t id, v1::StoredDocument& document) { document.set_int_id(id); },
+        [this](int64_t id) { response_.mutable_missing_int_ids()->add_ids(id); });
+  }
+
+ private:
+  // Adds the documents of the ids that the collection holds. `get` returns an id of the list's element, `name` names a
+  // document by it, and `add_missing` takes note of one that the collection does not hold.
+  template <typename Element, typename Get, typename NameDocument, typename AddMissing>
+  absl::Status AddAll(absl::Span<const Element> ids, Get get, NameDocument name, AddMissing add_missing) {
+    std::vector<uint64_t> ordinals(ids.size());
+    collection_.FindAll(ids, absl::MakeSpan(ordinals));
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const auto& id = get(ids[i]);
+      if (ordinals[i] == store::IdIndex::kUnknown) {
+        add_missing(id);
         continue;
       }
       const absl::StatusOr<uint64_t> version = live_ == nullptr ? 0 : live_->VersionOf(id);
       v1::StoredDocument& document = *response_.add_documents();
-      document.set_int_id(id);
-      if (absl::Status status = Fill(*ordinal, version, document); !status.ok()) return status;
+      name(id, document);
+      if (absl::Status status = Fill(ordinals[i], version, document); !status.ok()) return status;
     }
     return absl::OkStatus();
   }
 
- private:
   absl::Status Fill(uint64_t ordinal, const absl::StatusOr<uint64_t>& version, v1::StoredDocument& document) {
     if (!version.ok()) return version.status();
     const auto num_tokens = static_cast<uint64_t>(collection_.num_document_tokens(ordinal));

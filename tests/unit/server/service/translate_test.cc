@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/quantize.h"
+#include "server/store/collection_store.h"
 #include "tests/support/corpus.h"
 #include "tests/support/fake_backend.h"
 #include "tests/support/fake_live_documents.h"
