@@ -105,8 +105,9 @@ ptrdiff_t NumThreads() {
 
 TEST(ReflectionServiceTest, BothVersionsListTheServices) {
   RunningServer server;
-  const auto expected = ElementsAre("maxsim.v1.Reranker", "maxsim.v1.Admin", "grpc.health.v1.Health",
-                                    "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection");
+  const auto expected =
+      ElementsAre("maxsim.v1.Reranker", "maxsim.v1.Documents", "maxsim.v1.Admin", "grpc.health.v1.Health",
+                  "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection");
   Stream<> stream(server.channel());
   EXPECT_THAT(stream.Services(), expected);
   EXPECT_TRUE(stream.End().ok());

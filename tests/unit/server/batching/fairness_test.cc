@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "server/batching/job_queue.h"
+#include "tests/support/empty_collection.h"
 #include "tests/support/random_documents.h"
 
 namespace maxsim::batching {
@@ -19,10 +20,10 @@ using testing::IsEmpty;
 constexpr BatchLimits kOne = {UINT64_MAX / 2, 1};
 constexpr BatchLimits kUnlimited = {UINT64_MAX / 2, 1 << 30};
 
-// Returns something to tell generations apart by: the queue compares addresses only.
 std::shared_ptr<const store::Collection> Generation(int number) {
-  static const std::array<int, 4> kMemory = {};
-  return {std::shared_ptr<void>(), reinterpret_cast<const store::Collection*>(&kMemory[static_cast<size_t>(number)])};
+  static const auto* const collections = new std::array{test::EmptyCollection(), test::EmptyCollection(),
+                                                        test::EmptyCollection(), test::EmptyCollection()};
+  return (*collections)[static_cast<size_t>(number)];
 }
 
 class FairnessTest : public testing::Test {

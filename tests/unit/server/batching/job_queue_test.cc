@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "server/batching/throughput_meter.h"
+#include "tests/support/empty_collection.h"
 
 namespace maxsim::batching {
 namespace {
@@ -24,7 +25,8 @@ class JobQueueTest : public testing::Test {
     job->work = work;
     job->priority = priority;
     job->queries.resize(queries);
-    job->collection = std::move(collection);
+    static const auto* const common = new std::shared_ptr<const store::Collection>(test::EmptyCollection());
+    job->collection = collection == nullptr ? *common : std::move(collection);
     last_ = job.get();
     queue_.Push(std::move(job), now_);
   }
@@ -35,10 +37,9 @@ class JobQueueTest : public testing::Test {
     return works;
   }
 
-  // Returns something that stands for another generation: the queue compares addresses only.
   static std::shared_ptr<const store::Collection> OtherGeneration() {
-    static const int kMemory = 0;
-    return {std::shared_ptr<void>(), reinterpret_cast<const store::Collection*>(&kMemory)};
+    static const auto* const other = new std::shared_ptr<const store::Collection>(test::EmptyCollection());
+    return *other;
   }
 
   absl::Time now_ = absl::FromUnixSeconds(1'000'000);

@@ -105,7 +105,7 @@ TEST(RerankBodyTest, WhatIsMissingOrUnknownIsNamed) {
 TEST(RerankBodyTest, FieldsOfTheMessageAreToldTheirNameHere) {
   const std::string members =
       "(model, query, query_weights, documents, top_n, return_documents, return_alignments, "
-      "payload_fields, normalize and request_id are)";
+      "payload_fields, normalize, min_sequence and request_id are)";
   EXPECT_THAT(ErrorOf(With("collection", "c")), EndsWith("; HTTP's name for it is model"));
   EXPECT_THAT(ErrorOf(With("queries", 1)), EndsWith("; HTTP's name for it is query"));
   EXPECT_THAT(ErrorOf(With("candidates", 1)), EndsWith("; HTTP's name for it is documents"));
