@@ -69,7 +69,9 @@ class ServerWheelTest(unittest.TestCase):
             found = re.findall(r"(\S+) => (/\S+)", shown)
             self.assertTrue(any(path.startswith(package) for _, path in found), name)
             elsewhere |= {library for library, path in found if not path.startswith(package)}
-        self.assertLessEqual(elsewhere, {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6"})
+        # RocksDB still asks for libpthread, which has been a part of libc.so.6 since glibc 2.34.
+        platform = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libgcc_s.so.1", "libstdc++.so.6"}
+        self.assertLessEqual(elsewhere, platform)
 
     def test_has_the_licence_of_every_library(self):
         licences = pathlib.Path(self.in_package("maxsim_server.licences()"))

@@ -15,6 +15,7 @@ import numpy as np
 
 from collection_fixture import CollectionWriter, TemporaryFolderTest, documents, main, run_shard
 from maxsim.collection import CollectionError
+from maxsim.collection.dry_run import DryRunWriter
 
 ONE = np.ones((2, 8), np.float32)
 
@@ -335,9 +336,9 @@ class WriterTest(TemporaryFolderTest):
 
     def test_a_live_collection_is_refused_and_left_as_it_is(self):
         (self.target / "log").mkdir(parents=True)
-        for dry_run in (False, True):
-            with self.subTest(dry_run=dry_run):
-                self.refuses("is a live collection", CollectionWriter, self.target, dim=8, dry_run=dry_run)
+        for writer in (CollectionWriter, DryRunWriter):
+            with self.subTest(writer=writer.__name__):
+                self.refuses("is a live collection", writer, self.target, dim=8)
                 self.assertEqual([path.name for path in self.target.iterdir()], ["log"])
 
     def test_threads_of_the_writer_end_with_it(self):
