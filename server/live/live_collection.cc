@@ -271,6 +271,10 @@ absl::Status LiveCollection::ServePublished(const collection::Manifest& publishe
 absl::Status LiveCollection::Truncate() {
   Maintenance maintenance(this);
   if (absl::Status status = maintenance.Begin(&stop_); !status.ok()) return absl::OkStatus();  // at the next start
+  // A build has checked that the log still holds what its generation lacks, and has the lock until it has published.
+  const absl::StatusOr<FolderLock> build_lock = FolderLock::Acquire(request_.path);
+  if (absl::IsFailedPrecondition(build_lock.status())) return absl::OkStatus();  // with the next generation
+  if (!build_lock.ok()) return build_lock.status();
   const std::shared_ptr<collection::CollectionLog> log = this->log();
   uint64_t through = 0;
   int64_t generation = 0;

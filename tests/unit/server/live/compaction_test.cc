@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <string>
 #include <thread>
@@ -101,6 +102,31 @@ TEST_F(CompactionTest, DropsTheLogOnceTheGenerationIsServed) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("up to sequence 32, and the log's last one is 31"));
   beyond.log_sequence = std::nullopt;
   EXPECT_THAT(std::string(live().TombstonesOf(beyond).status().message()), HasSubstr("--log-sequence"));
+}
+
+TEST_F(CompactionTest, LeavesTheLogWhileSomebodyBuilds) {
+  WriteSome(30);
+  const auto has_dropped = [&](uint64_t sequence) {
+    collection::Manifest old = Find()->manifest();
+    old.log_sequence = sequence;
+    return absl::IsDataLoss(live().TombstonesOf(old).status());
+  };
+  {
+    // This build has seen that the log goes back to write 0, and is about to publish what holds the first five.
+    const absl::StatusOr<FolderLock> build = FolderLock::Acquire(path_);
+    ASSERT_TRUE(build.ok()) << build.status();
+    collection::Manifest manifest = *collection::ReadManifest(path_);
+    ++manifest.generation;
+    manifest.log_sequence = 10;
+    ASSERT_TRUE(collection::PublishManifest(manifest, path_).ok());
+    ASSERT_TRUE(store_->Reload("c", nullptr).ok());
+    for (int round = 0; round < 30; ++round) {
+      ASSERT_FALSE(has_dropped(5));
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+  MustCompact();
+  EXPECT_TRUE(Eventually([&] { return has_dropped(5); }));
 }
 
 TEST_F(CompactionTest, LosesAndDoublesNothingThatIsWrittenMeanwhile) {
