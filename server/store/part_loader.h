@@ -1,0 +1,46 @@
+// Loads the shards of a manifest side by side: opens and checks their files, and hands their tokens to the backends.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/folder.h"
+#include "base/stop.h"
+#include "collection/manifest.h"
+#include "server/store/collection_store.h"
+#include "server/store/device_set.h"
+#include "server/store/file_ledger.h"
+#include "server/store/memory_ledger.h"
+#include "server/store/part.h"
+#include "server/store/placement.h"
+
+namespace maxsim::store {
+
+// What parts are loaded from. The caller owns everything that the pointers name, and keeps it until LoadParts returns.
+struct PartLoadRequest {
+  const Folder* folder = nullptr;                  // has the manifest's files
+  const collection::Manifest* manifest = nullptr;  // names the shards that are loaded
+  const Placement* placement = nullptr;            // of the manifest's shards
+  const StopSignal* stop = nullptr;                // Once stopped, the load ends with its status. May be null.
+};
+
+// Returns the descriptors and mappings that LoadParts takes for shards that are placed so: those that the parts keep,
+// and a descriptor for each thread, which opens one file at a time.
+FileDemand FilesToLoad(const Placement& placement, bool is_gpu, const StoreOptions& options);
+
+// Returns the loaded parts, [shards] in the manifest's order, without their first ordinals. Works with up to
+// options.load_threads threads, the calling one among them; fewer where the system has no more. Blocks. May be called
+// from several threads at a time.
+//
+// `memory` holds placement->demand and `files` holds FilesToLoad, of which nothing may be committed yet. Each part
+// splits what it takes from `memory` and owns that share; both are committed as parts get ready. A part shares its
+// file and its replicas with its copies, and its replicas must not outlive the backends of `devices`.
+//
+// The first error ends the load, and what was loaded is freed: an error of collection::Shard::Open or of a backend,
+// DATA_LOSS for a value that no backend can score, RESOURCE_EXHAUSTED where memory runs out, UNAVAILABLE where a device
+// fails, which `devices` counts as lost from then on, and the status of the stop signal.
+absl::StatusOr<std::vector<Part>> LoadParts(const PartLoadRequest& request, DeviceSet* devices,
+                                            const StoreOptions& options, Reservation* memory,
+                                            FileLedger::Reservation* files);
+
+}  // namespace maxsim::store
