@@ -146,6 +146,8 @@ class CollectionStore {
   std::shared_ptr<Entry> FindEntry(std::string_view name) const;
   absl::Status LockEntry(const std::shared_ptr<Entry>& entry, const StopSignal* stop, EntryLock* entry_lock);
   absl::Status UnknownLocked(std::string_view name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // Loading (collection_store_load.cc):
   absl::StatusOr<std::shared_ptr<const Collection>> LoadEntry(const std::shared_ptr<Entry>& entry,
                                                               const std::shared_ptr<const Collection>& served,
                                                               const StopSignal* stop, bool* changed);

@@ -1,0 +1,60 @@
+// The entries of a CollectionStore, for the two files that implement it: collection_store.cc finds, lists and unloads,
+// collection_store_load.cc loads and reloads.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "base/mutex.h"
+#include "server/store/collection_store.h"
+
+namespace maxsim::store {
+
+struct CollectionStore::Entry {
+  explicit Entry(std::string collection_name) : name(std::move(collection_name)) {}
+
+  const std::string name;
+
+  // The store's mutex guards these members.
+  bool busy = false;  // an EntryLock holds the entry
+  std::string path;
+  std::string root;
+  Residency residency = Residency::kAuto;
+  Replication replication = Replication::kAuto;
+  bool wants_log = false;  // a log is made where there is none
+  CollectionStatus::State state = CollectionStatus::State::kLoading;
+  std::string error;
+  std::shared_ptr<const Collection> collection;
+  std::shared_ptr<LiveDocuments> live;  // of a live collection, once its log is open
+  bool removed = false;                 // no longer in entries_
+};
+
+// The exclusive right to load, reload or unload an entry, held for as long as that takes. Unlike the store's mutex, it
+// does not keep Find and List waiting.
+class CollectionStore::EntryLock {
+ public:
+  explicit EntryLock(CollectionStore* store) : store_(store) {}
+  ~EntryLock() { End(); }
+  EntryLock(const EntryLock&) = delete;
+  EntryLock& operator=(const EntryLock&) = delete;
+
+  // Takes over an entry whose `busy` was set for this lock.
+  void Begin(std::shared_ptr<Entry> entry) { entry_ = std::move(entry); }
+  // Unlocks the entry. The store's mutex must not be held.
+  void End() {
+    if (entry_ == nullptr) return;
+    {
+      const MutexLock lock(&store_->mutex_);
+      entry_->busy = false;
+    }
+    entry_ = nullptr;
+    store_->entry_unlocked_.NotifyAll();
+  }
+
+ private:
+  CollectionStore* const store_;
+  std::shared_ptr<Entry> entry_;
+};
+
+}  // namespace maxsim::store

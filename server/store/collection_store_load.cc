@@ -1,0 +1,260 @@
+// How collections are loaded and reloaded.
+#include <filesystem>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/folder.h"
+#include "base/text.h"
+#include "collection/collection_name.h"
+#include "collection/log/collection_log.h"
+#include "collection/manifest.h"
+#include "server/observability/log_event.h"
+#include "server/store/collection_loader.h"
+#include "server/store/collection_store.h"
+#include "server/store/collection_store_impl.h"
+#include "server/store/generation.h"
+
+namespace maxsim::store {
+namespace {
+
+// Returns whether the manifest is that of the collection. The first one of a live collection may have been named the
+// sequence that its log begins with since it was read (LiveDocuments::Serve).
+bool IsServed(const collection::Manifest& published, const Collection& served) {
+  collection::Manifest manifest = served.manifest();
+  if (served.is_live() && !manifest.log_sequence.has_value() && published.log_sequence == uint64_t{0}) {
+    manifest.log_sequence = 0;
+  }
+  return collection::FormatManifest(published) == collection::FormatManifest(manifest);
+}
+
+// Reads the manifest through `folder`, which is opened here.
+absl::StatusOr<collection::Manifest> ReadPublished(const std::string& root, const std::string& path,
+                                                   std::optional<Folder>* folder) {
+  if (root.empty()) {
+    folder->emplace(path);
+  } else {
+    absl::StatusOr<Folder> beneath = Folder::OpenBeneath(root, path);
+    if (!beneath.ok()) return beneath.status();
+    folder->emplace(*std::move(beneath));
+  }
+  absl::StatusOr<collection::Manifest> manifest = collection::ReadManifest(**folder);
+  // The request is not at fault: the file is damaged.
+  if (absl::IsInvalidArgument(manifest.status())) return absl::DataLossError(manifest.status().message());
+  return manifest;
+}
+
+// A log is written to: beneath a root it must not be a link, which may lead out of it.
+absl::Status CheckLogFolder(const std::string& folder, const std::string& root) {
+  const std::filesystem::path log = std::filesystem::path(folder) / collection::kLogFolderName;
+  std::error_code error;
+  if (root.empty() || !std::filesystem::is_symlink(std::filesystem::symlink_status(log, error))) {
+    return absl::OkStatus();
+  }
+  return absl::PermissionDeniedError(Cat(log.string(), ": is a symbolic link"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<LiveDocuments>> CollectionStore::LiveOf(const std::shared_ptr<Entry>& entry,
+                                                                       const Folder& folder, const std::string& root,
+                                                                       const collection::Manifest& manifest) {
+  LiveRequest request{
+      .name = entry->name, .path = folder.path(), .manifest = manifest, .devices = devices_, .ledger = ledger_.get()};
+  {
+    const MutexLock lock(&mutex_);
+    if (entry->live != nullptr) return entry->live;
+    request.replication = entry->replication;
+    request.create = entry->wants_log;
+  }
+  if (!collection::HasLog(folder.path()) && !request.create) {
+    if (!manifest.log_sequence.has_value() || *manifest.log_sequence == 0) return nullptr;
+    return absl::FailedPreconditionError(
+        Cat(folder.path(), ": holds the writes of a log up to sequence ", *manifest.log_sequence, ", and the folder ",
+            collection::kLogFolderName,
+            " is missing: restore a snapshot; or load it with live: true, and a new log begins "
+            "behind that sequence, without later writes, versions of ids and the "
+            "deletes of documents in shards that were kept"));
+  }
+  if (open_live_ == nullptr) {
+    return absl::FailedPreconditionError(Cat(folder.path(), ": is a live collection, which this program cannot serve"));
+  }
+  if (absl::Status status = CheckLogFolder(folder.path(), root); !status.ok()) return status;
+  request.reload = [this, weak = std::weak_ptr<Entry>(entry)](const StopSignal* stop) {
+    const std::shared_ptr<Entry> known = weak.lock();
+    if (known == nullptr) return absl::UnavailableError("the collection is unloaded");
+    return Reload(known->name, nullptr, stop).status();
+  };
+  return open_live_(request);
+}
+
+// Must run while the entry is locked. The entry's state says kLoading, or kReady with the generation that is served.
+absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
+    const std::shared_ptr<Entry>& entry, const std::shared_ptr<const Collection>& served, const StopSignal* stop,
+    bool* changed) {
+  const StopSignal either(&stop_loads_, stop);
+  std::string path;
+  std::string root;
+  LoadRequest request;
+  request.name = entry->name;
+  request.served = served.get();
+  request.stop = &either;
+  {
+    const MutexLock lock(&mutex_);
+    path = entry->path;
+    root = entry->root;
+    request.residency = entry->residency;
+    request.replication = entry->replication;
+  }
+  *changed = true;
+  absl::StatusOr<std::shared_ptr<const Collection>> loaded = nullptr;
+  std::optional<Folder> folder;  // stays open until the last shard is open
+  absl::StatusOr<collection::Manifest> manifest = ReadPublished(root, path, &folder);
+  if (!manifest.ok()) {
+    loaded = manifest.status();
+  } else if (served != nullptr && IsServed(*manifest, *served) && served->Check().ok() &&
+             served->num_unavailable(*devices_) == 0) {
+    *changed = false;
+    loaded = served;
+  } else {
+    request.folder = &*folder;
+    try {
+      loaded = LoadPublished(entry, root, *manifest, &request);
+    } catch (const std::bad_alloc&) {
+      loaded = absl::ResourceExhaustedError(Cat("no memory to load collection ", request.name));
+    }
+  }
+  if (!loaded.ok()) {
+    log::Write(spdlog::level::err, "collection_load_failed",
+               {{"name", request.name},
+                {"path", path},
+                {"still_serving_generation",
+                 served == nullptr ? std::string("none") : absl::StrCat(served->manifest().generation)},
+                {"error", loaded.status().ToString()}});
+  }
+  std::shared_ptr<const Collection> replaced;  // freed outside the lock: unmapping and freeing take time
+  std::shared_ptr<LiveDocuments> closed;       // as is the log of a collection that is not served after all
+  const MutexLock lock(&mutex_);
+  if (loaded.ok()) {
+    // A live collection has published its snapshot, and maybe later ones.
+    if (entry->live == nullptr) replaced = std::exchange(entry->collection, *loaded);
+    entry->state = CollectionStatus::State::kReady;
+    entry->error.clear();
+  } else {
+    if (served == nullptr) closed = std::exchange(entry->live, nullptr);
+    entry->state = served == nullptr ? CollectionStatus::State::kFailed : CollectionStatus::State::kReady;
+    entry->error = loaded.status().ToString();
+  }
+  return loaded;
+}
+
+// Loads the manifest's generation and, of a live collection, serves it with the log's writes. Must run while the entry
+// is locked.
+absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadPublished(const std::shared_ptr<Entry>& entry,
+                                                                                 const std::string& root,
+                                                                                 const collection::Manifest& manifest,
+                                                                                 LoadRequest* request) {
+  const absl::StatusOr<std::shared_ptr<LiveDocuments>> live = LiveOf(entry, *request->folder, root, manifest);
+  if (!live.ok()) return live.status();
+  if (*live != nullptr) {
+    absl::StatusOr<collection::Tombstones> tombstones = (*live)->TombstonesOf(manifest);
+    if (!tombstones.ok()) return tombstones.status();
+    request->tombstones = *std::move(tombstones);
+    request->share_parts = true;
+  }
+  const absl::StatusOr<std::shared_ptr<const Generation>> generation =
+      LoadGeneration(*request, manifest, devices_, options_, ledger_.get(), files_.get());
+  if (!generation.ok()) return generation.status();
+  if (*live == nullptr) return std::make_shared<const Collection>(*generation);
+  {
+    const MutexLock lock(&mutex_);
+    entry->live = *live;
+  }
+  // The collection keeps no entry alive, and an entry that is gone nothing that is published late.
+  const auto publish = [this, weak = std::weak_ptr<Entry>(entry)](std::shared_ptr<const Collection> snapshot) {
+    const std::shared_ptr<Entry> known = weak.lock();
+    if (known == nullptr) return;
+    // What it replaces is freed outside the lock.
+    const MutexLock lock(&mutex_);
+    if (!known->removed) known->collection.swap(snapshot);
+  };
+  if (absl::Status status = (*live)->Serve(*generation, publish, request->stop); !status.ok()) return status;
+  const MutexLock lock(&mutex_);
+  return entry->collection;
+}
+
+absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::Load(const std::string& name,
+                                                                        const std::string& path, Residency residency,
+                                                                        Replication replication,
+                                                                        const std::string& root, const StopSignal* stop,
+                                                                        bool live) {
+  if (absl::Status status = collection::CheckCollectionName(name); !status.ok()) return status;
+  while (true) {
+    // A new entry is published locked, so that no other load uses it before this call has described it.
+    auto entry = std::make_shared<Entry>(name);
+    entry->path = path;
+    entry->busy = true;
+    EntryLock entry_lock(this);
+    std::shared_ptr<Entry> existing;
+    {
+      const MutexLock lock(&mutex_);
+      existing = entries_.try_emplace(name, entry).first->second;
+    }
+    if (existing != entry) {
+      entry = std::move(existing);
+      if (absl::Status status = LockEntry(entry, stop, &entry_lock); !status.ok()) return status;
+    } else {
+      entry_lock.Begin(entry);
+    }
+    {
+      const MutexLock lock(&mutex_);
+      if (entry->removed) continue;  // unloaded while this call waited
+      if (entry->collection != nullptr) {
+        return absl::AlreadyExistsError(
+            Cat("collection \"", name, "\" is loaded already, from ", entry->path, "; reload or unload it"));
+      }
+      entry->path = path;
+      entry->root = root;
+      entry->residency = residency;
+      entry->replication = replication;
+      entry->wants_log = live;
+      entry->state = CollectionStatus::State::kLoading;
+      entry->error.clear();
+    }
+    bool changed = false;
+    return LoadEntry(entry, nullptr, stop, &changed);
+  }
+}
+
+absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::Reload(const std::string& name, bool* changed,
+                                                                          const StopSignal* stop) {
+  while (true) {
+    const std::shared_ptr<Entry> entry = FindEntry(name);
+    if (entry == nullptr) {
+      const MutexLock lock(&mutex_);
+      return UnknownLocked(name);
+    }
+    EntryLock entry_lock(this);
+    if (absl::Status status = LockEntry(entry, stop, &entry_lock); !status.ok()) return status;
+    std::shared_ptr<const Collection> served;
+    {
+      const MutexLock lock(&mutex_);
+      if (entry->removed) continue;
+      served = entry->collection;
+      if (served == nullptr) {
+        entry->state = CollectionStatus::State::kLoading;
+        entry->error.clear();
+      }
+    }
+    bool differs = false;
+    absl::StatusOr<std::shared_ptr<const Collection>> result = LoadEntry(entry, served, stop, &differs);
+    if (changed != nullptr) *changed = result.ok() && differs;
+    return result;
+  }
+}
+
+}  // namespace maxsim::store
