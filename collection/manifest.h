@@ -71,10 +71,6 @@ struct Manifest {
 // for an entry that lies.
 int64_t BytesBesideTokens(const Manifest& manifest, const ShardEntry& entry);
 
-// Parses and checks a manifest: known format version, required keys, value ranges, totals that equal the shards' sums.
-// `origin` (a path) opens every error message. Never allocates more than a small multiple of the text's size.
-absl::StatusOr<Manifest> ParseManifest(std::string_view json, std::string_view origin);
-
 std::string FormatManifest(const Manifest& manifest);
 
 // NOT_FOUND when the folder holds no manifest. Errors tell nothing of what a file holds that is no manifest.

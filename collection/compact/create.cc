@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "collection/build/generation_files.h"
 #include "collection/log/collection_log.h"
+#include "collection/manifest_parser.h"
 
 namespace maxsim::collection {
 

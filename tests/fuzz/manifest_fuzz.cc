@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "collection/collection_name.h"
 #include "collection/manifest.h"
+#include "collection/manifest_parser.h"
 #include "kernels/limits.h"
 #include "tests/fuzz/target.h"
 

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/text.h"
+#include "collection/manifest_parser.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
