@@ -234,7 +234,7 @@ void Lane::Batch::AddHitsToAlign() {
     const auto num_tokens = static_cast<size_t>(query.job_query->num_tokens);
     result.matches.resize(result.hits.size() * num_tokens);
     for (size_t idx = 0; idx < result.hits.size(); ++idx) {
-      const store::Collection::Location location = collection_->Locate(result.hits[idx].ordinal);
+      const store::Location location = collection_->Locate(result.hits[idx].ordinal);
       lane_.scorers_[scratch_.part_devices[location.part]]->AddHitToAlign(
           {.query = &query,
            .part = location.part,

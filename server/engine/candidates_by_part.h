@@ -9,6 +9,7 @@
 #include "absl/types/span.h"
 #include "server/engine/job.h"
 #include "server/store/collection.h"
+#include "server/store/parts.h"
 
 namespace maxsim::engine {
 
@@ -32,7 +33,7 @@ class CandidatesByPart {
   std::vector<uint32_t> ordinals_;  // grouped by part
   std::vector<uint32_t> indices_;   // parallel to ordinals_
   std::vector<size_t> starts_;      // [parts + 1]
-  std::vector<store::Collection::Location> locations_;
+  std::vector<store::Location> locations_;
 };
 
 }  // namespace maxsim::engine

@@ -9,7 +9,6 @@
 #include "base/text.h"
 #include "server/store/id_hash.h"
 #include "server/store/id_index.h"
-#include "server/store/parts.h"
 
 namespace maxsim::store {
 namespace {
@@ -113,22 +112,13 @@ Changes::PartTombstones& Changes::TombstonesOf(size_t part_idx) {
   return const_cast<PartTombstones&>(std::as_const(*this).TombstonesOf(part_idx));
 }
 
-Collection::Location Changes::LocationOf(uint64_t ordinal) const {
-  if (ordinal < generation_->num_ordinals()) {
-    const size_t part = PartOf(generation_->first_ordinals(), ordinal);
-    return {static_cast<uint32_t>(part), static_cast<uint32_t>(ordinal - generation_->first_ordinals()[part])};
-  }
-  size_t idx = segments_.size() - 1;
-  while (segments_[idx].first_ordinal > ordinal) --idx;
-  return {static_cast<uint32_t>(shard_tombstones_.size() + idx),
-          static_cast<uint32_t>(ordinal - segments_[idx].first_ordinal)};
+// Takes the memory that Bury needs.
+void Changes::ReserveTombstone(uint64_t ordinal) {
+  TombstonesOf(generation_->Locate(ordinal, segments_).part).list.Reserve();
 }
 
-// Takes the memory that Bury needs.
-void Changes::ReserveTombstone(uint64_t ordinal) { TombstonesOf(LocationOf(ordinal).part).list.Reserve(); }
-
 void Changes::Bury(uint64_t sequence, uint64_t ordinal) {
-  const Collection::Location location = LocationOf(ordinal);
+  const Location location = generation_->Locate(ordinal, segments_);
   TombstonesOf(location.part).list.Append({.sequence = sequence, .ordinal = location.ordinal});
   const size_t num_shards = shard_tombstones_.size();
   const bool in_shard = location.part < num_shards;

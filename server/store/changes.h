@@ -115,7 +115,6 @@ class Changes : public std::enable_shared_from_this<Changes> {
   void ResolveAll(uint64_t sequence, size_t count, Get get, absl::Span<uint64_t> ordinals) const;
   void Bury(uint64_t sequence, uint64_t ordinal);
   void Grow();
-  Collection::Location LocationOf(uint64_t ordinal) const;
 
   const std::shared_ptr<const Generation> generation_;
   std::vector<std::unique_ptr<PartTombstones>> shard_tombstones_;  // [shards]

@@ -6,7 +6,6 @@
 
 #include "base/text.h"
 #include "server/store/changes.h"
-#include "server/store/parts.h"
 #include "server/store/segment.h"
 
 namespace maxsim::store {
@@ -16,13 +15,6 @@ namespace {
 uint64_t NumOrdinals(const Generation& generation, const std::vector<Part>& segments) {
   if (segments.empty()) return generation.num_ordinals();
   return segments.back().first_ordinal + static_cast<uint64_t>(segments.back().num_documents());
-}
-
-// Returns the segment that holds an ordinal beyond the shards'.
-const Part& SegmentOf(const std::vector<Part>& segments, uint64_t ordinal) {
-  size_t idx = segments.size() - 1;
-  while (segments[idx].first_ordinal > ordinal) --idx;
-  return segments[idx];
 }
 
 }  // namespace
@@ -134,17 +126,7 @@ std::optional<uint64_t> Collection::Find(int64_t id) const {
   return ordinal == IdIndex::kUnknown ? std::nullopt : std::optional(ordinal);
 }
 
-Collection::Location Collection::Locate(uint64_t ordinal) const {
-  if (ordinal >= generation_->num_ordinals()) {
-    const Part& segment = SegmentOf(change_.segments, ordinal);
-    const auto idx = static_cast<size_t>(&segment - change_.segments.data());
-    return {static_cast<uint32_t>(generation_->parts().size() + idx),
-            static_cast<uint32_t>(ordinal - segment.first_ordinal)};
-  }
-  const std::vector<uint64_t>& first_ordinals = generation_->first_ordinals();
-  const size_t idx = PartOf(first_ordinals, ordinal);
-  return {static_cast<uint32_t>(idx), static_cast<uint32_t>(ordinal - first_ordinals[idx])};
-}
+Location Collection::Locate(uint64_t ordinal) const { return generation_->Locate(ordinal, change_.segments); }
 
 std::string_view Collection::string_id(uint64_t ordinal) const {
   const Location location = Locate(ordinal);

@@ -20,6 +20,7 @@
 #include "server/store/generation.h"
 #include "server/store/id_index.h"
 #include "server/store/part.h"
+#include "server/store/parts.h"
 #include "server/store/residency.h"
 
 namespace maxsim::store {
@@ -46,12 +47,6 @@ class Collection {
     uint64_t host_bytes = 0;    // memory they take of the host: pinned for a GPU; the shards' own on the CPU backend
 
     uint64_t resident_bytes() const { return device_bytes + host_bytes; }
-  };
-
-  // Where a document lies.
-  struct Location {
-    uint32_t part = 0;
-    uint32_t ordinal = 0;  // in the part
   };
 
   // A document as it is stored.

@@ -1,6 +1,7 @@
 // One loaded generation of a collection: its shards and their index.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -13,6 +14,7 @@
 #include "server/store/document_lengths.h"
 #include "server/store/id_index.h"
 #include "server/store/part.h"
+#include "server/store/parts.h"
 
 namespace maxsim::store {
 
@@ -46,6 +48,19 @@ class Generation {
   bool is_resident() const { return is_resident_; }
   // Counts the documents of all shards, those with a tombstone included: the bound of ordinals.
   uint64_t num_ordinals() const { return static_cast<uint64_t>(manifest().num_documents); }
+
+  // Returns where a document of a collection lies that has these shards and behind them `segments`: a list whose
+  // elements have a first_ordinal each, ascending. One of the shards or segments must hold the ordinal.
+  template <typename Segments>
+  Location Locate(uint64_t ordinal, const Segments& segments) const {
+    if (ordinal < num_ordinals()) {
+      const size_t idx = PartOf(first_ordinals_, ordinal);
+      return {static_cast<uint32_t>(idx), static_cast<uint32_t>(ordinal - first_ordinals_[idx])};
+    }
+    size_t idx = segments.size() - 1;
+    while (segments[idx].first_ordinal > ordinal) --idx;
+    return {static_cast<uint32_t>(parts().size() + idx), static_cast<uint32_t>(ordinal - segments[idx].first_ordinal)};
+  }
 
   absl::Status Check() const;  // Collection::Check
 

@@ -1,4 +1,4 @@
-// Which part of a collection an ordinal lies in.
+// Where a document lies in a collection: in which part, and where in that.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +7,11 @@
 #include "absl/types/span.h"
 
 namespace maxsim::store {
+
+struct Location {
+  uint32_t part = 0;     // shards first, then segments
+  uint32_t ordinal = 0;  // in the part
+};
 
 // The last part that begins at or before `ordinal`, by the parts' first ordinals: ascending, the first of them 0, and
 // at least one. A part without documents shares its first ordinal with the part behind it, which is the one this finds.

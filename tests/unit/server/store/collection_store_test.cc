@@ -60,7 +60,7 @@ TEST_F(CollectionStoreTest, ALoadedCollectionGivesIdsPayloadsAndPlaces) {
     EXPECT_EQ(collection.Find(id), ordinal);
     EXPECT_EQ(collection.payload(ordinal), "{\"n\":" + std::to_string(ordinal) + "}");
     EXPECT_EQ(collection.num_document_tokens(ordinal), documents_.length(document));
-    const Collection::Location place = collection.Locate(ordinal);
+    const Location place = collection.Locate(ordinal);
     EXPECT_EQ(collection.generation().parts()[place.part].first_ordinal + place.ordinal, ordinal);
     EXPECT_LT(place.ordinal, collection.generation().parts()[place.part].shard->documents().num_documents);
   }
