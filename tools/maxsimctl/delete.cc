@@ -16,7 +16,6 @@ namespace {
 constexpr int kDeletedPerRequest = 1000;
 
 struct DeleteOptions {
-  std::string name;
   DocumentIds ids;
   uint64_t version = 0;
 };
@@ -76,23 +75,16 @@ void PrintDeleted(const Deleted& deleted, const std::string& name, const Context
 }
 
 absl::Status RunDelete(const DeleteOptions& options, Context& context) {
-  const absl::StatusOr<v1::CollectionInfo> collection = context.FindCollection(options.name);
-  if (!collection.ok()) return collection.status();
-  const absl::StatusOr<v1::Candidates> ids = ReadDocumentIds(options.ids, collection->id_type());
-  if (!ids.ok()) return ids.status();
-  const absl::StatusOr<client::Client*> client = context.Connect();
-  if (!client.ok()) return client.status();
+  v1::DeleteRequest request;
+  request.set_version(options.version);
   Deleted deleted;
-  for (int first = 0;; first += kDeletedPerRequest) {
-    v1::DeleteRequest request;
-    request.set_collection(options.name);
-    request.set_version(options.version);
-    if (FillIds(*ids, first, kDeletedPerRequest, request) == 0) break;
-    const absl::StatusOr<v1::DeleteResponse> response = (*client)->Delete(request);
-    if (!response.ok()) return context.AddAdvice(response.status());
-    if (absl::Status status = CountResults(request, *response, deleted); !status.ok()) return status;
-  }
-  PrintDeleted(deleted, options.name, context);
+  const auto send = [&](client::Client& client, const v1::DeleteRequest& part) {
+    const absl::StatusOr<v1::DeleteResponse> response = client.Delete(part);
+    return response.ok() ? CountResults(part, *response, deleted) : context.AddAdvice(response.status());
+  };
+  const absl::Status status = SendForIds(options.ids, kDeletedPerRequest, request, context, send);
+  if (!status.ok()) return status;
+  PrintDeleted(deleted, options.ids.collection, context);
   return absl::OkStatus();
 }
 
@@ -101,7 +93,6 @@ absl::Status RunDelete(const DeleteOptions& options, Context& context) {
 void AddDelete(CLI::App& app, Context& context) {
   auto options = std::make_shared<DeleteOptions>();
   CLI::App* command = app.add_subcommand("delete", "Take documents out of a live collection");
-  command->add_option("name", options->name, "Collection")->required()->type_name("NAME");
   AddDocumentIds(*command, options->ids);
   command->add_option("--version", options->version, "A document of a version that is not older stays; 1 or more")
       ->check(CLI::Range(uint64_t{1}, UINT64_MAX))

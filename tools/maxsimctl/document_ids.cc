@@ -28,6 +28,7 @@ absl::StatusOr<v1::Candidates> Convert(const std::vector<std::string>& ids, v1::
 }  // namespace
 
 void AddDocumentIds(CLI::App& command, DocumentIds& ids) {
+  command.add_option("name", ids.collection, "Collection")->required()->type_name("NAME");
   CLI::Option* listed = command.add_option("ids", ids.listed, "Document ids")->type_name("ID");
   command.add_option("--ids-file", ids.file, "Document ids, one per line; - reads standard input")
       ->excludes(listed)
@@ -38,7 +39,10 @@ void CheckDocumentIds(const DocumentIds& ids) {
   if (ids.listed.empty() && ids.file.empty()) throw CLI::ValidationError("document ids, or --ids-file, are expected");
 }
 
-absl::StatusOr<v1::Candidates> ReadDocumentIds(const DocumentIds& ids, v1::IdType type) {
+absl::StatusOr<v1::Candidates> ReadDocumentIds(const DocumentIds& ids, Context& context) {
+  const absl::StatusOr<v1::CollectionInfo> collection = context.FindCollection(ids.collection);
+  if (!collection.ok()) return collection.status();
+  const v1::IdType type = collection->id_type();
   if (ids.file.empty()) return Convert(ids.listed, type, "");
   const absl::StatusOr<std::string> text = ReadText(ids.file);
   if (!text.ok()) return text.status();

@@ -18,7 +18,6 @@ constexpr int kReadPerRequest = 1000;  // the server's own limit
 constexpr int kReadWithTokensPerRequest = 20;
 
 struct GetOptions {
-  std::string name;
   DocumentIds ids;
   bool tokens = false;
   uint64_t min_sequence = 0;
@@ -138,26 +137,20 @@ absl::Status PrintDocumentTable(const v1::GetResponse& found, bool with_tokens, 
 }
 
 absl::Status RunGet(const GetOptions& options, Context& context) {
-  const absl::StatusOr<v1::CollectionInfo> collection = context.FindCollection(options.name);
-  if (!collection.ok()) return collection.status();
-  const absl::StatusOr<v1::Candidates> ids = ReadDocumentIds(options.ids, collection->id_type());
-  if (!ids.ok()) return ids.status();
-  const absl::StatusOr<client::Client*> client = context.Connect();
-  if (!client.ok()) return client.status();
-  const int count = options.tokens ? kReadWithTokensPerRequest : kReadPerRequest;
+  v1::GetRequest request;
+  request.set_return_tokens(options.tokens);
+  request.set_min_sequence(options.min_sequence);
   v1::GetResponse found;
-  for (int first = 0;; first += count) {
-    v1::GetRequest request;
-    request.set_collection(options.name);
-    request.set_return_tokens(options.tokens);
-    request.set_min_sequence(options.min_sequence);
-    if (FillIds(*ids, first, count, request) == 0) break;
-    absl::StatusOr<v1::GetResponse> response = (*client)->Get(request);
+  const auto send = [&](client::Client& client, const v1::GetRequest& part) {
+    const absl::StatusOr<v1::GetResponse> response = client.Get(part);
     if (!response.ok()) return context.AddAdvice(response.status());
     found.MergeFrom(*response);
-  }
+    return absl::OkStatus();
+  };
+  const int max_ids = options.tokens ? kReadWithTokensPerRequest : kReadPerRequest;
+  if (absl::Status status = SendForIds(options.ids, max_ids, request, context, send); !status.ok()) return status;
   if (context.options.json) return PrintDocumentJson(found, context);
-  return PrintDocumentTable(found, options.tokens, options.name, context);
+  return PrintDocumentTable(found, options.tokens, options.ids.collection, context);
 }
 
 }  // namespace
@@ -165,7 +158,6 @@ absl::Status RunGet(const GetOptions& options, Context& context) {
 void AddGet(CLI::App& app, Context& context) {
   auto options = std::make_shared<GetOptions>();
   CLI::App* command = app.add_subcommand("get", "Print documents as a collection holds them");
-  command->add_option("name", options->name, "Collection")->required()->type_name("NAME");
   AddDocumentIds(*command, options->ids);
   command->add_flag("--tokens", options->tokens,
                     "Print token vectors too; those of an i8 collection are quantised and rotated");
