@@ -10,7 +10,7 @@ void AddLiveKeys(std::vector<Key>& keys) {
   constexpr uint64_t kTi = uint64_t{1} << 40;
   keys.push_back(Bytes(
       "live.segment_bytes", +[](Config& c) -> int64_t& { return c.live.segment_bytes; }, kMi, 64 * kGi,
-      "Memory of a live collection's first segment on each device; later ones are as large as all before them."));
+      "Memory of a live collection's segment on each device, or as much as those before it hold, if more."));
   keys.push_back(Bytes(
       "live.max_segment_bytes", +[](Config& c) -> int64_t& { return c.live.max_segment_bytes; }, kMi, 4 * kTi,
       "Memory of one collection's segments on each device; a write beyond it gets RESOURCE_EXHAUSTED."));

@@ -8,8 +8,9 @@
 namespace maxsim::live {
 
 struct LiveOptions {
-  // The memory of a segment's token vectors, on each device that holds it. Later segments of a generation are as large
-  // as what all before them hold, so that there are few.
+  // The memory of a segment's token vectors, on each device that holds it. A segment is as large as what those before
+  // it hold there, where that is more, so that there are few; it is smaller where max_segment_bytes or memory leave
+  // less.
   int64_t segment_bytes = int64_t{64} << 20;
   int64_t max_segment_bytes = int64_t{4} << 30;   // of all segments of a collection on one device
   int64_t max_queued_bytes = int64_t{256} << 20;  // of writes that wait, of one collection

@@ -50,9 +50,11 @@ class SegmentAllocator {
   };
 
   // Makes a segment beside those that there are: on every device that answers when it is `replicated`, else on the one
-  // with the fewest bytes of these that has memory for it. It is as large as what they hold together where memory
-  // allows, and at least live.segment_bytes, or else as large as it must be. (What they have room for says nothing: a
-  // sealed one may be nearly empty.) RESOURCE_EXHAUSTED with the numbers; UNAVAILABLE where no device is left.
+  // with the fewest bytes of these that has memory for it. It is as large as what they hold together there, but not
+  // smaller than live.segment_bytes or than `need`. Where memory does not allow that, live.segment_bytes is tried, and
+  // then `need` alone. Each size is cut to what kConfigured leaves. (What they have room for says nothing of how much
+  // is written: a sealed one may be nearly empty.) RESOURCE_EXHAUSTED with the numbers; UNAVAILABLE where no device is
+  // left.
   absl::StatusOr<LiveSegment> Allocate(absl::Span<const LiveSegment> present, bool replicated, const SegmentNeed& need,
                                        Bound bound);
 
