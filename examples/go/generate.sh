@@ -9,6 +9,6 @@ cd "$here"
 
 package='example.com/ask/maxsim/v1;maxsimv1'
 options=module=example.com/ask
-for file in maxsim/v1/rerank.proto maxsim/v1/admin.proto; do options+=",M$file=$package"; done
-protoc -I "$protos" --go_out=. --go_opt="$options" --go-grpc_out=. --go-grpc_opt="$options" \
-  maxsim/v1/rerank.proto maxsim/v1/admin.proto
+files=(maxsim/v1/rerank.proto maxsim/v1/admin.proto maxsim/v1/documents.proto)
+for file in "${files[@]}"; do options+=",M$file=$package"; done
+protoc -I "$protos" --go_out=. --go_opt="$options" --go-grpc_out=. --go-grpc_opt="$options" "${files[@]}"
