@@ -59,7 +59,9 @@ rocksdb::DBOptions DatabaseOptions(LogDatabase::Access access) {
   options.db_write_buffer_size = kAllBufferBytes;
   options.max_total_wal_size = kWriteAheadLogBytes;
   options.max_manifest_file_size = uint64_t{16} << 20;
+  // The disk begins to write what a group or a flush has so far, while the rest of it is still being made.
   options.bytes_per_sync = uint64_t{1} << 20;
+  options.wal_bytes_per_sync = uint64_t{1} << 20;
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;
   options.skip_stats_update_on_db_open = true;

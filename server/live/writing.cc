@@ -17,8 +17,9 @@ namespace {
 
 using collection::LogRecord;
 
-// Bounds the memory of a group, of which the log makes a copy.
-constexpr uint64_t kMaxGroupBytes = uint64_t{64} << 20;
+// Bounds the memory of a group, of which the log and the device are handed copies. Larger ones are slower: these copies
+// would be in memory that is fresh from the kernel each time, and would leave the caches.
+constexpr uint64_t kMaxGroupBytes = uint64_t{8} << 20;
 
 // The calls wait as long as there is no memory even for a list of them.
 constexpr std::chrono::milliseconds kNoMemoryPoll{10};
