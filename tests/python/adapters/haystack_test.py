@@ -54,7 +54,7 @@ class HaystackTest(unittest.TestCase):
             return answer
 
         for _ in range(2):
-            self.assertEqual(keyed(asyncio.run(ask())), wanted)
+            check_ranking(self, keyed(asyncio.run(ask())), dict(wanted), len(wanted))
 
     def pipeline(self):
         store = InMemoryDocumentStore()
