@@ -33,10 +33,11 @@ COMPACTS_OFTEN = {
 }
 NEVER_COMPACTS = {"live.compact": "false", "live.segment_bytes": "1MiB"}
 
+# MAXSIM_TEST_BACKEND=cuda has every test of this folder run on the machine's GPUs.
 FLAGS = {
     "grpc.address": "127.0.0.1:0",
     "http.address": "127.0.0.1:0",
-    "backend": "cpu",
+    "backend": os.environ.get("MAXSIM_TEST_BACKEND", "cpu"),
     "backend.cpu_threads": 1,
     "server.shutdown_delay": "0s",
     "server.shutdown_grace": "10s",
