@@ -22,7 +22,8 @@ constexpr uint64_t kMinBlobBytes = 1024;
 
 // A buffer of records becomes one blob file, and a write-ahead log is dropped with it: this bounds memory, what a start
 // replays, and by how much a truncated log may be larger than its records.
-constexpr size_t kRecordBufferBytes = size_t{64} << 20;
+constexpr size_t kRecordBufferBytes = size_t{32} << 20;
+constexpr int kMaxBuffers = 4;  // of a family: one is written to while the others become files
 constexpr size_t kAllBufferBytes = size_t{160} << 20;
 constexpr uint64_t kWriteAheadLogBytes = uint64_t{256} << 20;
 constexpr size_t kVersionBufferBytes = size_t{8} << 20;
@@ -72,7 +73,7 @@ rocksdb::DBOptions DatabaseOptions(LogDatabase::Access access) {
 rocksdb::ColumnFamilyOptions FamilyOptions(size_t buffer_bytes, const std::shared_ptr<rocksdb::Cache>& cache) {
   rocksdb::ColumnFamilyOptions options;
   options.write_buffer_size = buffer_bytes;
-  options.max_write_buffer_number = 2;
+  options.max_write_buffer_number = kMaxBuffers;
   options.compression = rocksdb::kNoCompression;
   rocksdb::BlockBasedTableOptions table;
   table.block_cache = cache;
