@@ -75,7 +75,7 @@ struct CollectionLog::State {
   absl::Status AddRecord(const LogRecord& record, rocksdb::WriteBatch& batch, std::string& head) const;
   absl::StatusOr<uint64_t> VersionAt(std::string_view key) const;
   absl::Status Truncate(uint64_t through, int64_t generation);
-  absl::Status Reclaim(uint64_t through) const;
+  absl::Status ReclaimSpace() const;
   std::string Where() const { return Cat("the log of ", folder, ": "); }
 };
 
@@ -168,12 +168,11 @@ absl::Status CollectionLog::State::Truncate(uint64_t through, int64_t generation
   }
   if (batch.Count() == 0) return absl::OkStatus();
   if (absl::Status written = Write(batch); !written.ok()) return written;
-  if (!drops) return absl::OkStatus();
-  first = through;
-  return Reclaim(through);
+  if (drops) first = through;
+  return absl::OkStatus();
 }
 
-absl::Status CollectionLog::State::Reclaim(uint64_t through) const {
+absl::Status CollectionLog::State::ReclaimSpace() const {
   rocksdb::DB& db = database->db();
   std::vector<rocksdb::ColumnFamilyHandle*> families;
   for (size_t idx = 0; idx < kNumLogFamilies; ++idx) families.push_back(database->family(static_cast<LogFamily>(idx)));
@@ -183,7 +182,7 @@ absl::Status CollectionLog::State::Reclaim(uint64_t through) const {
   options.exclusive_manual_compaction = false;
   options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
   const std::string begin = BigEndian(0);
-  const std::string end = BigEndian(through);
+  const std::string end = BigEndian(first);
   const rocksdb::Slice begin_key(begin);
   const rocksdb::Slice end_key(end);
   // The files of keys are small, and blob files to which no key points go.
@@ -346,6 +345,14 @@ absl::Status CollectionLog::Truncate(uint64_t through, int64_t generation) {
     const std::shared_lock lock(state_->mutex);
     if (absl::StatusOr<const LogDatabase*> open = state_->Database(); !open.ok()) return open.status();
     return state_->Truncate(through, generation);
+  });
+}
+
+absl::Status CollectionLog::ReclaimSpace() {
+  return Guarded([&]() -> absl::Status {
+    const std::shared_lock lock(state_->mutex);
+    if (absl::StatusOr<const LogDatabase*> open = state_->Database(); !open.ok()) return open.status();
+    return state_->ReclaimSpace();
   });
 }
 

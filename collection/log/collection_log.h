@@ -97,8 +97,10 @@ class CollectionLog {
 
   // Drops the records up to and with `through`, and the tombstones of all generations but `generation`, the published
   // one (0: of none): those before it are not opened again, and those behind it never came to be published. Nobody may
-  // be compacting. Disk space comes back soon.
+  // be compacting.
   absl::Status Truncate(uint64_t through, int64_t generation);
+  // Gives the disk space of records that were dropped back. It writes what is in memory to files, which takes a while.
+  absl::Status ReclaimSpace();
 
   // Returns about how many bytes the log has on the disk.
   uint64_t num_bytes() const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "base/monotonic_clock.h"
@@ -271,17 +272,28 @@ absl::Status LiveCollection::ServePublished(const collection::Manifest& publishe
 absl::Status LiveCollection::Truncate() {
   Maintenance maintenance(this);
   if (absl::Status status = maintenance.Begin(&stop_); !status.ok()) return absl::OkStatus();  // at the next start
-  // A build has checked that the log still holds what its generation lacks, and has the lock until it has published.
-  const absl::StatusOr<FolderLock> build_lock = FolderLock::Acquire(request_.path);
-  if (absl::IsFailedPrecondition(build_lock.status())) return absl::OkStatus();  // with the next generation
-  if (!build_lock.ok()) return build_lock.status();
   const std::shared_ptr<collection::CollectionLog> log = this->log();
+  const uint64_t first = log->first_sequence();
+  if (absl::Status status = DropCompacted(*log); !status.ok()) return status;
+  return log->first_sequence() > first ? log->ReclaimSpace() : absl::OkStatus();
+}
+
+// Drops the records that the served generation holds, unless a later one was published.
+absl::Status LiveCollection::DropCompacted(collection::CollectionLog& log) {
   uint64_t through = 0;
   int64_t generation = 0;
   {
     const MutexLock lock(&mutex_);
     through = state_.compacted_sequence;
     generation = served_generation_;
+  }
+  std::optional<FolderLock> build_lock;
+  if (through > log.first_sequence()) {
+    // A build has checked that the log still holds what its generation lacks, and has the lock until it has published.
+    absl::StatusOr<FolderLock> acquired = FolderLock::Acquire(request_.path);
+    if (absl::IsFailedPrecondition(acquired.status())) return absl::OkStatus();  // with the next generation
+    if (!acquired.ok()) return acquired.status();
+    build_lock.emplace(*std::move(acquired));
   }
   // A generation that could not be loaded yet may be published behind the served one: its tombstones are needed, and
   // the log goes once it is served.
@@ -290,7 +302,7 @@ absl::Status LiveCollection::Truncate() {
   if (published->generation != generation) return absl::OkStatus();
   // What the log drops must not come to be needed: after a power failure the manifest is this generation's.
   if (absl::Status status = SyncFolder(request_.path); !status.ok()) return status;
-  return log->Truncate(through, generation);
+  return log.Truncate(through, generation);
 }
 
 absl::StatusOr<uint64_t> LiveCollection::SnapshotTo(const std::string& folder, const StopSignal* stop) {

@@ -134,6 +134,7 @@ class LiveCollection final : public store::LiveDocuments {
   absl::Status CompactNow(const StopSignal* stop, std::string_view reason, bool* changed);
   absl::Status ServePublished(const collection::Manifest& published, const StopSignal* stop);
   absl::Status Truncate();
+  absl::Status DropCompacted(collection::CollectionLog& log);
   void ReportCompaction(std::string_view reason, const absl::Status& status,
                         const absl::StatusOr<collection::CompactResult>& result, absl::Duration took, bool stopped);
   void SetCompacting(bool is_compacting);

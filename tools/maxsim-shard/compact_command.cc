@@ -39,7 +39,8 @@ absl::StatusOr<collection::CompactResult> CompactAll(const CompactArguments& arg
   absl::StatusOr<collection::CompactResult> result =
       collection::Compact(arguments.folder, **log, (*log)->last_sequence(), options);
   if (!result.ok()) return result.status();
-  const absl::Status truncated = (*log)->Truncate((*log)->last_sequence(), result->manifest.generation);
+  absl::Status truncated = (*log)->Truncate((*log)->last_sequence(), result->manifest.generation);
+  if (truncated.ok()) truncated = (*log)->ReclaimSpace();
   if (!truncated.ok()) return Prefix("the new generation is published, but: ", truncated);
   return result;
 }
