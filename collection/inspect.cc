@@ -54,6 +54,12 @@ absl::StatusOr<CollectionSummary> Inspect(const std::string& folder) {
   return summary;
 }
 
+std::string DescribeWrites(uint64_t first_sequence, uint64_t last_sequence) {
+  if (first_sequence == last_sequence) return Cat("no writes behind ", last_sequence);
+  return Cat(FormatCount(static_cast<int64_t>(last_sequence - first_sequence)), " writes, ", first_sequence + 1, " .. ",
+             last_sequence);
+}
+
 std::string FormatTable(const CollectionSummary& summary) {
   const Manifest& manifest = summary.manifest;
   const LengthDistribution& lengths = summary.lengths;
@@ -82,7 +88,7 @@ std::string FormatTable(const CollectionSummary& summary) {
   row("bytes", Cat(FormatBytes(summary.num_bytes), " (token vectors: ", FormatBytes(summary.token_bytes), ")"));
   if (summary.log.has_value()) {
     const CollectionSummary::Log& log = *summary.log;
-    row("log", Cat("writes ", log.first_sequence + 1, " .. ", log.last_sequence, ", ",
+    row("log", Cat(DescribeWrites(log.first_sequence, log.last_sequence), ", ",
                    FormatBytes(static_cast<int64_t>(log.num_bytes)), "; the shards hold those up to ",
                    manifest.log_sequence.has_value() ? Cat(*manifest.log_sequence) : std::string("(unknown)"), "; ",
                    FormatCount(log.num_tombstones), " of their documents were replaced or deleted"));

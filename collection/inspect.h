@@ -39,6 +39,9 @@ struct CollectionSummary {
 // Reads the manifest and every shard's structure; checksums and values are verify's.
 absl::StatusOr<CollectionSummary> Inspect(const std::string& folder);
 
+// Says which writes a log holds: those behind `first_sequence`, up to `last_sequence`.
+std::string DescribeWrites(uint64_t first_sequence, uint64_t last_sequence);
+
 std::string FormatTable(const CollectionSummary& summary);
 std::string FormatJson(const CollectionSummary& summary);
 

@@ -133,6 +133,9 @@ absl::StatusOr<LogReport> VerifyLog(const std::string& folder, const Manifest& m
   } else if (manifest.log_sequence.value_or(0) > report.last_sequence) {
     problem(Cat("ends with sequence ", report.last_sequence, ", and the shards hold the writes up to ",
                 *manifest.log_sequence));
+  } else if (manifest.log_sequence.value_or(0) < report.first_sequence) {
+    problem(Cat("has dropped the writes up to ", report.first_sequence, ", and the shards hold those up to ",
+                manifest.log_sequence.value_or(0)));
   }
   return Guarded([&]() -> absl::StatusOr<LogReport> {
     absl::StatusOr<std::unique_ptr<LogDatabase>> database =

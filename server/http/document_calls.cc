@@ -7,6 +7,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/text.h"
 #include "server/http/document_body.h"
 #include "server/http/document_json.h"
 #include "server/http/http_status.h"
@@ -140,8 +141,9 @@ Response DocumentCalls::GetOne(const service::CallContext& context, const Docume
   if (documents_->HasIntIds(path.collection)) {
     int64_t id = 0;
     if (!absl::SimpleAtoi(path.id, &id)) {
-      return CountedError(context, absl::InvalidArgumentError(absl::StrCat("id: the ids of collection ",
-                                                                           path.collection, " are 64-bit integers")));
+      return CountedError(
+          context, absl::InvalidArgumentError(absl::StrCat("id: ", Quote(path.id), ", and the ids of collection ",
+                                                           path.collection, " are 64-bit integers")));
     }
     request.mutable_int_ids()->add_ids(id);
   } else {
@@ -150,7 +152,7 @@ Response DocumentCalls::GetOne(const service::CallContext& context, const Docume
   const absl::StatusOr<v1::GetResponse> found = documents_->Get(request, context);
   if (!found.ok()) return DocumentError(found.status());
   if (found->documents_size() == 1) return Json(200, FormatDocument(*found));
-  return Error(absl::NotFoundError(absl::StrCat("collection ", path.collection, " has no document of that id")));
+  return Error(absl::NotFoundError(absl::StrCat("collection ", path.collection, " has no document ", Quote(path.id))));
 }
 
 }  // namespace maxsim::http

@@ -65,9 +65,11 @@ ChangesWriter::ChangesWriter(std::shared_ptr<const store::Generation> generation
       sequence_(generation->manifest().log_sequence.value_or(0)) {}
 
 uint64_t ChangesWriter::used_bytes() const {
-  uint64_t tokens = 0;
-  for (const LiveSegment& one : segments_) tokens += static_cast<uint64_t>(one.segment->num_tokens());
-  return tokens * allocator_->row_bytes();
+  uint64_t bytes = 0;
+  for (const LiveSegment& one : segments_) {
+    bytes += allocator_->UsedBytes(one.segment->num_documents(), one.segment->num_tokens());
+  }
+  return bytes;
 }
 
 uint64_t ChangesWriter::text_bytes() const {

@@ -33,7 +33,7 @@ class ChangesWriter {
   uint64_t sequence() const { return sequence_; }  // of the last record
   const std::vector<LiveSegment>& segments() const { return segments_; }
   store::Changes& changes() { return *changes_; }
-  uint64_t used_bytes() const;  // of token vectors in segments
+  uint64_t used_bytes() const;  // of segments (SegmentAllocator::UsedBytes)
   uint64_t text_bytes() const;  // of ids and payloads in segments
 
   // Writing goes on in three steps. Begin forgets what was planned. Plan finds room for the records of one call, which

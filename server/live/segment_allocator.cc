@@ -145,8 +145,8 @@ absl::StatusOr<LiveSegment> SegmentAllocator::Allocate(absl::Span<const LiveSegm
       if (most < std::max<uint64_t>(needed, 1)) {
         return absl::ResourceExhaustedError(Cat("the segments of collection ", name_, " are full: they take ",
                                                 FormatBytesExactly(taken), ", what comes next needs ",
-                                                FormatBytesExactly(needed), ", and live.max_segment_bytes is ",
-                                                FormatBytesExactly(limit)));
+                                                FormatBytesExactly(UsedBytes(need.num_documents, need.num_tokens)),
+                                                ", and live.max_segment_bytes is ", FormatBytesExactly(limit)));
       }
     }
     // The largest one that memory allows, of three.

@@ -121,8 +121,9 @@ struct LiveMetrics::Families {
   Family<Gauge>& segments = AddGauge(registry, "maxsim_live_segments", "Segments of a live collection.");
   Family<Gauge>& segment_bytes =
       AddGauge(registry, "maxsim_live_segment_bytes", "Memory of segments, used or not, on one device.");
-  Family<Gauge>& segment_used_bytes =
-      AddGauge(registry, "maxsim_live_segment_used_bytes", "Memory of segments that token vectors use, on one device.");
+  Family<Gauge>& segment_used_bytes = AddGauge(
+      registry, "maxsim_live_segment_used_bytes",
+      "Memory of segments that documents use on one device: their token vectors, or 1 KiB each where that is more.");
   Family<Gauge>& segment_limit =
       AddGauge(registry, "maxsim_live_segment_limit_bytes", "What segments of one collection may take on one device.");
   Family<Gauge>& changed = AddGauge(registry, "maxsim_live_changed_documents",

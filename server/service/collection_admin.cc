@@ -101,7 +101,7 @@ std::optional<std::string> CollectionAdmin::RootOf(const std::filesystem::path& 
 }
 
 absl::Status CollectionAdmin::CheckPath(const std::string& path) const {
-  if (path.empty()) return absl::InvalidArgumentError("path: is empty, and a folder with a collection is wanted");
+  if (path.empty()) return absl::InvalidArgumentError("path: is empty, and a folder on the server's machine is wanted");
   // The system would take it to end at a zero byte.
   if (std::any_of(path.begin(), path.end(),
                   [](char c) { return absl::ascii_iscntrl(static_cast<unsigned char>(c)); })) {
@@ -141,6 +141,19 @@ absl::StatusOr<CollectionAdmin::Allowed> CollectionAdmin::ResolveAllowed(const s
   return NotAllowed(path);
 }
 
+absl::Status CollectionAdmin::CheckInNoCollection(const std::string& path, const std::filesystem::path& parent,
+                                                  const std::string& root) const {
+  // A new folder there would go with the collection when that is moved or removed.
+  for (std::filesystem::path folder = parent;; folder = folder.parent_path()) {
+    std::error_code error;
+    if (std::filesystem::exists(folder / collection::kManifestFileName, error)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("path: ", path, " lies in the folder of a collection, ", folder.string()));
+    }
+    if (folder == root || folder == folder.root_path()) return absl::OkStatus();
+  }
+}
+
 absl::StatusOr<CollectionAdmin::Allowed> CollectionAdmin::ResolveNew(const std::string& path) const {
   if (absl::Status status = CheckPath(path); !status.ok()) return status;
   // A slash at the end names the same folder.
@@ -151,9 +164,16 @@ absl::StatusOr<CollectionAdmin::Allowed> CollectionAdmin::ResolveNew(const std::
   std::error_code error;
   const std::filesystem::path parent =
       std::filesystem::canonical(wanted.has_parent_path() ? wanted.parent_path() : ".", error);
-  if (error) return NotAllowed(path);
+  if (error) {
+    std::error_code of_wanted;
+    const std::filesystem::path would_be = std::filesystem::weakly_canonical(wanted, of_wanted);
+    if (of_wanted || !RootOf(would_be).has_value()) return NotAllowed(path);
+    return absl::NotFoundError(
+        absl::StrCat("path: ", path, ": the folder that it is to be made in: ", error.message()));
+  }
   std::optional<std::string> root = RootOf(parent);
   if (!root.has_value()) return NotAllowed(path);
+  if (absl::Status status = CheckInNoCollection(path, parent, *root); !status.ok()) return status;
   const std::filesystem::path resolved = parent / name;
   // A link, wherever it leads, is something that is there.
   if (std::filesystem::exists(std::filesystem::symlink_status(resolved, error))) {

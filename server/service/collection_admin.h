@@ -89,6 +89,8 @@ class CollectionAdmin {
   absl::StatusOr<Allowed> ResolveAllowed(const std::string& path) const;
   // Resolves the path of a folder that is to be made: ALREADY_EXISTS where something is there.
   absl::StatusOr<Allowed> ResolveNew(const std::string& path) const;
+  absl::Status CheckInNoCollection(const std::string& path, const std::filesystem::path& parent,
+                                   const std::string& root) const;
   absl::Status CheckPath(const std::string& path) const;
   absl::Status NotAllowed(const std::string& path) const;
   bool IsKnown(const std::string& name) const;

@@ -210,12 +210,26 @@ TEST_F(DocumentsServiceTest, CollectionsAreMadeUnderAnAllowedRootAlone) {
   EXPECT_EQ(Create("a", v1::DATA_TYPE_F16, "/tmp/maxsim-outside").error_code(), grpc::StatusCode::PERMISSION_DENIED);
   EXPECT_EQ(Create("a", v1::DATA_TYPE_F16, root_ / "link/inside").error_code(), grpc::StatusCode::PERMISSION_DENIED);
   EXPECT_EQ(Create("a", v1::DATA_TYPE_F16, root_ / "..").error_code(), grpc::StatusCode::PERMISSION_DENIED);
-  EXPECT_EQ(Create("a", v1::DATA_TYPE_F16, root_ / "missing/a").error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_EQ(Create("a", v1::DATA_TYPE_F16, root_ / "missing/a").error_code(), grpc::StatusCode::NOT_FOUND);
   EXPECT_EQ(Create("a", v1::DATA_TYPE_F16, root_ / "there").error_code(), grpc::StatusCode::ALREADY_EXISTS);
   EXPECT_EQ(Create("a", v1::DATA_TYPE_F16, root_ / "link").error_code(), grpc::StatusCode::ALREADY_EXISTS);
   EXPECT_EQ(Create("corpus", v1::DATA_TYPE_F16).error_code(), grpc::StatusCode::ALREADY_EXISTS);
   EXPECT_EQ(Create("a/b", v1::DATA_TYPE_F16).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_TRUE(Create("a", v1::DATA_TYPE_F16, root_ / "there/a/").ok());
+}
+
+TEST_F(DocumentsServiceTest, ACollectionIsMadeInNoOtherAndInNoFolderThatIsMissing) {
+  ASSERT_TRUE(Create("outer", v1::DATA_TYPE_F16).ok());
+  const std::string outer = root_ / "outer";
+  for (const std::string& path : {outer + "/inner", outer + "/log/inner"}) {
+    const grpc::Status nested = Create("inner", v1::DATA_TYPE_F16, path);
+    EXPECT_EQ(nested.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    EXPECT_THAT(nested.error_message(), HasSubstr(path + " lies in the folder of a collection, "));
+  }
+  const grpc::Status missing = Create("inner", v1::DATA_TYPE_F16, root_ / "no/such/folder");
+  EXPECT_EQ(missing.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_THAT(missing.error_message(), HasSubstr("the folder that it is to be made in"));
+  EXPECT_EQ(Create("inner", v1::DATA_TYPE_F16, "/no/such/folder").error_code(), grpc::StatusCode::PERMISSION_DENIED);
 }
 
 TEST_F(DocumentsServiceTest, DocumentsAreWrittenAndReadOverHttp) {

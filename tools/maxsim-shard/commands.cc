@@ -162,9 +162,7 @@ void AddLogProblems(const std::string& folder, bool quiet, collection::VerifyRep
   report.num_problems += log->num_problems;
   report.problems.insert(report.problems.end(), log->problems.begin(), log->problems.end());
   if (quiet) return;
-  std::printf("log  %s writes, %s .. %s  %s\n",
-              FormatCount(static_cast<int64_t>(log->last_sequence - log->first_sequence)).c_str(),
-              Cat(log->first_sequence + 1).c_str(), Cat(log->last_sequence).c_str(),
+  std::printf("log  %s  %s\n", collection::DescribeWrites(log->first_sequence, log->last_sequence).c_str(),
               log->num_problems == 0
                   ? "ok"
                   : Cat(log->num_problems, log->num_problems == 1 ? " PROBLEM" : " PROBLEMS").c_str());

@@ -1,5 +1,6 @@
 #include <cstdint>
 
+#include "kernels/limits.h"
 #include "kernels/scalar_type.h"
 #include "tools/maxsimctl/collection_view.h"
 #include "tools/maxsimctl/commands.h"
@@ -42,7 +43,7 @@ void AddCreate(CLI::App& app, Context& context) {
   command->add_option("name", options->name, "Name to serve it under")->required()->type_name("NAME");
   command->add_option("--dim", options->dim, "Values of one token vector")
       ->required()
-      ->check(CLI::Range(uint32_t{1}, UINT32_MAX))
+      ->check(CLI::Range(uint32_t{kMinDim}, uint32_t{kMaxDim}))
       ->type_name("D");
   command->add_option("--storage", options->storage, "How values are stored: f16, bf16, f32 or i8")
       ->check(CLI::IsMember({"f16", "bf16", "f32", "i8"}))

@@ -68,7 +68,13 @@ class Upserter {
                       {"applied", num_applied_},
                       {"stale", num_documents_ - num_applied_},
                       {"encoded_tokens", encoded_tokens_},
-                      {"sequence", sequence_}});
+                      {"sequence", num_documents_ == 0 ? Json() : Json(sequence_)}});
+      return;
+    }
+    if (num_documents_ == 0) {
+      context_.out() << command_line::WithoutControls(
+                            Cat("nothing was written to ", options_.name, ": the input has no documents"))
+                     << '\n';
       return;
     }
     const std::string stale = num_applied_ == num_documents_

@@ -101,13 +101,22 @@ TEST_F(LiveCommandsTest, InspectAndVerifySeeTheLogWhileItIsOpen) {
   ASSERT_TRUE(Write(*log, "a", true).ok());
   const Outcome shown = RunShard({"inspect", live()});
   EXPECT_EQ(shown.code, 0) << shown.err;
-  EXPECT_THAT(shown.out, HasSubstr("writes 1 .. 2"));
+  EXPECT_THAT(shown.out, HasSubstr("2 writes, 1 .. 2, "));
   const Outcome json = RunShard({"inspect", live(), "--json"});
   EXPECT_EQ(nlohmann::json::parse(json.out)["log"]["last_sequence"], 2);
   EXPECT_EQ(nlohmann::json::parse(json.out)["log_sequence"], 0);
   const Outcome verified = RunShard({"verify", live()});
   EXPECT_EQ(verified.code, 0) << verified.err;
   EXPECT_THAT(verified.out, AllOf(HasSubstr("log  2 writes, 1 .. 2  ok"), HasSubstr("no problem found")));
+}
+
+TEST_F(LiveCommandsTest, VerifyFindsThatTheLogHasDroppedWhatTheShardsLack) {
+  WriteThree();
+  ASSERT_TRUE(OpenLog()->Truncate(4, 0).ok());
+  const Outcome verified = RunShard({"verify", live()});
+  EXPECT_EQ(verified.code, 1);
+  EXPECT_THAT(verified.err, HasSubstr("has dropped the writes up to 4, and the shards hold those up to 0"));
+  EXPECT_THAT(verified.out, HasSubstr("log  no writes behind 4  1 PROBLEM"));
 }
 
 TEST_F(LiveCommandsTest, VerifyFindsValuesThatNoDocumentMayHave) {
