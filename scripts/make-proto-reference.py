@@ -43,6 +43,14 @@ def paragraphs(lines):
 def head_of(lines):
     """The comment at the head of a file as Markdown: an indented line begins a row of a table of status codes."""
     output, rows = [], []
+
+    def end_table():
+        if rows:
+            output.extend(["", "| code | when |", "|---|---|"])
+            output.extend(f"| `{code}` | {cell(text)} |" for code, text in rows)
+            output.append("")
+            rows.clear()
+
     for line in lines:
         row = re.match(r"^ {3}([A-Z_]+) {2,}(.*)$", line)
         if row:
@@ -50,11 +58,9 @@ def head_of(lines):
         elif rows and line.startswith("      "):
             rows[-1][1] += " " + line.strip()
         else:
-            if rows:
-                output += ["", "| code | when |", "|---|---|"]
-                output += [f"| `{code}` | {cell(text)} |" for code, text in rows] + [""]
-                rows = []
+            end_table()
             output.append(line.strip())
+    end_table()
     return "\n".join(output).strip()
 
 

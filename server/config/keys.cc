@@ -287,7 +287,7 @@ void AddServerKeys(std::vector<Key>& keys) {
       "A rerank request that takes this long or longer is warned of, at most ten times a second; 0 warns of none."));
   keys.push_back(Bool(
       "admin.enabled", +[](Config& c) -> bool& { return c.admin.enabled; },
-      "Serve the Admin service (load, reload, unload)."));
+      "Serve the Admin service (load, reload, unload, create, compact, snapshot)."));
 }
 
 }  // namespace

@@ -10,10 +10,12 @@ void AddLiveKeys(std::vector<Key>& keys) {
   constexpr uint64_t kTi = uint64_t{1} << 40;
   keys.push_back(Bytes(
       "live.segment_bytes", +[](Config& c) -> int64_t& { return c.live.segment_bytes; }, kMi, 64 * kGi,
-      "Memory of a live collection's segment on each device, or as much as those before it hold, if more."));
+      "Memory of a live collection's segment on each device, or as much as those before it hold, if more; a document "
+      "takes 1 KiB of it at least."));
   keys.push_back(Bytes(
       "live.max_segment_bytes", +[](Config& c) -> int64_t& { return c.live.max_segment_bytes; }, kMi, 4 * kTi,
-      "Memory of one collection's segments on each device; a write beyond it gets RESOURCE_EXHAUSTED."));
+      "Memory of one collection's segments on each device, where a document takes 1 KiB at least; a write beyond it "
+      "gets RESOURCE_EXHAUSTED. The replay of the log at a start is not bound by it."));
   keys.push_back(Bytes(
       "live.max_queued_bytes", +[](Config& c) -> int64_t& { return c.live.max_queued_bytes; }, kMi, 64 * kGi,
       "Writes of one collection that wait; one beyond it gets RESOURCE_EXHAUSTED."));
@@ -25,7 +27,9 @@ void AddLiveKeys(std::vector<Key>& keys) {
       "Token vectors, ids and payloads in segments at which a compaction begins."));
   keys.push_back(Share(
       "live.compact_at_tombstone_share", +[](Config& c) -> double& { return c.live.compact_at_tombstone_share; }, 0.01,
-      1, "Share of a collection's documents that were replaced or deleted at which a compaction begins."));
+      1,
+      "Share of a collection's documents that were replaced or deleted at which a compaction begins, with 1,024 of "
+      "them at least."));
   keys.push_back(Duration(
       "live.compact_after", +[](Config& c) -> absl::Duration& { return c.live.compact_after; }, absl::Hours(24 * 30),
       "Age of the oldest write that no generation holds at which a compaction begins; 0 is no bound."));

@@ -61,7 +61,11 @@ void AddCreate(CLI::App& app, Context& context) {
       ->capture_default_str()
       ->type_name("TIER");
   command->add_flag("--replicate", options->replicate, "Copy it to every device of the server");
-  command->footer("Example: maxsimctl create notes --dim 128 && maxsimctl upsert notes --documents notes.jsonl");
+  command->footer(
+      "The folder lies under store.allowed_roots of the server, which is empty by default: then nothing can be made.\n"
+      "After a restart the server serves the collection only if its configuration names it under collections:,\n"
+      "or after maxsimctl load NAME PATH.\n\n"
+      "Example: maxsimctl create notes --dim 128 && maxsimctl upsert notes --documents notes.jsonl");
   command->callback([options, &context] { context.result = RunCreate(*options, context); });
 }
 

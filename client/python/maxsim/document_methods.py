@@ -175,8 +175,9 @@ class DocumentMethods(abc.ABC):
         timeout: float | None = None,
     ) -> StoredDocuments:
         """Reads documents, at most 1,000, of a live collection or of any other: payloads, versions and, with
-        return_tokens=True, token vectors as float32 [tokens, dim]. Ids that the collection does not hold are in
-        `.missing`. `min_sequence` is that of `rerank`."""
+        return_tokens=True, token vectors as float32 [tokens, dim]. Those of an i8 collection are rotated and
+        quantised, and not the vectors that were written. Ids that the collection does not hold are in `.missing`.
+        `min_sequence` is that of `rerank`."""
         request = make_get_request(collection, ids, return_tokens, min_sequence)
         return read_documents(self._call(self.documents.Get, request, timeout))
 
