@@ -150,7 +150,7 @@ void AddBackendKeys(std::vector<Key>& keys) {
       "Shards read at the same time."));
   keys.push_back(StringList(
       "store.allowed_roots", +[](Config& c) -> std::vector<std::string>& { return c.allowed_roots; },
-      "Folders that Admin.LoadCollection may load from; none means it may not."));
+      "Folders that clients may load, create and snapshot collections in; none means that they may not."));
 }
 
 void AddEngineKeys(std::vector<Key>& keys) {
