@@ -282,11 +282,13 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
       end = DecideEnd();
       failure = failure_;
       finished_ = finished_ || end != End::kNo;
-      if (end == End::kOk)
+      if (end == End::kOk) {
         failure = Guarded([&] {
+          mutex_.AssertHeld();
           *response_ = ToBuffer(answer_);
           return absl::OkStatus();
         });
+      }
     }
     // After Finish gRPC may be done with this call at any moment.
     if (end == End::kOk) Finish(client::ToGrpcStatus(failure));
