@@ -15,6 +15,7 @@
 #include "kernels/cpu/pack.h"
 #include "kernels/cpu/query_stack.h"
 #include "kernels/cpu/row_block.h"
+#include "kernels/cpu/sum_maxima.h"
 #include "kernels/thread_pool.h"
 #include "tests/support/random_documents.h"
 
