@@ -1,0 +1,21 @@
+// The passes on CUDA devices. A build without CUDA has the functions too (without_cuda.cc): they say that it is
+// missing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/library/problem.h"
+
+namespace maxsim::library {
+
+// Returns whether this build has code for CUDA and this machine a device that can run it.
+bool CudaAvailable();
+
+// These do what maxsim_workspace_bytes, maxsim_forward and maxsim_backward say, on the stream of the call. They launch
+// kernels on the current device, and neither wait nor allocate.
+Status CudaWorkspaceBytes(const Problem& problem, int32_t pass, size_t* bytes);
+Status CudaForward(const Problem& problem, float* scores, int32_t* argmax);
+Status CudaBackward(const Problem& problem, const maxsim_gradients& gradients);
+
+}  // namespace maxsim::library
