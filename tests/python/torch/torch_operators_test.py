@@ -4,16 +4,20 @@ operators.
 python torch_operators_test.py LIBMAXSIM.so        with torch installed
 """
 
+import contextlib
+import io
 import itertools
 import math
 import os
 import pathlib
+import re
 import sys
 import unittest
 from unittest import mock
 
 os.environ["MAXSIM_LIBRARY"] = str(pathlib.Path(sys.argv.pop(1)).resolve())
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "client" / "torch"))
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "client" / "torch"))
 
 import torch  # noqa: E402
 
@@ -403,6 +407,19 @@ class ErrorsTest(unittest.TestCase):
         self.refuse(NotImplementedError, "int8 queries and documents have no gradients", rows, rows, **more)
         with torch.no_grad():
             self.assertEqual(maxsim_scores(rows, rows, **more).item(), 16)
+
+
+class PagesTest(unittest.TestCase):
+    def test_the_page_and_the_readme_run(self):
+        for page in (ROOT / "docs" / "use" / "pytorch.md", ROOT / "client" / "torch" / "README.md"):
+            text = page.read_text()
+            codes = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                for code in codes:
+                    exec(compile(code, str(page), "exec"), {})
+            self.assertEqual(printed.getvalue(), "".join(re.findall(r"^```console\n(.*?)^```$", text, re.M | re.S)))
+            self.assertTrue(codes)
 
 
 class LibraryTest(unittest.TestCase):
