@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "kernels/library/cpu/cpu_forward.h"
 #include "kernels/library/include/maxsim/maxsim.h"
 #include "kernels/library/problem.h"
+#include "kernels/maxsim.h"
 #include "tests/support/library_case.h"
 #include "tests/support/random_documents.h"
 #include "tests/support/sanitized.h"
@@ -149,6 +151,44 @@ TEST(LibraryTest, APairHasTheSameBitsInEveryCall) {
     std::vector<float> scores(shape.num_documents);
     ASSERT_EQ(maxsim_forward(&call, scores.data(), nullptr), MAXSIM_OK);
     EXPECT_EQ(std::memcmp(scores.data(), all.scores.data() + query * shape.num_documents, scores.size() * 4), 0);
+  }
+}
+
+TEST(LibraryTest, ScoresHaveTheBitsOfTheService) {
+  for (const int32_t type : {MAXSIM_F32, MAXSIM_F16, MAXSIM_BF16}) {
+    const LibraryShape shape = {.type = type,
+                                .dim = 96,
+                                .num_queries = 1,
+                                .num_documents = 30,
+                                .max_query_tokens = 33,
+                                .max_document_tokens = 40,
+                                .weights = true};
+    const LibraryCase library_case(shape, TestSeed());
+    const ForwardResult result = Forward(library_case);
+    std::vector<int64_t> offsets;
+    for (int64_t document = 0; document <= shape.num_documents; ++document) {
+      offsets.push_back(document * shape.max_document_tokens);
+    }
+    absl::StatusOr<std::unique_ptr<Backend>> backend = CreateCpuBackend({});
+    ASSERT_TRUE(backend.ok());
+    absl::StatusOr<std::unique_ptr<Documents>> documents =
+        (*backend)->Load({.type = static_cast<ScalarType>(type),
+                          .dim = shape.dim,
+                          .num_documents = shape.num_documents,
+                          .tokens = library_case.documents.rows.data(),
+                          .offsets = offsets.data()},
+                         Tier::kDevice, nullptr);
+    ASSERT_TRUE(documents.ok());
+    absl::StatusOr<std::unique_ptr<Executor>> executor = (*backend)->CreateExecutor({});
+    ASSERT_TRUE(executor.ok());
+    const Query query = {.tokens = library_case.queries.rows.data(),
+                         .weights = library_case.weights.data(),
+                         .num_tokens = static_cast<int32_t>(shape.max_query_tokens),
+                         .top_k = static_cast<int32_t>(shape.num_documents)};
+    std::vector<std::vector<Scored>> ranked(1);
+    ASSERT_TRUE((*executor)->TopK(**documents, {&query, 1}, absl::MakeSpan(ranked), nullptr).ok());
+    ASSERT_EQ(ranked[0].size(), result.scores.size());
+    for (const Scored& scored : ranked[0]) EXPECT_EQ(scored.score, result.scores[scored.position]);
   }
 }
 
