@@ -247,7 +247,7 @@ class ForwardPass {
   void WriteResults(Slot& slot, int64_t first_pair, int64_t document, const CountingRows& rows,
                     const Similarity* maxima) {
     const std::vector<int32_t>& tokens = slot.lanes.tokens();
-    if (!problem_.scales_document_tokens()) {
+    if (rows.count > 0 && !problem_.scales_document_tokens()) {
       for (size_t lane = 0; lane < tokens.size(); ++lane) {
         if constexpr (sizeof(Similarity) == sizeof(float) && !std::numeric_limits<Similarity>::is_integer) {
           slot.terms[lane] = maxima[lane];
