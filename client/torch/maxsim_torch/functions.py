@@ -30,7 +30,7 @@ class _Tokens(NamedTuple):
     mask: Optional[Tensor]
     lengths: Optional[Tensor]
     scales: Optional[Tensor]
-    count: int
+    num_sequences: int
     max_tokens: int
 
 
@@ -42,10 +42,8 @@ def _check_type(name: str, rows: Tensor, scales: Optional[Tensor]) -> None:
         raise ValueError(f"{name} of {rows.dtype} come {how} scales; int8 alone has them")
 
 
-def _indices(name: str, tensor: Optional[Tensor], shape: "tuple[int, ...]") -> Optional[Tensor]:
+def _indices(name: str, tensor: Tensor, shape: "tuple[int, ...]") -> Tensor:
     """An integer tensor of a certain shape, in int32 or int64."""
-    if tensor is None:
-        return None
     if tensor.is_floating_point() or tensor.dtype == torch.bool:
         raise TypeError(f"{name} have the type {tensor.dtype}; they are integers")
     if tuple(tensor.shape) != shape:
@@ -82,7 +80,8 @@ def _padded(
     for size in outer:
         count = count * size
     max_tokens = rows.shape[-2]
-    lengths = _indices(f"{name}_lengths", lengths, outer)
+    if lengths is not None:
+        lengths = _indices(f"{name}_lengths", lengths, outer)
     mask = _mask(f"{name}_mask", mask, (*outer, max_tokens))
     return _Tokens(
         rows, None, mask, lengths, _scales(f"{name}_scales", scales, count, count * max_tokens), count, max_tokens
@@ -105,9 +104,10 @@ def _packed(
         raise ValueError(f"{name}_offsets have the shape {tuple(offsets.shape)}; they are a vector")
     offsets = _indices(f"{name}_offsets", offsets, tuple(offsets.shape))
     count = offsets.shape[0] if lengths is not None else offsets.shape[0] - 1
-    lengths = _indices(f"{name}_lengths", lengths, (count,))
-    if lengths is not None and lengths.dtype != offsets.dtype:
-        offsets, lengths = offsets.to(torch.int64), lengths.to(torch.int64)
+    if lengths is not None:
+        lengths = _indices(f"{name}_lengths", lengths, (count,))
+        if lengths.dtype != offsets.dtype:
+            offsets, lengths = offsets.to(torch.int64), lengths.to(torch.int64)
     mask = _mask(f"{name}_mask", mask, (rows.shape[0],))
     return _Tokens(
         rows, offsets, mask, lengths, _scales(f"{name}_scales", scales, count, rows.shape[0]), count, max_tokens
@@ -138,6 +138,8 @@ def _score(
     differentiated = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in inputs)
     if differentiated and queries.rows.dtype == torch.int8:
         raise NotImplementedError("int8 queries and documents have no gradients, those of weights included")
+    values: Tensor
+    argmax: Tensor
     values, argmax = scores(
         queries.rows,
         documents.rows,
@@ -151,8 +153,8 @@ def _score(
         documents.lengths,
         documents.scales,
         candidates,
-        queries.count,
-        documents.count,
+        queries.num_sequences,
+        documents.num_sequences,
         queries.max_tokens,
         documents.max_tokens,
         pairing,
@@ -177,17 +179,17 @@ def _pair(
     if paired and candidates is not None:
         raise ValueError("paired queries and documents have no candidates")
     if paired:
-        if queries.count != documents.count:
-            raise ValueError(f"{queries.count} queries are paired with {documents.count} documents")
-        return None, library.PAIRS, 1, () if one_query else (queries.count,)
+        if queries.num_sequences != documents.num_sequences:
+            raise ValueError(f"{queries.num_sequences} queries are paired with {documents.num_sequences} documents")
+        return None, library.PAIRS, 1, () if one_query else (queries.num_sequences,)
     if candidates is None:
-        shape = (documents.count,) if one_query else (queries.count, documents.count)
-        return None, library.ALL, documents.count, shape
+        shape = (documents.num_sequences,) if one_query else (queries.num_sequences, documents.num_sequences)
+        return None, library.ALL, documents.num_sequences, shape
     wanted = 1 if one_query else 2
-    if candidates.dim() != wanted or (not one_query and candidates.shape[0] != queries.count):
+    if candidates.dim() != wanted or (not one_query and candidates.shape[0] != queries.num_sequences):
         raise ValueError(
             f"candidates have the shape {tuple(candidates.shape)}; they are [documents] for one query, and "
-            f"[{queries.count}, documents] for these"
+            f"[{queries.num_sequences}, documents] for these"
         )
     candidates = _indices("candidates", candidates, tuple(candidates.shape))
     return candidates.to(torch.int64), library.LISTS, candidates.shape[-1], tuple(candidates.shape)
@@ -252,13 +254,13 @@ def maxsim_scores(
     if documents.dim() == 4:
         if paired or candidates is not None:
             raise ValueError("documents of [Nq, K, Ld, d] are neither paired nor named by candidates")
-        if documents.shape[0] != made_queries.count:
-            raise ValueError(f"there are documents of {documents.shape[0]} queries, and {made_queries.count} queries")
-        length = documents.shape[1]
-        pairs = (None, library.LISTS, length, (length,) if one_query else (made_queries.count, length))
+        num_queries, list_length = documents.shape[:2]
+        if num_queries != made_queries.num_sequences:
+            raise ValueError(f"there are documents of {num_queries} queries, and {made_queries.num_sequences} queries")
+        named, pairing = None, library.LISTS
+        shape: "tuple[int, ...]" = (list_length,) if one_query else (num_queries, list_length)
     else:
-        pairs = _pair(made_queries, made_documents, candidates, paired, one_query)
-    named, pairing, list_length, shape = pairs
+        named, pairing, list_length, shape = _pair(made_queries, made_documents, candidates, paired, one_query)
     return _score(
         made_queries, made_documents, weights, named, pairing, list_length, empty_score, return_argmax, shape
     )

@@ -211,7 +211,7 @@ def scores(
 
 
 @scores.register_fake
-def _scores_fake(
+def _scores_fake(  # type: ignore[no-untyped-def]
     queries,
     documents,
     weights,
@@ -232,7 +232,7 @@ def _scores_fake(
     list_length,
     empty_score,
     with_argmax,
-):  # type: ignore[no-untyped-def]
+):
     return _empty_results(queries, num_queries, list_length, max_query_tokens, with_argmax)
 
 
@@ -296,7 +296,7 @@ def scores_backward(
 
 
 @scores_backward.register_fake
-def _scores_backward_fake(
+def _scores_backward_fake(  # type: ignore[no-untyped-def]
     score_gradients,
     argmax,
     queries,
@@ -318,7 +318,7 @@ def _scores_backward_fake(
     of_queries,
     of_documents,
     of_weights,
-):  # type: ignore[no-untyped-def]
+):
     return _empty_gradients(queries, documents, weights, of_queries, of_documents, of_weights)
 
 
