@@ -25,10 +25,11 @@ Name: maxsim-torch
 Version: {version}
 Summary: MaxSim of late interaction as PyTorch operators: scores, matches and deterministic gradients
 Author: The maxsimd authors
-License: Apache-2.0
+License: Apache-2.0{cuda_licence}
 License-File: LICENSE
 Keywords: maxsim,colbert,colpali,late-interaction,pytorch,retrieval
 Classifier: Development Status :: 4 - Beta
+Classifier: Environment :: GPU :: NVIDIA CUDA :: 13
 Classifier: Intended Audience :: Developers
 Classifier: Intended Audience :: Science/Research
 Classifier: Operating System :: POSIX :: Linux
@@ -56,10 +57,17 @@ def lay_out(library, package):
     return manylinux.platform_tag(package)
 
 
-def write_dist_info(folder, version, tag):
+def write_dist_info(folder, version, tag, cuda):
+    """Writes what the package says of itself. `cuda` is the licence of the CUDA runtime in the library, or None."""
     (folder / "licenses").mkdir(parents=True)
     shutil.copyfile(ROOT / "LICENSE", folder / "licenses" / "LICENSE")
-    (folder / "METADATA").write_text(METADATA.format(version=version) + (SOURCE / "README.md").read_text())
+    note = ""
+    if cuda:
+        (folder / "licenses" / "cuda-runtime").mkdir()
+        shutil.copyfile(cuda, folder / "licenses" / "cuda-runtime" / "License.txt")
+        note = ", and that of the CUDA runtime in the library\nLicense-File: cuda-runtime/License.txt"
+    metadata = METADATA.format(version=version, cuda_licence=note)
+    (folder / "METADATA").write_text(metadata + (SOURCE / "README.md").read_text())
     (folder / "WHEEL").write_text(wheel_file.WHEEL.format(tag=tag))
 
 
@@ -77,12 +85,12 @@ def main():
     try:
         dist_info = f"maxsim_torch-{version}.dist-info"
         tag = lay_out(library, staging / "maxsim_torch")
-        write_dist_info(staging / dist_info, version, tag)
+        write_dist_info(staging / dist_info, version, tag, licences.cuda_licence(build))
         for old in target.glob("maxsim_torch-*.whl"):
             old.unlink()
         wheel = target / f"maxsim_torch-{version}-py3-none-{tag}.whl"
         wheel_file.zip_wheel(staging, f"{dist_info}/RECORD", wheel)
-    except (manylinux.NotManylinux, subprocess.CalledProcessError) as problem:
+    except (licences.NoLicence, manylinux.NotManylinux, subprocess.CalledProcessError) as problem:
         die(problem)
     finally:
         shutil.rmtree(staging, ignore_errors=True)

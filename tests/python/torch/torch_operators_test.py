@@ -74,10 +74,12 @@ class Case:
     def names(self):
         return ("queries", "documents", "weights") if "weights" in self.arguments else ("queries", "documents")
 
-    def run(self, function, dtype=None, **more):
+    def run(self, function, dtype=None, device="cpu", **more):
         """Returns the results and the gradients of a random mixture of the scores."""
-        tensors = {"queries": self.queries, "documents": self.documents}
-        arguments = dict(self.arguments)
+        tensors = {"queries": self.queries.to(device), "documents": self.documents.to(device)}
+        arguments = {
+            name: value.to(device) if isinstance(value, torch.Tensor) else value for name, value in self.arguments.items()
+        }
         if "weights" in arguments:
             tensors["weights"] = arguments.pop("weights")
         tensors = {
@@ -85,7 +87,7 @@ class Case:
         }
         scores, argmax = function(**tensors, **arguments, return_argmax=True, **more)
         mixture = torch.randint(-8, 9, scores.shape, generator=torch.Generator().manual_seed(SEED)) / 8.0
-        (scores * mixture.to(scores.dtype)).sum().backward()
+        (scores * mixture.to(scores)).sum().backward()
         return scores.detach(), argmax, {name: tensors[name].grad for name in self.names()}
 
 
@@ -363,6 +365,72 @@ class OperatorTest(unittest.TestCase):
             optimizer.step()
             losses.append(loss.item())
         self.assertLess(losses[-1], losses[0] / 2)
+
+
+@unittest.skipUnless(
+    torch.cuda.is_available() and maxsim_torch.device_available("cuda"), "there is no GPU, or no CUDA in the library"
+)
+class CudaTest(unittest.TestCase):
+    def test_scores_matches_and_gradients_are_those_of_float64(self):
+        for name, case in cases():
+            with self.subTest(name):
+                scores, argmax, gradients = case.run(maxsim_scores, device="cuda")
+                expected, expected_argmax, expected_gradients = case.run(reference.maxsim_scores, torch.float64)
+                torch.testing.assert_close(scores.cpu().double(), expected, rtol=1e-5, atol=1e-3)
+                self.assertTrue(torch.equal(argmax.cpu(), expected_argmax))
+                for of, gradient in gradients.items():
+                    wanted = expected_gradients[of]
+                    allowed = 1e-5 if of != "weights" else 1e-4
+                    rounding = 0 if of == "weights" else ROUNDING[gradient.dtype]
+                    difference = (gradient.cpu().double() - wanted).abs() - rounding * wanted.abs()
+                    self.assertLessEqual(difference.max().item(), allowed, of)
+
+    def test_twenty_runs_have_the_same_bits(self):
+        case = Case(torch.bfloat16, "candidates", ragged=True, masked=True, weighted=True)
+        scores, argmax, gradients = case.run(maxsim_scores, device="cuda")
+        for _ in range(20):
+            again, argmax_again, gradients_again = case.run(maxsim_scores, device="cuda")
+            self.assertTrue(torch.equal(scores, again) and torch.equal(argmax, argmax_again))
+            for name, gradient in gradients.items():
+                self.assertTrue(torch.equal(gradient, gradients_again[name]))
+
+    def test_a_captured_step_gives_the_same_bits(self):
+        queries = torch.randn(4, 40, 64, device="cuda", dtype=torch.float16, requires_grad=True)
+        documents = torch.randn(6, 70, 64, device="cuda", dtype=torch.float16, requires_grad=True)
+
+        def step():
+            scores = maxsim_scores(queries, documents)
+            return scores, *torch.autograd.grad(scores.diagonal().sum(), (queries, documents))
+
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            expected = [tensor.clone() for tensor in step()]
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            captured = step()
+        for _ in range(3):
+            graph.replay()
+            torch.cuda.synchronize()
+            for tensor, wanted in zip(captured, expected):
+                self.assertTrue(torch.equal(tensor, wanted))
+
+    def test_compiles_into_one_graph(self):
+        def loss(queries, documents):
+            scores = maxsim_scores(queries, documents)
+            return torch.nn.functional.cross_entropy(scores, torch.arange(queries.shape[0], device=queries.device))
+
+        tensors = [torch.randn(4, 12, 16, device="cuda", requires_grad=True) for _ in range(2)]
+        results = []
+        for function in (loss, torch.compile(loss, backend="aot_eager", fullgraph=True)):
+            results.append(torch.autograd.grad(function(*tensors), tensors))
+        for eager, traced in zip(*results):
+            torch.testing.assert_close(eager, traced)
+
+    def test_tensors_of_two_devices_are_refused(self):
+        with self.assertRaisesRegex(ValueError, "a tensor of the call is on cpu"):
+            maxsim_scores(torch.randn(1, 2, 8, device="cuda"), torch.randn(1, 2, 8))
 
 
 class ErrorsTest(unittest.TestCase):

@@ -148,7 +148,8 @@ maxsim_status maxsim_workspace_bytes(const maxsim_call* call, int32_t pass, size
  * A query in which no token counts has the score 0. Rows hold finite values of at most 1e12 in magnitude, and weights
  * are finite; other values give scores that mean nothing, and never an argmax outside of the document.
  *
- * On MAXSIM_CPU offsets, lengths and candidates are checked. On MAXSIM_CUDA they are the caller's promise. */
+ * On MAXSIM_CPU offsets, lengths and candidates are checked. On MAXSIM_CUDA they are the caller's promise, and a call
+ * has at most 2^31 - 1 pairs; maxsim_backward then takes at most as many entries of the argmax. */
 maxsim_status maxsim_forward(const maxsim_call* call, float* scores, int32_t* argmax);
 
 /* Writes the gradients that are asked for, out of the argmax alone:
