@@ -354,7 +354,8 @@ TEST_F(GpuLibraryTest, ScoresHaveTheBitsOfTheService) {
                            .weights = library_case.weights.data(),
                            .num_tokens = static_cast<int32_t>(shape.max_query_tokens),
                            .top_k = static_cast<int32_t>(shape.num_documents)};
-      for (const Scored& scored : TopK(*executor, **documents, {query})[0]) {
+      const std::vector<std::vector<Scored>> ranked = TopK(*executor, **documents, {query});
+      for (const Scored& scored : ranked[0]) {
         EXPECT_EQ(scored.score, scores[scored.position]) << "document " << scored.position;
       }
     }
