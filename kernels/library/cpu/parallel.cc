@@ -1,5 +1,6 @@
 #include "kernels/library/cpu/parallel.h"
 
+#include <fenv.h>
 #include <pthread.h>
 #include <sched.h>
 
@@ -43,6 +44,23 @@ ThreadPool& Pool() {
   return *pool;
 }
 
+// Gives the thread the default floating-point environment (rounding to nearest, denormals kept), and its own one back
+// when it ends. The caller may flush denormals, as PyTorch does on request, and a worker has the environment of the
+// thread that started it; the bits of a result must depend on neither.
+class DefaultFloatingPoint {
+ public:
+  DefaultFloatingPoint() {
+    fegetenv(&callers_);
+    fesetenv(FE_DFL_ENV);
+  }
+  ~DefaultFloatingPoint() { fesetenv(&callers_); }
+  DefaultFloatingPoint(const DefaultFloatingPoint&) = delete;
+  DefaultFloatingPoint& operator=(const DefaultFloatingPoint&) = delete;
+
+ private:
+  fenv_t callers_;
+};
+
 }  // namespace
 
 int NumThreads(int32_t wanted) {
@@ -55,6 +73,7 @@ Status ForEachItem(int num_threads, int64_t num_items, absl::FunctionRef<void(in
   std::atomic<bool> out_of_memory{false};
   const auto run = [&](int slot) {
     if (slot >= num_threads) return;
+    const DefaultFloatingPoint environment;
     try {
       for (int64_t item = next.fetch_add(1, std::memory_order_relaxed); item < num_items;
            item = next.fetch_add(1, std::memory_order_relaxed)) {

@@ -1,9 +1,11 @@
 // The C library on the CPU, through the functions that programs call.
 #include <gtest/gtest.h>
+#include <immintrin.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -129,6 +131,38 @@ TEST(LibraryTest, ResultsHaveTheSameBitsInEveryRunAndWithAnyNumberOfThreads) {
     library_case.call.num_threads = run % 4;
     EXPECT_EQ(Forward(library_case), first);
     EXPECT_EQ(Backward(library_case, first.argmax), first_gradients);
+  }
+}
+
+TEST(LibraryTest, ACallerThatFlushesDenormalsGetsTheSameBits) {
+  constexpr unsigned kFlushDenormals = 0x8040;  // results to zero, and operands too
+  for (const int32_t num_threads : {1, 0}) {
+    LibraryCase library_case({.dim = 128, .num_documents = 200, .max_document_tokens = 60}, TestSeed());
+    library_case.call.num_threads = num_threads;
+    for (std::vector<char>* rows : {&library_case.queries.rows, &library_case.documents.rows}) {
+      auto* const values = reinterpret_cast<float*>(rows->data());
+      std::for_each(values, values + rows->size() / sizeof(float), [](float& value) { value *= 1e-20f; });
+    }
+    std::fill(library_case.score_gradients.begin(), library_case.score_gradients.end(), 1e-20f);
+    const ForwardResult expected = Forward(library_case);
+    ASSERT_TRUE(std::any_of(expected.scores.begin(), expected.scores.end(), [](float score) {
+      return score != 0 && std::fabs(score) < std::numeric_limits<float>::min();
+    })) << "the test has no denormals";
+    const LibraryGradientMemory expected_gradients = Backward(library_case, expected.argmax);
+    const unsigned before = _mm_getcsr();
+    _mm_setcsr(before | kFlushDenormals);
+    const ForwardResult result = Forward(library_case);
+    const LibraryGradientMemory gradients = Backward(library_case, expected.argmax);
+    const unsigned after = _mm_getcsr();
+    _mm_setcsr(before);
+    EXPECT_EQ(after & kFlushDenormals, kFlushDenormals) << "the caller's environment is changed";
+    EXPECT_EQ(std::memcmp(result.scores.data(), expected.scores.data(), expected.scores.size() * sizeof(float)), 0);
+    EXPECT_EQ(result.argmax, expected.argmax);
+    EXPECT_EQ(gradients.queries, expected_gradients.queries);
+    EXPECT_EQ(gradients.documents, expected_gradients.documents);
+    EXPECT_EQ(std::memcmp(gradients.weights.data(), expected_gradients.weights.data(),
+                          gradients.weights.size() * sizeof(float)),
+              0);
   }
 }
 
