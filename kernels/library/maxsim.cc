@@ -34,10 +34,12 @@ maxsim_status Finish(absl::FunctionRef<Status()> body) {
       status = {MAXSIM_OUT_OF_MEMORY, "no host memory for the call"};
     } catch (const std::exception& error) {
       status = {MAXSIM_INTERNAL, error.what()};
+    } catch (...) {
+      status = {MAXSIM_INTERNAL, "an exception of an unknown type"};
     }
     if (!status.ok()) LastError() = std::move(status.message);
     return status.code;
-  } catch (const std::bad_alloc&) {
+  } catch (...) {
     return MAXSIM_OUT_OF_MEMORY;  // without a text, for which there is no memory either
   }
 }

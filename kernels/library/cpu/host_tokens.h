@@ -18,6 +18,15 @@ class HostTokens {
   Status Check(const char* name) const {
     for (int64_t sequence = 0; sequence < tokens_.num_sequences; ++sequence) {
       const int64_t begin = Begin(sequence);
+      // Offsets are compared before they are subtracted, since the difference of two wild ones overflows.
+      if (tokens_.layout == MAXSIM_PACKED) {
+        const int64_t end = Begin(sequence + 1);
+        if (begin < 0 || end < begin) {
+          return InvalidArgument("sequence " + std::to_string(sequence) + " of " + name + " is from row " +
+                                 std::to_string(begin) + " to row " + std::to_string(end) +
+                                 "; offsets are 0 or more, and do not decrease");
+        }
+      }
       const int64_t length = Length(sequence);
       if (begin < 0 || length < 0 || length > tokens_.max_tokens || begin > tokens_.num_rows - length) {
         return InvalidArgument("sequence " + std::to_string(sequence) + " of " + name + " has " +

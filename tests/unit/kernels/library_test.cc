@@ -300,6 +300,22 @@ TEST(LibraryTest, AnErrorNamesTheMemberAndItsValue) {
   with([](Call, Tokens queries, Tokens documents) { queries.type = documents.type = MAXSIM_I8; }, "scales is null");
 }
 
+TEST(LibraryTest, OffsetsWhoseDifferenceOverflowsAreRefused) {
+  const LibraryCase library_case({.document_layout = MAXSIM_PACKED}, TestSeed());
+  maxsim_tokens documents = library_case.documents.tokens;
+  maxsim_call call = library_case.call;
+  call.documents = &documents;
+  const auto refuse = [&](std::vector<int64_t> offsets, const char* message) {
+    offsets.resize(documents.num_sequences + 1, 0);
+    documents.offsets = offsets.data();
+    ExpectRefused(call, message);
+  };
+  constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
+  refuse({0, kLargest, -kLargest}, "of documents has 9223372036854775807 tokens from row 0 on");
+  refuse({-2, kLargest}, "sequence 0 of documents is from row -2 to row 9223372036854775807");
+  refuse({3, 2}, "sequence 0 of documents is from row 3 to row 2; offsets are 0 or more, and do not decrease");
+}
+
 TEST(LibraryTest, CandidatesOutOfRangeAreRefused) {
   LibraryShape shape = {.pairing = MAXSIM_LISTS, .list_length = 3, .candidates = true};
   LibraryCase library_case(shape, TestSeed());
