@@ -14,8 +14,9 @@ __global__ void __launch_bounds__(kAddThreads) AddPartialsKernel(const __grid_co
   bool empty = false;
   for (int64_t tile = 0; tile < params.plan.query_tiles; ++tile) {
     const float partial = params.partials[pair * params.plan.query_tiles + tile];
-    if (isnan(partial)) continue;  // no token of this query tile counts
-    empty = empty || isinf(partial);
+    const uint32_t bits = __float_as_uint(partial);
+    if (bits == kNoQueryToken) continue;
+    empty = empty || bits == kNoDocumentToken;
     score = __fadd_rn(score, partial);
   }
   params.scores[pair] = empty ? params.problem.empty_score : score;

@@ -67,12 +67,19 @@ constexpr ForwardShared ForwardSharedOf(int32_t num_rows, bool resident, int64_t
   return shared;
 }
 
+// What stands in ForwardParams::partials for a query tile without a sum: one of which no token counts, and one that met
+// no document token. They are NaNs with bits that no addition or multiplication gives, since those of a GPU give
+// 0x7fffffff; a sum may be an infinity or that NaN where weights are large.
+inline constexpr uint32_t kNoQueryToken = 0xffc0de01;
+inline constexpr uint32_t kNoDocumentToken = 0xffc0de02;
+
 struct ForwardParams {
   DeviceProblem problem;
   ForwardPlan plan;
   float* scores;    // [pairs]
   int32_t* argmax;  // [pairs, queries' max_tokens] or null
-  float* partials;  // [pairs, query_tiles] sums of query tiles; null where there is one, whose sum is the score
+  float* partials;  // [pairs, query_tiles] sums of query tiles, or the bits above; null where there is one tile, whose
+                    // sum is the score
   bool aligned;     // whether rows of both matrices begin at multiples of 16 bytes
 };
 

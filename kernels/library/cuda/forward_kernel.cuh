@@ -298,8 +298,7 @@ class ForwardBlock {
     }
   }
 
-  // A warp adds the weighted maxima of each of the thread block's query tiles. Where a pair has several, NaN stands for
-  // a query tile of which no token counts, and infinity for one that met no document token: sums are finite.
+  // A warp adds the weighted maxima of each of the thread block's query tiles.
   __device__ __forceinline__ void AddRows(int64_t pair, bool any_token, int buffer) const {
     if (warp_ >= kRows / kQueryTileTokens) return;
     const int row = warp_ * kQueryTileTokens + lane_;
@@ -322,8 +321,8 @@ class ForwardBlock {
     }
     const int64_t query_tile = row_tile_ * (kRows / kQueryTileTokens) + warp_;
     if (query_tile >= p_.plan.query_tiles) return;
-    p_.partials[pair * p_.plan.query_tiles + query_tile] = !any_row     ? __int_as_float(0x7fffffff)
-                                                           : !any_token ? __int_as_float(0x7f800000)
+    p_.partials[pair * p_.plan.query_tiles + query_tile] = !any_row     ? __uint_as_float(kNoQueryToken)
+                                                           : !any_token ? __uint_as_float(kNoDocumentToken)
                                                                         : sum;
   }
 
