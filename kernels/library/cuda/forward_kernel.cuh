@@ -345,9 +345,34 @@ class ForwardBlock {
   bool any_token_ = false;  // whether a token of the document counts: of this lane's, and after FinishDocument of all
 };
 
+// Writes the results of a thread block whose rows are behind the query's last one: no pair has a match in them.
+template <int kRows>
+__device__ __forceinline__ void WriteNoRows(const ForwardParams& params, int64_t query, int64_t row_tile) {
+  const int64_t max_tokens = params.problem.queries.max_tokens;
+  const int64_t list_begin = query * params.problem.list_length;
+  const int64_t first = list_begin + blockIdx.x % params.plan.splits * params.plan.documents_a_block;
+  const int64_t end = min(first + params.plan.documents_a_block, list_begin + params.problem.list_length);
+  const int row = threadIdx.x;
+  const int64_t query_tile = row_tile * (kRows / kQueryTileTokens) + row;
+  for (int64_t pair = first; pair < end; ++pair) {
+    if (params.argmax != nullptr && row < kRows && row_tile * kRows + row < max_tokens) {
+      params.argmax[pair * max_tokens + row_tile * kRows + row] = -1;
+    }
+    if (params.partials == nullptr) {
+      if (row == 0) params.scores[pair] = 0.0f;
+    } else if (row < kRows / kQueryTileTokens && query_tile < params.plan.query_tiles) {
+      params.partials[pair * params.plan.query_tiles + query_tile] = __uint_as_float(kNoQueryToken);
+    }
+  }
+}
+
 template <ScalarType kType, int kWarps, bool kSeveralChains, bool kTokenScales>
 __global__ void __launch_bounds__(kWarps * 32) ForwardKernel(const __grid_constant__ ForwardParams params) {
   extern __shared__ __align__(128) uint8_t forward_shared[];
+  constexpr int kRows = kWarps * kForwardWarpRows;
+  const int64_t row_tile = blockIdx.x / params.plan.splits % params.plan.row_tiles;
+  const int64_t query = blockIdx.x / params.plan.splits / params.plan.row_tiles;
+  if (NumRows(params.problem.queries, query) <= row_tile * kRows) return WriteNoRows<kRows>(params, query, row_tile);
   ForwardBlock<kType, kWarps, kSeveralChains, kTokenScales>(params, forward_shared).Run();
 }
 
