@@ -210,6 +210,14 @@ LibraryCase::LibraryCase(const LibraryShape& given, uint64_t seed) : shape(given
   if (shape.weights) {
     weights.resize(queries.tokens.num_rows);
     for (float& weight : weights) weight = 0.25f * static_cast<float>(Between(random, -4, 8));
+    std::vector<bool> counts(weights.size(), false);
+    for (int64_t query = 0; query < shape.num_queries; ++query) {
+      const int64_t begin = queries.Begin(query);
+      for (int64_t row = begin; row < begin + queries.Length(query); ++row) counts[row] = queries.Counts(row);
+    }
+    for (size_t row = 0; row < weights.size(); ++row) {
+      if (!counts[row]) weights[row] = std::numeric_limits<float>::quiet_NaN();
+    }
     call.weights = weights.data();
   }
   if (shape.candidates) {

@@ -56,7 +56,7 @@ struct LibraryTokens {
   bool Counts(int64_t row) const { return tokens.mask == nullptr || mask[row] != 0; }
 };
 
-// A call with its memory, and a gradient for each score.
+// A call with its memory, and a gradient for each score. Weights of tokens that do not count are NaN.
 struct LibraryCase {
   LibraryCase(const LibraryShape& shape, uint64_t seed);
   LibraryCase(const LibraryCase&) = delete;

@@ -142,10 +142,12 @@ class BackwardPass {
     const int64_t token = row - queries_.Begin(query);
     if (gradients_.weight_gradients != nullptr) Widen(queries_.Row(row), &slot.factor);
     float weight_sum = 0;
+    bool any_match = false;
     for (int64_t pair = query * problem_.list_length; pair < (query + 1) * problem_.list_length; ++pair) {
       const int32_t match = Argmax(pair)[token];
       const float gradient = gradients_.score_gradients[pair];
       if (match < 0 || gradient == 0) continue;
+      any_match = true;
       Widen(documents_.Row(documents_.Begin(DocumentOf(problem_, pair)) + match), &slot.row);
       AddScaled(slot.row, gradient, &slot.sum);
       if (gradients_.weight_gradients != nullptr) {
@@ -154,6 +156,7 @@ class BackwardPass {
         weight_sum += gradient * similarity;
       }
     }
+    if (!any_match) return weight_sum;  // the weight of a token that does not count may be NaN
     const float weight = Weight(row);
     for (float& value : slot.sum) value *= weight;
     return weight_sum;

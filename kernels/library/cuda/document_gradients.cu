@@ -31,7 +31,10 @@ __global__ void __launch_bounds__(kSortThreads)
   if (entry >= num_entries) return;
   const int32_t match = params.argmax[entry];
   int64_t row = problem.documents.num_rows;
-  if (match >= 0) row = FirstRow(problem.documents, DocumentAt(problem, entry / problem.queries.max_tokens)) + match;
+  const int64_t pair = entry / problem.queries.max_tokens;
+  if (match >= 0 && params.score_gradients[pair] != 0) {
+    row = FirstRow(problem.documents, DocumentAt(problem, pair)) + match;
+  }
   params.keys[entry] = static_cast<uint32_t>(row);
   params.entries[entry] = static_cast<uint32_t>(entry);
 }

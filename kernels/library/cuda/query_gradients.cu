@@ -40,16 +40,19 @@ __global__ void __launch_bounds__(kQueryGradientThreads)
   const int32_t column = blockIdx.y * kBackwardColumns + (threadIdx.x % 32) * 4;
   Columns sum;
   if (mine.there) {
+    bool any_match = false;
 #pragma unroll 4
     for (int64_t k = 0; k < problem.list_length; ++k) {
       const int64_t pair = mine.query * problem.list_length + k;
       const int32_t match = params.argmax[pair * queries.max_tokens + mine.token];
-      if (match < 0) continue;
+      const float gradient = params.score_gradients[pair];
+      if (match < 0 || gradient == 0) continue;
+      any_match = true;
       const int64_t row = FirstRow(problem.documents, DocumentAt(problem, pair)) + match;
-      sum.Add(params.score_gradients[pair],
-              ReadColumns<T>(problem.documents.rows, row, queries.dim, column, params.aligned));
+      sum.Add(gradient, ReadColumns<T>(problem.documents.rows, row, queries.dim, column, params.aligned));
     }
-    const float weight = problem.weights == nullptr ? 1.0f : problem.weights[mine.row];
+    // The weight of a token that does not count may be NaN.
+    const float weight = any_match && problem.weights != nullptr ? problem.weights[mine.row] : 1.0f;
 #pragma unroll
     for (int i = 0; i < 4; ++i) sum.values[i] *= weight;
   }
@@ -71,7 +74,8 @@ __global__ void __launch_bounds__(kQueryGradientThreads)
   for (int64_t k = 0; mine.there && k < problem.list_length; ++k) {
     const int64_t pair = mine.query * problem.list_length + k;
     const int32_t match = params.argmax[pair * queries.max_tokens + mine.token];
-    if (match < 0) continue;
+    const float score_gradient = params.score_gradients[pair];
+    if (match < 0 || score_gradient == 0) continue;
     const int64_t row = FirstRow(problem.documents, DocumentAt(problem, pair)) + match;
     float similarity = 0;
     for (int32_t column = lane * 4; column < queries.dim; column += kBackwardColumns) {
@@ -84,7 +88,7 @@ __global__ void __launch_bounds__(kQueryGradientThreads)
     for (int distance = 16; distance > 0; distance /= 2) {
       similarity += __shfl_xor_sync(0xffffffffu, similarity, distance);
     }
-    gradient = __fmaf_rn(params.score_gradients[pair], similarity, gradient);
+    gradient = __fmaf_rn(score_gradient, similarity, gradient);
   }
   if (lane == 0) params.weight_gradients[mine.row] = gradient;
 }

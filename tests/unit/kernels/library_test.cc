@@ -93,6 +93,23 @@ TEST(LibraryTest, GradientsAreThoseOfFp64) {
   }
 }
 
+TEST(LibraryTest, APairWhoseGradientIsZeroAddsNothing) {
+  const LibraryShape shape = {.dim = 1, .weights = true};
+  LibraryCase library_case(shape, TestSeed());
+  auto* const values = reinterpret_cast<float*>(library_case.documents.rows.data());
+  std::fill(values, values + shape.max_document_tokens, std::numeric_limits<float>::infinity());
+  for (int64_t pair = 0; pair < library_case.num_pairs(); ++pair) {
+    library_case.score_gradients[pair] = library_case.DocumentOf(pair) == 0 ? 0.0f : 1.0f;
+  }
+  const LibraryGradientMemory gradients = Backward(library_case, Forward(library_case).argmax);
+  const auto finite = [](float value) { return std::isfinite(value); };
+  const auto* const query_values = reinterpret_cast<const float*>(gradients.queries.data());
+  EXPECT_TRUE(std::all_of(query_values, query_values + gradients.queries.size() / sizeof(float), finite));
+  EXPECT_TRUE(std::all_of(gradients.weights.begin(), gradients.weights.end(), finite));
+  const auto* const document_values = reinterpret_cast<const float*>(gradients.documents.data());
+  EXPECT_EQ(std::count(document_values, document_values + shape.max_document_tokens, 0.0f), shape.max_document_tokens);
+}
+
 TEST(LibraryTest, EveryDimensionAndTileEdgeIsScored) {
   for (const int32_t type : {MAXSIM_F32, MAXSIM_F16, MAXSIM_BF16, MAXSIM_I8}) {
     for (const int32_t dim : {1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 63, 64, 65, 127, 128, 129, 1024, 4096}) {

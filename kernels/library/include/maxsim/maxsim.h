@@ -146,10 +146,12 @@ maxsim_status maxsim_workspace_bytes(const maxsim_call* call, int32_t pass, size
  * those of rows, so that tokens that do not count keep theirs.
  *
  * A query in which no token counts has the score 0. Rows hold finite values of at most 1e12 in magnitude, and weights
- * are finite; other values give scores that mean nothing, and never an argmax outside of the document.
+ * are finite; other values give scores that mean nothing, which may be finite all the same, and never an argmax outside
+ * of the document. Rows, weights and scales of tokens that do not count may hold anything.
  *
  * On MAXSIM_CPU offsets, lengths and candidates are checked. On MAXSIM_CUDA they are the caller's promise, and a call
- * has at most 2^31 - 1 pairs; maxsim_backward then takes at most as many entries of the argmax. */
+ * has at most 2^31 - 1 pairs; maxsim_backward then takes at most as many entries of the argmax, and as many query
+ * tokens, padding included. */
 maxsim_status maxsim_forward(const maxsim_call* call, float* scores, int32_t* argmax);
 
 /* Writes the gradients that are asked for, out of the argmax alone:
@@ -159,6 +161,7 @@ maxsim_status maxsim_forward(const maxsim_call* call, float* scores, int32_t* ar
  *   weight_gradients[i]   = sum of g_p * <q_i, d_argmax[p, i]>         over the pairs p of the query, in order
  *
  * Sums are taken in FP32, in an order that the shapes fix, and every row is written once: zeros where nothing matched.
+ * A pair whose score gradient is 0 adds nothing, whatever its rows hold.
  * Types are MAXSIM_F32, MAXSIM_F16 and MAXSIM_BF16. Queries' rows belong to one query each (not MAXSIM_SCATTERED). */
 maxsim_status maxsim_backward(const maxsim_call* call, const maxsim_gradients* gradients);
 
