@@ -76,7 +76,9 @@ Status Backward(const maxsim_call* call, const maxsim_gradients* given) {
   maxsim_gradients gradients;
   if (Status status = ReadProblem(call, &problem); !status.ok()) return status;
   if (Status status = ReadGradients(problem, given, &gradients); !status.ok()) return status;
-  if (Status status = CheckWorkspace(problem, MAXSIM_BACKWARD); !status.ok()) return status;
+  if (gradients.document_gradients != nullptr) {
+    if (Status status = CheckWorkspace(problem, MAXSIM_BACKWARD); !status.ok()) return status;
+  }
   if (problem.call.device == MAXSIM_CUDA) return CudaBackward(problem, gradients);
   if (Status status = CheckHostIndices(problem); !status.ok()) return status;
   return CpuBackward(problem, gradients);

@@ -24,12 +24,12 @@ struct BackwardParams {
 
   // The matches sorted by the row of the document that they point to, stably: entries of the argmax in their order.
   // Row r of the documents has matches row_begin[r] .. row_end[r] - 1.
-  uint32_t* keys;            // [entries] the row, or num_rows for an entry without a match
-  uint32_t* sorted_keys;     // [entries]
-  uint32_t* entries;         // [entries] indices into the argmax
-  uint32_t* sorted_entries;  // [entries]
-  uint32_t* row_begin;       // [documents' num_rows]
-  uint32_t* row_end;         // [documents' num_rows]
+  uint32_t* keys;           // [entries] the row, or num_rows for an entry without a match
+  uint32_t* entries;        // [entries] indices into the argmax
+  uint32_t* other_keys;     // [entries] where the sort puts keys on every other pass
+  uint32_t* other_entries;  // [entries] the entries beside them
+  uint32_t* row_begin;      // [documents' num_rows]
+  uint32_t* row_end;        // [documents' num_rows]
   void* sort_memory;
   size_t sort_bytes;
 };
@@ -44,6 +44,6 @@ cudaError_t SortBytes(int64_t num_entries, int64_t num_rows, size_t* bytes);
 cudaError_t LaunchQueryGradients(const BackwardParams& params, cudaStream_t stream);
 
 // Sorts the matches and writes the gradients of documents.
-cudaError_t LaunchDocumentGradients(const BackwardParams& params, cudaStream_t stream);
+cudaError_t LaunchDocumentGradients(BackwardParams params, cudaStream_t stream);
 
 }  // namespace maxsim::library

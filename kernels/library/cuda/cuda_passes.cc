@@ -82,9 +82,9 @@ Status LayOutBackward(void* memory, BackwardParams* params, size_t* bytes) {
   }
   Workspace workspace(memory);
   params->keys = workspace.Take<uint32_t>(num_entries);
-  params->sorted_keys = workspace.Take<uint32_t>(num_entries);
   params->entries = workspace.Take<uint32_t>(num_entries);
-  params->sorted_entries = workspace.Take<uint32_t>(num_entries);
+  params->other_keys = workspace.Take<uint32_t>(num_entries);
+  params->other_entries = workspace.Take<uint32_t>(num_entries);
   params->row_begin = workspace.Take<uint32_t>(num_rows);
   params->row_end = workspace.Take<uint32_t>(num_rows);
   params->sort_memory = workspace.Take<char>(static_cast<int64_t>(params->sort_bytes));

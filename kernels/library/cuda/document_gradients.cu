@@ -23,7 +23,7 @@ int KeyBits(int64_t num_rows) {
   return bits;
 }
 
-// Writes the row that each entry of the argmax points to.
+// Writes the row that each entry of the argmax points to. Entries of a pair whose gradient is 0 have none.
 __global__ void __launch_bounds__(kSortThreads)
     MakeKeysKernel(const __grid_constant__ BackwardParams params, int64_t num_entries) {
   const DeviceProblem& problem = params.problem;
@@ -44,11 +44,10 @@ __global__ void __launch_bounds__(kSortThreads)
     FindRowsKernel(const __grid_constant__ BackwardParams params, int64_t num_entries) {
   const int64_t idx = static_cast<int64_t>(blockIdx.x) * kSortThreads + threadIdx.x;
   if (idx >= num_entries) return;
-  const uint32_t row = params.sorted_keys[idx];
+  const uint32_t row = params.keys[idx];
   if (row >= params.problem.documents.num_rows) return;
-  if (idx == 0 || params.sorted_keys[idx - 1] != row) params.row_begin[row] = static_cast<uint32_t>(idx);
-  if (idx + 1 == num_entries || params.sorted_keys[idx + 1] != row)
-    params.row_end[row] = static_cast<uint32_t>(idx + 1);
+  if (idx == 0 || params.keys[idx - 1] != row) params.row_begin[row] = static_cast<uint32_t>(idx);
+  if (idx + 1 == num_entries || params.keys[idx + 1] != row) params.row_end[row] = static_cast<uint32_t>(idx + 1);
 }
 
 // A warp has 128 columns of a row.
@@ -64,7 +63,7 @@ __global__ void __launch_bounds__(kDocumentGradientThreads)
   Columns sum;
 #pragma unroll 4
   for (uint32_t idx = params.row_begin[row]; idx < end; ++idx) {
-    const int64_t entry = params.sorted_entries[idx];
+    const int64_t entry = params.entries[idx];
     const int64_t pair = entry / queries.max_tokens;
     const int64_t query_row = FirstRow(queries, pair / problem.list_length) + entry % queries.max_tokens;
     const float weight = problem.weights == nullptr ? 1.0f : problem.weights[query_row];
@@ -83,34 +82,39 @@ cudaError_t LaunchSums(const BackwardParams& params, cudaStream_t stream) {
                             stream, params);
 }
 
-cudaError_t SortMatches(const BackwardParams& params, cudaStream_t stream) {
-  const int64_t num_entries = NumEntries(params.problem);
-  const int64_t num_rows = params.problem.documents.num_rows;
+// Leaves the sorted matches in params->keys and params->entries.
+cudaError_t SortMatches(BackwardParams* params, cudaStream_t stream) {
+  const int64_t num_entries = NumEntries(params->problem);
+  const int64_t num_rows = params->problem.documents.num_rows;
   const size_t row_bytes = static_cast<size_t>(num_rows) * sizeof(uint32_t);
-  cudaError_t error = cudaMemsetAsync(params.row_begin, 0, row_bytes, stream);
-  if (error == cudaSuccess) error = cudaMemsetAsync(params.row_end, 0, row_bytes, stream);
+  cudaError_t error = cudaMemsetAsync(params->row_begin, 0, row_bytes, stream);
+  if (error == cudaSuccess) error = cudaMemsetAsync(params->row_end, 0, row_bytes, stream);
   if (error != cudaSuccess || num_entries == 0) return error;
   const auto num_blocks = static_cast<unsigned>((num_entries + kSortThreads - 1) / kSortThreads);
-  error = cuda::LaunchKernel(MakeKeysKernel, dim3(num_blocks), dim3(kSortThreads), 0, stream, params, num_entries);
+  error = cuda::LaunchKernel(MakeKeysKernel, dim3(num_blocks), dim3(kSortThreads), 0, stream, *params, num_entries);
   if (error != cudaSuccess) return error;
-  size_t sort_bytes = params.sort_bytes;
-  error =
-      cub::DeviceRadixSort::SortPairs(params.sort_memory, sort_bytes, params.keys, params.sorted_keys, params.entries,
-                                      params.sorted_entries, num_entries, 0, KeyBits(num_rows), stream);
+  cub::DoubleBuffer<uint32_t> keys(params->keys, params->other_keys);
+  cub::DoubleBuffer<uint32_t> entries(params->entries, params->other_entries);
+  size_t sort_bytes = params->sort_bytes;
+  error = cub::DeviceRadixSort::SortPairs(params->sort_memory, sort_bytes, keys, entries, num_entries, 0,
+                                          KeyBits(num_rows), stream);
   if (error != cudaSuccess) return error;
-  return cuda::LaunchKernel(FindRowsKernel, dim3(num_blocks), dim3(kSortThreads), 0, stream, params, num_entries);
+  // The number of the sort's passes says which of the two it ends in.
+  params->keys = keys.Current();
+  params->entries = entries.Current();
+  return cuda::LaunchKernel(FindRowsKernel, dim3(num_blocks), dim3(kSortThreads), 0, stream, *params, num_entries);
 }
 
 }  // namespace
 
 cudaError_t SortBytes(int64_t num_entries, int64_t num_rows, size_t* bytes) {
-  uint32_t* const none = nullptr;
-  return cub::DeviceRadixSort::SortPairs(nullptr, *bytes, none, none, none, none, num_entries, 0, KeyBits(num_rows));
+  cub::DoubleBuffer<uint32_t> none;
+  return cub::DeviceRadixSort::SortPairs(nullptr, *bytes, none, none, num_entries, 0, KeyBits(num_rows));
 }
 
-cudaError_t LaunchDocumentGradients(const BackwardParams& params, cudaStream_t stream) {
+cudaError_t LaunchDocumentGradients(BackwardParams params, cudaStream_t stream) {
   if (params.problem.documents.num_rows == 0) return cudaSuccess;
-  if (const cudaError_t error = SortMatches(params, stream); error != cudaSuccess) return error;
+  if (const cudaError_t error = SortMatches(&params, stream); error != cudaSuccess) return error;
   switch (params.problem.queries.type) {
     case MAXSIM_F32:
       return LaunchSums<float>(params, stream);

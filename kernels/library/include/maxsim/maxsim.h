@@ -136,8 +136,9 @@ const char* maxsim_last_error(void);
  * it or this machine has no such device. */
 maxsim_status maxsim_device_available(int32_t device, int32_t* available);
 
-/* Writes how much workspace a pass (MAXSIM_FORWARD or MAXSIM_BACKWARD) of `call` needs. It depends on shapes, types and
- * the members that are null, and reads no memory of the device. The workspace of `call` itself may be unset. */
+/* Writes how much workspace a pass (MAXSIM_FORWARD or MAXSIM_BACKWARD) of `call` needs. It depends on shapes, types,
+ * the members that are null, and on MAXSIM_CUDA on the device that is current. It reads no memory of the device. The
+ * workspace of `call` itself may be unset. The backward pass needs none where document_gradients is null. */
 maxsim_status maxsim_workspace_bytes(const maxsim_call* call, int32_t pass, size_t* bytes);
 
 /* Scores every pair of `call`. Writes scores [pairs], and unless it is null, argmax [pairs, queries' max_tokens]: the
