@@ -67,14 +67,21 @@ size_t LayOutForward(void* memory, ForwardParams* params) {
   return workspace.bytes();
 }
 
+// Checks that the grids of the backward pass and the indices of its sort are of 32 bits.
+Status CheckGradientSizes(const DeviceProblem& problem) {
+  const int64_t num_entries = NumEntries(problem);
+  const int64_t num_tokens = problem.queries.num_sequences * problem.queries.max_tokens;
+  const int64_t num_rows = problem.documents.num_rows;
+  if (num_entries <= kMaxEntries && num_tokens <= kMaxEntries && num_rows <= kMaxGradientRows) return {};
+  return Unsupported("the call has " + std::to_string(num_entries) + " matches, " + std::to_string(num_tokens) +
+                     " query tokens and " + std::to_string(num_rows) +
+                     " document rows; gradients on CUDA are of at most " + std::to_string(kMaxEntries) + ", " +
+                     std::to_string(kMaxEntries) + " and " + std::to_string(kMaxGradientRows));
+}
+
 Status LayOutBackward(void* memory, BackwardParams* params, size_t* bytes) {
   const int64_t num_entries = NumEntries(params->problem);
   const int64_t num_rows = params->problem.documents.num_rows;
-  if (num_entries > kMaxEntries || num_rows > kMaxGradientRows) {
-    return Unsupported("the call has " + std::to_string(num_entries) + " matches and " + std::to_string(num_rows) +
-                       " document rows; gradients on CUDA are of at most " + std::to_string(kMaxEntries) + " and " +
-                       std::to_string(kMaxGradientRows));
-  }
   params->sort_bytes = 0;
   if (num_entries > 0) {
     Status status = CudaFailure(SortBytes(num_entries, num_rows, &params->sort_bytes), "sorting matches");
@@ -134,6 +141,7 @@ Status CudaWorkspaceBytes(const Problem& problem, int32_t pass, size_t* bytes) {
   }
   BackwardParams params{};
   params.problem = DeviceProblemOf(problem);
+  if (Status status = CheckGradientSizes(params.problem); !status.ok()) return status;
   return LayOutBackward(nullptr, &params, bytes);
 }
 
@@ -160,6 +168,7 @@ Status CudaForward(const Problem& problem, float* scores, int32_t* argmax) {
 Status CudaBackward(const Problem& problem, const maxsim_gradients& gradients) {
   BackwardParams params{};
   params.problem = DeviceProblemOf(problem);
+  if (Status status = CheckGradientSizes(params.problem); !status.ok()) return status;
   params.argmax = gradients.argmax;
   params.score_gradients = gradients.score_gradients;
   params.query_gradients = gradients.query_gradients;
