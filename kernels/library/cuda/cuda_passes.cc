@@ -124,7 +124,10 @@ bool CudaAvailable() {
   }
   for (int device = 0; device < count; ++device) {
     int major = 0;
-    if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess && major >= 8) {
+    int minor = 0;
+    if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
+        cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess &&
+        10 * major + minor >= MAXSIM_LOWEST_CUDA_ARCHITECTURE) {
       return true;
     }
   }

@@ -9,7 +9,8 @@
 
 namespace maxsim::library {
 
-// Returns whether this build has code for CUDA and this machine a device that can run it.
+// Returns whether any device of this machine can run the code for CUDA that this build has: it has at least the lowest
+// compute capability that was compiled for.
 bool CudaAvailable();
 
 // These do what maxsim_workspace_bytes, maxsim_forward and maxsim_backward say, on the stream of the call. They launch

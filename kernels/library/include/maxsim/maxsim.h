@@ -133,7 +133,8 @@ const char* maxsim_version(void);
 const char* maxsim_last_error(void);
 
 /* Writes 1 to `available` where calls on `device` (MAXSIM_CPU, ...) can work, and 0 where this build has no code for
- * it or this machine has no such device. */
+ * it or this machine has no such device. For MAXSIM_CUDA any device counts that this build has code for, whichever is
+ * current. */
 maxsim_status maxsim_device_available(int32_t device, int32_t* available);
 
 /* Writes how much workspace a pass (MAXSIM_FORWARD or MAXSIM_BACKWARD) of `call` needs. It depends on shapes, types,
