@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -80,13 +82,13 @@ class DeviceCase {
     EXPECT_EQ(maxsim_forward(&call_, scores_.as<float>(), with_argmax ? argmax_.as<int32_t>() : nullptr), MAXSIM_OK)
         << maxsim_last_error();
   }
-  void Backward(cudaStream_t stream) {
+  void Backward(cudaStream_t stream, bool with_documents = true) {
     call_.stream = stream;
     const maxsim_gradients gradients = {.struct_size = sizeof(maxsim_gradients),
                                         .argmax = argmax_.as<int32_t>(),
                                         .score_gradients = score_gradients_,
                                         .query_gradients = query_gradients_.as(),
-                                        .document_gradients = document_gradients_.as(),
+                                        .document_gradients = with_documents ? document_gradients_.as() : nullptr,
                                         .weight_gradients = weight_gradients_.as<float>()};
     EXPECT_EQ(maxsim_backward(&call_, &gradients), MAXSIM_OK) << maxsim_last_error();
   }
@@ -355,11 +357,94 @@ TEST_F(GpuLibraryTest, ScoresHaveTheBitsOfTheService) {
                            .num_tokens = static_cast<int32_t>(shape.max_query_tokens),
                            .top_k = static_cast<int32_t>(shape.num_documents)};
       const std::vector<std::vector<Scored>> ranked = TopK(*executor, **documents, {query});
+      ASSERT_EQ(ranked[0].size(), scores.size());
       for (const Scored& scored : ranked[0]) {
-        EXPECT_EQ(scored.score, scores[scored.position]) << "document " << scored.position;
+        EXPECT_EQ(std::bit_cast<uint32_t>(scored.score), std::bit_cast<uint32_t>(scores[scored.position]))
+            << "document " << scored.position << ": " << scored.score << " and " << scores[scored.position];
       }
     }
   }
+}
+
+TEST_F(GpuLibraryTest, ASumThatOverflowsIsTakenForNoEmptyDocument) {
+  LibraryShape shape;
+  shape.num_queries = 4;
+  shape.num_documents = 5;
+  shape.max_query_tokens = 70;  // three query tiles, whose sums wait in the workspace
+  shape.document_mask = true;
+  shape.weights = true;
+  LibraryCase library_case(shape, TestSeed());
+  for (LibraryTokens* tokens : {&library_case.queries, &library_case.documents}) {
+    auto* const values = reinterpret_cast<float*>(tokens->rows.data());
+    std::fill(values, values + tokens->rows.size() / sizeof(float), 1.0f);
+  }
+  // The weights of a query's first and last query tile, and what they make of every similarity of 16.
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const struct {
+    float first;
+    float last;
+    float score;
+  } queries[] = {{1, 3e38f, kInfinity},
+                 {-3e38f, 1, -kInfinity},
+                 {3e38f, -3e38f, std::numeric_limits<float>::quiet_NaN()},
+                 {1, 1, 70 * 16}};
+  for (int64_t row = 0; row < library_case.queries.tokens.num_rows; ++row) {
+    const int64_t token = row % shape.max_query_tokens;
+    const auto& query = queries[row / shape.max_query_tokens];
+    library_case.weights[row] = token < 32 ? query.first : token < 64 ? 1.0f : query.last;
+  }
+  DeviceCase device(library_case);
+  device.Forward(stream_.get());
+  const std::vector<float> scores = device.scores();
+  std::vector<float> host_scores(library_case.num_pairs());
+  ASSERT_EQ(maxsim_forward(&library_case.call, host_scores.data(), nullptr), MAXSIM_OK) << maxsim_last_error();
+  for (int64_t pair = 0; pair < library_case.num_pairs(); ++pair) {
+    SCOPED_TRACE("pair " + std::to_string(pair));
+    const int64_t begin = library_case.DocumentOf(pair) * shape.max_document_tokens;
+    const auto mask = library_case.documents.mask.begin() + begin;
+    const bool empty = std::count(mask, mask + shape.max_document_tokens, 0) == shape.max_document_tokens;
+    const float expected = empty ? library_case.call.empty_score : queries[library_case.QueryOf(pair)].score;
+    for (const float score : {scores[pair], host_scores[pair]}) {
+      EXPECT_TRUE(std::isnan(expected) ? std::isnan(score) : score == expected) << score << ", and not " << expected;
+    }
+  }
+}
+
+TEST_F(GpuLibraryTest, APairWhoseGradientIsZeroAddsNothing) {
+  LibraryShape shape;
+  shape.dim = 1;
+  shape.weights = true;
+  LibraryCase library_case(shape, TestSeed());
+  auto* const values = reinterpret_cast<float*>(library_case.documents.rows.data());
+  std::fill(values, values + shape.max_document_tokens, std::numeric_limits<float>::infinity());
+  for (int64_t pair = 0; pair < library_case.num_pairs(); ++pair) {
+    library_case.score_gradients[pair] = library_case.DocumentOf(pair) == 0 ? 0.0f : 1.0f;
+  }
+  DeviceCase device(library_case);
+  device.Forward(stream_.get());
+  device.Backward(stream_.get());
+  const LibraryGradientMemory gradients = device.gradients();
+  const auto finite = [](float value) { return std::isfinite(value); };
+  const auto* const query_values = reinterpret_cast<const float*>(gradients.queries.data());
+  EXPECT_TRUE(std::all_of(query_values, query_values + gradients.queries.size() / sizeof(float), finite));
+  EXPECT_TRUE(std::all_of(gradients.weights.begin(), gradients.weights.end(), finite));
+  const auto* const document_values = reinterpret_cast<const float*>(gradients.documents.data());
+  EXPECT_EQ(std::count(document_values, document_values + shape.max_document_tokens, 0.0f), shape.max_document_tokens);
+}
+
+TEST_F(GpuLibraryTest, GradientsOfQueriesAloneNeedNoWorkspace) {
+  const LibraryCase library_case(LibraryShape{}, TestSeed());
+  DeviceCase device(library_case);
+  device.Forward(stream_.get());
+  device.Backward(stream_.get());
+  const LibraryGradientMemory gradients = device.gradients();
+  device.Poison();
+  device.Forward(stream_.get());
+  device.call().workspace = nullptr;
+  device.call().workspace_bytes = 0;
+  device.Backward(stream_.get(), /*with_documents=*/false);
+  EXPECT_EQ(device.gradients().queries, gradients.queries);
+  EXPECT_EQ(device.gradients().weights, gradients.weights);
 }
 
 TEST_F(GpuLibraryTest, MatricesOfMoreThan2To31ElementsAreScored) {
@@ -434,6 +519,9 @@ TEST_F(GpuLibraryTest, ATooSmallWorkspaceIsRefused) {
   const LibraryCase library_case(shape, TestSeed());
   DeviceCase device(library_case);
   maxsim_call call = device.call();
+  size_t needed = 0;
+  ASSERT_EQ(maxsim_workspace_bytes(&call, MAXSIM_FORWARD, &needed), MAXSIM_OK) << maxsim_last_error();
+  ASSERT_GT(needed, 8u);
   call.workspace_bytes = 8;
   float score = 0;
   EXPECT_EQ(maxsim_forward(&call, &score, nullptr), MAXSIM_INVALID_ARGUMENT);
