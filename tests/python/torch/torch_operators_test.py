@@ -78,7 +78,8 @@ class Case:
         """Returns the results and the gradients of a random mixture of the scores."""
         tensors = {"queries": self.queries.to(device), "documents": self.documents.to(device)}
         arguments = {
-            name: value.to(device) if isinstance(value, torch.Tensor) else value for name, value in self.arguments.items()
+            name: value.to(device) if isinstance(value, torch.Tensor) else value
+            for name, value in self.arguments.items()
         }
         if "weights" in arguments:
             tensors["weights"] = arguments.pop("weights")
@@ -99,7 +100,29 @@ def cases():
                 yield name, Case(dtype, pairing, ragged, masked, weighted, ties)
 
 
-class ScoresTest(unittest.TestCase):
+def expect_nothing_of_what_does_not_count(test, device):
+    """Fails the test where a NaN of a token that does not count, or of its weight, reaches a result."""
+    case = Case(torch.float16, ragged=True, masked=True, weighted=True)
+    scores, argmax, gradients = case.run(maxsim_scores, device=device)
+    for tensor, kind in ((case.queries, "query"), (case.documents, "document")):
+        lengths, mask = case.arguments[f"{kind}_lengths"], case.arguments[f"{kind}_mask"]
+        counts = reference.counting(tuple(tensor.shape[:-1]), lengths, mask, tensor.device)
+        tensor[~counts] = math.nan
+        if kind == "query":
+            case.arguments["weights"][~counts] = math.nan
+    again, argmax_again, gradients_again = case.run(maxsim_scores, device=device)
+    test.assertTrue(torch.equal(scores, again))
+    test.assertTrue(torch.equal(argmax, argmax_again))
+    for name, gradient in gradients.items():
+        test.assertTrue(torch.equal(gradient, gradients_again[name]), name)
+
+
+class SeededTest(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(SEED)
+
+
+class ScoresTest(SeededTest):
     def test_scores_matches_and_gradients_are_those_of_float64(self):
         for name, case in cases():
             with self.subTest(name):
@@ -130,18 +153,8 @@ class ScoresTest(unittest.TestCase):
         self.assertTrue(torch.equal(lists, maxsim_scores(query[:7], documents)))
         self.assertEqual(maxsim_scores(query, documents[:1], paired=True).shape, ())
 
-    def test_what_does_not_count_is_not_read(self):
-        case = Case(torch.float16, ragged=True, masked=True)
-        scores, argmax, gradients = case.run(maxsim_scores)
-        for tensor, kind in ((case.queries, "query"), (case.documents, "document")):
-            lengths, mask = case.arguments[f"{kind}_lengths"], case.arguments[f"{kind}_mask"]
-            counts = reference.counting(tuple(tensor.shape[:-1]), lengths, mask, tensor.device)
-            tensor[~counts] = math.nan
-        again, argmax_again, gradients_again = case.run(maxsim_scores)
-        self.assertTrue(torch.equal(scores, again))
-        self.assertTrue(torch.equal(argmax, argmax_again))
-        for name, gradient in gradients.items():
-            self.assertTrue(torch.equal(gradient, gradients_again[name]))
+    def test_what_does_not_count_does_not_matter(self):
+        expect_nothing_of_what_does_not_count(self, "cpu")
 
     def test_twenty_runs_have_the_same_bits(self):
         case = Case(torch.bfloat16, "candidates", ragged=True, masked=True, weighted=True)
@@ -175,8 +188,9 @@ class ScoresTest(unittest.TestCase):
         self.assertEqual(maxsim_scores(torch.randn(0, 3, 8), torch.randn(5, 4, 8)).shape, (0, 5))
 
 
-class PackedTest(unittest.TestCase):
+class PackedTest(SeededTest):
     def setUp(self):
+        super().setUp()
         random = torch.Generator().manual_seed(SEED)
         self.query_lengths = torch.tensor([3, 0, 33, 8])
         self.document_lengths = torch.tensor([1, 50, 0, 17, 9])
@@ -248,7 +262,7 @@ class PackedTest(unittest.TestCase):
         self.assertTrue(torch.equal(maxsim_scores_packed(self.queries[0], documents, offsets), wanted[0]))
 
 
-class Int8Test(unittest.TestCase):
+class Int8Test(SeededTest):
     def test_scores_are_those_of_the_scaled_values(self):
         random = torch.Generator().manual_seed(SEED)
         queries = torch.randint(-127, 128, (3, 9, 32), generator=random, dtype=torch.int8)
@@ -268,7 +282,7 @@ class Int8Test(unittest.TestCase):
             self.assertTrue(torch.equal(argmax, expected_argmax))
 
 
-class OperatorTest(unittest.TestCase):
+class OperatorTest(SeededTest):
     @staticmethod
     def inputs(case):
         """The arguments of the operators, as maxsim_scores passes them."""
@@ -296,7 +310,7 @@ class OperatorTest(unittest.TestCase):
             torch.library.opcheck(torch.ops.maxsim_torch.scores.default, arguments)
             scores, argmax = torch.ops.maxsim_torch.scores(*arguments)
             tensors = [tensor.detach() if isinstance(tensor, torch.Tensor) else tensor for tensor in arguments]
-            # Without the scales, of which there are none, the empty score and the wish for an argmax.
+            # The operator of gradients takes no scales, no empty score and no wish for an argmax.
             backward = [*tensors[:6], *tensors[7:10], *tensors[11:18]]
             for wanted in ((True, True, tensors[2] is not None), (True, False, False)):
                 torch.library.opcheck(
@@ -370,7 +384,7 @@ class OperatorTest(unittest.TestCase):
 @unittest.skipUnless(
     torch.cuda.is_available() and maxsim_torch.device_available("cuda"), "there is no GPU, or no CUDA in the library"
 )
-class CudaTest(unittest.TestCase):
+class CudaTest(SeededTest):
     def test_scores_matches_and_gradients_are_those_of_float64(self):
         for name, case in cases():
             with self.subTest(name):
@@ -428,12 +442,15 @@ class CudaTest(unittest.TestCase):
         for eager, traced in zip(*results):
             torch.testing.assert_close(eager, traced)
 
+    def test_what_does_not_count_does_not_matter(self):
+        expect_nothing_of_what_does_not_count(self, "cuda")
+
     def test_tensors_of_two_devices_are_refused(self):
         with self.assertRaisesRegex(ValueError, "a tensor of the call is on cpu"):
             maxsim_scores(torch.randn(1, 2, 8, device="cuda"), torch.randn(1, 2, 8))
 
 
-class ErrorsTest(unittest.TestCase):
+class ErrorsTest(SeededTest):
     def refuse(self, error, pattern, *arguments, function=maxsim_scores, **more):
         with self.assertRaisesRegex(error, pattern):
             function(*arguments, **more)
@@ -477,7 +494,7 @@ class ErrorsTest(unittest.TestCase):
             self.assertEqual(maxsim_scores(rows, rows, **more).item(), 16)
 
 
-class PagesTest(unittest.TestCase):
+class PagesTest(SeededTest):
     def test_the_page_and_the_readme_run(self):
         for page in (ROOT / "docs" / "use" / "pytorch.md", ROOT / "client" / "torch" / "README.md"):
             text = page.read_text()
@@ -490,7 +507,7 @@ class PagesTest(unittest.TestCase):
             self.assertTrue(codes)
 
 
-class LibraryTest(unittest.TestCase):
+class LibraryTest(SeededTest):
     def test_says_its_version_and_its_devices(self):
         self.assertRegex(maxsim_torch.library_version(), r"^\d+\.\d+\.\d+$")
         self.assertEqual(maxsim_torch.__version__, maxsim_torch.library_version())
@@ -501,4 +518,5 @@ class LibraryTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    print(f"MAXSIM_TEST_SEED={SEED}", flush=True)
     unittest.main()
