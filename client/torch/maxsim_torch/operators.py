@@ -26,6 +26,10 @@ class _Call:
     """A maxsim_call over tensors, which it keeps until the call has returned."""
 
     def __init__(self, pairing: int, list_length: int, empty_score: float, device: torch.device):
+        if device.type not in ("cpu", "cuda"):
+            raise NotImplementedError(f"tensors are on {device}; maxsim_torch computes on cpu and cuda")
+        if device.type == "cuda" and torch.version.hip is not None:
+            raise NotImplementedError(f"tensors are on {device} of ROCm {torch.version.hip}, and not of CUDA")
         self.kept: list[Any] = []
         self.device = device
         self.call = library.Call(struct_size=ctypes.sizeof(library.Call))

@@ -22,7 +22,7 @@ sys.path.insert(0, str(ROOT / "client" / "torch"))
 import torch  # noqa: E402
 
 import maxsim_torch  # noqa: E402
-from maxsim_torch import maxsim_scores, maxsim_scores_packed, reference  # noqa: E402
+from maxsim_torch import maxsim_scores, maxsim_scores_packed, operators, reference  # noqa: E402
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 SEED = int(os.environ.get("MAXSIM_TEST_SEED", "20240611"))
@@ -492,6 +492,14 @@ class ErrorsTest(SeededTest):
         self.refuse(NotImplementedError, "int8 queries and documents have no gradients", rows, rows, **more)
         with torch.no_grad():
             self.assertEqual(maxsim_scores(rows, rows, **more).item(), 16)
+
+
+    def test_other_devices_are_refused_by_name(self):
+        for device, pattern in (("xpu:0", "on xpu:0; maxsim_torch computes on cpu and cuda"), ("mps", "on mps")):
+            with self.assertRaisesRegex(NotImplementedError, pattern):
+                operators._Call(0, 1, 0.0, torch.device(device))
+        with mock.patch("torch.version.hip", "6.2"), self.assertRaisesRegex(NotImplementedError, "of ROCm 6.2"):
+            operators._Call(0, 1, 0.0, torch.device("cuda:0"))
 
 
 class PagesTest(SeededTest):
