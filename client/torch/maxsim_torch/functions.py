@@ -7,13 +7,7 @@ from torch import Tensor
 
 from . import library
 from .operators import scores
-
-# The limits of maxsim.h.
-MAX_QUERY_TOKENS = 4096
-MAX_DOCUMENT_TOKENS = 65536
-
-_FLOATS = (torch.float32, torch.float16, torch.bfloat16)
-
+from .tokens import MAX_DOCUMENT_TOKENS, Tokens, check_type, indices, packed, padded
 
 class ScoresAndArgmax(NamedTuple):
     """Scores in float32, and in int32 the document token that each query token matched (-1: none)."""
@@ -22,101 +16,9 @@ class ScoresAndArgmax(NamedTuple):
     argmax: Tensor
 
 
-class _Tokens(NamedTuple):
-    """Queries or documents as the operator takes them."""
-
-    rows: Tensor
-    offsets: Optional[Tensor]
-    mask: Optional[Tensor]
-    lengths: Optional[Tensor]
-    scales: Optional[Tensor]
-    num_sequences: int
-    max_tokens: int
-
-
-def _check_type(name: str, rows: Tensor, scales: Optional[Tensor]) -> None:
-    if rows.dtype not in (*_FLOATS, torch.int8):
-        raise TypeError(f"{name} have the type {rows.dtype}; it is float32, float16, bfloat16 or int8")
-    if (rows.dtype == torch.int8) != (scales is not None):
-        how = "without" if scales is None else "with"
-        raise ValueError(f"{name} of {rows.dtype} come {how} scales; int8 alone has them")
-
-
-def _indices(name: str, tensor: Tensor, shape: "tuple[int, ...]") -> Tensor:
-    """An integer tensor of a certain shape, in int32 or int64."""
-    if tensor.is_floating_point() or tensor.dtype == torch.bool:
-        raise TypeError(f"{name} have the type {tensor.dtype}; they are integers")
-    if tuple(tensor.shape) != shape:
-        raise ValueError(f"{name} have the shape {tuple(tensor.shape)}, and not {shape}")
-    return tensor if tensor.dtype in (torch.int32, torch.int64) else tensor.to(torch.int64)
-
-
-def _mask(name: str, mask: Optional[Tensor], shape: "tuple[int, ...]") -> Optional[Tensor]:
-    if mask is None:
-        return None
-    if tuple(mask.shape) != shape:
-        raise ValueError(f"{name} has the shape {tuple(mask.shape)}, and not {shape}")
-    return mask if mask.dtype == torch.bool else mask != 0
-
-
-def _scales(name: str, scales: Optional[Tensor], count: int, num_rows: int) -> Optional[Tensor]:
-    if scales is None:
-        return None
-    if scales.numel() not in (count, num_rows):
-        raise ValueError(f"{name} are {scales.numel()}; there are {count} sequences and {num_rows} tokens")
-    return scales.to(torch.float32).reshape(-1)
-
-
-def _padded(
-    name: str,
-    rows: Tensor,
-    lengths: Optional[Tensor],
-    mask: Optional[Tensor],
-    scales: Optional[Tensor],
-) -> _Tokens:
-    """Sequences of [..., max_tokens, dim]."""
-    outer = tuple(rows.shape[:-2])
-    count = 1
-    for size in outer:
-        count = count * size
-    max_tokens = rows.shape[-2]
-    if lengths is not None:
-        lengths = _indices(f"{name}_lengths", lengths, outer)
-    mask = _mask(f"{name}_mask", mask, (*outer, max_tokens))
-    return _Tokens(
-        rows, None, mask, lengths, _scales(f"{name}_scales", scales, count, count * max_tokens), count, max_tokens
-    )
-
-
-def _packed(
-    name: str,
-    rows: Tensor,
-    offsets: Tensor,
-    lengths: Optional[Tensor],
-    mask: Optional[Tensor],
-    scales: Optional[Tensor],
-    max_tokens: int,
-) -> _Tokens:
-    """Sequences of [tokens, dim], with offsets."""
-    if rows.dim() != 2:
-        raise ValueError(f"{name} rows have the shape {tuple(rows.shape)}; packed ones are [tokens, dim]")
-    if offsets.dim() != 1 or (lengths is None and offsets.shape[0] == 0):
-        raise ValueError(f"{name}_offsets have the shape {tuple(offsets.shape)}; they are a vector")
-    offsets = _indices(f"{name}_offsets", offsets, tuple(offsets.shape))
-    count = offsets.shape[0] if lengths is not None else offsets.shape[0] - 1
-    if lengths is not None:
-        lengths = _indices(f"{name}_lengths", lengths, (count,))
-        if lengths.dtype != offsets.dtype:
-            offsets, lengths = offsets.to(torch.int64), lengths.to(torch.int64)
-    mask = _mask(f"{name}_mask", mask, (rows.shape[0],))
-    return _Tokens(
-        rows, offsets, mask, lengths, _scales(f"{name}_scales", scales, count, rows.shape[0]), count, max_tokens
-    )
-
-
 def _score(
-    queries: _Tokens,
-    documents: _Tokens,
+    queries: Tokens,
+    documents: Tokens,
     weights: Optional[Tensor],
     candidates: Optional[Tensor],
     pairing: int,
@@ -160,6 +62,8 @@ def _score(
         pairing,
         list_length,
         empty_score,
+        queries.scale_of,
+        documents.scale_of,
         return_argmax or differentiated,
     )
     values = values.reshape(shape)
@@ -169,8 +73,8 @@ def _score(
 
 
 def _pair(
-    queries: _Tokens,
-    documents: _Tokens,
+    queries: Tokens,
+    documents: Tokens,
     candidates: Optional[Tensor],
     paired: bool,
     one_query: bool,
@@ -191,7 +95,7 @@ def _pair(
             f"candidates have the shape {tuple(candidates.shape)}; they are [documents] for one query, and "
             f"[{queries.num_sequences}, documents] for these"
         )
-    candidates = _indices("candidates", candidates, tuple(candidates.shape))
+    candidates = indices("candidates", candidates, tuple(candidates.shape))
     return candidates.to(torch.int64), library.LISTS, candidates.shape[-1], tuple(candidates.shape)
 
 
@@ -228,7 +132,9 @@ def maxsim_scores(
     both, a token counts where both say so. `weights` [Nq, Lq] are a factor for each query token.
 
     Queries and documents have one type: float32, float16, bfloat16, or int8 with scales, float32 and 0 or more, one for
-    each sequence or one for each token. int8 values are from -127 to 127.
+    each sequence ([Nq], the shape of `document_lengths`) or one for each token ([Nq, Lq], that of `document_mask`).
+    int8 values are from -127 to 127. Values are finite: a NaN or an infinity gives scores that mean nothing, and that
+    may be finite all the same.
 
     A document in which no token counts has the score `empty_score`, and a query in which none does has 0. Both have no
     gradients. With `return_argmax` the result is (scores, argmax), argmax [..., Lq] in int32: the index in the document
@@ -238,10 +144,11 @@ def maxsim_scores(
     sums in float32. All results are the same bits in every run. Second derivatives are not there.
 
     Raises ValueError for shapes, lengths or candidates that do not fit, TypeError for other types, NotImplementedError
-    for a device that this build of the library does not have. On CUDA lengths and candidates are not checked.
+    for a device that the library does not have and for gradients that it does not compute. On CUDA lengths and
+    candidates are not checked.
     """
-    _check_type("queries", queries, query_scales)
-    _check_type("documents", documents, document_scales)
+    check_type("queries", queries, query_scales)
+    check_type("documents", documents, document_scales)
     one_query = queries.dim() == 2
     if queries.dim() not in (2, 3):
         raise ValueError(f"queries have the shape {tuple(queries.shape)}; they are [Nq, Lq, d] or [Lq, d]")
@@ -249,8 +156,8 @@ def maxsim_scores(
         raise ValueError(f"documents have the shape {tuple(documents.shape)}; they are [Nd, Ld, d] or [Nq, K, Ld, d]")
     if one_query and query_lengths is not None:
         query_lengths = query_lengths.reshape(())
-    made_queries = _padded("query", queries, query_lengths, query_mask, query_scales)
-    made_documents = _padded("document", documents, document_lengths, document_mask, document_scales)
+    made_queries = padded("query", queries, query_lengths, query_mask, query_scales)
+    made_documents = padded("document", documents, document_lengths, document_mask, document_scales)
     if documents.dim() == 4:
         if paired or candidates is not None:
             raise ValueError("documents of [Nq, K, Ld, d] are neither paired nor named by candidates")
@@ -290,18 +197,20 @@ def maxsim_scores_packed(
     `documents` are [tokens, d], and `document_offsets` [Nd + 1] (cu_seqlens, int32 or int64) say where each begins and
     the last ends. With `document_lengths` [Nd] the offsets are [Nd], and a document has that many rows from its offset
     on: documents may then lie anywhere in the matrix and overlap, such as in a model's output. A document has at most
-    65,536 tokens. `document_mask` is [tokens].
+    65,536 tokens. `document_mask` is [tokens], and `document_scales` of int8 are [Nd], or for each token [tokens, 1] or
+    [tokens]; where Nd is the number of tokens, [Nd] is refused, since it may be either.
 
     `queries` are padded as in maxsim_scores ([Nq, Lq, d] or [Lq, d]), or with `query_offsets` [Nq + 1] packed too:
     [tokens, d], `query_mask` and `weights` [tokens], and `max_query_tokens` the most that one of them has (1 to 4,096),
     which on CUDA is not checked.
 
     The result is [Nq, Nd] ([Nd] for one query [Lq, d]), with `paired` [Nq], with `candidates` [Nq, K]. Everything else,
-    gradients included, is as in maxsim_scores; the argmax is [..., max_query_tokens].
+    gradients included, is as in maxsim_scores; the argmax is [..., max_query_tokens]. Values are finite here too: a NaN
+    or an infinity gives scores that mean nothing, and that may be finite all the same.
     """
-    _check_type("queries", queries, query_scales)
-    _check_type("documents", documents, document_scales)
-    made_documents = _packed(
+    check_type("queries", queries, query_scales)
+    check_type("documents", documents, document_scales)
+    made_documents = packed(
         "document", documents, document_offsets, document_lengths, document_mask, document_scales, MAX_DOCUMENT_TOKENS
     )
     if query_offsets is None:
@@ -312,12 +221,12 @@ def maxsim_scores_packed(
             raise ValueError(f"queries have the shape {tuple(queries.shape)}; they are [Nq, Lq, d] or [Lq, d]")
         if one_query and query_lengths is not None:
             query_lengths = query_lengths.reshape(())
-        made_queries = _padded("query", queries, query_lengths, query_mask, query_scales)
+        made_queries = padded("query", queries, query_lengths, query_mask, query_scales)
     else:
         one_query = False
         if max_query_tokens is None or query_lengths is not None:
             raise ValueError("packed queries come with max_query_tokens, and without query_lengths")
-        made_queries = _packed("query", queries, query_offsets, None, query_mask, query_scales, max_query_tokens)
+        made_queries = packed("query", queries, query_offsets, None, query_mask, query_scales, max_query_tokens)
     named, pairing, list_length, shape = _pair(made_queries, made_documents, candidates, paired, one_query)
     return _score(
         made_queries, made_documents, weights, named, pairing, list_length, empty_score, return_argmax, shape

@@ -57,6 +57,7 @@ class _Call:
         lengths: Optional[Tensor],
         mask: Optional[Tensor],
         scales: Optional[Tensor],
+        scale_of: int,
         num_sequences: int,
         max_tokens: int,
     ) -> Any:
@@ -77,8 +78,7 @@ class _Call:
         tokens.lengths = self.address(lengths)
         tokens.mask = self.address(mask)
         tokens.scales = self.address(scales)
-        if scales is not None and scales.numel() != num_sequences:
-            tokens.scale_of = library.SCALE_A_TOKEN
+        tokens.scale_of = scale_of
         self.kept.append(tokens)
         return ctypes.pointer(tokens)
 
@@ -114,10 +114,19 @@ def _make_call(
     pairing: int,
     list_length: int,
     empty_score: float,
+    query_scale_of: int = library.SCALE_A_SEQUENCE,
+    document_scale_of: int = library.SCALE_A_SEQUENCE,
 ) -> _Call:
     made = _Call(pairing, list_length, empty_score, queries.device)
     made.call.queries = made.tokens(
-        queries, query_offsets, query_lengths, query_mask, query_scales, num_queries, max_query_tokens
+        queries,
+        query_offsets,
+        query_lengths,
+        query_mask,
+        query_scales,
+        query_scale_of,
+        num_queries,
+        max_query_tokens,
     )
     made.call.documents = made.tokens(
         documents,
@@ -125,6 +134,7 @@ def _make_call(
         document_lengths,
         document_mask,
         document_scales,
+        document_scale_of,
         num_documents,
         max_document_tokens,
     )
@@ -182,11 +192,14 @@ def scores(
     pairing: int,
     list_length: int,
     empty_score: float,
+    query_scale_of: int,
+    document_scale_of: int,
     with_argmax: bool,
 ) -> Tuple[Tensor, Tensor]:
     """maxsim_forward: scores [num_queries, list_length] in float32, and with_argmax the matches [num_queries,
     list_length, max_query_tokens] in int32, which are empty otherwise. `list_length` is the documents of each query:
-    with pairing ALL all of them, with PAIRS one. Rows are the last dimension of `queries` and `documents`."""
+    with pairing ALL all of them, with PAIRS one. Rows are the last dimension of `queries` and `documents`. Scales are
+    vectors; `query_scale_of` and `document_scale_of` (SCALE_A_SEQUENCE, SCALE_A_TOKEN) say what each belongs to."""
     result, argmax = _empty_results(queries, num_queries, list_length, max_query_tokens, with_argmax)
     made = _make_call(
         queries,
@@ -208,6 +221,8 @@ def scores(
         pairing,
         list_length,
         empty_score,
+        query_scale_of,
+        document_scale_of,
     )
     with made.with_workspace(library.FORWARD):
         library.forward(made.call, result.data_ptr(), argmax.data_ptr() if with_argmax else 0)
@@ -235,6 +250,8 @@ def _scores_fake(  # type: ignore[no-untyped-def]
     pairing,
     list_length,
     empty_score,
+    query_scale_of,
+    document_scale_of,
     with_argmax,
 ):
     return _empty_results(queries, num_queries, list_length, max_query_tokens, with_argmax)
@@ -330,7 +347,7 @@ def _save(ctx: Any, inputs: Any, output: Any) -> None:
     queries, documents, weights, query_offsets, query_mask, query_lengths = inputs[:6]
     document_offsets, document_mask, document_lengths = inputs[7:10]
     candidates = inputs[11]
-    with_argmax = inputs[19]
+    with_argmax = inputs[21]
     if not with_argmax:
         return
     ctx.save_for_backward(
@@ -357,7 +374,7 @@ def _differentiate(ctx: Any, score_gradients: Tensor, _: Any) -> Any:
         score_gradients, *ctx.saved_tensors, *ctx.numbers, of_queries, of_documents, of_weights
     )
     wanted = (of_queries, of_documents, of_weights)
-    return (*(gradient if asked else None for gradient, asked in zip(gradients, wanted)), *(None,) * 17)
+    return (*(gradient if asked else None for gradient, asked in zip(gradients, wanted)), *(None,) * 19)
 
 
 scores.register_autograd(_differentiate, setup_context=_save)

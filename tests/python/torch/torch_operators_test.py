@@ -282,6 +282,40 @@ class Int8Test(SeededTest):
             self.assertTrue(torch.equal(argmax, expected_argmax))
 
 
+    def test_packed_scales_are_of_documents_or_of_tokens(self):
+        rows = torch.randint(-127, 128, (6, 16), dtype=torch.int8)
+        query, query_scales = rows[:2], torch.tensor(0.5)
+        scales = torch.rand(6)
+
+        def scores(offsets, document_scales):
+            return maxsim_scores_packed(
+                query, rows, torch.tensor(offsets), query_scales=query_scales, document_scales=document_scales
+            )
+
+        def expected(offsets, token_scales):
+            plain = rows.float() * token_scales.unsqueeze(1)
+            return maxsim_scores_packed(query.float() * 0.5, plain, torch.tensor(offsets))
+
+        torch.testing.assert_close(scores([0, 2, 6], scales), expected([0, 2, 6], scales))
+        torch.testing.assert_close(scores([0, 2, 6], scales[:, None]), expected([0, 2, 6], scales))
+        of_documents = torch.repeat_interleave(scales[:2], torch.tensor([2, 4]))
+        torch.testing.assert_close(scores([0, 2, 6], scales[:2]), expected([0, 2, 6], of_documents))
+        # As many documents as tokens: a vector may belong to either.
+        offsets = [0, 2, 2, 3, 4, 5, 6]
+        with self.assertRaisesRegex(ValueError, r"there are 6 sequences and 6 tokens; make them \[tokens, 1\]"):
+            scores(offsets, scales)
+        torch.testing.assert_close(scores(offsets, scales[:, None]), expected(offsets, scales))
+
+    def test_scales_of_one_token_each_are_told_by_their_shape(self):
+        rows = torch.randint(-127, 128, (3, 1, 16), dtype=torch.int8)
+        scales = torch.rand(3)
+        of_sequences, of_tokens = (
+            maxsim_scores(rows, rows, query_scales=shaped, document_scales=shaped)
+            for shaped in (scales, scales[:, None])
+        )
+        torch.testing.assert_close(of_sequences, of_tokens)
+
+
 class OperatorTest(SeededTest):
     @staticmethod
     def inputs(case):
@@ -493,6 +527,15 @@ class ErrorsTest(SeededTest):
         with torch.no_grad():
             self.assertEqual(maxsim_scores(rows, rows, **more).item(), 16)
 
+
+    def test_scales_that_do_not_fit(self):
+        rows, scales = torch.ones(2, 3, 8, dtype=torch.int8), torch.ones(2)
+        more = {"query_scales": scales, "document_scales": torch.ones(6)}
+        self.refuse(ValueError, r"document_scales have the shape \(6,\), and neither \(2,\) nor", rows, rows, **more)
+        offsets = torch.tensor([0, 1, 3])
+        more = {"query_scales": scales, "document_scales": torch.ones(4), "function": maxsim_scores_packed}
+        pattern = r"shape \(4,\), and neither \(2,\), \(3,\) nor \(3, 1\)"
+        self.refuse(ValueError, pattern, rows, rows[0], offsets, **more)
 
     def test_other_devices_are_refused_by_name(self):
         for device, pattern in (("xpu:0", "on xpu:0; maxsim_torch computes on cpu and cuda"), ("mps", "on mps")):
