@@ -6,7 +6,7 @@ it is executed; torch.compile and export see the fake implementations alone, so 
 
 import contextlib
 import ctypes
-from typing import Any, Optional, Tuple
+from typing import Any, Iterator, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -82,16 +82,20 @@ class _Call:
         self.kept.append(tokens)
         return ctypes.pointer(tokens)
 
-    def with_workspace(self, which: int) -> "contextlib.AbstractContextManager[Any]":
-        """Gives the call its workspace, and makes the tensors' device the current one."""
+    @contextlib.contextmanager
+    def with_workspace(self, which: int, needed: bool = True) -> Iterator[None]:
+        """Makes the tensors' device the current one, on which the size of a workspace depends too, and gives the call
+        its workspace where the pass needs one."""
         if self.device.type != "cuda":
-            return contextlib.nullcontext()
-        size = library.workspace_bytes(self.call, which)
-        workspace = torch.empty(size, dtype=torch.uint8, device=self.device)
-        self.kept.append(workspace)
-        self.call.workspace = workspace.data_ptr() or None
-        self.call.workspace_bytes = size
-        return torch.cuda.device(self.device)
+            yield
+            return
+        with torch.cuda.device(self.device):
+            size = library.workspace_bytes(self.call, which) if needed else 0
+            workspace = torch.empty(size, dtype=torch.uint8, device=self.device)
+            self.kept.append(workspace)
+            self.call.workspace = workspace.data_ptr() or None
+            self.call.workspace_bytes = size
+            yield
 
 
 def _make_call(
@@ -311,7 +315,7 @@ def scores_backward(
     gradients.query_gradients = results[0].data_ptr() if of_queries else None
     gradients.document_gradients = results[1].data_ptr() if of_documents else None
     gradients.weight_gradients = results[2].data_ptr() if of_weights else None
-    with made.with_workspace(library.BACKWARD):
+    with made.with_workspace(library.BACKWARD, needed=of_documents):
         library.backward(made.call, gradients)
     return results
 
