@@ -40,6 +40,9 @@ def _score(
     differentiated = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in inputs)
     if differentiated and queries.rows.dtype == torch.int8:
         raise NotImplementedError("int8 queries and documents have no gradients, those of weights included")
+    for name, scales in (("query_scales", queries.scales), ("document_scales", documents.scales)):
+        if torch.is_grad_enabled() and scales is not None and scales.requires_grad:
+            raise NotImplementedError(f"{name} require a gradient, and scales have none")
     values: Tensor
     argmax: Tensor
     values, argmax = scores(

@@ -528,6 +528,13 @@ class ErrorsTest(SeededTest):
             self.assertEqual(maxsim_scores(rows, rows, **more).item(), 16)
 
 
+    def test_scales_have_no_gradient(self):
+        rows, scales = torch.ones(1, 2, 8, dtype=torch.int8), torch.ones(1, requires_grad=True)
+        more = {"query_scales": torch.ones(1), "document_scales": scales}
+        self.refuse(NotImplementedError, "document_scales require a gradient", rows, rows, **more)
+        with torch.no_grad():
+            self.assertEqual(maxsim_scores(rows, rows, **more).item(), 16)
+
     def test_scales_that_do_not_fit(self):
         rows, scales = torch.ones(2, 3, 8, dtype=torch.int8), torch.ones(2)
         more = {"query_scales": scales, "document_scales": torch.ones(6)}
