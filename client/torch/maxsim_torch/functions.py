@@ -1,6 +1,6 @@
 """What people call: tensors in, scores out."""
 
-from typing import NamedTuple, Optional, Union
+from typing import Literal, NamedTuple, Optional, Union, overload
 
 import torch
 from torch import Tensor
@@ -102,6 +102,44 @@ def _pair(
     return candidates.to(torch.int64), library.LISTS, candidates.shape[-1], tuple(candidates.shape)
 
 
+@overload
+def maxsim_scores(
+    queries: Tensor,
+    documents: Tensor,
+    *,
+    query_lengths: Optional[Tensor] = None,
+    query_mask: Optional[Tensor] = None,
+    document_lengths: Optional[Tensor] = None,
+    document_mask: Optional[Tensor] = None,
+    weights: Optional[Tensor] = None,
+    query_scales: Optional[Tensor] = None,
+    document_scales: Optional[Tensor] = None,
+    candidates: Optional[Tensor] = None,
+    paired: bool = False,
+    empty_score: float = float("-inf"),
+    return_argmax: Literal[False] = False,
+) -> Tensor: ...
+
+
+@overload
+def maxsim_scores(
+    queries: Tensor,
+    documents: Tensor,
+    *,
+    query_lengths: Optional[Tensor] = None,
+    query_mask: Optional[Tensor] = None,
+    document_lengths: Optional[Tensor] = None,
+    document_mask: Optional[Tensor] = None,
+    weights: Optional[Tensor] = None,
+    query_scales: Optional[Tensor] = None,
+    document_scales: Optional[Tensor] = None,
+    candidates: Optional[Tensor] = None,
+    paired: bool = False,
+    empty_score: float = float("-inf"),
+    return_argmax: Literal[True],
+) -> ScoresAndArgmax: ...
+
+
 def maxsim_scores(
     queries: Tensor,
     documents: Tensor,
@@ -174,6 +212,50 @@ def maxsim_scores(
     return _score(
         made_queries, made_documents, weights, named, pairing, list_length, empty_score, return_argmax, shape
     )
+
+
+@overload
+def maxsim_scores_packed(
+    queries: Tensor,
+    documents: Tensor,
+    document_offsets: Tensor,
+    *,
+    query_offsets: Optional[Tensor] = None,
+    max_query_tokens: Optional[int] = None,
+    query_lengths: Optional[Tensor] = None,
+    query_mask: Optional[Tensor] = None,
+    document_lengths: Optional[Tensor] = None,
+    document_mask: Optional[Tensor] = None,
+    weights: Optional[Tensor] = None,
+    query_scales: Optional[Tensor] = None,
+    document_scales: Optional[Tensor] = None,
+    candidates: Optional[Tensor] = None,
+    paired: bool = False,
+    empty_score: float = float("-inf"),
+    return_argmax: Literal[False] = False,
+) -> Tensor: ...
+
+
+@overload
+def maxsim_scores_packed(
+    queries: Tensor,
+    documents: Tensor,
+    document_offsets: Tensor,
+    *,
+    query_offsets: Optional[Tensor] = None,
+    max_query_tokens: Optional[int] = None,
+    query_lengths: Optional[Tensor] = None,
+    query_mask: Optional[Tensor] = None,
+    document_lengths: Optional[Tensor] = None,
+    document_mask: Optional[Tensor] = None,
+    weights: Optional[Tensor] = None,
+    query_scales: Optional[Tensor] = None,
+    document_scales: Optional[Tensor] = None,
+    candidates: Optional[Tensor] = None,
+    paired: bool = False,
+    empty_score: float = float("-inf"),
+    return_argmax: Literal[True],
+) -> ScoresAndArgmax: ...
 
 
 def maxsim_scores_packed(
