@@ -22,7 +22,7 @@ class LibraryError(RuntimeError):
 
 
 class Tokens(ctypes.Structure):
-    """maxsim_tokens"""
+    """The structure maxsim_tokens: queries or documents."""
 
     _fields_: typing.ClassVar = [
         ("struct_size", ctypes.c_size_t),
@@ -44,7 +44,7 @@ class Tokens(ctypes.Structure):
 
 
 class Call(ctypes.Structure):
-    """maxsim_call"""
+    """The structure maxsim_call: what is scored, and where."""
 
     _fields_: typing.ClassVar = [
         ("struct_size", ctypes.c_size_t),
@@ -64,7 +64,7 @@ class Call(ctypes.Structure):
 
 
 class Gradients(ctypes.Structure):
-    """maxsim_gradients"""
+    """The structure maxsim_gradients: what maxsim_backward takes and writes."""
 
     _fields_: typing.ClassVar = [
         ("struct_size", ctypes.c_size_t),
@@ -145,10 +145,10 @@ def workspace_bytes(call: Call, which: int) -> int:
 
 
 def forward(call: Call, scores: int, argmax: int) -> None:
-    """maxsim_forward; `scores` and `argmax` are addresses, of which the second may be 0."""
+    """Calls maxsim_forward; `scores` and `argmax` are addresses, of which the second may be 0."""
     _check(_library.maxsim_forward(ctypes.byref(call), scores, argmax or None))
 
 
 def backward(call: Call, gradients: Gradients) -> None:
-    """maxsim_backward"""
+    """Calls maxsim_backward."""
     _check(_library.maxsim_backward(ctypes.byref(call), ctypes.byref(gradients)))

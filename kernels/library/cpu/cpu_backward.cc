@@ -94,7 +94,7 @@ class BackwardPass {
                     static_cast<char*>(gradients) + row_idx * static_cast<int64_t>(queries_.RowBytes()), dim_);
   }
 
-  // target += factor * row
+  // Adds the row, times the factor, to the target.
   static void AddScaled(const std::vector<float>& row, float factor, std::vector<float>* target) {
     const float* const __restrict from = row.data();
     float* const __restrict to = target->data();

@@ -44,7 +44,7 @@ class QueryLanes {
   std::vector<int32_t> tokens_;
   std::vector<int32_t> corrections_;
   std::vector<float> factors_;
-  // Scratch of Pack.
+  // Pack works in these, which keep their memory from call to call.
   std::vector<int64_t> rows_;
   std::vector<int32_t> counting_;
   std::vector<uint32_t> steps_;

@@ -33,7 +33,7 @@ __device__ __forceinline__ __nv_bfloat16 Narrow<__nv_bfloat16>(float value) {
 struct Columns {
   float values[4] = {0, 0, 0, 0};
 
-  // Adds factor * other.
+  // Adds the other columns, each times the factor.
   __device__ __forceinline__ void Add(float factor, const Columns& other) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) values[i] = __fmaf_rn(factor, other.values[i], values[i]);
@@ -66,7 +66,7 @@ __device__ __forceinline__ Columns ReadColumns(const void* rows, int64_t row, in
   return columns;
 }
 
-// Writes them.
+// Writes columns `column` .. `column` + 3 of a row; those from `dim` on are left out.
 template <class T>
 __device__ __forceinline__ void WriteColumns(void* rows, int64_t row, int32_t dim, int32_t column, bool aligned,
                                              const Columns& columns) {

@@ -26,7 +26,7 @@
 extern "C" {
 #endif
 
-/* What a function returns. */
+/* What a function returns: MAXSIM_OK, or what kind of error it met. */
 enum {
   MAXSIM_OK = 0,
   MAXSIM_INVALID_ARGUMENT = 1, /* an argument is outside of what its comment allows */
@@ -75,7 +75,7 @@ enum {
   MAXSIM_LISTS = 2
 };
 
-/* Queries or documents. */
+/* The tokens of all queries, or of all documents, of a call. */
 typedef struct maxsim_tokens {
   size_t struct_size;
   int32_t layout;        /* MAXSIM_PADDED, ... */
