@@ -75,8 +75,9 @@ bundle: build ## Relocatable binaries, tests and libraries in build/bundle
 	@scripts/setup.sh bundle
 	@scripts/bundle.sh $(BUILD) build/bundle
 
-wheels: programs ## Python packages in build/wheels: maxsim-server (the four programs), and the client (wheel and sdist)
+wheels: programs ## Python packages in build/wheels: maxsim-server (the programs), maxsim-torch, the client (wheel, sdist)
 	@scripts/setup.sh bundle wheels
+	@cmake --build --preset release -j $(JOBS) --target maxsim_shared
 	@scripts/packages/make-wheels.sh $(BUILD) build/wheels
 
 deb: programs ## A Debian package of the four programs in build/deb, for the distribution that it is built on

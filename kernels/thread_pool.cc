@@ -1,11 +1,18 @@
 #include "kernels/thread_pool.h"
 
+#include <system_error>
+
 #include "base/thread_name.h"
 
 namespace maxsim {
 
 ThreadPool::ThreadPool(int parallelism) {
-  for (int idx = 1; idx < parallelism; ++idx) workers_.emplace_back([this] { WorkerLoop(); });
+  workers_.reserve(parallelism - 1);
+  try {
+    for (int idx = 1; idx < parallelism; ++idx) workers_.emplace_back([this] { WorkerLoop(); });
+  } catch (const std::system_error&) {
+    // The machine has no more threads. An exception out of here would destroy those that run, which ends the process.
+  }
 }
 
 ThreadPool::~ThreadPool() {

@@ -16,6 +16,7 @@ namespace maxsim {
 class ThreadPool {
  public:
   // Starts parallelism - 1 threads. `parallelism` >= 1 counts the threads of one call, and one of them is the caller's.
+  // Where the system refuses a thread, the pool has those that it started before.
   explicit ThreadPool(int parallelism);
 
   // Ends the threads. No call may be running.
@@ -23,6 +24,7 @@ class ThreadPool {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
+  // Returns the threads of one call that there are: as many as the constructor was asked for, or fewer.
   int parallelism() const { return static_cast<int>(workers_.size()) + 1; }
 
   // Calls work(slot) on this thread with slot 0, and on as many of the workers as are free before this thread's call

@@ -45,7 +45,16 @@ PAGES_WITH_COMMANDS = [
 USERS_PAGES = ["docs/use/*.md", "docs/operate/*.md"]
 MONITORING = ["deploy/prometheus/*.yml", "deploy/grafana/dashboards/*.json"]
 # Names of libraries and programs that look like a metric's.
-NO_METRICS = {"maxsim_client", "maxsim_encoder", "maxsim_bench_front", "maxsim_bench_gpu", "maxsim_server"}
+NO_METRICS = {
+    "maxsim_client",
+    "maxsim_encoder",
+    "maxsim_bench_front",
+    "maxsim_bench_gpu",
+    "maxsim_scores",
+    "maxsim_scores_packed",
+    "maxsim_server",
+    "maxsim_torch",
+}
 ENCODER_METRICS = "client/python/maxsim_encoder/metrics.py"
 ENCODER_PAGE = "docs/use/encoder.md"
 NO_TEXTS = (".json", ".svg", ".html", ".npy", ".png")

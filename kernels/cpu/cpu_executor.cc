@@ -6,7 +6,9 @@
 #include <limits>
 #include <new>
 
+#include "kernels/cpu/kernel_use.h"
 #include "kernels/cpu/row_block.h"
+#include "kernels/cpu/sum_maxima.h"
 #include "kernels/validate.h"
 
 namespace maxsim::cpu {
@@ -60,23 +62,6 @@ double CandidateWork(const DocumentsView& view, size_t num_lanes) {
          (view.type == ScalarType::kI8 ? kIntegerSpeed : 1);
 }
 
-// Brackets a thread's use of kernels by their `enter` and `leave`.
-template <typename Similarity>
-class KernelUse {
- public:
-  explicit KernelUse(const Kernels<Similarity>& kernels) : kernels_(kernels) {
-    if (kernels_.enter != nullptr) kernels_.enter();
-  }
-  KernelUse(const KernelUse&) = delete;
-  KernelUse& operator=(const KernelUse&) = delete;
-  ~KernelUse() {
-    if (kernels_.leave != nullptr) kernels_.leave();
-  }
-
- private:
-  const Kernels<Similarity>& kernels_;
-};
-
 // Returns a value that is below every similarity.
 template <typename Similarity>
 constexpr Similarity kLowest = std::numeric_limits<Similarity>::lowest();
@@ -107,16 +92,6 @@ float SimilarityOf(const QueryStack& stack, size_t lane, float scale, int32_t si
 }
 
 }  // namespace
-
-uint32_t* StepBuffer::Reserve(size_t num_steps) {
-  if (num_steps > capacity_) {
-    memory_.reset();
-    capacity_ = 0;  // stays 0 when there is no memory for more
-    memory_.reset(static_cast<uint32_t*>(::operator new (num_steps * sizeof(uint32_t), std::align_val_t{64})));
-    capacity_ = num_steps;
-  }
-  return memory_.get();
-}
 
 CpuExecutor::CpuExecutor(const Isa& isa, ThreadPool& pool) : isa_(isa), pool_(pool), slots_(pool.parallelism()) {}
 

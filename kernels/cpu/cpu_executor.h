@@ -9,31 +9,12 @@
 #include "kernels/cpu/cpu_documents.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/query_stack.h"
+#include "kernels/cpu/step_buffer.h"
 #include "kernels/maxsim.h"
 #include "kernels/thread_pool.h"
 #include "kernels/topk.h"
 
 namespace maxsim::cpu {
-
-// Memory, aligned to 64 bytes, that grows and is kept. Its contents are lost when it grows.
-class StepBuffer {
- public:
-  // Returns room for `num_steps` steps, valid until the next call. Throws std::bad_alloc when there is no memory.
-  uint32_t* Reserve(size_t num_steps);
-  // Reserves elements of another type of 32 bits.
-  template <typename T>
-  T* ReserveAs(size_t count) {
-    static_assert(sizeof(T) == sizeof(uint32_t));
-    return reinterpret_cast<T*>(Reserve(count));
-  }
-
- private:
-  struct Free {
-    void operator()(uint32_t* memory) const { ::operator delete (memory, std::align_val_t{64}); }
-  };
-  std::unique_ptr<uint32_t, Free> memory_;
-  size_t capacity_ = 0;
-};
 
 // An executor keeps host memory between calls: packed queries (16 MiB, or one query's where that is more) and some
 // 100 KiB a thread for rows and maxima. Selection takes up to 16 * top_k bytes (rounded up to a power of two) for each

@@ -45,9 +45,4 @@ std::vector<QueryStack> StackQueries(absl::Span<const Query> queries, int64_t nu
 void PackStack(absl::Span<const Query> queries, StepForm form, const DocumentsView& documents, PackScratch* scratch,
                QueryStack* stack, uint32_t* panels);
 
-// Returns the score of a query from its tokens' maxima (maxima[i] = max_j <q_i, d_j>). Each 32 weighted maxima are
-// added by a fixed butterfly, in which absent tokens count zero, and their sum is multiplied by `scale`; these sums are
-// added in order. `weights` may be null: then every weight is 1.
-float SumMaxima(const float* maxima, const float* weights, size_t num_tokens, float scale = 1);
-
 }  // namespace maxsim::cpu

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds what `pip install` takes: the wheel maxsim-server out of a build folder, and the wheel and the sdist of
-# client/python, the wheel from the sdist.
+# Builds what `pip install` takes: the wheels maxsim-server and maxsim-torch out of a build folder, and the wheel and the
+# sdist of client/python, the wheel from the sdist.
 #
 #   scripts/packages/make-wheels.sh BUILD_FOLDER TARGET_FOLDER
 #
@@ -16,6 +16,7 @@ target=${2%/}
 python=${MAXSIM_PYTHON:-/usr/bin/python3}
 mkdir -p "$target"
 "$python" -B scripts/packages/server_wheel.py "$1" "$target"
+"$python" -B scripts/packages/torch_wheel.py "$1" "$target"
 
 venv=$target-venv
 [ -x "$venv/bin/pyproject-build" ] ||

@@ -7,18 +7,14 @@ Prints the wheel's path. The version is that of CMake's project, the platform ta
 build gives the same bytes: times are SOURCE_DATE_EPOCH's, or those of the commit.
 """
 
-import base64
-import hashlib
-import os
 import pathlib
 import shutil
 import subprocess
 import sys
-import time
-import zipfile
 
 import licences
 import manylinux
+import wheel_file
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "deploy" / "wheel"
@@ -46,25 +42,10 @@ Requires-Python: >=3.9
 Description-Content-Type: text/markdown
 
 """
-WHEEL = """\
-Wheel-Version: 1.0
-Generator: maxsim
-Root-Is-Purelib: false
-Tag: py3-none-{tag}
-"""
 
 
 def die(message):
     sys.exit(f"server_wheel: {message}")
-
-
-def commit_time():
-    """Seconds since 1970 that every file of the wheel has as its time; 1980 is the oldest that a zip can name."""
-    given = os.environ.get("SOURCE_DATE_EPOCH")
-    if not given:
-        shown = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, text=True)
-        given = shown.stdout.strip()
-    return max(int(given or 0), 315532800)
 
 
 def lay_out(build, package, licences_folder):
@@ -94,32 +75,9 @@ def write_dist_info(folder, version, tag):
     lines = "\n".join(f"License-File: {name}" for name in names)
     metadata = METADATA.format(version=version, licence_files=lines) + (SOURCE / "README.md").read_text()
     (folder / "METADATA").write_text(metadata)
-    (folder / "WHEEL").write_text(WHEEL.format(tag=tag))
+    (folder / "WHEEL").write_text(wheel_file.WHEEL.format(tag=tag))
     entries = [f"{name} = maxsim_server.launch:{name.replace('-', '_')}\n" for name in PROGRAMS]
     (folder / "entry_points.txt").write_text("[console_scripts]\n" + "".join(entries))
-
-
-def zip_wheel(staging, record, target):
-    """Writes every file below `staging`, and RECORD, which lists them with their hashes."""
-    when = time.gmtime(commit_time())[:6]
-    lines = []
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-
-        def add(name, data, mode):
-            entry = zipfile.ZipInfo(name, when)
-            entry.external_attr = (0o100000 | mode) << 16
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, data)
-
-        # dist-info goes last, as the format recommends.
-        for path in sorted(staging.rglob("*"), key=lambda path: (".dist-info" in str(path), str(path))):
-            if not path.is_file():
-                continue
-            name, data = str(path.relative_to(staging)), path.read_bytes()
-            add(name, data, 0o755 if path.parent.name == "bin" else 0o644)
-            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-            lines.append(f"{name},sha256={digest},{len(data)}\n")
-        add(record, "".join(lines) + f"{record},,\n", 0o644)
 
 
 def main():
@@ -140,7 +98,7 @@ def main():
         for old in target.glob("maxsim_server-*.whl"):
             old.unlink()
         wheel = target / f"maxsim_server-{version}-py3-none-{tag}.whl"
-        zip_wheel(staging, f"{dist_info}/RECORD", wheel)
+        wheel_file.zip_wheel(staging, f"{dist_info}/RECORD", wheel)
     except (licences.NoLicence, manylinux.NotManylinux, subprocess.CalledProcessError) as problem:
         die(problem)
     finally:

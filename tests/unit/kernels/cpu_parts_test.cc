@@ -1,11 +1,15 @@
 // Tests the parts of the CPU backend that need no particular instruction set: packing, row blocks, the order of a
 // score's sum, the thread pool.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <random>
 #include <set>
 #include <thread>
@@ -15,8 +19,10 @@
 #include "kernels/cpu/pack.h"
 #include "kernels/cpu/query_stack.h"
 #include "kernels/cpu/row_block.h"
+#include "kernels/cpu/sum_maxima.h"
 #include "kernels/thread_pool.h"
 #include "tests/support/random_documents.h"
+#include "tests/support/sanitized.h"
 
 namespace maxsim::cpu {
 namespace {
@@ -327,6 +333,33 @@ TEST(ThreadPoolTest, ServesConcurrentCallers) {
     });
   }
   for (std::thread& caller : callers) caller.join();
+}
+
+// Makes a pool where the address space has room for a few stacks, and ends the process: with 0 where it has some of its
+// workers and runs on them.
+[[noreturn]] void StartThreadsInLittleMemory() {
+  size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  rlimit stack = {};
+  getrlimit(RLIMIT_STACK, &stack);
+  const rlim_t stack_bytes = stack.rlim_cur == RLIM_INFINITY ? rlim_t{8} << 20 : stack.rlim_cur;
+  const rlim_t bytes = pages * sysconf(_SC_PAGESIZE) + 6 * stack_bytes;
+  const rlimit memory = {bytes, bytes};
+  setrlimit(RLIMIT_AS, &memory);
+  ThreadPool pool(1000);
+  std::atomic<int> largest_slot{0};
+  pool.Run([&](int slot) {
+    int seen = largest_slot.load();
+    while (seen < slot && !largest_slot.compare_exchange_weak(seen, slot)) {
+    }
+  });
+  const bool some = pool.parallelism() > 1 && pool.parallelism() < 1000;
+  _exit(some && largest_slot < pool.parallelism() ? 0 : 1);
+}
+
+TEST(ThreadPoolTest, KeepsTheThreadsThatStartedWhereTheNextDoesNot) {
+  if (test::kSanitized) GTEST_SKIP() << "sanitizers take more address space than the test leaves";
+  EXPECT_EXIT(StartThreadsInLittleMemory(), testing::ExitedWithCode(0), "");
 }
 
 TEST(ThreadPoolTest, OneThreadRunsOnTheCaller) {

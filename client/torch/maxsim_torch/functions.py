@@ -1,0 +1,318 @@
+"""What people call: tensors in, scores out."""
+
+from typing import Literal, NamedTuple, Optional, Union, overload
+
+import torch
+from torch import Tensor
+
+from . import library
+from .operators import scores
+from .tokens import MAX_DOCUMENT_TOKENS, Tokens, check_type, indices, packed, padded
+
+class ScoresAndArgmax(NamedTuple):
+    """Scores in float32, and in int32 the document token that each query token matched (-1: none)."""
+
+    scores: Tensor
+    argmax: Tensor
+
+
+def _score(
+    queries: Tokens,
+    documents: Tokens,
+    weights: Optional[Tensor],
+    candidates: Optional[Tensor],
+    pairing: int,
+    list_length: int,
+    empty_score: float,
+    return_argmax: bool,
+    shape: "tuple[int, ...]",
+) -> Union[Tensor, ScoresAndArgmax]:
+    if queries.rows.dtype != documents.rows.dtype or queries.rows.shape[-1] != documents.rows.shape[-1]:
+        raise ValueError(
+            f"queries are {queries.rows.dtype} with {queries.rows.shape[-1]} columns, documents {documents.rows.dtype} "
+            f"with {documents.rows.shape[-1]}; they are to have the same"
+        )
+    if weights is not None:
+        if tuple(weights.shape) != tuple(queries.rows.shape[:-1]):
+            raise ValueError(f"weights have the shape {tuple(weights.shape)}, and not {tuple(queries.rows.shape[:-1])}")
+        weights = weights.to(torch.float32)
+    inputs = (queries.rows, documents.rows, weights)
+    differentiated = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in inputs)
+    if differentiated and queries.rows.dtype == torch.int8:
+        raise NotImplementedError("int8 queries and documents have no gradients, those of weights included")
+    for name, scales in (("query_scales", queries.scales), ("document_scales", documents.scales)):
+        if torch.is_grad_enabled() and scales is not None and scales.requires_grad:
+            raise NotImplementedError(f"{name} require a gradient, and scales have none")
+    values: Tensor
+    argmax: Tensor
+    values, argmax = scores(
+        queries.rows,
+        documents.rows,
+        weights,
+        queries.offsets,
+        queries.mask,
+        queries.lengths,
+        queries.scales,
+        documents.offsets,
+        documents.mask,
+        documents.lengths,
+        documents.scales,
+        candidates,
+        queries.num_sequences,
+        documents.num_sequences,
+        queries.max_tokens,
+        documents.max_tokens,
+        pairing,
+        list_length,
+        empty_score,
+        queries.scale_of,
+        documents.scale_of,
+        return_argmax or differentiated,
+    )
+    values = values.reshape(shape)
+    if not return_argmax:
+        return values
+    return ScoresAndArgmax(values, argmax.reshape((*shape, queries.max_tokens)))
+
+
+def _pair(
+    queries: Tokens,
+    documents: Tokens,
+    candidates: Optional[Tensor],
+    paired: bool,
+    one_query: bool,
+) -> "tuple[Optional[Tensor], int, int, tuple[int, ...]]":
+    """Returns candidates, pairing, list length and the shape of the scores, where documents are one list."""
+    if paired and candidates is not None:
+        raise ValueError("paired queries and documents have no candidates")
+    if paired:
+        if queries.num_sequences != documents.num_sequences:
+            raise ValueError(f"{queries.num_sequences} queries are paired with {documents.num_sequences} documents")
+        return None, library.PAIRS, 1, () if one_query else (queries.num_sequences,)
+    if candidates is None:
+        shape = (documents.num_sequences,) if one_query else (queries.num_sequences, documents.num_sequences)
+        return None, library.ALL, documents.num_sequences, shape
+    wanted = 1 if one_query else 2
+    if candidates.dim() != wanted or (not one_query and candidates.shape[0] != queries.num_sequences):
+        raise ValueError(
+            f"candidates have the shape {tuple(candidates.shape)}; they are [documents] for one query, and "
+            f"[{queries.num_sequences}, documents] for these"
+        )
+    candidates = indices("candidates", candidates, tuple(candidates.shape))
+    return candidates.to(torch.int64), library.LISTS, candidates.shape[-1], tuple(candidates.shape)
+
+
+@overload
+def maxsim_scores(
+    queries: Tensor,
+    documents: Tensor,
+    *,
+    query_lengths: Optional[Tensor] = None,
+    query_mask: Optional[Tensor] = None,
+    document_lengths: Optional[Tensor] = None,
+    document_mask: Optional[Tensor] = None,
+    weights: Optional[Tensor] = None,
+    query_scales: Optional[Tensor] = None,
+    document_scales: Optional[Tensor] = None,
+    candidates: Optional[Tensor] = None,
+    paired: bool = False,
+    empty_score: float = float("-inf"),
+    return_argmax: Literal[False] = False,
+) -> Tensor: ...
+
+
+@overload
+def maxsim_scores(
+    queries: Tensor,
+    documents: Tensor,
+    *,
+    query_lengths: Optional[Tensor] = None,
+    query_mask: Optional[Tensor] = None,
+    document_lengths: Optional[Tensor] = None,
+    document_mask: Optional[Tensor] = None,
+    weights: Optional[Tensor] = None,
+    query_scales: Optional[Tensor] = None,
+    document_scales: Optional[Tensor] = None,
+    candidates: Optional[Tensor] = None,
+    paired: bool = False,
+    empty_score: float = float("-inf"),
+    return_argmax: Literal[True],
+) -> ScoresAndArgmax: ...
+
+
+def maxsim_scores(
+    queries: Tensor,
+    documents: Tensor,
+    *,
+    query_lengths: Optional[Tensor] = None,
+    query_mask: Optional[Tensor] = None,
+    document_lengths: Optional[Tensor] = None,
+    document_mask: Optional[Tensor] = None,
+    weights: Optional[Tensor] = None,
+    query_scales: Optional[Tensor] = None,
+    document_scales: Optional[Tensor] = None,
+    candidates: Optional[Tensor] = None,
+    paired: bool = False,
+    empty_score: float = float("-inf"),
+    return_argmax: bool = False,
+) -> Union[Tensor, ScoresAndArgmax]:
+    """MaxSim scores of padded queries and documents, in float32.
+
+    Shapes: `queries` are [Nq, Lq, d], or one query [Lq, d], whose result has no first dimension. d is 1 to 4,096, Lq at
+    most 4,096 and Ld at most 65,536.
+
+    | `documents` | result |
+    |---|---|
+    | [Nd, Ld, d] | [Nq, Nd]: every query with every document |
+    | [Nq, Ld, d], `paired=True` | [Nq]: each query with its document |
+    | [Nd, Ld, d], `candidates` [Nq, K] of indices of documents | [Nq, K] |
+    | [Nq, K, Ld, d] | [Nq, K]: K documents for each query, as in distillation |
+
+    `query_lengths` [Nq] and `document_lengths` (the shape of `documents` without its last two dimensions) are integers:
+    the tokens of each that there are. `query_mask` [Nq, Lq] and `document_mask` [..., Ld] say which tokens count; with
+    both, a token counts where both say so. `weights` [Nq, Lq] are a factor for each query token.
+
+    Queries and documents have one type: float32, float16, bfloat16, or int8 with scales, float32 and 0 or more, one for
+    each sequence ([Nq], the shape of `document_lengths`) or one for each token ([Nq, Lq], that of `document_mask`).
+    int8 values are from -127 to 127. Values are finite: a NaN or an infinity gives scores that mean nothing, and that
+    may be finite all the same.
+
+    A document in which no token counts has the score `empty_score`, and a query in which none does has 0. Both have no
+    gradients. With `return_argmax` the result is (scores, argmax), argmax [..., Lq] in int32: the index in the document
+    of the token that the query token matched, the smallest of equals, or -1.
+
+    Gradients of queries, documents and weights come from the matches alone, in the inputs' types (int8 has none), with
+    sums in float32. All results are the same bits in every run. Second derivatives are not there.
+
+    Raises ValueError for shapes, lengths or candidates that do not fit, TypeError for other types, NotImplementedError
+    for a device that the library does not have and for gradients that it does not compute. On CUDA lengths and
+    candidates are not checked.
+    """
+    check_type("queries", queries, query_scales)
+    check_type("documents", documents, document_scales)
+    one_query = queries.dim() == 2
+    if queries.dim() not in (2, 3):
+        raise ValueError(f"queries have the shape {tuple(queries.shape)}; they are [Nq, Lq, d] or [Lq, d]")
+    if documents.dim() not in (3, 4):
+        raise ValueError(f"documents have the shape {tuple(documents.shape)}; they are [Nd, Ld, d] or [Nq, K, Ld, d]")
+    if one_query and query_lengths is not None:
+        query_lengths = query_lengths.reshape(())
+    made_queries = padded("query", queries, query_lengths, query_mask, query_scales)
+    made_documents = padded("document", documents, document_lengths, document_mask, document_scales)
+    if documents.dim() == 4:
+        if paired or candidates is not None:
+            raise ValueError("documents of [Nq, K, Ld, d] are neither paired nor named by candidates")
+        num_queries, list_length = documents.shape[:2]
+        if num_queries != made_queries.num_sequences:
+            raise ValueError(f"there are documents of {num_queries} queries, and {made_queries.num_sequences} queries")
+        named, pairing = None, library.LISTS
+        shape: "tuple[int, ...]" = (list_length,) if one_query else (num_queries, list_length)
+    else:
+        named, pairing, list_length, shape = _pair(made_queries, made_documents, candidates, paired, one_query)
+    return _score(
+        made_queries, made_documents, weights, named, pairing, list_length, empty_score, return_argmax, shape
+    )
+
+
+@overload
+def maxsim_scores_packed(
+    queries: Tensor,
+    documents: Tensor,
+    document_offsets: Tensor,
+    *,
+    query_offsets: Optional[Tensor] = None,
+    max_query_tokens: Optional[int] = None,
+    query_lengths: Optional[Tensor] = None,
+    query_mask: Optional[Tensor] = None,
+    document_lengths: Optional[Tensor] = None,
+    document_mask: Optional[Tensor] = None,
+    weights: Optional[Tensor] = None,
+    query_scales: Optional[Tensor] = None,
+    document_scales: Optional[Tensor] = None,
+    candidates: Optional[Tensor] = None,
+    paired: bool = False,
+    empty_score: float = float("-inf"),
+    return_argmax: Literal[False] = False,
+) -> Tensor: ...
+
+
+@overload
+def maxsim_scores_packed(
+    queries: Tensor,
+    documents: Tensor,
+    document_offsets: Tensor,
+    *,
+    query_offsets: Optional[Tensor] = None,
+    max_query_tokens: Optional[int] = None,
+    query_lengths: Optional[Tensor] = None,
+    query_mask: Optional[Tensor] = None,
+    document_lengths: Optional[Tensor] = None,
+    document_mask: Optional[Tensor] = None,
+    weights: Optional[Tensor] = None,
+    query_scales: Optional[Tensor] = None,
+    document_scales: Optional[Tensor] = None,
+    candidates: Optional[Tensor] = None,
+    paired: bool = False,
+    empty_score: float = float("-inf"),
+    return_argmax: Literal[True],
+) -> ScoresAndArgmax: ...
+
+
+def maxsim_scores_packed(
+    queries: Tensor,
+    documents: Tensor,
+    document_offsets: Tensor,
+    *,
+    query_offsets: Optional[Tensor] = None,
+    max_query_tokens: Optional[int] = None,
+    query_lengths: Optional[Tensor] = None,
+    query_mask: Optional[Tensor] = None,
+    document_lengths: Optional[Tensor] = None,
+    document_mask: Optional[Tensor] = None,
+    weights: Optional[Tensor] = None,
+    query_scales: Optional[Tensor] = None,
+    document_scales: Optional[Tensor] = None,
+    candidates: Optional[Tensor] = None,
+    paired: bool = False,
+    empty_score: float = float("-inf"),
+    return_argmax: bool = False,
+) -> Union[Tensor, ScoresAndArgmax]:
+    """MaxSim scores of documents that follow one another in one matrix, without padding, in float32.
+
+    `documents` are [tokens, d], and `document_offsets` [Nd + 1] (cu_seqlens, int32 or int64) say where each begins and
+    the last ends. With `document_lengths` [Nd] the offsets are [Nd], and a document has that many rows from its offset
+    on: documents may then lie anywhere in the matrix and overlap, such as in a model's output. A document has at most
+    65,536 tokens. `document_mask` is [tokens], and `document_scales` of int8 are [Nd], or for each token [tokens, 1] or
+    [tokens]; where Nd is the number of tokens, [Nd] is refused, since it may be either.
+
+    `queries` are padded as in maxsim_scores ([Nq, Lq, d] or [Lq, d]), or with `query_offsets` [Nq + 1] packed too:
+    [tokens, d], `query_mask` and `weights` [tokens], and `max_query_tokens` the most that one of them has (1 to 4,096),
+    which on CUDA is not checked.
+
+    The result is [Nq, Nd] ([Nd] for one query [Lq, d]), with `paired` [Nq], with `candidates` [Nq, K]. Everything else,
+    gradients included, is as in maxsim_scores; the argmax is [..., max_query_tokens]. Values are finite here too: a NaN
+    or an infinity gives scores that mean nothing, and that may be finite all the same.
+    """
+    check_type("queries", queries, query_scales)
+    check_type("documents", documents, document_scales)
+    made_documents = packed(
+        "document", documents, document_offsets, document_lengths, document_mask, document_scales, MAX_DOCUMENT_TOKENS
+    )
+    if query_offsets is None:
+        if max_query_tokens is not None:
+            raise ValueError("max_query_tokens is of packed queries, which come with query_offsets")
+        one_query = queries.dim() == 2
+        if queries.dim() not in (2, 3):
+            raise ValueError(f"queries have the shape {tuple(queries.shape)}; they are [Nq, Lq, d] or [Lq, d]")
+        if one_query and query_lengths is not None:
+            query_lengths = query_lengths.reshape(())
+        made_queries = padded("query", queries, query_lengths, query_mask, query_scales)
+    else:
+        one_query = False
+        if max_query_tokens is None or query_lengths is not None:
+            raise ValueError("packed queries come with max_query_tokens, and without query_lengths")
+        made_queries = packed("query", queries, query_offsets, None, query_mask, query_scales, max_query_tokens)
+    named, pairing, list_length, shape = _pair(made_queries, made_documents, candidates, paired, one_query)
+    return _score(
+        made_queries, made_documents, weights, named, pairing, list_length, empty_score, return_argmax, shape
+    )

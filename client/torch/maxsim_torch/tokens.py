@@ -1,0 +1,125 @@
+"""Queries and documents as the operator takes them, out of the tensors that people have."""
+
+from typing import NamedTuple, Optional
+
+import torch
+from torch import Tensor
+
+from . import library
+
+# The limit of maxsim.h.
+MAX_DOCUMENT_TOKENS = 65536
+
+_FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+
+
+class Tokens(NamedTuple):
+    """Queries or documents as the operator takes them."""
+
+    rows: Tensor
+    offsets: Optional[Tensor]
+    mask: Optional[Tensor]
+    lengths: Optional[Tensor]
+    scales: Optional[Tensor]
+    scale_of: int
+    num_sequences: int
+    max_tokens: int
+
+
+def check_type(name: str, rows: Tensor, scales: Optional[Tensor]) -> None:
+    if rows.dtype not in (*_FLOATS, torch.int8):
+        raise TypeError(f"{name} have the type {rows.dtype}; it is float32, float16, bfloat16 or int8")
+    if (rows.dtype == torch.int8) != (scales is not None):
+        how = "without" if scales is None else "with"
+        raise ValueError(f"{name} of {rows.dtype} come {how} scales; int8 alone has them")
+
+
+def indices(name: str, tensor: Tensor, shape: "tuple[int, ...]") -> Tensor:
+    """An integer tensor of a certain shape, in int32 or int64."""
+    if tensor.is_floating_point() or tensor.dtype == torch.bool:
+        raise TypeError(f"{name} have the type {tensor.dtype}; they are integers")
+    if tuple(tensor.shape) != shape:
+        raise ValueError(f"{name} have the shape {tuple(tensor.shape)}, and not {shape}")
+    return tensor if tensor.dtype in (torch.int32, torch.int64) else tensor.to(torch.int64)
+
+
+def _mask(name: str, mask: Optional[Tensor], shape: "tuple[int, ...]") -> Optional[Tensor]:
+    if mask is None:
+        return None
+    if tuple(mask.shape) != shape:
+        raise ValueError(f"{name} has the shape {tuple(mask.shape)}, and not {shape}")
+    return mask if mask.dtype == torch.bool else mask != 0
+
+
+def _padded_scales(
+    name: str, scales: Optional[Tensor], outer: "tuple[int, ...]", max_tokens: int
+) -> "tuple[Optional[Tensor], int]":
+    """Scales as a vector, and what each belongs to, which their shape says."""
+    if scales is None or tuple(scales.shape) == outer:
+        scale_of = library.SCALE_A_SEQUENCE
+    elif tuple(scales.shape) == (*outer, max_tokens):
+        scale_of = library.SCALE_A_TOKEN
+    else:
+        raise ValueError(f"{name} have the shape {tuple(scales.shape)}, and neither {outer} nor {(*outer, max_tokens)}")
+    return None if scales is None else scales.to(torch.float32).reshape(-1), scale_of
+
+
+def _packed_scales(name: str, scales: Optional[Tensor], count: int, num_rows: int) -> "tuple[Optional[Tensor], int]":
+    """Scales as a vector, and what each belongs to, where sequences and tokens are both of one dimension."""
+    if scales is None:
+        return None, library.SCALE_A_SEQUENCE
+    shape = tuple(scales.shape)
+    if shape == (count,) and count == num_rows:
+        raise ValueError(
+            f"{name} have the shape {shape}, and there are {count} sequences and {num_rows} tokens; make them "
+            f"[tokens, 1], a scale for each token"
+        )
+    if shape not in ((count,), (num_rows,), (num_rows, 1)):
+        raise ValueError(f"{name} have the shape {shape}, and neither {(count,)}, {(num_rows,)} nor {(num_rows, 1)}")
+    scale_of = library.SCALE_A_SEQUENCE if shape == (count,) else library.SCALE_A_TOKEN
+    return scales.to(torch.float32).reshape(-1), scale_of
+
+
+def padded(
+    name: str,
+    rows: Tensor,
+    lengths: Optional[Tensor],
+    mask: Optional[Tensor],
+    scales: Optional[Tensor],
+) -> Tokens:
+    """Sequences of [..., max_tokens, dim]."""
+    outer = tuple(rows.shape[:-2])
+    count = 1
+    for size in outer:
+        count = count * size
+    max_tokens = rows.shape[-2]
+    if lengths is not None:
+        lengths = indices(f"{name}_lengths", lengths, outer)
+    mask = _mask(f"{name}_mask", mask, (*outer, max_tokens))
+    scales, scale_of = _padded_scales(f"{name}_scales", scales, outer, max_tokens)
+    return Tokens(rows, None, mask, lengths, scales, scale_of, count, max_tokens)
+
+
+def packed(
+    name: str,
+    rows: Tensor,
+    offsets: Tensor,
+    lengths: Optional[Tensor],
+    mask: Optional[Tensor],
+    scales: Optional[Tensor],
+    max_tokens: int,
+) -> Tokens:
+    """Sequences of [tokens, dim], with offsets."""
+    if rows.dim() != 2:
+        raise ValueError(f"{name} rows have the shape {tuple(rows.shape)}; packed ones are [tokens, dim]")
+    if offsets.dim() != 1 or (lengths is None and offsets.shape[0] == 0):
+        raise ValueError(f"{name}_offsets have the shape {tuple(offsets.shape)}; they are a vector")
+    offsets = indices(f"{name}_offsets", offsets, tuple(offsets.shape))
+    count = offsets.shape[0] if lengths is not None else offsets.shape[0] - 1
+    if lengths is not None:
+        lengths = indices(f"{name}_lengths", lengths, (count,))
+        if lengths.dtype != offsets.dtype:
+            offsets, lengths = offsets.to(torch.int64), lengths.to(torch.int64)
+    mask = _mask(f"{name}_mask", mask, (rows.shape[0],))
+    scales, scale_of = _packed_scales(f"{name}_scales", scales, count, rows.shape[0])
+    return Tokens(rows, offsets, mask, lengths, scales, scale_of, count, max_tokens)

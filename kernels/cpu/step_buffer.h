@@ -1,0 +1,31 @@
+// Scratch memory of the kernels.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+
+namespace maxsim::cpu {
+
+// Memory, aligned to 64 bytes, that grows and is kept. Its contents are lost when it grows.
+class StepBuffer {
+ public:
+  // Returns room for `num_steps` steps, valid until the next call. Throws std::bad_alloc when there is no memory.
+  uint32_t* Reserve(size_t num_steps);
+  // Reserves elements of another type of 32 bits.
+  template <typename T>
+  T* ReserveAs(size_t count) {
+    static_assert(sizeof(T) == sizeof(uint32_t));
+    return reinterpret_cast<T*>(Reserve(count));
+  }
+
+ private:
+  struct Free {
+    void operator()(uint32_t* memory) const { ::operator delete (memory, std::align_val_t{64}); }
+  };
+  std::unique_ptr<uint32_t, Free> memory_;
+  size_t capacity_ = 0;
+};
+
+}  // namespace maxsim::cpu

@@ -1,0 +1,15 @@
+// The forward pass on the CPU: the loops of kernels/cpu over the pairs of a call, on several threads.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/isa.h"
+#include "kernels/library/problem.h"
+
+namespace maxsim::library {
+
+// Does what maxsim_forward says, with the kernels of `isa`. Indices were checked (CheckHostIndices). `argmax` may be
+// null.
+Status CpuForward(const Problem& problem, const cpu::Isa& isa, float* scores, int32_t* argmax);
+
+}  // namespace maxsim::library

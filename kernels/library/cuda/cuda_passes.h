@@ -1,0 +1,23 @@
+// The passes on CUDA devices. A build without CUDA has the functions too (without_cuda.cc): they say that it is
+// missing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/library/problem.h"
+
+namespace maxsim::library {
+
+// Returns whether any device of this machine can run the code for CUDA that this build has: it has at least the lowest
+// compute capability that was compiled for.
+bool CudaAvailable();
+
+// These do what maxsim_workspace_bytes, maxsim_forward and maxsim_backward say, on the stream of the call. They launch
+// kernels on the current device, and neither wait nor allocate. Gradients are of at most 2^31 - 1 matches, and a
+// forward pass of as many pairs.
+Status CudaWorkspaceBytes(const Problem& problem, int32_t pass, size_t* bytes);
+Status CudaForward(const Problem& problem, float* scores, int32_t* argmax);
+Status CudaBackward(const Problem& problem, const maxsim_gradients& gradients);
+
+}  // namespace maxsim::library

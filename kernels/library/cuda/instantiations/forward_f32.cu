@@ -1,0 +1,3 @@
+#include "kernels/library/cuda/forward_kernel.cuh"
+
+template struct maxsim::library::ForwardLauncher<maxsim::ScalarType::kF32, false>;

@@ -1,0 +1,22 @@
+// How the functions of the library say what went wrong: a code of maxsim.h and a text. The library has its own type,
+// not absl::Status, because it links nothing but the C and C++ libraries, so that one file serves every program.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "kernels/library/include/maxsim/maxsim.h"
+
+namespace maxsim::library {
+
+struct [[nodiscard]] Status {
+  maxsim_status code = MAXSIM_OK;
+  std::string message;  // names the member, the value and what is accepted
+
+  bool ok() const { return code == MAXSIM_OK; }
+};
+
+inline Status InvalidArgument(std::string message) { return {MAXSIM_INVALID_ARGUMENT, std::move(message)}; }
+inline Status Unsupported(std::string message) { return {MAXSIM_UNSUPPORTED, std::move(message)}; }
+
+}  // namespace maxsim::library

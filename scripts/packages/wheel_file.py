@@ -1,0 +1,51 @@
+"""Wheels as files: what server_wheel.py and torch_wheel.py share. The same content gives the same bytes: files are in a
+fixed order, and their times are SOURCE_DATE_EPOCH's, or that of the commit."""
+
+import base64
+import hashlib
+import os
+import pathlib
+import subprocess
+import time
+import zipfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+WHEEL = """\
+Wheel-Version: 1.0
+Generator: maxsim
+Root-Is-Purelib: false
+Tag: py3-none-{tag}
+"""
+
+
+def commit_time():
+    """Seconds since 1970 that every file of the wheel has as its time; 1980 is the oldest that a zip can name."""
+    given = os.environ.get("SOURCE_DATE_EPOCH")
+    if not given:
+        shown = subprocess.run(["git", "log", "-1", "--format=%ct"], cwd=ROOT, capture_output=True, text=True)
+        given = shown.stdout.strip()
+    return max(int(given or 0), 315532800)
+
+
+def zip_wheel(staging, record, target):
+    """Writes every file below `staging`, and RECORD, which lists them with their hashes."""
+    when = time.gmtime(commit_time())[:6]
+    lines = []
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+
+        def add(name, data, mode):
+            entry = zipfile.ZipInfo(name, when)
+            entry.external_attr = (0o100000 | mode) << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, data)
+
+        # dist-info goes last, as the format recommends.
+        for path in sorted(staging.rglob("*"), key=lambda path: (".dist-info" in str(path), str(path))):
+            if not path.is_file():
+                continue
+            name, data = str(path.relative_to(staging)), path.read_bytes()
+            add(name, data, 0o755 if path.parent.name == "bin" else 0o644)
+            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+            lines.append(f"{name},sha256={digest},{len(data)}\n")
+        add(record, "".join(lines) + f"{record},,\n", 0o644)

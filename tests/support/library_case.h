@@ -1,0 +1,121 @@
+// Random calls of the C library (kernels/library), and what they should give: FP64 loops over the same memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <ostream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/library/include/maxsim/maxsim.h"
+
+namespace maxsim::test {
+
+// The shape of a call. Lengths, masks, weights and values are random.
+struct LibraryShape {
+  int32_t type = MAXSIM_F32;
+  int32_t dim = 16;
+  int32_t pairing = MAXSIM_ALL;
+  int64_t num_queries = 3;
+  int64_t num_documents = 4;  // MAXSIM_PAIRS: as many as queries; MAXSIM_LISTS: see `candidates`
+  int64_t list_length = 0;    // MAXSIM_LISTS
+  bool candidates = false;    // MAXSIM_LISTS: lists name documents, repeats included; otherwise they own them
+  int64_t max_query_tokens = 5;
+  int64_t max_document_tokens = 9;
+  int32_t query_layout = MAXSIM_PADDED;
+  int32_t document_layout = MAXSIM_PADDED;
+  int32_t index_type = MAXSIM_INT64;
+  bool lengths = false;        // padded: sequences are shorter than max_tokens, some empty
+  bool query_mask = false;     // some tokens do not count, of some queries none
+  bool document_mask = false;  // some tokens do not count, of some documents none
+  bool weights = false;
+  int32_t query_scale_of = MAXSIM_SCALE_A_TOKEN;
+  int32_t document_scale_of = MAXSIM_SCALE_A_SEQUENCE;
+  bool ties = false;  // values are small integers, so that sums are exact and many similarities are equal
+
+  friend std::ostream& operator<<(std::ostream& out, const LibraryShape& shape);
+};
+
+// One of the matrices of a call in host memory. Rows that belong to no sequence, and those that do not count, are NaN
+// (I8: the largest element).
+struct LibraryTokens {
+  std::vector<char> rows;
+  std::vector<double> values;  // those of the rows, without scales
+  std::vector<char> offsets;
+  std::vector<char> lengths;
+  std::vector<uint8_t> mask;
+  std::vector<float> scales;
+  maxsim_tokens tokens = {};  // points to the members above
+
+  // Returns the value of an element, without a scale.
+  double Value(int64_t row, int32_t column) const { return values[row * tokens.dim + column]; }
+  double Scale(int64_t sequence, int64_t row) const;
+  int64_t Begin(int64_t sequence) const;
+  int64_t Length(int64_t sequence) const;
+  bool Counts(int64_t row) const { return tokens.mask == nullptr || mask[row] != 0; }
+};
+
+// A call with its memory, and a gradient for each score. Weights of tokens that do not count are NaN.
+struct LibraryCase {
+  LibraryCase(const LibraryShape& shape, uint64_t seed);
+  LibraryCase(const LibraryCase&) = delete;
+  LibraryCase& operator=(const LibraryCase&) = delete;
+
+  int64_t num_pairs() const;
+  int64_t QueryOf(int64_t pair) const;
+  int64_t DocumentOf(int64_t pair) const;
+
+  LibraryShape shape;
+  LibraryTokens queries;
+  LibraryTokens documents;
+  std::vector<float> weights;
+  std::vector<int64_t> candidates;
+  std::vector<float> score_gradients;
+  maxsim_call call = {};  // on the CPU
+};
+
+// What a call should give.
+struct LibraryScores {
+  std::vector<double> scores;      // [pairs]
+  std::vector<double> magnitudes;  // [pairs] the scale that rounding errors are relative to
+  std::vector<int32_t> argmax;     // [pairs, max_query_tokens]
+};
+LibraryScores ReferenceScoresOf(const LibraryCase& library_case);
+
+// Returns the similarity of a query's token with a document's, scales included.
+double SimilarityOf(const LibraryCase& library_case, int64_t pair, int64_t query_token, int64_t document_token);
+
+struct LibraryGradients {
+  std::vector<double> queries;    // [num_rows, dim]
+  std::vector<double> documents;  // [num_rows, dim]
+  std::vector<double> weights;    // [num_rows]
+  // The sums of the magnitudes of what was added, of the same sizes.
+  std::vector<double> query_magnitudes;
+  std::vector<double> document_magnitudes;
+  std::vector<double> weight_magnitudes;
+};
+LibraryGradients ReferenceGradientsOf(const LibraryCase& library_case, const std::vector<int32_t>& argmax);
+
+// Gradients as the library writes them, in a memory that begins with values which a pass must overwrite.
+struct LibraryGradientMemory {
+  explicit LibraryGradientMemory(const LibraryCase& library_case);
+  std::vector<char> queries;
+  std::vector<char> documents;
+  std::vector<float> weights;
+  friend bool operator==(const LibraryGradientMemory&, const LibraryGradientMemory&) = default;
+};
+
+// Fails the test where scores or argmax differ from the reference (of ReferenceScoresOf) by more than the contract
+// allows.
+void ExpectScores(const LibraryCase& library_case, const LibraryScores& expected, const std::vector<float>& scores,
+                  const std::vector<int32_t>& argmax);
+
+// Fails the test where gradients differ from the reference by more than FP32 sums and the rounding to the type.
+void ExpectGradients(const LibraryCase& library_case, const std::vector<int32_t>& argmax,
+                     const LibraryGradientMemory& gradients);
+
+// Returns shapes that have every layout, pairing and type, masks, ragged lengths, weights, scales and ties.
+std::vector<LibraryShape> LibraryShapes();
+
+}  // namespace maxsim::test
