@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""Times maxsim_scores on a GPU beside plain PyTorch (maxsim_torch.reference), which writes the matrix of similarities:
+the forward pass, a step of forward and backward, and the memory that a step takes beyond its inputs.
+
+    MAXSIM_LIBRARY=build/release/lib/libmaxsim.so bench/torch/training_steps.py --out steps.json
+
+Prints a line a shape, and writes one JSON file.
+"""
+
+import argparse
+import datetime
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "client" / "torch"))
+
+import torch  # noqa: E402
+
+import maxsim_torch  # noqa: E402
+
+# Queries, documents, tokens of a query, tokens of a document: a rerank, ColBERT's and ColPali's batches.
+SHAPES = [
+    (1, 10_000, 32, 300),
+    (128, 128, 32, 300),
+    (512, 512, 32, 300),
+    (1024, 1024, 32, 300),
+    (32, 32, 1024, 1024),
+    (64, 64, 1024, 1024),
+    (128, 128, 1024, 1024),
+]
+DIM = 128
+
+
+def median_ms(work, repeats):
+    """Returns the median time of `work` on the device, after one call that is not counted."""
+    work()
+    times = []
+    for _ in range(repeats):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        work()
+        end.record()
+        end.synchronize()
+        times.append(begin.elapsed_time(end))
+    return statistics.median(times)
+
+
+def measure(score, queries, documents):
+    """Returns the figures of one way to score, or says that memory was too little."""
+
+    def step():
+        queries.grad = documents.grad = None
+        score(queries, documents).sum().backward()
+
+    try:
+        with torch.no_grad():
+            forward_ms = median_ms(lambda: score(queries, documents), 7)
+        queries.grad = documents.grad = None
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        step_ms = median_ms(step, 3)
+        peak_mib = (torch.cuda.max_memory_allocated() - before) / 2**20
+        return {"forward_ms": forward_ms, "step_ms": step_ms, "peak_mib": peak_mib}
+    except torch.OutOfMemoryError:
+        return {"error": "out of memory"}
+    finally:
+        queries.grad = documents.grad = None
+        torch.cuda.empty_cache()
+
+
+def driver():
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    return subprocess.run(command, capture_output=True, text=True).stdout.split("\n")[0]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=pathlib.Path, required=True, help="the JSON file")
+    parser.add_argument("--type", default="bfloat16", choices=["bfloat16", "float16", "float32"])
+    parser.add_argument("--commit", default="", help="which commit the library was built of")
+    options = parser.parse_args()
+    if not maxsim_torch.device_available("cuda"):
+        raise SystemExit("no GPU that the library has code for")
+    dtype = getattr(torch, options.type)
+    rows = []
+    for num_queries, num_documents, query_tokens, document_tokens in SHAPES:
+        torch.manual_seed(0)
+        queries = torch.randn(num_queries, query_tokens, DIM, device="cuda", dtype=dtype, requires_grad=True)
+        documents = torch.randn(num_documents, document_tokens, DIM, device="cuda", dtype=dtype, requires_grad=True)
+        row = {
+            "shape": [num_queries, num_documents, query_tokens, document_tokens],
+            "maxsim_torch": measure(maxsim_torch.maxsim_scores, queries, documents),
+            "plain": measure(maxsim_torch.reference.maxsim_scores, queries, documents),
+        }
+        rows.append(row)
+        print(json.dumps(row), flush=True)
+    result = {
+        "device": torch.cuda.get_device_name(),
+        "driver": driver(),
+        "torch": torch.__version__,
+        "commit": f"maxsim {maxsim_torch.library_version()} {options.commit}".strip(),
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "command": f"bench/torch/training_steps.py --type {options.type}",
+        "dim": DIM,
+        "rows": rows,
+    }
+    options.out.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
