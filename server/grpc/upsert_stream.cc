@@ -219,12 +219,15 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
       if (!waiting_since_.has_value()) waiting_since_ = now;
       --in_flight_;
     }
-    // One that has fired must not be set again from within its own call.
+    // One that has fired must not be set again from within its own call. It keeps this call alive until it goes, so
+    // that this call must not keep one that has fired.
     const auto alarm = std::make_shared<grpc::Alarm>();
-    alarm->Set(FromNow(std::clamp(*delay, kShortestWait, kLongestWait)), [this, keep = self_](bool) { OfferAgain(); });
+    const auto has_fired = std::make_shared<bool>(false);
+    alarm->Set(FromNow(std::clamp(*delay, kShortestWait, kLongestWait)),
+               [this, keep = self_, has_fired](bool) { OfferAgain(*has_fired); });
     {
       MutexLock lock(&mutex_);
-      alarm_ = alarm;
+      if (!*has_fired) alarm_ = alarm;
     }
     // Who asked for the end before this found no alarm to stop.
     if (IsEnding()) alarm->Cancel();
@@ -246,10 +249,14 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
     return draining_ || *cancelled_;
   }
 
-  void OfferAgain() {
+  // `has_fired` is guarded by mutex_.
+  void OfferAgain(bool& has_fired) {
+    std::shared_ptr<grpc::Alarm> fired;
     bool is_ending = false;
     {
       MutexLock lock(&mutex_);
+      has_fired = true;
+      fired.swap(alarm_);
       is_ending = draining_ || *cancelled_;
       if (is_ending) handling_ = false;
     }

@@ -58,8 +58,9 @@ TEST(LogRecord, ComesBackAsItWasAppended) {
 
 TEST(LogRecord, IsRefusedAtEveryTruncationAndWithBytesBehindIt) {
   const std::string rows = MarkedRows(7, 2);
+  const std::string payload = "{}";
   for (const auto kind : {LogRecord::Kind::kUpsert, LogRecord::Kind::kDelete}) {
-    LogRecord record = Upsert(rows, "{}");
+    LogRecord record = Upsert(rows, payload);
     record.kind = kind;
     std::string value;
     AppendRecordValue(record, IdType::kString, &value);
