@@ -146,7 +146,7 @@ class Collection:
                 copy = self.oracle.copy()
                 results = self.apply(writes)
                 self.oracle, late = copy, self.oracle
-                threading.Timer(0.005, lambda: setattr(self, "oracle", late)).start()
+                threading.Timer(0.1, lambda: setattr(self, "oracle", late)).start()
                 return results, late.sequence
             return self.apply(writes), self.oracle.sequence
 

@@ -64,6 +64,7 @@ class LiveTest : public testing::Test {
   // Writes, and waits.
   absl::StatusOr<store::WriteResults> Write(std::vector<store::Write> writes);
   store::WriteResults MustWrite(std::vector<store::Write> writes);
+  // Compacts what is written.
   void MustCompact();
   // Waits until it is so, 20 s at most.
   static bool Eventually(const std::function<bool()>& condition);
