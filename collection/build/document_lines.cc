@@ -80,12 +80,19 @@ DocumentLineReader::DocumentLineReader(std::shared_ptr<const InputFile> file, st
   if (HasJsonName(file->path())) is_json_ = true;
 }
 
-absl::StatusOr<DocumentLine> DocumentLineReader::Parse(std::string_view line) {
+absl::StatusOr<std::optional<std::string_view>> DocumentLineReader::NextLine() {
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  absl::StatusOr<std::optional<std::string_view>> line = lines_.Next();
+  if (!line.ok() || !line->has_value()) return line;
   if (!is_json_.value_or(false) && lines_.line_number() == 1 &&
-      line.substr(0, kByteOrderMark.size()) == kByteOrderMark) {
-    line.remove_prefix(kByteOrderMark.size());
+      (*line)->substr(0, kByteOrderMark.size()) == kByteOrderMark) {
+    (*line)->remove_prefix(kByteOrderMark.size());
   }
+  return line;
+}
+
+// `line` is not blank.
+absl::StatusOr<DocumentLine> DocumentLineReader::Parse(std::string_view line) {
   if (!is_json_.has_value()) is_json_ = line[line.find_first_not_of(" \t")] == '{';
   if (*is_json_) return ParseDocumentLine(line);
   if (line.back() == '\r') line.remove_suffix(1);
@@ -93,11 +100,11 @@ absl::StatusOr<DocumentLine> DocumentLineReader::Parse(std::string_view line) {
 }
 
 absl::StatusOr<std::optional<DocumentLine>> DocumentLineReader::Next() {
-  absl::StatusOr<std::optional<std::string_view>> line = lines_.Next();
+  absl::StatusOr<std::optional<std::string_view>> line = NextLine();
   if (!line.ok()) return line.status();
   if (line->has_value() && IsBlank(**line)) {
     const std::string where = Where();
-    while (line.ok() && line->has_value() && IsBlank(**line)) line = lines_.Next();
+    while (line.ok() && line->has_value() && IsBlank(**line)) line = NextLine();
     if (!line.ok()) return line.status();
     if (line->has_value()) return Invalid(where, "an empty line between documents");
   }

@@ -57,6 +57,8 @@ class DocumentLineReader {
   std::string Where() const { return lines_.Where(); }
 
  private:
+  // Reads a line, without the byte order mark that a text file may begin with.
+  absl::StatusOr<std::optional<std::string_view>> NextLine();
   absl::StatusOr<DocumentLine> Parse(std::string_view line);
 
   LineReader lines_;

@@ -227,6 +227,8 @@ TEST_F(ImportTest, PlainTextGivesAnIdALine) {
   const std::pair<const char*, const char*> wrong[] = {
       {"7\n08\n9", "ids.txt:2: id \"08\" is not a 64-bit integer"},
       {"7\n\n9", "ids.txt:2: an empty line between documents"},
+      {"\xef\xbb\xbf\n9", "ids.txt:1: an empty line between documents"},
+      {"\xef\xbb\xbf", "0 documents, but the lengths are those of 3"},
       {"7\n8\n7", "ids.txt:3: id 7 is that of document 0 already"},
       {"7\n8", "2 documents, but the lengths are those of 3"},
       {"7\n8\n9\n10", "ids.txt:4: more documents than the 3"},
