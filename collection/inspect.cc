@@ -1,6 +1,7 @@
 #include "collection/inspect.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -17,7 +18,7 @@ namespace {
 
 // The smallest length that at least `share` of the documents do not pass. `counts[n]` documents have n tokens.
 int64_t Quantile(const std::vector<int64_t>& counts, int64_t num_documents, double share) {
-  const auto wanted = std::max<int64_t>(1, static_cast<int64_t>(share * static_cast<double>(num_documents) + 0.5));
+  const auto wanted = std::max<int64_t>(1, std::llround(share * static_cast<double>(num_documents)));
   int64_t seen = 0;
   for (size_t length = 0; length < counts.size(); ++length) {
     seen += counts[length];

@@ -75,7 +75,7 @@ absl::StatusOr<std::optional<std::string_view>> LineReader::Next() {
   return line;
 }
 
-DocumentLineReader::DocumentLineReader(std::shared_ptr<const InputFile> file, std::optional<IdType> id_type)
+DocumentLineReader::DocumentLineReader(const std::shared_ptr<const InputFile>& file, std::optional<IdType> id_type)
     : lines_(file), convert_(id_type.has_value()), id_type_(id_type) {
   if (HasJsonName(file->path())) is_json_ = true;
 }

@@ -47,7 +47,7 @@ absl::Status ConvertId(DocumentLine& document, IdType type, bool convert);
 class DocumentLineReader {
  public:
   // `id_type` is that of ImportOptions.
-  DocumentLineReader(std::shared_ptr<const InputFile> file, std::optional<IdType> id_type);
+  DocumentLineReader(const std::shared_ptr<const InputFile>& file, std::optional<IdType> id_type);
 
   // Returns the next document, its id in the reader's type; nullopt at the end.
   absl::StatusOr<std::optional<DocumentLine>> Next();

@@ -119,7 +119,7 @@ absl::StatusOr<LogReport> VerifyLog(const std::string& folder, const Manifest& m
   const absl::StatusOr<LogSummary> summary = SummarizeLog(folder, manifest);
   if (!summary.ok()) return summary.status();
   LogReport report{summary->first_sequence, summary->last_sequence, 0, {}};
-  const auto problem = [&](std::string text) {
+  const auto problem = [&](const std::string& text) {
     ++report.num_problems;
     if (report.problems.size() < kMaxProblems) report.problems.push_back(Cat("the log of ", folder, ": ", text));
   };

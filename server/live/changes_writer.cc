@@ -57,7 +57,7 @@ bool IsReplicated(const store::Generation& generation, store::Replication replic
                      [](const store::Part& part) { return part.replicas.size() > 1; });
 }
 
-ChangesWriter::ChangesWriter(std::shared_ptr<const store::Generation> generation, bool replicated,
+ChangesWriter::ChangesWriter(const std::shared_ptr<const store::Generation>& generation, bool replicated,
                              SegmentAllocator* allocator)
     : changes_(std::make_shared<store::Changes>(generation)),
       replicated_(replicated),
@@ -141,7 +141,7 @@ absl::Status ChangesWriter::Plan(absl::Span<const LogRecord> records) {
   for (const LogRecord& record : records) {
     planned_.push_back(record);
     if (record.kind == LogRecord::Kind::kDelete) continue;
-    const absl::Status status = PlanUpsert(record);
+    absl::Status status = PlanUpsert(record);
     if (status.ok()) continue;
     planned_.resize(num_planned);
     open_.resize(num_open);
@@ -161,7 +161,7 @@ absl::Status ChangesWriter::AppendTo(Open& open) {
   while (true) {
     open.num_before = open.segment.segment->num_documents();
     uint32_t lost_device = 0;
-    const absl::Status status = open.segment.segment->Append(open.upserts, &lost_device);
+    absl::Status status = open.segment.segment->Append(open.upserts, &lost_device);
     if (!absl::IsUnavailable(status)) return status;
     allocator_->devices().MarkLost(lost_device, status);
     // The log has the records, so they go to a segment on the devices that are left.
@@ -305,7 +305,7 @@ absl::Status ChangesWriter::CatchUp(const collection::CollectionLog& log, uint64
     batch.Clear();
     return status;
   };
-  const absl::Status read = log.Read(sequence_, through, [&](const LogRecord& record) -> absl::Status {
+  absl::Status read = log.Read(sequence_, through, [&](const LogRecord& record) -> absl::Status {
     if (HasUnnoted()) {
       TakeNote(record);
       return absl::OkStatus();

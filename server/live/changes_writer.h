@@ -27,7 +27,8 @@ namespace maxsim::live {
 // For one thread at a time.
 class ChangesWriter {
  public:
-  ChangesWriter(std::shared_ptr<const store::Generation> generation, bool replicated, SegmentAllocator* allocator);
+  ChangesWriter(const std::shared_ptr<const store::Generation>& generation, bool replicated,
+                SegmentAllocator* allocator);
 
   const store::Generation& generation() const { return changes_->generation(); }
   uint64_t sequence() const { return sequence_; }  // of the last record

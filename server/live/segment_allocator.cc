@@ -64,6 +64,7 @@ std::vector<std::vector<uint32_t>> SegmentAllocator::ChooseDevices(absl::Span<co
   };
   const store::MemoryLedger::Memory memory = ledger_->Available();
   std::vector<Choice> choices;
+  choices.reserve(alive.size());
   for (const uint32_t device : alive) {
     choices.push_back(
         {device, MostBytesOn({device}, present, &LiveSegment::capacity_bytes), memory.devices[device].available_bytes});
@@ -72,6 +73,7 @@ std::vector<std::vector<uint32_t>> SegmentAllocator::ChooseDevices(absl::Span<co
     return a.bytes != b.bytes ? a.bytes < b.bytes : a.available_bytes > b.available_bytes;
   });
   std::vector<std::vector<uint32_t>> chosen;
+  chosen.reserve(choices.size());
   for (const Choice& choice : choices) chosen.push_back({choice.device});
   return chosen;
 }

@@ -62,11 +62,11 @@ void LiveCollection::Submit(std::vector<store::Write> writes, Done done) {
     } else {
       refused = queue_.Admit(call.num_bytes);
     }
-    if (refused.ok()) queue_.Push(std::move(call));
-  }
-  if (refused.ok()) {
-    work_.NotifyOne();
-    return;
+    if (refused.ok()) {
+      queue_.Push(std::move(call));
+      work_.NotifyOne();
+      return;
+    }
   }
   if (is_served) CountRefused(metrics_, request_.name, call);
   call.done(std::move(refused));

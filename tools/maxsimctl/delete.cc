@@ -82,7 +82,7 @@ absl::Status RunDelete(const DeleteOptions& options, Context& context) {
     const absl::StatusOr<v1::DeleteResponse> response = client.Delete(part);
     return response.ok() ? CountResults(part, *response, deleted) : context.AddAdvice(response.status());
   };
-  const absl::Status status = SendForIds(options.ids, kDeletedPerRequest, request, context, send);
+  absl::Status status = SendForIds(options.ids, kDeletedPerRequest, request, context, send);
   if (!status.ok()) return status;
   PrintDeleted(deleted, options.ids.collection, context);
   return absl::OkStatus();
