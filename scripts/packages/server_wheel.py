@@ -88,21 +88,16 @@ def main():
         if not (build / "bin" / name).exists():
             die(f"{build}/bin/{name} is not there: `make programs` first")
     version = licences.cached_variable(build, "CMAKE_PROJECT_VERSION")
-    staging = target.resolve() / "maxsim_server.new"
-    shutil.rmtree(staging, ignore_errors=True)
-    staging.mkdir(parents=True)
+
+    def make_files(package, dist_info):
+        tag = lay_out(build, package, dist_info / "licenses")
+        write_dist_info(dist_info, version, tag)
+        return tag
+
     try:
-        dist_info = f"maxsim_server-{version}.dist-info"
-        tag = lay_out(build, staging / "maxsim_server", staging / dist_info / "licenses")
-        write_dist_info(staging / dist_info, version, tag)
-        for old in target.glob("maxsim_server-*.whl"):
-            old.unlink()
-        wheel = target / f"maxsim_server-{version}-py3-none-{tag}.whl"
-        wheel_file.zip_wheel(staging, f"{dist_info}/RECORD", wheel)
+        wheel = wheel_file.build("maxsim_server", version, target, make_files)
     except (licences.NoLicence, manylinux.NotManylinux, subprocess.CalledProcessError) as problem:
         die(problem)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
     print(wheel)
 
 

@@ -79,21 +79,16 @@ def main():
     if not library.exists():
         die(f"{library} is not there: build the target maxsim_shared first")
     version = licences.cached_variable(build, "CMAKE_PROJECT_VERSION")
-    staging = target.resolve() / "maxsim_torch.new"
-    shutil.rmtree(staging, ignore_errors=True)
-    staging.mkdir(parents=True)
+
+    def make_files(package, dist_info):
+        tag = lay_out(library, package)
+        write_dist_info(dist_info, version, tag, licences.cuda_licence(build))
+        return tag
+
     try:
-        dist_info = f"maxsim_torch-{version}.dist-info"
-        tag = lay_out(library, staging / "maxsim_torch")
-        write_dist_info(staging / dist_info, version, tag, licences.cuda_licence(build))
-        for old in target.glob("maxsim_torch-*.whl"):
-            old.unlink()
-        wheel = target / f"maxsim_torch-{version}-py3-none-{tag}.whl"
-        wheel_file.zip_wheel(staging, f"{dist_info}/RECORD", wheel)
+        wheel = wheel_file.build("maxsim_torch", version, target, make_files)
     except (licences.NoLicence, manylinux.NotManylinux, subprocess.CalledProcessError) as problem:
         die(problem)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
     print(wheel)
 
 

@@ -5,6 +5,7 @@ import base64
 import hashlib
 import os
 import pathlib
+import shutil
 import subprocess
 import time
 import zipfile
@@ -49,3 +50,22 @@ def zip_wheel(staging, record, target):
             digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
             lines.append(f"{name},sha256={digest},{len(data)}\n")
         add(record, "".join(lines) + f"{record},,\n", 0o644)
+
+
+def build(package, version, target, lay_out):
+    """Builds the wheel of `package` in the folder `target`, in place of those of other versions, and returns its path.
+
+    lay_out(package folder, dist-info folder) makes all files but RECORD, and returns the platform tag."""
+    staging = target.resolve() / f"{package}.new"
+    shutil.rmtree(staging, ignore_errors=True)
+    staging.mkdir(parents=True)
+    try:
+        dist_info = f"{package}-{version}.dist-info"
+        tag = lay_out(staging / package, staging / dist_info)
+        for old in target.glob(f"{package}-*.whl"):
+            old.unlink()
+        wheel = target / f"{package}-{version}-py3-none-{tag}.whl"
+        zip_wheel(staging, f"{dist_info}/RECORD", wheel)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    return wheel
