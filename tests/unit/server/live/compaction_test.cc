@@ -112,7 +112,7 @@ TEST_F(CompactionTest, LeavesTheLogWhileSomebodyBuilds) {
     return absl::IsDataLoss(live().TombstonesOf(old).status());
   };
   {
-    // This build has seen that the log goes back to write 0, and is about to publish what holds the first five.
+    // This build has seen that the log goes back to write 0, and may yet publish what holds the first five.
     const absl::StatusOr<FolderLock> build = FolderLock::Acquire(path_);
     ASSERT_TRUE(build.ok()) << build.status();
     collection::Manifest manifest = *collection::ReadManifest(path_);
