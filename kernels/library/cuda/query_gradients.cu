@@ -11,6 +11,8 @@ namespace {
 
 constexpr int kQueryGradientThreads = 128;
 constexpr int kQueryGradientWarps = kQueryGradientThreads / 32;
+// Blocks of a multiprocessor that are enough to hide loads: without it, ptxas spills to fit in more.
+constexpr int kWeightGradientBlocks = 8;
 
 // The token of a query that a warp has: tokens up to max_tokens are dealt out, and not all of them are there.
 struct QueryToken {
@@ -61,7 +63,7 @@ __global__ void __launch_bounds__(kQueryGradientThreads)
 
 // A warp has a token, and computes the similarity of each of its matches again.
 template <class T>
-__global__ void __launch_bounds__(kQueryGradientThreads)
+__global__ void __launch_bounds__(kQueryGradientThreads, kWeightGradientBlocks)
     WeightGradientsKernel(const __grid_constant__ BackwardParams params) {
   const DeviceProblem& problem = params.problem;
   const maxsim_tokens& queries = problem.queries;
