@@ -9,9 +9,9 @@
 #include "maxsim/v1/admin.grpc.pb.h"
 #include "server/grpc/worker.h"
 #include "server/observability/metrics.h"
+#include "server/service/api.h"
 #include "server/service/auth.h"
 #include "server/service/call_tracker.h"
-#include "server/service/collection_admin.h"
 
 namespace maxsim::rpc {
 
@@ -26,7 +26,7 @@ using RawAdmin = v1::Admin::WithCallbackMethod_ListCollections<
 class GrpcAdmin : public RawAdmin {
  public:
   // All must outlive the gRPC server that this is registered with.
-  GrpcAdmin(service::CollectionAdmin* collections, const service::Authenticator* authenticator, Worker* worker,
+  GrpcAdmin(service::CollectionApi* collections, const service::Authenticator* authenticator, Worker* worker,
             Metrics* metrics, service::CallTracker* calls)
       : collections_(collections), authenticator_(authenticator), worker_(worker), metrics_(metrics), calls_(calls) {}
 
@@ -61,7 +61,7 @@ class GrpcAdmin : public RawAdmin {
                                         const grpc::ByteBuffer& request, grpc::ByteBuffer* response,
                                         Work<Request, Response> work);
 
-  service::CollectionAdmin* const collections_;
+  service::CollectionApi* const collections_;
   const service::Authenticator* const authenticator_;
   Worker* const worker_;
   Metrics* const metrics_;

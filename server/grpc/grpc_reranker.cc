@@ -6,7 +6,6 @@
 #include "server/grpc/answering_call.h"
 #include "server/grpc/grpc_call.h"
 #include "server/grpc/message_buffer.h"
-#include "server/service/info.h"
 #include "server/service/status.h"
 
 namespace maxsim::rpc {
@@ -60,9 +59,7 @@ grpc::ServerUnaryReactor* GrpcReranker::GetInfo(grpc::CallbackServerContext* con
                                                 v1::GetInfoResponse* response) {
   const absl::Time arrival = MonotonicNow();
   absl::Status status = Authenticate(*deps_.authenticator, *context, service::Scope::kSearch);
-  if (status.ok())
-    *response = service::BuildInfo(*deps_.devices, *deps_.store, deps_.rerank->limits(), deps_.max_queue_work,
-                                   deps_.rerank->encoder());
+  if (status.ok()) *response = deps_.info();
   deps_.metrics->CountRequest("GetInfo", status.code(), MonotonicNow() - arrival);
   return AnswerNow(deps_.calls, status);
 }

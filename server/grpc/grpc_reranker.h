@@ -1,18 +1,18 @@
 // Has the maxsim.v1.Reranker service over gRPC's callback API. This is transport only: everything else is
-// RerankService.
+// RerankApi.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
 
 #include "maxsim/v1/rerank.grpc.pb.h"
 #include "server/grpc/answer_budget.h"
 #include "server/grpc/rerank_stream.h"
 #include "server/observability/metrics.h"
+#include "server/service/api.h"
 #include "server/service/auth.h"
 #include "server/service/call_tracker.h"
-#include "server/service/rerank_service.h"
-#include "server/store/collection_store.h"
-#include "server/store/device_set.h"
 
 namespace maxsim::rpc {
 
@@ -25,13 +25,11 @@ class GrpcReranker : public RawReranker {
  public:
   // Everything must outlive the gRPC server that this is registered with.
   struct Dependencies {
-    service::RerankService* rerank = nullptr;
+    service::RerankApi* rerank = nullptr;
     const service::Authenticator* authenticator = nullptr;
-    const store::DeviceSet* devices = nullptr;
-    const store::CollectionStore* store = nullptr;
     Metrics* metrics = nullptr;
     service::CallTracker* calls = nullptr;
-    uint64_t max_queue_work = 0;
+    std::function<v1::GetInfoResponse()> info;  // thread-safe
     int stream_in_flight = 64;
     uint64_t max_unread_answer_bytes = uint64_t{256} << 20;  // of all calls; 0: no bound
     std::string client_key;                                  // metadata by which a client names itself; "" for none

@@ -47,7 +47,7 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
                          public DrainableStream,
                          public std::enable_shared_from_this<UpsertStreamCall> {
  public:
-  UpsertStreamCall(grpc::CallbackServerContext* context, grpc::ByteBuffer* response, service::DocumentService* service,
+  UpsertStreamCall(grpc::CallbackServerContext* context, grpc::ByteBuffer* response, service::DocumentApi* service,
                    std::function<absl::Status()> admit, uint64_t client, int max_in_flight, StreamRegistry* registry,
                    service::CallTracker* tracker)
       : context_(context),
@@ -319,7 +319,7 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
 
   grpc::CallbackServerContext* const context_;  // until OnDone
   grpc::ByteBuffer* const response_;            // until Finish
-  service::DocumentService* const service_;
+  service::DocumentApi* const service_;
   const std::function<absl::Status()> admit_;
   const uint64_t client_;
   const int max_in_flight_;
@@ -347,8 +347,7 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
 };
 
 grpc::ServerReadReactor<grpc::ByteBuffer>* StartUpsertStream(grpc::CallbackServerContext* context,
-                                                             grpc::ByteBuffer* response,
-                                                             service::DocumentService* service,
+                                                             grpc::ByteBuffer* response, service::DocumentApi* service,
                                                              std::function<absl::Status()> admit, uint64_t client,
                                                              int max_in_flight, StreamRegistry* registry,
                                                              service::CallTracker* tracker) {

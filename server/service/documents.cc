@@ -90,9 +90,9 @@ struct DocumentService::UpsertCall : Call<v1::UpsertResponse> {
 };
 
 absl::Status DocumentService::CheckState() const {
-  const RerankService::State state = state_;
-  if (state == RerankService::State::kServing) return absl::OkStatus();
-  return absl::UnavailableError(state == RerankService::State::kLoading ? "the server is loading"
+  const ServingState state = state_;
+  if (state == ServingState::kServing) return absl::OkStatus();
+  return absl::UnavailableError(state == ServingState::kLoading ? "the server is loading"
                                                                         : "the server is draining");
 }
 
@@ -289,7 +289,7 @@ absl::StatusOr<v1::GetResponse> DocumentService::Read(const v1::GetRequest& requ
   return ReadDocuments(request, **collection, live.get(), limits_, &num_reading_);
 }
 
-absl::StatusOr<v1::GetResponse> DocumentService::Get(const v1::GetRequest& request, const CallContext& context) {
+absl::StatusOr<v1::GetResponse> DocumentService::GetNow(const v1::GetRequest& request, const CallContext& context) {
   absl::StatusOr<v1::GetResponse> response = Guarded([&] { return Read(request); });
   metrics_->CountRequest(context.method, response.status().code(), MonotonicNow() - context.arrival);
   return response;

@@ -51,10 +51,10 @@ RerankService::RerankService(const store::CollectionStore* store, TextEncoding* 
       slow_request_(slow_request) {}
 
 absl::Status RerankService::CheckState() const {
-  const State state = state_;
-  if (state == State::kServing) return absl::OkStatus();
-  metrics_->CountRejection(state == State::kLoading ? Rejection::kLoading : Rejection::kShutdown);
-  return absl::UnavailableError(state == State::kLoading ? "the server is loading" : "the server is draining");
+  const ServingState state = state_;
+  if (state == ServingState::kServing) return absl::OkStatus();
+  metrics_->CountRejection(state == ServingState::kLoading ? Rejection::kLoading : Rejection::kShutdown);
+  return absl::UnavailableError(state == ServingState::kLoading ? "the server is loading" : "the server is draining");
 }
 
 absl::StatusOr<std::shared_ptr<const store::Collection>> RerankService::CollectionFor(
