@@ -82,7 +82,8 @@ absl::Status RerankService::CheckTexts(const v1::RerankRequest& request) const {
   const auto collection = store_->Find(request.collection());
   if (!collection.ok()) return collection.status();
   if (absl::Status status = CheckSequence(request.min_sequence(), **collection); !status.ok()) return status;
-  return texts_->Check(request, collection->get(), limits_);
+  const TextTarget target = TextTarget::Of(**collection);
+  return texts_->Check(request, &target, limits_);
 }
 
 void RerankService::CountRefusal(const absl::Status& status) const {
