@@ -198,7 +198,7 @@ class ValuesTest(ChartTest):
     def test_another_number_of_replicas_starts_no_router_anew_and_another_configuration_does(self):
         before = self.rendered("minimal").workloads()["rel-maxsim-router"]
         for arguments, same in ((("--set", "groups.replicas=3"), True), (("--set", "groups.count=3"), True),
-                                (("--set", "router.hedgeAt=99"), False), (("--set", "config.log.format=text"), False)):
+                                (("--set", "router.hedgeAt=0.99"), False), (("--set", "config.log.format=text"), False)):
             after = self.rendered("minimal", *arguments).workloads()["rel-maxsim-router"]
             self.assertEqual(before["spec"]["template"] == after["spec"]["template"], same, arguments)
 
@@ -212,6 +212,13 @@ class ValuesTest(ChartTest):
                        and one["metadata"]["labels"][parts["key"]] in parts["values"]
                        for name in release.pods_of(one["spec"]["selector"])]
             self.assertCountEqual(scraped, release.workloads())
+            rule = monitor["endpoints"][0]["relabelings"][0]
+            self.assertEqual(rule["targetLabel"], "group")
+            meta = rule["sourceLabels"][0].removeprefix("__meta_kubernetes_service_label_")
+            for one in release.of("StatefulSet"):
+                service = release.get("Service", one["metadata"]["name"])
+                labels_of_group = {re.sub(r"\W", "_", key): value for key, value in service["metadata"]["labels"].items()}
+                self.assertTrue(service["metadata"]["name"].endswith("-" + labels_of_group[meta]))
             for workload in release.workloads().values():
                 self.assertNotIn("prometheus.io/scrape", workload["spec"]["template"]["metadata"]["annotations"])
         alerts = yaml.safe_load((ROOT / "deploy" / "prometheus" / "alerts.yml").read_text())

@@ -25,8 +25,8 @@ class Maxsimd:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("MAXSIM_")}
         with tempfile.TemporaryDirectory(prefix="maxsim-config-") as folder:
             if groups is not None:
-                config = {**config, "cluster": {**config["cluster"], "groups_file": f"{folder}/groups.yaml"}}
-                with open(f"{folder}/groups.yaml", "w", encoding="utf-8") as file:
+                config = {**config, "cluster": {**config["cluster"], "groups_file": f"{folder}/groups.txt"}}
+                with open(f"{folder}/groups.txt", "w", encoding="utf-8") as file:
                     file.write(groups)
             with open(f"{folder}/maxsimd.yaml", "w", encoding="utf-8") as file:
                 yaml.safe_dump(config, file)

@@ -94,7 +94,7 @@ tls:
 {{- $values := .root.Values -}}
 {{- $fixed := include "maxsim.sharedConfig" . | fromYaml -}}
 {{- $fixed = mergeOverwrite $fixed (include "maxsim.clientSecurity" . | fromYaml) -}}
-{{- $cluster := dict "groups_file" "/etc/maxsim-groups/groups.yaml" -}}
+{{- $cluster := dict "groups_file" "/etc/maxsim-groups/groups.txt" -}}
 {{- with $values.router -}}
 {{- if not (kindIs "string" .hedgeAt) -}}{{- $_ := set $cluster "hedge_at" .hedgeAt -}}{{- end -}}
 {{- if not (kindIs "string" .maxCallsInFlight) -}}{{- $_ := set $cluster "max_calls_in_flight" .maxCallsInFlight -}}{{- end -}}
@@ -107,10 +107,9 @@ tls:
 {{- mergeOverwrite (deepCopy $values.config) (deepCopy $values.router.config) $fixed | toYaml -}}
 {{- end }}
 
-{{/* groups.yaml, which the routers watch: the groups and the names at which their servers are. Takes root. */}}
+{{/* groups.txt, which the routers watch: a line for each group, with the name at which its servers are. Takes root. */}}
 {{- define "maxsim.groupsFile" -}}
 {{- range $index := until (int .root.Values.groups.count) }}
-- name: g{{ $index }}
-  replicas: [{{ include "maxsim.groupTarget" (dict "root" $.root "name" (printf "g%d" $index)) | quote }}]
+g{{ $index }}={{ include "maxsim.groupTarget" (dict "root" $.root "name" (printf "g%d" $index)) }}
 {{- end }}
 {{- end }}
