@@ -43,7 +43,7 @@ class ConfigTest(ChartTest):
             name = one["metadata"]["name"]
             groups = release.get("ConfigMap", f"{name}-groups")["data"]["groups.txt"]
             self.assertEqual(MAXSIMD.problem(without(release.config(name), TRACING_KEYS), groups), "")
-            broken = groups.replace("g1=", "g0=")
+            broken = groups + groups
             self.assertNotEqual(MAXSIMD.problem(without(release.config(name), TRACING_KEYS), broken), "")
 
     @unittest.skipUnless(MAXSIMD.has("cluster.partition"), "this maxsimd has no partitions")
@@ -71,7 +71,7 @@ class ConfigTest(ChartTest):
 
     @with_all_values
     def test_the_routers_ask_for_each_group_at_its_services_name(self, release):
-        services = [one["metadata"]["name"] for one in release.of("StatefulSet")]
+        services = [one["metadata"]["name"] for one in release.of("StatefulSet") if one["spec"]["replicas"]]
         for one in release.of("Deployment"):
             lines = release.get("ConfigMap", one["metadata"]["name"] + "-groups")["data"]["groups.txt"].splitlines()
             wanted = {name.rpartition("-")[2]: f"dns:///{name}.{NAMESPACE}.svc.cluster.local:7070" for name in services}
@@ -107,6 +107,8 @@ class ConfigTest(ChartTest):
         self.assertEqual(set(self.rendered("minimal").config("rel-maxsim-router")["cluster"]), {"groups_file"})
         off = self.rendered("full", "--set", "tracing.sampleRatio=0").config("rel-maxsim-router")
         self.assertEqual(off["tracing"]["sample_ratio"], 0)
+        share = self.rendered("full", "--set", "router.hedgeAt=0.9,tracing.sampleRatio=0.5").config("rel-maxsim-router")
+        self.assertEqual((share["cluster"]["hedge_at"], share["tracing"]["sample_ratio"]), (0.9, 0.5))
 
 
 # Arguments of helm, and what the refusal must name.
@@ -114,6 +116,8 @@ REFUSED = (
     (("--set", "groups.count=0"), "count"),
     (("--set", "groups.count=4097"), "count"),
     (("--set", "groups.replicas=two"), "replicas"),
+    (("--set", "groups.replicas=0"), "replicas"),
+    (("--set", "groups.routed=false"), "routed"),
     (("--set", "groups.replica=3"), "replica"),
     (("--set", "groups.storage.kind=nfs"), "kind"),
     (("--set", "groups.overrides.third.replicas=3"), "third"),

@@ -8,7 +8,7 @@ http: {address: "0.0.0.0:7071"}
 {{- with .root.Values.tracing.endpoint }}
 tracing:
   endpoint: {{ . | quote }}
-  {{- if not (kindIs "string" $.root.Values.tracing.sampleRatio) }}
+  {{- if ne (toString $.root.Values.tracing.sampleRatio) "" }}
   sample_ratio: {{ $.root.Values.tracing.sampleRatio }}
   {{- end }}
 {{- end }}
@@ -96,7 +96,7 @@ tls:
 {{- $fixed = mergeOverwrite $fixed (include "maxsim.clientSecurity" . | fromYaml) -}}
 {{- $cluster := dict "groups_file" "/etc/maxsim-groups/groups.txt" -}}
 {{- with $values.router -}}
-{{- if not (kindIs "string" .hedgeAt) -}}{{- $_ := set $cluster "hedge_at" .hedgeAt -}}{{- end -}}
+{{- if ne (toString .hedgeAt) "" -}}{{- $_ := set $cluster "hedge_at" (float64 .hedgeAt) -}}{{- end -}}
 {{- if not (kindIs "string" .maxCallsInFlight) -}}{{- $_ := set $cluster "max_calls_in_flight" .maxCallsInFlight -}}{{- end -}}
 {{- end -}}
 {{- with $values.clusterAuth -}}
@@ -107,9 +107,13 @@ tls:
 {{- mergeOverwrite (deepCopy $values.config) (deepCopy $values.router.config) $fixed | toYaml -}}
 {{- end }}
 
-{{/* groups.txt, which the routers watch: a line for each group, with the name at which its servers are. Takes root. */}}
+{{/* groups.txt, which the routers watch: a line for each group that is routed, with the name at which its servers are. Takes
+root. */}}
 {{- define "maxsim.groupsFile" -}}
 {{- range $index := until (int .root.Values.groups.count) }}
-g{{ $index }}={{ include "maxsim.groupTarget" (dict "root" $.root "name" (printf "g%d" $index)) }}
+{{- $name := printf "g%d" $index }}
+{{- if dig $name "routed" true $.root.Values.groups.overrides }}
+{{ $name }}={{ include "maxsim.groupTarget" (dict "root" $.root "name" $name) }}
+{{- end }}
 {{- end }}
 {{- end }}
