@@ -190,6 +190,8 @@ class ValuesTest(ChartTest):
         scaler = release.of("HorizontalPodAutoscaler")[0]["spec"]
         router = release.workloads()[scaler["scaleTargetRef"]["name"]]
         self.assertNotIn("replicas", router["spec"])
+        self.assertEqual([one["type"] for one in scaler["metrics"]], ["Pods"])
+        self.assertEqual((scaler["minReplicas"], scaler["maxReplicas"]), (3, 12))
         metric = scaler["metrics"][0]["pods"]
         self.assertEqual(metric["metric"]["name"], "maxsim_router_calls_in_flight")
         self.assertEqual(metric["target"], {"type": "AverageValue", "averageValue": "32"})
