@@ -16,6 +16,8 @@ foreach(name IN ITEMS maxsimd.service maxsimd@.service)
     string(REPLACE /opt/maxsim/README.md \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}/doc/maxsim/README.md\"
            unit \"\${unit}\")
     string(REPLACE /opt/maxsim/bin \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}\" unit \"\${unit}\")
+    string(REPLACE deploy/systemd/cluster \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}/maxsim/cluster\"
+           unit \"\${unit}\")
     string(REPLACE /opt/maxsim \"\${CMAKE_INSTALL_PREFIX}\" unit \"\${unit}\")
     set(file \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/lib/systemd/system/${name}\")
     message(STATUS \"Installing: \${file}\")

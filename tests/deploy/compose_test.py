@@ -47,17 +47,15 @@ class ClusterTest(unittest.TestCase):
     def test_the_specification_takes_the_file(self):
         compose_spec.PyCompose.from_yaml(yaml.safe_dump(self.file)).validate()
         wrong = yaml.safe_load(yaml.safe_dump(self.file))
-        wrong["services"]["router"]["comand"] = wrong["services"]["router"].pop("command")
+        wrong["services"]["router"]["enviroment"] = wrong["services"]["router"].pop("environment")
         with self.assertRaises(ValueError):
             compose_spec.PyCompose.from_yaml(yaml.safe_dump(wrong))
 
     def test_each_replica_serves_the_partition_of_its_group_from_a_volume_of_its_own(self):
         groups = {}
-        arguments = self.services["router"]["command"]
-        for flag, value in zip(arguments, arguments[1:]):
-            if flag == "--group":
-                name, _, targets = value.partition("=")
-                groups[name] = targets.split(",")
+        for group in self.services["router"]["environment"]["MAXSIM_CLUSTER_GROUPS"].split(","):
+            name, _, targets = group.strip().partition("=")
+            groups[name] = targets.split()
         self.assertEqual({target for targets in groups.values() for target in targets},
                          {f"{name}:7070" for name in self.servers})
         partitions = [{self.servers[target.removesuffix(":7070")]["environment"]["MAXSIM_CLUSTER_PARTITION"]
@@ -92,16 +90,24 @@ class ClusterTest(unittest.TestCase):
             self.assertEqual(one["build"]["args"], {**plain["build"]["args"], **cpu["build"]["args"]})
             self.assertEqual(one["image"], cpu["image"])
 
-    @unittest.skipUnless(MAXSIMD.has("cluster.partition", "live.log", "nats.url"), "this maxsimd has no clusters")
-    def test_maxsimd_takes_the_command_of_each_service(self):
-        for name in ("router", *self.servers):
+    def check(self, names):
+        """Asks maxsimd about the command and the environment of services; the image's own command is its default."""
+        for name in names:
             one = self.services[name]
-            command = [DEPLOY / "docker" / "maxsimd.yaml" if word == "/etc/maxsim/maxsimd.yaml" else word
-                       for word in one["command"]]
+            command = one.get("command", ["--config", "/etc/maxsim/maxsimd.yaml"])
+            command = [DEPLOY / "docker" / "maxsimd.yaml" if word == "/etc/maxsim/maxsimd.yaml" else word for word in command]
             clean = {key: value for key, value in os.environ.items() if not key.startswith("MAXSIM_")}
             done = subprocess.run([PROGRAMS / "maxsimd", *command, "--check-config"], capture_output=True, text=True,
-                                  env={**clean, **one.get("environment", {})})
+                                  env={**clean, **one["environment"]})
             self.assertEqual(done.returncode, 0, done.stderr)
+
+    @unittest.skipUnless(MAXSIMD.has("cluster.partition", "live.log", "nats.url"), "this maxsimd has no partitions")
+    def test_maxsimd_takes_the_configuration_of_each_server(self):
+        self.check(self.servers)
+
+    @unittest.skipUnless(MAXSIMD.has("cluster.groups"), "this maxsimd has no routers")
+    def test_maxsimd_takes_the_configuration_of_the_router(self):
+        self.check(["router"])
 
     @unittest.skipUnless(takes_partitions(), "this maxsim-shard cuts no collections")
     @unittest.skipUnless(os.geteuid() == 0, "giving files to another user is root's")

@@ -12,9 +12,8 @@ from chart import NAMESPACE, VALUES, ChartTest, pod, server, with_all_values
 from maxsimd_keys import Maxsimd
 
 MAXSIMD = Maxsimd(pathlib.Path(sys.argv.pop(1)).resolve())
-# A build that does not have the first of them is one without clusters.
-CLUSTER_KEYS = ("cluster.partition", "cluster.groups_file", "cluster.hedge_at", "cluster.max_calls_in_flight",
-                "cluster.token_file", "cluster.tls_ca_file")
+# Keys that a build may lack; what is written of them is not held against it then.
+CLUSTER_KEYS = ("cluster.partition",)
 NATS_KEYS = ("live.log", "nats.url", "nats.credentials_file", "nats.replicas", "nats.stream_prefix", "nats.timeout")
 TRACING_KEYS = ("tracing.endpoint", "tracing.sample_ratio")
 
@@ -64,6 +63,10 @@ class ConfigTest(ChartTest):
         engines = [release.config(f"rel-maxsim-g{index}")["engine"] for index in range(3)]
         self.assertEqual(engines[0], {"lanes": 4, "max_candidates": 8388608})
         self.assertEqual(engines[2], {"lanes": 2, "max_candidates": 8388608})
+        store = self.rendered("minimal", "--set", "config.store.load_threads=8").config("rel-maxsim-g0")["store"]
+        self.assertEqual(store, {"load_threads": 8, "allowed_roots": ["/collections"]})
+        cluster = self.rendered("minimal", "--set", "router.config.cluster.timeout=10s").config("rel-maxsim-router")["cluster"]
+        self.assertEqual(cluster, {"timeout": "10s", "groups_file": "/etc/maxsim-groups/groups.txt"})
         backends = [release.config(f"rel-maxsim-g{index}")["backend"] for index in range(3)]
         self.assertEqual(backends[0], {"kind": "cuda", "devices": "all"})
         self.assertEqual(backends[2], {"kind": "cuda"})
@@ -103,6 +106,15 @@ class ConfigTest(ChartTest):
         self.assertNotIn("write_tokens_file", clients)
         self.assertNotIn("auth", self.rendered("minimal").config("rel-maxsim-router"))
 
+    def test_routers_expect_one_name_in_the_certificates_of_all_groups(self):
+        cluster = self.rendered("full").config("rel-maxsim-router")["cluster"]
+        self.assertEqual((cluster["tls"], cluster["server_name"]), (True, "rel-maxsim-groups.search.svc.cluster.local"))
+        self.assertEqual(cluster["ca_file"], self.rendered("full").config("rel-maxsim-g0")["tls"]["client_ca_file"])
+        named = self.rendered("full", "--set", "clusterTls.serverName=groups.example,clusterTls.clientCa=false")
+        self.assertEqual(named.config("rel-maxsim-router")["cluster"]["server_name"], "groups.example")
+        self.assertNotIn("cert_file", named.config("rel-maxsim-router")["cluster"])
+        self.assertNotIn("client_ca_file", named.config("rel-maxsim-g0")["tls"])
+
     def test_what_is_empty_is_left_to_the_server(self):
         self.assertEqual(set(self.rendered("minimal").config("rel-maxsim-router")["cluster"]), {"groups_file"})
         off = self.rendered("full", "--set", "tracing.sampleRatio=0").config("rel-maxsim-router")
@@ -127,6 +139,8 @@ REFUSED = (
     (("--set", "groups.gpu.count=-1"), "count"),
     (("--set", "groups.config.auth.tokens_file=/x"), "auth"),
     (("--set", "config.grpc.address=0.0.0.0:1"), "address"),
+    (("--set", "config.store.allowed_roots[0]=/"), "allowed_roots"),
+    (("--set", "router.config.cluster.groups_file=/x"), "groups_file"),
     (("--set", "groups.collections[0].name=docs,groups.collections[0].path=/elsewhere"), "path"),
     (("--set", "router.service.type=ExternalName"), "type"),
     (("--set", "router.autoscaling.callsInFlight=0"), "callsInFlight"),

@@ -56,6 +56,9 @@ auth:
 tls:
   cert_file: /secrets/cluster-tls/tls.crt
   key_file: /secrets/cluster-tls/tls.key
+  {{- if .root.Values.clusterTls.clientCa }}
+  client_ca_file: /secrets/cluster-tls/ca.crt
+  {{- end }}
 {{- end }}
 {{- end }}
 
@@ -102,7 +105,17 @@ tls:
 {{- with $values.clusterAuth -}}
 {{- if .existingSecret -}}{{- $_ := set $cluster "token_file" (printf "/secrets/cluster/%s" .key) -}}{{- end -}}
 {{- end -}}
-{{- if $values.clusterTls.existingSecret -}}{{- $_ := set $cluster "tls_ca_file" "/secrets/cluster-tls/ca.crt" -}}{{- end -}}
+{{- with $values.clusterTls -}}
+{{- if .existingSecret -}}
+{{- $name := printf "%s-groups.%s.svc.%s" (include "maxsim.fullname" $.root) $.root.Release.Namespace $values.clusterDomain -}}
+{{- $tls := dict "tls" true "ca_file" "/secrets/cluster-tls/ca.crt" "server_name" (.serverName | default $name) -}}
+{{- if .clientCa -}}
+{{- $_ := set $tls "cert_file" "/secrets/cluster-tls/tls.crt" -}}
+{{- $_ := set $tls "key_file" "/secrets/cluster-tls/tls.key" -}}
+{{- end -}}
+{{- $cluster = merge $cluster $tls -}}
+{{- end -}}
+{{- end -}}
 {{- $_ := set $fixed "cluster" $cluster -}}
 {{- mergeOverwrite (deepCopy $values.config) (deepCopy $values.router.config) $fixed | toYaml -}}
 {{- end }}
