@@ -225,6 +225,9 @@ def check_data_files(maxsimd):
             fail(f"{path.relative_to(ROOT)}: {error}")
     for path in tracked("*.yaml", "*.yml"):
         name = path.relative_to(ROOT)
+        # A chart's templates are YAML once Helm has rendered them, which tests/deploy does.
+        if name.is_relative_to("deploy/helm") and "templates" in name.parts:
+            continue
         try:
             # Compose has tags of its own, !reset and !override.
             text = re.sub(r"!(reset|override)\b", "", path.read_text())
