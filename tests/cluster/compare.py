@@ -90,7 +90,7 @@ def http_difference(wanted, got):
         return f"status {got[0]} {got[1][:300]!r} instead of {wanted[0]} {wanted[1][:300]!r}"
     a, b = (json.loads(body) for _, body in (wanted, got))
     if wanted[0] != 200:
-        a, b = ((one.get("code"), field_of(one.get("message", ""))) for one in (a, b))
+        a, b = ((one["error"]["code"], field_of(one["message"])) for one in (a, b))
     else:
         for one in (a, b):
             if isinstance(one, dict):
