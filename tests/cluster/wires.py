@@ -71,6 +71,7 @@ class Wires:
     def __exit__(self, *_):
         self.process.stdin.close()
         self.process.wait()
+        self.process.stdout.close()
 
     def tell(self, line):
         self.process.stdin.write(line + "\n")
