@@ -57,7 +57,7 @@ def difference(wanted, got):
     """Says how an answer or a failure differs from that of the one server; "" where it does not."""
     if isinstance(wanted, Failure) or isinstance(got, Failure):
         if not (isinstance(wanted, Failure) and isinstance(got, Failure)):
-            return f"{str(got)[:2000]!s} instead of {str(wanted)[:2000]!s}"
+            return f"{str(got)[:600]!s} instead of {str(wanted)[:600]!s}"
         return "" if wanted.essence() == got.essence() else f"{got} instead of {wanted}"
     if bits(wanted) == bits(got):
         return ""
@@ -96,3 +96,11 @@ def http_difference(wanted, got):
             if isinstance(one, dict):
                 one.pop("timings", None)
     return "" if a == b else f"{str(b)[:2000]} instead of {str(a)[:2000]}"
+
+
+def short(request):
+    """Returns a request for people: what is long is cut."""
+    if not hasattr(request, "DESCRIPTOR"):
+        return str(request)[:1000]
+    lines = [line if len(line) < 120 else line[:120] + "..." for line in str(request).splitlines()]
+    return "\n".join(lines if len(lines) < 120 else [*lines[:90], "...", *lines[-30:]])

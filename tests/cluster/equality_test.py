@@ -49,7 +49,7 @@ class Equality:
 
     def expect_equal(self, what, request, found):
         if found:
-            raise AssertionError(f"{what}:\n{str(request)[:3000]}\n{found}")
+            raise AssertionError(f"{what}:\n{compare.short(request)}\n{found}")
 
     def check(self, what, request, wanted, got):
         self.expect_equal(what, request, compare.difference(wanted, got))

@@ -117,7 +117,7 @@ class Cluster:
         self.single = Node(self.programs, self.folder / "single", places[0][0], flags, whole, places[0][1])
         self.router_place, self.groups = places[1], []
         for index, collections in enumerate(parts):
-            of_group = {**flags, "cluster.partition": f"{index}/{count}"}
+            of_group = {**flags, "cluster.partition": f"{index}/{count}"} if count > 1 else flags
             nodes = []
             for replica in range(replicas):
                 host, prefix = places[2 + index * replicas + replica]
