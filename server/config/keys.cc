@@ -3,10 +3,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/maxsim.h"
+#include "server/config/cluster_keys.h"
 #include "server/config/encoder_keys.h"
 #include "server/config/key_kinds.h"
 #include "server/config/live_keys.h"
-#include "server/config/router_keys.h"
 
 namespace maxsim::config {
 namespace {
@@ -301,7 +301,7 @@ const std::vector<Key>& Keys() {
     AddEngineKeys(*all);
     AddLimitKeys(*all);
     AddLiveKeys(*all);
-    AddRouterKeys(*all);
+    AddClusterKeys(*all);
     AddServerKeys(*all);
     AddEncoderKeys(*all);
     return all;

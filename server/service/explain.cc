@@ -146,6 +146,7 @@ absl::StatusOr<std::shared_ptr<const store::Collection>> ExplainService::Collect
 absl::Status ExplainService::CheckTexts(const v1::RerankRequest& request) const {
   const auto collection = CollectionOf(request);
   if (!collection.ok()) return collection.status();
+  if (absl::Status status = CheckGeneration(request.generation(), **collection); !status.ok()) return status;
   const TextTarget target = TextTarget::Of(**collection);
   return texts_->Check(request, &target, limits_);
 }
