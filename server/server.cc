@@ -15,6 +15,7 @@
 #include "server/config/values.h"
 #include "server/descriptors.h"
 #include "server/observability/logging.h"
+#include "server/router_role.h"
 #include "server/serving_role.h"
 #include "server/startup.h"
 
@@ -49,6 +50,7 @@ rpc::GrpcReranker::Dependencies RerankerDependencies(Role* role, const service::
                                                      Metrics* metrics, service::CallTracker* calls,
                                                      const config::Config& config) {
   return {.rerank = &role->rerank(),
+          .explain = &role->explain(),
           .authenticator = authenticator,
           .metrics = metrics,
           .calls = calls,
@@ -101,7 +103,12 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(config::Config config, st
   if (absl::Status status = config::Validate(config); !status.ok()) return status;
   FitDescriptors(config);
   auto metrics = std::make_unique<Metrics>();
-  absl::StatusOr<std::unique_ptr<Role>> role = ServingRole::Create(config, std::move(backends), metrics.get());
+  absl::StatusOr<std::unique_ptr<Role>> role = absl::UnknownError("");
+  if (cluster::IsRouter(config.cluster)) {
+    role = RouterRole::Create(config, metrics.get());
+  } else {
+    role = ServingRole::Create(config, std::move(backends), metrics.get());
+  }
   if (!role.ok()) return role.status();
   std::unique_ptr<Server> server(new Server(std::move(config), std::move(metrics), *std::move(role)));
   if (absl::Status status = server->authenticator_.Load(); !status.ok()) return status;

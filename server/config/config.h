@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "server/batching/scheduler.h"
+#include "server/cluster/cluster_options.h"
 #include "server/encoder/http_options.h"
 #include "server/engine/engine.h"
 #include "server/live/live_options.h"
@@ -121,6 +122,8 @@ struct Config {
     encoder::HttpEncoderOptions http;           // its url "": texts cannot be encoded
     uint64_t cache_bytes = uint64_t{64} << 20;  // of token vectors of query texts; 0: none are kept
   } encoder;
+
+  cluster::ClusterOptions cluster;
 
   std::vector<CollectionConfig> collections;
 };

@@ -1,5 +1,5 @@
 // Has the maxsim.v1.Reranker service over gRPC's callback API. This is transport only: everything else is
-// RerankApi.
+// RerankApi and ExplainApi.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,15 @@ namespace maxsim::rpc {
 
 // Requests come raw (message_buffer.h); that of GetInfo, which holds nothing, as gRPC parses it. The base is Service,
 // whose methods these replace: CallbackService has all of them typed.
-using RawReranker = v1::Reranker::WithRawCallbackMethod_Rerank<
-    v1::Reranker::WithRawCallbackMethod_RerankStream<v1::Reranker::WithCallbackMethod_GetInfo<v1::Reranker::Service>>>;
+using RawReranker = v1::Reranker::WithRawCallbackMethod_Rerank<v1::Reranker::WithRawCallbackMethod_RerankStream<
+    v1::Reranker::WithRawCallbackMethod_Explain<v1::Reranker::WithCallbackMethod_GetInfo<v1::Reranker::Service>>>>;
 
 class GrpcReranker : public RawReranker {
  public:
   // Everything must outlive the gRPC server that this is registered with.
   struct Dependencies {
     service::RerankApi* rerank = nullptr;
+    service::ExplainApi* explain = nullptr;
     const service::Authenticator* authenticator = nullptr;
     Metrics* metrics = nullptr;
     service::CallTracker* calls = nullptr;
@@ -47,10 +48,16 @@ class GrpcReranker : public RawReranker {
                                    grpc::ByteBuffer* response) override;
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* RerankStream(
       grpc::CallbackServerContext* context) override;
+  grpc::ServerUnaryReactor* Explain(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                    grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* GetInfo(grpc::CallbackServerContext* context, const v1::GetInfoRequest* request,
                                     v1::GetInfoResponse* response) override;
 
  private:
+  // Authenticates a unary call and parses its request. Returns why it is refused, which has been counted.
+  absl::Status Receive(const char* method, absl::Time arrival, const grpc::CallbackServerContext& context,
+                       const grpc::ByteBuffer& request, v1::RerankRequest& parsed);
+
   const Dependencies deps_;
   AnswerBudget answers_;
   StreamRegistry streams_;

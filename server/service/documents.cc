@@ -120,7 +120,8 @@ absl::StatusOr<DocumentService::Target> DocumentService::FindTarget(const std::s
 
 absl::Status DocumentService::CheckEncoder(const store::Collection& collection) const {
   // The texts themselves have been checked.
-  return texts_->Check(v1::RerankRequest(), &collection, limits_);
+  const TextTarget target = TextTarget::Of(collection);
+  return texts_->Check(v1::RerankRequest(), &target, limits_);
 }
 
 absl::Status DocumentService::Prepare(UpsertCall& call) const {

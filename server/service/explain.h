@@ -34,6 +34,9 @@ struct Explanation {
   std::vector<std::string> document_tokens;  // the payload's list `tokens` where it has one text a token, else empty
 };
 
+v1::ExplainResponse ToProto(const Explanation& explanation);
+Explanation FromProto(const v1::ExplainResponse& response);
+
 // The class is thread-safe.
 class ExplainService : public ExplainApi {
  public:

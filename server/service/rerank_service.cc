@@ -88,7 +88,8 @@ absl::Status RerankService::CheckTexts(const v1::RerankRequest& request, Rejecti
   if (absl::Status status = CheckSequence(request.min_sequence(), **collection); !status.ok()) return status;
   if (absl::Status status = CheckGeneration(request.generation(), **collection); !status.ok()) return status;
   *precondition = Rejection::kEncoder;
-  return texts_->Check(request, collection->get(), limits_);
+  const TextTarget target = TextTarget::Of(**collection);
+  return texts_->Check(request, &target, limits_);
 }
 
 void RerankService::CountRefusal(const absl::Status& status, Rejection precondition) const {

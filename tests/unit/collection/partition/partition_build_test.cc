@@ -74,7 +74,7 @@ INSTANTIATE_TEST_SUITE_P(Types, PartitionBuildTest,
                                                               ScalarType::kI8),
                                             ::testing::Values(IdType::kString, IdType::kInt64), ::testing::Bool(),
                                             ::testing::Values(3), ::testing::Values(int64_t{1} << 30)));
-// Of several shards a partition has, some end while those of others are half full.
+// Some shards end while those of other partitions are half full.
 INSTANTIATE_TEST_SUITE_P(Shapes, PartitionBuildTest,
                          ::testing::Combine(::testing::Values(ScalarType::kF32), ::testing::Values(IdType::kString),
                                             ::testing::Values(true), ::testing::Values(2, 7, 64),
