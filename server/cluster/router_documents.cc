@@ -14,6 +14,7 @@
 #include "base/monotonic_clock.h"
 #include "base/text.h"
 #include "collection/collection_name.h"
+#include "server/cluster/merge.h"
 #include "server/cluster/rpcs.h"
 #include "server/cluster/scatter.h"
 #include "server/service/document_write.h"
@@ -129,6 +130,12 @@ absl::Status ErrorOf(const std::vector<absl::StatusOr<Response>>& answers, const
   absl::Status error(first->code(), message);
   first->ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { error.SetPayload(url, payload); });
   return error;
+}
+
+// Returns the error of a read in its server's words, with the name of a group that is lost.
+absl::Status ReadErrorOf(const absl::Status& status, const std::string& group) {
+  if (!IsLost(status)) return status;
+  return absl::Status(status.code(), absl::StrCat("group ", group, ": ", status.message()));
 }
 
 // What is sent, and which items of the client's call each part of it has.
@@ -387,10 +394,7 @@ void RouterDocuments::Get(const v1::GetRequest& request, service::CallContext co
           v1::GetResponse merged;
           std::vector<v1::GetResponse*> of_parts;
           for (size_t i = 0; i < answers.size(); ++i) {
-            if (!answers[i].ok()) {
-              return absl::Status(answers[i].status().code(),
-                                  absl::StrCat("group ", groups[i], ": ", answers[i].status().message()));
-            }
+            if (!answers[i].ok()) return ReadErrorOf(answers[i].status(), groups[i]);
             v1::GetResponse& answer = *answers[i];
             of_parts.push_back(&answer);
             merged.set_generation(std::max(merged.generation(), answer.generation()));
