@@ -1,7 +1,6 @@
 #include "server/cluster/split.h"
 
 #include <algorithm>
-#include <algorithm>
 #include <utility>
 
 #include "absl/status/status.h"
