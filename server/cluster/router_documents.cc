@@ -45,6 +45,7 @@ service::DocumentRules RulesOf(const CollectionView& collection, const service::
   const ScalarType storage = ScalarTypeOf(collection.info.storage());
   return {.collection = collection.name,
           .id_type = collection.has_int_ids() ? collection::IdType::kInt64 : collection::IdType::kString,
+          .slots = {},
           .form = {.rules = {.storage = QueryType(storage),
                              .dim = static_cast<int32_t>(collection.info.dim()),
                              .dim_is_of_collection = true,
