@@ -14,6 +14,7 @@
 #include "base/monotonic_clock.h"
 #include "base/text.h"
 #include "collection/collection_name.h"
+#include "server/cluster/merge.h"
 #include "server/cluster/rpcs.h"
 #include "server/cluster/scatter.h"
 #include "server/service/document_write.h"
@@ -44,6 +45,7 @@ service::DocumentRules RulesOf(const CollectionView& collection, const service::
   const ScalarType storage = ScalarTypeOf(collection.info.storage());
   return {.collection = collection.name,
           .id_type = collection.has_int_ids() ? collection::IdType::kInt64 : collection::IdType::kString,
+          .slots = {},
           .form = {.rules = {.storage = QueryType(storage),
                              .dim = static_cast<int32_t>(collection.info.dim()),
                              .dim_is_of_collection = true,
@@ -130,6 +132,12 @@ absl::Status ErrorOf(const std::vector<absl::StatusOr<Response>>& answers, const
   absl::Status error(first->code(), message);
   first->ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { error.SetPayload(url, payload); });
   return error;
+}
+
+// Returns the error of a read in its server's words, with the name of a group that is lost.
+absl::Status ReadErrorOf(const absl::Status& status, const std::string& group) {
+  if (!IsLost(status)) return status;
+  return absl::Status(status.code(), absl::StrCat("group ", group, ": ", status.message()));
 }
 
 // What is sent, and which items of the client's call each part of it has.
@@ -388,10 +396,7 @@ void RouterDocuments::Get(const v1::GetRequest& request, service::CallContext co
           v1::GetResponse merged;
           std::vector<v1::GetResponse*> of_parts;
           for (size_t i = 0; i < answers.size(); ++i) {
-            if (!answers[i].ok()) {
-              return absl::Status(answers[i].status().code(),
-                                  absl::StrCat("group ", groups[i], ": ", answers[i].status().message()));
-            }
+            if (!answers[i].ok()) return ReadErrorOf(answers[i].status(), groups[i]);
             v1::GetResponse& answer = *answers[i];
             of_parts.push_back(&answer);
             merged.set_generation(std::max(merged.generation(), answer.generation()));

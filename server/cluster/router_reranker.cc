@@ -169,14 +169,27 @@ void RouterReranker::Score(std::shared_ptr<Call> call) {
       [this, call](std::vector<absl::StatusOr<v1::RerankResponse>> answers) { Gather(call, std::move(answers)); });
 }
 
+bool RouterReranker::MayHaveBefore(const Call& call, const std::vector<absl::StatusOr<v1::RerankResponse>>& answers) {
+  for (size_t i = 0; call.collection != nullptr && i < answers.size(); ++i) {
+    const size_t part = call.split.parts[i].part;
+    if (answers[i].ok() || !IsLost(answers[i].status()) || part == PartRequest::kAnyGroup) continue;
+    const CallTarget& target = call.collection->parts[part].target;
+    if (target.replicas.size() < target.group->replicas().size()) return true;
+  }
+  return false;
+}
+
 void RouterReranker::Gather(const std::shared_ptr<Call>& call,
                             std::vector<absl::StatusOr<v1::RerankResponse>> answers) {
   const bool other_generation =
       std::any_of(answers.begin(), answers.end(),
                   [](const absl::StatusOr<v1::RerankResponse>& answer) { return IsOtherGeneration(answer.status()); });
-  // The groups have gone on meanwhile: they are asked what they have now. Inline documents have been given away.
-  if (other_generation && call->num_attempts < kMaxAttempts && call->request.generation() == 0 &&
-      !HasInlineDocuments(call->request) && MonotonicNow() < call->context.deadline) {
+  // The groups have gone on meanwhile, or back: they are asked what they have now. Inline documents have been given
+  // away.
+  const bool again = (other_generation && call->num_attempts < kMaxAttempts) ||
+                     (call->num_attempts == 1 && MayHaveBefore(*call, answers));
+  if (again && call->request.generation() == 0 && !HasInlineDocuments(call->request) &&
+      MonotonicNow() < call->context.deadline) {
     return deps_.membership->RefreshThen([this, call] { Score(call); });
   }
   absl::StatusOr<v1::RerankResponse> response =

@@ -122,14 +122,25 @@ class Splitter {
     return absl::OkStatus();
   }
 
-  // Returns the part that takes inline documents: each in its turn, of those that have a replica.
+  // Returns the part that takes inline documents: each in its turn, of those that have a replica which answers, or else
+  // of those that have one.
   size_t PartForInline() const {
     const size_t count = collection_->parts.size();
+    size_t chosen = turn_ % count;
+    bool has_replica = false;
     for (size_t i = 0; i < count; ++i) {
       const size_t part = (turn_ + i) % count;
-      if (!collection_->parts[part].target.replicas.empty()) return part;
+      const Replicas& replicas = collection_->parts[part].target.replicas;
+      if (std::any_of(replicas.begin(), replicas.end(),
+                      [](const std::shared_ptr<Replica>& replica) { return replica->poll_status().ok(); })) {
+        return part;
+      }
+      if (!has_replica && !replicas.empty()) {
+        chosen = part;
+        has_replica = true;
+      }
     }
-    return turn_ % count;
+    return chosen;
   }
 
   // Returns whether a part is asked for a query.

@@ -38,6 +38,13 @@ collection::SlotRange SlotsOf(const v1::CollectionInfo& info) {
   return {static_cast<int32_t>(info.partition().first_slot()), static_cast<int32_t>(info.partition().end_slot())};
 }
 
+// Returns whether a server takes no calls yet, though it may have collections: it has not loaded all of them.
+bool IsLoading(const v1::GetInfoResponse& info) {
+  return std::any_of(info.collections().begin(), info.collections().end(), [](const v1::CollectionInfo& collection) {
+    return collection.state() == v1::COLLECTION_STATE_LOADING && collection.generation() == 0;
+  });
+}
+
 std::vector<GroupSaid> AskAll(const std::vector<std::shared_ptr<Group>>& groups, std::string_view name) {
   std::vector<GroupSaid> all;
   for (const std::shared_ptr<Group>& group : groups) {
@@ -45,13 +52,14 @@ std::vector<GroupSaid> AskAll(const std::vector<std::shared_ptr<Group>>& groups,
     for (const std::shared_ptr<Replica>& replica : group->replicas()) {
       const std::shared_ptr<const v1::GetInfoResponse> info = replica->info();
       if (info == nullptr) continue;
+      const bool answers = replica->poll_status().ok() && !IsLoading(*info);
       for (const v1::CollectionInfo& collection : info->collections()) {
         if (collection.name() != name) continue;
         // A failed reload leaves the generation before; so state and error say nothing while there is one.
         if (collection.generation() == 0) {
           of_group.error = collection.error().empty() ? "it is still loading" : collection.error();
         } else {
-          of_group.replicas.push_back({replica, replica->poll_status().ok(), collection});
+          of_group.replicas.push_back({replica, answers, collection});
         }
       }
     }

@@ -95,6 +95,21 @@ TEST_F(SplitTest, InlineDocumentsGoToOnePartEachInItsTurn) {
   }
 }
 
+TEST_F(SplitTest, InlineDocumentsGoToAPartThatAnswersWhereThereIsOne) {
+  for (const size_t part : {0, 2}) {
+    collection_->parts[part].target.replicas.front()->SetPollError(absl::UnavailableError("gone"));
+  }
+  for (uint64_t turn = 0; turn < 4; ++turn) {
+    request_.mutable_candidates()->mutable_inline_documents()->add_documents()->set_dim(8);
+    turn_ = turn;
+    const auto split = Split();
+    ASSERT_TRUE(split.ok());
+    ASSERT_EQ(split->parts.size(), 1);
+    EXPECT_EQ(split->parts[0].part, 1);
+    request_.clear_candidates();
+  }
+}
+
 TEST_F(SplitTest, InlineDocumentsWithoutACollectionGoToAnyGroup) {
   request_.clear_collection();
   request_.mutable_candidates()->mutable_inline_documents()->add_documents();

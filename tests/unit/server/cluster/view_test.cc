@@ -134,6 +134,15 @@ TEST_F(GenerationTest, AReplicaThatIsAwayDoesNotCountWhileItsGroupAnswers) {
   EXPECT_EQ(Collection()->generation, 1);
 }
 
+TEST_F(GenerationTest, AReplicaThatStillLoadsDoesNotCountWhileItsGroupAnswers) {
+  SayGenerations({{{2, 1}, {2, 1}}});
+  v1::CollectionInfo loading;
+  loading.set_name("d");
+  loading.set_state(v1::COLLECTION_STATE_LOADING);
+  Say(*groups_[1]->replicas()[0], {InfoOf("c", 2, collection::PartitionOf(1, 2)), loading});
+  EXPECT_EQ(Collection()->generation, 1);
+}
+
 TEST_F(GenerationTest, AGroupThatIsAwayKeepsItsPartAndWhatItLastHad) {
   SayGenerations({{{2, 2}, {2, 2}}});
   for (const std::shared_ptr<Replica>& replica : groups_[1]->replicas()) {
