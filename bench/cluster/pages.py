@@ -122,8 +122,8 @@ def table(report: Mapping[str, Any]) -> str:
     cases = list(dict.fromkeys((row["profile"], row["load"], row["fault"]) for row in rows))
     heads = [f"{fan_out} group{'s' if fan_out > 1 else ''}" for fan_out in SHOWN]
     lines = [
-        f"{report['replicas']} replicas a group, medians of {len(report['seeds'])} runs of {report['requests']:,} requests "
-        "each. Cells: without hedges, with hedges.",
+        f"{report['replicas']} replicas a group, medians of {len(report['seeds'])} runs of {report['requests']:,} "
+        "requests each. Cells: without hedges, with hedges.",
         "",
         f"| replica | load | fault | p99, ms: {' | '.join(heads)} | groups within {FACTOR:g} x | extra calls |",
         "|---|---|---|" + "---|" * (len(SHOWN) + 2),

@@ -3,9 +3,9 @@
 A request is a call to every group, and has its answer when all groups have answered. The router's rules are those of
 docs/internals/cluster.md and server/cluster: the replica with the fewest calls in flight is asked; a second one as well
 once the group's 95th percentile has passed, for at most a tenth of calls; the first answer wins and the other attempt
-is cancelled. A replica that fails, or is overtaken, three times in a row is left out for a second, then for twice as long.
-A lost replica's calls go to another one at once. Times are in microseconds. What the network and the router themselves
-take is left out. Needs nothing but Python.
+is cancelled. A replica that fails, or is overtaken, three times in a row is left out for a second, then for twice as
+long. A lost replica's calls go to another one at once. Times are in microseconds. What the network and the router
+themselves take is left out. Needs nothing but Python.
 """
 
 from __future__ import annotations

@@ -54,6 +54,18 @@ class Engine(Protocol):
     def close(self) -> None: ...
 
 
+# Runs a program until it ends, or until the thread that has started this shell does: the kernel sends SIGTERM then. So
+# neither a server nor its folder outlives an actor that is killed, as Ray does at the end of a run.
+KEEPER = """trap 'kill -KILL "$program"' TERM
+"$@" &
+program=$!
+wait "$program"
+status=$?
+rm -rf -- "$0"
+exit "$status"
+"""
+
+
 class ServerEngine:
     """A maxsimd that serves one collection to this process alone, and ends with it."""
 
@@ -75,19 +87,19 @@ class ServerEngine:
             "batching.max_queue_time": 0,  # Nobody waits for a single answer here.
             "log.level": "warn",
         }
-        # The kernel ends the server with the thread that starts it, so that none outlives an actor that is killed.
-        command = ["setpriv", "--pdeathsig", "KILL", program]
+        command = ["setpriv", "--pdeathsig", "TERM", "sh", "-c", KEEPER, str(self._folder), program]
         command += [part for name, value in wanted.items() for part in (f"--{name}", str(value))]
         command += [f"--{flag}" for flag in flags]
-        with open(self._folder / "log", "wb") as log:
+        with open(self._folder / "log", "w+b") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
-        limit = time.monotonic() + LOAD_LIMIT_S
-        while not ports.exists() or not ports.read_text():
-            if self._process.poll() is not None or time.monotonic() > limit:
-                log_text = (self._folder / "log").read_text(errors="replace").strip()
-                self.close()
-                raise ScoringError(f"maxsimd does not serve {collection.folder}: {log_text[-2000:]}")
-            time.sleep(0.02)
+            limit = time.monotonic() + LOAD_LIMIT_S
+            while not ports.exists() or not ports.read_text():
+                if self._process.poll() is not None or time.monotonic() > limit:
+                    self.close()
+                    log.seek(0)
+                    problem = log.read().decode(errors="replace").strip()
+                    raise ScoringError(f"maxsimd does not serve {collection.folder}: {problem[-2000:]}")
+                time.sleep(0.02)
         self._client = Client(f"unix:{socket}")
 
     def score(self, queries: Sequence[npt.NDArray[Any]], ids: Sequence[Sequence[Id]]) -> list[Answer]:
@@ -132,9 +144,10 @@ class ServerEngine:
         return Answer(list(ids), np.array(result.scores, np.float32), np.array(result.positions, np.int64))
 
     def close(self) -> None:
-        if getattr(self, "_process", None) and self._process.poll() is None:
-            self._process.kill()  # It has written nothing that would be lost.
-            self._process.wait()
+        process = getattr(self, "_process", None)
+        if process is not None and process.poll() is None:
+            process.terminate()
+            process.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
 
 

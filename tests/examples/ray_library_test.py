@@ -6,8 +6,10 @@ python ray_library_test.py LIBMAXSIM.so FOLDER_OF_THE_PROGRAMS        with torch
 import json
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 os.environ["MAXSIM_LIBRARY"] = str(pathlib.Path(sys.argv.pop(1)).resolve())
@@ -102,6 +104,31 @@ class ServerTest(EngineTest):
             self.check_same(server.score(self.queries[:3], lists), whole)
         finally:
             engines.MAX_TOP_K = limit
+
+    def test_neither_a_server_nor_its_folder_outlives_an_actor_that_is_killed(self):
+        collection = self.build("killed")
+        program = f"""
+import pathlib, sys, time
+sys.path[:0] = {sys.path!r}
+import engines, manifests
+engine = engines.ServerEngine(
+    manifests.read_collection(pathlib.Path({str(collection.folder)!r})), {str(PROGRAMS / "maxsimd")!r}, 1, []
+)
+print(engine._folder, flush=True)
+time.sleep(600)
+"""
+        actor = subprocess.Popen([sys.executable, "-B", "-c", program], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(actor.stdout.close)
+        folder = pathlib.Path(actor.stdout.readline().strip())
+        server = json.loads((folder / "ports.json").read_text())["pid"]
+        self.assertTrue(pathlib.Path(f"/proc/{server}").exists())
+        actor.kill()
+        actor.wait()
+        limit = time.monotonic() + 60
+        while (folder.exists() or pathlib.Path(f"/proc/{server}").exists()) and time.monotonic() < limit:
+            time.sleep(0.05)
+        self.assertFalse(folder.exists())
+        self.assertFalse(pathlib.Path(f"/proc/{server}").exists())
 
     def test_a_server_that_does_not_start_says_why(self):
         collection = self.build("wrong")
