@@ -52,8 +52,7 @@ service::DocumentRules RulesOf(const CollectionView& collection, const service::
                              .max_tokens = limits.max_document_tokens,
                              .limit_name = "limits.max_document_tokens"},
                    .storage = storage,
-                   .rotation_seed = collection.info.rotation_seed()},
-          .slots = {}};
+                   .rotation_seed = collection.info.rotation_seed()}};
 }
 
 size_t PartOf(const CollectionView& collection, int32_t slot) {
