@@ -21,9 +21,6 @@ namespace {
 constexpr absl::Duration kStartTime = absl::Seconds(30);
 constexpr absl::Duration kStartInterval = absl::Milliseconds(50);
 
-// How often calls that are still under way are looked at while the server drains.
-constexpr absl::Duration kDrainInterval = absl::Milliseconds(5);
-
 constexpr int64_t kMaxTokenBytes = 4096;
 
 bool Answers(const cluster::Group& group) {
@@ -80,7 +77,7 @@ cluster::RouterDependencies RouterRole::Dependencies() {
   return {.membership = &membership_,
           .texts = &texts_,
           .metrics = metrics_,
-          .environment = {.timer = &timer_, .metrics = &metrics_->cluster(), .metadata = &metadata_},
+          .environment = {.timer = &timer_, .calls = &calls_, .metrics = &metrics_->cluster(), .metadata = &metadata_},
           .limits = config_.limits,
           .timeout = config_.cluster.timeout};
 }
@@ -165,16 +162,10 @@ std::string RouterRole::Losses() const {
 
 int64_t RouterRole::Drain(absl::Time deadline) {
   texts_.Stop(deadline);
-  // What was sent to groups is answered, or ends by its own deadline.
-  const auto count = [&] {
-    int64_t calls = 0;
-    for (const std::shared_ptr<cluster::Group>& group : membership_.view()->groups()) calls += group->calls_in_flight();
-    return calls;
-  };
-  while (count() > 0 && MonotonicNow() < deadline) {
-    std::this_thread::sleep_for(absl::ToChronoMilliseconds(kDrainInterval));
-  }
-  return count();
+  // What was sent to groups is answered in time, or ended.
+  calls_.WaitForNone(deadline);
+  membership_.Stop();
+  return static_cast<int64_t>(calls_.Close());
 }
 
 }  // namespace maxsim

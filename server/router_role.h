@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "base/stop.h"
 #include "client/grpc_support.h"
+#include "server/cluster/call_registry.h"
 #include "server/cluster/membership.h"
 #include "server/cluster/router_collections.h"
 #include "server/cluster/router_documents.h"
@@ -54,6 +55,7 @@ class RouterRole : public Role {
   Metrics* const metrics_;
   const client::CallMetadata metadata_;
   cluster::Timer timer_;
+  cluster::CallRegistry calls_;
   cluster::Membership membership_;
   service::TextEncoding texts_;
   StopSignal stop_;

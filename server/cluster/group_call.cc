@@ -39,7 +39,9 @@ absl::Status Full(const Group& group, absl::Duration retry_after, const std::str
   return status;
 }
 
-class GroupCall : public std::enable_shared_from_this<GroupCall> {
+absl::Status Draining() { return absl::UnavailableError("the server is draining"); }
+
+class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupCall> {
  public:
   GroupCall(const CallEnvironment& environment, CallTarget target, const GroupCallOptions& options, SendAttempt send,
             absl::AnyInvocable<void(absl::Status, int)> done)
@@ -64,11 +66,17 @@ class GroupCall : public std::enable_shared_from_this<GroupCall> {
                          absl::StrCat("has ", group.max_calls_in_flight(),
                                       " calls in flight, which is the limit (cluster.max_calls_in_flight)")));
     }
+    if (environment_.calls != nullptr && !environment_.calls->Add(shared_from_this())) {
+      group.EndCall();
+      return Refuse(Draining());
+    }
     begin_ = now;
     group.EarnHedge();
     TryAttempt();
     if (options_.may_hedge && target_.replicas.size() > 1) ScheduleHedge();
   }
+
+  void End() override { Finish(Draining(), 0, MonotonicNow()); }
 
  private:
   struct Attempt {
@@ -193,6 +201,7 @@ class GroupCall : public std::enable_shared_from_this<GroupCall> {
       environment_.metrics->CountCall(target_.group->name(), status.code(), now - begin_);
     }
     done_(status, number);
+    if (environment_.calls != nullptr) environment_.calls->Remove(this);
   }
 
   // Ends a call that did not begin.

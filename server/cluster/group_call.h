@@ -16,6 +16,7 @@
 #include "client/status.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/support/status.h"
+#include "server/cluster/call_registry.h"
 #include "server/cluster/group.h"
 #include "server/cluster/replica.h"
 #include "server/cluster/timer.h"
@@ -23,9 +24,10 @@
 
 namespace maxsim::cluster {
 
-// What every call of a router uses. All must outlive the calls; `metrics` and `metadata` may be null.
+// What every call of a router uses. All must outlive the calls; all but `timer` may be null.
 struct CallEnvironment {
   Timer* timer = nullptr;
+  CallRegistry* calls = nullptr;  // those under way
   ClusterMetrics* metrics = nullptr;
   const client::CallMetadata* metadata = nullptr;  // the token that replicas want
 };

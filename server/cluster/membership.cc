@@ -41,6 +41,12 @@ Membership::Membership(ClusterOptions options, client::ClientOptions to_replicas
     : options_(std::move(options)), to_replicas_(std::move(to_replicas)), metadata_(to_replicas_), metrics_(metrics) {}
 
 Membership::~Membership() {
+  Stop();
+  MutexLock lock(&mutex_);
+  while (!polls_.empty()) changed_.Wait(lock);  // they end by their timeout
+}
+
+void Membership::Stop() {
   std::vector<absl::AnyInvocable<void()>> waiting;
   {
     MutexLock lock(&mutex_);
@@ -50,8 +56,6 @@ Membership::~Membership() {
   changed_.NotifyAll();
   if (thread_.joinable()) thread_.join();
   for (absl::AnyInvocable<void()>& then : waiting) then();
-  MutexLock lock(&mutex_);
-  while (!polls_.empty()) changed_.Wait(lock);  // they end by their timeout
 }
 
 absl::Status Membership::Start() {

@@ -34,6 +34,9 @@ class Membership {
   // Reads the groups and begins to ask. Errors name the key.
   absl::Status Start();
 
+  // Ends asking. RefreshThen and Refresh wait for nothing from then on. Idempotent.
+  void Stop();
+
   // What is known now; never null once Start was called.
   std::shared_ptr<const View> view() const;
 

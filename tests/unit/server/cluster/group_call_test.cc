@@ -28,7 +28,7 @@ class GroupCallTest : public testing::Test {
     group_->SetReplicas(std::move(replicas));
   }
 
-  void Begin(bool may_hedge = false) {
+  void Begin(bool may_hedge = false, CallRegistry* calls = nullptr) {
     const SendAttempt send = [this](Replica& replica, int attempt, std::function<void(absl::Status)> done) {
       const MutexLock lock(&mutex_);
       asked_.push_back(replica.target());
@@ -38,8 +38,8 @@ class GroupCallTest : public testing::Test {
         cancelled_.push_back(attempt);
       };
     };
-    StartGroupCall({.timer = &timer_, .metrics = nullptr, .metadata = nullptr}, {group_, group_->replicas()},
-                   {.deadline = deadline_, .may_hedge = may_hedge}, send,
+    StartGroupCall({.timer = &timer_, .calls = calls, .metrics = nullptr, .metadata = nullptr},
+                   {group_, group_->replicas()}, {.deadline = deadline_, .may_hedge = may_hedge}, send,
                    [this](const absl::Status& status, int attempt) {
                      status_ = status;
                      attempt_ = attempt;
@@ -228,6 +228,41 @@ TEST_F(FullGroupCallTest, ACallBeyondTheLimitIsRefusedWithATime) {
   EXPECT_TRUE(absl::IsResourceExhausted(status_));
   EXPECT_TRUE(client::RetryAfter(status_).has_value());
   EXPECT_THAT(std::string(status_.message()), HasSubstr("cluster.max_calls_in_flight"));
+}
+
+TEST_F(GroupCallTest, CallsUnderWayEndWhenTheRegistryIsClosed) {
+  CallRegistry calls;
+  Begin(/*may_hedge=*/false, &calls);
+  EXPECT_EQ(calls.size(), 1);
+  EXPECT_FALSE(finished_.HasBeenNotified());
+  EXPECT_EQ(calls.Close(), 1);
+  ASSERT_TRUE(finished_.HasBeenNotified());
+  EXPECT_TRUE(absl::IsUnavailable(status_));
+  EXPECT_THAT(cancelled(), testing::ElementsAre(0));
+  EXPECT_EQ(group_->calls_in_flight(), 0);
+  End(0, absl::OkStatus());  // too late
+  EXPECT_TRUE(absl::IsUnavailable(status_));
+}
+
+TEST_F(GroupCallTest, AClosedRegistryRefusesCalls) {
+  CallRegistry calls;
+  EXPECT_EQ(calls.Close(), 0);
+  Begin(/*may_hedge=*/false, &calls);
+  ASSERT_TRUE(finished_.HasBeenNotified());
+  EXPECT_TRUE(absl::IsUnavailable(status_));
+  EXPECT_TRUE(asked().empty());
+  EXPECT_EQ(group_->calls_in_flight(), 0);
+}
+
+TEST_F(GroupCallTest, WhoWaitsForCallsGoesOnWhenTheLastHasEnded) {
+  CallRegistry calls;
+  Begin(/*may_hedge=*/false, &calls);
+  const absl::Time begin = MonotonicNow();
+  calls.WaitForNone(begin + absl::Milliseconds(20));
+  EXPECT_GE(MonotonicNow(), begin + absl::Milliseconds(20));
+  End(0, absl::OkStatus());
+  calls.WaitForNone(absl::InfiniteFuture());
+  EXPECT_EQ(calls.size(), 0);
 }
 
 TEST(GroupCallWithoutReplicasTest, NoReplicaIsUnavailable) {
