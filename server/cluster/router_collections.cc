@@ -28,7 +28,8 @@ absl::Status RouterCollections::On(const Replica& replica, const std::string& gr
 }
 
 absl::Status RouterCollections::OnAll(const StopSignal* stop, const Work& work) {
-  for (const std::shared_ptr<Group>& group : membership_->view()->groups()) {
+  const std::shared_ptr<const View> view = membership_->view();
+  for (const std::shared_ptr<Group>& group : view->groups()) {
     for (const std::shared_ptr<Replica>& replica : group->replicas()) {
       if (absl::Status status = CheckStop(stop); !status.ok()) return status;
       if (absl::Status status = On(*replica, group->name(), work); !status.ok()) return status;
@@ -94,7 +95,8 @@ absl::StatusOr<v1::CollectionInfo> RouterCollections::Reload(const std::string& 
     return response.status();
   };
   for (const bool first_wave : {true, false}) {
-    for (const std::shared_ptr<Group>& group : membership_->view()->groups()) {
+    const std::shared_ptr<const View> view = membership_->view();
+    for (const std::shared_ptr<Group>& group : view->groups()) {
       const Replicas replicas = group->replicas();
       const size_t half = (replicas.size() + 1) / 2;
       for (size_t i = first_wave ? 0 : half; i < (first_wave ? half : replicas.size()); ++i) {
@@ -152,7 +154,8 @@ absl::StatusOr<uint64_t> RouterCollections::SnapshotForClient(const std::string&
 
 std::vector<v1::CollectionInfo> RouterCollections::List() const {
   std::vector<v1::CollectionInfo> infos;
-  for (const auto& [name, collection] : membership_->view()->collections()) infos.push_back(collection->info);
+  const std::shared_ptr<const View> view = membership_->view();
+  for (const auto& [name, collection] : view->collections()) infos.push_back(collection->info);
   return infos;
 }
 
