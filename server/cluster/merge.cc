@@ -37,8 +37,11 @@ struct Hit {
   int32_t idx = 0;    // in that
 };
 
+// Documents that were written to live partitions with logs of their own may have one position: then the groups' order
+// decides, so that every top_k ranks them alike.
 bool RanksBefore(const Hit& a, const Hit& b) {
-  return a.score != b.score ? a.score > b.score : a.position < b.position;
+  if (a.score != b.score) return a.score > b.score;
+  return a.position != b.position ? a.position < b.position : a.from < b.from;
 }
 
 // Checks that a part's result has what its request asked for: positions of its list, and as many of everything.
