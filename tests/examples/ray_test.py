@@ -159,7 +159,7 @@ class RayTest(Scratch):
         listed = self.queries["candidates"].to_pylist()
         listed[7][3] = "nowhere-1"
         table = self.queries.set_column(2, "candidates", pa.array(listed))
-        self.check_refused('the first is "nowhere-1"', "score", table, *WORKERS)
+        self.check_refused('the first is "nowhere-1"', "score", table, *WORKERS, "--actors", "1")
 
     def test_actors_that_would_wait_for_ever_are_refused(self):
         self.check_refused("do not fit into the 2 that Ray has", "score", self.queries, "--actors", "2")
