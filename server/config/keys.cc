@@ -6,6 +6,7 @@
 #include "server/config/encoder_keys.h"
 #include "server/config/key_kinds.h"
 #include "server/config/live_keys.h"
+#include "server/config/nats_keys.h"
 
 namespace maxsim::config {
 namespace {
@@ -300,6 +301,7 @@ const std::vector<Key>& Keys() {
     AddEngineKeys(*all);
     AddLimitKeys(*all);
     AddLiveKeys(*all);
+    AddNatsKeys(*all);
     AddServerKeys(*all);
     AddEncoderKeys(*all);
     return all;

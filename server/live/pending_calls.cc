@@ -1,0 +1,113 @@
+#include "server/live/pending_calls.h"
+
+#include <charconv>
+#include <iterator>
+#include <utility>
+
+#include "base/text.h"
+
+namespace maxsim::live {
+
+PendingCalls::PendingCalls(std::string nonce) : nonce_(std::move(nonce)) {}
+
+PendingCall* PendingCalls::Add(std::unique_ptr<PendingCall> call) {
+  call->first_number = next_number_;
+  next_number_ += call->writes.size();
+  PendingCall* const added = call.get();
+  calls_.emplace_hint(calls_.end(), call->first_number, std::move(call));
+  return added;
+}
+
+std::unique_ptr<PendingCall> PendingCalls::Take(const PendingCall& call) {
+  auto node = calls_.extract(call.first_number);
+  std::unique_ptr<PendingCall> taken = std::move(node.mapped());
+  for (size_t idx = 0; idx < taken->num_sent; ++idx) {
+    if (taken->writes[idx].sequence == 0) bytes_in_flight_ -= taken->writes[idx].data->size();
+  }
+  return taken;
+}
+
+PendingCall* PendingCalls::FindUnsent() {
+  const auto next = calls_.upper_bound(next_to_send_);
+  if (next != calls_.begin()) {
+    PendingCall& before = *std::prev(next)->second;
+    if (before.num_sent < before.writes.size()) return &before;
+  }
+  return next == calls_.end() ? nullptr : next->second.get();
+}
+
+void PendingCalls::Visit(const std::function<bool(PendingCall&)>& visit) {
+  for (auto& [number, call] : calls_) {
+    if (!visit(*call)) return;
+  }
+}
+
+std::string PendingCalls::IdOf(uint64_t number) const { return Cat(nonce_, "-", number); }
+
+std::optional<PendingCalls::Found> PendingCalls::Find(std::string_view id) {
+  if (id.size() <= nonce_.size() + 1 || id.substr(0, nonce_.size()) != nonce_ || id[nonce_.size()] != '-') {
+    return std::nullopt;
+  }
+  const std::string_view digits = id.substr(nonce_.size() + 1);
+  uint64_t number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+  auto next = calls_.upper_bound(number);
+  if (next == calls_.begin()) return std::nullopt;
+  PendingCall& call = *std::prev(next)->second;
+  const uint64_t idx = number - call.first_number;
+  if (idx >= call.writes.size()) return std::nullopt;
+  return Found{&call, static_cast<size_t>(idx)};
+}
+
+void PendingCalls::NoteSent(PendingCall& call, size_t idx, absl::Time now) {
+  PendingWrite& write = call.writes[idx];
+  if (call.num_sent == 0) call.first_sent = now;
+  if (idx >= call.num_sent) {
+    call.num_sent = idx + 1;
+    next_to_send_ = call.first_number + call.num_sent;
+    bytes_in_flight_ += write.data->size();
+  }
+  write.sent = now;
+}
+
+void PendingCalls::NoteInStream(const Found& found, uint64_t sequence, absl::Time now) {
+  PendingCall& call = *found.call;
+  PendingWrite& write = call.writes[found.idx];
+  if (write.sequence != 0) return;
+  write.sequence = sequence;
+  if (found.idx < call.num_sent) bytes_in_flight_ -= write.data->size();
+  write.data = nullptr;
+  if (++call.num_in_stream == call.writes.size()) call.durable = now;
+}
+
+bool PendingCalls::NoteApplied(const Found& found, const store::WriteResult& result, uint64_t sequence,
+                               absl::Time now) {
+  PendingCall& call = *found.call;
+  PendingWrite& write = call.writes[found.idx];
+  if (write.is_applied) return false;
+  write.is_applied = true;
+  write.result = result;
+  // What came back is in the stream, whether or not it has said so.
+  NoteInStream(found, sequence, now);
+  return ++call.num_applied == call.writes.size();
+}
+
+std::optional<size_t> FindUnanswered(const PendingCall& call, absl::Time before, bool* is_lost) {
+  *is_lost = false;
+  std::optional<size_t> first;
+  for (size_t idx = 0; idx < call.num_sent; ++idx) {
+    const PendingWrite& write = call.writes[idx];
+    if (!first.has_value()) {
+      if (write.sequence == 0 && write.sent < before) first = idx;
+      continue;
+    }
+    if (write.is_applied) *is_lost = true;
+    // The stream may have the first one before this one, and has not come to say so.
+    if (write.sequence != 0 && !write.is_applied) return std::nullopt;
+  }
+  if (*is_lost) return std::nullopt;
+  return first;
+}
+
+}  // namespace maxsim::live
