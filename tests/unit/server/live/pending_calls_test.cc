@@ -12,7 +12,7 @@ namespace {
 
 const absl::Time kBegin = absl::UnixEpoch();
 
-std::unique_ptr<PendingCall> CallOf(size_t num_writes, size_t num_bytes = 10) {
+std::unique_ptr<PendingCall> PendingOf(size_t num_writes, size_t num_bytes = 10) {
   auto call = std::make_unique<PendingCall>();
   call->writes.resize(num_writes);
   for (PendingWrite& write : call->writes) write.data = std::make_shared<const std::string>(num_bytes, 'x');
@@ -25,8 +25,8 @@ store::WriteResult Applied(uint64_t sequence) {
 
 TEST(PendingCalls, FindsAWriteByItsIdAndNoOther) {
   PendingCalls calls("ab");
-  PendingCall* const first = calls.Add(CallOf(2));
-  PendingCall* const second = calls.Add(CallOf(3));
+  PendingCall* const first = calls.Add(PendingOf(2));
+  PendingCall* const second = calls.Add(PendingOf(3));
   EXPECT_EQ(calls.IdOf(first->first_number), "ab-1");
   EXPECT_EQ(calls.IdOf(second->first_number + 2), "ab-5");
   ASSERT_TRUE(calls.Find("ab-2").has_value());
@@ -44,9 +44,9 @@ TEST(PendingCalls, FindsAWriteByItsIdAndNoOther) {
 
 TEST(PendingCalls, SendsInOrderPastCallsThatAreGone) {
   PendingCalls calls("ab");
-  PendingCall* const first = calls.Add(CallOf(2));
-  PendingCall* const second = calls.Add(CallOf(1));
-  PendingCall* const third = calls.Add(CallOf(1));
+  PendingCall* const first = calls.Add(PendingOf(2));
+  PendingCall* const second = calls.Add(PendingOf(1));
+  PendingCall* const third = calls.Add(PendingOf(1));
   EXPECT_EQ(calls.FindUnsent(), first);
   calls.NoteSent(*first, 0, kBegin);
   EXPECT_EQ(calls.FindUnsent(), first);
@@ -60,13 +60,13 @@ TEST(PendingCalls, SendsInOrderPastCallsThatAreGone) {
   calls.NoteSent(*first, 0, kBegin);
   EXPECT_EQ(calls.FindUnsent(), nullptr);
   EXPECT_EQ(calls.FindUnsent(), nullptr);
-  PendingCall* const fourth = calls.Add(CallOf(1));
+  PendingCall* const fourth = calls.Add(PendingOf(1));
   EXPECT_EQ(calls.FindUnsent(), fourth);
 }
 
 TEST(PendingCalls, CountsTheBytesThatTheStreamHasNotAnswered) {
   PendingCalls calls("ab");
-  PendingCall* const call = calls.Add(CallOf(3, 100));
+  PendingCall* const call = calls.Add(PendingOf(3, 100));
   EXPECT_EQ(calls.bytes_in_flight(), 0u);
   calls.NoteSent(*call, 0, kBegin);
   calls.NoteSent(*call, 1, kBegin);
@@ -84,7 +84,7 @@ TEST(PendingCalls, CountsTheBytesThatTheStreamHasNotAnswered) {
 
 TEST(PendingCalls, KnowWhenAllWritesOfACallAreApplied) {
   PendingCalls calls("ab");
-  PendingCall* const call = calls.Add(CallOf(2));
+  PendingCall* const call = calls.Add(PendingOf(2));
   calls.NoteSent(*call, 0, kBegin);
   calls.NoteSent(*call, 1, kBegin);
   EXPECT_FALSE(calls.NoteApplied({call, 1}, Applied(9), 9, kBegin));
@@ -98,7 +98,7 @@ TEST(PendingCalls, KnowWhenAllWritesOfACallAreApplied) {
 
 TEST(PendingCalls, SendAgainWhatWasNotAnsweredUnlessALaterOneIsApplied) {
   PendingCalls calls("ab");
-  PendingCall* const call = calls.Add(CallOf(3));
+  PendingCall* const call = calls.Add(PendingOf(3));
   const absl::Time later = kBegin + absl::Seconds(1);
   bool is_lost = true;
   EXPECT_EQ(FindUnanswered(*call, later, &is_lost), std::nullopt);
