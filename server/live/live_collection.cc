@@ -47,9 +47,6 @@ absl::Status CheckKind(const collection::CollectionLog& log, const std::string& 
   return absl::OkStatus();
 }
 
-// Returns the slots of the documents that the collection holds.
-collection::SlotRange SlotsOf(const collection::Manifest&) { return {}; }
-
 // A log that is made anew knows no versions of ids: its server would apply messages otherwise than the others.
 absl::Status CheckBeginsAtAll(const store::LiveRequest& request, LogKind kind) {
   const uint64_t held = request.manifest.log_sequence.value_or(0);
@@ -92,7 +89,7 @@ absl::StatusOr<std::shared_ptr<store::LiveDocuments>> OpenLiveCollection(const s
   if (options.log == LogKind::kLocal) return std::shared_ptr<store::LiveDocuments>(std::move(live));
   std::unique_ptr<OrderedStream> stream =
       open_stream == nullptr ? MakeNatsStream(options.nats, request.name) : open_stream(request.name);
-  return std::make_shared<StreamedCollection>(request.name, MessageRules{format, SlotsOf(request.manifest)},
+  return std::make_shared<StreamedCollection>(request.name, MessageRules{format, request.manifest.slots()},
                                               std::move(live), std::move(stream), options, metrics);
 }
 
