@@ -84,7 +84,7 @@ struct ShardContents {
   int64_t document_tokens = 0;  // of every document, where they have equally many; else 0
   FloatArray scales;            // i8 only
   uint64_t rotation_seed = 0;   // i8 only
-  // Of a partition's shards: each document's position in the order of the whole collection (positions.h), ascending.
+  // Each document's position in the order of the whole collection (positions.h), ascending, where that was cut.
   bool has_ordinals = false;
   Int64Array ordinals;
   Int64Array ids;

@@ -59,7 +59,7 @@ const Buckets& TokenPairBuckets() {
 constexpr std::array kRejections = {
     Rejection::kQueueFull, Rejection::kDeadline, Rejection::kCancelled, Rejection::kInvalid,   Rejection::kNotFound,
     Rejection::kDevice,    Rejection::kShutdown, Rejection::kQueueTime, Rejection::kDisplaced, Rejection::kLoading,
-    Rejection::kHttpFull,  Rejection::kMemory,   Rejection::kEncoder};
+    Rejection::kHttpFull,  Rejection::kMemory,   Rejection::kEncoder,   Rejection::kGeneration};
 
 static_assert(kRejections.size() == kNumRejections);
 
@@ -96,6 +96,8 @@ std::string_view Name(Rejection reason) {
       return "memory";
     case Rejection::kEncoder:
       return "encoder";
+    case Rejection::kGeneration:
+      return "generation";
   }
   return "other";
 }

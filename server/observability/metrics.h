@@ -25,15 +25,16 @@ enum class Rejection {
   kNotFound,
   kDevice,
   kShutdown,
-  kQueueTime,  // would have waited for longer than is allowed, or than its client does
-  kDisplaced,  // accepted, and pushed out of a full queue for another client
-  kLoading,    // the server is loading, or the collection is, or could not be loaded
-  kMemory,     // there was no memory for it
-  kHttpFull,   // http.max_concurrent_requests were in progress
-  kEncoder,    // its texts could not be encoded
+  kQueueTime,   // would have waited for longer than is allowed, or than its client does
+  kDisplaced,   // accepted, and pushed out of a full queue for another client
+  kLoading,     // the server is loading, or the collection is, or could not be loaded
+  kMemory,      // there was no memory for it
+  kHttpFull,    // http.max_concurrent_requests were in progress
+  kEncoder,     // its texts could not be encoded
+  kGeneration,  // the collection is of another generation than it asked for
 };
 
-inline constexpr size_t kNumRejections = 13;
+inline constexpr size_t kNumRejections = 14;
 
 // Returns "queue_full" and so on, as the metrics' label has it.
 std::string_view Name(Rejection reason);

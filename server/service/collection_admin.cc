@@ -215,6 +215,7 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::CreateForClient(const v1::Cr
   if (!residency.ok()) return residency.status();
   absl::StatusOr<collection::CreateOptions> options = CreateOptionsOf(request);
   if (!options.ok()) return options.status();
+  if (store_->partition().has_value() && !store_->partition()->is_whole()) options->partition = store_->partition();
   if (IsKnown(options->name)) {
     return absl::AlreadyExistsError(absl::StrCat("name: collection ", options->name, " is loaded already"));
   }

@@ -229,12 +229,14 @@ absl::StatusOr<std::vector<store::Write>> DocumentService::ToDeletes(const v1::D
   switch (request.ids_case()) {
     case v1::DeleteRequest::kStringIds:
       status = CheckIds(request.string_ids(), rules, kMaxDeleteIds);
+      if (status.ok()) status = CheckSlots(request.string_ids(), rules);
       if (!status.ok()) return status;
       writes.reserve(static_cast<size_t>(request.string_ids().ids_size()));
       for (const std::string& id : request.string_ids().ids()) add().string_id = id;
       return writes;
     case v1::DeleteRequest::kIntIds:
       status = CheckIds(request.int_ids(), rules, kMaxDeleteIds);
+      if (status.ok()) status = CheckSlots(request.int_ids(), rules);
       if (!status.ok()) return status;
       writes.reserve(static_cast<size_t>(request.int_ids().ids_size()));
       for (const int64_t id : request.int_ids().ids()) add().int_id = id;

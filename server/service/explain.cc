@@ -123,7 +123,9 @@ absl::StatusOr<std::shared_ptr<const store::Collection>> ExplainService::Collect
 
 absl::Status ExplainService::CheckTexts(const v1::RerankRequest& request) const {
   const auto collection = CollectionOf(request);
-  return collection.ok() ? texts_->Check(request, collection->get(), limits_) : collection.status();
+  if (!collection.ok()) return collection.status();
+  if (absl::Status status = CheckGeneration(request.generation(), **collection); !status.ok()) return status;
+  return texts_->Check(request, collection->get(), limits_);
 }
 
 absl::StatusOr<Explanation> ExplainService::Compute(const v1::RerankRequest& request, const CallContext& context) {

@@ -73,13 +73,15 @@ class RerankService {
   // True for the one caller that may write the next line about a slow request.
   bool TakeSlowLine(absl::Time now);
   absl::Status CheckState() const;
-  absl::Status CheckTexts(const v1::RerankRequest& request) const;
+  // FAILED_PRECONDITION is that of the generation or of the encoder: `precondition` is set to which.
+  absl::Status CheckTexts(const v1::RerankRequest& request, Rejection* precondition) const;
   absl::StatusOr<std::shared_ptr<const store::Collection>> CollectionFor(const v1::RerankRequest& request);
   absl::StatusOr<Translated> TranslateFor(const v1::RerankRequest& request);
   void Encode(std::unique_ptr<Call> call, v1::RerankRequest request);
   void Score(std::unique_ptr<Call> call, const v1::RerankRequest& request);
-  // Count why a request was not scored: what its validation said, or its encoder.
-  void CountRefusal(const absl::Status& status) const;
+  // Count why a request was not scored: what its validation said, or its encoder. `precondition` is what
+  // FAILED_PRECONDITION counts as.
+  void CountRefusal(const absl::Status& status, Rejection precondition) const;
   void CountEncoderFailure(const absl::Status& status) const;
 
   const store::CollectionStore* const store_;

@@ -166,7 +166,7 @@ TEST_F(CliTest, WrongCommandLinesExitWithTwoAndAHint) {
   EXPECT_EQ(RunShard({}).code, 2);
   EXPECT_EQ(RunShard({"bulid"}).code, 2);
   EXPECT_THAT(RunShard({"bulid"}).err,
-              HasSubstr("no subcommand \"bulid\"; there are build, inspect, verify, quantize and compact (see "
+              HasSubstr("no subcommand \"bulid\"; there are build, inspect, verify, quantize, compact, split and merge (see "
                         "--help)\n"));
   EXPECT_EQ(RunShard({""}).code, 2);
   EXPECT_EQ(RunShard({"inspect"}).code, 2);
