@@ -1,25 +1,23 @@
 #include "server/live/nats_stream.h"
 
-#include <nats/nats.h>
-
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <limits>
 #include <mutex>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_split.h"
-#include "base/guard.h"
 #include "base/monotonic_clock.h"
 #include "base/text.h"
-#include "nlohmann/json.hpp"
+#include "server/live/nats_library.h"
 
 namespace maxsim::live {
 namespace {
 
-constexpr std::string_view kIdHeader = "Nats-Msg-Id";
+using nats::LastError;
+
+constexpr const char* kIdHeader = "Nats-Msg-Id";
 
 // What a message has beside its data: the header with its id.
 constexpr int64_t kHeaderBytes = 128;
@@ -31,7 +29,6 @@ constexpr int kMissedHeartbeats = 4;
 // The consumer goes by itself so long after nobody has listened to it.
 constexpr absl::Duration kConsumerLife = absl::Seconds(30);
 
-constexpr absl::Duration kReconnectWait = absl::Milliseconds(200);
 constexpr absl::Duration kMaxConnectWait = absl::Seconds(2);
 constexpr absl::Duration kInterruptPoll = absl::Milliseconds(100);
 
@@ -41,116 +38,6 @@ constexpr size_t kMaxReceivedMessages = 4096;
 
 // The window in which the server drops a message of an id that it has had.
 constexpr absl::Duration kDuplicateWindow = absl::Minutes(2);
-
-template <auto kDestroy>
-struct Destroyer {
-  template <typename T>
-  void operator()(T* object) const {
-    kDestroy(object);
-  }
-};
-using Options = std::unique_ptr<natsOptions, Destroyer<natsOptions_Destroy>>;
-using Message = std::unique_ptr<natsMsg, Destroyer<natsMsg_Destroy>>;
-using JetStream = std::unique_ptr<jsCtx, Destroyer<jsCtx_Destroy>>;
-using Info = std::unique_ptr<jsStreamInfo, Destroyer<jsStreamInfo_Destroy>>;
-
-void CloseConnection(natsConnection* connection) {
-  natsConnection_Close(connection);
-  natsConnection_Destroy(connection);
-}
-using Connection = std::unique_ptr<natsConnection, Destroyer<CloseConnection>>;
-
-void EndSubscription(natsSubscription* subscription) {
-  natsSubscription_Unsubscribe(subscription);
-  natsSubscription_Destroy(subscription);
-}
-using Subscription = std::unique_ptr<natsSubscription, Destroyer<EndSubscription>>;
-
-std::string LastError(natsStatus status) {
-  const char* const detail = nats_GetLastError(nullptr);
-  const std::string text = natsStatus_GetText(status);
-  return detail == nullptr || *detail == '\0' ? text : Cat(text, ": ", std::string(detail));
-}
-
-// Returns the value of a header, or "".
-std::string_view HeaderOf(natsMsg* message, std::string_view key) {
-  const char* value = nullptr;
-  if (natsMsgHeader_Get(message, key.data(), &value) != NATS_OK || value == nullptr) return "";
-  return value;
-}
-
-std::optional<uint64_t> ParseNumber(std::string_view text) {
-  uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
-// What the server says of a message in the subject of its answer.
-struct Delivery {
-  uint64_t sequence = 0;           // in the stream
-  uint64_t consumer_sequence = 0;  // 1, 2, ... without a gap where nothing was lost on the way
-  uint64_t num_pending = 0;        // messages behind it
-};
-
-// "$JS.ACK.STREAM.CONSUMER.DELIVERED.SEQUENCE.CONSUMER_SEQUENCE.TIME.PENDING", and in servers of several domains two
-// tokens more behind ACK, and one at the end.
-std::optional<Delivery> ParseDelivery(const char* subject) {
-  if (subject == nullptr) return std::nullopt;
-  const std::vector<std::string> tokens = absl::StrSplit(subject, '.');
-  if (tokens.size() < 9 || tokens[0] != "$JS" || tokens[1] != "ACK") return std::nullopt;
-  const size_t first = tokens.size() == 9 ? 2 : 4;
-  if (tokens.size() < first + 7) return std::nullopt;
-  const std::optional<uint64_t> sequence = ParseNumber(tokens[first + 3]);
-  const std::optional<uint64_t> consumer_sequence = ParseNumber(tokens[first + 4]);
-  const std::optional<uint64_t> num_pending = ParseNumber(tokens[first + 6]);
-  if (!sequence.has_value() || !consumer_sequence.has_value() || !num_pending.has_value()) return std::nullopt;
-  return Delivery{*sequence, *consumer_sequence, *num_pending};
-}
-
-// Takes the stream's answer to a message apart: {"stream":..,"seq":..} or {"error":{"code":..,"description":..}}.
-absl::StatusOr<uint64_t> ParseAcknowledgement(std::string_view data, const std::string& server) {
-  const nlohmann::json answer = nlohmann::json::parse(data, nullptr, /*allow_exceptions=*/false);
-  if (!answer.is_object()) return absl::UnavailableError(Cat(server, " answered with what is no acknowledgement"));
-  if (const auto error = answer.find("error"); error != answer.end() && error->is_object()) {
-    const std::string text = Cat(server, " refuses the write: ", error->value("description", "no reason"));
-    // 503 is the code of a stream that has no leader, or whose server has no JetStream, at the moment.
-    return error->value("code", 0) == 503 ? absl::UnavailableError(text) : absl::ResourceExhaustedError(text);
-  }
-  const auto sequence = answer.find("seq");
-  if (sequence == answer.end() || !sequence->is_number_unsigned() || *sequence == 0) {
-    return absl::UnavailableError(Cat(server, " answered without a sequence"));
-  }
-  return sequence->get<uint64_t>();
-}
-
-// What the listener of acknowledgements needs. It outlives the stream, whose subscription ends in a thread of NATS.
-struct Acknowledgements {
-  std::mutex mutex;  // held while the listener is called
-  OrderedStream::Listener listener;
-  std::string server;
-  size_t prefix_bytes = 0;  // of the subject, before the id
-};
-
-void OnAnswer(natsConnection*, natsSubscription*, natsMsg* raw, void* closure) {
-  const Message message(raw);
-  Acknowledgements& to = **static_cast<std::shared_ptr<Acknowledgements>*>(closure);
-  Guarded([&] {
-    const std::string_view subject = natsMsg_GetSubject(message.get());
-    if (subject.size() <= to.prefix_bytes) return absl::OkStatus();
-    const absl::StatusOr<uint64_t> sequence =
-        natsMsg_IsNoResponders(message.get())
-            ? absl::StatusOr<uint64_t>(absl::UnavailableError(Cat(to.server, " has no leader of the stream")))
-            : ParseAcknowledgement(
-                  {natsMsg_GetData(message.get()), static_cast<size_t>(natsMsg_GetDataLength(message.get()))},
-                  to.server);
-    const std::lock_guard lock(to.mutex);
-    if (to.listener) to.listener(subject.substr(to.prefix_bytes), sequence);
-    return absl::OkStatus();
-  }).IgnoreError();
-}
-
-void OnAnswersEnd(void* closure) { delete static_cast<std::shared_ptr<Acknowledgements>*>(closure); }
 
 int64_t Nanoseconds(absl::Duration duration) { return absl::ToInt64Nanoseconds(duration); }
 int64_t Milliseconds(absl::Duration duration) { return std::max<int64_t>(absl::ToInt64Milliseconds(duration), 1); }
@@ -162,7 +49,7 @@ class NatsStream final : public OrderedStream {
         server_(Cat("NATS JetStream (nats.url ", WithoutSecrets(options_.url), ")")),
         name_(StreamNameOf(options_.stream_prefix, collection)),
         subjects_(SubjectsOf(options_.stream_prefix, collection)),
-        acknowledgements_(std::make_shared<Acknowledgements>()) {
+        acknowledgements_(std::make_shared<nats::Acknowledgements>()) {
     acknowledgements_->server = server_;
   }
   ~NatsStream() override {
@@ -187,13 +74,12 @@ class NatsStream final : public OrderedStream {
  private:
   absl::Status Connect();
   void Disconnect();
-  absl::StatusOr<Options> MakeOptions() const;
   absl::Status ListenForAnswers();
-  absl::StatusOr<Info> FindStream();
-  absl::StatusOr<Info> CreateStream();
+  absl::StatusOr<nats::Info> FindStream();
+  absl::StatusOr<nats::Info> CreateStream();
   absl::Status CheckConnected() const;
   uint64_t NumReconnects() const;
-  absl::Status Take(Message message, std::vector<StreamMessage>& messages, size_t* num_bytes);
+  absl::Status Take(nats::Message message, std::vector<StreamMessage>& messages, size_t* num_bytes);
   absl::Status TakeStatus(natsMsg* message);
   absl::Duration call_timeout() const { return std::min(options_.timeout, kMaxConnectWait); }
   absl::Status Away(std::string_view what, natsStatus status) const {
@@ -204,65 +90,30 @@ class NatsStream final : public OrderedStream {
   const std::string server_;
   const std::string name_;
   const std::string subjects_;
-  const std::shared_ptr<Acknowledgements> acknowledgements_;
+  const std::shared_ptr<nats::Acknowledgements> acknowledgements_;
   std::atomic<bool> interrupted_{false};
   std::atomic<int64_t> max_message_bytes_{std::numeric_limits<int64_t>::max()};
   std::atomic<uint64_t> last_sequence_{0};
 
   // `mutex_` guards the connection's life: Publish uses it beside the thread that follows, which alone changes it.
   mutable std::mutex mutex_;
-  Connection connection_;
+  nats::Connection connection_;
   std::string answers_;  // the subject of acknowledgements, with a dot behind it, before the id
 
   // The following belong to the thread that follows.
-  JetStream jet_stream_;
-  Subscription answers_subscription_;
-  Subscription messages_;
+  nats::JetStream jet_stream_;
+  nats::Subscription answers_subscription_;
+  nats::Subscription messages_;
   uint64_t consumer_sequence_ = 0;  // of the last message
   uint64_t num_reconnects_ = 0;     // when the subscription was made
   absl::Time last_heard_;
 };
 
-absl::StatusOr<Options> NatsStream::MakeOptions() const {
-  natsOptions* made = nullptr;
-  if (const natsStatus status = natsOptions_Create(&made); status != NATS_OK) return Away("options", status);
-  Options options(made);
-  const std::vector<std::string> urls = absl::StrSplit(options_.url, ',', absl::SkipEmpty());
-  std::vector<const char*> servers;
-  for (const std::string& url : urls) servers.push_back(url.c_str());
-  const auto key = [&](std::string_view name, natsStatus status) -> absl::Status {
-    if (status == NATS_OK) return absl::OkStatus();
-    return absl::FailedPreconditionError(Cat(name, ": ", LastError(status)));
-  };
-  absl::Status status = key("nats.url", natsOptions_SetServers(made, servers.data(), static_cast<int>(servers.size())));
-  if (status.ok() && !options_.credentials_file.empty()) {
-    status = key("nats.credentials_file",
-                 natsOptions_SetUserCredentialsFromFiles(made, options_.credentials_file.c_str(), nullptr));
-  }
-  if (status.ok() && !options_.tls_ca_file.empty()) {
-    status = key("nats.tls_ca_file", natsOptions_SetSecure(made, true));
-    if (status.ok()) {
-      status = key("nats.tls_ca_file", natsOptions_LoadCATrustedCertificates(made, options_.tls_ca_file.c_str()));
-    }
-  }
-  if (!status.ok()) return status;
-  natsOptions_SetName(made, Cat("maxsimd ", name_).c_str());
-  natsOptions_SetTimeout(made, Milliseconds(call_timeout()));
-  natsOptions_SetMaxReconnect(made, -1);
-  natsOptions_SetReconnectWait(made, Milliseconds(kReconnectWait));
-  // Nothing is kept while there is no connection: what a client was told is not written must not be sent later.
-  natsOptions_SetReconnectBufSize(made, 1);
-  // A server that has gone without a word is noticed within the time of a write or two.
-  natsOptions_SetPingInterval(made, Milliseconds(std::max(options_.timeout, absl::Seconds(1))));
-  natsOptions_SetMaxPingsOut(made, 1);
-  return options;
-}
-
 void NatsStream::Disconnect() {
   messages_.reset();
   answers_subscription_.reset();
   jet_stream_.reset();
-  Connection connection;
+  nats::Connection connection;
   {
     const std::lock_guard lock(mutex_);
     connection = std::move(connection_);
@@ -274,13 +125,13 @@ absl::Status NatsStream::Connect() {
     return CheckConnected();
   }
   Disconnect();
-  absl::StatusOr<Options> options = MakeOptions();
+  absl::StatusOr<nats::Options> options = nats::MakeOptions(options_, Cat("maxsimd ", name_), call_timeout());
   if (!options.ok()) return options.status();
   natsConnection* made = nullptr;
   if (const natsStatus status = natsConnection_Connect(&made, options->get()); status != NATS_OK) {
     return Away("no connection", status);
   }
-  Connection connection(made);
+  nats::Connection connection(made);
   jsOptions js_options;
   jsOptions_Init(&js_options);
   js_options.Wait = Milliseconds(call_timeout());
@@ -306,16 +157,10 @@ absl::Status NatsStream::ListenForAnswers() {
     const std::lock_guard lock(acknowledgements_->mutex);
     acknowledgements_->prefix_bytes = prefix.size();
   }
-  auto closure = std::make_unique<std::shared_ptr<Acknowledgements>>(acknowledgements_);
-  natsSubscription* made = nullptr;
-  natsStatus status =
-      natsConnection_Subscribe(&made, connection_.get(), Cat(prefix, "*").c_str(), OnAnswer, closure.get());
-  if (status != NATS_OK) return Away("no subscription", status);
-  answers_subscription_.reset(made);
-  // Now a thread of NATS has it: OnAnswersEnd deletes it, and nobody does where that cannot be arranged.
-  status = natsSubscription_SetOnCompleteCB(made, OnAnswersEnd, closure.release());
-  if (status != NATS_OK) return Away("no subscription", status);
-  natsSubscription_SetPendingLimits(made, -1, -1);
+  absl::StatusOr<nats::Subscription> made =
+      nats::ListenForAnswers(connection_.get(), Cat(prefix, "*"), acknowledgements_);
+  if (!made.ok()) return made.status();
+  answers_subscription_ = *std::move(made);
   const std::lock_guard lock(mutex_);
   answers_ = prefix;
   return absl::OkStatus();
@@ -339,18 +184,18 @@ uint64_t NatsStream::NumReconnects() const {
   return count;
 }
 
-absl::StatusOr<Info> NatsStream::FindStream() {
+absl::StatusOr<nats::Info> NatsStream::FindStream() {
   jsStreamInfo* found = nullptr;
   jsErrCode code = {};
   const natsStatus status = js_GetStreamInfo(&found, jet_stream_.get(), name_.c_str(), nullptr, &code);
-  if (status == NATS_OK) return Info(found);
+  if (status == NATS_OK) return nats::Info(found);
   if (status == NATS_NOT_FOUND || code == JSStreamNotFoundErr) {
     return absl::NotFoundError(Cat(server_, " has no stream ", name_));
   }
   return Away(Cat("stream ", name_), status);
 }
 
-absl::StatusOr<Info> NatsStream::CreateStream() {
+absl::StatusOr<nats::Info> NatsStream::CreateStream() {
   jsStreamConfig config;
   jsStreamConfig_Init(&config);
   const char* subjects = subjects_.c_str();
@@ -367,7 +212,7 @@ absl::StatusOr<Info> NatsStream::CreateStream() {
   jsStreamInfo* made = nullptr;
   jsErrCode code = {};
   const natsStatus status = js_AddStream(&made, jet_stream_.get(), &config, nullptr, &code);
-  if (status == NATS_OK) return Info(made);
+  if (status == NATS_OK) return nats::Info(made);
   if (code == JSStreamNameExistErr) return FindStream();  // another server was first
   if (code == JSStreamReplicasNotSupportedErr || code == JSClusterNoPeersErr || code == JSInsufficientResourcesErr) {
     return absl::FailedPreconditionError(Cat(server_, " cannot make stream ", name_, " with nats.replicas ",
@@ -382,13 +227,25 @@ absl::StatusOr<Info> NatsStream::CreateStream() {
 absl::StatusOr<StreamInfo> NatsStream::Open(bool create) {
   if (absl::Status status = Connect(); !status.ok()) return status;
   num_reconnects_ = NumReconnects();
-  absl::StatusOr<Info> info = FindStream();
+  absl::StatusOr<nats::Info> info = FindStream();
   if (absl::IsNotFound(info.status()) && create) info = CreateStream();
   if (!info.ok()) return info.status();
   const jsStreamConfig& config = *(*info)->Config;
   if (config.SubjectsLen != 1 || config.Subjects[0] != subjects_) {
     return absl::FailedPreconditionError(
         Cat(server_, ": stream ", name_, " has other subjects than ", subjects_, ": it is not a collection's"));
+  }
+  // What would leave gaps, or write twice what is sent twice.
+  if (config.Retention != js_LimitsPolicy || config.MaxMsgsPerSubject > 0 || config.NoAck) {
+    return absl::FailedPreconditionError(
+        Cat(server_, ": stream ", name_,
+            " wants retention by limits, acknowledgements, and no limit of messages a subject"));
+  }
+  if (config.Duplicates < 2 * Nanoseconds(options_.timeout)) {
+    return absl::FailedPreconditionError(Cat(server_, ": stream ", name_, " drops what is sent twice for ",
+                                             absl::FormatDuration(absl::Nanoseconds(config.Duplicates)),
+                                             ", and twice nats.timeout is ",
+                                             absl::FormatDuration(2 * options_.timeout)));
   }
   int64_t limit = natsConnection_GetMaxPayload(connection_.get());
   if (config.MaxMsgSize > 0) limit = std::min<int64_t>(limit, config.MaxMsgSize);
@@ -405,7 +262,7 @@ absl::Status NatsStream::Subscribe(uint64_t after) {
   messages_.reset();
   natsInbox* made_inbox = nullptr;
   if (const natsStatus status = natsInbox_Create(&made_inbox); status != NATS_OK) return Away("no inbox", status);
-  const std::unique_ptr<natsInbox, Destroyer<natsInbox_Destroy>> inbox(made_inbox);
+  const std::unique_ptr<natsInbox, nats::Destroyer<natsInbox_Destroy>> inbox(made_inbox);
   natsSubscription* made = nullptr;
   natsStatus status = natsConnection_SubscribeSync(&made, connection_.get(), inbox.get());
   if (status != NATS_OK) return Away("no subscription", status);
@@ -438,19 +295,20 @@ absl::Status NatsStream::Subscribe(uint64_t after) {
 absl::Status NatsStream::TakeStatus(natsMsg* message) {
   const char* const reply = natsMsg_GetReply(message);
   std::string_view answer = reply == nullptr ? std::string_view() : reply;
-  if (answer.empty()) answer = HeaderOf(message, "Nats-Consumer-Stalled");
+  if (answer.empty()) answer = nats::HeaderOf(message, "Nats-Consumer-Stalled");
   if (!answer.empty()) natsConnection_Publish(connection_.get(), std::string(answer).c_str(), nullptr, 0);
-  const std::optional<uint64_t> last = ParseNumber(HeaderOf(message, "Nats-Last-Consumer"));
+  const std::optional<uint64_t> last = nats::ParseNumber(nats::HeaderOf(message, "Nats-Last-Consumer"));
   if (last.has_value() && *last != consumer_sequence_) {
     return absl::UnavailableError(Cat(server_, ": messages were lost on the way"));
   }
   return absl::OkStatus();
 }
 
-absl::Status NatsStream::Take(Message message, std::vector<StreamMessage>& messages, size_t* num_bytes) {
+absl::Status NatsStream::Take(nats::Message message, std::vector<StreamMessage>& messages, size_t* num_bytes) {
   last_heard_ = MonotonicNow();
-  if (!HeaderOf(message.get(), "Status").empty()) return TakeStatus(message.get());
-  const std::optional<Delivery> delivery = ParseDelivery(natsMsg_GetReply(message.get()));
+  if (!nats::HeaderOf(message.get(), "Status").empty()) return TakeStatus(message.get());
+  const char* const reply = natsMsg_GetReply(message.get());
+  const std::optional<nats::Delivery> delivery = nats::ParseDelivery(reply == nullptr ? "" : reply);
   if (!delivery.has_value()) return absl::OkStatus();  // of somebody who writes to the inbox
   if (delivery->consumer_sequence != consumer_sequence_ + 1) {
     return absl::UnavailableError(Cat(server_, ": messages were lost on the way"));
@@ -459,7 +317,7 @@ absl::Status NatsStream::Take(Message message, std::vector<StreamMessage>& messa
   last_sequence_ = delivery->sequence + delivery->num_pending;
   const auto size = static_cast<size_t>(natsMsg_GetDataLength(message.get()));
   messages.push_back({.sequence = delivery->sequence,
-                      .id = std::string(HeaderOf(message.get(), kIdHeader)),
+                      .id = std::string(nats::HeaderOf(message.get(), kIdHeader)),
                       .data = std::string(natsMsg_GetData(message.get()), size)});
   *num_bytes += size;
   return absl::OkStatus();
@@ -477,7 +335,7 @@ absl::StatusOr<std::vector<StreamMessage>> NatsStream::Receive(absl::Duration ti
     const int64_t wait_ms = messages.empty() ? Milliseconds(std::min(until - now, kInterruptPoll)) : 0;
     const natsStatus status = natsSubscription_NextMsg(&next, messages_.get(), wait_ms);
     if (status == NATS_OK) {
-      absl::Status taken = Take(Message(next), messages, &num_bytes);
+      absl::Status taken = Take(nats::Message(next), messages, &num_bytes);
       if (taken.ok()) continue;
       if (messages.empty()) return taken;
       break;  // the next call meets the gap again, or the missing heartbeat
@@ -501,8 +359,8 @@ absl::Status NatsStream::Publish(int32_t slot, std::string_view id, std::string_
   natsMsg* made = nullptr;
   natsStatus status = natsMsg_Create(&made, subject.c_str(), reply.c_str(), data.data(), static_cast<int>(data.size()));
   if (status != NATS_OK) return Away("no message", status);
-  const Message message(made);
-  status = natsMsgHeader_Set(made, kIdHeader.data(), std::string(id).c_str());
+  const nats::Message message(made);
+  status = natsMsgHeader_Set(made, kIdHeader, std::string(id).c_str());
   if (status == NATS_OK) status = natsMsgHeader_Set(made, "Nats-Expected-Stream", name_.c_str());
   if (status == NATS_OK) status = natsConnection_PublishMsg(connection_.get(), made);
   return status == NATS_OK ? absl::OkStatus() : Away("a write", status);

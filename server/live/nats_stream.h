@@ -1,4 +1,4 @@
-// A stream of NATS JetStream. This file and its .cc are all that knows NATS.
+// A stream of NATS JetStream. What knows NATS is behind this file: nats_stream.cc and nats_library.h.
 #pragma once
 
 #include <memory>

@@ -7,6 +7,15 @@
 #include "base/text.h"
 
 namespace maxsim::live {
+namespace {
+
+std::string DocumentKey(const PendingCall& call, size_t idx) {
+  const store::Write& write = call.call.writes[idx];
+  if (!write.string_id.empty()) return write.string_id;
+  return {reinterpret_cast<const char*>(&write.int_id), sizeof(write.int_id)};
+}
+
+}  // namespace
 
 PendingCalls::PendingCalls(std::string nonce) : nonce_(std::move(nonce)) {}
 
@@ -22,7 +31,9 @@ std::unique_ptr<PendingCall> PendingCalls::Take(const PendingCall& call) {
   auto node = calls_.extract(call.first_number);
   std::unique_ptr<PendingCall> taken = std::move(node.mapped());
   for (size_t idx = 0; idx < taken->num_sent; ++idx) {
-    if (taken->writes[idx].sequence == 0) bytes_in_flight_ -= taken->writes[idx].data->size();
+    if (taken->writes[idx].sequence != 0) continue;
+    bytes_in_flight_ -= taken->writes[idx].data->size();
+    ids_in_flight_.erase(DocumentKey(*taken, idx));
   }
   return taken;
 }
@@ -34,6 +45,10 @@ PendingCall* PendingCalls::FindUnsent() {
     if (before.num_sent < before.writes.size()) return &before;
   }
   return next == calls_.end() ? nullptr : next->second.get();
+}
+
+bool PendingCalls::HasUnansweredBefore(const PendingCall& call, size_t idx) const {
+  return ids_in_flight_.find(DocumentKey(call, idx)) != ids_in_flight_.end();
 }
 
 void PendingCalls::Visit(const std::function<bool(PendingCall&)>& visit) {
@@ -64,6 +79,7 @@ void PendingCalls::NoteSent(PendingCall& call, size_t idx, absl::Time now) {
   PendingWrite& write = call.writes[idx];
   if (call.num_sent == 0) call.first_sent = now;
   if (idx >= call.num_sent) {
+    ids_in_flight_.insert(DocumentKey(call, idx));
     call.num_sent = idx + 1;
     next_to_send_ = call.first_number + call.num_sent;
     bytes_in_flight_ += write.data->size();
@@ -76,7 +92,10 @@ void PendingCalls::NoteInStream(const Found& found, uint64_t sequence, absl::Tim
   PendingWrite& write = call.writes[found.idx];
   if (write.sequence != 0) return;
   write.sequence = sequence;
-  if (found.idx < call.num_sent) bytes_in_flight_ -= write.data->size();
+  if (found.idx < call.num_sent) {
+    bytes_in_flight_ -= write.data->size();
+    ids_in_flight_.erase(DocumentKey(call, found.idx));
+  }
   write.data = nullptr;
   if (++call.num_in_stream == call.writes.size()) call.durable = now;
 }
@@ -93,21 +112,11 @@ bool PendingCalls::NoteApplied(const Found& found, const store::WriteResult& res
   return ++call.num_applied == call.writes.size();
 }
 
-std::optional<size_t> FindUnanswered(const PendingCall& call, absl::Time before, bool* is_lost) {
-  *is_lost = false;
-  std::optional<size_t> first;
+std::optional<size_t> FindUnanswered(const PendingCall& call, absl::Time before) {
   for (size_t idx = 0; idx < call.num_sent; ++idx) {
-    const PendingWrite& write = call.writes[idx];
-    if (!first.has_value()) {
-      if (write.sequence == 0 && write.sent < before) first = idx;
-      continue;
-    }
-    if (write.is_applied) *is_lost = true;
-    // The stream may have the first one before this one, and has not come to say so.
-    if (write.sequence != 0 && !write.is_applied) return std::nullopt;
+    if (call.writes[idx].sequence == 0 && call.writes[idx].sent < before) return idx;
   }
-  if (*is_lost) return std::nullopt;
-  return first;
+  return std::nullopt;
 }
 
 }  // namespace maxsim::live

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -57,6 +58,9 @@ class PendingCalls {
   bool empty() const { return calls_.empty(); }
   // Returns the first call in order of which something was not sent yet; null where there is none.
   PendingCall* FindUnsent();
+  // Returns whether an earlier write of the same id was sent, and the stream has not said to have it. The next one has
+  // to wait for it: the first may have to be sent again, and would come behind.
+  bool HasUnansweredBefore(const PendingCall& call, size_t idx) const;
   // Calls `visit` for each call in order until it returns false; it must not add or take calls.
   void Visit(const std::function<bool(PendingCall&)>& visit);
 
@@ -84,12 +88,12 @@ class PendingCalls {
   uint64_t next_number_ = 1;
   uint64_t next_to_send_ = 1;  // all before it were sent, or are gone
   uint64_t bytes_in_flight_ = 0;
+  std::unordered_set<std::string> ids_in_flight_;           // of documents; int64 ids by their bytes
   std::map<uint64_t, std::unique_ptr<PendingCall>> calls_;  // by the number of their first write
 };
 
-// Returns the first write that may be sent again, because the stream has said nothing of it since `before`; nullopt
-// where there is none. `is_lost` is true where it must not be: a later write of the call was applied, so that this one
-// would come behind it.
-std::optional<size_t> FindUnanswered(const PendingCall& call, absl::Time before, bool* is_lost);
+// Returns the first write that is to be sent again, because the stream has said nothing of it since `before`; nullopt
+// where there is none.
+std::optional<size_t> FindUnanswered(const PendingCall& call, absl::Time before);
 
 }  // namespace maxsim::live

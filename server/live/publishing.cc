@@ -46,29 +46,15 @@ absl::Status StreamedCollection::Refusal() const {
   return lost_;
 }
 
-// Others of the group's slots are written by servers of the group that holds them.
-absl::Status StreamedCollection::CheckSlots(const std::vector<store::Write>& writes) const {
-  if (rules_.slots.is_whole()) return absl::OkStatus();
-  for (size_t idx = 0; idx < writes.size(); ++idx) {
-    const int32_t slot = SlotOf(writes[idx], rules_.format.id_type);
-    if (rules_.slots.contains(slot)) continue;
-    return absl::InvalidArgumentError(Cat("documents[", idx, "]: the id has slot ", slot, ", and collection ", name_,
-                                          " holds ", DescribeSlots(rules_.slots)));
-  }
-  return absl::OkStatus();
-}
-
 void StreamedCollection::Submit(std::vector<store::Write> writes, Done done) {
   WriteCall call{.writes = std::move(writes), .done = std::move(done), .arrived = MonotonicNow()};
   for (const store::Write& write : call.writes) call.num_bytes += write.num_bytes();
-  absl::Status refused = CheckSlots(call.writes);
+  absl::Status refused;
   bool is_served = true;
   {
     const MutexLock lock(&mutex_);
     is_served = served_ && !stopping_;
-    if (!refused.ok()) {
-      // Said below.
-    } else if (stopping_) {
+    if (stopping_) {
       refused = absl::UnavailableError(Cat("collection ", name_, " is being unloaded"));
     } else if (!served_) {
       refused = absl::UnavailableError(Cat("collection ", name_, " is still loading"));
@@ -185,6 +171,7 @@ bool StreamedCollection::SendNext(MutexLock& lock) {
       return true;
     }
   }
+  if (pending_.HasUnansweredBefore(*next, next->num_sent)) return false;
   Send(*next, next->num_sent, lock);
   return true;
 }
@@ -208,24 +195,13 @@ void StreamedCollection::SendAgain(MutexLock& lock) {
   while (true) {
     PendingCall* found = nullptr;
     std::optional<size_t> idx;
-    bool is_lost = false;
     pending_.Visit([&](PendingCall& call) {
-      idx = FindUnanswered(call, before, &is_lost);
-      if (!idx.has_value() && !is_lost) return true;
-      found = &call;
-      return false;
+      idx = FindUnanswered(call, before);
+      if (idx.has_value()) found = &call;
+      return found == nullptr;
     });
     if (found == nullptr) return;
-    if (is_lost) {
-      Fail(*found,
-           RetryLater(absl::UnavailableError(Cat(stream_->server(),
-                                                 " lost a part of the call's writes on the way: some "
-                                                 "of them are written, and others not")),
-                      kUnavailableRetryDelay),
-           lock);
-    } else {
-      Send(*found, *idx, lock);
-    }
+    Send(*found, *idx, lock);
   }
 }
 

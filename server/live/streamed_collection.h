@@ -71,7 +71,6 @@ class StreamedCollection final : public store::LiveDocuments {
   void SendAgain(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FailOverdue(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Overdue(const PendingCall& call) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status CheckSlots(const std::vector<store::Write>& writes) const;
   absl::Status CheckSize(const PendingCall& call) const;
   absl::Status Refusal() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnAcknowledged(std::string_view id, const absl::StatusOr<uint64_t>& sequence);

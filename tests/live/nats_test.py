@@ -10,6 +10,7 @@ import os
 import pathlib
 import random
 import shutil
+import subprocess
 import sys
 import tempfile
 import threading
@@ -393,6 +394,55 @@ def test_a_message_has_a_largest_size(world, _):
     expect("documents[1]" in details and "max_payload" in details and "16256" in details, details)
     expect(world.contents("a", ["fits"]) == {}, "a part of the call was written")
     a.upsert(client.upsert_request(NAME, [client.document("large", rows[:400])]))
+
+
+def test_partitions_apply_their_own_writes(world, seed):
+    """A server of the whole collection, and one of each half: together the halves answer as the whole does."""
+    command = [world.programs / "maxsim-shard", "split", world.folder / "base", "--into", "2"]
+    command += ["--output", world.folder / "parts"]
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    expect(done.returncode == 0, f"maxsim-shard split: {done.stderr}")
+    parts = sorted(path for path in (world.folder / "parts").iterdir() if path.is_dir())
+    expect(len(parts) == 2, f"split made {parts}")
+    world.nats.start()
+    names = ["whole", "half-0", "half-1"]
+    for name, source in zip(names, [None, *parts]):
+        world.add(name, source)
+    world.wait_connected(*names)
+    chooser = random.Random(seed)
+    held = {}
+    for i in range(300):
+        id = f"new-{chooser.randrange(30)}" if chooser.random() < 0.7 else f"doc-{chooser.randrange(NUM_BASE)}"
+        if chooser.random() < 0.2:
+            world.servers["whole"].delete(client.delete_request(NAME, [id]))
+            held.pop(id, None)
+            continue
+        payload = f'{{"n":{i}}}'
+        try:  # one of the halves has the id
+            upsert(world.servers["half-0"], id, i // 2, payload)
+        except grpc.RpcError as error:
+            expect(error.code() == grpc.StatusCode.INVALID_ARGUMENT and "slot" in error.details(), error.details())
+            upsert(world.servers["half-1"], id, i // 2, payload)
+        held[id] = payload
+    for repeat in range(2):
+        world.settle(*names)
+        for query in range(3):
+            request = client.rerank_request(NAME, rows_of([9, query]), top_k=10_000)
+            whole, *halves = [client.Ranking(world.servers[name].rerank(request).results[0]) for name in names]
+            expect(all(half.ids for half in halves), "a half holds nothing")
+            merged = [hit for half in halves for hit in zip(half.scores, half.positions, half.ids)]
+            merged.sort(key=lambda hit: (-hit[0], hit[1]))
+            expect([hit[2] for hit in merged] == whole.ids, "the halves rank otherwise than the whole")
+            expect([hit[0] for hit in merged] == whole.scores, "the halves score otherwise than the whole")
+        for id, payload in held.items():
+            found = [world.contents(name, [id]) for name in names]
+            expect(found[0][id][0] == payload, f"the whole has {found[0]} of {id}, expected {payload}")
+            expect(sum(id in one for one in found[1:]) == 1, f"{id} is in {found[1:]}")
+        if repeat == 0:
+            for name in names:
+                world.servers[name].compact(NAME)
+            world.servers["half-1"].stop()
+            world.start("half-1")
 
 
 TESTS = {name[5:]: test for name, test in list(globals().items()) if name.startswith("test_")}

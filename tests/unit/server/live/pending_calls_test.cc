@@ -15,7 +15,11 @@ const absl::Time kBegin = absl::UnixEpoch();
 std::unique_ptr<PendingCall> PendingOf(size_t num_writes, size_t num_bytes = 10) {
   auto call = std::make_unique<PendingCall>();
   call->writes.resize(num_writes);
-  for (PendingWrite& write : call->writes) write.data = std::make_shared<const std::string>(num_bytes, 'x');
+  call->call.writes.resize(num_writes);
+  for (size_t idx = 0; idx < num_writes; ++idx) {
+    call->call.writes[idx].string_id = "id" + std::to_string(idx);
+    call->writes[idx].data = std::make_shared<const std::string>(num_bytes, 'x');
+  }
   return call;
 }
 
@@ -96,27 +100,35 @@ TEST(PendingCalls, KnowWhenAllWritesOfACallAreApplied) {
   EXPECT_EQ(call->writes[0].sequence, 10u);
 }
 
-TEST(PendingCalls, SendAgainWhatWasNotAnsweredUnlessALaterOneIsApplied) {
+TEST(PendingCalls, SendAgainWhatWasNotAnswered) {
   PendingCalls calls("ab");
   PendingCall* const call = calls.Add(PendingOf(3));
   const absl::Time later = kBegin + absl::Seconds(1);
-  bool is_lost = true;
-  EXPECT_EQ(FindUnanswered(*call, later, &is_lost), std::nullopt);
-  EXPECT_FALSE(is_lost);
-  for (size_t idx = 0; idx < 3; ++idx) calls.NoteSent(*call, idx, kBegin);
-  EXPECT_EQ(FindUnanswered(*call, kBegin, &is_lost), std::nullopt);
-  EXPECT_EQ(FindUnanswered(*call, later, &is_lost), 0u);
-  // The stream has a later one, and perhaps the first one before it.
-  calls.NoteInStream({call, 1}, 5, kBegin);
-  EXPECT_EQ(FindUnanswered(*call, later, &is_lost), std::nullopt);
-  EXPECT_FALSE(is_lost);
-  // The later one came back, and the first one did not.
-  calls.NoteApplied({call, 1}, Applied(5), 5, kBegin);
-  EXPECT_EQ(FindUnanswered(*call, later, &is_lost), std::nullopt);
-  EXPECT_TRUE(is_lost);
-  calls.NoteApplied({call, 0}, Applied(4), 4, kBegin);
-  EXPECT_EQ(FindUnanswered(*call, later, &is_lost), 2u);
-  EXPECT_FALSE(is_lost);
+  EXPECT_EQ(FindUnanswered(*call, later), std::nullopt);
+  calls.NoteSent(*call, 0, kBegin);
+  calls.NoteSent(*call, 1, kBegin);
+  EXPECT_EQ(FindUnanswered(*call, kBegin), std::nullopt);
+  EXPECT_EQ(FindUnanswered(*call, later), 0u);
+  calls.NoteInStream({call, 0}, 5, kBegin);
+  EXPECT_EQ(FindUnanswered(*call, later), 1u);
+  calls.NoteSent(*call, 1, later);
+  EXPECT_EQ(FindUnanswered(*call, later), std::nullopt);
+}
+
+TEST(PendingCalls, KnowWhichIdsAreUnderWay) {
+  PendingCalls calls("ab");
+  PendingCall* const first = calls.Add(PendingOf(2));
+  PendingCall* const second = calls.Add(PendingOf(2));  // of the same ids
+  EXPECT_FALSE(calls.HasUnansweredBefore(*second, 0));
+  calls.NoteSent(*first, 0, kBegin);
+  EXPECT_TRUE(calls.HasUnansweredBefore(*second, 0));
+  EXPECT_FALSE(calls.HasUnansweredBefore(*second, 1));
+  calls.NoteInStream({first, 0}, 5, kBegin);
+  EXPECT_FALSE(calls.HasUnansweredBefore(*second, 0));
+  calls.NoteSent(*first, 1, kBegin);
+  EXPECT_TRUE(calls.HasUnansweredBefore(*second, 1));
+  calls.Take(*first);
+  EXPECT_FALSE(calls.HasUnansweredBefore(*second, 1));
 }
 
 }  // namespace
