@@ -34,7 +34,7 @@ class Replica {
     options_.segment_bytes = 4096;
     options_.compact_after = absl::InfiniteDuration();
     options_.compact_bytes_per_second = 0;
-    options_.nats.timeout = absl::Milliseconds(500);
+    options_.nats.timeout = absl::Seconds(10);
   }
   ~Replica() { Close(); }
 
@@ -195,6 +195,7 @@ TEST_F(StreamedCollectionTest, WritesWhatAnswersWereLostOfOnce) {
 }
 
 TEST_F(StreamedCollectionTest, SendsWhatWasLostAgain) {
+  a_.options_.nats.timeout = absl::Seconds(2);
   OpenBoth();
   server_.Set({.lose_publishes = 2});
   EXPECT_EQ(Outcomes(a_.MustWrite(List(Upsert("x", 1), Upsert("x", 2)))), "AA");
@@ -204,6 +205,7 @@ TEST_F(StreamedCollectionTest, SendsWhatWasLostAgain) {
 }
 
 TEST_F(StreamedCollectionTest, NeverWritesAnEarlierWriteOfAnIdBehindALaterOne) {
+  a_.options_.nats.timeout = absl::Seconds(2);
   OpenBoth();
   server_.Set({.lose_publishes = 1});
   std::future<Answer> first = a_.Send(List(Upsert("x", 1), Upsert("x", 2), Upsert("y", 2)));
@@ -217,6 +219,8 @@ TEST_F(StreamedCollectionTest, NeverWritesAnEarlierWriteOfAnIdBehindALaterOne) {
 TEST_F(StreamedCollectionTest, TakesNoWritesWhileTheStreamIsAwayAndGoesOnAfterwards) {
   OpenBoth();
   a_.MustWrite(List(Upsert("x", 1)));
+  a_.options_.nats.timeout = absl::Milliseconds(300);
+  a_.Open();
   server_.Set({.away = true});
   const absl::Time begin = MonotonicNow();
   const Answer answer = a_.Write(List(Upsert("x", 2)));
@@ -227,8 +231,9 @@ TEST_F(StreamedCollectionTest, TakesNoWritesWhileTheStreamIsAwayAndGoesOnAfterwa
   EXPECT_THAT(std::string(a_.state().status.message()), HasSubstr("the fake stream does not answer"));
   server_.Set({});
   ASSERT_TRUE(LiveIsConnected(a_) && LiveIsConnected(b_));
-  EXPECT_EQ(a_.MustWrite(List(Upsert("x", 3))).sequence, server_.num_messages());
-  ASSERT_TRUE(b_.Reaches(server_.num_messages()));
+  const uint64_t sequence = a_.MustWrite(List(Upsert("x", 3))).sequence;
+  EXPECT_EQ(sequence, server_.num_messages());
+  ASSERT_TRUE(b_.Reaches(sequence));
   EXPECT_EQ(b_.Now(), (Documents{{"x", 3}}));
 }
 
