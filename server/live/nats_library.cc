@@ -48,6 +48,7 @@ void OnAnswer(natsConnection*, natsSubscription*, natsMsg* raw, void* closure) {
   const Message message(raw);
   Acknowledgements& to = **static_cast<std::shared_ptr<Acknowledgements>*>(closure);
   Guarded([&] {
+    const std::lock_guard lock(to.mutex);
     const std::string_view subject = natsMsg_GetSubject(message.get());
     if (subject.size() <= to.prefix_bytes) return absl::OkStatus();
     absl::StatusOr<uint64_t> sequence;
@@ -57,7 +58,6 @@ void OnAnswer(natsConnection*, natsSubscription*, natsMsg* raw, void* closure) {
       const auto size = static_cast<size_t>(natsMsg_GetDataLength(message.get()));
       sequence = ParseAcknowledgement({natsMsg_GetData(message.get()), size}, to.server);
     }
-    const std::lock_guard lock(to.mutex);
     if (to.listener) to.listener(subject.substr(to.prefix_bytes), sequence);
     return absl::OkStatus();
   }).IgnoreError();

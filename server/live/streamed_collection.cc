@@ -27,10 +27,10 @@ StreamedCollection::StreamedCollection(std::string name, MessageRules rules, std
       options_(options),
       metrics_(metrics),
       collection_(std::move(collection)),
-      stream_(std::move(stream)),
       queue_(name_, options.max_queued_bytes),
       pending_(MakeNonce()),
-      lost_(absl::UnavailableError(Cat(stream_->server(), " has not answered yet"))) {
+      lost_(absl::UnavailableError(Cat(stream->server(), " has not answered yet"))),
+      stream_(std::move(stream)) {
   stream_->SetListener(
       [this](std::string_view id, const absl::StatusOr<uint64_t>& sequence) { OnAcknowledged(id, sequence); });
 }

@@ -9,7 +9,7 @@
 // it alone. A call is answered when its own messages have come back and are applied; what the stream itself says of
 // them (Listener) only tells how far a call got that failed, and what must be sent again.
 //
-// Locks: `mutex_` is held for moments. The stream, the collection and `done` are called without it.
+// Locks: `mutex_` is held for moments. The collection, `done` and what the stream does are called without it.
 #pragma once
 
 #include <cstdint>
@@ -100,7 +100,6 @@ class StreamedCollection final : public store::LiveDocuments {
   const LiveOptions options_;
   Metrics* const metrics_;  // may be null
   const std::unique_ptr<LiveCollection> collection_;
-  const std::unique_ptr<OrderedStream> stream_;
 
   mutable Mutex mutex_;
   ConditionVariable changed_;
@@ -115,6 +114,9 @@ class StreamedCollection final : public store::LiveDocuments {
   uint64_t applied_sequence_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status lost_ ABSL_GUARDED_BY(mutex_);     // why it does not follow the stream
   absl::Status blocked_ ABSL_GUARDED_BY(mutex_);  // why the next message cannot be applied
+
+  // The last one, so that it goes before what its listener uses.
+  const std::unique_ptr<OrderedStream> stream_;
 
   std::thread publisher_;
   std::thread follower_;

@@ -195,7 +195,7 @@ TEST_F(StreamedCollectionTest, WritesWhatAnswersWereLostOfOnce) {
 }
 
 TEST_F(StreamedCollectionTest, SendsWhatWasLostAgain) {
-  a_.options_.nats.timeout = absl::Seconds(2);
+  a_.options_.nats.timeout = absl::Seconds(4);
   OpenBoth();
   server_.Set({.lose_publishes = 2});
   EXPECT_EQ(Outcomes(a_.MustWrite(List(Upsert("x", 1), Upsert("x", 2)))), "AA");
@@ -205,7 +205,7 @@ TEST_F(StreamedCollectionTest, SendsWhatWasLostAgain) {
 }
 
 TEST_F(StreamedCollectionTest, NeverWritesAnEarlierWriteOfAnIdBehindALaterOne) {
-  a_.options_.nats.timeout = absl::Seconds(2);
+  a_.options_.nats.timeout = absl::Seconds(4);
   OpenBoth();
   server_.Set({.lose_publishes = 1});
   std::future<Answer> first = a_.Send(List(Upsert("x", 1), Upsert("x", 2), Upsert("y", 2)));
