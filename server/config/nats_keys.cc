@@ -75,7 +75,7 @@ void AddNatsKeys(std::vector<Key>& keys) {
               CheckPrefix));
   keys.push_back(Duration(
       "nats.timeout", +[](Config& c) -> absl::Duration& { return c.live.nats.timeout; }, kMaxTimeout,
-      "Until a write must be acknowledged and applied; then it gets UNAVAILABLE."));
+      "Until a write must be acknowledged and applied, 100ms at least; then it gets UNAVAILABLE."));
 }
 
 absl::Status ValidateNats(const Config& config) {
