@@ -25,6 +25,9 @@ namespace {
 
 using service::ServingState;
 
+// What LiveInfo.log says of a collection whose writes a stream orders.
+constexpr char kStreamLog[] = "nats";
+
 // The items of a call, documents or ids, dealt out to the parts of a collection. A part has no entry where it has none.
 using Dealt = std::map<size_t, Positions>;
 
@@ -263,6 +266,15 @@ absl::StatusOr<std::shared_ptr<const CollectionView>> RouterDocuments::FindLive(
   if (!collection.ok()) return collection.status();
   if (!(*collection)->info.has_live()) {
     return absl::FailedPreconditionError(absl::StrCat("collection ", Quote(name), " is not live: it takes no writes"));
+  }
+  if ((*collection)->info.live().log() == kStreamLog) return collection;
+  for (const CollectionView::Part& part : (*collection)->parts) {
+    if (part.target.group->replicas().size() < 2) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("collection ", Quote(name), ": group ", part.target.group->name(), " has ",
+                     part.target.group->replicas().size(),
+                     " replicas, each with a log of its own; they take writes where one stream orders them (live.log: "
+                     "nats)"));
   }
   return collection;
 }
