@@ -140,7 +140,7 @@ def check_example_ranges(keys):
             section = key.group(2)
         elif key and f"{section}.{key.group(2)}" in ranges:
             wanted = ranges[f"{section}.{key.group(2)}"]
-            said = re.search(r"\(((?:at least|numbers)? ?\S+(?: to \S+)?)\)$", " ".join(comment))
+            said = re.search(r"\(((?:at least|numbers|slots)? ?\S+(?: to \S+)?)\)$", " ".join(comment))
             said = said.group(1) if said and re.search(r" to |^at least |\|", said.group(1)) else ""
             if said != wanted:
                 fail(f"{name}:{number}: {section}.{key.group(2)}: its comment says ({said}), maxsimd --help ({wanted})")

@@ -58,12 +58,12 @@ absl::Status CheckLogFolder(const std::string& folder, const std::string& root) 
   return absl::PermissionDeniedError(Cat(log.string(), ": is a symbolic link"));
 }
 
-absl::Status CheckPartition(const std::string& name, const std::string& path, const collection::Manifest& manifest,
+absl::Status CheckPartition(const std::string& path, const collection::Manifest& manifest,
                             const std::optional<collection::SlotRange>& wanted) {
   if (!wanted.has_value() || *wanted == manifest.slots()) return absl::OkStatus();
-  return absl::FailedPreconditionError(Cat("collection ", name, ": ", path, " holds ",
-                                           collection::DescribeSlots(manifest.slots()), ", and this server is for ",
-                                           collection::DescribeSlots(*wanted), " (cluster.partition)"));
+  return absl::FailedPreconditionError(Cat(path, ": holds ", collection::DescribeSlots(manifest.slots()),
+                                           ", and this server is for ", collection::DescribeSlots(*wanted),
+                                           " (cluster.partition)"));
 }
 
 }  // namespace
@@ -124,7 +124,7 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
   absl::StatusOr<collection::Manifest> manifest = ReadPublished(root, path, &folder);
   if (!manifest.ok()) {
     loaded = manifest.status();
-  } else if (absl::Status status = CheckPartition(request.name, path, *manifest, options_.partition); !status.ok()) {
+  } else if (absl::Status status = CheckPartition(path, *manifest, options_.partition); !status.ok()) {
     loaded = std::move(status);
   } else if (served != nullptr && IsServed(*manifest, *served) && served->Check().ok() &&
              served->num_unavailable(*devices_) == 0) {

@@ -242,7 +242,7 @@ TEST_F(PartitionServiceTest, AServerTakesItsPartitionAlone) {
   EXPECT_EQ(info.rotation_seed(), collection::ReadManifest(folders[1])->rotation_seed);
   const grpc::Status other = Load("other", folders[2]);
   EXPECT_EQ(other.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-  EXPECT_THAT(other.error_message(), HasSubstr("collection other: "));
+  EXPECT_THAT(other.error_message(), HasSubstr("parts/partition-2-of-3: "));
   EXPECT_THAT(other.error_message(),
               HasSubstr("holds slots 2730 .. 4095, and this server is for slots 1365 .. 2729 (cluster.partition)"));
   const grpc::Status whole = Load("other", root_ / "whole");
@@ -273,11 +273,30 @@ TEST_F(PartitionServiceTest, AServerOfAllSlotsTakesWholeCollectionsAlone) {
   EXPECT_THAT(part.error_message(), HasSubstr("holds slots 0 .. 1364, and this server is for all slots"));
 }
 
-TEST_F(PartitionServiceTest, AConfiguredCollectionOfAnotherPartitionIsNotServed) {
+TEST_F(PartitionServiceTest, AServerDoesNotStartOnAnotherPartition) {
   const std::vector<std::string> folders = MakePartitions(ScalarType::kF16, collection::IdType::kString, 3);
-  Start(PartitionOf(0, 3), folders[2]);
-  EXPECT_EQ(Info("tied").state(), v1::COLLECTION_STATE_FAILED);
-  EXPECT_THAT(Info("tied").error(), HasSubstr("this server is for slots 0 .. 1364"));
+  config::Config config = TestConfig();
+  config.store.partition = PartitionOf(0, 3);
+  config.collections.push_back({.name = "tied", .path = folders[2]});
+  const auto server = Server::Create(config, {});
+  ASSERT_TRUE(server.ok()) << server.status();
+  const absl::Status started = (*server)->Start();
+  EXPECT_EQ(started.code(), absl::StatusCode::kFailedPrecondition) << started;
+  EXPECT_THAT(std::string(started.message()), StartsWith("collection tied: " + folders[2] +
+                                                         ": holds slots 2730 .. 4095, and this server is for slots 0"));
+}
+
+TEST_F(PartitionServiceTest, ShardsThatAreOutOfOrderAreNotServed) {
+  const std::string folder = MakePartitions(ScalarType::kF32, collection::IdType::kString, 2).front();
+  collection::Manifest manifest = *collection::ReadManifest(folder);
+  ASSERT_GE(manifest.shards.size(), 2u);
+  std::swap(manifest.shards[0], manifest.shards[1]);
+  ASSERT_TRUE(collection::PublishManifest(manifest, folder).ok());
+  Start(std::nullopt);
+  const grpc::Status status = Load("part", folder);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::DATA_LOSS);
+  EXPECT_THAT(status.error_message(), HasSubstr("shard-000001-00000.safetensors: ordinals[0]: "));
+  EXPECT_THAT(status.error_message(), HasSubstr(" is not above "));
 }
 
 TEST_F(PartitionServiceTest, AnEmptyPartitionAnswersWithNothing) {

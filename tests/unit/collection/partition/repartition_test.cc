@@ -227,6 +227,19 @@ TEST_F(RepartitionTest, AByteThatIsWrongAnywhereInAShardIsFoundBeforeAnythingIsP
   EXPECT_TRUE(Merge({Quarter(0), Quarter(1)}).ok());
 }
 
+TEST_F(RepartitionTest, ShardsThatAreOutOfOrderAreRefused) {
+  ASSERT_TRUE(
+      SplitCollection(Whole(), 2, {.output = folder_.Path("small"), .max_shard_bytes = kMinMaxShardBytes}).ok());
+  const std::string half = folder_.Path("small/partition-0-of-2");
+  Manifest manifest = *ReadManifest(half);
+  ASSERT_GE(manifest.shards.size(), 2);
+  std::swap(manifest.shards[0], manifest.shards[1]);
+  ASSERT_TRUE(PublishManifest(manifest, half).ok());
+  const absl::Status status = Merge({half, folder_.Path("small/partition-1-of-2")});
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("ordinals[0]: "));
+}
+
 TEST_F(RepartitionTest, APartitionIsQuantizedAsThePartitionThatItIs) {
   const auto built =
       QuantizeCollection({.source = Quarter(2), .target = folder_.Path("i8"), .name = "", .rotation_seed = 3});
