@@ -168,8 +168,9 @@ class LiveCollection:
         rows = query_vectors(self.chooser.randrange(1000), DIM)
         request = client.rerank_request(self.name, rows, top_k=ALL, return_payloads=True)
         wanted, got = (client.Ranking(answer.results[0]) for answer in self._both(request))
-        scores = dict(zip(wanted.ids, wanted.scores))
-        assert dict(zip(got.ids, got.scores)) == scores, f"a scan has other scores than that of the one server:\n{got.ids}"
+        scores, found = (dict(zip(one.ids, one.scores)) for one in (wanted, got))
+        differ = {id: (found.get(id), scores.get(id)) for id in found.keys() | scores if found.get(id) != scores.get(id)}
+        assert not differ, f"scores of a scan, and the one server's: {differ}"
         assert scores.keys() == self.oracle.documents.keys(), "a scan has other documents than were written"
         query = self.oracle.storage.query(rows)
         exactly, magnitudes = self.oracle.whole().scores(query)
