@@ -131,7 +131,7 @@ class Chaos:
 
     def lose_a_group(self):
         lost = self.chooser.choice([0, PARTS - 1])
-        self._tell_lost(lost)
+        print(f"lose group g{lost}", flush=True)
         names, removed = {}, {}
         single = self.cluster.single
         for name, built in self.built.items():
@@ -142,25 +142,13 @@ class Chaos:
         rest = self.pool.answers(names)
         for node in self.cluster.groups[lost]:
             node.kill()
-        self._wait_lost(lost)
+        self.cluster.wait_lost(self.cluster.groups[lost])
         for number, request in enumerate(self.pool.requests):
             self._check_lost(lost, request, rest[number], removed)
         for node in self.cluster.groups[lost]:
             node.start()
         self.cluster.wait_ready()
         self.check_whole()
-
-    def _tell_lost(self, lost):
-        print(f"lose group g{lost}", flush=True)
-
-    def _wait_lost(self, lost):
-        until = time.monotonic() + 10
-        while any(
-            self.cluster.router.groups()[node.target].state == rerank_pb2.REPLICA_STATE_READY
-            for node in self.cluster.groups[lost]
-        ):
-            assert time.monotonic() < until, "the router says READY of replicas that were killed 10 s ago"
-            time.sleep(0.05)
 
     def _check_lost(self, lost, request, rest, removed):
         """Holds the answer without a group against that of the collection without its documents."""

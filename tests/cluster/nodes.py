@@ -179,6 +179,15 @@ class Cluster:
                 raise AssertionError(f"the router does not say READY in {READY_LIMIT_S} s of {said}")
             time.sleep(0.05)
 
+    def wait_lost(self, nodes):
+        """Waits until the router does not say READY of any of these any more."""
+        until = time.monotonic() + 10
+        targets = {self.router.target_of[node.name] for node in nodes}
+        ready = rerank_pb2.REPLICA_STATE_READY
+        while lost := [name for name, one in self.router.groups().items() if name in targets and one.state == ready]:
+            assert time.monotonic() < until, f"the router says READY of {lost}, which were ended 10 s ago"
+            time.sleep(0.05)
+
     @staticmethod
     def _is_ready(node, state):
         if state.state != rerank_pb2.REPLICA_STATE_READY:
