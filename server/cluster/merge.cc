@@ -119,6 +119,7 @@ class Merger {
     timings.set_copy_us(std::max(timings.copy_us(), answer.timings().copy_us()));
     timings.set_kernel_us(std::max(timings.kernel_us(), answer.timings().kernel_us()));
     response_.set_generation(std::max(response_.generation(), answer.generation()));
+    if (collection_ != nullptr && !collection_->has_one_log()) return absl::OkStatus();
     // An answer has seen what all its parts have seen.
     response_.set_sequence(num_answers_++ == 0 ? answer.sequence() : std::min(response_.sequence(), answer.sequence()));
     return absl::OkStatus();

@@ -229,6 +229,11 @@ absl::StatusOr<SplitRequest> SplitRerank(v1::RerankRequest& request, const Colle
                                                       collection->generation, ", and generation ", request.generation(),
                                                       " was asked for (generation)"));
   }
+  if (collection != nullptr && request.min_sequence() != 0 && !collection->has_one_log()) {
+    return service::InvalidField(
+        "min_sequence", absl::StrCat("is ", request.min_sequence(), ", and the groups of collection ",
+                                     request.collection(), " have logs of their own (live.log: nats gives them one)"));
+  }
   Splitter splitter(request, collection, limits, turn);
   if (absl::Status status = splitter.Read(); !status.ok()) return status;
   return splitter.Build();
