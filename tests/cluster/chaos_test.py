@@ -11,6 +11,7 @@ import argparse
 import os
 import pathlib
 import random
+import subprocess
 import sys
 import time
 
@@ -97,11 +98,21 @@ class Chaos:
 
     def _reload(self):
         for name, built in self.built.items():
+            if self.chooser.random() < 0.5:
+                self._reload_by_program(name)
+                continue
             response = self.cluster.router.reload(name)
             assert response.changed, f"a reload of {name} through the router changed nothing"
             assert response.collection.generation == built.generation, f"reloaded {name}: {response.collection}"
         self.cluster.wait_ready()
         self.expect_generation()
+
+    def _reload_by_program(self, name):
+        program = self.cluster.programs / "maxsimctl"
+        done = subprocess.run(
+            [program, "--server", self.cluster.router.target, "reload", name], capture_output=True, text=True
+        )
+        assert done.returncode == 0, f"maxsimctl reload {name}: {done.stdout}{done.stderr}"
 
     def expect_generation(self):
         """A request that begins now is answered by the newest generation."""
