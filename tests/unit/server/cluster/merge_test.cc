@@ -80,7 +80,9 @@ v1::RerankResponse Answer(const v1::RerankRequest& request, const std::vector<Fa
       result.add_positions(hit.position);
       if (request.return_payloads()) result.add_payloads("{" + hit.id + "}");
       if (request.return_alignments()) {
-        result.add_alignments()->add_document_tokens(static_cast<uint32_t>(hit.position));
+        // A document's alignment does not depend on the list that it stands in.
+        const size_t token = hit.id.empty() ? hit.position : std::hash<std::string>()(hit.id) % 100;
+        result.add_alignments()->add_document_tokens(static_cast<uint32_t>(token));
       }
     }
   }
