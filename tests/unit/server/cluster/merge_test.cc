@@ -137,7 +137,7 @@ class MergeTest : public testing::Test {
     return MergeRerank(*split, collection_.get(), std::move(answers), limits_);
   }
 
-  const std::shared_ptr<const CollectionView> collection_;
+  std::shared_ptr<const CollectionView> collection_;
   std::vector<FakeDocument> documents_;
   service::RequestLimits limits_;
   v1::RerankRequest request_;
@@ -213,6 +213,10 @@ TEST_F(MergeTest, DocumentsOfOnePositionAreRankedAlikeWhateverTopKIs) {
 TEST_F(MergeTest, AnAnswerHasSeenWhatAllItsPartsHaveSeen) {
   AddQuery();
   request_.mutable_candidates()->mutable_whole_collection();
+  EXPECT_EQ(Merge()->sequence(), 0) << "logs of their own have nothing in common";
+  auto of_stream = std::make_shared<CollectionView>(*collection_);
+  of_stream->info.mutable_live()->set_log(kStreamLog);
+  collection_ = of_stream;
   EXPECT_EQ(Merge()->sequence(), 100);
 }
 
