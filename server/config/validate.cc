@@ -176,8 +176,8 @@ absl::Status Validate(const Config& config) {
             ? absl::OkStatus()
             : Ordered("limits.max_answer_bytes", limits.max_answer_bytes, "grpc.max_unread_answer_bytes",
                       config.grpc.max_unread_answer_bytes),
-        ValidateLive(config.live), ValidateCluster(config), ValidateNats(config), ValidateTls(config), ValidateEncoder(config),
-        ValidateSocket(config.grpc.unix_socket), ValidateAddresses(config)}) {
+        ValidateLive(config.live), ValidateCluster(config), ValidateNats(config), ValidateTls(config),
+        ValidateEncoder(config), ValidateSocket(config.grpc.unix_socket), ValidateAddresses(config)}) {
     if (!status.ok()) return status;
   }
   std::set<std::string> names;

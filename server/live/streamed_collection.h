@@ -64,10 +64,11 @@ class StreamedCollection final : public store::LiveDocuments {
  private:
   // The publisher (publishing.cc):
   void RunPublisher();
-  bool TakeCalls(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool TakeCalls(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) ABSL_NO_THREAD_SAFETY_ANALYSIS;
   std::unique_ptr<PendingCall> Encode(WriteCall& call) const;
   bool SendNext(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Send(PendingCall& call, size_t idx, MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Send(PendingCall& call, size_t idx, MutexLock& lock)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) ABSL_NO_THREAD_SAFETY_ANALYSIS;
   void SendAgain(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FailOverdue(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Overdue(const PendingCall& call) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -75,7 +76,8 @@ class StreamedCollection final : public store::LiveDocuments {
   absl::Status Refusal() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnAcknowledged(std::string_view id, const absl::StatusOr<uint64_t>& sequence);
   // Takes a call out and answers it, with the lock released.
-  void Fail(const PendingCall& call, absl::Status status, MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Fail(const PendingCall& call, absl::Status status, MutexLock& lock)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
   // The follower (following.cc):
   void RunFollower();
