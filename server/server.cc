@@ -20,6 +20,7 @@
 #include "server/observability/logging.h"
 #include "server/service/activity.h"
 #include "server/startup.h"
+#include "server/trace_export.h"
 
 namespace maxsim {
 namespace {
@@ -52,7 +53,8 @@ rpc::GrpcReranker::Dependencies RerankerDependencies(service::RerankService* rer
                                                      const service::Authenticator* authenticator,
                                                      const store::DeviceSet* devices,
                                                      const store::CollectionStore* store, Metrics* metrics,
-                                                     service::CallTracker* calls, const config::Config& config) {
+                                                     service::CallTracker* calls, const tracing::Tracer* tracer,
+                                                     const config::Config& config) {
   return {.rerank = rerank,
           .authenticator = authenticator,
           .devices = devices,
@@ -62,7 +64,8 @@ rpc::GrpcReranker::Dependencies RerankerDependencies(service::RerankService* rer
           .max_queue_work = config.batching.max_queue_work,
           .stream_in_flight = config.grpc.stream_in_flight,
           .max_unread_answer_bytes = config.grpc.max_unread_answer_bytes,
-          .client_key = config.client_key};
+          .client_key = config.client_key,
+          .tracer = tracer};
 }
 
 // What reflection lists beside the services that every server has.
@@ -160,6 +163,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(config::Config config, st
 Server::Server(config::Config config, std::vector<NumberedBackend> backends, std::unique_ptr<store::DeviceSet> devices,
                std::unique_ptr<engine::Engine> engine)
     : config_(std::move(config)),
+      tracer_(MakeTracer(config_, &metrics_)),
       backends_(std::move(backends)),
       devices_(std::move(devices)),
       store_(std::make_unique<store::CollectionStore>(devices_.get(), config_.store)),
@@ -176,15 +180,16 @@ Server::Server(config::Config config, std::vector<NumberedBackend> backends, std
       explain_(store_.get(), &texts_, &metrics_, config_.limits),
       documents_(store_.get(), &texts_, &metrics_, config_.limits),
       worker_(std::make_unique<rpc::Worker>()),
-      reranker_(
-          RerankerDependencies(&rerank_, &authenticator_, devices_.get(), store_.get(), &metrics_, &calls_, config_)),
+      reranker_(RerankerDependencies(&rerank_, &authenticator_, devices_.get(), store_.get(), &metrics_, &calls_,
+                                     tracer_.get(), config_)),
       document_calls_({.documents = &documents_,
                        .authenticator = &authenticator_,
                        .calls = &calls_,
                        .answers = reranker_.answers(),
                        .stream_in_flight = config_.grpc.stream_in_flight,
-                       .client_key = config_.client_key}),
-      admin_(&collections_, &authenticator_, worker_.get(), &metrics_, &calls_),
+                       .client_key = config_.client_key,
+                       .tracer = tracer_.get()}),
+      admin_(&collections_, &authenticator_, worker_.get(), &metrics_, &calls_, tracer_.get()),
       reflection_(ServiceNames(config_), &authenticator_, &calls_),
       num_alive_(devices_->size()) {
   UpdateDeviceMetrics();
@@ -241,7 +246,8 @@ absl::Status Server::OpenPorts() {
                                .activity = &activity_,
                                .certificates = tls == config::HttpTls::kOff ? nullptr : &certificates_,
                                .readiness = [this] { return Readiness(); },
-                               .losses = [this] { return Losses(); }});
+                               .losses = [this] { return Losses(); },
+                               .tracer = tracer_.get()});
     auto port = http_->Start();
     if (!port.ok()) return port.status();
     http_port_ = *port;
@@ -255,6 +261,7 @@ absl::Status Server::OpenPorts() {
               {"grpc_unix_socket", config_.grpc.unix_socket.empty() ? "off" : config_.grpc.unix_socket},
               {"http_port", http_port_ == 0 ? std::string("off") : absl::StrCat(http_port_)},
               {"encoder", config_.encoder.http.url.empty() ? "off" : config_.encoder.http.url},
+              {"traces", config_.tracing.endpoint.empty() ? "off" : config_.tracing.endpoint},
               {"tls", certificates_.enabled() ? "on" : "off"},
               {"http_tls", NameOf(config::HttpTlsOf(config_))},
               {"authentication", authenticator_.enabled(service::Scope::kSearch) ? "on" : "off"},
@@ -506,6 +513,8 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
   if (grpc_ != nullptr) CloseGrpcPort(deadline, grace);
   // 5. HTTP goes last: probes and metrics are answered until everything else is done.
   if (http_ != nullptr) http_->Stop(std::max(deadline - MonotonicNow(), std::min(kMaxLinger, grace)));
+  // 6. Spans have the rest of the grace, and as long as a port where that is used up.
+  tracer_->Shutdown(std::max(deadline, MonotonicNow() + std::min(kMaxLinger, grace)));
   {
     MutexLock lock(&mutex_);
     monitor_stop_ = true;

@@ -6,6 +6,7 @@
 #include "server/config/encoder_keys.h"
 #include "server/config/key_kinds.h"
 #include "server/config/live_keys.h"
+#include "server/config/tracing_keys.h"
 
 namespace maxsim::config {
 namespace {
@@ -302,6 +303,7 @@ const std::vector<Key>& Keys() {
     AddLiveKeys(*all);
     AddServerKeys(*all);
     AddEncoderKeys(*all);
+    AddTracingKeys(*all);
     return all;
   }();
   return *keys;

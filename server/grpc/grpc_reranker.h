@@ -13,6 +13,7 @@
 #include "server/service/rerank_service.h"
 #include "server/store/collection_store.h"
 #include "server/store/device_set.h"
+#include "server/tracing/tracer.h"
 
 namespace maxsim::rpc {
 
@@ -35,6 +36,7 @@ class GrpcReranker : public RawReranker {
     int stream_in_flight = 64;
     uint64_t max_unread_answer_bytes = uint64_t{256} << 20;  // of all calls; 0: no bound
     std::string client_key;                                  // metadata by which a client names itself; "" for none
+    const tracing::Tracer* tracer = nullptr;                 // null: calls are not traced
   };
   explicit GrpcReranker(const Dependencies& dependencies)
       : deps_(dependencies), answers_(dependencies.max_unread_answer_bytes, dependencies.metrics) {}

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "server/observability/live_metrics.h"
+#include "server/observability/trace_metrics.h"
 
 namespace maxsim {
 
@@ -134,6 +135,9 @@ class Metrics {
   // The metrics of live collections. Their gauges are set and removed by who calls SetCollection and RemoveCollection.
   LiveMetrics& live() { return *live_; }
 
+  // The metrics of traces.
+  TraceMetrics& traces() { return *traces_; }
+
   // Sets the gauge to 1 while the server would answer a request, else to 0, as /readyz does.
   void SetReady(bool ready);
 
@@ -152,7 +156,9 @@ class Metrics {
  private:
   struct Families;
   std::unique_ptr<Families> families_;
-  std::unique_ptr<LiveMetrics> live_;  // its series are in the registry of the families
+  // The series of these are in the registry of the families.
+  std::unique_ptr<LiveMetrics> live_;
+  std::unique_ptr<TraceMetrics> traces_;
 };
 
 }  // namespace maxsim

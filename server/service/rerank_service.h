@@ -17,6 +17,7 @@
 #include "server/service/text_encoding.h"
 #include "server/service/translate.h"
 #include "server/store/collection_store.h"
+#include "server/tracing/span.h"
 
 namespace maxsim::service {
 
@@ -28,6 +29,7 @@ struct CallContext {
   uint64_t client = 0;                                // who asks (ClientOf), for fairness
   std::shared_ptr<std::atomic<bool>> cancelled = {};  // may be null
   bool may_be_held_up = false;                        // the calling thread: a short request may be scored on it
+  tracing::Span span = {};                            // of the call; the service ends it
 };
 
 // The class is thread-safe.
