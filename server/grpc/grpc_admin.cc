@@ -37,11 +37,8 @@ class ChangeCall final : public UnaryCall {
 
   const std::shared_ptr<StopSignal>& stop() const { return stop_; }
 
-  // Ends the call, once; after this it may be gone.
-  void End(const absl::Status& status) {
-    service::EndCall(status, span_);
-    Finish(client::ToGrpcStatus(status));
-  }
+  // The span of the call, which lives as long as it.
+  tracing::Span* span() { return &span_; }
 
   void OnCancel() override {
     const bool is_late = stop_->deadline() - Clock::now() < kDeadlineSlack;
@@ -85,13 +82,16 @@ grpc::ServerUnaryReactor* GrpcAdmin::RunOnWorker(grpc::CallbackServerContext* co
   tracing::Span span = status.ok() ? StartSpan(tracer_, SpanNameOf(method), *context, arrival) : tracing::Span();
   span.SetAttribute("maxsim.collection", parsed.name());
   auto* const call = new ChangeCall(calls_, worker_, SteadyDeadlineOf(*context), std::move(span));
-  const auto finish = [this, call, arrival, method](const absl::Status& end) {
+  grpc::ServerUnaryReactor* const reactor = call;
+  tracing::Span* const of_call = call->span();
+  const auto finish = [this, reactor, of_call, arrival, method](const absl::Status& end) {
     metrics_->CountRequest(method, end.code(), MonotonicNow() - arrival);
-    call->End(end);
+    service::EndCall(end, *of_call);
+    reactor->Finish(client::ToGrpcStatus(end));
   };
   if (!status.ok()) {
     finish(status);
-    return call;
+    return reactor;
   }
   log::Write(spdlog::level::info, "admin_call",
              {{"method", method}, {"name", parsed.name()}, {"peer", context->peer()}});
@@ -112,7 +112,7 @@ grpc::ServerUnaryReactor* GrpcAdmin::RunOnWorker(grpc::CallbackServerContext* co
         }
         finish(done);
       });
-  return call;
+  return reactor;
 }
 
 grpc::ServerUnaryReactor* GrpcAdmin::ListCollections(grpc::CallbackServerContext* context,
