@@ -231,8 +231,8 @@ class HttpServer::Impl final : private Application {
     boost::asio::post(pool_, [this, request = std::move(request), once = std::move(once), end]() mutable {
       // What it throws has been answered by `once` going away.
       Guarded<absl::Status>([&] {
-        if (DocumentCallOf(request).has_value()) {
-          service::CallContext context = ContextOf(request, "", SpanNameOf(*DocumentCallOf(request)));
+        if (const std::optional<DocumentCall> call = DocumentCallOf(request)) {
+          service::CallContext context = ContextOf(request, "", SpanNameOf(*call));
           document_calls_.Handle(std::move(request), std::move(context), std::move(once), end);
         } else if (request.path == kExplainPath) {
           Explain(std::move(request), std::move(once), end);

@@ -95,8 +95,7 @@ void OtlpExporter::Run() {
   NameThisThread("trace-export");
   const auto delay = absl::ToChronoNanoseconds(options_.max_batch_delay);
   while (true) {
-    // What comes after the queue was seen to be closed is refused by it.
-    const bool is_last_look = is_stopping_;
+    const bool is_last_look = queue_.is_closed();  // Nothing comes any more.
     Batch batch;
     try {
       batch = queue_.Take(delay);

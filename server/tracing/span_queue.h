@@ -29,9 +29,14 @@ class SpanQueue {
   // Lets Take return at once from now on, and Push take nothing.
   void Close();
 
+  bool is_closed() const {
+    const MutexLock lock(&mutex_);
+    return is_closed_;
+  }
+
  private:
   const size_t max_batch_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   ConditionVariable changed_;
   std::vector<std::unique_ptr<SpanData>> ring_ ABSL_GUARDED_BY(mutex_);
   size_t first_ ABSL_GUARDED_BY(mutex_) = 0;  // index of the oldest
