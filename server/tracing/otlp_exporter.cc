@@ -124,7 +124,7 @@ absl::Status OtlpExporter::SendWithRetries(const Request& request, uint64_t num_
   for (int attempt = 1;; ++attempt) {
     const bool is_last = attempt >= options_.max_attempts || is_stopping_;
     uint64_t num_refused = 0;
-    const absl::Status status = Send(request, &num_refused);
+    absl::Status status = Send(request, &num_refused);
     Report(status);
     if (status.ok()) {
       num_refused = std::min(num_refused, num_spans);

@@ -37,7 +37,7 @@ struct ExporterOptions {
 };
 
 // The class is thread-safe.
-class OtlpExporter : public SpanSink {
+class OtlpExporter final : public SpanSink {
  public:
   // Starts the thread. The connection is made with the first batch.
   OtlpExporter(const ExporterOptions& options, std::shared_ptr<ExportObserver> observer);
