@@ -103,6 +103,7 @@ check: build ## Check the format and the clocks, run clang-tidy, shellcheck and 
 	@scripts/check-pages.py
 	@scripts/check-dashboard.py
 	@scripts/make-proto-reference.py --check
+	@scripts/make-chart-reference.py --check
 	@scripts/check-tidy.sh
 
 reference: ## Write docs/reference/proto.md, and the API reference of client/ and kernels/maxsim.h into build/reference/html

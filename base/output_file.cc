@@ -15,21 +15,20 @@
 namespace maxsim {
 namespace {
 
-constexpr size_t kWriteBufferBytes = size_t{1} << 20;
 constexpr int kLockAttempts = 1000;  // each but the last has met another build's end
 
 }  // namespace
 
-OutputFile::OutputFile(std::string path, std::string temporary_path, int fd)
-    : path_(std::move(path)), temporary_path_(std::move(temporary_path)), fd_(fd) {
-  buffer_.reserve(kWriteBufferBytes);
+OutputFile::OutputFile(std::string path, std::string temporary_path, int fd, size_t buffer_bytes)
+    : path_(std::move(path)), temporary_path_(std::move(temporary_path)), buffer_bytes_(buffer_bytes), fd_(fd) {
+  buffer_.reserve(buffer_bytes_);
 }
 
-absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string& path) {
+absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string& path, size_t buffer_bytes) {
   std::string temporary_path = Cat(path, kTemporarySuffix);
   // With O_EXCL nothing that is there is opened, which for a pipe would wait for a reader, and for a link write
   // elsewhere.
-  int fd = OpenRetrying(temporary_path, O_WRONLY | O_CREAT | O_EXCL, 0644);
+  int fd = OpenRetrying(temporary_path, O_RDWR | O_CREAT | O_EXCL, 0644);
   if (fd < 0 && errno == EEXIST) {
     struct stat info;
     if (::lstat(temporary_path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
@@ -37,10 +36,10 @@ absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string
           Cat("cannot create ", temporary_path, ": ", KindOf(info.st_mode), " of that name is in the way; remove it"));
     }
     ::unlink(temporary_path.c_str());
-    fd = OpenRetrying(temporary_path, O_WRONLY | O_CREAT | O_EXCL, 0644);
+    fd = OpenRetrying(temporary_path, O_RDWR | O_CREAT | O_EXCL, 0644);
   }
   if (fd < 0) return ErrnoStatus(errno, "cannot create", temporary_path);
-  return std::unique_ptr<OutputFile>(new OutputFile(path, std::move(temporary_path), fd));
+  return std::unique_ptr<OutputFile>(new OutputFile(path, std::move(temporary_path), fd, buffer_bytes));
 }
 
 OutputFile::~OutputFile() {
@@ -54,10 +53,10 @@ absl::Status OutputFile::Write(const void* data, size_t count) {
   checksum_.Update(data, count);
   num_bytes_ += static_cast<int64_t>(count);
   const char* bytes = static_cast<const char*>(data);
-  if (buffer_.size() + count > kWriteBufferBytes) {
+  if (buffer_.size() + count > buffer_bytes_) {
     if (absl::Status status = Flush(); !status.ok()) return status;
   }
-  if (count >= kWriteBufferBytes) return WriteAll(bytes, count);
+  if (count >= buffer_bytes_) return WriteAll(bytes, count);
   buffer_.insert(buffer_.end(), bytes, bytes + count);
   return absl::OkStatus();
 }
@@ -78,6 +77,40 @@ absl::Status OutputFile::WriteAll(const char* data, size_t count) {
     data += done;
     count -= static_cast<size_t>(done);
   }
+  return absl::OkStatus();
+}
+
+absl::Status OutputFile::WriteAhead(int64_t offset, const void* data, size_t count) {
+  const char* bytes = static_cast<const char*>(data);
+  while (count > 0) {
+    const ssize_t done = ::pwrite(fd_, bytes, std::min(count, size_t{1} << 30), offset);
+    if (done < 0) {
+      if (errno == EINTR) continue;
+      return ErrnoStatus(errno, "cannot write", temporary_path_);
+    }
+    bytes += done;
+    offset += done;
+    count -= static_cast<size_t>(done);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status OutputFile::TakeAhead(int64_t count) {
+  if (absl::Status status = Flush(); !status.ok()) return status;
+  buffer_.resize(buffer_bytes_);
+  while (count > 0) {
+    const size_t wanted = std::min(buffer_bytes_, static_cast<size_t>(count));
+    const ssize_t done = ::pread(fd_, buffer_.data(), wanted, num_bytes_);
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) return ErrnoStatus(errno, "cannot read", temporary_path_);
+    if (done == 0)
+      return absl::DataLossError(Cat(temporary_path_, ": ends at byte ", num_bytes_, ", which was written"));
+    checksum_.Update(buffer_.data(), static_cast<size_t>(done));
+    num_bytes_ += done;
+    count -= done;
+  }
+  buffer_.clear();
+  if (::lseek(fd_, num_bytes_, SEEK_SET) < 0) return ErrnoStatus(errno, "cannot write", temporary_path_);
   return absl::OkStatus();
 }
 

@@ -19,14 +19,23 @@ namespace maxsim {
 // Commit succeeds; without Commit the destructor removes it.
 class OutputFile {
  public:
-  // Takes the place of a temporary file that is there already; FAILED_PRECONDITION for anything else of that name.
-  static absl::StatusOr<std::unique_ptr<OutputFile>> Create(const std::string& path);
+  static constexpr size_t kBufferBytes = size_t{1} << 20;
+
+  // Takes the place of a temporary file that is there already; FAILED_PRECONDITION for anything else of that name. What
+  // is written goes through a buffer of `buffer_bytes`.
+  static absl::StatusOr<std::unique_ptr<OutputFile>> Create(const std::string& path,
+                                                            size_t buffer_bytes = kBufferBytes);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
   absl::Status Write(const void* data, size_t count);
   absl::Status Write(std::string_view text) { return Write(text.data(), text.size()); }
+  // Writes bytes ahead of those that Write has come to: `offset` is at least num_bytes(). They count for num_bytes and
+  // the checksum once TakeAhead goes over them.
+  absl::Status WriteAhead(int64_t offset, const void* data, size_t count);
+  // Goes on over the next `count` bytes, which WriteAhead has written: reads them back for the checksum.
+  absl::Status TakeAhead(int64_t count);
   int64_t num_bytes() const { return num_bytes_; }
   std::string checksum() const { return checksum_.Format(); }  // of everything written
 
@@ -34,12 +43,13 @@ class OutputFile {
   absl::Status Commit();
 
  private:
-  OutputFile(std::string path, std::string temporary_path, int fd);
+  OutputFile(std::string path, std::string temporary_path, int fd, size_t buffer_bytes);
   absl::Status Flush();
   absl::Status WriteAll(const char* data, size_t count);
 
   const std::string path_;
   const std::string temporary_path_;
+  const size_t buffer_bytes_;
   int fd_;
   int64_t num_bytes_ = 0;
   std::vector<char> buffer_;

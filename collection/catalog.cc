@@ -2,8 +2,11 @@
 
 #include <xxhash.h>
 
+#include <bit>
+
 #include "base/file.h"
 #include "base/text.h"
+#include "collection/slots.h"
 #include "kernels/limits.h"
 
 namespace maxsim::collection {
@@ -59,13 +62,16 @@ int64_t IdList::num_bytes(int64_t ordinal) const {
                                  : static_cast<int64_t>(string_id(ordinal).size());
 }
 
+// The ids of a partition agree in the lowest bits of this hash, or nearly, which decide about their slots
+// (collection/slots.h), and it is the lowest bits that the set goes by.
 size_t IdList::Hash::operator()(int64_t ordinal) const {
+  constexpr int kSlotBits = std::countr_zero(static_cast<uint32_t>(kNumSlots));
   if (list->type_ == IdType::kInt64) {
     const int64_t id = list->int_id(ordinal);
-    return XXH3_64bits(&id, sizeof(id));
+    return std::rotr(static_cast<size_t>(XXH3_64bits(&id, sizeof(id))), kSlotBits);
   }
   const std::string_view id = list->string_id(ordinal);
-  return XXH3_64bits(id.data(), id.size());
+  return std::rotr(static_cast<size_t>(XXH3_64bits(id.data(), id.size())), kSlotBits);
 }
 
 bool IdList::Equal::operator()(int64_t a, int64_t b) const {

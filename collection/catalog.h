@@ -64,9 +64,19 @@ struct Catalog {
   std::vector<int32_t> lengths;  // tokens of each document, 1 .. kMaxDocumentTokens
   IdList ids;
   std::vector<int32_t> payload_sizes;  // empty when no document has a payload
+  // Positions in the order of the whole collection (positions.h), strictly ascending; empty where the documents are the
+  // whole, so that each has its own number.
+  std::vector<int64_t> positions;
 
   int64_t num_documents() const { return static_cast<int64_t>(lengths.size()); }
   bool has_payloads() const { return !payload_sizes.empty(); }
+  int64_t position(int64_t document) const {
+    return positions.empty() ? document : positions[static_cast<size_t>(document)];
+  }
+  // Returns the slot of a document's id.
+  int32_t slot(int64_t document) const {
+    return ids.type() == IdType::kInt64 ? SlotOf(ids.int_id(document)) : SlotOf(ids.string_id(document));
+  }
 };
 
 }  // namespace maxsim::collection

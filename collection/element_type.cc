@@ -54,6 +54,20 @@ std::optional<ScalarType> ToScalarType(ElementType type) {
   }
 }
 
+ElementType StoredElementType(ScalarType storage) {
+  switch (storage) {
+    case ScalarType::kF16:
+      return ElementType::kF16;
+    case ScalarType::kBF16:
+      return ElementType::kBF16;
+    case ScalarType::kF32:
+      return ElementType::kF32;
+    case ScalarType::kI8:
+      return ElementType::kI8;
+  }
+  return ElementType::kF32;
+}
+
 std::optional<ElementType> ElementTypeFromSafetensors(std::string_view dtype) {
   for (size_t idx = 0; idx < kRows.size(); ++idx) {
     if (kRows[idx].safetensors == dtype) return static_cast<ElementType>(idx);

@@ -19,6 +19,8 @@ bool IsInteger(ElementType type);
 
 // Returns the storage type with the same elements; nullopt for the others.
 std::optional<ScalarType> ToScalarType(ElementType type);
+// Returns the element type of rows as a storage type has them.
+ElementType StoredElementType(ScalarType storage);
 
 std::optional<ElementType> ElementTypeFromSafetensors(std::string_view dtype);
 

@@ -71,6 +71,9 @@ std::string FormatTable(const CollectionSummary& summary) {
   row("collection", manifest.name);
   row("folder", Printable(summary.folder, 4096));
   row("generation", FormatCount(manifest.generation));
+  if (manifest.partition.has_value()) {
+    row("partition", Cat(DescribeSlots(*manifest.partition), " of ", FormatCount(kNumSlots)));
+  }
   // This text is free to whoever wrote the manifest, while names of collections and files have been checked.
   constexpr size_t kLongest = 80;
   row("created", Cat(Printable(manifest.created_at, kLongest), " by ", Printable(manifest.created_by, kLongest)));

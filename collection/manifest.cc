@@ -29,9 +29,12 @@ int64_t BytesBesideTokens(const Manifest& manifest, const ShardEntry& entry) {
 std::string FormatManifest(const Manifest& manifest) {
   nlohmann::ordered_json json;
   json["format"] = kManifestFormat;
-  json["format_version"] = kManifestFormatVersion;
+  json["format_version"] = manifest.partition.has_value() ? kPartitionFormatVersion : kManifestFormatVersion;
   json["name"] = manifest.name;
   json["generation"] = manifest.generation;
+  if (manifest.partition.has_value()) {
+    json[kPartitionKey] = {{kFirstSlotKey, manifest.partition->first}, {kEndSlotKey, manifest.partition->end}};
+  }
   json["dim"] = manifest.dim;
   json["storage"] = Name(manifest.storage);
   if (manifest.storage == ScalarType::kI8) {

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "collection/encoder_identity.h"
+#include "collection/slots.h"
 #include "kernels/scalar_type.h"
 
 namespace maxsim {
@@ -65,6 +66,11 @@ struct Manifest {
   // A live collection has the last write of its log (collection/log/) that the shards hold. nullopt: nothing is said of
   // a log, and the collection is built anew, by somebody who knew of none.
   std::optional<uint64_t> log_sequence = {};
+  // The slots that the collection's documents are of, where it is a partition of a larger one: never all of them. Its
+  // shards have ordinals then (collection/shard.h).
+  std::optional<SlotRange> partition = {};
+
+  SlotRange slots() const { return partition.value_or(SlotRange()); }
 };
 
 // Returns the bytes of a shard's file beside the token vectors: ids, offsets, scales, payloads, the header. Returns 0

@@ -7,6 +7,7 @@
 #include <string>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "base/file.h"
@@ -38,8 +39,16 @@ struct Field {
   bool seen = false;
 };
 
-// Takes the manifest's events. Level 1 is the manifest's object, level 2 that of "rotation" or "encoder", level 3
-// an object of "shards"; everything else is skipped.
+// Holds an object of known keys that is the value of one of the manifest's.
+struct Section {
+  std::string_view key;
+  bool needs_all_fields = false;
+  std::vector<Field> fields = {};
+  bool seen = false;
+};
+
+// Takes the manifest's events. Level 1 is the manifest's object, level 2 that of a section, level 3 an object of
+// "shards"; everything else is skipped.
 class ManifestEvents : public JsonEvents {
  public:
   explicit ManifestEvents(Manifest* manifest) : JsonEvents(kMaxDepth, Text::kSecret), manifest_(manifest) {
@@ -56,15 +65,17 @@ class ManifestEvents : public JsonEvents {
              {.key = "created_by", .text = &manifest->created_by},
              {.key = "created_at", .text = &manifest->created_at},
              {.key = kLogSequenceKey, .integer = &log_sequence_}}};
-    encoder_fields_ = {{{.key = "model", .text = &encoder_.model},
-                        {.key = "dim", .integer = &encoder_dim_},
-                        {.key = "fingerprint", .text = &encoder_.fingerprint},
-                        {.key = "query_prefix", .text = &encoder_.query_prefix},
-                        {.key = "document_prefix", .text = &encoder_.document_prefix},
-                        {.key = "query_length", .integer = &query_length_},
-                        {.key = "document_length", .integer = &document_length_},
-                        {.key = "query_expansion", .boolean = &encoder_.query_expansion}}};
-    rotation_fields_ = {{{.key = "kind", .text = &rotation_kind_}, {.key = "seed", .integer = &rotation_seed_}}};
+    encoder_section_.fields = {{.key = "model", .text = &encoder_.model},
+                               {.key = "dim", .integer = &encoder_dim_},
+                               {.key = "fingerprint", .text = &encoder_.fingerprint},
+                               {.key = "query_prefix", .text = &encoder_.query_prefix},
+                               {.key = "document_prefix", .text = &encoder_.document_prefix},
+                               {.key = "query_length", .integer = &query_length_},
+                               {.key = "document_length", .integer = &document_length_},
+                               {.key = "query_expansion", .boolean = &encoder_.query_expansion}};
+    rotation_section_.fields = {{.key = "kind", .text = &rotation_kind_}, {.key = "seed", .integer = &rotation_seed_}};
+    partition_section_.fields = {{.key = kFirstSlotKey, .integer = &first_slot_},
+                                 {.key = kEndSlotKey, .integer = &end_slot_}};
   }
 
   // Makes the checks that need the whole object, after a successful parse.
@@ -74,26 +85,28 @@ class ManifestEvents : public JsonEvents {
   absl::Status CheckStorage();
   absl::Status CheckShards() const;
   absl::Status CheckEncoder();
+  absl::Status CheckPartition();
 
   bool OnKey(std::string& key) override {
     field_ = nullptr;
     if (depth() == 1) {
       at_shards_ = key == "shards";
       if (at_shards_ && std::exchange(shards_seen_, true)) return Fail("key \"shards\" appears twice");
-      at_encoder_ = key == "encoder";
-      if (at_encoder_ && std::exchange(encoder_seen_, true)) return Fail("key \"encoder\" appears twice");
-      at_rotation_ = key == "rotation";
-      if (at_rotation_ && std::exchange(rotation_seen_, true)) return Fail("key \"rotation\" appears twice");
+      at_section_ = nullptr;
+      for (Section* const section : {&encoder_section_, &rotation_section_, &partition_section_}) {
+        if (key != section->key) continue;
+        if (std::exchange(section->seen, true)) return Fail(Cat("key \"", key, "\" appears twice"));
+        at_section_ = section;
+      }
       return Select(top_, key, "");
     }
-    if (depth() == 2 && in_encoder_) return Select(encoder_fields_, key, Where());
-    if (depth() == 2 && in_rotation_) return Select(rotation_fields_, key, Where());
+    if (depth() == 2 && in_section_ != nullptr) return Select(in_section_->fields, key, Where());
     if (depth() == 3 && in_shards_) return Select(entry_fields_, key, Where());
     return true;
   }
 
-  template <size_t kSize>
-  bool Select(std::array<Field, kSize>& fields, std::string_view key, std::string_view where) {
+  template <typename Fields>
+  bool Select(Fields& fields, std::string_view key, std::string_view where) {
     for (Field& field : fields) {
       if (field.key != key) continue;
       if (std::exchange(field.seen, true)) return Fail(Cat(where, "key \"", key, "\" appears twice"));
@@ -105,9 +118,7 @@ class ManifestEvents : public JsonEvents {
   bool Value(std::string_view kind) override {
     if (depth() == 0) return Fail("not a JSON object");
     if (depth() == 1 && std::exchange(at_shards_, false)) return Fail(Cat("shards: an array expected, not ", kind));
-    if (depth() == 1 && std::exchange(at_encoder_, false)) return Fail(Cat("encoder: an object expected, not ", kind));
-    if (depth() == 1 && std::exchange(at_rotation_, false))
-      return Fail(Cat("rotation: an object expected, not ", kind));
+    if (depth() == 1 && at_section_ != nullptr) return Fail(Cat(at_section_->key, ": an object expected, not ", kind));
     if (depth() == 2 && in_shards_) return Fail(Cat(Where(), "an object expected, not ", kind));
     if (Field* field = TakeField()) {
       return Fail(Cat(Where(), field->key, ": ",
@@ -135,12 +146,8 @@ class ManifestEvents : public JsonEvents {
   }
   bool OnStartObject() override {
     if (depth() == 1) return true;
-    if (depth() == 2 && std::exchange(at_encoder_, false)) {
-      in_encoder_ = true;
-      return true;
-    }
-    if (depth() == 2 && std::exchange(at_rotation_, false)) {
-      in_rotation_ = true;
+    if (depth() == 2 && at_section_ != nullptr) {
+      in_section_ = std::exchange(at_section_, nullptr);
       return true;
     }
     if (depth() == 3 && in_shards_) {
@@ -155,12 +162,13 @@ class ManifestEvents : public JsonEvents {
     return RefuseContainer("an object");
   }
   bool OnEndObject() override {
-    if (depth() == 1) in_encoder_ = false;
-    if (depth() == 1 && in_rotation_) {
-      for (const Field& field : rotation_fields_) {
-        if (!field.seen) return Fail(Cat(Where(), "key \"", field.key, "\" is missing"));
+    if (depth() == 1 && in_section_ != nullptr) {
+      for (const Field& field : in_section_->fields) {
+        if (in_section_->needs_all_fields && !field.seen) {
+          return Fail(Cat(Where(), "key \"", field.key, "\" is missing"));
+        }
       }
-      in_rotation_ = false;
+      in_section_ = nullptr;
     }
     if (depth() != 2 || !in_shards_) return true;
     for (const Field& field : entry_fields_) {
@@ -185,41 +193,38 @@ class ManifestEvents : public JsonEvents {
   bool RefuseContainer(std::string_view kind) {
     if (depth() == 1) return Fail("not a JSON object");
     if (depth() == 2 && at_shards_) return Fail(Cat("shards: an array expected, not ", kind));
-    if (depth() == 2 && at_encoder_) return Fail(Cat("encoder: an object expected, not ", kind));
-    if (depth() == 2 && at_rotation_) return Fail(Cat("rotation: an object expected, not ", kind));
+    if (depth() == 2 && at_section_ != nullptr) return Fail(Cat(at_section_->key, ": an object expected, not ", kind));
     if (depth() == 3 && in_shards_) return Fail(Cat(Where(), "an object expected, not ", kind));
     return field_ == nullptr || Value(kind);
   }
 
   Field* TakeField() { return std::exchange(field_, nullptr); }
   std::string Where() const {
-    if (in_encoder_) return "encoder: ";
-    if (in_rotation_) return "rotation: ";
+    if (in_section_ != nullptr) return Cat(in_section_->key, ": ");
     return in_shards_ ? Cat("shards[", manifest_->shards.size(), "]: ") : std::string();
   }
 
   Manifest* const manifest_;
   std::array<Field, 13> top_;
   std::array<Field, 5> entry_fields_;
-  std::array<Field, 2> rotation_fields_;
-  std::array<Field, 8> encoder_fields_;
+  Section encoder_section_{.key = "encoder"};
+  Section rotation_section_{.key = "rotation", .needs_all_fields = true};
+  Section partition_section_{.key = kPartitionKey, .needs_all_fields = true};
+  Section* at_section_ = nullptr;  // its object comes next
+  Section* in_section_ = nullptr;  // the one whose object this is
   ShardEntry entry_;
   Field* field_ = nullptr;  // the known key whose value comes next
   bool at_shards_ = false;
   bool in_shards_ = false;
   bool shards_seen_ = false;
-  bool at_encoder_ = false;
-  bool in_encoder_ = false;
-  bool encoder_seen_ = false;
   EncoderIdentity encoder_;
   int64_t encoder_dim_ = 0;
   int64_t query_length_ = 0;
   int64_t document_length_ = 0;
-  bool at_rotation_ = false;
-  bool in_rotation_ = false;
-  bool rotation_seen_ = false;
   std::string rotation_kind_;
   int64_t rotation_seed_ = 0;
+  int64_t first_slot_ = 0;
+  int64_t end_slot_ = 0;
   std::string format_;
   int64_t format_version_ = 0;
   int64_t dim_ = 0;
@@ -238,8 +243,9 @@ absl::Status ManifestEvents::Finish() {
     // What is no manifest may be anything, and its text is nobody's business who only named the folder.
     return Invalid("format: is not \"", kManifestFormat, "\": this is no manifest");
   }
-  if (!top_[1].seen || format_version_ != kManifestFormatVersion) {
-    return Invalid("format_version: ", format_version_, "; this version reads ", kManifestFormatVersion);
+  if (!top_[1].seen || format_version_ < kManifestFormatVersion || format_version_ > kPartitionFormatVersion) {
+    return Invalid("format_version: ", format_version_, "; this version reads ", kManifestFormatVersion, " and ",
+                   kPartitionFormatVersion);
   }
   for (const Field& field : top_) {
     if (field.seen && field.key == kLogSequenceKey) {
@@ -259,12 +265,29 @@ absl::Status ManifestEvents::Finish() {
   }
   manifest_->id_type = id_type_ == Name(IdType::kString) ? IdType::kString : IdType::kInt64;
   if (absl::Status status = CheckEncoder(); !status.ok()) return status;
+  if (absl::Status status = CheckPartition(); !status.ok()) return status;
   return CheckShards();
 }
 
+absl::Status ManifestEvents::CheckPartition() {
+  const bool is_partition = format_version_ == kPartitionFormatVersion;
+  if (partition_section_.seen != is_partition) {
+    return is_partition
+               ? Invalid("key \"", kPartitionKey, "\" is missing, which format_version ", format_version_, " has")
+               : Invalid("partition: format_version ", format_version_, " has none; ", kPartitionFormatVersion, " has");
+  }
+  if (!is_partition) return absl::OkStatus();
+  if (absl::Status s = Range("partition: first_slot", first_slot_, 0, kNumSlots - 1); !s.ok()) return s;
+  if (absl::Status s = Range("partition: end_slot", end_slot_, first_slot_ + 1, kNumSlots); !s.ok()) return s;
+  const SlotRange slots{static_cast<int32_t>(first_slot_), static_cast<int32_t>(end_slot_)};
+  if (slots.is_whole()) return Invalid("partition: 0 .. ", kNumSlots, " are all slots; a whole collection names none");
+  manifest_->partition = slots;
+  return absl::OkStatus();
+}
+
 absl::Status ManifestEvents::CheckEncoder() {
-  if (!encoder_seen_) return absl::OkStatus();
-  for (const Field& field : encoder_fields_) {
+  if (!encoder_section_.seen) return absl::OkStatus();
+  for (const Field& field : encoder_section_.fields) {
     const bool is_required = field.key == "model" || field.key == "dim";
     if (is_required && !field.seen) return Invalid("encoder: key \"", field.key, "\" is missing");
   }
@@ -288,10 +311,10 @@ absl::Status ManifestEvents::CheckStorage() {
   }
   manifest_->storage = *storage;
   if (*storage != ScalarType::kI8) {
-    if (!rotation_seen_) return absl::OkStatus();
+    if (!rotation_section_.seen) return absl::OkStatus();
     return Invalid("rotation: storage ", Name(*storage), " has none; only that of i8 is rotated");
   }
-  if (!rotation_seen_) return absl::InvalidArgumentError("key \"rotation\" is missing, which storage i8 needs");
+  if (!rotation_section_.seen) return absl::InvalidArgumentError("key \"rotation\" is missing, which storage i8 needs");
   if (rotation_kind_ != kRotationKind) {
     return Invalid("rotation: kind: ", Quote(rotation_kind_), ", expected \"", kRotationKind, "\"");
   }

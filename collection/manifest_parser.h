@@ -9,12 +9,20 @@
 
 namespace maxsim::collection {
 
-// These are the values of "format" and "format_version" that are written and read.
+// These are the values of "format" and "format_version" that are written and read. A partition has a version of its
+// own: to a reader that knows the first one alone, "partition" would be a key to skip, and it would serve a part as the
+// whole and give each document the position that it has in the part.
 inline constexpr std::string_view kManifestFormat = "maxsim-collection";
 inline constexpr int64_t kManifestFormatVersion = 1;
+inline constexpr int64_t kPartitionFormatVersion = 2;
 
 // This is the key of Manifest::log_sequence.
 inline constexpr std::string_view kLogSequenceKey = "log_sequence";
+
+// These are the keys of Manifest::partition, an object.
+inline constexpr std::string_view kPartitionKey = "partition";
+inline constexpr std::string_view kFirstSlotKey = "first_slot";
+inline constexpr std::string_view kEndSlotKey = "end_slot";
 
 // Parses and checks a manifest: known format version, required keys, value ranges, totals that equal the shards' sums.
 // `origin` (a path) opens every error message. Never allocates more than a small multiple of the text's size.

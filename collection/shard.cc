@@ -141,6 +141,10 @@ std::optional<std::string> Difference(const ShardContents& shard, const Manifest
   if (shard.has_payloads != manifest.has_payloads) {
     return says("payloads", shard.has_payloads ? "present" : "absent", manifest.has_payloads ? "present" : "absent");
   }
+  if (shard.has_ordinals != manifest.partition.has_value()) {
+    return says("ordinals", shard.has_ordinals ? "present" : "absent",
+                manifest.partition.has_value() ? "that the collection is a partition" : "that the collection is whole");
+  }
   if (shard.num_documents != entry.num_documents) return says("documents", shard.num_documents, entry.num_documents);
   if (shard.num_tokens != entry.num_tokens) return says("tokens", shard.num_tokens, entry.num_tokens);
   return std::nullopt;
@@ -284,6 +288,10 @@ ShardIds Shard::ids() const {
   }
   return ids;
 }
+const int64_t* Shard::ordinals() const {
+  return state_->contents.has_ordinals ? state_->contents.ordinals.data() : nullptr;
+}
+std::string_view Shard::bytes() const { return state_->bytes.view(); }
 std::string_view Shard::payload(int64_t ordinal) const { return state_->contents.payload(ordinal); }
 const std::string& Shard::path() const { return state_->path; }
 int64_t Shard::num_bytes() const { return static_cast<int64_t>(state_->bytes.size()); }

@@ -70,6 +70,10 @@ class Shard final : public MemorySource {
   int64_t int_id(int64_t ordinal) const;
   ShardIds ids() const;  // valid as long as the shard lives
 
+  // Returns each document's position in the order of the whole collection (positions.h), strictly ascending, where the
+  // collection is a partition; else null. [num_documents] Valid as long as the shard lives.
+  const int64_t* ordinals() const;
+
   // Returns the document's payload, a JSON object, or "" where it has none.
   std::string_view payload(int64_t ordinal) const;
 
@@ -88,6 +92,10 @@ class Shard final : public MemorySource {
   // For kMapped, once a backend has its own copy of the tokens: unmaps and closes the file. documents().tokens is null
   // then, and Check() is OK. Before the shard is shared between threads.
   void ReleaseTokens();
+
+  // Returns the bytes of the file, with the tokens at documents().tokens among them, valid until ReleaseTokens and as
+  // long as the shard lives: for who hashes them while they are copied. Tokens that are mapped are read where they lie.
+  std::string_view bytes() const;
 
   const std::string& path() const;
   int64_t num_bytes() const;   // of the file

@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "collection/positions.h"
 #include "collection/safetensors.h"
 #include "kernels/limits.h"
 
@@ -39,6 +40,7 @@ struct Parser {
   absl::StatusOr<std::string_view> Bytes(std::string_view name) const;
   absl::Status ParseTokens();
   absl::Status ParseScales();
+  absl::Status ParseOrdinals();
   absl::Status ParseIds();
   absl::Status ParsePayloads();
 };
@@ -156,6 +158,29 @@ absl::Status Parser::ParseScales() {
   return absl::OkStatus();
 }
 
+absl::Status Parser::ParseOrdinals() {
+  contents.has_ordinals = header.Find(kOrdinals) != nullptr;
+  if (!contents.has_ordinals) return absl::OkStatus();
+  absl::StatusOr<const SafetensorsTensor*> tensor = Tensor(kOrdinals, "I64");
+  if (!tensor.ok()) return tensor.status();
+  if ((*tensor)->shape[0] != contents.num_documents) {
+    return Invalid("ordinals: ", (*tensor)->shape[0], " entries, expected ", contents.num_documents);
+  }
+  contents.ordinals = Int64Array(At((*tensor)->begin), contents.num_documents);
+  int64_t least = 0;
+  for (int64_t idx = 0; idx < contents.num_documents; ++idx) {
+    if (idx % kStopBlockDocuments == 0) {
+      if (absl::Status status = StopStatus(stop); !status.ok()) return status;
+    }
+    const int64_t ordinal = contents.ordinals[idx];
+    if (ordinal < least || ordinal > kMaxPosition) {
+      return Invalid("ordinals[", idx, "]: ", ordinal, " is not in ", least, " .. ", kMaxPosition);
+    }
+    least = ordinal + 1;
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Parser::ParseIds() {
   if (header.Find(kIds) != nullptr) {
     if (header.Find(kIdBytes) != nullptr || header.Find(kIdOffsets) != nullptr) {
@@ -238,6 +263,7 @@ absl::StatusOr<ShardContents> ParseShard(std::string_view bytes, const StopSigna
   Parser parser{bytes, *std::move(header), {}, stop};
   if (absl::Status status = parser.ParseTokens(); !status.ok()) return status;
   if (absl::Status status = parser.ParseScales(); !status.ok()) return status;
+  if (absl::Status status = parser.ParseOrdinals(); !status.ok()) return status;
   if (absl::Status status = parser.ParseIds(); !status.ok()) return status;
   if (absl::Status status = parser.ParsePayloads(); !status.ok()) return status;
   return std::move(parser.contents);

@@ -21,6 +21,7 @@ inline constexpr std::string_view kShardFormatVersion = "1";
 // Tensor names.
 inline constexpr std::string_view kTokens = "tokens";                   // storage type [T, d]
 inline constexpr std::string_view kOffsets = "offsets";                 // I64 [N + 1]
+inline constexpr std::string_view kOrdinals = "ordinals";               // I64 [N], of a partition's shards
 inline constexpr std::string_view kScales = "scales";                   // F32 [N], i8
 inline constexpr std::string_view kIds = "ids";                         // I64 [N], int64 ids
 inline constexpr std::string_view kIdOffsets = "id_offsets";            // I64 [N + 1], string ids
@@ -83,6 +84,9 @@ struct ShardContents {
   int64_t document_tokens = 0;  // of every document, where they have equally many; else 0
   FloatArray scales;            // i8 only
   uint64_t rotation_seed = 0;   // i8 only
+  // Each document's position in the order of the whole collection (positions.h), ascending, where that was cut.
+  bool has_ordinals = false;
+  Int64Array ordinals;
   Int64Array ids;
   Int64Array id_offsets;
   std::string_view id_bytes;
@@ -115,10 +119,10 @@ struct ShardContents {
 // decimal number up to kMaxRotationSeed.
 absl::StatusOr<uint64_t> ParseRotation(std::string_view kind, std::string_view seed);
 
-// Checks the whole structure: format marker, types, shapes, every offset, every scale, every id's length and encoding,
-// every payload's encoding. Not checked: token values, whether ids repeat, what payloads say. `bytes` is the whole file
-// and starts at a multiple of kTokenAlignment in memory. INVALID_ARGUMENT names tensor, place, value and what was
-// expected. Ends with the status of `stop` (may be null) once that is stopped.
+// Checks the whole structure: format marker, types, shapes, every offset, every scale, every ordinal, every id's length
+// and encoding, every payload's encoding. Not checked: token values, whether ids repeat, what payloads say. `bytes` is
+// the whole file and starts at a multiple of kTokenAlignment in memory. INVALID_ARGUMENT names tensor, place, value and
+// what was expected. Ends with the status of `stop` (may be null) once that is stopped.
 absl::StatusOr<ShardContents> ParseShard(std::string_view bytes, const StopSignal* stop = nullptr);
 
 }  // namespace maxsim::collection

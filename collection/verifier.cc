@@ -13,6 +13,7 @@
 #include "collection/document_line.h"
 #include "collection/element_type.h"
 #include "collection/shard.h"
+#include "collection/slots.h"
 #include "kernels/limits.h"
 
 namespace maxsim::collection {
@@ -35,11 +36,15 @@ class Verifier {
   std::string Where(const Shard& shard, int64_t document) const;
   void CheckValues(const Shard& shard);
   void CheckIds(const Shard& shard, const std::vector<uint32_t>* tombstones);
+  void CheckSlots(const Shard& shard);
+  void CheckOrdinals(const Shard& shard);
   void CheckPayloads(const Shard& shard);
 
   const std::string& folder_;
   const Manifest& manifest_;
   IdList ids_;
+  int64_t last_ordinal_ = -1;  // of a partition's documents so far
+  std::string last_ordinal_shard_;
   VerifyReport report_;
 };
 
@@ -86,6 +91,29 @@ void Verifier::CheckIds(const Shard& shard, const std::vector<uint32_t>* tombsto
   }
 }
 
+// Documents with a tombstone are of the partition as well.
+void Verifier::CheckSlots(const Shard& shard) {
+  if (!manifest_.partition.has_value()) return;
+  for (int64_t document = 0; document < shard.documents().num_documents; ++document) {
+    const int32_t slot =
+        shard.id_type() == IdType::kInt64 ? SlotOf(shard.int_id(document)) : SlotOf(shard.string_id(document));
+    if (manifest_.partition->contains(slot)) continue;
+    Problem(Cat(Where(shard, document), "is of slot ", slot, ", and the partition has ",
+                DescribeSlots(*manifest_.partition)));
+  }
+}
+
+// Within a shard they ascend, or it would not have opened.
+void Verifier::CheckOrdinals(const Shard& shard) {
+  if (shard.ordinals() == nullptr) return;
+  if (shard.ordinals()[0] <= last_ordinal_) {
+    Problem(Cat(shard.path(), ": ordinals[0]: ", shard.ordinals()[0], " is not above ", last_ordinal_,
+                ", the last one of ", last_ordinal_shard_));
+  }
+  last_ordinal_ = shard.ordinals()[shard.documents().num_documents - 1];
+  last_ordinal_shard_ = shard.path();
+}
+
 void Verifier::CheckPayloads(const Shard& shard) {
   if (!manifest_.has_payloads) return;
   for (int64_t document = 0; document < shard.documents().num_documents; ++document) {
@@ -114,6 +142,8 @@ ShardReport Verifier::VerifyShard(const ShardEntry& entry, const std::vector<uin
   if (shard.ok()) {
     CheckValues(**shard);
     CheckIds(**shard, tombstones);
+    CheckSlots(**shard);
+    CheckOrdinals(**shard);
     CheckPayloads(**shard);
     if (absl::Status status = (*shard)->Check(); !status.ok()) Problem(std::string(status.message()));
   }

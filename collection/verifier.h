@@ -32,7 +32,8 @@ struct VerifyReport {
 };
 
 // Checks, for every shard the manifest names: size and checksum, structure and offsets, ids (encoding, length, none
-// twice in the whole collection), token values (finite, within kMaxAbsValue; i8: not -128), payloads (JSON objects).
+// twice in the whole collection; those of a partition: of its slots), ordinals of a partition (ascending from shard to
+// shard too), token values (finite, within kMaxAbsValue; i8: not -128), payloads (JSON objects).
 // Goes on after a problem as far as the damage allows. `on_shard` (may be null) is called after each shard. Holds all
 // ids in memory, tokens never. Fails only when there is no readable manifest. `tombstones` (may be null) are those of a
 // live collection's shards, ascending ordinals for each: the ids of those documents may be there again.

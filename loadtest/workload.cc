@@ -117,9 +117,11 @@ class WorkloadBuilder {
       }
       for (const std::vector<uint64_t>& list : lists) drawn_ids += list.size();
       workload_->total_bytes_ += size_bytes;
-      workload_->requests_.push_back(std::make_unique<PreparedRequest>(
-          request, std::move(lists), num_candidates_, workload_->ids_.has_value() ? &*workload_->ids_ : nullptr,
-          options_.check, options_.candidates == CandidateKind::kWholeCollection && collection_.has_live()));
+      workload_->requests_.push_back(
+          std::make_unique<PreparedRequest>(request, std::move(lists), num_candidates_,
+                                            workload_->ids_.has_value() ? &*workload_->ids_ : nullptr, options_.check,
+                                            options_.candidates == CandidateKind::kWholeCollection &&
+                                                (collection_.has_live() || collection_.has_partition())));
     }
     workload_->num_candidates_ = num_candidates_;
     Describe();

@@ -22,8 +22,8 @@ class PreparedRequest {
  public:
   // `candidates` are the numbers of the ids in `ids`, one list for each query or one for all; it is empty where the
   // candidates are no ids. `num_candidates` is the number of candidates of each query. With
-  // `positions_are_open` their positions may be beyond that, as those of scans of a live collection are. `ids` must
-  // outlive this.
+  // `positions_are_open` their positions may be beyond that, as those of scans of a live collection or a partition are.
+  // `ids` must outlive this.
   PreparedRequest(const v1::RerankRequest& request, std::vector<std::vector<uint64_t>> candidates,
                   uint64_t num_candidates, const IdSet* ids, AnswerCheck check = AnswerCheck::kExact,
                   bool positions_are_open = false);

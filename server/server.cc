@@ -11,14 +11,12 @@
 #include "base/monotonic_clock.h"
 #include "base/open_descriptors.h"
 #include "base/thread_name.h"
-#include "base/units.h"
-#include "kernels/cpu/machine.h"
 #include "maxsim_version.h"
 #include "server/config/values.h"
 #include "server/descriptors.h"
-#include "server/live/live_collection.h"
 #include "server/observability/logging.h"
-#include "server/service/activity.h"
+#include "server/router_role.h"
+#include "server/serving_role.h"
 #include "server/startup.h"
 #include "server/trace_export.h"
 
@@ -49,19 +47,15 @@ constexpr absl::Duration kProbeTime = absl::Seconds(1);
 // Time for the answers of a failed device's requests to leave.
 constexpr absl::Duration kDeviceLostGrace = absl::Seconds(2);
 
-rpc::GrpcReranker::Dependencies RerankerDependencies(service::RerankService* rerank,
-                                                     const service::Authenticator* authenticator,
-                                                     const store::DeviceSet* devices,
-                                                     const store::CollectionStore* store, Metrics* metrics,
-                                                     service::CallTracker* calls, const tracing::Tracer* tracer,
-                                                     const config::Config& config) {
-  return {.rerank = rerank,
+rpc::GrpcReranker::Dependencies RerankerDependencies(Role* role, const service::Authenticator* authenticator,
+                                                     Metrics* metrics, service::CallTracker* calls,
+                                                     const tracing::Tracer* tracer, const config::Config& config) {
+  return {.rerank = &role->rerank(),
+          .explain = &role->explain(),
           .authenticator = authenticator,
-          .devices = devices,
-          .store = store,
           .metrics = metrics,
           .calls = calls,
-          .max_queue_work = config.batching.max_queue_work,
+          .info = [role] { return role->Info(); },
           .stream_in_flight = config.grpc.stream_in_flight,
           .max_unread_answer_bytes = config.grpc.max_unread_answer_bytes,
           .client_key = config.client_key,
@@ -78,30 +72,6 @@ std::vector<std::string> ServiceNames(const config::Config& config) {
 const char* NameOf(config::HttpTls tls) {
   if (tls == config::HttpTls::kAll) return "all";
   return tls == config::HttpTls::kApi ? "api" : "off";
-}
-
-void LogBackend(const NumberedBackend& numbered, const engine::Engine& engine) {
-  const BackendInfo& info = numbered.backend->info();
-  log::Write(spdlog::level::info, "backend",
-             {{"kind", info.name},
-              {"number", numbered.number},
-              {"device", info.device},
-              {"isa", info.isa},
-              {"parallelism", info.parallelism},
-              {"memory", WriteBytes(info.memory_bytes)},
-              {"lanes", engine.num_lanes()}});
-  if (!info.link.empty()) {
-    log::Write(spdlog::level::info, "link", {{"number", numbered.number}, {"measured", info.link}});
-  }
-}
-
-std::unique_ptr<store::DeviceSet> MakeDeviceSet(const config::Config& config,
-                                                const std::vector<NumberedBackend>& backends) {
-  std::vector<store::DeviceSet::Member> members;
-  members.reserve(backends.size());
-  for (const NumberedBackend& one : backends) members.push_back({one.backend.get(), one.number});
-  const auto by_number = backends.size() == 1 ? store::OnDeviceLoss::kExit : store::OnDeviceLoss::kDegrade;
-  return std::make_unique<store::DeviceSet>(std::move(members), config.on_device_loss.value_or(by_number));
 }
 
 void GiveMemoryBack() {
@@ -133,72 +103,43 @@ void FitDescriptors(config::Config& config) {
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Create(config::Config config, std::vector<NumberedBackend> backends) {
   if (absl::Status status = config::Validate(config); !status.ok()) return status;
-  if (backends.empty()) {
-    auto chosen = ChooseBackends(config);
-    if (!chosen.ok()) return chosen.status();
-    backends = *std::move(chosen);
-  }
-  // Lanes cut batches into calls, so these follow from what a batch and a request may hold.
-  config.engine.executor.max_queries =
-      static_cast<int32_t>(std::max<int64_t>(config.batching.max_batch_queries, config.limits.max_queries_per_request));
-  config.store.max_dim = config.engine.executor.max_dim;
-  config.store.free_host_bytes = cpu::AvailableMemoryBytes;
-  config.limits.max_staged_bytes = config.engine.executor.max_staged_bytes;
-  config.limits.max_dim = config.engine.executor.max_dim;
   FitDescriptors(config);
-  std::unique_ptr<store::DeviceSet> devices = MakeDeviceSet(config, backends);
-  auto engine = engine::Engine::Create(devices.get(), config.engine);
-  if (!engine.ok()) return engine.status();
-  std::unique_ptr<Server> server(
-      new Server(std::move(config), std::move(backends), std::move(devices), *std::move(engine)));
+  auto metrics = std::make_unique<Metrics>();
+  absl::StatusOr<std::unique_ptr<Role>> role = absl::UnknownError("");
+  if (cluster::IsRouter(config.cluster)) {
+    role = RouterRole::Create(config, metrics.get());
+  } else {
+    role = ServingRole::Create(config, std::move(backends), metrics.get());
+  }
+  if (!role.ok()) return role.status();
+  std::unique_ptr<Server> server(new Server(std::move(config), std::move(metrics), *std::move(role)));
   if (absl::Status status = server->authenticator_.Load(); !status.ok()) return status;
   if (absl::Status status = server->certificates_.Load().status(); !status.ok()) return status;
-  absl::StatusOr<std::unique_ptr<encoder::Encoder>> encoder = MakeEncoder(server->config_, &server->metrics_);
-  if (!encoder.ok()) return encoder.status();
-  server->texts_.SetEncoder(*std::move(encoder), server->config_.batching.max_queue_bytes);
-  for (const NumberedBackend& one : server->backends_) LogBackend(one, *server->engine_);
   return server;
 }
 
-Server::Server(config::Config config, std::vector<NumberedBackend> backends, std::unique_ptr<store::DeviceSet> devices,
-               std::unique_ptr<engine::Engine> engine)
+Server::Server(config::Config config, std::unique_ptr<Metrics> metrics, std::unique_ptr<Role> role)
     : config_(std::move(config)),
-      tracer_(MakeTracer(config_, &metrics_)),
-      backends_(std::move(backends)),
-      devices_(std::move(devices)),
-      store_(std::make_unique<store::CollectionStore>(devices_.get(), config_.store)),
-      engine_(std::move(engine)),
-      scheduler_(std::make_unique<batching::Scheduler>(engine_.get(), &metrics_, config_.batching)),
+      metrics_(std::move(metrics)),
+      tracer_(MakeTracer(config_, metrics_.get())),
+      role_(std::move(role)),
       authenticator_({.search = config_.auth.tokens_file,
                       .write = config_.auth.write_tokens_file,
                       .admin = config_.auth.admin_tokens_file}),
       certificates_({.cert_file = config_.tls.cert_file,
                      .key_file = config_.tls.key_file,
                      .client_ca_file = config_.tls.client_ca_file}),
-      collections_(store_.get(), devices_.get(), &metrics_, config_.allowed_roots),
-      rerank_(store_.get(), &texts_, scheduler_.get(), &metrics_, config_.limits, config_.log.slow_request),
-      explain_(store_.get(), &texts_, &metrics_, config_.limits),
-      documents_(store_.get(), &texts_, &metrics_, config_.limits),
       worker_(std::make_unique<rpc::Worker>()),
-      reranker_(RerankerDependencies(&rerank_, &authenticator_, devices_.get(), store_.get(), &metrics_, &calls_,
-                                     tracer_.get(), config_)),
-      document_calls_({.documents = &documents_,
+      reranker_(RerankerDependencies(role_.get(), &authenticator_, metrics_.get(), &calls_, tracer_.get(), config_)),
+      document_calls_({.documents = &role_->documents(),
                        .authenticator = &authenticator_,
                        .calls = &calls_,
                        .answers = reranker_.answers(),
                        .stream_in_flight = config_.grpc.stream_in_flight,
                        .client_key = config_.client_key,
                        .tracer = tracer_.get()}),
-      admin_(&collections_, &authenticator_, worker_.get(), &metrics_, &calls_, tracer_.get()),
-      reflection_(ServiceNames(config_), &authenticator_, &calls_),
-      num_alive_(devices_->size()) {
-  UpdateDeviceMetrics();
-  metrics_.live().SetSegmentLimit(config_.live.max_segment_bytes);
-  store_->SetOpenLive([this](const store::LiveRequest& request) {
-    return live::OpenLiveCollection(request, LiveOptionsOf(config_), &metrics_);
-  });
-  if (devices_->backend(0).info().name == "cuda") nvml_ = Nvml::Open();
-}
+      admin_(&role_->collections(), &authenticator_, worker_.get(), metrics_.get(), &calls_, tracer_.get()),
+      reflection_(ServiceNames(config_), &authenticator_, &calls_) {}
 
 Server::~Server() {
   Shutdown(absl::ZeroDuration(), absl::ZeroDuration());
@@ -213,7 +154,7 @@ absl::Status Server::OpenPorts() {
   }
   auto grpc = GrpcPort::Open(config_, {.certificates = &certificates_,
                                        .authenticator = &authenticator_,
-                                       .metrics = &metrics_,
+                                       .metrics = metrics_.get(),
                                        .services = std::move(services)});
   if (!grpc.ok()) return grpc.status();
   grpc_ = *std::move(grpc);
@@ -237,12 +178,12 @@ absl::Status Server::OpenPorts() {
             .client_header = config_.client_key,
             .console = config_.http.console,
             .console_questions = config_.http.console_questions},
-        http::HttpDependencies{.rerank = &rerank_,
-                               .explain = &explain_,
-                               .documents = &documents_,
-                               .collections = &collections_,
+        http::HttpDependencies{.rerank = &role_->rerank(),
+                               .explain = &role_->explain(),
+                               .documents = &role_->documents(),
+                               .collections = &role_->collections(),
                                .authenticator = &authenticator_,
-                               .metrics = &metrics_,
+                               .metrics = metrics_.get(),
                                .activity = &activity_,
                                .certificates = tls == config::HttpTls::kOff ? nullptr : &certificates_,
                                .readiness = [this] { return Readiness(); },
@@ -270,38 +211,21 @@ absl::Status Server::OpenPorts() {
   return absl::OkStatus();
 }
 
-absl::Status Server::LoadCollections() {
-  for (const config::CollectionConfig& collection : config_.collections) {
-    {
-      MutexLock lock(&mutex_);
-      if (stop_requested_) return absl::CancelledError("stopped while loading");
-      loading_ = collection.name;
-    }
-    if (auto loaded = collections_.Load(collection.name, collection.path, collection.residency, collection.replication,
-                                        collection.live);
-        !loaded.ok()) {
-      return absl::Status(loaded.status().code(),
-                          absl::StrCat("collection ", collection.name, ": ", loaded.status().message()));
-    }
-    auto found = store_->Find(collection.name);
-    absl::Status warmed =
-        found.ok() ? WarmUp(*found, *scheduler_, config_.engine.executor.max_query_tokens) : found.status();
-    if (!warmed.ok()) {
-      return absl::Status(warmed.code(),
-                          absl::StrCat("collection ", collection.name, ": the first query failed: ", warmed.message()));
-    }
-  }
-  return absl::OkStatus();
+absl::Status Server::StartRole() {
+  return role_->Start([this](const std::string& what) {
+    MutexLock lock(&mutex_);
+    if (stop_requested_) return absl::CancelledError("stopped while loading");
+    loading_ = what;
+    return absl::OkStatus();
+  });
 }
+
+batching::Scheduler& Server::scheduler() { return static_cast<ServingRole&>(*role_).scheduler(); }
 
 absl::Status Server::Start() {
   log::Write(spdlog::level::info, "starting", {{"version", kVersion}, {"commit", kCommit}});
   if (absl::Status status = OpenPorts(); !status.ok()) return status;
-  if (absl::Status status = LoadCollections(); !status.ok()) return status;
-  if (config_.collections.empty()) {
-    log::Write(spdlog::level::warn, "no_collection_configured",
-               {{"hint", config_.allowed_roots.empty() ? "--collection NAME=PATH" : "maxsimctl load"}});
-  }
+  if (absl::Status status = StartRole(); !status.ok()) return status;
   SetPhase(Phase::kServing);
   monitor_ = std::thread([this] { Monitor(); });
   {
@@ -326,22 +250,23 @@ void Server::SetPhase(Phase phase) {
     if (phase == Phase::kServing) has_served_ = true;
   }
   if (phase == Phase::kServing) {
-    rerank_.SetState(service::RerankService::State::kServing);
-    documents_.SetState(service::RerankService::State::kServing);
+    role_->SetState(service::ServingState::kServing);
     admin_.AcceptChanges();
   }
-  metrics_.SetReady(phase == Phase::kServing);
+  metrics_->SetReady(phase == Phase::kServing);
   if (grpc_ != nullptr) grpc_->SetHealth(phase == Phase::kServing);
 }
 
 absl::Status Server::Readiness() const {
+  absl::Status role = role_->Readiness();
   MutexLock lock(&mutex_);
-  if (!device_.ok()) return device_;
+  if (!health_.ok()) return health_;
   switch (phase_) {
     case Phase::kServing:
+      if (!role.ok()) return role;
       return port_probe_ == nullptr ? absl::OkStatus() : port_probe_->status();
     case Phase::kLoading:
-      return absl::UnavailableError(absl::StrCat("loading collection ", loading_));
+      return absl::UnavailableError(absl::StrCat("loading ", loading_));
     case Phase::kDraining:
     case Phase::kStopped:
       return absl::UnavailableError("draining");
@@ -356,7 +281,7 @@ void Server::OnPortChange(const absl::Status& status) {
     log::Write(spdlog::level::err, "port_does_not_answer", {{"error", std::string(status.message())}});
   }
   MutexLock lock(&mutex_);
-  if (phase_ == Phase::kServing && device_.ok()) metrics_.SetReady(status.ok());
+  if (phase_ == Phase::kServing && health_.ok()) metrics_->SetReady(status.ok());
 }
 
 bool Server::has_served() const {
@@ -364,46 +289,16 @@ bool Server::has_served() const {
   return has_served_;
 }
 
-std::string Server::Losses() const {
-  std::string text;
-  for (size_t device = 0; device < devices_->size(); ++device) {
-    if (const absl::Status lost = devices_->StatusOf(device); !lost.ok()) {
-      absl::StrAppend(&text, "lost: ", lost.message(), "\n");
-    }
-  }
-  if (text.empty()) return text;
-  for (const store::CollectionStatus& status : store_->List()) {
-    if (status.collection == nullptr) continue;
-    const uint64_t count = status.collection->num_unavailable(*devices_);
-    if (count == 0) continue;
-    absl::StrAppend(&text, "collection ", status.name, ": ", count, " of ", status.collection->num_documents(),
-                    " documents cannot be scored\n");
-  }
-  return text;
-}
-
-void Server::UpdateDeviceMetrics() {
-  for (size_t device = 0; device < devices_->size(); ++device) {
-    metrics_.SetDevice(devices_->number(device), devices_->alive(device), engine_->lanes_busy(device));
-  }
-}
-
-void Server::CheckDevices() {
-  devices_->Poll();
-  const absl::Status health = devices_->Health();
-  UpdateDeviceMetrics();
-  // A device was lost since the last check, so that collections may lack documents.
-  if (const size_t num_alive = devices_->num_alive(); num_alive != std::exchange(num_alive_, num_alive)) {
-    collections_.UpdateMetrics();
-  }
+void Server::CheckHealth() {
+  const absl::Status health = role_->CheckHealth();
   if (health.ok()) return;
   {
     MutexLock lock(&mutex_);
-    if (!device_.ok()) return;
-    device_ = absl::UnavailableError(absl::StrCat("the device is lost: ", health.message()));
+    if (!health_.ok()) return;
+    health_ = health;
   }
-  log::Write(spdlog::level::err, "stopping", {{"reason", absl::StrCat("the device is lost: ", health.message())}});
-  metrics_.SetReady(false);
+  log::Write(spdlog::level::err, "stopping", {{"reason", std::string(health.message())}});
+  metrics_->SetReady(false);
   grpc_->SetHealth(false);
   changed_.NotifyAll();
 }
@@ -413,18 +308,11 @@ void Server::Monitor() {
   MutexLock lock(&mutex_);
   for (int tick = 0; !monitor_stop_; ++tick) {
     lock.Unlock();
-    CheckDevices();
+    CheckHealth();
     if (tick % kTicksPerTrim == 0) GiveMemoryBack();
     reflection_.EndIdleStreams();
     if (tick % kTicksPerPoll == 0) {
-      collections_.UpdateMetrics();
-      activity_.Add(service::ReadActivity(metrics_, *devices_, *store_, config_.store.memory_budget_bytes),
-                    MonotonicNow());
-      if (nvml_ != nullptr) {
-        for (const GpuState& gpu : nvml_->Read()) {
-          metrics_.SetGpu(gpu.device, gpu.utilization_ratio, gpu.temperature_celsius, gpu.power_watts);
-        }
-      }
+      activity_.Add(role_->Observe(), MonotonicNow());
     }
     lock.Lock();
     const auto next_check = std::chrono::steady_clock::now() + kHealthInterval;
@@ -463,7 +351,7 @@ void Server::RequestReload() {
   if (!has_served()) return;  // the first loads are not done yet
   // The key is no collection's name: loads that clients ask for go on beside it.
   worker_->Post("", rpc::Worker::Length::kLong, nullptr, [this](const absl::Status& turn) {
-    if (turn.ok()) collections_.ReloadAll().IgnoreError();  // each outcome is logged
+    if (turn.ok()) role_->ReloadAll();
   });
 }
 
@@ -471,13 +359,13 @@ int Server::Run() {
   bool lost = false;
   {
     MutexLock lock(&mutex_);
-    while (!stop_requested_ && device_.ok()) changed_.Wait(lock);
-    lost = !device_.ok();
+    while (!stop_requested_ && health_.ok()) changed_.Wait(lock);
+    lost = !health_.ok();
   }
   Shutdown(lost ? absl::ZeroDuration() : config_.server.shutdown_delay,
            lost ? std::min(kDeviceLostGrace, config_.server.shutdown_grace) : config_.server.shutdown_grace);
   MutexLock lock(&mutex_);
-  return device_.ok() ? 0 : kExitDeviceLost;
+  return health_.ok() ? 0 : kExitDeviceLost;
 }
 
 void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
@@ -491,23 +379,20 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
     log::Write(spdlog::level::info, "draining", {{"seconds", absl::ToDoubleSeconds(delay)}});
     MutexLock lock(&mutex_);
     const auto end = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(delay);
-    while (device_.ok() && changed_.WaitUntil(lock, end)) {
+    while (health_.ok() && changed_.WaitUntil(lock, end)) {
     }
   }
   // 2. Whatever was accepted is answered; what comes is refused.
   RemoveOwnPortFile();
   const absl::Time deadline = MonotonicNow() + grace;
   calls_.BeginDrain();
-  rerank_.SetState(service::RerankService::State::kDraining);
-  documents_.SetState(service::RerankService::State::kDraining);
+  role_->SetState(service::ServingState::kDraining);
   reranker_.DrainStreams();
   document_calls_.DrainStreams();
   reflection_.Drain();
-  store_->StopLoads();
+  role_->StopChanges();
   worker_->Stop();
-  texts_.Stop(deadline);
-  const int64_t failed = scheduler_->Shutdown(deadline);
-  store_->StopLive();  // writes that were accepted are acknowledged
+  const int64_t failed = role_->Drain(deadline);
   // 3. and 4. Refusals go on until no new call has come for a moment; then the gRPC port closes.
   TakePortProbe().reset();  // outside of the lock, which it takes
   if (grpc_ != nullptr) CloseGrpcPort(deadline, grace);

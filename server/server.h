@@ -11,10 +11,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
-#include "kernels/maxsim.h"
 #include "server/batching/scheduler.h"
 #include "server/config/config.h"
-#include "server/engine/engine.h"
 #include "server/grpc/grpc_admin.h"
 #include "server/grpc/grpc_documents.h"
 #include "server/grpc/grpc_port.h"
@@ -25,16 +23,10 @@
 #include "server/http/http_server.h"
 #include "server/observability/activity.h"
 #include "server/observability/metrics.h"
-#include "server/observability/nvml.h"
+#include "server/role.h"
 #include "server/service/auth.h"
 #include "server/service/call_tracker.h"
-#include "server/service/collection_admin.h"
-#include "server/service/documents.h"
-#include "server/service/explain.h"
-#include "server/service/rerank_service.h"
 #include "server/startup.h"
-#include "server/store/collection_store.h"
-#include "server/store/device_set.h"
 #include "server/tls/tls_certificates.h"
 #include "server/tracing/tracer.h"
 
@@ -45,15 +37,15 @@ class Server {
   // What Run returns after the device was lost: not 0, so that the orchestrator starts another server.
   static constexpr int kExitDeviceLost = 3;
 
-  // Makes the backends, the lanes and the services; opens no port. `backends`, when there are some, replace the
-  // configured ones.
+  // Makes the role that the configuration asks for, and the services; opens no port. `backends`, when there are some,
+  // replace the configured ones of a server of collections.
   static absl::StatusOr<std::unique_ptr<Server>> Create(config::Config config,
                                                         std::vector<NumberedBackend> backends = {});
   // Shuts down without delay or grace if Run did not.
   ~Server();
 
-  // Opens the ports (not ready yet), loads the configured collections, warms up, writes the port file, becomes ready.
-  // On an error the server is of no further use.
+  // Opens the ports (not ready yet), starts the role (which loads the configured collections), writes the port file,
+  // becomes ready. On an error the server is of no further use.
   absl::Status Start();
 
   // Blocks until RequestStop or until no device can answer any more, then shuts down:
@@ -78,53 +70,41 @@ class Server {
 
   // OK, or why a load balancer should send requests elsewhere.
   absl::Status Readiness() const;
-  // Returns a line for each device that is lost while the server goes on, and for each collection that misses documents
-  // since. Returns "" while there is none.
-  std::string Losses() const;
+  // Returns lines about what a server that is ready misses, or "" (Role::Losses).
+  std::string Losses() const { return role_->Losses(); }
   // True once Start has made the server ready: from then on it has accepted requests.
   bool has_served() const;
 
   int grpc_port() const { return grpc_ == nullptr ? 0 : grpc_->port(); }
   int http_port() const { return http_port_; }  // 0: HTTP is off
 
-  // For tests: the parts that requests go through.
-  batching::Scheduler& scheduler() { return *scheduler_; }
-  Metrics& metrics() { return metrics_; }
+  // For tests: the parts that requests go through. Only a server of collections has the scheduler.
+  batching::Scheduler& scheduler();
+  Metrics& metrics() { return *metrics_; }
 
  private:
   enum class Phase { kLoading, kServing, kDraining, kStopped };
 
-  Server(config::Config config, std::vector<NumberedBackend> backends, std::unique_ptr<store::DeviceSet> devices,
-         std::unique_ptr<engine::Engine> engine);
+  Server(config::Config config, std::unique_ptr<Metrics> metrics, std::unique_ptr<Role> role);
   absl::Status OpenPorts();
-  absl::Status LoadCollections();
+  absl::Status StartRole();
   void SetPhase(Phase phase);
   void Monitor();
   void OnPortChange(const absl::Status& status);
   std::unique_ptr<PortProbe> TakePortProbe();
-  void CheckDevices();
-  void UpdateDeviceMetrics();
+  void CheckHealth();
   void Shutdown(absl::Duration delay, absl::Duration grace);
   void RemoveOwnPortFile();
   void CloseGrpcPort(absl::Time deadline, absl::Duration grace);
 
   const config::Config config_;
-  Metrics metrics_;
-  Activity activity_;
   // The members stand in order of dependence: what is below uses what is above.
+  const std::unique_ptr<Metrics> metrics_;
   const std::unique_ptr<tracing::Tracer> tracer_;
-  const std::vector<NumberedBackend> backends_;
-  const std::unique_ptr<store::DeviceSet> devices_;
-  const std::unique_ptr<store::CollectionStore> store_;
-  const std::unique_ptr<engine::Engine> engine_;
-  const std::unique_ptr<batching::Scheduler> scheduler_;
+  Activity activity_;
+  const std::unique_ptr<Role> role_;
   service::Authenticator authenticator_;
   TlsCertificates certificates_;
-  service::CollectionAdmin collections_;
-  service::TextEncoding texts_;
-  service::RerankService rerank_;
-  service::ExplainService explain_;
-  service::DocumentService documents_;
   std::unique_ptr<rpc::Worker> worker_;
   service::CallTracker calls_;
   rpc::GrpcReranker reranker_;
@@ -139,15 +119,13 @@ class Server {
   mutable Mutex mutex_;
   ConditionVariable changed_;
   Phase phase_ ABSL_GUARDED_BY(mutex_) = Phase::kLoading;
-  std::string loading_ ABSL_GUARDED_BY(mutex_);  // the collection being loaded
+  std::string loading_ ABSL_GUARDED_BY(mutex_);  // what the role waits for
   bool stop_requested_ ABSL_GUARDED_BY(mutex_) = false;
   bool has_served_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::Status device_ ABSL_GUARDED_BY(mutex_);  // not OK once no device can answer any more
+  absl::Status health_ ABSL_GUARDED_BY(mutex_);  // not OK once no call can be answered any more
   bool monitor_stop_ ABSL_GUARDED_BY(mutex_) = false;
   std::unique_ptr<PortProbe> port_probe_ ABSL_GUARDED_BY(mutex_);  // while the server serves
 
-  size_t num_alive_ = 0;  // devices, when the monitor last looked; its own
-  std::unique_ptr<Nvml> nvml_;
   std::thread monitor_;
 };
 

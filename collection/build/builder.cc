@@ -1,21 +1,20 @@
 #include "collection/build/builder.h"
 
-#include <unistd.h>
+#include <sys/resource.h>
 
 #include <algorithm>
-#include <filesystem>
+#include <memory>
+#include <numeric>
 #include <optional>
-#include <system_error>
+#include <string>
 #include <thread>
 #include <utility>
 
-#include "base/file.h"
-#include "base/output_file.h"
 #include "base/text.h"
 #include "collection/build/generation_files.h"
+#include "collection/build/shard_plan.h"
 #include "collection/build/shard_writer.h"
-#include "collection/collection_name.h"
-#include "collection/log/log_summary.h"
+#include "collection/build/target_folder.h"
 #include "kernels/limits.h"
 
 namespace maxsim::collection {
@@ -32,7 +31,9 @@ absl::Status CheckInput(const BuildOptions& options, const Catalog& catalog, con
   if (tokens.dim() < kMinDim || tokens.dim() > kMaxDim) {
     return Invalid("tokens: ", tokens.dim(), " columns, the limits are ", kMinDim, " .. ", kMaxDim);
   }
-  if (catalog.num_documents() == 0) return Invalid("there is no document to build from");
+  if (options.encoder.has_value() && options.encoder->dim != tokens.dim()) {
+    return Invalid("encoder: dim: ", options.encoder->dim, ", and the token vectors' dim is ", tokens.dim());
+  }
   if (catalog.ids.size() != catalog.num_documents()) {
     return Invalid(catalog.ids.size(), " ids for ", catalog.num_documents(), " documents");
   }
@@ -54,195 +55,242 @@ absl::Status CheckInput(const BuildOptions& options, const Catalog& catalog, con
   return absl::OkStatus();
 }
 
-// Returns the manifest in the folder, or an empty one of generation 0.
-absl::StatusOr<Manifest> FindPublished(const std::string& folder) {
-  absl::StatusOr<Manifest> manifest = ReadManifest(folder);
-  if (absl::IsNotFound(manifest.status())) return Manifest();
-  if (!manifest.ok()) {
-    return absl::FailedPreconditionError(
-        Cat("the folder holds a manifest that cannot be read; remove it to begin anew: ", manifest.status().message()));
-  }
-  return manifest;
+// Each folder has a lock and a shard open.
+absl::Status CheckDescriptors(size_t num_folders) {
+  constexpr size_t kOthers = 64;  // inputs, libraries
+  const size_t needed = 2 * num_folders + kOthers;
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || needed <= limit.rlim_cur) return absl::OkStatus();
+  return absl::ResourceExhaustedError(Cat(num_folders, " partitions are written side by side, with up to ", needed,
+                                          " files open, and this process may have ", limit.rlim_cur, " (ulimit -n)"));
 }
-
-absl::StatusOr<std::string> ChooseName(const BuildOptions& options, const Manifest& published) {
-  if (published.generation > 0) {
-    if (options.name.empty() || options.name == published.name) return published.name;
-    return absl::FailedPreconditionError(Cat(options.folder, ": holds the collection ", Quote(published.name), ", not ",
-                                             Quote(options.name), "; choose another folder or that name"));
-  }
-  std::string name = options.name;
-  if (name.empty()) {
-    std::error_code error;
-    const std::filesystem::path path = std::filesystem::weakly_canonical(options.folder, error);
-    name = (path.has_filename() ? path : path.parent_path()).filename().string();
-  }
-  absl::Status status = CheckCollectionName(name);
-  if (status.ok()) return name;
-  if (!options.name.empty()) return status;
-  return Invalid(status.message(), "; it is the folder's, as none was given");
-}
-
-// Checks that requests made for the published generation suit the new one.
-absl::Status CheckShape(const BuildOptions& options, const Catalog& catalog, int64_t dim, const Manifest& published) {
-  if (published.generation == 0 || options.allow_other_shape) return absl::OkStatus();
-  const auto differs = [&](const std::string& there, const std::string& here) {
-    return absl::FailedPreconditionError(
-        Cat(options.folder, ": generation ", published.generation, " of ", Quote(published.name), " there has ", there,
-            ", and this input has ", here,
-            ", which its clients do not expect; choose another folder, or give --allow-other-shape"));
-  };
-  if (dim != published.dim) return differs(Cat("dimension ", published.dim), Cat(dim));
-  if (catalog.ids.type() != published.id_type) {
-    return differs(Cat("ids of type ", Name(published.id_type)), std::string(Name(catalog.ids.type())));
-  }
-  if (published.has_payloads && !catalog.has_payloads()) return differs("payloads", "none");
-  return absl::OkStatus();
-}
-
-// Creates a folder, and in the end removes what it created, where that is empty.
-class OutputFolder {
- public:
-  OutputFolder() = default;
-  ~OutputFolder() {
-    for (const std::filesystem::path& path : created_) ::rmdir(path.c_str());
-  }
-  OutputFolder(const OutputFolder&) = delete;
-  OutputFolder& operator=(const OutputFolder&) = delete;
-
-  absl::Status Create(const std::string& folder) {
-    std::error_code error;
-    for (std::filesystem::path path = folder; !path.empty() && !std::filesystem::exists(path, error);
-         path = path.parent_path()) {
-      created_.push_back(path);
-    }
-    std::filesystem::create_directories(folder, error);
-    return error ? ErrnoStatus(error.value(), "cannot create folder", folder) : absl::OkStatus();
-  }
-
- private:
-  std::vector<std::filesystem::path> created_;  // innermost first
-};
 
 int NumThreads(const BuildOptions& options) {
   if (options.num_threads > 0) return options.num_threads;
   return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
 }
 
-}  // namespace
-
-std::vector<ShardPlan> PlanShards(const Catalog& catalog, ScalarType storage, int64_t dim, int64_t max_shard_bytes) {
-  const IdType id_type = catalog.ids.type();
-  const auto file_bytes = [&](const ShardPlan& plan) {
-    return ShardFileBytes(plan, storage, dim, id_type, catalog.has_payloads());
-  };
-  const auto with = [&](ShardPlan plan, int64_t document) {
-    plan.num_documents += 1;
-    plan.num_tokens += catalog.lengths[document];
-    if (id_type == IdType::kString) plan.id_bytes += catalog.ids.num_bytes(document);
-    if (catalog.has_payloads()) plan.payload_bytes += catalog.payload_sizes[document];
-    return plan;
-  };
-  std::vector<ShardPlan> plans;
-  for (int64_t document = 0; document < catalog.num_documents(); ++document) {
-    if (!plans.empty() && plans.back().num_documents < kMaxShardDocuments) {
-      ShardPlan larger = with(plans.back(), document);
-      larger.num_bytes = file_bytes(larger);
-      if (larger.num_bytes <= max_shard_bytes) {
-        plans.back() = larger;
-        continue;
-      }
-    }
-    ShardPlan first = with(ShardPlan{.first_document = document}, document);
-    first.num_bytes = file_bytes(first);
-    plans.push_back(first);
+// Does, one after another, what BuildPartitions promises.
+class Build {
+ public:
+  Build(const BuildOptions& options, absl::Span<const PartitionFolder> partitions, const Catalog& catalog,
+        TokenSource& tokens, PayloadSource* payloads, const BuildObserver& observer)
+      : options_(options), catalog_(catalog), tokens_(tokens), payloads_(payloads), observer_(observer) {
+    for (const PartitionFolder& one : partitions) targets_.push_back(std::make_unique<TargetFolder>(one));
+    for (const std::unique_ptr<TargetFolder>& target : targets_) target_pointers_.push_back(target.get());
   }
-  return plans;
+
+  absl::StatusOr<std::vector<Manifest>> Run();
+
+ private:
+  absl::Status DealOut();
+  absl::Status Plan();
+  absl::Status OpenFolders();
+  absl::Status CheckFolders();
+  absl::Status WriteAll();
+  absl::Status Publish();
+  absl::Status Report(BuildProgress::Stage stage) {
+    progress_.stage = stage;
+    return observer_ == nullptr ? absl::OkStatus() : observer_(progress_);
+  }
+
+  const BuildOptions& options_;
+  const Catalog& catalog_;
+  TokenSource& tokens_;
+  PayloadSource* const payloads_;
+  const BuildObserver& observer_;
+  OutputFolder output_;  // outlives the folders in it
+  std::vector<std::unique_ptr<TargetFolder>> targets_;
+  std::vector<const TargetFolder*> target_pointers_;
+  std::vector<int64_t> order_;  // documents of the first set, then of the second; empty where there is one set
+  ShardSets sets_;
+  std::string name_;
+  int64_t generation_ = 0;
+  BuildProgress progress_;
+};
+
+// Decides which documents each folder gets.
+absl::Status Build::DealOut() {
+  sets_.sets.resize(targets_.size());
+  constexpr uint16_t kNone = kNumSlots;
+  std::vector<uint16_t> set_of_slot(kNumSlots, kNone);
+  for (size_t idx = 0; idx < targets_.size(); ++idx) {
+    const SlotRange slots = targets_[idx]->partition().value_or(SlotRange());
+    for (int32_t slot = slots.first; slot < slots.end; ++slot) {
+      uint16_t& set = set_of_slot[static_cast<size_t>(slot)];
+      if (set != kNone) {
+        return Invalid("partitions: ", targets_[set]->folder(), " and ", targets_[idx]->folder(), " both have slot ",
+                       slot);
+      }
+      set = static_cast<uint16_t>(idx);
+    }
+  }
+  const int64_t num_documents = catalog_.num_documents();
+  sets_.layout.has_ordinals = targets_.front()->partition().has_value();
+  if (!sets_.layout.has_ordinals) {
+    sets_.sets.front().documents = {.size = num_documents};
+    return absl::OkStatus();
+  }
+  // The documents are sorted by their sets, and keep their order in each.
+  std::vector<int64_t> ends(targets_.size());
+  for (int64_t document = 0; document < num_documents; ++document) {
+    const int32_t slot = catalog_.slot(document);
+    const uint16_t set = set_of_slot[static_cast<size_t>(slot)];
+    if (set == kNone) {
+      return Invalid("document ", document, ", id ", catalog_.ids.Format(document), ": is of slot ", slot,
+                     ", which is in none of the partitions");
+    }
+    ++ends[set];
+  }
+  order_.resize(static_cast<size_t>(num_documents));
+  std::vector<int64_t> next(targets_.size());
+  int64_t begin = 0;
+  for (size_t idx = 0; idx < ends.size(); ++idx) {
+    next[idx] = begin;
+    sets_.sets[idx].documents = {.size = ends[idx], .numbers = order_.data() + begin};
+    begin += ends[idx];
+  }
+  for (int64_t document = 0; document < num_documents; ++document) {
+    const uint16_t set = set_of_slot[static_cast<size_t>(catalog_.slot(document))];
+    order_[static_cast<size_t>(next[set]++)] = document;
+  }
+  sets_.set_of_slot = std::move(set_of_slot);
+  return absl::OkStatus();
 }
+
+absl::Status Build::Plan() {
+  sets_.layout.storage = options_.storage;
+  sets_.layout.rotation_seed = options_.storage == ScalarType::kI8 ? options_.rotation_seed : 0;
+  sets_.layout.dim = tokens_.dim();
+  sets_.layout.id_type = catalog_.ids.type();
+  sets_.layout.has_payloads = options_.has_payloads || catalog_.has_payloads();
+  sets_.num_threads = NumThreads(options_);
+  progress_.documents_total = catalog_.num_documents();
+  for (size_t idx = 0; idx < sets_.sets.size(); ++idx) {
+    ShardSet& set = sets_.sets[idx];
+    set.folder = targets_[idx]->folder();
+    set.plans = PlanShards(catalog_, set.documents, sets_.layout, options_.max_shard_bytes);
+    const auto num_shards = static_cast<int64_t>(set.plans.size());
+    if (num_shards > kMaxShards) {
+      return Invalid("max-shard-bytes: ", options_.max_shard_bytes, " makes ", num_shards, " shards, the limit is ",
+                     kMaxShards);
+    }
+    progress_.shards_total += num_shards;
+    for (const ShardPlan& plan : set.plans) progress_.bytes_total += plan.num_bytes;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Build::OpenFolders() {
+  if (absl::Status status = output_.Create(options_.folder); !status.ok()) return status;
+  for (const std::unique_ptr<TargetFolder>& target : targets_) {
+    if (absl::Status status = target->Open(); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Build::CheckFolders() {
+  absl::StatusOr<std::string> name = ChooseName(options_, target_pointers_);
+  if (!name.ok()) return name.status();
+  name_ = *std::move(name);
+  generation_ = options_.generation;
+  if (generation_ == 0) {
+    for (const TargetFolder* const target : target_pointers_) {
+      generation_ = std::max(generation_, target->published().generation + 1);
+    }
+  }
+  for (const std::unique_ptr<TargetFolder>& target : targets_) {
+    absl::Status status = target->Check(options_, catalog_, tokens_.dim(), generation_);
+    if (!status.ok()) return status;
+  }
+  for (const TargetFolder* const target : target_pointers_) target->RemoveLeftovers();
+  return CheckSpace(options_.folder, progress_.bytes_total);
+}
+
+absl::Status Build::WriteAll() {
+  for (ShardSet& set : sets_.sets) set.generation = generation_;
+  return WriteShards(sets_, catalog_, tokens_, payloads_,
+                     {.on_progress =
+                          [this](int64_t documents, int64_t bytes) {
+                            progress_.documents_done = documents;
+                            progress_.bytes_done = bytes;
+                            return Report(BuildProgress::Stage::kWriting);
+                          },
+                      .on_shard =
+                          [this](size_t set_idx, ShardEntry entry) {
+                            targets_[set_idx]->Add(std::move(entry));
+                            progress_.shards_done += 1;
+                            return Report(BuildProgress::Stage::kShardDone);
+                          }});
+}
+
+absl::Status Build::Publish() {
+  progress_.documents_done = progress_.documents_total;
+  progress_.bytes_done = progress_.bytes_total;
+  if (absl::Status status = Report(BuildProgress::Stage::kPublishing); !status.ok()) return status;
+  const Manifest manifest{.name = name_,
+                          .generation = generation_,
+                          .dim = static_cast<int32_t>(tokens_.dim()),
+                          .storage = options_.storage,
+                          .rotation_seed = sets_.layout.rotation_seed,
+                          .id_type = catalog_.ids.type(),
+                          .has_payloads = sets_.layout.has_payloads,
+                          .created_by = options_.created_by,
+                          .created_at = CreationTime(),
+                          .shards = {},
+                          .encoder = options_.encoder};
+  for (size_t idx = 0; idx < targets_.size(); ++idx) {
+    absl::Status synchronised;
+    absl::Status status = targets_[idx]->Publish(manifest, &synchronised);
+    if (!status.ok()) {
+      return idx == 0 ? status
+                      : Prefix(Cat("only ", idx, " of ", targets_.size(),
+                                   " partitions are published; build all of them again: "),
+                               status);
+    }
+    progress_.synchronised.Update(synchronised);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Manifest>> Build::Run() {
+  if (absl::Status status = CheckInput(options_, catalog_, tokens_, payloads_); !status.ok()) return status;
+  if (absl::Status status = DealOut(); !status.ok()) return status;
+  if (absl::Status status = Plan(); !status.ok()) return status;
+  if (absl::Status status = OpenFolders(); !status.ok()) return status;
+  if (absl::Status status = CheckFolders(); !status.ok()) return status;
+  if (absl::Status status = WriteAll(); !status.ok()) return status;
+  if (absl::Status status = Publish(); !status.ok()) return status;
+  // From here on the build has succeeded.
+  Report(BuildProgress::Stage::kPublished).IgnoreError();
+  std::vector<Manifest> manifests;
+  for (const TargetFolder* const target : target_pointers_) {
+    // The removal may reach the disk before the rename does: then the generation before would need its files.
+    if (progress_.synchronised.ok()) target->RemoveOld();
+    manifests.push_back(target->manifest());
+  }
+  return manifests;
+}
+
+}  // namespace
 
 absl::StatusOr<Manifest> BuildCollection(const BuildOptions& options, const Catalog& catalog, TokenSource& tokens,
                                          PayloadSource* payloads, const BuildObserver& observer) {
-  if (absl::Status status = CheckInput(options, catalog, tokens, payloads); !status.ok()) return status;
-  const std::vector<ShardPlan> plans = PlanShards(catalog, options.storage, tokens.dim(), options.max_shard_bytes);
-  if (static_cast<int64_t>(plans.size()) > kMaxShards) {
-    return Invalid("max-shard-bytes: ", options.max_shard_bytes, " makes ", plans.size(), " shards, the limit is ",
-                   kMaxShards);
-  }
-  OutputFolder folder;  // outlives the lock, whose file is in it
-  if (absl::Status status = folder.Create(options.folder); !status.ok()) return status;
-  absl::StatusOr<FolderLock> lock = FolderLock::Acquire(options.folder);
-  if (!lock.ok()) return lock.status();
-  absl::StatusOr<Manifest> published = FindPublished(options.folder);
-  if (!published.ok()) return published.status();
-  absl::StatusOr<std::string> name = ChooseName(options, *published);
-  if (!name.ok()) return name.status();
-  if (absl::Status status = CheckShape(options, catalog, tokens.dim(), *published); !status.ok()) return status;
-  if (options.encoder.has_value() && options.encoder->dim != tokens.dim()) {
-    return Invalid("encoder: dim: ", options.encoder->dim, ", and the token vectors' dim is ", tokens.dim());
-  }
-  const int64_t generation = options.generation == 0 ? published->generation + 1 : options.generation;
-  if (generation <= published->generation) {
-    return absl::FailedPreconditionError(Cat(options.folder, ": holds generation ", published->generation,
-                                             " already; generation ", generation, " cannot follow it"));
-  }
-  const LogFormat format{catalog.ids.type(), options.storage, static_cast<int32_t>(tokens.dim()),
-                         options.storage == ScalarType::kI8 ? options.rotation_seed : 0};
-  absl::StatusOr<std::optional<uint64_t>> log_sequence =
-      LogSequenceOfBuild(options.folder, format, options.log_sequence);
-  if (!log_sequence.ok()) return log_sequence.status();
-  RemoveLeftovers(options.folder, *published);
+  if (catalog.num_documents() == 0) return Invalid("there is no document to build from");
+  const PartitionFolder whole{options.folder, SlotRange()};
+  absl::StatusOr<std::vector<Manifest>> manifests =
+      Build(options, absl::MakeConstSpan(&whole, 1), catalog, tokens, payloads, observer).Run();
+  if (!manifests.ok()) return manifests.status();
+  return std::move(manifests->front());
+}
 
-  BuildProgress progress{.stage = BuildProgress::Stage::kWriting,
-                         .documents_total = catalog.num_documents(),
-                         .shards_total = static_cast<int64_t>(plans.size())};
-  for (const ShardPlan& plan : plans) progress.bytes_total += plan.num_bytes;
-  if (absl::Status status = CheckSpace(options.folder, progress.bytes_total); !status.ok()) return status;
-  const auto report = [&](BuildProgress::Stage stage) {
-    progress.stage = stage;
-    return observer == nullptr ? absl::OkStatus() : observer(progress);
-  };
-
-  Manifest manifest{.name = *name,
-                    .generation = generation,
-                    .dim = static_cast<int32_t>(tokens.dim()),
-                    .storage = options.storage,
-                    .rotation_seed = options.storage == ScalarType::kI8 ? options.rotation_seed : 0,
-                    .id_type = catalog.ids.type(),
-                    .has_payloads = catalog.has_payloads(),
-                    .num_documents = catalog.num_documents(),
-                    .num_tokens = tokens.num_tokens(),
-                    .created_by = options.created_by,
-                    .created_at = CreationTime(),
-                    .shards = {},
-                    .encoder = options.encoder,
-                    .log_sequence = *log_sequence};
-  const TokenEncoding encoding{options.storage, manifest.rotation_seed, NumThreads(options)};
-  UnpublishedFiles files(options.folder);
-  int64_t bytes_before = 0;
-  for (const ShardPlan& plan : plans) {
-    const std::string file = ShardFileName(manifest.generation, progress.shards_done);
-    absl::StatusOr<ShardEntry> entry = WriteShard(options.folder, file, plan, encoding, catalog, tokens, payloads,
-                                                  [&](int64_t documents, int64_t bytes) {
-                                                    progress.documents_done = plan.first_document + documents;
-                                                    progress.bytes_done = bytes_before + bytes;
-                                                    return report(BuildProgress::Stage::kWriting);
-                                                  });
-    if (!entry.ok()) return entry.status();
-    files.Add(file);
-    manifest.shards.push_back(*std::move(entry));
-    bytes_before += plan.num_bytes;
-    progress.bytes_done = bytes_before;
-    progress.documents_done = plan.first_document + plan.num_documents;
-    progress.shards_done += 1;
-    if (absl::Status status = report(BuildProgress::Stage::kShardDone); !status.ok()) return status;
-  }
-  if (absl::Status status = report(BuildProgress::Stage::kPublishing); !status.ok()) return status;
-  if (absl::Status s = PublishGeneration(manifest, options.folder, files, &progress.synchronised); !s.ok()) return s;
-  // From here on the build has succeeded.
-  report(BuildProgress::Stage::kPublished).IgnoreError();
-  // The removal may reach the disk before the rename does: then the generation before it would need its files.
-  if (progress.synchronised.ok()) RemoveOldGenerations(options.folder, manifest, *published);
-  return manifest;
+absl::StatusOr<std::vector<Manifest>> BuildPartitions(const BuildOptions& options,
+                                                      absl::Span<const PartitionFolder> partitions,
+                                                      const Catalog& catalog, TokenSource& tokens,
+                                                      PayloadSource* payloads, const BuildObserver& observer) {
+  if (partitions.empty()) return Invalid("partitions: there is no folder");
+  if (absl::Status status = CheckDescriptors(partitions.size()); !status.ok()) return status;
+  return Build(options, partitions, catalog, tokens, payloads, observer).Run();
 }
 
 }  // namespace maxsim::collection

@@ -9,9 +9,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "collection/build/sources.h"
 #include "collection/catalog.h"
 #include "collection/manifest.h"
+#include "collection/slots.h"
 #include "kernels/scalar_type.h"
 
 namespace maxsim::collection {
@@ -36,6 +38,7 @@ struct BuildOptions {
   std::string created_by = "maxsim-shard";
   // Goes into the manifest; its dim must be that of the token vectors.
   std::optional<EncoderIdentity> encoder = {};
+  bool has_payloads = false;  // let the manifest say that there are some, also where no document has one
   // The last write of the log in the folder that the documents hold. Is needed where the log has writes.
   std::optional<uint64_t> log_sequence = {};
 };
@@ -63,22 +66,6 @@ struct BuildProgress {
 // The observer is called every few MiB. An error it returns ends the build, as does one from anywhere else.
 using BuildObserver = std::function<absl::Status(const BuildProgress&)>;
 
-// Which documents go into which shard.
-struct ShardPlan {
-  int64_t first_document = 0;
-  int64_t num_documents = 0;
-  int64_t num_tokens = 0;
-  int64_t id_bytes = 0;
-  int64_t payload_bytes = 0;
-  int64_t num_bytes = 0;  // of the file
-};
-
-// Fills shards in document order, each up to `max_shard_bytes`.
-std::vector<ShardPlan> PlanShards(const Catalog& catalog, ScalarType storage, int64_t dim, int64_t max_shard_bytes);
-
-// Returns a name such as "shard-000002-00000.safetensors".
-std::string ShardFileName(int64_t generation, int64_t index);
-
 // Builds and publishes the generation after the one in the folder (1 when there is none), or the one that the options
 // name, and returns its manifest. For i8 a batch of documents is held in memory, the largest one at least. The
 // catalog's lengths sum to tokens.num_tokens(); `payloads` may be null when the catalog has none. One build at a time
@@ -93,5 +80,25 @@ std::string ShardFileName(int64_t generation, int64_t index);
 // RESOURCE_EXHAUSTED (disk).
 absl::StatusOr<Manifest> BuildCollection(const BuildOptions& options, const Catalog& catalog, TokenSource& tokens,
                                          PayloadSource* payloads, const BuildObserver& observer = nullptr);
+
+// A folder that gets the documents of some slots.
+struct PartitionFolder {
+  std::string folder;  // created when it is not there
+  SlotRange slots;     // with all of them the collection there is whole
+};
+
+// Builds one collection in each folder, all of one name and generation, in one pass over the sources: no token vector
+// is read or written twice. Does what BuildCollection does for each, with these differences. BuildOptions::folder is
+// the folder that holds the others, or is created for them, and gives the name where nothing else does. The generation
+// follows the newest that is published in one of the folders. The shards of all are complete before the first manifest
+// is renamed; where a later rename fails, the message says so, and those before it are published. The ranges must not
+// overlap, and INVALID_ARGUMENT names a document whose slot is in none. A folder whose slots no document has gets a
+// manifest without shards; the catalog may have no document at all. FAILED_PRECONDITION where a folder holds a
+// partition of other slots; RESOURCE_EXHAUSTED where the process may not have as many files open. Returns the
+// manifests, in the order of the folders.
+absl::StatusOr<std::vector<Manifest>> BuildPartitions(const BuildOptions& options,
+                                                      absl::Span<const PartitionFolder> partitions,
+                                                      const Catalog& catalog, TokenSource& tokens,
+                                                      PayloadSource* payloads, const BuildObserver& observer = nullptr);
 
 }  // namespace maxsim::collection

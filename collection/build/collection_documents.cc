@@ -136,6 +136,7 @@ class CollectionDocuments : public DocumentInput {
       const int64_t* offsets = shard.documents().offsets + document;
       lengths_.push_back(static_cast<int32_t>(offsets[1] - offsets[0]));
       if (manifest_->has_payloads) payload_sizes_.push_back(static_cast<int32_t>(shard.payload(document).size()));
+      if (shard.ordinals() != nullptr) positions_.push_back(shard.ordinals()[document]);
       return absl::OkStatus();
     });
   }
@@ -158,6 +159,7 @@ class CollectionDocuments : public DocumentInput {
   std::unique_ptr<PayloadSource> MakePayloads() override { return std::make_unique<ShardPayloads>(folder_, manifest_); }
   std::optional<ScalarType> storage() const override { return manifest_->storage; }
   std::optional<EncoderIdentity> encoder() const override { return manifest_->encoder; }
+  std::vector<int64_t> TakePositions() override { return std::move(positions_); }
 
  private:
   // Calls `take` with each document's shard and its number in it. The first error ends the walk.
@@ -176,6 +178,7 @@ class CollectionDocuments : public DocumentInput {
   const std::shared_ptr<const Manifest> manifest_;
   std::vector<int32_t> lengths_;
   std::vector<int32_t> payload_sizes_;
+  std::vector<int64_t> positions_;  // of a partition
 };
 
 }  // namespace

@@ -78,6 +78,8 @@ class DocumentInput {
   // What a collection says of its vectors; nullopt for other inputs, and for what it does not say.
   virtual std::optional<ScalarType> storage() const { return std::nullopt; }
   virtual std::optional<EncoderIdentity> encoder() const { return std::nullopt; }
+  // Returns the positions of a partition's documents (positions.h), once; empty for other inputs.
+  virtual std::vector<int64_t> TakePositions() { return {}; }
 };
 
 // These open the three kinds of inputs. Errors name the file and the place in it.

@@ -8,19 +8,16 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "base/file.h"
 #include "base/output_file.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "collection/build/builder.h"
+#include "collection/build/shard_plan.h"
 
 namespace maxsim::collection {
 namespace {
-
-constexpr std::string_view kShardExtension = ".safetensors";
 
 // Returns the generation in a name that ShardFileName made, or nullopt for other names.
 std::optional<int64_t> GenerationOf(const std::string& name) {
@@ -52,10 +49,6 @@ std::set<std::string> FilesOf(const Manifest& manifest) {
 }
 
 }  // namespace
-
-std::string ShardFileName(int64_t generation, int64_t index) {
-  return Cat(absl::StrFormat("shard-%06d-%05d", generation, index), kShardExtension);
-}
 
 void RemoveLeftovers(const std::string& folder, const Manifest& published) {
   const std::set<std::string> files = FilesOf(published);

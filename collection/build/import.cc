@@ -96,6 +96,7 @@ absl::Status Importer::ReadIds() {
     }
   }
   import_.catalog = ids.TakeCatalog();
+  if (import_.catalog == nullptr) return Invalid("there is no document to build from");
   return absl::OkStatus();
 }
 

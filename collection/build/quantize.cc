@@ -27,11 +27,16 @@ absl::StatusOr<Manifest> QuantizeCollection(const QuantizeOptions& options, cons
   }
   absl::StatusOr<std::unique_ptr<DocumentInput>> input = OpenCollectionInput(options.source, *source);
   if (!input.ok()) return input.status();
+  if (source->num_documents == 0 && !source->partition.has_value()) {
+    return Invalid(options.source, ": there is no document to build from");
+  }
   IdCollector ids(source->id_type, source->num_documents, observer);
   if (absl::Status status = (*input)->AddIds(ids); !status.ok()) return status;
   absl::StatusOr<std::vector<int32_t>> payload_sizes = (*input)->ReadPayloadSizes();
   if (!payload_sizes.ok()) return payload_sizes.status();
-  const std::unique_ptr<Catalog> catalog = ids.TakeCatalog();
+  std::unique_ptr<Catalog> catalog = ids.TakeCatalog();
+  if (catalog == nullptr) catalog = std::make_unique<Catalog>(source->id_type);  // of a partition without documents
+  catalog->positions = (*input)->TakePositions();
   catalog->payload_sizes = *std::move(payload_sizes);
   catalog->lengths = (*input)->lengths();
   absl::StatusOr<std::unique_ptr<TokenSource>> tokens = (*input)->MakeTokens();
@@ -48,7 +53,11 @@ absl::StatusOr<Manifest> QuantizeCollection(const QuantizeOptions& options, cons
   build.max_shard_bytes = options.max_shard_bytes;
   build.created_by = options.created_by;
   build.encoder = source->encoder;
-  return BuildCollection(build, *catalog, **tokens, payloads.get(), observer);
+  const PartitionFolder target{options.target, source->slots()};
+  absl::StatusOr<std::vector<Manifest>> built =
+      BuildPartitions(build, absl::MakeConstSpan(&target, 1), *catalog, **tokens, payloads.get(), observer);
+  if (!built.ok()) return built.status();
+  return std::move(built->front());
 }
 
 }  // namespace maxsim::collection

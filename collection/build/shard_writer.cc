@@ -1,337 +1,171 @@
 #include "collection/build/shard_writer.h"
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
-#include <optional>
+#include <string_view>
 #include <utility>
-#include <vector>
 
-#include "absl/status/status.h"
-#include "base/file.h"
+#include "absl/status/statusor.h"
 #include "base/output_file.h"
-#include "base/text.h"
-#include "collection/build/document_quantizer.h"
-#include "collection/safetensors.h"
-#include "collection/shard_contents.h"
-#include "kernels/limits.h"
+#include "collection/build/shard_file.h"
+#include "kernels/scalar_type.h"
 
 namespace maxsim::collection {
 namespace {
 
-// Tokens are converted, checked and written in pieces of this size: large against a system call, small against a cache.
-constexpr int64_t kBlockBytes = int64_t{1} << 20;
+// All files' buffers together, two of them a file; and the least that one has, so that a write stays far larger than
+// what a system call takes.
+constexpr size_t kAllBufferBytes = size_t{256} << 20;
+constexpr size_t kLeastBufferBytes = size_t{64} << 10;
 
-// FP32 values that a thread gets to quantise at a time, in bytes: some milliseconds of work, against the tens of
-// microseconds that starting the thread takes.
-constexpr int64_t kQuantizedBytesPerThread = int64_t{2} << 20;
+// Progress is told behind so many payloads.
+constexpr int64_t kPayloadInterval = 1024;
 
-std::string_view SafetensorsName(ScalarType storage) {
-  switch (storage) {
-    case ScalarType::kF16:
-      return "F16";
-    case ScalarType::kBF16:
-      return "BF16";
-    case ScalarType::kF32:
-      return "F32";
-    case ScalarType::kI8:
-      return "I8";
-  }
-  return "?";
-}
-
-std::string FormatHeader(const ShardPlan& plan, const TokenEncoding& encoding, int64_t dim, IdType id_type,
-                         bool has_payloads) {
-  std::vector<SafetensorsTensor> tensors;
-  const auto add = [&](std::string_view name, std::string_view dtype, std::vector<int64_t> shape) {
-    tensors.push_back({std::string(name), std::string(dtype), std::move(shape), 0, 0});
-  };
-  // Tokens come first, for their alignment; then what is 8 bytes wide, then 4, then bytes.
-  add(kTokens, SafetensorsName(encoding.storage), {plan.num_tokens, dim});
-  add(kOffsets, "I64", {plan.num_documents + 1});
-  if (id_type == IdType::kInt64) {
-    add(kIds, "I64", {plan.num_documents});
-  } else {
-    add(kIdOffsets, "I64", {plan.num_documents + 1});
-  }
-  if (has_payloads) add(kPayloadOffsets, "I64", {plan.num_documents + 1});
-  std::vector<std::pair<std::string, std::string>> metadata = {{"format", std::string(kShardFormat)},
-                                                               {"format_version", std::string(kShardFormatVersion)}};
-  if (encoding.storage == ScalarType::kI8) {
-    add(kScales, "F32", {plan.num_documents});
-    metadata.emplace_back(kRotationKey, kRotationKind);
-    metadata.emplace_back(kRotationSeedKey, Cat(encoding.rotation_seed));
-  }
-  if (id_type == IdType::kString) add(kIdBytes, "U8", {plan.id_bytes});
-  if (has_payloads) add(kPayloadBytes, "U8", {plan.payload_bytes});
-  return FormatSafetensorsHeader(metadata, tensors, kWriterAlignment);
-}
-
-class Writer {
+class ShardsWriter {
  public:
-  Writer(OutputFile& file, const ShardPlan& plan, const TokenEncoding& encoding, const Catalog& catalog,
-         TokenSource& tokens, PayloadSource* payloads, const ShardProgress& progress)
-      : file_(file),
-        plan_(plan),
-        encoding_(encoding),
-        storage_(encoding.storage),
+  ShardsWriter(const ShardSets& sets, const Catalog& catalog, TokenSource& tokens, PayloadSource* payloads,
+               const ShardsObserver& observer)
+      : sets_(sets),
         catalog_(catalog),
-        tokens_(tokens),
         payloads_(payloads),
-        progress_(progress) {}
+        observer_(observer),
+        row_bytes_(sets.layout.dim * static_cast<int64_t>(SizeOf(sets.layout.storage))),
+        buffer_bytes_(
+            std::clamp(kAllBufferBytes / (2 * sets.sets.size()), kLeastBufferBytes, OutputFile::kBufferBytes)),
+        reader_({sets.layout.storage, sets.layout.rotation_seed, sets.num_threads}, catalog, tokens),
+        open_(sets.sets.size()) {}
 
-  // Writes the sections in the order of FormatHeader.
   absl::Status Write() {
-    const bool has_payloads = catalog_.has_payloads();
-    const IdType id_type = catalog_.ids.type();
-    absl::Status status = file_.Write(FormatHeader(plan_, encoding_, tokens_.dim(), id_type, has_payloads));
-    if (status.ok()) status = quantizes() ? WriteQuantizedTokens() : WriteTokens();
-    if (status.ok() && storage_ == ScalarType::kI8 && !quantizes()) status = TakeScales();
-    if (status.ok()) status = WriteOffsets([&](int64_t document) { return int64_t{catalog_.lengths[document]}; });
-    if (status.ok() && id_type == IdType::kInt64) status = WriteIntIds();
-    if (status.ok() && id_type == IdType::kString) {
-      status = WriteOffsets([&](int64_t document) { return catalog_.ids.num_bytes(document); });
+    while (next_document_ < catalog_.num_documents()) {
+      const absl::StatusOr<RowReader::Block> block = reader_.Next();
+      if (!block.ok()) return block.status();
+      if (absl::Status status = Deal(*block); !status.ok()) return status;
+      if (absl::Status status = Report(); !status.ok()) return status;
     }
-    if (status.ok() && has_payloads) {
-      status = WriteOffsets([&](int64_t document) { return int64_t{catalog_.payload_sizes[document]}; });
-    }
-    if (status.ok()) status = file_.Write(scales_.data(), scales_.size() * sizeof(float));
-    if (status.ok() && id_type == IdType::kString) status = WriteStringIds();
-    if (status.ok() && has_payloads) status = WritePayloads();
-    return status;
+    return absl::OkStatus();
   }
 
  private:
-  int64_t end_document() const { return plan_.first_document + plan_.num_documents; }
-  bool quantizes() const { return storage_ == ScalarType::kI8 && tokens_.type() != ElementType::kI8; }
+  // The shard of a set that is being written, or the next one.
+  struct OpenShard {
+    std::unique_ptr<ShardFile> file;  // null before its first row
+    size_t plan = 0;
+    int64_t num_documents = 0;  // whose rows it has
+  };
 
-  absl::Status WriteInt64(int64_t value) { return file_.Write(&value, sizeof(value)); }
-
-  template <typename Step>
-  absl::Status WriteOffsets(const Step& step) {
-    int64_t offset = 0;
-    absl::Status status = WriteInt64(offset);
-    for (int64_t document = plan_.first_document; document < end_document() && status.ok(); ++document) {
-      offset += step(document);
-      status = WriteInt64(offset);
-    }
-    return status;
+  size_t SetOf(int64_t document) const {
+    return sets_.set_of_slot.empty() ? 0 : sets_.set_of_slot[static_cast<size_t>(catalog_.slot(document))];
+  }
+  absl::Status Deal(const RowReader::Block& block);
+  absl::Status Open(size_t set_idx);
+  absl::Status EndDocument(size_t set_idx, int64_t document);
+  absl::Status DealPayloads(int64_t last_document);
+  absl::Status FinishShard(size_t set_idx);
+  absl::Status Report() const {
+    if (observer_.on_progress == nullptr) return absl::OkStatus();
+    int64_t bytes = finished_bytes_;
+    for (const OpenShard& open : open_) bytes += open.file == nullptr ? 0 : open.file->num_bytes();
+    return observer_.on_progress(next_document_, bytes);
   }
 
-  absl::Status WriteTokens();
-  absl::Status WriteQuantizedTokens();
-  absl::StatusOr<absl::Span<float>> NextAsFloats(int64_t num_rows, int64_t first_row);
-  absl::Status TakeScales();
-  absl::Status CheckScales(int64_t first_document) const;
-  absl::Status WriteBlock(const void* source, int64_t num_rows, int64_t first_row);
-  absl::Status UnusableValue(const void* source, int64_t index, int64_t first_row) const;
-  absl::Status WriteIntIds();
-  absl::Status WriteStringIds();
-  absl::Status WritePayloads();
-  absl::Status Report(int64_t documents) {
-    return progress_ == nullptr ? absl::OkStatus() : progress_(documents, file_.num_bytes());
-  }
-
-  OutputFile& file_;
-  const ShardPlan& plan_;
-  const TokenEncoding& encoding_;
-  const ScalarType storage_;
+  const ShardSets& sets_;
   const Catalog& catalog_;
-  TokenSource& tokens_;
   PayloadSource* const payloads_;
-  const ShardProgress& progress_;
-  std::vector<float> narrowed_;  // a block of FP64 input, or one to be quantised, in FP32
-  std::vector<char> converted_;  // a block as it is stored
-  std::vector<float> scales_;    // i8: of the documents so far
+  const ShardsObserver& observer_;
+  const int64_t row_bytes_;
+  const size_t buffer_bytes_;
+  RowReader reader_;
+  std::vector<OpenShard> open_;  // [sets]
+  int64_t next_document_ = 0;    // the first whose rows are not all written
+  int64_t next_payload_ = 0;     // the first document whose payload is not
+  int64_t finished_bytes_ = 0;   // of shards that are complete
 };
 
-absl::Status Writer::WriteTokens() {
-  const int64_t row_bytes = tokens_.dim() * static_cast<int64_t>(std::max(SizeOf(tokens_.type()), SizeOf(storage_)));
-  const int64_t block_rows = std::max<int64_t>(1, kBlockBytes / row_bytes);
-  int64_t document = plan_.first_document;
-  int64_t document_end = catalog_.lengths[document];  // its last row + 1 in the shard
-  for (int64_t row = 0; row < plan_.num_tokens;) {
-    const int64_t num_rows = std::min(block_rows, plan_.num_tokens - row);
-    absl::StatusOr<const void*> source = tokens_.Next(num_rows);
-    if (!source.ok()) return source.status();
-    if (absl::Status status = WriteBlock(*source, num_rows, row); !status.ok()) return status;
-    row += num_rows;
-    while (document_end <= row && ++document < end_document()) document_end += catalog_.lengths[document];
-    if (absl::Status status = Report(document - plan_.first_document); !status.ok()) return status;
-  }
-  return absl::OkStatus();
-}
-
-// The next rows in FP32, of which each value has been found usable.
-absl::StatusOr<absl::Span<float>> Writer::NextAsFloats(int64_t num_rows, int64_t first_row) {
-  absl::StatusOr<const void*> source = tokens_.Next(num_rows);
-  if (!source.ok()) return source.status();
-  const auto count = static_cast<size_t>(num_rows * tokens_.dim());
-  narrowed_.resize(count);
-  if (tokens_.type() == ElementType::kF64) {
-    for (size_t idx = 0; idx < count; ++idx) {
-      narrowed_[idx] = static_cast<float>(LoadFloat(tokens_.type(), *source, idx));
+// Writes the rows of a block, those of neighbouring documents of one set at once.
+absl::Status ShardsWriter::Deal(const RowReader::Block& block) {
+  const char* run = block.rows;
+  int64_t run_rows = 0;
+  int64_t rows_left = block.num_rows;
+  int64_t first_row = block.first_row;  // of the document
+  while (rows_left > 0) {
+    const int64_t document = next_document_;
+    const size_t set_idx = SetOf(document);
+    if (absl::Status status = Open(set_idx); !status.ok()) return status;
+    const int64_t count = std::min(rows_left, catalog_.lengths[static_cast<size_t>(document)] - first_row);
+    run_rows += count;
+    rows_left -= count;
+    const bool ends = first_row + count == catalog_.lengths[static_cast<size_t>(document)];
+    const bool ends_shard =
+        ends && open_[set_idx].num_documents + 1 == sets_.sets[set_idx].plans[open_[set_idx].plan].num_documents;
+    if (rows_left == 0 || ends_shard || (ends && SetOf(document + 1) != set_idx)) {
+      if (absl::Status status = open_[set_idx].file->AppendRows(run, run_rows); !status.ok()) return status;
+      run += run_rows * row_bytes_;
+      run_rows = 0;
     }
-  } else {
-    ConvertElements(*ToScalarType(tokens_.type()), *source, ScalarType::kF32, narrowed_.data(), count);
-  }
-  if (const std::optional<size_t> index = FindUnusableElement(ScalarType::kF32, narrowed_.data(), count)) {
-    return UnusableValue(*source, static_cast<int64_t>(*index), first_row);
-  }
-  return absl::MakeSpan(narrowed_);
-}
-
-absl::Status Writer::CheckScales(int64_t first_document) const {
-  for (int64_t document = first_document; document < plan_.first_document + static_cast<int64_t>(scales_.size());
-       ++document) {
-    const float scale = scales_[static_cast<size_t>(document - plan_.first_document)];
-    if (scale <= kMaxScale) continue;
-    return Invalid("tokens: document ", document, ", id ", catalog_.ids.Format(document), ": ",
-                   scale * static_cast<float>(kMaxInt8), " after the rotation is beyond the limit of ", kMaxAbsValue);
+    if (!ends) break;
+    first_row = 0;
+    if (absl::Status status = EndDocument(set_idx, document); !status.ok()) return status;
   }
   return absl::OkStatus();
 }
 
-absl::Status Writer::WriteQuantizedTokens() {
-  const auto dim = static_cast<int32_t>(tokens_.dim());
-  const DocumentQuantizer quantizer(dim, encoding_.rotation_seed, encoding_.num_threads);
-  const int64_t batch_rows = encoding_.num_threads * kQuantizedBytesPerThread / (dim * int64_t{sizeof(float)});
-  int64_t row = 0;
-  for (int64_t document = plan_.first_document; document < end_document();) {
-    const int64_t first = document;
-    int64_t num_rows = 0;
-    do {
-      num_rows += catalog_.lengths[document++];
-    } while (document < end_document() && num_rows + catalog_.lengths[document] <= batch_rows);
-    absl::StatusOr<absl::Span<float>> rows = NextAsFloats(num_rows, row);
-    if (!rows.ok()) return rows.status();
-    converted_.resize(rows->size());
-    scales_.resize(static_cast<size_t>(document - plan_.first_document));
-    const auto num_documents = static_cast<size_t>(document - first);
-    quantizer.Quantize(absl::MakeConstSpan(catalog_.lengths).subspan(static_cast<size_t>(first), num_documents), *rows,
-                       reinterpret_cast<int8_t*>(converted_.data()), absl::MakeSpan(scales_).last(num_documents));
-    if (absl::Status status = CheckScales(first); !status.ok()) return status;
-    if (absl::Status status = file_.Write(converted_.data(), converted_.size()); !status.ok()) return status;
-    row += num_rows;
-    if (absl::Status status = Report(document - plan_.first_document); !status.ok()) return status;
-  }
+// Begins the set's next shard, unless one is open.
+absl::Status ShardsWriter::Open(size_t set_idx) {
+  OpenShard& open = open_[set_idx];
+  if (open.file != nullptr) return absl::OkStatus();
+  const ShardSet& set = sets_.sets[set_idx];
+  const std::string name = ShardFileName(set.generation, set.first_file + static_cast<int64_t>(open.plan));
+  absl::StatusOr<std::unique_ptr<ShardFile>> file =
+      ShardFile::Create(set.folder, name, set.plans[open.plan], sets_.layout, catalog_, set.documents, buffer_bytes_);
+  if (!file.ok()) return file.status();
+  open.file = *std::move(file);
   return absl::OkStatus();
 }
 
-// Scales of rows that were quantised before.
-absl::Status Writer::TakeScales() {
-  for (int64_t document = plan_.first_document; document < end_document(); ++document) {
-    const absl::StatusOr<float> scale = tokens_.NextStoredScale();
+// Takes note of the end of a document. Its last rows may still have to be appended, but where it ends a shard.
+absl::Status ShardsWriter::EndDocument(size_t set_idx, int64_t document) {
+  OpenShard& open = open_[set_idx];
+  ++next_document_;
+  ++open.num_documents;
+  if (sets_.layout.storage == ScalarType::kI8) {
+    const absl::StatusOr<float> scale = reader_.ScaleOf(document);
     if (!scale.ok()) return scale.status();
-    scales_.push_back(*scale);
+    open.file->AddScale(*scale);
   }
-  return CheckScales(plan_.first_document);
+  if (open.num_documents < sets_.sets[set_idx].plans[open.plan].num_documents) return absl::OkStatus();
+  if (catalog_.has_payloads()) {
+    if (absl::Status status = DealPayloads(document); !status.ok()) return status;
+  }
+  return FinishShard(set_idx);
 }
 
-absl::Status Writer::WriteBlock(const void* source, int64_t num_rows, int64_t first_row) {
-  const auto count = static_cast<size_t>(num_rows * tokens_.dim());
-  ScalarType from = ScalarType::kF32;
-  const void* values = source;
-  if (tokens_.type() == ElementType::kF64) {
-    narrowed_.resize(count);
-    for (size_t idx = 0; idx < count; ++idx)
-      narrowed_[idx] = static_cast<float>(LoadFloat(tokens_.type(), source, idx));
-    values = narrowed_.data();
-  } else {
-    from = tokens_.type() == ElementType::kI8 ? ScalarType::kI8 : *ToScalarType(tokens_.type());
-  }
-  if (from != storage_) {
-    converted_.resize(count * SizeOf(storage_));
-    ConvertElements(from, values, storage_, converted_.data(), count);
-    values = converted_.data();
-  }
-  // What will be stored is checked: narrowing keeps NaN and infinity, and makes infinity of what is too large.
-  if (const std::optional<size_t> index = FindUnusableElement(storage_, values, count)) {
-    return UnusableValue(source, static_cast<int64_t>(*index), first_row);
-  }
-  return file_.Write(values, count * SizeOf(storage_));
-}
-
-absl::Status Writer::UnusableValue(const void* source, int64_t index, int64_t first_row) const {
-  int64_t row = first_row + index / tokens_.dim();
-  int64_t document = plan_.first_document;
-  while (row >= catalog_.lengths[document]) row -= catalog_.lengths[document++];
-  int64_t input_row = row;
-  for (int64_t before = 0; before < document; ++before) input_row += catalog_.lengths[before];
-  const bool is_int8 = tokens_.type() == ElementType::kI8;
-  const double value = is_int8 ? static_cast<const int8_t*>(source)[index]
-                               : LoadFloat(tokens_.type(), source, static_cast<size_t>(index));
-  std::string problem = is_int8 ? "is not in -127 .. 127" : "is not finite";
-  if (!is_int8 && std::isfinite(value)) {
-    // f16 ends far below the limit; the others pass it by rounding up at most.
-    problem = std::fabs(value) <= kMaxAbsValue && storage_ == ScalarType::kF16
-                  ? std::string("is too large for f16 (largest: 65504)")
-                  : Cat("is beyond the limit of ", kMaxAbsValue,
-                        std::fabs(value) <= kMaxAbsValue ? Cat(" when rounded to ", Name(storage_)).c_str() : "");
-  }
-  return Invalid("tokens: row ", input_row, ", column ", index % tokens_.dim(), " (token ", row, " of document ",
-                 document, ", id ", catalog_.ids.Format(document), "): ", value, " ", problem);
-}
-
-absl::Status Writer::WriteIntIds() {
-  absl::Status status;
-  for (int64_t document = plan_.first_document; document < end_document() && status.ok(); ++document) {
-    status = WriteInt64(catalog_.ids.int_id(document));
-  }
-  return status;
-}
-
-absl::Status Writer::WriteStringIds() {
-  absl::Status status;
-  for (int64_t document = plan_.first_document; document < end_document() && status.ok(); ++document) {
-    status = file_.Write(catalog_.ids.string_id(document));
-  }
-  return status;
-}
-
-absl::Status Writer::WritePayloads() {
-  for (int64_t document = plan_.first_document; document < end_document(); ++document) {
-    absl::StatusOr<std::string_view> payload = payloads_->Next();
+// Writes payloads up to those of a document. They are behind the rows as far as that can be, so that most of them need
+// not be written ahead: those of one set never are.
+absl::Status ShardsWriter::DealPayloads(int64_t last_document) {
+  for (; next_payload_ <= last_document; ++next_payload_) {
+    const absl::StatusOr<std::string_view> payload = payloads_->Next();
     if (!payload.ok()) return payload.status();
-    if (static_cast<int64_t>(payload->size()) != catalog_.payload_sizes[document]) {
-      return absl::FailedPreconditionError(Cat("the payload of document ", document, ", id ",
-                                               catalog_.ids.Format(document),
-                                               ", is not what was read first: ", "the input changed during the build"));
-    }
-    if (absl::Status status = file_.Write(*payload); !status.ok()) return status;
-    if (document % 1024 == 0) {
-      if (absl::Status status = Report(plan_.num_documents); !status.ok()) return status;
-    }
+    absl::Status status = open_[SetOf(next_payload_)].file->AddPayload(*payload);
+    if (status.ok() && next_payload_ % kPayloadInterval == 0) status = Report();
+    if (!status.ok()) return status;
   }
   return absl::OkStatus();
+}
+
+absl::Status ShardsWriter::FinishShard(size_t set_idx) {
+  OpenShard& open = open_[set_idx];
+  absl::StatusOr<ShardEntry> entry = open.file->Finish();
+  if (!entry.ok()) return entry.status();
+  finished_bytes_ += entry->num_bytes;
+  open = {.file = nullptr, .plan = open.plan + 1, .num_documents = 0};
+  return observer_.on_shard(set_idx, *std::move(entry));
 }
 
 }  // namespace
 
-int64_t ShardFileBytes(const ShardPlan& plan, ScalarType storage, int64_t dim, IdType id_type, bool has_payloads) {
-  constexpr auto kWord = static_cast<int64_t>(sizeof(int64_t));
-  // There are at most seven tensors: the header's text is far below the alignment it is padded to.
-  int64_t bytes = kWriterAlignment + plan.num_tokens * dim * static_cast<int64_t>(SizeOf(storage));
-  bytes += (plan.num_documents + 1) * kWord;
-  bytes += id_type == IdType::kInt64 ? plan.num_documents * kWord : (plan.num_documents + 1) * kWord + plan.id_bytes;
-  if (has_payloads) bytes += (plan.num_documents + 1) * kWord + plan.payload_bytes;
-  if (storage == ScalarType::kI8) bytes += plan.num_documents * static_cast<int64_t>(sizeof(float));
-  return bytes;
-}
-
-absl::StatusOr<ShardEntry> WriteShard(const std::string& folder, const std::string& file, const ShardPlan& plan,
-                                      const TokenEncoding& encoding, const Catalog& catalog, TokenSource& tokens,
-                                      PayloadSource* payloads, const ShardProgress& progress) {
-  absl::StatusOr<std::unique_ptr<OutputFile>> output = OutputFile::Create(JoinPath(folder, file));
-  if (!output.ok()) return output.status();
-  Writer writer(**output, plan, encoding, catalog, tokens, payloads, progress);
-  if (absl::Status status = writer.Write(); !status.ok()) return status;
-  if ((*output)->num_bytes() != plan.num_bytes) {
-    return absl::InternalError(Cat(file, ": ", (*output)->num_bytes(), " bytes written, ", plan.num_bytes, " planned"));
-  }
-  ShardEntry entry{file, plan.num_documents, plan.num_tokens, plan.num_bytes, (*output)->checksum()};
-  if (absl::Status status = (*output)->Commit(); !status.ok()) return status;
-  return entry;
+absl::Status WriteShards(const ShardSets& sets, const Catalog& catalog, TokenSource& tokens, PayloadSource* payloads,
+                         const ShardsObserver& observer) {
+  return ShardsWriter(sets, catalog, tokens, payloads, observer).Write();
 }
 
 }  // namespace maxsim::collection

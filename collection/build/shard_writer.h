@@ -1,36 +1,51 @@
-// Writes one shard file.
+// Writes the documents of a catalog into shards: those of one collection, or of several partitions side by side.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
-#include "absl/status/statusor.h"
-#include "collection/build/builder.h"
+#include "absl/status/status.h"
+#include "collection/build/row_reader.h"
+#include "collection/build/shard_plan.h"
 #include "collection/build/sources.h"
 #include "collection/catalog.h"
 #include "collection/manifest.h"
-#include "kernels/scalar_type.h"
 
 namespace maxsim::collection {
 
-// How token values are stored.
-struct TokenEncoding {
-  ScalarType storage = ScalarType::kF16;
-  uint64_t rotation_seed = 0;  // i8
-  int num_threads = 1;         // i8: that quantise
+// The shards of one generation in one folder.
+struct ShardSet {
+  std::string folder;
+  int64_t generation = 0;
+  int64_t first_file = 0;  // number of the first shard in its name
+  DocumentList documents;
+  std::vector<ShardPlan> plans;  // of `documents`
 };
 
-// Returns the size of the file that WriteShard makes from a plan's counts.
-int64_t ShardFileBytes(const ShardPlan& plan, ScalarType storage, int64_t dim, IdType id_type, bool has_payloads);
+struct ShardSets {
+  ShardLayout layout;
+  std::vector<ShardSet> sets;  // at least one; every document of the catalog is in one of them
+  // [kNumSlots] The index of the set that has a slot's documents; empty where there is one set.
+  std::vector<uint16_t> set_of_slot;
+  int num_threads = 1;  // i8: that quantise
+};
 
-// Gets the documents and bytes that have been written of the present shard so far.
-using ShardProgress = std::function<absl::Status(int64_t documents, int64_t bytes)>;
+// Follows a WriteShards. An error that a function returns ends it.
+struct ShardsObserver {
+  // Gets the documents whose rows have been written and the bytes of all files, now and then.
+  std::function<absl::Status(int64_t documents, int64_t bytes)> on_progress;
+  // Gets each shard that is complete under its name.
+  std::function<absl::Status(size_t set_idx, ShardEntry entry)> on_shard;
+};
 
-// Writes the plan's documents to `folder`/`file`, complete and on the disk when it returns. The sources stand at the
-// plan's first document and are left behind its last.
-absl::StatusOr<ShardEntry> WriteShard(const std::string& folder, const std::string& file, const ShardPlan& plan,
-                                      const TokenEncoding& encoding, const Catalog& catalog, TokenSource& tokens,
-                                      PayloadSource* payloads, const ShardProgress& progress);
+// Writes all shards in one pass over the sources, which stand at the catalog's first document; `payloads` may be null
+// when the catalog has none. No token vector is read or written twice. One shard of each set is open at a time, with
+// its buffers: 256 MiB of them together at most, but 128 KiB a set at least. Errors are those of RowReader, ShardFile,
+// the sources and the observer; shards that were complete before are left to the caller.
+absl::Status WriteShards(const ShardSets& sets, const Catalog& catalog, TokenSource& tokens, PayloadSource* payloads,
+                         const ShardsObserver& observer);
 
 }  // namespace maxsim::collection

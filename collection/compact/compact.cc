@@ -12,6 +12,7 @@
 #include "base/output_file.h"
 #include "base/text.h"
 #include "collection/build/generation_files.h"
+#include "collection/build/shard_plan.h"
 #include "collection/build/shard_writer.h"
 #include "collection/compact/changed_ids.h"
 #include "collection/compact/merged_documents.h"
@@ -205,23 +206,35 @@ absl::Status Compaction::WritePlans(const DocumentRun& run, const Catalog& catal
   for (const int32_t length : catalog.lengths) num_tokens += length;
   MergedTokens tokens(run, num_tokens);
   MergedPayloads payloads(run);
-  const TokenEncoding encoding{before_.storage, before_.rotation_seed, /*num_threads=*/1};
-  for (const ShardPlan& plan : PlanShards(catalog, before_.storage, before_.dim, options_.max_shard_bytes)) {
-    const std::string file = ShardFileName(next_.generation, result_.shards_written);
-    absl::StatusOr<ShardEntry> entry = WriteShard(
-        folder_, file, plan, encoding, catalog, tokens, &payloads,
-        [&](int64_t /*documents*/, int64_t num_bytes) { return pace_.Wait(result_.bytes_written + num_bytes); });
-    // Rows were checked before they came into a shard or the log.
-    if (absl::IsInvalidArgument(entry.status())) return absl::DataLossError(entry.status().message());
-    if (!entry.ok()) return entry.status();
-    files_.Add(file);
-    ++result_.shards_written;
-    result_.bytes_written += entry->num_bytes;
-    next_.shards.push_back(*std::move(entry));
-    next_tombstones_.emplace_back();
-    if (absl::Status status = Report(CompactStep::kShardWritten); !status.ok()) return status;
-  }
-  return absl::OkStatus();
+  ShardSets sets{.layout = {.storage = before_.storage,
+                            .rotation_seed = before_.rotation_seed,
+                            .dim = before_.dim,
+                            .id_type = before_.id_type,
+                            .has_payloads = next_.has_payloads,
+                            .has_ordinals = before_.partition.has_value()},
+                 .sets = {{.folder = folder_,
+                           .generation = next_.generation,
+                           .first_file = result_.shards_written,
+                           .documents = {.size = catalog.num_documents()},
+                           .plans = {}}},
+                 .set_of_slot = {}};
+  ShardSet& set = sets.sets.front();
+  set.plans = PlanShards(catalog, set.documents, sets.layout, options_.max_shard_bytes);
+  const int64_t bytes_before = result_.bytes_written;
+  const absl::Status status = collection::WriteShards(
+      sets, catalog, tokens, &payloads,
+      {.on_progress = [&](int64_t /*documents*/, int64_t num_bytes) { return pace_.Wait(bytes_before + num_bytes); },
+       .on_shard =
+           [&](size_t /*set_idx*/, ShardEntry entry) {
+             files_.Add(entry.file);
+             ++result_.shards_written;
+             result_.bytes_written += entry.num_bytes;
+             next_.shards.push_back(std::move(entry));
+             next_tombstones_.emplace_back();
+             return Report(CompactStep::kShardWritten);
+           }});
+  // Rows were checked before they came into a shard or the log.
+  return absl::IsInvalidArgument(status) ? absl::DataLossError(status.message()) : status;
 }
 
 absl::Status Compaction::Publish() {

@@ -30,7 +30,8 @@ absl::StatusOr<Manifest> CreateLiveCollection(const std::string& folder, const C
                     .created_at = CreationTime(),
                     .shards = {},
                     .encoder = options.encoder,
-                    .log_sequence = 0};
+                    .log_sequence = 0,
+                    .partition = options.partition};
   // What is wrong shows before a folder is made.
   if (absl::StatusOr<Manifest> check = ParseManifest(FormatManifest(manifest), folder); !check.ok()) {
     return check.status();

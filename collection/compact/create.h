@@ -21,6 +21,7 @@ struct CreateOptions {
   bool has_payloads = true;
   std::string created_by = "maxsim-shard";
   std::optional<EncoderIdentity> encoder = {};  // its dim is that of the collection
+  std::optional<SlotRange> partition = {};      // not all slots; nullopt: the collection is whole
 };
 
 // Makes the folder, generation 1 without shards (log_sequence 0), and an empty log, and returns the manifest.

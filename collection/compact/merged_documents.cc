@@ -6,6 +6,8 @@
 
 #include "base/folder.h"
 #include "base/text.h"
+#include "collection/element_type.h"
+#include "collection/positions.h"
 
 namespace maxsim::collection {
 
@@ -58,6 +60,7 @@ void DocumentWalk::TakeDocument(int64_t ordinal) {
   rows_ = {static_cast<const char*>(documents.tokens) + first * row_bytes,
            static_cast<size_t>(num_tokens_) * row_bytes};
   payload_ = shard_->payload(ordinal);
+  if (shard_->ordinals() != nullptr) position_ = shard_->ordinals()[ordinal];
 }
 
 absl::Status DocumentWalk::TakeUpsert(uint64_t sequence) {
@@ -77,6 +80,7 @@ absl::Status DocumentWalk::TakeUpsert(uint64_t sequence) {
   string_id_ = copied_id_;
   rows_ = copied_rows_;
   payload_ = copied_payload_;
+  position_ = PositionOfWrite(sequence);
   return StopStatus(run_.stop);
 }
 
@@ -93,22 +97,11 @@ absl::StatusOr<std::unique_ptr<Catalog>> ReadCatalog(const DocumentRun& run, boo
     if (!added.ok()) return absl::DataLossError(Cat(*run.folder, ": ", ForStrCat(std::string(added.message()))));
     catalog->lengths.push_back(walk.num_tokens());
     if (has_payloads) catalog->payload_sizes.push_back(static_cast<int32_t>(walk.payload().size()));
+    if (run.manifest->partition.has_value()) catalog->positions.push_back(walk.position());
   }
 }
 
-ElementType MergedTokens::type() const {
-  switch (run_.manifest->storage) {
-    case ScalarType::kF16:
-      return ElementType::kF16;
-    case ScalarType::kBF16:
-      return ElementType::kBF16;
-    case ScalarType::kF32:
-      return ElementType::kF32;
-    case ScalarType::kI8:
-      return ElementType::kI8;
-  }
-  return ElementType::kF32;
-}
+ElementType MergedTokens::type() const { return StoredElementType(run_.manifest->storage); }
 
 absl::StatusOr<const void*> MergedTokens::Next(int64_t num_rows) {
   const auto wanted = static_cast<size_t>(num_rows * dim()) * SizeOf(type());

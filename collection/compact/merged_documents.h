@@ -50,6 +50,8 @@ class DocumentWalk {
   float scale() const { return scale_; }
   std::string_view rows() const { return rows_; }
   std::string_view payload() const { return payload_; }
+  // Returns the document's position in the order of the whole collection, where the collection is a partition.
+  int64_t position() const { return position_; }
 
   // OK when the rows were those of the file that was opened.
   absl::Status Check() const { return shard_ == nullptr ? absl::OkStatus() : shard_->Check(); }
@@ -74,6 +76,7 @@ class DocumentWalk {
   float scale_ = 0;
   std::string_view rows_;
   std::string_view payload_;
+  int64_t position_ = 0;
   std::string copied_id_;  // of a write
   std::string copied_rows_;
   std::string copied_payload_;

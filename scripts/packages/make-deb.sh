@@ -25,12 +25,17 @@ doc=$root/usr/share/doc/maxsim-server
 rm -rf "$build/debian"
 mkdir -p "$doc/examples" "$root/usr/lib/systemd/system" "$root/usr/share/man" "$root/etc/maxsim" "$root/var/lib/maxsim"
 
-# The unit with the distribution's paths; the user is made by postinst.
-sed -e 's|/opt/maxsim/README.md|/usr/share/doc/maxsim-server/README.md man:maxsimd(8)|' \
-  -e 's|/opt/maxsim/bin|/usr/bin|' -e 's|Programs in /opt/maxsim|Programs in /usr/bin|' \
-  -e 's| (deploy/systemd/sysusers.conf)||' \
-  deploy/systemd/maxsimd.service >"$root/usr/lib/systemd/system/maxsimd.service"
-if grep -n /opt/ "$root/usr/lib/systemd/system/maxsimd.service"; then die "the unit's lines above name /opt"; fi
+# The units with the distribution's paths; the user is made by postinst. Those of a cluster are there to be enabled.
+units=$root/usr/lib/systemd/system
+for unit in maxsimd.service maxsimd@.service; do
+  sed -e 's|/opt/maxsim/README.md|/usr/share/doc/maxsim-server/README.md man:maxsimd(8)|' \
+    -e 's|/opt/maxsim/bin|/usr/bin|' -e 's|Programs in /opt/maxsim|Programs in /usr/bin|' \
+    -e 's| (deploy/systemd/sysusers.conf)||' -e 's|deploy/systemd/cluster|/usr/share/doc/maxsim-server/examples/cluster|' \
+    "deploy/systemd/$unit" >"$units/$unit"
+  if grep -n /opt/ "$units/$unit"; then die "$unit: the lines above name /opt"; fi
+done
+mkdir "$units/maxsimd@router.service.d"
+cp deploy/systemd/maxsimd@router.service.d/router.conf "$units/maxsimd@router.service.d/"
 cp deploy/debian/maxsimd.yaml "$root/etc/maxsim/"
 echo /etc/maxsim/maxsimd.yaml >"$build/debian/conffiles"
 python3 -B scripts/packages/man_pages.py "$build/bin" "$root/usr/share/man"
@@ -43,6 +48,7 @@ done
 python3 -B scripts/packages/licences.py "$build" "$doc/licences"
 cp config/maxsimd.yaml config/gpu.yaml "$doc/examples/"
 cp -r deploy/prometheus deploy/nginx deploy/grafana "$doc/examples/"
+cp -r deploy/systemd/cluster "$doc/examples/"
 mkdir "$doc/examples/demo"
 cp demo/{tokens,lengths,query_tokens,query_lengths}.npy demo/{passages,queries}.jsonl "$doc/examples/demo/"
 find "$root" -type f -exec chmod 644 {} +

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "server/batching/scheduler.h"
+#include "server/cluster/cluster_options.h"
 #include "server/encoder/http_options.h"
 #include "server/engine/engine.h"
 #include "server/live/live_options.h"
@@ -128,6 +129,8 @@ struct Config {
     std::string service_name = "maxsimd";
     int max_queued_spans = 4096;
   } tracing;
+
+  cluster::ClusterOptions cluster;
 
   std::vector<CollectionConfig> collections;
 };

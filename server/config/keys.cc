@@ -3,6 +3,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/maxsim.h"
+#include "server/config/cluster_keys.h"
 #include "server/config/encoder_keys.h"
 #include "server/config/key_kinds.h"
 #include "server/config/live_keys.h"
@@ -301,6 +302,7 @@ const std::vector<Key>& Keys() {
     AddEngineKeys(*all);
     AddLimitKeys(*all);
     AddLiveKeys(*all);
+    AddClusterKeys(*all);
     AddServerKeys(*all);
     AddEncoderKeys(*all);
     AddTracingKeys(*all);

@@ -104,6 +104,31 @@ bool IsLoopback(const std::string& text) {
          (address->host == "localhost" || address->host == "::1" || absl::StartsWith(address->host, "127."));
 }
 
+absl::Status ValidateCluster(const Config& config) {
+  const cluster::ClusterOptions& cluster = config.cluster;
+  if (!cluster.groups.empty() && !cluster.groups_file.empty()) {
+    return absl::InvalidArgumentError("cluster.groups and cluster.groups_file are both set; one of them is wanted");
+  }
+  if (cluster::IsRouter(cluster) && !config.collections.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("collections: ", config.collections.front().name,
+                     " is configured, and a router (cluster.groups) has no collections of its own"));
+  }
+  if (cluster.poll_interval < absl::Milliseconds(10)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cluster.poll_interval: ", absl::FormatDuration(cluster.poll_interval), " is less than the limit 10ms"));
+  }
+  if (cluster.timeout <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError("cluster.timeout: is 0, and calls of clients without a deadline need one");
+  }
+  const bool has_files = !cluster.tls.ca_file.empty() || !cluster.tls.cert_file.empty() ||
+                         !cluster.tls.key_file.empty() || !cluster.tls.server_name.empty();
+  if (has_files && !cluster.tls.enabled) {
+    return absl::InvalidArgumentError("cluster.tls is false, and one of its files or its name is set");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 HttpTls HttpTlsOf(const Config& config) {
@@ -150,7 +175,7 @@ absl::Status Validate(const Config& config) {
             ? absl::OkStatus()
             : Ordered("limits.max_answer_bytes", limits.max_answer_bytes, "grpc.max_unread_answer_bytes",
                       config.grpc.max_unread_answer_bytes),
-        ValidateLive(config.live), ValidateTls(config), ValidateEncoder(config),
+        ValidateLive(config.live), ValidateCluster(config), ValidateTls(config), ValidateEncoder(config),
         ValidateSocket(config.grpc.unix_socket), ValidateAddresses(config)}) {
     if (!status.ok()) return status;
   }

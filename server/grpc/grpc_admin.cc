@@ -135,8 +135,7 @@ grpc::ServerUnaryReactor* GrpcAdmin::LoadCollection(grpc::CallbackServerContext*
   return RunOnWorker<v1::LoadCollectionRequest, v1::LoadCollectionResponse>(
       context, "LoadCollection", Worker::Length::kLong, *request, response,
       [this](const v1::LoadCollectionRequest& wanted, v1::LoadCollectionResponse& answer, const StopSignal* stop) {
-        auto info = collections_->LoadForClient(wanted.name(), wanted.path(), wanted.residency(), wanted.replicate(),
-                                                wanted.live(), stop);
+        auto info = collections_->LoadForClient(wanted, stop);
         if (!info.ok()) return info.status();
         *answer.mutable_collection() = *std::move(info);
         return absl::OkStatus();

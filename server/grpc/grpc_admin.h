@@ -9,9 +9,9 @@
 #include "maxsim/v1/admin.grpc.pb.h"
 #include "server/grpc/worker.h"
 #include "server/observability/metrics.h"
+#include "server/service/api.h"
 #include "server/service/auth.h"
 #include "server/service/call_tracker.h"
-#include "server/service/collection_admin.h"
 #include "server/tracing/tracer.h"
 
 namespace maxsim::rpc {
@@ -27,7 +27,7 @@ using RawAdmin = v1::Admin::WithCallbackMethod_ListCollections<
 class GrpcAdmin : public RawAdmin {
  public:
   // All must outlive the gRPC server that this is registered with. `tracer` may be null: calls are not traced.
-  GrpcAdmin(service::CollectionAdmin* collections, const service::Authenticator* authenticator, Worker* worker,
+  GrpcAdmin(service::CollectionApi* collections, const service::Authenticator* authenticator, Worker* worker,
             Metrics* metrics, service::CallTracker* calls, const tracing::Tracer* tracer)
       : collections_(collections),
         authenticator_(authenticator),
@@ -67,7 +67,7 @@ class GrpcAdmin : public RawAdmin {
                                         const grpc::ByteBuffer& request, grpc::ByteBuffer* response,
                                         Work<Request, Response> work);
 
-  service::CollectionAdmin* const collections_;
+  service::CollectionApi* const collections_;
   const service::Authenticator* const authenticator_;
   Worker* const worker_;
   Metrics* const metrics_;

@@ -79,8 +79,10 @@ grpc::ServerUnaryReactor* GrpcDocuments::Delete(grpc::CallbackServerContext* con
 grpc::ServerUnaryReactor* GrpcDocuments::Get(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                              grpc::ByteBuffer* response) {
   return Begin<v1::GetRequest>("Get", service::kGetSpan, Scope::kSearch, context, request, response,
-                               [this](AnsweringCall* call, const v1::GetRequest& parsed, const CallContext& of_call) {
-                                 call->Answer(deps_.documents->Get(parsed, of_call));
+                               [this](AnsweringCall* call, const v1::GetRequest& parsed, CallContext of_call) {
+                                 deps_.documents->Get(
+                                     parsed, std::move(of_call),
+                                     [call](const absl::StatusOr<v1::GetResponse>& answer) { call->Answer(answer); });
                                });
 }
 

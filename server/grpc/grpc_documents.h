@@ -1,5 +1,5 @@
 // Has the maxsim.v1.Documents service over gRPC's callback API. This is transport only: everything else is
-// DocumentService.
+// DocumentApi.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 #include "maxsim/v1/documents.grpc.pb.h"
 #include "server/grpc/answer_budget.h"
 #include "server/grpc/stream_registry.h"
+#include "server/service/api.h"
 #include "server/service/auth.h"
 #include "server/service/call_tracker.h"
-#include "server/service/documents.h"
 
 namespace maxsim::rpc {
 
@@ -22,7 +22,7 @@ class GrpcDocuments : public RawDocuments {
  public:
   // Everything must outlive the gRPC server that this is registered with.
   struct Dependencies {
-    service::DocumentService* documents = nullptr;
+    service::DocumentApi* documents = nullptr;
     const service::Authenticator* authenticator = nullptr;
     service::CallTracker* calls = nullptr;
     AnswerBudget* answers = nullptr;

@@ -7,31 +7,43 @@
 #include "server/grpc/grpc_call.h"
 #include "server/grpc/message_buffer.h"
 #include "server/service/call_spans.h"
-#include "server/service/info.h"
+#include "server/service/explain.h"
 #include "server/service/status.h"
 
 namespace maxsim::rpc {
 namespace {
 
-constexpr char kRerank[] = "Rerank";  // as the metrics name it
+// As the metrics name them.
+constexpr char kRerank[] = "Rerank";
+constexpr char kExplain[] = "Explain";
 
 }  // namespace
+
+absl::Status GrpcReranker::Receive(const char* method, absl::Time arrival, const grpc::CallbackServerContext& context,
+                                   const grpc::ByteBuffer& request, v1::RerankRequest& parsed) {
+  absl::Status status = Authenticate(*deps_.authenticator, context, service::Scope::kSearch);
+  if (!status.ok()) {
+    deps_.metrics->CountRequest(method, status.code(), MonotonicNow() - arrival);
+    return status;
+  }
+  status = ParseMessage(request, parsed);
+  if (!status.ok()) {
+    deps_.rerank->CountUnread(method, arrival, status);
+    return status;
+  }
+  // gRPC would keep the bytes until the call has been answered. They are this call's own, and it reads them no more.
+  const_cast<grpc::ByteBuffer&>(request).Clear();
+  return status;
+}
 
 grpc::ServerUnaryReactor* GrpcReranker::Rerank(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                                grpc::ByteBuffer* response) {
   const service::CallTracker::Call arriving(deps_.calls);  // already while it is parsed
   const absl::Time arrival = MonotonicNow();
-  if (absl::Status status = Authenticate(*deps_.authenticator, *context, service::Scope::kSearch); !status.ok()) {
-    deps_.metrics->CountRequest(kRerank, status.code(), MonotonicNow() - arrival);
-    return AnswerNow(deps_.calls, status);
-  }
   v1::RerankRequest parsed;
-  if (absl::Status status = ParseMessage(*request, parsed); !status.ok()) {
-    deps_.rerank->CountUnread(kRerank, arrival, status);
+  if (absl::Status status = Receive(kRerank, arrival, *context, *request, parsed); !status.ok()) {
     return AnswerNow(deps_.calls, status);
   }
-  // gRPC would keep the bytes until the call has been answered. They are this call's own, and it reads them no more.
-  const_cast<grpc::ByteBuffer*>(request)->Clear();
   auto* call = new AnsweringCall(deps_.calls, &answers_, context, response);
   deps_.rerank->Rerank(std::move(parsed),
                        {.method = kRerank,
@@ -58,13 +70,36 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* GrpcReranker::Reran
                            &answers_, &streams_, deps_.calls, deps_.tracer);
 }
 
+grpc::ServerUnaryReactor* GrpcReranker::Explain(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                                grpc::ByteBuffer* response) {
+  const service::CallTracker::Call arriving(deps_.calls);
+  const absl::Time arrival = MonotonicNow();
+  v1::RerankRequest parsed;
+  if (absl::Status status = Receive(kExplain, arrival, *context, *request, parsed); !status.ok()) {
+    return AnswerNow(deps_.calls, status);
+  }
+  auto* call = new AnsweringCall(deps_.calls, &answers_, context, response);
+  deps_.explain->Explain(std::move(parsed),
+                         {.method = kExplain,
+                          .arrival = arrival,
+                          .deadline = DeadlineOf(*context),
+                          .client = ClientOf(*context, deps_.client_key),
+                          .cancelled = call->cancelled(),
+                          .span = StartSpan(deps_.tracer, service::kExplainSpan, *context, arrival)},
+                         [call](const absl::StatusOr<service::Explanation>& explanation) {
+                           if (!explanation.ok()) {
+                             return call->Answer(absl::StatusOr<v1::ExplainResponse>(explanation.status()));
+                           }
+                           call->Answer(absl::StatusOr<v1::ExplainResponse>(service::ToProto(*explanation)));
+                         });
+  return call;
+}
+
 grpc::ServerUnaryReactor* GrpcReranker::GetInfo(grpc::CallbackServerContext* context, const v1::GetInfoRequest*,
                                                 v1::GetInfoResponse* response) {
   const absl::Time arrival = MonotonicNow();
   absl::Status status = Authenticate(*deps_.authenticator, *context, service::Scope::kSearch);
-  if (status.ok())
-    *response = service::BuildInfo(*deps_.devices, *deps_.store, deps_.rerank->limits(), deps_.max_queue_work,
-                                   deps_.rerank->encoder());
+  if (status.ok()) *response = deps_.info();
   deps_.metrics->CountRequest("GetInfo", status.code(), MonotonicNow() - arrival);
   return AnswerNow(deps_.calls, status);
 }

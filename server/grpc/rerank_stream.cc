@@ -42,7 +42,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
                          public DrainableStream,
                          public std::enable_shared_from_this<RerankStreamCall> {
  public:
-  RerankStreamCall(grpc::CallbackServerContext* context, service::RerankService* service,
+  RerankStreamCall(grpc::CallbackServerContext* context, service::RerankApi* service,
                    std::function<absl::Status()> admit, uint64_t client, int max_in_flight, AnswerBudget* answers,
                    StreamRegistry* registry, service::CallTracker* tracker, const tracing::Tracer* tracer)
       : context_(context),
@@ -256,7 +256,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   }
 
   grpc::CallbackServerContext* const context_;  // until OnDone
-  service::RerankService* const service_;
+  service::RerankApi* const service_;
   const std::function<absl::Status()> admit_;
   const uint64_t client_;
   const int max_in_flight_;
@@ -287,7 +287,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
 };
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* StartRerankStream(
-    grpc::CallbackServerContext* context, service::RerankService* service, std::function<absl::Status()> admit,
+    grpc::CallbackServerContext* context, service::RerankApi* service, std::function<absl::Status()> admit,
     uint64_t client, int max_in_flight, AnswerBudget* answers, StreamRegistry* registry, service::CallTracker* tracker,
     const tracing::Tracer* tracer) {
   auto stream = std::make_shared<RerankStreamCall>(context, service, std::move(admit), client, max_in_flight, answers,

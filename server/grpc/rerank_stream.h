@@ -10,8 +10,8 @@
 #include "grpcpp/support/server_callback.h"
 #include "server/grpc/answer_budget.h"
 #include "server/grpc/stream_registry.h"
+#include "server/service/api.h"
 #include "server/service/call_tracker.h"
-#include "server/service/rerank_service.h"
 
 namespace maxsim::rpc {
 
@@ -24,7 +24,7 @@ namespace maxsim::rpc {
 // earlier requests are answered. Each request has a span of `tracer` (may be null), within that of the stream's
 // metadata. For `tracker` it is in progress until gRPC has let go of it.
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* StartRerankStream(
-    grpc::CallbackServerContext* context, service::RerankService* service, std::function<absl::Status()> admit,
+    grpc::CallbackServerContext* context, service::RerankApi* service, std::function<absl::Status()> admit,
     uint64_t client, int max_in_flight, AnswerBudget* answers, StreamRegistry* registry, service::CallTracker* tracker,
     const tracing::Tracer* tracer);
 

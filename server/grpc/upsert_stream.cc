@@ -47,7 +47,7 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
                          public DrainableStream,
                          public std::enable_shared_from_this<UpsertStreamCall> {
  public:
-  UpsertStreamCall(grpc::CallbackServerContext* context, grpc::ByteBuffer* response, service::DocumentService* service,
+  UpsertStreamCall(grpc::CallbackServerContext* context, grpc::ByteBuffer* response, service::DocumentApi* service,
                    std::function<absl::Status()> admit, uint64_t client, int max_in_flight, StreamRegistry* registry,
                    service::CallTracker* tracker, const tracing::Tracer* tracer)
       : context_(context),
@@ -322,7 +322,7 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
 
   grpc::CallbackServerContext* const context_;  // until OnDone
   grpc::ByteBuffer* const response_;            // until Finish
-  service::DocumentService* const service_;
+  service::DocumentApi* const service_;
   const std::function<absl::Status()> admit_;
   const uint64_t client_;
   const int max_in_flight_;
@@ -351,10 +351,12 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;  // Finish was called
 };
 
-grpc::ServerReadReactor<grpc::ByteBuffer>* StartUpsertStream(
-    grpc::CallbackServerContext* context, grpc::ByteBuffer* response, service::DocumentService* service,
-    std::function<absl::Status()> admit, uint64_t client, int max_in_flight, StreamRegistry* registry,
-    service::CallTracker* tracker, const tracing::Tracer* tracer) {
+grpc::ServerReadReactor<grpc::ByteBuffer>* StartUpsertStream(grpc::CallbackServerContext* context,
+                                                             grpc::ByteBuffer* response, service::DocumentApi* service,
+                                                             std::function<absl::Status()> admit, uint64_t client,
+                                                             int max_in_flight, StreamRegistry* registry,
+                                                             service::CallTracker* tracker,
+                                                             const tracing::Tracer* tracer) {
   auto stream = std::make_shared<UpsertStreamCall>(context, response, service, std::move(admit), client, max_in_flight,
                                                    registry, tracker, tracer);
   UpsertStreamCall* const reactor = stream.get();

@@ -9,8 +9,8 @@
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
 #include "server/grpc/stream_registry.h"
+#include "server/service/api.h"
 #include "server/service/call_tracker.h"
-#include "server/service/documents.h"
 
 namespace maxsim::rpc {
 
@@ -24,9 +24,11 @@ inline constexpr char kUpsertStream[] = "UpsertStream";  // as the metrics name 
 // asked when the stream begins and for every request that it brings; what is not OK ends the stream. It ends with
 // UNAVAILABLE when the registry drains. Each request has a span of `tracer` (may be null), within that of the stream's
 // metadata; one that is offered again has another. For `tracker` it is in progress until gRPC has let go of it.
-grpc::ServerReadReactor<grpc::ByteBuffer>* StartUpsertStream(
-    grpc::CallbackServerContext* context, grpc::ByteBuffer* response, service::DocumentService* service,
-    std::function<absl::Status()> admit, uint64_t client, int max_in_flight, StreamRegistry* registry,
-    service::CallTracker* tracker, const tracing::Tracer* tracer);
+grpc::ServerReadReactor<grpc::ByteBuffer>* StartUpsertStream(grpc::CallbackServerContext* context,
+                                                             grpc::ByteBuffer* response, service::DocumentApi* service,
+                                                             std::function<absl::Status()> admit, uint64_t client,
+                                                             int max_in_flight, StreamRegistry* registry,
+                                                             service::CallTracker* tracker,
+                                                             const tracing::Tracer* tracer);
 
 }  // namespace maxsim::rpc

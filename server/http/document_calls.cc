@@ -26,19 +26,27 @@ int HttpStatusOf(const absl::Status& status) {
   return absl::IsResourceExhausted(status) ? 503 : ToHttpCode(status.code());
 }
 
-// Answers a write from one of the pool's threads: the one that says how it went is the collection's, which others wait
-// for.
-template <typename Answer>
-void AnswerWrite(boost::asio::thread_pool& pool, std::shared_ptr<ReplyOnce> reply, absl::StatusOr<Answer> answer) {
+// Answers with what `format` makes of the answer, or with its error, from one of the pool's threads: others may wait
+// for the thread that says how the call went.
+template <typename Answer, typename Format>
+void AnswerFrom(boost::asio::thread_pool& pool, std::shared_ptr<ReplyOnce> reply, absl::StatusOr<Answer> answer,
+                Format format) {
   Guarded<absl::Status>([&] {
-    boost::asio::post(pool, [reply = std::move(reply), answer = std::move(answer)] {
-      Guarded<absl::Status>([&] {
-        (*reply)(answer.ok() ? Json(200, FormatWrites(*answer)) : DocumentError(answer.status()));
-        return absl::OkStatus();
-      }).IgnoreError();
-    });
+    boost::asio::post(pool,
+                      [reply = std::move(reply), answer = std::move(answer), format = std::move(format)]() mutable {
+                        Guarded<absl::Status>([&] {
+                          (*reply)(answer.ok() ? format(*answer) : DocumentError(answer.status()));
+                          return absl::OkStatus();
+                        }).IgnoreError();
+                      });
     return absl::OkStatus();
   }).IgnoreError();
+}
+
+template <typename Answer>
+void AnswerWrite(boost::asio::thread_pool& pool, std::shared_ptr<ReplyOnce> reply, absl::StatusOr<Answer> answer) {
+  AnswerFrom(pool, std::move(reply), std::move(answer),
+             [](const Answer& written) { return Json(200, FormatWrites(written)); });
 }
 
 }  // namespace
@@ -95,9 +103,9 @@ void DocumentCalls::Handle(Request request, service::CallContext context, std::s
     case DocumentCall::kDelete:
       return Delete(request, std::move(context), std::move(path.collection), std::move(reply), end);
     case DocumentCall::kGetOne:
-      return (*reply)(GetOne(context, path));
+      return GetOne(std::move(context), path, std::move(reply));
     case DocumentCall::kGet:
-      return (*reply)(Get(request, context, std::move(path.collection), end));
+      return Get(request, std::move(context), std::move(path.collection), std::move(reply), end);
   }
 }
 
@@ -136,37 +144,46 @@ void DocumentCalls::Delete(const Request& request, service::CallContext context,
                      });
 }
 
-Response DocumentCalls::Get(const Request& request, const service::CallContext& context, std::string collection,
-                            const CallEnd& end) {
+void DocumentCalls::Get(const Request& request, service::CallContext context, std::string collection,
+                        std::shared_ptr<ReplyOnce> reply, const CallEnd& end) {
   auto parsed = Guarded<absl::StatusOr<v1::GetRequest>>(
       [&] { return ParseGetBody(request.body, [&end] { return end.Check(); }); });
-  if (!parsed.ok()) return CountedError(context, parsed.status());
+  if (!parsed.ok()) return (*reply)(CountedError(context, parsed.status()));
   parsed->set_collection(std::move(collection));
-  const absl::StatusOr<v1::GetResponse> found = documents_->Get(*parsed, context);
-  if (!found.ok()) return DocumentError(found.status());
-  auto body =
-      Guarded<absl::StatusOr<std::string>>([&] { return FormatDocuments(*found, [&end] { return end.Check(); }); });
-  return body.ok() ? Json(200, *std::move(body)) : Error(HttpStatusOf(body.status()), body.status());
+  documents_->Get(*std::move(parsed), std::move(context),
+                  [this, reply = std::move(reply), end](absl::StatusOr<v1::GetResponse> response) mutable {
+                    AnswerFrom(*pool_, std::move(reply), std::move(response), [end](const v1::GetResponse& found) {
+                      auto body = Guarded<absl::StatusOr<std::string>>(
+                          [&] { return FormatDocuments(found, [&end] { return end.Check(); }); });
+                      return body.ok() ? Json(200, *std::move(body))
+                                       : Error(HttpStatusOf(body.status()), body.status());
+                    });
+                  });
 }
 
-Response DocumentCalls::GetOne(const service::CallContext& context, const DocumentPath& path) {
+void DocumentCalls::GetOne(service::CallContext context, const DocumentPath& path, std::shared_ptr<ReplyOnce> reply) {
   v1::GetRequest request;
   request.set_collection(path.collection);
   if (documents_->HasIntIds(path.collection)) {
     int64_t id = 0;
     if (!absl::SimpleAtoi(path.id, &id)) {
-      return CountedError(
+      return (*reply)(CountedError(
           context, absl::InvalidArgumentError(absl::StrCat("id: ", Quote(path.id), ", and the ids of collection ",
-                                                           path.collection, " are 64-bit integers")));
+                                                           path.collection, " are 64-bit integers"))));
     }
     request.mutable_int_ids()->add_ids(id);
   } else {
     request.mutable_string_ids()->add_ids(path.id);
   }
-  const absl::StatusOr<v1::GetResponse> found = documents_->Get(request, context);
-  if (!found.ok()) return DocumentError(found.status());
-  if (found->documents_size() == 1) return Json(200, FormatDocument(*found));
-  return Error(absl::NotFoundError(absl::StrCat("collection ", path.collection, " has no document ", Quote(path.id))));
+  documents_->Get(std::move(request), std::move(context),
+                  [this, reply = std::move(reply), path](absl::StatusOr<v1::GetResponse> response) mutable {
+                    AnswerFrom(*pool_, std::move(reply), std::move(response),
+                               [path = std::move(path)](const v1::GetResponse& found) {
+                                 if (found.documents_size() == 1) return Json(200, FormatDocument(found));
+                                 return Error(absl::NotFoundError(absl::StrCat("collection ", path.collection,
+                                                                               " has no document ", Quote(path.id))));
+                               });
+                  });
 }
 
 }  // namespace maxsim::http

@@ -10,8 +10,8 @@
 #include "server/http/call_end.h"
 #include "server/http/document_path.h"
 #include "server/http/transport.h"
+#include "server/service/api.h"
 #include "server/service/auth.h"
-#include "server/service/documents.h"
 
 namespace maxsim::http {
 
@@ -28,7 +28,7 @@ class DocumentCalls {
  public:
   // `take_text_place` gives a place for a call with texts, or null where too many are in progress; `text_error` is what
   // such a call is told.
-  DocumentCalls(service::DocumentService* documents, boost::asio::thread_pool* pool,
+  DocumentCalls(service::DocumentApi* documents, boost::asio::thread_pool* pool,
                 std::function<std::shared_ptr<const void>()> take_text_place, std::function<absl::Status()> text_error)
       : documents_(documents),
         pool_(pool),
@@ -43,12 +43,13 @@ class DocumentCalls {
               const CallEnd& end);
   void Delete(const Request& request, service::CallContext context, std::string collection,
               std::shared_ptr<ReplyOnce> reply, const CallEnd& end);
-  Response Get(const Request& request, const service::CallContext& context, std::string collection, const CallEnd& end);
-  Response GetOne(const service::CallContext& context, const DocumentPath& path);
+  void Get(const Request& request, service::CallContext context, std::string collection,
+           std::shared_ptr<ReplyOnce> reply, const CallEnd& end);
+  void GetOne(service::CallContext context, const DocumentPath& path, std::shared_ptr<ReplyOnce> reply);
   // For calls that never came to the service, which would have counted them.
   Response CountedError(const service::CallContext& context, const absl::Status& status) const;
 
-  service::DocumentService* const documents_;
+  service::DocumentApi* const documents_;
   boost::asio::thread_pool* const pool_;
   const std::function<std::shared_ptr<const void>()> take_text_place_;
   const std::function<absl::Status()> text_error_;

@@ -12,11 +12,8 @@
 #include "absl/time/time.h"
 #include "server/observability/activity.h"
 #include "server/observability/metrics.h"
+#include "server/service/api.h"
 #include "server/service/auth.h"
-#include "server/service/collection_admin.h"
-#include "server/service/documents.h"
-#include "server/service/explain.h"
-#include "server/service/rerank_service.h"
 #include "server/tls/tls_certificates.h"
 #include "server/tracing/tracer.h"
 
@@ -45,10 +42,10 @@ struct HttpOptions {
 
 // Holds what the handlers use. Everything must outlive the server.
 struct HttpDependencies {
-  service::RerankService* rerank = nullptr;
-  service::ExplainService* explain = nullptr;
-  service::DocumentService* documents = nullptr;
-  const service::CollectionAdmin* collections = nullptr;
+  service::RerankApi* rerank = nullptr;
+  service::ExplainApi* explain = nullptr;
+  service::DocumentApi* documents = nullptr;
+  const service::CollectionApi* collections = nullptr;
   const service::Authenticator* authenticator = nullptr;
   Metrics* metrics = nullptr;
   const Activity* activity = nullptr;

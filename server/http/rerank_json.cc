@@ -243,6 +243,9 @@ std::string FormatCollections(const std::vector<v1::CollectionInfo>& collections
                     {"resident_bytes", info.resident_bytes()},
                     {"residency", info.residency()}});
       if (info.has_live()) entry["live"] = LiveOf(info.live());
+      if (info.has_partition()) {
+        entry["partition"] = {{"first_slot", info.partition().first_slot()}, {"end_slot", info.partition().end_slot()}};
+      }
       if (info.has_encoder()) entry["encoder"] = EncoderOf(info.encoder());
       if (info.unavailable_documents() > 0) entry["unavailable_documents"] = info.unavailable_documents();
       for (const v1::TierInfo& tier : info.tiers()) {

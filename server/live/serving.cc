@@ -29,6 +29,11 @@ absl::Status LiveCollection::CheckFollowsLog(const collection::Manifest& manifes
                                              ": a live collection keeps them; build another collection, in a folder of "
                                              "its own"));
   }
+  if (manifest.partition != request_.manifest.partition) {
+    return absl::FailedPreconditionError(
+        Cat(generation, " has ", collection::DescribeSlots(manifest.slots()), ", and its log is of ",
+            collection::DescribeSlots(request_.manifest.slots()), ": a live collection keeps them"));
+  }
   const uint64_t last = log->last_sequence();
   if (!manifest.log_sequence.has_value()) {
     if (last == 0) return absl::OkStatus();

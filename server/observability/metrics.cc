@@ -59,7 +59,7 @@ const Buckets& TokenPairBuckets() {
 constexpr std::array kRejections = {
     Rejection::kQueueFull, Rejection::kDeadline, Rejection::kCancelled, Rejection::kInvalid,   Rejection::kNotFound,
     Rejection::kDevice,    Rejection::kShutdown, Rejection::kQueueTime, Rejection::kDisplaced, Rejection::kLoading,
-    Rejection::kHttpFull,  Rejection::kMemory,   Rejection::kEncoder};
+    Rejection::kHttpFull,  Rejection::kMemory,   Rejection::kEncoder,   Rejection::kGeneration};
 
 static_assert(kRejections.size() == kNumRejections);
 
@@ -96,6 +96,8 @@ std::string_view Name(Rejection reason) {
       return "memory";
     case Rejection::kEncoder:
       return "encoder";
+    case Rejection::kGeneration:
+      return "generation";
   }
   return "other";
 }
@@ -269,6 +271,7 @@ struct Metrics::Families {
 Metrics::Metrics()
     : families_(std::make_unique<Families>()),
       live_(std::make_unique<LiveMetrics>(families_->registry)),
+      cluster_(std::make_unique<ClusterMetrics>(families_->registry)),
       traces_(std::make_unique<TraceMetrics>(families_->registry)) {
   // A series that exists from the start at zero lets rate() see its first increment.
   for (const Rejection reason : kRejections) {

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "server/observability/cluster_metrics.h"
 #include "server/observability/live_metrics.h"
 #include "server/observability/trace_metrics.h"
 
@@ -26,15 +27,16 @@ enum class Rejection {
   kNotFound,
   kDevice,
   kShutdown,
-  kQueueTime,  // would have waited for longer than is allowed, or than its client does
-  kDisplaced,  // accepted, and pushed out of a full queue for another client
-  kLoading,    // the server is loading, or the collection is, or could not be loaded
-  kMemory,     // there was no memory for it
-  kHttpFull,   // http.max_concurrent_requests were in progress
-  kEncoder,    // its texts could not be encoded
+  kQueueTime,   // would have waited for longer than is allowed, or than its client does
+  kDisplaced,   // accepted, and pushed out of a full queue for another client
+  kLoading,     // the server is loading, or the collection is, or could not be loaded
+  kMemory,      // there was no memory for it
+  kHttpFull,    // http.max_concurrent_requests were in progress
+  kEncoder,     // its texts could not be encoded
+  kGeneration,  // the collection is of another generation than it asked for
 };
 
-inline constexpr size_t kNumRejections = 13;
+inline constexpr size_t kNumRejections = 14;
 
 // Returns "queue_full" and so on, as the metrics' label has it.
 std::string_view Name(Rejection reason);
@@ -135,6 +137,9 @@ class Metrics {
   // The metrics of live collections. Their gauges are set and removed by who calls SetCollection and RemoveCollection.
   LiveMetrics& live() { return *live_; }
 
+  // The metrics of a router.
+  ClusterMetrics& cluster() { return *cluster_; }
+
   // The metrics of traces.
   TraceMetrics& traces() { return *traces_; }
 
@@ -156,8 +161,9 @@ class Metrics {
  private:
   struct Families;
   std::unique_ptr<Families> families_;
-  // The series of these are in the registry of the families.
+  // Their series are in the registry of the families.
   std::unique_ptr<LiveMetrics> live_;
+  std::unique_ptr<ClusterMetrics> cluster_;
   std::unique_ptr<TraceMetrics> traces_;
 };
 

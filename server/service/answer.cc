@@ -105,6 +105,20 @@ void FillResult(const PendingAnswer& answer, const store::Collection& collection
   result.set_unavailable_documents(scored.num_unavailable);
 }
 
+// Positions of scans are ordinals so far; those of a partition's documents are of the whole collection.
+void FillPositions(const PendingAnswer& answer, const store::Collection& collection, v1::RerankResponse& response,
+                   const engine::JobResult& result) {
+  for (size_t i = 0; i < answer.queries.size(); ++i) {
+    const PendingAnswer::Query& query = answer.queries[i];
+    if (query.job_query < 0 || query.candidates->set->kind != engine::CandidateSet::Kind::kWholeCollection) continue;
+    v1::QueryResult& filled = *response.mutable_results(static_cast<int>(i));
+    int hit_idx = 0;
+    for (const engine::Hit& hit : result.queries[static_cast<size_t>(query.job_query)].hits) {
+      filled.set_positions(hit_idx++, collection.position(hit.ordinal));
+    }
+  }
+}
+
 }  // namespace
 
 uint64_t HeldBytes(const engine::Job& job, const PendingAnswer& answer) {
@@ -176,6 +190,7 @@ v1::RerankResponse BuildResponse(const PendingAnswer& answer, const engine::JobR
         query.job_query < 0 ? kNothing : result.queries[static_cast<size_t>(query.job_query)];
     FillResult(answer, collection, query, scored, *response.add_results());
   }
+  if (collection.is_partition()) FillPositions(answer, collection, response, result);
   v1::Timings& timings = *response.mutable_timings();
   timings.set_queue_us(absl::ToDoubleMicroseconds(result.queue_time));
   timings.set_copy_us(absl::ToDoubleMicroseconds(result.copy_time));

@@ -13,7 +13,7 @@ namespace maxsim::service {
 
 // Names of the spans of calls, whether they came by gRPC or by HTTP.
 inline constexpr std::string_view kRerankSpan = "maxsim.v1.Reranker/Rerank";
-inline constexpr std::string_view kExplainSpan = "explain";  // It has no method of gRPC.
+inline constexpr std::string_view kExplainSpan = "maxsim.v1.Reranker/Explain";
 inline constexpr std::string_view kUpsertSpan = "maxsim.v1.Documents/Upsert";
 inline constexpr std::string_view kDeleteSpan = "maxsim.v1.Documents/Delete";
 inline constexpr std::string_view kGetSpan = "maxsim.v1.Documents/Get";

@@ -58,23 +58,26 @@ void ResolveList(absl::Span<const Id> ids, const store::Collection& collection, 
   resolved.num_documents = count;
 }
 
-absl::Status CheckIdKind(const store::Collection& collection, collection::IdType sent, FieldPath path) {
-  const collection::IdType held = collection.manifest().id_type;
+absl::Status CheckIdKind(std::string_view collection, collection::IdType held, collection::IdType sent,
+                         FieldPath path) {
   if (held == sent) return absl::OkStatus();
-  return InvalidField(
-      absl::StrCat(path(), sent == collection::IdType::kString ? ".string_ids" : ".int_ids"),
-      absl::StrCat("the ids of collection ", collection.name(), " are of type ", std::string(collection::Name(held))));
+  return InvalidField(absl::StrCat(path(), sent == collection::IdType::kString ? ".string_ids" : ".int_ids"),
+                      absl::StrCat("the ids of collection ", std::string(collection), " are of type ",
+                                   std::string(collection::Name(held))));
 }
 
-absl::Status UnknownIds(size_t num_missing, size_t num_ids, const std::string& first, FieldPath path) {
-  return absl::NotFoundError(absl::StrCat(path(), ": ", num_missing, " of ", num_ids, " ids are unknown, the first is ",
-                                          first, " (missing_policy is FAIL)"));
+bool IsWrongId(const std::string& id) { return id.empty() || id.size() > static_cast<size_t>(kMaxIdBytes); }
+
+absl::Status WrongId(const std::string& id, size_t idx, FieldPath path) {
+  return InvalidField(absl::StrCat(path(), ".string_ids.ids[", idx, "]"),
+                      absl::StrCat("has ", id.size(), " bytes, and 1 to ", kMaxIdBytes, " are accepted"));
 }
 
 absl::Status ResolveStrings(const v1::StringIds& list, const store::Collection& collection, const RequestLimits& limits,
                             bool fail_on_missing, FieldPath path, engine::CandidateSet& set,
                             ResolvedCandidates& resolved) {
-  absl::Status status = CheckIdKind(collection, collection::IdType::kString, path);
+  absl::Status status =
+      CheckIdKind(collection.name(), collection.manifest().id_type, collection::IdType::kString, path);
   if (status.ok()) status = CheckListSize(list.ids_size(), limits, path, "string_ids");
   if (!status.ok()) return status;
   MissingIds<absl::string_view> missing;
@@ -82,16 +85,13 @@ absl::Status ResolveStrings(const v1::StringIds& list, const store::Collection& 
   const absl::Span<const std::string* const> ids(list.ids().data(), static_cast<size_t>(list.ids_size()));
   ResolveList(ids, collection, set, resolved, [&](size_t i) {
     const std::string& id = *ids[i];
-    if (id.empty() || id.size() > static_cast<size_t>(kMaxIdBytes)) {
+    if (IsWrongId(id)) {
       if (!wrong.has_value()) wrong = i;
     } else if (missing.insert(id).second) {
       resolved.missing_string_ids.push_back(id);
     }
   });
-  if (wrong.has_value()) {
-    return InvalidField(absl::StrCat(path(), ".string_ids.ids[", *wrong, "]"),
-                        absl::StrCat("has ", ids[*wrong]->size(), " bytes, and 1 to ", kMaxIdBytes, " are accepted"));
-  }
+  if (wrong.has_value()) return WrongId(*ids[*wrong], *wrong, path);
   if (!fail_on_missing || missing.empty()) return absl::OkStatus();
   return UnknownIds(missing.size(), static_cast<size_t>(list.ids_size()),
                     absl::StrCat("\"", resolved.missing_string_ids.front(), "\""), path);
@@ -100,7 +100,7 @@ absl::Status ResolveStrings(const v1::StringIds& list, const store::Collection& 
 absl::Status ResolveInts(const v1::IntIds& list, const store::Collection& collection, const RequestLimits& limits,
                          bool fail_on_missing, FieldPath path, engine::CandidateSet& set,
                          ResolvedCandidates& resolved) {
-  absl::Status status = CheckIdKind(collection, collection::IdType::kInt64, path);
+  absl::Status status = CheckIdKind(collection.name(), collection.manifest().id_type, collection::IdType::kInt64, path);
   if (status.ok()) status = CheckListSize(list.ids_size(), limits, path, "int_ids");
   if (!status.ok()) return status;
   MissingIds<int64_t> missing;
@@ -156,6 +156,27 @@ absl::Status ResolveInline(const v1::InlineDocuments& list, const store::Collect
 }
 
 }  // namespace
+
+absl::Status UnknownIds(size_t num_missing, size_t num_ids, std::string_view first, FieldPath path) {
+  return absl::NotFoundError(absl::StrCat(path(), ": ", num_missing, " of ", num_ids, " ids are unknown, the first is ",
+                                          std::string(first), " (missing_policy is FAIL)"));
+}
+
+absl::Status CheckListedIds(const v1::Candidates& candidates, collection::IdType held, std::string_view collection,
+                            const RequestLimits& limits, FieldPath path) {
+  if (candidates.has_int_ids()) {
+    absl::Status status = CheckIdKind(collection, held, collection::IdType::kInt64, path);
+    return status.ok() ? CheckListSize(candidates.int_ids().ids_size(), limits, path, "int_ids") : status;
+  }
+  if (!candidates.has_string_ids()) return absl::OkStatus();
+  const v1::StringIds& list = candidates.string_ids();
+  absl::Status status = CheckIdKind(collection, held, collection::IdType::kString, path);
+  if (status.ok()) status = CheckListSize(list.ids_size(), limits, path, "string_ids");
+  for (int i = 0; i < list.ids_size() && status.ok(); ++i) {
+    if (IsWrongId(list.ids(i))) status = WrongId(list.ids(i), static_cast<size_t>(i), path);
+  }
+  return status;
+}
 
 absl::StatusOr<std::shared_ptr<const ResolvedCandidates>> ResolveCandidates(const v1::Candidates& candidates,
                                                                             const store::Collection& collection,

@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "collection/manifest.h"
 #include "maxsim/v1/rerank.pb.h"
 #include "server/engine/job.h"
 #include "server/service/limits.h"
@@ -33,5 +35,13 @@ absl::StatusOr<std::shared_ptr<const ResolvedCandidates>> ResolveCandidates(cons
                                                                             const store::Collection& collection,
                                                                             const RequestLimits& limits,
                                                                             bool fail_on_missing, FieldPath path);
+
+// Checks listed ids as ResolveCandidates does, but for whether the collection holds them: their kind, which must be
+// `held`, how many there are, and the length of each. Other candidates are OK.
+absl::Status CheckListedIds(const v1::Candidates& candidates, collection::IdType held, std::string_view collection,
+                            const RequestLimits& limits, FieldPath path);
+
+// Returns NOT_FOUND for a list with unknown ids under MISSING_POLICY_FAIL; `first` is the first one as it is shown.
+absl::Status UnknownIds(size_t num_missing, size_t num_ids, std::string_view first, FieldPath path);
 
 }  // namespace maxsim::service

@@ -194,19 +194,18 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadNamed(const std::string&
   auto loaded =
       LoadCounted(name, from, residency, replicate ? store::Replication::kOn : store::Replication::kAuto, live, stop);
   // The client has been told; the name of a collection that never was would only stay in the way.
-  if (!loaded.ok() && !was_known && IsKnown(name)) Unload(name).IgnoreError();
+  if (!loaded.ok() && !was_known && IsKnown(name)) Unload(name, nullptr).IgnoreError();
   return loaded;
 }
 
-absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadForClient(const std::string& name, const std::string& path,
-                                                                  const std::string& residency, bool replicate,
-                                                                  bool live, const StopSignal* stop) {
-  const absl::StatusOr<store::Residency> parsed = ParseResidency(residency);
-  if (!parsed.ok()) return parsed.status();
-  if (absl::Status status = collection::CheckCollectionName(name); !status.ok()) return status;
-  auto resolved = ResolveAllowed(path);
+absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadForClient(const v1::LoadCollectionRequest& request,
+                                                                  const StopSignal* stop) {
+  const absl::StatusOr<store::Residency> residency = ParseResidency(request.residency());
+  if (!residency.ok()) return residency.status();
+  if (absl::Status status = collection::CheckCollectionName(request.name()); !status.ok()) return status;
+  auto resolved = ResolveAllowed(request.path());
   if (!resolved.ok()) return resolved.status();
-  return LoadNamed(name, *resolved, *parsed, replicate, live, stop);
+  return LoadNamed(request.name(), *resolved, *residency, request.replicate(), request.live(), stop);
 }
 
 absl::StatusOr<v1::CollectionInfo> CollectionAdmin::CreateForClient(const v1::CreateCollectionRequest& request,
@@ -215,6 +214,7 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::CreateForClient(const v1::Cr
   if (!residency.ok()) return residency.status();
   absl::StatusOr<collection::CreateOptions> options = CreateOptionsOf(request);
   if (!options.ok()) return options.status();
+  if (store_->partition().has_value() && !store_->partition()->is_whole()) options->partition = store_->partition();
   if (IsKnown(options->name)) {
     return absl::AlreadyExistsError(absl::StrCat("name: collection ", options->name, " is loaded already"));
   }
@@ -281,7 +281,7 @@ absl::Status CollectionAdmin::ReloadAll() {
                         [&](const store::CollectionStatus& status) { return !store_->IsBusy(status.name); });
   for (const store::CollectionStatus& status : all) {
     bool changed = false;
-    first.Update(Reload(status.name, &changed).status());
+    first.Update(Reload(status.name, &changed, nullptr).status());
   }
   return first;
 }

@@ -16,13 +16,14 @@
 #include "maxsim/v1/admin.pb.h"
 #include "maxsim/v1/rerank.pb.h"
 #include "server/observability/metrics.h"
+#include "server/service/api.h"
 #include "server/store/collection_store.h"
 
 namespace maxsim::service {
 
 // The class is thread-safe. Calls block while shards load, and soon end with the status of `stop` (null: never) once
 // that is stopped.
-class CollectionAdmin {
+class CollectionAdmin : public CollectionApi {
  public:
   // All must outlive it.
   CollectionAdmin(store::CollectionStore* store, const store::DeviceSet* devices, Metrics* metrics,
@@ -37,34 +38,33 @@ class CollectionAdmin {
   // resolved, under an allowed root, so that nothing is learnt about other folders. The collection keeps the resolved
   // path and the root, and its files are opened beneath that root, now and when it is reloaded (Folder). Without
   // `replicate` it is copied to every device only where it is small (memory.replicate_below).
-  absl::StatusOr<v1::CollectionInfo> LoadForClient(const std::string& name, const std::string& path,
-                                                   const std::string& residency, bool replicate, bool live = false,
-                                                   const StopSignal* stop = nullptr);
+  absl::StatusOr<v1::CollectionInfo> LoadForClient(const v1::LoadCollectionRequest& request,
+                                                   const StopSignal* stop) override;
 
   // Makes an empty live collection in a folder that is not there, and loads it. The folder's parent must lie, symbolic
   // links resolved, under an allowed root; an empty path is the name under the only root. Errors as in admin.proto. A
   // collection that cannot be loaded is removed again.
   absl::StatusOr<v1::CollectionInfo> CreateForClient(const v1::CreateCollectionRequest& request,
-                                                     const StopSignal* stop = nullptr);
+                                                     const StopSignal* stop) override;
 
   // Compacts a live collection. `changed` must not be null.
-  absl::StatusOr<v1::CollectionInfo> Compact(const std::string& name, bool* changed, const StopSignal* stop = nullptr);
+  absl::StatusOr<v1::CollectionInfo> Compact(const std::string& name, bool* changed, const StopSignal* stop) override;
 
   // Copies a live collection to a folder that is not there, whose path is as that of CreateForClient; returns the last
   // sequence that the copy holds.
   absl::StatusOr<uint64_t> SnapshotForClient(const std::string& name, const std::string& path,
-                                             const StopSignal* stop = nullptr);
+                                             const StopSignal* stop) override;
 
   // `changed` must not be null.
-  absl::StatusOr<v1::CollectionInfo> Reload(const std::string& name, bool* changed, const StopSignal* stop = nullptr);
+  absl::StatusOr<v1::CollectionInfo> Reload(const std::string& name, bool* changed, const StopSignal* stop) override;
 
   // Reloads every collection, one after another, those that others are loading now last; the outcome of each is logged,
   // and the first error returned.
   absl::Status ReloadAll();
 
-  absl::Status Unload(const std::string& name, const StopSignal* stop = nullptr);
+  absl::Status Unload(const std::string& name, const StopSignal* stop) override;
 
-  std::vector<v1::CollectionInfo> List() const;
+  std::vector<v1::CollectionInfo> List() const override;
 
   // Sets the gauges of collections and memory from what is loaded now.
   void UpdateMetrics();

@@ -27,15 +27,31 @@ absl::Status CheckIdType(collection::IdType sent, const DocumentRules& rules, Fi
                                   std::string(collection::Name(rules.id_type))));
 }
 
+std::string IdText(const std::string& id) { return Quote(id); }
+std::string IdText(int64_t id) { return Cat(id); }
+
+template <typename Id>
+absl::Status CheckSlot(const Id& id, const DocumentRules& rules, FieldPath path) {
+  if (rules.slots.is_whole()) return absl::OkStatus();
+  const int32_t slot = collection::SlotOf(id);
+  if (rules.slots.contains(slot)) return absl::OkStatus();
+  return InvalidField(path(), Cat("is ", IdText(id), ", of slot ", slot, ", and the part of collection ",
+                                  rules.collection, " that is here has ", collection::DescribeSlots(rules.slots)));
+}
+
 absl::Status CheckId(const v1::Document& document, const DocumentRules& rules, FieldPath path) {
   switch (document.id_case()) {
     case v1::Document::kStringId: {
       const auto id_path = [&] { return Cat(path(), ".string_id"); };
       absl::Status status = CheckIdType(collection::IdType::kString, rules, id_path);
-      return status.ok() ? CheckStringId(document.string_id(), id_path) : status;
+      if (status.ok()) status = CheckStringId(document.string_id(), id_path);
+      return status.ok() ? CheckSlot(document.string_id(), rules, id_path) : status;
     }
-    case v1::Document::kIntId:
-      return CheckIdType(collection::IdType::kInt64, rules, [&] { return Cat(path(), ".int_id"); });
+    case v1::Document::kIntId: {
+      const auto id_path = [&] { return Cat(path(), ".int_id"); };
+      const absl::Status status = CheckIdType(collection::IdType::kInt64, rules, id_path);
+      return status.ok() ? CheckSlot(document.int_id(), rules, id_path) : status;
+    }
     case v1::Document::ID_NOT_SET:
       break;
   }
@@ -77,6 +93,7 @@ absl::Status CheckCount(int count, int max_ids, const char* field) {
 DocumentRules DocumentRulesOf(const store::Collection& collection, const RequestLimits& limits) {
   return {.collection = collection.name(),
           .id_type = collection.manifest().id_type,
+          .slots = collection.manifest().slots(),
           .form = StoredFormOf(collection, limits)};
 }
 
@@ -119,6 +136,23 @@ absl::Status CheckIds(const v1::IntIds& ids, const DocumentRules& rules, int max
   absl::Status status = CheckIdType(collection::IdType::kInt64, rules, [] { return std::string("int_ids"); });
   if (status.ok()) status = CheckCount(ids.ids_size(), max_ids, "int_ids.ids");
   return status;
+}
+
+absl::Status CheckSlots(const v1::StringIds& ids, const DocumentRules& rules) {
+  for (int i = 0; i < ids.ids_size(); ++i) {
+    absl::Status status = CheckSlot(ids.ids(i), rules, [i] { return Cat("string_ids.ids[", i, "]"); });
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSlots(const v1::IntIds& ids, const DocumentRules& rules) {
+  for (int i = 0; i < ids.ids_size(); ++i) {
+    const int64_t id = ids.ids(i);
+    absl::Status status = CheckSlot(id, rules, [i] { return Cat("int_ids.ids[", i, "]"); });
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace maxsim::service

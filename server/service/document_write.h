@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "collection/manifest.h"
+#include "collection/slots.h"
 #include "maxsim/v1/documents.pb.h"
 #include "server/service/limits.h"
 #include "server/service/stored_rows.h"
@@ -24,12 +25,13 @@ inline constexpr int kMaxGetIds = 1'000;
 struct DocumentRules {
   std::string collection;  // its name
   collection::IdType id_type = collection::IdType::kString;
+  collection::SlotRange slots;  // that it has documents of
   StoredForm form;
 };
 DocumentRules DocumentRulesOf(const store::Collection& collection, const RequestLimits& limits);
 
-// Checks everything but the values of its tokens: the id, that there are either tokens or a text, the shape, the
-// payload. INVALID_ARGUMENT names the field, "documents[3].tokens.dim" for a `path` "documents[3]".
+// Checks everything but the values of its tokens: the id and its slot, that there are either tokens or a text, the
+// shape, the payload. INVALID_ARGUMENT names the field, "documents[3].tokens.dim" for a `path` "documents[3]".
 absl::Status CheckDocument(const v1::Document& document, const DocumentRules& rules, FieldPath path);
 
 // Converts a document that was checked, and whose text, if it was one, has become tokens. INVALID_ARGUMENT for a value
@@ -39,5 +41,10 @@ absl::StatusOr<store::Write> ToWrite(v1::Document& document, const DocumentRules
 // Check the ids of a call: that they are of the collection's type, 1 to `max_ids`, and can be ids.
 absl::Status CheckIds(const v1::StringIds& ids, const DocumentRules& rules, int max_ids);
 absl::Status CheckIds(const v1::IntIds& ids, const DocumentRules& rules, int max_ids);
+
+// Check that ids which are to be written, and were checked, are of the collection's slots: of a partition an id of
+// others is INVALID_ARGUMENT, which names it, its slot and the partition's.
+absl::Status CheckSlots(const v1::StringIds& ids, const DocumentRules& rules);
+absl::Status CheckSlots(const v1::IntIds& ids, const DocumentRules& rules);
 
 }  // namespace maxsim::service

@@ -93,9 +93,9 @@ struct DocumentService::UpsertCall : Call<v1::UpsertResponse> {
 };
 
 absl::Status DocumentService::CheckState() const {
-  const RerankService::State state = state_;
-  if (state == RerankService::State::kServing) return absl::OkStatus();
-  return absl::UnavailableError(state == RerankService::State::kLoading ? "the server is loading"
+  const ServingState state = state_;
+  if (state == ServingState::kServing) return absl::OkStatus();
+  return absl::UnavailableError(state == ServingState::kLoading ? "the server is loading"
                                                                         : "the server is draining");
 }
 
@@ -123,7 +123,8 @@ absl::StatusOr<DocumentService::Target> DocumentService::FindTarget(const std::s
 
 absl::Status DocumentService::CheckEncoder(const store::Collection& collection) const {
   // The texts themselves have been checked.
-  return texts_->Check(v1::RerankRequest(), &collection, limits_);
+  const TextTarget target = TextTarget::Of(collection);
+  return texts_->Check(v1::RerankRequest(), &target, limits_);
 }
 
 absl::Status DocumentService::Prepare(UpsertCall& call) const {
@@ -237,12 +238,14 @@ absl::StatusOr<std::vector<store::Write>> DocumentService::ToDeletes(const v1::D
   switch (request.ids_case()) {
     case v1::DeleteRequest::kStringIds:
       status = CheckIds(request.string_ids(), rules, kMaxDeleteIds);
+      if (status.ok()) status = CheckSlots(request.string_ids(), rules);
       if (!status.ok()) return status;
       writes.reserve(static_cast<size_t>(request.string_ids().ids_size()));
       for (const std::string& id : request.string_ids().ids()) add().string_id = id;
       return writes;
     case v1::DeleteRequest::kIntIds:
       status = CheckIds(request.int_ids(), rules, kMaxDeleteIds);
+      if (status.ok()) status = CheckSlots(request.int_ids(), rules);
       if (!status.ok()) return status;
       writes.reserve(static_cast<size_t>(request.int_ids().ids_size()));
       for (const int64_t id : request.int_ids().ids()) add().int_id = id;
@@ -299,7 +302,7 @@ absl::StatusOr<v1::GetResponse> DocumentService::Read(const v1::GetRequest& requ
   return ReadDocuments(request, **collection, live.get(), limits_, &num_reading_);
 }
 
-absl::StatusOr<v1::GetResponse> DocumentService::Get(const v1::GetRequest& request, const CallContext& context) {
+absl::StatusOr<v1::GetResponse> DocumentService::GetNow(const v1::GetRequest& request, const CallContext& context) {
   DescribeDocuments(request.collection(), context.method,
                     request.string_ids().ids_size() + request.int_ids().ids_size(), context.span);
   absl::StatusOr<v1::GetResponse> response = Guarded([&] { return Read(request); });

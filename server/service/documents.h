@@ -5,65 +5,55 @@
 #include <atomic>
 #include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "maxsim/v1/documents.pb.h"
 #include "server/observability/metrics.h"
+#include "server/service/api.h"
 #include "server/service/document_write.h"
 #include "server/service/limits.h"
-#include "server/service/rerank_service.h"
 #include "server/service/text_encoding.h"
 #include "server/store/collection_store.h"
 
 namespace maxsim::service {
 
 // The class is thread-safe.
-class DocumentService {
+class DocumentService : public DocumentApi {
  public:
-  template <typename Response>
-  using Done = absl::AnyInvocable<void(absl::StatusOr<Response>)>;
-  using Submitted = absl::AnyInvocable<void()>;
-
   // All must outlive the service and every call.
   DocumentService(const store::CollectionStore* store, TextEncoding* texts, Metrics* metrics,
                   const RequestLimits& limits)
       : store_(store), texts_(texts), metrics_(metrics), limits_(limits) {}
 
-  const RequestLimits& limits() const { return limits_; }
+  const RequestLimits& limits() const override { return limits_; }
 
   // Validates on the calling thread, has texts encoded, hands the documents to the live collection, and calls `done`
   // exactly once: before it returns where nothing was handed over and no encoder asked, else from a thread of the
   // collection or of TextEncoding, which `done` must not hold up. Errors as in documents.proto. A call that is
   // cancelled, or whose deadline passes, before its documents are handed over writes none; later it writes all of them.
-  // Every call is counted and timed.
-  //
-  // `submitted` (may be null) is called at most once, when the documents have been handed over: those of a call that
-  // comes then are written after them. An error that `done` gets before this means that no later call of whoever waits
-  // for it can have come between, so that he may repeat the call.
   void Upsert(v1::UpsertRequest request, CallContext context, Done<v1::UpsertResponse> done,
-              Submitted submitted = nullptr);
+              Submitted submitted = nullptr) override;
 
   // Does so for ids that are to be taken away.
-  void Delete(const v1::DeleteRequest& request, CallContext context, Done<v1::DeleteResponse> done);
+  void Delete(const v1::DeleteRequest& request, CallContext context, Done<v1::DeleteResponse> done) override;
 
-  // Returns the documents as they are stored. With return_tokens it may read files and devices, and blocks for that;
-  // RESOURCE_EXHAUSTED with RetryInfo while others do. INVALID_ARGUMENT where the answer would be larger than
-  // limits.max_answer_bytes. A document's version is that of the last write of its id, which may be one that comes
-  // after the answer's sequence. Every call is counted and timed.
-  absl::StatusOr<v1::GetResponse> Get(const v1::GetRequest& request, const CallContext& context);
+  // With return_tokens it may read files and devices, and blocks for that; RESOURCE_EXHAUSTED with RetryInfo while
+  // others do. INVALID_ARGUMENT where the answer would be larger than limits.max_answer_bytes. A document's version is
+  // that of the last write of its id, which may be one that comes after the answer's sequence.
+  void Get(const v1::GetRequest& request, CallContext context, Done<v1::GetResponse> done) override {
+    absl::StatusOr<v1::GetResponse> response = GetNow(request, context);
+    context.span.End();
+    done(std::move(response));
+  }
+  absl::StatusOr<v1::GetResponse> GetNow(const v1::GetRequest& request, const CallContext& context);
 
-  // Returns whether the ids of a collection are integers; false for one that is not served.
-  bool HasIntIds(std::string_view collection) const;
+  bool HasIntIds(std::string_view collection) const override;
+  void CountUnread(std::string_view method, absl::Time arrival, const absl::Status& status) const override;
 
-  // Counts a call that never came here.
-  void CountUnread(std::string_view method, absl::Time arrival, const absl::Status& status) const;
-
-  // Calls that come while the server loads or drains are UNAVAILABLE; what was accepted is not touched. The first state
-  // is kLoading.
-  void SetState(RerankService::State state) { state_ = state; }
+  void SetState(ServingState state) { state_ = state; }
 
  private:
   // A live collection, and what it is now.
@@ -91,7 +81,7 @@ class DocumentService {
   Metrics* const metrics_;
   const RequestLimits limits_;
   mutable std::atomic<int> num_reading_{0};
-  std::atomic<RerankService::State> state_{RerankService::State::kLoading};
+  std::atomic<ServingState> state_{ServingState::kLoading};
 };
 
 }  // namespace maxsim::service

@@ -105,6 +105,28 @@ absl::StatusOr<Explanation> ExplainDocument(const engine::JobQuery& job_query, c
 
 }  // namespace
 
+v1::ExplainResponse ToProto(const Explanation& explanation) {
+  v1::ExplainResponse response;
+  response.set_generation(explanation.generation);
+  response.set_score(explanation.score);
+  response.set_num_query_tokens(static_cast<uint32_t>(explanation.num_query_tokens));
+  response.set_num_document_tokens(static_cast<uint32_t>(explanation.num_document_tokens));
+  response.mutable_similarities()->Add(explanation.similarities.begin(), explanation.similarities.end());
+  for (const std::string& token : explanation.query_tokens) response.add_query_tokens(token);
+  for (const std::string& token : explanation.document_tokens) response.add_document_tokens(token);
+  return response;
+}
+
+Explanation FromProto(const v1::ExplainResponse& response) {
+  return {.generation = response.generation(),
+          .score = response.score(),
+          .num_query_tokens = response.num_query_tokens(),
+          .num_document_tokens = response.num_document_tokens(),
+          .similarities = {response.similarities().begin(), response.similarities().end()},
+          .query_tokens = {response.query_tokens().begin(), response.query_tokens().end()},
+          .document_tokens = {response.document_tokens().begin(), response.document_tokens().end()}};
+}
+
 struct ExplainService::Call {
   // A call is answered in any case: one that was lost for want of memory, here.
   ~Call() {
@@ -125,7 +147,10 @@ absl::StatusOr<std::shared_ptr<const store::Collection>> ExplainService::Collect
 
 absl::Status ExplainService::CheckTexts(const v1::RerankRequest& request) const {
   const auto collection = CollectionOf(request);
-  return collection.ok() ? texts_->Check(request, collection->get(), limits_) : collection.status();
+  if (!collection.ok()) return collection.status();
+  if (absl::Status status = CheckGeneration(request.generation(), **collection); !status.ok()) return status;
+  const TextTarget target = TextTarget::Of(**collection);
+  return texts_->Check(request, &target, limits_);
 }
 
 absl::StatusOr<Explanation> ExplainService::Compute(const v1::RerankRequest& request, const CallContext& context) {

@@ -8,13 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "maxsim/v1/rerank.pb.h"
 #include "server/observability/metrics.h"
+#include "server/service/api.h"
 #include "server/service/limits.h"
-#include "server/service/rerank_service.h"
 #include "server/service/text_encoding.h"
 #include "server/store/collection_store.h"
 
@@ -35,25 +34,24 @@ struct Explanation {
   std::vector<std::string> document_tokens;  // the payload's list `tokens` where it has one text a token, else empty
 };
 
+v1::ExplainResponse ToProto(const Explanation& explanation);
+Explanation FromProto(const v1::ExplainResponse& response);
+
 // The class is thread-safe.
-class ExplainService {
+class ExplainService : public ExplainApi {
  public:
-  using Done = absl::AnyInvocable<void(absl::StatusOr<Explanation>)>;
+  using Done = service::Done<Explanation>;
 
   // All must outlive the service and every call.
   ExplainService(const store::CollectionStore* store, TextEncoding* texts, Metrics* metrics,
                  const RequestLimits& limits)
       : store_(store), texts_(texts), metrics_(metrics), limits_(limits) {}
 
-  const RequestLimits& limits() const { return limits_; }
+  const RequestLimits& limits() const override { return limits_; }
 
-  // Explains the score of the request's only query with its only candidate, which is a listed id; top_k and what the
-  // answer is to hold do not count. Calls `done` exactly once: before it returns, since it computes on the calling
-  // thread, or from a thread of TextEncoding for a text. Errors as in rerank.proto, NOT_FOUND for an unknown id too;
-  // INVALID_ARGUMENT beyond kMaxExplainedPairs; RESOURCE_EXHAUSTED with RetryInfo while others are computed;
-  // FAILED_PRECONDITION where the document's vectors are on a device alone and their file was replaced. Every call is
-  // counted and timed.
-  void Explain(v1::RerankRequest request, CallContext context, Done done);
+  // Calls `done` before it returns, since it computes on the calling thread, or from a thread of TextEncoding for a
+  // text. FAILED_PRECONDITION where the document's vectors are on a device alone and their file was replaced.
+  void Explain(v1::RerankRequest request, CallContext context, Done done) override;
 
  private:
   struct Call;

@@ -46,6 +46,11 @@ v1::CollectionInfo ToProto(const store::CollectionStatus& status, const store::D
   info.set_loaded_at_unix_seconds(absl::ToDoubleSeconds(collection.loaded_at() - absl::UnixEpoch()));
   info.set_unavailable_documents(collection.num_unavailable(devices));
   if (manifest.encoder.has_value()) *info.mutable_encoder() = ToProto(*manifest.encoder);
+  if (manifest.partition.has_value()) {
+    info.mutable_partition()->set_first_slot(static_cast<uint32_t>(manifest.partition->first));
+    info.mutable_partition()->set_end_slot(static_cast<uint32_t>(manifest.partition->end));
+  }
+  info.set_rotation_seed(manifest.rotation_seed);
   for (const store::Collection::TierUsage& share : collection.tier_usage()) {
     v1::TierInfo& tier = *info.add_tiers();
     tier.set_tier(std::string(store::Name(share.tier)));

@@ -54,10 +54,10 @@ RerankService::RerankService(const store::CollectionStore* store, TextEncoding* 
       slow_request_(slow_request) {}
 
 absl::Status RerankService::CheckState() const {
-  const State state = state_;
-  if (state == State::kServing) return absl::OkStatus();
-  metrics_->CountRejection(state == State::kLoading ? Rejection::kLoading : Rejection::kShutdown);
-  return absl::UnavailableError(state == State::kLoading ? "the server is loading" : "the server is draining");
+  const ServingState state = state_;
+  if (state == ServingState::kServing) return absl::OkStatus();
+  metrics_->CountRejection(state == ServingState::kLoading ? Rejection::kLoading : Rejection::kShutdown);
+  return absl::UnavailableError(state == ServingState::kLoading ? "the server is loading" : "the server is draining");
 }
 
 absl::StatusOr<std::shared_ptr<const store::Collection>> RerankService::CollectionFor(
@@ -79,16 +79,23 @@ absl::StatusOr<Translated> RerankService::TranslateFor(const v1::RerankRequest& 
   return Translate(request, *std::move(collection), limits_);
 }
 
-absl::Status RerankService::CheckTexts(const v1::RerankRequest& request) const {
+absl::Status RerankService::CheckTexts(const v1::RerankRequest& request, Rejection* precondition) const {
+  *precondition = Rejection::kGeneration;
   if (absl::Status status = CheckEnvelope(request, limits_); !status.ok()) return status;
-  if (request.collection().empty()) return texts_->Check(request, nullptr, limits_);
+  if (request.collection().empty()) {
+    *precondition = Rejection::kEncoder;
+    return texts_->Check(request, nullptr, limits_);
+  }
   const auto collection = store_->Find(request.collection());
   if (!collection.ok()) return collection.status();
   if (absl::Status status = CheckSequence(request.min_sequence(), **collection); !status.ok()) return status;
-  return texts_->Check(request, collection->get(), limits_);
+  if (absl::Status status = CheckGeneration(request.generation(), **collection); !status.ok()) return status;
+  *precondition = Rejection::kEncoder;
+  const TextTarget target = TextTarget::Of(**collection);
+  return texts_->Check(request, &target, limits_);
 }
 
-void RerankService::CountRefusal(const absl::Status& status) const {
+void RerankService::CountRefusal(const absl::Status& status, Rejection precondition) const {
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:
       return metrics_->CountRejection(Rejection::kInvalid);
@@ -97,7 +104,7 @@ void RerankService::CountRefusal(const absl::Status& status) const {
     case absl::StatusCode::kUnavailable:
       return metrics_->CountRejection(Rejection::kLoading);
     case absl::StatusCode::kFailedPrecondition:
-      return metrics_->CountRejection(Rejection::kEncoder);
+      return metrics_->CountRejection(precondition);
     case absl::StatusCode::kResourceExhausted:
       return metrics_->CountRejection(Rejection::kMemory);
     default:
@@ -146,9 +153,10 @@ void RerankService::Rerank(v1::RerankRequest request, CallContext context, Done 
 
 void RerankService::Encode(std::unique_ptr<Call> call, v1::RerankRequest request) {
   // What is wrong anyway costs the encoder nothing.
-  absl::Status status = Guarded([&] { return CheckTexts(request); });
+  Rejection precondition = Rejection::kEncoder;
+  absl::Status status = Guarded([&] { return CheckTexts(request, &precondition); });
   if (!status.ok()) {
-    CountRefusal(status);
+    CountRefusal(status, precondition);
     return Finish(std::move(call), std::move(status));
   }
   const absl::Time deadline = call->context.deadline;
@@ -163,9 +171,10 @@ void RerankService::Encode(std::unique_ptr<Call> call, v1::RerankRequest request
                      return Finish(std::move(call), encoded.status());
                    }
                    // By its first answer the encoder has said who it is.
-                   absl::Status same = Guarded([&] { return CheckTexts(encoded->request); });
+                   Rejection reason = Rejection::kEncoder;
+                   absl::Status same = Guarded([&] { return CheckTexts(encoded->request, &reason); });
                    if (!same.ok()) {
-                     CountRefusal(same);
+                     CountRefusal(same, reason);
                      return Finish(std::move(call), std::move(same));
                    }
                    call->query_pieces = std::move(encoded->query_pieces);
@@ -179,7 +188,7 @@ void RerankService::Score(std::unique_ptr<Call> call, const v1::RerankRequest& r
   absl::StatusOr<Translated> translated = Guarded([&] { return TranslateFor(request); });
   // Only what is refused here is counted here; the scheduler counts what it refuses.
   if (!translated.ok()) {
-    CountRefusal(translated.status());
+    CountRefusal(translated.status(), Rejection::kGeneration);
     return Finish(std::move(call), translated.status());
   }
   call->answer = std::move(translated->answer);

@@ -203,7 +203,7 @@ std::unique_ptr<v1::EncoderInfo> TextEncoding::info() const {
   return std::make_unique<v1::EncoderInfo>(ToProto(encoder->identity()));
 }
 
-absl::Status TextEncoding::Check(const v1::RerankRequest& request, const store::Collection* collection,
+absl::Status TextEncoding::Check(const v1::RerankRequest& request, const TextTarget* target,
                                  const RequestLimits& limits) const {
   if (!has_encoder_) {
     return absl::FailedPreconditionError(
@@ -217,17 +217,17 @@ absl::Status TextEncoding::Check(const v1::RerankRequest& request, const store::
     status = CheckDocumentTexts(request.queries(i).candidates().inline_documents(),
                                 absl::StrCat("queries[", i, "].candidates"), limits);
   }
-  if (!status.ok() || collection == nullptr) return status;
+  if (!status.ok() || target == nullptr) return status;
   const encoder::EncoderIdentity identity = encoder->identity();
-  if (collection->manifest().encoder.has_value()) {
-    status = collection::CheckSameEncoder(*collection->manifest().encoder, identity);
+  if (target->encoder.has_value()) {
+    status = collection::CheckSameEncoder(*target->encoder, identity);
     if (!status.ok()) {
-      return absl::FailedPreconditionError(absl::StrCat("collection ", collection->name(), ": ", status.message()));
+      return absl::FailedPreconditionError(absl::StrCat("collection ", target->name, ": ", status.message()));
     }
   }
-  if (identity.dim != 0 && identity.dim != collection->dim()) {
-    return absl::FailedPreconditionError(absl::StrCat("collection ", collection->name(), " has dimension ",
-                                                      collection->dim(), ", and the vectors of the encoder ",
+  if (identity.dim != 0 && identity.dim != target->dim) {
+    return absl::FailedPreconditionError(absl::StrCat("collection ", target->name, " has dimension ", target->dim,
+                                                      ", and the vectors of the encoder ",
                                                       collection::DescribeEncoder(identity), " have ", identity.dim));
   }
   return absl::OkStatus();

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
+#include "collection/encoder_identity.h"
 #include "maxsim/v1/rerank.pb.h"
 #include "server/encoder/encoder.h"
 #include "server/service/limits.h"
@@ -34,6 +36,17 @@ struct EncodedRequest {
   uint64_t num_tokens = 0;                             // token vectors that the encoder made
 };
 
+// What texts are to be scored against: a collection, as far as its encoder is concerned.
+struct TextTarget {
+  std::string name;
+  int32_t dim = 0;
+  std::optional<collection::EncoderIdentity> encoder;  // as the manifest names it
+
+  static TextTarget Of(const store::Collection& collection) {
+    return {collection.name(), collection.dim(), collection.manifest().encoder};
+  }
+};
+
 // Thread-safe.
 class TextEncoding {
  public:
@@ -51,11 +64,10 @@ class TextEncoding {
   // What is known of the encoder; null where there is none.
   std::unique_ptr<v1::EncoderInfo> info() const;
 
-  // Says whether the request's texts may be scored against a collection (null: none), as far as that is known before
-  // they are encoded. FAILED_PRECONDITION: there is no encoder, or the collection is another one's. INVALID_ARGUMENT: a
-  // text is empty, or there are too many. UNAVAILABLE after Stop.
-  absl::Status Check(const v1::RerankRequest& request, const store::Collection* collection,
-                     const RequestLimits& limits) const;
+  // Says whether the request's texts may be scored against a collection (null: without one), as far as that is known
+  // before they are encoded. FAILED_PRECONDITION: there is no encoder, or the collection is another one's.
+  // INVALID_ARGUMENT: a text is empty, or there are too many. UNAVAILABLE after Stop.
+  absl::Status Check(const v1::RerankRequest& request, const TextTarget* target, const RequestLimits& limits) const;
 
   // Calls `done` exactly once, with the encoded request or with the encoder's error (encoder::Encoder::Encode), which
   // names the field of a text that is refused; RESOURCE_EXHAUSTED also beyond max_held_bytes, UNAVAILABLE also after

@@ -165,6 +165,18 @@ absl::Status CheckSequence(uint64_t min_sequence, const store::Collection& colle
   return status;
 }
 
+absl::Status CheckGeneration(uint64_t generation, const store::Collection& collection) {
+  if (generation == 0) return absl::OkStatus();
+  if (collection.is_live()) {
+    return InvalidField("generation", absl::StrCat("is ", generation, ", and collection ", collection.name(),
+                                                   " is live: min_sequence says what it must have"));
+  }
+  const auto served = static_cast<uint64_t>(collection.manifest().generation);
+  if (generation == served) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("collection ", collection.name(), ": is of generation ", served,
+                                                    ", and generation ", generation, " was asked for (generation)"));
+}
+
 bool HasInlineDocumentsAlone(const v1::RerankRequest& request) {
   return std::all_of(request.queries().begin(), request.queries().end(), [&](const v1::Query& query) {
     return (query.has_candidates() ? query.candidates() : request.candidates()).has_inline_documents();
@@ -178,6 +190,9 @@ absl::Status CheckEnvelope(const v1::RerankRequest& request, const RequestLimits
   }
   if (request.collection().empty() && !HasInlineDocumentsAlone(request)) {
     return InvalidField("collection", "is empty; only inline documents are scored without one");
+  }
+  if (request.collection().empty() && request.generation() != 0) {
+    return InvalidField("generation", absl::StrCat("is ", request.generation(), ", and no collection is named"));
   }
   if (request.collection().size() > collection::kMaxCollectionNameBytes) {
     return InvalidField("collection", absl::StrCat("has ", request.collection().size(), " bytes, and at most ",
@@ -207,6 +222,7 @@ absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
                                      std::shared_ptr<const store::Collection> collection, const RequestLimits& limits) {
   if (absl::Status status = CheckEnvelope(request, limits); !status.ok()) return status;
   if (absl::Status status = CheckSequence(request.min_sequence(), *collection); !status.ok()) return status;
+  if (absl::Status status = CheckGeneration(request.generation(), *collection); !status.ok()) return status;
   const TokenMatrixRules rules{.storage = QueryType(collection->storage()),
                                .dim = collection->dim(),
                                .dim_is_of_collection = !collection->name().empty(),

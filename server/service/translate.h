@@ -25,13 +25,17 @@ struct Translated {
 // UNAVAILABLE with RetryInfo where it has not, INVALID_ARGUMENT where it is not live.
 absl::Status CheckSequence(uint64_t min_sequence, const store::Collection& collection);
 
+// Says whether a collection is of the generation that a request wants (RerankRequest.generation; 0: any will do):
+// FAILED_PRECONDITION where it is not, INVALID_ARGUMENT for one that is live.
+absl::Status CheckGeneration(uint64_t generation, const store::Collection& collection);
+
 // What can be said without the collection: INVALID_ARGUMENT for a wrong request_id, query count, top_k, enum value or
-// payload field, or no collection's name where not all candidates are inline documents.
+// payload field, or no collection's name where not all candidates are inline documents, or a generation of none.
 absl::Status CheckEnvelope(const v1::RerankRequest& request, const RequestLimits& limits);
 
 // Checks everything else and converts. The job's deadline, cancellation and `done` are the caller's to set.
 // INVALID_ARGUMENT naming field, value and limit; NOT_FOUND for unknown ids under MISSING_POLICY_FAIL; the errors of
-// CheckSequence.
+// CheckSequence and CheckGeneration.
 absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
                                      std::shared_ptr<const store::Collection> collection, const RequestLimits& limits);
 

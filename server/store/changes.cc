@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <limits>
 #include <type_traits>
 #include <utility>
@@ -52,12 +53,18 @@ struct Changes::Entry {
 
 // Open addressing with linear probing; at most half of the slots are taken.
 struct Changes::Table {
-  explicit Table(size_t size) : num_slots(size), slots(std::make_unique<std::atomic<const Entry*>[]>(size)) {}
+  explicit Table(size_t size)
+      : num_slots(size),
+        shift(64 - std::countr_zero(size)),
+        slots(std::make_unique<std::atomic<const Entry*>[]>(size)) {}
 
   const size_t num_slots;  // a power of two
+  const int shift;
   const std::unique_ptr<std::atomic<const Entry*>[]> slots;
 
-  size_t Home(uint64_t hash) const { return static_cast<size_t>(hash) & (num_slots - 1); }
+  // Takes the high bits: the lowest ones are those that decide about a partition (collection/slots.h), where the ids of
+  // one agree.
+  size_t Home(uint64_t hash) const { return static_cast<size_t>(hash >> shift); }
 
   // Returns the id's slot, or the empty one where it would be.
   template <typename Id>

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "collection/positions.h"
 #include "server/store/changes.h"
 #include "server/store/segment.h"
 
@@ -151,6 +152,15 @@ int64_t Collection::num_document_tokens(uint64_t ordinal) const {
   if (ordinal < generation_->num_ordinals()) return generation_->lengths().Of(ordinal);
   const Location location = Locate(ordinal);
   return part(location.part).segment->document_tokens(location.ordinal);
+}
+
+uint64_t Collection::position(uint64_t ordinal) const {
+  if (!is_partition()) return ordinal;
+  const Location location = Locate(ordinal);
+  const Part& holder = part(location.part);
+  return static_cast<uint64_t>(holder.shard != nullptr
+                                   ? holder.shard->ordinals()[location.ordinal]
+                                   : collection::PositionOfWrite(holder.segment->sequence(location.ordinal)));
 }
 
 uint64_t Collection::num_tokens(absl::Span<const uint64_t> ordinals) const {

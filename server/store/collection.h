@@ -76,6 +76,8 @@ class Collection {
   int32_t dim() const { return manifest().dim; }
   ScalarType storage() const { return manifest().storage; }
 
+  // Returns whether it is a part of a larger collection, whose other documents are elsewhere.
+  bool is_partition() const { return manifest().partition.has_value(); }
   bool is_live() const { return change_.changes != nullptr; }
   // Returns the sequence of the last write that it has; 0 where it is not live.
   uint64_t sequence() const { return change_.sequence; }
@@ -131,6 +133,10 @@ class Collection {
   int64_t int_id(uint64_t ordinal) const;
   std::string_view payload(uint64_t ordinal) const;
   int64_t num_document_tokens(uint64_t ordinal) const;
+  // Returns a document's position in the order of the whole collection, by which ranks that tie are ordered: its
+  // ordinal, unless the collection is a partition. Positions ascend with ordinals, and those of a partition do not
+  // change when it is compacted.
+  uint64_t position(uint64_t ordinal) const;
   // Sums up the tokens of the documents.
   uint64_t num_tokens(absl::Span<const uint64_t> ordinals) const;
   // Sums up the tokens of documents of one part, which are given by their ordinals in the part.

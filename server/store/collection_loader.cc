@@ -157,6 +157,22 @@ std::vector<Part> Merge(const std::vector<const Part*>& shared, std::vector<Part
   return parts;
 }
 
+// DATA_LOSS unless the positions of a partition's documents ascend from shard to shard, as they do within each: ranks
+// that tie are in their order, which is that of ordinals.
+absl::Status CheckPositions(const std::vector<Part>& parts) {
+  for (size_t idx = 1; idx < parts.size(); ++idx) {
+    const collection::Shard& before = *parts[idx - 1].shard;
+    const collection::Shard& shard = *parts[idx].shard;
+    if (shard.ordinals() == nullptr) return absl::OkStatus();
+    const int64_t last = before.ordinals()[before.documents().num_documents - 1];
+    if (shard.ordinals()[0] <= last) {
+      return absl::DataLossError(Cat(shard.path(), ": ordinals[0]: ", shard.ordinals()[0], " is not above ", last,
+                                     ", the last one of ", before.path()));
+    }
+  }
+  return absl::OkStatus();
+}
+
 void LogLoaded(const std::shared_ptr<const Generation>& generation, size_t num_shared, absl::Duration duration) {
   const Collection collection(generation);
   log::Write(spdlog::level::info, "collection_loaded",
@@ -192,6 +208,7 @@ absl::StatusOr<std::shared_ptr<const Generation>> LoadOnce(const LoadRequest& re
   if (!loaded.ok()) return loaded.status();
   std::vector<Part> parts = Merge(shared, *std::move(loaded));
 
+  if (absl::Status status = CheckPositions(parts); !status.ok()) return status;
   std::vector<std::shared_ptr<const collection::Shard>> shards;
   shards.reserve(parts.size());
   for (const Part& part : parts) shards.push_back(part.shard);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "base/mutex.h"
 #include "base/stop.h"
+#include "collection/slots.h"
 #include "kernels/limits.h"
 #include "kernels/maxsim.h"
 #include "server/store/collection.h"
@@ -46,6 +48,8 @@ struct StoreOptions {
   // This is the largest dimension of a collection: ExecutorOptions::max_dim of the engine that will score it, so that
   // a collection on which no query could be scored fails when it is loaded.
   int32_t max_dim = kMaxDim;
+  // The slots that each collection must have, which are all for a whole one; nullopt: any.
+  std::optional<collection::SlotRange> partition = {};
 };
 
 // What a live collection is opened from, and what it may use of its store.
@@ -86,6 +90,8 @@ class CollectionStore {
  public:
   // `devices`, and their backends, must outlive the store and every collection it gave out.
   CollectionStore(DeviceSet* devices, StoreOptions options);
+  // Returns the slots that each collection must have; nullopt: any.
+  const std::optional<collection::SlotRange>& partition() const { return options_.partition; }
   // Says how live collections are opened; without it none can be loaded. Before the first load.
   void SetOpenLive(OpenLive open_live) { open_live_ = std::move(open_live); }
   // Makes a store on one device, whose DeviceSet the store owns.
@@ -93,12 +99,12 @@ class CollectionStore {
   ~CollectionStore();
 
   // Reads the manifest, plans the memory, loads every shard, and only then makes the collection visible. The plan is
-  // logged. Errors are INVALID_ARGUMENT (the name), NOT_FOUND, ALREADY_EXISTS, FAILED_PRECONDITION (a dimension or
-  // residency this server cannot serve), DATA_LOSS (damaged files), RESOURCE_EXHAUSTED with the numbers. A failed load
-  // leaves a kFailed entry in List, which a new Load of that name replaces. With `root` (not "") no file is read but
-  // one that lies beneath it (Folder::OpenBeneath, whose conditions apply), by this load and by later reloads. A folder
-  // with a log is a live collection, whose log must not be open elsewhere (FAILED_PRECONDITION); with `live` a log is
-  // made where there is none.
+  // logged. Errors are INVALID_ARGUMENT (the name), NOT_FOUND, ALREADY_EXISTS, FAILED_PRECONDITION (a dimension,
+  // residency or partition this server cannot serve), DATA_LOSS (damaged files), RESOURCE_EXHAUSTED with the numbers. A
+  // failed load leaves a kFailed entry in List, which a new Load of that name replaces. With `root` (not "") no file is
+  // read but one that lies beneath it (Folder::OpenBeneath, whose conditions apply), by this load and by later reloads.
+  // A folder with a log is a live collection, whose log must not be open elsewhere (FAILED_PRECONDITION); with `live` a
+  // log is made where there is none.
   absl::StatusOr<std::shared_ptr<const Collection>> Load(const std::string& name, const std::string& path,
                                                          Residency residency,
                                                          Replication replication = Replication::kAuto,

@@ -58,6 +58,14 @@ absl::Status CheckLogFolder(const std::string& folder, const std::string& root) 
   return absl::PermissionDeniedError(Cat(log.string(), ": is a symbolic link"));
 }
 
+absl::Status CheckPartition(const std::string& path, const collection::Manifest& manifest,
+                            const std::optional<collection::SlotRange>& wanted) {
+  if (!wanted.has_value() || *wanted == manifest.slots()) return absl::OkStatus();
+  return absl::FailedPreconditionError(Cat(path, ": holds ", collection::DescribeSlots(manifest.slots()),
+                                           ", and this server is for ", collection::DescribeSlots(*wanted),
+                                           " (cluster.partition)"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<LiveDocuments>> CollectionStore::LiveOf(const std::shared_ptr<Entry>& entry,
@@ -116,6 +124,8 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
   absl::StatusOr<collection::Manifest> manifest = ReadPublished(root, path, &folder);
   if (!manifest.ok()) {
     loaded = manifest.status();
+  } else if (absl::Status status = CheckPartition(path, *manifest, options_.partition); !status.ok()) {
+    loaded = std::move(status);
   } else if (served != nullptr && IsServed(*manifest, *served) && served->Check().ok() &&
              served->num_unavailable(*devices_) == 0) {
     *changed = false;

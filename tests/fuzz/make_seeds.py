@@ -29,8 +29,10 @@ def int64s(*values):
     return struct.pack(f"<{len(values)}q", *values)
 
 
-def shard(dtype, size, string_ids, payloads):
+def shard(dtype, size, string_ids, payloads, ordinals=()):
     tensors = [("tokens", dtype, [3, 8], bytes(24 * size)), ("offsets", "I64", [3], int64s(0, 1, 3))]
+    if ordinals:
+        tensors.append(("ordinals", "I64", [2], int64s(*ordinals)))
     if string_ids:
         tensors += [("id_offsets", "I64", [3], int64s(0, 1, 4)), ("id_bytes", "U8", [4], b"abcd")]
     else:
@@ -202,6 +204,7 @@ def main():
                 kind = ("strings" if string_ids else "ints") + ("_payloads" if payloads else "")
                 seeds[f"shard/{dtype}_{kind}"] = shard(dtype, size, string_ids, payloads)
                 seeds[f"import/{dtype}_{kind}"] = shard(dtype, size, string_ids, payloads)
+    seeds["shard/F16_of_a_partition"] = shard("F16", 2, True, False, ordinals=(3, (1 << 40) + 5))
     for name, data in seeds.items():
         path = os.path.join(folder, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)

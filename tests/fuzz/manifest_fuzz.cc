@@ -21,6 +21,11 @@ void FuzzManifest(std::string_view input) {
   Require(manifest->rotation_seed <= static_cast<uint64_t>(collection::kMaxRotationSeed), "the seed is in range");
   Require(manifest->log_sequence.value_or(0) <= static_cast<uint64_t>(collection::kMaxLogSequence),
           "the log's sequence is in range");
+  if (manifest->partition.has_value()) {
+    const collection::SlotRange& slots = *manifest->partition;
+    Require(0 <= slots.first && slots.first < slots.end && slots.end <= collection::kNumSlots && !slots.is_whole(),
+            "a partition has some slots, and not all");
+  }
   int64_t num_documents = 0;
   int64_t num_tokens = 0;
   for (const collection::ShardEntry& entry : manifest->shards) {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <memory>
 
+#include "collection/positions.h"
 #include "collection/shard_contents.h"
 #include "kernels/limits.h"
 #include "kernels/maxsim.h"
@@ -34,7 +35,13 @@ void CheckDocuments(const collection::ShardContents& contents) {
   };
   add({static_cast<const char*>(documents.tokens),
        static_cast<size_t>(documents.num_tokens() * documents.dim) * SizeOf(documents.type)});
+  int64_t least_ordinal = 0;
   for (int64_t idx = 0; idx < documents.num_documents; ++idx) {
+    if (contents.has_ordinals) {
+      const int64_t ordinal = contents.ordinals[idx];
+      Require(ordinal >= least_ordinal && ordinal <= collection::kMaxPosition, "ordinals ascend");
+      least_ordinal = ordinal + 1;
+    }
     if (documents.scales != nullptr) {
       Require(documents.scales[idx] >= 0 && documents.scales[idx] <= collection::kMaxScale, "a scale is in range");
     }

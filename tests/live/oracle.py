@@ -194,8 +194,9 @@ class Oracle:
         build_collection(programs, folder, name, self.storage, self.documents)
 
 
-def build_collection(programs, folder, name, storage, documents):
-    """Builds documents by id with maxsim-shard. Each has its vectors as they were written."""
+def build_collection(programs, folder, name, storage, documents, *options):
+    """Builds documents by id with maxsim-shard. Each has its vectors as they were written. `options` are more of its
+    arguments."""
     source = folder.with_name(folder.name + "-source")
     source.mkdir()
     np.save(source / "tokens.npy", np.concatenate([one.vectors for one in documents.values()]).astype(np.float32))
@@ -209,6 +210,7 @@ def build_collection(programs, folder, name, storage, documents):
     command += ["--ids", source / "docs.jsonl", "--storage", storage.storage]
     if storage.storage == "i8":
         command += ["--seed", storage.rotation_seed]
+    command += options
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(f"maxsim-shard build: {done.stderr}")

@@ -54,6 +54,7 @@ class Server:
         self.environment = environment or {}
         self.log_path = self.folder / "maxsimd.log"
         self.process = None
+        self.host, self.prefix = "127.0.0.1", []  # where it listens, and the program that starts it
         self._channels = []
 
     def __enter__(self):
@@ -65,7 +66,7 @@ class Server:
     def start(self, collections=None):
         """Starts it over `collections`, folders by name, and waits until it is ready."""
         ports = self.folder / f"ports-{time.monotonic_ns()}.json"
-        command = [str(self.programs / "maxsimd"), "--server.port_file", str(ports)]
+        command = [*self.prefix, str(self.programs / "maxsimd"), "--server.port_file", str(ports)]
         for name, value in self.flags.items():
             command += [f"--{name}", str(value)]
         for name, path in (collections or {}).items():
@@ -101,7 +102,7 @@ class Server:
             ("grpc.max_receive_message_length", size),
             ("grpc.max_send_message_length", size),
         ]
-        channel = grpc.insecure_channel(f"127.0.0.1:{self.grpc_port}", options=options)
+        channel = grpc.insecure_channel(f"{self.host}:{self.grpc_port}", options=options)
         self._channels.append(channel)
         return channel
 

@@ -109,6 +109,13 @@ class DebianPackageTest(unittest.TestCase):
         documentation = re.search(r"^Documentation=file:///(\S+)", unit, re.MULTILINE)
         self.assertTrue((self.root / documentation[1]).exists())
 
+    def test_the_unit_of_a_clusters_servers_is_there_with_its_examples(self):
+        unit = (self.root / UNIT.replace(".service", "@.service")).read_text()
+        self.assertIn("ExecStart=/usr/bin/maxsimd --config /etc/maxsim/%i.yaml\n", unit)
+        examples = re.search(r"are in /(\S+)\.", unit)[1]
+        self.assertEqual(sorted(path.name for path in (self.root / examples).iterdir()), ["group.yaml", "router.yaml"])
+        self.assertTrue((self.root / UNIT).with_name("maxsimd@router.service.d").joinpath("router.conf").exists())
+
     @unittest.skipUnless(shutil.which("systemd-analyze"), "systemd is not installed")
     def test_systemd_takes_the_unit(self):
         # As if the package were installed: the program is where it was unpacked.

@@ -69,11 +69,20 @@ std::string Elapsed(absl::Time began) {
 std::string Describe(const std::string& folder, const collection::Manifest& manifest) {
   int64_t bytes = 0;
   for (const collection::ShardEntry& entry : manifest.shards) bytes += entry.num_bytes;
-  return Cat(folder, ": generation ", FormatCount(manifest.generation), " of \"", manifest.name,
-             "\": ", FormatCount(manifest.num_documents), " documents, ", FormatCount(manifest.num_tokens),
-             " tokens x ", manifest.dim, " ", Name(manifest.storage), ", ", FormatBytes(bytes), " in ",
+  return Cat(folder, ": generation ", FormatCount(manifest.generation), " of \"", manifest.name, "\"",
+             manifest.partition.has_value() ? Cat(", ", DescribeSlots(*manifest.partition)) : "", ": ",
+             FormatCount(manifest.num_documents), " documents, ", FormatCount(manifest.num_tokens), " tokens x ",
+             manifest.dim, " ", Name(manifest.storage), ", ", FormatBytes(bytes), " in ",
              FormatCount(static_cast<int64_t>(manifest.shards.size())),
              manifest.shards.size() == 1 ? " shard" : " shards");
+}
+
+void PrintBuilt(const std::vector<collection::PartitionFolder>& folders,
+                const std::vector<collection::Manifest>& manifests, absl::Time began) {
+  for (size_t idx = 0; idx < folders.size(); ++idx) {
+    const std::string elapsed = idx + 1 == folders.size() ? Cat(", ", Elapsed(began)) : "";
+    std::printf("%s%s\n", Describe(folders[idx].folder, manifests[idx]).c_str(), elapsed.c_str());
+  }
 }
 
 void AddSeed(CLI::App& app, int64_t& seed, const std::string& what) {

@@ -4,9 +4,11 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "collection/build/builder.h"
 #include "collection/manifest.h"
 #include "tools/maxsim-shard/progress.h"
 
@@ -35,7 +37,12 @@ int Fail(const absl::Status& status);
 std::string Elapsed(absl::Time began);
 
 // Returns a summary: "wiki: generation 2 of "wiki": 5,000 documents, 621,042 tokens x 128 f16, 155.9 MiB in 1 shard".
+// Of a partition it has the slots, too: "... of "wiki", slots 0 .. 1364: ...".
 std::string Describe(const std::string& folder, const collection::Manifest& manifest);
+
+// Prints a summary of each folder's collection, a line each, and behind the last how long it all took since `began`.
+void PrintBuilt(const std::vector<collection::PartitionFolder>& folders,
+                const std::vector<collection::Manifest>& manifests, absl::Time began);
 
 // These add the flags --seed and --threads; `what` begins the description.
 void AddSeed(CLI::App& app, int64_t& seed, const std::string& what);

@@ -21,12 +21,15 @@
 #include "collection/inspect.h"
 #include "collection/log/log_summary.h"
 #include "collection/manifest.h"
+#include "collection/partition/repartition.h"
+#include "collection/slots.h"
 #include "collection/verifier.h"
 #include "kernels/scalar_type.h"
 #include "maxsim_version.h"
 #include "tools/command_line/usage_message.h"
 #include "tools/maxsim-shard/command_helpers.h"
 #include "tools/maxsim-shard/compact_command.h"
+#include "tools/maxsim-shard/partition_commands.h"
 #include "tools/maxsim-shard/progress.h"
 #include "tools/maxsim-shard/quantize_command.h"
 
@@ -45,6 +48,7 @@ struct BuildArguments {
   int64_t max_shard_bytes = collection::kDefaultMaxShardBytes;
   bool allow_other_shape = false;
   std::optional<uint64_t> log_sequence;
+  int partitions = 0;  // 0: the collection is whole
   bool quiet = false;
 };
 
@@ -79,7 +83,14 @@ absl::Status WithArchiveHint(const std::string& tokens, const absl::Status& stat
   return absl::Status(status.code(), Cat(status.message(), "; give an archive as --input"));
 }
 
-absl::StatusOr<collection::Manifest> Build(const BuildArguments& arguments, ProgressDisplay& display) {
+// Returns the folders that the build writes to.
+std::vector<collection::PartitionFolder> TargetsOf(const BuildArguments& arguments) {
+  if (arguments.partitions == 0) return {{arguments.output, collection::SlotRange()}};
+  return collection::PartitionFolders(arguments.output, collection::SlotRange(), arguments.partitions);
+}
+
+// Returns the manifests of TargetsOf.
+absl::StatusOr<std::vector<collection::Manifest>> Build(const BuildArguments& arguments, ProgressDisplay& display) {
   collection::BuildOptions options;
   options.folder = arguments.output;
   options.name = arguments.name;
@@ -105,8 +116,9 @@ absl::StatusOr<collection::Manifest> Build(const BuildArguments& arguments, Prog
   if (!arguments.id_type.empty()) {
     import_options.id_type = arguments.id_type == "int64" ? collection::IdType::kInt64 : collection::IdType::kString;
   }
+  const std::vector<collection::PartitionFolder> targets = TargetsOf(arguments);
   std::optional<ScalarType> there;
-  if (const absl::StatusOr<collection::Manifest> before = collection::ReadManifest(arguments.output); before.ok())
+  if (const absl::StatusOr<collection::Manifest> before = collection::ReadManifest(targets.front().folder); before.ok())
     there = before->storage;
   const collection::BuildObserver observer = [&](const collection::BuildProgress& progress) {
     return ShowProgress(display, progress);
@@ -119,21 +131,20 @@ absl::StatusOr<collection::Manifest> Build(const BuildArguments& arguments, Prog
     if (!import->one_encoder.ok()) return import->one_encoder;
     options.encoder = import->encoder;
   }
-  return collection::BuildCollection(options, *import->catalog, *import->tokens, import->payloads.get(), observer);
+  return collection::BuildPartitions(options, targets, *import->catalog, *import->tokens, import->payloads.get(),
+                                     observer);
 }
 
 int RunBuild(const BuildArguments& arguments) {
   CatchInterrupts();
   const absl::Time began = MonotonicNow();
-  absl::StatusOr<collection::Manifest> manifest;
+  absl::StatusOr<std::vector<collection::Manifest>> manifests;
   {
     ProgressDisplay display(stderr, ProgressDisplay::ChooseStyle(stderr, arguments.quiet));
-    manifest = Build(arguments, display);
+    manifests = Build(arguments, display);
   }
-  if (!manifest.ok()) return Fail(manifest.status());
-  if (!arguments.quiet) {
-    std::printf("%s, %s\n", Describe(arguments.output, *manifest).c_str(), Elapsed(began).c_str());
-  }
+  if (!manifests.ok()) return Fail(manifests.status());
+  if (!arguments.quiet) PrintBuilt(TargetsOf(arguments), *manifests, began);
   return kExitOk;
 }
 
@@ -256,6 +267,11 @@ void AddBuild(CLI::App& app, BuildArguments& arguments) {
                  "Of a live collection: the last write of its log that this input\nholds; those behind it are applied "
                  "to the new generation")
       ->type_name("N");
+  app.add_option("--partitions", arguments.partitions,
+                 "Deal the documents out to N partitions by their ids, each a\ncollection in a folder of DIR, "
+                 "partition-0-of-N and so on, for\nservers that hold one each")
+      ->check(CLI::Range(1, static_cast<int>(collection::kNumSlots)))
+      ->type_name("N");
   AddMaxShardBytes(app, arguments.max_shard_bytes);
   AddAllowOtherShape(app, arguments.allow_other_shape);
   app.add_flag("--quiet", arguments.quiet, "No progress and no summary; errors only");
@@ -278,7 +294,9 @@ int RunMaxsimShard(int argc, char** argv) {
       "  maxsim-shard inspect wiki\n"
       "  maxsim-shard verify wiki\n"
       "  maxsim-shard quantize wiki wiki-i8\n"
-      "  maxsim-shard compact wiki\n\n"
+      "  maxsim-shard compact wiki\n"
+      "  maxsim-shard split wiki --into 3 --output parts\n"
+      "  maxsim-shard merge parts/partition-* --output wiki-again\n\n"
       "Results go to standard output, progress and errors to standard error.\n"
       "Exit codes: 0 done; 1 failed, or verify found a problem; 2 the command line is wrong; 130 interrupted.");
 
@@ -312,6 +330,14 @@ int RunMaxsimShard(int argc, char** argv) {
       "compact", "Writes what the log of a live collection holds into its shards, while no server has it loaded");
   AddCompact(*compact, compact_arguments);
 
+  SplitArguments split_arguments;
+  CLI::App* split = app.add_subcommand("split", "Cuts a collection, or a partition of one, into partitions");
+  AddSplit(*split, split_arguments);
+
+  MergeArguments merge_arguments;
+  CLI::App* merge = app.add_subcommand("merge", "Puts partitions together: into a larger one, or the whole collection");
+  AddMerge(*merge, merge_arguments);
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -320,8 +346,8 @@ int RunMaxsimShard(int argc, char** argv) {
     const std::vector<std::string> rest = app.remaining();
     if (commands.empty() && !rest.empty() && rest.front().substr(0, 1) != "-") {
       std::fprintf(stderr,
-                   "maxsim-shard: no subcommand \"%s\"; there are build, inspect, verify, quantize and compact (see "
-                   "--help)\n",
+                   "maxsim-shard: no subcommand \"%s\"; there are build, inspect, verify, quantize, compact, split and "
+                   "merge (see --help)\n",
                    rest.front().c_str());
     } else {
       const std::string command = commands.empty() ? "" : commands.front()->get_name() + " ";
@@ -335,6 +361,8 @@ int RunMaxsimShard(int argc, char** argv) {
     if (inspect->parsed()) return RunInspect(folder, json);
     if (quantize->parsed()) return RunQuantize(quantize_arguments);
     if (compact->parsed()) return RunCompact(compact_arguments);
+    if (split->parsed()) return RunSplit(split_arguments);
+    if (merge->parsed()) return RunMerge(merge_arguments);
     return RunVerify(folder, quiet);
   } catch (const std::bad_alloc&) {
     return Fail(absl::ResourceExhaustedError("out of memory"));

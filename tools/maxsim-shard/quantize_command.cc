@@ -188,21 +188,22 @@ int RunQuantize(const QuantizeArguments& arguments) {
   }
   absl::StatusOr<collection::Manifest> target;
   absl::StatusOr<StorageComparison> comparison;
+  const bool compares = !arguments.no_comparison && source->num_documents > 0;  // A partition may have none.
   std::string summary;
   {
     ProgressDisplay display(stderr, ProgressDisplay::ChooseStyle(stderr, arguments.quiet));
     target = Quantize(arguments, display);
     if (target.ok()) summary = Cat(Describe(arguments.target, *target), ", ", Elapsed(began));
-    if (target.ok() && !arguments.no_comparison) comparison = CompareWithSource(arguments, *inputs, display);
+    if (target.ok() && compares) comparison = CompareWithSource(arguments, *inputs, display);
   }
   if (!target.ok()) return Fail(target.status());
   if (!arguments.json && !arguments.quiet) {
     std::printf("%s (%s: %s)\n", summary.c_str(), std::string(Name(source->storage)).c_str(),
                 FormatBytes(NumBytes(*source)).c_str());
   }
-  if (!arguments.no_comparison && !comparison.ok()) return Fail(Prefix("comparing: ", comparison.status()));
+  if (compares && !comparison.ok()) return Fail(Prefix("comparing: ", comparison.status()));
   std::optional<StorageComparison> quality;
-  if (!arguments.no_comparison) quality = *comparison;
+  if (compares) quality = *comparison;
   if (!arguments.quiet && quality.has_value() && quality->num_judged == 0 && inputs->judgements.has_value()) {
     std::fprintf(stderr, "maxsim-shard: %s judges no document relevant to a query that was compared: no nDCG\n",
                  arguments.judgements.c_str());

@@ -129,6 +129,10 @@ Json ToJson(const v1::CollectionInfo& collection) {
                              {"token_bytes", tier.token_bytes()},
                              {"resident_bytes", tier.resident_bytes()}});
   }
+  if (collection.has_partition()) {
+    json["partition"] = {{"first_slot", collection.partition().first_slot()},
+                         {"end_slot", collection.partition().end_slot()}};
+  }
   if (!collection.error().empty()) json["error"] = collection.error();
   if (collection.has_live()) json["live"] = LiveJson(collection.live());
   return json;

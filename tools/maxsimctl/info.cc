@@ -27,6 +27,19 @@ std::vector<Limit> ListLimits(const v1::Limits& limits) {
           {"max_queue_work", limits.max_queue_work()}};
 }
 
+std::string StateName(v1::ReplicaState state) {
+  switch (state) {
+    case v1::REPLICA_STATE_READY:
+      return "ready";
+    case v1::REPLICA_STATE_CONNECTING:
+      return "does not answer";
+    case v1::REPLICA_STATE_EJECTED:
+      return "left out";
+    default:
+      return "unknown";
+  }
+}
+
 Json ServerJson(const v1::GetInfoResponse& info) {
   Json limits = Json::object(), devices = Json::array(), collections = Json::array();
   for (const Limit& limit : ListLimits(info.limits())) limits[limit.name] = limit.value;
@@ -45,12 +58,48 @@ Json ServerJson(const v1::GetInfoResponse& info) {
                {"limits", std::move(limits)},
                {"devices", std::move(devices)},
                {"collections", std::move(collections)}};
+  for (const v1::GroupInfo& group : info.groups()) {
+    Json replicas = Json::array();
+    for (const v1::ReplicaInfo& replica : group.replicas()) {
+      replicas.push_back({{"target", replica.target()},
+                          {"state", StateName(replica.state())},
+                          {"version", replica.version()},
+                          {"calls_in_flight", replica.calls_in_flight()},
+                          {"p95_us", replica.p95_us()},
+                          {"error", replica.error()}});
+    }
+    json["groups"].push_back({{"name", group.name()}, {"replicas", std::move(replicas)}});
+  }
   if (info.has_encoder()) {
     json["encoder"] = {{"model", info.encoder().model()},
                        {"fingerprint", info.encoder().fingerprint()},
                        {"dim", info.encoder().dim()}};
   }
   return json;
+}
+
+void PrintGroups(const v1::GetInfoResponse& info, std::ostream& out) {
+  command_line::Table groups({{"group"},
+                              {"replica"},
+                              {"version"},
+                              {"calls", command_line::Align::kRight},
+                              {"p95 of the group", command_line::Align::kRight},
+                              {"state"}});
+  for (const v1::GroupInfo& group : info.groups()) {
+    for (const v1::ReplicaInfo& replica : group.replicas()) {
+      groups.AddRow({command_line::WithoutControls(group.name()), command_line::WithoutControls(replica.target()),
+                     command_line::WithoutControls(replica.version()), std::to_string(replica.calls_in_flight()),
+                     replica.p95_us() > 0 ? FormatCount(static_cast<int64_t>(replica.p95_us())) + " us" : "-",
+                     StateName(replica.state())});
+    }
+  }
+  groups.Print(out);
+  for (const v1::GroupInfo& group : info.groups()) {
+    for (const v1::ReplicaInfo& replica : group.replicas()) {
+      if (replica.error().empty()) continue;
+      out << command_line::WithoutControls(replica.target() + ": " + replica.error()) << '\n';
+    }
+  }
 }
 
 void PrintInfo(const v1::GetInfoResponse& info, const Context& context) {
@@ -71,7 +120,11 @@ void PrintInfo(const v1::GetInfoResponse& info, const Context& context) {
                     FormatBytes(static_cast<int64_t>(d.memory_bytes())),
                     FormatBytes(static_cast<int64_t>(d.free_bytes())), d.lost().empty() ? "ok" : "LOST"});
   }
-  devices.Print(out);
+  if (info.groups().empty()) {
+    devices.Print(out);
+  } else {
+    PrintGroups(info, out);
+  }
   if (info.has_encoder()) {
     const v1::EncoderInfo& encoder = info.encoder();
     out << "\nencoder of texts: "

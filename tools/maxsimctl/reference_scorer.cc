@@ -99,6 +99,20 @@ absl::Status ReferenceScorer::Check() const {
   return absl::OkStatus();
 }
 
+std::optional<uint64_t> ReferenceScorer::OrdinalAt(uint64_t position) const {
+  if (!manifest_.partition.has_value()) return position < first_.back() ? std::optional(position) : std::nullopt;
+  const auto wanted = static_cast<int64_t>(position);
+  for (size_t index = 0; index < shards_.size(); ++index) {
+    const int64_t* const begin = shards_[index]->ordinals();
+    const int64_t* const end = begin + shards_[index]->documents().num_documents;
+    if (wanted > end[-1]) continue;
+    const int64_t* const found = std::lower_bound(begin, end, wanted);
+    if (*found != wanted) return std::nullopt;
+    return first_[index] + static_cast<uint64_t>(found - begin);
+  }
+  return std::nullopt;
+}
+
 std::string ReferenceScorer::IdText(uint64_t ordinal) const {
   const auto [index, local] = Locate(ordinal);
   const collection::Shard& shard = *shards_[index];

@@ -38,6 +38,10 @@ class ReferenceScorer {
 
   std::string IdText(uint64_t ordinal) const;
 
+  // Returns the ordinal of the document that has a position in results of the whole collection, which are those of the
+  // collection before it was cut where it is a partition; nullopt where none has it.
+  std::optional<uint64_t> OrdinalAt(uint64_t position) const;
+
  private:
   // Returns the index of the shard that holds a document, and the document's ordinal there.
   std::pair<size_t, uint32_t> Locate(uint64_t ordinal) const;

@@ -93,7 +93,7 @@ class Verification {
     return Compare(response->results(0), scores, ordinals);
   }
 
-  // `ordinals` is empty for the whole collection: positions are ordinals then.
+  // `ordinals` is empty for the whole collection.
   absl::Status Compare(const v1::QueryResult& result, const std::vector<ReferenceScore>& scores,
                        const std::vector<uint64_t>& ordinals) {
     if (result.unavailable_documents() > 0) {
@@ -106,13 +106,16 @@ class Verification {
     }
     std::vector<ReturnedDocument> answer;
     for (int i = 0; i < NumHits(result); ++i) {
-      const uint64_t position = result.positions(i);
+      const uint64_t named = result.positions(i);
+      // Where the answer's candidate stands among `scores`.
+      const uint64_t position = ordinals.empty() ? scorer_.OrdinalAt(named).value_or(scores.size()) : named;
       if (position >= scores.size()) {
-        return absl::DataLossError(Cat("result ", i, " has position ", position, " of ", scores.size(), " candidates"));
+        return absl::DataLossError(
+            Cat("result ", i, " has position ", named, ", which none of ", scores.size(), " candidates has"));
       }
       const std::string expected = scorer_.IdText(ordinals.empty() ? position : ordinals[position]);
       if (IdText(result, i) != expected) {
-        return absl::DataLossError(Cat("result ", i, " at position ", position, " has id '", IdText(result, i),
+        return absl::DataLossError(Cat("result ", i, " at position ", named, " has id '", IdText(result, i),
                                        "'; the document there is '", expected, "'"));
       }
       answer.push_back({result.scores(i), position});

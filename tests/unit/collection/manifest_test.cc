@@ -77,6 +77,58 @@ TEST(ManifestTest, AnEncoderThatDoesNotFitIsRefused) {
 
 nlohmann::json Rotation(int64_t seed) { return {{"kind", "hadamard"}, {"seed", seed}}; }
 
+nlohmann::json Slots(int64_t first, int64_t end) { return {{"first_slot", first}, {"end_slot", end}}; }
+
+TEST(ManifestTest, ThePartitionReturnsUnderAFormatVersionThatEarlierReadersRefuse) {
+  for (const SlotRange slots : {SlotRange{0, 1}, SlotRange{0, 4095}, SlotRange{1, 4096}, SlotRange{1365, 2730}}) {
+    Manifest manifest = Example();
+    manifest.partition = slots;
+    const std::string text = FormatManifest(manifest);
+    EXPECT_EQ(nlohmann::json::parse(text)["format_version"], 2);
+    const auto parsed = ParseManifest(text, "x");
+    ASSERT_TRUE(parsed.ok()) << parsed.status();
+    EXPECT_EQ(parsed->partition, slots);
+    EXPECT_EQ(parsed->slots(), slots);
+    EXPECT_EQ(FormatManifest(*parsed), text);
+  }
+  const std::string whole = FormatManifest(Example());
+  EXPECT_EQ(nlohmann::json::parse(whole)["format_version"], 1);
+  EXPECT_EQ(ParseManifest(whole, "x")->partition, std::nullopt);
+  EXPECT_TRUE(ParseManifest(whole, "x")->slots().is_whole());
+}
+
+TEST(ManifestTest, APartitionWithoutAShardIsOne) {
+  Manifest manifest = Example();
+  manifest.partition = SlotRange{7, 8};
+  manifest.num_documents = 0;
+  manifest.num_tokens = 0;
+  manifest.shards.clear();
+  const auto parsed = ParseManifest(FormatManifest(manifest), "x");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->partition, (SlotRange{7, 8}));
+}
+
+TEST(ManifestTest, APartitionOfOtherSlotsIsRefused) {
+  const auto error = [](const nlohmann::json& partition) {
+    return std::string(ParseChanged([&](auto& json) {
+                         json["format_version"] = 2;
+                         json["partition"] = partition;
+                       }).message());
+  };
+  EXPECT_EQ(error(Slots(3, 4)), "");
+  EXPECT_THAT(error(Slots(-1, 4)), HasSubstr("partition: first_slot: -1 is not in 0 .. 4095"));
+  EXPECT_THAT(error(Slots(4096, 4097)), HasSubstr("partition: first_slot: 4096 is not in 0 .. 4095"));
+  EXPECT_THAT(error(Slots(7, 7)), HasSubstr("partition: end_slot: 7 is not in 8 .. 4096"));
+  EXPECT_THAT(error(Slots(7, 4097)), HasSubstr("partition: end_slot: 4097 is not in 8 .. 4096"));
+  EXPECT_THAT(error(Slots(4, int64_t{1} << 32)), HasSubstr("partition: end_slot: 4294967296 is not in 5 .. 4096"));
+  EXPECT_THAT(error(Slots(0, 4096)), HasSubstr("partition: 0 .. 4096 are all slots; a whole collection names none"));
+  EXPECT_THAT(error({{"first_slot", 3}}), HasSubstr("partition: key \"end_slot\" is missing"));
+  EXPECT_THAT(error({{"end_slot", 3}}), HasSubstr("partition: key \"first_slot\" is missing"));
+  EXPECT_THAT(error({{"first_slot", "0"}, {"end_slot", 3}}), HasSubstr("partition: first_slot: an integer expected"));
+  EXPECT_THAT(error("0/3"), HasSubstr("partition: an object expected, not a string"));
+  EXPECT_THAT(error(nlohmann::json::array()), HasSubstr("partition: an object expected, not an array"));
+}
+
 TEST(ManifestTest, TheSequenceOfTheLogReturnsAndIsLeftOutWhereNothingIsSaidOfIt) {
   Manifest manifest = Example();
   EXPECT_THAT(FormatManifest(manifest), Not(HasSubstr("log_sequence")));
@@ -162,7 +214,10 @@ TEST(ManifestTest, EachWrongValueIsNamed) {
   const Case cases[] = {
       {"format: is not \"maxsim-collection\"", [](auto& json) { json["format"] = "zip"; }},
       {"format: is not \"maxsim-collection\"", [](auto& json) { json.erase("format"); }},
-      {"format_version: 2", [](auto& json) { json["format_version"] = 2; }},
+      {"format_version: 0; this version reads 1 and 2", [](auto& json) { json["format_version"] = 0; }},
+      {"format_version: 3", [](auto& json) { json["format_version"] = 3; }},
+      {"\"partition\" is missing, which format_version 2 has", [](auto& json) { json["format_version"] = 2; }},
+      {"partition: format_version 1 has none; 2 has", [](auto& json) { json["partition"] = Slots(0, 7); }},
       {"\"dim\" is missing", [](auto& json) { json.erase("dim"); }},
       {"\"shards\" is missing", [](auto& json) { json.erase("shards"); }},
       {"name: \"\"", [](auto& json) { json["name"] = ""; }},

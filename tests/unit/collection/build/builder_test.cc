@@ -16,6 +16,7 @@
 #include "base/output_file.h"
 #include "base/text.h"
 #include "collection/build/memory_sources.h"
+#include "collection/build/shard_plan.h"
 #include "collection/shard.h"
 #include "collection/verifier.h"
 #include "gmock/gmock.h"

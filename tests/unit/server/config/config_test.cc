@@ -278,6 +278,23 @@ TEST(ConfigTest, WrongKeysOfLiveCollectionsNameKeyValueAndLimit) {
   EXPECT_TRUE(LoadWith({"--live.max_segment_bytes=256MiB", "--live.compact=false"}).ok());
 }
 
+TEST(ConfigTest, APartitionIsOneOfSoManyOrARangeOfSlots) {
+  EXPECT_EQ(LoadWith({})->config.store.partition, std::nullopt);
+  const auto loaded = LoadWith({"--cluster.partition=1/3"});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(loaded->config.store.partition, (collection::SlotRange{1365, 2730}));
+  EXPECT_THAT(ToYaml(*loaded), HasSubstr("partition: 1365-2729"));
+  Loaded again;
+  ASSERT_TRUE(Apply(ToYaml(*loaded), &again).ok());
+  EXPECT_EQ(again.config.store.partition, loaded->config.store.partition);
+  EXPECT_EQ(LoadWith({}, {{"MAXSIM_CLUSTER_PARTITION", "7-7"}})->config.store.partition, (collection::SlotRange{7, 8}));
+  EXPECT_EQ(LoadWith({"--cluster.partition="}, {{"MAXSIM_CLUSTER_PARTITION", "7-7"}})->config.store.partition,
+            std::nullopt);
+  EXPECT_EQ(YamlError("cluster:\n  partition: 3/3\n"),
+            "conf.yaml:2: cluster.partition: \"3/3\": partition 3, the limits are 0 .. 2");
+  EXPECT_THAT(YamlError("cluster:\n  partition: 5\n"), HasSubstr("\"5\" is neither I/N, such as 0/3, nor FIRST-LAST"));
+}
+
 TEST(ConfigTest, DevicesAreAListOfNumbersOrAll) {
   EXPECT_THAT(LoadWith({})->config.backend.devices, ElementsAre(0));
   EXPECT_THAT(LoadWith({"--backend.devices=2,0,7"})->config.backend.devices, ElementsAre(2, 0, 7));

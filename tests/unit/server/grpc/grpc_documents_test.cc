@@ -98,7 +98,7 @@ class GrpcDocumentsTest : public testing::Test {
     const auto loaded = store_.Load("live", folder_ / "live", store::Residency::kAuto, store::Replication::kAuto, "",
                                     nullptr, /*live=*/true);
     ASSERT_TRUE(loaded.ok()) << loaded.status();
-    service_.SetState(service::RerankService::State::kServing);
+    service_.SetState(service::ServingState::kServing);
     authenticator_ = std::make_unique<service::Authenticator>(std::move(files));
     ASSERT_TRUE(authenticator_->Load().ok());
     documents_ = std::make_unique<GrpcDocuments>(GrpcDocuments::Dependencies{.documents = &service_,

@@ -61,7 +61,7 @@ class DocumentServiceTest : public testing::Test {
         [this](const store::LiveRequest&) -> absl::StatusOr<std::shared_ptr<store::LiveDocuments>> { return live_; });
     Load("live", true);
     Load("fixed", false);
-    service_.SetState(RerankService::State::kServing);
+    service_.SetState(ServingState::kServing);
   }
 
   void Load(const std::string& name, bool live) {
@@ -188,13 +188,13 @@ TEST_F(DocumentServiceTest, ACallThatNobodyWaitsForWritesNothing) {
 }
 
 TEST_F(DocumentServiceTest, CallsAreRefusedWhileTheServerLoadsOrDrains) {
-  for (const auto state : {RerankService::State::kLoading, RerankService::State::kDraining}) {
+  for (const auto state : {ServingState::kLoading, ServingState::kDraining}) {
     service_.SetState(state);
     EXPECT_EQ(Upsert(Valid()).status().code(), absl::StatusCode::kUnavailable);
     v1::GetRequest get;
     get.set_collection("live");
     get.mutable_string_ids()->add_ids("doc-1");
-    EXPECT_EQ(service_.Get(get, {.method = "Get"}).status().code(), absl::StatusCode::kUnavailable);
+    EXPECT_EQ(service_.GetNow(get, {.method = "Get"}).status().code(), absl::StatusCode::kUnavailable);
   }
   EXPECT_TRUE(live_->written.empty());
 }
@@ -248,7 +248,7 @@ TEST_F(DocumentServiceTest, DocumentsAreReadAsTheyAreStored) {
   request.set_collection("live");
   for (const char* id : {"doc-3", "nobody", "doc-0"}) request.mutable_string_ids()->add_ids(id);
   request.set_return_tokens(true);
-  const auto response = service_.Get(request, {.method = "Get"});
+  const auto response = service_.GetNow(request, {.method = "Get"});
   ASSERT_TRUE(response.ok()) << response.status();
   ASSERT_EQ(response->documents_size(), 2);
   EXPECT_THAT(response->missing_string_ids().ids(), ElementsAre("nobody"));
@@ -266,7 +266,7 @@ TEST_F(DocumentServiceTest, DocumentsAreReadAsTheyAreStored) {
   EXPECT_EQ(third.tokens().data(), stored);
   request.set_collection("fixed");
   request.set_return_tokens(false);
-  const auto fixed = service_.Get(request, {.method = "Get"});
+  const auto fixed = service_.GetNow(request, {.method = "Get"});
   ASSERT_TRUE(fixed.ok()) << fixed.status();
   EXPECT_FALSE(fixed->documents(0).has_tokens());
   EXPECT_EQ(fixed->documents(0).version(), 0u);
@@ -278,20 +278,20 @@ TEST_F(DocumentServiceTest, AReadWaitsForNoSequenceAndKeepsTheAnswersBound) {
   request.set_collection("live");
   request.mutable_string_ids()->add_ids("doc-3");
   request.set_min_sequence(7);
-  EXPECT_TRUE(service_.Get(request, {.method = "Get"}).ok());
+  EXPECT_TRUE(service_.GetNow(request, {.method = "Get"}).ok());
   request.set_min_sequence(8);
-  const absl::Status behind = service_.Get(request, {.method = "Get"}).status();
+  const absl::Status behind = service_.GetNow(request, {.method = "Get"}).status();
   EXPECT_EQ(behind.code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(behind.message(), "min_sequence: is 8, and collection live has come to 7");
   EXPECT_TRUE(client::RetryAfter(behind).has_value());
   request.set_collection("fixed");
-  EXPECT_EQ(service_.Get(request, {.method = "Get"}).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(service_.GetNow(request, {.method = "Get"}).status().code(), absl::StatusCode::kInvalidArgument);
   DocumentService narrow(&store_, &texts_, &metrics_, {.max_answer_bytes = 100});
-  narrow.SetState(RerankService::State::kServing);
+  narrow.SetState(ServingState::kServing);
   request.clear_min_sequence();
-  EXPECT_TRUE(narrow.Get(request, {.method = "Get"}).ok());
+  EXPECT_TRUE(narrow.GetNow(request, {.method = "Get"}).ok());
   request.mutable_string_ids()->add_ids("doc-4");
-  EXPECT_THAT(std::string(narrow.Get(request, {.method = "Get"}).status().message()),
+  EXPECT_THAT(std::string(narrow.GetNow(request, {.method = "Get"}).status().message()),
               HasSubstr("(limits.max_answer_bytes)"));
 }
 

@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""What a router adds: latencies of one request at a time at a server and through a router over that same server, in
+turns; and what a router can take, over a server whose answers cost nothing.
+
+    bench/cluster/router_overhead.py --bin build/release/bin --out out.json
+
+A round has a turn for each way, in an order that turns too; medians over the rounds are told, with the least and the
+most. Requests are lists of --candidates ids over --documents documents of --tokens x --dim F16. For the throughput
+maxsim-loadtest keeps --concurrency requests under way through the router to maxsim_bench_wire, which answers as the
+server did before: the processors that the router takes are counted, so that they say what one costs where clients,
+router and server share few of them.
+"""
+
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "serving/live"))
+
+import numpy as np  # noqa: E402
+
+from live_server import describe, need  # noqa: E402
+from servers import Maxsimd, Wire, thread_seconds  # noqa: E402
+from synthetic import write_collection  # noqa: E402
+
+NAME = "passages"
+
+
+def router_over(options, folder, name, target):
+    return Maxsimd(options.bin, folder, name, {}, "auto", {"cluster.groups": [f"g0={target}"]})
+
+
+def loadtest(options, folder, target, concurrency, queries):
+    """Runs maxsim-loadtest and returns its report."""
+    report = pathlib.Path(folder) / "loadtest.json"
+    report.unlink(missing_ok=True)
+    command = [pathlib.Path(options.bin) / "maxsim-loadtest", "--quiet", "--target", target, "--collection", NAME]
+    command += ["--candidates", options.candidates, "--int-ids", options.documents, "--query-tokens", 32]
+    command += ["--top-k", 10, "--pool-requests", queries, "--check", "exact", "--concurrency", concurrency]
+    command += ["--duration", f"{options.seconds}s", "--warmup", "1s", "--json", report]
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=600)
+    if not report.exists():
+        raise RuntimeError(f"maxsim-loadtest wrote no report: {(done.stderr or done.stdout).strip()[-500:]}")
+    found = json.loads(report.read_text())
+    if found["errors"] or found["rejected"]:
+        raise RuntimeError(f"{found['errors']} errors and {found['rejected']} rejections at {target}")
+    return found
+
+
+def spread(values):
+    return {"median": float(np.median(values)), "least": float(np.min(values)), "most": float(np.max(values))}
+
+
+def measure_latency(options, folder, targets):
+    """Returns p50 and p99 of each way, and how much later the router's are in the same round."""
+    rows = {way: [] for way in targets}
+    for number in range(options.rounds):
+        ways = list(targets)
+        for way in ways if number % 2 == 0 else reversed(ways):
+            latency = loadtest(options, folder, targets[way], 1, 256)["latency_us"]
+            rows[way].append((latency["p50"], latency["p99"]))
+            print(f"round {number}: {way}: p50 {latency['p50']:.0f} us, p99 {latency['p99']:.0f} us", flush=True)
+    found = {}
+    for way, values in rows.items():
+        found[way] = {f"p{p}_us": spread([value[i] for value in values]) for i, p in enumerate((50, 99))}
+    added = np.array(rows["router"]) - np.array(rows["server"])
+    found["added"] = {f"p{p}_us": spread(added[:, i]) for i, p in enumerate((50, 99))}
+    return found
+
+
+def taken(router):
+    """Returns the processor seconds that a router has taken, and the calls that it has made to groups."""
+    calls = sum(value for name, value in router.metrics().items() if name.startswith("maxsim_group_calls_total"))
+    return sum(thread_seconds(router.process.pid).values()), calls
+
+
+def measure_throughput(options, folder, router, concurrency):
+    """Returns the requests a second through a router, and the processor time that it took of each."""
+    rows = []
+    for number in range(options.rounds):
+        loadtest(options, folder, router.target, 1, 64)  # the wire learns the answers
+        seconds, calls = taken(router)
+        report = loadtest(options, folder, router.target, concurrency, 64)
+        more_seconds, more_calls = taken(router)
+        rows.append((report["rps"], 1e6 * (more_seconds - seconds) / (more_calls - calls)))
+        print(f"round {number}: {report['rps']:.0f} requests/s, {rows[-1][1]:.0f} us of the router each", flush=True)
+    names = ("requests_per_second", "router_cpu_us_per_request")
+    return {name: spread([row[i] for row in rows]) for i, name in enumerate(names)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", type=pathlib.Path, required=True)
+    parser.add_argument("--out", type=pathlib.Path, required=True, help="the JSON file")
+    parser.add_argument("--documents", type=int, default=2000)
+    parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--dim", type=int, default=128)
+    parser.add_argument("--candidates", type=int, default=100)
+    parser.add_argument("--concurrency", type=int, default=32)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=4, help="of a turn")
+    options = parser.parse_args()
+    need(options.bin, "maxsimd", "maxsim-loadtest")
+    result = describe(options.bin)
+    result["shape"] = {name: getattr(options, name) for name in ("documents", "tokens", "dim", "candidates")}
+    with tempfile.TemporaryDirectory(prefix="maxsim-router-") as folder:
+        folder = pathlib.Path(folder)
+        real = write_collection(
+            folder / NAME, NAME, options.bin, documents=options.documents, tokens=options.tokens, dim=options.dim,
+            storage="f16", shard_documents=max(1, options.documents // 4),
+        )  # fmt: skip
+        keys = {"backend.kind": "cpu", "store.verify_checksums": real}
+        with Maxsimd(options.bin, folder, "server", {NAME: folder / NAME}, "auto", keys) as server:
+            with router_over(options, folder, "router", server.target) as router:
+                result["latency"] = measure_latency(
+                    options, folder, {"server": server.target, "router": router.target}
+                )
+            if (options.bin / "maxsim_bench_wire").exists():
+                with Wire(options.bin, folder, "wire", server.target) as wire:
+                    with router_over(options, folder, "router", wire.target) as router:
+                        result["throughput"] = measure_throughput(options, folder, router, options.concurrency)
+            else:
+                result["throughput"] = "there is no maxsim_bench_wire"
+    options.out.write_text(json.dumps(result, indent=1) + "\n")
+    print(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,352 @@
+"""A router, groups of replicas and their queues in simulated time: what simulate.py runs.
+
+A request is a call to every group, and has its answer when all groups have answered. The router's rules are those of
+docs/internals/cluster.md and server/cluster: the replica with the fewest calls in flight is asked; a second one as well
+once the group's 95th percentile has passed, for at most a tenth of calls; the first answer wins and the other attempt
+is cancelled. A replica that fails, or is overtaken, three times in a row is left out for a second, then for twice as
+long. A lost replica's calls go to another one at once. Times are in microseconds. What the network and the router
+themselves take is left out. Needs nothing but Python.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import heapq
+import math
+import random
+from typing import Any
+
+from service_times import ServiceTimes
+
+HEDGE_SHARE = 0.95
+CALLS_A_HEDGE, MOST_HEDGES_SAVED = 10, 10  # a tenth of calls, and a short burst
+MIN_ANSWERS, WINDOW, ANSWERS_A_TURN = 20, 1024, 64  # of the percentile: at least, at most, and how often it is computed
+MAX_FAILURES, MIN_EJECTION_US, MAX_EJECTION_US = 3, 1e6, 30e6
+POLL_US = 1e6
+# What counts more than any number of calls in flight when a replica is chosen.
+POLL_FAILED, EJECTED = 1 << 40, 1 << 41
+SLOW_FACTOR = 4
+FAULTS = ("none", "slow", "paused", "dead")
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """What is simulated. `load` is the offered share of what the replicas can do, without hedges. `fault` is that of
+    the first replica of the first group: slow is SLOW_FACTOR times as slow all the time, paused stands still and dead
+    refuses everything from a quarter of the run to three quarters."""
+
+    times: ServiceTimes
+    fan_out: int
+    load: float
+    hedges: bool = True
+    fault: str = "none"
+    replicas: int = 3
+    requests: int = 2500
+    warm_up: float = 0.1  # the share of requests that come before those that are counted
+
+
+@dataclasses.dataclass
+class Outcome:
+    """Latencies in microseconds of the counted requests; and of all, warm-up included, how often what happened."""
+
+    latencies: list[float]
+    requests: int = 0
+    answers: int = 0
+    calls: int = 0
+    hedges: int = 0
+    retries: int = 0
+    hedges_of_groups: list[int] = dataclasses.field(default_factory=list)
+
+
+class Request:
+    __slots__ = ("begin", "is_counted", "missing")
+
+    def __init__(self, begin: float, is_counted: bool, missing: int) -> None:
+        self.begin, self.is_counted, self.missing = begin, is_counted, missing
+
+
+class Call:
+    """A request's part for one group."""
+
+    __slots__ = ("attempts", "begin", "group", "is_answered", "request")
+
+    def __init__(self, request: Request, group: Group, begin: float) -> None:
+        self.request, self.group, self.begin = request, group, begin
+        self.attempts: list[Attempt] = []
+        self.is_answered = False
+
+
+class Attempt:
+    """A call as one replica has it: in its queue, or in one of its places until `end`."""
+
+    __slots__ = ("call", "certain_end", "has_ended", "is_cancelled", "replica", "version")
+
+    def __init__(self, call: Call, replica: Replica) -> None:
+        self.call, self.replica = call, replica
+        self.is_cancelled = self.has_ended = False
+        self.version = 0  # A pause moves the end; events of earlier versions are void.
+        self.certain_end = math.inf  # once it is in a place of a replica that will not stand still
+
+
+class Replica:
+    __slots__ = (
+        "busy",
+        "ejected_until",
+        "ejection",
+        "failures",
+        "in_flight",
+        "poll_failed",
+        "queue",
+        "running",
+        "slowness",
+        "state",
+    )
+
+    def __init__(self) -> None:
+        self.queue: collections.deque[Attempt] = collections.deque()
+        self.running: dict[Attempt, float] = {}  # with their ends
+        self.busy = self.in_flight = self.failures = 0
+        self.ejected_until = self.ejection = 0.0
+        self.slowness = 1.0
+        self.state = "ready"  # or "paused" or "dead"
+        self.poll_failed = False
+
+
+class Group:
+    __slots__ = ("answers", "delay", "hedges", "replicas", "saved", "turn", "window")
+
+    def __init__(self, replicas: int) -> None:
+        self.replicas = [Replica() for _ in range(replicas)]
+        self.window: collections.deque[float] = collections.deque(maxlen=WINDOW)
+        self.delay: float | None = None
+        self.answers = self.hedges = self.turn = 0
+        self.saved = CALLS_A_HEDGE  # in tenths of a hedge
+
+
+class World:
+    """One run. The same setting and seed give the same outcome."""
+
+    def __init__(self, setting: Setting, seed: int) -> None:
+        if setting.fault not in FAULTS:
+            raise ValueError(f"fault is {setting.fault!r}; it is one of {', '.join(FAULTS)}")
+        if not 0 < setting.load < 1:
+            raise ValueError(f"load is {setting.load}; it is above 0 and below 1")
+        self.setting = setting
+        self._random = random.Random(f"{setting} {seed}")
+        self._groups = [Group(setting.replicas) for _ in range(setting.fan_out)]
+        self._events: list[tuple[float, int, Any, tuple[Any, ...]]] = []
+        self._num_events = 0
+        self._now = self._failed_at = 0.0
+        self._stopping: Replica | None = None  # the one that will be paused or lost
+        warm_up = int(setting.requests * setting.warm_up)
+        self._to_come = setting.requests + warm_up
+        self._not_counted = warm_up
+        self._rate = setting.load * setting.replicas * setting.times.places / setting.times.mean()
+        self.outcome = Outcome(latencies=[])
+
+    def run(self) -> Outcome:
+        """Runs until every request has its answer."""
+        duration = self._to_come / self._rate
+        faulty = self._groups[0].replicas[0]
+        if self.setting.fault == "slow":
+            faulty.slowness = SLOW_FACTOR
+        elif self.setting.fault != "none":
+            self._stopping = faulty
+            self._at(duration / 4, self._fail, faulty)
+            self._at(duration * 3 / 4, self._recover, faulty)
+            self._at(self._random.uniform(0, POLL_US), self._poll, faulty)
+        self._at(0.0, self._arrive)
+        while self._events and (self._to_come > 0 or self.outcome.answers < self.outcome.requests):
+            self._now, _, what, arguments = heapq.heappop(self._events)
+            what(*arguments)
+        self.outcome.hedges_of_groups = [group.hedges for group in self._groups]
+        return self.outcome
+
+    def _at(self, time: float, what: Any, *arguments: Any) -> None:
+        self._num_events += 1  # Events of one time come in the order in which they were made.
+        heapq.heappush(self._events, (time, self._num_events, what, arguments))
+
+    # The router.
+
+    def _arrive(self) -> None:
+        request = Request(self._now, self._not_counted <= 0, len(self._groups))
+        self._not_counted -= 1
+        self._to_come -= 1
+        self.outcome.requests += 1
+        if self._to_come > 0:
+            self._at(self._now + self._random.expovariate(self._rate), self._arrive)
+        for group in self._groups:
+            call = Call(request, group, self._now)
+            self.outcome.calls += 1
+            group.saved = min(group.saved + 1, CALLS_A_HEDGE * MOST_HEDGES_SAVED)
+            self._try(call)
+            if self.setting.hedges and group.delay is not None:
+                due = self._now + group.delay
+                # Most calls are known to end before: a time that would find them answered is not noted.
+                if call.attempts[0].certain_end > due:
+                    self._at(due, self._hedge, call)
+
+    def _choose(self, call: Call) -> Replica | None:
+        group = call.group
+        tried = [attempt.replica for attempt in call.attempts]
+        group.turn = (group.turn + 1) % len(group.replicas)
+        best, least = None, math.inf
+        for replica in group.replicas[group.turn :] + group.replicas[: group.turn]:
+            if replica in tried:
+                continue
+            cost = replica.in_flight
+            if replica.poll_failed:
+                cost += POLL_FAILED
+            if replica.ejected_until > self._now:
+                cost += EJECTED
+            if cost < least:
+                best, least = replica, cost
+        return best
+
+    def _try(self, call: Call) -> bool:
+        """Asks another replica; returns False where all were asked."""
+        replica = self._choose(call)
+        if replica is None:
+            return False
+        attempt = Attempt(call, replica)
+        call.attempts.append(attempt)
+        replica.in_flight += 1
+        if replica.state == "dead":
+            self._refuse(attempt)
+        else:
+            replica.queue.append(attempt)
+            self._begin(replica)
+        return True
+
+    def _hedge(self, call: Call) -> None:
+        group = call.group
+        if call.is_answered or group.saved < CALLS_A_HEDGE or len(call.attempts) == len(group.replicas):
+            return
+        group.saved -= CALLS_A_HEDGE
+        group.hedges += 1
+        self.outcome.hedges += 1
+        self._try(call)
+
+    def _refuse(self, attempt: Attempt) -> None:
+        """Ends an attempt at a lost replica, whose call goes on to another one."""
+        attempt.has_ended = True
+        attempt.replica.in_flight -= 1
+        self._count_failure(attempt.replica)
+        call = attempt.call
+        if call.is_answered:
+            return
+        self.outcome.retries += 1
+        if not self._try(call) and all(attempt.has_ended for attempt in call.attempts):
+            # All replicas have failed: a client would be told so, and asks again. One fault at a time leaves others.
+            raise RuntimeError("no replica is left")
+
+    def _count_failure(self, replica: Replica) -> None:
+        replica.failures += 1
+        if replica.failures < MAX_FAILURES or self._now < replica.ejected_until:
+            return
+        replica.ejection = min(max(2 * replica.ejection, MIN_EJECTION_US), MAX_EJECTION_US)
+        replica.ejected_until = self._now + replica.ejection
+
+    def _answer(self, attempt: Attempt) -> None:
+        call, replica = attempt.call, attempt.replica
+        replica.failures, replica.ejection, replica.ejected_until = 0, 0.0, 0.0
+        call.is_answered = True
+        was_asked_before = True
+        for other in call.attempts:
+            if other is attempt:
+                was_asked_before = False
+            elif not other.has_ended:
+                if was_asked_before:  # It has been overtaken.
+                    self._count_failure(other.replica)
+                self._cancel(other)
+        self._note(call.group, self._now - call.begin)
+        request = call.request
+        request.missing -= 1
+        if request.missing == 0:
+            self.outcome.answers += 1
+            if request.is_counted:
+                self.outcome.latencies.append(self._now - request.begin)
+
+    def _note(self, group: Group, latency: float) -> None:
+        """Adds an answer's time to those that the group's percentile is of."""
+        group.window.append(latency)
+        group.answers += 1
+        if not self.setting.hedges or group.answers < MIN_ANSWERS:
+            return
+        if group.delay is None or group.answers % ANSWERS_A_TURN == 0:
+            ordered = sorted(group.window)
+            group.delay = bucket_limit(ordered[min(int(HEDGE_SHARE * len(ordered)), len(ordered) - 1)])
+
+    def _poll(self, replica: Replica) -> None:
+        replica.poll_failed = replica.state != "ready"
+        self._at(self._now + POLL_US, self._poll, replica)
+
+    # The replicas.
+
+    def _begin(self, replica: Replica) -> None:
+        """Fills the free places of a replica from its queue."""
+        while replica.queue and replica.busy < self.setting.times.places and replica.state == "ready":
+            attempt = replica.queue.popleft()
+            if attempt.is_cancelled:
+                continue
+            replica.busy += 1
+            end = self._now + replica.slowness * self.setting.times.quantile(self._random.random())
+            if replica is not self._stopping:
+                attempt.certain_end = end
+            self._end_at(attempt, end)
+
+    def _end_at(self, attempt: Attempt, end: float) -> None:
+        attempt.version += 1
+        attempt.replica.running[attempt] = end
+        self._at(end, self._end, attempt, attempt.version)
+
+    def _end(self, attempt: Attempt, version: int) -> None:
+        if version != attempt.version:
+            return
+        replica = attempt.replica
+        replica.busy -= 1
+        del replica.running[attempt]
+        if not attempt.is_cancelled:
+            attempt.has_ended = True
+            replica.in_flight -= 1
+            self._answer(attempt)
+        self._begin(replica)
+
+    def _cancel(self, attempt: Attempt) -> None:
+        """Takes an attempt back. What is in a place stays there to its end: a batch that runs is not left."""
+        attempt.has_ended = attempt.is_cancelled = True
+        attempt.replica.in_flight -= 1
+
+    def _fail(self, replica: Replica) -> None:
+        replica.state = self.setting.fault
+        self._failed_at = self._now
+        held = [*replica.running, *(attempt for attempt in replica.queue if not attempt.is_cancelled)]
+        for attempt in held:
+            attempt.version += 1  # It does not end while the replica stands still.
+        if self.setting.fault == "paused":
+            return
+        cancelled = [attempt for attempt in held if attempt.is_cancelled]
+        replica.queue.clear()
+        replica.running.clear()
+        replica.busy = 0
+        for attempt in held:
+            if attempt not in cancelled:
+                attempt.is_cancelled = True
+                self._refuse(attempt)
+
+    def _recover(self, replica: Replica) -> None:
+        replica.state = "ready"
+        for attempt, end in list(replica.running.items()):
+            self._end_at(attempt, end + self._now - self._failed_at)
+        self._begin(replica)
+
+
+def bucket_limit(us: float) -> float:
+    """Returns the upper limit of the bucket that server/cluster/latency_window.h counts a time in: buckets grow by an
+    eighth."""
+    whole = int(us)
+    if whole < 8:
+        return whole + 1
+    exponent = whole.bit_length() - 4
+    return float(((whole >> exponent) + 1) << exponent)

@@ -1,0 +1,75 @@
+// Writes one shard file, whose documents come one after another.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/output_file.h"
+#include "collection/build/shard_plan.h"
+#include "collection/catalog.h"
+#include "collection/manifest.h"
+
+namespace maxsim::collection {
+
+// All rows are written before what stands behind them in the file, and payloads are last. Payloads may come before the
+// rows are complete: then they are written where they belong and read back once, for the checksum. So a shard takes no
+// more memory than its buffers and four bytes a document, however long others keep it open. For one thread.
+class ShardFile {
+ public:
+  // Begins `folder`/`name`. The plan is of `documents`; the catalog and their numbers must outlive the object. Two
+  // buffers of `buffer_bytes` are held, the second one once a payload comes early.
+  static absl::StatusOr<std::unique_ptr<ShardFile>> Create(const std::string& folder, const std::string& name,
+                                                           const ShardPlan& plan, const ShardLayout& layout,
+                                                           const Catalog& catalog, const DocumentList& documents,
+                                                           size_t buffer_bytes = OutputFile::kBufferBytes);
+
+  // Appends rows as they are stored.
+  absl::Status AppendRows(const char* rows, int64_t num_rows);
+  // Adds the next document's scale, of i8.
+  void AddScale(float scale) { scales_.push_back(scale); }
+  // Adds the next document's payload; "" where it has none. FAILED_PRECONDITION for another size than the catalog's.
+  absl::Status AddPayload(std::string_view payload);
+
+  // Returns the bytes written so far, without payloads that came early.
+  int64_t num_bytes() const { return file_->num_bytes(); }
+
+  // Completes the file once it has everything: it is on the disk under its name then.
+  absl::StatusOr<ShardEntry> Finish();
+
+ private:
+  ShardFile(std::unique_ptr<OutputFile> file, std::string name, const ShardPlan& plan, const ShardLayout& layout,
+            const Catalog& catalog, const DocumentList& documents, size_t buffer_bytes);
+
+  bool has_all_rows() const { return num_rows_ == plan_.num_tokens; }
+  int64_t document(int64_t idx) const { return documents_[plan_.first_document + idx]; }
+  absl::Status WriteInt64(int64_t value) { return file_->Write(&value, sizeof(value)); }
+  template <typename Step>
+  absl::Status WriteOffsets(const Step& step);
+  template <typename Value>
+  absl::Status WriteInts(const Value& value);
+  absl::Status WriteMiddle();
+  absl::Status WriteStringIds();
+  absl::Status FlushEarlyPayloads();
+
+  const std::unique_ptr<OutputFile> file_;
+  const std::string name_;
+  const ShardPlan plan_;
+  const ShardLayout layout_;
+  const Catalog& catalog_;
+  const DocumentList documents_;
+  const size_t buffer_bytes_;
+  int64_t num_rows_ = 0;
+  int64_t num_payloads_ = 0;
+  std::vector<float> scales_;
+  bool has_middle_ = false;           // all that stands before the payloads is written
+  int64_t early_payload_bytes_ = 0;   // written ahead, or in the buffer
+  std::vector<char> early_payloads_;  // the last of them
+};
+
+}  // namespace maxsim::collection

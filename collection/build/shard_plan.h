@@ -1,0 +1,57 @@
+// Plans shards: which documents go into which of them, and how large their files are.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "collection/catalog.h"
+#include "collection/manifest.h"
+#include "kernels/scalar_type.h"
+
+namespace maxsim::collection {
+
+// What the shards of a collection have alike.
+struct ShardLayout {
+  ScalarType storage = ScalarType::kF16;
+  uint64_t rotation_seed = 0;  // i8
+  int64_t dim = 0;
+  IdType id_type = IdType::kString;
+  bool has_payloads = false;
+  bool has_ordinals = false;  // those of a partition (positions.h)
+};
+
+// Documents of a catalog that are written one after another: all of them, or some.
+struct DocumentList {
+  int64_t size = 0;
+  // [size] The documents' numbers in the catalog, ascending, which somebody else keeps; null: 0 .. size - 1.
+  const int64_t* numbers = nullptr;
+
+  int64_t operator[](int64_t idx) const { return numbers == nullptr ? idx : numbers[idx]; }
+};
+
+// Which documents of a list go into which shard.
+struct ShardPlan {
+  int64_t first_document = 0;  // in the list
+  int64_t num_documents = 0;
+  int64_t num_tokens = 0;
+  int64_t id_bytes = 0;
+  int64_t payload_bytes = 0;
+  int64_t num_bytes = 0;  // of the file
+};
+
+// Fills shards in the order of the list, each up to `max_shard_bytes`. A document that is larger by itself gets a shard
+// of its own.
+std::vector<ShardPlan> PlanShards(const Catalog& catalog, const DocumentList& documents, const ShardLayout& layout,
+                                  int64_t max_shard_bytes);
+
+// Returns the size of the file of a shard with a plan's counts.
+int64_t ShardFileBytes(const ShardPlan& plan, const ShardLayout& layout);
+
+// Returns the header of that file: its tensors are in the order of formats.md.
+std::string FormatShardHeader(const ShardPlan& plan, const ShardLayout& layout);
+
+// Returns a name such as "shard-000002-00000.safetensors".
+std::string ShardFileName(int64_t generation, int64_t index);
+
+}  // namespace maxsim::collection

@@ -1,0 +1,128 @@
+#include "collection/build/target_folder.h"
+
+#include <unistd.h>
+
+#include <system_error>
+#include <utility>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "collection/collection_name.h"
+#include "collection/log/log_summary.h"
+
+namespace maxsim::collection {
+
+OutputFolder::~OutputFolder() {
+  for (const std::filesystem::path& path : created_) ::rmdir(path.c_str());
+}
+
+absl::Status OutputFolder::Create(const std::string& folder) {
+  std::error_code error;
+  for (std::filesystem::path path = folder; !path.empty() && !std::filesystem::exists(path, error);
+       path = path.parent_path()) {
+    created_.push_back(path);
+  }
+  std::filesystem::create_directories(folder, error);
+  return error ? ErrnoStatus(error.value(), "cannot create folder", folder) : absl::OkStatus();
+}
+
+TargetFolder::TargetFolder(const PartitionFolder& target)
+    : folder_(target.folder),
+      partition_(target.slots.is_whole() ? std::nullopt : std::optional(target.slots)),
+      files_(target.folder) {}
+
+absl::Status TargetFolder::Open() {
+  if (absl::Status status = created_.Create(folder_); !status.ok()) return status;
+  absl::StatusOr<FolderLock> lock = FolderLock::Acquire(folder_);
+  if (!lock.ok()) return lock.status();
+  lock_.emplace(*std::move(lock));
+  absl::StatusOr<Manifest> manifest = ReadManifest(folder_);
+  if (absl::IsNotFound(manifest.status())) return absl::OkStatus();
+  if (!manifest.ok()) {
+    return absl::FailedPreconditionError(
+        Cat("the folder holds a manifest that cannot be read; remove it to begin anew: ", manifest.status().message()));
+  }
+  published_ = *std::move(manifest);
+  return absl::OkStatus();
+}
+
+// Checks that requests made for the published generation suit the new one.
+absl::Status TargetFolder::CheckShape(const BuildOptions& options, const Catalog& catalog, int64_t dim) const {
+  if (published_.generation == 0) return absl::OkStatus();
+  const std::string there_is = Cat(folder_, ": generation ", published_.generation, " of ", Quote(published_.name));
+  if (published_.partition != partition_) {
+    return absl::FailedPreconditionError(Cat(there_is, " there has ", DescribeSlots(published_.slots()),
+                                             ", and this build has ", DescribeSlots(partition_.value_or(SlotRange())),
+                                             "; choose another folder"));
+  }
+  if (options.allow_other_shape) return absl::OkStatus();
+  const auto differs = [&](const std::string& there, const std::string& here) {
+    return absl::FailedPreconditionError(
+        Cat(there_is, " there has ", there, ", and this input has ", here,
+            ", which its clients do not expect; choose another folder, or give --allow-other-shape"));
+  };
+  if (dim != published_.dim) return differs(Cat("dimension ", published_.dim), Cat(dim));
+  if (catalog.ids.type() != published_.id_type) {
+    return differs(Cat("ids of type ", Name(published_.id_type)), std::string(Name(catalog.ids.type())));
+  }
+  if (published_.has_payloads && !catalog.has_payloads()) return differs("payloads", "none");
+  return absl::OkStatus();
+}
+
+absl::Status TargetFolder::Check(const BuildOptions& options, const Catalog& catalog, int64_t dim, int64_t generation) {
+  if (absl::Status status = CheckShape(options, catalog, dim); !status.ok()) return status;
+  if (generation <= published_.generation) {
+    return absl::FailedPreconditionError(Cat(folder_, ": holds generation ", published_.generation,
+                                             " already; generation ", generation, " cannot follow it"));
+  }
+  const LogFormat format{catalog.ids.type(), options.storage, static_cast<int32_t>(dim),
+                         options.storage == ScalarType::kI8 ? options.rotation_seed : 0};
+  absl::StatusOr<std::optional<uint64_t>> log_sequence = LogSequenceOfBuild(folder_, format, options.log_sequence);
+  if (!log_sequence.ok()) return log_sequence.status();
+  log_sequence_ = *log_sequence;
+  return absl::OkStatus();
+}
+
+void TargetFolder::Add(ShardEntry entry) {
+  files_.Add(entry.file);
+  shards_.push_back(std::move(entry));
+}
+
+absl::Status TargetFolder::Publish(Manifest manifest, absl::Status* synchronised) {
+  manifest_ = std::move(manifest);
+  manifest_.partition = partition_;
+  manifest_.log_sequence = log_sequence_;
+  manifest_.shards = std::move(shards_);
+  for (const ShardEntry& entry : manifest_.shards) {
+    manifest_.num_documents += entry.num_documents;
+    manifest_.num_tokens += entry.num_tokens;
+  }
+  return PublishGeneration(manifest_, folder_, files_, synchronised);
+}
+
+absl::StatusOr<std::string> ChooseName(const BuildOptions& options, const std::vector<const TargetFolder*>& targets) {
+  const Manifest* named = nullptr;
+  for (const TargetFolder* const target : targets) {
+    const Manifest& published = target->published();
+    if (published.generation == 0) continue;
+    const std::string& wanted = !options.name.empty() ? options.name : named != nullptr ? named->name : published.name;
+    if (published.name != wanted) {
+      return absl::FailedPreconditionError(Cat(target->folder(), ": holds the collection ", Quote(published.name),
+                                               ", not ", Quote(wanted), "; choose another folder or that name"));
+    }
+    named = &published;
+  }
+  if (named != nullptr) return named->name;
+  std::string name = options.name;
+  if (name.empty()) {
+    std::error_code error;
+    const std::filesystem::path path = std::filesystem::weakly_canonical(options.folder, error);
+    name = (path.has_filename() ? path : path.parent_path()).filename().string();
+  }
+  absl::Status status = CheckCollectionName(name);
+  if (status.ok()) return name;
+  if (!options.name.empty()) return status;
+  return Invalid(status.message(), "; it is the folder's, as none was given");
+}
+
+}  // namespace maxsim::collection

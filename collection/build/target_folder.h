@@ -1,0 +1,86 @@
+// A folder that a build writes a generation into: what it holds already, and what becomes of it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/output_file.h"
+#include "collection/build/builder.h"
+#include "collection/build/generation_files.h"
+#include "collection/catalog.h"
+#include "collection/manifest.h"
+
+namespace maxsim::collection {
+
+// Creates a folder, and in the end removes what it created, where that is empty.
+class OutputFolder {
+ public:
+  OutputFolder() = default;
+  ~OutputFolder();
+  OutputFolder(const OutputFolder&) = delete;
+  OutputFolder& operator=(const OutputFolder&) = delete;
+
+  absl::Status Create(const std::string& folder);
+
+ private:
+  std::vector<std::filesystem::path> created_;  // innermost first
+};
+
+// Holds the folder's lock while it lives, and removes the shards of a generation that was not published. The functions
+// are called in the order in which they stand here.
+class TargetFolder {
+ public:
+  // With `slots` of some slots alone the collection is a partition.
+  explicit TargetFolder(const PartitionFolder& target);
+
+  const std::string& folder() const { return folder_; }
+  // Returns the slots of a partition; nullopt for a whole collection.
+  const std::optional<SlotRange>& partition() const { return partition_; }
+
+  // Creates the folder, takes its lock and reads what is published. FAILED_PRECONDITION for a manifest that cannot be
+  // read.
+  absl::Status Open();
+  // Returns the manifest that is published, or an empty one of generation 0.
+  const Manifest& published() const { return published_; }
+
+  // Checks that the documents may be the next generation of what is published: FAILED_PRECONDITION for another shape or
+  // partition, or for a generation that is too new. Chooses what the manifest says of the log.
+  absl::Status Check(const BuildOptions& options, const Catalog& catalog, int64_t dim, int64_t generation);
+  const std::optional<uint64_t>& log_sequence() const { return log_sequence_; }
+
+  void RemoveLeftovers() const { collection::RemoveLeftovers(folder_, published_); }
+
+  // Takes note of a shard that is complete.
+  void Add(ShardEntry entry);
+
+  // Publishes the shards under `manifest`, whose documents are counted here. `synchronised` is that of PublishManifest.
+  absl::Status Publish(Manifest manifest, absl::Status* synchronised);
+  const Manifest& manifest() const { return manifest_; }
+
+  // Removes generations before the one before.
+  void RemoveOld() const { RemoveOldGenerations(folder_, manifest_, published_); }
+
+ private:
+  absl::Status CheckShape(const BuildOptions& options, const Catalog& catalog, int64_t dim) const;
+
+  const std::string folder_;
+  const std::optional<SlotRange> partition_;
+  OutputFolder created_;            // outlives the lock, whose file is in it
+  std::optional<FolderLock> lock_;  // outlives the files, which are removed while it is held
+  UnpublishedFiles files_;
+  Manifest published_;
+  std::optional<uint64_t> log_sequence_;
+  std::vector<ShardEntry> shards_;
+  Manifest manifest_;
+};
+
+// Returns the name of a build's collection: that of the options, of what is published, or of options.folder.
+// FAILED_PRECONDITION where what is published has another one than was asked for.
+absl::StatusOr<std::string> ChooseName(const BuildOptions& options, const std::vector<const TargetFolder*>& targets);
+
+}  // namespace maxsim::collection

@@ -1,0 +1,181 @@
+#include "collection/partition/stored_documents.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <tuple>
+
+#include "base/text.h"
+#include "collection/element_type.h"
+#include "kernels/scalar_type.h"
+
+namespace maxsim::collection {
+namespace {
+
+size_t RowBytes(const DocumentsView& documents) { return static_cast<size_t>(documents.dim) * SizeOf(documents.type); }
+
+// Returns where the tokens begin in the bytes of the shard's file.
+size_t TokensBegin(const Shard& shard) {
+  return static_cast<size_t>(static_cast<const char*>(shard.documents().tokens) - shard.bytes().data());
+}
+
+}  // namespace
+
+StoredWalk::StoredWalk(absl::Span<const StoredCollection> collections, bool hashes) : hashes_(hashes) {
+  for (const StoredCollection& one : collections) sources_.push_back({.collection = &one, .shard = nullptr});
+}
+
+absl::Status StoredWalk::OpenNext(Source& source) const {
+  const auto& [folder, manifest] = *source.collection;
+  absl::StatusOr<std::shared_ptr<const Shard>> opened =
+      Shard::Open(folder, manifest, manifest.shards[source.next_shard++], Access::kMapped, /*check_checksum=*/false);
+  if (!opened.ok()) return opened.status();
+  source.shard = *std::move(opened);
+  source.next_document = 0;
+  if (!hashes_) return absl::OkStatus();
+  const DocumentsView& documents = source.shard->documents();
+  source.bytes_left = static_cast<size_t>(documents.num_tokens()) * RowBytes(documents);
+  source.checksum.emplace();
+  source.checksum->Update(source.shard->bytes().data(), TokensBegin(*source.shard));
+  return absl::OkStatus();
+}
+
+// Puts the source's next document, if there is one, into the heap.
+absl::Status StoredWalk::Advance(size_t source_idx) {
+  Source& source = sources_[source_idx];
+  if (source.shard == nullptr || source.next_document == source.shard->documents().num_documents) {
+    source.shard.reset();
+    if (source.next_shard == source.collection->manifest.shards.size()) return absl::OkStatus();
+    if (absl::Status status = OpenNext(source); !status.ok()) return status;
+  }
+  const int64_t* const ordinals = source.shard->ordinals();
+  const int64_t position = ordinals == nullptr ? source.last_position + 1 : ordinals[source.next_document];
+  if (position <= source.last_position) {
+    return absl::DataLossError(Cat(source.shard->path(), ": ordinals[", source.next_document, "]: ", position,
+                                   " is not above ", source.last_position, ", which is that of the document before"));
+  }
+  source.last_position = position;
+  next_.emplace_back(position, source_idx);
+  std::push_heap(next_.begin(), next_.end(), std::greater<>());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> StoredWalk::Next() {
+  if (!has_begun_) {
+    has_begun_ = true;
+    for (size_t idx = 0; idx < sources_.size(); ++idx) {
+      if (absl::Status status = Advance(idx); !status.ok()) return status;
+    }
+  } else if (absl::Status status = Advance(source_); !status.ok()) {
+    return status;
+  }
+  if (next_.empty()) return false;
+  std::pop_heap(next_.begin(), next_.end(), std::greater<>());
+  std::tie(position_, source_) = next_.back();
+  next_.pop_back();
+  document_ = sources_[source_].next_document++;
+  return true;
+}
+
+int32_t StoredWalk::num_tokens() const {
+  const int64_t* const offsets = shard().documents().offsets + document_;
+  return static_cast<int32_t>(offsets[1] - offsets[0]);
+}
+
+float StoredWalk::scale() const { return shard().documents().scales[document_]; }
+
+std::string_view StoredWalk::rows() const {
+  const DocumentsView& documents = shard().documents();
+  const size_t row_bytes = RowBytes(documents);
+  return {static_cast<const char*>(documents.tokens) + static_cast<size_t>(documents.offsets[document_]) * row_bytes,
+          static_cast<size_t>(num_tokens()) * row_bytes};
+}
+
+absl::Status StoredWalk::HashRows(const void* data, size_t count) {
+  Source& source = sources_[source_];
+  source.checksum->Update(data, count);
+  source.bytes_left -= count;
+  if (source.bytes_left > 0) return absl::OkStatus();
+  const Shard& shard = *source.shard;
+  const DocumentsView& documents = shard.documents();
+  const size_t end = TokensBegin(shard) + static_cast<size_t>(documents.num_tokens()) * RowBytes(documents);
+  source.checksum->Update(shard.bytes().data() + end, shard.bytes().size() - end);
+  // A file that was written to is said to be that.
+  if (absl::Status status = shard.Check(); !status.ok()) return status;
+  const std::string found = source.checksum->Format();
+  const std::string& expected = source.collection->manifest.shards[source.next_shard - 1].checksum;
+  if (found == expected) return absl::OkStatus();
+  return absl::DataLossError(Cat(shard.path(), ": checksum: ", found, ", but the manifest says ", expected));
+}
+
+absl::StatusOr<std::unique_ptr<Catalog>> ReadStoredCatalog(absl::Span<const StoredCollection> collections,
+                                                           bool has_payloads, bool has_positions) {
+  const IdType id_type = collections.front().manifest.id_type;
+  auto catalog = std::make_unique<Catalog>(id_type);
+  StoredWalk walk(collections, /*hashes=*/false);
+  int64_t last_position = -1;
+  while (true) {
+    const absl::StatusOr<bool> found = walk.Next();
+    if (!found.ok()) return found.status();
+    if (!*found) return catalog;
+    const absl::Status added =
+        id_type == IdType::kString ? catalog->ids.Add(walk.string_id()) : catalog->ids.Add(walk.int_id());
+    // Ids of a collection are all different, and those of its partitions too.
+    if (!added.ok()) return absl::DataLossError(Cat(walk.folder(), ": ", added.message()));
+    catalog->lengths.push_back(walk.num_tokens());
+    if (has_payloads) catalog->payload_sizes.push_back(static_cast<int32_t>(walk.payload().size()));
+    if (has_positions) {
+      if (walk.position() == last_position) {
+        return absl::FailedPreconditionError(Cat(
+            walk.folder(), ": document ", catalog->ids.Format(catalog->ids.size() - 1), " has position ", last_position,
+            ", as one of another partition has, which was written after the collection was cut; "
+            "merge all partitions into a whole collection, and split that"));
+      }
+      last_position = walk.position();
+      catalog->positions.push_back(last_position);
+    }
+  }
+}
+
+StoredTokens::StoredTokens(absl::Span<const StoredCollection> collections)
+    : manifest_(collections.front().manifest), walk_(collections, /*hashes=*/true) {
+  for (const StoredCollection& one : collections) num_tokens_ += one.manifest.num_tokens;
+}
+
+ElementType StoredTokens::type() const { return StoredElementType(manifest_.storage); }
+
+absl::StatusOr<const void*> StoredTokens::Next(int64_t num_rows) {
+  const auto wanted = static_cast<size_t>(num_rows * dim()) * SizeOf(type());
+  block_.resize(wanted);
+  for (size_t done = 0; done < wanted;) {
+    if (rest_.empty()) {
+      const absl::StatusOr<bool> found = walk_.Next();
+      if (!found.ok()) return found.status();
+      if (!*found) return absl::OutOfRangeError("more token vectors are wanted than there are");
+      rest_ = walk_.rows();
+      if (manifest_.storage == ScalarType::kI8) scales_.push_back(walk_.scale());
+    }
+    const size_t count = std::min(wanted - done, rest_.size());
+    std::memcpy(block_.data() + done, rest_.data(), count);
+    if (absl::Status status = walk_.HashRows(block_.data() + done, count); !status.ok()) return status;
+    rest_.remove_prefix(count);
+    done += count;
+  }
+  return block_.data();
+}
+
+absl::StatusOr<float> StoredTokens::NextStoredScale() {
+  if (scales_.empty()) return absl::OutOfRangeError("more scales are wanted than there are documents");
+  const float scale = scales_.front();
+  scales_.pop_front();
+  return scale;
+}
+
+absl::StatusOr<std::string_view> StoredPayloads::Next() {
+  const absl::StatusOr<bool> found = walk_.Next();
+  if (!found.ok()) return found.status();
+  if (!*found) return absl::OutOfRangeError("more payloads are wanted than there are");
+  return walk_.payload();
+}
+
+}  // namespace maxsim::collection

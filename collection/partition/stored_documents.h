@@ -1,0 +1,114 @@
+// The documents of one collection or of several partitions, as their shards store them, in the order of their
+// positions (collection/positions.h). Rows, scales, ids and payloads pass byte for byte.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "base/file.h"
+#include "collection/build/sources.h"
+#include "collection/catalog.h"
+#include "collection/manifest.h"
+#include "collection/shard.h"
+
+namespace maxsim::collection {
+
+// A generation that is read. All of those that are read together are of one dimension, storage and type of ids.
+struct StoredCollection {
+  std::string folder;
+  Manifest manifest;
+};
+
+// Walks over the documents of collections, in ascending order of their positions; of equal ones the document of the
+// first collection comes first. One shard of each collection is open at a time, with all of it but the tokens in
+// memory.
+class StoredWalk {
+ public:
+  // `collections` must outlive the walk. With `hashes` whoever reads the rows hands all of them to HashRows.
+  StoredWalk(absl::Span<const StoredCollection> collections, bool hashes);
+
+  // Goes on to the next document; false behind the last. Views are valid until the next call. DATA_LOSS for positions
+  // that do not ascend, and what Shard::Open says.
+  absl::StatusOr<bool> Next();
+
+  const std::string& folder() const { return sources_[source_].collection->folder; }
+  int64_t position() const { return position_; }
+  std::string_view string_id() const { return shard().string_id(document_); }
+  int64_t int_id() const { return shard().int_id(document_); }
+  std::string_view payload() const { return shard().payload(document_); }
+  int32_t num_tokens() const;
+  float scale() const;  // i8
+  std::string_view rows() const;
+
+  // Takes the next bytes of the present document's rows, as they were copied. With the last of a shard it compares the
+  // checksum of its file, so that tokens are read once: DATA_LOSS, naming the file, where it is another.
+  absl::Status HashRows(const void* data, size_t count);
+
+ private:
+  struct Source {
+    const StoredCollection* collection = nullptr;
+    size_t next_shard = 0;
+    std::shared_ptr<const Shard> shard;
+    int64_t next_document = 0;  // in the shard
+    int64_t last_position = -1;
+    size_t bytes_left = 0;  // of the shard's tokens, to be hashed
+    std::optional<Checksum> checksum = {};
+  };
+
+  const Shard& shard() const { return *sources_[source_].shard; }
+  absl::Status Advance(size_t source_idx);
+  absl::Status OpenNext(Source& source) const;
+
+  const bool hashes_;
+  std::vector<Source> sources_;
+  bool has_begun_ = false;
+  std::vector<std::pair<int64_t, size_t>> next_;  // heap: the position of each source's next document, least first
+  size_t source_ = 0;                             // of the present document
+  int64_t document_ = 0;                          // in its shard
+  int64_t position_ = 0;
+};
+
+// Reads what a builder knows of each document before it writes. With `has_payloads` there is a size for each document,
+// 0 for none; with `has_positions` a position: FAILED_PRECONDITION where two documents have the same.
+absl::StatusOr<std::unique_ptr<Catalog>> ReadStoredCatalog(absl::Span<const StoredCollection> collections,
+                                                           bool has_payloads, bool has_positions);
+
+// Gives rows as they are stored, with their scales, and verifies the checksums of the shards.
+class StoredTokens : public TokenSource {
+ public:
+  explicit StoredTokens(absl::Span<const StoredCollection> collections);
+  ElementType type() const override;
+  int64_t dim() const override { return manifest_.dim; }
+  int64_t num_tokens() const override { return num_tokens_; }
+  absl::StatusOr<const void*> Next(int64_t num_rows) override;
+  absl::StatusOr<float> NextStoredScale() override;
+
+ private:
+  const Manifest& manifest_;  // of the first collection
+  int64_t num_tokens_ = 0;
+  StoredWalk walk_;
+  std::string_view rest_;  // of the present document's rows
+  std::deque<float> scales_;
+  std::vector<char> block_;
+};
+
+class StoredPayloads : public PayloadSource {
+ public:
+  explicit StoredPayloads(absl::Span<const StoredCollection> collections) : walk_(collections, /*hashes=*/false) {}
+  absl::StatusOr<std::string_view> Next() override;
+
+ private:
+  StoredWalk walk_;
+};
+
+}  // namespace maxsim::collection

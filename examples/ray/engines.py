@@ -1,0 +1,255 @@
+"""What scores in an actor: a maxsimd of its own behind a Unix socket, or the library in the actor's process.
+
+Both give the same scores to the bit where they compute with the same instruction set. Neither knows of Ray.
+"""
+
+from __future__ import annotations
+
+import atexit
+import collections
+import dataclasses
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from manifests import Collection, Id, InputError
+
+LOAD_LIMIT_S = 1800  # for a server to read its collection
+CALL_LIMIT_S = 600  # for a server to answer one query, waiting included
+CALLS_IN_FLIGHT = 32  # keeps a GPU busy; a server batches what waits
+MAX_TOP_K = 10_000  # of one request of maxsimd
+LIBRARY_DOCUMENTS = 100_000  # scored at once by the library, so that scores of many queries fit into memory
+
+
+class ScoringError(Exception):
+    """An engine did not start, or did not answer."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """Documents of one query, best first: ids, scores as float32 [documents], and positions as int64 [documents], which
+    are the indices of the ids in the list that was given or, of the whole collection, the documents' ordinals."""
+
+    ids: list[Id]
+    scores: npt.NDArray[np.float32]
+    positions: npt.NDArray[np.int64]
+
+
+class Engine(Protocol):
+    """Scores queries, each an array [tokens, dim], over the documents of one collection."""
+
+    def score(self, queries: Sequence[npt.NDArray[Any]], ids: Sequence[Sequence[Id]]) -> list[Answer]:
+        """Returns the answer for each query with its own list, every id of it. The ids of a list differ."""
+
+    def top_k(self, queries: Sequence[npt.NDArray[Any]], k: int) -> list[Answer]:
+        """Returns the best `k` documents of the whole collection for each query."""
+
+    def close(self) -> None: ...
+
+
+# Runs a program until it ends, or until the thread that has started this shell does: the kernel sends SIGTERM then. So
+# neither a server nor its folder outlives an actor that is killed, as Ray does at the end of a run.
+KEEPER = """trap 'kill -KILL "$program"' TERM
+"$@" &
+program=$!
+wait "$program"
+status=$?
+rm -rf -- "$0"
+exit "$status"
+"""
+
+
+class ServerEngine:
+    """A maxsimd that serves one collection to this process alone, and ends with it."""
+
+    def __init__(self, collection: Collection, program: str, threads: int, flags: Sequence[str]) -> None:
+        from maxsim import Client
+
+        self._collection = collection.name
+        self._folder = pathlib.Path(tempfile.mkdtemp(prefix="maxsim-ray-"))  # A socket's path has 107 bytes at most.
+        atexit.register(self.close)
+        socket, ports = self._folder / "grpc.sock", self._folder / "ports.json"
+        wanted = {
+            "collection": f"{collection.name}={collection.folder}",
+            "grpc.unix_socket": socket,
+            "grpc.address": "127.0.0.1:0",
+            "http.address": "",
+            "server.port_file": ports,
+            "server.shutdown_delay": "0s",
+            "backend.cpu_threads": threads,
+            "batching.max_queue_time": 0,  # Nobody waits for a single answer here.
+            "log.level": "warn",
+        }
+        command = ["setpriv", "--pdeathsig", "TERM", "sh", "-c", KEEPER, str(self._folder), program]
+        command += [part for name, value in wanted.items() for part in (f"--{name}", str(value))]
+        command += [f"--{flag}" for flag in flags]
+        with open(self._folder / "log", "w+b") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            limit = time.monotonic() + LOAD_LIMIT_S
+            while not ports.exists() or not ports.read_text():
+                if self._process.poll() is not None or time.monotonic() > limit:
+                    self.close()
+                    log.seek(0)
+                    problem = log.read().decode(errors="replace").strip()
+                    raise ScoringError(f"maxsimd does not serve {collection.folder}: {problem[-2000:]}")
+                time.sleep(0.02)
+        self._client = Client(f"unix:{socket}")
+
+    def score(self, queries: Sequence[npt.NDArray[Any]], ids: Sequence[Sequence[Id]]) -> list[Answer]:
+        parts = [
+            (query, listed[begin : begin + MAX_TOP_K], begin)
+            for query, listed in zip(queries, ids)
+            for begin in range(0, len(listed), MAX_TOP_K)
+        ]
+        answers = self._ask([(query, listed, len(listed)) for query, listed, _ in parts])
+        joined = []
+        for listed in ids:
+            of_query = [(next(answers), begin) for begin in range(0, len(listed), MAX_TOP_K)]
+            joined.append(join([dataclasses.replace(a, positions=a.positions + begin) for a, begin in of_query]))
+        return joined
+
+    def top_k(self, queries: Sequence[npt.NDArray[Any]], k: int) -> list[Answer]:
+        return list(self._ask([(query, None, k) for query in queries]))
+
+    def _ask(self, calls: Sequence[tuple[npt.NDArray[Any], Sequence[Id] | None, int]]) -> Iterator[Answer]:
+        """Yields the answers to (query, ids or None for the whole collection, top k), in their order."""
+        from maxsim import Request
+
+        waiting: collections.deque[Any] = collections.deque()
+        for query, ids, k in calls:
+            if len(waiting) == CALLS_IN_FLIGHT:
+                yield self._answer(waiting.popleft())
+            request = Request(self._collection, query, ids, top_k=k, missing_policy="fail").to_message()
+            waiting.append(self._client.reranker.Rerank.future(request, timeout=CALL_LIMIT_S))
+        while waiting:
+            yield self._answer(waiting.popleft())
+
+    def _answer(self, call: Any) -> Answer:
+        import grpc
+
+        try:
+            result = call.result().results[0]
+        except grpc.RpcError as error:
+            ended = f" (it has ended with {self._process.returncode})" if self._process.poll() is not None else ""
+            raise ScoringError(f"maxsimd{ended}: {error.code().name}: {error.details()}") from None
+        kind = result.WhichOneof("ids")
+        ids = result.int_ids.ids if kind == "int_ids" else result.string_ids.ids
+        return Answer(list(ids), np.array(result.scores, np.float32), np.array(result.positions, np.int64))
+
+    def close(self) -> None:
+        process = getattr(self, "_process", None)
+        if process is not None and process.poll() is None:
+            process.terminate()
+            process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class LibraryEngine:
+    """maxsim_torch over the shards of a collection, which it holds on one device ("cpu" or "cuda")."""
+
+    def __init__(self, collection: Collection, device: str, threads: int) -> None:
+        import torch
+        from safetensors import safe_open
+
+        if collection.storage == "i8":
+            raise InputError(f"{collection.folder}: storage is i8, whose queries a server rotates: use --engine server")
+        self._torch = torch
+        self._device = device
+        torch.set_num_threads(threads)
+        self._shards: list[tuple[Any, Any]] = []  # tokens [T, dim], offsets [N + 1]
+        self._ids: list[Id] = []
+        self._firsts = [0]  # the number of the first document of each shard, and of all
+        ordinals = []
+        for name in collection.shards:
+            with safe_open(str(collection.folder / name), framework="pt", device=device) as shard:
+                offsets = shard.get_tensor("offsets")
+                self._shards.append((shard.get_tensor("tokens"), offsets))
+                self._ids += _read_ids(shard)
+                if "ordinals" in shard.keys():  # of a partition: the numbers in the collection that was cut
+                    ordinals.append(shard.get_tensor("ordinals").cpu().numpy())
+            self._firsts.append(self._firsts[-1] + len(offsets) - 1)
+        self._ordinals = np.concatenate(ordinals) if ordinals else np.arange(len(self._ids))
+        self._numbers = {id: number for number, id in enumerate(self._ids)}
+
+    def score(self, queries: Sequence[npt.NDArray[Any]], ids: Sequence[Sequence[Id]]) -> list[Answer]:
+        unknown = [id for listed in ids for id in listed if id not in self._numbers]
+        if unknown:
+            raise ScoringError(f"{len(unknown)} of the ids are not in the collection, the first is {unknown[0]!r}")
+        numbers = [np.array([self._numbers[id] for id in listed], np.int64) for listed in ids]
+        scores = [np.zeros(len(listed), np.float32) for listed in ids]
+        for (tokens, offsets), first, end in zip(self._shards, self._firsts, self._firsts[1:]):
+            places = [np.flatnonzero((first <= mine) & (mine < end)) for mine in numbers]
+            longest = max(map(len, places), default=0)
+            if longest == 0:
+                continue
+            # Lists are filled up with document 0, whose scores are not looked at.
+            lists = np.zeros((len(queries), longest), np.int64)
+            for row, (place, mine) in enumerate(zip(places, numbers)):
+                lists[row, : len(place)] = mine[place] - first
+            lists_there = self._torch.from_numpy(lists).to(self._device)
+            found = self._maxsim(queries, tokens, offsets, lists_there).cpu().numpy()
+            for row, place in enumerate(places):
+                scores[row][place] = found[row, : len(place)]
+        return [best_first(list(ids[row]), scores[row], np.arange(len(ids[row]))) for row in range(len(queries))]
+
+    def top_k(self, queries: Sequence[npt.NDArray[Any]], k: int) -> list[Answer]:
+        best: list[list[Answer]] = [[] for _ in queries]
+        for (tokens, offsets), first in zip(self._shards, self._firsts):
+            for begin in range(0, len(offsets) - 1, LIBRARY_DOCUMENTS):
+                some = offsets[begin : begin + LIBRARY_DOCUMENTS + 1]
+                scores = self._maxsim(queries, tokens, some, None)
+                # torch.topk takes any of equal scores: all that reach its last one are put into order here.
+                least = self._torch.topk(scores, min(k, scores.shape[1])).values[:, -1:]
+                for row, mask in enumerate(scores >= least):
+                    reached = mask.nonzero()[:, 0]
+                    numbers = reached.cpu().numpy() + first + begin
+                    values = scores[row, reached].cpu().numpy()
+                    ids = [self._ids[number] for number in numbers]
+                    best[row].append(best_first(ids, values, self._ordinals[numbers], k))
+        return [join(answers, k) for answers in best]
+
+    def _maxsim(self, queries: Sequence[npt.NDArray[Any]], tokens: Any, offsets: Any, candidates: Any) -> Any:
+        """Returns float32 [queries, documents], or [queries, candidates] where those are given."""
+        from maxsim_torch import maxsim_scores_packed
+
+        torch = self._torch
+        lengths = torch.tensor([len(query) for query in queries])
+        padded = torch.zeros((len(queries), int(lengths.max()), tokens.shape[1]), dtype=tokens.dtype)
+        for row, query in enumerate(queries):
+            padded[row, : len(query)] = torch.from_numpy(np.array(query)).to(tokens.dtype)
+        padded, lengths = padded.to(self._device), lengths.to(self._device)
+        return maxsim_scores_packed(padded, tokens, offsets, query_lengths=lengths, candidates=candidates)
+
+    def close(self) -> None:
+        self._shards.clear()
+
+
+def _read_ids(shard: Any) -> list[Id]:
+    """Returns the ids of an open shard file, as docs/reference/formats.md has them."""
+    if "ids" in shard.keys():
+        return [int(id) for id in shard.get_tensor("ids").cpu().tolist()]
+    ends = shard.get_tensor("id_offsets").cpu().tolist()
+    text = shard.get_tensor("id_bytes").cpu().numpy().tobytes()
+    return [text[begin:end].decode() for begin, end in zip(ends, ends[1:])]
+
+
+def best_first(ids: list[Id], scores: npt.NDArray[Any], positions: npt.NDArray[Any], k: int | None = None) -> Answer:
+    """Returns the best `k` (None: all) in the rank order of a server: score descending, then position ascending."""
+    order = np.lexsort((positions, -scores))[:k]
+    return Answer([ids[i] for i in order], scores[order], positions[order])
+
+
+def join(answers: Sequence[Answer], k: int | None = None) -> Answer:
+    """Returns the answers of several parts of the documents to one query as one, the best `k` (None: all) of it."""
+    if not answers:
+        return Answer([], np.zeros(0, np.float32), np.zeros(0, np.int64))
+    ids = [id for answer in answers for id in answer.ids]
+    scores = np.concatenate([answer.scores for answer in answers])
+    return best_first(ids, scores, np.concatenate([answer.positions for answer in answers]), k)

@@ -1,0 +1,254 @@
+#include "server/cluster/group_call.h"
+
+#include <algorithm>
+#include <atomic>
+#include <optional>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/monotonic_clock.h"
+#include "base/mutex.h"
+
+namespace maxsim::cluster {
+namespace {
+
+// When those may come again who found a group with too many calls.
+constexpr absl::Duration kTooManyCallsDelay = absl::Milliseconds(50);
+
+// A replica that is full is not asked for so long at most, whatever it says: others' requests may be smaller.
+constexpr absl::Duration kMaxFullTime = absl::Seconds(1);
+
+// An error about the request, or about whoever sent it, says nothing against the replica.
+bool IsFault(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kInternal:
+    case absl::StatusCode::kDataLoss:
+    case absl::StatusCode::kUnknown:
+    case absl::StatusCode::kDeadlineExceeded:
+      return true;
+    default:
+      return false;
+  }
+}
+
+absl::Status Full(const Group& group, absl::Duration retry_after, const std::string& why) {
+  absl::Status status = absl::ResourceExhaustedError(absl::StrCat("group ", group.name(), " ", why));
+  client::SetRetryAfter(retry_after, status);
+  return status;
+}
+
+absl::Status Draining() { return absl::UnavailableError("the server is draining"); }
+
+class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupCall> {
+ public:
+  GroupCall(const CallEnvironment& environment, CallTarget target, const GroupCallOptions& options, SendAttempt send,
+            absl::AnyInvocable<void(absl::Status, int)> done)
+      : environment_(environment),
+        target_(std::move(target)),
+        options_(options),
+        send_(std::move(send)),
+        done_(std::move(done)) {}
+
+  void Start() {
+    Group& group = *target_.group;
+    if (target_.replicas.empty()) {
+      return Refuse(
+          absl::UnavailableError(absl::StrCat("no replica of group ", group.name(), " can answer this call")));
+    }
+    const absl::Time now = MonotonicNow();
+    if (const std::optional<absl::Time> until = FullUntil(now)) {
+      return Refuse(Full(group, *until - now, "is full"));
+    }
+    if (!group.TryBeginCall()) {
+      return Refuse(Full(group, kTooManyCallsDelay,
+                         absl::StrCat("has ", group.max_calls_in_flight(),
+                                      " calls in flight, which is the limit (cluster.max_calls_in_flight)")));
+    }
+    if (environment_.calls != nullptr && !environment_.calls->Add(shared_from_this())) {
+      group.EndCall();
+      return Refuse(Draining());
+    }
+    begin_ = now;
+    group.EarnHedge();
+    TryAttempt();
+    if (options_.may_hedge && target_.replicas.size() > 1) ScheduleHedge();
+  }
+
+  void End() override { Finish(Draining(), 0, MonotonicNow()); }
+
+ private:
+  struct Attempt {
+    std::shared_ptr<Replica> replica;
+    std::function<void()> cancel;
+    bool ended = false;
+  };
+
+  // Returns when the first of the replicas may be asked again where all are full.
+  std::optional<absl::Time> FullUntil(absl::Time now) const {
+    absl::Time first = absl::InfiniteFuture();
+    for (const std::shared_ptr<Replica>& replica : target_.replicas) {
+      first = std::min(first, replica->health().full_until());
+    }
+    return first > now ? std::optional<absl::Time>(first) : std::nullopt;
+  }
+
+  // Asks another replica; false where all were asked, or the call has ended.
+  bool TryAttempt() {
+    int number = 0;
+    std::shared_ptr<Replica> replica;
+    {
+      const MutexLock lock(&mutex_);
+      if (finished_) return false;
+      std::vector<const Replica*> tried;
+      tried.reserve(attempts_.size());
+      for (const Attempt& attempt : attempts_) tried.push_back(attempt.replica.get());
+      replica = ChooseReplica(target_.replicas, tried, MonotonicNow(), target_.group->NextTurn());
+      if (replica == nullptr) return false;
+      number = static_cast<int>(attempts_.size());
+      attempts_.push_back({.replica = replica, .cancel = nullptr});
+      ++num_in_flight_;
+    }
+    replica->BeginCall();
+    std::function<void()> cancel =
+        send_(*replica, number,
+              [call = shared_from_this(), number](const absl::Status& status) { call->OnEnd(number, status); });
+    bool too_late = false;
+    {
+      const MutexLock lock(&mutex_);
+      too_late = finished_;
+      if (!too_late) attempts_[static_cast<size_t>(number)].cancel = std::move(cancel);
+    }
+    if (too_late) cancel();
+    return true;
+  }
+
+  void ScheduleHedge() {
+    const absl::Duration delay = target_.group->latencies().percentile();
+    if (delay == absl::InfiniteDuration()) return;
+    environment_.timer->At(begin_ + delay, [weak = weak_from_this()] {
+      const std::shared_ptr<GroupCall> call = weak.lock();
+      if (call != nullptr) call->Hedge();
+    });
+  }
+
+  void Hedge() {
+    {
+      const MutexLock lock(&mutex_);
+      if (finished_ || num_in_flight_ == 0) return;
+    }
+    if (!target_.group->TakeHedge()) return;
+    if (TryAttempt() && environment_.metrics != nullptr) environment_.metrics->CountHedge(target_.group->name());
+  }
+
+  void Note(Replica& replica, const absl::Status& status, absl::Time now) {
+    if (IsFault(status)) return replica.health().CountFailure(now);
+    const std::optional<absl::Duration> full = client::RetryAfter(status);
+    if (absl::IsResourceExhausted(status) && full.has_value()) {
+      replica.health().SetFullUntil(now + std::min(*full, kMaxFullTime));
+    }
+    replica.health().CountSuccess();
+  }
+
+  void OnEnd(int number, const absl::Status& status) {
+    const absl::Time now = MonotonicNow();
+    std::shared_ptr<Replica> replica;
+    bool is_late = false;
+    {
+      const MutexLock lock(&mutex_);
+      Attempt& attempt = attempts_[static_cast<size_t>(number)];
+      attempt.ended = true;
+      replica = attempt.replica;
+      --num_in_flight_;
+      is_late = finished_;
+    }
+    replica->EndCall();
+    // An attempt that was ended from here says nothing.
+    if (is_late) return;
+    Note(*replica, status, now);
+    if (status.ok()) {
+      target_.group->latencies().Add(now - begin_);
+      return Finish(status, number, now);
+    }
+    if (!MayAskAnother(status) || now >= options_.deadline) return Finish(status, number, now);
+    if (environment_.metrics != nullptr) environment_.metrics->CountRetry(target_.group->name());
+    if (TryAttempt() || HasAttemptInFlight()) return;
+    Finish(status, number, now);
+  }
+
+  bool HasAttemptInFlight() {
+    const MutexLock lock(&mutex_);
+    return num_in_flight_ > 0;
+  }
+
+  void Finish(const absl::Status& status, int number, absl::Time now) {
+    std::vector<std::function<void()>> cancels;
+    {
+      const MutexLock lock(&mutex_);
+      if (finished_) return;
+      finished_ = true;
+      for (size_t i = 0; i < attempts_.size(); ++i) {
+        if (attempts_[i].ended) continue;
+        // Whoever was asked before the one that answered, and has not, is slow.
+        if (status.ok() && i < static_cast<size_t>(number)) attempts_[i].replica->health().CountFailure(now);
+        if (attempts_[i].cancel != nullptr) cancels.push_back(std::move(attempts_[i].cancel));
+      }
+    }
+    for (const std::function<void()>& cancel : cancels) cancel();
+    target_.group->EndCall();
+    if (environment_.metrics != nullptr) {
+      environment_.metrics->CountCall(target_.group->name(), status.code(), now - begin_);
+    }
+    done_(status, number);
+    if (environment_.calls != nullptr) environment_.calls->Remove(this);
+  }
+
+  // Ends a call that did not begin.
+  void Refuse(const absl::Status& status) {
+    if (environment_.metrics != nullptr) {
+      environment_.metrics->CountCall(target_.group->name(), status.code(), absl::ZeroDuration());
+    }
+    done_(status, 0);
+  }
+
+  const CallEnvironment environment_;
+  const CallTarget target_;
+  const GroupCallOptions options_;
+  const SendAttempt send_;
+  absl::AnyInvocable<void(absl::Status, int)> done_;
+  absl::Time begin_;
+
+  Mutex mutex_;
+  std::vector<Attempt> attempts_ ABSL_GUARDED_BY(mutex_);
+  int num_in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace
+
+bool IsOtherGeneration(const absl::Status& status) {
+  return absl::IsFailedPrecondition(status) && absl::EndsWith(status.message(), "(generation)");
+}
+
+bool MayAskAnother(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kInternal:
+    case absl::StatusCode::kDataLoss:
+    case absl::StatusCode::kUnknown:
+    case absl::StatusCode::kCancelled:  // by the replica: who asked for the call has another way
+      return true;
+    case absl::StatusCode::kResourceExhausted:
+      return client::RetryAfter(status).has_value();
+    default:
+      return IsOtherGeneration(status);
+  }
+}
+
+void StartGroupCall(const CallEnvironment& environment, CallTarget target, const GroupCallOptions& options,
+                    SendAttempt send, absl::AnyInvocable<void(absl::Status, int)> done) {
+  std::make_shared<GroupCall>(environment, std::move(target), options, std::move(send), std::move(done))->Start();
+}
+
+}  // namespace maxsim::cluster

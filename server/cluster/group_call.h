@@ -1,0 +1,102 @@
+// One call of a router to a group: to one replica, to another where that one fails or takes long, and no further than
+// the first answer.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/grpc_support.h"
+#include "client/status.h"
+#include "grpcpp/client_context.h"
+#include "grpcpp/support/status.h"
+#include "server/cluster/call_registry.h"
+#include "server/cluster/group.h"
+#include "server/cluster/replica.h"
+#include "server/cluster/timer.h"
+#include "server/observability/cluster_metrics.h"
+
+namespace maxsim::cluster {
+
+// What every call of a router uses. All must outlive the calls; all but `timer` may be null.
+struct CallEnvironment {
+  Timer* timer = nullptr;
+  CallRegistry* calls = nullptr;  // those under way
+  ClusterMetrics* metrics = nullptr;
+  const client::CallMetadata* metadata = nullptr;  // the token that replicas want
+};
+
+// The replicas that may answer a call, all of one group.
+struct CallTarget {
+  std::shared_ptr<Group> group;
+  Replicas replicas;
+};
+
+struct GroupCallOptions {
+  absl::Time deadline = absl::InfiniteFuture();  // of MonotonicNow(); the attempts see to it
+  bool may_hedge = false;                        // ask a second replica while the first has not answered
+};
+
+// Sends attempt number `attempt`, 0 .. replicas - 1, to a replica, and returns what ends it before its time. `done` is
+// called exactly once, from any thread, with OK or the replica's error.
+using SendAttempt =
+    std::function<std::function<void()>(Replica& replica, int attempt, std::function<void(absl::Status)> done)>;
+
+// Returns whether a replica's error is one that another replica may not have: UNAVAILABLE, RESOURCE_EXHAUSTED with
+// RetryInfo, a fault of the server, or a generation that it does not have.
+bool MayAskAnother(const absl::Status& status);
+
+// Returns whether an error says that the replica has another generation than RerankRequest.generation.
+bool IsOtherGeneration(const absl::Status& status);
+
+// Carries out a call, and calls `done` exactly once: with OK and the number of the attempt that was answered, or with
+// the error of the last attempt. Before it returns: RESOURCE_EXHAUSTED with RetryInfo where the group has too many
+// calls in flight or all replicas have said that they are full; UNAVAILABLE where there is no replica.
+void StartGroupCall(const CallEnvironment& environment, CallTarget target, const GroupCallOptions& options,
+                    SendAttempt send, absl::AnyInvocable<void(absl::Status status, int attempt)> done);
+
+// A method of a service that replicas have.
+template <typename Request, typename Response>
+struct Rpc {
+  std::string_view name;
+  void (*start)(const ReplicaStubs& stubs, grpc::ClientContext* context, const Request* request, Response* response,
+                std::function<void(grpc::Status)> done);
+};
+
+// Calls a method of a group. `request` is shared by the attempts and must not be changed.
+template <typename Request, typename Response>
+void CallGroup(const CallEnvironment& environment, CallTarget target, const GroupCallOptions& options,
+               const Rpc<Request, Response>& rpc, std::shared_ptr<const Request> request,
+               absl::AnyInvocable<void(absl::StatusOr<Response>)> done) {
+  struct Attempt {
+    grpc::ClientContext context;
+    Response response;
+  };
+  using Attempts = std::vector<std::shared_ptr<Attempt>>;
+  auto attempts = std::make_shared<Attempts>(target.replicas.size());
+  SendAttempt send = [environment, options, rpc, request = std::move(request), attempts](
+                         Replica& replica, int number, std::function<void(absl::Status)> ended) {
+    auto attempt = std::make_shared<Attempt>();
+    (*attempts)[static_cast<size_t>(number)] = attempt;
+    attempt->context.set_deadline(client::ToGrpcTime(options.deadline));
+    if (environment.metadata != nullptr) environment.metadata->AddTo(attempt->context);
+    rpc.start(replica.stubs(), &attempt->context, request.get(), &attempt->response,
+              [attempt, request, ended = std::move(ended)](const grpc::Status& status) {
+                ended(client::FromGrpcStatus(status));
+              });
+    return [attempt] { attempt->context.TryCancel(); };
+  };
+  StartGroupCall(environment, std::move(target), options, std::move(send),
+                 [attempts, done = std::move(done)](const absl::Status& status, int number) mutable {
+                   if (!status.ok()) return done(status);
+                   done(std::move((*attempts)[static_cast<size_t>(number)]->response));
+                 });
+}
+
+}  // namespace maxsim::cluster

@@ -1,0 +1,296 @@
+#include "server/cluster/membership.h"
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/file.h"
+#include "base/monotonic_clock.h"
+#include "base/thread_name.h"
+#include "client/status.h"
+#include "grpcpp/client_context.h"
+#include "server/observability/logging.h"
+
+namespace maxsim::cluster {
+namespace {
+
+// An answer to GetInfo takes a millisecond; a server that does not give one for so long is not there.
+constexpr absl::Duration kPollTimeout = absl::Seconds(1);
+
+// One lost answer is no lost server; a refused connection is.
+constexpr int kMaxPollFailures = 2;
+
+// How long RefreshThen waits for those that do not answer.
+constexpr absl::Duration kRefreshTime = absl::Milliseconds(500);
+
+// Names are resolved and the file is looked at so often.
+constexpr absl::Duration kWatchInterval = absl::Seconds(5);
+
+// Answers that come together make one view.
+constexpr auto kGatherTime = std::chrono::milliseconds(10);
+
+// A file of groups is small; what is larger is something else.
+constexpr int64_t kMaxGroupsFileBytes = int64_t{1} << 20;
+
+}  // namespace
+
+Membership::Membership(ClusterOptions options, client::ClientOptions to_replicas, ClusterMetrics* metrics)
+    : options_(std::move(options)), to_replicas_(std::move(to_replicas)), metadata_(to_replicas_), metrics_(metrics) {}
+
+Membership::~Membership() {
+  Stop();
+  MutexLock lock(&mutex_);
+  while (!polls_.empty()) changed_.Wait(lock);  // they end by their timeout
+}
+
+void Membership::Stop() {
+  std::vector<absl::AnyInvocable<void()>> waiting;
+  {
+    MutexLock lock(&mutex_);
+    stopping_ = true;
+    waiting.swap(waiting_);
+  }
+  changed_.NotifyAll();
+  if (thread_.joinable()) thread_.join();
+  for (absl::AnyInvocable<void()>& then : waiting) then();
+}
+
+absl::Status Membership::Start() {
+  absl::StatusOr<std::vector<GroupOptions>> groups = ReadGroups();
+  if (!groups.ok()) return groups.status();
+  ApplyGroups(*groups);
+  PublishView();
+  thread_ = std::thread([this] { Run(); });
+  return absl::OkStatus();
+}
+
+std::shared_ptr<const View> Membership::view() const {
+  const MutexLock lock(&mutex_);
+  return view_;
+}
+
+void Membership::RefreshThen(absl::AnyInvocable<void()> then) {
+  {
+    const MutexLock lock(&mutex_);
+    if (!stopping_) {
+      waiting_.push_back(std::move(then));
+      then = nullptr;
+    }
+  }
+  if (then != nullptr) return then();
+  changed_.NotifyAll();
+}
+
+void Membership::Refresh() {
+  struct {
+    Mutex mutex;
+    ConditionVariable changed;
+    bool done ABSL_GUARDED_BY(mutex) = false;
+  } waiter;
+  RefreshThen([&waiter] {
+    const MutexLock lock(&waiter.mutex);
+    waiter.done = true;
+    waiter.changed.NotifyAll();
+  });
+  MutexLock lock(&waiter.mutex);
+  while (!waiter.done) waiter.changed.Wait(lock);
+}
+
+absl::StatusOr<std::vector<GroupOptions>> Membership::ReadGroups() {
+  if (options_.groups_file.empty()) return options_.groups;
+  absl::StatusOr<std::string> text = ReadSmallFile(options_.groups_file, kMaxGroupsFileBytes);
+  if (!text.ok()) {
+    return absl::Status(text.status().code(), absl::StrCat("cluster.groups_file: ", text.status().message()));
+  }
+  absl::StatusOr<std::vector<GroupOptions>> groups = ParseGroups(*text, options_.groups_file);
+  if (!groups.ok()) return absl::InvalidArgumentError(absl::StrCat("cluster.groups_file: ", groups.status().message()));
+  return groups;
+}
+
+std::shared_ptr<Replica> Membership::MakeReplica(const std::string& group, const std::string& target) {
+  client::ClientOptions options = to_replicas_;
+  options.target = target;
+  absl::StatusOr<std::shared_ptr<Replica>> replica = Replica::Create(options);
+  if (replica.ok()) {
+    log::Write(spdlog::level::info, "replica_added", {{"group", group}, {"replica", target}});
+    return *std::move(replica);
+  }
+  log::Write(spdlog::level::err, "replica_refused",
+             {{"group", group}, {"replica", target}, {"error", replica.status().ToString()}});
+  return nullptr;
+}
+
+void Membership::ApplyGroups(const std::vector<GroupOptions>& groups) {
+  std::vector<std::shared_ptr<Group>> next;
+  for (const GroupOptions& wanted : groups) {
+    const auto known = std::find_if(groups_.begin(), groups_.end(),
+                                    [&](const std::shared_ptr<Group>& group) { return group->name() == wanted.name; });
+    std::shared_ptr<Group> group =
+        known != groups_.end() ? *known : std::make_shared<Group>(wanted.name, options_.max_calls_in_flight);
+    const Replicas before = group->replicas();
+    Replicas replicas;
+    const auto keep_or_make = [&](const std::string& target) {
+      const auto same = std::find_if(before.begin(), before.end(), [&](const std::shared_ptr<Replica>& replica) {
+        return replica->target() == target;
+      });
+      std::shared_ptr<Replica> replica = same != before.end() ? *same : MakeReplica(wanted.name, target);
+      if (replica != nullptr) replicas.push_back(std::move(replica));
+    };
+    for (const std::string& target : wanted.targets) {
+      absl::StatusOr<std::vector<std::string>> addresses = ResolveTarget(target);
+      if (addresses.ok()) {
+        for (const std::string& address : *addresses) keep_or_make(address);
+        continue;
+      }
+      // A name server that is away takes nobody's replicas: what the group had stays.
+      log::Write(spdlog::level::warn, "name_not_resolved",
+                 {{"group", wanted.name}, {"error", std::string(addresses.status().message())}});
+      for (const std::shared_ptr<Replica>& replica : before) {
+        if (std::find(replicas.begin(), replicas.end(), replica) == replicas.end()) replicas.push_back(replica);
+      }
+    }
+    for (const std::shared_ptr<Replica>& replica : before) {
+      if (std::find(replicas.begin(), replicas.end(), replica) != replicas.end()) continue;
+      log::Write(spdlog::level::info, "replica_removed", {{"group", wanted.name}, {"replica", replica->target()}});
+      metrics_->RemoveReplica(wanted.name, replica->target());
+    }
+    group->SetReplicas(std::move(replicas));
+    next.push_back(std::move(group));
+  }
+  for (const std::shared_ptr<Group>& group : groups_) {
+    if (std::find(next.begin(), next.end(), group) != next.end()) continue;
+    log::Write(spdlog::level::info, "group_removed", {{"group", group->name()}});
+    for (const std::shared_ptr<Replica>& replica : group->replicas()) {
+      metrics_->RemoveReplica(group->name(), replica->target());
+    }
+  }
+  groups_ = std::move(next);
+  applied_ = groups;
+  resolved_ = MonotonicNow();
+}
+
+void Membership::WatchGroups() {
+  if (MonotonicNow() - resolved_ < kWatchInterval) return;
+  const absl::StatusOr<std::vector<GroupOptions>> groups = ReadGroups();
+  if (!groups.ok()) {
+    // What was read last stays in force.
+    resolved_ = MonotonicNow();
+    std::string error = groups.status().ToString();
+    if (error != groups_error_) log::Write(spdlog::level::err, "groups_not_reloaded", {{"error", error}});
+    groups_error_ = std::move(error);
+    return;
+  }
+  groups_error_.clear();
+  ApplyGroups(*groups);
+}
+
+struct Membership::Poll {
+  grpc::ClientContext context;
+  v1::GetInfoRequest request;
+  v1::GetInfoResponse response;
+};
+
+void Membership::BeginPolls() {
+  for (const std::shared_ptr<Group>& group : groups_) {
+    for (const std::shared_ptr<Replica>& replica : group->replicas()) {
+      {
+        const MutexLock lock(&mutex_);
+        if (!polls_.insert(replica.get()).second) continue;
+      }
+      auto poll = std::make_shared<Poll>();
+      poll->context.set_deadline(client::ToGrpcTime(MonotonicNow() + kPollTimeout));
+      metadata_.AddTo(poll->context);
+      replica->stubs().reranker->async()->GetInfo(
+          &poll->context, &poll->request, &poll->response, [this, poll, replica](const grpc::Status& status) {
+            OnPoll(replica, client::FromGrpcStatus(status),
+                   std::make_shared<v1::GetInfoResponse>(std::move(poll->response)));
+          });
+    }
+  }
+}
+
+void Membership::OnPoll(const std::shared_ptr<Replica>& replica, const absl::Status& status,
+                        std::shared_ptr<const v1::GetInfoResponse> info) {
+  const bool was_up = replica->poll_status().ok();
+  if (status.ok()) {
+    replica->SetInfo(std::move(info));
+    if (!was_up) log::Write(spdlog::level::info, "replica_answers", {{"replica", replica->target()}});
+  } else if (replica->CountPollFailure() >= kMaxPollFailures || !absl::IsDeadlineExceeded(status)) {
+    replica->SetPollError(status);
+    if (was_up) {
+      log::Write(spdlog::level::warn, "replica_does_not_answer",
+                 {{"replica", replica->target()}, {"error", std::string(status.message())}});
+    }
+    if (absl::IsDeadlineExceeded(status)) replica->Reconnect();
+  }
+  const MutexLock lock(&mutex_);
+  polls_.erase(replica.get());
+  has_news_ = true;
+  changed_.NotifyAll();
+}
+
+void Membership::PublishView() {
+  const absl::Time now = MonotonicNow();
+  int calls_in_flight = 0;
+  for (const std::shared_ptr<Group>& group : groups_) {
+    if (options_.hedge_at > 0) group->latencies().Turn(now, options_.hedge_at);
+    calls_in_flight += group->calls_in_flight();
+    for (const std::shared_ptr<Replica>& replica : group->replicas()) {
+      metrics_->SetReplica(group->name(), replica->target(),
+                           {.answers = replica->poll_status().ok(),
+                            .is_ejected = replica->health().is_ejected(now),
+                            .calls_in_flight = replica->calls_in_flight()});
+    }
+  }
+  metrics_->SetCallsInFlight(calls_in_flight);
+  std::shared_ptr<const View> view = View::Of(groups_);
+  const MutexLock lock(&mutex_);
+  view_ = std::move(view);
+}
+
+void Membership::Run() {
+  NameThisThread("membership");
+  absl::Time next_round = absl::InfinitePast();
+  absl::Time refresh_until = absl::InfinitePast();
+  std::vector<absl::AnyInvocable<void()>> refreshing;
+  MutexLock lock(&mutex_);
+  while (!stopping_) {
+    if (refreshing.empty() && !waiting_.empty()) {
+      refreshing.swap(waiting_);
+      refresh_until = MonotonicNow() + kRefreshTime;
+      next_round = absl::InfinitePast();
+    }
+    const absl::Time now = MonotonicNow();
+    if (now >= next_round) {
+      next_round = now + options_.poll_interval;
+      lock.Unlock();
+      WatchGroups();
+      BeginPolls();
+      lock.Lock();
+    }
+    const bool refreshed = !refreshing.empty() && (polls_.empty() || now >= refresh_until);
+    if (std::exchange(has_news_, false) || refreshed) {
+      lock.Unlock();
+      PublishView();
+      if (refreshed) {
+        for (absl::AnyInvocable<void()>& then : refreshing) then();
+        refreshing.clear();
+      }
+      lock.Lock();
+    }
+    absl::Time wake = next_round;
+    if (!refreshing.empty()) wake = std::min(wake, refresh_until);
+    const absl::Duration left = wake - MonotonicNow();
+    if (left > absl::ZeroDuration() && !has_news_ && !stopping_ && (waiting_.empty() || !refreshing.empty())) {
+      changed_.WaitFor(lock, absl::ToChronoNanoseconds(left));
+    }
+    if (!stopping_ && has_news_ && refreshing.empty()) changed_.WaitFor(lock, kGatherTime);
+  }
+  lock.Unlock();
+  for (absl::AnyInvocable<void()>& then : refreshing) then();
+}
+
+}  // namespace maxsim::cluster

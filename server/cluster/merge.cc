@@ -1,0 +1,321 @@
+#include "server/cluster/merge.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/text.h"
+#include "client/status.h"
+#include "server/service/candidates.h"
+#include "server/service/status.h"
+
+namespace maxsim::cluster {
+namespace {
+
+// A part's result for one query.
+struct PartResult {
+  const PartRequest* part = nullptr;
+  size_t sub_query = 0;  // in the part's request
+  v1::QueryResult* result = nullptr;
+
+  const Positions* positions() const { return part->positions[sub_query].get(); }
+  // Returns the position in the client's list, or in the whole collection.
+  uint64_t PositionOf(int hit) const {
+    const uint64_t position = result->positions(hit);
+    return positions() == nullptr ? position : (*positions())[position];
+  }
+};
+
+// One document of a part's result.
+struct Hit {
+  float score = 0;
+  uint64_t position = 0;
+  uint32_t from = 0;  // index of its PartResult
+  int32_t idx = 0;    // in that
+};
+
+bool RanksBefore(const Hit& a, const Hit& b) {
+  return a.score != b.score ? a.score > b.score : a.position < b.position;
+}
+
+// Checks that a part's result has what its request asked for: positions of its list, and as many of everything.
+absl::Status CheckResult(const PartResult& of, bool has_int_ids, bool has_alignments, SplitRequest::Query::Kind kind) {
+  const v1::QueryResult& result = *of.result;
+  const int count = result.scores_size();
+  const int num_ids = has_int_ids ? result.int_ids().ids_size() : result.string_ids().ids_size();
+  bool fits = result.positions_size() == count && (result.payloads_size() == 0 || result.payloads_size() == count);
+  fits = fits && (!has_alignments || result.alignments_size() == count);
+  fits = fits && (kind == SplitRequest::Query::Kind::kInline || num_ids == count);
+  for (int i = 0; fits && of.positions() != nullptr && i < count; ++i) {
+    fits = result.positions(i) < of.positions()->size();
+  }
+  return fits ? absl::OkStatus() : absl::InternalError("a server's answer does not fit what it was asked");
+}
+
+void MoveHit(PartResult& from, int idx, uint64_t position, const SplitRequest& split, const SplitRequest::Query& query,
+             v1::QueryResult& to) {
+  v1::QueryResult& source = *from.result;
+  const float score = source.scores(idx);
+  to.add_scores(split.normalize ? score / static_cast<float>(query.num_tokens) : score);
+  to.add_positions(position);
+  if (query.kind != SplitRequest::Query::Kind::kInline) {
+    if (split.has_int_ids) {
+      to.mutable_int_ids()->add_ids(source.int_ids().ids(idx));
+    } else {
+      *to.mutable_string_ids()->add_ids() = std::move(*source.mutable_string_ids()->mutable_ids(idx));
+    }
+  }
+  if (source.payloads_size() > 0) *to.add_payloads() = std::move(*source.mutable_payloads(idx));
+  if (source.alignments_size() > 0) *to.add_alignments() = std::move(*source.mutable_alignments(idx));
+}
+
+// A missing id: where it stands in the client's list, and where to find it.
+struct MissingId {
+  uint64_t position = 0;
+  uint32_t from = 0;
+  int32_t idx = 0;
+};
+
+// Finds the positions of a part's missing ids, which come in the order of its list.
+template <typename Ids, typename SentIds>
+absl::Status FindMissing(const Ids& missing, const SentIds& sent, const Positions& positions, uint32_t from,
+                         std::vector<MissingId>& found) {
+  int next = 0;
+  for (int i = 0; i < missing.size(); ++i) {
+    while (next < sent.size() && sent.Get(next) != missing.Get(i)) ++next;
+    if (next == sent.size()) return absl::InternalError("a server calls an id missing that it was not asked for");
+    found.push_back({positions[static_cast<size_t>(next)], from, i});
+  }
+  return absl::OkStatus();
+}
+
+class Merger {
+ public:
+  Merger(const SplitRequest& split, const CollectionView* collection, const service::RequestLimits& limits)
+      : split_(split), collection_(collection), limits_(limits), parts_(split.queries.size()) {}
+
+  // Takes a part's answer, which must outlive this.
+  absl::Status Add(const PartRequest& part, v1::RerankResponse& answer) {
+    if (answer.results_size() != static_cast<int>(part.queries.size())) {
+      return absl::InternalError(
+          absl::StrCat("a server answered ", answer.results_size(), " queries of ", part.queries.size()));
+    }
+    for (size_t i = 0; i < part.queries.size(); ++i) {
+      const auto query = static_cast<size_t>(part.queries[i]);
+      PartResult result{&part, i, answer.mutable_results(static_cast<int>(i))};
+      absl::Status status =
+          CheckResult(result, split_.has_int_ids, split_.return_alignments, split_.queries[query].kind);
+      if (!status.ok()) return status;
+      parts_[query].push_back(result);
+    }
+    v1::Timings& timings = *response_.mutable_timings();
+    timings.set_queue_us(std::max(timings.queue_us(), answer.timings().queue_us()));
+    timings.set_copy_us(std::max(timings.copy_us(), answer.timings().copy_us()));
+    timings.set_kernel_us(std::max(timings.kernel_us(), answer.timings().kernel_us()));
+    response_.set_generation(std::max(response_.generation(), answer.generation()));
+    // An answer has seen what all its parts have seen.
+    response_.set_sequence(num_answers_++ == 0 ? answer.sequence() : std::min(response_.sequence(), answer.sequence()));
+    return absl::OkStatus();
+  }
+
+  // Notes a part that was lost.
+  void Lose(const PartRequest& part, const std::string& group) {
+    if (!group.empty()) response_.add_unavailable_groups(group);
+    lost_.push_back(&part);
+  }
+
+  absl::StatusOr<v1::RerankResponse> Build() {
+    response_.set_request_id(split_.request_id);
+    for (size_t query = 0; query < split_.queries.size(); ++query) {
+      absl::Status status = BuildResult(query, *response_.add_results());
+      if (!status.ok()) return status;
+    }
+    if (const auto bytes = static_cast<uint64_t>(response_.ByteSizeLong()); bytes > limits_.max_answer_bytes) {
+      return service::InvalidField(
+          "top_k",
+          absl::StrCat("the results of all queries take ", bytes, " bytes, and an answer has at most ",
+                       limits_.max_answer_bytes, " (limits.max_answer_bytes); lower it, or send fewer queries"));
+    }
+    return std::move(response_);
+  }
+
+ private:
+  absl::Status BuildResult(size_t query, v1::QueryResult& to) {
+    const SplitRequest::Query& asked = split_.queries[query];
+    std::vector<Hit> hits;
+    for (size_t from = 0; from < parts_[query].size(); ++from) {
+      const PartResult& part = parts_[query][from];
+      for (int i = 0; i < part.result->scores_size(); ++i) {
+        hits.push_back({part.result->scores(i), part.PositionOf(i), static_cast<uint32_t>(from), i});
+      }
+      to.set_unavailable_documents(to.unavailable_documents() + part.result->unavailable_documents());
+      if (to.query_tokens().empty()) *to.mutable_query_tokens() = part.result->query_tokens();
+    }
+    const auto count = std::min(hits.size(), static_cast<size_t>(split_.top_k));
+    std::partial_sort(hits.begin(), hits.begin() + static_cast<std::ptrdiff_t>(count), hits.end(), RanksBefore);
+    hits.resize(count);
+    if (asked.kind != SplitRequest::Query::Kind::kInline) {
+      // The kind of ids is said even where there is none.
+      if (split_.has_int_ids) {
+        to.mutable_int_ids();
+      } else {
+        to.mutable_string_ids();
+      }
+    }
+    for (const Hit& hit : hits) MoveHit(parts_[query][hit.from], hit.idx, hit.position, split_, asked, to);
+    CountLost(query, to);
+    if (split_.fail_on_missing && to.unavailable_documents() > 0) {
+      return absl::UnavailableError(absl::StrCat("queries[", query, "]: the device of ", to.unavailable_documents(),
+                                                 " of its candidates is lost (missing_policy is FAIL)"));
+    }
+    return AddMissing(query, to);
+  }
+
+  // Counts the documents of lost parts: of listed ids each once, of the whole collection as many as were there last.
+  void CountLost(size_t query, v1::QueryResult& to) {
+    uint64_t count = 0;
+    for (const PartRequest* part : lost_) {
+      for (size_t i = 0; i < part->queries.size(); ++i) {
+        if (part->queries[i] != static_cast<int>(query)) continue;
+        if (split_.queries[query].kind == SplitRequest::Query::Kind::kWhole) {
+          count += collection_->parts[part->part].num_documents;
+        } else if (part->positions[i] != nullptr) {
+          count += CountIds(*part, i);
+        } else {
+          const v1::Query& sent = part->request->queries(static_cast<int>(i));
+          const v1::Candidates& candidates = sent.has_candidates() ? sent.candidates() : part->request->candidates();
+          count += static_cast<uint64_t>(candidates.inline_documents().documents_size());
+        }
+      }
+    }
+    to.set_unavailable_documents(to.unavailable_documents() + count);
+  }
+
+  static const v1::Candidates& SentTo(const PartRequest& part, size_t sub_query) {
+    const v1::Query& sent = part.request->queries(static_cast<int>(sub_query));
+    return sent.has_candidates() ? sent.candidates() : part.request->candidates();
+  }
+
+  // Counts the different ids of a part's list.
+  static uint64_t CountIds(const PartRequest& part, size_t sub_query) {
+    const v1::Candidates& sent = SentTo(part, sub_query);
+    if (sent.has_int_ids()) {
+      return std::set<int64_t>(sent.int_ids().ids().begin(), sent.int_ids().ids().end()).size();
+    }
+    return std::set<std::string_view>(sent.string_ids().ids().begin(), sent.string_ids().ids().end()).size();
+  }
+
+  absl::Status AddMissing(size_t query, v1::QueryResult& to) {
+    std::vector<PartResult>& parts = parts_[query];
+    std::vector<MissingId> missing;
+    for (size_t from = 0; from < parts.size(); ++from) {
+      const PartResult& part = parts[from];
+      const int count =
+          split_.has_int_ids ? part.result->missing_int_ids().ids_size() : part.result->missing_string_ids().ids_size();
+      if (count == 0) continue;
+      if (part.positions() == nullptr) return absl::InternalError("a server calls ids missing that none were sent to");
+      const v1::Candidates& sent = SentTo(*part.part, part.sub_query);
+      absl::Status status = split_.has_int_ids
+                                ? FindMissing(part.result->missing_int_ids().ids(), sent.int_ids().ids(),
+                                              *part.positions(), static_cast<uint32_t>(from), missing)
+                                : FindMissing(part.result->missing_string_ids().ids(), sent.string_ids().ids(),
+                                              *part.positions(), static_cast<uint32_t>(from), missing);
+      if (!status.ok()) return status;
+    }
+    if (missing.empty()) return absl::OkStatus();
+    std::sort(missing.begin(), missing.end(),
+              [](const MissingId& a, const MissingId& b) { return a.position < b.position; });
+    if (split_.fail_on_missing) return Unknown(query, missing);
+    for (const MissingId& id : missing) {
+      v1::QueryResult& from = *parts[id.from].result;
+      if (split_.has_int_ids) {
+        to.mutable_missing_int_ids()->add_ids(from.missing_int_ids().ids(id.idx));
+      } else {
+        *to.mutable_missing_string_ids()->add_ids() =
+            std::move(*from.mutable_missing_string_ids()->mutable_ids(id.idx));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Unknown(size_t query, const std::vector<MissingId>& missing) const {
+    const SplitRequest::Query& asked = split_.queries[query];
+    const MissingId& first = missing.front();
+    const v1::QueryResult& from = *parts_[query][first.from].result;
+    const std::string id = split_.has_int_ids ? absl::StrCat(from.missing_int_ids().ids(first.idx))
+                                              : absl::StrCat("\"", from.missing_string_ids().ids(first.idx), "\"");
+    return service::UnknownIds(missing.size(), asked.num_ids, id, [&] {
+      return asked.has_own_candidates ? absl::StrCat("queries[", query, "].candidates") : std::string("candidates");
+    });
+  }
+
+  const SplitRequest& split_;
+  const CollectionView* const collection_;
+  const service::RequestLimits& limits_;
+  std::vector<std::vector<PartResult>> parts_;  // [queries]
+  std::vector<const PartRequest*> lost_;
+  size_t num_answers_ = 0;
+  v1::RerankResponse response_;
+};
+
+// Returns the error that a request ends with, or OK where the parts that answered are enough.
+absl::Status ErrorOf(const SplitRequest& split, const CollectionView* collection,
+                     const std::vector<absl::StatusOr<v1::RerankResponse>>& answers) {
+  size_t num_lost = 0;
+  absl::Status lost;
+  for (size_t i = 0; i < answers.size(); ++i) {
+    const absl::Status& status = answers[i].status();
+    if (status.ok()) continue;
+    if (!IsLost(status)) {
+      absl::Status error(status.code(), WithClientsQuery(split.parts[i], std::string(status.message())));
+      status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { error.SetPayload(url, payload); });
+      return error;
+    }
+    ++num_lost;
+    const size_t part = split.parts[i].part;
+    const std::string group = part == PartRequest::kAnyGroup || collection == nullptr
+                                  ? std::string("the cluster")
+                                  : absl::StrCat("group ", collection->parts[part].target.group->name());
+    lost.Update(absl::UnavailableError(absl::StrCat(group, " does not answer: ", status.message())));
+  }
+  if (num_lost == 0 || (num_lost < answers.size() && !split.fail_on_missing)) return absl::OkStatus();
+  return lost;
+}
+
+}  // namespace
+
+bool IsLost(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+      // A group that says when it can answer is not lost: it has not come to RerankRequest.min_sequence yet.
+      return !client::RetryAfter(status).has_value();
+    case absl::StatusCode::kInternal:
+    case absl::StatusCode::kDataLoss:
+    case absl::StatusCode::kUnknown:
+    case absl::StatusCode::kNotFound:  // the collection was unloaded there
+      return true;
+    default:
+      return IsOtherGeneration(status);
+  }
+}
+
+absl::StatusOr<v1::RerankResponse> MergeRerank(const SplitRequest& split, const CollectionView* collection,
+                                               std::vector<absl::StatusOr<v1::RerankResponse>> answers,
+                                               const service::RequestLimits& limits) {
+  if (absl::Status status = ErrorOf(split, collection, answers); !status.ok()) return status;
+  Merger merger(split, collection, limits);
+  for (size_t i = 0; i < answers.size(); ++i) {
+    const PartRequest& part = split.parts[i];
+    if (!answers[i].ok()) {
+      merger.Lose(part, collection == nullptr ? "" : collection->parts[part.part].target.group->name());
+      continue;
+    }
+    if (absl::Status status = merger.Add(part, *answers[i]); !status.ok()) return status;
+  }
+  return merger.Build();
+}
+
+}  // namespace maxsim::cluster

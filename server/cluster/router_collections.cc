@@ -1,0 +1,159 @@
+#include "server/cluster/router_collections.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "server/observability/logging.h"
+
+namespace maxsim::cluster {
+namespace {
+
+// Loading a large collection takes minutes.
+constexpr absl::Duration kChangeTimeout = absl::Hours(2);
+
+absl::Status CheckStop(const StopSignal* stop) { return stop == nullptr ? absl::OkStatus() : stop->status(); }
+
+}  // namespace
+
+absl::Status RouterCollections::On(const Replica& replica, const std::string& group, const Work& work) {
+  client::ClientOptions options = replica.options();
+  options.admin_timeout = kChangeTimeout;
+  absl::StatusOr<std::unique_ptr<client::Client>> client = client::Client::Create(options);
+  absl::Status status = client.ok() ? work(**client) : client.status();
+  if (status.ok()) return status;
+  return absl::Status(status.code(),
+                      absl::StrCat("server ", replica.target(), " of group ", group, ": ", status.message()));
+}
+
+absl::Status RouterCollections::OnAll(const StopSignal* stop, const Work& work) {
+  for (const std::shared_ptr<Group>& group : membership_->view()->groups()) {
+    for (const std::shared_ptr<Replica>& replica : group->replicas()) {
+      if (absl::Status status = CheckStop(stop); !status.ok()) return status;
+      if (absl::Status status = On(*replica, group->name(), work); !status.ok()) return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::CollectionInfo> RouterCollections::InfoOf(const std::string& name) {
+  membership_->Refresh();
+  const std::shared_ptr<const View> view = membership_->view();
+  const auto found = view->collections().find(name);
+  if (found == view->collections().end()) {
+    return absl::NotFoundError(absl::StrCat("no collection \"", name, "\" on any server of the cluster"));
+  }
+  return found->second->info;
+}
+
+absl::StatusOr<v1::CollectionInfo> RouterCollections::LoadForClient(const v1::LoadCollectionRequest& request,
+                                                                    const StopSignal* stop) {
+  absl::Status status = OnAll(stop, [&](client::Client& client) { return client.LoadCollection(request).status(); });
+  if (!status.ok()) return status;
+  return InfoOf(request.name());
+}
+
+absl::StatusOr<v1::CollectionInfo> RouterCollections::CreateForClient(const v1::CreateCollectionRequest& request,
+                                                                      const StopSignal* stop) {
+  absl::Status status = OnAll(stop, [&](client::Client& client) { return client.CreateCollection(request).status(); });
+  if (!status.ok()) return status;
+  return InfoOf(request.name());
+}
+
+absl::Status RouterCollections::Unload(const std::string& name, const StopSignal* stop) {
+  v1::UnloadCollectionRequest request;
+  request.set_name(name);
+  absl::Status status = OnAll(stop, [&](client::Client& client) { return client.UnloadCollection(request).status(); });
+  membership_->Refresh();
+  return status;
+}
+
+absl::StatusOr<v1::CollectionInfo> RouterCollections::Compact(const std::string& name, bool* changed,
+                                                              const StopSignal* stop) {
+  v1::CompactCollectionRequest request;
+  request.set_name(name);
+  *changed = false;
+  absl::Status status = OnAll(stop, [&](client::Client& client) {
+    const auto response = client.CompactCollection(request);
+    if (response.ok()) *changed = *changed || response->changed();
+    return response.status();
+  });
+  if (!status.ok()) return status;
+  return InfoOf(name);
+}
+
+absl::StatusOr<v1::CollectionInfo> RouterCollections::Reload(const std::string& name, bool* changed,
+                                                             const StopSignal* stop) {
+  v1::ReloadCollectionRequest request;
+  request.set_name(name);
+  *changed = false;
+  const auto reload = [&](client::Client& client) {
+    const auto response = client.ReloadCollection(request);
+    if (response.ok()) *changed = *changed || response->changed();
+    return response.status();
+  };
+  for (const bool first_wave : {true, false}) {
+    for (const std::shared_ptr<Group>& group : membership_->view()->groups()) {
+      const Replicas replicas = group->replicas();
+      const size_t half = (replicas.size() + 1) / 2;
+      for (size_t i = first_wave ? 0 : half; i < (first_wave ? half : replicas.size()); ++i) {
+        if (absl::Status status = CheckStop(stop); !status.ok()) return status;
+        if (absl::Status status = On(*replicas[i], group->name(), reload); !status.ok()) return status;
+      }
+    }
+    // From here on requests ask for the new generation.
+    membership_->Refresh();
+  }
+  return InfoOf(name);
+}
+
+void RouterCollections::ReloadAll(const StopSignal* stop) {
+  for (const v1::CollectionInfo& info : List()) {
+    bool changed = false;
+    const auto reloaded = Reload(info.name(), &changed, stop);
+    if (reloaded.ok()) {
+      log::Write(
+          spdlog::level::info, "cluster_reloaded",
+          {{"name", info.name()}, {"generation", reloaded->generation()}, {"changed", changed ? "true" : "false"}});
+    } else {
+      log::Write(spdlog::level::err, "cluster_not_reloaded",
+                 {{"name", info.name()}, {"error", std::string(reloaded.status().message())}});
+    }
+  }
+}
+
+absl::StatusOr<uint64_t> RouterCollections::SnapshotForClient(const std::string& name, const std::string& path,
+                                                              const StopSignal* stop) {
+  const auto collection = membership_->view()->Find(name);
+  if (!collection.ok()) return collection.status();
+  v1::SnapshotCollectionRequest request;
+  request.set_name(name);
+  request.set_path(path);
+  uint64_t sequence = std::numeric_limits<uint64_t>::max();
+  for (const CollectionView::Part& part : (*collection)->parts) {
+    if (absl::Status status = CheckStop(stop); !status.ok()) return status;
+    const Replicas& replicas = part.target.replicas;
+    const auto answering = std::find_if(replicas.begin(), replicas.end(), [](const std::shared_ptr<Replica>& replica) {
+      return replica->poll_status().ok();
+    });
+    if (answering == replicas.end()) {
+      return absl::UnavailableError(absl::StrCat("no replica of group ", part.target.group->name(), " answers"));
+    }
+    absl::Status status = On(**answering, part.target.group->name(), [&](client::Client& client) {
+      const auto response = client.SnapshotCollection(request);
+      if (response.ok()) sequence = std::min(sequence, response->sequence());
+      return response.status();
+    });
+    if (!status.ok()) return status;
+  }
+  return sequence;
+}
+
+std::vector<v1::CollectionInfo> RouterCollections::List() const {
+  std::vector<v1::CollectionInfo> infos;
+  for (const auto& [name, collection] : membership_->view()->collections()) infos.push_back(collection->info);
+  return infos;
+}
+
+}  // namespace maxsim::cluster

@@ -1,0 +1,61 @@
+// Carries out changes of collections on all servers of a cluster.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/stop.h"
+#include "client/client.h"
+#include "server/cluster/membership.h"
+#include "server/service/api.h"
+
+namespace maxsim::cluster {
+
+// The class is thread-safe. A change that fails on a server ends there: what was done on others stays, and the error
+// names the server. It may be repeated.
+class RouterCollections : public service::CollectionApi {
+ public:
+  // `membership` must outlive it.
+  explicit RouterCollections(Membership* membership) : membership_(membership) {}
+
+  // Load, create and unload on every replica, one after the other: a path is that on each server's machine.
+  absl::StatusOr<v1::CollectionInfo> LoadForClient(const v1::LoadCollectionRequest& request,
+                                                   const StopSignal* stop) override;
+  absl::StatusOr<v1::CollectionInfo> CreateForClient(const v1::CreateCollectionRequest& request,
+                                                     const StopSignal* stop) override;
+  absl::Status Unload(const std::string& name, const StopSignal* stop) override;
+
+  // Compacts on every replica, one after the other.
+  absl::StatusOr<v1::CollectionInfo> Compact(const std::string& name, bool* changed, const StopSignal* stop) override;
+
+  // Reloads in two waves, each server of a wave after the other: first one half of the replicas of each group, rounded
+  // up but never all of several, then the rest. Requests go on with the generation before until every group has a
+  // replica with the next, and then with that, so that no answer mixes two and every group serves all the while.
+  // (Groups of one replica have one wave, and between the first reload and the last answer UNAVAILABLE.)
+  absl::StatusOr<v1::CollectionInfo> Reload(const std::string& name, bool* changed, const StopSignal* stop) override;
+  // Does so for every collection; outcomes are logged.
+  void ReloadAll(const StopSignal* stop);
+
+  // Copies on the first replica of each group that answers. Returns the smallest of their sequences.
+  absl::StatusOr<uint64_t> SnapshotForClient(const std::string& name, const std::string& path,
+                                             const StopSignal* stop) override;
+
+  std::vector<v1::CollectionInfo> List() const override;
+
+ private:
+  using Work = std::function<absl::Status(client::Client& client)>;
+  // Does something on a server. Its error names the server.
+  static absl::Status On(const Replica& replica, const std::string& group, const Work& work);
+  // Does something on all servers, one after the other, until one fails.
+  absl::Status OnAll(const StopSignal* stop, const Work& work);
+  absl::StatusOr<v1::CollectionInfo> InfoOf(const std::string& name);
+
+  Membership* const membership_;
+};
+
+}  // namespace maxsim::cluster

@@ -1,0 +1,423 @@
+#include "server/cluster/router_documents.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "base/guard.h"
+#include "base/monotonic_clock.h"
+#include "base/text.h"
+#include "collection/collection_name.h"
+#include "server/cluster/merge.h"
+#include "server/cluster/rpcs.h"
+#include "server/cluster/scatter.h"
+#include "server/service/document_write.h"
+#include "server/service/status.h"
+
+namespace maxsim::cluster {
+namespace {
+
+using service::ServingState;
+
+// The items of a call, documents or ids, dealt out to the parts of a collection. A part has no entry where it has none.
+using Dealt = std::map<size_t, Positions>;
+
+ScalarType ScalarTypeOf(v1::DataType type) {
+  switch (type) {
+    case v1::DATA_TYPE_F32:
+      return ScalarType::kF32;
+    case v1::DATA_TYPE_BF16:
+      return ScalarType::kBF16;
+    case v1::DATA_TYPE_I8:
+      return ScalarType::kI8;
+    default:
+      return ScalarType::kF16;
+  }
+}
+
+service::DocumentRules RulesOf(const CollectionView& collection, const service::RequestLimits& limits) {
+  const ScalarType storage = ScalarTypeOf(collection.info.storage());
+  return {.collection = collection.name,
+          .id_type = collection.has_int_ids() ? collection::IdType::kInt64 : collection::IdType::kString,
+          .slots = {},
+          .form = {.rules = {.storage = QueryType(storage),
+                             .dim = static_cast<int32_t>(collection.info.dim()),
+                             .dim_is_of_collection = true,
+                             .max_tokens = limits.max_document_tokens,
+                             .limit_name = "limits.max_document_tokens"},
+                   .storage = storage,
+                   .rotation_seed = collection.info.rotation_seed()}};
+}
+
+size_t PartOf(const CollectionView& collection, int32_t slot) {
+  return static_cast<size_t>(collection.part_of_slot[static_cast<size_t>(slot)]);
+}
+
+template <typename Ids>
+Dealt DealIds(const CollectionView& collection, const Ids& ids) {
+  Dealt dealt;
+  for (int i = 0; i < ids.size(); ++i) {
+    dealt[PartOf(collection, collection::SlotOf(ids.Get(i)))].push_back(static_cast<uint32_t>(i));
+  }
+  return dealt;
+}
+
+// Checks the ids of a Delete or a Get, and deals them out.
+template <typename Request>
+absl::StatusOr<Dealt> CheckAndDeal(const Request& request, const CollectionView& collection,
+                                   const service::RequestLimits& limits, int max_ids) {
+  const service::DocumentRules rules = RulesOf(collection, limits);
+  if (request.has_string_ids()) {
+    if (absl::Status s = service::CheckIds(request.string_ids(), rules, max_ids); !s.ok()) return s;
+    return DealIds(collection, request.string_ids().ids());
+  }
+  if (request.has_int_ids()) {
+    if (absl::Status s = service::CheckIds(request.int_ids(), rules, max_ids); !s.ok()) return s;
+    return DealIds(collection, request.int_ids().ids());
+  }
+  return service::InvalidField("ids", "neither string_ids nor int_ids is set");
+}
+
+template <typename Request>
+void CopyIds(const Request& from, const Positions& positions, Request& to) {
+  for (const uint32_t position : positions) {
+    if (from.has_int_ids()) {
+      to.mutable_int_ids()->add_ids(from.int_ids().ids(static_cast<int>(position)));
+    } else {
+      *to.mutable_string_ids()->add_ids() = from.string_ids().ids(static_cast<int>(position));
+    }
+  }
+}
+
+// Returns a message about `field`[K] of a part's request as one about that item of the client's.
+std::string WithClientsItem(std::string message, const std::string& field, const Positions& positions) {
+  absl::string_view rest = message;
+  size_t idx = 0;
+  if (!absl::ConsumePrefix(&rest, field) || !absl::ConsumePrefix(&rest, "[")) return message;
+  const size_t end = rest.find(']');
+  if (end == absl::string_view::npos || !absl::SimpleAtoi(rest.substr(0, end), &idx) || idx >= positions.size()) {
+    return message;
+  }
+  return absl::StrCat(field, "[", positions[idx], rest.substr(end));
+}
+
+// Returns the first error of a write to several groups, in terms of the client's call; it says what was written.
+template <typename Response>
+absl::Status ErrorOf(const std::vector<absl::StatusOr<Response>>& answers, const std::vector<std::string>& groups,
+                     const std::vector<Positions>& positions, const std::string& field) {
+  const absl::Status* first = nullptr;
+  size_t failed = 0;
+  std::vector<std::string> written;
+  for (size_t i = 0; i < answers.size(); ++i) {
+    if (answers[i].ok()) {
+      written.push_back(groups[i]);
+    } else if (first == nullptr) {
+      first = &answers[i].status();
+      failed = i;
+    }
+  }
+  if (first == nullptr) return absl::OkStatus();
+  std::string message = WithClientsItem(std::string(first->message()), field, positions[failed]);
+  if (answers.size() > 1) absl::StrAppend(&message, " (group ", groups[failed], ")");
+  if (!written.empty()) {
+    absl::StrAppend(&message, "; what is group ", absl::StrJoin(written, "'s and group "), "'s was carried out");
+  }
+  absl::Status error(first->code(), message);
+  first->ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { error.SetPayload(url, payload); });
+  return error;
+}
+
+// Returns the error of a read in its server's words, with the name of a group that is lost.
+absl::Status ReadErrorOf(const absl::Status& status, const std::string& group) {
+  if (!IsLost(status)) return status;
+  return absl::Status(status.code(), absl::StrCat("group ", group, ": ", status.message()));
+}
+
+// What is sent, and which items of the client's call each part of it has.
+template <typename Request>
+struct DealtCall {
+  std::vector<CallTarget> targets;
+  std::vector<std::shared_ptr<const Request>> requests;
+  std::vector<std::string> groups;
+  std::vector<Positions> positions;
+
+  void Add(const CollectionView::Part& part, Positions items, std::shared_ptr<const Request> request) {
+    targets.push_back(part.target);
+    groups.push_back(part.target.group->name());
+    positions.push_back(std::move(items));
+    requests.push_back(std::move(request));
+  }
+};
+
+// Puts the parts' results where their items stood, and the highest sequence.
+template <typename Response>
+absl::StatusOr<Response> MergeWrites(const std::vector<absl::StatusOr<Response>>& answers,
+                                     const std::vector<Positions>& positions) {
+  Response merged;
+  size_t count = 0;
+  for (const Positions& of_part : positions) count += of_part.size();
+  for (size_t i = 0; i < count; ++i) merged.add_results();
+  for (size_t part = 0; part < answers.size(); ++part) {
+    const Response& answer = *answers[part];
+    if (answer.results_size() != static_cast<int>(positions[part].size())) {
+      return absl::InternalError("a server answered another number of writes than it was sent");
+    }
+    for (int i = 0; i < answer.results_size(); ++i) {
+      *merged.mutable_results(static_cast<int>(positions[part][static_cast<size_t>(i)])) = answer.results(i);
+    }
+    merged.set_sequence(std::max(merged.sequence(), answer.sequence()));
+  }
+  return merged;
+}
+
+template <typename Ids>
+bool HasId(const Ids& ids, int idx, const v1::StoredDocument& document) {
+  if constexpr (std::is_same_v<Ids, v1::IntIds>) {
+    return document.int_id() == ids.ids(idx);
+  } else {
+    return document.string_id() == ids.ids(idx);
+  }
+}
+
+// Puts the documents and the missing ids of the parts in the order of the client's ids. A part's documents come in the
+// order of its ids, and so do those that it misses.
+template <typename Ids>
+void MergeReads(const Ids& ids, const std::vector<Positions>& positions, std::vector<v1::GetResponse*>& answers,
+                v1::GetResponse& merged) {
+  struct Place {
+    size_t part = 0;
+    int idx = 0;
+  };
+  std::map<uint32_t, Place> found;  // by position of the id
+  for (size_t part = 0; part < answers.size(); ++part) {
+    int next = 0;
+    for (const uint32_t position : positions[part]) {
+      if (next == answers[part]->documents_size()) break;
+      if (HasId(ids, static_cast<int>(position), answers[part]->documents(next))) found[position] = {part, next++};
+    }
+  }
+  for (const auto& [position, place] : found) {
+    *merged.add_documents() = std::move(*answers[place.part]->mutable_documents(place.idx));
+  }
+  std::map<uint32_t, bool> missing;
+  for (size_t part = 0; part < answers.size(); ++part) {
+    int next = 0;
+    const auto& list = [&]() -> const auto& {
+      if constexpr (std::is_same_v<Ids, v1::IntIds>) {
+        return answers[part]->missing_int_ids();
+      } else {
+        return answers[part]->missing_string_ids();
+      }
+    }
+    ();
+    for (const uint32_t position : positions[part]) {
+      if (next == list.ids_size()) break;
+      if (list.ids(next) != ids.ids(static_cast<int>(position))) continue;
+      missing[position] = true;
+      ++next;
+    }
+  }
+  for (const auto& [position, unused] : missing) {
+    if constexpr (std::is_same_v<Ids, v1::IntIds>) {
+      merged.mutable_missing_int_ids()->add_ids(ids.ids(static_cast<int>(position)));
+    } else {
+      *merged.mutable_missing_string_ids()->add_ids() = ids.ids(static_cast<int>(position));
+    }
+  }
+}
+
+}  // namespace
+
+template <typename Response>
+struct RouterDocuments::Call {
+  ~Call() { Finish(NoMemory()); }
+
+  void Finish(absl::StatusOr<Response> response) {
+    if (done == nullptr) return;
+    metrics->CountRequest(context.method, response.status().code(), MonotonicNow() - context.arrival);
+    std::exchange(done, nullptr)(std::move(response));
+  }
+
+  Metrics* metrics = nullptr;
+  service::CallContext context;
+  service::Done<Response> done;
+};
+
+absl::Status RouterDocuments::CheckState() const {
+  const ServingState state = state_;
+  if (state == ServingState::kServing) return absl::OkStatus();
+  return absl::UnavailableError(state == ServingState::kLoading ? "the server is loading" : "the server is draining");
+}
+
+absl::StatusOr<std::shared_ptr<const CollectionView>> RouterDocuments::FindLive(const std::string& name) const {
+  if (absl::Status status = collection::CheckCollectionName(name); !status.ok()) {
+    return service::InvalidField("collection", std::string(status.message()));
+  }
+  auto collection = deps_.membership->view()->Find(name);
+  if (!collection.ok()) return collection.status();
+  if (!(*collection)->info.has_live()) {
+    return absl::FailedPreconditionError(absl::StrCat("collection ", Quote(name), " is not live: it takes no writes"));
+  }
+  return collection;
+}
+
+absl::Time RouterDocuments::DeadlineOf(const service::CallContext& context) const {
+  return DeadlineOfGroups(context.deadline, MonotonicNow(), deps_.timeout);
+}
+
+void RouterDocuments::Upsert(v1::UpsertRequest request, service::CallContext context,
+                             service::Done<v1::UpsertResponse> done, Submitted submitted) {
+  auto call = std::make_shared<Call<v1::UpsertResponse>>();
+  call->metrics = deps_.metrics;
+  call->context = std::move(context);
+  call->done = std::move(done);
+  DealtCall<v1::UpsertRequest> sent;
+  const absl::Status status = Guarded([&] {
+    if (absl::Status s = CheckState(); !s.ok()) return s;
+    const auto collection = FindLive(request.collection());
+    if (!collection.ok()) return collection.status();
+    const int count = request.documents_size();
+    if (count < 1 || count > service::kMaxUpsertDocuments) {
+      return service::InvalidField("documents", absl::StrCat("has ", count, " documents, and 1 to ",
+                                                             service::kMaxUpsertDocuments, " are accepted"));
+    }
+    const service::DocumentRules rules = RulesOf(**collection, deps_.limits);
+    Dealt dealt;
+    for (int i = 0; i < count; ++i) {
+      const v1::Document& document = request.documents(i);
+      absl::Status checked =
+          service::CheckDocument(document, rules, [i] { return absl::StrCat("documents[", i, "]"); });
+      if (!checked.ok()) return checked;
+      const int32_t slot = document.has_int_id() ? collection::SlotOf(document.int_id())
+                                                 : collection::SlotOf(std::string_view(document.string_id()));
+      dealt[PartOf(**collection, slot)].push_back(static_cast<uint32_t>(i));
+    }
+    for (auto& [part, positions] : dealt) {
+      auto of_part = std::make_shared<v1::UpsertRequest>();
+      of_part->set_collection(request.collection());
+      for (const uint32_t position : positions) {
+        *of_part->add_documents() = std::move(*request.mutable_documents(static_cast<int>(position)));
+      }
+      sent.Add((*collection)->parts[part], std::move(positions), std::move(of_part));
+    }
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return call->Finish(status);
+  const GroupCallOptions options{.deadline = DeadlineOf(call->context), .may_hedge = false};
+  Scatter<v1::UpsertRequest, v1::UpsertResponse>(
+      deps_.environment, std::move(sent.targets), std::move(sent.requests), options, kUpsertRpc,
+      [call, groups = std::move(sent.groups), positions = std::move(sent.positions),
+       submitted = std::move(submitted)](std::vector<absl::StatusOr<v1::UpsertResponse>> answers) mutable {
+        absl::StatusOr<v1::UpsertResponse> merged = Guarded([&]() -> absl::StatusOr<v1::UpsertResponse> {
+          if (absl::Status s = ErrorOf(answers, groups, positions, "documents"); !s.ok()) return s;
+          absl::StatusOr<v1::UpsertResponse> response = MergeWrites(answers, positions);
+          for (size_t i = 0; response.ok() && i < answers.size(); ++i) {
+            response->set_encoded_tokens(response->encoded_tokens() + answers[i]->encoded_tokens());
+          }
+          return response;
+        });
+        if (merged.ok() && submitted != nullptr) submitted();
+        call->Finish(std::move(merged));
+      });
+}
+
+void RouterDocuments::Delete(const v1::DeleteRequest& request, service::CallContext context,
+                             service::Done<v1::DeleteResponse> done) {
+  auto call = std::make_shared<Call<v1::DeleteResponse>>();
+  call->metrics = deps_.metrics;
+  call->context = std::move(context);
+  call->done = std::move(done);
+  DealtCall<v1::DeleteRequest> sent;
+  const absl::Status status = Guarded([&] {
+    if (absl::Status s = CheckState(); !s.ok()) return s;
+    const auto collection = FindLive(request.collection());
+    if (!collection.ok()) return collection.status();
+    absl::StatusOr<Dealt> dealt = CheckAndDeal(request, **collection, deps_.limits, service::kMaxDeleteIds);
+    if (!dealt.ok()) return dealt.status();
+    for (auto& [part, positions] : *dealt) {
+      auto of_part = std::make_shared<v1::DeleteRequest>();
+      of_part->set_collection(request.collection());
+      of_part->set_version(request.version());
+      CopyIds(request, positions, *of_part);
+      sent.Add((*collection)->parts[part], std::move(positions), std::move(of_part));
+    }
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return call->Finish(status);
+  const GroupCallOptions options{.deadline = DeadlineOf(call->context), .may_hedge = false};
+  Scatter<v1::DeleteRequest, v1::DeleteResponse>(
+      deps_.environment, std::move(sent.targets), std::move(sent.requests), options, kDeleteRpc,
+      [call, groups = std::move(sent.groups),
+       positions = std::move(sent.positions)](const std::vector<absl::StatusOr<v1::DeleteResponse>>& answers) {
+        call->Finish(Guarded([&]() -> absl::StatusOr<v1::DeleteResponse> {
+          if (absl::Status s = ErrorOf(answers, groups, positions, "ids"); !s.ok()) return s;
+          return MergeWrites(answers, positions);
+        }));
+      });
+}
+
+void RouterDocuments::Get(const v1::GetRequest& request, service::CallContext context,
+                          service::Done<v1::GetResponse> done) {
+  auto call = std::make_shared<Call<v1::GetResponse>>();
+  call->metrics = deps_.metrics;
+  call->context = std::move(context);
+  call->done = std::move(done);
+  DealtCall<v1::GetRequest> sent;
+  const absl::Status status = Guarded([&] {
+    if (absl::Status s = CheckState(); !s.ok()) return s;
+    const auto collection = deps_.membership->view()->Find(request.collection());
+    if (!collection.ok()) return collection.status();
+    absl::StatusOr<Dealt> dealt = CheckAndDeal(request, **collection, deps_.limits, service::kMaxGetIds);
+    if (!dealt.ok()) return dealt.status();
+    for (auto& [part, positions] : *dealt) {
+      auto of_part = std::make_shared<v1::GetRequest>();
+      of_part->set_collection(request.collection());
+      of_part->set_return_tokens(request.return_tokens());
+      of_part->set_min_sequence(request.min_sequence());
+      CopyIds(request, positions, *of_part);
+      sent.Add((*collection)->parts[part], std::move(positions), std::move(of_part));
+    }
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return call->Finish(status);
+  const GroupCallOptions options{.deadline = DeadlineOf(call->context), .may_hedge = true};
+  Scatter<v1::GetRequest, v1::GetResponse>(
+      deps_.environment, std::move(sent.targets), std::move(sent.requests), options, kGetRpc,
+      [call, request, groups = std::move(sent.groups),
+       positions = std::move(sent.positions)](std::vector<absl::StatusOr<v1::GetResponse>> answers) {
+        call->Finish(Guarded([&]() -> absl::StatusOr<v1::GetResponse> {
+          v1::GetResponse merged;
+          std::vector<v1::GetResponse*> of_parts;
+          for (size_t i = 0; i < answers.size(); ++i) {
+            if (!answers[i].ok()) return ReadErrorOf(answers[i].status(), groups[i]);
+            v1::GetResponse& answer = *answers[i];
+            of_parts.push_back(&answer);
+            merged.set_generation(std::max(merged.generation(), answer.generation()));
+            merged.set_sequence(i == 0 ? answer.sequence() : std::min(merged.sequence(), answer.sequence()));
+          }
+          if (request.has_int_ids()) {
+            MergeReads(request.int_ids(), positions, of_parts, merged);
+          } else {
+            MergeReads(request.string_ids(), positions, of_parts, merged);
+          }
+          return merged;
+        }));
+      });
+}
+
+bool RouterDocuments::HasIntIds(std::string_view collection) const {
+  const auto found = deps_.membership->view()->Find(collection);
+  return found.ok() && (*found)->has_int_ids();
+}
+
+void RouterDocuments::CountUnread(std::string_view method, absl::Time arrival, const absl::Status& status) const {
+  deps_.metrics->CountRequest(method, status.code(), MonotonicNow() - arrival);
+}
+
+}  // namespace maxsim::cluster

@@ -1,0 +1,90 @@
+#include "server/cluster/router_explainer.h"
+
+#include <string>
+#include <vector>
+
+#include "base/guard.h"
+#include "base/monotonic_clock.h"
+#include "server/cluster/rpcs.h"
+#include "server/cluster/scatter.h"
+#include "server/service/explain.h"
+#include "server/service/translate.h"
+
+namespace maxsim::cluster {
+
+struct RouterExplainer::Call {
+  service::CallContext context;
+  v1::RerankRequest request;
+  std::vector<std::string> query_tokens;
+  service::Done<service::Explanation> done;
+
+  ~Call() {
+    if (done != nullptr) done(NoMemory());
+  }
+};
+
+absl::Status RouterExplainer::CheckTexts(const v1::RerankRequest& request) const {
+  if (absl::Status status = service::CheckEnvelope(request, deps_.limits); !status.ok()) return status;
+  const auto collection = deps_.membership->view()->Find(request.collection());
+  if (!collection.ok()) return collection.status();
+  const service::TextTarget target = TextTargetOf(**collection);
+  return deps_.texts->Check(request, &target, deps_.limits);
+}
+
+void RouterExplainer::Explain(v1::RerankRequest request, service::CallContext context,
+                              service::Done<service::Explanation> done) {
+  auto call = std::make_shared<Call>();
+  call->context = std::move(context);
+  call->done = std::move(done);
+  if (!service::HasTexts(request)) {
+    call->request = std::move(request);
+    return Ask(std::move(call));
+  }
+  if (absl::Status status = Guarded([&] { return CheckTexts(request); }); !status.ok()) {
+    return Finish(*call, std::move(status));
+  }
+  const absl::Time deadline = call->context.deadline;
+  deps_.texts->Encode(std::move(request), deadline, {},
+                      [this, call = std::move(call)](absl::StatusOr<service::EncodedRequest> encoded) {
+                        absl::Status status = encoded.status();
+                        if (status.ok()) status = Guarded([&] { return CheckTexts(encoded->request); });
+                        if (!status.ok()) return Finish(*call, std::move(status));
+                        call->request = std::move(encoded->request);
+                        call->query_tokens = std::move(encoded->query_pieces.front());
+                        Ask(call);
+                      });
+}
+
+void RouterExplainer::Ask(std::shared_ptr<Call> call) {
+  CallTarget target;
+  auto request = std::make_shared<v1::RerankRequest>();
+  absl::Status status = Guarded([&] {
+    if (absl::Status s = service::CheckEnvelope(call->request, deps_.limits); !s.ok()) return s;
+    const auto collection = deps_.membership->view()->Find(call->request.collection());
+    if (!collection.ok()) return collection.status();
+    *request = call->request;
+    // The part that holds the id. What is no single listed id is any part's to refuse.
+    const absl::StatusOr<SplitRequest> split = SplitRerank(call->request, collection->get(), deps_.limits, 0);
+    if (!split.ok()) return split.status();
+    target = (*collection)->parts[split->parts.front().part].target;
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return Finish(*call, std::move(status));
+  const GroupCallOptions options{.deadline = DeadlineOfGroups(call->context.deadline, MonotonicNow(), deps_.timeout),
+                                 .may_hedge = false};
+  CallGroup<v1::RerankRequest, v1::ExplainResponse>(deps_.environment, std::move(target), options, kExplainRpc,
+                                                    std::move(request),
+                                                    [this, call](absl::StatusOr<v1::ExplainResponse> answer) {
+                                                      if (!answer.ok()) return Finish(*call, answer.status());
+                                                      service::Explanation explanation = service::FromProto(*answer);
+                                                      explanation.query_tokens = std::move(call->query_tokens);
+                                                      Finish(*call, std::move(explanation));
+                                                    });
+}
+
+void RouterExplainer::Finish(Call& call, absl::StatusOr<service::Explanation> explanation) {
+  deps_.metrics->CountRequest(call.context.method, explanation.status().code(), MonotonicNow() - call.context.arrival);
+  std::exchange(call.done, nullptr)(std::move(explanation));
+}
+
+}  // namespace maxsim::cluster

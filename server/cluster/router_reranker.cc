@@ -1,0 +1,247 @@
+#include "server/cluster/router_reranker.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/guard.h"
+#include "base/monotonic_clock.h"
+#include "client/status.h"
+#include "server/cluster/merge.h"
+#include "server/cluster/rpcs.h"
+#include "server/cluster/scatter.h"
+#include "server/service/status.h"
+#include "server/service/translate.h"
+
+namespace maxsim::cluster {
+namespace {
+
+using service::ServingState;
+
+// How often a request begins anew because the groups went on to another generation meanwhile.
+constexpr int kMaxAttempts = 4;
+
+bool HasInlineDocuments(const v1::RerankRequest& request) {
+  return request.candidates().has_inline_documents() ||
+         std::any_of(request.queries().begin(), request.queries().end(),
+                     [](const v1::Query& query) { return query.candidates().has_inline_documents(); });
+}
+
+Rejection RejectionOf(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+      return Rejection::kInvalid;
+    case absl::StatusCode::kNotFound:
+      return Rejection::kNotFound;
+    case absl::StatusCode::kDeadlineExceeded:
+      return Rejection::kDeadline;
+    case absl::StatusCode::kCancelled:
+      return Rejection::kCancelled;
+    case absl::StatusCode::kResourceExhausted:
+      return client::RetryAfter(status).has_value() ? Rejection::kQueueFull : Rejection::kMemory;
+    case absl::StatusCode::kFailedPrecondition:
+      return Rejection::kEncoder;
+    default:
+      return Rejection::kDevice;
+  }
+}
+
+}  // namespace
+
+service::TextTarget TextTargetOf(const CollectionView& collection) {
+  service::TextTarget target{collection.name, static_cast<int32_t>(collection.info.dim()), std::nullopt};
+  if (collection.info.has_encoder()) {
+    const v1::EncoderInfo& encoder = collection.info.encoder();
+    target.encoder = {
+        .model = encoder.model(), .fingerprint = encoder.fingerprint(), .dim = static_cast<int32_t>(encoder.dim())};
+  }
+  return target;
+}
+
+struct RouterReranker::Call {
+  service::CallContext context;
+  v1::RerankRequest request;  // its texts are encoded once
+  absl::Duration encode_time;
+  std::vector<std::vector<std::string>> query_pieces;
+  uint64_t encoded_tokens = 0;
+  service::Done<v1::RerankResponse> done;
+  int num_attempts = 0;
+  // These belong to the attempt under way.
+  std::shared_ptr<const CollectionView> collection;
+  SplitRequest split;
+
+  ~Call() {
+    if (done != nullptr) done(NoMemory());
+  }
+};
+
+absl::Status RouterReranker::CheckState() const {
+  const ServingState state = state_;
+  if (state == ServingState::kServing) return absl::OkStatus();
+  deps_.metrics->CountRejection(state == ServingState::kLoading ? Rejection::kLoading : Rejection::kShutdown);
+  return absl::UnavailableError(state == ServingState::kLoading ? "the server is loading" : "the server is draining");
+}
+
+void RouterReranker::Rerank(v1::RerankRequest request, service::CallContext context,
+                            service::Done<v1::RerankResponse> done) {
+  auto call = std::make_shared<Call>();
+  call->context = std::move(context);
+  call->request = std::move(request);
+  call->done = std::move(done);
+  if (absl::Status status = CheckState(); !status.ok()) return Finish(*call, std::move(status));
+  if (service::HasTexts(call->request)) return Encode(std::move(call));
+  Score(std::move(call));
+}
+
+absl::Status RouterReranker::CheckTexts(const v1::RerankRequest& request) const {
+  if (absl::Status status = service::CheckEnvelope(request, deps_.limits); !status.ok()) return status;
+  if (request.collection().empty()) return deps_.texts->Check(request, nullptr, deps_.limits);
+  const auto collection = deps_.membership->view()->Find(request.collection());
+  if (!collection.ok()) return collection.status();
+  const service::TextTarget target = TextTargetOf(**collection);
+  return deps_.texts->Check(request, &target, deps_.limits);
+}
+
+void RouterReranker::Encode(std::shared_ptr<Call> call) {
+  // What is wrong anyway costs the encoder nothing.
+  absl::Status status = Guarded([&] { return CheckTexts(call->request); });
+  if (!status.ok()) {
+    deps_.metrics->CountRejection(RejectionOf(status));
+    return Finish(*call, std::move(status));
+  }
+  v1::RerankRequest request = std::move(call->request);
+  const absl::Time deadline = call->context.deadline;
+  deps_.texts->Encode(std::move(request), deadline, {},
+                      [this, call = std::move(call)](absl::StatusOr<service::EncodedRequest> encoded) {
+                        call->encode_time = MonotonicNow() - call->context.arrival;
+                        absl::Status same = encoded.status();
+                        // By its first answer the encoder has said who it is.
+                        if (same.ok()) same = Guarded([&] { return CheckTexts(encoded->request); });
+                        if (!same.ok()) {
+                          deps_.metrics->CountRejection(Rejection::kEncoder);
+                          return Finish(*call, std::move(same));
+                        }
+                        call->request = std::move(encoded->request);
+                        call->query_pieces = std::move(encoded->query_pieces);
+                        call->encoded_tokens = encoded->num_tokens;
+                        Score(call);
+                      });
+}
+
+void RouterReranker::Score(std::shared_ptr<Call> call) {
+  ++call->num_attempts;
+  std::vector<CallTarget> targets;
+  std::vector<std::shared_ptr<const v1::RerankRequest>> requests;
+  absl::Status status = Guarded([&] {
+    if (absl::Status s = service::CheckEnvelope(call->request, deps_.limits); !s.ok()) return s;
+    const std::shared_ptr<const View> view = deps_.membership->view();
+    const uint64_t turn = turn_.fetch_add(1, std::memory_order_relaxed);
+    call->collection = nullptr;
+    if (!call->request.collection().empty()) {
+      auto collection = view->Find(call->request.collection());
+      if (!collection.ok()) return collection.status();
+      call->collection = *std::move(collection);
+    }
+    absl::StatusOr<SplitRequest> split = SplitRerank(call->request, call->collection.get(), deps_.limits, turn);
+    if (!split.ok()) return split.status();
+    call->split = *std::move(split);
+    for (const PartRequest& part : call->split.parts) {
+      requests.push_back(part.request);
+      if (part.part != PartRequest::kAnyGroup) {
+        targets.push_back(call->collection->parts[part.part].target);
+        continue;
+      }
+      absl::StatusOr<CallTarget> any = view->AnyGroup(turn);
+      if (!any.ok()) return any.status();
+      targets.push_back(*std::move(any));
+    }
+    return absl::OkStatus();
+  });
+  if (!status.ok()) {
+    deps_.metrics->CountRejection(RejectionOf(status));
+    return Finish(*call, std::move(status));
+  }
+  const GroupCallOptions options{.deadline = DeadlineOfGroups(call->context.deadline, MonotonicNow(), deps_.timeout),
+                                 .may_hedge = true};
+  Scatter<v1::RerankRequest, v1::RerankResponse>(
+      deps_.environment, std::move(targets), std::move(requests), options, kRerankRpc,
+      [this, call](std::vector<absl::StatusOr<v1::RerankResponse>> answers) { Gather(call, std::move(answers)); });
+}
+
+bool RouterReranker::MayHaveBefore(const Call& call, const std::vector<absl::StatusOr<v1::RerankResponse>>& answers) {
+  for (size_t i = 0; call.collection != nullptr && i < answers.size(); ++i) {
+    const size_t part = call.split.parts[i].part;
+    if (answers[i].ok() || !IsLost(answers[i].status()) || part == PartRequest::kAnyGroup) continue;
+    const CallTarget& target = call.collection->parts[part].target;
+    if (target.replicas.size() < target.group->replicas().size()) return true;
+  }
+  return false;
+}
+
+void RouterReranker::Gather(const std::shared_ptr<Call>& call,
+                            std::vector<absl::StatusOr<v1::RerankResponse>> answers) {
+  const bool other_generation =
+      std::any_of(answers.begin(), answers.end(),
+                  [](const absl::StatusOr<v1::RerankResponse>& answer) { return IsOtherGeneration(answer.status()); });
+  // The groups have gone on meanwhile, or back: they are asked what they have now. Inline documents have been given
+  // away.
+  const bool again = (other_generation && call->num_attempts < kMaxAttempts) ||
+                     (call->num_attempts == 1 && MayHaveBefore(*call, answers));
+  if (again && call->request.generation() == 0 && !HasInlineDocuments(call->request) &&
+      MonotonicNow() < call->context.deadline) {
+    return deps_.membership->RefreshThen([this, call] { Score(call); });
+  }
+  absl::StatusOr<v1::RerankResponse> response =
+      Guarded([&] { return MergeRerank(call->split, call->collection.get(), std::move(answers), deps_.limits); });
+  if (response.ok()) {
+    response->set_encoded_tokens(call->encoded_tokens);
+    for (size_t i = 0; i < call->query_pieces.size() && call->request.return_alignments(); ++i) {
+      for (std::string& piece : call->query_pieces[i]) {
+        response->mutable_results(static_cast<int>(i))->add_query_tokens(std::move(piece));
+      }
+    }
+  } else {
+    deps_.metrics->CountRejection(RejectionOf(response.status()));
+  }
+  Finish(*call, std::move(response));
+}
+
+void RouterReranker::Finish(Call& call, absl::StatusOr<v1::RerankResponse> response) {
+  const absl::Time now = MonotonicNow();
+  const absl::Duration duration = now - call.context.arrival;
+  if (response.status().code() == absl::StatusCode::kCancelled && now >= call.context.deadline) {
+    response = absl::DeadlineExceededError("the deadline passed before the answer was ready");
+  }
+  if (response.ok()) {
+    response->mutable_timings()->set_total_us(absl::ToDoubleMicroseconds(duration));
+    response->mutable_timings()->set_encode_us(absl::ToDoubleMicroseconds(call.encode_time));
+  }
+  deps_.metrics->CountRequest(call.context.method, response.status().code(), duration);
+  std::exchange(call.done, nullptr)(std::move(response));
+}
+
+absl::Status RouterReranker::ChooseCollection(v1::RerankRequest* request) const {
+  const std::shared_ptr<const View> view = deps_.membership->view();
+  if (service::HasInlineDocumentsAlone(*request)) {
+    if (absl::IsNotFound(view->Find(request->collection()).status())) request->clear_collection();
+    return absl::OkStatus();
+  }
+  if (!request->collection().empty()) return absl::OkStatus();
+  const auto& all = view->collections();
+  if (all.empty()) {
+    return absl::InvalidArgumentError("model: no collection is loaded, and documents are asked for by id");
+  }
+  if (all.size() > 1) {
+    return service::InvalidField("model", absl::StrCat("is missing, and the server has ", all.size(), " collections"));
+  }
+  request->set_collection(all.begin()->first);
+  return absl::OkStatus();
+}
+
+void RouterReranker::CountUnread(std::string_view method, absl::Time arrival, const absl::Status& status) {
+  deps_.metrics->CountRequest(method, status.code(), MonotonicNow() - arrival);
+  deps_.metrics->CountRejection(absl::IsResourceExhausted(status) ? Rejection::kMemory : Rejection::kInvalid);
+}
+
+}  // namespace maxsim::cluster

@@ -1,0 +1,278 @@
+#include "server/cluster/view.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/text.h"
+
+namespace maxsim::cluster {
+namespace {
+
+// What one replica has said of a collection.
+struct Said {
+  std::shared_ptr<Replica> replica;
+  bool answers = false;
+  v1::CollectionInfo info;
+};
+
+// What the replicas of one group have said of a collection, those that have it ready.
+struct GroupSaid {
+  std::shared_ptr<Group> group;
+  std::vector<Said> replicas;
+  std::string error;  // of one that has not
+
+  bool answers() const {
+    return std::any_of(replicas.begin(), replicas.end(), [](const Said& said) { return said.answers; });
+  }
+  bool Has(uint64_t generation) const {
+    return std::any_of(replicas.begin(), replicas.end(), [&](const Said& said) {
+      return said.info.generation() == generation && (said.answers || !answers());
+    });
+  }
+};
+
+collection::SlotRange SlotsOf(const v1::CollectionInfo& info) {
+  if (!info.has_partition()) return {};
+  return {static_cast<int32_t>(info.partition().first_slot()), static_cast<int32_t>(info.partition().end_slot())};
+}
+
+// Returns whether a server takes no calls yet, though it may have collections: it has not loaded all of them.
+bool IsLoading(const v1::GetInfoResponse& info) {
+  return std::any_of(info.collections().begin(), info.collections().end(), [](const v1::CollectionInfo& collection) {
+    return collection.state() == v1::COLLECTION_STATE_LOADING && collection.generation() == 0;
+  });
+}
+
+std::vector<GroupSaid> AskAll(const std::vector<std::shared_ptr<Group>>& groups, std::string_view name) {
+  std::vector<GroupSaid> all;
+  for (const std::shared_ptr<Group>& group : groups) {
+    GroupSaid of_group{.group = group, .replicas = {}, .error = {}};
+    for (const std::shared_ptr<Replica>& replica : group->replicas()) {
+      const std::shared_ptr<const v1::GetInfoResponse> info = replica->info();
+      if (info == nullptr) continue;
+      const bool answers = replica->poll_status().ok() && !IsLoading(*info);
+      for (const v1::CollectionInfo& collection : info->collections()) {
+        if (collection.name() != name) continue;
+        // A failed reload leaves the generation before; so state and error say nothing while there is one.
+        if (collection.generation() == 0) {
+          of_group.error = collection.error().empty() ? "it is still loading" : collection.error();
+        } else {
+          of_group.replicas.push_back({replica, answers, collection});
+        }
+      }
+    }
+    if (!of_group.replicas.empty() || !of_group.error.empty()) all.push_back(std::move(of_group));
+  }
+  return all;
+}
+
+// Returns the generation to ask for: the newest that all groups have that answer, or else the one that most have.
+uint64_t ChooseGeneration(const std::vector<GroupSaid>& groups) {
+  std::set<uint64_t, std::greater<>> known;  // newest first
+  for (const GroupSaid& group : groups) {
+    for (const Said& said : group.replicas) known.insert(said.info.generation());
+  }
+  uint64_t best = 0;
+  int64_t best_count = -1;
+  for (const uint64_t generation : known) {
+    const int64_t count =
+        std::count_if(groups.begin(), groups.end(), [&](const GroupSaid& group) { return group.Has(generation); });
+    if (count > best_count) {
+      best = generation;
+      best_count = count;
+    }
+  }
+  return best;
+}
+
+// Says where two servers contradict each other about a collection.
+absl::Status CheckSameShape(const v1::CollectionInfo& a, const v1::CollectionInfo& b, const std::string& name) {
+  const auto differs = [&](const char* what, const std::string& left, const std::string& right) {
+    return absl::UnavailableError(absl::StrCat("collection ", Quote(name), ": ", what, " is ", left,
+                                               " on one server and ", right, " on another"));
+  };
+  if (a.dim() != b.dim()) return differs("dim", absl::StrCat(a.dim()), absl::StrCat(b.dim()));
+  if (a.id_type() != b.id_type()) {
+    return differs("id_type", v1::IdType_Name(a.id_type()), v1::IdType_Name(b.id_type()));
+  }
+  if (a.storage() != b.storage()) {
+    return differs("storage", v1::DataType_Name(a.storage()), v1::DataType_Name(b.storage()));
+  }
+  if (a.rotation_seed() != b.rotation_seed()) {
+    return differs("rotation_seed", absl::StrCat(a.rotation_seed()), absl::StrCat(b.rotation_seed()));
+  }
+  if (a.has_live() != b.has_live())
+    return differs("live", a.has_live() ? "true" : "false", b.has_live() ? "true" : "false");
+  return absl::OkStatus();
+}
+
+// Deals the slots out to the parts. Slots that nobody holds are taken to be those of `silent`, a group that has never
+// answered, where there is one. UNAVAILABLE where a slot is in two groups, or in none.
+absl::Status DealSlots(const std::shared_ptr<Group>& silent, CollectionView& view) {
+  view.part_of_slot.fill(-1);
+  for (size_t idx = 0; idx < view.parts.size(); ++idx) {
+    const CollectionView::Part& part = view.parts[idx];
+    for (int32_t slot = part.slots.first; slot < part.slots.end; ++slot) {
+      int16_t& owner = view.part_of_slot[static_cast<size_t>(slot)];
+      if (owner >= 0) {
+        return absl::UnavailableError(absl::StrCat("collection ", Quote(view.name), ": group ",
+                                                   view.parts[static_cast<size_t>(owner)].target.group->name(),
+                                                   " and group ", part.target.group->name(), " both hold slot ", slot));
+      }
+      owner = static_cast<int16_t>(idx);
+    }
+  }
+  for (int32_t slot = 0; slot < collection::kNumSlots; ++slot) {
+    int16_t& owner = view.part_of_slot[static_cast<size_t>(slot)];
+    if (owner >= 0) continue;
+    if (silent != nullptr) {
+      if (view.parts.empty() || view.parts.back().target.group != silent) {
+        view.parts.push_back({.target = {.group = silent, .replicas = {}}, .num_documents = 0, .slots = {}});
+      }
+      owner = static_cast<int16_t>(view.parts.size() - 1);
+      continue;
+    }
+    return absl::UnavailableError(
+        absl::StrCat("collection ", Quote(view.name), ": no group has said that it holds slot ", slot));
+  }
+  return absl::OkStatus();
+}
+
+void AddUp(const v1::CollectionInfo& part, v1::CollectionInfo& sum) {
+  sum.set_num_documents(sum.num_documents() + part.num_documents());
+  sum.set_num_tokens(sum.num_tokens() + part.num_tokens());
+  sum.set_num_shards(sum.num_shards() + part.num_shards());
+  sum.set_token_bytes(sum.token_bytes() + part.token_bytes());
+  sum.set_resident_bytes(sum.resident_bytes() + part.resident_bytes());
+  sum.set_unavailable_documents(sum.unavailable_documents() + part.unavailable_documents());
+  sum.set_has_payloads(sum.has_payloads() || part.has_payloads());
+  sum.set_loaded_at_unix_seconds(std::max(sum.loaded_at_unix_seconds(), part.loaded_at_unix_seconds()));
+  if (sum.residency().empty()) sum.set_residency(part.residency());
+  if (!part.has_live()) return;
+  v1::LiveInfo& live = *sum.mutable_live();
+  live.set_sequence(live.sequence() == 0 ? part.live().sequence() : std::min(live.sequence(), part.live().sequence()));
+  live.set_compacted_sequence(std::max(live.compacted_sequence(), part.live().compacted_sequence()));
+  live.set_num_changed_documents(live.num_changed_documents() + part.live().num_changed_documents());
+  live.set_num_deleted_documents(live.num_deleted_documents() + part.live().num_deleted_documents());
+  live.set_num_segments(live.num_segments() + part.live().num_segments());
+  live.set_segment_bytes(live.segment_bytes() + part.live().segment_bytes());
+  live.set_segment_used_bytes(live.segment_used_bytes() + part.live().segment_used_bytes());
+  live.set_log_bytes(live.log_bytes() + part.live().log_bytes());
+  live.set_is_compacting(live.is_compacting() || part.live().is_compacting());
+  if (live.error().empty()) live.set_error(part.live().error());
+}
+
+// Adds the group's part, with the replicas that have the view's generation. Returns why it contradicts itself.
+absl::Status AddPart(const GroupSaid& group, CollectionView& view) {
+  CollectionView::Part part;
+  part.target.group = group.group;
+  const v1::CollectionInfo* of_part = nullptr;
+  for (const Said& said : group.replicas) {
+    const bool has_generation = view.generation == 0 || said.info.generation() == view.generation;
+    if (!has_generation) continue;
+    if (absl::Status status = CheckSameShape(view.info, said.info, view.name); !status.ok()) return status;
+    if (of_part != nullptr && SlotsOf(*of_part) != SlotsOf(said.info)) {
+      return absl::UnavailableError(absl::StrCat(
+          "collection ", Quote(view.name), ": replicas of group ", group.group->name(), " hold ",
+          collection::DescribeSlots(SlotsOf(*of_part)), " and ", collection::DescribeSlots(SlotsOf(said.info))));
+    }
+    part.target.replicas.push_back(said.replica);
+    of_part = &said.info;
+  }
+  // A group that has another generation alone cannot answer, and still says which slots are its own.
+  if (of_part == nullptr) of_part = &group.replicas.front().info;
+  part.slots = SlotsOf(*of_part);
+  part.num_documents = of_part->num_documents();
+  AddUp(*of_part, view.info);
+  view.parts.push_back(std::move(part));
+  return absl::OkStatus();
+}
+
+// Returns a group of which no replica has ever answered; null where there is none.
+std::shared_ptr<Group> SilentGroup(const std::vector<std::shared_ptr<Group>>& groups) {
+  for (const std::shared_ptr<Group>& group : groups) {
+    const Replicas replicas = group->replicas();
+    if (std::all_of(replicas.begin(), replicas.end(),
+                    [](const std::shared_ptr<Replica>& replica) { return replica->info() == nullptr; })) {
+      return group;
+    }
+  }
+  return nullptr;
+}
+
+std::shared_ptr<const CollectionView> ReadCollection(const std::vector<std::shared_ptr<Group>>& groups,
+                                                     const std::string& name) {
+  const std::vector<GroupSaid> said = AskAll(groups, name);
+  auto view = std::make_shared<CollectionView>();
+  view->name = name;
+  view->info.set_name(name);
+  const v1::CollectionInfo* shape = nullptr;
+  const uint64_t newest = ChooseGeneration(said);
+  for (const GroupSaid& group : said) {
+    for (const Said& one : group.replicas) {
+      if (shape == nullptr || (shape->generation() != newest && one.info.generation() == newest)) shape = &one.info;
+    }
+    if (group.replicas.empty()) {
+      view->status.Update(absl::UnavailableError(
+          absl::StrCat("collection ", Quote(name), ": group ", group.group->name(), ": ", group.error)));
+    }
+  }
+  if (shape != nullptr) {
+    view->info.set_dim(shape->dim());
+    view->info.set_storage(shape->storage());
+    view->info.set_id_type(shape->id_type());
+    view->info.set_rotation_seed(shape->rotation_seed());
+    if (shape->has_encoder()) *view->info.mutable_encoder() = shape->encoder();
+    if (shape->has_live()) view->info.mutable_live();
+    view->generation = shape->has_live() ? 0 : newest;
+    view->info.set_generation(view->generation);
+  }
+  for (const GroupSaid& group : said) {
+    if (!group.replicas.empty()) view->status.Update(AddPart(group, *view));
+  }
+  if (view->status.ok()) view->status = DealSlots(SilentGroup(groups), *view);
+  view->info.set_state(view->status.ok() ? v1::COLLECTION_STATE_READY : v1::COLLECTION_STATE_FAILED);
+  view->info.set_error(std::string(view->status.message()));
+  return view;
+}
+
+}  // namespace
+
+std::shared_ptr<const View> View::Of(std::vector<std::shared_ptr<Group>> groups) {
+  std::shared_ptr<View> view(new View(std::move(groups)));
+  std::set<std::string> names;
+  for (const std::shared_ptr<Group>& group : view->groups_) {
+    for (const std::shared_ptr<Replica>& replica : group->replicas()) {
+      const std::shared_ptr<const v1::GetInfoResponse> info = replica->info();
+      if (info == nullptr) continue;
+      for (const v1::CollectionInfo& collection : info->collections()) names.insert(collection.name());
+    }
+  }
+  for (const std::string& name : names) view->collections_[name] = ReadCollection(view->groups_, name);
+  return view;
+}
+
+absl::StatusOr<std::shared_ptr<const CollectionView>> View::Find(std::string_view name) const {
+  const auto found = collections_.find(name);
+  if (found == collections_.end()) {
+    return absl::NotFoundError(absl::StrCat("no collection ", Quote(name), " on any server of the cluster"));
+  }
+  if (!found->second->status.ok()) return found->second->status;
+  return found->second;
+}
+
+absl::StatusOr<CallTarget> View::AnyGroup(uint64_t turn) const {
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    const std::shared_ptr<Group>& group = groups_[(turn + i) % groups_.size()];
+    Replicas replicas = group->replicas();
+    if (std::any_of(replicas.begin(), replicas.end(),
+                    [](const std::shared_ptr<Replica>& replica) { return replica->poll_status().ok(); })) {
+      return CallTarget{group, std::move(replicas)};
+    }
+  }
+  return absl::UnavailableError("no server of the cluster answers");
+}
+
+}  // namespace maxsim::cluster

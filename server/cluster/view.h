@@ -1,0 +1,71 @@
+// What the groups of a cluster hold, as a router last heard: which group has which slots of a collection, and which
+// replicas may answer for it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "collection/slots.h"
+#include "maxsim/v1/rerank.pb.h"
+#include "server/cluster/group.h"
+#include "server/cluster/group_call.h"
+
+namespace maxsim::cluster {
+
+// A collection over all groups.
+struct CollectionView {
+  // A group that holds a part of it.
+  struct Part {
+    CallTarget target;  // with the replicas that have `generation`
+    uint64_t num_documents = 0;
+    collection::SlotRange slots;
+  };
+
+  std::string name;
+  // Sums over the groups; the shape and the encoder are those that all agree on. Its partition is unset.
+  v1::CollectionInfo info;
+  uint64_t generation = 0;  // that requests ask for; 0 for a live one, whose servers compact each on its own
+  std::vector<Part> parts;
+  std::array<int16_t, collection::kNumSlots> part_of_slot{};  // index in `parts`
+  // Why it cannot be served: groups contradict each other, or slots are nowhere.
+  absl::Status status;
+
+  const Part& PartOf(int32_t slot) const { return parts[static_cast<size_t>(part_of_slot[static_cast<size_t>(slot)])]; }
+  bool has_int_ids() const { return info.id_type() == v1::ID_TYPE_INT64; }
+};
+
+// The object is immutable.
+class View {
+ public:
+  // Reads what the replicas last said.
+  static std::shared_ptr<const View> Of(std::vector<std::shared_ptr<Group>> groups);
+
+  const std::vector<std::shared_ptr<Group>>& groups() const { return groups_; }
+
+  // NOT_FOUND for a name that no replica has; UNAVAILABLE for a collection that cannot be served, with the reason.
+  absl::StatusOr<std::shared_ptr<const CollectionView>> Find(std::string_view name) const;
+
+  const std::map<std::string, std::shared_ptr<const CollectionView>, std::less<>>& collections() const {
+    return collections_;
+  }
+
+  // Returns a group for what any group can do, such as inline documents: one after the other, of those that answer.
+  // UNAVAILABLE where none does.
+  absl::StatusOr<CallTarget> AnyGroup(uint64_t turn) const;
+
+ private:
+  explicit View(std::vector<std::shared_ptr<Group>> groups) : groups_(std::move(groups)) {}
+
+  const std::vector<std::shared_ptr<Group>> groups_;
+  std::map<std::string, std::shared_ptr<const CollectionView>, std::less<>> collections_;
+};
+
+}  // namespace maxsim::cluster

@@ -1,0 +1,119 @@
+#include "server/config/cluster_keys.h"
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "base/text.h"
+#include "collection/slots.h"
+#include "server/config/key_kinds.h"
+
+namespace maxsim::config {
+
+using namespace key_kinds;
+
+namespace {
+
+// Its value comes back as FIRST-LAST, however it was written.
+Key PartitionKey() {
+  return {
+      .name = "cluster.partition",
+      .type = "I/N|FIRST-LAST",
+      .range = Cat("slots 0 to ", collection::kNumSlots - 1),
+      .help =
+          "The partition that each collection of this server must be, and that one which is created is: partition I "
+          "of N, counted from 0, or the slots FIRST to LAST; empty: any.",
+      .set =
+          [](std::string_view text, Config& config) {
+            if (text.empty()) {
+              config.store.partition.reset();
+              return absl::OkStatus();
+            }
+            const absl::StatusOr<collection::SlotRange> slots = collection::ParseSlotRange(text);
+            if (slots.ok()) config.store.partition = *slots;
+            return slots.status();
+          },
+      .get =
+          [](const Config& config) {
+            return config.store.partition.has_value() ? collection::FormatSlotRange(*config.store.partition)
+                                                      : std::string();
+          }};
+}
+
+Key GroupsKey() {
+  return {.name = "cluster.groups",
+          .type = "list of groups",
+          .range = "",
+          .help =
+              "Groups of servers that this process routes to, each NAME=HOST:PORT HOST:PORT ... with the replicas of "
+              "one group; dns:///HOST:PORT stands for all addresses of the name. A process with groups is a router: it "
+              "has no device and no collections of its own.",
+          .is_list = true,
+          .set =
+              [](std::string_view text, Config& config) {
+                std::vector<cluster::GroupOptions> groups;
+                for (const std::string& one :
+                     std::vector<std::string>(absl::StrSplit(std::string(text), ',', absl::SkipWhitespace()))) {
+                  absl::StatusOr<cluster::GroupOptions> group = cluster::ParseGroup(one);
+                  if (!group.ok()) return group.status();
+                  groups.push_back(*std::move(group));
+                }
+                if (absl::Status status = cluster::CheckGroups(groups); !status.ok()) return status;
+                config.cluster.groups = std::move(groups);
+                return absl::OkStatus();
+              },
+          .get =
+              [](const Config& config) {
+                return absl::StrJoin(config.cluster.groups, ",",
+                                     [](std::string* out, const cluster::GroupOptions& group) {
+                                       out->append(cluster::FormatGroup(group));
+                                     });
+              }};
+}
+
+// Adds the keys of a router.
+void AddRouterKeys(std::vector<Key>& keys) {
+  keys.push_back(GroupsKey());
+  keys.push_back(Text(
+      "cluster.groups_file", "path", +[](Config& c) -> std::string& { return c.cluster.groups_file; },
+      "File with the groups instead, one a line as in cluster.groups; it is read again when it changes."));
+  keys.push_back(Share(
+      "cluster.hedge_at", +[](Config& c) -> double& { return c.cluster.hedge_at; }, 0, 0.999,
+      "Share of a group's answers by whose time a second replica is asked as well, at most for a tenth of the calls; 0 "
+      "asks none."));
+  keys.push_back(Count(
+      "cluster.max_calls_in_flight", +[](Config& c) -> int& { return c.cluster.max_calls_in_flight; }, 1, 1 << 20,
+      "Calls to one group at a time; a request beyond it gets RESOURCE_EXHAUSTED."));
+  keys.push_back(Duration(
+      "cluster.timeout", +[](Config& c) -> absl::Duration& { return c.cluster.timeout; }, absl::Hours(1),
+      "Time of calls whose clients set no deadline."));
+  keys.push_back(Duration(
+      "cluster.poll_interval", +[](Config& c) -> absl::Duration& { return c.cluster.poll_interval; }, absl::Minutes(1),
+      "Interval at which each replica is asked what it has."));
+  keys.push_back(Text(
+      "cluster.token_file", "path", +[](Config& c) -> std::string& { return c.cluster.token_file; },
+      "File with the bearer token that the replicas want."));
+  keys.push_back(Bool(
+      "cluster.tls", +[](Config& c) -> bool& { return c.cluster.tls.enabled; }, "Reach the replicas by TLS."));
+  keys.push_back(Text(
+      "cluster.ca_file", "path", +[](Config& c) -> std::string& { return c.cluster.tls.ca_file; },
+      "Certificates that may sign the replicas'; empty: the system's."));
+  keys.push_back(Text(
+      "cluster.cert_file", "path", +[](Config& c) -> std::string& { return c.cluster.tls.cert_file; },
+      "The router's certificate, for replicas that want one."));
+  keys.push_back(Text(
+      "cluster.key_file", "path", +[](Config& c) -> std::string& { return c.cluster.tls.key_file; },
+      "The key of cluster.cert_file."));
+  keys.push_back(Text(
+      "cluster.server_name", "name", +[](Config& c) -> std::string& { return c.cluster.tls.server_name; },
+      "Name in the replicas' certificates; empty: the host that the router connects to."));
+}
+
+}  // namespace
+
+void AddClusterKeys(std::vector<Key>& keys) {
+  keys.push_back(PartitionKey());
+  AddRouterKeys(keys);
+}
+
+}  // namespace maxsim::config

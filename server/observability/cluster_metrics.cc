@@ -1,0 +1,138 @@
+#include "server/observability/cluster_metrics.h"
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "base/mutex.h"
+#include "prometheus/counter.h"
+#include "prometheus/gauge.h"
+#include "prometheus/histogram.h"
+#include "prometheus/registry.h"
+#include "server/observability/metric_families.h"
+
+namespace maxsim {
+namespace {
+
+using prometheus::Counter;
+using prometheus::Family;
+using prometheus::Gauge;
+using prometheus::Histogram;
+
+const Histogram::BucketBoundaries& CallBuckets() {
+  static const auto* const buckets = new Histogram::BucketBoundaries{
+      50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 0.1, 0.25, 0.5, 1, 2.5, 5, 10};
+  return *buckets;
+}
+
+}  // namespace
+
+struct ClusterMetrics::Families {
+  explicit Families(prometheus::Registry& of) : registry(of) {}
+
+  prometheus::Registry& registry;
+  Family<Counter>& calls =
+      AddCounter(registry, "maxsim_group_calls_total", "Calls of a router to a group of servers, by status code.");
+  Family<Histogram>& durations =
+      AddHistogram(registry, "maxsim_group_call_duration_seconds", "Time of a router's calls to a group.");
+  Family<Counter>& hedges = AddCounter(registry, "maxsim_group_hedges_total",
+                                       "Second replicas that were asked before the first had answered.");
+  Family<Counter>& retries =
+      AddCounter(registry, "maxsim_group_retries_total", "Errors of replicas that another replica could make good.");
+  Family<Gauge>& up = AddGauge(registry, "maxsim_replica_up", "1 while the replica answers the router.");
+  Family<Gauge>& ejected =
+      AddGauge(registry, "maxsim_replica_ejected", "1 while the router leaves the replica out after failures.");
+  Family<Gauge>& replica_calls =
+      AddGauge(registry, "maxsim_replica_calls_in_flight", "Calls of the router that the replica has not answered.");
+  Family<Gauge>& in_flight =
+      AddGauge(registry, "maxsim_router_calls_in_flight", "Calls of the router to all groups that have not ended.");
+
+  struct GroupSeries {
+    Histogram* duration = nullptr;
+    Counter *hedges = nullptr, *retries = nullptr;
+    std::map<absl::StatusCode, Counter*> calls;
+  };
+  struct ReplicaSeries {
+    Gauge *up = nullptr, *ejected = nullptr, *calls = nullptr;
+  };
+  Mutex mutex;
+  // The series are kept: Family::Add takes a lock and hashes its labels.
+  std::map<std::string, GroupSeries, std::less<>> groups ABSL_GUARDED_BY(mutex);
+  std::map<std::pair<std::string, std::string>, ReplicaSeries> replicas ABSL_GUARDED_BY(mutex);
+
+  GroupSeries& SeriesOf(std::string_view group) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    const auto found = groups.find(group);
+    if (found != groups.end()) return found->second;
+    GroupSeries& series = groups[std::string(group)];
+    const prometheus::Labels labels = {{"group", std::string(group)}};
+    series.duration = &durations.Add(labels, CallBuckets());
+    series.hedges = &hedges.Add(labels);
+    series.retries = &retries.Add(labels);
+    return series;
+  }
+};
+
+ClusterMetrics::ClusterMetrics(prometheus::Registry& registry) : families_(std::make_unique<Families>(registry)) {}
+
+ClusterMetrics::~ClusterMetrics() = default;
+
+void ClusterMetrics::CountCall(std::string_view group, absl::StatusCode code, absl::Duration duration) {
+  Families& families = *families_;
+  Counter* calls = nullptr;
+  Histogram* durations = nullptr;
+  {
+    const MutexLock lock(&families.mutex);
+    Families::GroupSeries& series = families.SeriesOf(group);
+    Counter*& of_code = series.calls[code];
+    if (of_code == nullptr) {
+      of_code = &families.calls.Add({{"group", std::string(group)}, {"code", absl::StatusCodeToString(code)}});
+    }
+    calls = of_code;
+    durations = series.duration;
+  }
+  calls->Increment();
+  durations->Observe(absl::ToDoubleSeconds(duration));
+}
+
+void ClusterMetrics::CountHedge(std::string_view group) {
+  const MutexLock lock(&families_->mutex);
+  families_->SeriesOf(group).hedges->Increment();
+}
+
+void ClusterMetrics::CountRetry(std::string_view group) {
+  const MutexLock lock(&families_->mutex);
+  families_->SeriesOf(group).retries->Increment();
+}
+
+void ClusterMetrics::SetReplica(std::string_view group, std::string_view target, const ReplicaGauges& gauges) {
+  const MutexLock lock(&families_->mutex);
+  const auto [it, is_new] = families_->replicas.try_emplace({std::string(group), std::string(target)});
+  Families::ReplicaSeries& series = it->second;
+  if (is_new) {
+    const prometheus::Labels labels = {{"group", std::string(group)}, {"replica", std::string(target)}};
+    series = {.up = &families_->up.Add(labels),
+              .ejected = &families_->ejected.Add(labels),
+              .calls = &families_->replica_calls.Add(labels)};
+  }
+  series.up->Set(gauges.answers ? 1 : 0);
+  series.ejected->Set(gauges.is_ejected ? 1 : 0);
+  series.calls->Set(gauges.calls_in_flight);
+}
+
+void ClusterMetrics::RemoveReplica(std::string_view group, std::string_view target) {
+  const MutexLock lock(&families_->mutex);
+  const auto found = families_->replicas.find({std::string(group), std::string(target)});
+  if (found == families_->replicas.end()) return;
+  families_->up.Remove(found->second.up);
+  families_->ejected.Remove(found->second.ejected);
+  families_->replica_calls.Remove(found->second.calls);
+  families_->replicas.erase(found);
+}
+
+void ClusterMetrics::SetCallsInFlight(int calls) {
+  const MutexLock lock(&families_->mutex);
+  static const prometheus::Labels kNone;
+  families_->in_flight.Add(kNone).Set(calls);
+}
+
+}  // namespace maxsim

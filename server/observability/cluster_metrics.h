@@ -1,0 +1,48 @@
+// The metrics of a router: its calls to groups and the state of replicas. They are part of Metrics (metrics.h), and
+// documented in docs/reference/metrics.md. A server of collections has none of these series.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace prometheus {
+class Registry;
+}  // namespace prometheus
+
+namespace maxsim {
+
+// The class is thread-safe.
+class ClusterMetrics {
+ public:
+  // `registry` must outlive it.
+  explicit ClusterMetrics(prometheus::Registry& registry);
+  ~ClusterMetrics();
+
+  // Counts a call to a group that has ended, whichever of its replicas answered it.
+  void CountCall(std::string_view group, absl::StatusCode code, absl::Duration duration);
+  // Counts a second replica that was asked before the first had answered.
+  void CountHedge(std::string_view group);
+  // Counts a replica's error after which another one was asked, or none was left.
+  void CountRetry(std::string_view group);
+
+  struct ReplicaGauges {
+    bool answers = false;
+    bool is_ejected = false;
+    int calls_in_flight = 0;
+  };
+  void SetReplica(std::string_view group, std::string_view target, const ReplicaGauges& gauges);
+  // Removes the series of a replica that the configuration names no more.
+  void RemoveReplica(std::string_view group, std::string_view target);
+
+  // Sets the calls in flight to all groups, by which routers are scaled.
+  void SetCallsInFlight(int calls);
+
+ private:
+  struct Families;
+  std::unique_ptr<Families> families_;
+};
+
+}  // namespace maxsim

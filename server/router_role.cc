@@ -1,0 +1,171 @@
+#include "server/router_role.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "base/file.h"
+#include "base/monotonic_clock.h"
+#include "maxsim_version.h"
+#include "server/observability/logging.h"
+#include "server/service/info.h"
+#include "server/startup.h"
+
+namespace maxsim {
+namespace {
+
+// Groups that do not answer at the start have so long; then the router serves what there is.
+constexpr absl::Duration kStartTime = absl::Seconds(30);
+constexpr absl::Duration kStartInterval = absl::Milliseconds(50);
+
+constexpr int64_t kMaxTokenBytes = 4096;
+
+bool Answers(const cluster::Group& group) {
+  const cluster::Replicas replicas = group.replicas();
+  return std::any_of(replicas.begin(), replicas.end(),
+                     [](const std::shared_ptr<cluster::Replica>& replica) { return replica->poll_status().ok(); });
+}
+
+absl::StatusOr<client::ClientOptions> OptionsToReplicas(const config::Config& config) {
+  client::ClientOptions options;
+  options.tls = config.cluster.tls;
+  options.max_message_bytes = static_cast<int64_t>(
+      std::max({config.limits.max_answer_bytes, config.limits.max_request_bytes, uint64_t{256} << 20}));
+  if (!config.cluster.token_file.empty()) {
+    absl::StatusOr<std::string> token = ReadSmallFile(config.cluster.token_file, kMaxTokenBytes);
+    if (!token.ok()) {
+      return absl::Status(token.status().code(), absl::StrCat("cluster.token_file: ", token.status().message()));
+    }
+    options.bearer_token = std::string(absl::StripAsciiWhitespace(*token));
+  }
+  if (absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> made = client::MakeCredentials(options.tls);
+      !made.ok()) {
+    return absl::Status(made.status().code(), absl::StrCat("cluster.tls: ", made.status().message()));
+  }
+  return options;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RouterRole>> RouterRole::Create(const config::Config& config, Metrics* metrics) {
+  absl::StatusOr<client::ClientOptions> to_replicas = OptionsToReplicas(config);
+  if (!to_replicas.ok()) return to_replicas.status();
+  std::unique_ptr<RouterRole> role(new RouterRole(config, *std::move(to_replicas), metrics));
+  absl::StatusOr<std::unique_ptr<encoder::Encoder>> encoder = MakeEncoder(config, metrics);
+  if (!encoder.ok()) return encoder.status();
+  role->texts_.SetEncoder(*std::move(encoder), config.batching.max_queue_bytes);
+  if (absl::Status status = role->membership_.Start(); !status.ok()) return status;
+  return role;
+}
+
+RouterRole::RouterRole(const config::Config& config, client::ClientOptions to_replicas, Metrics* metrics)
+    : config_(config),
+      metrics_(metrics),
+      metadata_(to_replicas),
+      membership_(config.cluster, to_replicas, &metrics->cluster()),
+      rerank_(Dependencies()),
+      explain_(Dependencies()),
+      documents_(Dependencies()),
+      collections_(&membership_) {}
+
+RouterRole::~RouterRole() = default;
+
+cluster::RouterDependencies RouterRole::Dependencies() {
+  return {.membership = &membership_,
+          .texts = &texts_,
+          .metrics = metrics_,
+          .environment = {.timer = &timer_, .calls = &calls_, .metrics = &metrics_->cluster(), .metadata = &metadata_},
+          .limits = config_.limits,
+          .timeout = config_.cluster.timeout};
+}
+
+v1::GetInfoResponse RouterRole::Info() const {
+  v1::GetInfoResponse response;
+  response.set_version(kVersion);
+  response.set_commit(kCommit);
+  if (auto encoder = rerank_.encoder(); encoder != nullptr) *response.mutable_encoder() = *std::move(encoder);
+  *response.mutable_limits() = service::ToProto(config_.limits, config_.batching.max_queue_work);
+  for (v1::CollectionInfo& collection : collections_.List()) *response.add_collections() = std::move(collection);
+  const absl::Time now = MonotonicNow();
+  for (const std::shared_ptr<cluster::Group>& group : membership_.view()->groups()) {
+    v1::GroupInfo& info = *response.add_groups();
+    info.set_name(group->name());
+    const absl::Duration percentile = group->latencies().percentile();
+    for (const std::shared_ptr<cluster::Replica>& replica : group->replicas()) {
+      v1::ReplicaInfo& of_replica = *info.add_replicas();
+      of_replica.set_target(replica->target());
+      of_replica.set_calls_in_flight(static_cast<uint32_t>(std::max(0, replica->calls_in_flight())));
+      if (const auto said = replica->info(); said != nullptr) of_replica.set_version(said->version());
+      if (percentile < absl::InfiniteDuration()) of_replica.set_p95_us(absl::ToDoubleMicroseconds(percentile));
+      const absl::Status status = replica->poll_status();
+      of_replica.set_error(std::string(status.message()));
+      of_replica.set_state(!status.ok()                        ? v1::REPLICA_STATE_CONNECTING
+                           : replica->health().is_ejected(now) ? v1::REPLICA_STATE_EJECTED
+                                                               : v1::REPLICA_STATE_READY);
+    }
+  }
+  return response;
+}
+
+absl::Status RouterRole::Start(const Begin& begin) {
+  const absl::Time end = MonotonicNow() + kStartTime;
+  for (;;) {
+    std::string silent;
+    for (const std::shared_ptr<cluster::Group>& group : membership_.view()->groups()) {
+      if (!Answers(*group)) silent = group->name();
+    }
+    if (silent.empty()) break;
+    if (absl::Status status = begin(absl::StrCat("group ", silent)); !status.ok()) return status;
+    if (MonotonicNow() >= end) {
+      log::Write(spdlog::level::warn, "group_does_not_answer", {{"group", silent}});
+      break;
+    }
+    std::this_thread::sleep_for(absl::ToChronoMilliseconds(kStartInterval));
+  }
+  membership_.Refresh();
+  return absl::OkStatus();
+}
+
+void RouterRole::SetState(service::ServingState state) {
+  rerank_.SetState(state);
+  documents_.SetState(state);
+}
+
+ActivityTotals RouterRole::Observe() {
+  ActivityTotals totals;
+  totals.metrics = metrics_->Totals();
+  return totals;
+}
+
+absl::Status RouterRole::Readiness() const {
+  for (const std::shared_ptr<cluster::Group>& group : membership_.view()->groups()) {
+    if (Answers(*group)) return absl::OkStatus();
+  }
+  return absl::UnavailableError("no server of the cluster answers");
+}
+
+std::string RouterRole::Losses() const {
+  std::string text;
+  for (const std::shared_ptr<cluster::Group>& group : membership_.view()->groups()) {
+    if (!Answers(*group)) absl::StrAppend(&text, "group ", group->name(), " does not answer\n");
+    for (const std::shared_ptr<cluster::Replica>& replica : group->replicas()) {
+      const absl::Status status = replica->poll_status();
+      if (status.ok()) continue;
+      absl::StrAppend(&text, "replica ", replica->target(), " of group ", group->name(), ": ", status.message(), "\n");
+    }
+  }
+  return text;
+}
+
+int64_t RouterRole::Drain(absl::Time deadline) {
+  texts_.Stop(deadline);
+  // What was sent to groups is answered in time, or ended.
+  calls_.WaitForNone(deadline);
+  membership_.Stop();
+  return static_cast<int64_t>(calls_.Close());
+}
+
+}  // namespace maxsim

@@ -1,0 +1,68 @@
+// The role of a router: it holds no documents and has no device; other servers answer its calls.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/stop.h"
+#include "client/grpc_support.h"
+#include "server/cluster/call_registry.h"
+#include "server/cluster/membership.h"
+#include "server/cluster/router_collections.h"
+#include "server/cluster/router_documents.h"
+#include "server/cluster/router_explainer.h"
+#include "server/cluster/router_reranker.h"
+#include "server/cluster/timer.h"
+#include "server/config/config.h"
+#include "server/observability/metrics.h"
+#include "server/role.h"
+#include "server/service/text_encoding.h"
+
+namespace maxsim {
+
+class RouterRole : public Role {
+ public:
+  // Reads the token and the certificates by which replicas are reached. `metrics` must outlive the role. Errors name
+  // the key.
+  static absl::StatusOr<std::unique_ptr<RouterRole>> Create(const config::Config& config, Metrics* metrics);
+  ~RouterRole() override;
+
+  service::RerankApi& rerank() override { return rerank_; }
+  service::ExplainApi& explain() override { return explain_; }
+  service::DocumentApi& documents() override { return documents_; }
+  service::CollectionApi& collections() override { return collections_; }
+  v1::GetInfoResponse Info() const override;
+  // Waits until every group has a replica that answers, or some seconds have passed.
+  absl::Status Start(const Begin& begin) override;
+  void SetState(service::ServingState state) override;
+  absl::Status CheckHealth() override { return absl::OkStatus(); }
+  ActivityTotals Observe() override;
+  // UNAVAILABLE while no server of the cluster answers.
+  absl::Status Readiness() const override;
+  // Returns a line for each group and each replica that does not answer.
+  std::string Losses() const override;
+  void ReloadAll() override { collections_.ReloadAll(&stop_); }
+  void StopChanges() override { stop_.Request(absl::StatusCode::kUnavailable); }
+  int64_t Drain(absl::Time deadline) override;
+
+ private:
+  RouterRole(const config::Config& config, client::ClientOptions to_replicas, Metrics* metrics);
+  cluster::RouterDependencies Dependencies();
+
+  const config::Config config_;
+  Metrics* const metrics_;
+  const client::CallMetadata metadata_;
+  cluster::Timer timer_;
+  cluster::CallRegistry calls_;
+  cluster::Membership membership_;
+  service::TextEncoding texts_;
+  StopSignal stop_;
+  cluster::RouterReranker rerank_;
+  cluster::RouterExplainer explain_;
+  cluster::RouterDocuments documents_;
+  cluster::RouterCollections collections_;
+};
+
+}  // namespace maxsim

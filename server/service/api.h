@@ -1,0 +1,112 @@
+// The calls that a server answers, as its ports see them. Two roles implement them: a server of collections
+// (RerankService, ExplainService, DocumentService, CollectionAdmin), and a router (server/cluster/), which has other
+// servers do the work. All classes are thread-safe, and every call is counted and timed in the metrics.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/stop.h"
+#include "maxsim/v1/admin.pb.h"
+#include "maxsim/v1/documents.pb.h"
+#include "maxsim/v1/rerank.pb.h"
+#include "server/service/call_context.h"
+#include "server/service/limits.h"
+
+namespace maxsim::service {
+
+struct Explanation;
+
+// Gets the answer of a call, or its error. It runs exactly once: within the call, or later on a thread that it must not
+// hold up.
+template <typename Response>
+using Done = absl::AnyInvocable<void(absl::StatusOr<Response>)>;
+
+class RerankApi {
+ public:
+  virtual ~RerankApi() = default;
+
+  // Scores a request. Errors as in rerank.proto; RESOURCE_EXHAUSTED carries RetryInfo (server/service/status.h).
+  virtual void Rerank(v1::RerankRequest request, CallContext context, Done<v1::RerankResponse> done) = 0;
+
+  // For callers who name a model and know of no collections: takes away the name of one that is not served where all
+  // candidates are inline documents, and names the one collection of a server that has one where none is named.
+  // INVALID_ARGUMENT, in words of those callers, where the server has none or several.
+  virtual absl::Status ChooseCollection(v1::RerankRequest* request) const = 0;
+
+  // Counts a call whose request could not be read, and which Rerank never saw.
+  virtual void CountUnread(std::string_view method, absl::Time arrival, const absl::Status& status) = 0;
+
+  virtual const RequestLimits& limits() const = 0;
+
+  // Returns what is known of the encoder of texts; null where there is none.
+  virtual std::unique_ptr<v1::EncoderInfo> encoder() const = 0;
+};
+
+class ExplainApi {
+ public:
+  virtual ~ExplainApi() = default;
+
+  // Explains the score of the request's only query with its only candidate, which is a listed id; top_k and what the
+  // answer is to hold do not count. Errors as in rerank.proto, NOT_FOUND for an unknown id too; INVALID_ARGUMENT beyond
+  // kMaxExplainedPairs; RESOURCE_EXHAUSTED with RetryInfo while others are computed.
+  virtual void Explain(v1::RerankRequest request, CallContext context, Done<Explanation> done) = 0;
+
+  virtual const RequestLimits& limits() const = 0;
+};
+
+class DocumentApi {
+ public:
+  using Submitted = absl::AnyInvocable<void()>;
+
+  virtual ~DocumentApi() = default;
+
+  // Writes documents. Errors as in documents.proto. `submitted` (may be null) is called at most once, when the
+  // documents have been handed over: those of a call that comes then are written after them. An error that `done` gets
+  // before this means that no later call of whoever waits for it can have come between, so that he may repeat the call.
+  virtual void Upsert(v1::UpsertRequest request, CallContext context, Done<v1::UpsertResponse> done,
+                      Submitted submitted = nullptr) = 0;
+
+  // Takes documents away.
+  virtual void Delete(const v1::DeleteRequest& request, CallContext context, Done<v1::DeleteResponse> done) = 0;
+
+  // Returns documents as they are stored. It may block the calling thread while it reads files and devices.
+  virtual void Get(const v1::GetRequest& request, CallContext context, Done<v1::GetResponse> done) = 0;
+
+  // Returns whether the ids of a collection are integers; false for one that is not served.
+  virtual bool HasIntIds(std::string_view collection) const = 0;
+
+  // Counts a call that never came here.
+  virtual void CountUnread(std::string_view method, absl::Time arrival, const absl::Status& status) const = 0;
+
+  virtual const RequestLimits& limits() const = 0;
+};
+
+// Calls block, and soon end with the status of `stop` (null: never) once that is stopped. Errors as in admin.proto.
+class CollectionApi {
+ public:
+  virtual ~CollectionApi() = default;
+
+  virtual absl::StatusOr<v1::CollectionInfo> LoadForClient(const v1::LoadCollectionRequest& request,
+                                                           const StopSignal* stop) = 0;
+  virtual absl::StatusOr<v1::CollectionInfo> CreateForClient(const v1::CreateCollectionRequest& request,
+                                                             const StopSignal* stop) = 0;
+  // `changed` must not be null.
+  virtual absl::StatusOr<v1::CollectionInfo> Compact(const std::string& name, bool* changed,
+                                                     const StopSignal* stop) = 0;
+  virtual absl::StatusOr<v1::CollectionInfo> Reload(const std::string& name, bool* changed, const StopSignal* stop) = 0;
+  // Returns the last sequence that the copy holds.
+  virtual absl::StatusOr<uint64_t> SnapshotForClient(const std::string& name, const std::string& path,
+                                                     const StopSignal* stop) = 0;
+  virtual absl::Status Unload(const std::string& name, const StopSignal* stop) = 0;
+  virtual std::vector<v1::CollectionInfo> List() const = 0;
+};
+
+}  // namespace maxsim::service

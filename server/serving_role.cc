@@ -1,0 +1,187 @@
+#include "server/serving_role.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/units.h"
+#include "kernels/cpu/machine.h"
+#include "server/live/live_collection.h"
+#include "server/observability/logging.h"
+#include "server/service/activity.h"
+#include "server/service/info.h"
+
+namespace maxsim {
+namespace {
+
+void LogBackend(const NumberedBackend& numbered, const engine::Engine& engine) {
+  const BackendInfo& info = numbered.backend->info();
+  log::Write(spdlog::level::info, "backend",
+             {{"kind", info.name},
+              {"number", numbered.number},
+              {"device", info.device},
+              {"isa", info.isa},
+              {"parallelism", info.parallelism},
+              {"memory", WriteBytes(info.memory_bytes)},
+              {"lanes", engine.num_lanes()}});
+  if (!info.link.empty()) {
+    log::Write(spdlog::level::info, "link", {{"number", numbered.number}, {"measured", info.link}});
+  }
+}
+
+std::unique_ptr<store::DeviceSet> MakeDeviceSet(const config::Config& config,
+                                                const std::vector<NumberedBackend>& backends) {
+  std::vector<store::DeviceSet::Member> members;
+  members.reserve(backends.size());
+  for (const NumberedBackend& one : backends) members.push_back({one.backend.get(), one.number});
+  const auto by_number = backends.size() == 1 ? store::OnDeviceLoss::kExit : store::OnDeviceLoss::kDegrade;
+  return std::make_unique<store::DeviceSet>(std::move(members), config.on_device_loss.value_or(by_number));
+}
+
+// Sets what follows from other keys: lanes cut batches into calls, so that it is what a batch and a request may hold.
+config::Config Derived(config::Config config) {
+  config.engine.executor.max_queries =
+      static_cast<int32_t>(std::max<int64_t>(config.batching.max_batch_queries, config.limits.max_queries_per_request));
+  config.store.max_dim = config.engine.executor.max_dim;
+  config.store.free_host_bytes = cpu::AvailableMemoryBytes;
+  config.limits.max_staged_bytes = config.engine.executor.max_staged_bytes;
+  config.limits.max_dim = config.engine.executor.max_dim;
+  return config;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ServingRole>> ServingRole::Create(const config::Config& config,
+                                                                 std::vector<NumberedBackend> backends,
+                                                                 Metrics* metrics) {
+  if (backends.empty()) {
+    auto chosen = ChooseBackends(config);
+    if (!chosen.ok()) return chosen.status();
+    backends = *std::move(chosen);
+  }
+  const config::Config derived = Derived(config);
+  std::unique_ptr<store::DeviceSet> devices = MakeDeviceSet(derived, backends);
+  auto engine = engine::Engine::Create(devices.get(), derived.engine);
+  if (!engine.ok()) return engine.status();
+  std::unique_ptr<ServingRole> role(
+      new ServingRole(derived, std::move(backends), std::move(devices), *std::move(engine), metrics));
+  absl::StatusOr<std::unique_ptr<encoder::Encoder>> encoder = MakeEncoder(role->config_, metrics);
+  if (!encoder.ok()) return encoder.status();
+  role->texts_.SetEncoder(*std::move(encoder), role->config_.batching.max_queue_bytes);
+  for (const NumberedBackend& one : role->backends_) LogBackend(one, *role->engine_);
+  return role;
+}
+
+ServingRole::ServingRole(const config::Config& config, std::vector<NumberedBackend> backends,
+                         std::unique_ptr<store::DeviceSet> devices, std::unique_ptr<engine::Engine> engine,
+                         Metrics* metrics)
+    : config_(config),
+      metrics_(metrics),
+      backends_(std::move(backends)),
+      devices_(std::move(devices)),
+      store_(devices_.get(), config_.store),
+      engine_(std::move(engine)),
+      scheduler_(engine_.get(), metrics_, config_.batching),
+      collections_(&store_, devices_.get(), metrics_, config_.allowed_roots),
+      rerank_(&store_, &texts_, &scheduler_, metrics_, config_.limits, config_.log.slow_request),
+      explain_(&store_, &texts_, metrics_, config_.limits),
+      documents_(&store_, &texts_, metrics_, config_.limits),
+      num_alive_(devices_->size()) {
+  UpdateDeviceMetrics();
+  metrics_->live().SetSegmentLimit(config_.live.max_segment_bytes);
+  store_.SetOpenLive([this](const store::LiveRequest& request) {
+    return live::OpenLiveCollection(request, LiveOptionsOf(config_), metrics_);
+  });
+  if (devices_->backend(0).info().name == "cuda") nvml_ = Nvml::Open();
+}
+
+v1::GetInfoResponse ServingRole::Info() const {
+  return service::BuildInfo(*devices_, store_, config_.limits, config_.batching.max_queue_work, rerank_.encoder());
+}
+
+absl::Status ServingRole::Start(const Begin& begin) {
+  for (const config::CollectionConfig& collection : config_.collections) {
+    const std::string what = absl::StrCat("collection ", collection.name);
+    if (absl::Status status = begin(what); !status.ok()) return status;
+    if (auto loaded = collections_.Load(collection.name, collection.path, collection.residency, collection.replication,
+                                        collection.live);
+        !loaded.ok()) {
+      return absl::Status(loaded.status().code(), absl::StrCat(what, ": ", loaded.status().message()));
+    }
+    auto found = store_.Find(collection.name);
+    absl::Status warmed =
+        found.ok() ? WarmUp(*found, scheduler_, config_.engine.executor.max_query_tokens) : found.status();
+    if (!warmed.ok()) {
+      return absl::Status(warmed.code(), absl::StrCat(what, ": the first query failed: ", warmed.message()));
+    }
+  }
+  if (config_.collections.empty()) {
+    log::Write(spdlog::level::warn, "no_collection_configured",
+               {{"hint", config_.allowed_roots.empty() ? "--collection NAME=PATH" : "maxsimctl load"}});
+  }
+  return absl::OkStatus();
+}
+
+void ServingRole::SetState(service::ServingState state) {
+  rerank_.SetState(state);
+  documents_.SetState(state);
+}
+
+void ServingRole::UpdateDeviceMetrics() {
+  for (size_t device = 0; device < devices_->size(); ++device) {
+    metrics_->SetDevice(devices_->number(device), devices_->alive(device), engine_->lanes_busy(device));
+  }
+}
+
+absl::Status ServingRole::CheckHealth() {
+  devices_->Poll();
+  const absl::Status health = devices_->Health();
+  UpdateDeviceMetrics();
+  // A device was lost since the last check, so that collections may lack documents.
+  if (const size_t num_alive = devices_->num_alive(); num_alive != std::exchange(num_alive_, num_alive)) {
+    collections_.UpdateMetrics();
+  }
+  if (health.ok()) return health;
+  return absl::UnavailableError(absl::StrCat("the device is lost: ", health.message()));
+}
+
+ActivityTotals ServingRole::Observe() {
+  collections_.UpdateMetrics();
+  if (nvml_ != nullptr) {
+    for (const GpuState& gpu : nvml_->Read()) {
+      metrics_->SetGpu(gpu.device, gpu.utilization_ratio, gpu.temperature_celsius, gpu.power_watts);
+    }
+  }
+  return service::ReadActivity(*metrics_, *devices_, store_, config_.store.memory_budget_bytes);
+}
+
+std::string ServingRole::Losses() const {
+  std::string text;
+  for (size_t device = 0; device < devices_->size(); ++device) {
+    if (const absl::Status lost = devices_->StatusOf(device); !lost.ok()) {
+      absl::StrAppend(&text, "lost: ", lost.message(), "\n");
+    }
+  }
+  if (text.empty()) return text;
+  for (const store::CollectionStatus& status : store_.List()) {
+    if (status.collection == nullptr) continue;
+    const uint64_t count = status.collection->num_unavailable(*devices_);
+    if (count == 0) continue;
+    absl::StrAppend(&text, "collection ", status.name, ": ", count, " of ", status.collection->num_documents(),
+                    " documents cannot be scored\n");
+  }
+  return text;
+}
+
+void ServingRole::ReloadAll() {
+  collections_.ReloadAll().IgnoreError();  // each outcome is logged
+}
+
+int64_t ServingRole::Drain(absl::Time deadline) {
+  texts_.Stop(deadline);
+  const int64_t failed = scheduler_.Shutdown(deadline);
+  store_.StopLive();  // writes that were accepted are acknowledged
+  return failed;
+}
+
+}  // namespace maxsim

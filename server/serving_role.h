@@ -1,0 +1,79 @@
+// The role of a server of collections: backends, memory, lanes and the queue before them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/maxsim.h"
+#include "server/batching/scheduler.h"
+#include "server/config/config.h"
+#include "server/engine/engine.h"
+#include "server/observability/metrics.h"
+#include "server/observability/nvml.h"
+#include "server/role.h"
+#include "server/service/collection_admin.h"
+#include "server/service/documents.h"
+#include "server/service/explain.h"
+#include "server/service/rerank_service.h"
+#include "server/service/text_encoding.h"
+#include "server/startup.h"
+#include "server/store/collection_store.h"
+#include "server/store/device_set.h"
+
+namespace maxsim {
+
+class ServingRole : public Role {
+ public:
+  // Makes the backends, the lanes and the services. `backends`, when there are some, replace the configured ones.
+  // `metrics` must outlive the role.
+  static absl::StatusOr<std::unique_ptr<ServingRole>> Create(const config::Config& config,
+                                                             std::vector<NumberedBackend> backends, Metrics* metrics);
+
+  service::RerankApi& rerank() override { return rerank_; }
+  service::ExplainApi& explain() override { return explain_; }
+  service::DocumentApi& documents() override { return documents_; }
+  service::CollectionApi& collections() override { return collections_; }
+  v1::GetInfoResponse Info() const override;
+  // Loads the configured collections and warms up.
+  absl::Status Start(const Begin& begin) override;
+  void SetState(service::ServingState state) override;
+  // Not OK once no device can answer any more.
+  absl::Status CheckHealth() override;
+  ActivityTotals Observe() override;
+  absl::Status Readiness() const override { return absl::OkStatus(); }
+  // Returns a line for each device that is lost while the server goes on, and for each collection that misses documents
+  // since.
+  std::string Losses() const override;
+  void ReloadAll() override;
+  void StopChanges() override { store_.StopLoads(); }
+  int64_t Drain(absl::Time deadline) override;
+
+  // For tests: the queue that requests go through.
+  batching::Scheduler& scheduler() { return scheduler_; }
+
+ private:
+  ServingRole(const config::Config& config, std::vector<NumberedBackend> backends,
+              std::unique_ptr<store::DeviceSet> devices, std::unique_ptr<engine::Engine> engine, Metrics* metrics);
+  void UpdateDeviceMetrics();
+
+  const config::Config config_;
+  Metrics* const metrics_;
+  // The members stand in order of dependence: what is below uses what is above.
+  const std::vector<NumberedBackend> backends_;
+  const std::unique_ptr<store::DeviceSet> devices_;
+  store::CollectionStore store_;
+  const std::unique_ptr<engine::Engine> engine_;
+  batching::Scheduler scheduler_;
+  service::CollectionAdmin collections_;
+  service::TextEncoding texts_;
+  service::RerankService rerank_;
+  service::ExplainService explain_;
+  service::DocumentService documents_;
+  size_t num_alive_ = 0;  // devices, when CheckHealth last looked
+  std::unique_ptr<Nvml> nvml_;
+};
+
+}  // namespace maxsim

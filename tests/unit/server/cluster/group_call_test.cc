@@ -1,0 +1,277 @@
+// Tests calls to a group whose replicas do what a test says.
+#include "server/cluster/group_call.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/synchronization/notification.h"
+#include "base/monotonic_clock.h"
+#include "base/mutex.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/unit/server/cluster/view_fixture.h"
+
+namespace maxsim::cluster {
+namespace {
+
+using testing::HasSubstr;
+
+class GroupCallTest : public testing::Test {
+ protected:
+  explicit GroupCallTest(int num_replicas = 3, int max_calls = 100) : group_(std::make_shared<Group>("g", max_calls)) {
+    Replicas replicas;
+    for (int i = 0; i < num_replicas; ++i) {
+      replicas.push_back(MakeReplica(absl::StrCat("localhost:", 1 + i)));
+      Say(*replicas.back(), {});
+    }
+    group_->SetReplicas(std::move(replicas));
+  }
+
+  void Begin(bool may_hedge = false, CallRegistry* calls = nullptr) {
+    const SendAttempt send = [this](Replica& replica, int attempt, std::function<void(absl::Status)> done) {
+      const MutexLock lock(&mutex_);
+      asked_.push_back(replica.target());
+      ends_.push_back(std::move(done));
+      return [this, attempt] {
+        const MutexLock cancelling(&mutex_);
+        cancelled_.push_back(attempt);
+      };
+    };
+    StartGroupCall({.timer = &timer_, .calls = calls, .metrics = nullptr, .metadata = nullptr},
+                   {group_, group_->replicas()}, {.deadline = deadline_, .may_hedge = may_hedge}, send,
+                   [this](const absl::Status& status, int attempt) {
+                     status_ = status;
+                     attempt_ = attempt;
+                     finished_.Notify();
+                   });
+  }
+
+  // Lets the group's percentile be `time`.
+  void Expect(absl::Duration time) {
+    for (int i = 0; i < 100; ++i) group_->latencies().Add(time);
+    group_->latencies().Turn(MonotonicNow(), 0.95);
+  }
+
+  std::vector<std::string> asked() {
+    const MutexLock lock(&mutex_);
+    return asked_;
+  }
+  std::vector<int> cancelled() {
+    const MutexLock lock(&mutex_);
+    return cancelled_;
+  }
+
+  // Ends an attempt.
+  void End(size_t attempt, const absl::Status& status) {
+    std::function<void(absl::Status)> end;
+    {
+      const MutexLock lock(&mutex_);
+      end = ends_.at(attempt);
+    }
+    end(status);
+  }
+
+  void WaitForAttempts(size_t count) {
+    const absl::Time end = MonotonicNow() + absl::Seconds(20);
+    while (asked().size() < count && MonotonicNow() < end) absl::SleepFor(absl::Milliseconds(1));
+    ASSERT_EQ(asked().size(), count);
+  }
+
+  static absl::Status Away() { return absl::UnavailableError("away"); }
+
+  const std::shared_ptr<Group> group_;
+  absl::Time deadline_ = MonotonicNow() + absl::Hours(1);
+  Mutex mutex_;
+  std::vector<std::string> asked_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::function<void(absl::Status)>> ends_ ABSL_GUARDED_BY(mutex_);
+  std::vector<int> cancelled_ ABSL_GUARDED_BY(mutex_);
+  absl::Notification finished_;
+  absl::Status status_;
+  int attempt_ = -1;
+  Timer timer_;
+};
+
+TEST_F(GroupCallTest, OneReplicaIsAskedAndItsAnswerEndsTheCall) {
+  Begin();
+  ASSERT_EQ(asked().size(), 1);
+  EXPECT_EQ(group_->calls_in_flight(), 1);
+  End(0, absl::OkStatus());
+  ASSERT_TRUE(finished_.HasBeenNotified());
+  EXPECT_TRUE(status_.ok());
+  EXPECT_EQ(attempt_, 0);
+  EXPECT_EQ(group_->calls_in_flight(), 0);
+  for (const std::shared_ptr<Replica>& replica : group_->replicas()) EXPECT_EQ(replica->calls_in_flight(), 0);
+}
+
+TEST_F(GroupCallTest, ALostReplicaIsFollowedByEachOfTheOthersOnce) {
+  Begin();
+  End(0, Away());
+  ASSERT_EQ(asked().size(), 2);
+  End(1, absl::InternalError("a fault"));
+  ASSERT_EQ(asked().size(), 3);
+  EXPECT_FALSE(finished_.HasBeenNotified());
+  End(2, Away());
+  ASSERT_TRUE(finished_.HasBeenNotified());
+  EXPECT_EQ(status_, Away());
+  EXPECT_THAT(asked(), testing::UnorderedElementsAre("localhost:1", "localhost:2", "localhost:3"));
+}
+
+TEST_F(GroupCallTest, AnErrorOfTheRequestIsFinalAndSaysNothingAgainstTheReplica) {
+  const std::shared_ptr<Replica> first = group_->replicas()[0];
+  for (int i = 0; i + 1 < ReplicaHealth::kMaxFailures; ++i) first->health().CountFailure(MonotonicNow());
+  Begin();
+  ASSERT_EQ(asked()[0], first->target());
+  End(0, absl::InvalidArgumentError("queries[0]: wrong"));
+  EXPECT_TRUE(finished_.HasBeenNotified());
+  EXPECT_EQ(asked().size(), 1);
+  EXPECT_TRUE(absl::IsInvalidArgument(status_));
+  first->health().CountFailure(MonotonicNow());
+  EXPECT_FALSE(first->health().is_ejected(MonotonicNow()));
+}
+
+TEST_F(GroupCallTest, AnotherReplicaMayHaveTheGenerationThatOneHasNot) {
+  Begin();
+  End(0,
+      absl::FailedPreconditionError("collection c: is of generation 1, and generation 2 was asked for (generation)"));
+  ASSERT_EQ(asked().size(), 2);
+  End(1, absl::OkStatus());
+  EXPECT_TRUE(status_.ok());
+  EXPECT_EQ(attempt_, 1);
+}
+
+TEST_F(GroupCallTest, AFullReplicaIsNotAskedAgainForAWhile) {
+  absl::Status full = absl::ResourceExhaustedError("full");
+  client::SetRetryAfter(absl::Hours(1), full);
+  Begin();
+  for (int i = 0; i < 3; ++i) End(static_cast<size_t>(i), full);
+  EXPECT_TRUE(absl::IsResourceExhausted(status_));
+  // The next call is refused without asking.
+  std::optional<absl::Status> next;
+  StartGroupCall(
+      {.timer = &timer_}, {group_, group_->replicas()}, {.deadline = deadline_},
+      [](Replica&, int, const std::function<void(absl::Status)>&) -> std::function<void()> {
+        ADD_FAILURE() << "a full group was asked";
+        return nullptr;
+      },
+      [&](const absl::Status& status, int) { next = status; });
+  ASSERT_TRUE(next.has_value());
+  EXPECT_TRUE(absl::IsResourceExhausted(*next));
+  const std::optional<absl::Duration> retry = client::RetryAfter(*next);
+  ASSERT_TRUE(retry.has_value());
+  EXPECT_LE(*retry, absl::Seconds(1));
+}
+
+TEST_F(GroupCallTest, ResourceExhaustedWithoutATimeIsFinal) {
+  Begin();
+  End(0, absl::ResourceExhaustedError("the request is too large"));
+  EXPECT_TRUE(finished_.HasBeenNotified());
+  EXPECT_EQ(asked().size(), 1);
+}
+
+TEST_F(GroupCallTest, AfterTheDeadlineNobodyElseIsAsked) {
+  deadline_ = MonotonicNow() - absl::Milliseconds(1);
+  Begin();
+  End(0, Away());
+  EXPECT_TRUE(finished_.HasBeenNotified());
+  EXPECT_EQ(asked().size(), 1);
+}
+
+TEST_F(GroupCallTest, ASlowReplicaIsFollowedByAnotherAndTheFirstAnswerCounts) {
+  Expect(absl::Milliseconds(5));
+  Begin(/*may_hedge=*/true);
+  WaitForAttempts(2);
+  EXPECT_NE(asked()[0], asked()[1]);
+  End(1, absl::OkStatus());
+  ASSERT_TRUE(finished_.HasBeenNotified());
+  EXPECT_EQ(attempt_, 1);
+  EXPECT_THAT(cancelled(), testing::ElementsAre(0));
+  // What the loser says comes too late, and changes nothing.
+  End(0, absl::CancelledError(""));
+  EXPECT_TRUE(status_.ok());
+  for (const std::shared_ptr<Replica>& replica : group_->replicas()) EXPECT_EQ(replica->calls_in_flight(), 0);
+}
+
+TEST_F(GroupCallTest, AReplicaThatLosesAgainAndAgainIsLeftOut) {
+  const std::shared_ptr<Replica> slow = group_->replicas()[0];
+  for (int i = 0; i < ReplicaHealth::kMaxFailures; ++i) slow->health().CountFailure(MonotonicNow());
+  EXPECT_TRUE(slow->health().is_ejected(MonotonicNow()));
+  Begin();
+  EXPECT_NE(asked()[0], slow->target());
+  End(0, absl::OkStatus());
+}
+
+TEST_F(GroupCallTest, WithoutMeasuredTimesNobodyIsAskedTwice) {
+  Begin(/*may_hedge=*/true);
+  absl::SleepFor(absl::Milliseconds(30));
+  EXPECT_EQ(asked().size(), 1);
+  End(0, absl::OkStatus());
+}
+
+TEST_F(GroupCallTest, AnAnswerInTimeAsksNobodyElse) {
+  Expect(absl::Milliseconds(20));
+  Begin(/*may_hedge=*/true);
+  End(0, absl::OkStatus());
+  absl::SleepFor(absl::Milliseconds(50));
+  EXPECT_EQ(asked().size(), 1);
+}
+
+class FullGroupCallTest : public GroupCallTest {
+ protected:
+  FullGroupCallTest() : GroupCallTest(1, 1) {}
+};
+
+TEST_F(FullGroupCallTest, ACallBeyondTheLimitIsRefusedWithATime) {
+  EXPECT_TRUE(group_->TryBeginCall());
+  Begin();
+  ASSERT_TRUE(finished_.HasBeenNotified());
+  EXPECT_TRUE(absl::IsResourceExhausted(status_));
+  EXPECT_TRUE(client::RetryAfter(status_).has_value());
+  EXPECT_THAT(std::string(status_.message()), HasSubstr("cluster.max_calls_in_flight"));
+}
+
+TEST_F(GroupCallTest, CallsUnderWayEndWhenTheRegistryIsClosed) {
+  CallRegistry calls;
+  Begin(/*may_hedge=*/false, &calls);
+  EXPECT_EQ(calls.size(), 1);
+  EXPECT_FALSE(finished_.HasBeenNotified());
+  EXPECT_EQ(calls.Close(), 1);
+  ASSERT_TRUE(finished_.HasBeenNotified());
+  EXPECT_TRUE(absl::IsUnavailable(status_));
+  EXPECT_THAT(cancelled(), testing::ElementsAre(0));
+  EXPECT_EQ(group_->calls_in_flight(), 0);
+  End(0, absl::OkStatus());  // too late
+  EXPECT_TRUE(absl::IsUnavailable(status_));
+}
+
+TEST_F(GroupCallTest, AClosedRegistryRefusesCalls) {
+  CallRegistry calls;
+  EXPECT_EQ(calls.Close(), 0);
+  Begin(/*may_hedge=*/false, &calls);
+  ASSERT_TRUE(finished_.HasBeenNotified());
+  EXPECT_TRUE(absl::IsUnavailable(status_));
+  EXPECT_TRUE(asked().empty());
+  EXPECT_EQ(group_->calls_in_flight(), 0);
+}
+
+TEST_F(GroupCallTest, WhoWaitsForCallsGoesOnWhenTheLastHasEnded) {
+  CallRegistry calls;
+  Begin(/*may_hedge=*/false, &calls);
+  const absl::Time begin = MonotonicNow();
+  calls.WaitForNone(begin + absl::Milliseconds(20));
+  EXPECT_GE(MonotonicNow(), begin + absl::Milliseconds(20));
+  End(0, absl::OkStatus());
+  calls.WaitForNone(absl::InfiniteFuture());
+  EXPECT_EQ(calls.size(), 0);
+}
+
+TEST(GroupCallWithoutReplicasTest, NoReplicaIsUnavailable) {
+  absl::Status status;
+  StartGroupCall({}, {std::make_shared<Group>("g", 1), {}}, {}, nullptr,
+                 [&](const absl::Status& end, int) { status = end; });
+  EXPECT_TRUE(absl::IsUnavailable(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("group g"));
+}
+
+}  // namespace
+}  // namespace maxsim::cluster

@@ -1,0 +1,118 @@
+#include "server/cluster/group.h"
+
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/unit/server/cluster/view_fixture.h"
+
+namespace maxsim::cluster {
+namespace {
+
+TEST(ReplicaHealthTest, ThreeFailuresInARowLeaveAReplicaOutForLongerEachTime) {
+  ReplicaHealth health;
+  absl::Time now = absl::UnixEpoch() + absl::Hours(1);
+  for (int i = 0; i < ReplicaHealth::kMaxFailures - 1; ++i) health.CountFailure(now);
+  EXPECT_FALSE(health.is_ejected(now));
+  health.CountSuccess();
+  for (int i = 0; i < ReplicaHealth::kMaxFailures - 1; ++i) health.CountFailure(now);
+  EXPECT_FALSE(health.is_ejected(now)) << "a success begins the count anew";
+  absl::Duration expected = ReplicaHealth::kMinEjection;
+  for (int round = 0; round < 8; ++round) {
+    health.CountFailure(now);
+    EXPECT_TRUE(health.is_ejected(now));
+    EXPECT_TRUE(health.is_ejected(now + expected - absl::Milliseconds(1)));
+    EXPECT_FALSE(health.is_ejected(now + expected));
+    now += expected;
+    expected = std::min(2 * expected, ReplicaHealth::kMaxEjection);
+  }
+  EXPECT_EQ(expected, ReplicaHealth::kMaxEjection);
+  health.CountSuccess();
+  for (int i = 0; i < ReplicaHealth::kMaxFailures; ++i) health.CountFailure(now);
+  EXPECT_FALSE(health.is_ejected(now + ReplicaHealth::kMinEjection));
+}
+
+TEST(ReplicaHealthTest, FailuresOfCallsThatBeganBeforeDoNotLengthenAnEjection) {
+  ReplicaHealth health;
+  const absl::Time now = absl::UnixEpoch() + absl::Hours(1);
+  for (int i = 0; i < 100; ++i) health.CountFailure(now);
+  EXPECT_FALSE(health.is_ejected(now + ReplicaHealth::kMinEjection));
+}
+
+class ChooseReplicaTest : public testing::Test {
+ protected:
+  ChooseReplicaTest() {
+    for (int i = 0; i < 3; ++i) {
+      replicas_.push_back(MakeReplica(absl::StrCat("localhost:", 1 + i)));
+      Say(*replicas_.back(), {});
+    }
+  }
+
+  int Choose(const std::vector<const Replica*>& tried = {}, uint64_t turn = 0) {
+    const std::shared_ptr<Replica> chosen = ChooseReplica(replicas_, tried, now_, turn);
+    for (int i = 0; i < 3; ++i) {
+      if (chosen == replicas_[static_cast<size_t>(i)]) return i;
+    }
+    return -1;
+  }
+
+  const absl::Time now_ = absl::UnixEpoch() + absl::Hours(1);
+  Replicas replicas_;
+};
+
+TEST_F(ChooseReplicaTest, EqualsTakeTurns) {
+  EXPECT_EQ(Choose({}, 0), 0);
+  EXPECT_EQ(Choose({}, 1), 1);
+  EXPECT_EQ(Choose({}, 2), 2);
+  EXPECT_EQ(Choose({}, 3), 0);
+}
+
+TEST_F(ChooseReplicaTest, TheOneWithTheFewestCallsIsAsked) {
+  replicas_[0]->BeginCall();
+  replicas_[2]->BeginCall();
+  for (uint64_t turn = 0; turn < 6; ++turn) EXPECT_EQ(Choose({}, turn), 1);
+  replicas_[1]->BeginCall();
+  replicas_[0]->EndCall();
+  for (uint64_t turn = 0; turn < 6; ++turn) EXPECT_EQ(Choose({}, turn), 0);
+}
+
+TEST_F(ChooseReplicaTest, OneThatIsLeftOutIsTheLastResort) {
+  for (int i = 0; i < ReplicaHealth::kMaxFailures; ++i) replicas_[0]->health().CountFailure(now_);
+  replicas_[1]->SetPollError(absl::UnavailableError("away"));
+  replicas_[2]->health().SetFullUntil(now_ + absl::Seconds(1));
+  EXPECT_EQ(Choose(), 2);
+  EXPECT_EQ(Choose({replicas_[2].get()}), 1);
+  EXPECT_EQ(Choose({replicas_[2].get(), replicas_[1].get()}), 0);
+  EXPECT_EQ(Choose({replicas_[0].get(), replicas_[1].get(), replicas_[2].get()}), -1);
+}
+
+TEST(GroupTest, CallsBeyondTheLimitHaveNoPlace) {
+  Group group("g", 2);
+  EXPECT_TRUE(group.TryBeginCall());
+  EXPECT_TRUE(group.TryBeginCall());
+  EXPECT_FALSE(group.TryBeginCall());
+  group.EndCall();
+  EXPECT_TRUE(group.TryBeginCall());
+  EXPECT_EQ(group.calls_in_flight(), 2);
+}
+
+TEST(GroupTest, ATenthOfCallsMayAskASecondReplica) {
+  Group group("g", 2);
+  int hedges = 0;
+  for (int i = 0; i < 1000; ++i) {
+    group.EarnHedge();
+    if (group.TakeHedge()) ++hedges;
+  }
+  EXPECT_GE(hedges, 100);
+  EXPECT_LE(hedges, 101);
+}
+
+TEST(GroupTest, WhatIsSavedForSecondReplicasIsBounded) {
+  Group group("g", 2);
+  for (int i = 0; i < 100'000; ++i) group.EarnHedge();
+  int hedges = 0;
+  while (group.TakeHedge()) ++hedges;
+  EXPECT_EQ(hedges, 10);
+}
+
+}  // namespace
+}  // namespace maxsim::cluster

@@ -1,0 +1,60 @@
+// Makes groups and views of a cluster that no server is behind.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/cluster/group.h"
+#include "server/cluster/view.h"
+
+namespace maxsim::cluster {
+
+// Returns what a server says that holds one collection.
+inline v1::CollectionInfo InfoOf(const std::string& name, uint64_t generation, collection::SlotRange slots,
+                                 uint64_t num_documents = 10) {
+  v1::CollectionInfo info;
+  info.set_name(name);
+  info.set_state(v1::COLLECTION_STATE_READY);
+  info.set_generation(generation);
+  info.set_dim(8);
+  info.set_storage(v1::DATA_TYPE_F16);
+  info.set_id_type(v1::ID_TYPE_STRING);
+  info.set_num_documents(num_documents);
+  if (!slots.is_whole()) {
+    info.mutable_partition()->set_first_slot(static_cast<uint32_t>(slots.first));
+    info.mutable_partition()->set_end_slot(static_cast<uint32_t>(slots.end));
+  }
+  return info;
+}
+
+// Returns a replica at a port that nobody listens on.
+inline std::shared_ptr<Replica> MakeReplica(const std::string& target) {
+  client::ClientOptions options;
+  options.target = target;
+  return *Replica::Create(options);
+}
+
+inline void Say(Replica& replica, std::vector<v1::CollectionInfo> collections) {
+  auto info = std::make_shared<v1::GetInfoResponse>();
+  for (v1::CollectionInfo& collection : collections) *info->add_collections() = std::move(collection);
+  replica.SetInfo(std::move(info));
+}
+
+// Returns `count` groups "g0", "g1", ..., each of one replica that has its partition of the collection "c".
+inline std::vector<std::shared_ptr<Group>> MakeGroups(int count, uint64_t generation = 1) {
+  std::vector<std::shared_ptr<Group>> groups;
+  for (int i = 0; i < count; ++i) {
+    auto group = std::make_shared<Group>(absl::StrCat("g", i), 100);
+    std::shared_ptr<Replica> replica = MakeReplica(absl::StrCat("localhost:", 1 + i));
+    Say(*replica, {InfoOf("c", generation, collection::PartitionOf(i, count))});
+    group->SetReplicas({std::move(replica)});
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+}  // namespace maxsim::cluster
