@@ -77,6 +77,17 @@ void EndCall(const absl::Status& status, tracing::Span& span) {
 
 tracing::Span StartEncode(const tracing::Span& call) { return call.StartChild("encode", tracing::SpanKind::kClient); }
 
+tracing::Span StartGroupAttempt(const tracing::SpanParent& call, std::string_view group, std::string_view replica,
+                                int attempt, bool is_hedge) {
+  tracing::Span span = call.StartChild("group_call", tracing::SpanKind::kClient);
+  if (!span.is_recording()) return span;
+  span.SetAttribute("maxsim.group", group);
+  span.SetAttribute("maxsim.replica", replica);
+  span.SetAttribute("maxsim.attempt", int64_t{attempt});
+  span.SetAttribute("maxsim.hedge", is_hedge);
+  return span;
+}
+
 encoder::TraceHeaders HeadersOf(const tracing::Span& encode) {
   encoder::TraceHeaders headers;
   Guarded([&] {

@@ -36,6 +36,12 @@ void EndCall(const absl::Status& status, tracing::Span& span);
 // Returns the span "encode" of a call whose texts an encoder turns into vectors.
 tracing::Span StartEncode(const tracing::Span& call);
 
+// Returns the span "group_call" of a router's attempt to have a group carry out a part of a call. `group` and `replica`
+// are names of the cluster's; `attempt` is 0 for the first replica that is asked; `is_hedge` says that the one before
+// has not answered yet.
+tracing::Span StartGroupAttempt(const tracing::SpanParent& call, std::string_view group, std::string_view replica,
+                                int attempt, bool is_hedge);
+
 // Returns the headers by which the encoder learns of that span.
 encoder::TraceHeaders HeadersOf(const tracing::Span& encode);
 

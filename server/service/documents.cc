@@ -95,8 +95,7 @@ struct DocumentService::UpsertCall : Call<v1::UpsertResponse> {
 absl::Status DocumentService::CheckState() const {
   const ServingState state = state_;
   if (state == ServingState::kServing) return absl::OkStatus();
-  return absl::UnavailableError(state == ServingState::kLoading ? "the server is loading"
-                                                                        : "the server is draining");
+  return absl::UnavailableError(state == ServingState::kLoading ? "the server is loading" : "the server is draining");
 }
 
 absl::Status DocumentService::CheckCollectionField(const std::string& name) const {

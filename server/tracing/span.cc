@@ -25,14 +25,28 @@ Span::Span(SpanSink* sink, const TraceContext& context, uint64_t parent_span_id,
   data_->start = start;
 }
 
-Span Span::StartChildAt(std::string_view name, SpanKind kind, absl::Time start) const {
-  Span child;
-  child.context_ = context_;
-  child.tracestate_ = tracestate_;
-  if (!is_recording()) return child;
+Span SpanParent::StartChild(std::string_view name, SpanKind kind) const {
+  return StartChildAt(name, kind, sink_ == nullptr ? absl::Time() : MonotonicNow());
+}
+
+Span SpanParent::StartChildAt(std::string_view name, SpanKind kind, absl::Time start) const {
+  if (sink_ == nullptr) {
+    Span same;
+    same.context_ = context_;
+    same.tracestate_ = tracestate_;
+    return same;
+  }
   TraceContext context = context_;
   context.span_id = RandomId();
-  return Span(data_->sink, context, context_.span_id, tracestate_, name, kind, start);
+  return Span(sink_, context, context_.span_id, tracestate_, name, kind, start);
+}
+
+SpanParent Span::AsParent() const {
+  SpanParent parent;
+  parent.sink_ = is_recording() ? data_->sink : nullptr;
+  parent.context_ = context_;
+  parent.tracestate_ = tracestate_;
+  return parent;
 }
 
 void Span::AddChild(std::string_view name, absl::Time start, absl::Time end) const {

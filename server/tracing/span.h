@@ -61,6 +61,33 @@ class SpanSink {
   virtual void Shutdown(absl::Time deadline) = 0;
 };
 
+class Span;
+
+// A span as the parent of others: what its children need of it, and the headers that name it. It may be copied, which
+// allocates nothing, be used by several threads, and outlive the span, but not the tracer.
+class SpanParent {
+ public:
+  // No span: children record nothing and have no ids.
+  SpanParent() = default;
+
+  // Begins a span within it, now. Of one that was not recorded it is the same one again.
+  Span StartChild(std::string_view name, SpanKind kind) const;
+
+  // Return what Span::traceparent and Span::tracestate return. The second one stays valid as long as this.
+  std::string traceparent() const { return context_.is_valid() ? FormatTraceparent(context_) : std::string(); }
+  std::string_view tracestate() const {
+    return tracestate_ == nullptr ? std::string_view() : std::string_view(*tracestate_);
+  }
+
+ private:
+  friend class Span;
+  Span StartChildAt(std::string_view name, SpanKind kind, absl::Time start) const;
+
+  SpanSink* sink_ = nullptr;  // null: the span was not recorded
+  TraceContext context_;
+  std::shared_ptr<const std::string> tracestate_;
+};
+
 // A span is used by one thread at a time, and must not outlive the tracer that it comes from. It ends at the latest
 // when it goes away. Where memory runs out, what would be recorded is left out; no function throws. Names and keys live
 // as long as the program.
@@ -101,7 +128,12 @@ class Span {
   Span StartChild(std::string_view name, SpanKind kind = SpanKind::kInternal) const {
     return StartChildAt(name, kind, is_recording() ? MonotonicNow() : absl::Time());
   }
-  Span StartChildAt(std::string_view name, SpanKind kind, absl::Time start) const;
+  Span StartChildAt(std::string_view name, SpanKind kind, absl::Time start) const {
+    return AsParent().StartChildAt(name, kind, start);
+  }
+
+  // Returns the span as the parent of others, which may begin on other threads.
+  SpanParent AsParent() const;
 
   // Records a span within this one that has been, from `start` to `end`.
   void AddChild(std::string_view name, absl::Time start, absl::Time end) const;
@@ -124,6 +156,7 @@ class Span {
   void EndAt(absl::Time end);
 
  private:
+  friend class SpanParent;
   template <typename Value>
   void AddAttribute(std::string_view key, Value value) const;
 

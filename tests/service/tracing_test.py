@@ -1,145 +1,41 @@
 """Traces of maxsimd as a collector gets them, which decodes with the public package opentelemetry-proto: calls by gRPC and
 by HTTP are in the trace of their traceparent, their parts have the right parents and follow each other, and the encoder
-is told of the trace. A collector that is down costs nothing but spans that are counted.
+is told of the trace, as the servers behind a router are. A collector that is down costs nothing but spans that are counted.
 
 python tracing_test.py FOLDER_OF_THE_PROGRAMS
 """
 
-import concurrent.futures
 import http.client
-import http.server
 import json
 import pathlib
-import re
-import socket
 import struct
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 import unittest
 
 import grpc
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 from opentelemetry.proto.trace.v1 import trace_pb2
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 from program_fixture import Maxsimd  # noqa: E402
+from tracing_fixture import (  # noqa: E402
+    DIM,
+    PARENT,
+    PATIENCE_S,
+    STATE,
+    Collector,
+    Encoder,
+    attributes,
+    closed_port,
+    counter,
+    traceparent,
+    wire_messages,
+)
 
 PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
-TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
-PARENT = "00f067aa0ba902b7"
-STATE = "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE"
-DIM = 8
-PATIENCE_S = 20
 Span = trace_pb2.Span
-
-
-def traceparent(trace=TRACE, sampled=True):
-    return f"00-{trace}-{PARENT}-{'01' if sampled else '00'}"
-
-
-class Collector(trace_service_pb2_grpc.TraceServiceServicer):
-    """Keeps the spans that it is sent, and the resource that they came from."""
-
-    def __init__(self):
-        self._changed = threading.Condition()
-        self._spans = []
-        self.resources = []
-        self._server = grpc.server(concurrent.futures.ThreadPoolExecutor(2))
-        trace_service_pb2_grpc.add_TraceServiceServicer_to_server(self, self._server)
-        self.port = self._server.add_insecure_port("127.0.0.1:0")
-        self._server.start()
-
-    def Export(self, request, context):
-        with self._changed:
-            for of_service in request.resource_spans:
-                self.resources.append({a.key: a.value.string_value for a in of_service.resource.attributes})
-                for of_scope in of_service.scope_spans:
-                    self._spans.extend(of_scope.spans)
-            self._changed.notify_all()
-        return trace_service_pb2.ExportTraceServiceResponse()
-
-    def wait_for(self, names, trace=TRACE):
-        """The spans of a trace by their name, once those of these names are there."""
-        limit = time.monotonic() + PATIENCE_S
-        with self._changed:
-            while True:
-                found = {span.name: span for span in self._spans if span.trace_id.hex() == trace}
-                if set(names) <= set(found):
-                    return found
-                if not self._changed.wait(limit - time.monotonic()):
-                    raise AssertionError(f"of the spans {names} there are {sorted(found)}")
-
-    def all_spans(self):
-        with self._changed:
-            return list(self._spans)
-
-    def stop(self):
-        self._server.stop(0)
-
-
-class Encoder(http.server.ThreadingHTTPServer):
-    """Answers /embed_all with vectors that depend on a text's length, and keeps the headers of its calls."""
-
-    def __init__(self):
-        self.calls = []
-        super().__init__(("127.0.0.1", 0), EncoderHandler)
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-    def stop(self):
-        self.shutdown()
-        self.server_close()
-
-
-class EncoderHandler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self):
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.calls.append((body["inputs"], self.headers["traceparent"], self.headers["tracestate"]))
-        answer = json.dumps([[[len(text) / 64 + column for column in range(DIM)]] for text in body["inputs"]]).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def log_message(self, *_):
-        pass
-
-
-def wire_messages(folder):
-    """The messages of maxsim.v1 by their name."""
-    path = pathlib.Path(folder) / "maxsim.pb"
-    files = ["maxsim/v1/rerank.proto", "maxsim/v1/documents.proto", "maxsim/v1/admin.proto"]
-    subprocess.run(["protoc", "-I", ROOT / "proto", "--include_imports", "-o", path, *files], check=True)
-    pool = descriptor_pool.DescriptorPool()
-    for file in descriptor_pb2.FileDescriptorSet.FromString(path.read_bytes()).file:
-        pool.Add(file)
-    return lambda name: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"maxsim.v1.{name}"))
-
-
-def attributes(span):
-    return {a.key: getattr(a.value, a.value.WhichOneof("value")) for a in span.attributes}
-
-
-def closed_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def counter(server, series):
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_S)
-    connection.request("GET", "/metrics")
-    text = connection.getresponse().read().decode()
-    connection.close()
-    return float(re.search(rf"^{re.escape(series)} (\S+)$", text, re.MULTILINE)[1])
 
 
 class TracingTest(unittest.TestCase):
@@ -263,6 +159,73 @@ class TracingTest(unittest.TestCase):
         self.assertEqual(ids, {"stream 0", "stream 1", "stream 2"})
         self.assertEqual({call.parent_span_id.hex() for call in calls}, {PARENT})
         self.assertEqual({call.name for call in calls}, {"maxsim.v1.Reranker/RerankStream"})
+
+    def start_cluster(self):
+        """A router over two groups of one server each, with a live collection of twenty documents."""
+        endpoint, servers = f"127.0.0.1:{self.collector.port}", []
+        for part in range(2):
+            (self.folder / f"root-{part}").mkdir()
+            flags = {"cluster__partition": f"{part}/2", "store__allowed_roots": self.folder / f"root-{part}"}
+            servers.append(self.start(f"part-{part}", endpoint, tracing__service_name=f"server {part}", **flags))
+            self.addCleanup(servers[-1].stop)
+        groups = ",".join(f"group-{part}={server.address}" for part, server in enumerate(servers))
+        router = self.start("router", endpoint, tracing__service_name="router", cluster__groups=groups)
+        self.addCleanup(router.stop)
+        request = self.message("CreateCollectionRequest")(name="docs", dim=DIM)
+        self.call("Admin/CreateCollection", request, self.message("CreateCollectionResponse"), server=router)
+        return router, servers
+
+    def upsert_request(self):
+        request = self.message("UpsertRequest")(collection="docs")
+        for number in range(20):
+            values = struct.pack(f"<{DIM}f", *range(number, number + DIM))
+            request.documents.add(string_id=f"doc-{number}").tokens.CopyFrom(
+                self.message("TokenMatrix")(dtype=1, num_tokens=1, dim=DIM, data=values)
+            )
+        return request
+
+    def test_a_request_to_a_router_is_one_trace_through_all_servers(self):
+        router, servers = self.start_cluster()
+        scan = self.message("RerankRequest")(collection="docs", top_k=3)
+        scan.queries.add(text="a question to a router")
+        scan.candidates.whole_collection.SetInParent()
+        one = self.message("RerankRequest")(collection="docs")
+        one.queries.add(text="another question to a router")
+        one.candidates.string_ids.ids.append("doc-0")
+        read = self.message("GetRequest")(collection="docs")
+        read.string_ids.ids.extend(f"doc-{number}" for number in range(20))
+        scoring = [("queue", []), ("score", [])]
+        # The method, its request, whether the router has a text encoded, the servers' own parts, and how many are asked.
+        calls = [
+            ("Documents/Upsert", self.upsert_request(), False, [], 2),
+            ("Reranker/Rerank", scan, True, scoring, 2),
+            ("Documents/Get", read, False, [], 2),
+            ("Reranker/Explain", one, True, [], 1),
+        ]
+        for index, (method, request, encodes, parts, num_servers) in enumerate(calls):
+            with self.subTest(method=method):
+                trace = f"{0xA0 + index:032x}"
+                metadata = [("traceparent", traceparent(trace)), ("tracestate", STATE)]
+                answer = self.message(method.split("/")[1] + "Response")
+                self.call(method, request, answer, metadata, router)
+                num_spans = 1 + encodes + num_servers * (2 + len(parts))
+                spans, trees = self.collector.wait_for_tree(trace, num_spans)
+                self.assertEqual({span.trace_state for span in spans}, {STATE})
+                asked = {attributes(span)["maxsim.group"]: span for span in spans if span.name == "group_call"}
+                self.assertEqual(len(asked), num_servers)
+                below = [("router", "encode", [])] if encodes else []
+                for group, span in sorted(asked.items()):
+                    part = int(group.removeprefix("group-"))
+                    self.assertEqual(span.kind, Span.SPAN_KIND_CLIENT)
+                    said = attributes(span)
+                    wanted = {"replica": servers[part].address, "attempt": 0, "hedge": False}
+                    self.assertEqual({key: said[f"maxsim.{key}"] for key in wanted}, wanted)
+                    theirs = [(f"server {part}", *one) for one in parts]
+                    below.append(("router", "group_call", [(f"server {part}", f"maxsim.v1.{method}", theirs)]))
+                self.assertEqual(trees, [("router", f"maxsim.v1.{method}", below)])
+                call = next(span for span in spans if span.parent_span_id.hex() == PARENT)
+                for span in asked.values():
+                    self.assert_within(call, *[s for s in spans if s.name == "encode"], span)
 
     def test_an_error_is_the_spans_status(self):
         trace = "0" * 31 + "3"

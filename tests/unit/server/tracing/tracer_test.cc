@@ -135,6 +135,35 @@ TEST_F(TracerTest, AChildNamesItsParentAndTheTrace) {
   EXPECT_LE(made.end, call.end);
 }
 
+TEST_F(TracerTest, ChildrenMayBeginOnceTheirParentHasEnded) {
+  const Tracer tracer = MakeTracer(0);
+  Span span = tracer.StartSpan("call", SpanKind::kServer, Parent(true), MonotonicNow());
+  const TraceContext context = span.context();
+  const SpanParent parent = span.AsParent();
+  EXPECT_EQ(parent.traceparent(), span.traceparent());
+  span.End();
+  Span child = SpanParent(parent).StartChild("late", SpanKind::kClient);
+  EXPECT_EQ(child.AsParent().tracestate(), "vendor=1");
+  EXPECT_NE(child.traceparent(), parent.traceparent());
+  child.End();
+  ASSERT_EQ(spans_.size(), 2u);
+  EXPECT_EQ(spans_[1]->name, "late");
+  EXPECT_EQ(spans_[1]->parent_span_id, context.span_id);
+  EXPECT_EQ(spans_[1]->context.trace_id_low, context.trace_id_low);
+}
+
+TEST_F(TracerTest, AParentThatIsNotRecordedIsPassedOnAndNoParentIsNot) {
+  const Tracer tracer = MakeTracer(1);
+  const Span span = tracer.StartSpan("call", SpanKind::kServer, Parent(false), MonotonicNow());
+  const Span child = span.AsParent().StartChild("child", SpanKind::kClient);
+  EXPECT_FALSE(child.is_recording());
+  EXPECT_EQ(child.traceparent(), span.traceparent());
+  EXPECT_EQ(child.tracestate(), "vendor=1");
+  EXPECT_EQ(SpanParent().traceparent(), "");
+  EXPECT_EQ(SpanParent().StartChild("child", SpanKind::kClient).traceparent(), "");
+  EXPECT_TRUE(spans_.empty());
+}
+
 TEST_F(TracerTest, ASpanNeverEndsBeforeItBegan) {
   const Tracer tracer = MakeTracer(1);
   const absl::Time start = MonotonicNow();
