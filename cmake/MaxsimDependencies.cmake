@@ -49,6 +49,8 @@ find_package(prometheus-cpp REQUIRED COMPONENTS core)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 # The log of a live collection.
 pkg_check_modules(ROCKSDB REQUIRED IMPORTED_TARGET rocksdb)
+# The stream that orders the writes of several servers (live.log nats).
+pkg_check_modules(NATS REQUIRED IMPORTED_TARGET libnats)
 # A client of the HTTP port. The distributions compile the library, with OpenSSL, zlib and brotli inside; its pkg-config
 # flags are part of its ABI.
 pkg_check_modules(CPP_HTTPLIB REQUIRED IMPORTED_TARGET cpp-httplib)

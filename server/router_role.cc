@@ -90,7 +90,8 @@ v1::GetInfoResponse RouterRole::Info() const {
   *response.mutable_limits() = service::ToProto(config_.limits, config_.batching.max_queue_work);
   for (v1::CollectionInfo& collection : collections_.List()) *response.add_collections() = std::move(collection);
   const absl::Time now = MonotonicNow();
-  for (const std::shared_ptr<cluster::Group>& group : membership_.view()->groups()) {
+  const std::shared_ptr<const cluster::View> view = membership_.view();
+  for (const std::shared_ptr<cluster::Group>& group : view->groups()) {
     v1::GroupInfo& info = *response.add_groups();
     info.set_name(group->name());
     const absl::Duration percentile = group->latencies().percentile();
@@ -114,7 +115,8 @@ absl::Status RouterRole::Start(const Begin& begin) {
   const absl::Time end = MonotonicNow() + kStartTime;
   for (;;) {
     std::string silent;
-    for (const std::shared_ptr<cluster::Group>& group : membership_.view()->groups()) {
+    const std::shared_ptr<const cluster::View> view = membership_.view();
+    for (const std::shared_ptr<cluster::Group>& group : view->groups()) {
       if (!Answers(*group)) silent = group->name();
     }
     if (silent.empty()) break;
@@ -141,7 +143,8 @@ ActivityTotals RouterRole::Observe() {
 }
 
 absl::Status RouterRole::Readiness() const {
-  for (const std::shared_ptr<cluster::Group>& group : membership_.view()->groups()) {
+  const std::shared_ptr<const cluster::View> view = membership_.view();
+  for (const std::shared_ptr<cluster::Group>& group : view->groups()) {
     if (Answers(*group)) return absl::OkStatus();
   }
   return absl::UnavailableError("no server of the cluster answers");
@@ -149,7 +152,8 @@ absl::Status RouterRole::Readiness() const {
 
 std::string RouterRole::Losses() const {
   std::string text;
-  for (const std::shared_ptr<cluster::Group>& group : membership_.view()->groups()) {
+  const std::shared_ptr<const cluster::View> view = membership_.view();
+  for (const std::shared_ptr<cluster::Group>& group : view->groups()) {
     if (!Answers(*group)) absl::StrAppend(&text, "group ", group->name(), " does not answer\n");
     for (const std::shared_ptr<cluster::Replica>& replica : group->replicas()) {
       const absl::Status status = replica->poll_status();

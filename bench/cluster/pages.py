@@ -15,9 +15,10 @@ FACTOR = 1.5  # of one group's p99, up to which the table counts groups
 SHOWN = (1, 8, 64)  # fan-outs of the table
 
 # The colours and sizes of docs/performance/kernels.svg.
-HEDGED, PLAIN, GRID, TEXT = "#1f6feb", "#9aa4b2", "#d0d7de", "#24292f"
+COLORS = {"none": "#9aa4b2", "hedge-eject": "#1f6feb", "hedge": "#bf5700"}  # by policy
+GRID, TEXT = "#d0d7de", "#24292f"
 WIDTH, PANEL_WIDTH, PANEL_HEIGHT, LEFT, TOP, GAP_X, GAP_Y = 900, 350, 220, 60, 84, 90, 70
-PANELS = (("cpu", "none"), ("h200", "none"), ("cpu", "slow"), ("cpu", "paused"))
+PANELS = (("cpu", "none"), ("h200", "none"), ("cpu-single", "none"), ("cpu", "slow"))
 TITLES = {
     "none": "all replicas well",
     "slow": "one replica 4 times as slow",
@@ -35,7 +36,7 @@ def find(rows: Sequence[Row], **wanted: Any) -> list[Row]:
 
 def one_group(rows: Sequence[Row], profile: str, load: float) -> float | None:
     """Returns the p99 of a request to one group, all well and without hedges, which others are compared with."""
-    found = find(rows, profile=profile, load=load, fault="none", hedges=False, fan_out=1)
+    found = find(rows, profile=profile, load=load, fault="none", policy="none", fan_out=1)
     return float(found[0]["p99_us"]) if found else None
 
 
@@ -54,13 +55,13 @@ def scale(low: float, high: float, begin: float, end: float) -> Any:
 
 
 def curves(rows: Sequence[Row], profile: str, fault: str, x: Any, y: Any) -> list[str]:
-    """Returns the band over the seeds and the median of each load, with hedges and without."""
+    """Returns the band over the seeds and the median of each load and policy."""
     parts = []
     for load in sorted({row["load"] for row in rows}):
         base = one_group(rows, profile, load)
         dash = ' stroke-dasharray="5 3"' if load == max(row["load"] for row in rows) else ""
-        for hedges, color in ((False, PLAIN), (True, HEDGED)):
-            found = find(rows, profile=profile, load=load, fault=fault, hedges=hedges)
+        for policy, color in COLORS.items():
+            found = find(rows, profile=profile, load=load, fault=fault, policy=policy)
             if base is None or not found:
                 continue
             top = [(x(row["fan_out"]), y(row["p99_us_most"] / base)) for row in found]
@@ -94,8 +95,12 @@ def svg(rows: Sequence[Row]) -> str:
     loads = " and ".join(f"{load:g}" for load in sorted({row["load"] for row in rows}))
     parts = [
         text(LEFT, 22, "99th percentile by number of groups, in multiples of one group's", size=14),
-        text(LEFT, 42, f"grey: first replica only, blue: with hedges; loads {loads} of capacity, the higher one dashed;"
-             " bands: all seeds", size=12),
+        text(
+            LEFT,
+            42,
+            "grey: no hedges, blue: hedges, orange: hedges that leave no replica out; "
+            f"loads {loads}, the higher one dashed; bands: all seeds",
+        ),
     ]
     for index, (profile, fault) in enumerate(PANELS):
         left = LEFT + (index % 2) * (PANEL_WIDTH + GAP_X)
@@ -123,24 +128,29 @@ def table(report: Mapping[str, Any]) -> str:
     heads = [f"{fan_out} group{'s' if fan_out > 1 else ''}" for fan_out in SHOWN]
     lines = [
         f"{report['replicas']} replicas a group, medians of {len(report['seeds'])} runs of {report['requests']:,} "
-        "requests each. Cells: without hedges, with hedges.",
+        "requests each. Cells: without hedges, with hedges, with hedges that leave no replica out.",
         "",
-        f"| replica | load | fault | p99, ms: {' | '.join(heads)} | groups within {FACTOR:g} x | extra calls |",
-        "|---|---|---|" + "---|" * (len(SHOWN) + 2),
+        f"| replica | load | fault | p99, ms: {' | '.join(heads)} | groups within {FACTOR:g} x "
+        "| extra calls | left out |",
+        "|---|---|---|" + "---|" * (len(SHOWN) + 3),
     ]
     for profile, load, fault in cases:
         base = one_group(rows, profile, load)
-        pair = [find(rows, profile=profile, load=load, fault=fault, hedges=hedges) for hedges in (False, True)]
-        if base is None or not all(pair):
+        found_by_policy = [find(rows, profile=profile, load=load, fault=fault, policy=policy) for policy in COLORS]
+        if base is None or not all(found_by_policy):
             continue
         cells = []
         for fan_out in SHOWN:
-            values = [row["p99_us"] / 1000 for found in pair for row in found if row["fan_out"] == fan_out]
+            values = [row["p99_us"] / 1000 for found in found_by_policy for row in found if row["fan_out"] == fan_out]
             cells.append(", ".join(f"{value:.3g}" for value in values) or "-")
-        within = ", ".join(str(largest_within(found, base)) for found in pair)
-        extra = [row["hedge_share"] for row in pair[1]]
+        within = ", ".join(str(largest_within(found, base)) for found in found_by_policy)
+        extra = [row["hedge_share"] for row in found_by_policy[1]]
         extra_cell = f"{100 * min(extra):.1f} to {100 * max(extra):.1f} %"
-        lines.append(f"| {profile} | {load:g} | {fault} | {' | '.join(cells)} | {within} | {extra_cell} |")
+        most = max(row["ejections"] / row["fan_out"] for row in found_by_policy[1])
+        left_out = f"{most:.1f}"
+        lines.append(
+            f"| {profile} | {load:g} | {fault} | {' | '.join(cells)} | {within} | {extra_cell} | {left_out} |"
+        )
     return "\n".join(lines)
 
 

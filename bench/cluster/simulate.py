@@ -12,6 +12,7 @@ settings takes some four minutes of one processor; the same seeds give the same 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import pathlib
 import statistics
@@ -22,7 +23,7 @@ from typing import Any
 from pages import svg, with_table
 from service_times import OUTPUT as SERVICE_TIMES
 from service_times import ServiceTimes, read_profiles
-from world import FAULTS, Outcome, Setting, World
+from world import FAULTS, POLICIES, Outcome, Setting, World
 
 FOLDER = SERVICE_TIMES.parent
 FAN_OUTS = (1, 2, 4, 8, 16, 32, 64)
@@ -30,6 +31,7 @@ LOADS = (0.3, 0.7)
 SEEDS = (1, 2, 3)
 # Faults are simulated where a run is long beside a second, for which the router leaves a replica out.
 FAULTY_PROFILES = ("cpu",)
+FAN_OUTS_WITH_FAULT = (1, 8, 64)
 
 
 def quantile_of(values: Sequence[float], share: float) -> float:
@@ -50,7 +52,7 @@ def row_of(setting: Setting, outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "profile": setting.times.name,
         "load": setting.load,
         "fault": setting.fault,
-        "hedges": setting.hedges,
+        "policy": setting.policy,
         "fan_out": setting.fan_out,
         "p50_us": statistics.median(over_seeds(0.5)),
         "p99_us": statistics.median(p99),
@@ -58,6 +60,7 @@ def row_of(setting: Setting, outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "p99_us_most": max(p99),
         "p999_us": statistics.median(over_seeds(0.999)),
         "hedge_share": round(sum(outcome.hedges for outcome in outcomes) / calls, 5),
+        "ejections": statistics.median(outcome.ejections for outcome in outcomes),
         "retry_share": round(sum(outcome.retries for outcome in outcomes) / calls, 5),
     }
 
@@ -69,12 +72,9 @@ def settings_of(options: argparse.Namespace, profiles: Mapping[str, ServiceTimes
         for fault in options.fault or FAULTS:
             if fault != "none" and name not in FAULTY_PROFILES and not options.fault:
                 continue
-            for load in options.load:
-                for hedges in (False, True):
-                    for fan_out in options.fan_out:
-                        yield Setting(
-                            profiles[name], fan_out, load, hedges, fault, options.replicas, requests=options.requests
-                        )
+            fan_outs = options.fan_out or (FAN_OUTS if fault == "none" else FAN_OUTS_WITH_FAULT)
+            for load, policy, fan_out in itertools.product(options.load, POLICIES, fan_outs):
+                yield Setting(profiles[name], fan_out, load, policy, fault, options.replicas, options.requests)
 
 
 def simulate(options: argparse.Namespace) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def write(report: Mapping[str, Any], folder: pathlib.Path) -> None:
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--fan-out", type=int, nargs="+", default=FAN_OUTS, help="groups of servers (%(default)s)")
+    parser.add_argument("--fan-out", type=int, nargs="+", help="groups of servers (1 to 64)")
     parser.add_argument("--load", type=float, nargs="+", default=LOADS, help="of what replicas can do (%(default)s)")
     parser.add_argument("--profile", nargs="+", help="of service_times.json (all)")
     parser.add_argument("--fault", nargs="+", choices=FAULTS, help="of one replica of one group (all)")
@@ -122,7 +122,7 @@ def parse_arguments() -> argparse.Namespace:
     for name in ("replicas", "requests"):
         if getattr(options, name) < 1:
             parser.error(f"--{name} is {getattr(options, name)}; it is at least 1")
-    if min(options.fan_out) < 1:
+    if options.fan_out and min(options.fan_out) < 1:
         parser.error(f"--fan-out is {min(options.fan_out)}; it is at least 1")
     return options
 

@@ -28,18 +28,21 @@ POLL_US = 1e6
 POLL_FAILED, EJECTED = 1 << 40, 1 << 41
 SLOW_FACTOR = 4
 FAULTS = ("none", "slow", "paused", "dead")
+# Whether a second replica is asked as well: never; or it is, and a replica that is overtaken by it three times in a row
+# is left out as one that fails is (the router's rule), or is not.
+POLICIES = ("none", "hedge-eject", "hedge")
 
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """What is simulated. `load` is the offered share of what the replicas can do, without hedges. `fault` is that of
-    the first replica of the first group: slow is SLOW_FACTOR times as slow all the time, paused stands still and dead
-    refuses everything from a quarter of the run to three quarters."""
+    """What is simulated. `load` is the offered share of what the replicas can do, without hedges. `policy` is one of
+    POLICIES. `fault` is that of the first replica of the first group: slow is SLOW_FACTOR times as slow all the time,
+    paused stands still and dead refuses everything from a quarter of the run to three quarters."""
 
     times: ServiceTimes
     fan_out: int
     load: float
-    hedges: bool = True
+    policy: str = "hedge-eject"
     fault: str = "none"
     replicas: int = 3
     requests: int = 2500
@@ -56,6 +59,7 @@ class Outcome:
     calls: int = 0
     hedges: int = 0
     retries: int = 0
+    ejections: int = 0
     hedges_of_groups: list[int] = dataclasses.field(default_factory=list)
 
 
@@ -130,10 +134,15 @@ class World:
     def __init__(self, setting: Setting, seed: int) -> None:
         if setting.fault not in FAULTS:
             raise ValueError(f"fault is {setting.fault!r}; it is one of {', '.join(FAULTS)}")
+        if setting.policy not in POLICIES:
+            raise ValueError(f"policy is {setting.policy!r}; it is one of {', '.join(POLICIES)}")
         if not 0 < setting.load < 1:
             raise ValueError(f"load is {setting.load}; it is above 0 and below 1")
         self.setting = setting
-        self._random = random.Random(f"{setting} {seed}")
+        # Requests arrive at the same times under all policies.
+        self._random = random.Random(f"times {seed}")
+        self._arrivals = random.Random(f"arrivals {seed}")
+        self._hedges = setting.policy != "none"
         self._groups = [Group(setting.replicas) for _ in range(setting.fan_out)]
         self._events: list[tuple[float, int, Any, tuple[Any, ...]]] = []
         self._num_events = 0
@@ -175,13 +184,13 @@ class World:
         self._to_come -= 1
         self.outcome.requests += 1
         if self._to_come > 0:
-            self._at(self._now + self._random.expovariate(self._rate), self._arrive)
+            self._at(self._now + self._arrivals.expovariate(self._rate), self._arrive)
         for group in self._groups:
             call = Call(request, group, self._now)
             self.outcome.calls += 1
             group.saved = min(group.saved + 1, CALLS_A_HEDGE * MOST_HEDGES_SAVED)
             self._try(call)
-            if self.setting.hedges and group.delay is not None:
+            if self._hedges and group.delay is not None:
                 due = self._now + group.delay
                 # Most calls are known to end before: a time that would find them answered is not noted.
                 if call.attempts[0].certain_end > due:
@@ -247,6 +256,7 @@ class World:
             return
         replica.ejection = min(max(2 * replica.ejection, MIN_EJECTION_US), MAX_EJECTION_US)
         replica.ejected_until = self._now + replica.ejection
+        self.outcome.ejections += 1
 
     def _answer(self, attempt: Attempt) -> None:
         call, replica = attempt.call, attempt.replica
@@ -257,7 +267,7 @@ class World:
             if other is attempt:
                 was_asked_before = False
             elif not other.has_ended:
-                if was_asked_before:  # It has been overtaken.
+                if was_asked_before and self.setting.policy == "hedge-eject":  # It has been overtaken.
                     self._count_failure(other.replica)
                 self._cancel(other)
         self._note(call.group, self._now - call.begin)
@@ -272,7 +282,7 @@ class World:
         """Adds an answer's time to those that the group's percentile is of."""
         group.window.append(latency)
         group.answers += 1
-        if not self.setting.hedges or group.answers < MIN_ANSWERS:
+        if not self._hedges or group.answers < MIN_ANSWERS:
             return
         if group.delay is None or group.answers % ANSWERS_A_TURN == 0:
             ordered = sorted(group.window)

@@ -9,6 +9,7 @@ absl::StatusOr<ChangedIds> ChangedIds::Read(const CollectionLog& log, uint64_t a
   ChangedIds changed;
   const bool has_strings = log.format().id_type == IdType::kString;
   absl::Status status = log.Read(after, through, [&](const LogRecord& record) {
+    if (record.kind == LogRecord::Kind::kSkipped) return StopStatus(stop);
     if (has_strings) {
       changed.Take(record, &changed.strings_.try_emplace(std::string(record.string_id), kDeleted).first->second);
     } else {

@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <utility>
 
@@ -45,7 +46,7 @@ absl::Status CheckRecord(const LogRecord& record, const LogFormat& format, uint6
   if (record.sequence != expected) {
     return Invalid("sequence ", record.sequence, " is appended, expected ", expected);
   }
-  if (record.kind == LogRecord::Kind::kDelete) return absl::OkStatus();
+  if (record.kind != LogRecord::Kind::kUpsert) return absl::OkStatus();
   const size_t wanted =
       static_cast<size_t>(record.num_tokens) * static_cast<size_t>(format.dim) * SizeOf(format.storage);
   if (record.num_tokens >= 1 && record.rows.size() == wanted) return absl::OkStatus();
@@ -68,6 +69,7 @@ struct CollectionLog::State {
   std::atomic<bool> has_versions{false};
   std::atomic<uint64_t> first{0};
   std::atomic<uint64_t> last{0};
+  std::optional<LogStream> stream;  // written while `mutex` is held alone
 
   absl::Status OpenDatabase();
   absl::StatusOr<const LogDatabase*> Database() const;
@@ -76,6 +78,7 @@ struct CollectionLog::State {
   absl::StatusOr<uint64_t> VersionAt(std::string_view key) const;
   absl::Status Truncate(uint64_t through, int64_t generation);
   absl::Status ReclaimSpace() const;
+  absl::Status Follow(const LogStream& named);
   std::string Where() const { return Cat("the log of ", folder, ": "); }
 };
 
@@ -93,6 +96,7 @@ absl::Status CollectionLog::State::OpenDatabase() {
   database = *std::move(opened);
   first = contents->first_sequence;
   last = contents->last_sequence;
+  stream = contents->stream;
   has_versions = contents->has_versions;
   failed = false;
   // What was recovered has been written to files of its own, on the disk, whether or not it was acknowledged.
@@ -126,6 +130,7 @@ absl::Status CollectionLog::State::AddRecord(const LogRecord& record, rocksdb::W
   const int num_parts = record.kind == LogRecord::Kind::kUpsert ? 3 : 1;
   rocksdb::Status status = batch.Put(database->family(LogFamily::kRecords), rocksdb::SliceParts(&key_part, 1),
                                      rocksdb::SliceParts(parts.data(), num_parts));
+  if (record.kind == LogRecord::Kind::kSkipped) return FromRocksDb(status, Where());
   rocksdb::ColumnFamilyHandle* const versions = database->family(LogFamily::kVersions);
   if (status.ok() && record.version != 0) {
     status = batch.Put(versions, VersionKey(record, format.id_type), BigEndian(record.version));
@@ -169,6 +174,26 @@ absl::Status CollectionLog::State::Truncate(uint64_t through, int64_t generation
   if (batch.Count() == 0) return absl::OkStatus();
   if (absl::Status written = Write(batch); !written.ok()) return written;
   if (drops) first = through;
+  return absl::OkStatus();
+}
+
+absl::Status CollectionLog::State::Follow(const LogStream& named) {
+  if (stream == named) return absl::OkStatus();
+  if (stream.has_value()) {
+    return absl::FailedPreconditionError(Cat(Where(), "follows ", Describe(*stream), ", not ", Describe(named)));
+  }
+  if (last > 0) {
+    return absl::FailedPreconditionError(
+        Cat(Where(), "has had writes up to sequence ", last.load(), ", which are not those of ", Describe(named)));
+  }
+  rocksdb::ColumnFamilyHandle* const meta = database->family(LogFamily::kMeta);
+  rocksdb::WriteBatch batch;
+  rocksdb::Status status = batch.Put(meta, AsSlice(kFormatVersionKey), Cat(kStreamedLogFormatVersion));
+  if (status.ok()) status = batch.Put(meta, AsSlice(kStreamNameKey), named.name);
+  if (status.ok()) status = batch.Put(meta, AsSlice(kStreamCreatedKey), Cat(named.created_ns));
+  if (!status.ok()) return FromRocksDb(status, Where());
+  if (absl::Status written = Write(batch); !written.ok()) return written;
+  stream = named;
   return absl::OkStatus();
 }
 
@@ -226,6 +251,19 @@ absl::StatusOr<std::unique_ptr<CollectionLog>> CollectionLog::Open(const std::st
 const LogFormat& CollectionLog::format() const { return state_->format; }
 uint64_t CollectionLog::last_sequence() const { return state_->last; }
 uint64_t CollectionLog::first_sequence() const { return state_->first; }
+
+std::optional<LogStream> CollectionLog::stream() const {
+  const std::shared_lock lock(state_->mutex);
+  return state_->stream;
+}
+
+absl::Status CollectionLog::Follow(const LogStream& stream) {
+  return Guarded([&]() -> absl::Status {
+    const std::unique_lock lock(state_->mutex);
+    if (absl::StatusOr<const LogDatabase*> open = state_->Database(); !open.ok()) return open.status();
+    return state_->Follow(stream);
+  });
+}
 
 absl::Status CollectionLog::Append(absl::Span<const LogRecord> records) {
   if (records.empty()) return absl::OkStatus();

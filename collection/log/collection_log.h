@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,6 +42,18 @@ struct LogFormat {
 // Returns the format in words, such as "string ids, f16, dimension 128".
 std::string Describe(const LogFormat& format);
 
+// A stream that orders the writes of several servers, which a log may follow. A stream that was deleted and made anew
+// has another time of creation.
+struct LogStream {
+  std::string name;
+  uint64_t created_ns = 0;  // since 1970, as the stream's server says
+
+  bool operator==(const LogStream&) const = default;
+};
+
+// Returns the stream in words, such as "stream maxsim-docs of 2026-01-31T12:00:00.123456789Z".
+std::string Describe(const LogStream& stream);
+
 // The documents of each shard of a generation that were replaced or deleted, as ordinals in the shard, ascending.
 using Tombstones = std::vector<std::vector<uint32_t>>;
 
@@ -67,6 +80,13 @@ class CollectionLog {
   uint64_t last_sequence() const;
   // Returns the sequence before the first write that the log still holds: writes up to there have been dropped.
   uint64_t first_sequence() const;
+
+  // Returns the stream whose messages the log's writes are, by their sequences; nullopt for a log that numbers them
+  // itself.
+  std::optional<LogStream> stream() const;
+  // Has the log follow a stream from now on, and keeps that on the disk. FAILED_PRECONDITION where it follows another
+  // one, or has had writes that are no stream's. Nobody may append meanwhile.
+  absl::Status Follow(const LogStream& stream);
 
   // Writes the records, whose sequences follow last_sequence(), with the versions of their ids, and returns when they
   // are on the disk. On an error none of them may be believed to be written, or not written: nothing can be appended

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "absl/time/time.h"
 #include "base/text.h"
 #include "collection/log/log_files.h"
 
@@ -35,6 +36,16 @@ absl::Status DescribeDamage(const std::string& folder, uint64_t acknowledged, st
   return absl::DataLossError(Cat("the log of ", folder, " is damaged: ", what, known, ": ", reason));
 }
 
+absl::StatusOr<LogStream> ReadStream(const LogDatabase& database) {
+  absl::StatusOr<std::string> name = database.GetMeta(kStreamNameKey);
+  const absl::StatusOr<uint64_t> created_ns = database.GetMetaNumber(kStreamCreatedKey);
+  for (const absl::Status& status : {name.status(), created_ns.status()}) {
+    if (absl::IsNotFound(status)) return absl::DataLossError(status.message());
+    if (!status.ok()) return status;
+  }
+  return LogStream{*std::move(name), *created_ns};
+}
+
 absl::StatusOr<LogContents> OpenAndRead(const std::string& folder) {
   absl::StatusOr<std::unique_ptr<LogDatabase>> database =
       LogDatabase::Open(LogDatabasePath(folder), LogDatabase::Access::kRead);
@@ -50,6 +61,11 @@ std::string Describe(const LogFormat& format) {
   return text;
 }
 
+std::string Describe(const LogStream& stream) {
+  const absl::Time created = absl::FromUnixNanos(static_cast<int64_t>(stream.created_ns));
+  return Cat("stream ", stream.name, " of ", absl::FormatTime("%Y-%m-%dT%H:%M:%E*SZ", created, absl::UTCTimeZone()));
+}
+
 absl::StatusOr<LogContents> ReadContents(const LogDatabase& database) {
   LogContents contents;
   const absl::StatusOr<uint64_t> version = database.GetMetaNumber(kFormatVersionKey);
@@ -60,8 +76,14 @@ absl::StatusOr<LogContents> ReadContents(const LogDatabase& database) {
     if (absl::IsNotFound(status)) return absl::DataLossError(status.message());
     if (!status.ok()) return status;
   }
-  if (*version != kLogFormatVersion) {
-    return absl::DataLossError(Cat("format_version ", *version, "; this version reads ", kLogFormatVersion));
+  if (*version != kLogFormatVersion && *version != kStreamedLogFormatVersion) {
+    return absl::DataLossError(Cat("format_version ", *version, "; this version reads ", kLogFormatVersion, " and ",
+                                   kStreamedLogFormatVersion));
+  }
+  if (*version == kStreamedLogFormatVersion) {
+    absl::StatusOr<LogStream> stream = ReadStream(database);
+    if (!stream.ok()) return stream.status();
+    contents.stream = *std::move(stream);
   }
   if (*first > *last) return absl::DataLossError(Cat("it begins behind sequence ", *first, " and ends with ", *last));
   contents.format = *std::move(format);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -16,6 +17,8 @@ namespace maxsim::collection {
 inline constexpr std::string_view kLogDatabaseName = "records";
 
 inline constexpr uint64_t kLogFormatVersion = 1;
+// A log that follows a stream has another one, so that versions that know of none do not append to it.
+inline constexpr uint64_t kStreamedLogFormatVersion = 2;
 
 // What a log says of itself.
 struct LogContents {
@@ -23,6 +26,7 @@ struct LogContents {
   uint64_t first_sequence = 0;
   uint64_t last_sequence = 0;
   bool has_versions = false;
+  std::optional<LogStream> stream;
 };
 
 // DATA_LOSS for what is missing or wrong, an unknown version of the format among it.

@@ -29,6 +29,8 @@ inline constexpr std::string_view kFormatVersionKey = "format_version";
 inline constexpr std::string_view kFormatKey = "format";
 inline constexpr std::string_view kFirstKey = "first_sequence";
 inline constexpr std::string_view kLastKey = "last_sequence";
+inline constexpr std::string_view kStreamNameKey = "stream_name";  // with the next, in a log that follows a stream
+inline constexpr std::string_view kStreamCreatedKey = "stream_created_ns";
 inline constexpr std::string_view kHasVersionsKey = "has_versions";  // present once a write had one
 
 // Makes an absl::Status of RocksDB's. DATA_LOSS for damage and missing files, RESOURCE_EXHAUSTED for a full disk, quota

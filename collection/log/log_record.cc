@@ -93,11 +93,27 @@ absl::Status TakeDocument(uint64_t sequence, int64_t row_bytes, Reader& reader, 
   return absl::OkStatus();
 }
 
+absl::Status TakeSkipReason(uint64_t sequence, Reader& reader, LogRecord& record) {
+  uint8_t reason = 0;
+  if (!reader.Take(&reason)) return Damaged(sequence, "ends before the reason why it is skipped");
+  if (reason < static_cast<uint8_t>(SkipReason::kOtherPartition) ||
+      reason > static_cast<uint8_t>(SkipReason::kUnreadable)) {
+    return Damaged(sequence, "is skipped for the reason ", int{reason}, ", expected 1 .. 4");
+  }
+  record.skip_reason = static_cast<SkipReason>(reason);
+  if (reader.size() != 0) return Damaged(sequence, reader.size(), " bytes behind the reason why it is skipped");
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void AppendRecordHead(const LogRecord& record, IdType id_type, std::string* value) {
   AppendNumber(kRecordFormat, value);
   AppendNumber(static_cast<uint8_t>(record.kind), value);
+  if (record.kind == LogRecord::Kind::kSkipped) {
+    AppendNumber(static_cast<uint8_t>(record.skip_reason), value);
+    return;
+  }
   AppendNumber(record.version, value);
   if (id_type == IdType::kInt64) {
     AppendNumber(record.int_id, value);
@@ -113,7 +129,7 @@ void AppendRecordHead(const LogRecord& record, IdType id_type, std::string* valu
 
 void AppendRecordValue(const LogRecord& record, IdType id_type, std::string* value) {
   AppendRecordHead(record, id_type, value);
-  if (record.kind == LogRecord::Kind::kDelete) return;
+  if (record.kind != LogRecord::Kind::kUpsert) return;
   value->append(record.rows);
   value->append(record.payload);
 }
@@ -129,12 +145,16 @@ absl::StatusOr<LogRecord> ParseRecordValue(uint64_t sequence, std::string_view v
   if (format != kRecordFormat) {
     return Damaged(sequence, "format ", int{format}, "; this version reads ", int{kRecordFormat});
   }
-  if (!reader.Take(&kind) || !reader.Take(&record.version)) return Damaged(sequence, "ends before its id");
-  if (kind != static_cast<uint8_t>(LogRecord::Kind::kUpsert) &&
-      kind != static_cast<uint8_t>(LogRecord::Kind::kDelete)) {
-    return Damaged(sequence, "kind ", int{kind}, ", expected 1 (upsert) or 2 (delete)");
+  if (!reader.Take(&kind)) return Damaged(sequence, "ends before its id");
+  if (kind < static_cast<uint8_t>(LogRecord::Kind::kUpsert) || kind > static_cast<uint8_t>(LogRecord::Kind::kSkipped)) {
+    return Damaged(sequence, "kind ", int{kind}, ", expected 1 (upsert), 2 (delete) or 3 (skipped)");
   }
   record.kind = static_cast<LogRecord::Kind>(kind);
+  if (record.kind == LogRecord::Kind::kSkipped) {
+    if (absl::Status status = TakeSkipReason(sequence, reader, record); !status.ok()) return status;
+    return record;
+  }
+  if (!reader.Take(&record.version)) return Damaged(sequence, "ends before its id");
   if (absl::Status status = TakeId(sequence, id_type, reader, record); !status.ok()) return status;
   if (record.kind == LogRecord::Kind::kUpsert) {
     if (absl::Status status = TakeDocument(sequence, row_bytes, reader, record); !status.ok()) return status;

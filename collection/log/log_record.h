@@ -11,9 +11,22 @@
 
 namespace maxsim::collection {
 
-// Holds one upsert or delete. Strings and rows are views of memory that somebody else keeps.
+// Why a message of a stream changes nothing in the collection.
+enum class SkipReason : uint8_t {
+  kOtherPartition = 1,  // the document's slot is not of the collection's partition
+  kStale = 2,           // a version that is not older was there already
+  kNotFound = 3,        // a delete of an id that the collection does not hold
+  kUnreadable = 4,      // no server can apply it: it is damaged, or was written for another format
+};
+
+// Holds one upsert or delete, or the place of a message that changes nothing. Strings and rows are views of memory that
+// somebody else keeps.
 struct LogRecord {
-  enum class Kind : uint8_t { kUpsert = 1, kDelete = 2 };
+  enum class Kind : uint8_t {
+    kUpsert = 1,
+    kDelete = 2,
+    kSkipped = 3,  // of a log that follows a stream, whose sequences are those of all messages; it has no id
+  };
 
   Kind kind = Kind::kUpsert;
   uint64_t sequence = 0;            // 1, 2, ... without a gap, over the collection's life
@@ -26,6 +39,9 @@ struct LogRecord {
   float scale = 0;             // i8
   std::string_view rows = {};  // [num_tokens, dim] in the collection's storage type, packed
   std::string_view payload = {};
+
+  // kSkipped:
+  SkipReason skip_reason = SkipReason::kOtherPartition;
 };
 
 // Appends the record's value as the log stores it. The sequence is the key and not in it.

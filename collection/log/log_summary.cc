@@ -27,13 +27,13 @@ absl::StatusOr<LogSummary> SummarizeOnce(const std::string& folder, const Manife
   if (!database.ok()) return Prefix(Cat("the log of ", folder, ": "), database.status());
   absl::StatusOr<Tombstones> tombstones = ReadTombstones(**database, manifest);
   if (!tombstones.ok()) return Prefix(Cat("the log of ", folder, ": "), tombstones.status());
-  return LogSummary{std::move(contents->format), contents->first_sequence, contents->last_sequence, NumLogBytes(folder),
-                    *std::move(tombstones)};
+  return LogSummary{std::move(contents->format), contents->first_sequence, contents->last_sequence,
+                    NumLogBytes(folder),         contents->stream,         *std::move(tombstones)};
 }
 
 // What is wrong with a record that could be parsed, or "".
 std::string ProblemOf(const LogRecord& record, const LogFormat& format) {
-  if (record.kind == LogRecord::Kind::kDelete) return "";
+  if (record.kind != LogRecord::Kind::kUpsert) return "";
   const size_t num_values = static_cast<size_t>(record.num_tokens) * static_cast<size_t>(format.dim);
   // Rows lie in the record wherever their id has ended.
   const std::vector<char> rows(record.rows.begin(), record.rows.end());

@@ -19,7 +19,8 @@ struct LogSummary {
   uint64_t first_sequence = 0;  // as CollectionLog has them
   uint64_t last_sequence = 0;
   uint64_t num_bytes = 0;  // of its files
-  Tombstones tombstones;   // of the manifest's shards
+  std::optional<LogStream> stream;
+  Tombstones tombstones;  // of the manifest's shards
 
   int64_t num_tombstones() const;
 };

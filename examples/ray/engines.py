@@ -8,6 +8,7 @@ from __future__ import annotations
 import atexit
 import collections
 import dataclasses
+import os
 import pathlib
 import shutil
 import subprocess
@@ -54,16 +55,8 @@ class Engine(Protocol):
     def close(self) -> None: ...
 
 
-# Runs a program until it ends, or until the thread that has started this shell does: the kernel sends SIGTERM then. So
-# neither a server nor its folder outlives an actor that is killed, as Ray does at the end of a run.
-KEEPER = """trap 'kill -KILL "$program"' TERM
-"$@" &
-program=$!
-wait "$program"
-status=$?
-rm -rf -- "$0"
-exit "$status"
-"""
+# Removes the folder "$0" once nobody has the other end of standard input open any more.
+JANITOR = 'exec 3<&0; { cat <&3 >/dev/null; rm -rf -- "$0"; } &'
 
 
 class ServerEngine:
@@ -87,11 +80,19 @@ class ServerEngine:
             "batching.max_queue_time": 0,  # Nobody waits for a single answer here.
             "log.level": "warn",
         }
-        command = ["setpriv", "--pdeathsig", "TERM", "sh", "-c", KEEPER, str(self._folder), program]
+        # The kernel ends the server with the thread that starts it: Ray kills actors at the end of a run.
+        command = ["setpriv", "--pdeathsig", "KILL", program]
         command += [part for name, value in wanted.items() for part in (f"--{name}", str(value))]
         command += [f"--{flag}" for flag in flags]
+        end_of_server, held_by_server = os.pipe()
         with open(self._folder / "log", "w+b") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            self._process = subprocess.Popen(
+                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, pass_fds=[held_by_server]
+            )
+            os.close(held_by_server)
+            janitor = ["sh", "-c", JANITOR, str(self._folder)]
+            subprocess.run(janitor, stdin=end_of_server, stdout=log, stderr=log, start_new_session=True, check=True)
+            os.close(end_of_server)
             limit = time.monotonic() + LOAD_LIMIT_S
             while not ports.exists() or not ports.read_text():
                 if self._process.poll() is not None or time.monotonic() > limit:
@@ -146,7 +147,7 @@ class ServerEngine:
     def close(self) -> None:
         process = getattr(self, "_process", None)
         if process is not None and process.poll() is None:
-            process.terminate()
+            process.kill()  # It has written nothing that would be lost.
             process.wait()
         shutil.rmtree(self._folder, ignore_errors=True)
 

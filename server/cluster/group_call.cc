@@ -22,6 +22,9 @@ constexpr absl::Duration kTooManyCallsDelay = absl::Milliseconds(50);
 // A replica that is full is not asked for so long at most, whatever it says: others' requests may be smaller.
 constexpr absl::Duration kMaxFullTime = absl::Seconds(1);
 
+// How often a call that takes long is looked at.
+constexpr absl::Duration kLookInterval = absl::Milliseconds(100);
+
 // An error about the request, or about whoever sent it, says nothing against the replica.
 bool IsFault(const absl::Status& status) {
   switch (status.code()) {
@@ -141,22 +144,40 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
 
   void ScheduleHedge() {
     const absl::Duration delay = target_.group->latencies().percentile();
-    if (delay == absl::InfiniteDuration()) return;
-    environment_.timer->At(begin_ + delay, [weak = weak_from_this()] {
+    LookAt(begin_ + (delay == absl::InfiniteDuration() ? kLookInterval : delay));
+  }
+
+  void LookAt(absl::Time time) {
+    environment_.timer->At(time, [weak = weak_from_this()] {
       const std::shared_ptr<GroupCall> call = weak.lock();
       if (call != nullptr) call->Hedge();
     });
   }
 
+  // Asks another replica where the group has saved for that, or where those that were asked do not answer anybody any
+  // more; otherwise looks again in a while.
   void Hedge() {
+    bool all_asked = false;
+    bool nobody_answers = true;
     {
       const MutexLock lock(&mutex_);
       if (finished_ || num_in_flight_ == 0) return;
+      const absl::Time now = MonotonicNow();
+      for (const Attempt& attempt : attempts_) {
+        if (attempt.ended) continue;
+        const Replica& replica = *attempt.replica;
+        if (replica.poll_status().ok() && !replica.health().is_ejected(now)) nobody_answers = false;
+      }
+      all_asked = attempts_.size() == target_.replicas.size();
     }
-    if (!target_.group->TakeHedge()) return;
-    if (TryAttempt(/*is_hedge=*/true) && environment_.metrics != nullptr) {
-      environment_.metrics->CountHedge(target_.group->name());
+    if (all_asked) return;
+    const bool measured = target_.group->latencies().percentile() < absl::InfiniteDuration();
+    if (nobody_answers || (measured && target_.group->TakeHedge())) {
+      if (TryAttempt(/*is_hedge=*/true) && environment_.metrics != nullptr) {
+        environment_.metrics->CountHedge(target_.group->name());
+      }
     }
+    LookAt(MonotonicNow() + kLookInterval);
   }
 
   void Note(Replica& replica, const absl::Status& status, absl::Time now) {
@@ -165,7 +186,7 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
     if (absl::IsResourceExhausted(status) && full.has_value()) {
       replica.health().SetFullUntil(now + std::min(*full, kMaxFullTime));
     }
-    replica.health().CountSuccess();
+    replica.health().CountSuccess(now);
   }
 
   void OnEnd(int number, const absl::Status& status) {
@@ -209,8 +230,7 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
       for (size_t i = 0; i < attempts_.size(); ++i) {
         if (attempts_[i].ended) continue;
         EndWithCall(status, attempts_[i].span);
-        // Whoever was asked before the one that answered, and has not, is slow.
-        if (status.ok() && i < static_cast<size_t>(number)) attempts_[i].replica->health().CountFailure(now);
+        if (status.ok() && i < static_cast<size_t>(number)) attempts_[i].replica->health().CountOvertaken(now);
         if (attempts_[i].cancel != nullptr) cancels.push_back(std::move(attempts_[i].cancel));
       }
     }

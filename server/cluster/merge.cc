@@ -37,8 +37,11 @@ struct Hit {
   int32_t idx = 0;    // in that
 };
 
+// Documents that were written to live partitions with logs of their own may have one position: then the groups' order
+// decides, so that every top_k ranks them alike.
 bool RanksBefore(const Hit& a, const Hit& b) {
-  return a.score != b.score ? a.score > b.score : a.position < b.position;
+  if (a.score != b.score) return a.score > b.score;
+  return a.position != b.position ? a.position < b.position : a.from < b.from;
 }
 
 // Checks that a part's result has what its request asked for: positions of its list, and as many of everything.
@@ -116,6 +119,7 @@ class Merger {
     timings.set_copy_us(std::max(timings.copy_us(), answer.timings().copy_us()));
     timings.set_kernel_us(std::max(timings.kernel_us(), answer.timings().kernel_us()));
     response_.set_generation(std::max(response_.generation(), answer.generation()));
+    if (collection_ != nullptr && !collection_->has_one_log()) return absl::OkStatus();
     // An answer has seen what all its parts have seen.
     response_.set_sequence(num_answers_++ == 0 ? answer.sequence() : std::min(response_.sequence(), answer.sequence()));
     return absl::OkStatus();

@@ -17,7 +17,8 @@ absl::Time FromMicros(int64_t us) { return absl::FromUnixMicros(us); }
 
 }  // namespace
 
-void ReplicaHealth::CountSuccess() {
+void ReplicaHealth::CountSuccess(absl::Time now) {
+  last_success_us_.store(absl::ToUnixMicros(now), std::memory_order_relaxed);
   num_failures_.store(0, std::memory_order_relaxed);
   if (ejection_us_.load(std::memory_order_relaxed) == 0) return;
   ejection_us_.store(0, std::memory_order_relaxed);
@@ -32,6 +33,10 @@ void ReplicaHealth::CountFailure(absl::Time now) {
       std::clamp(2 * last_us, absl::ToInt64Microseconds(kMinEjection), absl::ToInt64Microseconds(kMaxEjection));
   ejection_us_.store(next_us, std::memory_order_relaxed);
   ejected_until_us_.store(absl::ToUnixMicros(now) + next_us, std::memory_order_relaxed);
+}
+
+void ReplicaHealth::CountOvertaken(absl::Time now) {
+  if (now - FromMicros(last_success_us_.load(std::memory_order_relaxed)) >= kSilence) CountFailure(now);
 }
 
 bool ReplicaHealth::is_ejected(absl::Time now) const {

@@ -24,16 +24,20 @@ struct ReplicaStubs {
 };
 
 // Counts what became of calls, and says when a replica is left out for a while: after kMaxFailures in a row, for a time
-// that doubles each time up to kMaxEjection. Then one call tries it. The class is thread-safe.
+// that doubles each time up to kMaxEjection. Then it is tried again. The class is thread-safe.
 class ReplicaHealth {
  public:
   static constexpr int kMaxFailures = 3;
   static constexpr absl::Duration kMinEjection = absl::Seconds(1);
   static constexpr absl::Duration kMaxEjection = absl::Seconds(30);
+  static constexpr absl::Duration kSilence = absl::Milliseconds(500);
 
-  void CountSuccess();
-  // `now` is of MonotonicNow().
+  // Times are of MonotonicNow().
+  void CountSuccess(absl::Time now);
   void CountFailure(absl::Time now);
+  // Counts a call that another replica answered first. It is a failure where the replica has been silent for kSilence:
+  // one that is busy is overtaken too, and answers others meanwhile.
+  void CountOvertaken(absl::Time now);
 
   // Returns whether it is left out at `now`.
   bool is_ejected(absl::Time now) const;
@@ -47,6 +51,7 @@ class ReplicaHealth {
   std::atomic<int64_t> ejected_until_us_{0};
   std::atomic<int64_t> ejection_us_{0};  // how long it lasted the last time
   std::atomic<int64_t> full_until_us_{0};
+  std::atomic<int64_t> last_success_us_{0};
 };
 
 // The class is thread-safe.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "server/observability/logging.h"
@@ -12,6 +14,24 @@ namespace {
 
 // Loading a large collection takes minutes.
 constexpr absl::Duration kChangeTimeout = absl::Hours(2);
+
+uint64_t GenerationOf(const Replica& replica, const std::string& name) {
+  const std::shared_ptr<const v1::GetInfoResponse> info = replica.info();
+  if (info == nullptr) return 0;
+  for (const v1::CollectionInfo& collection : info->collections()) {
+    if (collection.name() == name) return collection.generation();
+  }
+  return 0;
+}
+
+// Returns a group's replicas in the order in which they are reloaded: first those that have another generation than the
+// one that is asked for, say since they were started anew, so that the others go on with it meanwhile.
+Replicas InReloadOrder(Replicas replicas, const std::string& name, uint64_t asked_for) {
+  std::stable_partition(replicas.begin(), replicas.end(), [&](const std::shared_ptr<Replica>& replica) {
+    return GenerationOf(*replica, name) != asked_for;
+  });
+  return replicas;
+}
 
 absl::Status CheckStop(const StopSignal* stop) { return stop == nullptr ? absl::OkStatus() : stop->status(); }
 
@@ -28,7 +48,8 @@ absl::Status RouterCollections::On(const Replica& replica, const std::string& gr
 }
 
 absl::Status RouterCollections::OnAll(const StopSignal* stop, const Work& work) {
-  for (const std::shared_ptr<Group>& group : membership_->view()->groups()) {
+  const std::shared_ptr<const View> view = membership_->view();
+  for (const std::shared_ptr<Group>& group : view->groups()) {
     for (const std::shared_ptr<Replica>& replica : group->replicas()) {
       if (absl::Status status = CheckStop(stop); !status.ok()) return status;
       if (absl::Status status = On(*replica, group->name(), work); !status.ok()) return status;
@@ -93,9 +114,15 @@ absl::StatusOr<v1::CollectionInfo> RouterCollections::Reload(const std::string& 
     if (response.ok()) *changed = *changed || response->changed();
     return response.status();
   };
+  const std::shared_ptr<const View> view = membership_->view();
+  const auto known = view->collections().find(name);
+  const uint64_t asked_for = known == view->collections().end() ? 0 : known->second->generation;
+  std::vector<std::pair<std::shared_ptr<Group>, Replicas>> groups;
+  for (const std::shared_ptr<Group>& group : view->groups()) {
+    groups.emplace_back(group, InReloadOrder(group->replicas(), name, asked_for));
+  }
   for (const bool first_wave : {true, false}) {
-    for (const std::shared_ptr<Group>& group : membership_->view()->groups()) {
-      const Replicas replicas = group->replicas();
+    for (const auto& [group, replicas] : groups) {
       const size_t half = (replicas.size() + 1) / 2;
       for (size_t i = first_wave ? 0 : half; i < (first_wave ? half : replicas.size()); ++i) {
         if (absl::Status status = CheckStop(stop); !status.ok()) return status;
@@ -152,7 +179,8 @@ absl::StatusOr<uint64_t> RouterCollections::SnapshotForClient(const std::string&
 
 std::vector<v1::CollectionInfo> RouterCollections::List() const {
   std::vector<v1::CollectionInfo> infos;
-  for (const auto& [name, collection] : membership_->view()->collections()) infos.push_back(collection->info);
+  const std::shared_ptr<const View> view = membership_->view();
+  for (const auto& [name, collection] : view->collections()) infos.push_back(collection->info);
   return infos;
 }
 

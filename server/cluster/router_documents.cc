@@ -147,6 +147,7 @@ struct DealtCall {
   std::vector<std::shared_ptr<const Request>> requests;
   std::vector<std::string> groups;
   std::vector<Positions> positions;
+  bool one_log = false;  // the parts' sequences are of one
 
   void Add(const CollectionView::Part& part, Positions items, std::shared_ptr<const Request> request) {
     targets.push_back(part.target);
@@ -156,10 +157,10 @@ struct DealtCall {
   }
 };
 
-// Puts the parts' results where their items stood, and the highest sequence.
+// Puts the parts' results where their items stood, and the highest sequence where the parts have one log.
 template <typename Response>
 absl::StatusOr<Response> MergeWrites(const std::vector<absl::StatusOr<Response>>& answers,
-                                     const std::vector<Positions>& positions) {
+                                     const std::vector<Positions>& positions, bool one_log) {
   Response merged;
   size_t count = 0;
   for (const Positions& of_part : positions) count += of_part.size();
@@ -172,7 +173,7 @@ absl::StatusOr<Response> MergeWrites(const std::vector<absl::StatusOr<Response>>
     for (int i = 0; i < answer.results_size(); ++i) {
       *merged.mutable_results(static_cast<int>(positions[part][static_cast<size_t>(i)])) = answer.results(i);
     }
-    merged.set_sequence(std::max(merged.sequence(), answer.sequence()));
+    if (one_log) merged.set_sequence(std::max(merged.sequence(), answer.sequence()));
   }
   return merged;
 }
@@ -266,6 +267,15 @@ absl::StatusOr<std::shared_ptr<const CollectionView>> RouterDocuments::FindLive(
   if (!(*collection)->info.has_live()) {
     return absl::FailedPreconditionError(absl::StrCat("collection ", Quote(name), " is not live: it takes no writes"));
   }
+  if ((*collection)->info.live().log() == kStreamLog) return collection;
+  for (const CollectionView::Part& part : (*collection)->parts) {
+    if (part.target.group->replicas().size() < 2) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("collection ", Quote(name), ": group ", part.target.group->name(), " has ",
+                     part.target.group->replicas().size(),
+                     " replicas, each with a log of its own; they take writes where one stream orders them (live.log: "
+                     "nats)"));
+  }
   return collection;
 }
 
@@ -301,6 +311,7 @@ void RouterDocuments::Upsert(v1::UpsertRequest request, service::CallContext con
                                                  : collection::SlotOf(std::string_view(document.string_id()));
       dealt[PartOf(**collection, slot)].push_back(static_cast<uint32_t>(i));
     }
+    sent.one_log = (*collection)->has_one_log();
     for (auto& [part, positions] : dealt) {
       auto of_part = std::make_shared<v1::UpsertRequest>();
       of_part->set_collection(request.collection());
@@ -316,11 +327,11 @@ void RouterDocuments::Upsert(v1::UpsertRequest request, service::CallContext con
       .deadline = DeadlineOf(call->context), .may_hedge = false, .span = call->context.span.AsParent()};
   Scatter<v1::UpsertRequest, v1::UpsertResponse>(
       deps_.environment, std::move(sent.targets), std::move(sent.requests), options, kUpsertRpc,
-      [call, groups = std::move(sent.groups), positions = std::move(sent.positions),
+      [call, groups = std::move(sent.groups), positions = std::move(sent.positions), one_log = sent.one_log,
        submitted = std::move(submitted)](std::vector<absl::StatusOr<v1::UpsertResponse>> answers) mutable {
         absl::StatusOr<v1::UpsertResponse> merged = Guarded([&]() -> absl::StatusOr<v1::UpsertResponse> {
           if (absl::Status s = ErrorOf(answers, groups, positions, "documents"); !s.ok()) return s;
-          absl::StatusOr<v1::UpsertResponse> response = MergeWrites(answers, positions);
+          absl::StatusOr<v1::UpsertResponse> response = MergeWrites(answers, positions, one_log);
           for (size_t i = 0; response.ok() && i < answers.size(); ++i) {
             response->set_encoded_tokens(response->encoded_tokens() + answers[i]->encoded_tokens());
           }
@@ -346,6 +357,7 @@ void RouterDocuments::Delete(const v1::DeleteRequest& request, service::CallCont
     if (!collection.ok()) return collection.status();
     absl::StatusOr<Dealt> dealt = CheckAndDeal(request, **collection, deps_.limits, service::kMaxDeleteIds);
     if (!dealt.ok()) return dealt.status();
+    sent.one_log = (*collection)->has_one_log();
     for (auto& [part, positions] : *dealt) {
       auto of_part = std::make_shared<v1::DeleteRequest>();
       of_part->set_collection(request.collection());
@@ -360,11 +372,11 @@ void RouterDocuments::Delete(const v1::DeleteRequest& request, service::CallCont
       .deadline = DeadlineOf(call->context), .may_hedge = false, .span = call->context.span.AsParent()};
   Scatter<v1::DeleteRequest, v1::DeleteResponse>(
       deps_.environment, std::move(sent.targets), std::move(sent.requests), options, kDeleteRpc,
-      [call, groups = std::move(sent.groups),
-       positions = std::move(sent.positions)](const std::vector<absl::StatusOr<v1::DeleteResponse>>& answers) {
+      [call, groups = std::move(sent.groups), positions = std::move(sent.positions),
+       one_log = sent.one_log](const std::vector<absl::StatusOr<v1::DeleteResponse>>& answers) {
         call->Finish(Guarded([&]() -> absl::StatusOr<v1::DeleteResponse> {
           if (absl::Status s = ErrorOf(answers, groups, positions, "ids"); !s.ok()) return s;
-          return MergeWrites(answers, positions);
+          return MergeWrites(answers, positions, one_log);
         }));
       });
 }
@@ -384,6 +396,7 @@ void RouterDocuments::Get(const v1::GetRequest& request, service::CallContext co
     if (!collection.ok()) return collection.status();
     absl::StatusOr<Dealt> dealt = CheckAndDeal(request, **collection, deps_.limits, service::kMaxGetIds);
     if (!dealt.ok()) return dealt.status();
+    sent.one_log = (*collection)->has_one_log();
     for (auto& [part, positions] : *dealt) {
       auto of_part = std::make_shared<v1::GetRequest>();
       of_part->set_collection(request.collection());
@@ -399,8 +412,8 @@ void RouterDocuments::Get(const v1::GetRequest& request, service::CallContext co
       .deadline = DeadlineOf(call->context), .may_hedge = true, .span = call->context.span.AsParent()};
   Scatter<v1::GetRequest, v1::GetResponse>(
       deps_.environment, std::move(sent.targets), std::move(sent.requests), options, kGetRpc,
-      [call, request, groups = std::move(sent.groups),
-       positions = std::move(sent.positions)](std::vector<absl::StatusOr<v1::GetResponse>> answers) {
+      [call, request, groups = std::move(sent.groups), positions = std::move(sent.positions),
+       one_log = sent.one_log](std::vector<absl::StatusOr<v1::GetResponse>> answers) {
         call->Finish(Guarded([&]() -> absl::StatusOr<v1::GetResponse> {
           v1::GetResponse merged;
           std::vector<v1::GetResponse*> of_parts;
@@ -409,6 +422,7 @@ void RouterDocuments::Get(const v1::GetRequest& request, service::CallContext co
             v1::GetResponse& answer = *answers[i];
             of_parts.push_back(&answer);
             merged.set_generation(std::max(merged.generation(), answer.generation()));
+            if (!one_log) continue;
             merged.set_sequence(i == 0 ? answer.sequence() : std::min(merged.sequence(), answer.sequence()));
           }
           if (request.has_int_ids()) {

@@ -23,12 +23,6 @@ using service::ServingState;
 // How often a request begins anew because the groups went on to another generation meanwhile.
 constexpr int kMaxAttempts = 4;
 
-bool HasInlineDocuments(const v1::RerankRequest& request) {
-  return request.candidates().has_inline_documents() ||
-         std::any_of(request.queries().begin(), request.queries().end(),
-                     [](const v1::Query& query) { return query.candidates().has_inline_documents(); });
-}
-
 Rejection RejectionOf(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:
@@ -178,12 +172,17 @@ void RouterReranker::Score(std::shared_ptr<Call> call) {
       [this, call](std::vector<absl::StatusOr<v1::RerankResponse>> answers) { Gather(call, std::move(answers)); });
 }
 
-bool RouterReranker::MayHaveBefore(const Call& call, const std::vector<absl::StatusOr<v1::RerankResponse>>& answers) {
-  for (size_t i = 0; call.collection != nullptr && i < answers.size(); ++i) {
-    const size_t part = call.split.parts[i].part;
-    if (answers[i].ok() || !IsLost(answers[i].status()) || part == PartRequest::kAnyGroup) continue;
-    const CallTarget& target = call.collection->parts[part].target;
+bool RouterReranker::OthersMayAnswer(const Call& call, const std::vector<absl::StatusOr<v1::RerankResponse>>& answers) {
+  for (size_t i = 0; i < answers.size(); ++i) {
+    if (answers[i].ok() || !IsLost(answers[i].status())) continue;
+    const PartRequest& part = call.split.parts[i];
+    if (part.part == PartRequest::kAnyGroup) return true;
+    const CallTarget& target = call.collection->parts[part.part].target;
     if (target.replicas.size() < target.group->replicas().size()) return true;
+    const bool has_inline = std::any_of(part.queries.begin(), part.queries.end(), [&](int query) {
+      return call.split.queries[static_cast<size_t>(query)].kind == SplitRequest::Query::Kind::kInline;
+    });
+    if (has_inline) return true;
   }
   return false;
 }
@@ -193,12 +192,15 @@ void RouterReranker::Gather(const std::shared_ptr<Call>& call,
   const bool other_generation =
       std::any_of(answers.begin(), answers.end(),
                   [](const absl::StatusOr<v1::RerankResponse>& answer) { return IsOtherGeneration(answer.status()); });
-  // The groups have gone on meanwhile, or back: they are asked what they have now. Inline documents have been given
-  // away.
+  // The groups have gone on meanwhile, or back: they are asked what they have now.
   const bool again = (other_generation && call->num_attempts < kMaxAttempts) ||
-                     (call->num_attempts == 1 && MayHaveBefore(*call, answers));
-  if (again && call->request.generation() == 0 && !HasInlineDocuments(call->request) &&
-      MonotonicNow() < call->context.deadline) {
+                     (call->num_attempts == 1 && OthersMayAnswer(*call, answers));
+  if (again && call->request.generation() == 0 && MonotonicNow() < call->context.deadline) {
+    absl::Status returned = Guarded([&] {
+      ReturnInlineDocuments(call->split, call->request);
+      return absl::OkStatus();
+    });
+    if (!returned.ok()) return Finish(*call, std::move(returned));
     return deps_.membership->RefreshThen([this, call] { Score(call); });
   }
   absl::StatusOr<v1::RerankResponse> response =

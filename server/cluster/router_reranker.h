@@ -52,9 +52,9 @@ class RouterReranker : public service::RerankApi {
   absl::Status CheckTexts(const v1::RerankRequest& request) const;
   void Encode(std::shared_ptr<Call> call);
   void Score(std::shared_ptr<Call> call);
-  // Returns whether a group is lost of which not all replicas were asked: others may have the generation before, which
-  // is asked for once the view says that the newer one is gone.
-  static bool MayHaveBefore(const Call& call, const std::vector<absl::StatusOr<v1::RerankResponse>>& answers);
+  // Returns whether a group is lost in whose place others may answer, once the view says that it is: its replicas of
+  // the generation before, or for inline documents another group.
+  static bool OthersMayAnswer(const Call& call, const std::vector<absl::StatusOr<v1::RerankResponse>>& answers);
   void Gather(const std::shared_ptr<Call>& call, std::vector<absl::StatusOr<v1::RerankResponse>> answers);
   void Finish(Call& call, absl::StatusOr<v1::RerankResponse> response);
 

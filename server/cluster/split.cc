@@ -229,9 +229,30 @@ absl::StatusOr<SplitRequest> SplitRerank(v1::RerankRequest& request, const Colle
                                                       collection->generation, ", and generation ", request.generation(),
                                                       " was asked for (generation)"));
   }
+  if (collection != nullptr && request.min_sequence() != 0 && !collection->has_one_log()) {
+    return service::InvalidField(
+        "min_sequence", absl::StrCat("is ", request.min_sequence(), ", and the groups of collection ",
+                                     request.collection(), " have logs of their own (live.log: nats gives them one)"));
+  }
   Splitter splitter(request, collection, limits, turn);
   if (absl::Status status = splitter.Read(); !status.ok()) return status;
   return splitter.Build();
+}
+
+void ReturnInlineDocuments(const SplitRequest& split, v1::RerankRequest& request) {
+  for (const PartRequest& part : split.parts) {
+    for (size_t i = 0; i < part.queries.size(); ++i) {
+      const int idx = part.queries[i];
+      const SplitRequest::Query& read = split.queries[static_cast<size_t>(idx)];
+      if (read.kind != Kind::kInline) continue;
+      // An attempt may still read the part's request: the documents are copied.
+      if (read.has_own_candidates) {
+        *request.mutable_queries(idx)->mutable_candidates() = part.request->queries(static_cast<int>(i)).candidates();
+      } else {
+        *request.mutable_candidates() = part.request->candidates();
+      }
+    }
+  }
 }
 
 std::string WithClientsQuery(const PartRequest& part, std::string message) {

@@ -56,6 +56,9 @@ struct SplitRequest {
 absl::StatusOr<SplitRequest> SplitRerank(v1::RerankRequest& request, const CollectionView* collection,
                                          const service::RequestLimits& limits, uint64_t turn);
 
+// Gives a request back the inline documents that SplitRerank took out of it, so that it can be split anew.
+void ReturnInlineDocuments(const SplitRequest& split, v1::RerankRequest& request);
+
 // Returns a message about "queries[K]" of a part's request as one about that query of the client's.
 std::string WithClientsQuery(const PartRequest& part, std::string message);
 

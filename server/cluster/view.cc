@@ -160,6 +160,8 @@ void AddUp(const v1::CollectionInfo& part, v1::CollectionInfo& sum) {
   live.set_segment_bytes(live.segment_bytes() + part.live().segment_bytes());
   live.set_segment_used_bytes(live.segment_used_bytes() + part.live().segment_used_bytes());
   live.set_log_bytes(live.log_bytes() + part.live().log_bytes());
+  if (live.log().empty()) live.set_log(part.live().log());
+  live.set_lag(std::max(live.lag(), part.live().lag()));
   live.set_is_compacting(live.is_compacting() || part.live().is_compacting());
   if (live.error().empty()) live.set_error(part.live().error());
 }

@@ -20,6 +20,9 @@
 
 namespace maxsim::cluster {
 
+// What LiveInfo.log says of a collection whose writes a stream orders.
+inline constexpr char kStreamLog[] = "nats";
+
 // A collection over all groups.
 struct CollectionView {
   // A group that holds a part of it.
@@ -39,6 +42,9 @@ struct CollectionView {
   absl::Status status;
 
   const Part& PartOf(int32_t slot) const { return parts[static_cast<size_t>(part_of_slot[static_cast<size_t>(slot)])]; }
+  // Returns whether sequences are those of one log: the parts of a live collection have one stream, or there is one
+  // part.
+  bool has_one_log() const { return parts.size() == 1 || info.live().log() == kStreamLog; }
   bool has_int_ids() const { return info.id_type() == v1::ID_TYPE_INT64; }
 };
 

@@ -7,6 +7,7 @@
 #include "server/config/encoder_keys.h"
 #include "server/config/key_kinds.h"
 #include "server/config/live_keys.h"
+#include "server/config/nats_keys.h"
 #include "server/config/tracing_keys.h"
 
 namespace maxsim::config {
@@ -302,6 +303,7 @@ const std::vector<Key>& Keys() {
     AddEngineKeys(*all);
     AddLimitKeys(*all);
     AddLiveKeys(*all);
+    AddNatsKeys(*all);
     AddClusterKeys(*all);
     AddServerKeys(*all);
     AddEncoderKeys(*all);

@@ -8,6 +8,11 @@ using namespace key_kinds;
 
 void AddLiveKeys(std::vector<Key>& keys) {
   constexpr uint64_t kTi = uint64_t{1} << 40;
+  keys.push_back(Choice<live::LogKind>(
+      "live.log", {"local", "nats"}, {live::LogKind::kLocal, live::LogKind::kNats},
+      +[](Config& c) -> live::LogKind& { return c.live.log; },
+      "What orders the writes of live collections: the log of each, or a stream of NATS JetStream for several servers "
+      "(nats.url)."));
   keys.push_back(Bytes(
       "live.segment_bytes", +[](Config& c) -> int64_t& { return c.live.segment_bytes; }, kMi, 64 * kGi,
       "Memory of a live collection's segment on each device, or as much as those before it hold, if more; a document "

@@ -9,6 +9,7 @@
 #include "kernels/limits.h"
 #include "server/config/collections.h"
 #include "server/config/config.h"
+#include "server/config/nats_keys.h"
 #include "server/config/values.h"
 
 namespace maxsim::config {
@@ -175,7 +176,7 @@ absl::Status Validate(const Config& config) {
             ? absl::OkStatus()
             : Ordered("limits.max_answer_bytes", limits.max_answer_bytes, "grpc.max_unread_answer_bytes",
                       config.grpc.max_unread_answer_bytes),
-        ValidateLive(config.live), ValidateCluster(config), ValidateTls(config), ValidateEncoder(config),
+        ValidateLive(config.live), ValidateCluster(config), ValidateNats(config), ValidateTls(config), ValidateEncoder(config),
         ValidateSocket(config.grpc.unix_socket), ValidateAddresses(config)}) {
     if (!status.ok()) return status;
   }

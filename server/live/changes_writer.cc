@@ -140,7 +140,7 @@ absl::Status ChangesWriter::Plan(absl::Span<const LogRecord> records) {
   const size_t num_upserts = num_open == 0 ? 0 : open_.back().upserts.size();
   for (const LogRecord& record : records) {
     planned_.push_back(record);
-    if (record.kind == LogRecord::Kind::kDelete) continue;
+    if (record.kind != LogRecord::Kind::kUpsert) continue;
     absl::Status status = PlanUpsert(record);
     if (status.ok()) continue;
     planned_.resize(num_planned);
@@ -205,8 +205,8 @@ absl::Status ChangesWriter::Commit() {
 
 // Hands the next of the planned records to Changes. Returns false for one whose document is in no segment.
 bool ChangesWriter::TakeNote(const LogRecord& record) {
-  if (record.kind == LogRecord::Kind::kDelete) {
-    changes_->Delete(record);
+  if (record.kind != LogRecord::Kind::kUpsert) {
+    if (record.kind == LogRecord::Kind::kDelete) changes_->Delete(record);
     sequence_ = record.sequence;
     return true;
   }

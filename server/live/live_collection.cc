@@ -9,7 +9,9 @@
 #include "base/output_file.h"
 #include "base/text.h"
 #include "server/live/live_collection_impl.h"
+#include "server/live/nats_stream.h"
 #include "server/live/snapshot_folder.h"
+#include "server/live/streamed_collection.h"
 #include "server/observability/log_event.h"
 #include "server/observability/metrics.h"
 
@@ -29,12 +31,39 @@ CompactionResult ResultOf(const absl::Status& status) {
                                                                        : CompactionResult::kFailed;
 }
 
+// Says whether a log is one that writes are ordered for in this way. A log of the other kind has other sequences.
+absl::Status CheckKind(const collection::CollectionLog& log, const std::string& folder, LogKind kind) {
+  const std::optional<collection::LogStream> stream = log.stream();
+  if (kind == LogKind::kLocal && stream.has_value()) {
+    return absl::FailedPreconditionError(
+        Cat("the log of ", folder, " follows ", Describe(*stream), ", and live.log is local"));
+  }
+  if (kind == LogKind::kNats && !stream.has_value() && log.last_sequence() > 0) {
+    return absl::FailedPreconditionError(
+        Cat("the log of ", folder, " has had writes of its own up to sequence ", log.last_sequence(),
+            ", and live.log is nats, whose writes are those of a stream from its first message on; build the "
+            "collection anew in another folder, or serve it with live.log local"));
+  }
+  return absl::OkStatus();
+}
+
+// A log that is made anew knows no versions of ids: its server would apply messages otherwise than the others.
+absl::Status CheckBeginsAtAll(const store::LiveRequest& request, LogKind kind) {
+  const uint64_t held = request.manifest.log_sequence.value_or(0);
+  if (kind == LogKind::kLocal || held == 0 || collection::HasLog(request.path)) return absl::OkStatus();
+  return absl::FailedPreconditionError(Cat(
+      request.path, ": its shards hold the writes up to sequence ", held,
+      " and it has no log, which live.log nats wants; start from a snapshot of another server (maxsimctl snapshot)"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<store::LiveDocuments>> OpenLiveCollection(const store::LiveRequest& request,
-                                                                         const LiveOptions& options, Metrics* metrics) {
+                                                                         const LiveOptions& options, Metrics* metrics,
+                                                                         const OpenStream& open_stream) {
   using Log = collection::CollectionLog;
   const absl::Time begin = MonotonicNow();
+  if (absl::Status status = CheckBeginsAtAll(request, options.log); !status.ok()) return status;
   const bool is_new = !collection::HasLog(request.path);
   // One that is made holds the writes behind the generation: where it takes the place of a log that was lost, too.
   const uint64_t begins_with = request.manifest.log_sequence.value_or(0);
@@ -42,6 +71,7 @@ absl::StatusOr<std::shared_ptr<store::LiveDocuments>> OpenLiveCollection(const s
       Log::Open(request.path, collection::LogFormat::Of(request.manifest),
                 request.create ? Log::Mode::kCreate : Log::Mode::kMustExist, begins_with);
   if (!log.ok()) return log.status();
+  if (absl::Status status = CheckKind(**log, request.path, options.log); !status.ok()) return status;
   log::Write(spdlog::level::info, "live_opened",
              {{"name", request.name},
               {"path", request.path},
@@ -53,9 +83,14 @@ absl::StatusOr<std::shared_ptr<store::LiveDocuments>> OpenLiveCollection(const s
     log::Write(spdlog::level::warn, "log_begun_anew",
                {{"name", request.name}, {"path", request.path}, {"sequence", begins_with}});
   }
-  auto live = std::make_shared<LiveCollection>(request, options, metrics, *std::move(log));
+  const collection::LogFormat format = (*log)->format();
+  auto live = std::make_unique<LiveCollection>(request, options, metrics, *std::move(log));
   live->Start();
-  return live;
+  if (options.log == LogKind::kLocal) return std::shared_ptr<store::LiveDocuments>(std::move(live));
+  std::unique_ptr<OrderedStream> stream =
+      open_stream == nullptr ? MakeNatsStream(options.nats, request.name) : open_stream(request.name);
+  return std::make_shared<StreamedCollection>(request.name, MessageRules{format, request.manifest.slots()},
+                                              std::move(live), std::move(stream), options, metrics);
 }
 
 LiveCollection::LiveCollection(store::LiveRequest request, const LiveOptions& options, Metrics* metrics,
@@ -86,6 +121,16 @@ void LiveCollection::Start() {
 std::shared_ptr<collection::CollectionLog> LiveCollection::log() const {
   const MutexLock lock(&mutex_);
   return log_;
+}
+
+std::optional<collection::LogStream> LiveCollection::stream() const {
+  const std::shared_ptr<collection::CollectionLog> log = this->log();
+  return log == nullptr ? std::nullopt : log->stream();
+}
+
+absl::Status LiveCollection::Follow(const collection::LogStream& stream) {
+  const std::shared_ptr<collection::CollectionLog> log = this->log();
+  return log == nullptr ? Unloading() : log->Follow(stream);
 }
 
 absl::Status LiveCollection::Unloading() const {

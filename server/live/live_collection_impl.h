@@ -23,6 +23,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -58,6 +59,13 @@ class LiveCollection final : public store::LiveDocuments {
   void Start();
 
   void Submit(std::vector<store::Write> writes, Done done) override;
+  // Applies messages of a stream, the first of which has the sequence behind state().sequence, and calls `done` as
+  // Submit does. An answer has the results of all of them, or of the first few where segments have no room for more;
+  // an error is that of the first one, and nothing was applied. One call at a time, and none of Submit beside.
+  void ApplyMessages(uint64_t first_sequence, std::vector<store::Write> messages, Done done);
+  // Return the stream that the log follows, and have it follow one (CollectionLog::Follow).
+  std::optional<collection::LogStream> stream() const;
+  absl::Status Follow(const collection::LogStream& stream);
   absl::Status Compact(const StopSignal* stop, bool* changed) override;
   absl::StatusOr<uint64_t> SnapshotTo(const std::string& folder, const StopSignal* stop) override;
   store::LiveState state() const override;
@@ -114,6 +122,10 @@ class LiveCollection final : public store::LiveDocuments {
   absl::StatusOr<std::vector<Answer>> WriteAsOneGroup(const std::vector<WriteCall>& calls);
   absl::StatusOr<Planned> PlanGroup(const std::vector<WriteCall>& calls);
   Answer PlanCall(const WriteCall& call, WriteGroup& group, std::vector<collection::LogRecord>& records);
+  Answer PlanMessages(const WriteCall& call, WriteGroup& group, std::vector<collection::LogRecord>& records);
+  absl::StatusOr<std::vector<store::WriteResult>> PlanWrites(absl::Span<const store::Write> writes, WriteGroup& group,
+                                                             std::vector<collection::LogRecord>& records);
+  void Accept(WriteCall call, bool is_bounded);
   absl::Status AppendAndPublish(const std::vector<collection::LogRecord>& records, absl::Time* durable);
   absl::Status NoMemory(const absl::Status& status);
   void Fail(const absl::Status& status, bool of_log);

@@ -1,13 +1,24 @@
-// How live collections use memory and when they are compacted: the keys live.* of the configuration.
+// How live collections use memory, when they are compacted and what orders their writes: the keys live.* and nats.* of
+// the configuration.
 #pragma once
 
 #include <cstdint>
 
 #include "absl/time/time.h"
+#include "server/live/nats_options.h"
 
 namespace maxsim::live {
 
+// What gives writes their order and their sequences.
+enum class LogKind {
+  kLocal,  // the collection's own log
+  kNats,   // a stream of NATS JetStream, which several servers follow; the log of each holds what it has applied
+};
+
 struct LiveOptions {
+  LogKind log = LogKind::kLocal;
+  NatsOptions nats;  // kNats
+
   // The memory of a segment's token vectors, on each device that holds it. A segment is as large as what those before
   // it hold there, where that is more, so that there are few; it is smaller where max_segment_bytes or memory leave
   // less.

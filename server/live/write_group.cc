@@ -9,13 +9,15 @@ using collection::LogRecord;
 using store::Write;
 using Outcome = store::WriteResult::Outcome;
 
+}  // namespace
+
 LogRecord RecordOf(const Write& write) {
   LogRecord record;
   record.kind = write.kind;
   record.string_id = write.string_id;
   record.int_id = write.int_id;
   record.version = write.version;
-  if (write.kind == LogRecord::Kind::kDelete) return record;
+  if (write.kind != LogRecord::Kind::kUpsert) return record;
   record.num_tokens = write.num_tokens;
   record.scale = write.scale;
   record.rows = {reinterpret_cast<const char*>(write.rows.data()), write.rows.size()};
@@ -23,10 +25,8 @@ LogRecord RecordOf(const Write& write) {
   return record;
 }
 
-}  // namespace
-
-WriteGroup::WriteGroup(collection::IdType id_type, uint64_t last_sequence, Known known)
-    : id_type_(id_type), known_(std::move(known)), last_sequence_(last_sequence) {}
+WriteGroup::WriteGroup(collection::IdType id_type, uint64_t last_sequence, Known known, Numbering numbering)
+    : id_type_(id_type), known_(std::move(known)), numbering_(numbering), last_sequence_(last_sequence) {}
 
 std::string_view WriteGroup::KeyOf(const Write& write) const {
   if (id_type_ == collection::IdType::kString) return write.string_id;
@@ -47,13 +47,26 @@ absl::StatusOr<bool> WriteGroup::IsStale(const Write& write, const LogRecord& re
   return *version >= write.version;
 }
 
-absl::StatusOr<WriteGroup::Decision> WriteGroup::Decide(const std::vector<Write>& writes) {
+void WriteGroup::Skip(collection::SkipReason reason, Decision& decision) {
+  if (numbering_ != Numbering::kOfAll) return;
+  LogRecord& record = decision.records.emplace_back();
+  record.kind = LogRecord::Kind::kSkipped;
+  record.sequence = ++call_last_sequence_;
+  record.skip_reason = reason;
+}
+
+absl::StatusOr<WriteGroup::Decision> WriteGroup::Decide(absl::Span<const Write> writes) {
   call_states_.clear();
   call_last_sequence_ = last_sequence_;
   Decision decision;
   decision.records.reserve(writes.size());
   decision.results.reserve(writes.size());
   for (const Write& write : writes) {
+    if (write.kind == LogRecord::Kind::kSkipped) {
+      Skip(write.skip_reason, decision);
+      decision.results.push_back({.outcome = Outcome::kApplied, .sequence = call_last_sequence_});
+      continue;
+    }
     LogRecord record = RecordOf(write);
     const std::string_view key = KeyOf(write);
     const State* const state = Find(key);
@@ -63,12 +76,14 @@ absl::StatusOr<WriteGroup::Decision> WriteGroup::Decide(const std::vector<Write>
       return stale.status();
     }
     if (*stale) {
+      Skip(collection::SkipReason::kStale, decision);
       decision.results.push_back({.outcome = Outcome::kStale, .sequence = 0});
       continue;
     }
     const bool is_delete = write.kind == LogRecord::Kind::kDelete;
     const bool missing = is_delete && !(state != nullptr ? state->exists : known_.holds(record));
     if (missing && write.version == 0) {
+      Skip(collection::SkipReason::kNotFound, decision);
       decision.results.push_back({.outcome = Outcome::kNotFound, .sequence = 0});
       continue;
     }

@@ -8,11 +8,15 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "collection/log/log_record.h"
 #include "collection/manifest.h"
 #include "server/store/live_documents.h"
 
 namespace maxsim::live {
+
+// Returns the record of an upsert or a delete, without a sequence; it views the write.
+collection::LogRecord RecordOf(const store::Write& write);
 
 // Numbers the writes and knows, for each id, what the calls before in the group did to it, since neither the log nor
 // the changes know that yet. The writes must stay where they are as long as the group lives. For one thread.
@@ -23,8 +27,13 @@ class WriteGroup {
     std::function<bool(const collection::LogRecord&)> holds;  // whether the collection has a document of the id
     std::function<absl::StatusOr<uint64_t>(const collection::LogRecord&)> version_of;
   };
+  enum class Numbering {
+    kOfThoseThatTakePlace,
+    kOfAll,  // as in a stream: a write that does not take place has a record of kind kSkipped
+  };
   // The group's first write gets the sequence behind `last_sequence`.
-  WriteGroup(collection::IdType id_type, uint64_t last_sequence, Known known);
+  WriteGroup(collection::IdType id_type, uint64_t last_sequence, Known known,
+             Numbering numbering = Numbering::kOfThoseThatTakePlace);
 
   // What becomes of one call.
   struct Decision {
@@ -33,7 +42,7 @@ class WriteGroup {
   };
   // Decides about the next call. A write with a version takes place where the id has none that is as new; a delete
   // where there is a document, or a version to be remembered. Errors are those of version_of.
-  absl::StatusOr<Decision> Decide(const std::vector<store::Write>& writes);
+  absl::StatusOr<Decision> Decide(absl::Span<const store::Write> writes);
   // Exactly one of these follows: the call's writes take place, or none of them does.
   void Keep();
   void Drop();
@@ -53,9 +62,12 @@ class WriteGroup {
   // Returns whether the write is stale.
   absl::StatusOr<bool> IsStale(const store::Write& write, const collection::LogRecord& record,
                                const State* state) const;
+  // Gives a message that changes nothing its place in the log, where all writes are numbered.
+  void Skip(collection::SkipReason reason, Decision& decision);
 
   const collection::IdType id_type_;
   const Known known_;
+  const Numbering numbering_;
   uint64_t last_sequence_;           // of the calls that were kept
   uint64_t call_last_sequence_ = 0;  // of the call that was decided about
   States states_;                    // after the calls that were kept

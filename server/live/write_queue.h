@@ -19,6 +19,9 @@ struct WriteCall {
   store::LiveDocuments::Done done;
   uint64_t num_bytes = 0;
   absl::Time arrived;  // MonotonicNow()
+  // The writes are messages of a stream, all of them, and the first one has this sequence there; 0: they are of
+  // clients, and get their sequences here.
+  uint64_t first_sequence = 0;
 };
 
 // Holds calls in their order, and counts the bytes of all that were not answered yet, those that are being written

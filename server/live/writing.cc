@@ -48,7 +48,18 @@ void TryTo(Work work) {
 }  // namespace
 
 void LiveCollection::Submit(std::vector<store::Write> writes, Done done) {
-  WriteCall call{.writes = std::move(writes), .done = std::move(done), .arrived = MonotonicNow()};
+  Accept({.writes = std::move(writes), .done = std::move(done), .arrived = MonotonicNow()}, /*is_bounded=*/true);
+}
+
+void LiveCollection::ApplyMessages(uint64_t first_sequence, std::vector<store::Write> messages, Done done) {
+  Accept({.writes = std::move(messages),
+          .done = std::move(done),
+          .arrived = MonotonicNow(),
+          .first_sequence = first_sequence},
+         /*is_bounded=*/false);
+}
+
+void LiveCollection::Accept(WriteCall call, bool is_bounded) {
   for (const store::Write& write : call.writes) call.num_bytes += write.num_bytes();
   absl::Status refused;
   bool is_served = true;  // else its metrics are gone, or will be
@@ -59,7 +70,7 @@ void LiveCollection::Submit(std::vector<store::Write> writes, Done done) {
       refused = Unloading();
     } else if (served_generation_ == 0) {
       refused = absl::UnavailableError(Cat("collection ", request_.name, " is still loading"));
-    } else {
+    } else if (is_bounded) {
       refused = queue_.Admit(call.num_bytes);
     }
     if (refused.ok()) {
@@ -169,17 +180,22 @@ absl::StatusOr<std::vector<LiveCollection::Answer>> LiveCollection::WriteAsOneGr
 
 absl::StatusOr<LiveCollection::Planned> LiveCollection::PlanGroup(const std::vector<WriteCall>& calls) {
   ChangesWriter& writer = *served_.writer;
+  const bool of_stream = calls.front().first_sequence != 0;
   WriteGroup group(format_.id_type, writer.sequence(),
                    {.holds = [&](const LogRecord& record) { return writer.changes().Holds(record); },
                     .version_of =
                         [this, log = log()](const LogRecord& record) {
                           return format_.id_type == collection::IdType::kString ? log->VersionOf(record.string_id)
                                                                                 : log->VersionOf(record.int_id);
-                        }});
+                        }},
+                   of_stream ? WriteGroup::Numbering::kOfAll : WriteGroup::Numbering::kOfThoseThatTakePlace);
   writer.Begin();
   Planned planned;
   planned.answers.reserve(calls.size());
-  for (const WriteCall& call : calls) planned.answers.push_back(PlanCall(call, group, planned.records));
+  for (const WriteCall& call : calls) {
+    planned.answers.push_back(of_stream ? PlanMessages(call, group, planned.records)
+                                        : PlanCall(call, group, planned.records));
+  }
   return planned;
 }
 
@@ -187,7 +203,38 @@ absl::StatusOr<LiveCollection::Planned> LiveCollection::PlanGroup(const std::vec
 // none behind it waiting, and nothing of it is written.
 LiveCollection::Answer LiveCollection::PlanCall(const WriteCall& call, WriteGroup& group,
                                                 std::vector<LogRecord>& records) {
-  absl::StatusOr<WriteGroup::Decision> decision = group.Decide(call.writes);
+  absl::StatusOr<std::vector<store::WriteResult>> results = PlanWrites(call.writes, group, records);
+  if (!results.ok()) return results.status();
+  return store::WriteResults{.results = *std::move(results), .sequence = 0};
+}
+
+// Decides about each message by itself: those behind one that finds no room wait for it.
+LiveCollection::Answer LiveCollection::PlanMessages(const WriteCall& call, WriteGroup& group,
+                                                    std::vector<LogRecord>& records) {
+  if (call.first_sequence != group.last_sequence() + 1) {
+    return absl::FailedPreconditionError(Cat("collection ", request_.name, " has applied the stream up to sequence ",
+                                             group.last_sequence(), ", and the next message has ",
+                                             call.first_sequence));
+  }
+  store::WriteResults answer;
+  answer.results.reserve(call.writes.size());
+  for (const store::Write& message : call.writes) {
+    const absl::StatusOr<std::vector<store::WriteResult>> result = PlanWrites({&message, 1}, group, records);
+    if (result.ok()) {
+      answer.results.push_back(result->front());
+      continue;
+    }
+    if (answer.results.empty()) return result.status();
+    break;
+  }
+  return answer;
+}
+
+// All of the writes are planned, or none.
+absl::StatusOr<std::vector<store::WriteResult>> LiveCollection::PlanWrites(absl::Span<const store::Write> writes,
+                                                                           WriteGroup& group,
+                                                                           std::vector<LogRecord>& records) {
+  absl::StatusOr<WriteGroup::Decision> decision = group.Decide(writes);
   if (!decision.ok()) return WithRetry(decision.status(), kFullRetryDelay);
   if (absl::Status status = served_.writer->Plan(decision->records); !status.ok()) {
     group.Drop();
@@ -195,7 +242,7 @@ LiveCollection::Answer LiveCollection::PlanCall(const WriteCall& call, WriteGrou
   }
   group.Keep();
   records.insert(records.end(), decision->records.begin(), decision->records.end());
-  return store::WriteResults{.results = std::move(decision->results), .sequence = 0};
+  return std::move(decision->results);
 }
 
 absl::Status LiveCollection::NoMemory(const absl::Status& status) {

@@ -83,6 +83,22 @@ std::string_view Name(CompactionResult result) {
   return "other";
 }
 
+std::string_view Name(StreamOutcome outcome) {
+  switch (outcome) {
+    case StreamOutcome::kApplied:
+      return "applied";
+    case StreamOutcome::kOtherPartition:
+      return "other_partition";
+    case StreamOutcome::kStale:
+      return "stale";
+    case StreamOutcome::kNotFound:
+      return "not_found";
+    case StreamOutcome::kUnreadable:
+      return "unreadable";
+  }
+  return "other";
+}
+
 struct LiveMetrics::Families {
   explicit Families(prometheus::Registry& of) : registry(of) {
     totals.visible_bounds = WriteBuckets();
@@ -131,6 +147,17 @@ struct LiveMetrics::Families {
   Family<Gauge>& deleted = AddGauge(registry, "maxsim_live_deleted_documents",
                                     "Documents of shards and segments that were replaced or deleted.");
 
+  Family<Counter>& stream_messages =
+      AddCounter(registry, "maxsim_live_stream_messages_total",
+                 "Messages of the stream that a live collection follows, by what became of them.");
+  Family<Histogram>& stream_publish =
+      AddHistogram(registry, "maxsim_live_stream_publish_seconds",
+                   "Time from the sending of a write until the stream acknowledged it.");
+  Family<Gauge>& stream_connected = AddGauge(registry, "maxsim_live_stream_connected",
+                                             "1 while the collection follows its stream, 0 while it cannot.");
+  Family<Gauge>& stream_lag =
+      AddGauge(registry, "maxsim_live_stream_lag", "Messages of the stream that the collection has not applied yet.");
+
   // The series are kept: Family::Add takes a lock and hashes its labels.
   struct Series {
     std::array<std::array<Counter*, kNumWriteOutcomes>, kNumWriteKinds> writes{};
@@ -139,12 +166,18 @@ struct LiveMetrics::Families {
     Counter* compaction_bytes;
     Gauge *compacting, *accepts_writes, *sequence, *compacted, *log_bytes, *segments, *segment_bytes,
         *segment_used_bytes, *changed, *deleted;
+    // Null where the collection follows no stream.
+    std::array<Counter*, kNumStreamOutcomes> stream_messages{};
+    Histogram* stream_publish = nullptr;
+    Gauge* stream_connected = nullptr;
+    Gauge* stream_lag = nullptr;
   };
   mutable Mutex mutex;
   absl::flat_hash_map<std::string, Series> collections ABSL_GUARDED_BY(mutex);
   LiveTotals totals ABSL_GUARDED_BY(mutex);
 
   Series& SeriesOf(std::string_view collection) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  Series& StreamSeriesOf(std::string_view collection) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
   void Count(Series& series, const WriteCounts& writes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 };
 
@@ -185,6 +218,20 @@ LiveMetrics::Families::Series& LiveMetrics::Families::SeriesOf(std::string_view 
   series.segment_used_bytes = &segment_used_bytes.Add(labels);
   series.changed = &changed.Add(labels);
   series.deleted = &deleted.Add(labels);
+  return series;
+}
+
+LiveMetrics::Families::Series& LiveMetrics::Families::StreamSeriesOf(std::string_view collection) {
+  Series& series = SeriesOf(collection);
+  if (series.stream_publish != nullptr) return series;
+  const Labels labels = LabelsOf(collection);
+  for (size_t outcome = 0; outcome < kNumStreamOutcomes; ++outcome) {
+    series.stream_messages[outcome] = &stream_messages.Add(
+        {{"collection", std::string(collection)}, {"result", std::string(Name(static_cast<StreamOutcome>(outcome)))}});
+  }
+  series.stream_publish = &stream_publish.Add(labels, WriteBuckets());
+  series.stream_connected = &stream_connected.Add(labels);
+  series.stream_lag = &stream_lag.Add(labels);
   return series;
 }
 
@@ -236,9 +283,27 @@ void LiveMetrics::CountCompaction(std::string_view collection, CompactionResult 
   series.compaction_bytes->Increment(static_cast<double>(bytes_written));
 }
 
+void LiveMetrics::CountMessages(std::string_view collection, const std::array<uint64_t, kNumStreamOutcomes>& counts) {
+  const MutexLock lock(&families_->mutex);
+  const Families::Series& series = families_->StreamSeriesOf(collection);
+  for (size_t outcome = 0; outcome < kNumStreamOutcomes; ++outcome) {
+    if (counts[outcome] > 0) series.stream_messages[outcome]->Increment(static_cast<double>(counts[outcome]));
+  }
+}
+
+void LiveMetrics::ObservePublish(std::string_view collection, absl::Duration duration) {
+  const MutexLock lock(&families_->mutex);
+  families_->StreamSeriesOf(collection).stream_publish->Observe(absl::ToDoubleSeconds(duration));
+}
+
 void LiveMetrics::Set(std::string_view collection, const LiveGauges& gauges) {
   const MutexLock lock(&families_->mutex);
-  const Families::Series& series = families_->SeriesOf(collection);
+  const Families::Series& series =
+      gauges.stream.has_value() ? families_->StreamSeriesOf(collection) : families_->SeriesOf(collection);
+  if (gauges.stream.has_value()) {
+    series.stream_connected->Set(gauges.stream->connected ? 1 : 0);
+    series.stream_lag->Set(static_cast<double>(gauges.stream->lag));
+  }
   series.compacting->Set(gauges.is_compacting ? 1 : 0);
   series.accepts_writes->Set(gauges.accepts_writes ? 1 : 0);
   series.sequence->Set(static_cast<double>(gauges.sequence));
@@ -279,6 +344,12 @@ void LiveMetrics::Remove(std::string_view collection) {
   families.segment_used_bytes.Remove(series.segment_used_bytes);
   families.changed.Remove(series.changed);
   families.deleted.Remove(series.deleted);
+  if (series.stream_publish != nullptr) {
+    for (Counter* const counter : series.stream_messages) families.stream_messages.Remove(counter);
+    families.stream_publish.Remove(series.stream_publish);
+    families.stream_connected.Remove(series.stream_connected);
+    families.stream_lag.Remove(series.stream_lag);
+  }
   families_->collections.erase(it);
 }
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -35,10 +36,21 @@ enum class CompactionResult {
 };
 inline constexpr size_t kNumCompactionResults = 3;
 
+// What became of a message of a stream that a live collection follows.
+enum class StreamOutcome {
+  kApplied,
+  kOtherPartition,  // its document is of slots that the collection does not hold
+  kStale,
+  kNotFound,
+  kUnreadable,  // no server can apply it
+};
+inline constexpr size_t kNumStreamOutcomes = 5;
+
 // Return "upsert", "applied", "ok" and so on, as the metrics' labels have it.
 std::string_view Name(WriteKind kind);
 std::string_view Name(WriteOutcome outcome);
 std::string_view Name(CompactionResult result);
+std::string_view Name(StreamOutcome outcome);
 
 // Writes that are counted together: those of one group commit, or of one request that was not accepted.
 struct WriteCounts {
@@ -74,6 +86,11 @@ struct LiveGauges {
   uint64_t log_bytes = 0;
   bool accepts_writes = true;
   bool is_compacting = false;
+  struct Stream {
+    bool connected = false;
+    uint64_t lag = 0;  // messages that are not applied yet
+  };
+  std::optional<Stream> stream;  // of a collection that follows one
 };
 
 // What live collections have counted since the server began, summed over collections.
@@ -103,6 +120,11 @@ class LiveMetrics {
   // shards, `duration` from its begin until its generation was served.
   void CountCompaction(std::string_view collection, CompactionResult result, absl::Duration duration,
                        uint64_t bytes_written);
+
+  // Count the messages of a collection's stream by what became of them, and observe how long the stream took to
+  // acknowledge one. The collection has series of a stream from the first call on.
+  void CountMessages(std::string_view collection, const std::array<uint64_t, kNumStreamOutcomes>& counts);
+  void ObservePublish(std::string_view collection, absl::Duration duration);
 
   // Sets the gauges of a collection.
   void Set(std::string_view collection, const LiveGauges& gauges);

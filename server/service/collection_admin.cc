@@ -324,7 +324,10 @@ LiveGauges GaugesOf(const store::LiveState& state) {
           .segment_used_bytes = state.segment_used_bytes,
           .log_bytes = state.log_bytes,
           .accepts_writes = state.status.ok(),
-          .is_compacting = state.is_compacting};
+          .is_compacting = state.is_compacting,
+          .stream = state.stream.has_value()
+                        ? std::optional<LiveGauges::Stream>({.connected = state.stream->connected, .lag = state.lag()})
+                        : std::nullopt};
 }
 
 }  // namespace

@@ -74,6 +74,8 @@ v1::LiveInfo ToProto(const store::LiveState& state) {
   info.set_log_bytes(state.log_bytes);
   info.set_error(std::string(state.status.message()));
   info.set_is_compacting(state.is_compacting);
+  info.set_log(state.stream.has_value() ? "nats" : "local");
+  info.set_lag(state.lag());
   return info;
 }
 

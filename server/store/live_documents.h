@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,8 @@ struct Write {
   float scale = 0;  // i8
   std::vector<std::byte> rows;
   std::string payload;
+  // kSkipped, of a message of a stream:
+  collection::SkipReason skip_reason = collection::SkipReason::kOtherPartition;
 
   uint64_t num_bytes() const { return sizeof(Write) + string_id.capacity() + rows.capacity() + payload.capacity(); }
 };
@@ -54,6 +57,12 @@ struct WriteResults {
   uint64_t sequence = 0;             // of the collection once they are visible
 };
 
+// What people are told of the stream that a live collection follows.
+struct StreamState {
+  bool connected = false;      // its messages come
+  uint64_t last_sequence = 0;  // of the stream, as far as it is known
+};
+
 // What people are told of a live collection.
 struct LiveState {
   uint64_t sequence = 0;
@@ -67,6 +76,12 @@ struct LiveState {
   absl::Status status;      // why nothing can be written now
   absl::Status compaction;  // why the last compaction in the background failed
   bool is_compacting = false;
+  std::optional<StreamState> stream;  // of a collection whose writes a stream orders
+
+  // Returns how many messages of the stream are not applied yet.
+  uint64_t lag() const {
+    return stream.has_value() && stream->last_sequence > sequence ? stream->last_sequence - sequence : 0;
+  }
 };
 
 // The class is thread-safe.
@@ -76,7 +91,8 @@ class LiveDocuments {
 
   virtual ~LiveDocuments() = default;
 
-  // Writes the documents in their order, all of them or (on an error) none. Calls `done` exactly once, from a thread of
+  // Writes the documents in their order, all of them or (on an error) none; where a stream orders the writes, an error
+  // may leave some, as its message says. Calls `done` exactly once, from a thread of
   // its own, which `done` must not hold up, or before it returns where nothing was queued. When it is called with OK
   // the writes are on the disk, and Find of the store gives a collection that has them. The order of calls is that of
   // the writes. RESOURCE_EXHAUSTED, with RetryInfo, when too many bytes wait, segments are full or the disk is;

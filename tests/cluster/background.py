@@ -94,7 +94,7 @@ class Askers:
                 self.times.append(took)
                 if problem:
                     what = f"{self.event}: request {number} after {took:.3f} s: {problem}"
-                    self.problems.append(f"{what}\n{str(requests[number])[:1500]}")
+                    self.problems.append(f"{what}\n{compare.short(requests[number])}")
             time.sleep(0.002)
 
     def summary(self):

@@ -184,7 +184,9 @@ class LiveCollection:
         for top_k in (1, 7):
             some = client.rerank_request(self.name, rows, top_k=top_k)
             ranking = client.Ranking(self.router.rerank(some).results[0])
-            assert (ranking.ids, ranking.scores) == (got.ids[:top_k], got.scores[:top_k]), f"the best {top_k} differ"
+            wanted = list(zip(got.ids, got.scores, got.positions))[:top_k]
+            best = list(zip(ranking.ids, ranking.scores, ranking.positions))
+            assert best == wanted, f"the best {top_k} of a scan are {best} instead of {wanted}"
         self.counts["scanned"] += 1
 
     def check_list(self):

@@ -87,6 +87,25 @@ class LibraryTest(EngineTest):
         wide = [query.astype(np.float32) * np.float32(1.0001) for query in self.queries]
         self.check(self.build("bf16", "--storage", "bf16"), wide)
 
+    def test_partitions_have_the_positions_of_the_whole(self):
+        shard = PROGRAMS / "maxsim-shard"
+        if "--partitions" not in run(shard, "build", "--help"):
+            self.skipTest("this maxsim-shard cuts no partitions")
+        whole, folder = self.build("whole"), self.folder / "partitions"
+        command = [shard, "build", "--quiet", "--name", "whole", "--input", whole.folder, "--output", folder]
+        run(*command, "--partitions", "3", "--max-shard-bytes", "1MiB")
+        partitions = manifests.read_partitions([path.parent for path in folder.rglob("collection.json")])
+        self.assertEqual(len(partitions), 3)
+        parts = []
+        for partition in partitions:
+            library = engines.LibraryEngine(partition, "cpu", 1)
+            server = engines.ServerEngine(partition, str(PROGRAMS / "maxsimd"), 1, ["backend.kind=cpu"])
+            parts.append(library.top_k(self.queries, 40))
+            self.check_same(parts[-1], server.top_k(self.queries, 40))
+            server.close()
+        joined = [engines.join(answers, 40) for answers in zip(*parts)]
+        self.check_same(joined, engines.LibraryEngine(whole, "cpu", 1).top_k(self.queries, 40))
+
     def test_i8_is_refused(self):
         with self.assertRaisesRegex(manifests.InputError, "storage is i8.*use --engine server"):
             engines.LibraryEngine(self.build("i8", "--storage", "i8"), "cpu", 1)

@@ -83,9 +83,18 @@ class Scratch(unittest.TestCase):
 
 class RayTest(Scratch):
     @classmethod
+    def check_no_server_is_left(cls):
+        limit = time.monotonic() + 30
+        while leftover_servers() and time.monotonic() < limit:
+            time.sleep(0.2)
+        if left := leftover_servers():
+            raise AssertionError(f"servers of actors go on after the end of Ray: {left}")
+
+    @classmethod
     def setUpClass(cls):
         import ray
 
+        cls.addClassCleanup(cls.check_no_server_is_left)  # This is done last.
         cls.server = Maxsimd(PROGRAMS)
         cls.addClassCleanup(cls.server.stop)
         cls.collection = cls.server.folder.parent / "demo"
@@ -125,10 +134,6 @@ class RayTest(Scratch):
         self.assertEqual(status, 0, errors)
         found = self.check_as_the_server_says(output)
         self.assertEqual(sum(len(ids) for ids, _ in found.values()), 15 * 50)
-        limit = time.monotonic() + 20
-        while leftover_servers() and time.monotonic() < limit:  # Ray ends actors after the last batch.
-            time.sleep(0.2)
-        self.assertEqual(leftover_servers(), [])
 
     def partitions(self):
         """Returns the arguments and the folders of two partitions, or of the whole where maxsim-shard cuts none."""
@@ -159,7 +164,7 @@ class RayTest(Scratch):
         listed = self.queries["candidates"].to_pylist()
         listed[7][3] = "nowhere-1"
         table = self.queries.set_column(2, "candidates", pa.array(listed))
-        self.check_refused('the first is "nowhere-1"', "score", table, *WORKERS)
+        self.check_refused('the first is "nowhere-1"', "score", table, *WORKERS, "--actors", "1")
 
     def test_actors_that_would_wait_for_ever_are_refused(self):
         self.check_refused("do not fit into the 2 that Ray has", "score", self.queries, "--actors", "2")
@@ -167,12 +172,14 @@ class RayTest(Scratch):
 
 
 def leftover_servers():
-    """Returns the command lines of servers that actors of this test have started and that go on."""
+    """Returns the command lines of servers that actors have started and that go on: those with PROGRAMS' maxsimd and a
+    socket that ServerEngine makes."""
     found = []
     for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             command = path.read_bytes().decode(errors="replace").split("\0")
-            if command[0] == str(PROGRAMS / "maxsimd") and any("maxsim-ray-" in part for part in command):
+            is_of_an_actor = any("maxsim-ray-" in part and part.endswith("/grpc.sock") for part in command)
+            if command[0] == str(PROGRAMS / "maxsimd") and is_of_an_actor:
                 found.append(command)
     return found
 

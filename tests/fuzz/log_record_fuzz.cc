@@ -26,7 +26,7 @@ void FuzzLogRecord(std::string_view input) {
   const absl::StatusOr<LogRecord> record = collection::ParseRecordValue(5, value, id_type, row_bytes);
   if (!record.ok()) return RequireRefusal(record.status());
   Require(record->sequence == 5, "the sequence is the key's");
-  if (id_type == IdType::kString) {
+  if (id_type == IdType::kString && record->kind != LogRecord::Kind::kSkipped) {
     Require(!record->string_id.empty() && static_cast<int64_t>(record->string_id.size()) <= kMaxIdBytes &&
                 IsUtf8(record->string_id),
             "an id is in range");

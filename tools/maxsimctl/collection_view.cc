@@ -75,7 +75,9 @@ Json LiveJson(const v1::LiveInfo& live) {
                {"segment_bytes", live.segment_bytes()},
                {"segment_used_bytes", live.segment_used_bytes()},
                {"log_bytes", live.log_bytes()},
-               {"is_compacting", live.is_compacting()}};
+               {"is_compacting", live.is_compacting()},
+               {"log", live.log()},
+               {"lag", live.lag()}};
   if (!live.error().empty()) json["error"] = live.error();
   return json;
 }

@@ -33,6 +33,7 @@ function liveFigures(live, writes) {
     figure("segments", `${count(live.num_segments)}, ${bytes(live.segment_used_bytes)}`),
     figure("tombstones", count(live.num_deleted_documents)),
     figure("log", bytes(live.log_bytes)),
+    live.log === "nats" ? figure("behind the stream", count(live.lag)) : null,
   );
 }
 

@@ -85,14 +85,14 @@ class ServiceTimesTest(unittest.TestCase):
 
 class WorldTest(unittest.TestCase):
     def test_one_group_without_a_queue_has_the_quantiles_of_the_distribution(self):
-        latencies = run(fan_out=1, load=IDLE, requests=20000, hedges=False).latencies
+        latencies = run(fan_out=1, load=IDLE, requests=20000, policy="none").latencies
         self.assertEqual(len(latencies), 20000)
         for share in (0.1, 0.5, 0.9, 0.95, 0.99, 0.999):
             self.assertLess(rank_error(latencies, TIMES, share), 4, share)
 
     def test_many_groups_without_a_queue_have_the_quantiles_of_the_slowest_of_so_many(self):
         for fan_out in (2, 8, 32):
-            latencies = run(fan_out=fan_out, load=IDLE, requests=4000, hedges=False).latencies
+            latencies = run(fan_out=fan_out, load=IDLE, requests=4000, policy="none").latencies
             for share in (0.5, 0.99):
                 self.assertLess(rank_error(latencies, TIMES, share, power=fan_out), 4, (fan_out, share))
 
@@ -102,17 +102,17 @@ class WorldTest(unittest.TestCase):
         flat = service_times.ServiceTimes("flat", 1, (0.0, 1.0), (0.0, 2000.0))
         load, means = 0.6, []
         for seed in range(6):
-            latencies = run(1, load, seed, flat, hedges=False, replicas=1, requests=20000).latencies
+            latencies = run(1, load, seed, flat, policy="none", replicas=1, requests=20000).latencies
             means.append(sum(latencies) / len(latencies))
         wanted = 1000 * (1 + load * (1 + 1 / 3) / 2 / (1 - load))
         self.assertAlmostEqual(sum(means) / len(means) / wanted, 1, delta=0.04)
 
     def test_every_request_is_answered_once_whatever_fails(self):
         for fault in world.FAULTS:
-            for hedges in (False, True):
+            for policy in world.POLICIES:
                 for load in (0.3, 0.7):
-                    with self.subTest(fault=fault, hedges=hedges, load=load):
-                        outcome = run(load=load, fault=fault, hedges=hedges, requests=2000)
+                    with self.subTest(fault=fault, policy=policy, load=load):
+                        outcome = run(load=load, fault=fault, policy=policy, requests=2000)
                         self.assertEqual(outcome.requests, 2200)
                         self.assertEqual(outcome.answers, outcome.requests)
                         self.assertEqual(len(outcome.latencies), 2000)
@@ -127,23 +127,34 @@ class WorldTest(unittest.TestCase):
             self.assertGreater(outcome.hedges, 0)
             for hedges in outcome.hedges_of_groups:
                 self.assertLessEqual(hedges, outcome.requests / world.CALLS_A_HEDGE + 1)
-        self.assertEqual(run(hedges=False).hedges, 0)
+        self.assertEqual(run(policy="none").hedges, 0)
         self.assertEqual(run(replicas=1).hedges, 0)
 
     def test_hedges_shorten_the_tail_of_many_groups(self):
-        plain, hedged = (run(16, 0.3, hedges=hedges, requests=3000).latencies for hedges in (False, True))
+        plain, hedged = (run(16, 0.3, policy=policy, requests=3000).latencies for policy in ("none", "hedge"))
         self.assertLess(simulate.quantile_of(hedged, 0.99), 0.8 * simulate.quantile_of(plain, 0.99))
 
     def test_a_slow_replica_is_left_out_with_hedges_and_felt_without(self):
         well, plain, hedged = (
-            simulate.quantile_of(run(1, 0.3, hedges=hedges, fault=fault, requests=3000).latencies, 0.95)
-            for hedges, fault in ((False, "none"), (False, "slow"), (True, "slow"))
+            simulate.quantile_of(run(1, 0.3, policy=policy, fault=fault, requests=3000).latencies, 0.95)
+            for policy, fault in (("none", "none"), ("none", "slow"), ("hedge-eject", "slow"))
         )
         self.assertGreater(plain, 1.5 * well)
         self.assertLess(hedged, plain)
 
+    def test_a_replica_is_left_out_by_hedges_where_they_may_and_otherwise_where_it_is_lost(self):
+        for fault, policy, leaves_out in (
+            ("none", "none", False),
+            ("slow", "none", False),
+            ("slow", "hedge", False),
+            ("slow", "hedge-eject", True),
+            ("dead", "none", True),
+        ):
+            outcome = run(1, 0.3, fault=fault, policy=policy, requests=2000)
+            self.assertEqual(outcome.ejections > 0, leaves_out, (fault, policy))
+
     def test_a_paused_replica_answers_what_it_held_after_the_pause(self):
-        plain, hedged = (run(1, 0.3, hedges=hedges, fault="paused", requests=3000) for hedges in (False, True))
+        plain, hedged = (run(1, 0.3, policy=policy, fault="paused", requests=3000) for policy in world.POLICIES[:2])
         # Half of a run, in which 3,300 requests come.
         pause = 3300 / (0.3 * 3 * TIMES.places / TIMES.mean()) / 2
         self.assertAlmostEqual(max(plain.latencies) / pause, 1, delta=0.1)
@@ -153,8 +164,8 @@ class WorldTest(unittest.TestCase):
         self.assertEqual(run(fault="slow", requests=500), run(fault="slow", requests=500))
         self.assertNotEqual(run(requests=500).latencies, run(requests=500, seed=SEED + 1).latencies)
 
-    def test_a_load_or_a_fault_that_cannot_be_is_refused(self):
-        for wrong in ({"load": 0.0}, {"load": 1.0}, {"fault": "lost"}):
+    def test_a_load_fault_or_policy_that_cannot_be_is_refused(self):
+        for wrong in ({"load": 0.0}, {"load": 1.0}, {"fault": "lost"}, {"policy": "all"}):
             with self.subTest(wrong), self.assertRaises(ValueError):
                 run(**wrong)
 
@@ -167,10 +178,10 @@ class WorldTest(unittest.TestCase):
 class PagesTest(unittest.TestCase):
     def setUp(self):
         self.rows = []
-        for hedges in (False, True):
+        for policy in world.POLICIES:
             for fan_out in (1, 2, 8):
-                outcomes = [run(fan_out, 0.3, seed, hedges=hedges, requests=300) for seed in (1, 2)]
-                setting = world.Setting(dataclasses.replace(TIMES, name="cpu"), fan_out, 0.3, hedges)
+                outcomes = [run(fan_out, 0.3, seed, policy=policy, requests=300) for seed in (1, 2)]
+                setting = world.Setting(dataclasses.replace(TIMES, name="cpu"), fan_out, 0.3, policy)
                 self.rows.append(simulate.row_of(setting, outcomes))
         self.report = {"what": "", "replicas": 3, "requests": 300, "seeds": [1, 2], "rows": self.rows}
 
@@ -178,7 +189,7 @@ class PagesTest(unittest.TestCase):
         for row in self.rows:
             self.assertLessEqual(row["p99_us_least"], row["p99_us"])
             self.assertLessEqual(row["p99_us"], row["p99_us_most"])
-            self.assertEqual(row["hedge_share"] > 0, row["hedges"])
+            self.assertEqual(row["hedge_share"] > 0, row["policy"] != "none")
 
     def test_groups_are_counted_up_to_the_first_that_is_beyond_the_factor(self):
         def rows(*values):
@@ -198,20 +209,20 @@ class PagesTest(unittest.TestCase):
             page, plot = (folder / "README.md").read_text(), (folder / "fanout.svg").read_text()
             self.assertTrue(page.startswith("before\n") and page.endswith("\nbehind\n") and "old" not in page)
             self.assertIn("| cpu | 0.3 | none |", page)
-            self.assertEqual(plot.count("<polyline"), 2)
+            self.assertEqual(plot.count("<polyline"), 3)
             simulate.write(written, folder)
             self.assertEqual((page, plot), ((folder / "README.md").read_text(), (folder / "fanout.svg").read_text()))
 
     def test_the_rows_of_the_repository_are_those_of_its_service_times(self):
         report = json.loads((simulate.FOLDER / "fanout.json").read_text())
         times = service_times.read_profiles(service_times.OUTPUT)["cpu"]
-        for hedges in (False, True):
-            setting = world.Setting(times, 2, 0.3, hedges, requests=report["requests"])
+        for policy in world.POLICIES:
+            setting = world.Setting(times, 2, 0.3, policy, requests=report["requests"])
             row = simulate.row_of(setting, [world.World(setting, seed).run() for seed in report["seeds"]])
-            (written,) = pages.find(report["rows"], profile="cpu", load=0.3, fault="none", hedges=hedges, fan_out=2)
+            (written,) = pages.find(report["rows"], profile="cpu", load=0.3, fault="none", policy=policy, fan_out=2)
             self.assertEqual(written.keys(), row.keys())
-            for name in ("p50_us", "p99_us", "p999_us", "hedge_share"):
-                self.assertAlmostEqual(written[name], row[name], delta=1e-3 * row[name])
+            for name in ("p50_us", "p99_us", "p999_us", "hedge_share", "ejections"):
+                self.assertAlmostEqual(written[name], row[name], delta=1e-3 * row[name] + 1e-9)
 
     def test_the_files_of_the_repository_are_those_of_its_json(self):
         report = json.loads((simulate.FOLDER / "fanout.json").read_text())

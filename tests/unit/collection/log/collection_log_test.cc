@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "absl/time/clock.h"
@@ -125,6 +126,63 @@ TEST_F(CollectionLogTest, RemembersTheVersionOfTheLastWriteOfAnId) {
   EXPECT_EQ(log_->VersionOf("id1").value_or(99), 9);
   ASSERT_TRUE(write(3, 0, LogRecord::Kind::kUpsert).ok());
   EXPECT_EQ(log_->VersionOf("id1").value_or(99), 0);
+}
+
+TEST_F(CollectionLogTest, FollowsOneStreamAndKeepsThat) {
+  Create();
+  EXPECT_EQ(log_->stream(), std::nullopt);
+  const LogStream stream{"maxsim-docs", 1'700'000'000'000'000'001};
+  ASSERT_TRUE(log_->Follow(stream).ok());
+  ASSERT_TRUE(log_->Follow(stream).ok());
+  LogRecord skipped;
+  skipped.kind = LogRecord::Kind::kSkipped;
+  skipped.sequence = 1;
+  skipped.skip_reason = SkipReason::kStale;
+  ASSERT_TRUE(log_->Append({skipped}).ok());
+  Open();
+  EXPECT_EQ(log_->stream(), stream);
+  EXPECT_EQ(log_->last_sequence(), 1);
+  int num_read = 0;
+  ASSERT_TRUE(log_->Read(0, 1,
+                         [&](const LogRecord& record) {
+                           EXPECT_EQ(record.kind, LogRecord::Kind::kSkipped);
+                           EXPECT_EQ(record.skip_reason, SkipReason::kStale);
+                           ++num_read;
+                           return absl::OkStatus();
+                         })
+                  .ok());
+  EXPECT_EQ(num_read, 1);
+  const absl::Status other = log_->Follow({"maxsim-docs", 1'700'000'001'000'000'000});
+  EXPECT_TRUE(absl::IsFailedPrecondition(other)) << other;
+  EXPECT_THAT(MessageOf(other), AllOf(HasSubstr("stream maxsim-docs of 2023-11-14T22:13:20.000000001Z"),
+                                      HasSubstr("2023-11-14T22:13:21Z")));
+  const TemporaryFolder copy;
+  ASSERT_EQ(log_->Checkpoint(copy.path()).value_or(0), 1);
+  const auto copied = CollectionLog::Open(copy.path(), SmallLogFormat(), CollectionLog::Mode::kMustExist);
+  ASSERT_TRUE(copied.ok()) << copied.status();
+  EXPECT_EQ((*copied)->stream(), stream);
+}
+
+TEST_F(CollectionLogTest, FollowsNoStreamOnceItHasWritesOfItsOwn) {
+  Create();
+  ASSERT_TRUE(AppendMarked(*log_, 3, 1).ok());
+  const absl::Status status = log_->Follow({"maxsim-docs", 1});
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(MessageOf(status), HasSubstr("up to sequence 3"));
+  Open();
+  EXPECT_EQ(log_->stream(), std::nullopt);
+}
+
+TEST_F(CollectionLogTest, LeavesTheVersionOfAnIdAloneWhereAWriteOfItIsSkipped) {
+  Create();
+  LogRecord view = MarkedRecord(3, 1).View();
+  view.sequence = 1;
+  LogRecord skipped;
+  skipped.kind = LogRecord::Kind::kSkipped;
+  skipped.sequence = 2;
+  ASSERT_TRUE(log_->Append({view, skipped}).ok());
+  EXPECT_EQ(log_->VersionOf("id3").value_or(99), 3);
+  EXPECT_EQ(log_->VersionOf("").value_or(99), 0);
 }
 
 TEST_F(CollectionLogTest, OpensOnceAtATimeAndSaysWhoHasIt) {

@@ -73,6 +73,32 @@ TEST(LogRecord, IsRefusedAtEveryTruncationAndWithBytesBehindIt) {
   }
 }
 
+TEST(LogRecord, OfASkippedMessageHasItsReasonAndNothingElse) {
+  for (const SkipReason reason :
+       {SkipReason::kOtherPartition, SkipReason::kStale, SkipReason::kNotFound, SkipReason::kUnreadable}) {
+    LogRecord record;
+    record.kind = LogRecord::Kind::kSkipped;
+    record.skip_reason = reason;
+    std::string value;
+    AppendRecordValue(record, IdType::kString, &value);
+    EXPECT_EQ(value.size(), 3);
+    const auto again = ParseRecordValue(7, value, IdType::kString, kRowBytes);
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(again->kind, LogRecord::Kind::kSkipped);
+    EXPECT_EQ(again->skip_reason, reason);
+    EXPECT_EQ(again->sequence, 7);
+    for (size_t size = 0; size < value.size(); ++size) {
+      const auto parsed = ParseRecordValue(7, std::string_view(value).substr(0, size), IdType::kString, kRowBytes);
+      EXPECT_TRUE(absl::IsDataLoss(parsed.status())) << size;
+    }
+    EXPECT_TRUE(absl::IsDataLoss(ParseRecordValue(7, value + "x", IdType::kString, kRowBytes).status()));
+    for (const char wrong : {'\0', '\5'}) {
+      value[2] = wrong;
+      EXPECT_TRUE(absl::IsDataLoss(ParseRecordValue(7, value, IdType::kString, kRowBytes).status()));
+    }
+  }
+}
+
 TEST(LogRecord, OfALaterFormatIsRefused) {
   std::string value;
   AppendRecordValue(Upsert(MarkedRows(7, 1), ""), IdType::kString, &value);

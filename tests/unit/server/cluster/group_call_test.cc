@@ -206,6 +206,19 @@ TEST_F(GroupCallTest, AReplicaThatLosesAgainAndAgainIsLeftOut) {
   End(0, absl::OkStatus());
 }
 
+TEST_F(GroupCallTest, WhereNobodyWhoWasAskedAnswersAnyMoreAnotherIsAskedAtNoCost) {
+  while (group_->TakeHedge()) {
+  }
+  Expect(absl::Milliseconds(5));
+  Begin(/*may_hedge=*/true);
+  for (const std::shared_ptr<Replica>& replica : group_->replicas()) {
+    if (replica->target() == asked()[0]) replica->SetPollError(absl::UnavailableError("paused"));
+  }
+  WaitForAttempts(2);
+  End(1, absl::OkStatus());
+  EXPECT_EQ(attempt_, 1);
+}
+
 TEST_F(GroupCallTest, WithoutMeasuredTimesNobodyIsAskedTwice) {
   Begin(/*may_hedge=*/true);
   absl::SleepFor(absl::Milliseconds(30));

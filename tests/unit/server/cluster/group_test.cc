@@ -13,7 +13,7 @@ TEST(ReplicaHealthTest, ThreeFailuresInARowLeaveAReplicaOutForLongerEachTime) {
   absl::Time now = absl::UnixEpoch() + absl::Hours(1);
   for (int i = 0; i < ReplicaHealth::kMaxFailures - 1; ++i) health.CountFailure(now);
   EXPECT_FALSE(health.is_ejected(now));
-  health.CountSuccess();
+  health.CountSuccess(now);
   for (int i = 0; i < ReplicaHealth::kMaxFailures - 1; ++i) health.CountFailure(now);
   EXPECT_FALSE(health.is_ejected(now)) << "a success begins the count anew";
   absl::Duration expected = ReplicaHealth::kMinEjection;
@@ -26,7 +26,7 @@ TEST(ReplicaHealthTest, ThreeFailuresInARowLeaveAReplicaOutForLongerEachTime) {
     expected = std::min(2 * expected, ReplicaHealth::kMaxEjection);
   }
   EXPECT_EQ(expected, ReplicaHealth::kMaxEjection);
-  health.CountSuccess();
+  health.CountSuccess(now);
   for (int i = 0; i < ReplicaHealth::kMaxFailures; ++i) health.CountFailure(now);
   EXPECT_FALSE(health.is_ejected(now + ReplicaHealth::kMinEjection));
 }
@@ -36,6 +36,17 @@ TEST(ReplicaHealthTest, FailuresOfCallsThatBeganBeforeDoNotLengthenAnEjection) {
   const absl::Time now = absl::UnixEpoch() + absl::Hours(1);
   for (int i = 0; i < 100; ++i) health.CountFailure(now);
   EXPECT_FALSE(health.is_ejected(now + ReplicaHealth::kMinEjection));
+}
+
+TEST(ReplicaHealthTest, ABusyReplicaMayBeOvertakenAndASilentOneNot) {
+  ReplicaHealth health;
+  absl::Time now = absl::UnixEpoch() + absl::Hours(1);
+  health.CountSuccess(now);
+  for (int i = 0; i < 100; ++i) health.CountOvertaken(now + ReplicaHealth::kSilence - absl::Milliseconds(1));
+  EXPECT_FALSE(health.is_ejected(now));
+  now += ReplicaHealth::kSilence;
+  for (int i = 0; i < ReplicaHealth::kMaxFailures; ++i) health.CountOvertaken(now);
+  EXPECT_TRUE(health.is_ejected(now));
 }
 
 class ChooseReplicaTest : public testing::Test {

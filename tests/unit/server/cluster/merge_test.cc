@@ -183,6 +183,31 @@ TEST_F(MergeTest, AnyRequestIsAnsweredAsByOneServer) {
   }
 }
 
+// Live partitions with logs of their own number their writes each from 1 on.
+TEST_F(MergeTest, DocumentsOfOnePositionAreRankedAlikeWhateverTopKIs) {
+  AddQuery();
+  request_.mutable_candidates()->mutable_whole_collection();
+  request_.set_top_k(kNumDocuments);
+  for (size_t part = 0; part < 3; ++part) {
+    uint64_t sequence = 0;
+    for (FakeDocument& document : documents_) {
+      if (collection_->parts[part].slots.contains(collection::SlotOf(std::string_view(document.id)))) {
+        document.position = (uint64_t{1} << 40) + ++sequence;
+      }
+    }
+  }
+  const auto all = Merge();
+  ASSERT_TRUE(all.ok()) << all.status();
+  const auto& ids = all->results(0).string_ids().ids();
+  for (int top_k = 1; top_k < kNumDocuments; ++top_k) {
+    request_.set_top_k(static_cast<uint32_t>(top_k));
+    const auto some = Merge();
+    ASSERT_TRUE(some.ok()) << some.status();
+    const auto& best = some->results(0).string_ids().ids();
+    EXPECT_TRUE(std::equal(best.begin(), best.end(), ids.begin())) << "the best " << top_k;
+  }
+}
+
 TEST_F(MergeTest, AnAnswerHasSeenWhatAllItsPartsHaveSeen) {
   AddQuery();
   request_.mutable_candidates()->mutable_whole_collection();

@@ -95,6 +95,18 @@ TEST_F(SplitTest, InlineDocumentsGoToOnePartEachInItsTurn) {
   }
 }
 
+TEST_F(SplitTest, InlineDocumentsComeBackForAnotherSplit) {
+  request_.mutable_candidates()->mutable_inline_documents()->add_documents()->set_dim(8);
+  AddQuery().mutable_candidates()->mutable_inline_documents()->add_documents()->set_dim(9);
+  AddQuery().mutable_candidates()->mutable_whole_collection();
+  const v1::RerankRequest sent = request_;
+  const auto split = Split();
+  ASSERT_TRUE(split.ok());
+  EXPECT_EQ(request_.candidates().inline_documents().documents_size(), 0);
+  ReturnInlineDocuments(*split, request_);
+  EXPECT_EQ(request_.SerializeAsString(), sent.SerializeAsString());
+}
+
 TEST_F(SplitTest, InlineDocumentsGoToAPartThatAnswersWhereThereIsOne) {
   for (const size_t part : {0, 2}) {
     collection_->parts[part].target.replicas.front()->SetPollError(absl::UnavailableError("gone"));

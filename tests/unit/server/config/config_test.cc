@@ -278,6 +278,36 @@ TEST(ConfigTest, WrongKeysOfLiveCollectionsNameKeyValueAndLimit) {
   EXPECT_TRUE(LoadWith({"--live.max_segment_bytes=256MiB", "--live.compact=false"}).ok());
 }
 
+TEST(ConfigTest, TakesAStreamOfNatsForLiveCollections) {
+  const auto loaded = LoadWith({"--live.log=nats", "--nats.url=nats://a:4222,tls://b:4222", "--nats.replicas=1",
+                                "--nats.stream_prefix=team_a", "--nats.timeout=2s"});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(loaded->config.live.log, live::LogKind::kNats);
+  EXPECT_EQ(loaded->config.live.nats.url, "nats://a:4222,tls://b:4222");
+  EXPECT_EQ(loaded->config.live.nats.replicas, 1);
+  EXPECT_EQ(loaded->config.live.nats.stream_prefix, "team_a");
+  EXPECT_EQ(loaded->config.live.nats.timeout, absl::Seconds(2));
+  EXPECT_THAT(ErrorOf(LoadWith({"--live.log=nats"})), HasSubstr("live.log is nats, which wants nats.url"));
+  EXPECT_THAT(ErrorOf(LoadWith({"--live.log=kafka"})), HasSubstr("\"kafka\" is not one of local, nats"));
+  const std::vector<std::string> nats = {"--live.log=nats", "--nats.url=nats://a:4222"};
+  const auto with = [&](const std::string& flag) {
+    std::vector<std::string> flags = nats;
+    flags.push_back(flag);
+    return ErrorOf(LoadWith(flags));
+  };
+  EXPECT_THAT(with("--nats.replicas=4"), HasSubstr("nats.replicas: \"4\" is not 1, 3 or 5"));
+  EXPECT_THAT(with("--nats.replicas=7"), HasSubstr("\"7\" is more than the limit 5"));
+  EXPECT_THAT(with("--nats.timeout=99ms"), HasSubstr("nats.timeout: \"99ms\" is less than the limit 100ms"));
+  EXPECT_THAT(with("--nats.timeout=61s"), HasSubstr("is more than the limit 1m"));
+  for (const char* const prefix : {"", "a.b", "a b", "a*", "a+b"}) {
+    EXPECT_THAT(with(absl::StrCat("--nats.stream_prefix=", prefix)), HasSubstr("is not 1 to 32 of A-Z a-z 0-9 _ -"));
+  }
+  for (const char* const url : {"a:4222", "http://a", "nats://a,", "nats://a, nats://b"}) {
+    const std::string message = with(absl::StrCat("--nats.url=", url));
+    EXPECT_THAT(message, HasSubstr("nats.url: is not a list of")) << url;
+  }
+}
+
 TEST(ConfigTest, APartitionIsOneOfSoManyOrARangeOfSlots) {
   EXPECT_EQ(LoadWith({})->config.store.partition, std::nullopt);
   const auto loaded = LoadWith({"--cluster.partition=1/3"});

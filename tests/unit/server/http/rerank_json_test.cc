@@ -194,9 +194,19 @@ TEST(RerankJsonTest, CollectionsSayWhetherTheyAreLiveAndWhyNothingCanBeWritten) 
   live.set_segment_bytes(4096);
   live.set_segment_used_bytes(1024);
   live.set_log_bytes(9000);
-  json expected = {{"sequence", uint64_t{1} << 60}, {"compacted_sequence", 40}, {"num_changed_documents", 30},
-                   {"num_deleted_documents", 20},   {"num_segments", 2},        {"segment_bytes", 4096},
-                   {"segment_used_bytes", 1024},    {"log_bytes", 9000},        {"is_compacting", false}};
+  live.set_log("nats");
+  live.set_lag(17);
+  json expected = {{"sequence", uint64_t{1} << 60},
+                   {"compacted_sequence", 40},
+                   {"num_changed_documents", 30},
+                   {"num_deleted_documents", 20},
+                   {"num_segments", 2},
+                   {"segment_bytes", 4096},
+                   {"segment_used_bytes", 1024},
+                   {"log_bytes", 9000},
+                   {"is_compacting", false},
+                   {"log", "nats"},
+                   {"lag", 17}};
   EXPECT_EQ(json::parse(FormatCollections({info}, nullptr))["collections"][0]["live"], expected);
   live.set_error("the disk is full");
   expected["error"] = "the disk is full";

@@ -12,13 +12,14 @@ namespace {
 
 class WriteGroupTest : public testing::Test {
  protected:
-  WriteGroup Make() {
+  WriteGroup Make(WriteGroup::Numbering numbering = WriteGroup::Numbering::kOfThoseThatTakePlace) {
     return WriteGroup(collection::IdType::kString, 10,
                       {.holds = [this](const collection::LogRecord& record) { return held_.contains(Id(record)); },
                        .version_of = [this](const collection::LogRecord& record) -> absl::StatusOr<uint64_t> {
                          const auto found = held_.find(Id(record));
                          return found == held_.end() ? 0 : found->second;
-                       }});
+                       }},
+                      numbering);
   }
   static std::string Id(const collection::LogRecord& record) { return std::string(record.string_id); }
   static std::string OutcomesOf(const absl::StatusOr<WriteGroup::Decision>& decision) {
@@ -53,6 +54,25 @@ TEST_F(WriteGroupTest, ForgetsACallThatIsDropped) {
   const auto decision = group.Decide(second);
   EXPECT_EQ(OutcomesOf(decision), "ASA");
   EXPECT_EQ(decision->records.front().sequence, 11u);
+}
+
+TEST_F(WriteGroupTest, GivesEveryMessageOfAStreamItsSequence) {
+  WriteGroup group = Make(WriteGroup::Numbering::kOfAll);
+  auto writes = List(Upsert("old", 1, 3), Delete("none"), Upsert("new", 1), Upsert("x", 1), Delete("none", 9));
+  writes[3] = store::Write();
+  writes[3].kind = collection::LogRecord::Kind::kSkipped;
+  writes[3].skip_reason = collection::SkipReason::kUnreadable;
+  const auto decision = group.Decide(writes);
+  EXPECT_EQ(OutcomesOf(decision), "SNAAN");
+  ASSERT_EQ(decision->records.size(), 5u);
+  for (size_t idx = 0; idx < 5; ++idx) EXPECT_EQ(decision->records[idx].sequence, 11 + idx);
+  EXPECT_EQ(decision->records[0].skip_reason, collection::SkipReason::kStale);
+  EXPECT_EQ(decision->records[1].skip_reason, collection::SkipReason::kNotFound);
+  EXPECT_EQ(decision->records[2].kind, collection::LogRecord::Kind::kUpsert);
+  EXPECT_EQ(decision->records[3].skip_reason, collection::SkipReason::kUnreadable);
+  EXPECT_EQ(decision->records[4].kind, collection::LogRecord::Kind::kDelete);
+  EXPECT_EQ(decision->results[0].sequence, 0u);
+  EXPECT_EQ(decision->results[4].sequence, 15u);
 }
 
 TEST_F(WriteGroupTest, TellsIntegerIdsApart) {

@@ -1,0 +1,95 @@
+"""Runs a nats-server with JetStream in a folder, ends it in every way, and asks its API."""
+
+import json
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+READY_LIMIT_S = 30
+
+
+def find_program():
+    """Returns the path of nats-server, or None. Debian puts it where only root looks."""
+    return shutil.which("nats-server") or shutil.which("nats-server", path="/usr/sbin:/usr/local/sbin")
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+class NatsServer:
+    """Keeps its port over restarts. Stops with the with-statement, by SIGKILL."""
+
+    def __init__(self, folder, max_payload=1 << 20):
+        self.folder = pathlib.Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.port = free_port()
+        self.url = f"nats://127.0.0.1:{self.port}"
+        self.process = None
+        self._config = self.folder / "nats.conf"
+        self._config.write_text(
+            f'listen: "127.0.0.1:{self.port}"\nmax_payload: {max_payload}\n'
+            f'jetstream {{ store_dir: "{self.folder / "data"}" }}\n'
+        )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+
+    def start(self):
+        log = open(self.folder / "nats.log", "ab")  # pylint: disable=consider-using-with  the process has it
+        with log:
+            self.process = subprocess.Popen(
+                [find_program(), "-c", str(self._config)], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        until = time.monotonic() + READY_LIMIT_S
+        while True:
+            try:
+                if "error" not in self.ask("INFO"):
+                    return
+            except (OSError, ValueError):
+                pass
+            if self.process.poll() is not None or time.monotonic() > until:
+                raise RuntimeError(f"nats-server did not become ready:\n{self.log()[-2000:]}")
+            time.sleep(0.02)
+
+    def kill(self):
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGKILL)
+        if self.process is not None:
+            self.process.wait()
+
+    def log(self):
+        return (self.folder / "nats.log").read_text(errors="replace")
+
+    def ask(self, subject, payload=b""):
+        """Returns the answer of JetStream's API to a request, as JSON."""
+        return json.loads(self.request(f"$JS.API.{subject}", payload))
+
+    def request(self, subject, payload=b"", timeout_s=2.0):
+        """Returns what somebody answers to a message."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout_s) as connection:
+            stream = connection.makefile("rwb")
+            stream.readline()  # INFO
+            stream.write(b'CONNECT {"verbose":false,"pedantic":false,"headers":false}\r\nSUB answer 1\r\n')
+            stream.write(f"PUB {subject} answer {len(payload)}\r\n".encode() + payload + b"\r\n")
+            stream.flush()
+            while True:
+                line = stream.readline()
+                if not line:
+                    raise OSError("the connection was closed")
+                if line.startswith(b"MSG"):
+                    return stream.read(int(line.split()[-1]))
+                if line.startswith(b"PING"):
+                    stream.write(b"PONG\r\n")
+                    stream.flush()
+
+    def stream_state(self, name):
+        return self.ask(f"STREAM.INFO.{name}")["state"]

@@ -1,0 +1,482 @@
+"""Several maxsimd follow one stream of NATS JetStream: they apply the same writes in the same order, whatever fails.
+
+    nats_test.py FOLDER_OF_THE_PROGRAMS [--rounds 4] [--seed S] [--only NAME]
+
+Exit code 77: there is no nats-server. MAXSIM_TEST_SEED sets the seed.
+"""
+
+import argparse
+import os
+import pathlib
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+
+import grpc
+import numpy as np
+
+import nats_server
+import oracle as exact
+import server as client
+from maxsim.v1 import documents_pb2
+
+NAME, DIM, NUM_BASE, NUM_IDS = "cor.pus", 16, 60, 40
+STREAM = "maxsim-cor+pus"
+TIMEOUT_S = 2
+APPLIED = documents_pb2.WRITE_OUTCOME_APPLIED
+STALE = documents_pb2.WRITE_OUTCOME_STALE
+NOT_FOUND = documents_pb2.WRITE_OUTCOME_NOT_FOUND
+
+
+def rows_of(seed):
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((int(rng.integers(1, 9)), DIM)).astype(np.float32)
+
+
+def expect(condition, what):
+    if not condition:
+        raise AssertionError(what)
+
+
+def eventually(condition, what, limit_s=60):
+    until = time.monotonic() + limit_s
+    while not condition():
+        if time.monotonic() > until:
+            raise AssertionError(f"not within {limit_s} s: {what}")
+        time.sleep(0.02)
+
+
+class World:
+    """nats-server, and servers of one collection, each with a copy of one build."""
+
+    def __init__(self, programs, folder, max_payload=1 << 20):
+        self.programs, self.folder = programs, pathlib.Path(folder)
+        self.nats = nats_server.NatsServer(self.folder / "nats", max_payload)
+        base = exact.Oracle(exact.Storage("f16", DIM), "string")
+        for i in range(NUM_BASE):
+            base.begin_with(f"doc-{i}", rows_of(i))
+        base.build(programs, self.folder / "base", NAME)
+        self.servers = {}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for server in self.servers.values():
+            server.kill()
+        self.nats.kill()
+
+    def flags(self, **more):
+        return {
+            **client.COMPACTS_OFTEN,
+            "live.log": "nats",
+            "nats.url": self.nats.url,
+            "nats.replicas": 1,
+            "nats.timeout": f"{TIMEOUT_S}s",
+            **more,
+        }
+
+    def add(self, name, source=None, flags=None):
+        """Makes a server with a copy of a folder, and starts it."""
+        folder = self.folder / name
+        folder.mkdir()
+        shutil.copytree(source or self.folder / "base", folder / "collection")
+        self.servers[name] = client.Server(self.programs, folder, flags or self.flags())
+        self.start(name)
+        return self.servers[name]
+
+    def start(self, name):
+        self.servers[name].start({NAME: f"{self.folder / name / 'collection'},live"})
+
+    def live(self, name):
+        return self.servers[name].info(NAME).live
+
+    def wait_connected(self, *names):
+        for name in names:
+            eventually(lambda name=name: not self.live(name).error, f"{name} takes writes: {self.live(name).error}")
+
+    def settle(self, *names):
+        """Waits until the servers have applied all that the stream has."""
+        last = self.nats.stream_state(STREAM)["last_seq"]
+        for name in names:
+            eventually(lambda name=name: self.live(name).sequence == last, f"{name} has applied {last}")
+        return last
+
+    def contents(self, name, ids):
+        answer = self.servers[name].get(client.get_request(NAME, ids, return_tokens=True))
+        return {
+            one.string_id: (one.payload, one.version, one.sequence, one.tokens.data) for one in answer.documents
+        }
+
+    def ranking(self, name, seed=1):
+        answer = self.servers[name].rerank(client.rerank_request(NAME, rows_of([9, seed]), top_k=10_000))
+        ranking = client.Ranking(answer.results[0])
+        return ranking.ids, ranking.scores, ranking.payloads
+
+    def expect_same(self, *names):
+        rankings = [self.ranking(name) for name in names]
+        for name, ranking in zip(names, rankings):
+            expect(ranking == rankings[0], f"{name} and {names[0]} have different rankings")
+
+
+def upsert(server, id, seed, payload="", version=0, timeout_s=30):
+    request = client.upsert_request(NAME, [client.document(id, rows_of(seed), payload, version)])
+    return server.upsert(request, timeout_s)
+
+
+class Writer:
+    """Writes to one server, to ids that all writers share, until it is told to stop. Notes what became of each write;
+    None: nobody knows."""
+
+    def __init__(self, server, number, seed):
+        self.server, self.number = server, number
+        self.chooser = random.Random(seed * 10 + number)
+        self.writes = {}  # payload: (id, outcome, sequence)
+        self.deletes = []  # (id, outcome, sequence)
+        self.stop = threading.Event()
+        self.problem = ""
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+
+    def step(self, count):
+        ids = [f"new-{self.chooser.randrange(NUM_IDS)}" for _ in range(self.chooser.choice([1, 1, 4]))]
+        if self.chooser.random() < 0.2:
+            ids = list(dict.fromkeys(ids))
+            request, made = client.delete_request(NAME, ids), None
+            send = self.server.documents.Delete
+        else:
+            made = [f'{{"w":{self.number},"n":{count},"i":{i}}}' for i in range(len(ids))]
+            request = client.upsert_request(
+                NAME, [client.document(id, rows_of([self.number, count, i]), made[i]) for i, id in enumerate(ids)]
+            )
+            send = self.server.documents.Upsert
+        try:
+            results = send(request, timeout=20).results
+        except (grpc.RpcError, ValueError):
+            results = [None] * len(ids)
+            time.sleep(0.02)
+        for i, (id, result) in enumerate(zip(ids, results)):
+            outcome = result and (result.outcome, result.sequence)
+            if made is None:
+                self.deletes.append((id, outcome))
+            else:
+                self.writes[made[i]] = (id, outcome)
+
+    def run(self):
+        try:
+            count = 0
+            while not self.stop.is_set():
+                count += 1
+                self.step(count)
+        except Exception:  # pylint: disable=broad-except  the main thread reports it
+            self.problem = traceback.format_exc()
+
+    def end(self):
+        self.stop.set()
+        self.thread.join()
+        expect(not self.problem, self.problem)
+
+
+def check_writes(world, writers, names):
+    """Every acknowledged write is there, or one behind it is; nothing is there twice."""
+    last = world.settle(*names)
+    known, unknown, attempts = {}, {}, 0
+    for writer in writers:
+        attempts += len(writer.writes) + len(writer.deletes)
+        for payload, (id, outcome) in writer.writes.items():
+            if outcome is None:
+                unknown.setdefault(id, set()).add(payload)
+            else:
+                expect(outcome[0] == APPLIED, f"an upsert of {id} without a version has outcome {outcome}")
+                expect(outcome[1] not in known, f"two writes have the sequence {outcome[1]}")
+                known[outcome[1]] = (id, payload)
+        for id, outcome in writer.deletes:
+            if outcome is None:
+                unknown.setdefault(id, set()).add(None)
+            elif outcome[0] == APPLIED:
+                expect(outcome[1] not in known, f"two writes have the sequence {outcome[1]}")
+                known[outcome[1]] = (id, None)
+    expect(known and max(known) <= last, f"sequence {max(known, default=0)} was acknowledged, and the stream has {last}")
+    expect(last <= attempts, f"the stream has {last} messages of {attempts} writes")
+    newest = {}
+    for sequence in sorted(known):
+        id, payload = known[sequence]
+        newest[id] = (sequence, payload)
+    ids = [f"new-{i}" for i in range(NUM_IDS)]
+    for name in names:
+        stored = world.contents(name, ids)
+        for id, (sequence, payload) in newest.items():
+            found = stored.get(id)
+            is_it = (found is None) == (payload is None) and (found is None or found[0] == payload)
+            of_unknown = (found[0] if found else None) in unknown.get(id, set())
+            expect(is_it or of_unknown, f"{name}: {id} is {found and found[:3]}, expected {payload} of {sequence}")
+            if is_it and found is not None and found[2]:
+                expect(found[2] == sequence, f"{name}: {id} has sequence {found[2]}, acknowledged {sequence}")
+    world.expect_same(*names)
+    return len(known)
+
+
+# The tests. Each has a world of its own.
+
+
+def test_replicas_see_each_others_writes(world, _):
+    world.nats.start()
+    a, b = world.add("a"), world.add("b")
+    world.wait_connected("a", "b")
+    expect(world.live("a").log == "nats", "GetInfo does not say what orders the writes")
+    first = upsert(a, "x", 1, '{"v":1}', version=5)
+    expect((first.results[0].outcome, first.results[0].sequence) == (APPLIED, 1), f"the first write: {first}")
+    stale = upsert(b, "x", 2, '{"v":2}', version=5)
+    expect(stale.results[0].outcome == STALE, f"a version that is there already: {stale}")
+    newer = upsert(b, "x", 3, '{"v":3}', version=6)
+    expect(newer.results[0].outcome == APPLIED and newer.results[0].sequence == 3, f"a newer version: {newer}")
+    missing = b.delete(client.delete_request(NAME, ["nobody"]))
+    expect(missing.results[0].outcome == NOT_FOUND, f"a delete of nothing: {missing}")
+    deleted = a.delete(client.delete_request(NAME, ["doc-3"]))
+    expect(deleted.results[0].outcome == APPLIED, f"a delete: {deleted}")
+    world.settle("a", "b")
+    for name in ("a", "b"):
+        stored = world.contents(name, ["x", "doc-3"])
+        expect(list(stored) == ["x"] and stored["x"][:3] == ('{"v":3}', 6, 3), f"{name} has {stored}")
+    world.expect_same("a", "b")
+    expect(world.live("b").lag == 0, "a server that has applied all is behind")
+
+
+def test_writers_at_both_servers_agree(world, seed):
+    world.nats.start()
+    world.add("a"), world.add("b")
+    world.wait_connected("a", "b")
+    writers = [Writer(world.servers["ab"[i % 2]], i, seed) for i in range(4)]
+    time.sleep(3)
+    for writer in writers:
+        writer.end()
+    count = check_writes(world, writers, ["a", "b"])
+    expect(count > 100, f"only {count} writes in 3 s")
+    print(f"  {count} writes in 3 s")
+
+
+def test_kills_lose_and_double_nothing(world, seed, rounds=4):
+    chooser = random.Random(seed)
+    world.nats.start()
+    world.add("a"), world.add("b")
+    world.wait_connected("a", "b")
+    writers = []
+    for number in range(rounds):
+        mine = [Writer(world.servers["ab"[i % 2]], 10 * number + i, seed) for i in range(4)]
+        time.sleep(0.2 + chooser.random())
+        if number % 2 == 0:
+            world.servers["b"].kill()
+        else:
+            world.nats.kill()
+        time.sleep(0.3)
+        if number % 2 != 0:
+            world.nats.start()
+            world.wait_connected("a", "b")
+        time.sleep(0.3)
+        for writer in mine:
+            writer.end()
+        if number % 2 == 0:
+            world.start("b")
+            world.wait_connected("b")
+        writers += mine
+        check_writes(world, writers, ["a", "b"])
+
+
+def test_reads_go_on_while_jetstream_is_away(world, _):
+    world.nats.start()
+    a = world.add("a")
+    world.wait_connected("a")
+    upsert(a, "x", 1, '{"v":1}')
+    before = world.ranking("a")
+    world.nats.kill()
+    begin = time.monotonic()
+    with client.refused(grpc.StatusCode.UNAVAILABLE) as refused:
+        upsert(a, "x", 2, '{"v":2}')
+    expect(time.monotonic() - begin < TIMEOUT_S + 3, "a write waited longer than nats.timeout")
+    expect("nats.url" in refused[0].details() or "nats.timeout" in refused[0].details(), refused[0].details())
+    eventually(lambda: "nats.url" in world.live("a").error, "GetInfo says that NATS is away")
+    expect(world.ranking("a") == before, "a search has another answer while NATS is away")
+    # A server that starts meanwhile serves what it has.
+    a.stop()
+    world.start("a")
+    expect(world.ranking("a") == before, "a search has another answer after a start without NATS")
+    with client.refused(grpc.StatusCode.UNAVAILABLE) as refused:
+        upsert(a, "x", 3, '{"v":3}')
+    expect("nats.url" in refused[0].details(), refused[0].details())
+    world.nats.start()
+    world.wait_connected("a")
+    upsert(a, "x", 4, '{"v":4}')
+    expect(world.contents("a", ["x"])["x"][0] == '{"v":4}', "a write after the return of NATS is not there")
+
+
+def test_a_restart_catches_up(world, _):
+    world.nats.start()
+    a, b = world.add("a"), world.add("b")
+    world.wait_connected("a", "b")
+    upsert(a, "x", 0)
+    world.settle("b")
+    b.stop()
+    for i in range(300):
+        last = upsert(a, f"new-{i % 20}", [7, i], f'{{"n":{i}}}').sequence
+    a.compact(NAME)
+    world.start("b")
+    eventually(lambda: world.live("b").sequence == last, "b has caught up")
+    request = client.get_request(NAME, ["new-1"], min_sequence=last)
+    expect(b.get(request).sequence >= last, "min_sequence")
+    world.expect_same("a", "b")
+
+
+def test_a_snapshot_begins_a_server(world, _):
+    world.nats.start()
+    a, b = world.add("a"), world.add("b")
+    world.wait_connected("a", "b")
+    for i in range(50):
+        upsert(a, f"new-{i % 7}", [8, i], f'{{"n":{i}}}', version=i + 1)
+    world.settle("b")
+    b.stop()
+    for i in range(50, 80):
+        upsert(a, f"new-{i % 7}", [8, i], f'{{"n":{i}}}', version=i + 1)
+    sequence = a.snapshot(NAME, world.folder / "a" / "snapshot")
+    upsert(a, "behind", 1)
+    purged = world.nats.ask(f"STREAM.PURGE.{STREAM}", f'{{"seq":{sequence - 10}}}'.encode())
+    expect(purged.get("success"), f"purge: {purged}")
+    # The server that was away lacks what is gone; one of the snapshot does not.
+    world.start("b")
+    eventually(lambda: "snapshot" in world.live("b").error, f"b needs a snapshot: {world.live('b').error}")
+    expect(len(world.ranking("b")[0]) > 0, "reads go on")
+    with client.refused(grpc.StatusCode.FAILED_PRECONDITION):
+        upsert(b, "x", 1)
+    c = world.add("c", world.folder / "a" / "snapshot")
+    world.wait_connected("c")
+    world.settle("a", "c")
+    world.expect_same("a", "c")
+    answer = upsert(c, "new-1", 1, version=1)
+    expect(answer.results[0].outcome == STALE, "a server that a snapshot began has forgotten the versions")
+
+
+def test_a_foreign_stream_is_refused(world, _):
+    world.nats.start()
+    a = world.add("a")
+    world.wait_connected("a")
+    upsert(a, "x", 1, '{"v":1}')
+    world.nats.ask(f"STREAM.DELETE.{STREAM}")
+    b = world.add("b")  # which makes it anew
+    world.wait_connected("b")
+    upsert(b, "y", 1)
+    eventually(lambda: "made anew" in world.live("a").error, f"a refuses the new stream: {world.live('a').error}")
+    expect(world.live("a").error.count(f"stream {STREAM} of ") == 2, f"both are named: {world.live('a').error}")
+    with client.refused(grpc.StatusCode.FAILED_PRECONDITION):
+        upsert(a, "x", 2)
+    expect(world.contents("a", ["x", "y"])["x"][0] == '{"v":1}', "a still serves what it has")
+    a.stop()
+    a.flags["live.log"] = "local"
+    try:
+        world.start("a")
+    except RuntimeError as error:
+        expect("live.log is local" in str(error), str(error))
+    else:
+        raise AssertionError("the log of a stream was opened as a local one")
+
+
+def test_a_message_has_a_largest_size(world, _):
+    world.nats.start()
+    a = world.add("a")
+    world.wait_connected("a")
+    rows = np.ones((600, DIM), np.float32)  # 19,200 bytes
+    with client.refused(grpc.StatusCode.INVALID_ARGUMENT) as refused:
+        a.upsert(client.upsert_request(NAME, [client.document("fits", rows_of(1)), client.document("large", rows)]))
+    details = refused[0].details()
+    expect("documents[1]" in details and "max_payload" in details and "16256" in details, details)
+    expect(world.contents("a", ["fits"]) == {}, "a part of the call was written")
+    a.upsert(client.upsert_request(NAME, [client.document("large", rows[:400])]))
+
+
+def test_partitions_apply_their_own_writes(world, seed):
+    """A server of the whole collection, and one of each half: together the halves answer as the whole does."""
+    command = [world.programs / "maxsim-shard", "split", world.folder / "base", "--into", "2"]
+    command += ["--output", world.folder / "parts"]
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    expect(done.returncode == 0, f"maxsim-shard split: {done.stderr}")
+    parts = sorted(path for path in (world.folder / "parts").iterdir() if path.is_dir())
+    expect(len(parts) == 2, f"split made {parts}")
+    world.nats.start()
+    names = ["whole", "half-0", "half-1"]
+    for name, source in zip(names, [None, *parts]):
+        world.add(name, source)
+    world.wait_connected(*names)
+    chooser = random.Random(seed)
+    held = {}
+    for i in range(300):
+        id = f"new-{chooser.randrange(30)}" if chooser.random() < 0.7 else f"doc-{chooser.randrange(NUM_BASE)}"
+        if chooser.random() < 0.2:
+            world.servers["whole"].delete(client.delete_request(NAME, [id]))
+            held.pop(id, None)
+            continue
+        payload = f'{{"n":{i}}}'
+        try:  # one of the halves has the id
+            upsert(world.servers["half-0"], id, i // 2, payload)
+        except grpc.RpcError as error:
+            expect(error.code() == grpc.StatusCode.INVALID_ARGUMENT and "slot" in error.details(), error.details())
+            upsert(world.servers["half-1"], id, i // 2, payload)
+        held[id] = payload
+    for repeat in range(2):
+        world.settle(*names)
+        for query in range(3):
+            request = client.rerank_request(NAME, rows_of([9, query]), top_k=10_000)
+            whole, *halves = [client.Ranking(world.servers[name].rerank(request).results[0]) for name in names]
+            expect(all(half.ids for half in halves), "a half holds nothing")
+            merged = [hit for half in halves for hit in zip(half.scores, half.positions, half.ids)]
+            merged.sort(key=lambda hit: (-hit[0], hit[1]))
+            expect([hit[2] for hit in merged] == whole.ids, "the halves rank otherwise than the whole")
+            expect([hit[0] for hit in merged] == whole.scores, "the halves score otherwise than the whole")
+        for id, payload in held.items():
+            found = [world.contents(name, [id]) for name in names]
+            expect(found[0][id][0] == payload, f"the whole has {found[0]} of {id}, expected {payload}")
+            expect(sum(id in one for one in found[1:]) == 1, f"{id} is in {found[1:]}")
+        if repeat == 0:
+            for name in names:
+                world.servers[name].compact(NAME)
+            world.servers["half-1"].stop()
+            world.start("half-1")
+
+
+TESTS = {name[5:]: test for name, test in list(globals().items()) if name.startswith("test_")}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("programs", type=pathlib.Path)
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--seed", type=int, default=int(os.environ.get("MAXSIM_TEST_SEED", time.time_ns() % 1_000_000)))
+    parser.add_argument("--only", choices=sorted(TESTS))
+    arguments = parser.parse_args()
+    if nats_server.find_program() is None:
+        print("there is no nats-server")
+        sys.exit(77)
+    print(f"MAXSIM_TEST_SEED={arguments.seed}", flush=True)
+    for name, test in TESTS.items():
+        if arguments.only not in (None, name):
+            continue
+        begin = time.monotonic()
+        more = {"max_payload": 16 << 10} if "size" in name else {}
+        with tempfile.TemporaryDirectory(prefix="maxsim-nats-") as folder:
+            with World(arguments.programs.resolve(), folder, **more) as world:
+                try:
+                    extra = {"rounds": arguments.rounds} if "kills" in name else {}
+                    test(world, arguments.seed, **extra)
+                except BaseException:
+                    print(f"FAILED: {name}", flush=True)
+                    for server_name, server in world.servers.items():
+                        print(f"--- {server_name}\n{server.log_end(3000)}", flush=True)
+                    print(f"--- nats\n{world.nats.log()[-1500:]}", flush=True)
+                    raise
+        print(f"{name}: {time.monotonic() - begin:.1f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+#include "tests/unit/server/live/fake_stream.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/monotonic_clock.h"
+
+namespace maxsim::live {
+
+class FakeStreamServer::Stream final : public OrderedStream {
+ public:
+  explicit Stream(FakeStreamServer* server) : server_(server) {}
+
+  std::string server() const override { return "the fake stream"; }
+  void SetListener(Listener listener) override { listener_ = std::move(listener); }
+
+  absl::StatusOr<StreamInfo> Open(bool create) override {
+    const MutexLock lock(&server_->mutex_);
+    if (server_->faults_.away) return Away();
+    if (!server_->exists_ && !create) return absl::NotFoundError("the fake stream has no stream");
+    server_->exists_ = true;
+    return StreamInfo{.stream = {.name = "fake", .created_ns = server_->created_ns_},
+                      .first_sequence = server_->first_,
+                      .last_sequence = server_->messages_.size()};
+  }
+
+  absl::Status Subscribe(uint64_t after) override {
+    const MutexLock lock(&server_->mutex_);
+    if (server_->faults_.away) return Away();
+    created_ns_ = server_->created_ns_;
+    next_ = std::max(after + 1, server_->first_);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<StreamMessage>> Receive(absl::Duration timeout) override {
+    const absl::Time until = MonotonicNow() + timeout;
+    MutexLock lock(&server_->mutex_);
+    while (true) {
+      if (server_->faults_.away || created_ns_ != server_->created_ns_) return Away();
+      if (interrupted_ || MonotonicNow() >= until) return std::vector<StreamMessage>();
+      std::vector<StreamMessage> messages;
+      // A few at a time, so that a test meets borders between batches.
+      for (; next_ <= server_->messages_.size() && messages.size() < 3; ++next_) {
+        messages.push_back(server_->messages_[next_ - 1]);
+      }
+      if (!messages.empty()) return messages;
+      server_->changed_.WaitFor(lock, std::chrono::milliseconds(5));
+    }
+  }
+
+  void Interrupt() override {
+    const MutexLock lock(&server_->mutex_);
+    interrupted_ = true;
+  }
+
+  absl::Status Publish(int32_t, std::string_view id, std::string_view data) override {
+    absl::StatusOr<uint64_t> answer;
+    {
+      const MutexLock lock(&server_->mutex_);
+      if (server_->faults_.away) return Away();
+      ++server_->num_publishes_;
+      if (server_->faults_.lose_publishes > 0) {
+        --server_->faults_.lose_publishes;
+        return absl::OkStatus();
+      }
+      if (server_->faults_.refuse) {
+        answer = absl::ResourceExhaustedError("the fake stream is full");
+      } else {
+        const auto [found, is_new] = server_->sequences_.try_emplace(std::string(id), server_->messages_.size() + 1);
+        if (is_new) server_->messages_.push_back({found->second, std::string(id), std::string(data)});
+        answer = found->second;
+        server_->changed_.NotifyAll();
+        if (server_->faults_.lose_answers) return absl::OkStatus();
+      }
+    }
+    listener_(id, answer);
+    return absl::OkStatus();
+  }
+
+  int64_t max_message_bytes() const override {
+    const MutexLock lock(&server_->mutex_);
+    return server_->faults_.max_message_bytes;
+  }
+  uint64_t last_sequence() const override {
+    const MutexLock lock(&server_->mutex_);
+    return server_->messages_.size();
+  }
+
+ private:
+  static absl::Status Away() { return absl::UnavailableError("the fake stream does not answer"); }
+
+  FakeStreamServer* const server_;
+  Listener listener_;
+  bool interrupted_ = false;
+  uint64_t next_ = 1;
+  uint64_t created_ns_ = 0;
+};
+
+std::unique_ptr<OrderedStream> FakeStreamServer::Connect() { return std::make_unique<Stream>(this); }
+
+void FakeStreamServer::Set(const Faults& faults) {
+  const MutexLock lock(&mutex_);
+  faults_ = faults;
+}
+
+void FakeStreamServer::Drop(uint64_t through) {
+  const MutexLock lock(&mutex_);
+  first_ = through + 1;
+}
+
+void FakeStreamServer::MakeAnew() {
+  const MutexLock lock(&mutex_);
+  ++created_ns_;
+  first_ = 1;
+  messages_.clear();
+  sequences_.clear();
+}
+
+void FakeStreamServer::LoseBehind(uint64_t last) {
+  const MutexLock lock(&mutex_);
+  messages_.resize(last);
+}
+
+void FakeStreamServer::Add(std::string data) {
+  const MutexLock lock(&mutex_);
+  messages_.push_back({messages_.size() + 1, "", std::move(data)});
+  exists_ = true;
+  changed_.NotifyAll();
+}
+
+uint64_t FakeStreamServer::num_messages() const {
+  const MutexLock lock(&mutex_);
+  return messages_.size();
+}
+
+uint64_t FakeStreamServer::num_publishes() const {
+  const MutexLock lock(&mutex_);
+  return num_publishes_;
+}
+
+}  // namespace maxsim::live

@@ -1,0 +1,56 @@
+// A stream in memory in place of NATS JetStream's, which can be away, lose messages and answers, and be made anew.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/mutex.h"
+#include "server/live/ordered_stream.h"
+
+namespace maxsim::live {
+
+// What all servers see. The class is thread-safe.
+class FakeStreamServer {
+ public:
+  // How the server behaves from now on.
+  struct Faults {
+    bool away = false;          // nothing answers
+    int lose_publishes = 0;     // of the next messages, that are lost on the way
+    bool lose_answers = false;  // acknowledgements are
+    bool refuse = false;        // messages are, for want of room
+    int64_t max_message_bytes = 1 << 20;
+  };
+
+  std::unique_ptr<OrderedStream> Connect();
+
+  void Set(const Faults& faults);
+  // Drops the first messages, up to and with `through`.
+  void Drop(uint64_t through);
+  // Deletes the stream, and makes it anew without a message.
+  void MakeAnew();
+  // Loses the last messages, so that `last` is the last one.
+  void LoseBehind(uint64_t last);
+  // Adds a message of somebody else.
+  void Add(std::string data);
+
+  uint64_t num_messages() const;
+  uint64_t num_publishes() const;  // with those that were sent again, or lost
+
+ private:
+  class Stream;
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  Faults faults_ ABSL_GUARDED_BY(mutex_);
+  bool exists_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t created_ns_ ABSL_GUARDED_BY(mutex_) = 1'000;
+  uint64_t first_ ABSL_GUARDED_BY(mutex_) = 1;
+  uint64_t num_publishes_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<StreamMessage> messages_ ABSL_GUARDED_BY(mutex_);        // with those that were dropped
+  std::map<std::string, uint64_t> sequences_ ABSL_GUARDED_BY(mutex_);  // of ids
+};
+
+}  // namespace maxsim::live

@@ -1,0 +1,46 @@
+#include <gtest/gtest.h>
+
+#include "server/live/nats_stream.h"
+
+namespace maxsim::live {
+namespace {
+
+TEST(NatsNames, OfCollectionsAreThoseOfStreamsAndDifferAsTheCollectionsDo) {
+  EXPECT_EQ(StreamNameOf("maxsim", "docs"), "maxsim-docs");
+  EXPECT_EQ(StreamNameOf("maxsim", "docs.v1_a-b"), "maxsim-docs+v1_a-b");
+  EXPECT_EQ(SubjectsOf("maxsim", "docs.v1"), "maxsim.docs+v1.*");
+}
+
+TEST(NatsNames, OfServersLoseTheirPasswords) {
+  EXPECT_EQ(WithoutSecrets("nats://a:4222"), "nats://a:4222");
+  EXPECT_EQ(WithoutSecrets("nats://me:p@ss@a:4222,tls://token@b"), "nats://a:4222,tls://b");
+}
+
+TEST(NatsStream, ThatCannotBeReachedIsUnavailableAndNamesTheKeyWithoutThePassword) {
+  NatsOptions options;
+  options.url = "nats://me:secret@127.0.0.1:1";
+  options.timeout = absl::Milliseconds(300);
+  const std::unique_ptr<OrderedStream> stream = MakeNatsStream(options, "docs");
+  const absl::Status status = stream->Open(true).status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_NE(status.message().find("nats.url nats://127.0.0.1:1"), std::string::npos) << status;
+  EXPECT_EQ(status.message().find("secret"), std::string::npos) << status;
+  EXPECT_TRUE(absl::IsUnavailable(stream->Publish(1, "a-1", "data")));
+}
+
+TEST(NatsStream, WithCredentialsThatAreNotThereNamesTheKey) {
+  NatsOptions options;
+  options.url = "nats://127.0.0.1:1";
+  options.credentials_file = "/nowhere/nats.creds";
+  options.timeout = absl::Milliseconds(300);
+  const absl::Status status = MakeNatsStream(options, "docs")->Open(true).status();
+  EXPECT_FALSE(status.ok());
+  options.credentials_file.clear();
+  options.tls_ca_file = "/nowhere/ca.pem";
+  const absl::Status of_ca = MakeNatsStream(options, "docs")->Open(true).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(of_ca)) << of_ca;
+  EXPECT_NE(of_ca.message().find("nats.tls_ca_file"), std::string::npos) << of_ca;
+}
+
+}  // namespace
+}  // namespace maxsim::live
