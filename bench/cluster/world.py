@@ -3,9 +3,10 @@
 A request is a call to every group, and has its answer when all groups have answered. The router's rules are those of
 docs/internals/cluster.md and server/cluster: the replica with the fewest calls in flight is asked; a second one as well
 once the group's 95th percentile has passed, for at most a tenth of calls; the first answer wins and the other attempt
-is cancelled. A replica that fails, or is overtaken, three times in a row is left out for a second, then for twice as
-long. A lost replica's calls go to another one at once. Times are in microseconds. What the network and the router
-themselves take is left out. Needs nothing but Python.
+is cancelled. A replica that fails three times in a row, or is overtaken while it has answered nobody for half a second,
+is left out for a second, then for twice as long. A lost replica's calls go to another one at once, and those that wait
+for one that is left out, or does not answer polls, within a tenth of a second. Times are in microseconds. What the
+network and the router themselves take is left out. Needs nothing but Python.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ CALLS_A_HEDGE, MOST_HEDGES_SAVED = 10, 10  # a tenth of calls, and a short burst
 MIN_ANSWERS, WINDOW, ANSWERS_A_TURN = 20, 1024, 64  # of the percentile: at least, at most, and how often it is computed
 MAX_FAILURES, MIN_EJECTION_US, MAX_EJECTION_US = 3, 1e6, 30e6
 POLL_US = 1e6
+SILENCE_US, LOOK_US = 500e3, 100e3
 # What counts more than any number of calls in flight when a replica is chosen.
 POLL_FAILED, EJECTED = 1 << 40, 1 << 41
 SLOW_FACTOR = 4
 FAULTS = ("none", "slow", "paused", "dead")
-# Whether a second replica is asked as well: never; or it is, and a replica that is overtaken by it three times in a row
-# is left out as one that fails is (the router's rule), or is not.
+# Whether a second replica is asked as well: never; or it is, and a silent replica that is overtaken by it three times in
+# a row is left out as one that fails is (the router's rule), or is not.
 POLICIES = ("none", "hedge-eject", "hedge")
 
 
@@ -100,6 +102,7 @@ class Replica:
         "ejection",
         "failures",
         "in_flight",
+        "last_answer",
         "poll_failed",
         "queue",
         "running",
@@ -111,7 +114,7 @@ class Replica:
         self.queue: collections.deque[Attempt] = collections.deque()
         self.running: dict[Attempt, float] = {}  # with their ends
         self.busy = self.in_flight = self.failures = 0
-        self.ejected_until = self.ejection = 0.0
+        self.ejected_until = self.ejection = self.last_answer = 0.0
         self.slowness = 1.0
         self.state = "ready"  # or "paused" or "dead"
         self.poll_failed = False
@@ -230,12 +233,21 @@ class World:
 
     def _hedge(self, call: Call) -> None:
         group = call.group
-        if call.is_answered or group.saved < CALLS_A_HEDGE or len(call.attempts) == len(group.replicas):
+        if call.is_answered or len(call.attempts) == len(group.replicas):
             return
-        group.saved -= CALLS_A_HEDGE
-        group.hedges += 1
-        self.outcome.hedges += 1
-        self._try(call)
+        waits_for = [attempt for attempt in call.attempts if not attempt.has_ended]
+        nobody_answers = all(
+            attempt.replica.poll_failed or attempt.replica.ejected_until > self._now for attempt in waits_for
+        )
+        if nobody_answers or group.saved >= CALLS_A_HEDGE:
+            if not nobody_answers:
+                group.saved -= CALLS_A_HEDGE
+                group.hedges += 1
+            self.outcome.hedges += 1
+            self._try(call)
+        due = self._now + LOOK_US
+        if all(attempt.certain_end > due for attempt in call.attempts if not attempt.has_ended):
+            self._at(due, self._hedge, call)
 
     def _refuse(self, attempt: Attempt) -> None:
         """Ends an attempt at a lost replica, whose call goes on to another one."""
@@ -261,13 +273,15 @@ class World:
     def _answer(self, attempt: Attempt) -> None:
         call, replica = attempt.call, attempt.replica
         replica.failures, replica.ejection, replica.ejected_until = 0, 0.0, 0.0
+        replica.last_answer = self._now
         call.is_answered = True
         was_asked_before = True
         for other in call.attempts:
             if other is attempt:
                 was_asked_before = False
             elif not other.has_ended:
-                if was_asked_before and self.setting.policy == "hedge-eject":  # It has been overtaken.
+                is_silent = self._now - other.replica.last_answer >= SILENCE_US
+                if was_asked_before and is_silent and self.setting.policy == "hedge-eject":  # It has been overtaken.
                     self._count_failure(other.replica)
                 self._cancel(other)
         self._note(call.group, self._now - call.begin)

@@ -311,6 +311,12 @@ void RouterDocuments::Upsert(v1::UpsertRequest request, service::CallContext con
                                                  : collection::SlotOf(std::string_view(document.string_id()));
       dealt[PartOf(**collection, slot)].push_back(static_cast<uint32_t>(i));
     }
+    // A value that a group would refuse is refused here, before others have carried out their parts of the call.
+    for (int i = 0; i < count; ++i) {
+      absl::Status checked =
+          service::CheckValues(request.documents(i), rules, [i] { return absl::StrCat("documents[", i, "]"); });
+      if (!checked.ok()) return checked;
+    }
     sent.one_log = (*collection)->has_one_log();
     for (auto& [part, positions] : dealt) {
       auto of_part = std::make_shared<v1::UpsertRequest>();

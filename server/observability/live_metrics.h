@@ -90,7 +90,7 @@ struct LiveGauges {
     bool connected = false;
     uint64_t lag = 0;  // messages that are not applied yet
   };
-  std::optional<Stream> stream;  // of a collection that follows one
+  std::optional<Stream> stream = {};  // of a collection that follows one
 };
 
 // What live collections have counted since the server began, summed over collections.

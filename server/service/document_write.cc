@@ -104,6 +104,13 @@ absl::Status CheckDocument(const v1::Document& document, const DocumentRules& ru
   return status;
 }
 
+absl::Status CheckValues(const v1::Document& document, const DocumentRules& rules, FieldPath path) {
+  if (!document.has_tokens()) return absl::OkStatus();
+  store::Write unused;
+  return AppendStoredRows(
+      document.tokens(), rules.form, [&] { return Cat(path(), ".tokens"); }, unused.rows, unused.scale);
+}
+
 absl::StatusOr<store::Write> ToWrite(v1::Document& document, const DocumentRules& rules, FieldPath path) {
   store::Write write;
   const auto tokens_path = [&] { return Cat(path(), ".tokens"); };

@@ -34,6 +34,9 @@ DocumentRules DocumentRulesOf(const store::Collection& collection, const Request
 // shape, the payload. INVALID_ARGUMENT names the field, "documents[3].tokens.dim" for a `path` "documents[3]".
 absl::Status CheckDocument(const v1::Document& document, const DocumentRules& rules, FieldPath path);
 
+// Checks the values of a document's tokens, if it has some, as ToWrite does; it must have passed CheckDocument.
+absl::Status CheckValues(const v1::Document& document, const DocumentRules& rules, FieldPath path);
+
 // Converts a document that was checked, and whose text, if it was one, has become tokens. INVALID_ARGUMENT for a value
 // that cannot be stored. Frees the document's matrix.
 absl::StatusOr<store::Write> ToWrite(v1::Document& document, const DocumentRules& rules, FieldPath path);

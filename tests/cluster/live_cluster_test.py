@@ -24,6 +24,7 @@ from maxsim.v1 import admin_pb2, documents_pb2, rerank_pb2
 from numbered import payload_of, query_vectors, vectors
 
 PARTS, DIM, IDS = 3, 16, 150
+ALL_IDS = 2 * IDS  # with those that are only written while a group is away
 ALL = 10_000  # results
 FIRST_WRITTEN = 1 << 40  # position of sequence 0
 KINDS = {"words": (rerank_pb2.DATA_TYPE_F16, "string"), "numbers": (rerank_pb2.DATA_TYPE_I8, "int64")}
@@ -150,6 +151,7 @@ class LiveCollection:
     def do_restart(self):
         node = self.cluster.groups[self.chooser.randrange(PARTS)][0]
         node.kill()
+        self.cluster.wait_lost([node])
         node.start()
         self.cluster.wait_ready()
         self.counts["restarted"] += 1
@@ -166,10 +168,12 @@ class LiveCollection:
 
     def check_scan(self):
         rows = query_vectors(self.chooser.randrange(1000), DIM)
-        request = client.rerank_request(self.name, rows, top_k=ALL, return_payloads=True)
+        whole = {"missing_policy": rerank_pb2.MISSING_POLICY_FAIL}  # an error says which group is lost, and why
+        request = client.rerank_request(self.name, rows, top_k=ALL, return_payloads=True, **whole)
         wanted, got = (client.Ranking(answer.results[0]) for answer in self._both(request))
-        scores = dict(zip(wanted.ids, wanted.scores))
-        assert dict(zip(got.ids, got.scores)) == scores, f"a scan has other scores than that of the one server:\n{got.ids}"
+        scores, found = (dict(zip(one.ids, one.scores)) for one in (wanted, got))
+        differ = {id: (found.get(id), scores.get(id)) for id in found.keys() | scores if found.get(id) != scores.get(id)}
+        assert not differ, f"scores of a scan, and the one server's: {differ}"
         assert scores.keys() == self.oracle.documents.keys(), "a scan has other documents than were written"
         query = self.oracle.storage.query(rows)
         exactly, magnitudes = self.oracle.whole().scores(query)
@@ -213,7 +217,7 @@ class LiveCollection:
 
     def check_places(self):
         """Each document is on the server of its slot alone."""
-        ids = [self.ids.id_of(k) for k in range(IDS)]
+        ids = [self.ids.id_of(k) for k in range(ALL_IDS)]
         by_part = [[id for id in ids if corpus.part_of(id, PARTS) == part] for part in range(PARTS)]
         for part, group in enumerate(self.cluster.groups):
             node = group[0]
@@ -227,8 +231,9 @@ class LiveCollection:
         lost = self.chooser.randrange(PARTS)
         node = self.cluster.groups[lost][0]
         node.kill()
+        self.cluster.wait_lost([node])
         for part in range(PARTS):
-            id = next(id for id in (self.ids.id_of(k) for k in range(200, 300)) if corpus.part_of(id, PARTS) == part)
+            id = next(id for id in (self.ids.id_of(k) for k in range(IDS, ALL_IDS)) if corpus.part_of(id, PARTS) == part)
             made = (id, vectors(part, DIM), "", 0)
             request = client.upsert_request(self.name, self._messages([made]))
             answer = compare.call(self.router.documents.Upsert, request)

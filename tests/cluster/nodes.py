@@ -96,6 +96,11 @@ class Node(client.Server):
             sums[name] = sums.get(name, 0.0) + float(value)
         return sums
 
+    def ready_collections(self):
+        """Returns the names of the collections that it says READY of."""
+        info = self.reranker.GetInfo(rerank_pb2.GetInfoRequest(), timeout=5)
+        return {one.name for one in info.collections if one.state == rerank_pb2.COLLECTION_STATE_READY}
+
     def groups(self):
         """Returns what a router says of its groups: the states of replicas by target."""
         info = self.reranker.GetInfo(rerank_pb2.GetInfoRequest(), timeout=client.CALL_LIMIT_S)
@@ -160,17 +165,27 @@ class Cluster:
         self.wait_ready()
 
     def wait_ready(self, nodes=None):
-        """Waits until the router says READY of these replicas, or of all, and each has its collections."""
+        """Waits until the router says READY of these replicas, or of all, and of the collections that they have."""
         wanted = self.replicas() if nodes is None else nodes
         until = time.monotonic() + READY_LIMIT_S
         while True:
             states = self.router.groups()
             late = [node for node in wanted if not self._is_ready(node, states[self.router.target_of[node.name]])]
-            if not late:
+            names = {name for node in wanted for name in node.collections}
+            if not late and names <= self.router.ready_collections():
                 return
             if time.monotonic() > until:
                 said = {node.name: str(states[self.router.target_of[node.name]]) for node in late}
                 raise AssertionError(f"the router does not say READY in {READY_LIMIT_S} s of {said}")
+            time.sleep(0.05)
+
+    def wait_lost(self, nodes):
+        """Waits until the router does not say READY of any of these any more."""
+        until = time.monotonic() + 10
+        targets = {self.router.target_of[node.name] for node in nodes}
+        ready = rerank_pb2.REPLICA_STATE_READY
+        while lost := [name for name, one in self.router.groups().items() if name in targets and one.state == ready]:
+            assert time.monotonic() < until, f"the router says READY of {lost}, which were ended 10 s ago"
             time.sleep(0.05)
 
     @staticmethod
@@ -178,11 +193,9 @@ class Cluster:
         if state.state != rerank_pb2.REPLICA_STATE_READY:
             return False
         try:
-            info = node.reranker.GetInfo(rerank_pb2.GetInfoRequest(), timeout=5)
+            return node.collections.keys() <= node.ready_collections()
         except grpc.RpcError:
             return False
-        ready = {one.name for one in info.collections if one.state == rerank_pb2.COLLECTION_STATE_READY}
-        return node.collections.keys() <= ready
 
     def stop(self):
         """Ends all by SIGTERM, the router first. Raises where one does not end well."""

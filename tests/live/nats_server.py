@@ -23,9 +23,9 @@ def free_port():
 
 
 class NatsServer:
-    """Keeps its port over restarts. Stops with the with-statement, by SIGKILL."""
+    """Keeps its port over restarts. Stops with the with-statement, by SIGKILL. `more` is of its configuration."""
 
-    def __init__(self, folder, max_payload=1 << 20):
+    def __init__(self, folder, max_payload=1 << 20, more=""):
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.port = free_port()
@@ -34,7 +34,7 @@ class NatsServer:
         self._config = self.folder / "nats.conf"
         self._config.write_text(
             f'listen: "127.0.0.1:{self.port}"\nmax_payload: {max_payload}\n'
-            f'jetstream {{ store_dir: "{self.folder / "data"}" }}\n'
+            f'jetstream {{ store_dir: "{self.folder / "data"}" }}\n{more}'
         )
 
     def __enter__(self):
@@ -44,11 +44,18 @@ class NatsServer:
         self.kill()
 
     def start(self):
+        self.begin()
+        self.wait()
+
+    def begin(self):
         log = open(self.folder / "nats.log", "ab")  # pylint: disable=consider-using-with  the process has it
         with log:
             self.process = subprocess.Popen(
                 [find_program(), "-c", str(self._config)], stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
+
+    def wait(self):
+        """Waits until JetStream answers."""
         until = time.monotonic() + READY_LIMIT_S
         while True:
             try:
@@ -93,3 +100,52 @@ class NatsServer:
 
     def stream_state(self, name):
         return self.ask(f"STREAM.INFO.{name}")["state"]
+
+
+class NatsCluster:
+    """Three servers, of which a stream with three copies has one each; otherwise as NatsServer."""
+
+    def __init__(self, folder, max_payload=1 << 20):
+        routes = [free_port() for _ in range(3)]
+        addresses = ", ".join(f'"nats://127.0.0.1:{port}"' for port in routes)
+        self.servers = []
+        for i, port in enumerate(routes):
+            cluster = f'cluster {{ name: test, listen: "127.0.0.1:{port}", routes: [{addresses}] }}'
+            more = f"server_name: nats-{i}\n{cluster}\n"
+            self.servers.append(NatsServer(pathlib.Path(folder) / f"nats-{i}", max_payload, more))
+        self.url = ",".join(one.url for one in self.servers)
+
+    def start(self):
+        for one in self.servers:
+            one.begin()
+        for one in self.servers:
+            one.wait()
+
+    def kill(self):
+        for one in self.servers:
+            one.kill()
+
+    def log(self):
+        return "\n".join(one.log()[-1500:] for one in self.servers)
+
+    def leader_of(self, name):
+        """Returns the server that leads a stream."""
+        leader = self._ask_any(f"STREAM.INFO.{name}")["cluster"]["leader"]
+        return self.servers[int(leader.removeprefix("nats-"))]
+
+    def stream_state(self, name):
+        return self._ask_any(f"STREAM.INFO.{name}")["state"]
+
+    def _ask_any(self, subject):
+        until = time.monotonic() + READY_LIMIT_S
+        while True:
+            for one in self.servers:
+                try:
+                    answer = one.ask(subject)
+                    if "error" not in answer and answer.get("cluster", {}).get("leader"):
+                        return answer
+                except (OSError, ValueError):
+                    pass
+            if time.monotonic() > until:
+                raise RuntimeError(f"no server of the cluster answers {subject}")
+            time.sleep(0.05)

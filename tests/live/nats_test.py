@@ -54,9 +54,9 @@ def eventually(condition, what, limit_s=60):
 class World:
     """nats-server, and servers of one collection, each with a copy of one build."""
 
-    def __init__(self, programs, folder, max_payload=1 << 20):
+    def __init__(self, programs, folder, nats=nats_server.NatsServer, max_payload=1 << 20):
         self.programs, self.folder = programs, pathlib.Path(folder)
-        self.nats = nats_server.NatsServer(self.folder / "nats", max_payload)
+        self.nats = nats(self.folder / "nats", max_payload)
         base = exact.Oracle(exact.Storage("f16", DIM), "string")
         for i in range(NUM_BASE):
             base.begin_with(f"doc-{i}", rows_of(i))
@@ -396,6 +396,29 @@ def test_a_message_has_a_largest_size(world, _):
     a.upsert(client.upsert_request(NAME, [client.document("large", rows[:400])]))
 
 
+def test_a_majority_of_nats_is_enough(world, seed):
+    """With three copies of the stream, its leader is killed again and again while both servers are written to."""
+    world.nats.start()
+    for name in "ab":
+        world.add(name, flags=world.flags(**{"nats.replicas": 3, "nats.timeout": "10s"}))
+    world.wait_connected("a", "b")
+    writers = []
+    for number in range(3):
+        mine = [Writer(world.servers["ab"[i % 2]], 10 * number + i, seed) for i in range(4)]
+        time.sleep(0.5)
+        leader = world.nats.leader_of(STREAM)
+        leader.kill()
+        time.sleep(3)
+        leader.start()
+        for writer in mine:
+            writer.end()
+        writers += mine
+        world.wait_connected("a", "b")
+        check_writes(world, writers, ["a", "b"])
+    failed = sum(outcome is None for writer in writers for _, outcome in [*writer.writes.values(), *writer.deletes])
+    print(f"  {failed} writes of unknown outcome")
+
+
 def test_partitions_apply_their_own_writes(world, seed):
     """A server of the whole collection, and one of each half: together the halves answer as the whole does."""
     command = [world.programs / "maxsim-shard", "split", world.folder / "base", "--into", "2"]
@@ -464,6 +487,8 @@ def main():
             continue
         begin = time.monotonic()
         more = {"max_payload": 16 << 10} if "size" in name else {}
+        if "majority" in name:
+            more["nats"] = nats_server.NatsCluster
         with tempfile.TemporaryDirectory(prefix="maxsim-nats-") as folder:
             with World(arguments.programs.resolve(), folder, **more) as world:
                 try:

@@ -32,7 +32,7 @@ class SplitTest : public testing::Test {
 
   absl::StatusOr<SplitRequest> Split() { return SplitRerank(request_, collection_.get(), limits_, turn_); }
 
-  const std::shared_ptr<const CollectionView> collection_;
+  std::shared_ptr<const CollectionView> collection_;
   service::RequestLimits limits_;
   uint64_t turn_ = 0;
   v1::RerankRequest request_;
@@ -162,7 +162,6 @@ TEST_F(SplitTest, WhatTheWholeRequestSaysGoesToEachPartAndWhatIsDoneLastDoesNot)
   request_.set_priority(v1::PRIORITY_HIGH);
   request_.add_payload_fields("title");
   request_.set_return_alignments(true);
-  request_.set_min_sequence(4);
   request_.mutable_queries(0)->add_weights(2);
   const auto split = Split();
   ASSERT_TRUE(split.ok());
@@ -173,9 +172,20 @@ TEST_F(SplitTest, WhatTheWholeRequestSaysGoesToEachPartAndWhatIsDoneLastDoesNot)
     EXPECT_EQ(part.request->priority(), v1::PRIORITY_HIGH);
     EXPECT_THAT(part.request->payload_fields(), ElementsAre("title"));
     EXPECT_TRUE(part.request->return_alignments());
-    EXPECT_EQ(part.request->min_sequence(), 4);
     EXPECT_THAT(part.request->queries(0).weights(), ElementsAre(2));
   }
+}
+
+TEST_F(SplitTest, ASequenceIsAskedForWhereThePartsHaveOneLog) {
+  SetIds(*request_.mutable_candidates(), 50);
+  request_.set_min_sequence(4);
+  EXPECT_THAT(std::string(Split().status().message()), HasSubstr("min_sequence: is 4"));
+  auto of_stream = std::make_shared<CollectionView>(*collection_);
+  of_stream->info.mutable_live()->set_log(kStreamLog);
+  collection_ = of_stream;
+  const auto split = Split();
+  ASSERT_TRUE(split.ok()) << split.status();
+  for (const PartRequest& part : split->parts) EXPECT_EQ(part.request->min_sequence(), 4);
 }
 
 TEST_F(SplitTest, WrongRequestsNameTheFieldOfTheClient) {

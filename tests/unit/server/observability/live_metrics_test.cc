@@ -119,6 +119,27 @@ TEST(LiveMetricsTest, GaugesShowWhatTheLogAndTheSegmentsHold) {
   EXPECT_EQ(ValueOf(metrics, "maxsim_live_segment_limit_bytes"), "1048576");
 }
 
+TEST(LiveMetricsTest, OnlyACollectionThatFollowsAStreamHasSeriesOfOne) {
+  Metrics metrics;
+  metrics.live().Set("local", {.sequence = 1});
+  metrics.live().Set("books", {.sequence = 90, .stream = LiveGauges::Stream{.connected = true, .lag = 7}});
+  metrics.live().CountMessages("books", {5, 4, 3, 2, 1});
+  metrics.live().CountMessages("books", {1, 0, 0, 0, 0});
+  metrics.live().ObservePublish("books", absl::Milliseconds(500));
+  const auto value = [&](const std::string& name) { return ValueOf(metrics, "maxsim_live_stream_" + name); };
+  EXPECT_EQ(value("connected{collection=\"books\"}"), "1");
+  EXPECT_EQ(value("lag{collection=\"books\"}"), "7");
+  EXPECT_EQ(value("messages_total{collection=\"books\",result=\"applied\"}"), "6");
+  EXPECT_EQ(value("messages_total{collection=\"books\",result=\"other_partition\"}"), "4");
+  EXPECT_EQ(value("messages_total{collection=\"books\",result=\"unreadable\"}"), "1");
+  EXPECT_EQ(value("publish_seconds_sum{collection=\"books\"}"), "0.5");
+  EXPECT_THAT(metrics.Expose(), Not(HasSubstr("maxsim_live_stream_connected{collection=\"local\"}")));
+  metrics.live().Set("books", {.stream = LiveGauges::Stream{.connected = false, .lag = 9}});
+  EXPECT_EQ(value("connected{collection=\"books\"}"), "0");
+  metrics.live().Remove("books");
+  EXPECT_THAT(metrics.Expose(), Not(HasSubstr("books")));
+}
+
 TEST(LiveMetricsTest, ACollectionThatIsRemovedLeavesNoSeriesAndStaysInTheTotals) {
   Metrics metrics;
   metrics.live().Observe("books", Commit(5));
@@ -177,6 +198,10 @@ TEST(LiveMetricsTest, EveryLabelHasAName) {
     EXPECT_NE(Name(static_cast<CompactionResult>(result)), "other") << result;
   }
   EXPECT_EQ(Name(static_cast<CompactionResult>(kNumCompactionResults)), "other");
+  for (size_t outcome = 0; outcome < kNumStreamOutcomes; ++outcome) {
+    EXPECT_NE(Name(static_cast<StreamOutcome>(outcome)), "other") << outcome;
+  }
+  EXPECT_EQ(Name(static_cast<StreamOutcome>(kNumStreamOutcomes)), "other");
 }
 
 }  // namespace
