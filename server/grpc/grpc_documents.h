@@ -10,6 +10,7 @@
 #include "server/service/api.h"
 #include "server/service/auth.h"
 #include "server/service/call_tracker.h"
+#include "server/tracing/tracer.h"
 
 namespace maxsim::rpc {
 

@@ -11,6 +11,7 @@
 #include "server/grpc/stream_registry.h"
 #include "server/service/api.h"
 #include "server/service/call_tracker.h"
+#include "server/tracing/tracer.h"
 
 namespace maxsim::rpc {
 
