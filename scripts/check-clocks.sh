@@ -13,6 +13,7 @@ allowed=(
   'loadtest/loadtest.cc:report_.started'
   'collection/build/generation_files.cc:CreationTime'
   'server/store/collection_loader.cc:loaded_at'
+  'server/tracing/otlp_exporter.cc:to_wall_clock'
 )
 
 is_allowed() {

@@ -18,6 +18,7 @@
 #include "server/router_role.h"
 #include "server/serving_role.h"
 #include "server/startup.h"
+#include "server/trace_export.h"
 
 namespace maxsim {
 namespace {
@@ -48,7 +49,7 @@ constexpr absl::Duration kDeviceLostGrace = absl::Seconds(2);
 
 rpc::GrpcReranker::Dependencies RerankerDependencies(Role* role, const service::Authenticator* authenticator,
                                                      Metrics* metrics, service::CallTracker* calls,
-                                                     const config::Config& config) {
+                                                     const tracing::Tracer* tracer, const config::Config& config) {
   return {.rerank = &role->rerank(),
           .explain = &role->explain(),
           .authenticator = authenticator,
@@ -57,7 +58,8 @@ rpc::GrpcReranker::Dependencies RerankerDependencies(Role* role, const service::
           .info = [role] { return role->Info(); },
           .stream_in_flight = config.grpc.stream_in_flight,
           .max_unread_answer_bytes = config.grpc.max_unread_answer_bytes,
-          .client_key = config.client_key};
+          .client_key = config.client_key,
+          .tracer = tracer};
 }
 
 // What reflection lists beside the services that every server has.
@@ -119,6 +121,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(config::Config config, st
 Server::Server(config::Config config, std::unique_ptr<Metrics> metrics, std::unique_ptr<Role> role)
     : config_(std::move(config)),
       metrics_(std::move(metrics)),
+      tracer_(MakeTracer(config_, metrics_.get())),
       role_(std::move(role)),
       authenticator_({.search = config_.auth.tokens_file,
                       .write = config_.auth.write_tokens_file,
@@ -127,14 +130,15 @@ Server::Server(config::Config config, std::unique_ptr<Metrics> metrics, std::uni
                      .key_file = config_.tls.key_file,
                      .client_ca_file = config_.tls.client_ca_file}),
       worker_(std::make_unique<rpc::Worker>()),
-      reranker_(RerankerDependencies(role_.get(), &authenticator_, metrics_.get(), &calls_, config_)),
+      reranker_(RerankerDependencies(role_.get(), &authenticator_, metrics_.get(), &calls_, tracer_.get(), config_)),
       document_calls_({.documents = &role_->documents(),
                        .authenticator = &authenticator_,
                        .calls = &calls_,
                        .answers = reranker_.answers(),
                        .stream_in_flight = config_.grpc.stream_in_flight,
-                       .client_key = config_.client_key}),
-      admin_(&role_->collections(), &authenticator_, worker_.get(), metrics_.get(), &calls_),
+                       .client_key = config_.client_key,
+                       .tracer = tracer_.get()}),
+      admin_(&role_->collections(), &authenticator_, worker_.get(), metrics_.get(), &calls_, tracer_.get()),
       reflection_(ServiceNames(config_), &authenticator_, &calls_) {}
 
 Server::~Server() {
@@ -183,7 +187,8 @@ absl::Status Server::OpenPorts() {
                                .activity = &activity_,
                                .certificates = tls == config::HttpTls::kOff ? nullptr : &certificates_,
                                .readiness = [this] { return Readiness(); },
-                               .losses = [this] { return Losses(); }});
+                               .losses = [this] { return Losses(); },
+                               .tracer = tracer_.get()});
     auto port = http_->Start();
     if (!port.ok()) return port.status();
     http_port_ = *port;
@@ -197,6 +202,7 @@ absl::Status Server::OpenPorts() {
               {"grpc_unix_socket", config_.grpc.unix_socket.empty() ? "off" : config_.grpc.unix_socket},
               {"http_port", http_port_ == 0 ? std::string("off") : absl::StrCat(http_port_)},
               {"encoder", config_.encoder.http.url.empty() ? "off" : config_.encoder.http.url},
+              {"traces", config_.tracing.endpoint.empty() ? "off" : config_.tracing.endpoint},
               {"tls", certificates_.enabled() ? "on" : "off"},
               {"http_tls", NameOf(config::HttpTlsOf(config_))},
               {"authentication", authenticator_.enabled(service::Scope::kSearch) ? "on" : "off"},
@@ -392,6 +398,8 @@ void Server::Shutdown(absl::Duration delay, absl::Duration grace) {
   if (grpc_ != nullptr) CloseGrpcPort(deadline, grace);
   // 5. HTTP goes last: probes and metrics are answered until everything else is done.
   if (http_ != nullptr) http_->Stop(std::max(deadline - MonotonicNow(), std::min(kMaxLinger, grace)));
+  // 6. Spans have the rest of the grace, and as long as a port where that is used up.
+  tracer_->Shutdown(std::max(deadline, MonotonicNow() + std::min(kMaxLinger, grace)));
   {
     MutexLock lock(&mutex_);
     monitor_stop_ = true;

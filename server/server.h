@@ -28,6 +28,7 @@
 #include "server/service/call_tracker.h"
 #include "server/startup.h"
 #include "server/tls/tls_certificates.h"
+#include "server/tracing/tracer.h"
 
 namespace maxsim {
 
@@ -54,7 +55,8 @@ class Server {
   //   3. until no new call has come for a moment, refusals go on: a call that meets a closing port would get CANCELLED,
   //      which tells its client nothing;
   //   4. the gRPC port closes;
-  //   5. the HTTP port closes: probes and metrics are answered until then.
+  //   5. the HTTP port closes: probes and metrics are answered until then;
+  //   6. spans that wait are sent to the collector of traces, in what is left of the grace.
   // The port file goes between 1 and 2.
   // A lost device, where the server does not go on without it, skips the delay. Returns the process' exit code.
   int Run();
@@ -98,6 +100,7 @@ class Server {
   const config::Config config_;
   // The members stand in order of dependence: what is below uses what is above.
   const std::unique_ptr<Metrics> metrics_;
+  const std::unique_ptr<tracing::Tracer> tracer_;
   Activity activity_;
   const std::unique_ptr<Role> role_;
   service::Authenticator authenticator_;

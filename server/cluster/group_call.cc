@@ -7,8 +7,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/guard.h"
 #include "base/monotonic_clock.h"
 #include "base/mutex.h"
+#include "server/service/call_spans.h"
+#include "server/tracing/trace_context.h"
 
 namespace maxsim::cluster {
 namespace {
@@ -43,6 +46,13 @@ absl::Status Full(const Group& group, absl::Duration retry_after, const std::str
 }
 
 absl::Status Draining() { return absl::UnavailableError("the server is draining"); }
+
+// Ends the span of an attempt that was under way when its call ended with `status`.
+void EndWithCall(const absl::Status& status, tracing::Span& span) {
+  if (!span.is_recording()) return;
+  const char* const why = status.ok() ? "another replica answered first" : "the call ended before the answer";
+  service::EndCall(absl::CancelledError(why), span);
+}
 
 class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupCall> {
  public:
@@ -86,6 +96,7 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
     std::shared_ptr<Replica> replica;
     std::function<void()> cancel;
     bool ended = false;
+    tracing::Span span = {};  // it ends with the attempt, or with the call
   };
 
   // Returns when the first of the replicas may be asked again where all are full.
@@ -98,9 +109,10 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
   }
 
   // Asks another replica; false where all were asked, or the call has ended.
-  bool TryAttempt() {
+  bool TryAttempt(bool is_hedge = false) {
     int number = 0;
     std::shared_ptr<Replica> replica;
+    tracing::SpanParent span;
     {
       const MutexLock lock(&mutex_);
       if (finished_) return false;
@@ -111,11 +123,14 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
       if (replica == nullptr) return false;
       number = static_cast<int>(attempts_.size());
       attempts_.push_back({.replica = replica, .cancel = nullptr});
+      attempts_.back().span =
+          service::StartGroupAttempt(options_.span, target_.group->name(), replica->target(), number, is_hedge);
+      span = attempts_.back().span.AsParent();
       ++num_in_flight_;
     }
     replica->BeginCall();
     std::function<void()> cancel =
-        send_(*replica, number,
+        send_(*replica, number, span,
               [call = shared_from_this(), number](const absl::Status& status) { call->OnEnd(number, status); });
     bool too_late = false;
     {
@@ -158,7 +173,9 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
     if (all_asked) return;
     const bool measured = target_.group->latencies().percentile() < absl::InfiniteDuration();
     if (nobody_answers || (measured && target_.group->TakeHedge())) {
-      if (TryAttempt() && environment_.metrics != nullptr) environment_.metrics->CountHedge(target_.group->name());
+      if (TryAttempt(/*is_hedge=*/true) && environment_.metrics != nullptr) {
+        environment_.metrics->CountHedge(target_.group->name());
+      }
     }
     LookAt(MonotonicNow() + kLookInterval);
   }
@@ -180,6 +197,7 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
       const MutexLock lock(&mutex_);
       Attempt& attempt = attempts_[static_cast<size_t>(number)];
       attempt.ended = true;
+      service::EndCall(status, attempt.span);
       replica = attempt.replica;
       --num_in_flight_;
       is_late = finished_;
@@ -211,6 +229,7 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
       finished_ = true;
       for (size_t i = 0; i < attempts_.size(); ++i) {
         if (attempts_[i].ended) continue;
+        EndWithCall(status, attempts_[i].span);
         if (status.ok() && i < static_cast<size_t>(number)) attempts_[i].replica->health().CountOvertaken(now);
         if (attempts_[i].cancel != nullptr) cancels.push_back(std::move(attempts_[i].cancel));
       }
@@ -264,6 +283,17 @@ bool MayAskAnother(const absl::Status& status) {
     default:
       return IsOtherGeneration(status);
   }
+}
+
+void AddTrace(const tracing::SpanParent& span, grpc::ClientContext& context) {
+  Guarded([&] {
+    const std::string traceparent = span.traceparent();
+    if (traceparent.empty()) return absl::OkStatus();
+    context.AddMetadata(tracing::kTraceparentKey, traceparent);
+    const std::string_view state = span.tracestate();
+    if (!state.empty()) context.AddMetadata(tracing::kTracestateKey, std::string(state));
+    return absl::OkStatus();
+  }).IgnoreError();  // A call without memory for its trace goes on without it.
 }
 
 void StartGroupCall(const CallEnvironment& environment, CallTarget target, const GroupCallOptions& options,

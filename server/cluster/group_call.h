@@ -21,6 +21,7 @@
 #include "server/cluster/replica.h"
 #include "server/cluster/timer.h"
 #include "server/observability/cluster_metrics.h"
+#include "server/tracing/span.h"
 
 namespace maxsim::cluster {
 
@@ -41,12 +42,17 @@ struct CallTarget {
 struct GroupCallOptions {
   absl::Time deadline = absl::InfiniteFuture();  // of MonotonicNow(); the attempts see to it
   bool may_hedge = false;                        // ask a second replica while the first has not answered
+  tracing::SpanParent span = {};                 // of the call; each attempt has a span within it
 };
 
-// Sends attempt number `attempt`, 0 .. replicas - 1, to a replica, and returns what ends it before its time. `done` is
-// called exactly once, from any thread, with OK or the replica's error.
-using SendAttempt =
-    std::function<std::function<void()>(Replica& replica, int attempt, std::function<void(absl::Status)> done)>;
+// Sends attempt number `attempt`, 0 .. replicas - 1, to a replica, and returns what ends it before its time. `span` is
+// the attempt's, which the replica is told of. `done` is called exactly once, from any thread, with OK or the replica's
+// error.
+using SendAttempt = std::function<std::function<void()>(Replica& replica, int attempt, const tracing::SpanParent& span,
+                                                        std::function<void(absl::Status)> done)>;
+
+// Adds what tells a replica of the span to a call's metadata; nothing where there is no span.
+void AddTrace(const tracing::SpanParent& span, grpc::ClientContext& context);
 
 // Returns whether a replica's error is one that another replica may not have: UNAVAILABLE, RESOURCE_EXHAUSTED with
 // RetryInfo, a fault of the server, or a generation that it does not have.
@@ -81,11 +87,13 @@ void CallGroup(const CallEnvironment& environment, CallTarget target, const Grou
   using Attempts = std::vector<std::shared_ptr<Attempt>>;
   auto attempts = std::make_shared<Attempts>(target.replicas.size());
   SendAttempt send = [environment, options, rpc, request = std::move(request), attempts](
-                         Replica& replica, int number, std::function<void(absl::Status)> ended) {
+                         Replica& replica, int number, const tracing::SpanParent& span,
+                         std::function<void(absl::Status)> ended) {
     auto attempt = std::make_shared<Attempt>();
     (*attempts)[static_cast<size_t>(number)] = attempt;
     attempt->context.set_deadline(client::ToGrpcTime(options.deadline));
     if (environment.metadata != nullptr) environment.metadata->AddTo(attempt->context);
+    AddTrace(span, attempt->context);
     rpc.start(replica.stubs(), &attempt->context, request.get(), &attempt->response,
               [attempt, request, ended = std::move(ended)](const grpc::Status& status) {
                 ended(client::FromGrpcStatus(status));

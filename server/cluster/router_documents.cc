@@ -17,6 +17,7 @@
 #include "server/cluster/merge.h"
 #include "server/cluster/rpcs.h"
 #include "server/cluster/scatter.h"
+#include "server/service/call_spans.h"
 #include "server/service/document_write.h"
 #include "server/service/status.h"
 
@@ -242,6 +243,7 @@ struct RouterDocuments::Call {
   void Finish(absl::StatusOr<Response> response) {
     if (done == nullptr) return;
     metrics->CountRequest(context.method, response.status().code(), MonotonicNow() - context.arrival);
+    service::EndCall(response.status(), context.span);
     std::exchange(done, nullptr)(std::move(response));
   }
 
@@ -287,6 +289,7 @@ void RouterDocuments::Upsert(v1::UpsertRequest request, service::CallContext con
   call->metrics = deps_.metrics;
   call->context = std::move(context);
   call->done = std::move(done);
+  service::DescribeDocuments(request.collection(), call->context.method, request.documents_size(), call->context.span);
   DealtCall<v1::UpsertRequest> sent;
   const absl::Status status = Guarded([&] {
     if (absl::Status s = CheckState(); !s.ok()) return s;
@@ -326,7 +329,8 @@ void RouterDocuments::Upsert(v1::UpsertRequest request, service::CallContext con
     return absl::OkStatus();
   });
   if (!status.ok()) return call->Finish(status);
-  const GroupCallOptions options{.deadline = DeadlineOf(call->context), .may_hedge = false};
+  const GroupCallOptions options{
+      .deadline = DeadlineOf(call->context), .may_hedge = false, .span = call->context.span.AsParent()};
   Scatter<v1::UpsertRequest, v1::UpsertResponse>(
       deps_.environment, std::move(sent.targets), std::move(sent.requests), options, kUpsertRpc,
       [call, groups = std::move(sent.groups), positions = std::move(sent.positions), one_log = sent.one_log,
@@ -350,6 +354,8 @@ void RouterDocuments::Delete(const v1::DeleteRequest& request, service::CallCont
   call->metrics = deps_.metrics;
   call->context = std::move(context);
   call->done = std::move(done);
+  service::DescribeDocuments(request.collection(), call->context.method,
+                             request.string_ids().ids_size() + request.int_ids().ids_size(), call->context.span);
   DealtCall<v1::DeleteRequest> sent;
   const absl::Status status = Guarded([&] {
     if (absl::Status s = CheckState(); !s.ok()) return s;
@@ -368,7 +374,8 @@ void RouterDocuments::Delete(const v1::DeleteRequest& request, service::CallCont
     return absl::OkStatus();
   });
   if (!status.ok()) return call->Finish(status);
-  const GroupCallOptions options{.deadline = DeadlineOf(call->context), .may_hedge = false};
+  const GroupCallOptions options{
+      .deadline = DeadlineOf(call->context), .may_hedge = false, .span = call->context.span.AsParent()};
   Scatter<v1::DeleteRequest, v1::DeleteResponse>(
       deps_.environment, std::move(sent.targets), std::move(sent.requests), options, kDeleteRpc,
       [call, groups = std::move(sent.groups), positions = std::move(sent.positions),
@@ -386,6 +393,8 @@ void RouterDocuments::Get(const v1::GetRequest& request, service::CallContext co
   call->metrics = deps_.metrics;
   call->context = std::move(context);
   call->done = std::move(done);
+  service::DescribeDocuments(request.collection(), call->context.method,
+                             request.string_ids().ids_size() + request.int_ids().ids_size(), call->context.span);
   DealtCall<v1::GetRequest> sent;
   const absl::Status status = Guarded([&] {
     if (absl::Status s = CheckState(); !s.ok()) return s;
@@ -405,7 +414,8 @@ void RouterDocuments::Get(const v1::GetRequest& request, service::CallContext co
     return absl::OkStatus();
   });
   if (!status.ok()) return call->Finish(status);
-  const GroupCallOptions options{.deadline = DeadlineOf(call->context), .may_hedge = true};
+  const GroupCallOptions options{
+      .deadline = DeadlineOf(call->context), .may_hedge = true, .span = call->context.span.AsParent()};
   Scatter<v1::GetRequest, v1::GetResponse>(
       deps_.environment, std::move(sent.targets), std::move(sent.requests), options, kGetRpc,
       [call, request, groups = std::move(sent.groups), positions = std::move(sent.positions),

@@ -7,6 +7,7 @@
 #include "base/monotonic_clock.h"
 #include "server/cluster/rpcs.h"
 #include "server/cluster/scatter.h"
+#include "server/service/call_spans.h"
 #include "server/service/explain.h"
 #include "server/service/translate.h"
 
@@ -14,12 +15,15 @@ namespace maxsim::cluster {
 
 struct RouterExplainer::Call {
   service::CallContext context;
+  tracing::Span encode_span;
   v1::RerankRequest request;
   std::vector<std::string> query_tokens;
   service::Done<service::Explanation> done;
 
   ~Call() {
-    if (done != nullptr) done(NoMemory());
+    if (done == nullptr) return;
+    service::EndCall(NoMemory(), context.span);
+    done(NoMemory());
   }
 };
 
@@ -36,6 +40,7 @@ void RouterExplainer::Explain(v1::RerankRequest request, service::CallContext co
   auto call = std::make_shared<Call>();
   call->context = std::move(context);
   call->done = std::move(done);
+  service::DescribeRerank(request, call->context.method, call->context.span);
   if (!service::HasTexts(request)) {
     call->request = std::move(request);
     return Ask(std::move(call));
@@ -44,8 +49,11 @@ void RouterExplainer::Explain(v1::RerankRequest request, service::CallContext co
     return Finish(*call, std::move(status));
   }
   const absl::Time deadline = call->context.deadline;
-  deps_.texts->Encode(std::move(request), deadline,
+  call->encode_span = service::StartEncode(call->context.span);
+  encoder::TraceHeaders trace = service::HeadersOf(call->encode_span);
+  deps_.texts->Encode(std::move(request), deadline, std::move(trace),
                       [this, call = std::move(call)](absl::StatusOr<service::EncodedRequest> encoded) {
+                        service::EndCall(encoded.status(), call->encode_span);
                         absl::Status status = encoded.status();
                         if (status.ok()) status = Guarded([&] { return CheckTexts(encoded->request); });
                         if (!status.ok()) return Finish(*call, std::move(status));
@@ -71,7 +79,8 @@ void RouterExplainer::Ask(std::shared_ptr<Call> call) {
   });
   if (!status.ok()) return Finish(*call, std::move(status));
   const GroupCallOptions options{.deadline = DeadlineOfGroups(call->context.deadline, MonotonicNow(), deps_.timeout),
-                                 .may_hedge = false};
+                                 .may_hedge = false,
+                                 .span = call->context.span.AsParent()};
   CallGroup<v1::RerankRequest, v1::ExplainResponse>(deps_.environment, std::move(target), options, kExplainRpc,
                                                     std::move(request),
                                                     [this, call](absl::StatusOr<v1::ExplainResponse> answer) {
@@ -84,6 +93,7 @@ void RouterExplainer::Ask(std::shared_ptr<Call> call) {
 
 void RouterExplainer::Finish(Call& call, absl::StatusOr<service::Explanation> explanation) {
   deps_.metrics->CountRequest(call.context.method, explanation.status().code(), MonotonicNow() - call.context.arrival);
+  service::EndCall(explanation.status(), call.context.span);
   std::exchange(call.done, nullptr)(std::move(explanation));
 }
 

@@ -11,6 +11,7 @@
 #include "server/cluster/merge.h"
 #include "server/cluster/rpcs.h"
 #include "server/cluster/scatter.h"
+#include "server/service/call_spans.h"
 #include "server/service/status.h"
 #include "server/service/translate.h"
 
@@ -57,6 +58,7 @@ struct RouterReranker::Call {
   service::CallContext context;
   v1::RerankRequest request;  // its texts are encoded once
   absl::Duration encode_time;
+  tracing::Span encode_span;
   std::vector<std::vector<std::string>> query_pieces;
   uint64_t encoded_tokens = 0;
   service::Done<v1::RerankResponse> done;
@@ -66,7 +68,9 @@ struct RouterReranker::Call {
   SplitRequest split;
 
   ~Call() {
-    if (done != nullptr) done(NoMemory());
+    if (done == nullptr) return;
+    service::EndCall(NoMemory(), context.span);
+    done(NoMemory());
   }
 };
 
@@ -83,6 +87,7 @@ void RouterReranker::Rerank(v1::RerankRequest request, service::CallContext cont
   call->context = std::move(context);
   call->request = std::move(request);
   call->done = std::move(done);
+  service::DescribeRerank(call->request, call->context.method, call->context.span);
   if (absl::Status status = CheckState(); !status.ok()) return Finish(*call, std::move(status));
   if (service::HasTexts(call->request)) return Encode(std::move(call));
   Score(std::move(call));
@@ -106,9 +111,12 @@ void RouterReranker::Encode(std::shared_ptr<Call> call) {
   }
   v1::RerankRequest request = std::move(call->request);
   const absl::Time deadline = call->context.deadline;
-  deps_.texts->Encode(std::move(request), deadline,
+  call->encode_span = service::StartEncode(call->context.span);
+  encoder::TraceHeaders trace = service::HeadersOf(call->encode_span);
+  deps_.texts->Encode(std::move(request), deadline, std::move(trace),
                       [this, call = std::move(call)](absl::StatusOr<service::EncodedRequest> encoded) {
                         call->encode_time = MonotonicNow() - call->context.arrival;
+                        service::EndCall(encoded.status(), call->encode_span);
                         absl::Status same = encoded.status();
                         // By its first answer the encoder has said who it is.
                         if (same.ok()) same = Guarded([&] { return CheckTexts(encoded->request); });
@@ -157,7 +165,8 @@ void RouterReranker::Score(std::shared_ptr<Call> call) {
     return Finish(*call, std::move(status));
   }
   const GroupCallOptions options{.deadline = DeadlineOfGroups(call->context.deadline, MonotonicNow(), deps_.timeout),
-                                 .may_hedge = true};
+                                 .may_hedge = true,
+                                 .span = call->context.span.AsParent()};
   Scatter<v1::RerankRequest, v1::RerankResponse>(
       deps_.environment, std::move(targets), std::move(requests), options, kRerankRpc,
       [this, call](std::vector<absl::StatusOr<v1::RerankResponse>> answers) { Gather(call, std::move(answers)); });
@@ -220,6 +229,8 @@ void RouterReranker::Finish(Call& call, absl::StatusOr<v1::RerankResponse> respo
     response->mutable_timings()->set_encode_us(absl::ToDoubleMicroseconds(call.encode_time));
   }
   deps_.metrics->CountRequest(call.context.method, response.status().code(), duration);
+  service::EndRerank(response.status(), response.ok() ? response->timings() : v1::Timings::default_instance(),
+                     absl::InfinitePast(), now, call.context.span);
   std::exchange(call.done, nullptr)(std::move(response));
 }
 

@@ -123,6 +123,13 @@ struct Config {
     uint64_t cache_bytes = uint64_t{64} << 20;  // of token vectors of query texts; 0: none are kept
   } encoder;
 
+  struct {
+    std::string endpoint;  // "": off
+    double sample_ratio = 0.01;
+    std::string service_name = "maxsimd";
+    int max_queued_spans = 4096;
+  } tracing;
+
   cluster::ClusterOptions cluster;
 
   std::vector<CollectionConfig> collections;

@@ -8,6 +8,7 @@
 #include "server/config/key_kinds.h"
 #include "server/config/live_keys.h"
 #include "server/config/nats_keys.h"
+#include "server/config/tracing_keys.h"
 
 namespace maxsim::config {
 namespace {
@@ -306,6 +307,7 @@ const std::vector<Key>& Keys() {
     AddClusterKeys(*all);
     AddServerKeys(*all);
     AddEncoderKeys(*all);
+    AddTracingKeys(*all);
     return all;
   }();
   return *keys;

@@ -27,11 +27,19 @@ struct EncodedText {
   friend bool operator==(const EncodedText&, const EncodedText&) = default;
 };
 
+// The headers of the trace that a request belongs to (W3C Trace Context), which the call that it goes into carries on;
+// "" for none.
+struct TraceHeaders {
+  std::string traceparent;
+  std::string tracestate;
+};
+
 struct EncodeRequest {
   TextKind kind = TextKind::kQuery;
   std::vector<std::string> texts = {};           // UTF-8, without the encoder's prefix; at least one
   absl::Time deadline = absl::InfiniteFuture();  // of MonotonicNow's clock
   int32_t max_tokens = 0;  // an answer with more for one text is an error; 0: the encoder's own bound alone
+  TraceHeaders trace = {};
 };
 
 // A request that has been handed over. May be dropped, which changes nothing, and may outlive the encoder.

@@ -67,6 +67,8 @@ void HttpConnection::Send(const HttpCall& call, absl::Duration timeout, uint64_t
   request_.set(http::field::user_agent, "maxsimd");
   request_.set(http::field::accept, "application/json, application/octet-stream");
   if (!peer_.authorization.empty()) request_.set(http::field::authorization, peer_.authorization);
+  if (!call.trace.traceparent.empty()) request_.set("traceparent", call.trace.traceparent);
+  if (!call.trace.tracestate.empty()) request_.set("tracestate", call.trace.tracestate);
   if (call.is_post) {
     request_.set(http::field::content_type, "application/json");
     request_.body() = call.body;

@@ -20,6 +20,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "server/encoder/encoder.h"
 #include "server/encoder/http_options.h"
 
 namespace maxsim::encoder {
@@ -36,6 +37,7 @@ struct HttpCall {
   bool is_post = true;
   std::string path;  // the base path included
   std::string body;
+  TraceHeaders trace = {};
 };
 
 struct HttpOutcome {

@@ -20,6 +20,17 @@ using Error = boost::system::error_code;
 // An answer up to this size is read on the loop's thread, which takes about a millisecond as JSON.
 constexpr size_t kSmallAnswerBytes = size_t{64} << 10;
 
+// Returns the trace that a call for texts of several requests belongs to: the first one that is sampled or, where none
+// is, the first request's.
+const TraceHeaders& TraceOf(const std::vector<TextRange>& ranges) {
+  constexpr std::string_view kSampled = "-01";
+  for (const TextRange& range : ranges) {
+    const TraceHeaders& trace = range.request->request.trace;
+    if (std::string_view(trace.traceparent).ends_with(kSampled)) return trace;
+  }
+  return ranges.front().request->request.trace;
+}
+
 }  // namespace
 
 void HttpEncoder::Impl::Pump() {
@@ -63,6 +74,7 @@ void HttpEncoder::Impl::Begin(std::vector<TextRange> ranges) {
                                                                        : std::string_view(known.document_prefix);
   call->http.path = Cat(peer_.url.base, EncodePath(options_.dialect));
   call->http.body = FormatCall(options_.dialect, known.model, first.kind, prefix, texts, first.max_tokens);
+  call->http.trace = TraceOf(call->ranges);
   call->began = MonotonicNow();
   breaker_.OnCall();
   ++num_calls_;

@@ -1,8 +1,10 @@
 #include "server/grpc/grpc_admin.h"
 
+#include <array>
 #include <chrono>
 #include <memory>
 #include <new>
+#include <string_view>
 #include <utility>
 
 #include "base/monotonic_clock.h"
@@ -10,6 +12,7 @@
 #include "server/grpc/grpc_call.h"
 #include "server/grpc/message_buffer.h"
 #include "server/observability/logging.h"
+#include "server/service/call_spans.h"
 #include "server/service/status.h"
 
 namespace maxsim::rpc {
@@ -29,10 +32,13 @@ Clock::time_point SteadyDeadlineOf(const grpc::CallbackServerContext& context) {
 // A call whose work ends soon when nobody waits for it any more.
 class ChangeCall final : public UnaryCall {
  public:
-  ChangeCall(service::CallTracker* calls, Worker* worker, Clock::time_point deadline)
-      : UnaryCall(calls), worker_(worker), stop_(std::make_shared<StopSignal>(deadline)) {}
+  ChangeCall(service::CallTracker* calls, Worker* worker, Clock::time_point deadline, tracing::Span span)
+      : UnaryCall(calls), worker_(worker), stop_(std::make_shared<StopSignal>(deadline)), span_(std::move(span)) {}
 
   const std::shared_ptr<StopSignal>& stop() const { return stop_; }
+
+  // The span of the call, which lives as long as it.
+  tracing::Span* span() { return &span_; }
 
   void OnCancel() override {
     const bool is_late = stop_->deadline() - Clock::now() < kDeadlineSlack;
@@ -43,7 +49,20 @@ class ChangeCall final : public UnaryCall {
  private:
   Worker* const worker_;
   const std::shared_ptr<StopSignal> stop_;
+  tracing::Span span_;
 };
+
+// Returns the name of the span of a method, which is a literal.
+std::string_view SpanNameOf(std::string_view method) {
+  static constexpr std::array<std::string_view, 7> kNames = {
+      "maxsim.v1.Admin/ListCollections",   "maxsim.v1.Admin/LoadCollection",   "maxsim.v1.Admin/ReloadCollection",
+      "maxsim.v1.Admin/UnloadCollection",  "maxsim.v1.Admin/CreateCollection", "maxsim.v1.Admin/CompactCollection",
+      "maxsim.v1.Admin/SnapshotCollection"};
+  for (const std::string_view name : kNames) {
+    if (name.substr(name.rfind('/') + 1) == method) return name;
+  }
+  return "maxsim.v1.Admin";
+}
 
 }  // namespace
 
@@ -59,10 +78,15 @@ grpc::ServerUnaryReactor* GrpcAdmin::RunOnWorker(grpc::CallbackServerContext* co
   if (status.ok() && !accepts_changes_) {
     status = absl::UnavailableError("the server is loading its configured collections");
   }
-  auto* const call = new ChangeCall(calls_, worker_, SteadyDeadlineOf(*context));
+  // A call without a valid token is not traced.
+  tracing::Span span = status.ok() ? StartSpan(tracer_, SpanNameOf(method), *context, arrival) : tracing::Span();
+  span.SetAttribute("maxsim.collection", parsed.name());
+  auto* const call = new ChangeCall(calls_, worker_, SteadyDeadlineOf(*context), std::move(span));
   grpc::ServerUnaryReactor* const reactor = call;
-  const auto finish = [this, reactor, arrival, method](const absl::Status& end) {
+  tracing::Span* const of_call = call->span();
+  const auto finish = [this, reactor, of_call, arrival, method](const absl::Status& end) {
     metrics_->CountRequest(method, end.code(), MonotonicNow() - arrival);
+    service::EndCall(end, *of_call);
     reactor->Finish(client::ToGrpcStatus(end));
   };
   if (!status.ok()) {
@@ -97,6 +121,7 @@ grpc::ServerUnaryReactor* GrpcAdmin::ListCollections(grpc::CallbackServerContext
   const absl::Time arrival = MonotonicNow();
   const absl::Status status = Authenticate(*authenticator_, *context, service::Scope::kAdmin);
   if (status.ok()) {
+    const tracing::Span span = StartSpan(tracer_, SpanNameOf("ListCollections"), *context, arrival);
     for (v1::CollectionInfo& info : collections_->List()) *response->add_collections() = std::move(info);
   }
   metrics_->CountRequest("ListCollections", status.code(), MonotonicNow() - arrival);

@@ -12,6 +12,7 @@
 #include "server/service/api.h"
 #include "server/service/auth.h"
 #include "server/service/call_tracker.h"
+#include "server/tracing/tracer.h"
 
 namespace maxsim::rpc {
 
@@ -25,10 +26,15 @@ using RawAdmin = v1::Admin::WithCallbackMethod_ListCollections<
 
 class GrpcAdmin : public RawAdmin {
  public:
-  // All must outlive the gRPC server that this is registered with.
+  // All must outlive the gRPC server that this is registered with. `tracer` may be null: calls are not traced.
   GrpcAdmin(service::CollectionApi* collections, const service::Authenticator* authenticator, Worker* worker,
-            Metrics* metrics, service::CallTracker* calls)
-      : collections_(collections), authenticator_(authenticator), worker_(worker), metrics_(metrics), calls_(calls) {}
+            Metrics* metrics, service::CallTracker* calls, const tracing::Tracer* tracer)
+      : collections_(collections),
+        authenticator_(authenticator),
+        worker_(worker),
+        metrics_(metrics),
+        calls_(calls),
+        tracer_(tracer) {}
 
   // Until this is called, what changes collections is UNAVAILABLE: a client must not take a configured name first.
   void AcceptChanges() { accepts_changes_ = true; }
@@ -66,6 +72,7 @@ class GrpcAdmin : public RawAdmin {
   Worker* const worker_;
   Metrics* const metrics_;
   service::CallTracker* const calls_;
+  const tracing::Tracer* const tracer_;
   std::atomic<bool> accepts_changes_{false};
 };
 

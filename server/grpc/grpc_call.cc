@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/guard.h"
 #include "base/monotonic_clock.h"
 #include "server/service/client_of.h"
 #include "server/service/status.h"
@@ -44,6 +45,25 @@ uint64_t ClientOf(const grpc::CallbackServerContext& context, const std::string&
     }
   }
   return service::ClientOf("", context.peer());
+}
+
+tracing::RemoteParent ParentOf(const tracing::Tracer* tracer, const grpc::CallbackServerContext& context) {
+  if (tracer == nullptr || !tracer->is_on()) return {};
+  const auto& metadata = context.client_metadata();
+  if (metadata.count(tracing::kTraceparentKey) != 1) return {};
+  const grpc::string_ref traceparent = metadata.find(tracing::kTraceparentKey)->second;
+  tracing::RemoteParent parent;
+  Guarded([&] {
+    std::string state;
+    const auto lines = metadata.equal_range(tracing::kTracestateKey);
+    for (auto line = lines.first; line != lines.second; ++line) {
+      if (!state.empty()) state += ',';
+      state.append(line->second.data(), line->second.size());
+    }
+    parent = tracing::ReadParent({traceparent.data(), traceparent.size()}, state);
+    return absl::OkStatus();
+  }).IgnoreError();  // A call without memory for its trace goes on without it.
+  return parent;
 }
 
 void AddTrailers(const absl::Status& status, grpc::CallbackServerContext& context) {

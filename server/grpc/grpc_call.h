@@ -12,6 +12,7 @@
 #include "grpcpp/support/server_callback.h"
 #include "server/service/auth.h"
 #include "server/service/call_tracker.h"
+#include "server/tracing/tracer.h"
 
 namespace maxsim::rpc {
 
@@ -46,6 +47,25 @@ gpr_timespec FromNow(absl::Duration time);
 
 // Returns service::ClientOf of the metadata `key` ("" for none) and of the caller's address.
 uint64_t ClientOf(const grpc::CallbackServerContext& context, const std::string& key);
+
+// Returns the parent that the call's metadata name for its trace: none without one, with two, and where `tracer` is
+// null or off.
+tracing::RemoteParent ParentOf(const tracing::Tracer* tracer, const grpc::CallbackServerContext& context);
+
+// Begins the span of a request of a stream, whose parent is that of the stream. There is none where `tracer` is null or
+// off. `name` is static.
+inline tracing::Span StartSpan(const tracing::Tracer* tracer, std::string_view name,
+                               const tracing::RemoteParent& parent, absl::Time arrival) {
+  if (tracer == nullptr) return {};
+  return tracer->StartSpan(name, tracing::SpanKind::kServer, parent, arrival);
+}
+
+// Begins the span of a call that is no stream. There is none where `tracer` is null or off. `name` is static.
+inline tracing::Span StartSpan(const tracing::Tracer* tracer, std::string_view name,
+                               const grpc::CallbackServerContext& context, absl::Time arrival) {
+  if (tracer == nullptr || !tracer->is_on()) return {};
+  return tracer->StartSpan(name, tracing::SpanKind::kServer, ParentOf(tracer, context), arrival);
+}
 
 // Adds the trailing metadata that goes with the status (a retry hint).
 void AddTrailers(const absl::Status& status, grpc::CallbackServerContext& context);

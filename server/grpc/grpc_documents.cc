@@ -7,6 +7,7 @@
 #include "server/grpc/grpc_call.h"
 #include "server/grpc/message_buffer.h"
 #include "server/grpc/upsert_stream.h"
+#include "server/service/call_spans.h"
 
 namespace maxsim::rpc {
 namespace {
@@ -17,8 +18,9 @@ using service::Scope;
 }  // namespace
 
 template <typename Request, typename Work>
-grpc::ServerUnaryReactor* GrpcDocuments::Begin(const char* method, Scope scope, grpc::CallbackServerContext* context,
-                                               const grpc::ByteBuffer* request, grpc::ByteBuffer* response, Work work) {
+grpc::ServerUnaryReactor* GrpcDocuments::Begin(const char* method, std::string_view span_name, Scope scope,
+                                               grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                               grpc::ByteBuffer* response, Work work) {
   const service::CallTracker::Call arriving(deps_.calls);  // already while it is parsed
   const absl::Time arrival = MonotonicNow();
   Request parsed;
@@ -35,7 +37,8 @@ grpc::ServerUnaryReactor* GrpcDocuments::Begin(const char* method, Scope scope, 
                       .arrival = arrival,
                       .deadline = DeadlineOf(*context),
                       .client = ClientOf(*context, deps_.client_key),
-                      .cancelled = call->cancelled()};
+                      .cancelled = call->cancelled(),
+                      .span = StartSpan(deps_.tracer, span_name, *context, arrival)};
   work(call, std::move(parsed), std::move(of_call));
   return call;
 }
@@ -43,7 +46,7 @@ grpc::ServerUnaryReactor* GrpcDocuments::Begin(const char* method, Scope scope, 
 grpc::ServerUnaryReactor* GrpcDocuments::Upsert(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                                 grpc::ByteBuffer* response) {
   return Begin<v1::UpsertRequest>(
-      "Upsert", Scope::kWrite, context, request, response,
+      "Upsert", service::kUpsertSpan, Scope::kWrite, context, request, response,
       [this](AnsweringCall* call, v1::UpsertRequest parsed, CallContext of_call) {
         deps_.documents->Upsert(std::move(parsed), std::move(of_call),
                                 [call](const absl::StatusOr<v1::UpsertResponse>& answer) { call->Answer(answer); });
@@ -60,13 +63,13 @@ grpc::ServerReadReactor<grpc::ByteBuffer>* GrpcDocuments::UpsertStream(grpc::Cal
     return status;
   };
   return StartUpsertStream(context, response, deps_.documents, admit, ClientOf(*context, deps_.client_key),
-                           deps_.stream_in_flight, &streams_, deps_.calls);
+                           deps_.stream_in_flight, &streams_, deps_.calls, deps_.tracer);
 }
 
 grpc::ServerUnaryReactor* GrpcDocuments::Delete(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                                 grpc::ByteBuffer* response) {
   return Begin<v1::DeleteRequest>(
-      "Delete", Scope::kWrite, context, request, response,
+      "Delete", service::kDeleteSpan, Scope::kWrite, context, request, response,
       [this](AnsweringCall* call, const v1::DeleteRequest& parsed, CallContext of_call) {
         deps_.documents->Delete(parsed, std::move(of_call),
                                 [call](const absl::StatusOr<v1::DeleteResponse>& answer) { call->Answer(answer); });
@@ -75,7 +78,7 @@ grpc::ServerUnaryReactor* GrpcDocuments::Delete(grpc::CallbackServerContext* con
 
 grpc::ServerUnaryReactor* GrpcDocuments::Get(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                              grpc::ByteBuffer* response) {
-  return Begin<v1::GetRequest>("Get", Scope::kSearch, context, request, response,
+  return Begin<v1::GetRequest>("Get", service::kGetSpan, Scope::kSearch, context, request, response,
                                [this](AnsweringCall* call, const v1::GetRequest& parsed, CallContext of_call) {
                                  deps_.documents->Get(
                                      parsed, std::move(of_call),

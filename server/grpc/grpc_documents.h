@@ -10,6 +10,7 @@
 #include "server/service/api.h"
 #include "server/service/auth.h"
 #include "server/service/call_tracker.h"
+#include "server/tracing/tracer.h"
 
 namespace maxsim::rpc {
 
@@ -28,6 +29,7 @@ class GrpcDocuments : public RawDocuments {
     AnswerBudget* answers = nullptr;
     int stream_in_flight = 64;  // requests of one stream that have been handed over and are not on the disk yet
     std::string client_key;     // metadata by which a client names itself; "" for none
+    const tracing::Tracer* tracer = nullptr;  // null: calls are not traced
   };
   explicit GrpcDocuments(Dependencies dependencies) : deps_(std::move(dependencies)) {}
 
@@ -46,8 +48,9 @@ class GrpcDocuments : public RawDocuments {
  private:
   // Authenticates and parses; then calls `work(call, request, context)`, which answers the call.
   template <typename Request, typename Work>
-  grpc::ServerUnaryReactor* Begin(const char* method, service::Scope scope, grpc::CallbackServerContext* context,
-                                  const grpc::ByteBuffer* request, grpc::ByteBuffer* response, Work work);
+  grpc::ServerUnaryReactor* Begin(const char* method, std::string_view span_name, service::Scope scope,
+                                  grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                  grpc::ByteBuffer* response, Work work);
 
   const Dependencies deps_;
   StreamRegistry streams_;

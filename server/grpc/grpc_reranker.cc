@@ -6,6 +6,7 @@
 #include "server/grpc/answering_call.h"
 #include "server/grpc/grpc_call.h"
 #include "server/grpc/message_buffer.h"
+#include "server/service/call_spans.h"
 #include "server/service/explain.h"
 #include "server/service/status.h"
 
@@ -50,7 +51,8 @@ grpc::ServerUnaryReactor* GrpcReranker::Rerank(grpc::CallbackServerContext* cont
                         .deadline = DeadlineOf(*context),
                         .client = ClientOf(*context, deps_.client_key),
                         .cancelled = call->cancelled(),
-                        .may_be_held_up = true},
+                        .may_be_held_up = true,
+                        .span = StartSpan(deps_.tracer, service::kRerankSpan, *context, arrival)},
                        [call](absl::StatusOr<v1::RerankResponse> answer) { call->Answer(answer); });
   return call;
 }
@@ -65,7 +67,7 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* GrpcReranker::Reran
     return status;
   };
   return StartRerankStream(context, deps_.rerank, admit, ClientOf(*context, deps_.client_key), deps_.stream_in_flight,
-                           &answers_, &streams_, deps_.calls);
+                           &answers_, &streams_, deps_.calls, deps_.tracer);
 }
 
 grpc::ServerUnaryReactor* GrpcReranker::Explain(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
@@ -82,7 +84,8 @@ grpc::ServerUnaryReactor* GrpcReranker::Explain(grpc::CallbackServerContext* con
                           .arrival = arrival,
                           .deadline = DeadlineOf(*context),
                           .client = ClientOf(*context, deps_.client_key),
-                          .cancelled = call->cancelled()},
+                          .cancelled = call->cancelled(),
+                          .span = StartSpan(deps_.tracer, service::kExplainSpan, *context, arrival)},
                          [call](const absl::StatusOr<service::Explanation>& explanation) {
                            if (!explanation.ok()) {
                              return call->Answer(absl::StatusOr<v1::ExplainResponse>(explanation.status()));

@@ -13,6 +13,7 @@
 #include "server/service/api.h"
 #include "server/service/auth.h"
 #include "server/service/call_tracker.h"
+#include "server/tracing/tracer.h"
 
 namespace maxsim::rpc {
 
@@ -34,6 +35,7 @@ class GrpcReranker : public RawReranker {
     int stream_in_flight = 64;
     uint64_t max_unread_answer_bytes = uint64_t{256} << 20;  // of all calls; 0: no bound
     std::string client_key;                                  // metadata by which a client names itself; "" for none
+    const tracing::Tracer* tracer = nullptr;                 // null: calls are not traced
   };
   explicit GrpcReranker(const Dependencies& dependencies)
       : deps_(dependencies), answers_(dependencies.max_unread_answer_bytes, dependencies.metrics) {}

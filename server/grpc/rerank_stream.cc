@@ -44,7 +44,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
  public:
   RerankStreamCall(grpc::CallbackServerContext* context, service::RerankApi* service,
                    std::function<absl::Status()> admit, uint64_t client, int max_in_flight, AnswerBudget* answers,
-                   StreamRegistry* registry, service::CallTracker* tracker)
+                   StreamRegistry* registry, service::CallTracker* tracker, const tracing::Tracer* tracer)
       : context_(context),
         service_(service),
         admit_(std::move(admit)),
@@ -53,6 +53,8 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
         max_unread_bytes_(answers->max_stream_bytes()),
         registry_(registry),
         deadline_(DeadlineOf(*context)),
+        tracer_(tracer),
+        parent_(ParentOf(tracer, *context)),
         call_(tracker),
         account_(answers, context) {}
 
@@ -157,6 +159,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
 
   void ParseAndRerank(absl::Time arrival) {
     static constexpr char kMethod[] = "RerankStream";
+    static constexpr char kSpan[] = "maxsim.v1.Reranker/RerankStream";
     v1::RerankRequest request;
     const absl::Status parsed = ParseMessage(message_, request);
     message_.Clear();
@@ -165,17 +168,21 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
       return Answer(ToStreamResponse("", parsed));
     }
     const std::string id = request.request_id();
-    service_->Rerank(
-        std::move(request),
-        {.method = kMethod, .arrival = arrival, .deadline = deadline_, .client = client_, .cancelled = cancelled_},
-        [this, keep = self_, id](absl::StatusOr<v1::RerankResponse> response) {
-          // On a thread of the scheduler, which no exception may leave.
-          try {
-            Answer(ToStreamResponse(id, std::move(response)));
-          } catch (const std::bad_alloc&) {
-            Abandon();
-          }
-        });
+    service_->Rerank(std::move(request),
+                     {.method = kMethod,
+                      .arrival = arrival,
+                      .deadline = deadline_,
+                      .client = client_,
+                      .cancelled = cancelled_,
+                      .span = StartSpan(tracer_, kSpan, parent_, arrival)},
+                     [this, keep = self_, id](absl::StatusOr<v1::RerankResponse> response) {
+                       // On a thread of the scheduler, which no exception may leave.
+                       try {
+                         Answer(ToStreamResponse(id, std::move(response)));
+                       } catch (const std::bad_alloc&) {
+                         Abandon();
+                       }
+                     });
   }
 
   void Answer(grpc::ByteBuffer answer) {
@@ -256,6 +263,8 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   const uint64_t max_unread_bytes_;
   StreamRegistry* const registry_;
   const absl::Time deadline_;
+  const tracing::Tracer* const tracer_;
+  const tracing::RemoteParent parent_;
   service::CallTracker::Call call_;
   AnswerBudget::Account account_;
   const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
@@ -279,10 +288,10 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* StartRerankStream(
     grpc::CallbackServerContext* context, service::RerankApi* service, std::function<absl::Status()> admit,
-    uint64_t client, int max_in_flight, AnswerBudget* answers, StreamRegistry* registry,
-    service::CallTracker* tracker) {
+    uint64_t client, int max_in_flight, AnswerBudget* answers, StreamRegistry* registry, service::CallTracker* tracker,
+    const tracing::Tracer* tracer) {
   auto stream = std::make_shared<RerankStreamCall>(context, service, std::move(admit), client, max_in_flight, answers,
-                                                   registry, tracker);
+                                                   registry, tracker, tracer);
   RerankStreamCall* const reactor = stream.get();
   reactor->Start();
   return reactor;

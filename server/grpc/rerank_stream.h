@@ -12,6 +12,7 @@
 #include "server/grpc/stream_registry.h"
 #include "server/service/api.h"
 #include "server/service/call_tracker.h"
+#include "server/tracing/tracer.h"
 
 namespace maxsim::rpc {
 
@@ -21,9 +22,11 @@ namespace maxsim::rpc {
 // request is answered in the stream, that of a message which is no request without an id; the stream itself ends OK
 // when the client has closed its side and everything is answered, and with UNAVAILABLE when the registry drains.
 // `admit` is asked when the stream begins and for every request that it brings; what is not OK ends the stream once
-// earlier requests are answered. For `tracker` it is in progress until gRPC has let go of it.
+// earlier requests are answered. Each request has a span of `tracer` (may be null), within that of the stream's
+// metadata. For `tracker` it is in progress until gRPC has let go of it.
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* StartRerankStream(
     grpc::CallbackServerContext* context, service::RerankApi* service, std::function<absl::Status()> admit,
-    uint64_t client, int max_in_flight, AnswerBudget* answers, StreamRegistry* registry, service::CallTracker* tracker);
+    uint64_t client, int max_in_flight, AnswerBudget* answers, StreamRegistry* registry, service::CallTracker* tracker,
+    const tracing::Tracer* tracer);
 
 }  // namespace maxsim::rpc

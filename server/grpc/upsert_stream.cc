@@ -49,7 +49,7 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
  public:
   UpsertStreamCall(grpc::CallbackServerContext* context, grpc::ByteBuffer* response, service::DocumentApi* service,
                    std::function<absl::Status()> admit, uint64_t client, int max_in_flight, StreamRegistry* registry,
-                   service::CallTracker* tracker)
+                   service::CallTracker* tracker, const tracing::Tracer* tracer)
       : context_(context),
         response_(response),
         service_(service),
@@ -58,6 +58,8 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
         max_in_flight_(max_in_flight),
         registry_(registry),
         deadline_(DeadlineOf(*context)),
+        tracer_(tracer),
+        parent_(ParentOf(tracer, *context)),
         call_(tracker) {}
 
   void Start() {
@@ -150,7 +152,8 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
          .arrival = arrival,
          .deadline = deadline_,
          .client = client_,
-         .cancelled = cancelled_},
+         .cancelled = cancelled_,
+         .span = StartSpan(tracer_, "maxsim.v1.Documents/UpsertStream", parent_, arrival)},
         [this, keep = self_, attempt](const absl::StatusOr<v1::UpsertResponse>& response) {
           response.ok() ? Acknowledge(*attempt, *response) : TakeError(*attempt, response.status());
         },
@@ -325,6 +328,8 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
   const int max_in_flight_;
   StreamRegistry* const registry_;
   const absl::Time deadline_;
+  const tracing::Tracer* const tracer_;
+  const tracing::RemoteParent parent_;
   service::CallTracker::Call call_;
   const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
   std::shared_ptr<UpsertStreamCall> self_;  // set before the first operation, cleared by OnDone
@@ -350,9 +355,10 @@ grpc::ServerReadReactor<grpc::ByteBuffer>* StartUpsertStream(grpc::CallbackServe
                                                              grpc::ByteBuffer* response, service::DocumentApi* service,
                                                              std::function<absl::Status()> admit, uint64_t client,
                                                              int max_in_flight, StreamRegistry* registry,
-                                                             service::CallTracker* tracker) {
+                                                             service::CallTracker* tracker,
+                                                             const tracing::Tracer* tracer) {
   auto stream = std::make_shared<UpsertStreamCall>(context, response, service, std::move(admit), client, max_in_flight,
-                                                   registry, tracker);
+                                                   registry, tracker, tracer);
   UpsertStreamCall* const reactor = stream.get();
   reactor->Start();
   return reactor;

@@ -11,6 +11,7 @@
 #include "server/grpc/stream_registry.h"
 #include "server/service/api.h"
 #include "server/service/call_tracker.h"
+#include "server/tracing/tracer.h"
 
 namespace maxsim::rpc {
 
@@ -22,11 +23,13 @@ inline constexpr char kUpsertStream[] = "UpsertStream";  // as the metrics name 
 // back. So a stream holds one message, beside what the collection's queue holds. The first error ends the stream, once
 // what was handed over is written; its message names the request. A stream that is cancelled undoes nothing. `admit` is
 // asked when the stream begins and for every request that it brings; what is not OK ends the stream. It ends with
-// UNAVAILABLE when the registry drains. For `tracker` it is in progress until gRPC has let go of it.
+// UNAVAILABLE when the registry drains. Each request has a span of `tracer` (may be null), within that of the stream's
+// metadata; one that is offered again has another. For `tracker` it is in progress until gRPC has let go of it.
 grpc::ServerReadReactor<grpc::ByteBuffer>* StartUpsertStream(grpc::CallbackServerContext* context,
                                                              grpc::ByteBuffer* response, service::DocumentApi* service,
                                                              std::function<absl::Status()> admit, uint64_t client,
                                                              int max_in_flight, StreamRegistry* registry,
-                                                             service::CallTracker* tracker);
+                                                             service::CallTracker* tracker,
+                                                             const tracing::Tracer* tracer);
 
 }  // namespace maxsim::rpc

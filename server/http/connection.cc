@@ -63,7 +63,7 @@ Connection::Connection(asio::io_context* loop, asio::ip::tcp::socket socket, Con
       stream_(std::move(socket)),
       deadline_(*loop),
       connections_(*connections),
-      reader_(connections->options().client_header) {}
+      reader_(connections->options().client_header, connections->options().reads_trace_headers) {}
 
 void Connection::Start() {
   Error unknown;

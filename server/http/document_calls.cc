@@ -12,6 +12,7 @@
 #include "server/http/document_json.h"
 #include "server/http/http_status.h"
 #include "server/http/responses.h"
+#include "server/service/call_spans.h"
 
 namespace maxsim::http {
 namespace {
@@ -66,6 +67,19 @@ const char* MethodOf(DocumentCall call) {
       break;
   }
   return "http_get";
+}
+
+std::string_view SpanNameOf(DocumentCall call) {
+  switch (call) {
+    case DocumentCall::kUpsert:
+      return service::kUpsertSpan;
+    case DocumentCall::kDelete:
+      return service::kDeleteSpan;
+    case DocumentCall::kGetOne:
+    case DocumentCall::kGet:
+      break;
+  }
+  return service::kGetSpan;
 }
 
 service::Scope ScopeOf(DocumentCall call) {

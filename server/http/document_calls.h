@@ -18,8 +18,9 @@ namespace maxsim::http {
 // Returns the document call that a request is, or nullopt.
 std::optional<DocumentCall> DocumentCallOf(const Request& request);
 
-// Returns what the metrics call it, and what a token must be for.
+// Return what the metrics and the traces call it, and what a token must be for.
 const char* MethodOf(DocumentCall call);
+std::string_view SpanNameOf(DocumentCall call);
 service::Scope ScopeOf(DocumentCall call);
 
 // The class is thread-safe. It must outlive its calls, and so must what it is made of.

@@ -36,6 +36,7 @@
 #include "server/http/tls_policy.h"
 #include "server/http/transport.h"
 #include "server/observability/logging.h"
+#include "server/service/call_spans.h"
 #include "server/service/client_of.h"
 #include "server/service/status.h"
 
@@ -106,6 +107,7 @@ class HttpServer::Impl final : private Application {
                     .max_body_bytes = options.max_body_bytes,
                     .max_requests = options.max_concurrent_requests,
                     .client_header = options.client_header,
+                    .reads_trace_headers = deps_.tracer != nullptr && deps_.tracer->is_on(),
                     .max_idle_connections_per_peer = options.max_idle_connections_per_peer,
                     .max_idle_connections = options.max_idle_connections,
                     .certificates = deps_.certificates,
@@ -229,8 +231,8 @@ class HttpServer::Impl final : private Application {
     boost::asio::post(pool_, [this, request = std::move(request), once = std::move(once), end]() mutable {
       // What it throws has been answered by `once` going away.
       Guarded<absl::Status>([&] {
-        if (DocumentCallOf(request).has_value()) {
-          service::CallContext context = ContextOf(request, "");
+        if (const std::optional<DocumentCall> call = DocumentCallOf(request)) {
+          service::CallContext context = ContextOf(request, "", SpanNameOf(*call));
           document_calls_.Handle(std::move(request), std::move(context), std::move(once), end);
         } else if (request.path == kExplainPath) {
           Explain(std::move(request), std::move(once), end);
@@ -285,12 +287,19 @@ class HttpServer::Impl final : private Application {
     return *place != nullptr;
   }
 
-  service::CallContext ContextOf(Request& request, std::string_view method) const {
+  service::CallContext ContextOf(Request& request, std::string_view method, std::string_view span_name) const {
     return {.method = method,
             .arrival = request.arrival,
             .deadline = request.arrival + request_timeout_,
             .client = service::ClientOf(request.client_id, request.peer),
-            .cancelled = std::move(request.cancelled)};
+            .cancelled = std::move(request.cancelled),
+            .span = StartSpan(request, span_name)};
+  }
+
+  tracing::Span StartSpan(const Request& request, std::string_view name) const {
+    if (deps_.tracer == nullptr || !deps_.tracer->is_on()) return {};
+    return deps_.tracer->StartSpan(name, tracing::SpanKind::kServer,
+                                   tracing::ReadParent(request.traceparent, request.tracestate), request.arrival);
   }
 
   void Explain(Request request, std::shared_ptr<ReplyOnce> reply, const CallEnd& end) {
@@ -305,7 +314,7 @@ class HttpServer::Impl final : private Application {
     std::string collection = parsed->collection();
     v1::Candidates document = parsed->candidates();
     deps_.explain->Explain(
-        *std::move(parsed), ContextOf(request, kExplainMethod),
+        *std::move(parsed), ContextOf(request, kExplainMethod, service::kExplainSpan),
         [place = std::move(place), collection = std::move(collection), document = std::move(document),
          reply = std::move(reply)](absl::StatusOr<service::Explanation> explanation) {
           Guarded<absl::Status>([&] {
@@ -331,7 +340,7 @@ class HttpServer::Impl final : private Application {
     if (place != nullptr && !path.strings_are_texts) {
       parsed->form.text_path = absl::StrCat("/text", std::string(path.path));
     }
-    deps_.rerank->Rerank(std::move(parsed->request), ContextOf(request, kRerankMethod),
+    deps_.rerank->Rerank(std::move(parsed->request), ContextOf(request, kRerankMethod, service::kRerankSpan),
                          [this, place = std::move(place), form = std::move(parsed->form), reply = std::move(reply),
                           end](absl::StatusOr<v1::RerankResponse> response) mutable {
                            Guarded<absl::Status>([&] {

@@ -15,6 +15,7 @@
 #include "server/service/api.h"
 #include "server/service/auth.h"
 #include "server/tls/tls_certificates.h"
+#include "server/tracing/tracer.h"
 
 namespace maxsim::http {
 
@@ -50,7 +51,8 @@ struct HttpDependencies {
   const Activity* activity = nullptr;
   const TlsCertificates* certificates = nullptr;  // loaded; null: the port is plain text
   std::function<absl::Status()> readiness;        // OK, or why the server is not ready; thread-safe
-  std::function<std::string()> losses;  // lines about what a ready server misses, or ""; thread-safe; may be null
+  std::function<std::string()> losses;      // lines about what a ready server misses, or ""; thread-safe; may be null
+  const tracing::Tracer* tracer = nullptr;  // null: calls are not traced
 };
 
 // Serves from its own threads between Start and Stop. /metrics and the probes ask for no token; /v1 does where the

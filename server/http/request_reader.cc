@@ -35,8 +35,8 @@ std::string Text(View view) {
 }
 
 // Returns all lines of a field as one list.
-template <typename Header>
-std::string AllLines(const Header& header, field name) {
+template <typename Header, typename Name>
+std::string AllLines(const Header& header, Name name) {
   std::string all;
   const auto lines = header.equal_range(name);
   for (auto line = lines.first; line != lines.second; ++line) {
@@ -70,8 +70,8 @@ bool IsHost(std::string_view value) {
   return true;
 }
 
-RequestReader::RequestReader(std::string client_header)
-    : client_header_(std::move(client_header)), buffer_(kBufferBytes) {}
+RequestReader::RequestReader(std::string client_header, bool reads_trace_headers)
+    : client_header_(std::move(client_header)), reads_trace_headers_(reads_trace_headers), buffer_(kBufferBytes) {}
 
 void RequestReader::Begin() {
   End();
@@ -153,6 +153,10 @@ RequestReader::Progress RequestReader::TakeHeader() {
   request_.if_none_match = AllLines(header, field::if_none_match);
   request_.content_encoding = AllLines(header, field::content_encoding);
   if (!client_header_.empty()) request_.client_id = Text(header[client_header_]);
+  if (reads_trace_headers_ && header.count("traceparent") == 1) {
+    request_.traceparent = Text(header["traceparent"]);
+    request_.tracestate = AllLines(header, "tracestate");
+  }
   absl::Status status = TakeTarget();
   if (status.ok()) status = CheckHost();
   if (status.ok()) status = CheckFraming();

@@ -36,8 +36,8 @@ class RequestReader {
     absl::Status why;
   };
 
-  // `client_header` is that of TransportOptions.
-  explicit RequestReader(std::string client_header);
+  // Both are those of TransportOptions.
+  explicit RequestReader(std::string client_header, bool reads_trace_headers = false);
 
   // Makes ready for the next request, which begins with the bytes that were received behind the last one.
   void Begin();
@@ -89,6 +89,7 @@ class RequestReader {
   bool SeesFold(std::string_view bytes);
 
   const std::string client_header_;
+  const bool reads_trace_headers_;
   boost::beast::flat_buffer buffer_;
   std::optional<Parser> parser_;
   Request request_;

@@ -26,6 +26,8 @@ struct Request {
   std::string authorization;     // the header's value, "" without one
   std::string content_encoding;  // the values of all its lines, between commas
   std::string client_id;         // the value of TransportOptions::client_header
+  std::string traceparent;       // the header's value, "" without one or with two, and without reads_trace_headers
+  std::string tracestate;        // the values of all its lines, between commas
   std::string if_none_match;     // the header's value, "" without one
   std::string peer;              // the client's address, without its port
   std::string body;
@@ -89,6 +91,8 @@ struct TransportOptions {
   absl::Duration slow_body = absl::Seconds(1);
   // Header whose value goes to Request::client_id; "" for none.
   std::string client_header = {};
+  // Whether traceparent and tracestate are looked for.
+  bool reads_trace_headers = false;
   // Connections without such a request, of one peer and of all together. One more, and the one that has been so for
   // longest is closed, of that peer or else of the peer that has most: a new connection, as a probe's, is always
   // served, and no peer takes another one's.

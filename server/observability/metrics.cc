@@ -271,7 +271,8 @@ struct Metrics::Families {
 Metrics::Metrics()
     : families_(std::make_unique<Families>()),
       live_(std::make_unique<LiveMetrics>(families_->registry)),
-      cluster_(std::make_unique<ClusterMetrics>(families_->registry)) {
+      cluster_(std::make_unique<ClusterMetrics>(families_->registry)),
+      traces_(std::make_unique<TraceMetrics>(families_->registry)) {
   // A series that exists from the start at zero lets rate() see its first increment.
   for (const Rejection reason : kRejections) {
     families_->by_reason[static_cast<size_t>(reason)] =

@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "server/observability/cluster_metrics.h"
 #include "server/observability/live_metrics.h"
+#include "server/observability/trace_metrics.h"
 
 namespace maxsim {
 
@@ -139,6 +140,9 @@ class Metrics {
   // The metrics of a router.
   ClusterMetrics& cluster() { return *cluster_; }
 
+  // The metrics of traces.
+  TraceMetrics& traces() { return *traces_; }
+
   // Sets the gauge to 1 while the server would answer a request, else to 0, as /readyz does.
   void SetReady(bool ready);
 
@@ -160,6 +164,7 @@ class Metrics {
   // Their series are in the registry of the families.
   std::unique_ptr<LiveMetrics> live_;
   std::unique_ptr<ClusterMetrics> cluster_;
+  std::unique_ptr<TraceMetrics> traces_;
 };
 
 }  // namespace maxsim

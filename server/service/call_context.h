@@ -8,6 +8,7 @@
 
 #include "absl/time/time.h"
 #include "base/monotonic_clock.h"
+#include "server/tracing/span.h"
 
 namespace maxsim::service {
 
@@ -19,6 +20,7 @@ struct CallContext {
   uint64_t client = 0;                                // who asks (ClientOf), for fairness
   std::shared_ptr<std::atomic<bool>> cancelled = {};  // may be null
   bool may_be_held_up = false;                        // the calling thread: a short request may be scored on it
+  tracing::Span span = {};                            // of the call; the service ends it
 };
 
 // What a server does with new calls. The first state is kLoading; calls that come while it loads or drains are

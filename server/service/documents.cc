@@ -8,6 +8,7 @@
 #include "base/monotonic_clock.h"
 #include "base/text.h"
 #include "collection/collection_name.h"
+#include "server/service/call_spans.h"
 #include "server/service/document_read.h"
 #include "server/service/status.h"
 
@@ -73,6 +74,7 @@ struct DocumentService::Call {
   void Finish(absl::StatusOr<Response> response) {
     if (done == nullptr) return;
     metrics->CountRequest(context.method, response.status().code(), MonotonicNow() - context.arrival);
+    EndCall(response.status(), context.span);
     std::exchange(done, nullptr)(std::move(response));
   }
 
@@ -84,6 +86,7 @@ struct DocumentService::Call {
 struct DocumentService::UpsertCall : Call<v1::UpsertResponse> {
   v1::UpsertRequest request;
   Submitted submitted;
+  tracing::Span encode_span;
   Target target;
   DocumentRules rules;
   uint64_t encoded_tokens = 0;
@@ -151,6 +154,8 @@ void DocumentService::Upsert(v1::UpsertRequest request, CallContext context, Don
   call->done = std::move(done);
   call->submitted = std::move(submitted);
   call->request = std::move(request);
+  DescribeDocuments(call->request.collection(), call->context.method, call->request.documents_size(),
+                    call->context.span);
   absl::Status status = CheckState();
   if (status.ok()) status = Guarded([&] { return Prepare(*call); });
   if (!status.ok()) return call->Finish(std::move(status));
@@ -171,8 +176,11 @@ void DocumentService::Encode(std::unique_ptr<UpsertCall> call) {
   });
   if (!status.ok()) return call->Finish(status);
   const absl::Time deadline = call->context.deadline;
-  texts_->Encode(std::move(texts), deadline,
+  call->encode_span = StartEncode(call->context.span);
+  encoder::TraceHeaders trace = HeadersOf(call->encode_span);
+  texts_->Encode(std::move(texts), deadline, std::move(trace),
                  [this, call = std::move(call)](absl::StatusOr<EncodedRequest> encoded) mutable {
+                   EndCall(encoded.status(), call->encode_span);
                    if (!encoded.ok()) return call->Finish(NamedAsInUpsert(encoded.status()));
                    // By its first answer the encoder has said who it is.
                    absl::Status same = Guarded([&] { return CheckEncoder(*call->target.collection); });
@@ -252,6 +260,8 @@ void DocumentService::Delete(const v1::DeleteRequest& request, CallContext conte
   call->metrics = metrics_;
   call->context = std::move(context);
   call->done = std::move(done);
+  DescribeDocuments(request.collection(), call->context.method,
+                    request.string_ids().ids_size() + request.int_ids().ids_size(), call->context.span);
   Target target;
   std::vector<store::Write> writes;
   absl::Status status = CheckState();
@@ -292,7 +302,10 @@ absl::StatusOr<v1::GetResponse> DocumentService::Read(const v1::GetRequest& requ
 }
 
 absl::StatusOr<v1::GetResponse> DocumentService::GetNow(const v1::GetRequest& request, const CallContext& context) {
+  DescribeDocuments(request.collection(), context.method,
+                    request.string_ids().ids_size() + request.int_ids().ids_size(), context.span);
   absl::StatusOr<v1::GetResponse> response = Guarded([&] { return Read(request); });
+  context.span.SetStatus(response.status());
   metrics_->CountRequest(context.method, response.status().code(), MonotonicNow() - context.arrival);
   return response;
 }

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -43,7 +44,9 @@ class DocumentService : public DocumentApi {
   // others do. INVALID_ARGUMENT where the answer would be larger than limits.max_answer_bytes. A document's version is
   // that of the last write of its id, which may be one that comes after the answer's sequence.
   void Get(const v1::GetRequest& request, CallContext context, Done<v1::GetResponse> done) override {
-    done(GetNow(request, context));
+    absl::StatusOr<v1::GetResponse> response = GetNow(request, context);
+    context.span.End();
+    done(std::move(response));
   }
   absl::StatusOr<v1::GetResponse> GetNow(const v1::GetRequest& request, const CallContext& context);
 

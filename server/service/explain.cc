@@ -14,6 +14,7 @@
 #include "client/status.h"
 #include "kernels/reference.h"
 #include "nlohmann/json.hpp"
+#include "server/service/call_spans.h"
 #include "server/service/running_place.h"
 #include "server/service/status.h"
 #include "server/service/translate.h"
@@ -133,6 +134,7 @@ struct ExplainService::Call {
   }
 
   CallContext context;
+  tracing::Span encode_span;
   Done done;
 };
 
@@ -172,6 +174,7 @@ void ExplainService::Explain(v1::RerankRequest request, CallContext context, Don
   auto call = std::make_unique<Call>();
   call->context = std::move(context);
   call->done = std::move(done);
+  DescribeRerank(request, call->context.method, call->context.span);
   if (!HasTexts(request)) {
     absl::StatusOr<Explanation> explanation = Guarded([&] { return Compute(request, call->context); });
     return Finish(std::move(call), std::move(explanation));
@@ -180,8 +183,11 @@ void ExplainService::Explain(v1::RerankRequest request, CallContext context, Don
     return Finish(std::move(call), std::move(status));
   }
   const absl::Time deadline = call->context.deadline;
-  texts_->Encode(std::move(request), deadline,
+  call->encode_span = StartEncode(call->context.span);
+  encoder::TraceHeaders trace = HeadersOf(call->encode_span);
+  texts_->Encode(std::move(request), deadline, std::move(trace),
                  [this, call = std::move(call)](absl::StatusOr<EncodedRequest> encoded) mutable {
+                   EndCall(encoded.status(), call->encode_span);
                    if (!encoded.ok()) return Finish(std::move(call), encoded.status());
                    absl::StatusOr<Explanation> explanation = Guarded([&]() -> absl::StatusOr<Explanation> {
                      // By its first answer the encoder has said who it is.
@@ -195,6 +201,7 @@ void ExplainService::Explain(v1::RerankRequest request, CallContext context, Don
 
 void ExplainService::Finish(std::unique_ptr<Call> call, absl::StatusOr<Explanation> explanation) {
   metrics_->CountRequest(call->context.method, explanation.status().code(), MonotonicNow() - call->context.arrival);
+  EndCall(explanation.status(), call->context.span);
   std::exchange(call->done, nullptr)(std::move(explanation));
 }
 

@@ -11,6 +11,7 @@
 #include "collection/collection_name.h"
 #include "kernels/limits.h"
 #include "server/observability/logging.h"
+#include "server/service/call_spans.h"
 #include "server/service/status.h"
 
 namespace maxsim::service {
@@ -35,6 +36,8 @@ struct RerankService::Call {
   std::string request_id;
   std::string collection;
   absl::Duration encode_time;  // from the arrival until the texts were encoded
+  tracing::Span encode_span;
+  absl::Time queued = absl::InfinitePast();  // when the job was submitted; set only where the call is traced
   std::vector<std::vector<std::string>> query_pieces;
   uint64_t encoded_tokens = 0;
   PendingAnswer answer;
@@ -142,6 +145,7 @@ void RerankService::Rerank(v1::RerankRequest request, CallContext context, Done 
   call->request_id = request.request_id().substr(0, static_cast<size_t>(kMaxRequestIdBytes));
   call->collection = request.collection().substr(0, collection::kMaxCollectionNameBytes);
   call->done = std::move(done);
+  DescribeRerank(request, call->context.method, call->context.span);
   if (absl::Status status = CheckState(); !status.ok()) return Finish(std::move(call), std::move(status));
   if (HasTexts(request)) return Encode(std::move(call), std::move(request));
   Score(std::move(call), request);
@@ -156,9 +160,12 @@ void RerankService::Encode(std::unique_ptr<Call> call, v1::RerankRequest request
     return Finish(std::move(call), std::move(status));
   }
   const absl::Time deadline = call->context.deadline;
-  texts_->Encode(std::move(request), deadline,
+  call->encode_span = StartEncode(call->context.span);
+  encoder::TraceHeaders trace = HeadersOf(call->encode_span);
+  texts_->Encode(std::move(request), deadline, std::move(trace),
                  [this, call = std::move(call)](absl::StatusOr<EncodedRequest> encoded) mutable {
                    call->encode_time = MonotonicNow() - call->context.arrival;
+                   EndCall(encoded.status(), call->encode_span);
                    if (!encoded.ok()) {
                      CountEncoderFailure(encoded.status());
                      return Finish(std::move(call), encoded.status());
@@ -198,6 +205,7 @@ void RerankService::Score(std::unique_ptr<Call> call, const v1::RerankRequest& r
   job->deadline = call->context.deadline;
   job->client = call->context.client;
   job->cancelled = call->context.cancelled;
+  if (call->context.span.is_recording()) call->queued = MonotonicNow();
   job->done = [this, call = std::move(call)](absl::StatusOr<engine::JobResult> result) mutable {
     if (!result.ok()) {
       absl::Status status = result.status();
@@ -238,6 +246,8 @@ void RerankService::Finish(std::unique_ptr<Call> call, absl::StatusOr<v1::Rerank
     response->mutable_timings()->set_encode_us(absl::ToDoubleMicroseconds(call->encode_time));
   }
   metrics_->CountRequest(call->context.method, response.status().code(), duration);
+  EndRerank(response.status(), response.ok() ? response->timings() : v1::Timings::default_instance(), call->queued, now,
+            call->context.span);
   Log(*call, response, now);
   std::exchange(call->done, nullptr)(std::move(response));
 }

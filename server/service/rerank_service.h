@@ -17,6 +17,7 @@
 #include "server/service/text_encoding.h"
 #include "server/service/translate.h"
 #include "server/store/collection_store.h"
+#include "server/tracing/span.h"
 
 namespace maxsim::service {
 

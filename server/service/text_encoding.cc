@@ -151,6 +151,7 @@ struct TextEncoding::Pending {
   EncodedRequest result;
   Done done;
   absl::Time deadline;
+  encoder::TraceHeaders trace;
   uint64_t num_bytes = 0;  // of the request as it came
   std::thread::id caller = std::this_thread::get_id();
   std::atomic<int> num_parts = 1;  // calls to the encoder, and Encode itself
@@ -247,7 +248,7 @@ absl::Status TextEncoding::Admit(uint64_t num_bytes) {
   return absl::OkStatus();
 }
 
-void TextEncoding::Encode(v1::RerankRequest request, absl::Time deadline, Done done) {
+void TextEncoding::Encode(v1::RerankRequest request, absl::Time deadline, encoder::TraceHeaders trace, Done done) {
   const uint64_t num_bytes = request.ByteSizeLong();
   std::shared_ptr<Pending> pending;
   absl::Status admitted = Guarded([&] {
@@ -257,6 +258,7 @@ void TextEncoding::Encode(v1::RerankRequest request, absl::Time deadline, Done d
   if (!admitted.ok()) return done(std::move(admitted));
   pending->done = std::move(done);
   pending->deadline = deadline;
+  pending->trace = std::move(trace);
   pending->num_bytes = num_bytes;
   pending->result.request = std::move(request);
   pending->failure = Guarded([&] {
@@ -279,7 +281,7 @@ void TextEncoding::Begin(const std::shared_ptr<Pending>& pending, TextKind kind,
     return;
   }
   auto part = std::make_shared<Part>(this, pending);
-  encoder->Encode({.kind = kind, .texts = std::move(texts), .deadline = pending->deadline},
+  encoder->Encode({.kind = kind, .texts = std::move(texts), .deadline = pending->deadline, .trace = pending->trace},
                   [part = std::move(part), &result](absl::StatusOr<std::vector<EncodedText>> encoded) mutable {
                     result = std::move(encoded);
                     part.reset();

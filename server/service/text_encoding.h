@@ -73,8 +73,8 @@ class TextEncoding {
   // names the field of a text that is refused; RESOURCE_EXHAUSTED also beyond max_held_bytes, UNAVAILABLE also after
   // Stop. Check must have been OK. `done` runs within this call where the encoder answers at once, as for a query that
   // it has cached, else on a thread that it may hold up for as long as it takes to convert and score the request.
-  // `deadline` is of MonotonicNow().
-  void Encode(v1::RerankRequest request, absl::Time deadline, Done done);
+  // `deadline` is of MonotonicNow(), `trace` what the encoder is told of the call's trace.
+  void Encode(v1::RerankRequest request, absl::Time deadline, encoder::TraceHeaders trace, Done done);
 
   // Refuses what comes from now on, waits until `deadline` for what is in progress, and ends the rest with UNAVAILABLE.
   void Stop(absl::Time deadline);

@@ -157,6 +157,8 @@ class FakeEncoder::Impl {
       FakeCall call{.method = std::string(request.method_string()),
                     .target = std::string(request.target()),
                     .authorization = std::string(request[http::field::authorization]),
+                    .traceparent = std::string(request["traceparent"]),
+                    .tracestate = std::string(request["tracestate"]),
                     .body = request.body(),
                     .connection = number};
       Note(call);

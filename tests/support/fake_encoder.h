@@ -16,6 +16,8 @@ struct FakeCall {
   std::string method = {};
   std::string target = {};
   std::string authorization = {};
+  std::string traceparent = {};
+  std::string tracestate = {};
   std::string body = {};
   int connection = 0;  // from 0, in the order in which they were accepted
   int number = 0;      // from 0, of all calls

@@ -505,6 +505,34 @@ TEST(ConfigTest, TheOtherExamplesAreValid) {
   }
 }
 
+TEST(ConfigTest, TracesAreOffUntilTheyHaveACollector) {
+  const auto plain = LoadWith({});
+  ASSERT_TRUE(plain.ok());
+  EXPECT_EQ(plain->config.tracing.endpoint, "");
+  const auto loaded = LoadWith({"--tracing.endpoint=https://collector:4317", "--tracing.sample_ratio=0.5"},
+                               {{"MAXSIM_TRACING_SERVICE_NAME", "ranker"}, {"MAXSIM_TRACING_MAX_QUEUED_SPANS", "1"}});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(loaded->config.tracing.endpoint, "https://collector:4317");
+  EXPECT_EQ(loaded->config.tracing.sample_ratio, 0.5);
+  EXPECT_EQ(loaded->config.tracing.service_name, "ranker");
+  EXPECT_EQ(loaded->config.tracing.max_queued_spans, 1);
+}
+
+TEST(ConfigTest, WrongKeysOfTracesNameKeyValueAndLimit) {
+  EXPECT_THAT(ErrorOf(LoadWith({"--tracing.endpoint=collector"})),
+              HasSubstr("tracing.endpoint: \"collector\" is not host:port"));
+  EXPECT_THAT(ErrorOf(LoadWith({"--tracing.sample_ratio=1.01"})),
+              HasSubstr("tracing.sample_ratio: \"1.01\" is more than the limit 1"));
+  EXPECT_THAT(ErrorOf(LoadWith({"--tracing.sample_ratio=-1"})), HasSubstr("tracing.sample_ratio: \"-1\""));
+  EXPECT_THAT(ErrorOf(LoadWith({"--tracing.max_queued_spans=0"})),
+              HasSubstr("tracing.max_queued_spans: \"0\" is less than the limit 1"));
+  EXPECT_THAT(ErrorOf(LoadWith({"--tracing.service_name="})), HasSubstr("a name of 0 bytes, and 1 to 128"));
+  EXPECT_TRUE(LoadWith({"--tracing.service_name=" + std::string(128, 'n')}).ok());
+  EXPECT_THAT(ErrorOf(LoadWith({"--tracing.service_name=" + std::string(129, 'n')})),
+              HasSubstr("tracing.service_name: a name of 129 bytes"));
+  EXPECT_THAT(ErrorOf(LoadWith({"--tracing.service_name=\xff"})), HasSubstr("is not UTF-8"));
+}
+
 TEST(ConfigTest, AnEncoderIsCheckedAsAWhole) {
   const auto error = [](std::vector<std::string> more) {
     std::vector<std::string> args = {"--encoder.url", "https://encoder.test:8443/base"};

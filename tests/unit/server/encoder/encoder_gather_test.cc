@@ -31,6 +31,34 @@ TEST(EncoderGatherTest, TextsOfOneWindowAndKindGoTogether) {
   EXPECT_EQ(fake.num_calls(), 2);
 }
 
+TEST(EncoderGatherTest, ACallIsInTheTraceOfTheFirstSampledRequest) {
+  FakeEncoder fake(Right);
+  HttpEncoderOptions options = OptionsFor(fake);
+  options.window = absl::Milliseconds(200);
+  const auto encoder = MakeEncoder(options);
+  const auto traced = [](const std::string& text, const std::string& parent) {
+    EncodeRequest request = Queries({text});
+    request.trace = {.traceparent = parent, .tracestate = parent.empty() ? "" : "of=" + text};
+    return request;
+  };
+  {
+    PendingEncode none(*encoder, traced("none", ""));
+    PendingEncode unsampled(*encoder, traced("unsampled", "00-a-b-00"));
+    PendingEncode first(*encoder, traced("first", "00-c-d-01"));
+    PendingEncode second(*encoder, traced("second", "00-e-f-01"));
+    for (PendingEncode* one : {&none, &unsampled, &first, &second}) EXPECT_TRUE(one->Wait().ok());
+  }
+  EXPECT_TRUE(EncodeNow(*encoder, traced("alone", "00-a-b-00")).ok());
+  EXPECT_TRUE(EncodeNow(*encoder, traced("untraced", "")).ok());
+  const std::vector<FakeCall> calls = fake.calls();
+  ASSERT_EQ(calls.size(), 3u);
+  EXPECT_EQ(calls[0].traceparent, "00-c-d-01");
+  EXPECT_EQ(calls[0].tracestate, "of=first");
+  EXPECT_EQ(calls[1].traceparent, "00-a-b-00");
+  EXPECT_EQ(calls[2].traceparent, "");
+  EXPECT_EQ(calls[2].tracestate, "");
+}
+
 TEST(EncoderGatherTest, AFullCallDoesNotWaitForItsWindow) {
   FakeEncoder fake(Right);
   HttpEncoderOptions options = OptionsFor(fake);

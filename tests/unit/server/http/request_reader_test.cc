@@ -115,6 +115,27 @@ TEST(RequestReaderTest, AllLinesOfAFieldCount) {
               ElementsAre("400 Authorization: appears twice"));
 }
 
+// Returns "traceparent|tracestate" of a request with these header lines.
+std::string TraceOf(const std::string& headers, bool reads_trace_headers) {
+  RequestReader reader("", reads_trace_headers);
+  reader.Begin();
+  const std::string text = Get("Host: x\r\n" + headers);
+  const auto room = reader.Prepare();
+  std::memcpy(room.data(), text.data(), text.size());
+  reader.Commit(text.size());
+  EXPECT_EQ(reader.Advance(), RequestReader::Progress::kHeader);
+  return reader.request().traceparent + "|" + reader.request().tracestate;
+}
+
+TEST(RequestReaderTest, TheHeadersOfATraceAreReadWhereTheyAreAskedFor) {
+  const std::string headers = "Traceparent: 00-1\r\ntracestate: a=1\r\nTraceState: b=2\r\n";
+  EXPECT_EQ(TraceOf(headers, true), "00-1|a=1, b=2");
+  EXPECT_EQ(TraceOf(headers, false), "|");
+  EXPECT_EQ(TraceOf("", true), "|");
+  EXPECT_EQ(TraceOf("tracestate: a=1\r\n", true), "|") << "without a parent it says nothing";
+  EXPECT_EQ(TraceOf("traceparent: 00-1\r\ntraceparent: 00-1\r\n", true), "|") << "nobody knows which one is meant";
+}
+
 TEST(RequestReaderTest, LinesOfAHeaderDoNotGoOnInTheNext) {
   const std::string expected = "400 a header's line begins with white space";
   EXPECT_THAT(ReadAll(Get("Host: x\r\nA: b\r\n c\r\n")), ElementsAre(expected));

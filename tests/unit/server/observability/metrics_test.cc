@@ -34,6 +34,20 @@ Metrics::CollectionGauges Gauges(std::string_view storage, uint64_t generation, 
           .resident = std::move(resident)};
 }
 
+TEST(MetricsTest, SpansAreCountedFromZeroOn) {
+  Metrics metrics;
+  EXPECT_EQ(ValueOf(metrics, "maxsim_spans_exported_total"), "0");
+  for (const tracing::DropReason reason : tracing::kDropReasons) {
+    const std::string series = "maxsim_spans_dropped_total{reason=\"" + std::string(Name(reason)) + "\"}";
+    EXPECT_EQ(ValueOf(metrics, series), "0") << series;
+    metrics.traces().CountDropped(reason, 2);
+    metrics.traces().CountDropped(reason, 3);
+    EXPECT_EQ(ValueOf(metrics, series), "5") << series;
+  }
+  metrics.traces().CountExported(7);
+  EXPECT_EQ(ValueOf(metrics, "maxsim_spans_exported_total"), "7");
+}
+
 TEST(MetricsTest, RequestsAreCountedByMethodAndCode) {
   Metrics metrics;
   metrics.CountRequest("Rerank", absl::StatusCode::kOk, absl::Milliseconds(3));

@@ -1,0 +1,48 @@
+// What the spans of calls say, whatever port a call came to. All of it does nothing for a call that is not traced.
+#pragma once
+
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "maxsim/v1/rerank.pb.h"
+#include "server/encoder/encoder.h"
+#include "server/tracing/span.h"
+
+namespace maxsim::service {
+
+// Names of the spans of calls, whether they came by gRPC or by HTTP.
+inline constexpr std::string_view kRerankSpan = "maxsim.v1.Reranker/Rerank";
+inline constexpr std::string_view kExplainSpan = "maxsim.v1.Reranker/Explain";
+inline constexpr std::string_view kUpsertSpan = "maxsim.v1.Documents/Upsert";
+inline constexpr std::string_view kDeleteSpan = "maxsim.v1.Documents/Delete";
+inline constexpr std::string_view kGetSpan = "maxsim.v1.Documents/Get";
+
+// Says what a rerank request asks for. `method` is the metrics' name of the call.
+void DescribeRerank(const v1::RerankRequest& request, std::string_view method, const tracing::Span& span);
+
+// Says what a call of Documents is about.
+void DescribeDocuments(std::string_view collection, std::string_view method, int num_documents,
+                       const tracing::Span& span);
+
+// Ends the span of a rerank call. Of one that was scored, `timings` becomes attributes, and the children "queue" and
+// "score", which began when the job was submitted. `queued` is InfinitePast where it never was.
+void EndRerank(const absl::Status& status, const v1::Timings& timings, absl::Time queued, absl::Time now,
+               tracing::Span& span);
+
+// Ends the span of another call.
+void EndCall(const absl::Status& status, tracing::Span& span);
+
+// Returns the span "encode" of a call whose texts an encoder turns into vectors.
+tracing::Span StartEncode(const tracing::Span& call);
+
+// Returns the span "group_call" of a router's attempt to have a group carry out a part of a call. `group` and `replica`
+// are names of the cluster's; `attempt` is 0 for the first replica that is asked; `is_hedge` says that the one before
+// has not answered yet.
+tracing::Span StartGroupAttempt(const tracing::SpanParent& call, std::string_view group, std::string_view replica,
+                                int attempt, bool is_hedge);
+
+// Returns the headers by which the encoder learns of that span.
+encoder::TraceHeaders HeadersOf(const tracing::Span& encode);
+
+}  // namespace maxsim::service

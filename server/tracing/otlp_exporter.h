@@ -1,0 +1,86 @@
+// Sends spans to a collector by the OpenTelemetry protocol over gRPC, from one thread, in batches.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "base/mutex.h"
+#include "opentelemetry/proto/collector/trace/v1/trace_service.grpc.pb.h"
+#include "server/tracing/endpoint.h"
+#include "server/tracing/export_observer.h"
+#include "server/tracing/otlp_message.h"
+#include "server/tracing/span.h"
+#include "server/tracing/span_queue.h"
+
+namespace maxsim::tracing {
+
+struct ExporterOptions {
+  Endpoint endpoint = {};
+  ServiceIdentity service = {};
+  size_t max_queued_spans = 4096;
+  // A batch is sent when it has so many spans, as in OpenTelemetry's own libraries, and once a second, where these wait
+  // for five: a person may be looking for the trace.
+  size_t max_batch_spans = 512;
+  absl::Duration max_batch_delay = absl::Seconds(1);
+  absl::Duration timeout = absl::Seconds(10);  // of one attempt
+  // A batch that finds the collector UNAVAILABLE is tried so often, after a time that doubles: 15 s in all, in which a
+  // collector restarts.
+  int max_attempts = 5;
+  absl::Duration first_backoff = absl::Seconds(1);
+};
+
+// The class is thread-safe.
+class OtlpExporter final : public SpanSink {
+ public:
+  // Starts the thread. The connection is made with the first batch.
+  OtlpExporter(const ExporterOptions& options, std::shared_ptr<ExportObserver> observer);
+  ~OtlpExporter() override;  // shuts down at once
+
+  void Add(std::unique_ptr<SpanData> span) override;
+
+  // Sends what waits. The first batch that fails, or the deadline, ends that: the rest is dropped.
+  void Shutdown(absl::Time deadline) override;
+
+ private:
+  using Batch = std::vector<std::unique_ptr<SpanData>>;
+  using Request = opentelemetry::proto::collector::trace::v1::ExportTraceServiceRequest;
+
+  void Run();
+  void Export(const Batch& batch);
+  // Tries until the collector has the batch or it is to be dropped, and says why that is.
+  absl::Status SendWithRetries(const Request& request, uint64_t num_spans);
+  // One attempt. Sets the spans that the collector has refused of those that it took.
+  absl::Status Send(const Request& request, uint64_t* num_refused);
+  // Returns early where the exporter stops.
+  void WaitBeforeRetry(absl::Duration time);
+  void Report(const absl::Status& status);
+  absl::Duration ToWallClock();
+
+  const ExporterOptions options_;
+  const std::shared_ptr<ExportObserver> observer_;
+  const std::unique_ptr<opentelemetry::proto::collector::trace::v1::TraceService::Stub> stub_;
+  SpanQueue queue_;
+  std::atomic<bool> is_stopping_{false};
+
+  // The thread's own.
+  bool collector_fails_ = false;
+  absl::Duration to_wall_clock_;
+  bool gives_up_ = false;  // while it stops: what is left is dropped
+
+  Mutex mutex_;
+  ConditionVariable changed_;
+  absl::Time stop_deadline_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();
+  grpc::ClientContext* attempt_ ABSL_GUARDED_BY(mutex_) = nullptr;  // in progress
+  bool has_ended_ ABSL_GUARDED_BY(mutex_) = false;                  // the thread has nothing to do any more
+  Mutex join_mutex_;
+  std::thread thread_ ABSL_GUARDED_BY(join_mutex_);
+};
+
+}  // namespace maxsim::tracing

@@ -1,0 +1,47 @@
+// Spans that wait to be sent: a ring of fixed size, between the threads of requests and the one that sends.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "base/mutex.h"
+#include "server/tracing/span.h"
+
+namespace maxsim::tracing {
+
+// The class is thread-safe.
+class SpanQueue {
+ public:
+  // Holds at most `capacity` spans, at least one. Take gives up to `max_batch` of them, at least one.
+  SpanQueue(size_t capacity, size_t max_batch) : max_batch_(max_batch), ring_(capacity) {}
+
+  // Takes `span` over and returns true, or leaves it where it is: the queue is full, or closed. Allocates nothing, and
+  // wakes the other side only once a batch is full.
+  bool Push(std::unique_ptr<SpanData>& span);
+
+  // Waits until a batch is full, the queue is closed, or `max_delay` is over; returns the oldest spans, which may be
+  // none. For one thread.
+  std::vector<std::unique_ptr<SpanData>> Take(std::chrono::nanoseconds max_delay);
+
+  // Lets Take return at once from now on, and Push take nothing.
+  void Close();
+
+  bool is_closed() const {
+    const MutexLock lock(&mutex_);
+    return is_closed_;
+  }
+
+ private:
+  const size_t max_batch_;
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  std::vector<std::unique_ptr<SpanData>> ring_ ABSL_GUARDED_BY(mutex_);
+  size_t first_ ABSL_GUARDED_BY(mutex_) = 0;  // index of the oldest
+  size_t size_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace maxsim::tracing
