@@ -3,10 +3,10 @@
 A request is a call to every group, and has its answer when all groups have answered. The router's rules are those of
 docs/internals/cluster.md and server/cluster: the replica with the fewest calls in flight is asked; a second one as well
 once the group's 95th percentile has passed, for at most a tenth of calls; the first answer wins and the other attempt
-is cancelled. A replica that fails three times in a row, or is overtaken while it has answered nobody for half a second,
-is left out for a second, then for twice as long. A lost replica's calls go to another one at once, and those that wait
-for one that is left out, or does not answer polls, within a tenth of a second. Times are in microseconds. What the
-network and the router themselves take is left out. Needs nothing but Python.
+is cancelled. A replica that fails three times in a row, or is overtaken while it has answered nobody for ten times that
+percentile, is left out for a second, then for twice as long. A lost replica's calls go to another one at once, and those
+that wait for one that is left out, or does not answer polls, within a tenth of a second. Times are in microseconds. What
+the network and the router themselves take is left out. Needs nothing but Python.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CALLS_A_HEDGE, MOST_HEDGES_SAVED = 10, 10  # a tenth of calls, and a short burst
 MIN_ANSWERS, WINDOW, ANSWERS_A_TURN = 20, 1024, 64  # of the percentile: at least, at most, and how often it is computed
 MAX_FAILURES, MIN_EJECTION_US, MAX_EJECTION_US = 3, 1e6, 30e6
 POLL_US = 1e6
-SILENCE_US, LOOK_US = 500e3, 100e3
+LEAST_SILENCE_US, SILENCE_PERCENTILES, LOOK_US = 100e3, 10, 100e3
 # What counts more than any number of calls in flight when a replica is chosen.
 POLL_FAILED, EJECTED = 1 << 40, 1 << 41
 SLOW_FACTOR = 4
@@ -280,7 +280,8 @@ class World:
             if other is attempt:
                 was_asked_before = False
             elif not other.has_ended:
-                is_silent = self._now - other.replica.last_answer >= SILENCE_US
+                silence = max(LEAST_SILENCE_US, SILENCE_PERCENTILES * (call.group.delay or 0))
+                is_silent = self._now - other.replica.last_answer >= silence
                 if was_asked_before and is_silent and self.setting.policy == "hedge-eject":  # It has been overtaken.
                     self._count_failure(other.replica)
                 self._cancel(other)

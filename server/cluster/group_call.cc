@@ -22,6 +22,12 @@ constexpr absl::Duration kTooManyCallsDelay = absl::Milliseconds(50);
 // A replica that is full is not asked for so long at most, whatever it says: others' requests may be smaller.
 constexpr absl::Duration kMaxFullTime = absl::Seconds(1);
 
+// A replica that answers nobody for ten times the group's percentile stands still. The bounds are for groups whose
+// calls take microseconds, and for those that have no percentile yet.
+constexpr int kSilencePercentiles = 10;
+constexpr absl::Duration kMinSilence = absl::Milliseconds(100);
+constexpr absl::Duration kMaxSilence = absl::Seconds(5);
+
 // How often a call that takes long is looked at.
 constexpr absl::Duration kLookInterval = absl::Milliseconds(100);
 
@@ -154,6 +160,12 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
     });
   }
 
+  // Returns for how long a replica that is well always answers somebody while it has calls.
+  absl::Duration Silence() const {
+    const absl::Duration percentile = target_.group->latencies().percentile();
+    return std::clamp(kSilencePercentiles * percentile, kMinSilence, kMaxSilence);
+  }
+
   // Asks another replica where the group has saved for that, or where those that were asked do not answer anybody any
   // more; otherwise looks again in a while.
   void Hedge() {
@@ -230,7 +242,8 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
       for (size_t i = 0; i < attempts_.size(); ++i) {
         if (attempts_[i].ended) continue;
         EndWithCall(status, attempts_[i].span);
-        if (status.ok() && i < static_cast<size_t>(number)) attempts_[i].replica->health().CountOvertaken(now);
+        if (status.ok() && i < static_cast<size_t>(number))
+          attempts_[i].replica->health().CountOvertaken(now, Silence());
         if (attempts_[i].cancel != nullptr) cancels.push_back(std::move(attempts_[i].cancel));
       }
     }

@@ -35,8 +35,8 @@ void ReplicaHealth::CountFailure(absl::Time now) {
   ejected_until_us_.store(absl::ToUnixMicros(now) + next_us, std::memory_order_relaxed);
 }
 
-void ReplicaHealth::CountOvertaken(absl::Time now) {
-  if (now - FromMicros(last_success_us_.load(std::memory_order_relaxed)) >= kSilence) CountFailure(now);
+void ReplicaHealth::CountOvertaken(absl::Time now, absl::Duration silence) {
+  if (now - FromMicros(last_success_us_.load(std::memory_order_relaxed)) >= silence) CountFailure(now);
 }
 
 bool ReplicaHealth::is_ejected(absl::Time now) const {

@@ -30,14 +30,13 @@ class ReplicaHealth {
   static constexpr int kMaxFailures = 3;
   static constexpr absl::Duration kMinEjection = absl::Seconds(1);
   static constexpr absl::Duration kMaxEjection = absl::Seconds(30);
-  static constexpr absl::Duration kSilence = absl::Milliseconds(500);
 
   // Times are of MonotonicNow().
   void CountSuccess(absl::Time now);
   void CountFailure(absl::Time now);
-  // Counts a call that another replica answered first. It is a failure where the replica has been silent for kSilence:
-  // one that is busy is overtaken too, and answers others meanwhile.
-  void CountOvertaken(absl::Time now);
+  // Counts a call that another replica answered first. It is a failure where this one has answered nobody for
+  // `silence`: one that is busy is overtaken too, and answers others meanwhile.
+  void CountOvertaken(absl::Time now, absl::Duration silence);
 
   // Returns whether it is left out at `now`.
   bool is_ejected(absl::Time now) const;

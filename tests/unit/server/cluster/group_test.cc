@@ -42,10 +42,11 @@ TEST(ReplicaHealthTest, ABusyReplicaMayBeOvertakenAndASilentOneNot) {
   ReplicaHealth health;
   absl::Time now = absl::UnixEpoch() + absl::Hours(1);
   health.CountSuccess(now);
-  for (int i = 0; i < 100; ++i) health.CountOvertaken(now + ReplicaHealth::kSilence - absl::Milliseconds(1));
+  const absl::Duration silence = absl::Milliseconds(200);
+  for (int i = 0; i < 100; ++i) health.CountOvertaken(now + silence - absl::Milliseconds(1), silence);
   EXPECT_FALSE(health.is_ejected(now));
-  now += ReplicaHealth::kSilence;
-  for (int i = 0; i < ReplicaHealth::kMaxFailures; ++i) health.CountOvertaken(now);
+  now += silence;
+  for (int i = 0; i < ReplicaHealth::kMaxFailures; ++i) health.CountOvertaken(now, silence);
   EXPECT_TRUE(health.is_ejected(now));
 }
 
