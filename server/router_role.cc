@@ -69,7 +69,7 @@ RouterRole::RouterRole(const config::Config& config, client::ClientOptions to_re
       rerank_(Dependencies()),
       explain_(Dependencies()),
       documents_(Dependencies()),
-      collections_(&membership_) {}
+      collections_(&membership_, &stop_) {}
 
 RouterRole::~RouterRole() = default;
 
@@ -168,7 +168,9 @@ int64_t RouterRole::Drain(absl::Time deadline) {
   texts_.Stop(deadline);
   // What was sent to groups is answered in time, or ended.
   calls_.WaitForNone(deadline);
+  // Calls that waited for a refresh go on.
   membership_.Stop();
+  calls_.WaitForNone(deadline);
   return static_cast<int64_t>(calls_.Close());
 }
 

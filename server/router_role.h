@@ -43,7 +43,7 @@ class RouterRole : public Role {
   absl::Status Readiness() const override;
   // Returns a line for each group and each replica that does not answer.
   std::string Losses() const override;
-  void ReloadAll() override { collections_.ReloadAll(&stop_); }
+  void ReloadAll() override { collections_.ReloadAll(); }
   void StopChanges() override { stop_.Request(absl::StatusCode::kUnavailable); }
   int64_t Drain(absl::Time deadline) override;
 

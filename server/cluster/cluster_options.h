@@ -25,7 +25,7 @@ struct ClusterOptions {
   std::vector<GroupOptions> groups;  // none, and no file: the process is no router
   std::string groups_file;           // a line each, read again when it changes; "": none
   // Share of a group's answers, of those of the last half minute, by whose time a second replica is asked as well; 0:
-  // none ever is.
+  // only where the first is lost.
   double hedge_at = 0.95;
   int max_calls_in_flight = 1024;                   // of one group; what comes beyond is refused
   absl::Duration timeout = absl::Seconds(30);       // of calls of clients that set no deadline

@@ -1,7 +1,6 @@
 #include "server/cluster/group_call.h"
 
 #include <algorithm>
-#include <atomic>
 #include <optional>
 #include <string>
 
@@ -38,7 +37,6 @@ bool IsFault(const absl::Status& status) {
     case absl::StatusCode::kInternal:
     case absl::StatusCode::kDataLoss:
     case absl::StatusCode::kUnknown:
-    case absl::StatusCode::kDeadlineExceeded:
       return true;
     default:
       return false;
@@ -70,6 +68,14 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
         send_(std::move(send)),
         done_(std::move(done)) {}
 
+  // A call is answered in any case: one that was lost for want of memory, here.
+  ~GroupCall() override {
+    if (!begun_ || done_ == nullptr) return;
+    target_.group->EndCall();
+    if (environment_.calls != nullptr) environment_.calls->Remove(this);
+    done_(NoMemory(), 0);
+  }
+
   void Start() {
     Group& group = *target_.group;
     if (target_.replicas.empty()) {
@@ -85,14 +91,21 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
                          absl::StrCat("has ", group.max_calls_in_flight(),
                                       " calls in flight, which is the limit (cluster.max_calls_in_flight)")));
     }
+    begin_ = now;
     if (environment_.calls != nullptr && !environment_.calls->Add(shared_from_this())) {
       group.EndCall();
       return Refuse(Draining());
     }
-    begin_ = now;
+    begun_ = true;
     group.EarnHedge();
-    TryAttempt();
-    if (options_.may_hedge && target_.replicas.size() > 1) ScheduleHedge();
+    Protected([&] {
+      TryAttempt();
+      if (MayAskSecond()) {
+        ScheduleHedge();
+      } else if (options_.cancelled != nullptr) {
+        LookAt(begin_ + kLookInterval);
+      }
+    });
   }
 
   void End() override { Finish(Draining(), 0, MonotonicNow()); }
@@ -104,6 +117,18 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
     bool ended = false;
     tracing::Span span = {};  // it ends with the attempt, or with the call
   };
+
+  // Does something that may find no memory, and ends the call where it does.
+  template <typename Work>
+  void Protected(Work work) {
+    const absl::Status status = Guarded([&] {
+      work();
+      return absl::OkStatus();
+    });
+    if (!status.ok()) Finish(status, 0, MonotonicNow());
+  }
+
+  bool MayAskSecond() const { return options_.may_hedge && target_.replicas.size() > 1; }
 
   // Returns when the first of the replicas may be asked again where all are full.
   std::optional<absl::Time> FullUntil(absl::Time now) const {
@@ -156,7 +181,7 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
   void LookAt(absl::Time time) {
     environment_.timer->At(time, [weak = weak_from_this()] {
       const std::shared_ptr<GroupCall> call = weak.lock();
-      if (call != nullptr) call->Hedge();
+      if (call != nullptr) call->Protected([&] { call->Look(); });
     });
   }
 
@@ -166,15 +191,28 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
     return std::clamp(kSilencePercentiles * percentile, kMinSilence, kMaxSilence);
   }
 
+  // Ends a call that nobody waits for, or asks another replica where that is due; then looks again in a while.
+  void Look() {
+    {
+      const MutexLock lock(&mutex_);
+      if (finished_) return;
+    }
+    const absl::Time now = MonotonicNow();
+    if (options_.cancelled != nullptr && *options_.cancelled) {
+      return Finish(absl::CancelledError("the client went away"), 0, now);
+    }
+    if (MayAskSecond()) Hedge(now);
+    LookAt(now + kLookInterval);
+  }
+
   // Asks another replica where the group has saved for that, or where those that were asked do not answer anybody any
-  // more; otherwise looks again in a while.
-  void Hedge() {
+  // more.
+  void Hedge(absl::Time now) {
     bool all_asked = false;
     bool nobody_answers = true;
     {
       const MutexLock lock(&mutex_);
-      if (finished_ || num_in_flight_ == 0) return;
-      const absl::Time now = MonotonicNow();
+      if (num_in_flight_ == 0) return;  // Another one is about to be asked.
       for (const Attempt& attempt : attempts_) {
         if (attempt.ended) continue;
         const Replica& replica = *attempt.replica;
@@ -189,11 +227,12 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
         environment_.metrics->CountHedge(target_.group->name());
       }
     }
-    LookAt(MonotonicNow() + kLookInterval);
   }
 
   void Note(Replica& replica, const absl::Status& status, absl::Time now) {
     if (IsFault(status)) return replica.health().CountFailure(now);
+    // A client that is in a hurry says nothing against a replica that answers others.
+    if (absl::IsDeadlineExceeded(status)) return replica.health().CountOvertaken(now, Silence(), begin_);
     const std::optional<absl::Duration> full = client::RetryAfter(status);
     if (absl::IsResourceExhausted(status) && full.has_value()) {
       replica.health().SetFullUntil(now + std::min(*full, kMaxFullTime));
@@ -224,8 +263,9 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
     }
     if (!MayAskAnother(status) || now >= options_.deadline) return Finish(status, number, now);
     if (environment_.metrics != nullptr) environment_.metrics->CountRetry(target_.group->name());
-    if (TryAttempt() || HasAttemptInFlight()) return;
-    Finish(status, number, now);
+    Protected([&] {
+      if (!TryAttempt() && !HasAttemptInFlight()) Finish(status, number, now);
+    });
   }
 
   bool HasAttemptInFlight() {
@@ -243,7 +283,7 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
         if (attempts_[i].ended) continue;
         EndWithCall(status, attempts_[i].span);
         if (status.ok() && i < static_cast<size_t>(number))
-          attempts_[i].replica->health().CountOvertaken(now, Silence());
+          attempts_[i].replica->health().CountOvertaken(now, Silence(), begin_);
         if (attempts_[i].cancel != nullptr) cancels.push_back(std::move(attempts_[i].cancel));
       }
     }
@@ -252,7 +292,7 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
     if (environment_.metrics != nullptr) {
       environment_.metrics->CountCall(target_.group->name(), status.code(), now - begin_);
     }
-    done_(status, number);
+    std::exchange(done_, nullptr)(status, number);
     if (environment_.calls != nullptr) environment_.calls->Remove(this);
   }
 
@@ -261,7 +301,7 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
     if (environment_.metrics != nullptr) {
       environment_.metrics->CountCall(target_.group->name(), status.code(), absl::ZeroDuration());
     }
-    done_(status, 0);
+    std::exchange(done_, nullptr)(status, 0);
   }
 
   const CallEnvironment environment_;
@@ -270,6 +310,7 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
   const SendAttempt send_;
   absl::AnyInvocable<void(absl::Status, int)> done_;
   absl::Time begin_;
+  bool begun_ = false;  // It has a place of the group.
 
   Mutex mutex_;
   std::vector<Attempt> attempts_ ABSL_GUARDED_BY(mutex_);

@@ -2,6 +2,7 @@
 // the first answer.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string_view>
@@ -40,9 +41,10 @@ struct CallTarget {
 };
 
 struct GroupCallOptions {
-  absl::Time deadline = absl::InfiniteFuture();  // of MonotonicNow(); the attempts see to it
-  bool may_hedge = false;                        // ask a second replica while the first has not answered
-  tracing::SpanParent span = {};                 // of the call; each attempt has a span within it
+  absl::Time deadline = absl::InfiniteFuture();             // of MonotonicNow(); the attempts see to it
+  bool may_hedge = false;                                   // ask a second replica while the first has not answered
+  std::shared_ptr<const std::atomic<bool>> cancelled = {};  // set once nobody waits for the call; may be null
+  tracing::SpanParent span = {};                            // of the call; each attempt has a span within it
 };
 
 // Sends attempt number `attempt`, 0 .. replicas - 1, to a replica, and returns what ends it before its time. `span` is

@@ -137,6 +137,8 @@ void Membership::ApplyGroups(const std::vector<GroupOptions>& groups) {
         return replica->target() == target;
       });
       std::shared_ptr<Replica> replica = same != before.end() ? *same : MakeReplica(wanted.name, target);
+      // Two names may have one address.
+      if (std::find(replicas.begin(), replicas.end(), replica) != replicas.end()) return;
       if (replica != nullptr) replicas.push_back(std::move(replica));
     };
     for (const std::string& target : wanted.targets) {
@@ -190,23 +192,23 @@ void Membership::WatchGroups() {
 struct Membership::Poll {
   grpc::ClientContext context;
   v1::GetInfoRequest request;
-  v1::GetInfoResponse response;
+  std::shared_ptr<v1::GetInfoResponse> response = std::make_shared<v1::GetInfoResponse>();
 };
 
 void Membership::BeginPolls() {
   for (const std::shared_ptr<Group>& group : groups_) {
     for (const std::shared_ptr<Replica>& replica : group->replicas()) {
+      // All memory that the answer needs is there before it comes: gRPC's threads have no handler for want of it.
+      auto poll = std::make_shared<Poll>();
+      poll->context.set_deadline(client::ToGrpcTime(MonotonicNow() + kPollTimeout));
+      metadata_.AddTo(poll->context);
       {
         const MutexLock lock(&mutex_);
         if (!polls_.insert(replica.get()).second) continue;
       }
-      auto poll = std::make_shared<Poll>();
-      poll->context.set_deadline(client::ToGrpcTime(MonotonicNow() + kPollTimeout));
-      metadata_.AddTo(poll->context);
       replica->stubs().reranker->async()->GetInfo(
-          &poll->context, &poll->request, &poll->response, [this, poll, replica](const grpc::Status& status) {
-            OnPoll(replica, client::FromGrpcStatus(status),
-                   std::make_shared<v1::GetInfoResponse>(std::move(poll->response)));
+          &poll->context, &poll->request, poll->response.get(), [this, poll, replica](const grpc::Status& status) {
+            OnPoll(replica, client::FromGrpcStatus(status), std::move(poll->response));
           });
     }
   }
@@ -228,6 +230,7 @@ void Membership::OnPoll(const std::shared_ptr<Replica>& replica, const absl::Sta
   }
   const MutexLock lock(&mutex_);
   polls_.erase(replica.get());
+  if (stale_polls_.erase(replica.get()) > 0) poll_again_ = true;
   has_news_ = true;
   changed_.NotifyAll();
 }
@@ -246,7 +249,7 @@ void Membership::PublishView() {
     }
   }
   metrics_->SetCallsInFlight(calls_in_flight);
-  std::shared_ptr<const View> view = View::Of(groups_);
+  std::shared_ptr<const View> view = View::Of(groups_, this->view().get());
   const MutexLock lock(&mutex_);
   view_ = std::move(view);
 }
@@ -261,17 +264,20 @@ void Membership::Run() {
     if (refreshing.empty() && !waiting_.empty()) {
       refreshing.swap(waiting_);
       refresh_until = MonotonicNow() + kRefreshTime;
+      // What these answer may be of the time before whatever the refresh is for.
+      stale_polls_ = polls_;
       next_round = absl::InfinitePast();
     }
     const absl::Time now = MonotonicNow();
-    if (now >= next_round) {
+    if (now >= next_round || std::exchange(poll_again_, false)) {
       next_round = now + options_.poll_interval;
+      poll_again_ = false;
       lock.Unlock();
       WatchGroups();
       BeginPolls();
       lock.Lock();
     }
-    const bool refreshed = !refreshing.empty() && (polls_.empty() || now >= refresh_until);
+    const bool refreshed = !refreshing.empty() && ((polls_.empty() && !poll_again_) || now >= refresh_until);
     if (std::exchange(has_news_, false) || refreshed) {
       lock.Unlock();
       PublishView();
@@ -284,7 +290,8 @@ void Membership::Run() {
     absl::Time wake = next_round;
     if (!refreshing.empty()) wake = std::min(wake, refresh_until);
     const absl::Duration left = wake - MonotonicNow();
-    if (left > absl::ZeroDuration() && !has_news_ && !stopping_ && (waiting_.empty() || !refreshing.empty())) {
+    if (left > absl::ZeroDuration() && !has_news_ && !poll_again_ && !stopping_ &&
+        (waiting_.empty() || !refreshing.empty())) {
       changed_.WaitFor(lock, absl::ToChronoNanoseconds(left));
     }
     if (!stopping_ && has_news_ && refreshing.empty()) changed_.WaitFor(lock, kGatherTime);

@@ -73,7 +73,9 @@ class Membership {
   mutable Mutex mutex_;
   ConditionVariable changed_;
   std::shared_ptr<const View> view_ ABSL_GUARDED_BY(mutex_);
-  std::set<const Replica*> polls_ ABSL_GUARDED_BY(mutex_);  // under way
+  std::set<const Replica*> polls_ ABSL_GUARDED_BY(mutex_);        // under way
+  std::set<const Replica*> stale_polls_ ABSL_GUARDED_BY(mutex_);  // of these, those that began before the refresh
+  bool poll_again_ ABSL_GUARDED_BY(mutex_) = false;               // a stale one has ended
   bool has_news_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<absl::AnyInvocable<void()>> waiting_ ABSL_GUARDED_BY(mutex_);  // for the polls that come next
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

@@ -118,7 +118,11 @@ class Merger {
     timings.set_queue_us(std::max(timings.queue_us(), answer.timings().queue_us()));
     timings.set_copy_us(std::max(timings.copy_us(), answer.timings().copy_us()));
     timings.set_kernel_us(std::max(timings.kernel_us(), answer.timings().kernel_us()));
-    response_.set_generation(std::max(response_.generation(), answer.generation()));
+    // Inline documents are of no generation, unless there is nothing else.
+    if (part.request->generation() != 0 || collection_ == nullptr || collection_->generation == 0 ||
+        response_.generation() == 0) {
+      response_.set_generation(answer.generation());
+    }
     if (collection_ != nullptr && !collection_->has_one_log()) return absl::OkStatus();
     // An answer has seen what all its parts have seen.
     response_.set_sequence(num_answers_++ == 0 ? answer.sequence() : std::min(response_.sequence(), answer.sequence()));
@@ -137,16 +141,34 @@ class Merger {
       absl::Status status = BuildResult(query, *response_.add_results());
       if (!status.ok()) return status;
     }
-    if (const auto bytes = static_cast<uint64_t>(response_.ByteSizeLong()); bytes > limits_.max_answer_bytes) {
-      return service::InvalidField(
-          "top_k",
-          absl::StrCat("the results of all queries take ", bytes, " bytes, and an answer has at most ",
-                       limits_.max_answer_bytes, " (limits.max_answer_bytes); lower it, or send fewer queries"));
-    }
+    if (absl::Status status = CheckSize(); !status.ok()) return status;
     return std::move(response_);
   }
 
  private:
+  // INVALID_ARGUMENT, about what takes the most, where the answer is larger than limits.max_answer_bytes.
+  absl::Status CheckSize() const {
+    const auto bytes = static_cast<uint64_t>(response_.ByteSizeLong());
+    if (bytes <= limits_.max_answer_bytes) return absl::OkStatus();
+    uint64_t payload_bytes = 0;
+    uint64_t missing_bytes = 0;
+    for (const v1::QueryResult& result : response_.results()) {
+      for (const std::string& payload : result.payloads()) payload_bytes += payload.size();
+      missing_bytes += result.missing_string_ids().ByteSizeLong() + result.missing_int_ids().ByteSizeLong();
+    }
+    const char* field = "top_k";
+    const char* advice = "lower it, or send fewer queries";
+    if (missing_bytes > limits_.max_answer_bytes) {
+      field = "candidates";
+      advice = "most of it are unknown ids: send fewer of them, or fewer queries";
+    } else if (bytes - payload_bytes <= limits_.max_answer_bytes) {
+      field = "return_payloads";
+      advice = "lower top_k";
+    }
+    return service::InvalidField(field, absl::StrCat("the answer takes ", bytes, " bytes, and has at most ",
+                                                     limits_.max_answer_bytes, " (limits.max_answer_bytes); ", advice));
+  }
+
   absl::Status BuildResult(size_t query, v1::QueryResult& to) {
     const SplitRequest::Query& asked = split_.queries[query];
     std::vector<Hit> hits;
@@ -273,7 +295,7 @@ absl::Status ErrorOf(const SplitRequest& split, const CollectionView* collection
   for (size_t i = 0; i < answers.size(); ++i) {
     const absl::Status& status = answers[i].status();
     if (status.ok()) continue;
-    if (!IsLost(status)) {
+    if (!IsLost(status) || (split.names_generation && IsOtherGeneration(status))) {
       absl::Status error(status.code(), WithClientsQuery(split.parts[i], std::string(status.message())));
       status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { error.SetPayload(url, payload); });
       return error;

@@ -35,8 +35,9 @@ void ReplicaHealth::CountFailure(absl::Time now) {
   ejected_until_us_.store(absl::ToUnixMicros(now) + next_us, std::memory_order_relaxed);
 }
 
-void ReplicaHealth::CountOvertaken(absl::Time now, absl::Duration silence) {
-  if (now - FromMicros(last_success_us_.load(std::memory_order_relaxed)) >= silence) CountFailure(now);
+void ReplicaHealth::CountOvertaken(absl::Time now, absl::Duration silence, absl::Time call_begin) {
+  const absl::Time since = std::max(call_begin, FromMicros(last_success_us_.load(std::memory_order_relaxed)));
+  if (now - since >= silence) CountFailure(now);
 }
 
 bool ReplicaHealth::is_ejected(absl::Time now) const {
@@ -66,7 +67,9 @@ absl::Status Replica::Connect() {
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kMaxReconnectBackoffMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectBackoffMs);
   const std::shared_ptr<grpc::Channel> channel = grpc::CreateCustomChannel(options_.target, *credentials, arguments);
-  ReplicaStubs stubs{.reranker = v1::Reranker::NewStub(channel), .documents = v1::Documents::NewStub(channel)};
+  ReplicaStubs stubs{.reranker = v1::Reranker::NewStub(channel),
+                     .documents = v1::Documents::NewStub(channel),
+                     .admin = v1::Admin::NewStub(channel)};
   const MutexLock lock(&mutex_);
   stubs_ = std::move(stubs);
   return absl::OkStatus();

@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "base/mutex.h"
 #include "client/options.h"
+#include "maxsim/v1/admin.grpc.pb.h"
 #include "maxsim/v1/documents.grpc.pb.h"
 #include "maxsim/v1/rerank.grpc.pb.h"
 
@@ -21,6 +22,7 @@ namespace maxsim::cluster {
 struct ReplicaStubs {
   std::shared_ptr<v1::Reranker::Stub> reranker;
   std::shared_ptr<v1::Documents::Stub> documents;
+  std::shared_ptr<v1::Admin::Stub> admin;
 };
 
 // Counts what became of calls, and says when a replica is left out for a while: after kMaxFailures in a row, for a time
@@ -34,9 +36,10 @@ class ReplicaHealth {
   // Times are of MonotonicNow().
   void CountSuccess(absl::Time now);
   void CountFailure(absl::Time now);
-  // Counts a call that another replica answered first. It is a failure where this one has answered nobody for
-  // `silence`: one that is busy is overtaken too, and answers others meanwhile.
-  void CountOvertaken(absl::Time now, absl::Duration silence);
+  // Counts a call that another replica answered first, or that came to no end in its time. It is a failure where this
+  // one has answered nobody for `silence` since the call began: one that is busy is overtaken too, and answers others
+  // meanwhile.
+  void CountOvertaken(absl::Time now, absl::Duration silence, absl::Time call_begin);
 
   // Returns whether it is left out at `now`.
   bool is_ejected(absl::Time now) const;

@@ -12,9 +12,6 @@
 namespace maxsim::cluster {
 namespace {
 
-// Loading a large collection takes minutes.
-constexpr absl::Duration kChangeTimeout = absl::Hours(2);
-
 uint64_t GenerationOf(const Replica& replica, const std::string& name) {
   const std::shared_ptr<const v1::GetInfoResponse> info = replica.info();
   if (info == nullptr) return 0;
@@ -33,29 +30,35 @@ Replicas InReloadOrder(Replicas replicas, const std::string& name, uint64_t aske
   return replicas;
 }
 
-absl::Status CheckStop(const StopSignal* stop) { return stop == nullptr ? absl::OkStatus() : stop->status(); }
+// Returns the error as one of a server of the cluster.
+absl::Status OfServer(const Replica& replica, const Group& group, const absl::Status& status) {
+  return absl::Status(status.code(),
+                      absl::StrCat("server ", replica.target(), " of group ", group.name(), ": ", status.message()));
+}
 
 }  // namespace
 
-absl::Status RouterCollections::On(const Replica& replica, const std::string& group, const Work& work) {
-  client::ClientOptions options = replica.options();
-  options.admin_timeout = kChangeTimeout;
-  absl::StatusOr<std::unique_ptr<client::Client>> client = client::Client::Create(options);
-  absl::Status status = client.ok() ? work(**client) : client.status();
-  if (status.ok()) return status;
-  return absl::Status(status.code(),
-                      absl::StrCat("server ", replica.target(), " of group ", group, ": ", status.message()));
-}
-
-absl::Status RouterCollections::OnAll(const StopSignal* stop, const Work& work) {
+template <typename Request, typename Response>
+absl::Status RouterCollections::OnAll(AdminMethod<Request, Response> method, const Request& request,
+                                      const StopSignal& stop, absl::StatusCode done_before,
+                                      const std::function<void(const Response&)>& seen) {
   const std::shared_ptr<const View> view = membership_->view();
+  absl::Status before;
+  bool has_done = false;
   for (const std::shared_ptr<Group>& group : view->groups()) {
     for (const std::shared_ptr<Replica>& replica : group->replicas()) {
-      if (absl::Status status = CheckStop(stop); !status.ok()) return status;
-      if (absl::Status status = On(*replica, group->name(), work); !status.ok()) return status;
+      const absl::StatusOr<Response> response = CallAdmin(*replica, method, request, stop);
+      if (response.ok()) {
+        has_done = true;
+        if (seen != nullptr) seen(*response);
+      } else if (done_before != absl::StatusCode::kOk && response.status().code() == done_before) {
+        before.Update(OfServer(*replica, *group, response.status()));
+      } else {
+        return OfServer(*replica, *group, response.status());
+      }
     }
   }
-  return absl::OkStatus();
+  return has_done ? absl::OkStatus() : before;
 }
 
 absl::StatusOr<v1::CollectionInfo> RouterCollections::InfoOf(const std::string& name) {
@@ -70,14 +73,16 @@ absl::StatusOr<v1::CollectionInfo> RouterCollections::InfoOf(const std::string& 
 
 absl::StatusOr<v1::CollectionInfo> RouterCollections::LoadForClient(const v1::LoadCollectionRequest& request,
                                                                     const StopSignal* stop) {
-  absl::Status status = OnAll(stop, [&](client::Client& client) { return client.LoadCollection(request).status(); });
+  const StopSignal both(stop, shutdown_);
+  absl::Status status = OnAll(kLoadMethod, request, both, absl::StatusCode::kAlreadyExists, {});
   if (!status.ok()) return status;
   return InfoOf(request.name());
 }
 
 absl::StatusOr<v1::CollectionInfo> RouterCollections::CreateForClient(const v1::CreateCollectionRequest& request,
                                                                       const StopSignal* stop) {
-  absl::Status status = OnAll(stop, [&](client::Client& client) { return client.CreateCollection(request).status(); });
+  const StopSignal both(stop, shutdown_);
+  absl::Status status = OnAll(kCreateMethod, request, both, absl::StatusCode::kAlreadyExists, {});
   if (!status.ok()) return status;
   return InfoOf(request.name());
 }
@@ -85,7 +90,8 @@ absl::StatusOr<v1::CollectionInfo> RouterCollections::CreateForClient(const v1::
 absl::Status RouterCollections::Unload(const std::string& name, const StopSignal* stop) {
   v1::UnloadCollectionRequest request;
   request.set_name(name);
-  absl::Status status = OnAll(stop, [&](client::Client& client) { return client.UnloadCollection(request).status(); });
+  const StopSignal both(stop, shutdown_);
+  absl::Status status = OnAll(kUnloadMethod, request, both, absl::StatusCode::kNotFound, {});
   membership_->Refresh();
   return status;
 }
@@ -95,11 +101,10 @@ absl::StatusOr<v1::CollectionInfo> RouterCollections::Compact(const std::string&
   v1::CompactCollectionRequest request;
   request.set_name(name);
   *changed = false;
-  absl::Status status = OnAll(stop, [&](client::Client& client) {
-    const auto response = client.CompactCollection(request);
-    if (response.ok()) *changed = *changed || response->changed();
-    return response.status();
-  });
+  const StopSignal both(stop, shutdown_);
+  absl::Status status = OnAll<v1::CompactCollectionRequest, v1::CompactCollectionResponse>(
+      kCompactMethod, request, both, absl::StatusCode::kOk,
+      [&](const v1::CompactCollectionResponse& response) { *changed = *changed || response.changed(); });
   if (!status.ok()) return status;
   return InfoOf(name);
 }
@@ -109,11 +114,7 @@ absl::StatusOr<v1::CollectionInfo> RouterCollections::Reload(const std::string& 
   v1::ReloadCollectionRequest request;
   request.set_name(name);
   *changed = false;
-  const auto reload = [&](client::Client& client) {
-    const auto response = client.ReloadCollection(request);
-    if (response.ok()) *changed = *changed || response->changed();
-    return response.status();
-  };
+  const StopSignal both(stop, shutdown_);
   const std::shared_ptr<const View> view = membership_->view();
   const auto known = view->collections().find(name);
   const uint64_t asked_for = known == view->collections().end() ? 0 : known->second->generation;
@@ -125,8 +126,9 @@ absl::StatusOr<v1::CollectionInfo> RouterCollections::Reload(const std::string& 
     for (const auto& [group, replicas] : groups) {
       const size_t half = (replicas.size() + 1) / 2;
       for (size_t i = first_wave ? 0 : half; i < (first_wave ? half : replicas.size()); ++i) {
-        if (absl::Status status = CheckStop(stop); !status.ok()) return status;
-        if (absl::Status status = On(*replicas[i], group->name(), reload); !status.ok()) return status;
+        const auto response = CallAdmin(*replicas[i], kReloadMethod, request, both);
+        if (!response.ok()) return OfServer(*replicas[i], *group, response.status());
+        *changed = *changed || response->changed();
       }
     }
     // From here on requests ask for the new generation.
@@ -135,10 +137,10 @@ absl::StatusOr<v1::CollectionInfo> RouterCollections::Reload(const std::string& 
   return InfoOf(name);
 }
 
-void RouterCollections::ReloadAll(const StopSignal* stop) {
+void RouterCollections::ReloadAll() {
   for (const v1::CollectionInfo& info : List()) {
     bool changed = false;
-    const auto reloaded = Reload(info.name(), &changed, stop);
+    const auto reloaded = Reload(info.name(), &changed, nullptr);
     if (reloaded.ok()) {
       log::Write(
           spdlog::level::info, "cluster_reloaded",
@@ -157,9 +159,9 @@ absl::StatusOr<uint64_t> RouterCollections::SnapshotForClient(const std::string&
   v1::SnapshotCollectionRequest request;
   request.set_name(name);
   request.set_path(path);
+  const StopSignal both(stop, shutdown_);
   uint64_t sequence = std::numeric_limits<uint64_t>::max();
   for (const CollectionView::Part& part : (*collection)->parts) {
-    if (absl::Status status = CheckStop(stop); !status.ok()) return status;
     const Replicas& replicas = part.target.replicas;
     const auto answering = std::find_if(replicas.begin(), replicas.end(), [](const std::shared_ptr<Replica>& replica) {
       return replica->poll_status().ok();
@@ -167,12 +169,9 @@ absl::StatusOr<uint64_t> RouterCollections::SnapshotForClient(const std::string&
     if (answering == replicas.end()) {
       return absl::UnavailableError(absl::StrCat("no replica of group ", part.target.group->name(), " answers"));
     }
-    absl::Status status = On(**answering, part.target.group->name(), [&](client::Client& client) {
-      const auto response = client.SnapshotCollection(request);
-      if (response.ok()) sequence = std::min(sequence, response->sequence());
-      return response.status();
-    });
-    if (!status.ok()) return status;
+    const auto response = CallAdmin(**answering, kSnapshotMethod, request, both);
+    if (!response.ok()) return OfServer(**answering, *part.target.group, response.status());
+    sequence = std::min(sequence, response->sequence());
   }
   return sequence;
 }

@@ -10,18 +10,20 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/stop.h"
-#include "client/client.h"
+#include "server/cluster/admin_call.h"
 #include "server/cluster/membership.h"
 #include "server/service/api.h"
 
 namespace maxsim::cluster {
 
 // The class is thread-safe. A change that fails on a server ends there: what was done on others stays, and the error
-// names the server. It may be repeated.
+// names the server. It may be repeated: servers that have done it count as done. (A snapshot cannot, since its folder
+// is there then.)
 class RouterCollections : public service::CollectionApi {
  public:
-  // `membership` must outlive it.
-  explicit RouterCollections(Membership* membership) : membership_(membership) {}
+  // Both must outlive it. Once `shutdown` is stopped, every change is.
+  RouterCollections(Membership* membership, const StopSignal* shutdown)
+      : membership_(membership), shutdown_(shutdown) {}
 
   // Load, create and unload on every replica, one after the other: a path is that on each server's machine.
   absl::StatusOr<v1::CollectionInfo> LoadForClient(const v1::LoadCollectionRequest& request,
@@ -39,7 +41,7 @@ class RouterCollections : public service::CollectionApi {
   // (Groups of one replica have one wave, and between the first reload and the last answer UNAVAILABLE.)
   absl::StatusOr<v1::CollectionInfo> Reload(const std::string& name, bool* changed, const StopSignal* stop) override;
   // Does so for every collection; outcomes are logged.
-  void ReloadAll(const StopSignal* stop);
+  void ReloadAll();
 
   // Copies on the first replica of each group that answers. Returns the smallest of their sequences.
   absl::StatusOr<uint64_t> SnapshotForClient(const std::string& name, const std::string& path,
@@ -48,14 +50,15 @@ class RouterCollections : public service::CollectionApi {
   std::vector<v1::CollectionInfo> List() const override;
 
  private:
-  using Work = std::function<absl::Status(client::Client& client)>;
-  // Does something on a server. Its error names the server.
-  static absl::Status On(const Replica& replica, const std::string& group, const Work& work);
-  // Does something on all servers, one after the other, until one fails.
-  absl::Status OnAll(const StopSignal* stop, const Work& work);
+  // Calls a method of all servers, one after the other, until one fails, and gives `seen` each answer. A server that
+  // says `done_before` has done it before; where all say so, that is an error.
+  template <typename Request, typename Response>
+  absl::Status OnAll(AdminMethod<Request, Response> method, const Request& request, const StopSignal& stop,
+                     absl::StatusCode done_before, const std::function<void(const Response&)>& seen);
   absl::StatusOr<v1::CollectionInfo> InfoOf(const std::string& name);
 
   Membership* const membership_;
+  const StopSignal* const shutdown_;
 };
 
 }  // namespace maxsim::cluster

@@ -329,8 +329,10 @@ void RouterDocuments::Upsert(v1::UpsertRequest request, service::CallContext con
     return absl::OkStatus();
   });
   if (!status.ok()) return call->Finish(status);
-  const GroupCallOptions options{
-      .deadline = DeadlineOf(call->context), .may_hedge = false, .span = call->context.span.AsParent()};
+  const GroupCallOptions options{.deadline = DeadlineOf(call->context),
+                                 .may_hedge = false,
+                                 .cancelled = {},  // What was sent is written.
+                                 .span = call->context.span.AsParent()};
   Scatter<v1::UpsertRequest, v1::UpsertResponse>(
       deps_.environment, std::move(sent.targets), std::move(sent.requests), options, kUpsertRpc,
       [call, groups = std::move(sent.groups), positions = std::move(sent.positions), one_log = sent.one_log,
@@ -374,8 +376,10 @@ void RouterDocuments::Delete(const v1::DeleteRequest& request, service::CallCont
     return absl::OkStatus();
   });
   if (!status.ok()) return call->Finish(status);
-  const GroupCallOptions options{
-      .deadline = DeadlineOf(call->context), .may_hedge = false, .span = call->context.span.AsParent()};
+  const GroupCallOptions options{.deadline = DeadlineOf(call->context),
+                                 .may_hedge = false,
+                                 .cancelled = {},  // What was sent is written.
+                                 .span = call->context.span.AsParent()};
   Scatter<v1::DeleteRequest, v1::DeleteResponse>(
       deps_.environment, std::move(sent.targets), std::move(sent.requests), options, kDeleteRpc,
       [call, groups = std::move(sent.groups), positions = std::move(sent.positions),
@@ -400,6 +404,7 @@ void RouterDocuments::Get(const v1::GetRequest& request, service::CallContext co
     if (absl::Status s = CheckState(); !s.ok()) return s;
     const auto collection = deps_.membership->view()->Find(request.collection());
     if (!collection.ok()) return collection.status();
+    if (absl::Status s = CheckMinSequence(request.min_sequence(), **collection); !s.ok()) return s;
     absl::StatusOr<Dealt> dealt = CheckAndDeal(request, **collection, deps_.limits, service::kMaxGetIds);
     if (!dealt.ok()) return dealt.status();
     sent.one_log = (*collection)->has_one_log();
@@ -414,8 +419,10 @@ void RouterDocuments::Get(const v1::GetRequest& request, service::CallContext co
     return absl::OkStatus();
   });
   if (!status.ok()) return call->Finish(status);
-  const GroupCallOptions options{
-      .deadline = DeadlineOf(call->context), .may_hedge = true, .span = call->context.span.AsParent()};
+  const GroupCallOptions options{.deadline = DeadlineOf(call->context),
+                                 .may_hedge = true,
+                                 .cancelled = call->context.cancelled,
+                                 .span = call->context.span.AsParent()};
   Scatter<v1::GetRequest, v1::GetResponse>(
       deps_.environment, std::move(sent.targets), std::move(sent.requests), options, kGetRpc,
       [call, request, groups = std::move(sent.groups), positions = std::move(sent.positions),

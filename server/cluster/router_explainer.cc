@@ -80,6 +80,7 @@ void RouterExplainer::Ask(std::shared_ptr<Call> call) {
   if (!status.ok()) return Finish(*call, std::move(status));
   const GroupCallOptions options{.deadline = DeadlineOfGroups(call->context.deadline, MonotonicNow(), deps_.timeout),
                                  .may_hedge = false,
+                                 .cancelled = call->context.cancelled,
                                  .span = call->context.span.AsParent()};
   CallGroup<v1::RerankRequest, v1::ExplainResponse>(deps_.environment, std::move(target), options, kExplainRpc,
                                                     std::move(request),

@@ -166,6 +166,7 @@ void RouterReranker::Score(std::shared_ptr<Call> call) {
   }
   const GroupCallOptions options{.deadline = DeadlineOfGroups(call->context.deadline, MonotonicNow(), deps_.timeout),
                                  .may_hedge = true,
+                                 .cancelled = call->context.cancelled,
                                  .span = call->context.span.AsParent()};
   Scatter<v1::RerankRequest, v1::RerankResponse>(
       deps_.environment, std::move(targets), std::move(requests), options, kRerankRpc,
@@ -201,7 +202,13 @@ void RouterReranker::Gather(const std::shared_ptr<Call>& call,
       return absl::OkStatus();
     });
     if (!returned.ok()) return Finish(*call, std::move(returned));
-    return deps_.membership->RefreshThen([this, call] { Score(call); });
+    return deps_.membership->RefreshThen([this, call] {
+      // Without memory the call is answered as it goes.
+      Guarded([&] {
+        Score(call);
+        return absl::OkStatus();
+      }).IgnoreError();
+    });
   }
   absl::StatusOr<v1::RerankResponse> response =
       Guarded([&] { return MergeRerank(call->split, call->collection.get(), std::move(answers), deps_.limits); });

@@ -68,11 +68,12 @@ class Splitter {
     split_.normalize = request_.normalize();
     split_.return_alignments = request_.return_alignments();
     split_.fail_on_missing = request_.missing_policy() == v1::MISSING_POLICY_FAIL;
+    split_.names_generation = request_.generation() != 0;
     split_.has_int_ids = collection_ != nullptr && collection_->has_int_ids();
     for (int i = 0; i < request_.queries_size(); ++i) {
       if (absl::Status status = ReadQuery(i); !status.ok()) return status;
     }
-    return absl::OkStatus();
+    return CheckAlignments();
   }
 
   SplitRequest Build() {
@@ -83,6 +84,27 @@ class Splitter {
   }
 
  private:
+  // The parts' shares of them pass where all together do not.
+  absl::Status CheckAlignments() const {
+    if (!request_.return_alignments()) return absl::OkStatus();
+    uint64_t matches = 0;
+    for (size_t i = 0; i < split_.queries.size(); ++i) {
+      const SplitRequest::Query& query = split_.queries[i];
+      const v1::Query& sent = request_.queries(static_cast<int>(i));
+      const v1::Candidates& candidates = sent.has_candidates() ? sent.candidates() : request_.candidates();
+      uint64_t num_documents = query.num_ids;
+      if (query.kind == Kind::kWhole) num_documents = collection_->info.num_documents();
+      if (query.kind == Kind::kInline) {
+        num_documents = static_cast<uint64_t>(candidates.inline_documents().documents_size());
+      }
+      matches += query.num_tokens * std::min(num_documents, static_cast<uint64_t>(split_.top_k));
+    }
+    if (matches <= static_cast<uint64_t>(limits_.max_alignments)) return absl::OkStatus();
+    return service::InvalidField(
+        "return_alignments", absl::StrCat("asks for ", matches, " token matches (top_k x query tokens), and at most ",
+                                          limits_.max_alignments, " (limits.max_alignments) are accepted"));
+  }
+
   absl::Status ReadQuery(int idx) {
     const v1::Query& query = request_.queries(idx);
     if (!query.has_candidates() && !request_.has_candidates()) {
@@ -219,20 +241,35 @@ class Splitter {
   std::vector<std::shared_ptr<const DealtList>> lists_;  // [queries]; null where a query has none
 };
 
+absl::Status CheckGeneration(const v1::RerankRequest& request, const CollectionView& collection) {
+  if (request.generation() == 0 || (!collection.info.has_live() && request.generation() == collection.generation)) {
+    return absl::OkStatus();
+  }
+  if (collection.info.has_live()) {
+    return service::InvalidField("generation",
+                                 absl::StrCat("is ", request.generation(), ", and collection ", request.collection(),
+                                              " is live: its answers are of a sequence (min_sequence)"));
+  }
+  return absl::FailedPreconditionError(absl::StrCat("collection ", request.collection(), ": is of generation ",
+                                                    collection.generation, ", and generation ", request.generation(),
+                                                    " was asked for (generation)"));
+}
+
 }  // namespace
+
+absl::Status CheckMinSequence(uint64_t min_sequence, const CollectionView& collection) {
+  if (min_sequence == 0 || collection.has_one_log()) return absl::OkStatus();
+  return service::InvalidField("min_sequence",
+                               absl::StrCat("is ", min_sequence, ", and the groups of collection ", collection.name,
+                                            " have logs of their own (live.log: nats gives them one)"));
+}
 
 absl::StatusOr<SplitRequest> SplitRerank(v1::RerankRequest& request, const CollectionView* collection,
                                          const service::RequestLimits& limits, uint64_t turn) {
   if (absl::Status status = service::CheckEnvelope(request, limits); !status.ok()) return status;
-  if (collection != nullptr && request.generation() != 0 && request.generation() != collection->generation) {
-    return absl::FailedPreconditionError(absl::StrCat("collection ", request.collection(), ": is of generation ",
-                                                      collection->generation, ", and generation ", request.generation(),
-                                                      " was asked for (generation)"));
-  }
-  if (collection != nullptr && request.min_sequence() != 0 && !collection->has_one_log()) {
-    return service::InvalidField(
-        "min_sequence", absl::StrCat("is ", request.min_sequence(), ", and the groups of collection ",
-                                     request.collection(), " have logs of their own (live.log: nats gives them one)"));
+  if (collection != nullptr) {
+    if (absl::Status status = CheckGeneration(request, *collection); !status.ok()) return status;
+    if (absl::Status status = CheckMinSequence(request.min_sequence(), *collection); !status.ok()) return status;
   }
   Splitter splitter(request, collection, limits, turn);
   if (absl::Status status = splitter.Read(); !status.ok()) return status;

@@ -39,6 +39,7 @@ struct SplitRequest {
   bool return_alignments = false;
   bool fail_on_missing = false;
   bool has_int_ids = false;
+  bool names_generation = false;  // The client asked for one.
   struct Query {
     enum class Kind { kListed, kWhole, kInline };
     Kind kind = Kind::kListed;
@@ -58,6 +59,9 @@ absl::StatusOr<SplitRequest> SplitRerank(v1::RerankRequest& request, const Colle
 
 // Gives a request back the inline documents that SplitRerank took out of it, so that it can be split anew.
 void ReturnInlineDocuments(const SplitRequest& split, v1::RerankRequest& request);
+
+// Returns INVALID_ARGUMENT for a sequence that is asked of groups with logs of their own.
+absl::Status CheckMinSequence(uint64_t min_sequence, const CollectionView& collection);
 
 // Returns a message about "queries[K]" of a part's request as one about that query of the client's.
 std::string WithClientsQuery(const PartRequest& part, std::string message);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/guard.h"
 #include "base/monotonic_clock.h"
 #include "base/thread_name.h"
 
@@ -48,7 +49,11 @@ void Timer::Run() {
     absl::AnyInvocable<void()> run = std::move(entries_.back().run);
     entries_.pop_back();
     lock.Unlock();
-    run();
+    // What finds no memory is not done: whoever waits for it has another way.
+    Guarded([&] {
+      run();
+      return absl::OkStatus();
+    }).IgnoreError();
     run = nullptr;  // outside of the lock as well
     lock.Lock();
   }

@@ -45,6 +45,16 @@ bool IsLoading(const v1::GetInfoResponse& info) {
   });
 }
 
+// Returns whether a server has said nothing of a collection yet: it has not answered, or it loads that or others.
+bool IsSilent(const v1::GetInfoResponse* info, std::string_view name) {
+  if (info == nullptr) return true;
+  for (const v1::CollectionInfo& collection : info->collections()) {
+    if (collection.name() != name) continue;
+    return collection.generation() == 0 && collection.state() == v1::COLLECTION_STATE_LOADING;
+  }
+  return IsLoading(*info);
+}
+
 std::vector<GroupSaid> AskAll(const std::vector<std::shared_ptr<Group>>& groups, std::string_view name) {
   std::vector<GroupSaid> all;
   for (const std::shared_ptr<Group>& group : groups) {
@@ -57,11 +67,17 @@ std::vector<GroupSaid> AskAll(const std::vector<std::shared_ptr<Group>>& groups,
         if (collection.name() != name) continue;
         // A failed reload leaves the generation before; so state and error say nothing while there is one.
         if (collection.generation() == 0) {
-          of_group.error = collection.error().empty() ? "it is still loading" : collection.error();
+          of_group.error = collection.error();
         } else {
           of_group.replicas.push_back({replica, answers, collection});
         }
       }
+    }
+    // What a server said before it went away counts where nobody else of its group says something.
+    if (of_group.answers()) {
+      of_group.replicas.erase(std::remove_if(of_group.replicas.begin(), of_group.replicas.end(),
+                                             [](const Said& said) { return !said.answers; }),
+                              of_group.replicas.end());
     }
     if (!of_group.replicas.empty() || !of_group.error.empty()) all.push_back(std::move(of_group));
   }
@@ -192,20 +208,42 @@ absl::Status AddPart(const GroupSaid& group, CollectionView& view) {
   return absl::OkStatus();
 }
 
-// Returns a group of which no replica has ever answered; null where there is none.
-std::shared_ptr<Group> SilentGroup(const std::vector<std::shared_ptr<Group>>& groups) {
+// Returns a group of which no replica has said what it has of the collection: it has never answered, or its servers
+// load. Null where there is none.
+std::shared_ptr<Group> SilentGroup(const std::vector<std::shared_ptr<Group>>& groups, const std::string& name) {
   for (const std::shared_ptr<Group>& group : groups) {
     const Replicas replicas = group->replicas();
     if (std::all_of(replicas.begin(), replicas.end(),
-                    [](const std::shared_ptr<Replica>& replica) { return replica->info() == nullptr; })) {
+                    [&](const std::shared_ptr<Replica>& replica) { return IsSilent(replica->info().get(), name); })) {
       return group;
     }
   }
   return nullptr;
 }
 
+// Adds the parts that groups had before and say nothing of now.
+void KeepParts(const std::vector<std::shared_ptr<Group>>& groups, const CollectionView* before, CollectionView& view) {
+  if (before == nullptr || view.parts.empty()) return;
+  for (const CollectionView::Part& part : before->parts) {
+    const auto is_same = [&](const std::shared_ptr<Group>& group) { return group == part.target.group; };
+    const bool has_part = std::any_of(view.parts.begin(), view.parts.end(), [&](const CollectionView::Part& now) {
+      return now.target.group == part.target.group;
+    });
+    if (has_part || std::none_of(groups.begin(), groups.end(), is_same)) continue;
+    view.parts.push_back({.target = {.group = part.target.group, .replicas = {}},
+                          .num_documents = part.num_documents,
+                          .slots = part.slots});
+  }
+}
+
+bool HadPart(const Group& group, const CollectionView* before) {
+  return before != nullptr &&
+         std::any_of(before->parts.begin(), before->parts.end(),
+                     [&](const CollectionView::Part& part) { return part.target.group.get() == &group; });
+}
+
 std::shared_ptr<const CollectionView> ReadCollection(const std::vector<std::shared_ptr<Group>>& groups,
-                                                     const std::string& name) {
+                                                     const std::string& name, const CollectionView* before) {
   const std::vector<GroupSaid> said = AskAll(groups, name);
   auto view = std::make_shared<CollectionView>();
   view->name = name;
@@ -216,7 +254,7 @@ std::shared_ptr<const CollectionView> ReadCollection(const std::vector<std::shar
     for (const Said& one : group.replicas) {
       if (shape == nullptr || (shape->generation() != newest && one.info.generation() == newest)) shape = &one.info;
     }
-    if (group.replicas.empty()) {
+    if (group.replicas.empty() && !group.error.empty() && !HadPart(*group.group, before)) {
       view->status.Update(absl::UnavailableError(
           absl::StrCat("collection ", Quote(name), ": group ", group.group->name(), ": ", group.error)));
     }
@@ -234,7 +272,8 @@ std::shared_ptr<const CollectionView> ReadCollection(const std::vector<std::shar
   for (const GroupSaid& group : said) {
     if (!group.replicas.empty()) view->status.Update(AddPart(group, *view));
   }
-  if (view->status.ok()) view->status = DealSlots(SilentGroup(groups), *view);
+  KeepParts(groups, before, *view);
+  if (view->status.ok()) view->status = DealSlots(SilentGroup(groups, name), *view);
   view->info.set_state(view->status.ok() ? v1::COLLECTION_STATE_READY : v1::COLLECTION_STATE_FAILED);
   view->info.set_error(std::string(view->status.message()));
   return view;
@@ -242,7 +281,7 @@ std::shared_ptr<const CollectionView> ReadCollection(const std::vector<std::shar
 
 }  // namespace
 
-std::shared_ptr<const View> View::Of(std::vector<std::shared_ptr<Group>> groups) {
+std::shared_ptr<const View> View::Of(std::vector<std::shared_ptr<Group>> groups, const View* before) {
   std::shared_ptr<View> view(new View(std::move(groups)));
   std::set<std::string> names;
   for (const std::shared_ptr<Group>& group : view->groups_) {
@@ -252,7 +291,14 @@ std::shared_ptr<const View> View::Of(std::vector<std::shared_ptr<Group>> groups)
       for (const v1::CollectionInfo& collection : info->collections()) names.insert(collection.name());
     }
   }
-  for (const std::string& name : names) view->collections_[name] = ReadCollection(view->groups_, name);
+  for (const std::string& name : names) {
+    const CollectionView* known = nullptr;
+    if (before != nullptr) {
+      const auto found = before->collections_.find(name);
+      if (found != before->collections_.end()) known = found->second.get();
+    }
+    view->collections_[name] = ReadCollection(view->groups_, name, known);
+  }
   return view;
 }
 

@@ -51,8 +51,9 @@ struct CollectionView {
 // The object is immutable.
 class View {
  public:
-  // Reads what the replicas last said.
-  static std::shared_ptr<const View> Of(std::vector<std::shared_ptr<Group>> groups);
+  // Reads what the replicas last said. A group that has nothing of a collection which others have keeps the part that
+  // it had in `before` (may be null): its servers are starting, or away.
+  static std::shared_ptr<const View> Of(std::vector<std::shared_ptr<Group>> groups, const View* before = nullptr);
 
   const std::vector<std::shared_ptr<Group>>& groups() const { return groups_; }
 

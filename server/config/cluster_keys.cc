@@ -80,7 +80,7 @@ void AddRouterKeys(std::vector<Key>& keys) {
   keys.push_back(Share(
       "cluster.hedge_at", +[](Config& c) -> double& { return c.cluster.hedge_at; }, 0, 0.999,
       "Share of a group's answers by whose time a second replica is asked as well, at most for a tenth of the calls; 0 "
-      "asks none."));
+      "asks one only where the first is lost."));
   keys.push_back(Count(
       "cluster.max_calls_in_flight", +[](Config& c) -> int& { return c.cluster.max_calls_in_flight; }, 1, 1 << 20,
       "Calls to one group at a time; a request beyond it gets RESOURCE_EXHAUSTED."));

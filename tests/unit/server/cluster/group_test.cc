@@ -43,10 +43,14 @@ TEST(ReplicaHealthTest, ABusyReplicaMayBeOvertakenAndASilentOneNot) {
   absl::Time now = absl::UnixEpoch() + absl::Hours(1);
   health.CountSuccess(now);
   const absl::Duration silence = absl::Milliseconds(200);
-  for (int i = 0; i < 100; ++i) health.CountOvertaken(now + silence - absl::Milliseconds(1), silence);
+  const absl::Time begin = now;
+  for (int i = 0; i < 100; ++i) health.CountOvertaken(now + silence - absl::Milliseconds(1), silence, begin);
   EXPECT_FALSE(health.is_ejected(now));
   now += silence;
-  for (int i = 0; i < ReplicaHealth::kMaxFailures; ++i) health.CountOvertaken(now, silence);
+  for (int i = 0; i < ReplicaHealth::kMaxFailures; ++i)
+    health.CountOvertaken(now, silence, now - absl::Milliseconds(1));
+  EXPECT_FALSE(health.is_ejected(now)) << "nobody asked it before";
+  for (int i = 0; i < ReplicaHealth::kMaxFailures; ++i) health.CountOvertaken(now, silence, begin);
   EXPECT_TRUE(health.is_ejected(now));
 }
 

@@ -176,6 +176,16 @@ TEST_F(SplitTest, WhatTheWholeRequestSaysGoesToEachPartAndWhatIsDoneLastDoesNot)
   }
 }
 
+TEST_F(SplitTest, AlignmentsCountForTheWholeRequest) {
+  SetIds(*request_.mutable_candidates(), 90);
+  request_.set_top_k(60);
+  request_.set_return_alignments(true);
+  limits_.max_alignments = 59;  // 60 x 1 token, of which no part has more than its share
+  EXPECT_THAT(std::string(Split().status().message()), HasSubstr("return_alignments: asks for 60 token matches"));
+  limits_.max_alignments = 60;
+  EXPECT_TRUE(Split().ok());
+}
+
 TEST_F(SplitTest, ASequenceIsAskedForWhereThePartsHaveOneLog) {
   SetIds(*request_.mutable_candidates(), 50);
   request_.set_min_sequence(4);

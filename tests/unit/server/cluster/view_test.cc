@@ -92,6 +92,49 @@ TEST(ViewTest, ACollectionThatAGroupHasNotLoadedSaysWhy) {
   EXPECT_THAT(ErrorOf(groups), HasSubstr("group g1: no such file"));
 }
 
+TEST(ViewTest, AGroupWhoseServersStartKeepsThePartThatItHad) {
+  const auto groups = MakeGroups(2, 3);
+  std::shared_ptr<const View> view = View::Of(groups);
+  v1::CollectionInfo loading;
+  loading.set_name("c");
+  loading.set_state(v1::COLLECTION_STATE_LOADING);
+  // It has not begun to load, then it loads; each view follows the one before.
+  for (const auto& said : {std::vector<v1::CollectionInfo>(), std::vector<v1::CollectionInfo>{loading}}) {
+    Say(*groups[1]->replicas()[0], said);
+    view = View::Of(groups, view.get());
+    const auto collection = view->Find("c");
+    ASSERT_TRUE(collection.ok()) << collection.status();
+    EXPECT_EQ((*collection)->generation, 3);
+    EXPECT_EQ((*collection)->PartOf(4095).target.group, groups[1]);
+    EXPECT_TRUE((*collection)->PartOf(4095).target.replicas.empty());
+    EXPECT_EQ((*collection)->PartOf(4095).num_documents, 10);
+  }
+  Say(*groups[1]->replicas()[0], {InfoOf("c", 3, collection::PartitionOf(1, 2))});
+  view = View::Of(groups, view.get());
+  EXPECT_EQ((*view->Find("c"))->PartOf(4095).target.replicas.size(), 1);
+}
+
+TEST(ViewTest, AGroupThatLoadsWhenTheRouterStartsHasTheSlotsThatNobodyElseHas) {
+  const auto groups = MakeGroups(2);
+  v1::CollectionInfo loading;
+  loading.set_name("c");
+  loading.set_state(v1::COLLECTION_STATE_LOADING);
+  Say(*groups[1]->replicas()[0], {loading});
+  const auto collection = View::Of(groups)->Find("c");
+  ASSERT_TRUE(collection.ok()) << collection.status();
+  EXPECT_EQ((*collection)->PartOf(4095).target.group, groups[1]);
+}
+
+TEST(ViewTest, WhatAServerSaidBeforeItWentAwayContradictsNobody) {
+  const auto groups = MakeGroups(2);
+  const std::shared_ptr<Replica> gone = AddReplica(*groups[1], "localhost:9");
+  v1::CollectionInfo other = InfoOf("c", 1, {2048, 4000});
+  other.set_dim(16);
+  Say(*gone, {other});
+  gone->SetPollError(absl::UnavailableError("away"));
+  EXPECT_TRUE(View::Of(groups)->Find("c").ok());
+}
+
 // Two groups of two replicas.
 class GenerationTest : public testing::Test {
  protected:
