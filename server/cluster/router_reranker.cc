@@ -36,7 +36,7 @@ Rejection RejectionOf(const absl::Status& status) {
     case absl::StatusCode::kResourceExhausted:
       return client::RetryAfter(status).has_value() ? Rejection::kQueueFull : Rejection::kMemory;
     case absl::StatusCode::kFailedPrecondition:
-      return Rejection::kEncoder;
+      return IsOtherGeneration(status) ? Rejection::kGeneration : Rejection::kEncoder;
     default:
       return Rejection::kDevice;
   }

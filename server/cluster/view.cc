@@ -156,7 +156,7 @@ absl::Status DealSlots(const std::shared_ptr<Group>& silent, CollectionView& vie
   return absl::OkStatus();
 }
 
-void AddUp(const v1::CollectionInfo& part, v1::CollectionInfo& sum) {
+void AddUp(const v1::CollectionInfo& part, bool is_first, v1::CollectionInfo& sum) {
   sum.set_num_documents(sum.num_documents() + part.num_documents());
   sum.set_num_tokens(sum.num_tokens() + part.num_tokens());
   sum.set_num_shards(sum.num_shards() + part.num_shards());
@@ -168,7 +168,7 @@ void AddUp(const v1::CollectionInfo& part, v1::CollectionInfo& sum) {
   if (sum.residency().empty()) sum.set_residency(part.residency());
   if (!part.has_live()) return;
   v1::LiveInfo& live = *sum.mutable_live();
-  live.set_sequence(live.sequence() == 0 ? part.live().sequence() : std::min(live.sequence(), part.live().sequence()));
+  live.set_sequence(is_first ? part.live().sequence() : std::min(live.sequence(), part.live().sequence()));
   live.set_compacted_sequence(std::max(live.compacted_sequence(), part.live().compacted_sequence()));
   live.set_num_changed_documents(live.num_changed_documents() + part.live().num_changed_documents());
   live.set_num_deleted_documents(live.num_deleted_documents() + part.live().num_deleted_documents());
@@ -203,7 +203,7 @@ absl::Status AddPart(const GroupSaid& group, CollectionView& view) {
   if (of_part == nullptr) of_part = &group.replicas.front().info;
   part.slots = SlotsOf(*of_part);
   part.num_documents = of_part->num_documents();
-  AddUp(*of_part, view.info);
+  AddUp(*of_part, view.parts.empty(), view.info);
   view.parts.push_back(std::move(part));
   return absl::OkStatus();
 }
