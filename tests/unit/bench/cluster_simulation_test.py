@@ -123,7 +123,10 @@ class WorldTest(unittest.TestCase):
     def test_hedges_are_a_tenth_of_each_groups_calls_at_most(self):
         for fault in world.FAULTS:
             outcome = run(load=0.7, fault=fault, requests=3000)
-            self.assertEqual(outcome.hedges, sum(outcome.hedges_of_groups))
+            # Calls that wait for a replica which answers nobody cost nothing.
+            self.assertGreaterEqual(outcome.hedges, sum(outcome.hedges_of_groups))
+            if fault == "none":
+                self.assertEqual(outcome.hedges, sum(outcome.hedges_of_groups))
             self.assertGreater(outcome.hedges, 0)
             for hedges in outcome.hedges_of_groups:
                 self.assertLessEqual(hedges, outcome.requests / world.CALLS_A_HEDGE + 1)
@@ -134,20 +137,21 @@ class WorldTest(unittest.TestCase):
         plain, hedged = (run(16, 0.3, policy=policy, requests=3000).latencies for policy in ("none", "hedge"))
         self.assertLess(simulate.quantile_of(hedged, 0.99), 0.8 * simulate.quantile_of(plain, 0.99))
 
-    def test_a_slow_replica_is_left_out_with_hedges_and_felt_without(self):
+    def test_a_slow_replica_is_felt_and_less_with_hedges(self):
         well, plain, hedged = (
-            simulate.quantile_of(run(1, 0.3, policy=policy, fault=fault, requests=3000).latencies, 0.95)
+            simulate.quantile_of(run(1, 0.3, policy=policy, fault=fault, requests=3000).latencies, 0.99)
             for policy, fault in (("none", "none"), ("none", "slow"), ("hedge-eject", "slow"))
         )
         self.assertGreater(plain, 1.5 * well)
         self.assertLess(hedged, plain)
 
-    def test_a_replica_is_left_out_by_hedges_where_they_may_and_otherwise_where_it_is_lost(self):
+    def test_a_replica_is_left_out_where_it_is_silent_or_lost(self):
         for fault, policy, leaves_out in (
             ("none", "none", False),
             ("slow", "none", False),
-            ("slow", "hedge", False),
-            ("slow", "hedge-eject", True),
+            ("slow", "hedge-eject", False),
+            ("paused", "hedge", False),
+            ("paused", "hedge-eject", True),
             ("dead", "none", True),
         ):
             outcome = run(1, 0.3, fault=fault, policy=policy, requests=2000)
