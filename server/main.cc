@@ -185,6 +185,10 @@ int main(int argc, char** argv) {
       return 0;
     case Action::kCheckConfig:
       warn();
+      if (const auto groups = maxsim::cluster::ReadGroups(loaded->config.cluster); !groups.ok()) {
+        std::fprintf(stderr, "maxsimd: %s\n", std::string(groups.status().message()).c_str());
+        return kExitUsage;
+      }
       std::puts("the configuration is valid");
       return 0;
     case Action::kServe:

@@ -11,12 +11,16 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "base/file.h"
 #include "base/text.h"
 
 namespace maxsim::cluster {
 namespace {
 
 constexpr size_t kMaxGroupNameBytes = 64;
+
+// A file of groups is small; what is larger is something else.
+constexpr int64_t kMaxGroupsFileBytes = int64_t{1} << 20;
 
 bool IsGroupName(std::string_view name) {
   return !name.empty() && name.size() <= kMaxGroupNameBytes && std::all_of(name.begin(), name.end(), [](char c) {
@@ -94,6 +98,17 @@ absl::StatusOr<std::vector<GroupOptions>> ParseGroups(std::string_view text, con
   if (absl::Status status = CheckGroups(groups); !status.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(origin, ": ", status.message()));
   }
+  return groups;
+}
+
+absl::StatusOr<std::vector<GroupOptions>> ReadGroups(const ClusterOptions& options) {
+  if (options.groups_file.empty()) return options.groups;
+  const absl::StatusOr<std::string> text = ReadSmallFile(options.groups_file, kMaxGroupsFileBytes);
+  if (!text.ok()) {
+    return absl::Status(text.status().code(), absl::StrCat("cluster.groups_file: ", text.status().message()));
+  }
+  absl::StatusOr<std::vector<GroupOptions>> groups = ParseGroups(*text, options.groups_file);
+  if (!groups.ok()) return absl::InvalidArgumentError(absl::StrCat("cluster.groups_file: ", groups.status().message()));
   return groups;
 }
 

@@ -44,6 +44,9 @@ std::string FormatGroup(const GroupOptions& group);
 // INVALID_ARGUMENT naming the line; also for a name that appears twice, and for a file without a group.
 absl::StatusOr<std::vector<GroupOptions>> ParseGroups(std::string_view text, const std::string& origin);
 
+// Returns the groups of the options, from their file where they name one. Errors name the key.
+absl::StatusOr<std::vector<GroupOptions>> ReadGroups(const ClusterOptions& options);
+
 // INVALID_ARGUMENT where two groups have one name or share a target.
 absl::Status CheckGroups(const std::vector<GroupOptions>& groups);
 

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/file.h"
 #include "base/monotonic_clock.h"
 #include "base/thread_name.h"
 #include "client/status.h"
@@ -31,9 +30,6 @@ constexpr absl::Duration kWatchInterval = absl::Seconds(5);
 
 // Answers that come together make one view.
 constexpr auto kGatherTime = std::chrono::milliseconds(10);
-
-// A file of groups is small; what is larger is something else.
-constexpr int64_t kMaxGroupsFileBytes = int64_t{1} << 20;
 
 }  // namespace
 
@@ -59,7 +55,7 @@ void Membership::Stop() {
 }
 
 absl::Status Membership::Start() {
-  absl::StatusOr<std::vector<GroupOptions>> groups = ReadGroups();
+  absl::StatusOr<std::vector<GroupOptions>> groups = ReadGroups(options_);
   if (!groups.ok()) return groups.status();
   ApplyGroups(*groups);
   PublishView();
@@ -97,17 +93,6 @@ void Membership::Refresh() {
   });
   MutexLock lock(&waiter.mutex);
   while (!waiter.done) waiter.changed.Wait(lock);
-}
-
-absl::StatusOr<std::vector<GroupOptions>> Membership::ReadGroups() {
-  if (options_.groups_file.empty()) return options_.groups;
-  absl::StatusOr<std::string> text = ReadSmallFile(options_.groups_file, kMaxGroupsFileBytes);
-  if (!text.ok()) {
-    return absl::Status(text.status().code(), absl::StrCat("cluster.groups_file: ", text.status().message()));
-  }
-  absl::StatusOr<std::vector<GroupOptions>> groups = ParseGroups(*text, options_.groups_file);
-  if (!groups.ok()) return absl::InvalidArgumentError(absl::StrCat("cluster.groups_file: ", groups.status().message()));
-  return groups;
 }
 
 std::shared_ptr<Replica> Membership::MakeReplica(const std::string& group, const std::string& target) {
@@ -176,7 +161,7 @@ void Membership::ApplyGroups(const std::vector<GroupOptions>& groups) {
 
 void Membership::WatchGroups() {
   if (MonotonicNow() - resolved_ < kWatchInterval) return;
-  const absl::StatusOr<std::vector<GroupOptions>> groups = ReadGroups();
+  const absl::StatusOr<std::vector<GroupOptions>> groups = ReadGroups(options_);
   if (!groups.ok()) {
     // What was read last stays in force.
     resolved_ = MonotonicNow();

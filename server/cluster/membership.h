@@ -49,7 +49,6 @@ class Membership {
 
  private:
   struct Poll;
-  absl::StatusOr<std::vector<GroupOptions>> ReadGroups();
   void ApplyGroups(const std::vector<GroupOptions>& groups);
   std::shared_ptr<Replica> MakeReplica(const std::string& group, const std::string& target);
   void WatchGroups();

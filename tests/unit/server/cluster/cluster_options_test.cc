@@ -43,5 +43,13 @@ TEST(ClusterOptionsTest, AWrongFileNamesItsLineOrWhatIsTwiceInIt) {
               HasSubstr("\"a:1\" appears in group g0 and in group g1"));
 }
 
+TEST(ClusterOptionsTest, AFileThatCannotBeReadNamesItsKey) {
+  ClusterOptions options;
+  options.groups_file = "/nowhere/groups";
+  const absl::Status status = ReadGroups(options).status();
+  EXPECT_TRUE(absl::IsNotFound(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("cluster.groups_file: "));
+}
+
 }  // namespace
 }  // namespace maxsim::cluster
