@@ -163,13 +163,14 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
     std::function<void()> cancel =
         send_(*replica, number, span,
               [call = shared_from_this(), number](const absl::Status& status) { call->OnEnd(number, status); });
-    bool too_late = false;
     {
       const MutexLock lock(&mutex_);
-      too_late = finished_;
-      if (!too_late) attempts_[static_cast<size_t>(number)].cancel = std::move(cancel);
+      if (!finished_) {
+        attempts_[static_cast<size_t>(number)].cancel = std::move(cancel);
+        return true;
+      }
     }
-    if (too_late) cancel();
+    cancel();  // too late
     return true;
   }
 

@@ -17,7 +17,7 @@ namespace maxsim::cluster {
 // fails, what the others wrote stays, as the error says. It may be repeated.
 class RouterDocuments : public service::DocumentApi {
  public:
-  explicit RouterDocuments(RouterDependencies dependencies) : deps_(std::move(dependencies)) {}
+  explicit RouterDocuments(const RouterDependencies& dependencies) : deps_(dependencies) {}
 
   // `submitted` is called once the documents are written: only then is the order of two calls certain.
   void Upsert(v1::UpsertRequest request, service::CallContext context, service::Done<v1::UpsertResponse> done,

@@ -12,7 +12,7 @@ namespace maxsim::cluster {
 // The class is thread-safe.
 class RouterExplainer : public service::ExplainApi {
  public:
-  explicit RouterExplainer(RouterDependencies dependencies) : deps_(std::move(dependencies)) {}
+  explicit RouterExplainer(const RouterDependencies& dependencies) : deps_(dependencies) {}
 
   void Explain(v1::RerankRequest request, service::CallContext context,
                service::Done<service::Explanation> done) override;

@@ -36,7 +36,7 @@ service::TextTarget TextTargetOf(const CollectionView& collection);
 // The class is thread-safe. Texts are encoded once, here; what is asked of the groups are vectors.
 class RouterReranker : public service::RerankApi {
  public:
-  explicit RouterReranker(RouterDependencies dependencies) : deps_(std::move(dependencies)) {}
+  explicit RouterReranker(const RouterDependencies& dependencies) : deps_(dependencies) {}
 
   void Rerank(v1::RerankRequest request, service::CallContext context, service::Done<v1::RerankResponse> done) override;
   absl::Status ChooseCollection(v1::RerankRequest* request) const override;

@@ -175,7 +175,8 @@ TEST_F(CollectionLogTest, FollowsNoStreamOnceItHasWritesOfItsOwn) {
 
 TEST_F(CollectionLogTest, LeavesTheVersionOfAnIdAloneWhereAWriteOfItIsSkipped) {
   Create();
-  LogRecord view = MarkedRecord(3, 1).View();
+  const auto marked = MarkedRecord(3, 1);
+  LogRecord view = marked.View();
   view.sequence = 1;
   LogRecord skipped;
   skipped.kind = LogRecord::Kind::kSkipped;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <gmock/gmock.h>
+#include <grpc/support/time.h>
 #include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
 
@@ -28,6 +29,12 @@ constexpr absl::Duration kPatience = absl::Seconds(30);
 // Keeps what it is sent, and answers with the statuses that it was given, one a call, then with OK.
 class Collector : public collector_api::TraceService::Service {
  public:
+  // No call uses the members while they go.
+  ~Collector() override {
+    if (server_ != nullptr) server_->Shutdown(gpr_now(GPR_CLOCK_MONOTONIC));
+    server_ = nullptr;
+  }
+
   grpc::Status Export(grpc::ServerContext* context, const collector_api::ExportTraceServiceRequest* request,
                       collector_api::ExportTraceServiceResponse* response) override {
     MutexLock lock(&mutex_);
