@@ -205,6 +205,7 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
       --in_flight_;
       failure_.Update(status);
     }
+    StopWaiting();
     Proceed();
   }
 
@@ -217,7 +218,7 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
       MutexLock lock(&mutex_);
       const absl::Time now = MonotonicNow();
       const bool is_tired = waiting_since_.has_value() && now - *waiting_since_ > kMaxWait;
-      if (attempt.is_over || is_tired || draining_ || *cancelled_) return false;
+      if (attempt.is_over || is_tired || !GoesOn()) return false;
       attempt.is_over = true;  // The request goes on with another attempt.
       if (!waiting_since_.has_value()) waiting_since_ = now;
       --in_flight_;
@@ -249,8 +250,12 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
 
   bool IsEnding() {
     MutexLock lock(&mutex_);
-    return draining_ || *cancelled_;
+    return !GoesOn();
   }
+
+  // Returns whether requests are still taken. A request behind one that failed is not written: what the stream's error
+  // names is the first that may be missing.
+  bool GoesOn() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !draining_ && !*cancelled_ && failure_.ok(); }
 
   // `has_fired` is guarded by mutex_.
   void OfferAgain(bool& has_fired) {
@@ -260,7 +265,7 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
       MutexLock lock(&mutex_);
       has_fired = true;
       fired.swap(alarm_);
-      is_ending = draining_ || *cancelled_;
+      is_ending = !GoesOn();
       if (is_ending) handling_ = false;
     }
     if (!is_ending) Offer();
@@ -274,8 +279,7 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
       MutexLock lock(&mutex_);
       if (finished_) return;
       ++starting_;
-      if (!reading_ && !handling_ && !reads_done_ && !draining_ && !*cancelled_ && failure_.ok() &&
-          in_flight_ < max_in_flight_) {
+      if (!reading_ && !handling_ && !reads_done_ && GoesOn() && in_flight_ < max_in_flight_) {
         reading_ = true;
         read = true;
       }
