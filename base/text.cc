@@ -68,4 +68,10 @@ absl::Status Prefix(std::string_view prefix, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(ForStrCat(prefix), status.message()));
 }
 
+absl::Status WithMessage(const absl::Status& status, std::string_view message) {
+  absl::Status result(status.code(), absl::string_view(message.data(), message.size()));
+  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { result.SetPayload(url, payload); });
+  return result;
+}
+
 }  // namespace maxsim

@@ -46,4 +46,7 @@ std::string Quote(std::string_view text);
 // Returns the status with `prefix` before its message.
 absl::Status Prefix(std::string_view prefix, const absl::Status& status);
 
+// Returns the status with another message. Its payloads, such as a hint when to try again, stay.
+absl::Status WithMessage(const absl::Status& status, std::string_view message);
+
 }  // namespace maxsim

@@ -4,11 +4,11 @@
 #include <chrono>
 #include <thread>
 #include <utility>
+#include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "base/file.h"
 #include "base/monotonic_clock.h"
+#include "base/token_file.h"
 #include "maxsim_version.h"
 #include "server/observability/logging.h"
 #include "server/service/info.h"
@@ -20,8 +20,6 @@ namespace {
 // Groups that do not answer at the start have so long; then the router serves what there is.
 constexpr absl::Duration kStartTime = absl::Seconds(30);
 constexpr absl::Duration kStartInterval = absl::Milliseconds(50);
-
-constexpr int64_t kMaxTokenBytes = 4096;
 
 bool Answers(const cluster::Group& group) {
   const cluster::Replicas replicas = group.replicas();
@@ -35,11 +33,11 @@ absl::StatusOr<client::ClientOptions> OptionsToReplicas(const config::Config& co
   options.max_message_bytes = static_cast<int64_t>(
       std::max({config.limits.max_answer_bytes, config.limits.max_request_bytes, uint64_t{256} << 20}));
   if (!config.cluster.token_file.empty()) {
-    absl::StatusOr<std::string> token = ReadSmallFile(config.cluster.token_file, kMaxTokenBytes);
-    if (!token.ok()) {
-      return absl::Status(token.status().code(), absl::StrCat("cluster.token_file: ", token.status().message()));
-    }
-    options.bearer_token = std::string(absl::StripAsciiWhitespace(*token));
+    // The first token is taken, as several are those that a server accepts.
+    const absl::StatusOr<std::vector<std::string>> tokens =
+        ReadTokenFile("cluster.token_file", config.cluster.token_file);
+    if (!tokens.ok()) return tokens.status();
+    options.bearer_token = tokens->front();
   }
   if (absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> made = client::MakeCredentials(options.tls);
       !made.ok()) {

@@ -11,6 +11,7 @@
 #include "client/status.h"
 #include "server/service/candidates.h"
 #include "server/service/status.h"
+#include "server/service/translate.h"
 
 namespace maxsim::cluster {
 namespace {
@@ -211,9 +212,7 @@ class Merger {
         } else if (part->positions[i] != nullptr) {
           count += CountIds(*part, i);
         } else {
-          const v1::Query& sent = part->request->queries(static_cast<int>(i));
-          const v1::Candidates& candidates = sent.has_candidates() ? sent.candidates() : part->request->candidates();
-          count += static_cast<uint64_t>(candidates.inline_documents().documents_size());
+          count += static_cast<uint64_t>(SentTo(*part, i).inline_documents().documents_size());
         }
       }
     }
@@ -221,8 +220,7 @@ class Merger {
   }
 
   static const v1::Candidates& SentTo(const PartRequest& part, size_t sub_query) {
-    const v1::Query& sent = part.request->queries(static_cast<int>(sub_query));
-    return sent.has_candidates() ? sent.candidates() : part.request->candidates();
+    return service::CandidatesOf(*part.request, part.request->queries(static_cast<int>(sub_query)));
   }
 
   // Counts the different ids of a part's list.
@@ -296,9 +294,7 @@ absl::Status ErrorOf(const SplitRequest& split, const CollectionView* collection
     const absl::Status& status = answers[i].status();
     if (status.ok()) continue;
     if (!IsLost(status) || (split.names_generation && IsOtherGeneration(status))) {
-      absl::Status error(status.code(), WithClientsQuery(split.parts[i], std::string(status.message())));
-      status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { error.SetPayload(url, payload); });
-      return error;
+      return WithMessage(status, WithClientsQuery(split.parts[i], std::string(status.message())));
     }
     ++num_lost;
     const size_t part = split.parts[i].part;

@@ -2,24 +2,24 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 #include "base/guard.h"
 #include "base/monotonic_clock.h"
 #include "base/text.h"
 #include "collection/collection_name.h"
+#include "server/cluster/clients_index.h"
 #include "server/cluster/merge.h"
 #include "server/cluster/rpcs.h"
 #include "server/cluster/scatter.h"
 #include "server/service/call_spans.h"
 #include "server/service/document_write.h"
 #include "server/service/status.h"
+#include "server/service/stored_rows.h"
 
 namespace maxsim::cluster {
 namespace {
@@ -43,28 +43,19 @@ ScalarType ScalarTypeOf(v1::DataType type) {
 }
 
 service::DocumentRules RulesOf(const CollectionView& collection, const service::RequestLimits& limits) {
-  const ScalarType storage = ScalarTypeOf(collection.info.storage());
   return {.collection = collection.name,
           .id_type = collection.has_int_ids() ? collection::IdType::kInt64 : collection::IdType::kString,
           .slots = {},
-          .form = {.rules = {.storage = QueryType(storage),
-                             .dim = static_cast<int32_t>(collection.info.dim()),
-                             .dim_is_of_collection = true,
-                             .max_tokens = limits.max_document_tokens,
-                             .limit_name = "limits.max_document_tokens"},
-                   .storage = storage,
-                   .rotation_seed = collection.info.rotation_seed()}};
-}
-
-size_t PartOf(const CollectionView& collection, int32_t slot) {
-  return static_cast<size_t>(collection.part_of_slot[static_cast<size_t>(slot)]);
+          .form = service::StoredFormOf(ScalarTypeOf(collection.info.storage()),
+                                        static_cast<int32_t>(collection.info.dim()), collection.info.rotation_seed(),
+                                        limits)};
 }
 
 template <typename Ids>
 Dealt DealIds(const CollectionView& collection, const Ids& ids) {
   Dealt dealt;
   for (int i = 0; i < ids.size(); ++i) {
-    dealt[PartOf(collection, collection::SlotOf(ids.Get(i)))].push_back(static_cast<uint32_t>(i));
+    dealt[collection.PartIndexOf(collection::SlotOf(ids.Get(i)))].push_back(static_cast<uint32_t>(i));
   }
   return dealt;
 }
@@ -96,18 +87,6 @@ void CopyIds(const Request& from, const Positions& positions, Request& to) {
   }
 }
 
-// Returns a message about `field`[K] of a part's request as one about that item of the client's.
-std::string WithClientsItem(std::string message, const std::string& field, const Positions& positions) {
-  absl::string_view rest = message;
-  size_t idx = 0;
-  if (!absl::ConsumePrefix(&rest, field) || !absl::ConsumePrefix(&rest, "[")) return message;
-  const size_t end = rest.find(']');
-  if (end == absl::string_view::npos || !absl::SimpleAtoi(rest.substr(0, end), &idx) || idx >= positions.size()) {
-    return message;
-  }
-  return absl::StrCat(field, "[", positions[idx], rest.substr(end));
-}
-
 // Returns the first error of a write to several groups, in terms of the client's call; it says what was written.
 template <typename Response>
 absl::Status ErrorOf(const std::vector<absl::StatusOr<Response>>& answers, const std::vector<std::string>& groups,
@@ -124,14 +103,12 @@ absl::Status ErrorOf(const std::vector<absl::StatusOr<Response>>& answers, const
     }
   }
   if (first == nullptr) return absl::OkStatus();
-  std::string message = WithClientsItem(std::string(first->message()), field, positions[failed]);
+  std::string message = WithClientsIndex(std::string(first->message()), field, positions[failed]);
   if (answers.size() > 1) absl::StrAppend(&message, " (group ", groups[failed], ")");
   if (!written.empty()) {
     absl::StrAppend(&message, "; what is group ", absl::StrJoin(written, "'s and group "), "'s was carried out");
   }
-  absl::Status error(first->code(), message);
-  first->ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { error.SetPayload(url, payload); });
-  return error;
+  return WithMessage(*first, message);
 }
 
 // Returns the error of a read in its server's words, with the name of a group that is lost.
@@ -156,6 +133,24 @@ struct DealtCall {
     requests.push_back(std::move(request));
   }
 };
+
+// Checks the ids of a Delete or a Get, and adds a request for each part that has some; `fill` sets what each says
+// beside its ids.
+template <typename Request, typename Fill>
+absl::Status DealCall(const Request& request, const CollectionView& collection, const service::RequestLimits& limits,
+                      int max_ids, Fill fill, DealtCall<Request>& sent) {
+  absl::StatusOr<Dealt> dealt = CheckAndDeal(request, collection, limits, max_ids);
+  if (!dealt.ok()) return dealt.status();
+  sent.one_log = collection.has_one_log();
+  for (auto& [part, positions] : *dealt) {
+    auto of_part = std::make_shared<Request>();
+    of_part->set_collection(request.collection());
+    fill(*of_part);
+    CopyIds(request, positions, *of_part);
+    sent.Add(collection.parts[part], std::move(positions), std::move(of_part));
+  }
+  return absl::OkStatus();
+}
 
 // Puts the parts' results where their items stood, and the highest sequence where the parts have one log.
 template <typename Response>
@@ -207,7 +202,7 @@ void MergeReads(const Ids& ids, const std::vector<Positions>& positions, std::ve
   for (const auto& [position, place] : found) {
     *merged.add_documents() = std::move(*answers[place.part]->mutable_documents(place.idx));
   }
-  std::map<uint32_t, bool> missing;
+  std::set<uint32_t> missing;  // positions of ids
   for (size_t part = 0; part < answers.size(); ++part) {
     int next = 0;
     const auto& list = [&]() -> const auto& {
@@ -221,11 +216,11 @@ void MergeReads(const Ids& ids, const std::vector<Positions>& positions, std::ve
     for (const uint32_t position : positions[part]) {
       if (next == list.ids_size()) break;
       if (list.ids(next) != ids.ids(static_cast<int>(position))) continue;
-      missing[position] = true;
+      missing.insert(position);
       ++next;
     }
   }
-  for (const auto& [position, unused] : missing) {
+  for (const uint32_t position : missing) {
     if constexpr (std::is_same_v<Ids, v1::IntIds>) {
       merged.mutable_missing_int_ids()->add_ids(ids.ids(static_cast<int>(position)));
     } else {
@@ -238,6 +233,8 @@ void MergeReads(const Ids& ids, const std::vector<Positions>& positions, std::ve
 
 template <typename Response>
 struct RouterDocuments::Call {
+  Call(Metrics* of_router, service::CallContext of_call, service::Done<Response> when_done)
+      : metrics(of_router), context(std::move(of_call)), done(std::move(when_done)) {}
   ~Call() { Finish(NoMemory()); }
 
   void Finish(absl::StatusOr<Response> response) {
@@ -247,16 +244,10 @@ struct RouterDocuments::Call {
     std::exchange(done, nullptr)(std::move(response));
   }
 
-  Metrics* metrics = nullptr;
+  Metrics* const metrics;
   service::CallContext context;
   service::Done<Response> done;
 };
-
-absl::Status RouterDocuments::CheckState() const {
-  const ServingState state = state_;
-  if (state == ServingState::kServing) return absl::OkStatus();
-  return absl::UnavailableError(state == ServingState::kLoading ? "the server is loading" : "the server is draining");
-}
 
 absl::StatusOr<std::shared_ptr<const CollectionView>> RouterDocuments::FindLive(const std::string& name) const {
   if (absl::Status status = collection::CheckCollectionName(name); !status.ok()) {
@@ -285,14 +276,11 @@ absl::Time RouterDocuments::DeadlineOf(const service::CallContext& context) cons
 
 void RouterDocuments::Upsert(v1::UpsertRequest request, service::CallContext context,
                              service::Done<v1::UpsertResponse> done, Submitted submitted) {
-  auto call = std::make_shared<Call<v1::UpsertResponse>>();
-  call->metrics = deps_.metrics;
-  call->context = std::move(context);
-  call->done = std::move(done);
+  auto call = std::make_shared<Call<v1::UpsertResponse>>(deps_.metrics, std::move(context), std::move(done));
   service::DescribeDocuments(request.collection(), call->context.method, request.documents_size(), call->context.span);
   DealtCall<v1::UpsertRequest> sent;
   const absl::Status status = Guarded([&] {
-    if (absl::Status s = CheckState(); !s.ok()) return s;
+    if (absl::Status s = service::CheckServing(state_); !s.ok()) return s;
     const auto collection = FindLive(request.collection());
     if (!collection.ok()) return collection.status();
     const int count = request.documents_size();
@@ -309,7 +297,7 @@ void RouterDocuments::Upsert(v1::UpsertRequest request, service::CallContext con
       if (!checked.ok()) return checked;
       const int32_t slot = document.has_int_id() ? collection::SlotOf(document.int_id())
                                                  : collection::SlotOf(std::string_view(document.string_id()));
-      dealt[PartOf(**collection, slot)].push_back(static_cast<uint32_t>(i));
+      dealt[(*collection)->PartIndexOf(slot)].push_back(static_cast<uint32_t>(i));
     }
     // A value that a group would refuse is refused here, before others have carried out their parts of the call.
     for (int i = 0; i < count; ++i) {
@@ -352,28 +340,16 @@ void RouterDocuments::Upsert(v1::UpsertRequest request, service::CallContext con
 
 void RouterDocuments::Delete(const v1::DeleteRequest& request, service::CallContext context,
                              service::Done<v1::DeleteResponse> done) {
-  auto call = std::make_shared<Call<v1::DeleteResponse>>();
-  call->metrics = deps_.metrics;
-  call->context = std::move(context);
-  call->done = std::move(done);
+  auto call = std::make_shared<Call<v1::DeleteResponse>>(deps_.metrics, std::move(context), std::move(done));
   service::DescribeDocuments(request.collection(), call->context.method,
                              request.string_ids().ids_size() + request.int_ids().ids_size(), call->context.span);
   DealtCall<v1::DeleteRequest> sent;
   const absl::Status status = Guarded([&] {
-    if (absl::Status s = CheckState(); !s.ok()) return s;
+    if (absl::Status s = service::CheckServing(state_); !s.ok()) return s;
     const auto collection = FindLive(request.collection());
     if (!collection.ok()) return collection.status();
-    absl::StatusOr<Dealt> dealt = CheckAndDeal(request, **collection, deps_.limits, service::kMaxDeleteIds);
-    if (!dealt.ok()) return dealt.status();
-    sent.one_log = (*collection)->has_one_log();
-    for (auto& [part, positions] : *dealt) {
-      auto of_part = std::make_shared<v1::DeleteRequest>();
-      of_part->set_collection(request.collection());
-      of_part->set_version(request.version());
-      CopyIds(request, positions, *of_part);
-      sent.Add((*collection)->parts[part], std::move(positions), std::move(of_part));
-    }
-    return absl::OkStatus();
+    const auto fill = [&](v1::DeleteRequest& of_part) { of_part.set_version(request.version()); };
+    return DealCall(request, **collection, deps_.limits, service::kMaxDeleteIds, fill, sent);
   });
   if (!status.ok()) return call->Finish(status);
   const GroupCallOptions options{.deadline = DeadlineOf(call->context),
@@ -393,30 +369,20 @@ void RouterDocuments::Delete(const v1::DeleteRequest& request, service::CallCont
 
 void RouterDocuments::Get(const v1::GetRequest& request, service::CallContext context,
                           service::Done<v1::GetResponse> done) {
-  auto call = std::make_shared<Call<v1::GetResponse>>();
-  call->metrics = deps_.metrics;
-  call->context = std::move(context);
-  call->done = std::move(done);
+  auto call = std::make_shared<Call<v1::GetResponse>>(deps_.metrics, std::move(context), std::move(done));
   service::DescribeDocuments(request.collection(), call->context.method,
                              request.string_ids().ids_size() + request.int_ids().ids_size(), call->context.span);
   DealtCall<v1::GetRequest> sent;
   const absl::Status status = Guarded([&] {
-    if (absl::Status s = CheckState(); !s.ok()) return s;
+    if (absl::Status s = service::CheckServing(state_); !s.ok()) return s;
     const auto collection = deps_.membership->view()->Find(request.collection());
     if (!collection.ok()) return collection.status();
     if (absl::Status s = CheckMinSequence(request.min_sequence(), **collection); !s.ok()) return s;
-    absl::StatusOr<Dealt> dealt = CheckAndDeal(request, **collection, deps_.limits, service::kMaxGetIds);
-    if (!dealt.ok()) return dealt.status();
-    sent.one_log = (*collection)->has_one_log();
-    for (auto& [part, positions] : *dealt) {
-      auto of_part = std::make_shared<v1::GetRequest>();
-      of_part->set_collection(request.collection());
-      of_part->set_return_tokens(request.return_tokens());
-      of_part->set_min_sequence(request.min_sequence());
-      CopyIds(request, positions, *of_part);
-      sent.Add((*collection)->parts[part], std::move(positions), std::move(of_part));
-    }
-    return absl::OkStatus();
+    const auto fill = [&](v1::GetRequest& of_part) {
+      of_part.set_return_tokens(request.return_tokens());
+      of_part.set_min_sequence(request.min_sequence());
+    };
+    return DealCall(request, **collection, deps_.limits, service::kMaxGetIds, fill, sent);
   });
   if (!status.ok()) return call->Finish(status);
   const GroupCallOptions options{.deadline = DeadlineOf(call->context),

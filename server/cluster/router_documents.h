@@ -34,7 +34,6 @@ class RouterDocuments : public service::DocumentApi {
  private:
   template <typename Response>
   struct Call;
-  absl::Status CheckState() const;
   absl::StatusOr<std::shared_ptr<const CollectionView>> FindLive(const std::string& name) const;
   absl::Time DeadlineOf(const service::CallContext& context) const;
 

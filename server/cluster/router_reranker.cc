@@ -76,9 +76,11 @@ struct RouterReranker::Call {
 
 absl::Status RouterReranker::CheckState() const {
   const ServingState state = state_;
-  if (state == ServingState::kServing) return absl::OkStatus();
-  deps_.metrics->CountRejection(state == ServingState::kLoading ? Rejection::kLoading : Rejection::kShutdown);
-  return absl::UnavailableError(state == ServingState::kLoading ? "the server is loading" : "the server is draining");
+  absl::Status status = service::CheckServing(state);
+  if (!status.ok()) {
+    deps_.metrics->CountRejection(state == ServingState::kLoading ? Rejection::kLoading : Rejection::kShutdown);
+  }
+  return status;
 }
 
 void RouterReranker::Rerank(v1::RerankRequest request, service::CallContext context,
@@ -243,20 +245,13 @@ void RouterReranker::Finish(Call& call, absl::StatusOr<v1::RerankResponse> respo
 
 absl::Status RouterReranker::ChooseCollection(v1::RerankRequest* request) const {
   const std::shared_ptr<const View> view = deps_.membership->view();
-  if (service::HasInlineDocumentsAlone(*request)) {
-    if (absl::IsNotFound(view->Find(request->collection()).status())) request->clear_collection();
-    return absl::OkStatus();
-  }
-  if (!request->collection().empty()) return absl::OkStatus();
-  const auto& all = view->collections();
-  if (all.empty()) {
-    return absl::InvalidArgumentError("model: no collection is loaded, and documents are asked for by id");
-  }
-  if (all.size() > 1) {
-    return service::InvalidField("model", absl::StrCat("is missing, and the server has ", all.size(), " collections"));
-  }
-  request->set_collection(all.begin()->first);
-  return absl::OkStatus();
+  const auto is_served = [&](const std::string& name) { return !absl::IsNotFound(view->Find(name).status()); };
+  const auto names = [&] {
+    std::vector<std::string> all;
+    for (const auto& [name, collection] : view->collections()) all.push_back(name);
+    return all;
+  };
+  return service::ChooseCollection(is_served, names, request);
 }
 
 void RouterReranker::CountUnread(std::string_view method, absl::Time arrival, const absl::Status& status) {

@@ -4,10 +4,9 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "base/text.h"
+#include "server/cluster/clients_index.h"
 #include "server/service/candidates.h"
 #include "server/service/status.h"
 #include "server/service/translate.h"
@@ -19,16 +18,14 @@ using Kind = SplitRequest::Query::Kind;
 
 // A list of ids, dealt out to the parts.
 struct DealtList {
-  const v1::Candidates* candidates = nullptr;
   std::vector<std::shared_ptr<Positions>> by_part;  // null where the part holds none of the ids
 };
 
 template <typename Ids>
-DealtList Deal(const v1::Candidates& candidates, const Ids& ids, const CollectionView& collection) {
-  DealtList dealt{&candidates, std::vector<std::shared_ptr<Positions>>(collection.parts.size())};
+DealtList Deal(const Ids& ids, const CollectionView& collection) {
+  DealtList dealt{std::vector<std::shared_ptr<Positions>>(collection.parts.size())};
   for (int i = 0; i < ids.size(); ++i) {
-    const int32_t slot = collection::SlotOf(ids.Get(i));
-    auto& positions = dealt.by_part[static_cast<size_t>(collection.part_of_slot[static_cast<size_t>(slot)])];
+    auto& positions = dealt.by_part[collection.PartIndexOf(collection::SlotOf(ids.Get(i)))];
     if (positions == nullptr) positions = std::make_shared<Positions>();
     positions->push_back(static_cast<uint32_t>(i));
   }
@@ -36,8 +33,8 @@ DealtList Deal(const v1::Candidates& candidates, const Ids& ids, const Collectio
 }
 
 DealtList DealIds(const v1::Candidates& candidates, const CollectionView& collection) {
-  return candidates.has_int_ids() ? Deal(candidates, candidates.int_ids().ids(), collection)
-                                  : Deal(candidates, candidates.string_ids().ids(), collection);
+  return candidates.has_int_ids() ? Deal(candidates.int_ids().ids(), collection)
+                                  : Deal(candidates.string_ids().ids(), collection);
 }
 
 // Copies the ids at these positions.
@@ -90,8 +87,7 @@ class Splitter {
     uint64_t matches = 0;
     for (size_t i = 0; i < split_.queries.size(); ++i) {
       const SplitRequest::Query& query = split_.queries[i];
-      const v1::Query& sent = request_.queries(static_cast<int>(i));
-      const v1::Candidates& candidates = sent.has_candidates() ? sent.candidates() : request_.candidates();
+      const v1::Candidates& candidates = service::CandidatesOf(request_, request_.queries(static_cast<int>(i)));
       uint64_t num_documents = query.num_ids;
       if (query.kind == Kind::kWhole) num_documents = collection_->info.num_documents();
       if (query.kind == Kind::kInline) {
@@ -110,7 +106,7 @@ class Splitter {
     if (!query.has_candidates() && !request_.has_candidates()) {
       return service::InvalidField("candidates", absl::StrCat("is not set, and queries[", idx, "] names none itself"));
     }
-    const v1::Candidates& candidates = query.has_candidates() ? query.candidates() : request_.candidates();
+    const v1::Candidates& candidates = service::CandidatesOf(request_, query);
     SplitRequest::Query read{.kind = Kind::kListed,
                              .has_own_candidates = query.has_candidates(),
                              .num_tokens = query.tokens().num_tokens(),
@@ -241,20 +237,6 @@ class Splitter {
   std::vector<std::shared_ptr<const DealtList>> lists_;  // [queries]; null where a query has none
 };
 
-absl::Status CheckGeneration(const v1::RerankRequest& request, const CollectionView& collection) {
-  if (request.generation() == 0 || (!collection.info.has_live() && request.generation() == collection.generation)) {
-    return absl::OkStatus();
-  }
-  if (collection.info.has_live()) {
-    return service::InvalidField("generation",
-                                 absl::StrCat("is ", request.generation(), ", and collection ", request.collection(),
-                                              " is live: its answers are of a sequence (min_sequence)"));
-  }
-  return absl::FailedPreconditionError(absl::StrCat("collection ", request.collection(), ": is of generation ",
-                                                    collection.generation, ", and generation ", request.generation(),
-                                                    " was asked for (generation)"));
-}
-
 }  // namespace
 
 absl::Status CheckMinSequence(uint64_t min_sequence, const CollectionView& collection) {
@@ -268,8 +250,11 @@ absl::StatusOr<SplitRequest> SplitRerank(v1::RerankRequest& request, const Colle
                                          const service::RequestLimits& limits, uint64_t turn) {
   if (absl::Status status = service::CheckEnvelope(request, limits); !status.ok()) return status;
   if (collection != nullptr) {
-    if (absl::Status status = CheckGeneration(request, *collection); !status.ok()) return status;
-    if (absl::Status status = CheckMinSequence(request.min_sequence(), *collection); !status.ok()) return status;
+    absl::Status status = service::CheckGeneration(request.generation(), request.collection(),
+                                                   collection->info.has_live(), collection->generation);
+    if (!status.ok()) return status;
+    status = CheckMinSequence(request.min_sequence(), *collection);
+    if (!status.ok()) return status;
   }
   Splitter splitter(request, collection, limits, turn);
   if (absl::Status status = splitter.Read(); !status.ok()) return status;
@@ -292,15 +277,8 @@ void ReturnInlineDocuments(const SplitRequest& split, v1::RerankRequest& request
   }
 }
 
-std::string WithClientsQuery(const PartRequest& part, std::string message) {
-  absl::string_view rest = message;
-  if (!absl::ConsumePrefix(&rest, "queries[")) return message;
-  const size_t end = rest.find(']');
-  size_t idx = 0;
-  if (end == absl::string_view::npos || !absl::SimpleAtoi(rest.substr(0, end), &idx) || idx >= part.queries.size()) {
-    return message;
-  }
-  return absl::StrCat("queries[", part.queries[idx], rest.substr(end));
+std::string WithClientsQuery(const PartRequest& part, const std::string& message) {
+  return WithClientsIndex(message, "queries", part.queries);
 }
 
 }  // namespace maxsim::cluster

@@ -63,6 +63,6 @@ void ReturnInlineDocuments(const SplitRequest& split, v1::RerankRequest& request
 absl::Status CheckMinSequence(uint64_t min_sequence, const CollectionView& collection);
 
 // Returns a message about "queries[K]" of a part's request as one about that query of the client's.
-std::string WithClientsQuery(const PartRequest& part, std::string message);
+std::string WithClientsQuery(const PartRequest& part, const std::string& message);
 
 }  // namespace maxsim::cluster

@@ -40,7 +40,9 @@ struct CollectionView {
   // Why it cannot be served: groups contradict each other, or slots are nowhere.
   absl::Status status;
 
-  const Part& PartOf(int32_t slot) const { return parts[static_cast<size_t>(part_of_slot[static_cast<size_t>(slot)])]; }
+  // Return the part that has a slot, and its index.
+  const Part& PartOf(int32_t slot) const { return parts[PartIndexOf(slot)]; }
+  size_t PartIndexOf(int32_t slot) const { return static_cast<size_t>(part_of_slot[static_cast<size_t>(slot)]); }
   // Returns whether sequences are those of one log: the parts of a live collection have one stream, or there is one
   // part.
   bool has_one_log() const { return parts.size() == 1 || info.live().log() == kStreamLog; }

@@ -227,9 +227,7 @@ void HttpEncoder::Impl::Succeed(const CallPtr& call, std::string_view result) {
 void HttpEncoder::Impl::Fail(const CallPtr& call, std::string_view result, absl::Status why) {
   Count(*call, result);
   OnFailure(why);
-  absl::Status status = Prefix(where_ + ": ", why);
-  why.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { status.SetPayload(url, payload); });
-  EndCall(call, status);
+  EndCall(call, WithMessage(why, Cat(where_, ": ", std::string(why.message()))));
 }
 
 void HttpEncoder::Impl::OnFailure(const absl::Status& why) {

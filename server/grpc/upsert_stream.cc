@@ -30,9 +30,7 @@ constexpr absl::Duration kLongestWait = absl::Seconds(1);
 
 // Names the request that an error is of. `joint` stands between its number and the message.
 absl::Status InRequest(uint64_t number, std::string_view joint, const absl::Status& status) {
-  absl::Status named(status.code(), Cat("requests[", number, "]", joint, std::string(status.message())));
-  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { named.SetPayload(url, payload); });
-  return named;
+  return WithMessage(status, Cat("requests[", number, "]", joint, std::string(status.message())));
 }
 
 }  // namespace

@@ -51,9 +51,7 @@ absl::Status NamedAsInBody(const absl::Status& status) {
     message.replace(0, name.size(), "id");
     break;
   }
-  absl::Status renamed(status.code(), message);
-  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { renamed.SetPayload(url, payload); });
-  return renamed;
+  return WithMessage(status, message);
 }
 
 // Appends six digits, which are what a picture shows: all of FP64's would make the answer three times as long.

@@ -19,12 +19,6 @@ using prometheus::Family;
 using prometheus::Gauge;
 using prometheus::Histogram;
 
-const Histogram::BucketBoundaries& CallBuckets() {
-  static const auto* const buckets = new Histogram::BucketBoundaries{
-      50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 0.1, 0.25, 0.5, 1, 2.5, 5, 10};
-  return *buckets;
-}
-
 }  // namespace
 
 struct ClusterMetrics::Families {
@@ -65,7 +59,7 @@ struct ClusterMetrics::Families {
     if (found != groups.end()) return found->second;
     GroupSeries& series = groups[std::string(group)];
     const prometheus::Labels labels = {{"group", std::string(group)}};
-    series.duration = &durations.Add(labels, CallBuckets());
+    series.duration = &durations.Add(labels, DurationBuckets());
     series.hedges = &hedges.Add(labels);
     series.retries = &retries.Add(labels);
     return series;

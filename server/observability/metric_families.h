@@ -8,6 +8,14 @@
 
 namespace maxsim {
 
+// Returns the buckets of the times of calls. A rerank takes from some hundred microseconds (a GPU, hundreds of
+// candidates) to seconds (a CPU, a whole collection): factors of about 2 over that range.
+inline const prometheus::Histogram::BucketBoundaries& DurationBuckets() {
+  static const auto* const buckets = new prometheus::Histogram::BucketBoundaries{
+      50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 0.1, 0.25, 0.5, 1, 2.5, 5, 10};
+  return *buckets;
+}
+
 // Return a new family of the registry, which owns it. `name` and `help` are what /metrics shows.
 inline prometheus::Family<prometheus::Counter>& AddCounter(prometheus::Registry& registry, const char* name,
                                                            const char* help) {

@@ -30,14 +30,6 @@ using prometheus::Labels;
 
 using Buckets = Histogram::BucketBoundaries;
 
-// A rerank takes from some hundred microseconds (a GPU, hundreds of candidates) to seconds (a CPU, a whole
-// collection): factors of about 2 over that range.
-const Buckets& DurationBuckets() {
-  static const auto* const buckets = new Buckets{50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3,
-                                                 50e-3, 0.1,    0.25,   0.5,    1,    2.5,    5,    10};
-  return *buckets;
-}
-
 // Loading moves gigabytes.
 const Buckets& LoadBuckets() {
   static const auto* const buckets = new Buckets{0.01, 0.05, 0.1, 0.5, 1, 5, 15, 30, 60, 120, 300, 600};

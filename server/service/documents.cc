@@ -92,12 +92,6 @@ struct DocumentService::UpsertCall : Call<v1::UpsertResponse> {
   uint64_t encoded_tokens = 0;
 };
 
-absl::Status DocumentService::CheckState() const {
-  const ServingState state = state_;
-  if (state == ServingState::kServing) return absl::OkStatus();
-  return absl::UnavailableError(state == ServingState::kLoading ? "the server is loading" : "the server is draining");
-}
-
 absl::Status DocumentService::CheckCollectionField(const std::string& name) const {
   if (name.size() >= 1 && name.size() <= collection::kMaxCollectionNameBytes) return absl::OkStatus();
   return InvalidField("collection", absl::StrCat("has ", name.size(), " bytes, and 1 to ",
@@ -156,7 +150,7 @@ void DocumentService::Upsert(v1::UpsertRequest request, CallContext context, Don
   call->request = std::move(request);
   DescribeDocuments(call->request.collection(), call->context.method, call->request.documents_size(),
                     call->context.span);
-  absl::Status status = CheckState();
+  absl::Status status = CheckServing(state_);
   if (status.ok()) status = Guarded([&] { return Prepare(*call); });
   if (!status.ok()) return call->Finish(std::move(status));
   for (const v1::Document& document : call->request.documents()) {
@@ -264,7 +258,7 @@ void DocumentService::Delete(const v1::DeleteRequest& request, CallContext conte
                     request.string_ids().ids_size() + request.int_ids().ids_size(), call->context.span);
   Target target;
   std::vector<store::Write> writes;
-  absl::Status status = CheckState();
+  absl::Status status = CheckServing(state_);
   if (status.ok()) {
     status = Guarded([&] {
       absl::StatusOr<Target> found = FindTarget(request.collection());
@@ -287,7 +281,7 @@ void DocumentService::Delete(const v1::DeleteRequest& request, CallContext conte
 }
 
 absl::StatusOr<v1::GetResponse> DocumentService::Read(const v1::GetRequest& request) const {
-  if (absl::Status status = CheckState(); !status.ok()) return status;
+  if (absl::Status status = CheckServing(state_); !status.ok()) return status;
   if (absl::Status status = CheckCollectionField(request.collection()); !status.ok()) return status;
   absl::StatusOr<std::shared_ptr<const store::Collection>> collection = store_->Find(request.collection());
   if (!collection.ok()) return collection.status();

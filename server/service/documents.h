@@ -65,7 +65,6 @@ class DocumentService : public DocumentApi {
   struct Call;
   struct UpsertCall;
 
-  absl::Status CheckState() const;
   absl::Status CheckCollectionField(const std::string& name) const;
   absl::StatusOr<Target> FindTarget(const std::string& name) const;
   absl::Status Prepare(UpsertCall& call) const;

@@ -52,8 +52,7 @@ absl::Status CheckSingle(const v1::RerankRequest& request) {
   if (request.queries_size() != 1) {
     return InvalidField("queries", absl::StrCat("has ", request.queries_size(), " queries, and one is explained"));
   }
-  const v1::Candidates& candidates =
-      request.queries(0).has_candidates() ? request.queries(0).candidates() : request.candidates();
+  const v1::Candidates& candidates = CandidatesOf(request, request.queries(0));
   if (candidates.string_ids().ids_size() + candidates.int_ids().ids_size() == 1) return absl::OkStatus();
   return InvalidField("candidates", "must be one id");
 }

@@ -55,9 +55,11 @@ RerankService::RerankService(const store::CollectionStore* store, TextEncoding* 
 
 absl::Status RerankService::CheckState() const {
   const ServingState state = state_;
-  if (state == ServingState::kServing) return absl::OkStatus();
-  metrics_->CountRejection(state == ServingState::kLoading ? Rejection::kLoading : Rejection::kShutdown);
-  return absl::UnavailableError(state == ServingState::kLoading ? "the server is loading" : "the server is draining");
+  absl::Status status = CheckServing(state);
+  if (!status.ok()) {
+    metrics_->CountRejection(state == ServingState::kLoading ? Rejection::kLoading : Rejection::kShutdown);
+  }
+  return status;
 }
 
 absl::StatusOr<std::shared_ptr<const store::Collection>> RerankService::CollectionFor(
@@ -124,19 +126,13 @@ void RerankService::CountEncoderFailure(const absl::Status& status) const {
 }
 
 absl::Status RerankService::ChooseCollection(v1::RerankRequest* request) const {
-  if (HasInlineDocumentsAlone(*request)) {
-    if (absl::IsNotFound(store_->Find(request->collection()).status())) request->clear_collection();
-    return absl::OkStatus();
-  }
-  if (!request->collection().empty()) return absl::OkStatus();
-  const std::vector<store::CollectionStatus> all = store_->List();
-  if (all.empty())
-    return absl::InvalidArgumentError("model: no collection is loaded, and documents are asked for by id");
-  if (all.size() > 1) {
-    return InvalidField("model", absl::StrCat("is missing, and the server has ", all.size(), " collections"));
-  }
-  request->set_collection(all.front().name);
-  return absl::OkStatus();
+  const auto is_served = [this](const std::string& name) { return !absl::IsNotFound(store_->Find(name).status()); };
+  const auto names = [this] {
+    std::vector<std::string> all;
+    for (const store::CollectionStatus& status : store_->List()) all.push_back(status.name);
+    return all;
+  };
+  return service::ChooseCollection(is_served, names, request);
 }
 
 void RerankService::Rerank(v1::RerankRequest request, CallContext context, Done done) {

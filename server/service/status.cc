@@ -14,6 +14,18 @@ absl::Status InvalidField(std::string_view path, std::string_view message) {
   return absl::InvalidArgumentError(absl::StrCat(std::string(path), ": ", std::string(message)));
 }
 
+absl::Status CheckServing(ServingState state) {
+  switch (state) {
+    case ServingState::kServing:
+      return absl::OkStatus();
+    case ServingState::kLoading:
+      return absl::UnavailableError("the server is loading");
+    case ServingState::kDraining:
+      break;
+  }
+  return absl::UnavailableError("the server is draining");
+}
+
 uint32_t RetryDelayMs(const absl::Status& status) {
   const std::optional<absl::Duration> delay = client::RetryAfter(status);
   if (!delay.has_value()) return 0;

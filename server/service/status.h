@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "server/service/call_context.h"
 
 namespace maxsim::service {
 
@@ -14,6 +15,9 @@ inline constexpr char kPushbackKey[] = "grpc-retry-pushback-ms";
 
 // Returns INVALID_ARGUMENT about one field of a request, "queries[3].weights" for example.
 absl::Status InvalidField(std::string_view path, std::string_view message);
+
+// Returns OK where new calls are served, or else UNAVAILABLE with what they are told.
+absl::Status CheckServing(ServingState state);
 
 // Returns the milliseconds of the status's google.rpc.RetryInfo (client/status.h), rounded up; 0 when it has none.
 uint32_t RetryDelayMs(const absl::Status& status);

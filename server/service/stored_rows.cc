@@ -33,14 +33,20 @@ absl::Status AppendQuantized(const v1::TokenMatrix& document, const StoredForm& 
 }  // namespace
 
 StoredForm StoredFormOf(const store::Collection& collection, const RequestLimits& limits) {
+  StoredForm form = StoredFormOf(collection.storage(), collection.dim(), collection.manifest().rotation_seed, limits);
+  form.rules.dim_is_of_collection = !collection.name().empty();
+  return form;
+}
+
+StoredForm StoredFormOf(ScalarType storage, int32_t dim, uint64_t rotation_seed, const RequestLimits& limits) {
   // What is quantised comes in as a query does.
-  return {.rules = {.storage = QueryType(collection.storage()),
-                    .dim = collection.dim(),
-                    .dim_is_of_collection = !collection.name().empty(),
+  return {.rules = {.storage = QueryType(storage),
+                    .dim = dim,
+                    .dim_is_of_collection = true,
                     .max_tokens = limits.max_document_tokens,
                     .limit_name = "limits.max_document_tokens"},
-          .storage = collection.storage(),
-          .rotation_seed = collection.manifest().rotation_seed};
+          .storage = storage,
+          .rotation_seed = rotation_seed};
 }
 
 absl::Status AppendStoredRows(const v1::TokenMatrix& document, const StoredForm& form, FieldPath path,

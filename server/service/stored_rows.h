@@ -23,6 +23,7 @@ struct StoredForm {
 };
 
 StoredForm StoredFormOf(const store::Collection& collection, const RequestLimits& limits);
+StoredForm StoredFormOf(ScalarType storage, int32_t dim, uint64_t rotation_seed, const RequestLimits& limits);
 
 // Appends the document's rows in the storage type and sets `scale`, which i8 has and else stays. The shape must have
 // been checked by form.rules. INVALID_ARGUMENT for a value that cannot be stored.

@@ -166,21 +166,46 @@ absl::Status CheckSequence(uint64_t min_sequence, const store::Collection& colle
 }
 
 absl::Status CheckGeneration(uint64_t generation, const store::Collection& collection) {
+  return CheckGeneration(generation, collection.name(), collection.is_live(),
+                         static_cast<uint64_t>(collection.manifest().generation));
+}
+
+absl::Status CheckGeneration(uint64_t generation, const std::string& collection, bool is_live, uint64_t served) {
   if (generation == 0) return absl::OkStatus();
-  if (collection.is_live()) {
-    return InvalidField("generation", absl::StrCat("is ", generation, ", and collection ", collection.name(),
+  if (is_live) {
+    return InvalidField("generation", absl::StrCat("is ", generation, ", and collection ", collection,
                                                    " is live: min_sequence says what it must have"));
   }
-  const auto served = static_cast<uint64_t>(collection.manifest().generation);
   if (generation == served) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat("collection ", collection.name(), ": is of generation ", served,
+  return absl::FailedPreconditionError(absl::StrCat("collection ", collection, ": is of generation ", served,
                                                     ", and generation ", generation, " was asked for (generation)"));
 }
 
+const v1::Candidates& CandidatesOf(const v1::RerankRequest& request, const v1::Query& query) {
+  return query.has_candidates() ? query.candidates() : request.candidates();
+}
+
+absl::Status ChooseCollection(absl::FunctionRef<bool(const std::string&)> is_served,
+                              absl::FunctionRef<std::vector<std::string>()> names, v1::RerankRequest* request) {
+  if (HasInlineDocumentsAlone(*request)) {
+    if (!is_served(request->collection())) request->clear_collection();
+    return absl::OkStatus();
+  }
+  if (!request->collection().empty()) return absl::OkStatus();
+  const std::vector<std::string> all = names();
+  if (all.empty()) {
+    return absl::InvalidArgumentError("model: no collection is loaded, and documents are asked for by id");
+  }
+  if (all.size() > 1) {
+    return InvalidField("model", absl::StrCat("is missing, and the server has ", all.size(), " collections"));
+  }
+  request->set_collection(all.front());
+  return absl::OkStatus();
+}
+
 bool HasInlineDocumentsAlone(const v1::RerankRequest& request) {
-  return std::all_of(request.queries().begin(), request.queries().end(), [&](const v1::Query& query) {
-    return (query.has_candidates() ? query.candidates() : request.candidates()).has_inline_documents();
-  });
+  return std::all_of(request.queries().begin(), request.queries().end(),
+                     [&](const v1::Query& query) { return CandidatesOf(request, query).has_inline_documents(); });
 }
 
 absl::Status CheckEnvelope(const v1::RerankRequest& request, const RequestLimits& limits) {

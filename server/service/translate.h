@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "maxsim/v1/rerank.pb.h"
 #include "server/engine/job.h"
@@ -28,6 +29,15 @@ absl::Status CheckSequence(uint64_t min_sequence, const store::Collection& colle
 // Says whether a collection is of the generation that a request wants (RerankRequest.generation; 0: any will do):
 // FAILED_PRECONDITION where it is not, INVALID_ARGUMENT for one that is live.
 absl::Status CheckGeneration(uint64_t generation, const store::Collection& collection);
+absl::Status CheckGeneration(uint64_t generation, const std::string& collection, bool is_live, uint64_t served);
+
+// Returns the candidates that count for a query of the request: its own, or else the request's.
+const v1::Candidates& CandidatesOf(const v1::RerankRequest& request, const v1::Query& query);
+
+// Does what RerankApi::ChooseCollection says. `is_served` says whether a collection is there, and `names` returns those
+// that are; each is called at most once.
+absl::Status ChooseCollection(absl::FunctionRef<bool(const std::string&)> is_served,
+                              absl::FunctionRef<std::vector<std::string>()> names, v1::RerankRequest* request);
 
 // What can be said without the collection: INVALID_ARGUMENT for a wrong request_id, query count, top_k, enum value or
 // payload field, or no collection's name where not all candidates are inline documents, or a generation of none.

@@ -37,7 +37,7 @@ int Fail(const absl::Status& status);
 std::string Elapsed(absl::Time began);
 
 // Returns a summary: "wiki: generation 2 of "wiki": 5,000 documents, 621,042 tokens x 128 f16, 155.9 MiB in 1 shard".
-// Of a partition it has the slots, too: "... of "wiki", slots 0 .. 1364: ...".
+// The summary of a partition has its slots behind the name: "... of "wiki", slots 0 .. 1364: ...".
 std::string Describe(const std::string& folder, const collection::Manifest& manifest);
 
 // Prints a summary of each folder's collection, a line each, and behind the last how long it all took since `began`.
