@@ -69,18 +69,10 @@ bool IsOtherGeneration(const absl::Status& status);
 void StartGroupCall(const CallEnvironment& environment, CallTarget target, const GroupCallOptions& options,
                     SendAttempt send, absl::AnyInvocable<void(absl::Status status, int attempt)> done);
 
-// A method of a service that replicas have.
-template <typename Request, typename Response>
-struct Rpc {
-  std::string_view name;
-  void (*start)(const ReplicaStubs& stubs, grpc::ClientContext* context, const Request* request, Response* response,
-                std::function<void(grpc::Status)> done);
-};
-
 // Calls a method of a group. `request` is shared by the attempts and must not be changed.
 template <typename Request, typename Response>
 void CallGroup(const CallEnvironment& environment, CallTarget target, const GroupCallOptions& options,
-               const Rpc<Request, Response>& rpc, std::shared_ptr<const Request> request,
+               Rpc<Request, Response> rpc, std::shared_ptr<const Request> request,
                absl::AnyInvocable<void(absl::StatusOr<Response>)> done) {
   struct Attempt {
     grpc::ClientContext context;
@@ -96,10 +88,10 @@ void CallGroup(const CallEnvironment& environment, CallTarget target, const Grou
     attempt->context.set_deadline(client::ToGrpcTime(options.deadline));
     if (environment.metadata != nullptr) environment.metadata->AddTo(attempt->context);
     AddTrace(span, attempt->context);
-    rpc.start(replica.stubs(), &attempt->context, request.get(), &attempt->response,
-              [attempt, request, ended = std::move(ended)](const grpc::Status& status) {
-                ended(client::FromGrpcStatus(status));
-              });
+    rpc(replica.stubs(), &attempt->context, request.get(), &attempt->response,
+        [attempt, request, ended = std::move(ended)](const grpc::Status& status) {
+          ended(client::FromGrpcStatus(status));
+        });
     return [attempt] { attempt->context.TryCancel(); };
   };
   StartGroupCall(environment, std::move(target), options, std::move(send),

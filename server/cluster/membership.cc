@@ -155,7 +155,6 @@ void Membership::ApplyGroups(const std::vector<GroupOptions>& groups) {
     }
   }
   groups_ = std::move(next);
-  applied_ = groups;
   resolved_ = MonotonicNow();
 }
 

@@ -65,7 +65,6 @@ class Membership {
 
   // The thread alone uses these once Start has returned.
   std::vector<std::shared_ptr<Group>> groups_;
-  std::vector<GroupOptions> applied_;
   std::string groups_error_;  // that was logged last
   absl::Time resolved_ = absl::InfinitePast();
 

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,6 +13,8 @@
 #include "absl/time/time.h"
 #include "base/mutex.h"
 #include "client/options.h"
+#include "grpcpp/client_context.h"
+#include "grpcpp/support/status.h"
 #include "maxsim/v1/admin.grpc.pb.h"
 #include "maxsim/v1/documents.grpc.pb.h"
 #include "maxsim/v1/rerank.grpc.pb.h"
@@ -24,6 +27,11 @@ struct ReplicaStubs {
   std::shared_ptr<v1::Documents::Stub> documents;
   std::shared_ptr<v1::Admin::Stub> admin;
 };
+
+// A method of a service that replicas have: starts a call, which calls `done` when it has ended.
+template <typename Request, typename Response>
+using Rpc = void (*)(const ReplicaStubs& stubs, grpc::ClientContext* context, const Request* request,
+                     Response* response, std::function<void(grpc::Status)> done);
 
 // Counts what became of calls, and says when a replica is left out for a while: after kMaxFailures in a row, for a time
 // that doubles each time up to kMaxEjection. Then it is tried again. The class is thread-safe.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "server/cluster/rpcs.h"
 #include "server/observability/logging.h"
 
 namespace maxsim::cluster {
@@ -39,15 +40,14 @@ absl::Status OfServer(const Replica& replica, const Group& group, const absl::St
 }  // namespace
 
 template <typename Request, typename Response>
-absl::Status RouterCollections::OnAll(AdminMethod<Request, Response> method, const Request& request,
-                                      const StopSignal& stop, absl::StatusCode done_before,
-                                      const std::function<void(const Response&)>& seen) {
+absl::Status RouterCollections::OnAll(Rpc<Request, Response> rpc, const Request& request, const StopSignal& stop,
+                                      absl::StatusCode done_before, const std::function<void(const Response&)>& seen) {
   const std::shared_ptr<const View> view = membership_->view();
   absl::Status before;
   bool has_done = false;
   for (const std::shared_ptr<Group>& group : view->groups()) {
     for (const std::shared_ptr<Replica>& replica : group->replicas()) {
-      const absl::StatusOr<Response> response = CallAdmin(*replica, method, request, stop);
+      const absl::StatusOr<Response> response = CallAdmin(*replica, rpc, request, stop);
       if (response.ok()) {
         has_done = true;
         if (seen != nullptr) seen(*response);
@@ -74,7 +74,7 @@ absl::StatusOr<v1::CollectionInfo> RouterCollections::InfoOf(const std::string& 
 absl::StatusOr<v1::CollectionInfo> RouterCollections::LoadForClient(const v1::LoadCollectionRequest& request,
                                                                     const StopSignal* stop) {
   const StopSignal both(stop, shutdown_);
-  absl::Status status = OnAll(kLoadMethod, request, both, absl::StatusCode::kAlreadyExists, {});
+  absl::Status status = OnAll(kLoadRpc, request, both, absl::StatusCode::kAlreadyExists, {});
   if (!status.ok()) return status;
   return InfoOf(request.name());
 }
@@ -82,7 +82,7 @@ absl::StatusOr<v1::CollectionInfo> RouterCollections::LoadForClient(const v1::Lo
 absl::StatusOr<v1::CollectionInfo> RouterCollections::CreateForClient(const v1::CreateCollectionRequest& request,
                                                                       const StopSignal* stop) {
   const StopSignal both(stop, shutdown_);
-  absl::Status status = OnAll(kCreateMethod, request, both, absl::StatusCode::kAlreadyExists, {});
+  absl::Status status = OnAll(kCreateRpc, request, both, absl::StatusCode::kAlreadyExists, {});
   if (!status.ok()) return status;
   return InfoOf(request.name());
 }
@@ -91,7 +91,7 @@ absl::Status RouterCollections::Unload(const std::string& name, const StopSignal
   v1::UnloadCollectionRequest request;
   request.set_name(name);
   const StopSignal both(stop, shutdown_);
-  absl::Status status = OnAll(kUnloadMethod, request, both, absl::StatusCode::kNotFound, {});
+  absl::Status status = OnAll(kUnloadRpc, request, both, absl::StatusCode::kNotFound, {});
   membership_->Refresh();
   return status;
 }
@@ -103,7 +103,7 @@ absl::StatusOr<v1::CollectionInfo> RouterCollections::Compact(const std::string&
   *changed = false;
   const StopSignal both(stop, shutdown_);
   absl::Status status = OnAll<v1::CompactCollectionRequest, v1::CompactCollectionResponse>(
-      kCompactMethod, request, both, absl::StatusCode::kOk,
+      kCompactRpc, request, both, absl::StatusCode::kOk,
       [&](const v1::CompactCollectionResponse& response) { *changed = *changed || response.changed(); });
   if (!status.ok()) return status;
   return InfoOf(name);
@@ -126,7 +126,7 @@ absl::StatusOr<v1::CollectionInfo> RouterCollections::Reload(const std::string& 
     for (const auto& [group, replicas] : groups) {
       const size_t half = (replicas.size() + 1) / 2;
       for (size_t i = first_wave ? 0 : half; i < (first_wave ? half : replicas.size()); ++i) {
-        const auto response = CallAdmin(*replicas[i], kReloadMethod, request, both);
+        const auto response = CallAdmin(*replicas[i], kReloadRpc, request, both);
         if (!response.ok()) return OfServer(*replicas[i], *group, response.status());
         *changed = *changed || response->changed();
       }
@@ -169,7 +169,7 @@ absl::StatusOr<uint64_t> RouterCollections::SnapshotForClient(const std::string&
     if (answering == replicas.end()) {
       return absl::UnavailableError(absl::StrCat("no replica of group ", part.target.group->name(), " answers"));
     }
-    const auto response = CallAdmin(**answering, kSnapshotMethod, request, both);
+    const auto response = CallAdmin(**answering, kSnapshotRpc, request, both);
     if (!response.ok()) return OfServer(**answering, *part.target.group, response.status());
     sequence = std::min(sequence, response->sequence());
   }

@@ -53,7 +53,7 @@ class RouterCollections : public service::CollectionApi {
   // Calls a method of all servers, one after the other, until one fails, and gives `seen` each answer. A server that
   // says `done_before` has done it before; where all say so, that is an error.
   template <typename Request, typename Response>
-  absl::Status OnAll(AdminMethod<Request, Response> method, const Request& request, const StopSignal& stop,
+  absl::Status OnAll(Rpc<Request, Response> rpc, const Request& request, const StopSignal& stop,
                      absl::StatusCode done_before, const std::function<void(const Response&)>& seen);
   absl::StatusOr<v1::CollectionInfo> InfoOf(const std::string& name);
 

@@ -24,7 +24,7 @@ absl::Time DeadlineOfGroups(absl::Time deadline, absl::Time now, absl::Duration 
 template <typename Request, typename Response>
 void Scatter(const CallEnvironment& environment, std::vector<CallTarget> targets,
              std::vector<std::shared_ptr<const Request>> requests, const GroupCallOptions& options,
-             const Rpc<Request, Response>& rpc, absl::AnyInvocable<void(std::vector<absl::StatusOr<Response>>)> done) {
+             Rpc<Request, Response> rpc, absl::AnyInvocable<void(std::vector<absl::StatusOr<Response>>)> done) {
   struct Gathered {
     std::vector<absl::StatusOr<Response>> answers;
     std::atomic<size_t> num_left;
