@@ -58,4 +58,8 @@ if [ "$(cat "$venv/made-of" 2>/dev/null)" != "$wanted" ]; then
   echo "$wanted" >"$venv/made-of"
 fi
 exec 9>&-
-exec "$venv/bin/python" -B "$@"
+# Compiling PyTorch and what is around it takes longer than most tests: what one process compiled the others read, those
+# that a test starts too. Nothing is written beside the sources.
+unset PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX="$venv/compiled"
+exec "$venv/bin/python" "$@"
