@@ -58,6 +58,7 @@ class SentenceTransformersTest(unittest.TestCase):
         temporary = tempfile.TemporaryDirectory(prefix="maxsim-encoder-")
         cls.addClassCleanup(temporary.cleanup)
         cls.folder = pathlib.Path(temporary.name)
+        cls.ports = {}
         (cls.folder / "backbone").mkdir()
         make_backbone(cls.folder / "backbone")
         prompts = {"query": "query: ", "document": "passage: "}
@@ -66,8 +67,14 @@ class SentenceTransformersTest(unittest.TestCase):
         make_checkpoint(cls.folder / "backbone", cls.folder / "expanded", query_expansion=expansion)
 
     def serve(self, name, *flags):
+        """Returns the port of a server. One begins in ten seconds, so that tests share those of the same flags."""
+        if (name, *flags) not in self.ports:
+            self.ports[(name, *flags)] = self.serve_another(name, *flags)
+        return self.ports[(name, *flags)]
+
+    def serve_another(self, name, *flags):
         program = Program("--model", self.folder / name, "--device", "cpu", *flags)
-        self.addCleanup(program.stop)
+        self.addClassCleanup(program.stop)
         return program.wait_until_ready().port
 
     def encode(self, port, texts, kind, **more):
@@ -106,7 +113,7 @@ class SentenceTransformersTest(unittest.TestCase):
         self.assertEqual((expanded["model"], expanded["query_length"]), ("other", 16))
         self.assertTrue(expanded["query_expansion"])
         self.assertNotEqual(expanded["fingerprint"], fingerprint)
-        again = json.loads(call(self.serve("plain"), "GET", "/info")[2])
+        again = json.loads(call(self.serve_another("plain"), "GET", "/info")[2])
         self.assertEqual(again["fingerprint"], fingerprint)
 
     def test_max_tokens_cuts_and_truncate_false_refuses(self):
