@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Times maxsim_scores on a GPU beside plain PyTorch (maxsim_torch.reference), which writes the matrix of similarities:
-the forward pass, a step of forward and backward, and the memory that a step takes beyond its inputs.
+"""Times maxsim_scores on a GPU beside plain PyTorch (maxsim_torch.reference), which writes the matrix of similarities,
+and beside the packages flash-maxsim and late-interaction-kernels where they can be imported: the forward pass, a step of
+forward and backward, and the memory that a step takes beyond its inputs.
 
     MAXSIM_LIBRARY=build/release/lib/libmaxsim.so bench/torch/training_steps.py --out steps.json
 
@@ -8,7 +9,9 @@ Prints a line a shape, and writes one JSON file.
 """
 
 import argparse
+import contextlib
 import datetime
+import importlib
 import json
 import pathlib
 import statistics
@@ -71,6 +74,20 @@ def measure(score, queries, documents):
         torch.cuda.empty_cache()
 
 
+def ways_to_score():
+    """Returns how to score a batch, by the name of the package."""
+    ways = {"maxsim_torch": maxsim_torch.maxsim_scores}
+    with contextlib.suppress(ImportError):
+        peer = importlib.import_module("flash_maxsim")
+        ways["flash_maxsim"] = lambda queries, documents: peer.flash_maxsim_batched_train(
+            queries, documents, shared_docs=True
+        )
+    with contextlib.suppress(ImportError):
+        ways["late_interaction_kernels"] = importlib.import_module("late_interaction_kernels").maxsim
+    ways["plain"] = maxsim_torch.reference.maxsim_scores
+    return ways
+
+
 def driver():
     command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     return subprocess.run(command, capture_output=True, text=True).stdout.split("\n")[0]
@@ -85,16 +102,15 @@ def main():
     if not maxsim_torch.device_available("cuda"):
         raise SystemExit("no GPU that the library has code for")
     dtype = getattr(torch, options.type)
+    ways = ways_to_score()
     rows = []
     for num_queries, num_documents, query_tokens, document_tokens in SHAPES:
         torch.manual_seed(0)
         queries = torch.randn(num_queries, query_tokens, DIM, device="cuda", dtype=dtype, requires_grad=True)
         documents = torch.randn(num_documents, document_tokens, DIM, device="cuda", dtype=dtype, requires_grad=True)
-        row = {
-            "shape": [num_queries, num_documents, query_tokens, document_tokens],
-            "maxsim_torch": measure(maxsim_torch.maxsim_scores, queries, documents),
-            "plain": measure(maxsim_torch.reference.maxsim_scores, queries, documents),
-        }
+        row = {"shape": [num_queries, num_documents, query_tokens, document_tokens]}
+        for name, score in ways.items():
+            row[name] = measure(score, queries, documents)
         rows.append(row)
         print(json.dumps(row), flush=True)
     result = {

@@ -209,9 +209,9 @@ TEST_F(GpuLibraryTest, EveryDimensionIsScored) {
 }
 
 TEST_F(GpuLibraryTest, EveryTileEdgeIsScored) {
-  for (const int32_t type : {MAXSIM_F32, MAXSIM_F16, MAXSIM_I8}) {
+  for (const int32_t type : {MAXSIM_F32, MAXSIM_F16, MAXSIM_BF16, MAXSIM_I8}) {
     for (const int64_t query_tokens : {1, 15, 16, 17, 31, 32, 33, 63, 64, 65, 96, 97, 128, 129, 200}) {
-      for (const int64_t document_tokens : {1, 63, 64, 65, 127, 128, 129, 200}) {
+      for (const int64_t document_tokens : {1, 31, 32, 33, 63, 64, 65, 95, 96, 97, 127, 128, 129, 192, 193, 200}) {
         LibraryShape shape;
         shape.type = type;
         shape.dim = 16;
@@ -222,6 +222,31 @@ TEST_F(GpuLibraryTest, EveryTileEdgeIsScored) {
         shape.ties = true;
         shape.weights = query_tokens % 2 == 0;
         ExpectShape(shape, TestSeed() + query_tokens);
+      }
+    }
+  }
+}
+
+TEST_F(GpuLibraryTest, EveryNumberOfQueryTilesIsScored) {
+  for (const int32_t pairing : {MAXSIM_ALL, MAXSIM_LISTS}) {
+    for (const int64_t num_queries : {1, 2, 3, 4, 5, 7, 8, 9, 16, 17}) {
+      for (const int64_t query_tokens : {20, 40, 130, 260}) {
+        LibraryShape shape;
+        shape.type = num_queries % 2 == 0 ? MAXSIM_F16 : MAXSIM_BF16;
+        shape.dim = num_queries % 3 == 0 ? 64 : 128;
+        shape.pairing = pairing;
+        shape.num_queries = num_queries;
+        shape.num_documents = 5;
+        shape.list_length = 3;
+        shape.candidates = true;
+        shape.max_query_tokens = query_tokens;
+        shape.max_document_tokens = 110;
+        shape.lengths = true;
+        shape.document_mask = query_tokens == 40;
+        shape.query_mask = query_tokens == 130;
+        shape.weights = true;
+        shape.ties = query_tokens == 260;
+        ExpectShape(shape, TestSeed() + num_queries);
       }
     }
   }

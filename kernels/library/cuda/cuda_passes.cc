@@ -8,6 +8,7 @@
 
 #include "kernels/library/cuda/backward.h"
 #include "kernels/library/cuda/forward.h"
+#include "kernels/library/cuda/hopper/hopper_forward.h"
 
 namespace maxsim::library {
 namespace {
@@ -100,6 +101,10 @@ Status LayOutBackward(void* memory, BackwardParams* params, size_t* bytes) {
 }
 
 cudaError_t LaunchForward(const ForwardParams& params, ScalarType type, bool token_scales, cudaStream_t stream) {
+  if (HopperForwardParams hopper{}; PrepareHopperForward(params, type, &hopper)) {
+    return type == ScalarType::kF16 ? HopperForwardLauncher<ScalarType::kF16>::Launch(hopper, stream)
+                                    : HopperForwardLauncher<ScalarType::kBF16>::Launch(hopper, stream);
+  }
   switch (type) {
     case ScalarType::kF32:
       return ForwardLauncher<ScalarType::kF32, false>::Launch(params, stream);

@@ -45,10 +45,9 @@ __device__ __forceinline__ uint64_t DescribeOperand(uint32_t shared) {
 }
 
 // The text of an instruction: the names of N / 2 sums.
-#define MAXSIM_TEXT96                                                                                    \
-  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, " \
-  "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, " \
-  "%42, %43, %44, %45, %46, %47"
+#define MAXSIM_TEXT32 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+#define MAXSIM_TEXT64 MAXSIM_TEXT32 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define MAXSIM_TEXT96 MAXSIM_TEXT64 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
 #define MAXSIM_TEXT128 MAXSIM_TEXT96 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 #define MAXSIM_TEXT192                                                                           \
   MAXSIM_TEXT128                                                                                 \
@@ -59,8 +58,9 @@ __device__ __forceinline__ uint64_t DescribeOperand(uint32_t shared) {
 #define MAXSIM_EIGHT(c, g)                                                                                            \
   c(sums[8 * g]), c(sums[8 * g + 1]), c(sums[8 * g + 2]), c(sums[8 * g + 3]), c(sums[8 * g + 4]), c(sums[8 * g + 5]), \
       c(sums[8 * g + 6]), c(sums[8 * g + 7])
-#define MAXSIM_SUMS96(c) \
-  MAXSIM_EIGHT(c, 0), MAXSIM_EIGHT(c, 1), MAXSIM_EIGHT(c, 2), MAXSIM_EIGHT(c, 3), MAXSIM_EIGHT(c, 4), MAXSIM_EIGHT(c, 5)
+#define MAXSIM_SUMS32(c) MAXSIM_EIGHT(c, 0), MAXSIM_EIGHT(c, 1)
+#define MAXSIM_SUMS64(c) MAXSIM_SUMS32(c), MAXSIM_EIGHT(c, 2), MAXSIM_EIGHT(c, 3)
+#define MAXSIM_SUMS96(c) MAXSIM_SUMS64(c), MAXSIM_EIGHT(c, 4), MAXSIM_EIGHT(c, 5)
 #define MAXSIM_SUMS128(c) MAXSIM_SUMS96(c), MAXSIM_EIGHT(c, 6), MAXSIM_EIGHT(c, 7)
 #define MAXSIM_SUMS192(c) \
   MAXSIM_SUMS128(c), MAXSIM_EIGHT(c, 8), MAXSIM_EIGHT(c, 9), MAXSIM_EIGHT(c, 10), MAXSIM_EIGHT(c, 11)
@@ -91,6 +91,33 @@ __device__ __forceinline__ void MultiplyAdd(Sum<kType> (&sums)[64], const uint32
   }
 }
 
+// sums += a * b for the first N columns, 32, 64 or 96, of half-precision types; `a` a lane's part of the operand. With
+// kFresh sums = a * b, and what they held before need not be there.
+template <ScalarType kType, int N, bool kFresh>
+__device__ __forceinline__ void MultiplyAddFirst(float (&sums)[48], const uint32_t (&a)[4], uint64_t b) {
+  static_assert(kType == ScalarType::kF16 || kType == ScalarType::kBF16);
+  static_assert(N == 32 || N == 64 || N == 96);
+  constexpr bool add = !kFresh;
+#define MAXSIM_FIRST(n, a0, a1, a2, a3, b_at, add_at)                                             \
+  if constexpr (N == n && kType == ScalarType::kF16) {                                            \
+    if constexpr (kFresh) {                                                                       \
+      MAXSIM_WGMMA_ROWS(n, a0, a1, a2, a3, b_at, add_at, "k16.f32.f16.f16", ", 1, 1, 0", "=f");   \
+    } else {                                                                                      \
+      MAXSIM_WGMMA_ROWS(n, a0, a1, a2, a3, b_at, add_at, "k16.f32.f16.f16", ", 1, 1, 0", "+f");   \
+    }                                                                                             \
+  } else if constexpr (N == n) {                                                                  \
+    if constexpr (kFresh) {                                                                       \
+      MAXSIM_WGMMA_ROWS(n, a0, a1, a2, a3, b_at, add_at, "k16.f32.bf16.bf16", ", 1, 1, 0", "=f"); \
+    } else {                                                                                      \
+      MAXSIM_WGMMA_ROWS(n, a0, a1, a2, a3, b_at, add_at, "k16.f32.bf16.bf16", ", 1, 1, 0", "+f"); \
+    }                                                                                             \
+  }
+  MAXSIM_FIRST(32, 16, 17, 18, 19, 20, 21)
+  MAXSIM_FIRST(64, 32, 33, 34, 35, 36, 37)
+  MAXSIM_FIRST(96, 48, 49, 50, 51, 52, 53)
+#undef MAXSIM_FIRST
+}
+
 // sums (+)= a * b for the first N columns, 96 or 192. `a` and `b` are of DescribeOperand.
 template <ScalarType kType, int N>
 __device__ __forceinline__ void MultiplyAddShared(Sum<kType> (&sums)[96], uint64_t a, uint64_t b, bool add) {
@@ -108,10 +135,14 @@ __device__ __forceinline__ void MultiplyAddShared(Sum<kType> (&sums)[96], uint64
   }
 }
 
+#undef MAXSIM_TEXT32
+#undef MAXSIM_TEXT64
 #undef MAXSIM_TEXT96
 #undef MAXSIM_TEXT128
 #undef MAXSIM_TEXT192
 #undef MAXSIM_EIGHT
+#undef MAXSIM_SUMS32
+#undef MAXSIM_SUMS64
 #undef MAXSIM_SUMS96
 #undef MAXSIM_SUMS128
 #undef MAXSIM_SUMS192

@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""What a second group brings: a server over a whole collection on one GPU, beside a router over two groups that have
+half of it each on a GPU of their own. Wants two GPUs.
+
+    bench/cluster/two_gpus.py --bin build/release/bin --out out.json
+
+The collection is synthetic, --documents of --tokens x --dim F16, and `maxsim-shard split` cuts it. Every request scans
+all of it. maxsim-loadtest keeps --concurrency requests under way (--check exact: the same request has the same bits
+each time), for the one and for the other in turns; medians over the rounds are told. Before that a few rankings of both
+are compared.
+"""
+
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "serving/live"))
+sys.path.insert(0, str(HERE.parents[1] / "client/python"))
+
+import numpy as np  # noqa: E402
+
+from live_server import describe, gpu_query, need  # noqa: E402
+from maxsim import Client  # noqa: E402
+from servers import Maxsimd  # noqa: E402
+from synthetic import write_collection  # noqa: E402
+
+NAME = "passages"
+COMPARED = 20  # rankings
+
+
+def loadtest(options, folder, target, concurrency):
+    """Returns maxsim-loadtest's report of scans of the whole collection."""
+    report = pathlib.Path(folder) / "loadtest.json"
+    report.unlink(missing_ok=True)
+    command = [options.bin / "maxsim-loadtest", "--quiet", "--target", target, "--collection", NAME]
+    command += ["--candidates", "all", "--query-tokens", 32, "--top-k", 100, "--pool-requests", 256]
+    command += ["--check", "exact", "--concurrency", concurrency, "--duration", f"{options.seconds}s"]
+    command += ["--warmup", "2s", "--threads", 4, "--json", report]
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=300)
+    if not report.exists():
+        raise RuntimeError(f"maxsim-loadtest wrote no report: {(done.stderr or done.stdout).strip()[-500:]}")
+    found = json.loads(report.read_text())
+    if found["errors"] or found["rejected"]:
+        raise RuntimeError(f"{found['errors']} errors and {found['rejected']} rejections at {target}")
+    return found
+
+
+def compare_rankings(options, targets):
+    """Ends the program where the two answer a query differently."""
+    rng = np.random.default_rng(7)
+    clients = [Client(target) for target in targets]
+    for number in range(COMPARED):
+        query = rng.standard_normal((32, options.dim)).astype(np.float16)
+        rankings = [client.rerank(NAME, query, top_k=100) for client in clients]
+        one, other = ([(hit.id, hit.score) for hit in ranking] for ranking in rankings)
+        if one != other:
+            raise SystemExit(f"query {number} has other results behind the router: {one[:3]} and {other[:3]}")
+
+
+def measure(options, folder, targets):
+    found = {}
+    for label, concurrency in (("one request at a time", 1), (f"{options.concurrency} requests", options.concurrency)):
+        rows = {way: [] for way in targets}
+        for number in range(options.rounds):
+            ways = list(targets)
+            for way in ways if number % 2 == 0 else reversed(ways):
+                report = loadtest(options, folder, targets[way], concurrency)
+                rows[way].append((report["rps"], report["latency_us"]["p50"], report["latency_us"]["p99"]))
+                print(f"{label}, round {number}: {way}: {report['rps']:.1f}/s", flush=True)
+        names = ("requests_per_second", "p50_us", "p99_us")
+        found[label] = {
+            way: {name: float(np.median([value[i] for value in values])) for i, name in enumerate(names)}
+            for way, values in rows.items()
+        }
+        ratios = [two[0] / one[0] for one, two in zip(rows["one GPU"], rows["two groups"])]
+        found[label]["ratio"] = {"median": float(np.median(ratios)), "least": min(ratios), "most": max(ratios)}
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", type=pathlib.Path, required=True)
+    parser.add_argument("--out", type=pathlib.Path, required=True, help="the JSON file")
+    parser.add_argument("--documents", type=int, default=400_000)
+    parser.add_argument("--tokens", type=int, default=120)
+    parser.add_argument("--dim", type=int, default=128)
+    parser.add_argument("--concurrency", type=int, default=128)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=4, help="of a turn")
+    parser.add_argument("--cpu", action="store_true", help="on the processors instead, to try this program")
+    options = parser.parse_args()
+    need(options.bin, "maxsimd", "maxsim-loadtest", "maxsim-shard")
+    if not options.cpu and len(gpu_query("name")) < 2:
+        raise SystemExit("this machine has fewer than two GPUs")
+    result = describe(options.bin)
+    result["shape"] = {name: getattr(options, name) for name in ("documents", "tokens", "dim")}
+    with tempfile.TemporaryDirectory(prefix="maxsim-two-gpus-") as folder:
+        folder = pathlib.Path(folder)
+        real = write_collection(
+            folder / NAME, NAME, options.bin, documents=options.documents, tokens=options.tokens, dim=options.dim,
+            storage="f16", shard_documents=max(1, options.documents // 8),
+        )  # fmt: skip
+        command = [options.bin / "maxsim-shard", "split", folder / NAME, "--into", "2", "--output", folder / "parts"]
+        subprocess.run(list(map(str, command)), check=True, capture_output=True)
+        parts = sorted((folder / "parts").glob("partition-*"))
+        def serve(name, path, device, partition=None):
+            keys = {"store.verify_checksums": real}
+            keys |= {"backend.kind": "cpu"} if options.cpu else {"backend.kind": "cuda", "backend.devices": [device]}
+            keys |= {"cluster.partition": partition} if partition else {}
+            return Maxsimd(options.bin, folder, name, {NAME: path}, "auto", keys)
+
+        with (
+            serve("whole", folder / NAME, 0) as whole,
+            serve("first", parts[0], 0, "0/2") as first,
+            serve("second", parts[1], 1, "1/2") as second,
+        ):
+            groups = [f"g0={first.target}", f"g1={second.target}"]
+            with Maxsimd(options.bin, folder, "router", {}, "auto", {"cluster.groups": groups}) as router:
+                targets = {"one GPU": whole.target, "two groups": router.target}
+                compare_rankings(options, targets.values())
+                result["figures"] = measure(options, folder, targets)
+    options.out.write_text(json.dumps(result, indent=1) + "\n")
+    print(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()
