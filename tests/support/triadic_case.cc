@@ -125,11 +125,13 @@ void TriadicCase::AddQuery(int64_t problem, int64_t query_row, Expected* expecte
     }
     delta += weights[pair] * weight_gradients[pair];
   }
+  double delta_magnitude = 0;
+  for (int64_t c = 0; c < dim; ++c) delta_magnitude += std::fabs(gradient[c] * expected->output[query_row * dim + c]);
   for (int64_t pair = 0; pair < num_first * num_second; ++pair) {
     const int64_t first_idx = pair / num_second;
     const int64_t second_idx = pair % num_second;
     const double logit_gradient = call_.scale * weights[pair] * (weight_gradients[pair] - delta);
-    const double magnitude = call_.scale * weights[pair] * (std::fabs(weight_gradients[pair]) + std::fabs(delta));
+    const double magnitude = call_.scale * weights[pair] * (std::fabs(weight_gradients[pair]) + delta_magnitude);
     for (int64_t c = 0; c < dim; ++c) {
       const double key[2] = {row(1, shape_.max_first, first_idx)[c], row(2, shape_.max_second, second_idx)[c]};
       const double value[2] = {row(3, shape_.max_first, first_idx)[c], row(4, shape_.max_second, second_idx)[c]};
