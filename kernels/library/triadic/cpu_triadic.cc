@@ -23,13 +23,6 @@ Status CheckTriadicLengths(const maxsim_triadic_call& call) {
   return status.ok() ? second.Check("second_lengths", call.num_problems) : status;
 }
 
-// What a pass sums up for a row of its owner.
-enum class TriadicMode {
-  kOutput,  // the output, with an online softmax: rows' values times weights times inner values
-  kKeys,    // the gradient of a key: rows' keys times gradients of logits times inner keys
-  kValues,  // the gradient of a value: rows' values times weights times inner values
-};
-
 // What one thread works with.
 struct TriadicSlot {
   explicit TriadicSlot(size_t dim)

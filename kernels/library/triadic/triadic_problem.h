@@ -29,6 +29,13 @@ struct TriadicMaxProblem {
   int64_t num_second_rows() const { return call.num_problems * call.max_second; }
 };
 
+// What a pass sums up for a row of its owner.
+enum class TriadicMode {
+  kOutput,  // the output, with an online softmax: rows' values times weights times inner values
+  kKeys,    // the gradient of a key: rows' keys times gradients of logits times inner keys
+  kValues,  // the gradient of a value: rows' values times weights times inner values
+};
+
 // What one of the three axes of attention has: a key and a value for each row.
 struct TriadicAxis {
   const void* keys = nullptr;     // [num_problems, max_rows, dim]
