@@ -17,13 +17,21 @@ token, and the backward pass needs nothing else. Results are the same bits in ev
 from . import reference
 from .functions import maxsim_scores, maxsim_scores_packed
 from .library import LibraryError, device_available, library_version
+from .nearest import NearestDistances, chamfer_distance, nearest_distances
+from .triadic import TriadicScores, triadic_attention, triadic_maxsim_scores
 
 __all__ = [
     "LibraryError",
+    "NearestDistances",
+    "TriadicScores",
+    "chamfer_distance",
     "device_available",
     "library_version",
     "maxsim_scores",
     "maxsim_scores_packed",
+    "nearest_distances",
     "reference",
+    "triadic_attention",
+    "triadic_maxsim_scores",
 ]
 __version__ = library_version()

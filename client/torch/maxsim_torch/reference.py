@@ -5,6 +5,18 @@ from typing import Optional
 import torch
 from torch import Tensor
 
+from .nearest_reference import chamfer_distance, nearest_distances
+from .triadic_reference import triadic_attention, triadic_maxsim_scores
+
+__all__ = [
+    "chamfer_distance",
+    "counting",
+    "maxsim_scores",
+    "nearest_distances",
+    "triadic_attention",
+    "triadic_maxsim_scores",
+]
+
 
 def counting(
     shape: "tuple[int, ...]",

@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+"""Times the Chamfer distance (3 columns) and three-way attention (64 columns) on a GPU beside plain PyTorch
+(maxsim_torch.reference), which writes all distances and all logits: the forward pass, a step of forward and backward,
+the memory that a step takes beyond its inputs, and the error against float64.
+
+    MAXSIM_LIBRARY=build/release/lib/libmaxsim.so bench/torch/higher_order.py --out higher_order.json
+
+Prints a line a shape, and writes one JSON file. Where plain PyTorch runs out of memory, the row says so. The page that
+the attention follows names no number of columns; 64 is that of an ordinary attention's head.
+"""
+
+import argparse
+import datetime
+import gc
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "client" / "torch"))
+
+import torch  # noqa: E402
+
+import maxsim_torch  # noqa: E402
+from maxsim_torch import reference  # noqa: E402
+
+POINTS = [1_000, 10_000, 100_000]
+TOKENS = [512, 1_024, 2_048, 4_096, 8_192]
+POINT_DIM = 3
+TOKEN_DIM = 64
+# An error is measured on so many queries, for which float64 writes all logits.
+ERROR_QUERIES = 4
+
+
+def milliseconds(work, limit_ms):
+    """Returns the median time of `work` on the device. It runs once to warm up, and then up to seven times, or as often
+    as the limit allows."""
+    times = []
+    for run in range(8):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        work()
+        end.record()
+        end.synchronize()
+        elapsed = begin.elapsed_time(end)
+        if run > 0 or elapsed > limit_ms:
+            times.append(elapsed)
+        if sum(times) > limit_ms:
+            break
+    return statistics.median(times)
+
+
+def measure(function, tensors, limit_ms):
+    """Returns the figures of one way to compute, or says that memory was too little."""
+
+    def step():
+        for tensor in tensors:
+            tensor.grad = None
+        function(*tensors).square().sum().backward()
+
+    try:
+        with torch.no_grad():
+            forward_ms = milliseconds(lambda: function(*tensors), limit_ms)
+        for tensor in tensors:
+            tensor.grad = None
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        step_ms = milliseconds(step, limit_ms)
+        peak_mib = (torch.cuda.max_memory_allocated() - before) / 2**20
+        return {"forward_ms": forward_ms, "step_ms": step_ms, "peak_mib": peak_mib}
+    except torch.OutOfMemoryError:
+        return {"error": "out of memory"}
+    finally:
+        for tensor in tensors:
+            tensor.grad = None
+        gc.collect()  # the frames of an error hold tensors
+        torch.cuda.empty_cache()
+
+
+def relative_error(found, expected):
+    """The largest difference, relative to the root mean square of what is expected."""
+    scale = expected.square().mean().sqrt()
+    return ((found.double() - expected).abs().max() / scale).item()
+
+
+def chamfer_error(x, y):
+    """The error of the squared distances of x, against float64 in parts that fit the memory."""
+    found = maxsim_torch.nearest_distances(x, y).distances
+    rows = max(1, 2**26 // y.shape[0])
+    parts = [
+        (part.double().unsqueeze(1) - y.double()).square().sum(-1).amin(1) for part in x.detach().split(rows)
+    ]
+    expected = torch.cat(parts)
+    return ((found.double() - expected).abs() / expected.clamp(min=1e-12)).max().item()
+
+
+def attention_error(tensors):
+    """The error of the first rows of the output, against float64 of the same inputs."""
+    queries, first_keys, second_keys, first_values, second_values = (tensor.detach().double() for tensor in tensors)
+    found = maxsim_torch.triadic_attention(tensors[0][:ERROR_QUERIES], *tensors[1:])
+    rows = []
+    for query in queries[:ERROR_QUERIES]:
+        logits = (query * first_keys) @ second_keys.T * TOKEN_DIM**-0.5
+        weights = (logits - torch.logsumexp(logits.flatten(), 0)).exp()
+        rows.append(((weights @ second_values) * first_values).sum(0))
+    return relative_error(found, torch.stack(rows))
+
+
+def bench_chamfer(dtype, limit_ms):
+    for count in POINTS:
+        torch.manual_seed(0)
+        x, y = (torch.randn(count, POINT_DIM, device="cuda", dtype=dtype, requires_grad=True) for _ in range(2))
+        with torch.no_grad():
+            error = chamfer_error(x, y)
+        yield {
+            "operator": "chamfer_distance",
+            "points": count,
+            "columns": POINT_DIM,
+            "type": str(dtype),
+            "largest_relative_error": error,
+            "maxsim_torch": measure(maxsim_torch.chamfer_distance, (x, y), limit_ms),
+            "plain": measure(reference.chamfer_distance, (x, y), limit_ms),
+        }
+
+
+def bench_attention(dtype, limit_ms):
+    for count in TOKENS:
+        torch.manual_seed(0)
+        tensors = [
+            torch.randn(count, TOKEN_DIM, device="cuda", dtype=dtype, requires_grad=True) for _ in range(5)
+        ]
+        with torch.no_grad():
+            error = attention_error(tensors)
+            peer = None
+            if 3 * count**3 * 4 < torch.cuda.mem_get_info()[0]:
+                expected = reference.triadic_attention(*(tensor.float() for tensor in tensors))
+                peer = relative_error(reference.triadic_attention(*tensors), expected.double())
+                del expected
+        yield {
+            "operator": "triadic_attention",
+            "tokens": count,
+            "columns": TOKEN_DIM,
+            "type": str(dtype),
+            "error_over_rms": error,
+            "plain_error_over_rms": peer,
+            "maxsim_torch": measure(maxsim_torch.triadic_attention, tensors, limit_ms),
+            "plain": measure(reference.triadic_attention, tensors, limit_ms),
+        }
+
+
+def driver():
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    return subprocess.run(command, capture_output=True, text=True).stdout.split("\n")[0]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=pathlib.Path, required=True, help="the JSON file")
+    parser.add_argument(
+        "--types", nargs="+", default=["bfloat16", "float32"], choices=["bfloat16", "float16", "float32"],
+        help="of the attention; points are float32",
+    )  # fmt: skip
+    parser.add_argument("--limit-ms", type=float, default=4_000, help="the time for the runs of one figure")
+    parser.add_argument("--largest", type=int, default=8_192, help="the most tokens")
+    parser.add_argument("--commit", default="", help="which commit the library was built of")
+    options = parser.parse_args()
+    if not maxsim_torch.device_available("cuda"):
+        raise SystemExit("no GPU that the library has code for")
+    TOKENS[:] = [count for count in TOKENS if count <= options.largest]
+    result = {
+        "device": torch.cuda.get_device_name(),
+        "driver": driver(),
+        "torch": torch.__version__,
+        "commit": f"maxsim {maxsim_torch.library_version()} {options.commit}".strip(),
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "command": f"bench/torch/higher_order.py --types {' '.join(options.types)} --largest {options.largest}",
+        "rows": [],
+    }
+    benches = [bench_chamfer(torch.float32, options.limit_ms)]
+    benches += [bench_attention(getattr(torch, name), options.limit_ms) for name in options.types]
+    for bench in benches:
+        for row in bench:
+            result["rows"].append(row)
+            print(json.dumps(row), flush=True)
+            options.out.write_text(json.dumps(result, indent=1) + "\n")  # what is measured is kept, whatever comes
+
+
+if __name__ == "__main__":
+    main()

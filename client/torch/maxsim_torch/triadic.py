@@ -1,0 +1,197 @@
+"""Operators of the third order, over all pairs of tokens of two sequences: three-way attention and three-way MaxSim."""
+
+from typing import Literal, NamedTuple, Optional, Union, overload
+
+import torch
+from torch import Tensor
+
+from .tokens import indices
+from .triadic_operators import triadic, triadic_max
+
+_FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+
+
+class TriadicScores(NamedTuple):
+    """Scores in float32, and in int32 the pair (first, second) of each query token (-1: none)."""
+
+    scores: Tensor
+    argmax: Tensor
+
+
+def _outer(tensors: "dict[str, Tensor]") -> "tuple[int, ...]":
+    """The dimensions before those of a sequence, which all tensors share, as they share type and columns."""
+    (_, given), *others = tensors.items()
+    for name, tensor in tensors.items():
+        if tensor.dtype not in _FLOATS:
+            raise TypeError(f"{name} have the type {tensor.dtype}; it is float32, float16 or bfloat16")
+        if tensor.dim() < 2:
+            raise ValueError(f"{name} have the shape {tuple(tensor.shape)}; they are [..., tokens, d]")
+    for name, tensor in others:
+        same_shape = tensor.shape[:-2] == given.shape[:-2] and tensor.shape[-1] == given.shape[-1]
+        if tensor.dtype != given.dtype or not same_shape:
+            raise ValueError(
+                f"queries are {tuple(given.shape)} of {given.dtype} and {name} {tuple(tensor.shape)} of "
+                f"{tensor.dtype}; they are to have one type, and one shape but for the number of tokens"
+            )
+    return tuple(given.shape[:-2])
+
+
+def _lengths(given: "dict[str, Optional[Tensor]]", outer: "tuple[int, ...]") -> "list[Optional[Tensor]]":
+    """Lengths as vectors of one integer type; their shape may be broadcast to that of the batch."""
+    made: "list[Optional[Tensor]]" = []
+    for name, lengths in given.items():
+        if lengths is None:
+            made.append(None)
+            continue
+        lengths = indices(name, lengths, tuple(lengths.shape))
+        try:
+            lengths = lengths.expand(outer)
+        except RuntimeError:
+            raise ValueError(f"{name} have the shape {tuple(lengths.shape)}, and not {outer}") from None
+        made.append(lengths.reshape(-1))
+    if len({lengths.dtype for lengths in made if lengths is not None}) > 1:
+        made = [None if lengths is None else lengths.to(torch.int64) for lengths in made]
+    return made
+
+
+def _flat(tensor: Tensor) -> Tensor:
+    """[..., tokens, d] as [problems, tokens, d]."""
+    problems = 1
+    for size in tensor.shape[:-2]:
+        problems = problems * size
+    return tensor.reshape(problems, tensor.shape[-2], tensor.shape[-1])
+
+
+def triadic_attention(
+    queries: Tensor,
+    first_keys: Tensor,
+    second_keys: Tensor,
+    first_values: Tensor,
+    second_values: Tensor,
+    *,
+    first_lengths: Optional[Tensor] = None,
+    second_lengths: Optional[Tensor] = None,
+    scale: Optional[float] = None,
+) -> Tensor:
+    """Three-way attention: a softmax over all pairs (j, k) of a first and a second key.
+
+        logit[i, j, k] = scale * sum_c queries[i, c] * first_keys[j, c] * second_keys[k, c]
+        output[i]      = sum_jk softmax_jk(logit[i])[j, k] * (first_values[j] * second_values[k])
+
+    `queries` are [..., n, d], `first_keys` and `first_values` [..., m, d], `second_keys` and `second_values`
+    [..., l, d], of one type (float32, float16 or bfloat16); the leading dimensions are those of a batch, such as
+    sequences and heads. d is 1 to 128, n, m and l at most 65,536. `first_lengths` and `second_lengths`, integers that
+    broadcast to the leading dimensions, are the keys that there are. `scale` is 1 / sqrt(d) by default.
+
+    Returns [..., n, d] in the inputs' type; a query without any pair of keys gets 0. The n x m x l logits are never
+    written: memory is linear in the lengths, forward and backward. Sums are in float32. On a GPU bfloat16 (float16: the
+    forward pass) is multiplied on tensor cores, where products query * key and weights are rounded to it. Gradients of
+    all five tensors are computed from the saved log of the softmax's denominator; each row of a gradient is summed in
+    a fixed order, so that every run gives the same bits. Second derivatives are not there.
+
+    Raises ValueError for shapes or lengths that do not fit, and TypeError for other types. On CUDA lengths are not
+    checked.
+    """
+    tensors = {
+        "queries": queries,
+        "first_keys": first_keys,
+        "second_keys": second_keys,
+        "first_values": first_values,
+        "second_values": second_values,
+    }
+    outer = _outer(tensors)
+    for name, keys, values in (("first", first_keys, first_values), ("second", second_keys, second_values)):
+        if keys.shape != values.shape:
+            raise ValueError(
+                f"{name}_keys have the shape {tuple(keys.shape)} and {name}_values {tuple(values.shape)}; it is to be "
+                f"the same"
+            )
+    lengths = _lengths({"first_lengths": first_lengths, "second_lengths": second_lengths}, outer)
+    if scale is None:
+        scale = queries.shape[-1] ** -0.5
+    output: Tensor
+    output, _ = triadic(*(_flat(tensor) for tensor in tensors.values()), *lengths, float(scale))
+    return output.reshape(queries.shape)
+
+
+@overload
+def triadic_maxsim_scores(
+    queries: Tensor,
+    first: Tensor,
+    second: Tensor,
+    *,
+    query_lengths: Optional[Tensor] = None,
+    first_lengths: Optional[Tensor] = None,
+    second_lengths: Optional[Tensor] = None,
+    weights: Optional[Tensor] = None,
+    return_argmax: Literal[False] = False,
+) -> Tensor: ...
+
+
+@overload
+def triadic_maxsim_scores(
+    queries: Tensor,
+    first: Tensor,
+    second: Tensor,
+    *,
+    query_lengths: Optional[Tensor] = None,
+    first_lengths: Optional[Tensor] = None,
+    second_lengths: Optional[Tensor] = None,
+    weights: Optional[Tensor] = None,
+    return_argmax: Literal[True],
+) -> TriadicScores: ...
+
+
+def triadic_maxsim_scores(
+    queries: Tensor,
+    first: Tensor,
+    second: Tensor,
+    *,
+    query_lengths: Optional[Tensor] = None,
+    first_lengths: Optional[Tensor] = None,
+    second_lengths: Optional[Tensor] = None,
+    weights: Optional[Tensor] = None,
+    return_argmax: bool = False,
+) -> Union[Tensor, TriadicScores]:
+    """Three-way MaxSim: each query token takes its best pair of a first and a second token.
+
+        score = sum_i weight_i * max_jk sum_c queries[i, c] * first[j, c] * second[k, c]
+
+    `queries` are [..., n, d], `first` [..., m, d] and `second` [..., l, d], of one type (float32, float16 or bfloat16);
+    the leading dimensions are those of a batch. d is 1 to 4,096, n, m and l at most 65,536. Lengths are integers that
+    broadcast to the leading dimensions: the tokens that there are. `weights` [..., n] are a factor for each query token
+    (1 by default).
+
+    Returns scores [...] in float32, and with `return_argmax` (scores, argmax), argmax [..., n, 2] in int32: the pair
+    (j, k) of each query token, of equals the one with the smallest j and then the smallest k, or (-1, -1). A query
+    without tokens has the score 0; one with tokens and without pairs has -infinity, and no gradients.
+
+    Sums are in float32. Gradients come from the pairs alone, in the inputs' type, in a fixed order: every run gives the
+    same bits. Second derivatives are not there.
+
+    Raises ValueError for shapes or lengths that do not fit, and TypeError for other types. On CUDA lengths are not
+    checked.
+    """
+    tensors = {"queries": queries, "first": first, "second": second}
+    outer = _outer(tensors)
+    given = {"query_lengths": query_lengths, "first_lengths": first_lengths, "second_lengths": second_lengths}
+    lengths = _lengths(given, outer)
+    maxima, argmax = triadic_max(*(_flat(tensor) for tensor in tensors.values()), *lengths)
+    scores = sum_maxima(maxima.reshape(queries.shape[:-1]), query_lengths, weights)
+    if not return_argmax:
+        return scores
+    return TriadicScores(scores, argmax.reshape(*queries.shape[:-1], 2))
+
+
+def sum_maxima(maxima: Tensor, lengths: Optional[Tensor], weights: Optional[Tensor]) -> Tensor:
+    """The sum over query tokens of maxima [..., n], times weights [..., n], of the tokens that there are."""
+    if weights is not None:
+        if weights.shape != maxima.shape:
+            raise ValueError(f"weights have the shape {tuple(weights.shape)}, and not {tuple(maxima.shape)}")
+        # An infinite maximum stays what it is, and its weight has no gradient.
+        finite = torch.isfinite(maxima)
+        maxima = torch.where(finite, torch.where(finite, maxima, 0) * weights.to(maxima.dtype), maxima)
+    if lengths is not None:
+        there = torch.arange(maxima.shape[-1], device=maxima.device) < lengths.unsqueeze(-1)
+        maxima = torch.where(there, maxima, 0)
+    return maxima.sum(-1)

@@ -1,0 +1,165 @@
+// The operators of triadic.h on CUDA: workspaces are laid out, and kernels are launched.
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "kernels/library/cuda/cuda_support.h"
+#include "kernels/library/triadic/triadic_kernels.h"
+#include "kernels/library/triadic/triadic_problem.h"
+
+namespace maxsim::library {
+namespace {
+
+TriadicParams TriadicParamsOf(const TriadicProblem& problem, const TriadicRoles& roles) {
+  TriadicParams params{};
+  params.roles = roles;
+  params.num_problems = problem.call.num_problems;
+  params.dim = problem.call.dim;
+  params.index_type = problem.call.index_type;
+  params.scale = problem.call.scale;
+  params.aligned = problem.call.dim % 8 == 0 && IsAligned(roles.inner.keys, 16) && IsAligned(roles.inner.values, 16);
+  return params;
+}
+
+// Runs a pass of the backward, unless its result is not asked for.
+Status RunGradientPass(const TriadicProblem& problem, const TriadicRoles& roles, TriadicMode mode,
+                       const maxsim_triadic_gradients& gradients, void* result) {
+  if (result == nullptr) return {};
+  TriadicParams params = TriadicParamsOf(problem, roles);
+  params.lse = gradients.lse;
+  params.delta = static_cast<const float*>(problem.call.workspace);
+  params.result = result;
+  return CudaFailure(LaunchTriadicPass(params, problem.type(), mode, static_cast<cudaStream_t>(problem.call.stream)),
+                     "gradients of attention");
+}
+
+// Lays out the sorts of the sides whose gradients are wanted, one after the other.
+Status LayOutTriadicMaxGradients(const TriadicMaxProblem& problem, void* memory, TriadicMaxGradientParams* params,
+                                 size_t* bytes) {
+  Workspace workspace(memory);
+  const int64_t num_entries = problem.num_query_rows();
+  for (const int side : {0, 1}) {
+    const int64_t num_rows = side == 0 ? problem.num_first_rows() : problem.num_second_rows();
+    size_t sort_bytes = 0;
+    if (num_entries > 0) {
+      Status status = CudaFailure(SortBytes(num_entries, num_rows, &sort_bytes), "sorting pairs");
+      if (!status.ok()) return status;
+    }
+    TakeMatches(num_entries, num_rows, sort_bytes, &workspace,
+                side == 0 ? &params->first_matches : &params->second_matches);
+  }
+  *bytes = workspace.bytes();
+  return {};
+}
+
+size_t LayOutTriadicMax(const TriadicMaxProblem& problem, void* memory, TriadicMaxParams* params) {
+  params->call = problem.call;
+  PlanTriadicMax(params);
+  Workspace workspace(memory);
+  if (params->num_splits > 1) {
+    params->split_maxima = workspace.Take<float>(params->num_splits * problem.num_query_rows());
+    params->split_pairs = workspace.Take<uint32_t>(params->num_splits * problem.num_query_rows());
+  }
+  return workspace.bytes();
+}
+
+}  // namespace
+
+cudaError_t LaunchTriadicPass(const TriadicParams& params, ScalarType type, TriadicMode mode, cudaStream_t stream) {
+  if (params.num_problems * params.roles.owner.max_rows == 0) return cudaSuccess;
+  switch (type) {
+    case ScalarType::kF32:
+      return LaunchPlainPassF32(params, mode, stream);
+    case ScalarType::kF16:
+      return mode == TriadicMode::kOutput ? LaunchTensorPassF16(params, stream)
+                                          : LaunchPlainPassF16(params, mode, stream);
+    default:
+      return LaunchTensorPassBF16(params, mode, stream);
+  }
+}
+
+Status CudaTriadicWorkspaceBytes(const TriadicProblem& problem, int32_t pass, size_t* bytes) {
+  Workspace workspace(nullptr);
+  if (pass == MAXSIM_BACKWARD) workspace.Take<float>(problem.call.num_problems * problem.call.num_queries);
+  *bytes = workspace.bytes();
+  return {};
+}
+
+Status CudaTriadic(const TriadicProblem& problem, void* output, float* lse) {
+  TriadicParams params = TriadicParamsOf(problem, QueriesOwn(problem.call, nullptr));
+  params.result = output;
+  params.result_lse = lse;
+  const auto stream = static_cast<cudaStream_t>(problem.call.stream);
+  return CudaFailure(LaunchTriadicPass(params, problem.type(), TriadicMode::kOutput, stream), "attention");
+}
+
+Status CudaTriadicBackward(const TriadicProblem& problem, const maxsim_triadic_gradients& gradients) {
+  const auto stream = static_cast<cudaStream_t>(problem.call.stream);
+  const int64_t num_queries = problem.call.num_problems * problem.call.num_queries;
+  Status status =
+      CudaFailure(LaunchTriadicDeltas(gradients.output, gradients.output_gradients, problem.type(), problem.call.dim,
+                                      num_queries, static_cast<float*>(problem.call.workspace), stream),
+                  "products of outputs and gradients");
+  if (!status.ok()) return status;
+  const struct {
+    TriadicRoles roles;
+    TriadicMode mode;
+    void* result;
+  } passes[] = {
+      {QueriesOwn(problem.call, gradients.output_gradients), TriadicMode::kKeys, gradients.query_gradients},
+      {FirstOwn(problem.call, gradients.output_gradients), TriadicMode::kKeys, gradients.first_key_gradients},
+      {SecondOwn(problem.call, gradients.output_gradients), TriadicMode::kKeys, gradients.second_key_gradients},
+      {FirstOwn(problem.call, gradients.output_gradients), TriadicMode::kValues, gradients.first_value_gradients},
+      {SecondOwn(problem.call, gradients.output_gradients), TriadicMode::kValues, gradients.second_value_gradients},
+  };
+  for (const auto& pass : passes) {
+    status = RunGradientPass(problem, pass.roles, pass.mode, gradients, pass.result);
+    if (!status.ok()) return status;
+  }
+  return {};
+}
+
+Status CudaTriadicMaxWorkspaceBytes(const TriadicMaxProblem& problem, int32_t pass, size_t* bytes) {
+  if (pass == MAXSIM_FORWARD) {
+    TriadicMaxParams params{};
+    *bytes = LayOutTriadicMax(problem, nullptr, &params);
+    return {};
+  }
+  TriadicMaxGradientParams params{};
+  return LayOutTriadicMaxGradients(problem, nullptr, &params, bytes);
+}
+
+Status CudaTriadicMax(const TriadicMaxProblem& problem, float* maxima, int32_t* argmax) {
+  TriadicMaxParams params{};
+  LayOutTriadicMax(problem, problem.call.workspace, &params);
+  params.maxima = maxima;
+  params.argmax = argmax;
+  return CudaFailure(LaunchTriadicMax(params, static_cast<cudaStream_t>(problem.call.stream)), "three-way MaxSim");
+}
+
+Status CudaTriadicMaxBackward(const TriadicMaxProblem& problem, const maxsim_triadic_max_gradients& gradients) {
+  TriadicMaxGradientParams params{};
+  params.call = problem.call;
+  params.argmax = gradients.argmax;
+  params.maximum_gradients = gradients.maximum_gradients;
+  params.query_gradients = gradients.query_gradients;
+  params.first_gradients = gradients.first_gradients;
+  params.second_gradients = gradients.second_gradients;
+  const size_t four = 4 * SizeOf(problem.type());
+  params.aligned = problem.call.dim % 4 == 0;
+  for (const void* const rows :
+       {problem.call.queries, problem.call.first, problem.call.second,
+        static_cast<const void*>(gradients.query_gradients), static_cast<const void*>(gradients.first_gradients),
+        static_cast<const void*>(gradients.second_gradients)}) {
+    params.aligned = params.aligned && IsAligned(rows, four);
+  }
+  if (gradients.first_gradients != nullptr || gradients.second_gradients != nullptr) {
+    size_t bytes = 0;
+    Status status = LayOutTriadicMaxGradients(problem, problem.call.workspace, &params, &bytes);
+    if (!status.ok()) return status;
+  }
+  return CudaFailure(LaunchTriadicMaxGradients(params, static_cast<cudaStream_t>(problem.call.stream)),
+                     "gradients of three-way MaxSim");
+}
+
+}  // namespace maxsim::library

@@ -1,0 +1,157 @@
+// What the kernels of three-way attention share: rows of an axis, and the end of a pass.
+//
+// A pass (TriadicMode) has the owner's row `a` in one thread block. For rows `b` of a second axis and `c` of the inner
+// one
+//
+//   logit_bc = scale * <a, b, c>          weight_bc = exp(logit_bc - lse)           (lse: online for kOutput)
+//
+// so that logits of a tile are a matrix product of (a * b) and c, and what is summed up along c is another,
+// inner_sum_b = sum_c weight_bc * c. The pass's result is sum_b b * inner_sum_b. Logits are in units of log 2.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+#include <limits>
+
+#include "kernels/library/cuda/gradient_rows.cuh"
+#include "kernels/library/triadic/triadic_kernels.h"
+
+namespace maxsim::library {
+
+inline constexpr float kTriadicInfinity = std::numeric_limits<float>::infinity();
+inline constexpr float kLog2E = 1.4426950408889634f;
+inline constexpr float kLn2 = 0.6931471805599453f;
+
+inline constexpr int kTriadicThreads = 128;
+inline constexpr int kTriadicWarps = kTriadicThreads / 32;
+
+__device__ __forceinline__ int32_t LengthOf(const TriadicParams& params, const TriadicAxis& axis, int64_t problem) {
+  if (axis.lengths == nullptr) return static_cast<int32_t>(axis.max_rows);
+  return params.index_type == MAXSIM_INT32 ? static_cast<const int32_t*>(axis.lengths)[problem]
+                                           : static_cast<int32_t>(static_cast<const int64_t*>(axis.lengths)[problem]);
+}
+
+// One problem's rows of an axis.
+template <class T>
+struct DeviceRows {
+  const T* rows;
+  int32_t num_rows;
+  int32_t dim;
+
+  // Returns an element, and 0 behind the last row or column.
+  __device__ __forceinline__ float Value(int32_t row, int32_t column) const {
+    return row < num_rows && column < dim ? Widen(rows[static_cast<int64_t>(row) * dim + column]) : 0.0f;
+  }
+};
+
+template <class T>
+__device__ __forceinline__ DeviceRows<T> RowsOf(const TriadicParams& params, const void* rows, const TriadicAxis& axis,
+                                                int64_t problem) {
+  return {static_cast<const T*>(rows) + problem * axis.max_rows * params.dim, LengthOf(params, axis, problem),
+          params.dim};
+}
+
+// What belongs to a row of `rows` beside its vectors.
+struct alignas(8) RowTerms {
+  float lse;  // in units of log 2; infinity for a row that there is not, so that its weights are 0. kOutput: 0 or that
+  float delta;  // kKeys
+
+  template <TriadicMode kMode>
+  static __device__ __forceinline__ RowTerms Of(const TriadicParams& params, int64_t problem, int64_t owner,
+                                                int32_t row, int32_t num_rows) {
+    if (row >= num_rows) return {kTriadicInfinity, 0};
+    if constexpr (kMode == TriadicMode::kOutput) {
+      return {0, 0};
+    } else {
+      const int64_t query = params.roles.owner_is_query ? owner : problem * params.roles.rows.max_rows + row;
+      return {params.lse[query] * kLog2E, kMode == TriadicMode::kKeys ? params.delta[query] : 0.0f};
+    }
+  }
+};
+
+// The softmax of a warp: the largest logit that it met, and a lane's part of the sum of exponentials. Weights are
+// 2^(logit - maximum + shift); the shift uses more of the range of F16.
+struct OnlineSoftmax {
+  float maximum = -kTriadicInfinity;
+  float denominator = 0;
+
+  // Takes the largest logit of the lane's new ones. Returns the factor for what was summed up so far, the same in all
+  // lanes.
+  __device__ __forceinline__ float Raise(float largest) {
+#pragma unroll
+    for (int offset = 16; offset > 0; offset /= 2) {
+      largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, offset));
+    }
+    if (!(largest > maximum)) return 1;
+    const float factor = exp2f(maximum - largest);
+    denominator *= factor;
+    maximum = largest;
+    return factor;
+  }
+  // Returns what weights are relative to; finite also where no logit was.
+  __device__ __forceinline__ float Reference(float shift) const {
+    return maximum == -kTriadicInfinity ? 0.0f : maximum - shift;
+  }
+};
+
+// What the warps of a block leave each other at the end of a pass.
+template <int kDim>
+struct WarpResults {
+  float sums[kTriadicWarps][kDim];
+  float maxima[kTriadicWarps];
+  float denominators[kTriadicWarps];
+};
+
+// Leaves a warp's softmax; sums are left by the caller.
+template <int kDim>
+__device__ __forceinline__ void LeaveSoftmax(OnlineSoftmax softmax, WarpResults<kDim>& results) {
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) {
+    softmax.denominator += __shfl_xor_sync(0xffffffffu, softmax.denominator, offset);
+  }
+  if (threadIdx.x % 32 != 0) return;
+  results.maxima[threadIdx.x / 32] = softmax.maximum;
+  results.denominators[threadIdx.x / 32] = softmax.denominator;
+}
+
+// Adds up what the warps left, in their order, and writes the owner's row. All threads call it, after a barrier.
+template <class T, int kDim, TriadicMode kMode>
+__device__ __forceinline__ void WriteResult(const TriadicParams& params, int64_t owner,
+                                            const WarpResults<kDim>& results, float shift) {
+  static_assert(kDim <= kTriadicThreads);
+  const int32_t column = static_cast<int32_t>(threadIdx.x);
+  float sum = 0;
+  float total = 0;
+  float maximum = -kTriadicInfinity;
+  if constexpr (kMode == TriadicMode::kOutput) {
+#pragma unroll
+    for (int warp = 0; warp < kTriadicWarps; ++warp) maximum = fmaxf(maximum, results.maxima[warp]);
+  }
+#pragma unroll
+  for (int warp = 0; warp < kTriadicWarps; ++warp) {
+    float factor = 1;
+    if constexpr (kMode == TriadicMode::kOutput) {
+      factor = maximum == -kTriadicInfinity ? 0.0f : exp2f(results.maxima[warp] - maximum);
+      total = __fmaf_rn(factor, results.denominators[warp], total);
+    }
+    if (column < kDim) sum = __fmaf_rn(factor, results.sums[warp][column], sum);
+  }
+  if constexpr (kMode == TriadicMode::kOutput) {
+    if (column == 0) params.result_lse[owner] = total > 0 ? (maximum - shift + log2f(total)) * kLn2 : -kTriadicInfinity;
+    sum = total > 0 ? sum / total : 0.0f;
+  }
+  if constexpr (kMode == TriadicMode::kKeys) sum *= params.scale;
+  if (column < params.dim) static_cast<T*>(params.result)[owner * params.dim + column] = Narrow<T>(sum);
+}
+
+// Writes the row of an owner that there is not.
+template <class T, TriadicMode kMode>
+__device__ __forceinline__ void WriteNothing(const TriadicParams& params, int64_t owner) {
+  const int32_t column = static_cast<int32_t>(threadIdx.x);
+  if (column < params.dim) static_cast<T*>(params.result)[owner * params.dim + column] = Narrow<T>(0.0f);
+  if (kMode == TriadicMode::kOutput && column == 0) params.result_lse[owner] = -kTriadicInfinity;
+}
+
+}  // namespace maxsim::library
