@@ -17,13 +17,17 @@ token, and the backward pass needs nothing else. Results are the same bits in ev
 from . import reference
 from .functions import maxsim_scores, maxsim_scores_packed
 from .library import LibraryError, device_available, library_version
+from .residual_codes import residual_code_scores
+from .residual_codes_reference import decompress_residual_codes
 
 __all__ = [
     "LibraryError",
+    "decompress_residual_codes",
     "device_available",
     "library_version",
     "maxsim_scores",
     "maxsim_scores_packed",
     "reference",
+    "residual_code_scores",
 ]
 __version__ = library_version()
