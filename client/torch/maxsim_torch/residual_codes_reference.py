@@ -39,9 +39,10 @@ def decompress_residual_codes(
     highest bits, with the bits of a bucket in reverse. "low_first": the first column in the lowest bits.
     """
     nbits = bucket_weights.numel().bit_length() - 1
-    vectors = centroids[centroid_numbers.to(torch.int64)]
-    weights = bucket_weights.to(centroids.dtype)
-    vectors = vectors + weights[unpack_buckets(residuals, nbits, bit_order)]
+    # The weights of the columns that share a byte, for each value of the byte.
+    values = torch.arange(256, device=residuals.device).to(torch.uint8).unsqueeze(-1)
+    table = bucket_weights.to(centroids.dtype)[unpack_buckets(values, nbits, bit_order)]
+    vectors = centroids[centroid_numbers.to(torch.int64)] + table[residuals.to(torch.int64)].flatten(-2)
     if not normalize:
         return vectors
     wide = vectors if vectors.dtype == torch.float64 else vectors.to(torch.float32)
