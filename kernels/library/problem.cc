@@ -22,7 +22,7 @@ static_assert(sizeof(maxsim_tokens) == kFirstTokensSize);
 static_assert(sizeof(maxsim_call) == kFirstCallSize);
 static_assert(sizeof(maxsim_gradients) == kFirstGradientsSize);
 
-Status CheckTokens(const char* name, const maxsim_tokens& tokens, int64_t max_tokens) {
+Status CheckTokens(const char* name, const maxsim_tokens& tokens, int64_t max_tokens, bool coded) {
   const bool padded = tokens.layout == MAXSIM_PADDED;
   const bool scattered = tokens.layout == MAXSIM_SCATTERED;
   Status status = First(CheckRange(name, ".layout", tokens.layout, MAXSIM_PADDED, MAXSIM_SCATTERED),
@@ -43,7 +43,8 @@ Status CheckTokens(const char* name, const maxsim_tokens& tokens, int64_t max_to
   const bool any_row = tokens.num_rows > 0;
   const bool any_sequence = tokens.num_sequences > 0;
   return First(
-      CheckPresent(name, ".rows", tokens.rows, any_row),
+      CheckPresent(name, ".rows", tokens.rows, any_row && !coded),
+      CheckAbsent(name, ".rows", tokens.rows, coded, "where documents are codes"),
       CheckPresent(name, ".offsets", tokens.offsets, !padded && any_sequence),
       CheckAbsent(name, ".offsets", tokens.offsets, padded, "in the padded layout"),
       CheckPresent(name, ".lengths", tokens.lengths, scattered && any_sequence),
@@ -94,18 +95,22 @@ Status CheckPairing(Problem* problem) {
 
 }  // namespace
 
-Status ReadProblem(const maxsim_call* call, Problem* problem) {
+Status ReadProblem(const maxsim_call* call, Problem* problem, DocumentRows document_rows) {
+  const bool coded = document_rows == DocumentRows::kCoded;
   if (Status status = ReadStruct("call", call, kFirstCallSize, &problem->call); !status.ok()) return status;
   Status status = First(ReadStruct("queries", problem->call.queries, kFirstTokensSize, &problem->queries),
                         ReadStruct("documents", problem->call.documents, kFirstTokensSize, &problem->documents));
   if (!status.ok()) return status;
   status = First(CheckRange("call", ".device", problem->call.device, MAXSIM_CPU, MAXSIM_CUDA),
                  CheckRange("call", ".num_threads", problem->call.num_threads, 0, 4096),
-                 CheckTokens("queries", problem->queries, kMaxQueryTokens),
-                 CheckTokens("documents", problem->documents, kMaxDocumentTokens));
+                 CheckTokens("queries", problem->queries, kMaxQueryTokens, /*coded=*/false),
+                 CheckTokens("documents", problem->documents, kMaxDocumentTokens, coded));
   if (!status.ok()) return status;
   if (problem->queries.layout == MAXSIM_SCATTERED) {
     return InvalidArgument("queries.layout is MAXSIM_SCATTERED; queries are padded or packed");
+  }
+  if (coded && problem->documents.type == MAXSIM_I8) {
+    return Unsupported("documents.type is MAXSIM_I8; codes are of MAXSIM_F32, MAXSIM_F16 and MAXSIM_BF16");
   }
   if (problem->queries.type != problem->documents.type || problem->queries.dim != problem->documents.dim) {
     return InvalidArgument("queries have the type " + std::to_string(problem->queries.type) + " and " +

@@ -18,6 +18,8 @@ from . import reference
 from .functions import maxsim_scores, maxsim_scores_packed
 from .library import LibraryError, device_available, library_version
 from .nearest import NearestDistances, chamfer_distance, nearest_distances
+from .residual_codes import residual_code_scores
+from .residual_codes_reference import decompress_residual_codes
 from .triadic import TriadicScores, triadic_attention, triadic_maxsim_scores
 
 __all__ = [
@@ -25,12 +27,14 @@ __all__ = [
     "NearestDistances",
     "TriadicScores",
     "chamfer_distance",
+    "decompress_residual_codes",
     "device_available",
     "library_version",
     "maxsim_scores",
     "maxsim_scores_packed",
     "nearest_distances",
     "reference",
+    "residual_code_scores",
     "triadic_attention",
     "triadic_maxsim_scores",
 ]

@@ -19,17 +19,6 @@ constexpr int64_t kMaxBlocks = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMaxEntries = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMaxGradientRows = std::numeric_limits<uint32_t>::max() - int64_t{1};
 
-DeviceProblem DeviceProblemOf(const Problem& problem) {
-  return {.queries = problem.queries,
-          .documents = problem.documents,
-          .weights = problem.call.weights,
-          .candidates = problem.call.candidates,
-          .list_length = problem.list_length,
-          .num_pairs = problem.num_pairs,
-          .empty_score = problem.call.empty_score,
-          .pairing = problem.call.pairing};
-}
-
 // Fills in where the sums of query tiles go, and returns the bytes that they take.
 size_t LayOutForward(void* memory, ForwardParams* params) {
   Workspace workspace(memory);
