@@ -16,11 +16,13 @@ token, and the backward pass needs nothing else. Results are the same bits in ev
 
 from . import reference
 from .functions import maxsim_scores, maxsim_scores_packed
+from .head_scores import fused_head_scores
 from .library import LibraryError, device_available, library_version
 
 __all__ = [
     "LibraryError",
     "device_available",
+    "fused_head_scores",
     "library_version",
     "maxsim_scores",
     "maxsim_scores_packed",
