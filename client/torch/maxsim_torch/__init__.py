@@ -18,6 +18,7 @@ from . import reference
 from .functions import maxsim_scores, maxsim_scores_packed
 from .head_scores import fused_head_scores
 from .library import LibraryError, device_available, library_version
+from .top_k import maxsim_top_k
 
 __all__ = [
     "LibraryError",
@@ -26,6 +27,7 @@ __all__ = [
     "library_version",
     "maxsim_scores",
     "maxsim_scores_packed",
+    "maxsim_top_k",
     "reference",
 ]
 __version__ = library_version()

@@ -88,3 +88,11 @@ def fused_head_scores(
     if normalize:
         documents = torch.nn.functional.normalize(documents, dim=-1)
     return maxsim_scores(queries, documents, weights=token_weights, **more)
+
+
+def maxsim_top_k(queries: Tensor, documents: Tensor, k: int, **more: Any) -> "tuple[Tensor, Tensor]":
+    """maxsim_torch.maxsim_top_k of queries [Nq, Lq, d] and padded documents: all scores, sorted."""
+    scores = maxsim_scores(queries, documents, **more)
+    assert isinstance(scores, Tensor)
+    values, indices = scores.sort(dim=1, descending=True, stable=True)
+    return values[:, :k], indices[:, :k]
