@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple, Optional, Union, overload
 import torch
 from torch import Tensor
 
-from . import float8, library
+from . import float8, library, saved_int8
 from .operators import scores
 from .tokens import MAX_DOCUMENT_TOKENS, Tokens, check_type, indices, packed, padded
 
@@ -52,8 +52,11 @@ def _score(
     empty_score: float,
     return_argmax: bool,
     shape: "tuple[int, ...]",
+    save_documents: Optional[str] = None,
 ) -> Union[Tensor, ScoresAndArgmax]:
-    with_argmax = _check_inputs(queries, documents, weights) or return_argmax
+    differentiated = _check_inputs(queries, documents, weights)
+    with_argmax = differentiated or return_argmax
+    saves_int8 = saved_int8.check(save_documents, queries, documents) and differentiated
     if weights is not None:
         weights = weights.to(torch.float32)
     values: Tensor
@@ -62,6 +65,8 @@ def _score(
         values, argmax = float8.score(
             queries, documents, weights, candidates, pairing, list_length, empty_score, with_argmax
         )
+    elif saves_int8:
+        values, argmax = saved_int8.score(queries, documents, weights, candidates, pairing, list_length, empty_score)
     else:
         values, argmax = scores(
             queries.rows,
@@ -135,6 +140,7 @@ def maxsim_scores(
     candidates: Optional[Tensor] = None,
     paired: bool = False,
     empty_score: float = float("-inf"),
+    save_documents: Optional[Literal["int8"]] = None,
     return_argmax: Literal[False] = False,
 ) -> Tensor: ...
 
@@ -154,6 +160,7 @@ def maxsim_scores(
     candidates: Optional[Tensor] = None,
     paired: bool = False,
     empty_score: float = float("-inf"),
+    save_documents: Optional[Literal["int8"]] = None,
     return_argmax: Literal[True],
 ) -> ScoresAndArgmax: ...
 
@@ -172,6 +179,7 @@ def maxsim_scores(
     candidates: Optional[Tensor] = None,
     paired: bool = False,
     empty_score: float = float("-inf"),
+    save_documents: Optional[Literal["int8"]] = None,
     return_argmax: bool = False,
 ) -> Union[Tensor, ScoresAndArgmax]:
     """MaxSim scores of padded queries and documents, in float32.
@@ -207,6 +215,13 @@ def maxsim_scores(
     Gradients of queries, documents and weights come from the matches alone, in the inputs' types (int8 and float8 have
     none), with sums in float32. All results are the same bits in every run. Second derivatives are not there.
 
+    With `save_documents="int8"` the backward pass keeps documents in int8 with a float32 scale for each token, which
+    are Nd * Ld * (d + 4) bytes, in place of `documents`, and makes the vectors that matched again. Scores and gradients
+    of documents are the same bits. Each value of such a vector is wrong by half of its scale at most, max |values of the
+    token| / 254, and by the rounding to its type. So the gradient of a query token is wrong by the sum over its
+    documents of |score gradient * weight| times that, and the gradient of a weight by the sum over them of |score
+    gradient| times that times the sum of |values of the query token|.
+
     Raises ValueError for shapes, lengths or candidates that do not fit, TypeError for other types, NotImplementedError
     for a device that the library does not have and for gradients that it does not compute. On CUDA lengths and
     candidates are not checked.
@@ -233,7 +248,16 @@ def maxsim_scores(
     else:
         named, pairing, list_length, shape = _pair(made_queries, made_documents, candidates, paired, one_query)
     return _score(
-        made_queries, made_documents, weights, named, pairing, list_length, empty_score, return_argmax, shape
+        made_queries,
+        made_documents,
+        weights,
+        named,
+        pairing,
+        list_length,
+        empty_score,
+        return_argmax,
+        shape,
+        save_documents,
     )
 
 
