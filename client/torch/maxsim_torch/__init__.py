@@ -16,10 +16,12 @@ token, and the backward pass needs nothing else. Results are the same bits in ev
 
 from . import reference
 from .functions import maxsim_scores, maxsim_scores_packed
+from .head_scores import fused_head_scores
 from .library import LibraryError, device_available, library_version
 from .nearest import NearestDistances, chamfer_distance, nearest_distances
 from .residual_codes import residual_code_scores
 from .residual_codes_reference import decompress_residual_codes
+from .top_k import maxsim_top_k
 from .triadic import TriadicScores, triadic_attention, triadic_maxsim_scores
 
 __all__ = [
@@ -29,9 +31,11 @@ __all__ = [
     "chamfer_distance",
     "decompress_residual_codes",
     "device_available",
+    "fused_head_scores",
     "library_version",
     "maxsim_scores",
     "maxsim_scores_packed",
+    "maxsim_top_k",
     "nearest_distances",
     "reference",
     "residual_code_scores",
