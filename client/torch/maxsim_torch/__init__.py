@@ -15,8 +15,10 @@ token, and the backward pass needs nothing else. Results are the same bits in ev
 """
 
 from . import reference
+from .colpali_patch import patch_colpali_engine, unpatch_colpali_engine
 from .functions import maxsim_scores, maxsim_scores_packed
 from .library import LibraryError, device_available, library_version
+from .pylate_patch import patch_pylate, unpatch_pylate
 
 __all__ = [
     "LibraryError",
@@ -24,6 +26,10 @@ __all__ = [
     "library_version",
     "maxsim_scores",
     "maxsim_scores_packed",
+    "patch_colpali_engine",
+    "patch_pylate",
     "reference",
+    "unpatch_colpali_engine",
+    "unpatch_pylate",
 ]
 __version__ = library_version()
