@@ -17,15 +17,19 @@ token, and the backward pass needs nothing else. Results are the same bits in ev
 from . import reference
 from .colpali_patch import patch_colpali_engine, unpatch_colpali_engine
 from .functions import maxsim_scores, maxsim_scores_packed
+from .head_scores import fused_head_scores
 from .library import LibraryError, device_available, library_version
 from .pylate_patch import patch_pylate, unpatch_pylate
+from .top_k import maxsim_top_k
 
 __all__ = [
     "LibraryError",
     "device_available",
+    "fused_head_scores",
     "library_version",
     "maxsim_scores",
     "maxsim_scores_packed",
+    "maxsim_top_k",
     "patch_colpali_engine",
     "patch_pylate",
     "reference",

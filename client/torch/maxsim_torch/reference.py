@@ -1,6 +1,6 @@
 """What the operators compute, in plain PyTorch: for tests, and to read. It writes the matrix of similarities."""
 
-from typing import Optional
+from typing import Any, Optional
 
 import torch
 from torch import Tensor
@@ -67,3 +67,32 @@ def maxsim_scores(
     if paired:
         scores, argmax = scores.squeeze(1), argmax.squeeze(1)
     return (scores, argmax) if return_argmax else scores
+
+
+def fused_head_scores(
+    queries: Tensor,
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Optional[Tensor] = None,
+    *,
+    normalize: bool = True,
+    token_weights: Optional[Tensor] = None,
+    **more: Any,
+) -> "Tensor | tuple[Tensor, Tensor]":
+    """maxsim_torch.fused_head_scores of queries [Nq, Lq, d], in the type of the inputs: the vectors of all documents,
+    and their scores."""
+    counts = counting(
+        tuple(hidden.shape[:-1]), more.get("document_lengths"), more.get("document_mask"), hidden.device
+    )
+    documents = torch.nn.functional.linear(torch.where(counts.unsqueeze(-1), hidden, 0), weight, bias)
+    if normalize:
+        documents = torch.nn.functional.normalize(documents, dim=-1)
+    return maxsim_scores(queries, documents, weights=token_weights, **more)
+
+
+def maxsim_top_k(queries: Tensor, documents: Tensor, k: int, **more: Any) -> "tuple[Tensor, Tensor]":
+    """maxsim_torch.maxsim_top_k of queries [Nq, Lq, d] and padded documents: all scores, sorted."""
+    scores = maxsim_scores(queries, documents, **more)
+    assert isinstance(scores, Tensor)
+    values, indices = scores.sort(dim=1, descending=True, stable=True)
+    return values[:, :k], indices[:, :k]

@@ -10,7 +10,7 @@ from . import library
 # The limit of maxsim.h.
 MAX_DOCUMENT_TOKENS = 65536
 
-_FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
 
 class Tokens(NamedTuple):
@@ -27,7 +27,7 @@ class Tokens(NamedTuple):
 
 
 def check_type(name: str, rows: Tensor, scales: Optional[Tensor]) -> None:
-    if rows.dtype not in (*_FLOATS, torch.int8):
+    if rows.dtype not in (*FLOATS, torch.int8):
         raise TypeError(f"{name} have the type {rows.dtype}; it is float32, float16, bfloat16 or int8")
     if (rows.dtype == torch.int8) != (scales is not None):
         how = "without" if scales is None else "with"

@@ -1,0 +1,280 @@
+"""Padded documents a block at a time, for operators whose document vectors are made on the way and never exist whole.
+
+A block is some documents with all of their pairs. It is scored, and differentiated, by the operators of operators.py.
+The sums over blocks are taken in float32 and in the order of the blocks, so that results are the same bits in every
+run. Nothing here waits for a GPU, and shapes alone decide what is done.
+"""
+
+from typing import Iterator, NamedTuple, Optional, Tuple
+
+import torch
+from torch import Tensor
+
+from . import library
+from .operators import scores, scores_backward
+
+# The float32 values of a block's document vectors, unless the caller says how many documents a block has: 64 MiB. The
+# kernels are as fast on blocks of 16 MiB, and a block of this size is small beside what a training step holds.
+BLOCK_VALUES = 1 << 24
+
+
+class Block(NamedTuple):
+    """Some of the documents, the queries that meet them, and the columns of the scores [num_queries, list_length]."""
+
+    queries: slice
+    documents: slice
+    columns: slice
+
+    @property
+    def num_documents(self) -> int:
+        count: int = self.documents.stop - self.documents.start
+        return count
+
+
+class Winners(NamedTuple):
+    """The document tokens of a block that may have a gradient, and the matches counted in them.
+
+    `picked` [documents, slots] are indices of tokens, distinct within a document, with those that matched first; None
+    where a slot is the token itself. `argmax` [queries, columns, Lq] are slots, -1 for none."""
+
+    picked: Optional[Tensor]
+    argmax: Tensor
+
+
+class Problem(NamedTuple):
+    """What is scored: all arguments of torch.ops.maxsim_torch.scores but the rows of the documents.
+
+    Sequences are padded: `queries` are [num_queries, Lq, d], masks and lengths are None or tensors of those shapes.
+    With pairing LISTS and without `candidates`, query q has the documents q * list_length and following."""
+
+    queries: Tensor
+    weights: Optional[Tensor]
+    query_mask: Optional[Tensor]
+    query_lengths: Optional[Tensor]
+    document_mask: Optional[Tensor]
+    document_lengths: Optional[Tensor]
+    candidates: Optional[Tensor]
+    num_documents: int
+    max_document_tokens: int
+    pairing: int
+    list_length: int
+    empty_score: float
+
+    @property
+    def num_queries(self) -> int:
+        return self.queries.shape[0]
+
+    @property
+    def max_query_tokens(self) -> int:
+        return self.queries.shape[1]
+
+    def documents_a_block(self, asked: int, values_a_token: int) -> int:
+        """How many documents a block has: what was asked for, or with 0 what BLOCK_VALUES holds; 1 at least."""
+        if asked > 0:
+            return asked
+        return max(1, BLOCK_VALUES // max(1, self.max_document_tokens * values_a_token))
+
+    def blocks(self, documents_a_block: int) -> Iterator[Block]:
+        """Cuts the documents into blocks, in the order of the documents. Every pair is in one block, but for pairs that
+        candidates name: those are in every block, and score() and winners() leave out what is not the block's."""
+        every = slice(0, self.num_queries)
+        if self.pairing == library.LISTS and self.candidates is None:
+            yield from self._blocks_of_lists(documents_a_block)
+            return
+        for first in range(0, self.num_documents, documents_a_block):
+            part = slice(first, min(first + documents_a_block, self.num_documents))
+            if self.pairing == library.PAIRS:
+                yield Block(part, part, slice(0, 1))
+            elif self.pairing == library.ALL:
+                yield Block(every, part, part)
+            else:
+                yield Block(every, part, slice(0, self.list_length))
+
+    def _blocks_of_lists(self, documents_a_block: int) -> Iterator[Block]:
+        """Whole lists where a block holds one, and parts of one list where it does not."""
+        width = max(1, min(self.list_length, documents_a_block))
+        height = max(1, documents_a_block // max(1, self.list_length))
+        for query in range(0, self.num_queries, height):
+            queries = slice(query, min(query + height, self.num_queries))
+            for column in range(0, self.list_length, width):
+                columns = slice(column, min(column + width, self.list_length))
+                first = query * self.list_length + column
+                count = (queries.stop - queries.start) * (columns.stop - columns.start)
+                yield Block(queries, slice(first, first + count), columns)
+
+    def check_candidates(self) -> None:
+        """Raises a ValueError for a candidate that is no document, where they are in the memory of the CPU."""
+        if self.candidates is None or self.candidates.device.type != "cpu" or self.candidates.numel() == 0:
+            return
+        least, most = int(self.candidates.min()), int(self.candidates.max())
+        if least < 0 or most >= self.num_documents:
+            wrong = least if least < 0 else most
+            raise ValueError(f"a candidate is {wrong}; there are {self.num_documents} documents")
+
+    def _inside(self, block: Block) -> Tuple[Optional[Tensor], Optional[Tensor]]:
+        """Which candidates are of the block, and their indices in it; one behind the last for those that are not."""
+        if self.candidates is None:
+            return None, None
+        inside = (self.candidates >= block.documents.start) & (self.candidates < block.documents.stop)
+        return inside, torch.where(inside, self.candidates - block.documents.start, block.num_documents)
+
+    def score(self, block: Block, rows: Tensor, with_argmax: bool, result: Tensor, argmax: Tensor) -> None:
+        """Scores the block's documents, whose vectors are `rows` [documents, Ld, d], and writes what is the block's of
+        `result` [num_queries, list_length] and, with_argmax, of `argmax` [num_queries, list_length, Lq]."""
+        inside, named = self._inside(block)
+        lengths, mask, count = _part(self.document_lengths, block), _part(self.document_mask, block), len(rows)
+        if inside is not None:
+            # A document without a token stands for those of other blocks, and costs nothing.
+            if lengths is None:
+                lengths = torch.full((count,), self.max_document_tokens, dtype=torch.int64, device=rows.device)
+            rows, lengths = _with_one_more(rows), torch.cat([lengths, lengths.new_zeros(1)])
+            mask, count = None if mask is None else _with_one_more(mask), count + 1
+        values, matches = scores(
+            self.queries[block.queries],
+            rows,
+            _rows_of(self.weights, block.queries),
+            None,
+            _rows_of(self.query_mask, block.queries),
+            _rows_of(self.query_lengths, block.queries),
+            None,
+            None,
+            mask,
+            lengths,
+            None,
+            named,
+            block.queries.stop - block.queries.start,
+            count,
+            self.max_query_tokens,
+            self.max_document_tokens,
+            self.pairing,
+            block.columns.stop - block.columns.start,
+            self.empty_score,
+            library.SCALE_A_SEQUENCE,
+            library.SCALE_A_SEQUENCE,
+            with_argmax,
+        )
+        if inside is None:
+            result[block.queries, block.columns] = values
+            if with_argmax:
+                argmax[block.queries, block.columns] = matches
+            return
+        result.copy_(torch.where(inside, values, result))
+        if with_argmax:
+            argmax.copy_(torch.where(inside.unsqueeze(-1), matches, argmax))
+
+    def winners(self, block: Block, argmax: Tensor) -> Winners:
+        """The tokens of the block's documents that its matches, out of `argmax` [num_queries, list_length, Lq], may
+        name. A document has as many slots as matches, where those are fewer than its tokens and their number is known
+        without a look at them."""
+        matches = argmax[block.queries, block.columns]
+        inside, _ = self._inside(block)
+        if inside is not None:
+            return Winners(None, torch.where(inside.unsqueeze(-1), matches, -1))
+        pairs_a_document = self.num_queries if self.pairing == library.ALL else 1
+        tokens, slots = self.max_document_tokens, pairs_a_document * self.max_query_tokens
+        if slots >= tokens:
+            return Winners(None, matches)
+        documents = torch.arange(block.num_documents, device=argmax.device)
+        if self.pairing == library.ALL:
+            documents = documents.reshape(1, -1, 1)
+        else:
+            documents = documents.reshape(matches.shape[0], matches.shape[1], 1)
+        # A column of its own takes the matches that are none.
+        places = documents * (tokens + 1) + torch.where(matches < 0, tokens, matches.to(torch.int64))
+        wins = torch.zeros(block.num_documents * (tokens + 1), dtype=torch.uint8, device=argmax.device)
+        wins.scatter_(0, places.reshape(-1), 1)
+        wins = wins.reshape(block.num_documents, tokens + 1)
+        picked = wins[:, :tokens].sort(dim=1, descending=True, stable=True).indices[:, :slots]
+        slot = (wins.cumsum(1, dtype=torch.int32) - 1).reshape(-1)[places]
+        return Winners(picked, torch.where(matches < 0, -1, slot.to(torch.int32)))
+
+    def gradients(
+        self,
+        block: Block,
+        winners: Winners,
+        rows: Tensor,
+        score_gradients: Tensor,
+        wanted: Tuple[bool, bool, bool],
+    ) -> Tuple[Tensor, Tensor, Tensor]:
+        """The gradients of the block's queries, of `rows` [documents, slots, d], which are the vectors of the winners,
+        and of the queries' weights; those that are not wanted are empty. `score_gradients` are [num_queries,
+        list_length]."""
+        values = score_gradients[block.queries, block.columns]
+        inside, named = self._inside(block)
+        if inside is not None and named is not None:
+            # What is of other blocks adds nothing, and may name any document of this one.
+            values, named = torch.where(inside, values, 0), torch.where(inside, named, 0)
+        made: Tuple[Tensor, Tensor, Tensor] = scores_backward(
+            values.contiguous(),
+            winners.argmax.contiguous(),
+            self.queries[block.queries],
+            rows,
+            _rows_of(self.weights, block.queries),
+            None,
+            _rows_of(self.query_mask, block.queries),
+            _rows_of(self.query_lengths, block.queries),
+            None,
+            None,
+            None,
+            named,
+            block.queries.stop - block.queries.start,
+            block.num_documents,
+            self.max_query_tokens,
+            rows.shape[1],
+            self.pairing,
+            block.columns.stop - block.columns.start,
+            *wanted,
+        )
+        return made
+
+
+class QueryGradients:
+    """The sums over blocks of the gradients of queries [Nq, Lq, d] and of their weights [Nq, Lq], in float32."""
+
+    def __init__(self, problem: Problem, of_queries: bool, of_weights: bool):
+        shape = problem.queries.shape
+        self.dtype = problem.queries.dtype
+        self.of_queries, self.of_weights = of_queries, of_weights
+        self.queries = problem.queries.new_zeros(shape if of_queries else (0,), dtype=torch.float32)
+        self.weights = problem.queries.new_zeros(shape[:2] if of_weights else (0,), dtype=torch.float32)
+
+    def add(self, block: Block, queries: Tensor, weights: Tensor) -> None:
+        if self.of_queries:
+            self.queries[block.queries] += queries
+        if self.of_weights:
+            self.weights[block.queries] += weights
+
+    def results(self) -> Tuple[Tensor, Tensor]:
+        """The gradients, of queries in their type."""
+        return self.queries.to(self.dtype), self.weights
+
+
+def rows_of_winners(rows: Tensor, block: Block, winners: Winners) -> Tensor:
+    """The rows [documents, slots, columns] of a block's winners, out of `rows` [num_documents, Ld, columns]."""
+    part = rows[block.documents]
+    if winners.picked is None:
+        return part
+    return part.gather(1, winners.picked.unsqueeze(-1).expand(-1, -1, rows.shape[2]))
+
+
+def write_rows(result: Tensor, block: Block, winners: Winners, rows: Tensor) -> None:
+    """Writes `rows` [documents, slots, columns] where rows_of_winners took them from. `result` was zeros."""
+    if winners.picked is None:
+        result[block.documents] = rows
+    else:
+        result[block.documents].scatter_(1, winners.picked.unsqueeze(-1).expand_as(rows), rows)
+
+
+def _rows_of(tensor: Optional[Tensor], part: slice) -> Optional[Tensor]:
+    return None if tensor is None else tensor[part]
+
+
+def _part(tensor: Optional[Tensor], block: Block) -> Optional[Tensor]:
+    return None if tensor is None else tensor[block.documents]
+
+
+def _with_one_more(rows: Tensor) -> Tensor:
+    """The rows with a last one that nobody reads."""
+    more = rows.new_empty((rows.shape[0] + 1, *rows.shape[1:]))
+    more[:-1] = rows
+    return more

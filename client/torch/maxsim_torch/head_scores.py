@@ -1,0 +1,135 @@
+"""What people call to score hidden states: fused_head_scores."""
+
+from typing import Optional, Union
+
+import torch
+from torch import Tensor
+
+from . import library
+from .functions import ScoresAndArgmax, _pair
+from .fused_head import fused_head
+from .tokens import FLOATS, padded
+
+
+def _check_head(queries: Tensor, hidden: Tensor, weight: Tensor, bias: Optional[Tensor]) -> None:
+    if hidden.dtype not in FLOATS or queries.dtype != hidden.dtype:
+        raise TypeError(
+            f"queries have the type {queries.dtype} and hidden {hidden.dtype}; both are float32, float16 or bfloat16"
+        )
+    if queries.dim() not in (2, 3):
+        raise ValueError(f"queries have the shape {tuple(queries.shape)}; they are [Nq, Lq, d] or [Lq, d]")
+    if hidden.dim() not in (3, 4):
+        raise ValueError(f"hidden has the shape {tuple(hidden.shape)}; it is [Nd, Ld, h] or [Nq, K, Ld, h]")
+    wanted = (queries.shape[-1], hidden.shape[-1])
+    if tuple(weight.shape) != wanted:
+        raise ValueError(f"weight has the shape {tuple(weight.shape)}; with these queries and hidden it is {wanted}")
+    if bias is not None and tuple(bias.shape) != wanted[:1]:
+        raise ValueError(f"bias has the shape {tuple(bias.shape)}; with these queries it is {wanted[:1]}")
+
+
+def fused_head_scores(
+    queries: Tensor,
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Optional[Tensor] = None,
+    *,
+    normalize: bool = True,
+    query_lengths: Optional[Tensor] = None,
+    query_mask: Optional[Tensor] = None,
+    document_lengths: Optional[Tensor] = None,
+    document_mask: Optional[Tensor] = None,
+    token_weights: Optional[Tensor] = None,
+    candidates: Optional[Tensor] = None,
+    paired: bool = False,
+    empty_score: float = float("-inf"),
+    block_documents: Optional[int] = None,
+    return_argmax: bool = False,
+) -> Union[Tensor, ScoresAndArgmax]:
+    """MaxSim scores, in float32, of queries and of documents that are hidden states before a model's last layer:
+
+        maxsim_scores(queries, normalize(linear(hidden, weight, bias)), ...)
+
+    without the vectors of all documents, which exist for one block of `block_documents` documents at a time (None: as
+    many as have 64 MiB of vectors in float32).
+
+    `queries` are vectors [Nq, Lq, d] or [Lq, d], which the head has made already. `hidden` is [Nd, Ld, h], or with K
+    documents for each query [Nq, K, Ld, h]; `weight` [d, h] and `bias` [d] are those of torch.nn.Linear. queries and
+    hidden have one type, float32, float16 or bfloat16, to which weight and bias are converted. d is 1 to 4,096. With
+    `normalize` vectors are divided by their length in float32, or by 1e-12 where they are shorter, and rounded to the
+    type of hidden. `token_weights` [Nq, Lq] are a factor for each query token, called weights in maxsim_scores, from
+    which the shape of the result and all other arguments are.
+
+    Gradients of queries, hidden, weight, bias and token_weights are the same bits in every run with the same
+    `block_documents`. The forward pass keeps `hidden`, the weight and the matches (int32, [..., Lq]). The backward
+    pass projects again the tokens of a document that matched, as many as met query tokens: in lists, in pairs and for
+    few queries these are Lq tokens or a few times that; where queries have more tokens together than a document has,
+    and with candidates, these are all tokens of a block. Sums over documents are taken in float32.
+
+    Memory beside inputs, results and the matches: forward, three times a block's vectors in float32; backward, five
+    times these, with masks or lengths or few matches a block of hidden states too, and the gradients. It does not
+    grow with Nd, but for the gradient of hidden, which is not made where hidden wants none.
+
+    Raises ValueError for shapes, lengths or candidates that do not fit, TypeError for other types, NotImplementedError
+    for a device that the library does not have. On CUDA lengths are not checked, and a candidate that is no document
+    has `empty_score`. Second derivatives are not there.
+    """
+    _check_head(queries, hidden, weight, bias)
+    if block_documents is not None and block_documents < 1:
+        raise ValueError(f"block_documents is {block_documents}; it is 1 or more")
+    one_query = queries.dim() == 2
+    if one_query and query_lengths is not None:
+        query_lengths = query_lengths.reshape(())
+    made_queries = padded("query", queries, query_lengths, query_mask, None)
+    made_documents = padded("document", hidden, document_lengths, document_mask, None)
+    if token_weights is not None:
+        if tuple(token_weights.shape) != tuple(queries.shape[:-1]):
+            shapes = f"{tuple(token_weights.shape)}, not {tuple(queries.shape[:-1])}"
+            raise ValueError(f"token_weights have the shape {shapes}")
+        token_weights = token_weights.to(torch.float32).reshape(-1, made_queries.max_tokens)
+    named: Optional[Tensor] = None
+    if hidden.dim() == 4:
+        if paired or candidates is not None:
+            raise ValueError("hidden of [Nq, K, Ld, h] is neither paired nor named by candidates")
+        if hidden.shape[0] != made_queries.num_sequences:
+            count = made_queries.num_sequences
+            raise ValueError(f"hidden has documents of {hidden.shape[0]} queries; there are {count}")
+        pairing, list_length = library.LISTS, hidden.shape[1]
+        shape: "tuple[int, ...]" = (list_length,) if one_query else (hidden.shape[0], list_length)
+    else:
+        named, pairing, list_length, shape = _pair(made_queries, made_documents, candidates, paired, one_query)
+    weight = weight.to(hidden.dtype)
+    bias = None if bias is None else bias.to(hidden.dtype)
+    inputs = (queries, hidden, weight, bias, token_weights)
+    differentiated = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in inputs)
+    values: Tensor
+    argmax: Tensor
+    values, argmax = fused_head(
+        queries.reshape(made_queries.num_sequences, *queries.shape[-2:]),
+        hidden.reshape(made_documents.num_sequences, *hidden.shape[-2:]),
+        weight,
+        bias,
+        token_weights,
+        _as_rows(made_queries.mask),
+        _as_vector(made_queries.lengths),
+        _as_rows(made_documents.mask),
+        _as_vector(made_documents.lengths),
+        None if named is None else named.reshape(made_queries.num_sequences, list_length),
+        pairing,
+        list_length,
+        empty_score,
+        normalize,
+        block_documents or 0,
+        return_argmax or differentiated,
+    )
+    values = values.reshape(shape)
+    if not return_argmax:
+        return values
+    return ScoresAndArgmax(values, argmax.reshape((*shape, made_queries.max_tokens)))
+
+
+def _as_rows(mask: Optional[Tensor]) -> Optional[Tensor]:
+    return None if mask is None else mask.reshape(-1, mask.shape[-1])
+
+
+def _as_vector(lengths: Optional[Tensor]) -> Optional[Tensor]:
+    return None if lengths is None else lengths.reshape(-1)

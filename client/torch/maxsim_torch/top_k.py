@@ -1,0 +1,233 @@
+"""Retrieval: the best of many documents, which may be more than the device of the queries holds."""
+
+from typing import Any, Iterator, List, NamedTuple, Optional, Sequence
+
+import torch
+from torch import Tensor
+
+from .functions import maxsim_scores, maxsim_scores_packed
+from .host_blocks import HostBlocks
+
+# A block's bytes of document vectors, and its scores, where the caller does not say how many documents it has. A copy
+# of 128 MiB takes 2 to 5 ms over PCI Express, which hides what a launch and a merge cost; two blocks are there.
+_BLOCK_BYTES = 128 << 20
+_BLOCK_SCORES = 1 << 22
+
+
+class ScoresAndIndices(NamedTuple):
+    """The best scores in float32, from the highest on, and in int64 the documents that have them."""
+
+    scores: Tensor
+    indices: Tensor
+
+
+class _Documents(NamedTuple):
+    """The tensors that are cut into blocks, with the rows of each that document d has: all from first[d] to first[d+1]
+    where the tensor has tokens, or row d. `offsets` are those of packed documents, on their host and on the device."""
+
+    tensors: "dict[str, Tensor]"
+    of_tokens: "set[str]"
+    num_documents: int
+    host_offsets: Optional[List[int]]
+    device_offsets: Optional[Tensor]
+
+
+def _cut(documents: _Documents, num_queries: int, asked: Optional[int]) -> "list[tuple[int, int]]":
+    """The blocks, first document and one behind the last."""
+    count = documents.num_documents
+    rows = documents.tensors["documents"]
+    row_bytes = rows.element_size() * rows.shape[-1]
+    most = asked or max(1, _BLOCK_SCORES // max(1, num_queries))
+    if documents.host_offsets is None:
+        if asked is None:
+            most = max(1, min(most, _BLOCK_BYTES // max(1, row_bytes * rows.shape[1])))
+        return [(first, min(first + most, count)) for first in range(0, count, most)]
+    offsets, result, first = documents.host_offsets, [], 0
+    for document in range(count):
+        full = document - first == most
+        if asked is None and document > first:
+            full = full or (offsets[document + 1] - offsets[first]) * row_bytes > _BLOCK_BYTES
+        if full:
+            result.append((first, document))
+            first = document
+    return [*result, (first, count)] if first < count else result
+
+
+def _blocks(
+    documents: _Documents, cuts: "Sequence[tuple[int, int]]", device: torch.device
+) -> "Iterator[dict[str, Tensor]]":
+    """The tensors of each block, on the device."""
+    names = list(documents.tensors)
+    offsets = documents.host_offsets
+    ranges = [
+        [(offsets[a], offsets[b]) if offsets and name in documents.of_tokens else (a, b) for name in names]
+        for a, b in cuts
+    ]
+    tensors = [documents.tensors[name] for name in names]
+    if tensors[0].device == device:
+        for block in ranges:
+            yield {name: tensor[a:b] for name, tensor, (a, b) in zip(names, tensors, block)}
+    else:
+        for parts in HostBlocks(tensors, ranges, device):
+            yield dict(zip(names, parts))
+
+
+def _merge(best: ScoresAndIndices, scores: Tensor, first: int, k: int) -> ScoresAndIndices:
+    """The k best of those so far, whose indices are smaller, and of a block [Nq, n] of documents from `first` on. Sorts
+    are stable, so that of equal scores those with the smaller indices come first."""
+    scores = scores + 0.0  # a sort may tell -0 from 0
+    values, order = scores.sort(dim=1, descending=True, stable=True)
+    values, indices = values[:, :k], order[:, :k] + first
+    values, indices = torch.cat([best.scores, values], 1), torch.cat([best.indices, indices], 1)
+    values, order = values.sort(dim=1, descending=True, stable=True)
+    return ScoresAndIndices(values[:, :k].contiguous(), indices.gather(1, order[:, :k]))
+
+
+def _take(
+    documents: Tensor, document_offsets: Optional[Tensor], more: "dict[str, Optional[Tensor]]", device: torch.device
+) -> _Documents:
+    """Checks the documents, and says how they are cut."""
+    packed = document_offsets is not None
+    if documents.dim() != (2 if packed else 3):
+        wanted = "[tokens, d]" if packed else "[Nd, Ld, d]"
+        raise ValueError(f"documents have the shape {tuple(documents.shape)}; they are {wanted}")
+    if documents.device != device and (documents.device.type != "cpu" or device.type != "cuda"):
+        raise ValueError(
+            f"documents are on {documents.device} and queries on {device}; documents are there too, or queries on cuda "
+            f"and documents on cpu"
+        )
+    tensors = {"documents": documents}
+    count = documents.shape[0] if document_offsets is None else document_offsets.shape[0] - 1
+    for name, tensor in more.items():
+        if tensor is None:
+            continue
+        if tensor.device != documents.device:
+            raise ValueError(f"{name} is on {tensor.device}, and documents are on {documents.device}")
+        if name == "document_scales" and tensor.dim() == 0:
+            tensor = tensor.expand(count)
+        tensors[name] = tensor
+    of_tokens = {"documents", "document_mask"} if packed else set()
+    host_offsets: Optional[List[int]] = None
+    device_offsets: Optional[Tensor] = None
+    if document_offsets is not None:
+        host_offsets = [int(offset) for offset in document_offsets.tolist()]
+        if not host_offsets or host_offsets[0] < 0 or host_offsets[-1] > documents.shape[0]:
+            raise ValueError(f"document_offsets lie outside of the {documents.shape[0]} rows, or are none")
+        if any(end < begin for begin, end in zip(host_offsets, host_offsets[1:])):
+            raise ValueError("document_offsets decrease")
+        scales = tensors.get("document_scales")
+        if scales is not None and tuple(scales.shape) in ((documents.shape[0],), (documents.shape[0], 1)):
+            if tuple(scales.shape) == (count,):
+                raise ValueError(
+                    f"document_scales have the shape {tuple(scales.shape)}, and there are as many documents as tokens; "
+                    f"make them [tokens, 1], a scale for each token"
+                )
+            tensors["document_scales"] = scales.reshape(-1, 1)
+            of_tokens.add("document_scales")
+        device_offsets = document_offsets.to(device)
+    for name, tensor in tensors.items():
+        rows = documents.shape[0] if name in of_tokens else count
+        if tensor.dim() == 0 or tensor.shape[0] != rows:
+            raise ValueError(f"{name} have the shape {tuple(tensor.shape)}; their first dimension is {rows}")
+    return _Documents(tensors, of_tokens, count, host_offsets, device_offsets)
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def maxsim_top_k(
+    queries: Tensor,
+    documents: Tensor,
+    k: int,
+    *,
+    document_offsets: Optional[Tensor] = None,
+    document_lengths: Optional[Tensor] = None,
+    document_mask: Optional[Tensor] = None,
+    document_scales: Optional[Tensor] = None,
+    query_lengths: Optional[Tensor] = None,
+    query_mask: Optional[Tensor] = None,
+    query_scales: Optional[Tensor] = None,
+    weights: Optional[Tensor] = None,
+    empty_score: float = float("-inf"),
+    block_documents: Optional[int] = None,
+) -> ScoresAndIndices:
+    """The `k` best documents of each query, and their MaxSim scores.
+
+    The result is (scores, indices), [Nq, k] in float32 and in int64, for one query [Lq, d] each [k]: from the highest
+    score on, and of equal scores from the smallest index on. So it depends on nothing but the scores, and not on how
+    documents are cut into blocks.
+
+    `documents` are padded [Nd, Ld, d], or with `document_offsets` [Nd + 1] packed [tokens, d]. They are on the device
+    of the queries; or the queries are on a GPU and the documents in the memory of the CPU, of which any part may lie in
+    a file (torch.from_numpy of a numpy.memmap): documents, that the GPU cannot hold, go there in blocks, the next one
+    while the GPU scores the one before. Copies are fastest from pinned memory; rows of other memory pass through pinned
+    buffers of two blocks. `document_lengths`, `document_mask` and `document_scales` are on the documents' device.
+
+    `block_documents` is how many documents a block has; None stands for as many as have 128 MiB of vectors, and not
+    more than 2^22 scores with all queries. Memory on the device beside queries and result: two blocks where documents
+    come from the host, and some ten times a block's scores.
+
+    All other arguments, and types, are those of maxsim_scores (of maxsim_scores_packed with document_offsets). `k` is 1
+    to Nd. Documents without a token have `empty_score`, and are ranked by it. Nothing here has gradients, and nothing
+    is traced by torch.compile. The call reads `document_offsets` on the host, and with documents on the host it waits
+    for their copies; otherwise it waits for nothing.
+
+    Raises ValueError for shapes, devices, offsets or numbers that do not fit, and what maxsim_scores raises.
+    """
+    if queries.dim() not in (2, 3):
+        raise ValueError(f"queries have the shape {tuple(queries.shape)}; they are [Nq, Lq, d] or [Lq, d]")
+    if block_documents is not None and block_documents < 1:
+        raise ValueError(f"block_documents is {block_documents}; it is 1 or more")
+    if document_offsets is not None and document_lengths is not None:
+        raise ValueError("packed documents have document_offsets alone, and no document_lengths")
+    more = {
+        "document_lengths": document_lengths,
+        "document_mask": document_mask,
+        "document_scales": document_scales,
+    }
+    taken = _take(documents, document_offsets, more, queries.device)
+    if not 1 <= k <= taken.num_documents:
+        raise ValueError(f"k is {k}; it is 1 to {taken.num_documents}, the number of documents")
+    num_queries = queries.shape[0] if queries.dim() == 3 else 1
+    cuts = _cut(taken, num_queries, block_documents)
+    best = ScoresAndIndices(
+        queries.new_empty((num_queries, 0), dtype=torch.float32), queries.new_empty((num_queries, 0), dtype=torch.int64)
+    )
+    with torch.no_grad():
+        for (first, end), block in zip(cuts, _blocks(taken, cuts, queries.device)):
+            given = {
+                "query_lengths": query_lengths,
+                "query_mask": query_mask,
+                "query_scales": query_scales,
+                "weights": weights,
+                "empty_score": empty_score,
+            }
+            scores = _score_block(queries, block, taken.device_offsets, first, end, given)
+            best = _merge(best, scores.reshape(num_queries, end - first), first, k)
+    if queries.dim() == 2:
+        return ScoresAndIndices(best.scores[0], best.indices[0])
+    return best
+
+
+def _score_block(
+    queries: Tensor,
+    block: "dict[str, Tensor]",
+    offsets: Optional[Tensor],
+    first: int,
+    end: int,
+    more: "dict[str, Any]",
+) -> Tensor:
+    """The scores of a block's documents."""
+    given: "dict[str, Any]" = {**block, **more}
+    rows = given.pop("documents")
+    result: Tensor
+    if offsets is None:
+        result = maxsim_scores(queries, rows, **given)
+    else:
+        part = offsets[first : end + 1] - offsets[first]
+        scales = block.get("document_scales")
+        if scales is not None and tuple(scales.shape) == (rows.shape[0],):
+            # As many documents as tokens: a row that nobody reads says that the scales are of documents.
+            rows = torch.cat([rows, rows[:1]])
+            if "document_mask" in block:
+                given["document_mask"] = torch.cat([block["document_mask"], block["document_mask"][:1]])
+        result = maxsim_scores_packed(queries, rows, part, **given)
+    return result
