@@ -1,12 +1,11 @@
 #include "kernels/library/problem.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstring>
 #include <limits>
 #include <string>
 
+#include "kernels/library/read_struct.h"
 #include "kernels/limits.h"
 
 namespace maxsim::library {
@@ -23,61 +22,7 @@ static_assert(sizeof(maxsim_tokens) == kFirstTokensSize);
 static_assert(sizeof(maxsim_call) == kFirstCallSize);
 static_assert(sizeof(maxsim_gradients) == kFirstGradientsSize);
 
-std::string Text(const char* name, const char* member, int64_t value, const std::string& accepted) {
-  return std::string(name) + member + " is " + std::to_string(value) + "; " + accepted;
-}
-
-// Copies a structure of another version: members that the caller does not know become zero, and members that this
-// version does not know must be zero.
-template <typename Struct>
-Status ReadStruct(const char* name, const Struct* given, size_t first_size, Struct* target) {
-  if (given == nullptr) return InvalidArgument(std::string(name) + " is null");
-  const size_t size = given->struct_size;
-  if (size < first_size) {
-    return InvalidArgument(Text(name, ".struct_size", static_cast<int64_t>(size),
-                                "it is sizeof the structure, " + std::to_string(first_size) + " or more"));
-  }
-  const char* const bytes = reinterpret_cast<const char*>(given);
-  if (size > sizeof(Struct)) {
-    if (size > size_t{1} << 16 ||
-        std::any_of(bytes + sizeof(Struct), bytes + size, [](char byte) { return byte != 0; })) {
-      return Unsupported(
-          Text(name, ".struct_size", static_cast<int64_t>(size),
-               "it has members that this library, version " + std::string(maxsim_version()) + ", does not know"));
-    }
-  }
-  *target = {};
-  std::memcpy(static_cast<void*>(target), bytes, std::min(size, sizeof(Struct)));
-  return {};
-}
-
-Status CheckRange(const char* name, const char* member, int64_t value, int64_t smallest, int64_t largest) {
-  if (value >= smallest && value <= largest) return {};
-  return InvalidArgument(
-      Text(name, member, value, "it is " + std::to_string(smallest) + " to " + std::to_string(largest)));
-}
-
-Status CheckPresent(const char* name, const char* member, const void* pointer, bool wanted) {
-  if (pointer != nullptr || !wanted) return {};
-  return InvalidArgument(std::string(name) + member + " is null");
-}
-
-Status CheckAbsent(const char* name, const char* member, const void* pointer, bool unwanted, const char* where) {
-  if (pointer == nullptr || !unwanted) return {};
-  return InvalidArgument(std::string(name) + member + " is not null; there is none " + where);
-}
-
-// Returns the first error, in the order of the arguments.
-template <typename... Statuses>
-Status First(Status status, Statuses... others) {
-  if constexpr (sizeof...(others) == 0) {
-    return status;
-  } else {
-    return status.ok() ? First(std::move(others)...) : status;
-  }
-}
-
-Status CheckTokens(const char* name, const maxsim_tokens& tokens, int64_t max_tokens) {
+Status CheckTokens(const char* name, const maxsim_tokens& tokens, int64_t max_tokens, bool coded) {
   const bool padded = tokens.layout == MAXSIM_PADDED;
   const bool scattered = tokens.layout == MAXSIM_SCATTERED;
   Status status = First(CheckRange(name, ".layout", tokens.layout, MAXSIM_PADDED, MAXSIM_SCATTERED),
@@ -98,7 +43,8 @@ Status CheckTokens(const char* name, const maxsim_tokens& tokens, int64_t max_to
   const bool any_row = tokens.num_rows > 0;
   const bool any_sequence = tokens.num_sequences > 0;
   return First(
-      CheckPresent(name, ".rows", tokens.rows, any_row),
+      CheckPresent(name, ".rows", tokens.rows, any_row && !coded),
+      CheckAbsent(name, ".rows", tokens.rows, coded, "where documents are codes"),
       CheckPresent(name, ".offsets", tokens.offsets, !padded && any_sequence),
       CheckAbsent(name, ".offsets", tokens.offsets, padded, "in the padded layout"),
       CheckPresent(name, ".lengths", tokens.lengths, scattered && any_sequence),
@@ -149,18 +95,22 @@ Status CheckPairing(Problem* problem) {
 
 }  // namespace
 
-Status ReadProblem(const maxsim_call* call, Problem* problem) {
+Status ReadProblem(const maxsim_call* call, Problem* problem, DocumentRows document_rows) {
+  const bool coded = document_rows == DocumentRows::kCoded;
   if (Status status = ReadStruct("call", call, kFirstCallSize, &problem->call); !status.ok()) return status;
   Status status = First(ReadStruct("queries", problem->call.queries, kFirstTokensSize, &problem->queries),
                         ReadStruct("documents", problem->call.documents, kFirstTokensSize, &problem->documents));
   if (!status.ok()) return status;
   status = First(CheckRange("call", ".device", problem->call.device, MAXSIM_CPU, MAXSIM_CUDA),
                  CheckRange("call", ".num_threads", problem->call.num_threads, 0, 4096),
-                 CheckTokens("queries", problem->queries, kMaxQueryTokens),
-                 CheckTokens("documents", problem->documents, kMaxDocumentTokens));
+                 CheckTokens("queries", problem->queries, kMaxQueryTokens, /*coded=*/false),
+                 CheckTokens("documents", problem->documents, kMaxDocumentTokens, coded));
   if (!status.ok()) return status;
   if (problem->queries.layout == MAXSIM_SCATTERED) {
     return InvalidArgument("queries.layout is MAXSIM_SCATTERED; queries are padded or packed");
+  }
+  if (coded && problem->documents.type == MAXSIM_I8) {
+    return Unsupported("documents.type is MAXSIM_I8; codes are of MAXSIM_F32, MAXSIM_F16 and MAXSIM_BF16");
   }
   if (problem->queries.type != problem->documents.type || problem->queries.dim != problem->documents.dim) {
     return InvalidArgument("queries have the type " + std::to_string(problem->queries.type) + " and " +

@@ -29,9 +29,12 @@ struct Problem {
   }
 };
 
+// What the rows of documents are: vectors of maxsim_tokens::rows, or codes that another structure has.
+enum class DocumentRows { kVectors, kCoded };
+
 // Reads what `call` points to and checks every number of it, without reading rows, offsets, lengths, masks, scales,
 // weights or candidates.
-Status ReadProblem(const maxsim_call* call, Problem* problem);
+Status ReadProblem(const maxsim_call* call, Problem* problem, DocumentRows document_rows = DocumentRows::kVectors);
 
 // Reads the caller's structure and checks it against the problem.
 Status ReadGradients(const Problem& problem, const maxsim_gradients* given, maxsim_gradients* gradients);

@@ -20,10 +20,13 @@ from .functions import maxsim_scores, maxsim_scores_packed
 from .head_scores import fused_head_scores
 from .library import LibraryError, device_available, library_version
 from .pylate_patch import patch_pylate, unpatch_pylate
+from .residual_codes import residual_code_scores
+from .residual_codes_reference import decompress_residual_codes
 from .top_k import maxsim_top_k
 
 __all__ = [
     "LibraryError",
+    "decompress_residual_codes",
     "device_available",
     "fused_head_scores",
     "library_version",
@@ -33,6 +36,7 @@ __all__ = [
     "patch_colpali_engine",
     "patch_pylate",
     "reference",
+    "residual_code_scores",
     "unpatch_colpali_engine",
     "unpatch_pylate",
 ]

@@ -6,7 +6,7 @@ it is executed; torch.compile and export see the fake implementations alone, so 
 
 import contextlib
 import ctypes
-from typing import Any, Iterator, Optional, Tuple
+from typing import Any, Callable, Iterator, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -84,13 +84,19 @@ class _Call:
 
     @contextlib.contextmanager
     def with_workspace(self, which: int, needed: bool = True) -> Iterator[None]:
+        """with_workspace_of for a pass of maxsim.h."""
+        with self.with_workspace_of(lambda: library.workspace_bytes(self.call, which) if needed else 0):
+            yield
+
+    @contextlib.contextmanager
+    def with_workspace_of(self, size_of: Callable[[], int]) -> Iterator[None]:
         """Makes the tensors' device the current one, on which the size of a workspace depends too, and gives the call
-        its workspace where the pass needs one."""
+        its workspace, of so many bytes."""
         if self.device.type != "cuda":
             yield
             return
         with torch.cuda.device(self.device):
-            size = library.workspace_bytes(self.call, which) if needed else 0
+            size = size_of()
             workspace = torch.empty(size, dtype=torch.uint8, device=self.device)
             self.kept.append(workspace)
             self.call.workspace = workspace.data_ptr() or None

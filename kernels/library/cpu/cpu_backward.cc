@@ -26,9 +26,10 @@ struct Match {
 
 class BackwardPass {
  public:
-  BackwardPass(const Problem& problem, const maxsim_gradients& gradients)
+  BackwardPass(const Problem& problem, const maxsim_gradients& gradients, const RowDecoder* decoder)
       : problem_(problem),
         gradients_(gradients),
+        decoder_(decoder),
         queries_(problem.queries),
         documents_(problem.documents),
         dim_(static_cast<size_t>(problem.dim())) {}
@@ -89,6 +90,13 @@ class BackwardPass {
   void Widen(const char* row, std::vector<float>* target) const {
     ConvertElements(problem_.type(), row, ScalarType::kF32, target->data(), dim_);
   }
+  void ReadDocumentRow(int64_t row, std::vector<float>* target) const {
+    if (decoder_ != nullptr) {
+      decoder_->Decode(row, target->data());
+    } else {
+      Widen(documents_.Row(row), target);
+    }
+  }
   void Narrow(const std::vector<float>& row, void* gradients, int64_t row_idx) const {
     ConvertElements(ScalarType::kF32, row.data(), problem_.type(),
                     static_cast<char*>(gradients) + row_idx * static_cast<int64_t>(queries_.RowBytes()), dim_);
@@ -148,7 +156,7 @@ class BackwardPass {
       const float gradient = gradients_.score_gradients[pair];
       if (match < 0 || gradient == 0) continue;
       any_match = true;
-      Widen(documents_.Row(documents_.Begin(DocumentOf(problem_, pair)) + match), &slot.row);
+      ReadDocumentRow(documents_.Begin(DocumentOf(problem_, pair)) + match, &slot.row);
       AddScaled(slot.row, gradient, &slot.sum);
       if (gradients_.weight_gradients != nullptr) {
         float similarity = 0;
@@ -199,6 +207,7 @@ class BackwardPass {
 
   const Problem& problem_;
   const maxsim_gradients& gradients_;
+  const RowDecoder* const decoder_;  // null where documents are vectors
   const HostTokens queries_;
   const HostTokens documents_;
   const size_t dim_;
@@ -206,8 +215,8 @@ class BackwardPass {
 
 }  // namespace
 
-Status CpuBackward(const Problem& problem, const maxsim_gradients& gradients) {
-  return BackwardPass(problem, gradients).Run();
+Status CpuBackward(const Problem& problem, const maxsim_gradients& gradients, const RowDecoder* decoder) {
+  return BackwardPass(problem, gradients, decoder).Run();
 }
 
 }  // namespace maxsim::library

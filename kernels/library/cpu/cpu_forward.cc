@@ -47,9 +47,10 @@ void RaiseBest(const Similarity* __restrict similarities, size_t num_lanes, int3
 
 class ForwardPass {
  public:
-  ForwardPass(const Problem& problem, const cpu::Isa& isa, float* scores, int32_t* argmax)
+  ForwardPass(const Problem& problem, const cpu::Isa& isa, float* scores, int32_t* argmax, const RowDecoder* decoder)
       : problem_(problem),
         isa_(isa),
+        decoder_(decoder),
         feed_(problem.type() == ScalarType::kI8 ? isa.i8.feed : cpu::FloatKernels(isa, problem.type()).feed),
         documents_(problem.documents),
         num_steps_(cpu::NumSteps(feed_, static_cast<size_t>(problem.dim()))),
@@ -91,7 +92,7 @@ class ForwardPass {
     std::vector<int32_t> indices;   // [lanes] of the maxima, among the document's tokens that count
     std::vector<float> terms;       // [lanes] maxima as floats
     std::vector<int32_t> counting;  // tokens of the document that count
-    std::vector<char> gathered;     // rows of tokens that count
+    std::vector<char> gathered;     // rows of tokens that count, where they are decoded or do not follow one another
   };
 
   // The rows of a document that count. `tokens` has their indices, unless they follow one another from `first` on.
@@ -167,8 +168,14 @@ class ForwardPass {
   // Makes a row block of the rows from `position` on, among those that count.
   cpu::RowBlock MakeBlock(const CountingRows& rows, size_t position, size_t count, Slot& slot) const {
     uint32_t* const scratch = slot.rows.Reserve(max_rows() * num_steps_);
-    const char* source = documents_.Row(rows.first + static_cast<int64_t>(position));
     const size_t row_bytes = documents_.RowBytes();
+    if (decoder_ != nullptr) {
+      slot.gathered.resize(max_rows() * row_bytes);
+      DecodeRows(rows, position, count, reinterpret_cast<float*>(slot.gathered.data()));
+      return cpu::MakeRowBlock(feed_, problem_.type(), slot.gathered.data(), count, static_cast<size_t>(problem_.dim()),
+                               scratch);
+    }
+    const char* source = documents_.Row(rows.first + static_cast<int64_t>(position));
     if (rows.tokens != nullptr) {
       slot.gathered.resize(max_rows() * row_bytes);
       for (size_t row = 0; row < count; ++row) {
@@ -186,6 +193,14 @@ class ForwardPass {
       block.next_bytes = std::min(max_rows(), static_cast<size_t>(problem_.documents.num_rows - next)) * row_bytes;
     }
     return block;
+  }
+
+  void DecodeRows(const CountingRows& rows, size_t position, size_t count, float* vectors) const {
+    for (size_t row = position; row < position + count; ++row) {
+      const int64_t offset = rows.tokens == nullptr ? static_cast<int64_t>(row) : rows.tokens[row];
+      decoder_->Decode(rows.first + offset, vectors);
+      vectors += problem_.dim();
+    }
   }
 
   // Scores a document against all queries of the slot. `first_pair` is the pair of the first of them.
@@ -286,6 +301,7 @@ class ForwardPass {
 
   const Problem& problem_;
   const cpu::Isa& isa_;
+  const RowDecoder* const decoder_;  // null where documents are vectors
   const cpu::Feed& feed_;
   const HostTokens documents_;
   const size_t num_steps_;
@@ -301,8 +317,9 @@ class ForwardPass {
 
 }  // namespace
 
-Status CpuForward(const Problem& problem, const cpu::Isa& isa, float* scores, int32_t* argmax) {
-  return ForwardPass(problem, isa, scores, argmax).Run();
+Status CpuForward(const Problem& problem, const cpu::Isa& isa, float* scores, int32_t* argmax,
+                  const RowDecoder* decoder) {
+  return ForwardPass(problem, isa, scores, argmax, decoder).Run();
 }
 
 }  // namespace maxsim::library

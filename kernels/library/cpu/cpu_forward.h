@@ -4,12 +4,14 @@
 #include <cstdint>
 
 #include "kernels/cpu/isa.h"
+#include "kernels/library/cpu/row_decoder.h"
 #include "kernels/library/problem.h"
 
 namespace maxsim::library {
 
 // Does what maxsim_forward says, with the kernels of `isa`. Indices were checked (CheckHostIndices). `argmax` may be
-// null.
-Status CpuForward(const Problem& problem, const cpu::Isa& isa, float* scores, int32_t* argmax);
+// null. With a decoder the problem is of FP32, and the rows of documents are what it gives.
+Status CpuForward(const Problem& problem, const cpu::Isa& isa, float* scores, int32_t* argmax,
+                  const RowDecoder* decoder = nullptr);
 
 }  // namespace maxsim::library
