@@ -32,9 +32,10 @@ def maxsim_topk(
     """Scores and indices of the `k` documents with the highest scores (`largest=False`: the lowest) of each query, both
     [Nq, min(k, Nd)], or without the first dimension for one query [Lq, d]. There are no gradients.
 
-    With `chunk_size` so many documents are scored at a time, and scores of the others are not kept: memory is for
-    chunk_size + k scores a query. `sorted` orders the results. Which of equal scores are kept is not defined. Everything
-    else is as in maxsim. Raises ValueError where k or chunk_size are not positive.
+    Results are in the order of their scores, whatever `sorted` says; of equal scores the documents with the smallest
+    indices come first, and are the ones that are kept. With `chunk_size` so many documents are scored at a time: memory
+    is for chunk_size + k scores a query, and with `normalize` for the vectors of so many documents. Everything else is as
+    in maxsim. Raises ValueError where k or chunk_size are not positive.
     """
     if k <= 0:
         raise ValueError(f"k must be positive; it is {k}")
@@ -43,20 +44,19 @@ def maxsim_topk(
     made = batches(Q, D, q_mask, d_mask)
     num_documents = made.D.shape[0]
     step = num_documents if chunk_size is None else chunk_size
-    kept: Optional[Tensor] = None
-    kept_index: Optional[Tensor] = None
+    kept: "Optional[tuple[Tensor, Tensor]]" = None
     for begin in range(0, max(num_documents, 1), max(step, 1)):
         part = slice(begin, begin + step)
         mask = None if made.d_mask is None else made.d_mask[part]
-        scores = _scores(made.Q, made.D[part], made.q_mask, mask, normalize)
+        scores = _scores(made.Q, made.D[part], made.q_mask, mask, normalize) + 0.0  # a sort may tell -0 from 0
         index = torch.arange(begin, begin + scores.shape[1], device=scores.device).expand(scores.shape)
-        if kept is not None and kept_index is not None:
-            # The kept ones stand first, so that of equal scores the search sees them in the order of documents.
-            scores, index = torch.cat([kept, scores], -1), torch.cat([kept_index, index], -1)
-        kept, best = torch.topk(scores, min(k, scores.shape[1]), dim=-1, largest=largest, sorted=sorted)
-        kept_index = index.gather(-1, best)
-    assert kept is not None and kept_index is not None
-    return (kept.squeeze(0), kept_index.squeeze(0)) if made.one_query else (kept, kept_index)
+        if kept is not None:
+            # The kept ones have smaller indices and stand first, and the sort is stable.
+            scores, index = torch.cat([kept[0], scores], -1), torch.cat([kept[1], index], -1)
+        scores, order = scores.sort(dim=-1, descending=largest, stable=True)
+        kept = scores[:, :k].contiguous(), index.gather(-1, order[:, :k])
+    assert kept is not None
+    return (kept[0].squeeze(0), kept[1].squeeze(0)) if made.one_query else kept
 
 
 __all__ = ["maxsim_topk"]
