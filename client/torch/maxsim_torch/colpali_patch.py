@@ -14,7 +14,7 @@ a _Best, and the sum of that is maxsim_scores. Whatever else is done with a _Sim
 import functools
 import importlib
 import os
-from typing import Any, Dict, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -23,17 +23,22 @@ from torch.overrides import TorchFunctionMode
 from .functions import maxsim_scores
 from .replacing import Function, computable, in_the_type_of_products, replace
 
+# Says of queries and documents whether maxsim_scores is to take them.
+Takes = Callable[[Tensor, Tensor], bool]
+
 # What colpali-engine had, as long as it is replaced: by "Class.method" or by the name of a function.
 _ORIGINAL: Dict[str, Function] = {}
 
-_LOSSES = "colpali_engine.loss.late_interaction_losses"
-_LOSS_NAMES = (
-    "ColbertLoss",
-    "ColbertNegativeCELoss",
-    "ColbertPairwiseCELoss",
-    "ColbertPairwiseNegativeCELoss",
-    "ColbertSigmoidLoss",
-)
+_PROCESSOR = "BaseVisualRetrieverProcessor"
+_MODULES = {
+    "ColbertLoss": "colpali_engine.loss.late_interaction_losses",
+    "ColbertNegativeCELoss": "colpali_engine.loss.late_interaction_losses",
+    "ColbertPairwiseCELoss": "colpali_engine.loss.late_interaction_losses",
+    "ColbertPairwiseNegativeCELoss": "colpali_engine.loss.late_interaction_losses",
+    "ColbertSigmoidLoss": "colpali_engine.loss.late_interaction_losses",
+    _PROCESSOR: "colpali_engine.utils.processing_utils",
+}
+LOSSES = tuple(name for name in _MODULES if name != _PROCESSOR)
 
 
 class _Layout(NamedTuple):
@@ -118,51 +123,73 @@ class _Best:
 
 
 class _Scoring(TorchFunctionMode):
-    """While it is entered, in its thread, einsum of similarities gives a _Similarities."""
+    """While it is entered, in its thread, einsum of similarities that `takes` wants gives a _Similarities."""
+
+    def __init__(self, takes: Takes):
+        super().__init__()
+        self._takes = takes
 
     def __torch_function__(self, func: Any, types: Any, args: "Tuple[Any, ...]" = (), kwargs: Any = None) -> Any:
         if func is torch.einsum and len(args) == 3 and isinstance(args[0], str):
             queries, documents = (in_the_type_of_products(tensor) for tensor in args[1:])
             layout = _layout(args[0])
-            if layout is not None and computable(queries, documents):
+            if layout is not None and computable(queries, documents) and self._takes(queries, documents):
                 return _Similarities(args[0], layout, queries, documents)
         return func(*args, **(kwargs or {}))
 
 
-def _another_backend() -> bool:
-    """Whether the environment says who computes: one of colpali-engine's own backends, or that nothing be replaced."""
-    return os.environ.get("COLPALI_SCORES_BACKEND", "auto").lower() != "auto" or os.environ.get("LIK_DISABLE") == "1"
+def scoring_forward(loss: str, originals: Dict[str, Function], takes: Takes) -> Function:
+    """A forward for the loss of this name: that of `originals`, in which similarities are not written. Smooth maxima need
+    all similarities, and write them."""
 
-
-def _forward(original: Function) -> Function:
-    """A loss's forward in which einsum is not computed. Smooth maxima need all similarities, and compute them."""
-
-    @functools.wraps(original)
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if self.use_smooth_max or _another_backend():
+        original = originals[f"{loss}.forward"]
+        if self.use_smooth_max:
             return original(self, *args, **kwargs)
-        with _Scoring():
+        with _Scoring(takes):
             return original(self, *args, **kwargs)
 
     return forward
 
 
-def _score_multi_vector(original: Function) -> Function:
-    """A processor's score_multi_vector in which einsum is not computed."""
+def scoring_processor(originals: Dict[str, Function], takes: Takes) -> Function:
+    """A score_multi_vector for processors: that of `originals`, in which similarities are not written."""
 
-    @functools.wraps(original)
     def score_multi_vector(*args: Any, **kwargs: Any) -> Any:
-        if _another_backend():
-            return original(*args, **kwargs)
-        with _Scoring():
-            return original(*args, **kwargs)
+        with _Scoring(takes):
+            return originals[f"{_PROCESSOR}.score_multi_vector"](*args, **kwargs)
 
     return score_multi_vector
 
 
+def install(originals: Dict[str, Function], methods: Dict[str, Function]) -> None:
+    """Replaces methods, by "Class.method", and keeps those of colpali-engine in `originals`. Raises an ImportError or an
+    AttributeError, with nothing replaced, where one of them is not there."""
+    owners = {key: getattr(importlib.import_module(_MODULES[key.split(".")[0]]), key.split(".")[0]) for key in methods}
+    originals.update({key: getattr(owner, key.split(".")[1]) for key, owner in owners.items()})
+    _set(owners, methods)
+
+
+def restore(originals: Dict[str, Function], methods: Dict[str, Function]) -> None:
+    """Undoes install."""
+    owners = {key: getattr(importlib.import_module(_MODULES[key.split(".")[0]]), key.split(".")[0]) for key in methods}
+    _set(owners, {key: originals.pop(key) for key in methods})
+
+
+def _set(owners: "Dict[str, Any]", methods: Dict[str, Function]) -> None:
+    for key, owner in owners.items():
+        static = key.startswith(_PROCESSOR)
+        setattr(owner, key.split(".")[1], staticmethod(methods[key]) if static else methods[key])
+
+
+def _takes(queries: Tensor, documents: Tensor) -> bool:
+    """Everything, but while the environment names one of colpali-engine's own backends."""
+    return os.environ.get("COLPALI_SCORES_BACKEND", "auto").lower() == "auto"
+
+
 def _scores(name: str, num_dimensions: int, query: Tensor, doc: Tensor) -> Tensor:
     queries, documents = in_the_type_of_products(query), in_the_type_of_products(doc)
-    if _another_backend() or doc.dim() != num_dimensions or not computable(queries, documents):
+    if doc.dim() != num_dimensions or not computable(queries, documents) or not _takes(queries, documents):
         scores: Tensor = _ORIGINAL[name](query, doc)
         return scores
     return maxsim_scores(queries, documents)
@@ -178,12 +205,12 @@ def _maxsim_kd(query: Tensor, doc: Tensor) -> Tensor:
     return _scores("maxsim_kd", 4, query, doc)
 
 
+_METHODS: Dict[str, Function] = {
+    **{f"{loss}.forward": scoring_forward(loss, _ORIGINAL, _takes) for loss in LOSSES},
+    f"{_PROCESSOR}.score_multi_vector": scoring_processor(_ORIGINAL, _takes),
+}
 # From 0.3.17 on colpali-engine scores through these functions.
 _FUNCTIONS: Dict[str, Function] = {"maxsim_inbatch": _maxsim_inbatch, "maxsim_kd": _maxsim_kd}
-
-
-def _processor() -> Any:
-    return importlib.import_module("colpali_engine.utils.processing_utils").BaseVisualRetrieverProcessor
 
 
 def patch_colpali_engine() -> None:
@@ -193,24 +220,16 @@ def patch_colpali_engine() -> None:
     Losses, scores and gradients are colpali-engine's, but for the order of additions; scores are in float32. Where
     similarities of several document tokens are equal, the first gets the gradient. colpali-engine still computes what the
     operators do not: smooth maxima, float64, other devices, sizes beyond maxsim_scores, and everything while
-    COLPALI_SCORES_BACKEND names one of its own or LIK_DISABLE is 1. Patching twice is patching once. Raises an
-    ImportError without colpali-engine.
+    COLPALI_SCORES_BACKEND names one of its own. Patching twice is patching once. Raises an ImportError without
+    colpali-engine.
     """
     if _ORIGINAL:
         return
-    losses = importlib.import_module(_LOSSES)
-    for name in _LOSS_NAMES:
-        loss = getattr(losses, name)
-        _ORIGINAL[f"{name}.forward"] = loss.forward
-        loss.forward = _forward(loss.forward)
-    processor = _processor()
-    original = processor.score_multi_vector
-    _ORIGINAL["BaseVisualRetrieverProcessor.score_multi_vector"] = original
-    processor.score_multi_vector = staticmethod(_score_multi_vector(original))
+    install(_ORIGINAL, _METHODS)
     try:
         functions = importlib.import_module("colpali_engine.utils.maxsim")
     except ImportError:
-        return
+        return  # A release before 0.3.17.
     for name, new in _FUNCTIONS.items():
         _ORIGINAL[name] = getattr(functions, name)
         replace("colpali_engine", name, _ORIGINAL[name], new)
@@ -220,11 +239,7 @@ def unpatch_colpali_engine() -> None:
     """Gives colpali-engine its own functions back."""
     if not _ORIGINAL:
         return
-    losses = importlib.import_module(_LOSSES)
-    for name in _LOSS_NAMES:
-        getattr(losses, name).forward = _ORIGINAL[f"{name}.forward"]
-    _processor().score_multi_vector = staticmethod(_ORIGINAL["BaseVisualRetrieverProcessor.score_multi_vector"])
-    for name, new in _FUNCTIONS.items():
-        if name in _ORIGINAL:
-            replace("colpali_engine", name, new, _ORIGINAL[name])
+    restore(_ORIGINAL, _METHODS)
+    for name, old in _ORIGINAL.items():
+        replace("colpali_engine", name, _FUNCTIONS[name], old)
     _ORIGINAL.clear()
