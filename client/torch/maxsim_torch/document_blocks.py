@@ -127,15 +127,15 @@ class Problem(NamedTuple):
             # A document without a token stands for those of other blocks, and costs nothing.
             if lengths is None:
                 lengths = torch.full((count,), self.max_document_tokens, dtype=torch.int64, device=rows.device)
-            rows, lengths = _with_one_more(rows), torch.cat([lengths, lengths.new_zeros(1)])
-            mask, count = None if mask is None else _with_one_more(mask), count + 1
+            rows, lengths = with_one_more(rows), torch.cat([lengths, lengths.new_zeros(1)])
+            mask, count = None if mask is None else with_one_more(mask), count + 1
         values, matches = scores(
             self.queries[block.queries],
             rows,
-            _rows_of(self.weights, block.queries),
+            _slice(self.weights, block.queries),
             None,
-            _rows_of(self.query_mask, block.queries),
-            _rows_of(self.query_lengths, block.queries),
+            _slice(self.query_mask, block.queries),
+            _slice(self.query_lengths, block.queries),
             None,
             None,
             mask,
@@ -209,10 +209,10 @@ class Problem(NamedTuple):
             winners.argmax.contiguous(),
             self.queries[block.queries],
             rows,
-            _rows_of(self.weights, block.queries),
+            _slice(self.weights, block.queries),
             None,
-            _rows_of(self.query_mask, block.queries),
-            _rows_of(self.query_lengths, block.queries),
+            _slice(self.query_mask, block.queries),
+            _slice(self.query_lengths, block.queries),
             None,
             None,
             None,
@@ -265,7 +265,7 @@ def write_rows(result: Tensor, block: Block, winners: Winners, rows: Tensor) -> 
         result[block.documents].scatter_(1, winners.picked.unsqueeze(-1).expand_as(rows), rows)
 
 
-def _rows_of(tensor: Optional[Tensor], part: slice) -> Optional[Tensor]:
+def _slice(tensor: Optional[Tensor], part: slice) -> Optional[Tensor]:
     return None if tensor is None else tensor[part]
 
 
@@ -273,7 +273,7 @@ def _part(tensor: Optional[Tensor], block: Block) -> Optional[Tensor]:
     return None if tensor is None else tensor[block.documents]
 
 
-def _with_one_more(rows: Tensor) -> Tensor:
+def with_one_more(rows: Tensor) -> Tensor:
     """The rows with a last one that nobody reads."""
     more = rows.new_empty((rows.shape[0] + 1, *rows.shape[1:]))
     more[:-1] = rows

@@ -5,15 +5,41 @@ from typing import Literal, NamedTuple, Optional, Union, overload
 import torch
 from torch import Tensor
 
-from . import library
+from . import float8, library, saved_int8
 from .operators import scores
 from .tokens import MAX_DOCUMENT_TOKENS, Tokens, check_type, indices, packed, padded
+
 
 class ScoresAndArgmax(NamedTuple):
     """Scores in float32, and in int32 the document token that each query token matched (-1: none)."""
 
     scores: Tensor
     argmax: Tensor
+
+
+def _check_inputs(queries: Tokens, documents: Tokens, weights: Optional[Tensor]) -> bool:
+    """Raises what is wrong with types, columns and weights, and returns whether something wants a gradient."""
+    types = (queries.rows.dtype, documents.rows.dtype)
+    same_type = types[0] == types[1] or (float8.is_float8(queries, documents) and torch.int8 not in types)
+    if not same_type or queries.rows.shape[-1] != documents.rows.shape[-1]:
+        raise ValueError(
+            f"queries are {types[0]} with {queries.rows.shape[-1]} columns, documents {types[1]} "
+            f"with {documents.rows.shape[-1]}; they are to have the same"
+        )
+    if weights is not None and tuple(weights.shape) != tuple(queries.rows.shape[:-1]):
+        raise ValueError(f"weights have the shape {tuple(weights.shape)}, and not {tuple(queries.rows.shape[:-1])}")
+    inputs = (queries.rows, documents.rows, weights)
+    if not torch.is_grad_enabled():
+        return False
+    for name, scales in (("query_scales", queries.scales), ("document_scales", documents.scales)):
+        if scales is not None and scales.requires_grad:
+            raise NotImplementedError(f"{name} require a gradient, and scales have none")
+    differentiated = any(tensor is not None and tensor.requires_grad for tensor in inputs)
+    if differentiated and torch.int8 in types:
+        raise NotImplementedError("int8 queries and documents have no gradients, those of weights included")
+    if differentiated and float8.is_float8(queries, documents):
+        raise NotImplementedError("scores of float8 queries or documents have no gradients; convert them before")
+    return differentiated
 
 
 def _score(
@@ -26,49 +52,46 @@ def _score(
     empty_score: float,
     return_argmax: bool,
     shape: "tuple[int, ...]",
+    save_documents: Optional[str] = None,
 ) -> Union[Tensor, ScoresAndArgmax]:
-    if queries.rows.dtype != documents.rows.dtype or queries.rows.shape[-1] != documents.rows.shape[-1]:
-        raise ValueError(
-            f"queries are {queries.rows.dtype} with {queries.rows.shape[-1]} columns, documents {documents.rows.dtype} "
-            f"with {documents.rows.shape[-1]}; they are to have the same"
-        )
+    differentiated = _check_inputs(queries, documents, weights)
+    with_argmax = differentiated or return_argmax
+    saves_int8 = saved_int8.check(save_documents, queries, documents) and differentiated
     if weights is not None:
-        if tuple(weights.shape) != tuple(queries.rows.shape[:-1]):
-            raise ValueError(f"weights have the shape {tuple(weights.shape)}, and not {tuple(queries.rows.shape[:-1])}")
         weights = weights.to(torch.float32)
-    inputs = (queries.rows, documents.rows, weights)
-    differentiated = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in inputs)
-    if differentiated and queries.rows.dtype == torch.int8:
-        raise NotImplementedError("int8 queries and documents have no gradients, those of weights included")
-    for name, scales in (("query_scales", queries.scales), ("document_scales", documents.scales)):
-        if torch.is_grad_enabled() and scales is not None and scales.requires_grad:
-            raise NotImplementedError(f"{name} require a gradient, and scales have none")
     values: Tensor
     argmax: Tensor
-    values, argmax = scores(
-        queries.rows,
-        documents.rows,
-        weights,
-        queries.offsets,
-        queries.mask,
-        queries.lengths,
-        queries.scales,
-        documents.offsets,
-        documents.mask,
-        documents.lengths,
-        documents.scales,
-        candidates,
-        queries.num_sequences,
-        documents.num_sequences,
-        queries.max_tokens,
-        documents.max_tokens,
-        pairing,
-        list_length,
-        empty_score,
-        queries.scale_of,
-        documents.scale_of,
-        return_argmax or differentiated,
-    )
+    if float8.is_float8(queries, documents):
+        values, argmax = float8.score(
+            queries, documents, weights, candidates, pairing, list_length, empty_score, with_argmax
+        )
+    elif saves_int8:
+        values, argmax = saved_int8.score(queries, documents, weights, candidates, pairing, list_length, empty_score)
+    else:
+        values, argmax = scores(
+            queries.rows,
+            documents.rows,
+            weights,
+            queries.offsets,
+            queries.mask,
+            queries.lengths,
+            queries.scales,
+            documents.offsets,
+            documents.mask,
+            documents.lengths,
+            documents.scales,
+            candidates,
+            queries.num_sequences,
+            documents.num_sequences,
+            queries.max_tokens,
+            documents.max_tokens,
+            pairing,
+            list_length,
+            empty_score,
+            queries.scale_of,
+            documents.scale_of,
+            with_argmax,
+        )
     values = values.reshape(shape)
     if not return_argmax:
         return values
@@ -117,6 +140,7 @@ def maxsim_scores(
     candidates: Optional[Tensor] = None,
     paired: bool = False,
     empty_score: float = float("-inf"),
+    save_documents: Optional[Literal["int8"]] = None,
     return_argmax: Literal[False] = False,
 ) -> Tensor: ...
 
@@ -136,6 +160,7 @@ def maxsim_scores(
     candidates: Optional[Tensor] = None,
     paired: bool = False,
     empty_score: float = float("-inf"),
+    save_documents: Optional[Literal["int8"]] = None,
     return_argmax: Literal[True],
 ) -> ScoresAndArgmax: ...
 
@@ -154,6 +179,7 @@ def maxsim_scores(
     candidates: Optional[Tensor] = None,
     paired: bool = False,
     empty_score: float = float("-inf"),
+    save_documents: Optional[Literal["int8"]] = None,
     return_argmax: bool = False,
 ) -> Union[Tensor, ScoresAndArgmax]:
     """MaxSim scores of padded queries and documents, in float32.
@@ -173,16 +199,28 @@ def maxsim_scores(
     both, a token counts where both say so. `weights` [Nq, Lq] are a factor for each query token.
 
     Queries and documents have one type: float32, float16, bfloat16, or int8 with scales, float32 and 0 or more, one for
-    each sequence ([Nq], the shape of `document_lengths`) or one for each token ([Nq, Lq], that of `document_mask`).
-    int8 values are from -127 to 127. Values are finite: a NaN or an infinity gives scores that mean nothing, and that
-    may be finite all the same.
+    each sequence ([Nq], the shape of `document_lengths`), one for each token ([Nq, Lq], that of `document_mask`), or
+    one for all ([]). int8 values are from -127 to 127. Values are finite: a NaN or an infinity gives scores that mean
+    nothing, and that may be finite all the same.
+
+    Either side, or both, may also be float8_e4m3fn or float8_e5m2, with scales as of int8 or without. It is converted,
+    which rounds nothing, to the type of the other side, or to float16 where both are float8; and both are converted to
+    float32 where the tokens of documents have scales. Documents are converted in blocks of 64 MiB and less, so that a
+    matrix in float8 takes a byte a value and these blocks. The products are not those of float8 tensor cores.
 
     A document in which no token counts has the score `empty_score`, and a query in which none does has 0. Both have no
     gradients. With `return_argmax` the result is (scores, argmax), argmax [..., Lq] in int32: the index in the document
     of the token that the query token matched, the smallest of equals, or -1.
 
-    Gradients of queries, documents and weights come from the matches alone, in the inputs' types (int8 has none), with
-    sums in float32. All results are the same bits in every run. Second derivatives are not there.
+    Gradients of queries, documents and weights come from the matches alone, in the inputs' types (int8 and float8 have
+    none), with sums in float32. All results are the same bits in every run. Second derivatives are not there.
+
+    With `save_documents="int8"` the backward pass keeps documents in int8 with a float32 scale for each token, which
+    are Nd * Ld * (d + 4) bytes, in place of `documents`, and makes the vectors that matched again. Scores and gradients
+    of documents are the same bits. Each value of such a vector is wrong by half of its scale at most, max |values of the
+    token| / 254, and by the rounding to its type. So the gradient of a query token is wrong by the sum over its
+    documents of |score gradient * weight| times that, and the gradient of a weight by the sum over them of |score
+    gradient| times that times the sum of |values of the query token|.
 
     Raises ValueError for shapes, lengths or candidates that do not fit, TypeError for other types, NotImplementedError
     for a device that the library does not have and for gradients that it does not compute. On CUDA lengths and
@@ -210,7 +248,16 @@ def maxsim_scores(
     else:
         named, pairing, list_length, shape = _pair(made_queries, made_documents, candidates, paired, one_query)
     return _score(
-        made_queries, made_documents, weights, named, pairing, list_length, empty_score, return_argmax, shape
+        made_queries,
+        made_documents,
+        weights,
+        named,
+        pairing,
+        list_length,
+        empty_score,
+        return_argmax,
+        shape,
+        save_documents,
     )
 
 
@@ -282,8 +329,9 @@ def maxsim_scores_packed(
     `documents` are [tokens, d], and `document_offsets` [Nd + 1] (cu_seqlens, int32 or int64) say where each begins and
     the last ends. With `document_lengths` [Nd] the offsets are [Nd], and a document has that many rows from its offset
     on: documents may then lie anywhere in the matrix and overlap, such as in a model's output. A document has at most
-    65,536 tokens. `document_mask` is [tokens], and `document_scales` of int8 are [Nd], or for each token [tokens, 1] or
-    [tokens]; where Nd is the number of tokens, [Nd] is refused, since it may be either.
+    65,536 tokens. `document_mask` is [tokens], and `document_scales` of int8 or float8 are [Nd], or for each token
+    [tokens, 1] or [tokens]; where Nd is the number of tokens, [Nd] is refused, since it may be either. Documents in
+    float8 are converted all at once here.
 
     `queries` are padded as in maxsim_scores ([Nq, Lq, d] or [Lq, d]), or with `query_offsets` [Nq + 1] packed too:
     [tokens, d], `query_mask` and `weights` [tokens], and `max_query_tokens` the most that one of them has (1 to 4,096),

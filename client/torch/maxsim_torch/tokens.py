@@ -11,6 +11,7 @@ from . import library
 MAX_DOCUMENT_TOKENS = 65536
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+FLOAT8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 
 
 class Tokens(NamedTuple):
@@ -27,11 +28,15 @@ class Tokens(NamedTuple):
 
 
 def check_type(name: str, rows: Tensor, scales: Optional[Tensor]) -> None:
-    if rows.dtype not in (*FLOATS, torch.int8):
-        raise TypeError(f"{name} have the type {rows.dtype}; it is float32, float16, bfloat16 or int8")
+    if rows.dtype not in (*FLOATS, torch.int8, *FLOAT8):
+        raise TypeError(
+            f"{name} have the type {rows.dtype}; it is float32, float16, bfloat16, int8, float8_e4m3fn or float8_e5m2"
+        )
+    if rows.dtype in FLOAT8:
+        return
     if (rows.dtype == torch.int8) != (scales is not None):
         how = "without" if scales is None else "with"
-        raise ValueError(f"{name} of {rows.dtype} come {how} scales; int8 alone has them")
+        raise ValueError(f"{name} of {rows.dtype} come {how} scales; int8 alone has to have them, and float8 may")
 
 
 def indices(name: str, tensor: Tensor, shape: "tuple[int, ...]") -> Tensor:
@@ -54,7 +59,9 @@ def _mask(name: str, mask: Optional[Tensor], shape: "tuple[int, ...]") -> Option
 def _padded_scales(
     name: str, scales: Optional[Tensor], outer: "tuple[int, ...]", max_tokens: int
 ) -> "tuple[Optional[Tensor], int]":
-    """Scales as a vector, and what each belongs to, which their shape says."""
+    """Scales as a vector, and what each belongs to, which their shape says. A scale without a dimension is of all."""
+    if scales is not None and scales.dim() == 0:
+        scales = scales.expand(outer)
     if scales is None or tuple(scales.shape) == outer:
         scale_of = library.SCALE_A_SEQUENCE
     elif tuple(scales.shape) == (*outer, max_tokens):
@@ -68,6 +75,8 @@ def _packed_scales(name: str, scales: Optional[Tensor], count: int, num_rows: in
     """Scales as a vector, and what each belongs to, where sequences and tokens are both of one dimension."""
     if scales is None:
         return None, library.SCALE_A_SEQUENCE
+    if scales.dim() == 0:
+        return scales.to(torch.float32).expand(count), library.SCALE_A_SEQUENCE
     shape = tuple(scales.shape)
     if shape == (count,) and count == num_rows:
         raise ValueError(

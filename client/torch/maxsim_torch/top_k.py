@@ -5,6 +5,7 @@ from typing import Any, Iterator, List, NamedTuple, Optional, Sequence
 import torch
 from torch import Tensor
 
+from .document_blocks import with_one_more
 from .functions import maxsim_scores, maxsim_scores_packed
 from .host_blocks import HostBlocks
 
@@ -226,8 +227,8 @@ def _score_block(
         scales = block.get("document_scales")
         if scales is not None and tuple(scales.shape) == (rows.shape[0],):
             # As many documents as tokens: a row that nobody reads says that the scales are of documents.
-            rows = torch.cat([rows, rows[:1]])
+            rows = with_one_more(rows)
             if "document_mask" in block:
-                given["document_mask"] = torch.cat([block["document_mask"], block["document_mask"][:1]])
+                given["document_mask"] = with_one_more(block["document_mask"])
         result = maxsim_scores_packed(queries, rows, part, **given)
     return result

@@ -500,7 +500,7 @@ class ErrorsTest(SeededTest):
         self.refuse(TypeError, "document_lengths have the type", queries, documents, document_lengths=torch.ones(4))
         self.refuse(ValueError, "2 queries are paired with 4", queries, documents, paired=True)
         self.refuse(ValueError, r"weights have the shape \(3,\)", queries, documents, weights=torch.ones(3))
-        self.refuse(ValueError, "int8 alone", queries, documents, document_scales=torch.ones(4))
+        self.refuse(ValueError, "int8 alone has to", queries, documents, document_scales=torch.ones(4))
         self.refuse(ValueError, "documents of 4 queries", queries, documents[:, None])
 
     def test_what_the_library_finds_is_a_value_error(self):

@@ -1,0 +1,215 @@
+"""Scores of float8 values, which are converted to a type that the kernels multiply.
+
+Every value of float8_e4m3fn and of float8_e5m2 is one of float16, of bfloat16 and of float32 too, so that converting
+them rounds nothing. Documents are converted a block at a time, and the converted matrix never exists whole.
+
+The kernels do not multiply float8 themselves: tensor cores of compute capability 9.0 sum such products with fewer bits
+than float32 has, so that scores would be others than those of the converted values.
+"""
+
+from typing import Optional, Tuple
+
+import torch
+from torch import Tensor
+
+from . import library
+from .document_blocks import Problem
+from .operators import scores
+from .tokens import FLOAT8, Tokens
+
+
+@torch.library.custom_op("maxsim_torch::float8_scores", mutates_args=())
+def float8_scores(
+    queries: Tensor,
+    documents: Tensor,
+    weights: Optional[Tensor],
+    query_mask: Optional[Tensor],
+    query_lengths: Optional[Tensor],
+    document_mask: Optional[Tensor],
+    document_lengths: Optional[Tensor],
+    token_scales: Optional[Tensor],
+    candidates: Optional[Tensor],
+    pairing: int,
+    list_length: int,
+    empty_score: float,
+    block_documents: int,
+    with_argmax: bool,
+) -> Tuple[Tensor, Tensor]:
+    """torch.ops.maxsim_torch.scores of `queries` [Nq, Lq, d] of a type that the kernels multiply, and of `documents`
+    [Nd, Ld, d] in float8, or any type, which are converted to that of the queries in blocks of `block_documents` (0:
+    what document_blocks.py holds to be good). `token_scales` [Nd, Ld] multiply the vectors of documents."""
+    problem = Problem(
+        queries,
+        weights,
+        query_mask,
+        query_lengths,
+        document_mask,
+        document_lengths,
+        candidates,
+        documents.shape[0],
+        documents.shape[1],
+        pairing,
+        list_length,
+        empty_score,
+    )
+    problem.check_candidates()
+    result, argmax = _float8_scores_fake(queries, list_length, empty_score, with_argmax)
+    for block in problem.blocks(problem.documents_a_block(block_documents, documents.shape[2])):
+        rows = documents[block.documents].to(queries.dtype)
+        if token_scales is not None:
+            rows = rows * token_scales[block.documents].unsqueeze(-1).to(rows.dtype)
+        problem.score(block, rows, with_argmax, result, argmax)
+    return result, argmax
+
+
+def _float8_scores_fake(
+    queries: Tensor, list_length: int, empty_score: float, with_argmax: bool
+) -> Tuple[Tensor, Tensor]:
+    shape = (queries.shape[0], list_length)
+    argmax_shape = (*shape, queries.shape[1]) if with_argmax else (0,)
+    result = queries.new_full(shape, empty_score, dtype=torch.float32)
+    return result, queries.new_full(argmax_shape, -1, dtype=torch.int32)
+
+
+@float8_scores.register_fake
+def _(  # type: ignore[no-untyped-def]
+    queries,
+    documents,
+    weights,
+    query_mask,
+    query_lengths,
+    document_mask,
+    document_lengths,
+    token_scales,
+    candidates,
+    pairing,
+    list_length,
+    empty_score,
+    block_documents,
+    with_argmax,
+):
+    return _float8_scores_fake(queries, list_length, empty_score, with_argmax)
+
+
+def is_float8(queries: Tokens, documents: Tokens) -> bool:
+    """Whether queries or documents are float8."""
+    return queries.rows.dtype in FLOAT8 or documents.rows.dtype in FLOAT8
+
+
+def _common_type(queries: Tokens, documents: Tokens) -> torch.dtype:
+    """The type in which products are taken: that of the side that is not float8, or float16. Scales of a document's
+    tokens count before the maximum and would be rounded with the vectors, so that these are float32 then."""
+    if documents.scales is not None and documents.scale_of == library.SCALE_A_TOKEN:
+        return torch.float32
+    for side in (queries, documents):
+        if side.rows.dtype not in FLOAT8:
+            return side.rows.dtype
+    return torch.float16
+
+
+def _query_factors(queries: Tokens, weights: Optional[Tensor]) -> Optional[Tensor]:
+    """Weights times scales of the queries, one a row of the queries. A scale of 0 or more moves no maximum."""
+    if queries.scales is None:
+        return weights
+    scales = queries.scales
+    shape = queries.rows.shape[:-1]
+    if queries.scale_of == library.SCALE_A_TOKEN:
+        scales = scales.reshape(shape)
+    elif queries.offsets is None:
+        scales = scales.reshape(-1, 1).expand(queries.num_sequences, queries.max_tokens).reshape(shape)
+    else:
+        rows = torch.arange(shape[0], device=scales.device)
+        owner = torch.searchsorted(queries.offsets[1:].to(torch.int64), rows, right=True)
+        scales = scales[owner.clamp_max(max(0, queries.num_sequences - 1))]
+    return scales if weights is None else weights * scales
+
+
+def _with_document_scales(
+    values: Tensor, documents: Tokens, candidates: Optional[Tensor], pairing: int, empty_score: float
+) -> Tensor:
+    """Scores [num_queries, list_length], in which those of empty documents are minus infinity, times the scale of each
+    document."""
+    if documents.scales is not None and documents.scale_of == library.SCALE_A_SEQUENCE:
+        if candidates is not None:
+            scales = documents.scales[candidates.reshape(values.shape)]
+        elif pairing == library.ALL:
+            scales = documents.scales.reshape(1, -1)
+        else:
+            scales = documents.scales.reshape(values.shape)
+        values = torch.where(torch.isneginf(values), values, values * scales)
+    return torch.where(torch.isneginf(values), empty_score, values)
+
+
+def score(
+    queries: Tokens,
+    documents: Tokens,
+    weights: Optional[Tensor],
+    candidates: Optional[Tensor],
+    pairing: int,
+    list_length: int,
+    empty_score: float,
+    with_argmax: bool,
+) -> Tuple[Tensor, Tensor]:
+    """Scores [num_queries, list_length] and matches, as torch.ops.maxsim_torch.scores has them, where one side is
+    float8. Padded documents are converted in blocks, packed ones at once."""
+    common = _common_type(queries, documents)
+    rows = queries.rows.to(common)
+    factors = _query_factors(queries, weights)
+    token_scales = None
+    if documents.scales is not None and documents.scale_of == library.SCALE_A_TOKEN:
+        token_scales = documents.scales
+    minus_infinity = float("-inf")
+    values: Tensor
+    argmax: Tensor
+    if queries.offsets is None and documents.offsets is None:
+        padded = (queries.num_sequences, queries.max_tokens)
+        kept = (documents.num_sequences, documents.max_tokens)
+        values, argmax = float8_scores(
+            rows.reshape(*padded, rows.shape[-1]),
+            documents.rows.reshape(*kept, rows.shape[-1]),
+            _shaped(factors, padded),
+            _shaped(queries.mask, padded),
+            _shaped(queries.lengths, padded[:1]),
+            _shaped(documents.mask, kept),
+            _shaped(documents.lengths, kept[:1]),
+            _shaped(token_scales, kept),
+            _shaped(candidates, (padded[0], list_length)),
+            pairing,
+            list_length,
+            minus_infinity,
+            0,
+            with_argmax,
+        )
+    else:
+        document_rows = documents.rows.to(common)
+        if token_scales is not None:
+            document_rows = document_rows * token_scales.unsqueeze(-1)
+        values, argmax = scores(
+            rows,
+            document_rows,
+            factors,
+            queries.offsets,
+            queries.mask,
+            queries.lengths,
+            None,
+            documents.offsets,
+            documents.mask,
+            documents.lengths,
+            None,
+            candidates,
+            queries.num_sequences,
+            documents.num_sequences,
+            queries.max_tokens,
+            documents.max_tokens,
+            pairing,
+            list_length,
+            minus_infinity,
+            library.SCALE_A_SEQUENCE,
+            library.SCALE_A_SEQUENCE,
+            with_argmax,
+        )
+    return _with_document_scales(values, documents, candidates, pairing, empty_score), argmax
+
+
+def _shaped(tensor: Optional[Tensor], shape: "tuple[int, ...]") -> Optional[Tensor]:
+    return None if tensor is None else tensor.reshape(shape)
