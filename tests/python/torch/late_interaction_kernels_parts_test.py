@@ -89,7 +89,7 @@ class NamesTest(TorchTest):
 class RetrievalTest(TorchTest):
     def test_results_are_those_of_a_sort_of_all_scores(self):
         Q, D = self.values(3, 5, 8), self.values(11, 6, 8)
-        q_mask, d_mask = torch.rand(3, 5) < 0.7, torch.rand(11, 6) < 0.7
+        q_mask, d_mask = (torch.rand(shape, generator=self.random) < 0.7 for shape in ((3, 5), (11, 6)))
         for normalize, largest, chunk in itertools.product((False, True), (False, True), (None, 1, 3, 11, 50)):
             scores = lik.maxsim(Q, D, q_mask, d_mask, normalize=normalize)
             values, indices = scores.sort(descending=largest, stable=True)
@@ -159,7 +159,7 @@ class ScorerTest(CompatTest):
 class ReferenceTest(TorchTest):
     def test_plain_scores_are_those_of_the_definition(self):
         Q, D = self.values(2, 5, 8).double(), self.values(3, 6, 8).double()
-        q_mask, d_mask = torch.rand(2, 5) < 0.5, torch.rand(3, 6) < 0.5
+        q_mask, d_mask = (torch.rand(shape, generator=self.random) < 0.5 for shape in ((2, 5), (3, 6)))
         d_mask[1] = False
         for normalize in (False, True):
             made = reference.maxsim_reference(Q, D, q_mask, d_mask, normalize=normalize)
@@ -325,7 +325,7 @@ class Float8Test(TorchTest):
 
     def test_scores_are_those_of_the_values(self):
         Q, D = self.values(2, 5, 16), self.values(3, 7, 16)
-        q_mask, d_mask = torch.rand(2, 5) < 0.7, torch.rand(3, 7) < 0.7
+        q_mask, d_mask = (torch.rand(shape, generator=self.random) < 0.7 for shape in ((2, 5), (3, 7)))
         d_mask[1] = False
         ways = (fp8.quantize_fp8_per_tensor, fp8.quantize_fp8_per_token)
         for of_queries, of_documents, device in itertools.product(ways, ways, DEVICES):

@@ -67,16 +67,14 @@ def patched_colbert_kd_scores(
 def patched_colbert_scores_pairwise(
     queries_embeddings: Any, documents_embeddings: Any, queries_mask: Any = None, documents_mask: Any = None, *, mask: Any = None
 ) -> Any:
-    """pylate.scores.colbert_scores_pairwise by maxsim_pairs."""
-    from pylate.utils.tensor import convert_to_tensor
-
+    """pylate.scores.colbert_scores_pairwise by maxsim_pairs. Without masks sequences may differ in length, and PyLate's own
+    function takes those."""
+    embeddings = (queries_embeddings, documents_embeddings)
+    tensors = all(isinstance(value, Tensor) for value in embeddings)
     if queries_mask is None and documents_mask is None and mask is None:
-        queries, documents = convert_to_tensor(queries_embeddings), convert_to_tensor(documents_embeddings)
-        if _device_path(queries, documents) is None:
-            # PyLate's function has no masks, and takes sequences of different lengths.
-            return _ORIGINAL["colbert_scores_pairwise"](queries_embeddings, documents_embeddings)
-    args = (queries_embeddings, documents_embeddings, queries_mask, documents_mask)
-    return _patched("colbert_scores_pairwise", maxsim_pairs, args, mask)
+        if not tensors or _device_path(*embeddings) is None:
+            return _ORIGINAL["colbert_scores_pairwise"](*embeddings)
+    return _patched("colbert_scores_pairwise", maxsim_pairs, (*embeddings, queries_mask, documents_mask), mask)
 
 
 def _kd_scores(Q: Tensor, D: Tensor, q_mask: Optional[Tensor], d_mask: Optional[Tensor]) -> Tensor:
