@@ -15,10 +15,12 @@ token, and the backward pass needs nothing else. Results are the same bits in ev
 """
 
 from . import reference
+from .colpali_patch import patch_colpali_engine, unpatch_colpali_engine
 from .functions import maxsim_scores, maxsim_scores_packed
 from .head_scores import fused_head_scores
 from .library import LibraryError, device_available, library_version
 from .nearest import NearestDistances, chamfer_distance, nearest_distances
+from .pylate_patch import patch_pylate, unpatch_pylate
 from .residual_codes import residual_code_scores
 from .residual_codes_reference import decompress_residual_codes
 from .top_k import maxsim_top_k
@@ -37,9 +39,13 @@ __all__ = [
     "maxsim_scores_packed",
     "maxsim_top_k",
     "nearest_distances",
+    "patch_colpali_engine",
+    "patch_pylate",
     "reference",
     "residual_code_scores",
     "triadic_attention",
     "triadic_maxsim_scores",
+    "unpatch_colpali_engine",
+    "unpatch_pylate",
 ]
 __version__ = library_version()

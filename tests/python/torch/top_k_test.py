@@ -1,6 +1,6 @@
 """maxsim_top_k beside a sort of all scores: any block size, packed and padded, documents in files and on a GPU.
 
-python torch_top_k_test.py LIBMAXSIM.so        with torch installed
+python top_k_test.py LIBMAXSIM.so        with torch installed
 """
 
 import itertools

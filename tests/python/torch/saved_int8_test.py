@@ -1,6 +1,6 @@
 """maxsim_scores with save_documents="int8": the gradients, and how far they may be from those without it.
 
-python torch_saved_int8_test.py LIBMAXSIM.so        with torch installed
+python saved_int8_test.py LIBMAXSIM.so        with torch installed
 """
 
 import itertools

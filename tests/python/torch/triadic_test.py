@@ -1,7 +1,7 @@
 """maxsim_torch's operators of the third order, on the CPU and on a GPU where there is one: results and gradients beside
 plain PyTorch in float64, and what PyTorch asks of operators.
 
-python torch_triadic_test.py LIBMAXSIM.so        with torch installed
+python triadic_test.py LIBMAXSIM.so        with torch installed
 """
 
 import itertools

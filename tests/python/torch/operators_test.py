@@ -1,7 +1,7 @@
 """maxsim_torch on the CPU: scores, matches and gradients beside plain PyTorch in float64, and what PyTorch asks of
 operators.
 
-python torch_operators_test.py LIBMAXSIM.so        with torch installed
+python operators_test.py LIBMAXSIM.so        with torch installed
 """
 
 import contextlib

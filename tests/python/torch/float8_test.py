@@ -1,6 +1,6 @@
 """maxsim_scores of float8 values, with scales of every kind, beside float64.
 
-python torch_float8_test.py LIBMAXSIM.so        with torch installed
+python float8_test.py LIBMAXSIM.so        with torch installed
 """
 
 import itertools

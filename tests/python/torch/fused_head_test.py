@@ -1,6 +1,6 @@
 """fused_head_scores beside plain PyTorch in float64: scores, matches and gradients, with blocks of any size.
 
-python torch_fused_head_test.py LIBMAXSIM.so        with torch installed
+python fused_head_test.py LIBMAXSIM.so        with torch installed
 """
 
 import itertools

@@ -1,0 +1,111 @@
+"""Padded tensors of the package's shapes, scored by maxsim_torch.maxsim_scores."""
+
+from typing import Any, NamedTuple, Optional
+
+import torch
+from torch import Tensor
+
+from ...functions import maxsim_scores
+from ._utils import pick_compute_dtype
+
+# The operators take queries of at most so many tokens (maxsim_scores).
+_MAX_QUERY_TOKENS = 4096
+
+# A token's length is taken to be at least this where it is divided by, as late-interaction-kernels has it.
+_SMALLEST_LENGTH = 1e-6
+
+
+class _UnitLength(torch.autograd.Function):
+    """Tokens divided by their lengths. Lengths and the gradient are computed in float32; what is kept for the backward
+    pass is the result, which the scores keep too, and a length a token."""
+
+    @staticmethod
+    def forward(ctx: Any, tokens: Tensor) -> Tensor:
+        lengths = torch.linalg.vector_norm(tokens, dim=-1, keepdim=True, dtype=torch.float32)
+        lengths = lengths.clamp_min(_SMALLEST_LENGTH)
+        unit = torch.div(tokens, lengths, out=torch.empty_like(tokens))
+        ctx.save_for_backward(unit, lengths)
+        return unit
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        unit, lengths = ctx.saved_tensors
+        gradient32, unit32 = gradient.float(), unit.float()
+        along = (gradient32 * unit32).sum(-1, keepdim=True)
+        return ((gradient32 - along * unit32) / lengths).to(gradient.dtype)
+
+
+def unit_length(tokens: Tensor) -> Tensor:
+    """`tokens` [..., d] with each divided by its length, in the same type; gradients flow through."""
+    result: Tensor = _UnitLength.apply(tokens)
+    return result
+
+
+def same_type(Q: Tensor, D: Tensor) -> "tuple[Tensor, Tensor]":
+    """Queries and documents in the type that holds both."""
+    dtype = pick_compute_dtype(Q, D)
+    return Q.to(dtype), D.to(dtype)
+
+
+class Batches(NamedTuple):
+    """Inputs with the dimensions of their batches, and which of these the caller did not have."""
+
+    Q: Tensor
+    D: Tensor
+    q_mask: Optional[Tensor]
+    d_mask: Optional[Tensor]
+    one_query: bool
+    one_document: bool
+
+    def without(self, scores: Tensor) -> Tensor:
+        """Scores [Nq, Nd] without the dimensions that the caller's inputs did not have."""
+        if self.one_query and self.one_document:
+            return scores.reshape(())
+        if self.one_query:
+            return scores.squeeze(0)
+        return scores.squeeze(-1) if self.one_document else scores
+
+
+def batches(Q: Tensor, D: Tensor, q_mask: Optional[Tensor], d_mask: Optional[Tensor]) -> Batches:
+    """Gives one query [Lq, d], one document [Ld, d] and masks of one dimension a batch of one."""
+    one_query, one_document = Q.dim() == 2, D.dim() == 2
+    return Batches(
+        Q.unsqueeze(0) if one_query else Q,
+        D.unsqueeze(0) if one_document else D,
+        q_mask.unsqueeze(0) if q_mask is not None and q_mask.dim() == 1 else q_mask,
+        d_mask.unsqueeze(0) if d_mask is not None and d_mask.dim() == 1 else d_mask,
+        one_query,
+        one_document,
+    )
+
+
+def padded_scores(
+    Q: Tensor,
+    D: Tensor,
+    q_mask: Optional[Tensor],
+    d_mask: Optional[Tensor],
+    *,
+    normalize: bool,
+) -> Tensor:
+    """Scores in float32: [Nq, Nd] of documents [Nd, Ld, d], [Nq, K] of documents [Nq, K, Ld, d]. An empty document
+    scores 0. A query of more than 4,096 tokens is scored in parts, whose sum is its score."""
+    Q, D = same_type(Q, D)
+    if normalize:
+        Q, D = unit_length(Q), unit_length(D)
+    if q_mask is not None:
+        q_mask = q_mask.expand(Q.shape[:-1])
+    if d_mask is not None:
+        d_mask = d_mask.expand(D.shape[:-1])
+    scores: Optional[Tensor] = None
+    for begin in range(0, max(Q.shape[1], 1), _MAX_QUERY_TOKENS):
+        part = slice(begin, begin + _MAX_QUERY_TOKENS)
+        of_part = maxsim_scores(
+            Q[:, part],
+            D,
+            query_mask=None if q_mask is None else q_mask[:, part],
+            document_mask=d_mask,
+            empty_score=0.0,
+        )
+        scores = of_part if scores is None else scores + of_part
+    assert scores is not None
+    return scores

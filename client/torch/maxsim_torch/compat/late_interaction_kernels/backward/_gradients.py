@@ -1,0 +1,46 @@
+"""The backward pass of maxsim_torch, called with matches."""
+
+from typing import Optional
+
+from torch import Tensor
+
+from .... import library
+from ....operators import scores_backward
+from .._scoring import same_type
+
+
+def gradients(
+    grad_scores: Tensor, Q: Tensor, D: Tensor, argmax: Tensor, q_mask: Optional[Tensor], kd_layout: bool
+) -> "tuple[Tensor, Tensor]":
+    """The gradients of Q [Nq, Lq, d] and D in their types, from those of the scores [Nq, documents].
+
+    D is [Nd, Ld, d], or with `kd_layout` [Nq * K, Ld, d]; `argmax` [Nq * documents, Lq] in int32 is what _run_forward
+    returned, and an entry of -1 has no gradient. Tokens that `q_mask` [Nq, Lq] leaves out have zeros.
+    """
+    num_queries, num_tokens = Q.shape[:2]
+    list_length = D.shape[0] // num_queries if kd_layout else D.shape[0]
+    queries, documents = same_type(Q, D)
+    of_queries, of_documents, _ = scores_backward(
+        grad_scores.float(),
+        argmax.reshape(num_queries, list_length, num_tokens),
+        queries,
+        documents,
+        None,
+        None,
+        None if q_mask is None else q_mask != 0,
+        None,
+        None,
+        None,
+        None,
+        None,
+        num_queries,
+        D.shape[0],
+        num_tokens,
+        D.shape[1],
+        library.LISTS if kd_layout else library.ALL,
+        list_length,
+        True,
+        True,
+        False,
+    )
+    return of_queries.to(Q.dtype), of_documents.to(D.dtype)

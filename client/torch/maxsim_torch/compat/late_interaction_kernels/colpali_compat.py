@@ -1,0 +1,65 @@
+"""colpali-engine with the operators on a GPU, by the rules of late-interaction-kernels: maxsim_torch.patch_colpali_engine has
+fewer of them.
+
+Tensors on a GPU are scored by maxsim_scores, and everything else is colpali-engine's own: the CPU, fewer than 8 columns,
+GPUs below compute capability 8.0, smooth maxima, and all of it while LIK_DISABLE is 1. From 0.3.17 on colpali-engine asks
+for late-interaction-kernels by itself, and patch_colpali_engine here leaves it alone.
+"""
+
+import warnings
+from typing import Dict
+
+from torch import Tensor
+
+from ...colpali_patch import LOSSES, install, restore, scoring_forward, scoring_processor
+from ...replacing import Function
+from ._utils import package_at_least
+from .pylate_compat import _device_path
+
+_COLPALI_NATIVE_MIN = "0.3.17"
+_NATIVE_NOTICE_SHOWN = False
+
+# What colpali-engine had, as long as it is replaced.
+_ORIGINAL: Dict[str, Function] = {}
+
+
+def _takes(queries: Tensor, documents: Tensor) -> bool:
+    return _device_path(queries, documents) is not None
+
+
+_METHODS: Dict[str, Function] = {
+    **{f"{loss}.forward": scoring_forward(loss, _ORIGINAL, _takes) for loss in LOSSES},
+    "BaseVisualRetrieverProcessor.score_multi_vector": scoring_processor(_ORIGINAL, _takes),
+}
+
+# The replacements by their names in late-interaction-kernels. They work while colpali-engine is patched.
+patched_score_multi_vector = _METHODS["BaseVisualRetrieverProcessor.score_multi_vector"]
+patched_colbert_loss_forward = _METHODS["ColbertLoss.forward"]
+patched_colbert_pairwise_ce_forward = _METHODS["ColbertPairwiseCELoss.forward"]
+patched_colbert_sigmoid_forward = _METHODS["ColbertSigmoidLoss.forward"]
+patched_colbert_negative_ce_forward = _METHODS["ColbertNegativeCELoss.forward"]
+patched_colbert_pairwise_negative_ce_forward = _METHODS["ColbertPairwiseNegativeCELoss.forward"]
+
+
+def patch_colpali_engine() -> None:
+    """Lets the losses of late interaction and the processors of colpali-engine before 0.3.17 score with maxsim_scores on a
+    GPU. Later ones stay as they are, with a DeprecationWarning the first time. Raises an ImportError without it."""
+    global _NATIVE_NOTICE_SHOWN
+    if package_at_least("colpali-engine", _COLPALI_NATIVE_MIN):
+        if not _NATIVE_NOTICE_SHOWN:
+            _NATIVE_NOTICE_SHOWN = True
+            warnings.warn(
+                f"late-interaction-kernels (maxsim_torch): patch_colpali_engine() leaves colpali-engine from "
+                f"{_COLPALI_NATIVE_MIN} on alone, as that package does. maxsim_torch.patch_colpali_engine() patches every "
+                f"colpali-engine.",
+                DeprecationWarning,
+                stacklevel=2,
+            )
+    elif not _ORIGINAL:
+        install(_ORIGINAL, _METHODS)
+
+
+def unpatch_colpali_engine() -> None:
+    """Gives colpali-engine its own functions back."""
+    if _ORIGINAL:
+        restore(_ORIGINAL, _METHODS)

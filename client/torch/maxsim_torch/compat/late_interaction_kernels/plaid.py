@@ -1,0 +1,172 @@
+"""Scores of documents that an index of PLAID or ColBERTv2 holds: centroids and packed residuals."""
+
+from typing import Optional
+
+import torch
+from torch import Tensor
+
+from ...functions import maxsim_scores, maxsim_scores_packed
+from ...residual_codes import residual_code_scores
+from ...residual_codes_reference import decompress_residual_codes
+from ._scoring import same_type, unit_length
+from ._utils import longest_sequence
+from .reference import maxsim_residual_reference, plaid_approx_score_reference
+
+
+def plaid_approx_score(query_centroid_scores: Tensor, codes: Tensor, doc_lengths: Tensor) -> Tensor:
+    """Scores [B] in float32 of documents that are centroids alone: the sum over query tokens of the best of the document's
+    centroids. There are no gradients.
+
+    `query_centroid_scores` is [n_centroids, Lq]; `codes` [B, max_Ld] are integers, of which those outside of the centroids
+    stand for centroid 0; `doc_lengths` [B] are the tokens of each. A document without any scores 0. Raises ValueError for
+    other shapes.
+    """
+    if query_centroid_scores.dim() != 2:
+        raise ValueError(f"query_centroid_scores must be [n_centroids, Lq]; they are {tuple(query_centroid_scores.shape)}")
+    if codes.dim() != 2:
+        raise ValueError(f"codes must be [B, max_Ld]; they are {tuple(codes.shape)}")
+    if doc_lengths.shape != codes.shape[:1]:
+        raise ValueError(f"doc_lengths must be {tuple(codes.shape[:1])}; they are {tuple(doc_lengths.shape)}")
+    table = query_centroid_scores.detach().to(torch.float32)
+    num_centroids = table.shape[0]
+    codes = codes.to(torch.int64)
+    codes = torch.where((codes >= 0) & (codes < num_centroids), codes, torch.zeros_like(codes))
+    # A bag's maximum is taken without its rows in memory. One row more stands for the tokens that are not there.
+    there = torch.arange(codes.shape[1], device=codes.device) < doc_lengths.to(codes.device).unsqueeze(-1)
+    codes = torch.where(there, codes, torch.full_like(codes, num_centroids))
+    table = torch.cat([table, table.new_zeros(1, table.shape[1])])
+    best = torch.nn.functional.embedding_bag(codes, table, mode="max", padding_idx=num_centroids)
+    return best.sum(-1)
+
+
+def _check_index(
+    Q: Tensor, residuals: Tensor, centroids: Tensor, bucket_weights: Tensor, nbits: int
+) -> "tuple[Tensor, Tensor, Tensor]":
+    """Refuses what does not fit. Returns residuals, centroids and weights in the operators' types."""
+    if nbits not in (2, 4, 8):
+        raise ValueError(f"nbits must be 2, 4 or 8; it is {nbits}")
+    packed_dim = (Q.shape[-1] * nbits + 7) // 8
+    if residuals.shape[-1] != packed_dim:
+        raise ValueError(
+            f"the last dimension of residuals is {residuals.shape[-1]}; with d={Q.shape[-1]} and nbits={nbits} it is {packed_dim}"
+        )
+    if bucket_weights.numel() != 1 << nbits:
+        raise ValueError(f"there are {bucket_weights.numel()} bucket_weights; with nbits={nbits} there are {1 << nbits}")
+    return residuals.to(torch.uint8), centroids.detach(), bucket_weights.detach().float().reshape(-1)
+
+
+def _queries(Q: Tensor, normalize: bool) -> Tensor:
+    Q, _ = same_type(Q, Q)
+    return unit_length(Q) if normalize else Q
+
+
+def _vectors(
+    Q: Tensor, codes: Tensor, residuals: Tensor, centroids: Tensor, weights: Tensor, nbits: int, normalize: bool
+) -> Tensor:
+    """Vectors of tokens whose last byte is not full, which the operator does not decode, in the type of the queries."""
+    spare = residuals.shape[-1] * 8 // nbits - Q.shape[-1]
+    wide = torch.nn.functional.pad(centroids.float(), (0, spare))
+    vectors = decompress_residual_codes(codes, residuals, wide, weights, normalize=False, bit_order="low_first")
+    vectors = vectors[..., : Q.shape[-1]].to(Q.dtype)
+    return unit_length(vectors) if normalize else vectors
+
+
+def maxsim_residual(
+    Q: Tensor,
+    codes: Tensor,
+    residuals: Tensor,
+    doc_lengths: Tensor,
+    centroids: Tensor,
+    bucket_weights: Tensor,
+    nbits: int,
+    *,
+    normalize: bool = True,
+) -> Tensor:
+    """Scores [Nq, Nd] in float32 of queries [Nq, Lq, d], or [Nd] of one query [Lq, d], with gradients of Q alone.
+
+    A token's vector is the centroid [n_centroids, d] that its code names, plus in each column one of the 2^nbits
+    `bucket_weights`, which its packed residual names. `codes` [Nd, max_Ld] are integers, `residuals` are bytes
+    [Nd, max_Ld, ceil(d * nbits / 8)] with the first column in the lowest bits, `doc_lengths` [Nd] the tokens of each, and
+    `nbits` 2, 4 or 8. With `normalize` queries and vectors are divided by their lengths. Vectors are made where they are
+    multiplied (maxsim_torch.residual_code_scores), or all of them where d * nbits is no multiple of 8.
+
+    An empty document scores 0. Where Q requires a gradient it is a ValueError, as in late-interaction-kernels, for which
+    the lengths are waited for. Raises ValueError for other `nbits` and for shapes that do not fit.
+    """
+    if codes.dim() != 2:
+        raise ValueError(f"codes must be [Nd, max_Ld]; they are {tuple(codes.shape)}")
+    if residuals.dim() != 3:
+        raise ValueError(f"residuals must be [Nd, max_Ld, packed]; they are {tuple(residuals.shape)}")
+    residuals, centroids, weights = _check_index(Q, residuals, centroids, bucket_weights, nbits)
+    if Q.requires_grad and bool((doc_lengths < 1).any()):
+        raise ValueError("a zero-length document has no gradient: leave it out, or score it without gradients of Q")
+    queries = _queries(Q, normalize)
+    doc_lengths = doc_lengths.to(torch.int64)
+    if Q.shape[-1] * nbits % 8 != 0:
+        documents = _vectors(queries, codes, residuals, centroids, weights, nbits, normalize)
+        return maxsim_scores(queries, documents, document_lengths=doc_lengths, empty_score=0.0)
+    return residual_code_scores(
+        queries,
+        codes,
+        residuals,
+        centroids.to(queries.dtype),
+        weights,
+        document_lengths=doc_lengths,
+        normalize=normalize,
+        bit_order="low_first",
+        empty_score=0.0,
+    )
+
+
+def maxsim_residual_varlen(
+    Q: Tensor,
+    codes_flat: Tensor,
+    residuals_flat: Tensor,
+    cu_seqlens_d: Tensor,
+    centroids: Tensor,
+    bucket_weights: Tensor,
+    nbits: int,
+    *,
+    max_seqlen_d: Optional[int] = None,
+    normalize: bool = True,
+) -> Tensor:
+    """maxsim_residual of documents that follow one another, without gradients: `codes_flat` [tokens], `residuals_flat`
+    [tokens, ceil(d * nbits / 8)], and document i from cu_seqlens_d[i] to cu_seqlens_d[i + 1].
+
+    `max_seqlen_d` is a bound of the documents' tokens, and one that has more is a RuntimeError, which on a GPU comes with a
+    later call. Nothing is looked up where it is None.
+    """
+    for name, tensor, wanted in (
+        ("codes_flat", codes_flat, 1),
+        ("residuals_flat", residuals_flat, 2),
+        ("cu_seqlens_d", cu_seqlens_d, 1),
+    ):
+        if tensor.dim() != wanted:
+            raise ValueError(f"{name} must be {wanted}-D; it is {tuple(tensor.shape)}")
+    residuals, centroids, weights = _check_index(Q, residuals_flat, centroids, bucket_weights, nbits)
+    if max_seqlen_d is not None:
+        longest_sequence(cu_seqlens_d, max_seqlen_d, "max_seqlen_d")
+    queries = _queries(Q.detach(), normalize)
+    if Q.shape[-1] * nbits % 8 != 0:
+        documents = _vectors(queries, codes_flat, residuals, centroids, weights, nbits, normalize)
+        return maxsim_scores_packed(queries, documents, cu_seqlens_d, empty_score=0.0)
+    return residual_code_scores(
+        queries,
+        codes_flat,
+        residuals,
+        centroids.to(queries.dtype),
+        weights,
+        document_offsets=cu_seqlens_d,
+        normalize=normalize,
+        bit_order="low_first",
+        empty_score=0.0,
+    )
+
+
+__all__ = [
+    "maxsim_residual",
+    "maxsim_residual_reference",
+    "maxsim_residual_varlen",
+    "plaid_approx_score",
+    "plaid_approx_score_reference",
+]

@@ -1,0 +1,147 @@
+"""PyLate with maxsim on a GPU, by the rules of late-interaction-kernels: maxsim_torch.patch_pylate has fewer of them.
+
+Scores of tensors on a GPU are those of maxsim (a document token that is left out cannot be the best), and everything else
+is PyLate's own: the CPU, fewer than 8 columns, GPUs below compute capability 8.0, and all of it while LIK_DISABLE is 1.
+From 1.5.1 on PyLate asks for late-interaction-kernels by itself, and patch_pylate here leaves it alone.
+"""
+
+import importlib
+import os
+import types
+import warnings
+from typing import Any, Dict, Optional
+
+import torch
+from torch import Tensor
+
+from ... import pylate_patch
+from ...replacing import Function
+from ._utils import package_at_least
+from .autograd import maxsim, maxsim_pairs
+
+# The functions of pylate.scores, as long as they are replaced.
+_ORIGINAL: Dict[str, Function] = {}
+_PYLATE_NATIVE_MIN = "1.5.1"
+_NATIVE_NOTICE_SHOWN = False
+
+
+def _device_path(q: Tensor, d: Tensor) -> Optional[str]:
+    """"cuda" where maxsim computes the scores, None where PyLate does."""
+    if os.environ.get("LIK_DISABLE", "0") == "1" or q.device != d.device or q.shape[-1] < 8 or not q.is_cuda:
+        return None
+    return "cuda" if torch.cuda.get_device_capability(q.device)[0] >= 8 else None
+
+
+def _mask_as_bool(mask: Optional[Tensor]) -> Optional[Tensor]:
+    return mask if mask is None or mask.dtype == torch.bool else mask != 0
+
+
+def _patched(name: str, score: Function, args: "tuple[Any, ...]", mask: Any) -> Any:
+    """Scores by `score` where that computes them, and by PyLate's function `name` otherwise. `mask` is the name that
+    documents_mask had before PyLate 1.1."""
+    from pylate.utils.tensor import convert_to_tensor  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+    queries, documents = convert_to_tensor(args[0]), convert_to_tensor(args[1])
+    queries_mask, documents_mask = args[2], mask if args[3] is None else args[3]
+    if _device_path(queries, documents) is None:
+        return _ORIGINAL[name](queries, documents, queries_mask=queries_mask, documents_mask=documents_mask)
+    return score(queries, documents, q_mask=_mask_as_bool(queries_mask), d_mask=_mask_as_bool(documents_mask))
+
+
+def patched_colbert_scores(
+    queries_embeddings: Any, documents_embeddings: Any, queries_mask: Any = None, documents_mask: Any = None, *, mask: Any = None
+) -> Any:
+    """pylate.scores.colbert_scores by maxsim."""
+    args = (queries_embeddings, documents_embeddings, queries_mask, documents_mask)
+    return _patched("colbert_scores", maxsim, args, mask)
+
+
+def patched_colbert_kd_scores(
+    queries_embeddings: Any, documents_embeddings: Any, queries_mask: Any = None, documents_mask: Any = None, *, mask: Any = None
+) -> Any:
+    """pylate.scores.colbert_kd_scores by maxsim, documents [Nq, K, Ld, d]. Raises a ValueError for others on a GPU."""
+    args = (queries_embeddings, documents_embeddings, queries_mask, documents_mask)
+    return _patched("colbert_kd_scores", _kd_scores, args, mask)
+
+
+def patched_colbert_scores_pairwise(
+    queries_embeddings: Any, documents_embeddings: Any, queries_mask: Any = None, documents_mask: Any = None, *, mask: Any = None
+) -> Any:
+    """pylate.scores.colbert_scores_pairwise by maxsim_pairs. Without masks sequences may differ in length, and PyLate's own
+    function takes those."""
+    embeddings = (queries_embeddings, documents_embeddings)
+    tensors = all(isinstance(value, Tensor) for value in embeddings)
+    if queries_mask is None and documents_mask is None and mask is None:
+        if not tensors or _device_path(*embeddings) is None:
+            return _ORIGINAL["colbert_scores_pairwise"](*embeddings)
+    return _patched("colbert_scores_pairwise", maxsim_pairs, (*embeddings, queries_mask, documents_mask), mask)
+
+
+def _kd_scores(Q: Tensor, D: Tensor, q_mask: Optional[Tensor], d_mask: Optional[Tensor]) -> Tensor:
+    if D.dim() != 4:
+        raise ValueError(f"colbert_kd_scores expects D.dim()==4, documents [Nq, K, Ld, d]; they are {tuple(D.shape)}")
+    return maxsim(Q, D, q_mask, d_mask)
+
+
+_REPLACEMENTS: Dict[str, Function] = {
+    "colbert_scores": patched_colbert_scores,
+    "colbert_kd_scores": patched_colbert_kd_scores,
+    "colbert_scores_pairwise": patched_colbert_scores_pairwise,
+}
+
+
+def _scores_defining_module() -> "tuple[types.ModuleType, bool]":
+    """The module of PyLate that defines colbert_scores, and whether it is that of 1.5 and later."""
+    module = pylate_patch.defining_module()
+    return module, module.__name__ != "pylate.scores.scores"
+
+
+def _missed(new_layout: bool) -> "list[str]":
+    """What of PyLate's losses, which are there, does not hold the function that it is expected to."""
+    wanted = {"distillation": "colbert_kd_scores"}
+    if not new_layout:
+        wanted.update(contrastive="colbert_scores", cached_contrastive="colbert_scores")
+    missed = []
+    for loss, name in wanted.items():
+        try:
+            module = importlib.import_module(f"pylate.losses.{loss}")
+        except ImportError:
+            continue  # This release has no such loss.
+        if not hasattr(module, name):
+            missed.append(f"pylate.losses.{loss}.{name}")
+    return missed
+
+
+def patch_pylate() -> None:
+    """Lets pylate.scores and PyLate's losses score with maxsim. PyLate 1.5.1 and later stays as it is, with a
+    DeprecationWarning the first time; a loss that does not hold the function that it is expected to is named by a
+    RuntimeWarning."""
+    global _NATIVE_NOTICE_SHOWN
+    if package_at_least("pylate", _PYLATE_NATIVE_MIN):
+        if not _NATIVE_NOTICE_SHOWN:
+            _NATIVE_NOTICE_SHOWN = True
+            warnings.warn(
+                f"late-interaction-kernels (maxsim_torch): patch_pylate() leaves PyLate from {_PYLATE_NATIVE_MIN} on alone, "
+                f"as that package does. maxsim_torch.patch_pylate() patches every PyLate.",
+                DeprecationWarning,
+                stacklevel=2,
+            )
+        return
+    if _ORIGINAL:
+        return
+    _, new_layout = _scores_defining_module()
+    missed = _missed(new_layout)  # This loads the losses, so that what they hold is replaced.
+    pylate_patch.install(_ORIGINAL, _REPLACEMENTS)
+    if missed:
+        warnings.warn(
+            f"late-interaction-kernels (maxsim_torch): patch_pylate() did not find {', '.join(missed)}, and what scores there "
+            f"may be PyLate's own. PyLate was refactored, it seems; maxsim_torch.patch_pylate() may know it.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+def unpatch_pylate() -> None:
+    """Gives PyLate its own functions back."""
+    if _ORIGINAL:
+        pylate_patch.restore(_ORIGINAL, _REPLACEMENTS)

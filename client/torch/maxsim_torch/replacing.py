@@ -1,0 +1,74 @@
+"""What pylate_patch and colpali_patch share: functions of another package replaced where its modules have them, and which
+of its calls the operators can take."""
+
+import functools
+import sys
+import types
+from typing import Any, Callable, Iterator
+
+import torch
+from torch import Tensor
+
+from .library import device_available
+from .tokens import MAX_DOCUMENT_TOKENS
+
+Function = Callable[..., Any]
+
+_TYPES = (torch.float32, torch.float16, torch.bfloat16)
+_MAX_QUERY_TOKENS = 4096
+_MAX_DIM = 4096
+
+
+@functools.lru_cache(maxsize=None)
+def _has_device(device: str) -> bool:
+    return device in ("cpu", "cuda") and device_available(device)
+
+
+def computable(queries: Tensor, documents: Tensor) -> bool:
+    """Whether maxsim_scores takes queries [..., Lq, d] and documents [..., Ld, d]: their type, sizes and device."""
+    return (
+        queries.dtype == documents.dtype
+        and queries.dtype in _TYPES
+        and queries.device == documents.device
+        and _has_device(queries.device.type)
+        and queries.shape[-1] == documents.shape[-1] <= _MAX_DIM
+        and queries.shape[-2] <= _MAX_QUERY_TOKENS
+        and documents.shape[-2] <= MAX_DOCUMENT_TOKENS
+        and queries.numel() > 0
+        and documents.numel() > 0
+    )
+
+
+def in_the_type_of_products(tokens: Tensor) -> Tensor:
+    """`tokens` in the type that torch.einsum would multiply them in: under autocast that of autocast."""
+    kind = tokens.device.type
+    if tokens.dtype in _TYPES and torch.is_autocast_enabled(kind):
+        return tokens.to(torch.get_autocast_dtype(kind))
+    return tokens
+
+
+def _modules(package: str) -> "Iterator[types.ModuleType]":
+    """The loaded modules of a package."""
+    for name, module in list(sys.modules.items()):
+        if isinstance(module, types.ModuleType) and (name == package or name.startswith(package + ".")):
+            yield module
+
+
+def _functions(module: types.ModuleType) -> "Iterator[types.FunctionType]":
+    """The functions that a module has, and those of its classes."""
+    for value in list(vars(module).values()):
+        if isinstance(value, types.FunctionType):
+            yield value
+        elif isinstance(value, type) and value.__module__ == module.__name__:
+            yield from (method for method in vars(value).values() if isinstance(method, types.FunctionType))
+
+
+def replace(package: str, name: str, old: Function, new: Function) -> None:
+    """Puts `new` for `old` where a loaded module of `package` has it by the name `name`, and where a function there, or a
+    method of a class there, has it as the default of an argument. Not thread-safe."""
+    for module in _modules(package):
+        if vars(module).get(name) is old:
+            setattr(module, name, new)
+        for function in _functions(module):
+            if any(value is old for value in function.__defaults__ or ()):
+                function.__defaults__ = tuple(new if value is old else value for value in function.__defaults__ or ())
