@@ -10,8 +10,10 @@
 #include "kernels/library/cpu/cpu_forward.h"
 #include "kernels/library/cpu/host_tokens.h"
 #include "kernels/library/cuda/cuda_passes.h"
+#include "kernels/library/finish.h"
 #include "kernels/library/include/maxsim/maxsim.h"
 #include "kernels/library/problem.h"
+#include "kernels/library/read_struct.h"
 #include "kernels/library/status.h"
 #include "maxsim_version.h"
 
@@ -24,41 +26,13 @@ std::string& LastError() {
   return text;
 }
 
-// Runs the body of a function of maxsim.h: no exception leaves it, and the text of its error is kept.
-maxsim_status Finish(absl::FunctionRef<Status()> body) {
-  try {
-    Status status;
-    try {
-      status = body();
-    } catch (const std::bad_alloc&) {
-      status = {MAXSIM_OUT_OF_MEMORY, "no host memory for the call"};
-    } catch (const std::exception& error) {
-      status = {MAXSIM_INTERNAL, error.what()};
-    } catch (...) {
-      status = {MAXSIM_INTERNAL, "an exception of an unknown type"};
-    }
-    if (!status.ok()) LastError() = std::move(status.message);
-    return status.code;
-  } catch (...) {
-    return MAXSIM_OUT_OF_MEMORY;  // without a text, for which there is no memory either
-  }
-}
-
 // Checks what a pass that runs needs beside its shapes.
 Status CheckWorkspace(const Problem& problem, int32_t pass) {
   size_t wanted = 0;
   if (problem.call.device == MAXSIM_CUDA) {
     if (Status status = CudaWorkspaceBytes(problem, pass, &wanted); !status.ok()) return status;
   }
-  if (wanted == 0) return {};
-  if (problem.call.workspace == nullptr || problem.call.workspace_bytes < wanted) {
-    return InvalidArgument("call.workspace_bytes is " + std::to_string(problem.call.workspace_bytes) +
-                           "; maxsim_workspace_bytes says " + std::to_string(wanted));
-  }
-  if (reinterpret_cast<uintptr_t>(problem.call.workspace) % 256 != 0) {
-    return InvalidArgument("call.workspace is not aligned to 256 bytes");
-  }
-  return {};
+  return CheckWorkspaceMemory(problem.call.workspace, problem.call.workspace_bytes, wanted, "maxsim_workspace_bytes");
 }
 
 Status Forward(const maxsim_call* call, float* scores, int32_t* argmax) {
@@ -85,6 +59,26 @@ Status Backward(const maxsim_call* call, const maxsim_gradients* given) {
 }
 
 }  // namespace
+
+maxsim_status Finish(absl::FunctionRef<Status()> body) {
+  try {
+    Status status;
+    try {
+      status = body();
+    } catch (const std::bad_alloc&) {
+      status = {MAXSIM_OUT_OF_MEMORY, "no host memory for the call"};
+    } catch (const std::exception& error) {
+      status = {MAXSIM_INTERNAL, error.what()};
+    } catch (...) {
+      status = {MAXSIM_INTERNAL, "an exception of an unknown type"};
+    }
+    if (!status.ok()) LastError() = std::move(status.message);
+    return status.code;
+  } catch (...) {
+    return MAXSIM_OUT_OF_MEMORY;  // without a text, for which there is no memory either
+  }
+}
+
 }  // namespace maxsim::library
 
 using maxsim::library::Finish;

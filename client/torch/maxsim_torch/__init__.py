@@ -17,13 +17,17 @@ token, and the backward pass needs nothing else. Results are the same bits in ev
 from . import reference
 from .functions import maxsim_scores, maxsim_scores_packed
 from .library import LibraryError, device_available, library_version
+from .nearest import NearestDistances, chamfer_distance, nearest_distances
 
 __all__ = [
     "LibraryError",
+    "NearestDistances",
+    "chamfer_distance",
     "device_available",
     "library_version",
     "maxsim_scores",
     "maxsim_scores_packed",
+    "nearest_distances",
     "reference",
 ]
 __version__ = library_version()

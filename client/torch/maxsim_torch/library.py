@@ -4,6 +4,7 @@ import ctypes
 import os
 import pathlib
 import typing
+from typing import Any
 
 # The numbers of maxsim.h.
 CPU, CUDA = 0, 1
@@ -107,7 +108,14 @@ def _load() -> ctypes.CDLL:
 _library = _load()
 
 
-def _check(status: int) -> None:
+def loaded(name: str, arguments: "list[Any]") -> Any:
+    """The function of the library, with the types of its arguments; it returns a status, which `check` takes."""
+    function = getattr(_library, name)
+    function.argtypes = arguments
+    return function
+
+
+def check(status: int) -> None:
     """Raises what a status stands for: ValueError, MemoryError, NotImplementedError or LibraryError."""
     if status == 0:
         return
@@ -133,22 +141,22 @@ def device_available(device: str) -> bool:
     if device not in ("cpu", "cuda"):
         raise ValueError(f'device is {device!r}; it is "cpu" or "cuda"')
     available = ctypes.c_int32()
-    _check(_library.maxsim_device_available(CPU if device == "cpu" else CUDA, ctypes.byref(available)))
+    check(_library.maxsim_device_available(CPU if device == "cpu" else CUDA, ctypes.byref(available)))
     return available.value != 0
 
 
 def workspace_bytes(call: Call, which: int) -> int:
     """The bytes of workspace that a pass (FORWARD or BACKWARD) needs."""
     needed = ctypes.c_size_t()
-    _check(_library.maxsim_workspace_bytes(ctypes.byref(call), which, ctypes.byref(needed)))
+    check(_library.maxsim_workspace_bytes(ctypes.byref(call), which, ctypes.byref(needed)))
     return needed.value
 
 
 def forward(call: Call, scores: int, argmax: int) -> None:
     """Calls maxsim_forward; `scores` and `argmax` are addresses, of which the second may be 0."""
-    _check(_library.maxsim_forward(ctypes.byref(call), scores, argmax or None))
+    check(_library.maxsim_forward(ctypes.byref(call), scores, argmax or None))
 
 
 def backward(call: Call, gradients: Gradients) -> None:
     """Calls maxsim_backward."""
-    _check(_library.maxsim_backward(ctypes.byref(call), ctypes.byref(gradients)))
+    check(_library.maxsim_backward(ctypes.byref(call), ctypes.byref(gradients)))

@@ -4,51 +4,26 @@ They take every layout, so that there is one of each. functions.py has what peop
 it is executed; torch.compile and export see the fake implementations alone, so that they do not break the graph.
 """
 
-import contextlib
 import ctypes
-from typing import Any, Iterator, Optional, Tuple
+from typing import Any, Optional, Tuple
 
 import torch
 from torch import Tensor
 
 from . import library
+from .call_memory import INDEX_TYPES, TYPES, CallMemory
 
-_TYPES = {
-    torch.float32: library.F32,
-    torch.float16: library.F16,
-    torch.bfloat16: library.BF16,
-    torch.int8: library.I8,
-}
-_INDEX_TYPES = {torch.int64: library.INT64, torch.int32: library.INT32}
+_TYPES = {**TYPES, torch.int8: library.I8}
 
 
-class _Call:
+class _Call(CallMemory):
     """A maxsim_call over tensors, which it keeps until the call has returned."""
 
     def __init__(self, pairing: int, list_length: int, empty_score: float, device: torch.device):
-        if device.type not in ("cpu", "cuda"):
-            raise NotImplementedError(f"tensors are on {device}; maxsim_torch computes on cpu and cuda")
-        if device.type == "cuda" and torch.version.hip is not None:
-            raise NotImplementedError(f"tensors are on {device} of ROCm {torch.version.hip}, and not of CUDA")
-        self.kept: list[Any] = []
-        self.device = device
-        self.call = library.Call(struct_size=ctypes.sizeof(library.Call))
-        self.call.device = library.CUDA if device.type == "cuda" else library.CPU
+        super().__init__(library.Call, device)
         self.call.pairing = pairing
         self.call.list_length = list_length
         self.call.empty_score = empty_score
-        self.call.num_threads = torch.get_num_threads()
-        if device.type == "cuda":
-            self.call.stream = torch.cuda.current_stream(device).cuda_stream
-
-    def address(self, tensor: Optional[Tensor]) -> Optional[int]:
-        if tensor is None:
-            return None
-        if tensor.device != self.device:
-            raise ValueError(f"a tensor of the call is on {tensor.device}, and the queries are on {self.device}")
-        tensor = tensor.contiguous()
-        self.kept.append(tensor)
-        return tensor.data_ptr() or None
 
     def tokens(
         self,
@@ -69,7 +44,7 @@ class _Call:
         tokens.type = _TYPES[rows.dtype]
         tokens.dim = rows.shape[-1]
         indices = offsets if offsets is not None else lengths
-        tokens.index_type = _INDEX_TYPES[indices.dtype] if indices is not None else library.INT64
+        tokens.index_type = INDEX_TYPES[indices.dtype] if indices is not None else library.INT64
         tokens.num_sequences = num_sequences
         tokens.max_tokens = max_tokens
         tokens.num_rows = rows.numel() // max(rows.shape[-1], 1)
@@ -79,23 +54,7 @@ class _Call:
         tokens.mask = self.address(mask)
         tokens.scales = self.address(scales)
         tokens.scale_of = scale_of
-        self.kept.append(tokens)
-        return ctypes.pointer(tokens)
-
-    @contextlib.contextmanager
-    def with_workspace(self, which: int, needed: bool = True) -> Iterator[None]:
-        """Makes the tensors' device the current one, on which the size of a workspace depends too, and gives the call
-        its workspace where the pass needs one."""
-        if self.device.type != "cuda":
-            yield
-            return
-        with torch.cuda.device(self.device):
-            size = library.workspace_bytes(self.call, which) if needed else 0
-            workspace = torch.empty(size, dtype=torch.uint8, device=self.device)
-            self.kept.append(workspace)
-            self.call.workspace = workspace.data_ptr() or None
-            self.call.workspace_bytes = size
-            yield
+        return ctypes.pointer(tokens)  # which keeps the structure
 
 
 def _make_call(
@@ -228,7 +187,7 @@ def scores(
         query_scale_of,
         document_scale_of,
     )
-    with made.with_workspace(library.FORWARD):
+    with made.with_workspace(lambda call: library.workspace_bytes(call, library.FORWARD)):
         library.forward(made.call, result.data_ptr(), argmax.data_ptr() if with_argmax else 0)
     return result, argmax
 
@@ -315,7 +274,7 @@ def scores_backward(
     gradients.query_gradients = results[0].data_ptr() if of_queries else None
     gradients.document_gradients = results[1].data_ptr() if of_documents else None
     gradients.weight_gradients = results[2].data_ptr() if of_weights else None
-    with made.with_workspace(library.BACKWARD, needed=of_documents):
+    with made.with_workspace(lambda call: library.workspace_bytes(call, library.BACKWARD) if of_documents else 0):
         library.backward(made.call, gradients)
     return results
 

@@ -5,6 +5,10 @@ from typing import Optional
 import torch
 from torch import Tensor
 
+from .nearest_reference import chamfer_distance, nearest_distances
+
+__all__ = ["chamfer_distance", "counting", "maxsim_scores", "nearest_distances"]
+
 
 def counting(
     shape: "tuple[int, ...]",

@@ -11,7 +11,7 @@ import unittest
 from unittest import mock
 
 import torch
-from flash_maxsim_case import FLOATS, PARTS, CompatTest, flash, named, true_scores
+from flash_maxsim_case import FLOATS, PARTS, SHAPES, CompatTest, flash, named, true_scores
 
 # The arguments and defaults of flash-maxsim 0.3.0.
 TRAIN = "Q, D, shared_docs=True, doc_lengths=None, query_lengths=None"
@@ -50,6 +50,13 @@ SIGNATURES = {
     "maxsim_chunked": "Q, D, chunk_size=1000, fp32_reduce=False",
     "maxsim_naive_batched": "Q, D, doc_lengths=None, shared_docs=True",
     "maxsim_naive_int8": "Q, D_int8, d_scales",
+    "flash_chamfer": "P, Q, metric='l2_sq'",
+    "flash_chamfer_train": "P, Q",
+    "flash_chamfer_invgrid_train": "P, Q",
+    "naive_chamfer": "P, Q, metric='l2_sq'",
+    "naive_chamfer_one_direction": "P, Q, metric='l2_sq'",
+    "flash_chamfer.flash_chamfer_one_direction": "P, Q, metric='l2_sq', save_argmin=False",
+    "flash_chamfer_invgrid.build_chamfer_inverse_csr": "argmin, n_dest",
     "flash_maxsim_sparse.flash_maxsim_sparse": "Q, D, indices, doc_lengths=None",
     "flash_maxsim_sparse.maxsim_sparse_naive": "Q, D, indices",
     "flash_maxsim_sparse_dd.build_sparse_dd_tables": "argmax, Nq, B, Lq, Ld, shared_docs",
@@ -246,6 +253,43 @@ class ScoresTest(CompatTest):
         result = flash.warmup([(2, 3, 4, 8), (2, 3, 4, 5000)], [(2, 3, 4, 8)], device="cpu")
         self.assertEqual((result["fwd_shapes"], result["bwd_shapes"]), (1, 1))
         self.assertGreater(result["wall_seconds"], 0)
+
+
+class ChamferTest(CompatTest):
+    def test_distances_and_nearest_points(self):
+        one_direction = named("flash_chamfer.flash_chamfer_one_direction")
+        for dtype, (num_points, num_others, dim) in itertools.product(FLOATS, SHAPES):
+            points = self.values(num_points, dim, dtype=dtype).requires_grad_()
+            others = self.values(num_others, dim, dtype=dtype)
+            differences = (points.detach().double()[:, None] - others.double()).abs()
+            for metric, matrix in (("l2_sq", differences.square().sum(-1)), ("l1", differences.sum(-1))):
+                there, back = matrix.min(1).values, matrix.min(0).values
+                for part_bytes in (1, 2**26):
+                    with mock.patch(PARTS, part_bytes):
+                        self.scores_near(one_direction(points, others, metric), there)
+                        self.scores_near(flash.flash_chamfer(points, others, metric), there.mean() + back.mean())
+                naive = flash.naive_chamfer_one_direction(points.detach(), others, metric)
+                self.near(naive, there, rounding=1e-3)
+                naive = flash.naive_chamfer(points.detach(), others, metric)
+                self.near(naive, there.mean() + back.mean(), rounding=1e-3)
+            distances, nearest = one_direction(points, others, save_argmin=True)
+            self.assertEqual(nearest.dtype, torch.int32)
+            at_nearest = (points.detach().double() - others.double()[nearest.long()]).square().sum(-1)
+            self.near(at_nearest, differences.square().sum(-1).min(1).values)
+            self.near(distances.detach(), at_nearest)
+        _, nearest = one_direction(torch.zeros(2, 3), torch.ones(4, 3), save_argmin=True)
+        self.assertEqual(nearest.tolist(), [0, 0])
+
+    def test_what_does_not_fit_names_it(self):
+        points, one_direction = self.values(4, 3), named("flash_chamfer.flash_chamfer_one_direction")
+        for text, call in (
+            (r"P has the shape \(4,\)", lambda: flash.flash_chamfer(points[:, 0], points)),
+            ("P has 3 columns, and Q 2", lambda: flash.flash_chamfer_train(points, points[:, :2])),
+            ("metric is 'l2'", lambda: flash.flash_chamfer(points, points, "l2")),
+            ("no save_argmin", lambda: one_direction(points, points, "l1", True)),
+        ):
+            with self.assertRaisesRegex(AssertionError, text):
+                call()
 
 
 class Int8Test(CompatTest):

@@ -112,6 +112,33 @@ class GradientsTest(CompatTest):
                     got = backward(queries, documents.flatten(0, 1), rows, mixture, shared)
                     self.assertTrue(torch.equal(got[1], exact[2].flatten(0, 1)))
 
+    def test_gradients_of_the_chamfer_distance(self):
+        for dtype, name in itertools.product(FLOATS, ("flash_chamfer_train", "flash_chamfer_invgrid_train")):
+            points, others = self.values(20, 3, dtype=dtype), self.values(33, 3, dtype=dtype)
+            exact = [tensor.double().requires_grad_() for tensor in (points, others)]
+            matrix = (exact[0][:, None] - exact[1]).square().sum(-1)
+            wanted = matrix.min(1).values.mean() + matrix.min(0).values.mean()
+            wanted.backward()
+            inputs = [tensor.requires_grad_() for tensor in (points, others)]
+            got = named(name)(*inputs)
+            self.assertEqual((got.dtype, tuple(got.shape)), (torch.float32, ()))
+            self.near(got.detach(), wanted.detach())
+            got.backward()
+            for mine, true in zip(inputs, exact):
+                self.assertEqual(mine.grad.dtype, dtype)
+                # A point's own term and those of others that it is nearest to are rounded before they are added.
+                bound = 4 * ROUNDING[dtype] * true.grad.abs().max().item() + 1e-6
+                self.assertLess((mine.grad - true.grad).abs().max().item(), bound, f"{dtype} {name}")
+
+    def test_lists_of_points_by_their_nearest(self):
+        nearest = torch.randint(0, 6, (40,), generator=self.random, dtype=torch.int32)
+        nearest[nearest == 3] = 4
+        row_ptr, sources = named("flash_chamfer_invgrid.build_chamfer_inverse_csr")(nearest, 7)
+        self.assertEqual((row_ptr.dtype, sources.dtype, len(row_ptr)), (torch.int32, torch.int32, 8))
+        for point in range(7):
+            wanted = [source for source in range(40) if nearest[source] == point]
+            self.assertEqual(sources[row_ptr[point] : row_ptr[point + 1]].tolist(), wanted)
+
     def test_lists_of_matches(self):
         num_queries, num_documents, query_tokens, document_tokens = 3, 4, 5, 6
         shape = (num_queries * num_documents, query_tokens)

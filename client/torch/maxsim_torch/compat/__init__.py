@@ -1,2 +1,1 @@
-"""Other packages' functions on maxsim_torch's operators: programs that were written for them run after a change of the
-import alone. Each module says in its docstring what it does differently."""
+"""Packages with the names and the meaning of other libraries' functions, computed by maxsim_torch's operators."""

@@ -26,6 +26,8 @@ What is different, and why:
 - flash_maxsim_topk without `D_int8` scores all documents exactly; quantising them first would cost more.
 - colbert_contrastive_step takes any labels and shapes, and float32; flash-maxsim's kernel has labels on the diagonal,
   at most 32 query tokens, and d a power of two up to 256.
+- flash_chamfer with metric "l1" is torch.cdist over a part of the points at a time: the operators know squared
+  Euclidean distances alone. Metrics other than "l2_sq" and "l1" are errors; flash-maxsim takes them for "l2_sq".
 - maxsim_torch's limits hold: d at most 4,096, 4,096 tokens a query, 65,536 a document.
 
 What is missing: names that begin with an underscore, and what tunes Triton's launches (pick_config,
@@ -33,6 +35,8 @@ should_use_sparse_dd_auto), for there is nothing here that it would tune.
 """
 
 from ._arguments import ArgumentError
+from .flash_chamfer import flash_chamfer, flash_chamfer_train, naive_chamfer, naive_chamfer_one_direction
+from .flash_chamfer_invgrid import flash_chamfer_invgrid_train
 from .flash_maxsim import (
     flash_maxsim,
     flash_maxsim_batched,
@@ -71,6 +75,9 @@ from .warmup import warmup
 __all__ = [
     "ArgumentError",
     "dequantize_int8",
+    "flash_chamfer",
+    "flash_chamfer_invgrid_train",
+    "flash_chamfer_train",
     "flash_maxsim",
     "flash_maxsim_batched",
     "flash_maxsim_batched_train",
@@ -99,6 +106,8 @@ __all__ = [
     "maxsim_naive_fp32",
     "maxsim_naive_int8",
     "maxsim_sparse_naive",
+    "naive_chamfer",
+    "naive_chamfer_one_direction",
     "pack_docs",
     "pack_pairs",
     "quantize_int8",

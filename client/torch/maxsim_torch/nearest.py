@@ -1,0 +1,144 @@
+"""Nearest points of sets and the Chamfer distance: tensors in, distances out."""
+
+from typing import Literal, NamedTuple, Optional
+
+import torch
+from torch import Tensor
+
+from .nearest_operators import nearest as nearest_operator
+from .tokens import indices
+
+_FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+
+
+class NearestDistances(NamedTuple):
+    """Squared distances in float32, and in int32 the index of the nearest point (-1: none)."""
+
+    distances: Tensor
+    argmin: Tensor
+
+
+def _sets(x: Tensor, y: Tensor) -> "tuple[int, ...]":
+    """The dimensions before those of a set. Raises where x and y do not fit together."""
+    for name, points in (("x", x), ("y", y)):
+        if points.dtype not in _FLOATS:
+            raise TypeError(f"{name} has the type {points.dtype}; it is float32, float16 or bfloat16")
+        if points.dim() < 2:
+            raise ValueError(f"{name} has the shape {tuple(points.shape)}; it is [..., points, d]")
+    if x.dtype != y.dtype or x.shape[:-2] != y.shape[:-2] or x.shape[-1] != y.shape[-1]:
+        raise ValueError(
+            f"x is {tuple(x.shape)} of {x.dtype} and y {tuple(y.shape)} of {y.dtype}; they are to have one type, and "
+            f"one shape but for the number of points"
+        )
+    return tuple(x.shape[:-2])
+
+
+def _lengths(
+    x_lengths: Optional[Tensor], y_lengths: Optional[Tensor], outer: "tuple[int, ...]"
+) -> "tuple[Optional[Tensor], Optional[Tensor]]":
+    """Lengths as vectors of one integer type."""
+    if x_lengths is not None:
+        x_lengths = indices("x_lengths", x_lengths, outer).reshape(-1)
+    if y_lengths is not None:
+        y_lengths = indices("y_lengths", y_lengths, outer).reshape(-1)
+    if x_lengths is not None and y_lengths is not None and x_lengths.dtype != y_lengths.dtype:
+        x_lengths, y_lengths = x_lengths.to(torch.int64), y_lengths.to(torch.int64)
+    return x_lengths, y_lengths
+
+
+def nearest_distances(
+    x: Tensor,
+    y: Tensor,
+    *,
+    x_lengths: Optional[Tensor] = None,
+    y_lengths: Optional[Tensor] = None,
+) -> NearestDistances:
+    """The squared Euclidean distance of each point of x to the nearest point of y, and that point's index.
+
+        distances[..., i] = min_j sum_c (x[..., i, c] - y[..., j, c])^2
+
+    `x` is [..., N, d] and `y` [..., M, d], of one type (float32, float16 or bfloat16); the leading dimensions are those
+    of a batch of sets, N and M at most 2^31 - 1 over the batch, and d is 1 to 4,096. `x_lengths` and `y_lengths`, of
+    the shape of the leading dimensions, are integers: the points of each set that there are.
+
+    Returns (distances [..., N] in float32, argmin [..., N] in int32), the smallest index of equals. A point behind its
+    length has the distance 0 and the argmin -1, and a point without any y infinity and -1; both have no gradients.
+    Values are finite, and at most 1e15 in magnitude.
+
+    Differences are squared in float32, so that points that lie close together far from the origin keep their distances.
+    The N x M matrix is never written. Gradients of x and y come from the argmin alone, in the inputs' type, with sums
+    in float32 in a fixed order: every run gives the same bits. Second derivatives are not there.
+
+    Raises ValueError for shapes or lengths that do not fit, and TypeError for other types. On CUDA lengths are not
+    checked.
+    """
+    outer = _sets(x, y)
+    x_lengths, y_lengths = _lengths(x_lengths, y_lengths, outer)
+    distances, argmin = nearest_operator(_flat(x), _flat(y), x_lengths, y_lengths)
+    shape = (*outer, x.shape[-2])
+    return NearestDistances(distances.reshape(shape), argmin.reshape(shape))
+
+
+def _flat(points: Tensor) -> Tensor:
+    """[..., points, d] as [sets, points, d]."""
+    sets = 1
+    for size in points.shape[:-2]:
+        sets = sets * size
+    return points.reshape(sets, points.shape[-2], points.shape[-1])
+
+
+def mean_distance(
+    distances: Tensor, lengths: Optional[Tensor], others: Tensor, other_lengths: Optional[Tensor], squared: bool
+) -> Tensor:
+    """The mean over each set of squared distances [..., N] of points, of which `lengths` [...] are there, to those of
+    `others` [..., M, d]; their roots where not `squared`. A set without points, or with nothing to be distant from,
+    has 0."""
+    counts = torch.full(distances.shape, others.shape[-2] > 0, device=distances.device)
+    if lengths is not None:
+        counts = counts & (torch.arange(distances.shape[-1], device=distances.device) < lengths.unsqueeze(-1))
+    if other_lengths is not None:
+        counts = counts & (other_lengths > 0).unsqueeze(-1)
+    distances = torch.where(counts, distances, 0)
+    if not squared:
+        # The root has no derivative at 0: points that coincide get the gradient 0.
+        positive = distances > 0
+        distances = torch.where(positive, torch.where(positive, distances, 1).sqrt(), 0)
+    return distances.sum(-1) / counts.sum(-1).clamp(min=1)
+
+
+def reduce_sets(values: Tensor, reduction: str) -> Tensor:
+    """The values of sets, or their mean, or their sum."""
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f'reduction is {reduction!r}; it is "none", "mean" or "sum"')
+    return values if reduction == "none" else values.mean() if reduction == "mean" else values.sum()
+
+
+def chamfer_distance(
+    x: Tensor,
+    y: Tensor,
+    *,
+    x_lengths: Optional[Tensor] = None,
+    y_lengths: Optional[Tensor] = None,
+    squared: bool = True,
+    reduction: Literal["none", "mean", "sum"] = "mean",
+) -> Tensor:
+    """The Chamfer distance of sets of points: the sum of the two directions' means.
+
+        chamfer(x, y) = mean_i min_j |x_i - y_j|^2 + mean_j min_i |x_i - y_j|^2
+
+    With `squared=False` the distances are not squared: |x_i - y_j|; a point that coincides with its nearest then gets
+    the gradient 0 of that distance. Shapes, types, lengths and gradients are those of nearest_distances. Means are over
+    the points that there are; a direction without a pair of points adds 0. `reduction` says what becomes of the batch
+    of sets: "none" keeps a value for each, the shape of the leading dimensions, "mean" (the default) and "sum" give one
+    number. The result is float32.
+    """
+    outer = _sets(x, y)
+    x_lengths, y_lengths = (
+        None if lengths is None else indices(name, lengths, outer)
+        for name, lengths in (("x_lengths", x_lengths), ("y_lengths", y_lengths))
+    )
+    there = nearest_distances(x, y, x_lengths=x_lengths, y_lengths=y_lengths).distances
+    back = nearest_distances(y, x, x_lengths=y_lengths, y_lengths=x_lengths).distances
+    sets = mean_distance(there, x_lengths, y, y_lengths, squared)
+    sets = sets + mean_distance(back, y_lengths, x, x_lengths, squared)
+    return reduce_sets(sets, reduction)

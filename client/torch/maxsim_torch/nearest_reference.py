@@ -1,0 +1,55 @@
+"""What nearest.py computes, in plain PyTorch: for tests, and to read. It writes the N x M matrix of distances."""
+
+from typing import Literal, Optional
+
+import torch
+from torch import Tensor
+
+from .nearest import NearestDistances, mean_distance, reduce_sets
+
+
+def nearest_distances(
+    x: Tensor,
+    y: Tensor,
+    *,
+    x_lengths: Optional[Tensor] = None,
+    y_lengths: Optional[Tensor] = None,
+) -> NearestDistances:
+    """maxsim_torch.nearest_distances, in the type of the inputs. The gradient of a minimum goes to the first of equal
+    points, as there."""
+    x_counts = torch.ones(x.shape[:-1], dtype=torch.bool, device=x.device)
+    y_counts = torch.ones(y.shape[:-1], dtype=torch.bool, device=y.device)
+    if x_lengths is not None:
+        x_counts &= torch.arange(x.shape[-2], device=x.device) < x_lengths.unsqueeze(-1)
+    if y_lengths is not None:
+        y_counts &= torch.arange(y.shape[-2], device=y.device) < y_lengths.unsqueeze(-1)
+    # Points that are not there may hold anything, and must not reach a difference.
+    x = torch.where(x_counts.unsqueeze(-1), x, 0)
+    y = torch.where(y_counts.unsqueeze(-1), y, 0)
+    matrix = (x.unsqueeze(-2) - y.unsqueeze(-3)).square().sum(-1)  # [..., N, M]
+    matrix = matrix.masked_fill(~y_counts.unsqueeze(-2), float("inf"))
+    found = x_counts & y_counts.any(-1, keepdim=True)
+    if y.shape[-2] == 0:
+        distances, argmin = x.new_full(x.shape[:-1], float("inf")), torch.zeros_like(x_counts, dtype=torch.int64)
+    else:
+        argmin = matrix.argmin(-1)  # the first of equals
+        distances = matrix.gather(-1, argmin.unsqueeze(-1)).squeeze(-1)
+    distances = torch.where(found, distances, torch.where(x_counts, float("inf"), 0.0).to(x.dtype))
+    return NearestDistances(distances, torch.where(found, argmin, -1).to(torch.int32))
+
+
+def chamfer_distance(
+    x: Tensor,
+    y: Tensor,
+    *,
+    x_lengths: Optional[Tensor] = None,
+    y_lengths: Optional[Tensor] = None,
+    squared: bool = True,
+    reduction: Literal["none", "mean", "sum"] = "mean",
+) -> Tensor:
+    """maxsim_torch.chamfer_distance, in the type of the inputs."""
+    there = nearest_distances(x, y, x_lengths=x_lengths, y_lengths=y_lengths).distances
+    back = nearest_distances(y, x, x_lengths=y_lengths, y_lengths=x_lengths).distances
+    sets = mean_distance(there, x_lengths, y, y_lengths, squared)
+    sets = sets + mean_distance(back, y_lengths, x, x_lengths, squared)
+    return reduce_sets(sets, reduction)

@@ -1,0 +1,76 @@
+/* Nearest points: for each point x_i of a set of N, the squared Euclidean distance to the nearest y_j of a set of M.
+ *
+ *   distance(x_i) = min_j sum_c (x_ic - y_jc)^2          argmin(x_i) = the smallest j that has it
+ *
+ * Differences are taken before they are squared, in FP32, so that nothing cancels. The N x M matrix is never written.
+ * The Chamfer distance of two sets is two such calls, one each way.
+ *
+ * Conventions are those of maxsim.h: thread-safety, the caller's memory and stream, versioned structures, the same bits
+ * in every run, with any number of threads and in any batch. */
+#ifndef MAXSIM_NEAREST_H_
+#define MAXSIM_NEAREST_H_
+
+#include "maxsim.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A batch of pairs of sets: x of set s with y of set s. */
+typedef struct maxsim_nearest_call {
+  size_t struct_size;
+  int32_t device;         /* MAXSIM_CPU or MAXSIM_CUDA */
+  int32_t type;           /* MAXSIM_F32, MAXSIM_F16 or MAXSIM_BF16, of x and y; all are widened to FP32 */
+  int32_t dim;            /* columns of a point, 1 .. 4096 */
+  int32_t index_type;     /* MAXSIM_INT64 or MAXSIM_INT32, of lengths */
+  int64_t num_sets;       /* 0 or more */
+  int64_t max_x;          /* points of each set of x, padding included; num_sets * max_x is at most 2^31 - 1 */
+  int64_t max_y;          /* points of each set of y, padding included; num_sets * max_y is at most 2^31 - 1 */
+  const void* x;          /* [num_sets, max_x, dim] row-major, aligned to the element */
+  const void* y;          /* [num_sets, max_y, dim] row-major, aligned to the element */
+  const void* x_lengths;  /* [num_sets], 0 .. max_x: the points of each set that there are; null: all */
+  const void* y_lengths;  /* [num_sets], 0 .. max_y; null: all */
+  int32_t num_threads;    /* MAXSIM_CPU: threads at most; 0: one for each core that the process may use */
+  int32_t reserved;       /* 0 */
+  void* stream;           /* MAXSIM_CUDA: the cudaStream_t */
+  void* workspace;        /* memory of the device, aligned to 256 bytes, of which nothing is kept; null for 0 bytes */
+  size_t workspace_bytes; /* at least what maxsim_nearest_workspace_bytes says */
+} maxsim_nearest_call;
+
+/* What maxsim_nearest_backward takes and writes. */
+typedef struct maxsim_nearest_gradients {
+  size_t struct_size;
+  const int32_t* argmin;           /* [num_sets, max_x], as maxsim_nearest wrote it for the same call */
+  const float* distance_gradients; /* [num_sets, max_x] */
+  void* x_gradients;               /* [num_sets, max_x, dim] in the type of x, or null */
+  void* y_gradients;               /* [num_sets, max_y, dim] in the type of y, or null */
+} maxsim_nearest_gradients;
+
+/* Writes how much workspace a pass (MAXSIM_FORWARD or MAXSIM_BACKWARD) of `call` needs. It depends on shapes and the
+ * device alone, reads no memory of the device, and the workspace of `call` itself may be unset. The backward pass needs
+ * none where y_gradients is null. */
+maxsim_status maxsim_nearest_workspace_bytes(const maxsim_nearest_call* call, int32_t pass, size_t* bytes);
+
+/* Writes distances [num_sets, max_x], squared, and argmin [num_sets, max_x]: the index inside the set of the nearest y,
+ * the smallest of equals. A point behind its set's length gets the distance 0 and the argmin -1; a point of a set
+ * without any y gets infinity and -1.
+ *
+ * Values are finite and at most 1e15 in magnitude; others give distances that mean nothing, and never an argmin outside
+ * of the set. Points behind the lengths may hold anything. On MAXSIM_CPU lengths are checked; on MAXSIM_CUDA they are
+ * the caller's promise. */
+maxsim_status maxsim_nearest(const maxsim_nearest_call* call, float* distances, int32_t* argmin);
+
+/* Writes the gradients that are asked for, out of the argmin alone, with g the distances' gradients:
+ *
+ *   x_gradients[i] = 2 g_i (x_i - y_argmin(i))
+ *   y_gradients[j] = sum of 2 g_i (y_j - x_i) over the i whose argmin is j, in an order that the argmin fixes
+ *
+ * Sums are taken in FP32 and every row is written once: zeros where nothing matched. A point whose gradient is 0 adds
+ * nothing. On MAXSIM_CPU an argmin outside of its set is an error. */
+maxsim_status maxsim_nearest_backward(const maxsim_nearest_call* call, const maxsim_nearest_gradients* gradients);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* MAXSIM_NEAREST_H_ */

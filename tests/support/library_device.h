@@ -1,0 +1,82 @@
+// Where a test of the C library's operators computes: one set of expectations for host memory and for a GPU's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "kernels/library/include/maxsim/maxsim.h"
+
+namespace maxsim::test {
+
+// Memory that calls of the library read and write. Buffers live as long as the device object.
+class LibraryDevice {
+ public:
+  virtual ~LibraryDevice() = default;
+  virtual int32_t device() const = 0;  // MAXSIM_CPU or MAXSIM_CUDA
+  virtual void* stream() const = 0;
+
+  // Returns memory whose bytes are 0xff, which is NaN, or indices that point nowhere. It is aligned to 256 bytes.
+  virtual void* Allocate(size_t bytes) = 0;
+  virtual void Write(void* target, const void* source, size_t bytes) = 0;
+  // Reads what the calls so far have written.
+  virtual void Read(void* target, const void* source, size_t bytes) = 0;
+
+  template <typename T>
+  T* Upload(const std::vector<T>& values) {
+    T* const memory = static_cast<T*>(Allocate(values.size() * sizeof(T)));
+    if (!values.empty()) Write(memory, values.data(), values.size() * sizeof(T));
+    return memory;
+  }
+  template <typename T>
+  std::vector<T> Download(const void* memory, size_t count) {
+    std::vector<T> values(count);
+    if (count > 0) Read(values.data(), memory, count * sizeof(T));
+    return values;
+  }
+};
+
+// Host memory.
+class HostLibraryDevice : public LibraryDevice {
+ public:
+  int32_t device() const override { return MAXSIM_CPU; }
+  void* stream() const override { return nullptr; }
+  void* Allocate(size_t bytes) override {
+    // A buffer of its exact size each, so that the address sanitizer sees what lies outside of it.
+    buffers_.push_back(std::make_unique<char[]>(bytes));
+    std::memset(buffers_.back().get(), 0xff, bytes);
+    return buffers_.back().get();
+  }
+  void Write(void* target, const void* source, size_t bytes) override { std::memcpy(target, source, bytes); }
+  void Read(void* target, const void* source, size_t bytes) override { std::memcpy(target, source, bytes); }
+
+ private:
+  std::vector<std::unique_ptr<char[]>> buffers_;
+};
+
+// Random values in a type of the library, and what they are after rounding.
+struct LibraryValues {
+  std::vector<char> elements;
+  std::vector<double> values;
+};
+
+// Returns `count` values. With `ties` they are small integers, of which many results are equal and all sums exact;
+// otherwise they are normally distributed.
+LibraryValues RandomLibraryValues(int32_t type, size_t count, bool ties, uint64_t seed);
+
+// Makes the elements of rows [num_sets, max_rows, dim] behind the sets' lengths NaN.
+void PoisonPadding(int32_t type, size_t dim, int64_t max_rows, const std::vector<int32_t>& lengths,
+                   LibraryValues* values);
+
+// Returns elements of a type as doubles.
+std::vector<double> WidenLibraryValues(int32_t type, const std::vector<char>& elements);
+
+// Returns `count` random lengths from 0 to max_length, of which the first is max_length and the second 0.
+std::vector<int32_t> RandomLengths(size_t count, int64_t max_length, uint64_t seed);
+
+// Returns what rounding to a type may change a value by, relative to it.
+double RoundingOf(int32_t type);
+
+}  // namespace maxsim::test
