@@ -13,11 +13,12 @@ sys.path.insert(0, str(ROOT / "client" / "torch"))
 
 import torch  # noqa: E402
 
-from maxsim_torch import reference  # noqa: E402
+from maxsim_torch import device_available, reference  # noqa: E402
 from maxsim_torch.compat import flash_maxsim as flash  # noqa: E402
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 ROUNDING = {torch.float32: 1e-6, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
+DEVICE = "cuda" if torch.cuda.is_available() and device_available("cuda") else "cpu"
 SEED = int(os.environ.get("MAXSIM_TEST_SEED", "20240611"))
 PARTS = "maxsim_torch.compat.flash_maxsim._arguments._PART_BYTES"
 # (Lq, Ld, d): single tokens, d beside multiples of 16, and a query of more than the 128 tokens of a chunk there.
@@ -35,16 +36,28 @@ def true_scores(queries, documents, **arguments):
 
 
 class CompatTest(unittest.TestCase):
+    """Tensors are made on the GPU where there is one."""
+
     def setUp(self):
-        self.random = torch.Generator().manual_seed(SEED)
-        print(f"MAXSIM_TEST_SEED={SEED}")
+        self.random = torch.Generator("cpu").manual_seed(SEED)
+        print(f"MAXSIM_TEST_SEED={SEED} on {DEVICE}")
+        torch.set_default_device(DEVICE)
+        self.addCleanup(torch.set_default_device, None)
 
     def values(self, *shape, dtype=torch.float32):
-        return torch.randn(shape, generator=self.random).to(dtype)
+        return torch.randn(shape, generator=self.random, device="cpu").to(DEVICE, dtype)
+
+    def integers(self, low, high, *shape, dtype=torch.int32):
+        """Integers from `low` to `high`."""
+        return torch.randint(low, high + 1, shape, generator=self.random, device="cpu").to(DEVICE, dtype)
+
+    def mixture(self, *shape):
+        """Exact factors of scores, some of them 0."""
+        return self.integers(-8, 8, *shape) / 8.0
 
     def lengths(self, most, *shape):
         """Lengths from 1 to `most`, the second of them 0."""
-        lengths = torch.randint(1, most + 1, shape, generator=self.random, dtype=torch.int32)
+        lengths = self.integers(1, most, *shape)
         lengths.view(-1)[1] = 0
         return lengths
 

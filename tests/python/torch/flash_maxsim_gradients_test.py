@@ -1,4 +1,4 @@
-"""maxsim_torch.compat.flash_maxsim on the CPU: gradients of every function that has them, beside float64.
+"""maxsim_torch.compat.flash_maxsim: gradients of every function that has them, beside float64.
 
 python flash_maxsim_gradients_test.py LIBMAXSIM.so        with torch installed
 """
@@ -36,7 +36,7 @@ class GradientsTest(CompatTest):
                 documents = self.values(3, 2, *documents.shape[1:], dtype=documents.dtype)
             query_lengths = self.lengths(queries.shape[1], 3)
             lengths = self.lengths(documents.shape[-2], *documents.shape[:-2])
-            mixture = torch.randint(-8, 9, (3, documents.shape[-3]), generator=self.random) / 8.0
+            mixture = self.mixture(3, documents.shape[-3])
             wanted = self.gradients(reference.maxsim_scores, queries.double(), documents.double(), mixture,
                                     query_lengths=query_lengths, document_lengths=lengths)  # fmt: skip
             for path in BATCHED:
@@ -63,7 +63,7 @@ class GradientsTest(CompatTest):
                 documents = self.values(3, 2, *documents.shape[1:], dtype=documents.dtype)
             lengths = self.lengths(documents.shape[-2], *documents.shape[:-2])
             query_lengths = self.lengths(queries.shape[1], 3)
-            mixture = torch.randint(-8, 9, (3, documents.shape[-3]), generator=self.random) / 8.0
+            mixture = self.mixture(3, documents.shape[-3])
             arguments = (queries, documents, mixture, shared, lengths, query_lengths)
             exact = self.gradients(flash.flash_maxsim_batched_train, *arguments)
             for part_bytes in (1, 2**26):
@@ -102,7 +102,7 @@ class GradientsTest(CompatTest):
                 queries = self.values(3, 5, 24, dtype=dtype)
                 documents = self.values(*((4,) if shared else (3, 4)), 9, 24, dtype=dtype)
                 argmax = reference.maxsim_scores(queries.double(), documents.double(), return_argmax=True)[1]
-                mixture = torch.randint(-8, 9, (3, 4), generator=self.random) / 8.0
+                mixture = self.mixture(3, 4)
                 exact = self.gradients(flash.flash_maxsim_batched_train, queries, documents, mixture, shared)
                 rows = (argmax.transpose(0, 1) if shared else argmax).reshape(12, 5)
                 got = backward(queries, documents, rows, mixture, shared)
@@ -131,7 +131,7 @@ class GradientsTest(CompatTest):
                 self.assertLess((mine.grad - true.grad).abs().max().item(), bound, f"{dtype} {name}")
 
     def test_lists_of_points_by_their_nearest(self):
-        nearest = torch.randint(0, 6, (40,), generator=self.random, dtype=torch.int32)
+        nearest = self.integers(0, 5, 40)
         nearest[nearest == 3] = 4
         row_ptr, sources = named("flash_chamfer_invgrid.build_chamfer_inverse_csr")(nearest, 7)
         self.assertEqual((row_ptr.dtype, sources.dtype, len(row_ptr)), (torch.int32, torch.int32, 8))
@@ -142,7 +142,7 @@ class GradientsTest(CompatTest):
     def test_lists_of_matches(self):
         num_queries, num_documents, query_tokens, document_tokens = 3, 4, 5, 6
         shape = (num_queries * num_documents, query_tokens)
-        argmax = torch.randint(0, document_tokens, shape, generator=self.random, dtype=torch.int32)
+        argmax = self.integers(0, document_tokens - 1, *shape)
         for shared in (True, False):
             sizes = (argmax, num_queries, num_documents, query_tokens, document_tokens, shared)
             matches, sources = {}, {}
