@@ -1,0 +1,67 @@
+// Sums over the columns of pairs of rows, a tile of 128 x 64 pairs at a time, in FP32: what the operators compute whose
+// rows are too long for registers. Each of 256 threads has 8 x 4 pairs.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace maxsim::library {
+
+inline constexpr int kPairThreads = 256;
+inline constexpr int kPairRowsX = 128;
+inline constexpr int kPairRowsY = 64;
+inline constexpr int kPairColumns = 32;  // columns in shared memory at a time
+inline constexpr int kPairsX = 8;        // rows of a thread
+inline constexpr int kPairsY = 4;
+
+// Column by column, so that a thread reads its rows with loads of 16 bytes; rows are padded by 16 bytes so that the
+// stores of a warp, which reads along a row, go to eight banks and not to one.
+struct PairTileMemory {
+  float x[kPairColumns][kPairRowsX + 4];
+  float y[kPairColumns][kPairRowsY + 4];
+};
+
+// The rows of a thread: x rows FirstPairX() + 0 .. 7 of the tile, and y rows FirstPairY() + 0 .. 3. The 16 threads that
+// have the same x rows are neighbouring lanes of a warp.
+__device__ __forceinline__ int FirstPairX() { return threadIdx.x / 16 * kPairsX; }
+__device__ __forceinline__ int FirstPairY() { return threadIdx.x % 16 * kPairsY; }
+
+// Writes sums[i][k] = sum over columns c of op(x row i, y row k) in ascending order of c. read_x(row, column) and
+// read_y(row, column) return elements, of rows inside the tile; columns from `dim` on must be 0 in both.
+// `add(x, y, sum)` returns the sum with the column added. All threads of the block call it; it begins with a barrier.
+template <class ReadX, class ReadY, class Add>
+__device__ __forceinline__ void SumPairs(PairTileMemory& memory, int32_t dim, ReadX read_x, ReadY read_y, Add add,
+                                         float (&sums)[kPairsX][kPairsY]) {
+#pragma unroll
+  for (int i = 0; i < kPairsX; ++i) {
+#pragma unroll
+    for (int k = 0; k < kPairsY; ++k) sums[i][k] = 0;
+  }
+  const int lane = threadIdx.x % 32;
+  const int warp = threadIdx.x / 32;
+  for (int32_t begin = 0; begin < dim; begin += kPairColumns) {
+    __syncthreads();
+#pragma unroll 4
+    for (int row = warp; row < kPairRowsX; row += kPairThreads / 32) memory.x[lane][row] = read_x(row, begin + lane);
+#pragma unroll 4
+    for (int row = warp; row < kPairRowsY; row += kPairThreads / 32) memory.y[lane][row] = read_y(row, begin + lane);
+    __syncthreads();
+    const int num_columns = min(dim - begin, kPairColumns);
+#pragma unroll 4
+    for (int column = 0; column < num_columns; ++column) {
+      const float4 x0 = *reinterpret_cast<const float4*>(&memory.x[column][FirstPairX()]);
+      const float4 x1 = *reinterpret_cast<const float4*>(&memory.x[column][FirstPairX() + 4]);
+      const float4 y0 = *reinterpret_cast<const float4*>(&memory.y[column][FirstPairY()]);
+      const float x[kPairsX] = {x0.x, x0.y, x0.z, x0.w, x1.x, x1.y, x1.z, x1.w};
+      const float y[kPairsY] = {y0.x, y0.y, y0.z, y0.w};
+#pragma unroll
+      for (int i = 0; i < kPairsX; ++i) {
+#pragma unroll
+        for (int k = 0; k < kPairsY; ++k) sums[i][k] = add(x[i], y[k], sums[i][k]);
+      }
+    }
+  }
+}
+
+}  // namespace maxsim::library

@@ -1,0 +1,54 @@
+// The kernels of nearest.h: their parameters and their launches.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "kernels/library/cuda/sort_matches.h"
+#include "kernels/library/include/maxsim/nearest.h"
+
+namespace maxsim::library {
+
+// Up to this many columns a point stays in registers (SmallNearestKernel); points of more are multiplied tile by tile
+// (WideNearestKernel).
+inline constexpr int32_t kSmallNearestDim = 4;
+
+struct NearestParams {
+  maxsim_nearest_call call;
+  uint32_t num_x_tiles;  // of each set
+  uint32_t num_splits;   // thread blocks that share the y of a set, for the same x
+  float* distances;      // [num_sets, max_x]
+  int32_t* argmin;       // [num_sets, max_x]
+
+  // What each part of y gives, where there are several: a second kernel takes the smallest.
+  float* split_distances;  // [num_splits, num_sets, max_x] or null
+  int32_t* split_argmin;   // [num_splits, num_sets, max_x] or null
+};
+
+struct NearestGradientParams {
+  maxsim_nearest_call call;
+  const int32_t* argmin;            // [num_sets, max_x]
+  const float* distance_gradients;  // [num_sets, max_x]
+  void* x_gradients;                // [num_sets, max_x, dim] or null
+  void* y_gradients;                // [num_sets, max_y, dim] or null
+  bool aligned;                     // whether 4 columns of x, y and gradients of y begin at a multiple of their size
+  SortedMatches matches;            // rows of x by the row of y that they are nearest to
+};
+
+// Fills in num_x_tiles and num_splits. They depend on the shape alone, and so does no result.
+void PlanNearest(NearestParams* params);
+
+// The launches for points of at most, and of more than, kSmallNearestDim columns.
+cudaError_t LaunchSmallNearest(const NearestParams& params, cudaStream_t stream);
+cudaError_t LaunchWideNearest(const NearestParams& params, cudaStream_t stream);
+
+// Takes the smallest (distance, index) of the parts of y.
+cudaError_t LaunchJoinSplits(const NearestParams& params, cudaStream_t stream);
+
+cudaError_t LaunchXGradients(const NearestGradientParams& params, cudaStream_t stream);
+
+// Sorts the matches and writes the gradients of y.
+cudaError_t LaunchYGradients(NearestGradientParams params, cudaStream_t stream);
+
+}  // namespace maxsim::library
