@@ -13,8 +13,8 @@ A file without tests for pytest is a program: it passes where it ends with statu
 BROKEN or EXCEPTION, with which such programs report what they found. Where a suite compares with PyLate, and PyLate is
 not installed, stand_ins/ has its functions.
 
---out gets JSON, and a file beside it that ends with .md the tables. The status is 1 where a test passes with the
-package and not with ours, and 0 otherwise.
+--out gets JSON, and a file beside it that ends with .md the tables, anew after each file of the suite. The status is 1
+where a test passes with the package and not with ours, and 0 otherwise.
 """
 
 import argparse
@@ -155,8 +155,8 @@ class Runner:
 
     def environment(self, side, report):
         environment = dict(os.environ, PEER_SUITE_REPORT=str(report), PYTHONDONTWRITEBYTECODE="1")
-        paths = [*map(str, self.suite.paths[side]), os.environ.get("PYTHONPATH", "")]
-        environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+        given = [os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+        environment["PYTHONPATH"] = os.pathsep.join([*map(str, self.suite.paths[side]), *given])
         if self.library is not None:
             environment["MAXSIM_LIBRARY"] = str(self.library.resolve())
         return environment
@@ -225,6 +225,9 @@ def parse_options():
     parser.add_argument("--requirement", help="what pip fetches, such as flash-maxsim==0.3.0")
     parser.add_argument("--leave-out", action="append", default=[], metavar="PATTERN", help="more files to leave out")
     parser.add_argument("--only", default="*", metavar="PATTERN", help="files to run (%(default)s)")
+    parser.add_argument(
+        "--join", type=pathlib.Path, nargs="+", default=[], metavar="FILE.json", help="results of other files, to keep"
+    )
     parser.add_argument("--side", choices=SIDES, help="run with one of the two alone")
     parser.add_argument("--library", type=pathlib.Path, help="libmaxsim.so (default: $MAXSIM_LIBRARY, or the wheel's)")
     parser.add_argument("--timeout", type=float, default=600, metavar="S", help="for a file, in seconds (%(default)s)")
@@ -254,15 +257,22 @@ def describe_machine():
     return {**machine, **json.loads(found)}
 
 
-def run_all(suite, options):
-    """{test: {side: {"outcome", "error"}}}, and the files that were left out with the reason."""
-    runner, results, left_out = Runner(suite, options), {}, {}
+def left_out(suite, options):
+    """{file: reason} of the files that are not run."""
+    return {
+        str(file): reason
+        for file in suite.files()
+        for pattern, reason in options.left_out.items()
+        if fnmatch.fnmatch(file.name, pattern)
+    }
+
+
+def run_all(suite, options, results):
+    """Adds {test: {side: {"outcome", "error"}}} to `results`, and yields after each file."""
+    runner = Runner(suite, options)
+    without = left_out(suite, options)
     for file in suite.files():
-        reasons = [why for pattern, why in options.left_out.items() if fnmatch.fnmatch(file.name, pattern)]
-        if reasons:
-            left_out[str(file)] = reasons[0]
-            continue
-        if not fnmatch.fnmatch(file.name, options.only):
+        if str(file) in without or not fnmatch.fnmatch(file.name, options.only):
             continue
         for side in SIDES if options.side is None else (options.side,):
             begin = time.monotonic()
@@ -271,37 +281,49 @@ def run_all(suite, options):
                 results.setdefault(test, {})[side] = result
             passed = sum(result["outcome"] == "passed" for result in outcomes.values())
             print(f"{file} {side}: {passed} of {len(outcomes)} passed, {time.monotonic() - begin:.0f} s", flush=True)
-    return results, left_out
+        yield
+
+
+def write_summary(suite, options, machine, results):
+    """Writes the JSON and the page, and returns what they say."""
+    summary = {
+        "package": options.package,
+        "version": suite.version,
+        "drop_in": options.drop_in,
+        "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
+        **machine,
+        "sides": SIDES if options.side is None else (options.side,),
+        "on_cpu": options.on_cpu,
+        "stand_ins": suite.stood_in,
+        "left_out": left_out(suite, options),
+        "programs": [str(file) for file in suite.files() if not suite.has_tests(file)],
+        "counts": count(results),
+        "lost": [test for test, _ in differences(results)["lost"]],
+        "tests": results,
+    }
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.out.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+    options.out.with_suffix(".md").write_text(tables(summary), encoding="utf-8")
+    return summary
 
 
 def main():
     options = parse_options()
+    results = {}
+    for earlier in options.join:
+        results.update(json.loads(earlier.read_text(encoding="utf-8"))["tests"])
     with tempfile.TemporaryDirectory(prefix="peer-suite-") as folder:
         folder = pathlib.Path(folder)
         (folder / "source").mkdir()
         source = unpack(options.suite, options.requirement, folder / "source")
         suite = Suite(options.package, options.drop_in, source, folder, options.stand_ins)
-        results, left_out = run_all(suite, options)
-        summary = {
-            "package": options.package,
-            "version": suite.version,
-            "drop_in": options.drop_in,
-            "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
-            **describe_machine(),
-            "sides": SIDES if options.side is None else (options.side,),
-            "on_cpu": options.on_cpu,
-            "stand_ins": suite.stood_in,
-            "left_out": left_out,
-            "programs": [str(file) for file in suite.files() if not suite.has_tests(file)],
-            "counts": count(results),
-            "lost": [test for test, _ in differences(results)["lost"]],
-            "tests": results,
-        }
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
-    options.out.with_suffix(".md").write_text(tables(summary), encoding="utf-8")
+        machine = describe_machine()
+        # What is written after each file is there when a later one takes too long.
+        for _ in run_all(suite, options, results):
+            write_summary(suite, options, machine, results)
+        summary = write_summary(suite, options, machine, results)
     print(tables(summary))
-    return 1 if summary["lost"] else 0
+    return 1 if summary["lost"] and options.side is None else 0
 
 
 if __name__ == "__main__":
