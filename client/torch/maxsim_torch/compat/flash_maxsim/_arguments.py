@@ -1,0 +1,120 @@
+"""Arguments of flash-maxsim's functions, checked and brought into the form of maxsim_torch's operators."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from ...functions import ScoresAndArgmax, maxsim_scores
+
+
+class ArgumentError(AssertionError, ValueError):
+    """An argument does not fit. Programs that catch the AssertionError of flash-maxsim catch it, and those that catch
+    the ValueError of maxsim_torch do."""
+
+
+# Memory for converted or gathered rows, which a call takes beside its inputs and results.
+_PART_BYTES = 64 * 2**20
+
+
+def require(holds: bool, message: str) -> None:
+    if not holds:
+        raise ArgumentError(message)
+
+
+def require_dims(name: str, tensor: Tensor, form: str) -> None:
+    """Checks that a tensor has as many dimensions as `form` names, such as "[Lq, d]"."""
+    require(tensor.dim() == form.count(",") + 1, f"{name} has the shape {tuple(tensor.shape)}; it is {form}")
+
+
+def require_columns(query_name: str, queries: Tensor, document_name: str, documents: Tensor) -> None:
+    require(
+        queries.shape[-1] == documents.shape[-1],
+        f"{query_name} has {queries.shape[-1]} columns, and {document_name} {documents.shape[-1]}; they are to have "
+        f"the same number",
+    )
+
+
+def alike(queries: Tensor, documents: Tensor) -> tuple[Tensor, Tensor]:
+    """Queries and documents in one type, that of the documents, of which there are more. float64 becomes float32."""
+    if documents.dtype == torch.float64:
+        documents = documents.float()
+    return queries.to(documents.dtype), documents
+
+
+def counts(name: str, numbers: Tensor | None, shape: tuple[int, ...]) -> Tensor | None:
+    """Lengths or indices of any number type and of any shape with so many elements, as integers of `shape`."""
+    if numbers is None:
+        return None
+    require(
+        numbers.numel() == math.prod(shape),
+        f"{name} has the shape {tuple(numbers.shape)}; {math.prod(shape)} numbers are needed, {list(shape)}",
+    )
+    numbers = numbers.reshape(shape)
+    return numbers if numbers.dtype in (torch.int32, torch.int64) else numbers.to(torch.int32)
+
+
+def _batch(
+    queries: Tensor,
+    documents: Tensor,
+    shared_docs: bool,
+    doc_lengths: Tensor | None,
+    query_lengths: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+    """Queries, documents, lengths of documents and of queries, checked."""
+    require_dims("Q", queries, "[Nq, Lq, d]")
+    require_dims("D", documents, "[B, Ld, d]" if shared_docs else "[Nq, B, Ld, d]")
+    require_columns("Q", queries, "D", documents)
+    require(
+        shared_docs or documents.shape[0] == queries.shape[0],
+        f"Q has {queries.shape[0]} queries, and D has documents of {documents.shape[0]}",
+    )
+    doc_lengths = counts("doc_lengths", doc_lengths, tuple(documents.shape[:-2]))
+    query_lengths = counts("query_lengths", query_lengths, (queries.shape[0],))
+    return (*alike(queries, documents), doc_lengths, query_lengths)
+
+
+def batched_scores(
+    queries: Tensor,
+    documents: Tensor,
+    shared_docs: bool,
+    doc_lengths: Tensor | None,
+    query_lengths: Tensor | None,
+) -> Tensor:
+    """Scores [Nq, B] of Q [Nq, Lq, d] with D [B, Ld, d], or with [Nq, B, Ld, d] where they are not shared. Lengths are
+    [B] or [Nq * B], and [Nq]."""
+    queries, documents, doc_lengths, query_lengths = _batch(queries, documents, shared_docs, doc_lengths, query_lengths)
+    return maxsim_scores(queries, documents, document_lengths=doc_lengths, query_lengths=query_lengths)
+
+
+def batched_matches(
+    queries: Tensor,
+    documents: Tensor,
+    shared_docs: bool,
+    doc_lengths: Tensor | None,
+    query_lengths: Tensor | None,
+) -> ScoresAndArgmax:
+    """batched_scores with the argmax [Nq, B, Lq] in int32."""
+    queries, documents, doc_lengths, query_lengths = _batch(queries, documents, shared_docs, doc_lengths, query_lengths)
+    return maxsim_scores(
+        queries, documents, document_lengths=doc_lengths, query_lengths=query_lengths, return_argmax=True
+    )
+
+
+def one_query_scores(query: Tensor, documents: Tensor, doc_lengths: Tensor | None) -> Tensor:
+    """Scores [B] of Q [Lq, d] with D [B, Ld, d]."""
+    require_dims("Q", query, "[Lq, d]")
+    require_dims("D", documents, "[B, Ld, d]")
+    require_columns("Q", query, "D", documents)
+    query, documents = alike(query, documents)
+    return maxsim_scores(query, documents, document_lengths=counts("doc_lengths", doc_lengths, (documents.shape[0],)))
+
+
+def parts(count: int, bytes_each: int) -> Iterator[tuple[int, int]]:
+    """Ranges that cover 0 .. count, each of at most 64 MiB or of one item."""
+    size = max(1, _PART_BYTES // max(bytes_each, 1))
+    for begin in range(0, count, size):
+        yield begin, min(begin + size, count)

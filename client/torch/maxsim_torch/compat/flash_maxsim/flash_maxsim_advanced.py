@@ -1,0 +1,21 @@
+"""Names of flash-maxsim for other launches of its kernels: here they score as flash_maxsim does."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ._arguments import one_query_scores
+
+
+@torch.no_grad()
+def flash_maxsim_qreuse(Q: Tensor, D: Tensor, doc_lengths: Tensor | None = None) -> Tensor:
+    """Scores [B] of Q [Lq, d] with D [B, Ld, d], of which doc_lengths [B] tokens are there."""
+    return one_query_scores(Q, D, doc_lengths)
+
+
+@torch.no_grad()
+def flash_maxsim_splitk(Q: Tensor, D: Tensor, doc_lengths: Tensor | None = None, num_splits: int = 4) -> Tensor:
+    """Scores [B] of Q [Lq, d] with D [B, Ld, d], of which doc_lengths [B] tokens are there. `num_splits` changes
+    nothing."""
+    return one_query_scores(Q, D, doc_lengths)

@@ -1,0 +1,48 @@
+"""A step of contrastive training in one call: loss and gradients, without a graph."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ._arguments import batched_scores, require, require_columns, require_dims
+
+
+def _check(queries: Tensor, documents: Tensor, labels: Tensor | None) -> None:
+    require_dims("Q", queries, "[Nq, Lq, d]")
+    require_dims("D", documents, "[Nd, Ld, d]")
+    require_columns("Q", queries, "D", documents)
+    require(queries.device == documents.device, f"Q is on {queries.device}, and D on {documents.device}")
+    require(queries.dtype == documents.dtype, f"Q is {queries.dtype}, and D {documents.dtype}; they are to be the same")
+    if labels is None:
+        require(
+            documents.shape[0] >= queries.shape[0],
+            f"there are {queries.shape[0]} queries and {documents.shape[0]} documents; without labels document i is "
+            f"that of query i",
+        )
+        return
+    require(
+        tuple(labels.shape) == (queries.shape[0],) and labels.dtype == torch.int64,
+        f"labels are {labels.dtype} {tuple(labels.shape)}; they are torch.int64 {(queries.shape[0],)}",
+    )
+
+
+def colbert_contrastive_step(Q: Tensor, D: Tensor, labels: Tensor | None = None) -> Tensor:
+    """The mean cross entropy, float32 and without a graph, of the scores [Nq, Nd] of Q [Nq, Lq, d] with D [Nd, Ld, d],
+    where labels [Nq] in int64 say which document is each query's (query i's is document i). Its gradients are added
+    to Q.grad and D.grad, in their types; where these are None they are made."""
+    _check(Q, D, labels)
+    queries, documents = Q.detach().requires_grad_(), D.detach().requires_grad_()
+    if labels is None:
+        labels = torch.arange(Q.shape[0], device=Q.device)
+    with torch.enable_grad():
+        scores = batched_scores(queries, documents, True, None, None)
+        loss = torch.nn.functional.cross_entropy(scores, labels)
+    query_gradient, document_gradient = torch.autograd.grad(loss, (queries, documents))
+    with torch.no_grad():
+        for tensor, gradient in ((Q, query_gradient), (D, document_gradient)):
+            if tensor.grad is None:
+                tensor.grad = gradient
+            else:
+                tensor.grad += gradient
+    return loss.detach()

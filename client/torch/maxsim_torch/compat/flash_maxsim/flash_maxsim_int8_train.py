@@ -1,0 +1,96 @@
+"""Scores of a batch with gradients, where the documents wait for the backward pass as INT8."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ... import library
+from ...operators import scores_backward
+from ._arguments import batched_matches, parts
+from .flash_maxsim_quant import quantize_int8_symmetric
+
+
+class _ScoresKeepingInt8(torch.autograd.Function):
+    """The forward pass is flash_maxsim_batched_train's. What it keeps is the queries, the argmax, and of the documents
+    codes and scales. Gradients of documents never look at documents, so that INT8 shows in those of queries alone."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        queries: Tensor,
+        documents: Tensor,
+        shared_docs: bool,
+        doc_lengths: Tensor | None,
+        query_lengths: Tensor | None,
+    ) -> Tensor:
+        scores, argmax = batched_matches(queries, documents, shared_docs, doc_lengths, query_lengths)
+        codes, scales = quantize_int8_symmetric(documents.flatten(0, -3))
+        ctx.save_for_backward(queries, argmax, codes, scales)
+        ctx.documents = documents.shape, documents.dtype
+        return scores
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, score_gradients: Tensor) -> Any:
+        queries, argmax, codes, scales = ctx.saved_tensors
+        shape, dtype = ctx.documents
+        of_queries, of_documents = ctx.needs_input_grad[:2]
+        query_gradients = torch.zeros(queries.shape, dtype=torch.float32, device=queries.device)
+        document_gradients = torch.empty(codes.shape, dtype=dtype, device=queries.device) if of_documents else None
+        # With shared documents a part is some of them, and otherwise some queries with the documents of each.
+        shared = len(shape) == 3
+        items = shape[0]
+        listed = 1 if shared else shape[1]
+        row_bytes = codes[:1].numel() * 4 * listed
+        for begin, end in parts(items, row_bytes):
+            of_part = (slice(None), slice(begin, end)) if shared else (slice(begin, end),)
+            rows = slice(begin * listed, end * listed)
+            part_queries = queries if shared else queries[begin:end]
+            query_part, document_part, _ = scores_backward(
+                score_gradients[of_part].contiguous(),
+                argmax[of_part].contiguous(),
+                part_queries.float(),
+                codes[rows].float() * scales[rows].float(),
+                *(None,) * 8,
+                part_queries.shape[0],
+                (end - begin) * listed,
+                queries.shape[1],
+                codes.shape[1],
+                library.ALL if shared else library.LISTS,
+                end - begin if shared else listed,
+                of_queries,
+                of_documents,
+                False,
+            )
+            if of_queries and shared:
+                query_gradients += query_part
+            elif of_queries:
+                query_gradients[begin:end] = query_part
+            if document_gradients is not None:
+                document_gradients[rows] = document_part
+        return (
+            query_gradients.to(queries.dtype) if of_queries else None,
+            document_gradients.reshape(shape) if document_gradients is not None else None,
+            None,
+            None,
+            None,
+        )
+
+
+def flash_maxsim_int8_batched_train(
+    Q: Tensor,
+    D: Tensor,
+    shared_docs: bool = True,
+    doc_lengths: Tensor | None = None,
+    query_lengths: Tensor | None = None,
+) -> Tensor:
+    """flash_maxsim_batched_train with half of the memory for documents in float16 between forward and backward pass:
+    they are kept as INT8 with a scale for each token. Scores and the gradient of D are its own; that of Q is of the
+    INT8 documents. The backward pass converts a part of the documents at a time, 64 MiB each."""
+    scores: Tensor = _ScoresKeepingInt8.apply(  # type: ignore[no-untyped-call]
+        Q, D, shared_docs, doc_lengths, query_lengths
+    )
+    return scores

@@ -1,0 +1,28 @@
+"""Scores of pairs of which all queries, and all documents, have one length."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ...functions import maxsim_scores
+from ._arguments import alike, counts, require, require_columns, require_dims
+
+
+@torch.no_grad()
+def flash_maxsim_pairs_dense(
+    Q: Tensor, D: Tensor, q_lengths: Tensor | None = None, doc_lengths: Tensor | None = None
+) -> Tensor:
+    """Scores [B] of Q[b] with D[b], of Q [B, Lq, d] and D [B, Ld, d]; lengths are [B]."""
+    require_dims("Q", Q, "[B, Lq, d]")
+    require_dims("D", D, "[B, Ld, d]")
+    require(Q.shape[0] == D.shape[0], f"Q has {Q.shape[0]} queries, and D {D.shape[0]} documents; pairs need as many")
+    require_columns("Q", Q, "D", D)
+    queries, documents = alike(Q, D)
+    return maxsim_scores(
+        queries,
+        documents,
+        paired=True,
+        query_lengths=counts("q_lengths", q_lengths, (Q.shape[0],)),
+        document_lengths=counts("doc_lengths", doc_lengths, (D.shape[0],)),
+    )

@@ -1,0 +1,89 @@
+"""Sequences that follow one another in one matrix, without padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ...functions import maxsim_scores_packed
+from ._arguments import alike, counts, require, require_columns, require_dims
+
+
+def _offsets(name: str, offsets: Tensor) -> Tensor:
+    require(
+        offsets.dim() == 1 and offsets.shape[0] > 0,
+        f"{name} has the shape {tuple(offsets.shape)}; it is a vector of one number more than there are sequences",
+    )
+    checked = counts(name, offsets, tuple(offsets.shape))
+    assert checked is not None
+    return checked
+
+
+def _pack(name: str, sequences: Sequence[Tensor]) -> tuple[Tensor, Tensor, int]:
+    """(rows [tokens, d], offsets [N + 1] in int32, the longest length)."""
+    require(len(sequences) > 0, f"{name} is empty; one sequence at least is needed")
+    lengths = torch.tensor([sequence.shape[0] for sequence in sequences])
+    offsets = torch.nn.functional.pad(lengths.cumsum(0), (1, 0)).to(sequences[0].device, torch.int32)
+    return torch.cat(list(sequences)), offsets, int(lengths.max())
+
+
+def pack_docs(d_embs: Sequence[Tensor]) -> tuple[Tensor, Tensor, int]:
+    """(D_packed [tokens, d], cu_seqlens_d [B + 1] in int32, max_seqlen_d) of documents [length, d]."""
+    return _pack("d_embs", d_embs)
+
+
+def pack_pairs(q_embs: Sequence[Tensor], d_embs: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor, Tensor, int, int]:
+    """(Q_packed, D_packed, cu_seqlens_q, cu_seqlens_d, max_lq, max_ld) of queries and documents [length, d]."""
+    queries, query_offsets, longest_query = _pack("q_embs", q_embs)
+    documents, document_offsets, longest_document = _pack("d_embs", d_embs)
+    return queries, documents, query_offsets, document_offsets, longest_query, longest_document
+
+
+@torch.no_grad()
+def flash_maxsim_packed(
+    Q: Tensor,
+    D_packed: Tensor,
+    cu_seqlens_d: Tensor,
+    max_seqlen_d: int | None = None,
+    query_chunk_size: int | None = 128,
+) -> Tensor:
+    """Scores [B] of Q [Lq, d] with the documents of D_packed [tokens, d], which cu_seqlens_d [B + 1] bounds.
+    `max_seqlen_d` and `query_chunk_size` change nothing."""
+    require_dims("Q", Q, "[Lq, d]")
+    require_dims("D_packed", D_packed, "[tokens, d]")
+    require_columns("Q", Q, "D_packed", D_packed)
+    query, documents = alike(Q, D_packed)
+    return maxsim_scores_packed(query, documents, _offsets("cu_seqlens_d", cu_seqlens_d))
+
+
+@torch.no_grad()
+def flash_maxsim_varlen(
+    Q_packed: Tensor,
+    D_packed: Tensor,
+    cu_seqlens_q: Tensor,
+    cu_seqlens_d: Tensor,
+    max_seqlen_q: int,
+    max_seqlen_d: int,
+) -> Tensor:
+    """Scores [N] of pairs that both lie packed: Q_packed [tokens, d] with cu_seqlens_q [N + 1], D_packed with
+    cu_seqlens_d [N + 1]. No query has more than `max_seqlen_q` tokens; `max_seqlen_d` changes nothing."""
+    require_dims("Q_packed", Q_packed, "[tokens, d]")
+    require_dims("D_packed", D_packed, "[tokens, d]")
+    require_columns("Q_packed", Q_packed, "D_packed", D_packed)
+    require(
+        cu_seqlens_q.shape[0] == cu_seqlens_d.shape[0],
+        f"cu_seqlens_q has {cu_seqlens_q.shape[0]} numbers, and cu_seqlens_d {cu_seqlens_d.shape[0]}; pairs need as "
+        f"many",
+    )
+    queries, documents = alike(Q_packed, D_packed)
+    return maxsim_scores_packed(
+        queries,
+        documents,
+        _offsets("cu_seqlens_d", cu_seqlens_d),
+        query_offsets=_offsets("cu_seqlens_q", cu_seqlens_q),
+        # The operators have 1 at least, also where every query is empty.
+        max_query_tokens=max(int(max_seqlen_q), 1),
+        paired=True,
+    )

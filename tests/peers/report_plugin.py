@@ -1,0 +1,51 @@
+"""A plugin of pytest that writes what became of each test, a line of JSON each, to the file $PEER_SUITE_REPORT. A line
+is there as soon as its test has ended, so that a process that dies leaves those before it."""
+
+import json
+import os
+
+_RANK = {"passed": 0, "xfailed": 1, "skipped": 2, "failed": 3}
+_outcomes = {}
+
+
+def _write(**line):
+    with open(os.environ["PEER_SUITE_REPORT"], "a", encoding="utf-8") as report:
+        report.write(json.dumps(line) + "\n")
+
+
+def _error(report):
+    """What an error says, on one line; of an assertion not what its parts were."""
+    if isinstance(report.longrepr, tuple):  # of a test that was skipped: file, line and reason
+        return report.longrepr[2]
+    crash = getattr(report.longrepr, "reprcrash", None)
+    text = str(report.longrepr or "") if crash is None else crash.message
+    lines = [line.removeprefix("E").strip() for line in text.splitlines() if not line.startswith(" +")]
+    # Without a crash, as of a file that cannot be imported, the last line is the error.
+    return " ".join(line for line in lines if line)[:300] if crash is not None else lines[-1][:300] if lines else ""
+
+
+def _outcome(report):
+    if hasattr(report, "wasxfail"):
+        return "passed" if report.outcome == "passed" else "xfailed"
+    return report.outcome
+
+
+def pytest_collectreport(report):
+    if report.outcome == "failed" or (report.outcome == "skipped" and report.nodeid.endswith(".py")):
+        _write(test=report.nodeid, outcome=report.outcome, error=_error(report))
+
+
+def pytest_runtest_logstart(nodeid, location):
+    _outcomes[nodeid] = ("passed", "")
+    _write(test=nodeid, outcome="started")
+
+
+def pytest_runtest_logreport(report):
+    outcome = _outcome(report)
+    if _RANK[outcome] > _RANK[_outcomes[report.nodeid][0]]:
+        _outcomes[report.nodeid] = (outcome, _error(report))
+
+
+def pytest_runtest_logfinish(nodeid, location):
+    outcome, error = _outcomes.pop(nodeid)
+    _write(test=nodeid, outcome=outcome, error=error)
