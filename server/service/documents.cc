@@ -1,12 +1,15 @@
 #include "server/service/documents.h"
 
+#include <chrono>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/guard.h"
 #include "base/monotonic_clock.h"
 #include "base/text.h"
+#include "client/status.h"
 #include "collection/collection_name.h"
 #include "server/service/call_spans.h"
 #include "server/service/document_read.h"
@@ -14,6 +17,12 @@
 
 namespace maxsim::service {
 namespace {
+
+// A document of a generation that is replaced while it is read is read again: its next snapshot is published when the
+// write has come into a segment, within some milliseconds. Each of a call's documents can be in the way once.
+constexpr int kMaxReadAttempts = 50;
+constexpr std::chrono::milliseconds kReadAgainDelay{1};
+constexpr absl::Duration kReplacedRetryDelay = absl::Milliseconds(100);
 
 // What TextEncoding calls the texts of documents, and what they are here.
 constexpr std::string_view kEncodedField = "candidates.inline_documents.texts";
@@ -283,6 +292,18 @@ void DocumentService::Delete(const v1::DeleteRequest& request, CallContext conte
 absl::StatusOr<v1::GetResponse> DocumentService::Read(const v1::GetRequest& request) const {
   if (absl::Status status = CheckServing(state_); !status.ok()) return status;
   if (absl::Status status = CheckCollectionField(request.collection()); !status.ok()) return status;
+  for (int attempt = 0; attempt < kMaxReadAttempts; ++attempt) {
+    if (attempt > 0) std::this_thread::sleep_for(kReadAgainDelay);
+    absl::StatusOr<v1::GetResponse> response = ReadOnce(request);
+    if (!absl::IsAborted(response.status())) return response;
+  }
+  absl::Status status =
+      absl::UnavailableError("ids: documents are replaced faster than they are read with their versions");
+  client::SetRetryAfter(kReplacedRetryDelay, status);
+  return status;
+}
+
+absl::StatusOr<v1::GetResponse> DocumentService::ReadOnce(const v1::GetRequest& request) const {
   absl::StatusOr<std::shared_ptr<const store::Collection>> collection = store_->Find(request.collection());
   if (!collection.ok()) return collection.status();
   std::shared_ptr<store::LiveDocuments> live;  // null: no document has a version
