@@ -87,6 +87,12 @@ struct DocumentService::Call {
     std::exchange(done, nullptr)(std::move(response));
   }
 
+  // Ends a write that was handed to nobody. Where another server may take it, the error says that this is safe.
+  void Refuse(absl::Status status) {
+    if (absl::IsUnavailable(status) || absl::IsResourceExhausted(status)) client::SetNothingWritten(status);
+    Finish(std::move(status));
+  }
+
   Metrics* metrics = nullptr;
   CallContext context;
   Done<Response> done;
@@ -161,7 +167,7 @@ void DocumentService::Upsert(v1::UpsertRequest request, CallContext context, Don
                     call->context.span);
   absl::Status status = CheckServing(state_);
   if (status.ok()) status = Guarded([&] { return Prepare(*call); });
-  if (!status.ok()) return call->Finish(std::move(status));
+  if (!status.ok()) return call->Refuse(std::move(status));
   for (const v1::Document& document : call->request.documents()) {
     if (!document.text().empty()) return Encode(std::move(call));
   }
@@ -177,17 +183,17 @@ void DocumentService::Encode(std::unique_ptr<UpsertCall> call) {
     }
     return absl::OkStatus();
   });
-  if (!status.ok()) return call->Finish(status);
+  if (!status.ok()) return call->Refuse(status);
   const absl::Time deadline = call->context.deadline;
   call->encode_span = StartEncode(call->context.span);
   encoder::TraceHeaders trace = HeadersOf(call->encode_span);
   texts_->Encode(std::move(texts), deadline, std::move(trace),
                  [this, call = std::move(call)](absl::StatusOr<EncodedRequest> encoded) mutable {
                    EndCall(encoded.status(), call->encode_span);
-                   if (!encoded.ok()) return call->Finish(NamedAsInUpsert(encoded.status()));
+                   if (!encoded.ok()) return call->Refuse(NamedAsInUpsert(encoded.status()));
                    // By its first answer the encoder has said who it is.
                    absl::Status same = Guarded([&] { return CheckEncoder(*call->target.collection); });
-                   if (!same.ok()) return call->Finish(std::move(same));
+                   if (!same.ok()) return call->Refuse(std::move(same));
                    auto& matrices = *encoded->request.mutable_candidates()->mutable_inline_documents();
                    int next = 0;
                    for (v1::Document& document : *call->request.mutable_documents()) {
@@ -211,7 +217,7 @@ void DocumentService::Submit(std::unique_ptr<UpsertCall> call) {
     }
     return CheckWanted(call->context);
   });
-  if (!status.ok()) return call->Finish(std::move(status));
+  if (!status.ok()) return call->Refuse(std::move(status));
   call->request.Clear();
   Submitted submitted = std::move(call->submitted);
   const std::shared_ptr<store::LiveDocuments> live = call->target.live;
@@ -280,7 +286,7 @@ void DocumentService::Delete(const v1::DeleteRequest& request, CallContext conte
       return CheckWanted(call->context);
     });
   }
-  if (!status.ok()) return call->Finish(std::move(status));
+  if (!status.ok()) return call->Refuse(std::move(status));
   Guarded([&] {
     target.live->Submit(std::move(writes), [call = std::move(call)](absl::StatusOr<store::WriteResults> written) {
       call->Finish(ToResponse<v1::DeleteResponse>(written));
