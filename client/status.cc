@@ -12,6 +12,9 @@ namespace {
 
 constexpr int64_t kMaxRetrySeconds = 365 * 24 * 3600;
 
+constexpr char kErrorDomain[] = "maxsim";
+constexpr char kNothingWrittenReason[] = "NOTHING_WRITTEN";
+
 }  // namespace
 
 absl::Status FromGrpcStatus(const grpc::Status& status) {
@@ -70,6 +73,20 @@ void SetRetryAfter(absl::Duration delay, absl::Status& status) {
   proto.set_seconds(absl::IDivDuration(delay, absl::Seconds(1), &delay));
   proto.set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(delay)));
   status.SetPayload(kRetryInfoTypeUrl, absl::Cord(retry_info.SerializeAsString()));
+}
+
+void SetNothingWritten(absl::Status& status) {
+  google_rpc::ErrorInfo info;
+  info.set_reason(kNothingWrittenReason);
+  info.set_domain(kErrorDomain);
+  status.SetPayload(kErrorInfoTypeUrl, absl::Cord(info.SerializeAsString()));
+}
+
+bool IsNothingWritten(const absl::Status& status) {
+  const auto payload = status.GetPayload(kErrorInfoTypeUrl);
+  google_rpc::ErrorInfo info;
+  return payload.has_value() && info.ParseFromString(std::string(*payload)) && info.domain() == kErrorDomain &&
+         info.reason() == kNothingWrittenReason;
 }
 
 }  // namespace maxsim::client

@@ -15,6 +15,8 @@ namespace maxsim::client {
 
 // Key of the payload that holds a google.rpc.RetryInfo.
 inline constexpr char kRetryInfoTypeUrl[] = "type.googleapis.com/google.rpc.RetryInfo";
+// Key of the payload that holds a google.rpc.ErrorInfo.
+inline constexpr char kErrorInfoTypeUrl[] = "type.googleapis.com/google.rpc.ErrorInfo";
 
 // Details that do not parse are dropped; code and message always survive. A code outside the known ones is UNKNOWN.
 absl::Status FromGrpcStatus(const grpc::Status& status);
@@ -25,5 +27,11 @@ std::optional<absl::Duration> RetryAfter(const absl::Status& status);
 
 // Adds a RetryInfo to a status that is not OK, replacing one that is there.
 void SetRetryAfter(absl::Duration delay, absl::Status& status);
+
+// Marks the error of a write of which nothing was written, nor will be: another server may be sent it without a chance
+// that it is written twice. Nothing happens to a status that is OK.
+void SetNothingWritten(absl::Status& status);
+// Returns whether a server said so.
+bool IsNothingWritten(const absl::Status& status);
 
 }  // namespace maxsim::client

@@ -347,6 +347,16 @@ absl::Status CollectionLog::Read(uint64_t after, uint64_t through, const Visitor
   });
 }
 
+absl::Status CollectionLog::ReadBehind(uint64_t after, const Visitor& visit) const {
+  return Guarded([&]() -> absl::Status {
+    const std::shared_lock lock(state_->mutex);
+    absl::StatusOr<const LogDatabase*> open = state_->Database();
+    if (!open.ok()) return open.status();
+    if (!state_->has_versions) return absl::OkStatus();
+    return Prefix(state_->Where(), ReadRecordsBehind(**open, state_->format, after, visit));
+  });
+}
+
 absl::StatusOr<uint64_t> CollectionLog::VersionOf(std::string_view id) const {
   return Guarded([&] { return state_->VersionAt(id); });
 }

@@ -103,6 +103,11 @@ class CollectionLog {
   using Visitor = std::function<absl::Status(const LogRecord&)>;
   absl::Status Read(uint64_t after, uint64_t through, const Visitor& visit) const;
 
+  // Calls `visit` for each record behind `after` that the log has: also for those that Append is about to return from,
+  // whose versions VersionOf may have returned before this was called. For none where no id ever had a version. Errors
+  // are those of Read.
+  absl::Status ReadBehind(uint64_t after, const Visitor& visit) const;
+
   // The client's version of an id, whether it was written or deleted with it; 0 where it has none.
   absl::StatusOr<uint64_t> VersionOf(std::string_view id) const;
   absl::StatusOr<uint64_t> VersionOf(int64_t id) const;

@@ -136,4 +136,25 @@ absl::Status ReadRecords(const LogDatabase& database, const LogFormat& format, u
   return absl::OkStatus();
 }
 
+absl::Status ReadRecordsBehind(const LogDatabase& database, const LogFormat& format, uint64_t after,
+                               const CollectionLog::Visitor& visit) {
+  const int64_t row_bytes = format.dim * static_cast<int64_t>(SizeOf(format.storage));
+  rocksdb::PinnableSlice value;
+  for (uint64_t sequence = after + 1;; ++sequence) {
+    value.Reset();
+    const rocksdb::Status found =
+        database.db().Get(rocksdb::ReadOptions(), database.family(LogFamily::kRecords), BigEndian(sequence), &value);
+    if (found.IsNotFound()) break;
+    if (!found.ok()) return FromRocksDb(found, Cat("sequence ", sequence, ": "));
+    absl::StatusOr<LogRecord> record = ParseRecordValue(sequence, AsView(value), format.id_type, row_bytes);
+    if (!record.ok()) return record.status();
+    if (absl::Status status = visit(*record); !status.ok()) return status;
+  }
+  // There is no gap, unless the first ones were dropped. What the database says of that is as new as its records.
+  const absl::StatusOr<uint64_t> first = database.GetMetaNumber(kFirstKey);
+  if (!first.ok()) return first.status();
+  if (*first <= after) return absl::OkStatus();
+  return absl::DataLossError(Cat("the write with sequence ", after + 1, " was dropped; it begins behind ", *first));
+}
+
 }  // namespace maxsim::collection

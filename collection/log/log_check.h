@@ -43,4 +43,8 @@ absl::Status GetRecord(const LogDatabase& database, uint64_t sequence, rocksdb::
 absl::Status ReadRecords(const LogDatabase& database, const LogFormat& format, uint64_t after, uint64_t through,
                          const CollectionLog::Visitor& visit);
 
+// Calls `visit` for each record behind `after` that is there. DATA_LOSS where the first of them was dropped.
+absl::Status ReadRecordsBehind(const LogDatabase& database, const LogFormat& format, uint64_t after,
+                               const CollectionLog::Visitor& visit);
+
 }  // namespace maxsim::collection

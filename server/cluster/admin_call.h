@@ -13,18 +13,26 @@
 #include "client/status.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/support/status.h"
+#include "server/cluster/group.h"
+#include "server/cluster/group_call.h"
 #include "server/cluster/replica.h"
+#include "server/service/api.h"
+#include "server/service/call_spans.h"
+#include "server/tracing/span.h"
 
 namespace maxsim::cluster {
 
 // Loading a large collection takes minutes.
 inline constexpr absl::Duration kAdminTimeout = absl::Hours(2);
 
-// Calls a method of a server and blocks until it has answered, or soon after `stop` was stopped: the server is told
-// then, and the status is that of `stop`.
+// Calls a method of a server and blocks until it has answered, or soon after the context's `stop`, which must not be
+// null, was stopped: the server is told then, and the status is that of `stop`. The call has a span within the
+// context's, which the server is told of.
 template <typename Request, typename Response>
-absl::StatusOr<Response> CallAdmin(const Replica& replica, Rpc<Request, Response> rpc, const Request& request,
-                                   const StopSignal& stop) {
+absl::StatusOr<Response> CallAdmin(const Group& group, const Replica& replica, Rpc<Request, Response> rpc,
+                                   const Request& request, const service::ChangeContext& change) {
+  const StopSignal& stop = *change.stop;
+  tracing::Span span = service::StartGroupAttempt(change.span, group.name(), replica.target(), 0, /*is_hedge=*/false);
   struct {
     Mutex mutex;
     ConditionVariable changed;
@@ -35,6 +43,7 @@ absl::StatusOr<Response> CallAdmin(const Replica& replica, Rpc<Request, Response
   Response response;
   context.set_deadline(client::ToGrpcTime(MonotonicNow() + kAdminTimeout));
   client::CallMetadata(replica.options()).AddTo(context);
+  AddTrace(span.AsParent(), context);
   rpc(replica.stubs(), &context, &request, &response, [&call](const grpc::Status& status) {
     const MutexLock lock(&call.mutex);
     call.status = status;
@@ -46,8 +55,11 @@ absl::StatusOr<Response> CallAdmin(const Replica& replica, Rpc<Request, Response
     if (stop.stopped()) context.TryCancel();
     call.changed.WaitFor(lock, std::chrono::milliseconds(50));
   }
-  if (call.status.ok()) return response;
-  return stop.stopped() ? stop.status() : client::FromGrpcStatus(call.status);
+  absl::Status status = client::FromGrpcStatus(call.status);
+  if (!status.ok() && stop.stopped()) status = stop.status();
+  service::EndCall(status, span);
+  if (status.ok()) return response;
+  return status;
 }
 
 }  // namespace maxsim::cluster

@@ -1,6 +1,7 @@
 #include "server/cluster/group_call.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string>
 
@@ -30,10 +31,17 @@ constexpr absl::Duration kMaxSilence = absl::Seconds(5);
 // How often a call that takes long is looked at.
 constexpr absl::Duration kLookInterval = absl::Milliseconds(100);
 
-// An error about the request, or about whoever sent it, says nothing against the replica.
+// What gRPC's errors of calls that were never sent begin with: its load balancer had no connection for them. (Of gRPC
+// 1.51, and of what it said before; one in other words costs a write its second replica and nothing else.)
+constexpr std::array<const char*, 2> kNoConnection = {"failed to connect to all addresses",
+                                                      "connections to all backends failing"};
+
+// An error about the request, or about whoever sent it, says nothing against the replica. Nor does one that says when
+// to come back: the replica lacks a write that the request wants to see, or a stream that takes writes, and is well.
 bool IsFault(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
+      return !client::RetryAfter(status).has_value();
     case absl::StatusCode::kInternal:
     case absl::StatusCode::kDataLoss:
     case absl::StatusCode::kUnknown:
@@ -203,6 +211,7 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
       return Finish(absl::CancelledError("the client went away"), 0, now);
     }
     if (MayAskSecond()) Hedge(now);
+    if (const absl::Status status = ErrorWhereOthersStandStill(now); !status.ok()) return Finish(status, 0, now);
     LookAt(now + kLookInterval);
   }
 
@@ -253,6 +262,7 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
       replica = attempt.replica;
       --num_in_flight_;
       is_late = finished_;
+      if (come_back_.ok() && client::RetryAfter(status).has_value()) come_back_ = status;
     }
     replica->EndCall();
     // An attempt that was ended from here says nothing.
@@ -262,11 +272,33 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
       target_.group->latencies().Add(now - begin_);
       return Finish(status, number, now);
     }
-    if (!MayAskAnother(status) || now >= options_.deadline) return Finish(status, number, now);
+    const bool may_repeat = options_.may_repeat || IsSafeToRepeat(status);
+    if (!may_repeat || !MayAskAnother(status) || now >= options_.deadline) return Finish(status, number, now);
     if (environment_.metrics != nullptr) environment_.metrics->CountRetry(target_.group->name());
     Protected([&] {
-      if (!TryAttempt() && !HasAttemptInFlight()) Finish(status, number, now);
+      if (!TryAttempt() && !HasAttemptInFlight()) Finish(ErrorOfAll(status), number, now);
     });
+  }
+
+  // Returns the group's error where `last` is that of the last replica: one that says when to come back, since a
+  // replica that will answer then is there, whatever the others say.
+  absl::Status ErrorOfAll(const absl::Status& last) {
+    const MutexLock lock(&mutex_);
+    return come_back_.ok() || client::RetryAfter(last).has_value() ? last : come_back_;
+  }
+
+  // Returns the error that says when to come back, where all that were asked otherwise stand still: who comes back then
+  // is answered, and who waits for them is not. OK in any other case.
+  absl::Status ErrorWhereOthersStandStill(absl::Time now) {
+    const MutexLock lock(&mutex_);
+    if (come_back_.ok() || attempts_.size() < target_.replicas.size()) return absl::OkStatus();
+    for (const Attempt& attempt : attempts_) {
+      if (!attempt.ended && !attempt.replica->health().stands_still(now, Silence(), begin_)) return absl::OkStatus();
+    }
+    for (const Attempt& attempt : attempts_) {
+      if (!attempt.ended) attempt.replica->health().CountOvertaken(now, Silence(), begin_);
+    }
+    return come_back_;
   }
 
   bool HasAttemptInFlight() {
@@ -317,12 +349,20 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
   std::vector<Attempt> attempts_ ABSL_GUARDED_BY(mutex_);
   int num_in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status come_back_ ABSL_GUARDED_BY(mutex_);  // the first error that says when to come back; OK: there was none
 };
 
 }  // namespace
 
 bool IsOtherGeneration(const absl::Status& status) {
   return absl::IsFailedPrecondition(status) && absl::EndsWith(status.message(), "(generation)");
+}
+
+bool IsSafeToRepeat(const absl::Status& status) {
+  if (client::IsNothingWritten(status)) return true;
+  return absl::IsUnavailable(status) && std::any_of(kNoConnection.begin(), kNoConnection.end(), [&](const char* words) {
+           return absl::StartsWith(status.message(), words);
+         });
 }
 
 bool MayAskAnother(const absl::Status& status) {

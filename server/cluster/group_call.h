@@ -41,8 +41,11 @@ struct CallTarget {
 };
 
 struct GroupCallOptions {
-  absl::Time deadline = absl::InfiniteFuture();             // of MonotonicNow(); the attempts see to it
-  bool may_hedge = false;                                   // ask a second replica while the first has not answered
+  absl::Time deadline = absl::InfiniteFuture();  // of MonotonicNow(); the attempts see to it
+  bool may_hedge = false;                        // ask a second replica while the first has not answered
+  // Ask another replica after any error that it may not have. A write is not repeated so: one whose answer is lost may
+  // have been written, and is sent to another replica only after an error that says that it was not.
+  bool may_repeat = true;
   std::shared_ptr<const std::atomic<bool>> cancelled = {};  // set once nobody waits for the call; may be null
   tracing::SpanParent span = {};                            // of the call; each attempt has a span within it
 };
@@ -60,12 +63,17 @@ void AddTrace(const tracing::SpanParent& span, grpc::ClientContext& context);
 // RetryInfo, a fault of the server, or a generation that it does not have.
 bool MayAskAnother(const absl::Status& status);
 
+// Returns whether nothing can have been written by a write that ended with the error: the server said so, or there was
+// no connection to send it by.
+bool IsSafeToRepeat(const absl::Status& status);
+
 // Returns whether an error says that the replica has another generation than RerankRequest.generation.
 bool IsOtherGeneration(const absl::Status& status);
 
 // Carries out a call, and calls `done` exactly once: with OK and the number of the attempt that was answered, or with
-// the error of the last attempt. Before it returns: RESOURCE_EXHAUSTED with RetryInfo where the group has too many
-// calls in flight or all replicas have said that they are full; UNAVAILABLE where there is no replica.
+// the error of the last attempt, or an earlier one that says when to come back. Before it returns: RESOURCE_EXHAUSTED
+// with RetryInfo where the group has too many calls in flight or all replicas have said that they are full; UNAVAILABLE
+// where there is no replica.
 void StartGroupCall(const CallEnvironment& environment, CallTarget target, const GroupCallOptions& options,
                     SendAttempt send, absl::AnyInvocable<void(absl::Status status, int attempt)> done);
 
@@ -75,15 +83,17 @@ void CallGroup(const CallEnvironment& environment, CallTarget target, const Grou
                Rpc<Request, Response> rpc, std::shared_ptr<const Request> request,
                absl::AnyInvocable<void(absl::StatusOr<Response>)> done) {
   struct Attempt {
+    std::shared_ptr<Group> group;  // goes last: the context holds a connection of its replicas (~Membership)
     grpc::ClientContext context;
     Response response;
   };
   using Attempts = std::vector<std::shared_ptr<Attempt>>;
   auto attempts = std::make_shared<Attempts>(target.replicas.size());
-  SendAttempt send = [environment, options, rpc, request = std::move(request), attempts](
+  SendAttempt send = [environment, options, rpc, group = target.group, request = std::move(request), attempts](
                          Replica& replica, int number, const tracing::SpanParent& span,
                          std::function<void(absl::Status)> ended) {
     auto attempt = std::make_shared<Attempt>();
+    attempt->group = group;
     (*attempts)[static_cast<size_t>(number)] = attempt;
     attempt->context.set_deadline(client::ToGrpcTime(options.deadline));
     if (environment.metadata != nullptr) environment.metadata->AddTo(attempt->context);

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
+#include <optional>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "base/monotonic_clock.h"
 #include "base/thread_name.h"
 #include "client/status.h"
@@ -25,21 +27,45 @@ constexpr int kMaxPollFailures = 2;
 // How long RefreshThen waits for those that do not answer.
 constexpr absl::Duration kRefreshTime = absl::Milliseconds(500);
 
-// Names are resolved and the file is looked at so often.
-constexpr absl::Duration kWatchInterval = absl::Seconds(5);
+// How long the end waits for those that still use a replica.
+constexpr absl::Duration kLetGoTime = absl::Seconds(1);
 
 // Answers that come together make one view.
 constexpr auto kGatherTime = std::chrono::milliseconds(10);
 
 }  // namespace
 
-Membership::Membership(ClusterOptions options, client::ClientOptions to_replicas, ClusterMetrics* metrics)
-    : options_(std::move(options)), to_replicas_(std::move(to_replicas)), metadata_(to_replicas_), metrics_(metrics) {}
+Membership::Membership(ClusterOptions options, client::ClientOptions to_replicas, ClusterMetrics* metrics,
+                       Resolve resolve, absl::Duration watch_interval)
+    : options_(std::move(options)),
+      to_replicas_(std::move(to_replicas)),
+      metadata_(to_replicas_),
+      metrics_(metrics),
+      resolve_(std::move(resolve)),
+      watch_interval_(watch_interval) {}
 
 Membership::~Membership() {
   Stop();
-  MutexLock lock(&mutex_);
-  while (!polls_.empty()) changed_.Wait(lock);  // they end by their timeout
+  {
+    MutexLock lock(&mutex_);
+    while (!polls_.empty()) changed_.Wait(lock);  // they end by their timeout
+    view_ = nullptr;
+  }
+  Replicas replicas;
+  for (const std::shared_ptr<Group>& group : groups_) {
+    for (std::shared_ptr<Replica>& replica : group->replicas()) replicas.push_back(std::move(replica));
+    group->SetReplicas({});
+  }
+  // The last connection must not go away on a thread of gRPC's, which would wait for its own end. The threads that have
+  // told of the end of calls let go of what these used within moments.
+  const absl::Time end = MonotonicNow() + kLetGoTime;
+  const auto wait_for = [end](const auto& pointers) {
+    for (const auto& pointer : pointers) {
+      while (pointer.use_count() > 1 && MonotonicNow() < end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  };
+  wait_for(groups_);
+  wait_for(replicas);
 }
 
 void Membership::Stop() {
@@ -51,14 +77,29 @@ void Membership::Stop() {
   }
   changed_.NotifyAll();
   if (thread_.joinable()) thread_.join();
+  watcher_.reset();
   for (absl::AnyInvocable<void()>& then : waiting) then();
 }
 
 absl::Status Membership::Start() {
   absl::StatusOr<std::vector<GroupOptions>> groups = ReadGroups(options_);
   if (!groups.ok()) return groups.status();
-  ApplyGroups(*groups);
+  std::vector<ResolvedGroup> known;
+  for (const GroupOptions& group : *groups) {
+    ResolvedGroup& made = known.emplace_back(ResolvedGroup{.name = group.name, .targets = {}});
+    for (const std::string& target : group.targets) {
+      if (!IsName(target)) made.targets.push_back({target, std::vector<std::string>{target}});
+    }
+  }
+  ApplyGroups(known);
   PublishView();
+  watcher_ =
+      std::make_unique<GroupsWatcher>([options = options_] { return ReadGroups(options); }, resolve_, watch_interval_,
+                                      [this] {
+                                        const MutexLock lock(&mutex_);
+                                        has_groups_ = true;
+                                        changed_.NotifyAll();
+                                      });
   thread_ = std::thread([this] { Run(); });
   return absl::OkStatus();
 }
@@ -108,37 +149,40 @@ std::shared_ptr<Replica> Membership::MakeReplica(const std::string& group, const
   return nullptr;
 }
 
-void Membership::ApplyGroups(const std::vector<GroupOptions>& groups) {
+// Returns the replicas at the addresses that a group is to have: those that it had, and new ones.
+Replicas Membership::ReplicasOf(const ResolvedGroup& wanted, const Replicas& before) {
+  Replicas replicas;
+  for (const ResolvedGroup::Target& target : wanted.targets) {
+    if (!target.addresses.ok()) {
+      // A name server that is away takes nobody's replicas: what the group had stays.
+      log::Write(spdlog::level::warn, "name_not_resolved",
+                 {{"group", wanted.name}, {"error", std::string(target.addresses.status().message())}});
+      std::copy_if(before.begin(), before.end(), std::back_inserter(replicas), [&](const auto& replica) {
+        return std::find(replicas.begin(), replicas.end(), replica) == replicas.end();
+      });
+      continue;
+    }
+    for (const std::string& address : *target.addresses) {
+      const auto is_same = [&](const std::shared_ptr<Replica>& replica) { return replica->target() == address; };
+      // Two names may have one address.
+      if (std::any_of(replicas.begin(), replicas.end(), is_same)) continue;
+      const auto same = std::find_if(before.begin(), before.end(), is_same);
+      std::shared_ptr<Replica> replica = same != before.end() ? *same : MakeReplica(wanted.name, address);
+      if (replica != nullptr) replicas.push_back(std::move(replica));
+    }
+  }
+  return replicas;
+}
+
+void Membership::ApplyGroups(const std::vector<ResolvedGroup>& groups) {
   std::vector<std::shared_ptr<Group>> next;
-  for (const GroupOptions& wanted : groups) {
+  for (const ResolvedGroup& wanted : groups) {
     const auto known = std::find_if(groups_.begin(), groups_.end(),
                                     [&](const std::shared_ptr<Group>& group) { return group->name() == wanted.name; });
     std::shared_ptr<Group> group =
         known != groups_.end() ? *known : std::make_shared<Group>(wanted.name, options_.max_calls_in_flight);
     const Replicas before = group->replicas();
-    Replicas replicas;
-    const auto keep_or_make = [&](const std::string& target) {
-      const auto same = std::find_if(before.begin(), before.end(), [&](const std::shared_ptr<Replica>& replica) {
-        return replica->target() == target;
-      });
-      std::shared_ptr<Replica> replica = same != before.end() ? *same : MakeReplica(wanted.name, target);
-      // Two names may have one address.
-      if (std::find(replicas.begin(), replicas.end(), replica) != replicas.end()) return;
-      if (replica != nullptr) replicas.push_back(std::move(replica));
-    };
-    for (const std::string& target : wanted.targets) {
-      absl::StatusOr<std::vector<std::string>> addresses = ResolveTarget(target);
-      if (addresses.ok()) {
-        for (const std::string& address : *addresses) keep_or_make(address);
-        continue;
-      }
-      // A name server that is away takes nobody's replicas: what the group had stays.
-      log::Write(spdlog::level::warn, "name_not_resolved",
-                 {{"group", wanted.name}, {"error", std::string(addresses.status().message())}});
-      for (const std::shared_ptr<Replica>& replica : before) {
-        if (std::find(replicas.begin(), replicas.end(), replica) == replicas.end()) replicas.push_back(replica);
-      }
-    }
+    Replicas replicas = ReplicasOf(wanted, before);
     for (const std::shared_ptr<Replica>& replica : before) {
       if (std::find(replicas.begin(), replicas.end(), replica) != replicas.end()) continue;
       log::Write(spdlog::level::info, "replica_removed", {{"group", wanted.name}, {"replica", replica->target()}});
@@ -155,25 +199,24 @@ void Membership::ApplyGroups(const std::vector<GroupOptions>& groups) {
     }
   }
   groups_ = std::move(next);
-  resolved_ = MonotonicNow();
 }
 
-void Membership::WatchGroups() {
-  if (MonotonicNow() - resolved_ < kWatchInterval) return;
-  const absl::StatusOr<std::vector<GroupOptions>> groups = ReadGroups(options_);
-  if (!groups.ok()) {
-    // What was read last stays in force.
-    resolved_ = MonotonicNow();
-    std::string error = groups.status().ToString();
-    if (error != groups_error_) log::Write(spdlog::level::err, "groups_not_reloaded", {{"error", error}});
-    groups_error_ = std::move(error);
-    return;
+// Applies what the watcher has read.
+void Membership::TakeGroups() {
+  const std::optional<absl::StatusOr<std::vector<ResolvedGroup>>> groups = watcher_->Take();
+  if (!groups.has_value()) return;
+  if (groups->ok()) {
+    groups_error_.clear();
+    return ApplyGroups(**groups);
   }
-  groups_error_.clear();
-  ApplyGroups(*groups);
+  // What was read last stays in force.
+  std::string error = groups->status().ToString();
+  if (error != groups_error_) log::Write(spdlog::level::err, "groups_not_reloaded", {{"error", error}});
+  groups_error_ = std::move(error);
 }
 
 struct Membership::Poll {
+  std::shared_ptr<Replica> replica;  // goes last: the context holds its connection
   grpc::ClientContext context;
   v1::GetInfoRequest request;
   std::shared_ptr<v1::GetInfoResponse> response = std::make_shared<v1::GetInfoResponse>();
@@ -184,6 +227,7 @@ void Membership::BeginPolls() {
     for (const std::shared_ptr<Replica>& replica : group->replicas()) {
       // All memory that the answer needs is there before it comes: gRPC's threads have no handler for want of it.
       auto poll = std::make_shared<Poll>();
+      poll->replica = replica;
       poll->context.set_deadline(client::ToGrpcTime(MonotonicNow() + kPollTimeout));
       metadata_.AddTo(poll->context);
       {
@@ -191,8 +235,8 @@ void Membership::BeginPolls() {
         if (!polls_.insert(replica.get()).second) continue;
       }
       replica->stubs().reranker->async()->GetInfo(
-          &poll->context, &poll->request, poll->response.get(), [this, poll, replica](const grpc::Status& status) {
-            OnPoll(replica, client::FromGrpcStatus(status), std::move(poll->response));
+          &poll->context, &poll->request, poll->response.get(), [this, poll](const grpc::Status& status) {
+            OnPoll(poll->replica, client::FromGrpcStatus(status), std::move(poll->response));
           });
     }
   }
@@ -253,11 +297,14 @@ void Membership::Run() {
       next_round = absl::InfinitePast();
     }
     const absl::Time now = MonotonicNow();
-    if (now >= next_round || std::exchange(poll_again_, false)) {
+    const bool has_groups = std::exchange(has_groups_, false);
+    if (now >= next_round || has_groups || std::exchange(poll_again_, false)) {
       next_round = now + options_.poll_interval;
       poll_again_ = false;
+      // New replicas are asked at once, and those that are gone go from the view.
+      has_news_ = has_news_ || has_groups;
       lock.Unlock();
-      WatchGroups();
+      if (has_groups) TakeGroups();
       BeginPolls();
       lock.Lock();
     }
@@ -274,7 +321,7 @@ void Membership::Run() {
     absl::Time wake = next_round;
     if (!refreshing.empty()) wake = std::min(wake, refresh_until);
     const absl::Duration left = wake - MonotonicNow();
-    if (left > absl::ZeroDuration() && !has_news_ && !poll_again_ && !stopping_ &&
+    if (left > absl::ZeroDuration() && !has_news_ && !has_groups_ && !poll_again_ && !stopping_ &&
         (waiting_.empty() || !refreshing.empty())) {
       changed_.WaitFor(lock, absl::ToChronoNanoseconds(left));
     }

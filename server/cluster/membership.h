@@ -1,5 +1,5 @@
-// Which servers a router has, and what they hold: reads the list of groups, resolves names, and asks every replica once
-// a second what it has.
+// Which servers a router has, and what they hold: applies the list of groups that GroupsWatcher reads, and asks every
+// replica once a second what it has.
 #pragma once
 
 #include <memory>
@@ -17,6 +17,7 @@
 #include "client/options.h"
 #include "server/cluster/cluster_options.h"
 #include "server/cluster/group.h"
+#include "server/cluster/groups_watcher.h"
 #include "server/cluster/view.h"
 #include "server/observability/cluster_metrics.h"
 
@@ -25,13 +26,18 @@ namespace maxsim::cluster {
 // The class is thread-safe.
 class Membership {
  public:
-  // `to_replicas` is how every replica is reached: its target does not count. `metrics` must outlive this.
-  Membership(ClusterOptions options, client::ClientOptions to_replicas, ClusterMetrics* metrics);
+  // `to_replicas` is how every replica is reached: its target does not count. `metrics` must outlive this. `resolve`
+  // looks up names, and may still run when this is gone. Names are looked up, and the file is read, every
+  // `watch_interval`.
+  Membership(ClusterOptions options, client::ClientOptions to_replicas, ClusterMetrics* metrics,
+             Resolve resolve = ResolveTarget, absl::Duration watch_interval = absl::Seconds(5));
+  // Calls to replicas must have ended; connections are closed here.
   ~Membership();
   Membership(const Membership&) = delete;
   Membership& operator=(const Membership&) = delete;
 
-  // Reads the groups and begins to ask. Errors name the key.
+  // Reads the groups and begins to ask. Does not wait for names: the replicas behind them come when they are looked up.
+  // Errors name the key.
   absl::Status Start();
 
   // Ends asking. RefreshThen and Refresh wait for nothing from then on. Idempotent.
@@ -49,9 +55,10 @@ class Membership {
 
  private:
   struct Poll;
-  void ApplyGroups(const std::vector<GroupOptions>& groups);
+  void ApplyGroups(const std::vector<ResolvedGroup>& groups);
+  Replicas ReplicasOf(const ResolvedGroup& wanted, const Replicas& before);
   std::shared_ptr<Replica> MakeReplica(const std::string& group, const std::string& target);
-  void WatchGroups();
+  void TakeGroups();
   void BeginPolls();
   void OnPoll(const std::shared_ptr<Replica>& replica, const absl::Status& status,
               std::shared_ptr<const v1::GetInfoResponse> info);
@@ -62,11 +69,12 @@ class Membership {
   const client::ClientOptions to_replicas_;
   const client::CallMetadata metadata_;
   ClusterMetrics* const metrics_;
+  const Resolve resolve_;
+  const absl::Duration watch_interval_;
 
   // The thread alone uses these once Start has returned.
   std::vector<std::shared_ptr<Group>> groups_;
   std::string groups_error_;  // that was logged last
-  absl::Time resolved_ = absl::InfinitePast();
 
   mutable Mutex mutex_;
   ConditionVariable changed_;
@@ -75,13 +83,11 @@ class Membership {
   std::set<const Replica*> stale_polls_ ABSL_GUARDED_BY(mutex_);  // of these, those that began before the refresh
   bool poll_again_ ABSL_GUARDED_BY(mutex_) = false;               // a stale one has ended
   bool has_news_ ABSL_GUARDED_BY(mutex_) = false;
+  bool has_groups_ ABSL_GUARDED_BY(mutex_) = false;                          // the watcher has read some
   std::vector<absl::AnyInvocable<void()>> waiting_ ABSL_GUARDED_BY(mutex_);  // for the polls that come next
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;
+  std::unique_ptr<GroupsWatcher> watcher_;
 };
-
-// Returns the targets of the addresses of "dns:///HOST:PORT", sorted; the target itself for any other.
-// UNAVAILABLE where the name has no address now.
-absl::StatusOr<std::vector<std::string>> ResolveTarget(const std::string& target);
 
 }  // namespace maxsim::cluster

@@ -35,9 +35,12 @@ void ReplicaHealth::CountFailure(absl::Time now) {
   ejected_until_us_.store(absl::ToUnixMicros(now) + next_us, std::memory_order_relaxed);
 }
 
+bool ReplicaHealth::stands_still(absl::Time now, absl::Duration silence, absl::Time call_begin) const {
+  return now - std::max(call_begin, FromMicros(last_success_us_.load(std::memory_order_relaxed))) >= silence;
+}
+
 void ReplicaHealth::CountOvertaken(absl::Time now, absl::Duration silence, absl::Time call_begin) {
-  const absl::Time since = std::max(call_begin, FromMicros(last_success_us_.load(std::memory_order_relaxed)));
-  if (now - since >= silence) CountFailure(now);
+  if (stands_still(now, silence, call_begin)) CountFailure(now);
 }
 
 bool ReplicaHealth::is_ejected(absl::Time now) const {

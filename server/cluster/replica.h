@@ -49,6 +49,9 @@ class ReplicaHealth {
   // meanwhile.
   void CountOvertaken(absl::Time now, absl::Duration silence, absl::Time call_begin);
 
+  // Returns whether it has answered nobody for `silence` since a call began.
+  bool stands_still(absl::Time now, absl::Duration silence, absl::Time call_begin) const;
+
   // Returns whether it is left out at `now`.
   bool is_ejected(absl::Time now) const;
 

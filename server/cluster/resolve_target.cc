@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "server/cluster/membership.h"
+#include "server/cluster/groups_watcher.h"
 
 namespace maxsim::cluster {
 

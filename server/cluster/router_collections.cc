@@ -40,14 +40,15 @@ absl::Status OfServer(const Replica& replica, const Group& group, const absl::St
 }  // namespace
 
 template <typename Request, typename Response>
-absl::Status RouterCollections::OnAll(Rpc<Request, Response> rpc, const Request& request, const StopSignal& stop,
-                                      absl::StatusCode done_before, const std::function<void(const Response&)>& seen) {
+absl::Status RouterCollections::OnAll(Rpc<Request, Response> rpc, const Request& request,
+                                      const service::ChangeContext& context, absl::StatusCode done_before,
+                                      const std::function<void(const Response&)>& seen) {
   const std::shared_ptr<const View> view = membership_->view();
   absl::Status before;
   bool has_done = false;
   for (const std::shared_ptr<Group>& group : view->groups()) {
     for (const std::shared_ptr<Replica>& replica : group->replicas()) {
-      const absl::StatusOr<Response> response = CallAdmin(*replica, rpc, request, stop);
+      const absl::StatusOr<Response> response = CallAdmin(*group, *replica, rpc, request, context);
       if (response.ok()) {
         has_done = true;
         if (seen != nullptr) seen(*response);
@@ -72,49 +73,54 @@ absl::StatusOr<v1::CollectionInfo> RouterCollections::InfoOf(const std::string& 
 }
 
 absl::StatusOr<v1::CollectionInfo> RouterCollections::LoadForClient(const v1::LoadCollectionRequest& request,
-                                                                    const StopSignal* stop) {
-  const StopSignal both(stop, shutdown_);
-  absl::Status status = OnAll(kLoadRpc, request, both, absl::StatusCode::kAlreadyExists, {});
+                                                                    const service::ChangeContext& context) {
+  const StopSignal both(context.stop, shutdown_);
+  const service::ChangeContext change{.stop = &both, .span = context.span};
+  absl::Status status = OnAll(kLoadRpc, request, change, absl::StatusCode::kAlreadyExists, {});
   if (!status.ok()) return status;
   return InfoOf(request.name());
 }
 
 absl::StatusOr<v1::CollectionInfo> RouterCollections::CreateForClient(const v1::CreateCollectionRequest& request,
-                                                                      const StopSignal* stop) {
-  const StopSignal both(stop, shutdown_);
-  absl::Status status = OnAll(kCreateRpc, request, both, absl::StatusCode::kAlreadyExists, {});
+                                                                      const service::ChangeContext& context) {
+  const StopSignal both(context.stop, shutdown_);
+  const service::ChangeContext change{.stop = &both, .span = context.span};
+  absl::Status status = OnAll(kCreateRpc, request, change, absl::StatusCode::kAlreadyExists, {});
   if (!status.ok()) return status;
   return InfoOf(request.name());
 }
 
-absl::Status RouterCollections::Unload(const std::string& name, const StopSignal* stop) {
+absl::Status RouterCollections::Unload(const std::string& name, const service::ChangeContext& context) {
   v1::UnloadCollectionRequest request;
   request.set_name(name);
-  const StopSignal both(stop, shutdown_);
-  absl::Status status = OnAll(kUnloadRpc, request, both, absl::StatusCode::kNotFound, {});
+  const StopSignal both(context.stop, shutdown_);
+  const service::ChangeContext change{.stop = &both, .span = context.span};
+  absl::Status status = OnAll(kUnloadRpc, request, change, absl::StatusCode::kNotFound, {});
   membership_->Refresh();
   return status;
 }
 
 absl::StatusOr<v1::CollectionInfo> RouterCollections::Compact(const std::string& name, bool* changed,
-                                                              const StopSignal* stop) {
+                                                              const service::ChangeContext& context) {
   v1::CompactCollectionRequest request;
   request.set_name(name);
   *changed = false;
-  const StopSignal both(stop, shutdown_);
+  const StopSignal both(context.stop, shutdown_);
+  const service::ChangeContext change{.stop = &both, .span = context.span};
   absl::Status status = OnAll<v1::CompactCollectionRequest, v1::CompactCollectionResponse>(
-      kCompactRpc, request, both, absl::StatusCode::kOk,
+      kCompactRpc, request, change, absl::StatusCode::kOk,
       [&](const v1::CompactCollectionResponse& response) { *changed = *changed || response.changed(); });
   if (!status.ok()) return status;
   return InfoOf(name);
 }
 
 absl::StatusOr<v1::CollectionInfo> RouterCollections::Reload(const std::string& name, bool* changed,
-                                                             const StopSignal* stop) {
+                                                             const service::ChangeContext& context) {
   v1::ReloadCollectionRequest request;
   request.set_name(name);
   *changed = false;
-  const StopSignal both(stop, shutdown_);
+  const StopSignal both(context.stop, shutdown_);
+  const service::ChangeContext change{.stop = &both, .span = context.span};
   const std::shared_ptr<const View> view = membership_->view();
   const auto known = view->collections().find(name);
   const uint64_t asked_for = known == view->collections().end() ? 0 : known->second->generation;
@@ -126,7 +132,7 @@ absl::StatusOr<v1::CollectionInfo> RouterCollections::Reload(const std::string& 
     for (const auto& [group, replicas] : groups) {
       const size_t half = (replicas.size() + 1) / 2;
       for (size_t i = first_wave ? 0 : half; i < (first_wave ? half : replicas.size()); ++i) {
-        const auto response = CallAdmin(*replicas[i], kReloadRpc, request, both);
+        const auto response = CallAdmin(*group, *replicas[i], kReloadRpc, request, change);
         if (!response.ok()) return OfServer(*replicas[i], *group, response.status());
         *changed = *changed || response->changed();
       }
@@ -140,7 +146,7 @@ absl::StatusOr<v1::CollectionInfo> RouterCollections::Reload(const std::string& 
 void RouterCollections::ReloadAll() {
   for (const v1::CollectionInfo& info : List()) {
     bool changed = false;
-    const auto reloaded = Reload(info.name(), &changed, nullptr);
+    const auto reloaded = Reload(info.name(), &changed, {});
     if (reloaded.ok()) {
       log::Write(
           spdlog::level::info, "cluster_reloaded",
@@ -153,13 +159,14 @@ void RouterCollections::ReloadAll() {
 }
 
 absl::StatusOr<uint64_t> RouterCollections::SnapshotForClient(const std::string& name, const std::string& path,
-                                                              const StopSignal* stop) {
+                                                              const service::ChangeContext& context) {
   const auto collection = membership_->view()->Find(name);
   if (!collection.ok()) return collection.status();
   v1::SnapshotCollectionRequest request;
   request.set_name(name);
   request.set_path(path);
-  const StopSignal both(stop, shutdown_);
+  const StopSignal both(context.stop, shutdown_);
+  const service::ChangeContext change{.stop = &both, .span = context.span};
   uint64_t sequence = std::numeric_limits<uint64_t>::max();
   for (const CollectionView::Part& part : (*collection)->parts) {
     const Replicas& replicas = part.target.replicas;
@@ -169,7 +176,7 @@ absl::StatusOr<uint64_t> RouterCollections::SnapshotForClient(const std::string&
     if (answering == replicas.end()) {
       return absl::UnavailableError(absl::StrCat("no replica of group ", part.target.group->name(), " answers"));
     }
-    const auto response = CallAdmin(**answering, kSnapshotRpc, request, both);
+    const auto response = CallAdmin(*part.target.group, **answering, kSnapshotRpc, request, change);
     if (!response.ok()) return OfServer(**answering, *part.target.group, response.status());
     sequence = std::min(sequence, response->sequence());
   }

@@ -27,25 +27,27 @@ class RouterCollections : public service::CollectionApi {
 
   // Load, create and unload on every replica, one after the other: a path is that on each server's machine.
   absl::StatusOr<v1::CollectionInfo> LoadForClient(const v1::LoadCollectionRequest& request,
-                                                   const StopSignal* stop) override;
+                                                   const service::ChangeContext& context) override;
   absl::StatusOr<v1::CollectionInfo> CreateForClient(const v1::CreateCollectionRequest& request,
-                                                     const StopSignal* stop) override;
-  absl::Status Unload(const std::string& name, const StopSignal* stop) override;
+                                                     const service::ChangeContext& context) override;
+  absl::Status Unload(const std::string& name, const service::ChangeContext& context) override;
 
   // Compacts on every replica, one after the other.
-  absl::StatusOr<v1::CollectionInfo> Compact(const std::string& name, bool* changed, const StopSignal* stop) override;
+  absl::StatusOr<v1::CollectionInfo> Compact(const std::string& name, bool* changed,
+                                             const service::ChangeContext& context) override;
 
   // Reloads in two waves, each server of a wave after the other: first one half of the replicas of each group, rounded
   // up but never all of several, then the rest. Requests go on with the generation before until every group has a
   // replica with the next, and then with that, so that no answer mixes two and every group serves all the while.
   // (Groups of one replica have one wave, and between the first reload and the last answer UNAVAILABLE.)
-  absl::StatusOr<v1::CollectionInfo> Reload(const std::string& name, bool* changed, const StopSignal* stop) override;
+  absl::StatusOr<v1::CollectionInfo> Reload(const std::string& name, bool* changed,
+                                            const service::ChangeContext& context) override;
   // Does so for every collection; outcomes are logged.
   void ReloadAll();
 
   // Copies on the first replica of each group that answers. Returns the smallest of their sequences.
   absl::StatusOr<uint64_t> SnapshotForClient(const std::string& name, const std::string& path,
-                                             const StopSignal* stop) override;
+                                             const service::ChangeContext& context) override;
 
   std::vector<v1::CollectionInfo> List() const override;
 
@@ -53,7 +55,7 @@ class RouterCollections : public service::CollectionApi {
   // Calls a method of all servers, one after the other, until one fails, and gives `seen` each answer. A server that
   // says `done_before` has done it before; where all say so, that is an error.
   template <typename Request, typename Response>
-  absl::Status OnAll(Rpc<Request, Response> rpc, const Request& request, const StopSignal& stop,
+  absl::Status OnAll(Rpc<Request, Response> rpc, const Request& request, const service::ChangeContext& context,
                      absl::StatusCode done_before, const std::function<void(const Response&)>& seen);
   absl::StatusOr<v1::CollectionInfo> InfoOf(const std::string& name);
 

@@ -1,6 +1,7 @@
 #include "server/cluster/router_documents.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -11,8 +12,10 @@
 #include "base/guard.h"
 #include "base/monotonic_clock.h"
 #include "base/text.h"
+#include "client/status.h"
 #include "collection/collection_name.h"
 #include "server/cluster/clients_index.h"
+#include "server/cluster/deal_documents.h"
 #include "server/cluster/merge.h"
 #include "server/cluster/rpcs.h"
 #include "server/cluster/scatter.h"
@@ -25,67 +28,6 @@ namespace maxsim::cluster {
 namespace {
 
 using service::ServingState;
-
-// The items of a call, documents or ids, dealt out to the parts of a collection. A part has no entry where it has none.
-using Dealt = std::map<size_t, Positions>;
-
-ScalarType ScalarTypeOf(v1::DataType type) {
-  switch (type) {
-    case v1::DATA_TYPE_F32:
-      return ScalarType::kF32;
-    case v1::DATA_TYPE_BF16:
-      return ScalarType::kBF16;
-    case v1::DATA_TYPE_I8:
-      return ScalarType::kI8;
-    default:
-      return ScalarType::kF16;
-  }
-}
-
-service::DocumentRules RulesOf(const CollectionView& collection, const service::RequestLimits& limits) {
-  return {.collection = collection.name,
-          .id_type = collection.has_int_ids() ? collection::IdType::kInt64 : collection::IdType::kString,
-          .slots = {},
-          .form = service::StoredFormOf(ScalarTypeOf(collection.info.storage()),
-                                        static_cast<int32_t>(collection.info.dim()), collection.info.rotation_seed(),
-                                        limits)};
-}
-
-template <typename Ids>
-Dealt DealIds(const CollectionView& collection, const Ids& ids) {
-  Dealt dealt;
-  for (int i = 0; i < ids.size(); ++i) {
-    dealt[collection.PartIndexOf(collection::SlotOf(ids.Get(i)))].push_back(static_cast<uint32_t>(i));
-  }
-  return dealt;
-}
-
-// Checks the ids of a Delete or a Get, and deals them out.
-template <typename Request>
-absl::StatusOr<Dealt> CheckAndDeal(const Request& request, const CollectionView& collection,
-                                   const service::RequestLimits& limits, int max_ids) {
-  const service::DocumentRules rules = RulesOf(collection, limits);
-  if (request.has_string_ids()) {
-    if (absl::Status s = service::CheckIds(request.string_ids(), rules, max_ids); !s.ok()) return s;
-    return DealIds(collection, request.string_ids().ids());
-  }
-  if (request.has_int_ids()) {
-    if (absl::Status s = service::CheckIds(request.int_ids(), rules, max_ids); !s.ok()) return s;
-    return DealIds(collection, request.int_ids().ids());
-  }
-  return service::InvalidField("ids", "neither string_ids nor int_ids is set");
-}
-
-template <typename Request>
-void CopyIds(const Request& from, const Positions& positions, Request& to) {
-  for (const uint32_t position : positions) {
-    if (from.has_int_ids()) {
-      to.mutable_int_ids()->add_ids(from.int_ids().ids(static_cast<int>(position)));
-    } else {
-      *to.mutable_string_ids()->add_ids() = from.string_ids().ids(static_cast<int>(position));
-    }
-  }
-}
 
 // Returns the first error of a write to several groups, in terms of the client's call; it says what was written.
 template <typename Response>
@@ -108,48 +50,16 @@ absl::Status ErrorOf(const std::vector<absl::StatusOr<Response>>& answers, const
   if (!written.empty()) {
     absl::StrAppend(&message, "; what is group ", absl::StrJoin(written, "'s and group "), "'s was carried out");
   }
-  return WithMessage(*first, message);
+  absl::Status status = WithMessage(*first, message);
+  // It was true of one group.
+  status.ErasePayload(client::kErrorInfoTypeUrl);
+  return status;
 }
 
 // Returns the error of a read in its server's words, with the name of a group that is lost.
 absl::Status ReadErrorOf(const absl::Status& status, const std::string& group) {
   if (!IsLost(status)) return status;
   return absl::Status(status.code(), absl::StrCat("group ", group, ": ", status.message()));
-}
-
-// What is sent, and which items of the client's call each part of it has.
-template <typename Request>
-struct DealtCall {
-  std::vector<CallTarget> targets;
-  std::vector<std::shared_ptr<const Request>> requests;
-  std::vector<std::string> groups;
-  std::vector<Positions> positions;
-  bool one_log = false;  // the parts' sequences are of one
-
-  void Add(const CollectionView::Part& part, Positions items, std::shared_ptr<const Request> request) {
-    targets.push_back(part.target);
-    groups.push_back(part.target.group->name());
-    positions.push_back(std::move(items));
-    requests.push_back(std::move(request));
-  }
-};
-
-// Checks the ids of a Delete or a Get, and adds a request for each part that has some; `fill` sets what each says
-// beside its ids.
-template <typename Request, typename Fill>
-absl::Status DealCall(const Request& request, const CollectionView& collection, const service::RequestLimits& limits,
-                      int max_ids, Fill fill, DealtCall<Request>& sent) {
-  absl::StatusOr<Dealt> dealt = CheckAndDeal(request, collection, limits, max_ids);
-  if (!dealt.ok()) return dealt.status();
-  sent.one_log = collection.has_one_log();
-  for (auto& [part, positions] : *dealt) {
-    auto of_part = std::make_shared<Request>();
-    of_part->set_collection(request.collection());
-    fill(*of_part);
-    CopyIds(request, positions, *of_part);
-    sent.Add(collection.parts[part], std::move(positions), std::move(of_part));
-  }
-  return absl::OkStatus();
 }
 
 // Puts the parts' results where their items stood, and the highest sequence where the parts have one log.
@@ -317,8 +227,10 @@ void RouterDocuments::Upsert(v1::UpsertRequest request, service::CallContext con
     return absl::OkStatus();
   });
   if (!status.ok()) return call->Finish(status);
+  for (CallTarget& target : sent.targets) target = ForWrites(std::move(target), request.collection());
   const GroupCallOptions options{.deadline = DeadlineOf(call->context),
                                  .may_hedge = false,
+                                 .may_repeat = false,
                                  .cancelled = {},  // What was sent is written.
                                  .span = call->context.span.AsParent()};
   Scatter<v1::UpsertRequest, v1::UpsertResponse>(
@@ -352,8 +264,10 @@ void RouterDocuments::Delete(const v1::DeleteRequest& request, service::CallCont
     return DealCall(request, **collection, deps_.limits, service::kMaxDeleteIds, fill, sent);
   });
   if (!status.ok()) return call->Finish(status);
+  for (CallTarget& target : sent.targets) target = ForWrites(std::move(target), request.collection());
   const GroupCallOptions options{.deadline = DeadlineOf(call->context),
                                  .may_hedge = false,
+                                 .may_repeat = false,
                                  .cancelled = {},  // What was sent is written.
                                  .span = call->context.span.AsParent()};
   Scatter<v1::DeleteRequest, v1::DeleteResponse>(

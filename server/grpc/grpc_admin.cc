@@ -98,20 +98,20 @@ grpc::ServerUnaryReactor* GrpcAdmin::RunOnWorker(grpc::CallbackServerContext* co
   // After finish the reactor may be gone.
   const std::shared_ptr<StopSignal> stop = call->stop();
   std::string key = parsed.name();
-  worker_->Post(
-      std::move(key), length, stop,
-      [finish, parsed = std::move(parsed), response, stop, work = std::move(work)](const absl::Status& turn) mutable {
-        if (!turn.ok()) return finish(turn);
-        absl::Status done;
-        try {
-          Response answer;
-          done = work(parsed, answer, stop.get());
-          if (done.ok()) *response = ToBuffer(answer);
-        } catch (const std::bad_alloc&) {
-          done = absl::ResourceExhaustedError("out of memory");
-        }
-        finish(done);
-      });
+  worker_->Post(std::move(key), length, stop,
+                [finish, parsed = std::move(parsed), response, stop, span = of_call->AsParent(),
+                 work = std::move(work)](const absl::Status& turn) mutable {
+                  if (!turn.ok()) return finish(turn);
+                  absl::Status done;
+                  try {
+                    Response answer;
+                    done = work(parsed, answer, {.stop = stop.get(), .span = span});
+                    if (done.ok()) *response = ToBuffer(answer);
+                  } catch (const std::bad_alloc&) {
+                    done = absl::ResourceExhaustedError("out of memory");
+                  }
+                  finish(done);
+                });
   return reactor;
 }
 
@@ -134,8 +134,9 @@ grpc::ServerUnaryReactor* GrpcAdmin::LoadCollection(grpc::CallbackServerContext*
                                                     const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
   return RunOnWorker<v1::LoadCollectionRequest, v1::LoadCollectionResponse>(
       context, "LoadCollection", Worker::Length::kLong, *request, response,
-      [this](const v1::LoadCollectionRequest& wanted, v1::LoadCollectionResponse& answer, const StopSignal* stop) {
-        auto info = collections_->LoadForClient(wanted, stop);
+      [this](const v1::LoadCollectionRequest& wanted, v1::LoadCollectionResponse& answer,
+             const service::ChangeContext& change) {
+        auto info = collections_->LoadForClient(wanted, change);
         if (!info.ok()) return info.status();
         *answer.mutable_collection() = *std::move(info);
         return absl::OkStatus();
@@ -146,9 +147,10 @@ grpc::ServerUnaryReactor* GrpcAdmin::ReloadCollection(grpc::CallbackServerContex
                                                       const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
   return RunOnWorker<v1::ReloadCollectionRequest, v1::ReloadCollectionResponse>(
       context, "ReloadCollection", Worker::Length::kLong, *request, response,
-      [this](const v1::ReloadCollectionRequest& wanted, v1::ReloadCollectionResponse& answer, const StopSignal* stop) {
+      [this](const v1::ReloadCollectionRequest& wanted, v1::ReloadCollectionResponse& answer,
+             const service::ChangeContext& change) {
         bool changed = false;
-        auto info = collections_->Reload(wanted.name(), &changed, stop);
+        auto info = collections_->Reload(wanted.name(), &changed, change);
         if (!info.ok()) return info.status();
         *answer.mutable_collection() = *std::move(info);
         answer.set_changed(changed);
@@ -160,17 +162,17 @@ grpc::ServerUnaryReactor* GrpcAdmin::UnloadCollection(grpc::CallbackServerContex
                                                       const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
   return RunOnWorker<v1::UnloadCollectionRequest, v1::UnloadCollectionResponse>(
       context, "UnloadCollection", Worker::Length::kShort, *request, response,
-      [this](const v1::UnloadCollectionRequest& wanted, v1::UnloadCollectionResponse&, const StopSignal* stop) {
-        return collections_->Unload(wanted.name(), stop);
-      });
+      [this](const v1::UnloadCollectionRequest& wanted, v1::UnloadCollectionResponse&,
+             const service::ChangeContext& change) { return collections_->Unload(wanted.name(), change); });
 }
 
 grpc::ServerUnaryReactor* GrpcAdmin::CreateCollection(grpc::CallbackServerContext* context,
                                                       const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
   return RunOnWorker<v1::CreateCollectionRequest, v1::CreateCollectionResponse>(
       context, "CreateCollection", Worker::Length::kLong, *request, response,
-      [this](const v1::CreateCollectionRequest& wanted, v1::CreateCollectionResponse& answer, const StopSignal* stop) {
-        auto info = collections_->CreateForClient(wanted, stop);
+      [this](const v1::CreateCollectionRequest& wanted, v1::CreateCollectionResponse& answer,
+             const service::ChangeContext& change) {
+        auto info = collections_->CreateForClient(wanted, change);
         if (!info.ok()) return info.status();
         *answer.mutable_collection() = *std::move(info);
         return absl::OkStatus();
@@ -182,9 +184,9 @@ grpc::ServerUnaryReactor* GrpcAdmin::CompactCollection(grpc::CallbackServerConte
   return RunOnWorker<v1::CompactCollectionRequest, v1::CompactCollectionResponse>(
       context, "CompactCollection", Worker::Length::kLong, *request, response,
       [this](const v1::CompactCollectionRequest& wanted, v1::CompactCollectionResponse& answer,
-             const StopSignal* stop) {
+             const service::ChangeContext& change) {
         bool changed = false;
-        auto info = collections_->Compact(wanted.name(), &changed, stop);
+        auto info = collections_->Compact(wanted.name(), &changed, change);
         if (!info.ok()) return info.status();
         *answer.mutable_collection() = *std::move(info);
         answer.set_changed(changed);
@@ -197,8 +199,8 @@ grpc::ServerUnaryReactor* GrpcAdmin::SnapshotCollection(grpc::CallbackServerCont
   return RunOnWorker<v1::SnapshotCollectionRequest, v1::SnapshotCollectionResponse>(
       context, "SnapshotCollection", Worker::Length::kLong, *request, response,
       [this](const v1::SnapshotCollectionRequest& wanted, v1::SnapshotCollectionResponse& answer,
-             const StopSignal* stop) {
-        const absl::StatusOr<uint64_t> sequence = collections_->SnapshotForClient(wanted.name(), wanted.path(), stop);
+             const service::ChangeContext& change) {
+        const absl::StatusOr<uint64_t> sequence = collections_->SnapshotForClient(wanted.name(), wanted.path(), change);
         if (!sequence.ok()) return sequence.status();
         answer.set_sequence(*sequence);
         return absl::OkStatus();

@@ -56,9 +56,9 @@ class GrpcAdmin : public RawAdmin {
                                                grpc::ByteBuffer* response) override;
 
  private:
-  // Does what a call asks for, until the signal is stopped.
+  // Does what a call asks for, until its context is stopped.
   template <typename Request, typename Response>
-  using Work = absl::AnyInvocable<absl::Status(const Request&, Response&, const StopSignal*)>;
+  using Work = absl::AnyInvocable<absl::Status(const Request&, Response&, const service::ChangeContext&)>;
 
   // Authenticates, parses, then runs `work` on the worker and answers with its status; UNAVAILABLE when the worker
   // stops first.

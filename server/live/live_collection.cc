@@ -218,6 +218,23 @@ absl::StatusOr<uint64_t> LiveCollection::VersionOf(int64_t id) const {
   return log == nullptr ? Unloading() : log->VersionOf(id);
 }
 
+absl::Status LiveCollection::ReadBehind(uint64_t sequence, const collection::CollectionLog::Visitor& visit) const {
+  const std::shared_ptr<collection::CollectionLog> log = this->log();
+  return log == nullptr ? Unloading() : log->ReadBehind(sequence, visit);
+}
+
+absl::StatusOr<uint64_t> LiveCollection::VersionOfWrite(uint64_t sequence) const {
+  const std::shared_ptr<collection::CollectionLog> log = this->log();
+  if (log == nullptr) return Unloading();
+  uint64_t version = 0;
+  absl::Status status = log->Read(sequence - 1, sequence, [&](const collection::LogRecord& record) {
+    version = record.version;
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return status;
+  return version;
+}
+
 store::LiveState LiveCollection::state() const {
   std::shared_ptr<collection::CollectionLog> log;
   store::LiveState state;

@@ -71,6 +71,8 @@ class LiveCollection final : public store::LiveDocuments {
   store::LiveState state() const override;
   absl::StatusOr<uint64_t> VersionOf(std::string_view id) const override;
   absl::StatusOr<uint64_t> VersionOf(int64_t id) const override;
+  absl::Status ReadBehind(uint64_t sequence, const collection::CollectionLog::Visitor& visit) const override;
+  absl::StatusOr<uint64_t> VersionOfWrite(uint64_t sequence) const override;
   absl::StatusOr<collection::Tombstones> TombstonesOf(const collection::Manifest& manifest) const override;
   absl::Status Serve(std::shared_ptr<const store::Generation> generation, Publish publish,
                      const StopSignal* stop) override;

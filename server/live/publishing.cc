@@ -72,6 +72,7 @@ void StreamedCollection::Submit(std::vector<store::Write> writes, Done done) {
     }
   }
   if (is_served) CountRefused(metrics_, name_, call);
+  client::SetNothingWritten(refused);
   call.done(std::move(refused));
 }
 
@@ -120,7 +121,9 @@ bool StreamedCollection::TakeCalls(MutexLock& lock) {
     });
     if (status.ok()) continue;
     CountRefused(metrics_, name_, call);
-    call.done(RetryLater(status, kUnavailableRetryDelay));
+    absl::Status error = RetryLater(status, kUnavailableRetryDelay);
+    client::SetNothingWritten(error);
+    call.done(std::move(error));
     num_failed_bytes += num_bytes;
   }
   lock.Lock();
@@ -235,7 +238,9 @@ void StreamedCollection::FailOverdue(MutexLock& lock) {
       return false;
     });
     if (overdue == nullptr) return;
-    Fail(*overdue, RetryLater(Overdue(*overdue), kUnavailableRetryDelay), lock);
+    absl::Status error = RetryLater(Overdue(*overdue), kUnavailableRetryDelay);
+    if (overdue->num_sent == 0) client::SetNothingWritten(error);
+    Fail(*overdue, std::move(error), lock);
   }
 }
 

@@ -52,6 +52,12 @@ class StreamedCollection final : public store::LiveDocuments {
   store::LiveState state() const override;
   absl::StatusOr<uint64_t> VersionOf(std::string_view id) const override { return collection_->VersionOf(id); }
   absl::StatusOr<uint64_t> VersionOf(int64_t id) const override { return collection_->VersionOf(id); }
+  absl::Status ReadBehind(uint64_t sequence, const collection::CollectionLog::Visitor& visit) const override {
+    return collection_->ReadBehind(sequence, visit);
+  }
+  absl::StatusOr<uint64_t> VersionOfWrite(uint64_t sequence) const override {
+    return collection_->VersionOfWrite(sequence);
+  }
   absl::StatusOr<collection::Tombstones> TombstonesOf(const collection::Manifest& manifest) const override {
     return collection_->TombstonesOf(manifest);
   }

@@ -19,6 +19,7 @@
 #include "maxsim/v1/rerank.pb.h"
 #include "server/service/call_context.h"
 #include "server/service/limits.h"
+#include "server/tracing/span.h"
 
 namespace maxsim::service {
 
@@ -89,23 +90,30 @@ class DocumentApi {
   virtual const RequestLimits& limits() const = 0;
 };
 
-// Calls block, and soon end with the status of `stop` (null: never) once that is stopped. Errors as in admin.proto.
+// What a change of collections is told about the call that wants it.
+struct ChangeContext {
+  const StopSignal* stop = nullptr;  // ends the change soon once it is stopped; null: nothing does
+  tracing::SpanParent span = {};     // of the call; calls to other servers are part of it
+};
+
+// Calls block, and soon end with the status of the context's `stop` once that is stopped. Errors as in admin.proto.
 class CollectionApi {
  public:
   virtual ~CollectionApi() = default;
 
   virtual absl::StatusOr<v1::CollectionInfo> LoadForClient(const v1::LoadCollectionRequest& request,
-                                                           const StopSignal* stop) = 0;
+                                                           const ChangeContext& context) = 0;
   virtual absl::StatusOr<v1::CollectionInfo> CreateForClient(const v1::CreateCollectionRequest& request,
-                                                             const StopSignal* stop) = 0;
+                                                             const ChangeContext& context) = 0;
   // `changed` must not be null.
   virtual absl::StatusOr<v1::CollectionInfo> Compact(const std::string& name, bool* changed,
-                                                     const StopSignal* stop) = 0;
-  virtual absl::StatusOr<v1::CollectionInfo> Reload(const std::string& name, bool* changed, const StopSignal* stop) = 0;
+                                                     const ChangeContext& context) = 0;
+  virtual absl::StatusOr<v1::CollectionInfo> Reload(const std::string& name, bool* changed,
+                                                    const ChangeContext& context) = 0;
   // Returns the last sequence that the copy holds.
   virtual absl::StatusOr<uint64_t> SnapshotForClient(const std::string& name, const std::string& path,
-                                                     const StopSignal* stop) = 0;
-  virtual absl::Status Unload(const std::string& name, const StopSignal* stop) = 0;
+                                                     const ChangeContext& context) = 0;
+  virtual absl::Status Unload(const std::string& name, const ChangeContext& context) = 0;
   virtual std::vector<v1::CollectionInfo> List() const = 0;
 };
 

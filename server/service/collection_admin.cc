@@ -194,22 +194,22 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadNamed(const std::string&
   auto loaded =
       LoadCounted(name, from, residency, replicate ? store::Replication::kOn : store::Replication::kAuto, live, stop);
   // The client has been told; the name of a collection that never was would only stay in the way.
-  if (!loaded.ok() && !was_known && IsKnown(name)) Unload(name, nullptr).IgnoreError();
+  if (!loaded.ok() && !was_known && IsKnown(name)) Unload(name, {}).IgnoreError();
   return loaded;
 }
 
 absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadForClient(const v1::LoadCollectionRequest& request,
-                                                                  const StopSignal* stop) {
+                                                                  const ChangeContext& context) {
   const absl::StatusOr<store::Residency> residency = ParseResidency(request.residency());
   if (!residency.ok()) return residency.status();
   if (absl::Status status = collection::CheckCollectionName(request.name()); !status.ok()) return status;
   auto resolved = ResolveAllowed(request.path());
   if (!resolved.ok()) return resolved.status();
-  return LoadNamed(request.name(), *resolved, *residency, request.replicate(), request.live(), stop);
+  return LoadNamed(request.name(), *resolved, *residency, request.replicate(), request.live(), context.stop);
 }
 
 absl::StatusOr<v1::CollectionInfo> CollectionAdmin::CreateForClient(const v1::CreateCollectionRequest& request,
-                                                                    const StopSignal* stop) {
+                                                                    const ChangeContext& context) {
   const absl::StatusOr<store::Residency> residency = ParseResidency(request.residency());
   if (!residency.ok()) return residency.status();
   absl::StatusOr<collection::CreateOptions> options = CreateOptionsOf(request);
@@ -231,7 +231,7 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::CreateForClient(const v1::Cr
   if (!resolved.ok()) return resolved.status();
   const absl::StatusOr<collection::Manifest> made = collection::CreateLiveCollection(resolved->path, *options);
   if (!made.ok()) return made.status();
-  auto loaded = LoadNamed(options->name, *resolved, *residency, request.replicate(), /*live=*/true, stop);
+  auto loaded = LoadNamed(options->name, *resolved, *residency, request.replicate(), /*live=*/true, context.stop);
   if (!loaded.ok()) {
     // It was made just now, and nobody has written to it.
     std::error_code error;
@@ -241,28 +241,28 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::CreateForClient(const v1::Cr
 }
 
 absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Compact(const std::string& name, bool* changed,
-                                                            const StopSignal* stop) {
+                                                            const ChangeContext& context) {
   const absl::StatusOr<std::shared_ptr<store::LiveDocuments>> live = store_->FindLive(name);
   if (!live.ok()) return live.status();
-  absl::Status status = (*live)->Compact(stop, changed);
+  absl::Status status = (*live)->Compact(context.stop, changed);
   UpdateMetrics();
   if (!status.ok()) return status;
   return Info(name);
 }
 
 absl::StatusOr<uint64_t> CollectionAdmin::SnapshotForClient(const std::string& name, const std::string& path,
-                                                            const StopSignal* stop) {
+                                                            const ChangeContext& context) {
   const absl::StatusOr<std::shared_ptr<store::LiveDocuments>> live = store_->FindLive(name);
   if (!live.ok()) return live.status();
   const absl::StatusOr<Allowed> resolved = ResolveNew(path);
   if (!resolved.ok()) return resolved.status();
-  return (*live)->SnapshotTo(resolved->path, stop);
+  return (*live)->SnapshotTo(resolved->path, context.stop);
 }
 
 absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Reload(const std::string& name, bool* changed,
-                                                           const StopSignal* stop) {
+                                                           const ChangeContext& context) {
   const absl::Time begin = MonotonicNow();
-  auto reloaded = store_->Reload(name, changed, stop);
+  auto reloaded = store_->Reload(name, changed, context.stop);
   const absl::Duration duration = MonotonicNow() - begin;
   CountLoad(name, reloaded.ok(), duration);
   if (!reloaded.ok()) return reloaded.status();
@@ -281,13 +281,13 @@ absl::Status CollectionAdmin::ReloadAll() {
                         [&](const store::CollectionStatus& status) { return !store_->IsBusy(status.name); });
   for (const store::CollectionStatus& status : all) {
     bool changed = false;
-    first.Update(Reload(status.name, &changed, nullptr).status());
+    first.Update(Reload(status.name, &changed, {}).status());
   }
   return first;
 }
 
-absl::Status CollectionAdmin::Unload(const std::string& name, const StopSignal* stop) {
-  absl::Status status = store_->Unload(name, stop);
+absl::Status CollectionAdmin::Unload(const std::string& name, const ChangeContext& context) {
+  absl::Status status = store_->Unload(name, context.stop);
   if (!status.ok()) return status;
   UpdateMetrics();
   return status;

@@ -21,8 +21,8 @@
 
 namespace maxsim::service {
 
-// The class is thread-safe. Calls block while shards load, and soon end with the status of `stop` (null: never) once
-// that is stopped.
+// The class is thread-safe. Calls block while shards load, and soon end with the status of `stop`, their own or that of
+// their context (null: never), once that is stopped.
 class CollectionAdmin : public CollectionApi {
  public:
   // All must outlive it.
@@ -39,30 +39,32 @@ class CollectionAdmin : public CollectionApi {
   // path and the root, and its files are opened beneath that root, now and when it is reloaded (Folder). Without
   // `replicate` it is copied to every device only where it is small (memory.replicate_below).
   absl::StatusOr<v1::CollectionInfo> LoadForClient(const v1::LoadCollectionRequest& request,
-                                                   const StopSignal* stop) override;
+                                                   const ChangeContext& context) override;
 
   // Makes an empty live collection in a folder that is not there, and loads it. The folder's parent must lie, symbolic
   // links resolved, under an allowed root; an empty path is the name under the only root. Errors as in admin.proto. A
   // collection that cannot be loaded is removed again.
   absl::StatusOr<v1::CollectionInfo> CreateForClient(const v1::CreateCollectionRequest& request,
-                                                     const StopSignal* stop) override;
+                                                     const ChangeContext& context) override;
 
   // Compacts a live collection. `changed` must not be null.
-  absl::StatusOr<v1::CollectionInfo> Compact(const std::string& name, bool* changed, const StopSignal* stop) override;
+  absl::StatusOr<v1::CollectionInfo> Compact(const std::string& name, bool* changed,
+                                             const ChangeContext& context) override;
 
   // Copies a live collection to a folder that is not there, whose path is as that of CreateForClient; returns the last
   // sequence that the copy holds.
   absl::StatusOr<uint64_t> SnapshotForClient(const std::string& name, const std::string& path,
-                                             const StopSignal* stop) override;
+                                             const ChangeContext& context) override;
 
   // `changed` must not be null.
-  absl::StatusOr<v1::CollectionInfo> Reload(const std::string& name, bool* changed, const StopSignal* stop) override;
+  absl::StatusOr<v1::CollectionInfo> Reload(const std::string& name, bool* changed,
+                                            const ChangeContext& context) override;
 
   // Reloads every collection, one after another, those that others are loading now last; the outcome of each is logged,
   // and the first error returned.
   absl::Status ReloadAll();
 
-  absl::Status Unload(const std::string& name, const StopSignal* stop) override;
+  absl::Status Unload(const std::string& name, const ChangeContext& context) override;
 
   std::vector<v1::CollectionInfo> List() const override;
 

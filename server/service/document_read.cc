@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -73,7 +75,7 @@ class Reader {
       name(id, document);
       if (absl::Status status = Fill(ordinals[i], version, document); !status.ok()) return status;
     }
-    return absl::OkStatus();
+    return CorrectVersions();
   }
 
   absl::Status Fill(uint64_t ordinal, const absl::StatusOr<uint64_t>& version, v1::StoredDocument& document) {
@@ -95,6 +97,33 @@ class Reader {
     document.set_version(*version);
     document.set_sequence(collection_.sequence_of(ordinal));
     return request_.return_tokens() ? FillTokens(ordinal, document) : absl::OkStatus();
+  }
+
+  // Makes the versions those of the documents: where another write came between, VersionOf has said what belongs to it.
+  // ABORTED where nobody knows the version of a document any more: then it has been replaced, and a newer snapshot of
+  // the collection is there, or soon is.
+  absl::Status CorrectVersions() {
+    if (live_ == nullptr || response_.documents_size() == 0) return absl::OkStatus();
+    std::set<v1::StoredDocument*> written;
+    const absl::Status status =
+        live_->ReadBehind(collection_.sequence(), [&](const collection::LogRecord& record) -> absl::Status {
+          for (v1::StoredDocument& document : *response_.mutable_documents()) {
+            const bool is_same = document.has_int_id() ? document.int_id() == record.int_id
+                                                       : std::string_view(document.string_id()) == record.string_id;
+            if (is_same && record.kind != collection::LogRecord::Kind::kSkipped) written.insert(&document);
+          }
+          return absl::OkStatus();
+        });
+    if (absl::IsDataLoss(status)) return absl::AbortedError(status.message());
+    if (!status.ok()) return status;
+    for (v1::StoredDocument* const document : written) {
+      if (document->sequence() == 0) return absl::AbortedError("a document was replaced while it was read");
+      const absl::StatusOr<uint64_t> version = live_->VersionOfWrite(document->sequence());
+      if (absl::IsDataLoss(version.status())) return absl::AbortedError(version.status().message());
+      if (!version.ok()) return version.status();
+      document->set_version(*version);
+    }
+    return absl::OkStatus();
   }
 
   absl::Status FillTokens(uint64_t ordinal, v1::StoredDocument& document) {

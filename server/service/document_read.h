@@ -13,7 +13,8 @@ namespace maxsim::service {
 
 // Returns the documents of the request's ids that the collection holds, and the ids that it does not. Versions are
 // those of `live` (null: none has one). `num_reading` counts the calls that read token vectors, of which few may at a
-// time. Errors are those of DocumentService::Get.
+// time. Errors are those of DocumentService::Get, and ABORTED where a newer snapshot of the collection has to be read,
+// which is there or soon is: a document was replaced meanwhile, whose version is not known any more.
 absl::StatusOr<v1::GetResponse> ReadDocuments(const v1::GetRequest& request, const store::Collection& collection,
                                               const store::LiveDocuments* live, const RequestLimits& limits,
                                               std::atomic<int>* num_reading);

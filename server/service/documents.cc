@@ -1,12 +1,15 @@
 #include "server/service/documents.h"
 
+#include <chrono>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/guard.h"
 #include "base/monotonic_clock.h"
 #include "base/text.h"
+#include "client/status.h"
 #include "collection/collection_name.h"
 #include "server/service/call_spans.h"
 #include "server/service/document_read.h"
@@ -14,6 +17,12 @@
 
 namespace maxsim::service {
 namespace {
+
+// A document of a generation that is replaced while it is read is read again: its next snapshot is published when the
+// write has come into a segment, within some milliseconds. Each of a call's documents can be in the way once.
+constexpr int kMaxReadAttempts = 50;
+constexpr std::chrono::milliseconds kReadAgainDelay{1};
+constexpr absl::Duration kReplacedRetryDelay = absl::Milliseconds(100);
 
 // What TextEncoding calls the texts of documents, and what they are here.
 constexpr std::string_view kEncodedField = "candidates.inline_documents.texts";
@@ -76,6 +85,12 @@ struct DocumentService::Call {
     metrics->CountRequest(context.method, response.status().code(), MonotonicNow() - context.arrival);
     EndCall(response.status(), context.span);
     std::exchange(done, nullptr)(std::move(response));
+  }
+
+  // Ends a write that was handed to nobody. Where another server may take it, the error says that this is safe.
+  void Refuse(absl::Status status) {
+    if (absl::IsUnavailable(status) || absl::IsResourceExhausted(status)) client::SetNothingWritten(status);
+    Finish(std::move(status));
   }
 
   Metrics* metrics = nullptr;
@@ -152,7 +167,7 @@ void DocumentService::Upsert(v1::UpsertRequest request, CallContext context, Don
                     call->context.span);
   absl::Status status = CheckServing(state_);
   if (status.ok()) status = Guarded([&] { return Prepare(*call); });
-  if (!status.ok()) return call->Finish(std::move(status));
+  if (!status.ok()) return call->Refuse(std::move(status));
   for (const v1::Document& document : call->request.documents()) {
     if (!document.text().empty()) return Encode(std::move(call));
   }
@@ -168,17 +183,17 @@ void DocumentService::Encode(std::unique_ptr<UpsertCall> call) {
     }
     return absl::OkStatus();
   });
-  if (!status.ok()) return call->Finish(status);
+  if (!status.ok()) return call->Refuse(status);
   const absl::Time deadline = call->context.deadline;
   call->encode_span = StartEncode(call->context.span);
   encoder::TraceHeaders trace = HeadersOf(call->encode_span);
   texts_->Encode(std::move(texts), deadline, std::move(trace),
                  [this, call = std::move(call)](absl::StatusOr<EncodedRequest> encoded) mutable {
                    EndCall(encoded.status(), call->encode_span);
-                   if (!encoded.ok()) return call->Finish(NamedAsInUpsert(encoded.status()));
+                   if (!encoded.ok()) return call->Refuse(NamedAsInUpsert(encoded.status()));
                    // By its first answer the encoder has said who it is.
                    absl::Status same = Guarded([&] { return CheckEncoder(*call->target.collection); });
-                   if (!same.ok()) return call->Finish(std::move(same));
+                   if (!same.ok()) return call->Refuse(std::move(same));
                    auto& matrices = *encoded->request.mutable_candidates()->mutable_inline_documents();
                    int next = 0;
                    for (v1::Document& document : *call->request.mutable_documents()) {
@@ -202,7 +217,7 @@ void DocumentService::Submit(std::unique_ptr<UpsertCall> call) {
     }
     return CheckWanted(call->context);
   });
-  if (!status.ok()) return call->Finish(std::move(status));
+  if (!status.ok()) return call->Refuse(std::move(status));
   call->request.Clear();
   Submitted submitted = std::move(call->submitted);
   const std::shared_ptr<store::LiveDocuments> live = call->target.live;
@@ -271,7 +286,7 @@ void DocumentService::Delete(const v1::DeleteRequest& request, CallContext conte
       return CheckWanted(call->context);
     });
   }
-  if (!status.ok()) return call->Finish(std::move(status));
+  if (!status.ok()) return call->Refuse(std::move(status));
   Guarded([&] {
     target.live->Submit(std::move(writes), [call = std::move(call)](absl::StatusOr<store::WriteResults> written) {
       call->Finish(ToResponse<v1::DeleteResponse>(written));
@@ -283,6 +298,18 @@ void DocumentService::Delete(const v1::DeleteRequest& request, CallContext conte
 absl::StatusOr<v1::GetResponse> DocumentService::Read(const v1::GetRequest& request) const {
   if (absl::Status status = CheckServing(state_); !status.ok()) return status;
   if (absl::Status status = CheckCollectionField(request.collection()); !status.ok()) return status;
+  for (int attempt = 0; attempt < kMaxReadAttempts; ++attempt) {
+    if (attempt > 0) std::this_thread::sleep_for(kReadAgainDelay);
+    absl::StatusOr<v1::GetResponse> response = ReadOnce(request);
+    if (!absl::IsAborted(response.status())) return response;
+  }
+  absl::Status status =
+      absl::UnavailableError("ids: documents are replaced faster than they are read with their versions");
+  client::SetRetryAfter(kReplacedRetryDelay, status);
+  return status;
+}
+
+absl::StatusOr<v1::GetResponse> DocumentService::ReadOnce(const v1::GetRequest& request) const {
   absl::StatusOr<std::shared_ptr<const store::Collection>> collection = store_->Find(request.collection());
   if (!collection.ok()) return collection.status();
   std::shared_ptr<store::LiveDocuments> live;  // null: no document has a version

@@ -74,6 +74,8 @@ class DocumentService : public DocumentApi {
   absl::StatusOr<std::vector<store::Write>> ToDeletes(const v1::DeleteRequest& request,
                                                       const DocumentRules& rules) const;
   absl::StatusOr<v1::GetResponse> Read(const v1::GetRequest& request) const;
+  // ABORTED as ReadDocuments has it.
+  absl::StatusOr<v1::GetResponse> ReadOnce(const v1::GetRequest& request) const;
 
   const store::CollectionStore* const store_;
   TextEncoding* const texts_;

@@ -113,6 +113,13 @@ class LiveDocuments {
   virtual absl::StatusOr<uint64_t> VersionOf(std::string_view id) const = 0;
   virtual absl::StatusOr<uint64_t> VersionOf(int64_t id) const = 0;
 
+  // Calls `visit` for each write behind `sequence`, also for one that no request sees yet: VersionOf, called before,
+  // may have returned what belongs to it. Where no id ever had a version, for none. DATA_LOSS where writes behind
+  // `sequence` were dropped since a generation holds them.
+  virtual absl::Status ReadBehind(uint64_t sequence, const collection::CollectionLog::Visitor& visit) const = 0;
+  // Returns the version that a write had. DATA_LOSS where it was dropped since a generation holds it.
+  virtual absl::StatusOr<uint64_t> VersionOfWrite(uint64_t sequence) const = 0;
+
   // The rest is the store's, which calls it while it holds the entry's lock.
 
   // Returns the tombstones of a generation that is about to be loaded, or why it cannot be one of this log:

@@ -3,8 +3,8 @@
     kill_test.py FOLDER_OF_THE_PROGRAMS [--rounds 25] [--seed S] [--faults FOLDER_TO_COMPILE_IN]
 
 In each round a few writers, each with ids of its own and one call at a time, write, replace and delete while the server
-compacts; it is killed at a random moment, or (with --faults) at a random one of its own calls that change files. After
-the restart every acknowledged call is there, the calls that were under way are there wholly or not at all, a stream's
+compacts; it is killed at a random moment after a random number of acknowledged documents, or (with --faults) at a random
+one of its own calls that change files. After the restart every acknowledged call is there, the calls that were under way are there wholly or not at all, a stream's
 up to one of its requests; and rankings have the bits of a collection that is built anew. MAXSIM_TEST_SEED sets the
 seed, MAXSIM_LIVE_KILLS the rounds.
 """
@@ -31,6 +31,9 @@ NAME = "corpus"
 DIM, NUM_BASE, WRITERS = 16, 200, 3
 IDS_OF_A_WRITER = 60
 FRESH_EVERY = 5  # rounds
+# A kill means something where documents were written before it: so many in a round, on average of the rounds so far.
+DOCUMENTS_OF_A_ROUND = 20
+WRITING_LIMIT_S = 20  # a round is killed after this time, whatever was written
 
 
 def rows_of(seed):
@@ -73,6 +76,7 @@ class Writer:
         self.number, self.chooser = number, random.Random(seed)
         self.acknowledged, self.under_way = [], []
         self.count = 0
+        self.documents = 0  # how many the acknowledged calls have; other threads read it
         self.problem = ""
 
     def _call(self):
@@ -107,6 +111,7 @@ class Writer:
                     answer = send(calls[0].request(), timeout=60)
                     calls[0].results = [(one.outcome, one.sequence) for one in answer.results]
                 self.acknowledged += calls
+                self.documents += sum(len(call.documents) for call in calls)
                 self.under_way = []
         except (grpc.RpcError, ValueError) as error:  # gRPC raises ValueError for a channel that was closed
             if server.alive():
@@ -141,13 +146,23 @@ class Kills:
                 self.server.compact(NAME)
             time.sleep(self.chooser.random() * 0.05)
 
-    def write_and_kill(self, seed):
+    def _wait_for_documents(self, writers, number):
+        """Waits until the writers have the acknowledgement of a random number of documents, so that a slow machine
+        writes as much before a kill as a fast one, only later. The number is at least what the rounds before lack."""
+        lacking = DOCUMENTS_OF_A_ROUND * (number + 1) - self.counts["documents"]
+        wanted = max(self.chooser.randrange(4 * DOCUMENTS_OF_A_ROUND), lacking)
+        until = time.monotonic() + WRITING_LIMIT_S
+        while sum(one.documents for one in writers) < wanted and self.server.alive() and time.monotonic() < until:
+            time.sleep(0.002)
+
+    def write_and_kill(self, number, seed):
         """Returns the writers, whose calls ended with the server."""
         writers = [Writer(number, seed * 10 + number) for number in range(WRITERS)]
         threads = [threading.Thread(target=one.run, args=(self.server,)) for one in writers]
         threads.append(threading.Thread(target=self._compactions))
         for thread in threads:
             thread.start()
+        self._wait_for_documents(writers, number)
         if self.faults and self.chooser.random() < 0.5:
             self.faults.kill_after(self.chooser.randrange(1, 300))
             self.counts["own"] += 1
@@ -218,7 +233,7 @@ class Kills:
             self.counts["carried out"] += done
             self.counts["under way"] += len(writer.under_way)
             self.counts["calls"] += len(writer.acknowledged)
-            self.counts["documents"] += sum(len(call.documents) for call in writer.acknowledged)
+            self.counts["documents"] += writer.documents
         assert sequence >= highest, f"the collection is at sequence {sequence}, and {highest} was acknowledged"
         self._settle_order(order, numbers, stored)
         self.oracle.sequence = sequence
@@ -277,7 +292,7 @@ class Kills:
             self.server.unload("fresh")
 
     def round(self, number, seed):
-        writers = self.write_and_kill(seed)
+        writers = self.write_and_kill(number, seed)
         self.server.start({NAME: self.path})
         info = self.server.info(NAME)
         assert info.state == rerank_pb2.COLLECTION_STATE_READY, f"not served after the kill: {info.error}"
@@ -311,7 +326,7 @@ def main():
             kills.server.stop()
     seconds = time.monotonic() - begin
     print(f"{arguments.rounds} rounds in {seconds:.1f} s: {kills.counts}")
-    if kills.counts["documents"] < 20 * arguments.rounds:
+    if kills.counts["documents"] < DOCUMENTS_OF_A_ROUND * arguments.rounds:
         sys.exit("the writers wrote too little for the kills to mean something")
 
 

@@ -2,6 +2,7 @@
 // stays as its generation is.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -47,6 +48,16 @@ class FakeLiveDocuments final : public store::LiveDocuments {
     return found == versions.end() ? 0 : found->second;
   }
   absl::StatusOr<uint64_t> VersionOf(int64_t id) const override { return VersionOf(std::to_string(id)); }
+  absl::Status ReadBehind(uint64_t, const collection::CollectionLog::Visitor& visit) const override {
+    if (num_reads_behind++ >= max_reads_behind) return absl::OkStatus();
+    for (const std::string& id : written_behind) {
+      collection::LogRecord record;
+      record.string_id = id;
+      if (absl::Status status = visit(record); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+  absl::StatusOr<uint64_t> VersionOfWrite(uint64_t) const override { return 0; }
   absl::StatusOr<collection::Tombstones> TombstonesOf(const collection::Manifest&) const override {
     return collection::Tombstones();
   }
@@ -61,6 +72,9 @@ class FakeLiveDocuments final : public store::LiveDocuments {
   std::vector<store::Write> written;
   uint64_t sequence = 7;  // of the collection that is served, and of the last write
   std::map<std::string, uint64_t> versions;
+  std::vector<std::string> written_behind;  // ids of writes that no request sees yet
+  int max_reads_behind = 1'000'000;         // After so many reads of them they are not there any more.
+  mutable std::atomic<int> num_reads_behind{0};
   store::LiveState live_state;
   absl::Status compact_status;
   bool compact_changes = true;

@@ -132,8 +132,9 @@ class AsyncClient(
         timeout = check_stream_arguments(requests, ordered, max_in_flight, timeout)
         open_requests, places = OpenRequests(ordered), asyncio.Semaphore(max_in_flight)
         failures: list[Exception] = []
+        ended = asyncio.Event()
         call = self.reranker.RerankStream(timeout=timeout)
-        writer = asyncio.ensure_future(_send(call, requests, open_requests, places, failures))
+        writer = asyncio.ensure_future(_send(call, requests, open_requests, places, ended, failures))
         try:
             async for response in call:
                 for answer in open_requests.answers(response):
@@ -148,6 +149,9 @@ class AsyncClient(
                 raise failures[0]
             open_requests.check_ended()
         finally:
+            # gRPC may take a cancellation of its write for the end of the stream, and keep it to itself.
+            ended.set()
+            places.release()
             writer.cancel()
             call.cancel()
             await asyncio.gather(writer, return_exceptions=True)
@@ -294,18 +298,21 @@ async def _send(
     requests: Iterable[Request] | AsyncIterable[Request],
     open_requests: OpenRequests,
     places: asyncio.Semaphore,
+    ended: asyncio.Event,
     failures: list[Exception],
 ) -> None:
     """Writes the requests of a stream. Where one fails, or their iterator does, the stream ends with what has been sent,
-    and the failure is kept."""
+    and the failure is kept. Whoever sets `ended` releases a place too, on which this may be waiting."""
 
     async def write(request: Request) -> bool:
         """Returns False where the stream has ended; its reader knows how."""
         await places.acquire()
+        if ended.is_set():
+            return False
         message = open_requests.message(request)
         with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):
             await call.write(message)
-            return True
+            return not ended.is_set()
         return False
 
     try:

@@ -4,9 +4,12 @@ python stream_test.py FOLDER_OF_THE_PROGRAMS
 """
 
 import asyncio
+import contextlib
 import itertools
 import threading
 import time
+import types
+import unittest
 
 import numpy as np
 
@@ -42,6 +45,47 @@ def async_stream(address, requests, limit=None, **options):
 
 
 BOTH = (stream, async_stream)
+
+
+class DeafCall:
+    """A call whose write takes a cancellation for the end of the stream, as that of gRPC does now and then: it returns
+    as if it had written."""
+
+    def __init__(self):
+        self.writes = asyncio.Event()
+
+    async def write(self, _):
+        self.writes.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+
+    async def __aiter__(self):
+        await self.writes.wait()
+        for answer in ():
+            yield answer
+
+    async def done_writing(self):
+        pass
+
+    def cancel(self):
+        pass
+
+
+class DeafClient(AsyncClient):
+    @property
+    def reranker(self):
+        return types.SimpleNamespace(RerankStream=lambda timeout: DeafCall())
+
+
+class DeafStreamTest(unittest.TestCase):
+    def test_a_stream_ends_though_the_cancellation_of_a_write_is_lost(self):
+        async def run(limit):
+            async for _ in DeafClient("127.0.0.1:1").rerank_stream([Request("c", QUERY)] * 9, max_in_flight=limit):
+                pass
+
+        for limit in (1, 2, 32):
+            with self.assertRaises(errors.Unavailable):
+                run_async(asyncio.wait_for(run(limit), 20))
 
 
 class RealStreamTest(RealServerTest):

@@ -128,6 +128,35 @@ TEST_F(CollectionLogTest, RemembersTheVersionOfTheLastWriteOfAnId) {
   EXPECT_EQ(log_->VersionOf("id1").value_or(99), 0);
 }
 
+TEST_F(CollectionLogTest, ReadsWhatIsBehindASequenceUntilItWasDropped) {
+  Create();
+  const auto write = [&](uint64_t sequence, uint64_t version) {
+    const MarkedRecord record(sequence, 1);
+    LogRecord view = record.View();
+    view.sequence = sequence;
+    view.version = version;
+    return log_->Append({view});
+  };
+  std::vector<uint64_t> seen;
+  const auto note = [&](const LogRecord& record) {
+    seen.push_back(record.sequence);
+    return absl::OkStatus();
+  };
+  ASSERT_TRUE(write(1, 0).ok());
+  ASSERT_TRUE(log_->ReadBehind(0, note).ok());
+  EXPECT_THAT(seen, IsEmpty()) << "no id has had a version";
+  ASSERT_TRUE(write(2, 7).ok());
+  ASSERT_TRUE(write(3, 0).ok());
+  ASSERT_TRUE(log_->ReadBehind(1, note).ok());
+  EXPECT_THAT(seen, ElementsAre(2, 3));
+  ASSERT_TRUE(log_->ReadBehind(3, note).ok());
+  EXPECT_EQ(seen.size(), 2);
+  ASSERT_TRUE(log_->Truncate(3, 0).ok());
+  EXPECT_TRUE(absl::IsDataLoss(log_->ReadBehind(1, note)));
+  EXPECT_TRUE(log_->ReadBehind(3, note).ok());
+  EXPECT_EQ(log_->ReadBehind(2, note).code(), absl::StatusCode::kDataLoss);
+}
+
 TEST_F(CollectionLogTest, FollowsOneStreamAndKeepsThat) {
   Create();
   EXPECT_EQ(log_->stream(), std::nullopt);

@@ -242,6 +242,24 @@ TEST_F(DocumentServiceTest, DeletesAreWrittenWithTheirVersion) {
   EXPECT_EQ(response->sequence(), 9u);
 }
 
+TEST_F(DocumentServiceTest, ADocumentHasNoVersionOfAWriteThatNobodySeesYet) {
+  live_->versions["doc-3"] = 11;  // as the log has it, with a write that is not served yet
+  v1::GetRequest request;
+  request.set_collection("live");
+  request.mutable_string_ids()->add_ids("doc-3");
+  live_->written_behind = {"another"};
+  EXPECT_TRUE(service_.GetNow(request, {.method = "Get"}).ok());
+  EXPECT_EQ(live_->num_reads_behind, 1);
+  live_->written_behind = {"doc-3"};
+  live_->max_reads_behind = 4;
+  EXPECT_TRUE(service_.GetNow(request, {.method = "Get"}).ok());
+  EXPECT_EQ(live_->num_reads_behind, 5) << "it is read again until the write is served";
+  live_->max_reads_behind = 1'000'000;
+  const auto never = service_.GetNow(request, {.method = "Get"});
+  EXPECT_TRUE(absl::IsUnavailable(never.status()));
+  EXPECT_TRUE(client::RetryAfter(never.status()).has_value());
+}
+
 TEST_F(DocumentServiceTest, DocumentsAreReadAsTheyAreStored) {
   live_->versions["doc-3"] = 11;
   v1::GetRequest request;

@@ -32,6 +32,10 @@ class StatedLive final : public store::LiveDocuments {
   store::LiveState state() const override { return *state_; }
   absl::StatusOr<uint64_t> VersionOf(std::string_view id) const override { return 0; }
   absl::StatusOr<uint64_t> VersionOf(int64_t id) const override { return 0; }
+  absl::Status ReadBehind(uint64_t, const collection::CollectionLog::Visitor&) const override {
+    return absl::OkStatus();
+  }
+  absl::StatusOr<uint64_t> VersionOfWrite(uint64_t) const override { return 0; }
   absl::StatusOr<collection::Tombstones> TombstonesOf(const collection::Manifest& manifest) const override {
     return collection::Tombstones();
   }
@@ -91,7 +95,7 @@ TEST(LiveGaugesTest, AreThoseOfTheStateAndGoWithTheCollection) {
   admin.UpdateMetrics();
   EXPECT_THAT(metrics.Expose(), HasSubstr("\nmaxsim_live_accepts_writes{collection=\"news\"} 0\n"));
 
-  ASSERT_TRUE(admin.Unload("news", nullptr).ok());
+  ASSERT_TRUE(admin.Unload("news", {}).ok());
   exposed = metrics.Expose();
   EXPECT_THAT(exposed, Not(HasSubstr("\"news\"")));
   EXPECT_THAT(exposed, HasSubstr("maxsim_collection_documents{collection=\"docs\"}"));

@@ -31,6 +31,10 @@ class FakeLive final : public LiveDocuments {
   LiveState state() const override { return {}; }
   absl::StatusOr<uint64_t> VersionOf(std::string_view id) const override { return 0; }
   absl::StatusOr<uint64_t> VersionOf(int64_t id) const override { return 0; }
+  absl::Status ReadBehind(uint64_t, const collection::CollectionLog::Visitor&) const override {
+    return absl::OkStatus();
+  }
+  absl::StatusOr<uint64_t> VersionOfWrite(uint64_t) const override { return 0; }
   absl::StatusOr<collection::Tombstones> TombstonesOf(const collection::Manifest& manifest) const override {
     if (!manifest_status.ok()) return manifest_status;
     return tombstones;
