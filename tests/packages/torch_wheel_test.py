@@ -65,9 +65,10 @@ class TorchWheelTest(unittest.TestCase):
         shown = output(sys.executable, "-B", "-c", PROGRAM, cwd=self.folder, env=environment).split()
         self.assertEqual(shown, [str(target / "maxsim_torch"), self.version])
 
-    def test_the_library_exports_the_functions_of_its_header_and_no_others(self):
-        header = (ROOT / "kernels" / "library" / "include" / "maxsim" / "maxsim.h").read_text()
-        declared = set(re.findall(r"^(?:maxsim_status|const char\*) (maxsim_\w+)\(", header, re.MULTILINE))
+    def test_the_library_exports_the_functions_of_its_headers_and_no_others(self):
+        headers = (ROOT / "kernels" / "library" / "include" / "maxsim").glob("*.h")
+        text = "".join(header.read_text() for header in headers)
+        declared = set(re.findall(r"^(?:maxsim_status|const char\*) (maxsim_\w+)\(", text, re.MULTILINE))
         shown = output("nm", "-D", "--defined-only", BUILD / "lib" / "libmaxsim.so.0")
         exported = {line.split()[2].split("@")[0] for line in shown.splitlines() if " T " in line}
         self.assertEqual(exported, declared)
