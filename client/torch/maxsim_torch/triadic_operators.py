@@ -2,7 +2,7 @@
 triadic.py has what people call."""
 
 import ctypes
-from typing import Any, Optional, Tuple
+from typing import Any, List, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -106,7 +106,7 @@ def triadic_backward(
     first_lengths: Optional[Tensor],
     second_lengths: Optional[Tensor],
     scale: float,
-    asked: list[bool],
+    asked: List[bool],
 ) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """maxsim_triadic_backward: the gradients of queries, keys and values; those that are not asked for are empty."""
     made = _make_call(
@@ -196,8 +196,8 @@ def triadic_max(
     first_lengths: Optional[Tensor],
     second_lengths: Optional[Tensor],
 ) -> Tuple[Tensor, Tensor]:
-    """maxsim_triadic_max: queries [problems, n, d], first and second [problems, m, d] of one type give maxima [problems,
-    n] in float32 and the argmax [problems, n, 2] in int32. Lengths [problems] are all int32 or all int64."""
+    """maxsim_triadic_max: queries [problems, n, d], first and second [problems, m, d] of one type give maxima
+    [problems, n] in float32 and the argmax [problems, n, 2] in int32. Lengths [problems] are all int32 or all int64."""
     maxima, argmax = _empty_maxima(queries)
     made = _make_max_call(queries, first, second, query_lengths, first_lengths, second_lengths)
     with made.with_workspace(_forward_bytes):
@@ -222,7 +222,7 @@ def triadic_max_backward(
     query_lengths: Optional[Tensor],
     first_lengths: Optional[Tensor],
     second_lengths: Optional[Tensor],
-    asked: list[bool],
+    asked: List[bool],
 ) -> Tuple[Tensor, Tensor, Tensor]:
     """maxsim_triadic_max_backward: the gradients of queries, first and second; those not asked for are empty."""
     made = _make_max_call(queries, first, second, query_lengths, first_lengths, second_lengths)

@@ -47,7 +47,7 @@ def triadic_attention(
     logits = scale * _contract(queries, first_keys, second_keys, pairs)
     any_pair = pairs.flatten(-2).any(-1).unsqueeze(-1).unsqueeze(-1)
     weights = torch.where(any_pair, torch.where(any_pair, logits, 0).softmax(-1), 0)
-    weights = weights.unflatten(-1, pairs.shape[-2:])
+    weights = weights.reshape(*weights.shape[:-1], *pairs.shape[-2:])
     return torch.einsum("...ijk,...jc,...kc->...ic", weights, first_values, second_values)
 
 

@@ -7,7 +7,7 @@ namespace {
 
 // Floats of 512 bits, which a narrower instruction set holds in several registers.
 constexpr size_t kLanes = 16;
-typedef float Lanes __attribute__((vector_size(kLanes * sizeof(float))));
+using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
 
 // Pointers, since a vector that is returned would have a calling convention of its own for every instruction set.
 __attribute__((always_inline)) inline void Load(const float* from, Lanes* to) { std::memcpy(to, from, sizeof(Lanes)); }

@@ -1,5 +1,5 @@
-"""maxsim_torch's nearest points and Chamfer distance, on the CPU and on a GPU where there is one: distances, indices and
-gradients beside plain PyTorch in float64, and what PyTorch asks of operators.
+"""maxsim_torch's nearest points and Chamfer distance, on the CPU and on a GPU where there is one: distances, indices
+and gradients beside plain PyTorch in float64, and what PyTorch asks of operators.
 
 python nearest_test.py LIBMAXSIM.so        with torch installed
 """
