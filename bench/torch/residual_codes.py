@@ -39,9 +39,7 @@ class Index:
         self.nbits = nbits
         self.lengths = torch.full((options.documents,), options.document_tokens, **place)
         self.numbers = torch.randint(options.centroids, shape, dtype=torch.int32, generator=random, **place)
-        self.residuals = torch.randint(
-            256, (*shape, DIM * nbits // 8), dtype=torch.uint8, generator=random, **place
-        )
+        self.residuals = torch.randint(256, (*shape, DIM * nbits // 8), dtype=torch.uint8, generator=random, **place)
         dtype = getattr(torch, options.type)
         centroids = torch.randn(options.centroids, DIM, generator=random, **place)
         self.centroids = torch.nn.functional.normalize(centroids, dim=-1).to(dtype)
