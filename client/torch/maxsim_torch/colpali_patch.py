@@ -58,7 +58,7 @@ def _layout(equation: str) -> Optional[_Layout]:
     queries, comma, documents = inputs.partition(",")
     if not arrow or not comma or len(queries) != 3 or len(set(queries)) != 3 or documents[-1:] != queries[-1]:
         return None
-    batch, token, _ = queries
+    batch, token = queries[0], queries[1]
     outer, document_token = documents[:-2], documents[-2:-1]
     if len(set(documents)) != len(documents) or token in documents:
         return None
@@ -84,7 +84,8 @@ class _Similarities:
 
     def computed(self) -> Tensor:
         with torch._C.DisableTorchFunction():
-            return torch.einsum(self._equation, self.queries, self.documents)
+            similarities: Tensor = torch.einsum(self._equation, self.queries, self.documents)
+        return similarities
 
     def amax(self, dim: int) -> Any:
         if dim % (self.layout.document_dim + 1) != self.layout.document_dim:
@@ -97,7 +98,7 @@ class _Similarities:
             return self.computed().max(dim)
         return (_Best(self),)
 
-    def __truediv__(self, other: Any) -> Tensor:
+    def __truediv__(self, other: Any) -> Any:
         return self.computed() / other
 
     def __getattr__(self, name: str) -> Any:
