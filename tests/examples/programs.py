@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT / "tests" / "service"))
 import program_fixture  # noqa: E402
 
 READY_LIMIT_S = 60
-RUN_LIMIT_S = 120
+RUN_LIMIT_S = 240
 
 
 def run(*command, **options):

@@ -4,10 +4,8 @@ python torch_wheel_test.py BUILD_FOLDER          with torch installed
 """
 
 import email
-import os
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 import unittest
@@ -15,23 +13,9 @@ import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
-PROGRAM = """
-import pathlib, torch, maxsim_torch
-queries = torch.randn(2, 4, 16, requires_grad=True)
-documents = torch.randn(3, 9, 16, requires_grad=True)
-scores = maxsim_torch.maxsim_scores(queries, documents)
-scores.sum().backward()
-assert queries.grad.abs().sum() > 0 and documents.grad.abs().sum() > 0
-torch.testing.assert_close(scores, maxsim_torch.reference.maxsim_scores(queries, documents))
-print(pathlib.Path(maxsim_torch.__file__).parent, maxsim_torch.__version__)
-"""
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
-
-def output(*command, **options):
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, **options)
-    if done.returncode != 0:
-        raise AssertionError(f"{command} exited with {done.returncode}:\n{done.stdout}{done.stderr}")
-    return done.stdout
+from wheel_fixture import PROGRAM, build_wheel, install, output  # noqa: E402
 
 
 class TorchWheelTest(unittest.TestCase):
@@ -40,8 +24,7 @@ class TorchWheelTest(unittest.TestCase):
         temporary = tempfile.TemporaryDirectory(prefix="maxsim-torch-wheel-")
         cls.addClassCleanup(temporary.cleanup)
         cls.folder = pathlib.Path(temporary.name)
-        script = ROOT / "scripts" / "packages" / "torch_wheel.py"
-        cls.wheel = pathlib.Path(output(sys.executable, "-B", script, BUILD, cls.folder / "wheels").strip())
+        cls.wheel = build_wheel(BUILD, cls.folder / "wheels")
         cls.version = re.search(r"CMAKE_PROJECT_VERSION:\w+=(.+)", (BUILD / "CMakeCache.txt").read_text())[1]
 
     def test_is_of_every_python_and_says_what_it_needs(self):
@@ -58,12 +41,9 @@ class TorchWheelTest(unittest.TestCase):
 
     def test_gives_a_gradient_where_only_the_wheel_is_installed(self):
         target = self.folder / "installed"
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        output(*pip, "--no-deps", "--no-index", "--target", target, self.wheel)
-        environment = {name: value for name, value in os.environ.items() if name != "MAXSIM_LIBRARY"}
-        environment["PYTHONPATH"] = str(target)
+        environment = install(self.wheel, target)
         shown = output(sys.executable, "-B", "-c", PROGRAM, cwd=self.folder, env=environment).split()
-        self.assertEqual(shown, [str(target / "maxsim_torch"), self.version])
+        self.assertEqual(shown[:2], [str(target / "maxsim_torch"), self.version])
 
     def test_the_library_exports_the_functions_of_its_headers_and_no_others(self):
         headers = sorted((ROOT / "kernels" / "library" / "include" / "maxsim").glob("*.h"))
@@ -75,8 +55,7 @@ class TorchWheelTest(unittest.TestCase):
         self.assertGreater(len(declared), 5)
 
     def test_the_same_build_gives_the_same_bytes(self):
-        script = ROOT / "scripts" / "packages" / "torch_wheel.py"
-        again = pathlib.Path(output(sys.executable, "-B", script, BUILD, self.folder / "again").strip())
+        again = build_wheel(BUILD, self.folder / "again")
         self.assertEqual(again.read_bytes(), self.wheel.read_bytes())
 
 

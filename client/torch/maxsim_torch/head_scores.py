@@ -65,7 +65,7 @@ def fused_head_scores(
     few queries these are Lq tokens or a few times that; where queries have more tokens together than a document has,
     and with candidates, these are all tokens of a block. Sums over documents are taken in float32.
 
-    Memory beside inputs, results and the matches: forward, three times a block's vectors in float32; backward, five
+    Memory beside inputs, results and the matches: forward, three times a block's vectors in float32; backward, six
     times these, with masks or lengths or few matches a block of hidden states too, and the gradients. It does not
     grow with Nd, but for the gradient of hidden, which is not made where hidden wants none.
 

@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""Times, on a GPU, the fused head, retrieval from the host's memory, float8 and documents that are kept in int8, each
+beside what one would write without it.
+
+    MAXSIM_LIBRARY=build/release/lib/libmaxsim.so bench/torch/other_operators.py --out other.json
+
+Prints a line a case, and writes one JSON file. `peak_mib` is what a call takes beyond its inputs.
+"""
+
+import argparse
+import datetime
+import json
+import pathlib
+import statistics
+import time
+
+from training_steps import driver, median_ms
+
+import torch
+
+import maxsim_torch
+from maxsim_torch import fused_head_scores, maxsim_scores, maxsim_top_k
+
+# Queries, documents, tokens of a query, tokens of a document, columns of a hidden state.
+HEADS = [(1, 1000, 32, 300, 768), (128, 128, 32, 300, 768), (512, 512, 32, 300, 768)]
+BATCHES = [(128, 128, 32, 300), (512, 512, 32, 300), (32, 32, 1024, 1024)]
+# Documents in the host's memory: 300 tokens of 128 columns in float16 are 75 KiB each.
+RETRIEVALS = [(1, 40_000), (64, 40_000)]
+DIM = 128
+
+
+def peak_mib(work):
+    """Returns the most memory that a call takes at a time, beyond what is there before it."""
+    work()
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    work()
+    torch.cuda.synchronize()
+    return (torch.cuda.max_memory_allocated() - before) / 2**20
+
+
+def steps(score, inputs):
+    """Returns the figures of forward and backward of `score`, of which `inputs` want gradients."""
+
+    def step():
+        return torch.autograd.grad(score().sum(), inputs)
+
+    try:
+        with torch.no_grad():
+            forward_ms = median_ms(score, 7)
+        return {"forward_ms": forward_ms, "step_ms": median_ms(step, 3), "peak_mib": peak_mib(step)}
+    except torch.OutOfMemoryError:
+        return {"error": "out of memory"}
+    finally:
+        torch.cuda.empty_cache()
+
+
+def random(*shape, dtype=torch.bfloat16):
+    return torch.randn(shape, device="cuda", dtype=dtype)
+
+
+def heads():
+    """The fused head, and the same out of parts: a linear layer, a normalisation and maxsim_scores."""
+    for num_queries, num_documents, query_tokens, document_tokens, columns in HEADS:
+        queries = random(num_queries, query_tokens, DIM).requires_grad_()
+        hidden = random(num_documents, document_tokens, columns)
+        weight = (random(DIM, columns) / columns**0.5).requires_grad_()
+
+        def parts(queries=queries, hidden=hidden, weight=weight):
+            vectors = torch.nn.functional.normalize(torch.nn.functional.linear(hidden, weight), dim=-1)
+            return maxsim_scores(queries, vectors)
+
+        def fused(queries=queries, hidden=hidden, weight=weight):
+            return fused_head_scores(queries, hidden, weight)
+
+        shape = [num_queries, num_documents, query_tokens, document_tokens, columns]
+        yield {
+            "case": "fused head",
+            "shape": shape,
+            "fused": steps(fused, (queries, weight)),
+            "parts": steps(parts, (queries, weight)),
+        }
+
+
+def saved_int8():
+    """A step with documents kept in their type, and in int8."""
+    for num_queries, num_documents, query_tokens, document_tokens in BATCHES:
+        queries = random(num_queries, query_tokens, DIM).requires_grad_()
+        leaf = random(num_documents, document_tokens, DIM).requires_grad_()
+        result = {"case": "saved int8", "shape": [num_queries, num_documents, query_tokens, document_tokens]}
+        for kept in (None, "int8"):
+            # Documents that are computed are freed after the forward pass, unless they are kept.
+            def score(queries=queries, leaf=leaf, kept=kept):
+                return maxsim_scores(queries, leaf * 2, save_documents=kept)
+
+            result[str(kept)] = steps(score, (queries, leaf))
+        yield result
+
+
+def float8():
+    """Scores of documents in float8, and of the same in the type that they are converted to."""
+    for num_queries, num_documents, query_tokens, document_tokens in [(1, 10_000, 32, 300), *BATCHES]:
+        queries = random(num_queries, query_tokens, DIM, dtype=torch.float16)
+        documents = random(num_documents, document_tokens, DIM, dtype=torch.float16)
+        result = {"case": "float8", "shape": [num_queries, num_documents, query_tokens, document_tokens]}
+        small = documents.to(torch.float8_e4m3fn)
+        scales = torch.rand(num_documents, document_tokens, device="cuda") + 0.5
+        calls = {
+            "float16": lambda: maxsim_scores(queries, documents),
+            "float8": lambda: maxsim_scores(queries, small),
+            "float8, scales of tokens": lambda: maxsim_scores(queries, small, document_scales=scales),
+        }
+        for name, call in calls.items():
+            result[name] = {"forward_ms": median_ms(call, 7), "peak_mib": peak_mib(call)}
+        yield result
+
+
+def retrievals():
+    """The best 100 of documents in the host's memory, beside a copy of them as they are and as fast as it goes."""
+    for num_queries, num_documents in RETRIEVALS:
+        queries = random(num_queries, 32, DIM, dtype=torch.float16)
+        documents = torch.randn(64, 300, DIM).half().repeat(num_documents // 64, 1, 1)
+        num_bytes = documents.numel() * 2
+        result = {"case": "top k", "shape": [num_queries, len(documents), 32, 300], "gib": num_bytes / 2**30}
+        target = torch.empty_like(documents[:1600], device="cuda")
+        for kind, host in (("pageable", documents), ("pinned", documents.pin_memory())):
+
+            def copy(host=host, target=target):
+                for block in host.split(1600):
+                    target[: len(block)].copy_(block, non_blocking=True)
+
+            def find(host=host, queries=queries):
+                maxsim_top_k(queries, host, 100)
+
+            result[kind] = {"ms": wall_ms(find), "copy_ms": wall_ms(copy), "peak_mib": peak_mib(find)}
+        yield result
+
+
+def wall_ms(work, repeats=3):
+    times = []
+    for _ in range(repeats + 1):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        work()
+        torch.cuda.synchronize()
+        times.append((time.perf_counter() - begin) * 1000)
+    return statistics.median(times[1:])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=pathlib.Path, required=True, help="the JSON file")
+    parser.add_argument("--commit", default="", help="which commit the library was built of")
+    options = parser.parse_args()
+    if not maxsim_torch.device_available("cuda"):
+        raise SystemExit("no GPU that the library has code for")
+    torch.manual_seed(0)
+    rows = []
+    for cases in (heads, saved_int8, float8, retrievals):
+        for row in cases():
+            rows.append(row)
+            print(json.dumps(row), flush=True)
+    result = {
+        "device": torch.cuda.get_device_name(),
+        "driver": driver(),
+        "torch": torch.__version__,
+        "commit": f"maxsim {maxsim_torch.library_version()} {options.commit}".strip(),
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "command": "bench/torch/other_operators.py",
+        "dim": DIM,
+        "rows": rows,
+    }
+    options.out.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
