@@ -16,8 +16,8 @@ def unpack_buckets(residuals: Tensor, nbits: int, bit_order: str = "colbert") ->
     "low_first" both are the other way round."""
     shifts = torch.arange(8, device=residuals.device)
     bits = residuals.unsqueeze(-1).to(torch.int64) >> (shifts.flip(0) if bit_order == "colbert" else shifts) & 1
-    buckets = (bits.unflatten(-1, (8 // nbits, nbits)) << shifts[:nbits]).sum(-1)
-    return buckets.flatten(-2)
+    buckets: Tensor = (bits.reshape(*bits.shape[:-1], 8 // nbits, nbits) << shifts[:nbits]).sum(-1).flatten(-2)
+    return buckets
 
 
 def decompress_residual_codes(
@@ -39,13 +39,16 @@ def decompress_residual_codes(
     highest bits, with the bits of a bucket in reverse. "low_first": the first column in the lowest bits.
     """
     nbits = bucket_weights.numel().bit_length() - 1
-    vectors = centroids[centroid_numbers.to(torch.int64)]
-    weights = bucket_weights.to(centroids.dtype)
-    vectors = vectors + weights[unpack_buckets(residuals, nbits, bit_order)]
+    # The weights of the columns that share a byte, for each value of the byte.
+    values = torch.arange(256, device=residuals.device).to(torch.uint8).unsqueeze(-1)
+    table = bucket_weights.to(centroids.dtype)[unpack_buckets(values, nbits, bit_order)]
+    vectors: Tensor = centroids[centroid_numbers.to(torch.int64)] + table[residuals.to(torch.int64)].flatten(-2)
     if not normalize:
         return vectors
     wide = vectors if vectors.dtype == torch.float64 else vectors.to(torch.float32)
-    return (wide / wide.norm(dim=-1, keepdim=True).clamp_min(_MIN_NORM)).to(centroids.dtype)
+    norms = torch.linalg.vector_norm(wide, dim=-1, keepdim=True)
+    vectors = (wide / norms.clamp_min(_MIN_NORM)).to(centroids.dtype)
+    return vectors
 
 
 def residual_code_scores(

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "kernels/library/cuda/backward.h"
+#include "kernels/library/cuda/cuda_support.h"
 #include "kernels/library/cuda/forward.h"
 
 namespace maxsim::library {
@@ -16,47 +17,6 @@ namespace {
 constexpr int64_t kMaxBlocks = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMaxEntries = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMaxGradientRows = std::numeric_limits<uint32_t>::max() - int64_t{1};
-
-constexpr size_t kWorkspaceAlignment = 256;
-
-Status CudaFailure(cudaError_t error, const char* what) {
-  if (error == cudaSuccess) return {};
-  cudaGetLastError();  // a later launch of the host program would be blamed for the error otherwise
-  return {MAXSIM_DEVICE_ERROR,
-          std::string(what) + ": CUDA: " + cudaGetErrorString(error) + " (" + cudaGetErrorName(error) + ")"};
-}
-
-DeviceProblem DeviceProblemOf(const Problem& problem) {
-  return {.queries = problem.queries,
-          .documents = problem.documents,
-          .weights = problem.call.weights,
-          .candidates = problem.call.candidates,
-          .list_length = problem.list_length,
-          .num_pairs = problem.num_pairs,
-          .empty_score = problem.call.empty_score,
-          .pairing = problem.call.pairing};
-}
-
-bool IsAligned(const void* pointer, size_t bytes) { return reinterpret_cast<uintptr_t>(pointer) % bytes == 0; }
-
-// Takes one array after the other from the workspace, or counts their bytes where it is null.
-class Workspace {
- public:
-  explicit Workspace(void* memory) : memory_(static_cast<char*>(memory)) {}
-
-  template <typename T>
-  T* Take(int64_t count) {
-    T* const array = memory_ == nullptr ? nullptr : reinterpret_cast<T*>(memory_ + bytes_);
-    const size_t bytes = static_cast<size_t>(count) * sizeof(T);
-    bytes_ += (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
-    return array;
-  }
-  size_t bytes() const { return bytes_; }
-
- private:
-  char* memory_;
-  size_t bytes_ = 0;
-};
 
 // Fills in where the sums of query tiles go, and returns the bytes that they take.
 size_t LayOutForward(void* memory, ForwardParams* params) {

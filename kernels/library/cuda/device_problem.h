@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/library/include/maxsim/maxsim.h"
+#include "kernels/library/problem.h"
 
 namespace maxsim::library {
 
@@ -18,5 +19,16 @@ struct DeviceProblem {
   float empty_score;
   int32_t pairing;
 };
+
+inline DeviceProblem DeviceProblemOf(const Problem& problem) {
+  return {.queries = problem.queries,
+          .documents = problem.documents,
+          .weights = problem.call.weights,
+          .candidates = problem.call.candidates,
+          .list_length = problem.list_length,
+          .num_pairs = problem.num_pairs,
+          .empty_score = problem.call.empty_score,
+          .pairing = problem.call.pairing};
+}
 
 }  // namespace maxsim::library

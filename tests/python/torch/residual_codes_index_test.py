@@ -51,7 +51,7 @@ class IndexTest(unittest.TestCase):
         self.assertLess((decompress_residual_codes(*codes) - decoded).abs().max().item(), tolerance)
         wanted = maxsim_scores_packed(self.queries, decoded, self.offsets)
         scores = residual_code_scores(self.queries, *codes, document_offsets=self.offsets)
-        # Of 32 query tokens, each of norm 1.
+        # A score has 32 query tokens of norm 1 each.
         torch.testing.assert_close(scores, wanted, rtol=0, atol=32 * tolerance)
         self.assertEqual(scores.argmax(1).tolist(), wanted.argmax(1).tolist())
 
@@ -73,7 +73,11 @@ class IndexTest(unittest.TestCase):
                     index.create(documents, nbits=nbits, kmeans_niters=2, batch_size=25, start_from_scratch=10)
                 decoded = torch.cat([document.float() for document in index.get_embeddings(list(range(60)))])
                 tables = [torch.from_numpy(np.load(folder / f"{t}.npy")) for t in ("centroids", "bucket_weights")]
-                codes = (self.rows(folder, "codes"), self.rows(folder, "residuals"), *(t.half().float() for t in tables))
+                codes = (
+                    self.rows(folder, "codes"),
+                    self.rows(folder, "residuals"),
+                    *(t.half().float() for t in tables),
+                )
                 self.expect(decoded, codes, 1e-3)  # fast-plaid decodes in halves
 
     def test_codes_of_colbert_are_scored(self):

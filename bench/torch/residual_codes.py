@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""Times maxsim_torch.residual_code_scores of one query over many documents beside decoding first and scoring then in
+plain PyTorch, and beside late_interaction_kernels.plaid where that can be imported: milliseconds, and the memory that a
+call takes beyond its inputs.
+
+    MAXSIM_LIBRARY=build/release/lib/libmaxsim.so bench/torch/residual_codes.py --out residual_codes.json
+
+Prints a line for each way and number of bits, and writes one JSON file.
+"""
+
+import argparse
+import datetime
+import importlib
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "client" / "torch"))
+
+import torch  # noqa: E402
+
+import maxsim_torch  # noqa: E402
+
+DIM = 128
+# Documents that the plain way decodes at a time: all at once would not fit where theirs are many.
+PLAIN_BLOCK = 10_000
+
+
+class Index:
+    """Random codes, and a query."""
+
+    def __init__(self, options, nbits):
+        random = torch.Generator(options.device).manual_seed(0)
+        place = {"device": options.device}
+        shape = (options.documents, options.document_tokens)
+        self.nbits = nbits
+        self.lengths = torch.full((options.documents,), options.document_tokens, **place)
+        self.numbers = torch.randint(options.centroids, shape, dtype=torch.int32, generator=random, **place)
+        self.residuals = torch.randint(256, (*shape, DIM * nbits // 8), dtype=torch.uint8, generator=random, **place)
+        dtype = getattr(torch, options.type)
+        centroids = torch.randn(options.centroids, DIM, generator=random, **place)
+        self.centroids = torch.nn.functional.normalize(centroids, dim=-1).to(dtype)
+        self.weights = torch.linspace(-0.1, 0.1, 2**nbits, **place)
+        query = torch.randn(options.query_tokens, DIM, generator=random, **place)
+        self.query = torch.nn.functional.normalize(query, dim=-1).to(dtype)
+
+    def ours(self):
+        return maxsim_torch.residual_code_scores(
+            self.query, self.numbers, self.residuals, self.centroids, self.weights, bit_order="low_first"
+        )
+
+    def ours_packed(self):
+        """The same documents one after the other, as indexes have them."""
+        tokens = self.numbers.numel()
+        offsets = torch.arange(0, tokens + 1, self.numbers.shape[1], device=self.query.device)
+        return maxsim_torch.residual_code_scores(
+            self.query,
+            self.numbers.view(-1),
+            self.residuals.view(tokens, -1),
+            self.centroids,
+            self.weights,
+            document_offsets=offsets,
+            bit_order="low_first",
+        )
+
+    def plain(self):
+        scores = []
+        for first in range(0, len(self.numbers), PLAIN_BLOCK):
+            block = slice(first, first + PLAIN_BLOCK)
+            documents = maxsim_torch.decompress_residual_codes(
+                self.numbers[block], self.residuals[block], self.centroids, self.weights, bit_order="low_first"
+            )
+            scores.append((documents @ self.query.T).amax(1).sum(-1))
+        return torch.cat(scores)
+
+    def peer(self):
+        """late_interaction_kernels, which has the first column in the lowest bits."""
+        plaid = importlib.import_module("late_interaction_kernels.plaid")
+        return plaid.maxsim_residual(
+            self.query[None], self.numbers, self.residuals, self.lengths, self.centroids, self.weights, self.nbits
+        )[0]
+
+
+def measure(work, device, repeats):
+    """Returns the median time of `work` after one call that is not counted, and the memory that a call takes."""
+    on_gpu = device == "cuda"
+    try:
+        work()
+        times = []
+        peak = None
+        if on_gpu:
+            torch.cuda.synchronize()
+            torch.cuda.reset_peak_memory_stats()
+            before = torch.cuda.memory_allocated()
+        for _ in range(repeats):
+            begin = time.perf_counter()
+            work()
+            if on_gpu:
+                torch.cuda.synchronize()
+            times.append((time.perf_counter() - begin) * 1e3)
+        if on_gpu:
+            peak = (torch.cuda.max_memory_allocated() - before) / 2**20
+        return {"ms": statistics.median(times), "peak_mib": peak}
+    except torch.OutOfMemoryError:
+        return {"error": "out of memory"}
+    except ImportError as problem:
+        return {"error": str(problem)}
+
+
+def device_name(device):
+    if device == "cuda":
+        command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+        driver = subprocess.run(command, capture_output=True, text=True).stdout.split("\n")[0]
+        return f"{torch.cuda.get_device_name()}, driver {driver}"
+    return f"CPU, {torch.get_num_threads()} threads"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=pathlib.Path, required=True, help="the JSON file")
+    parser.add_argument("--device", default="cuda", choices=["cuda", "cpu"])
+    parser.add_argument("--type", default="float16", choices=["float16", "bfloat16", "float32"])
+    parser.add_argument("--documents", type=int, default=100_000)
+    parser.add_argument("--document-tokens", type=int, default=120)
+    parser.add_argument("--query-tokens", type=int, default=32)
+    parser.add_argument("--centroids", type=int, default=65_536)
+    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--commit", default="", help="which commit the library was built of")
+    options = parser.parse_args()
+    if not maxsim_torch.device_available(options.device):
+        raise SystemExit(f"no {options.device} that the library has code for")
+    rows = []
+    for nbits in (2, 4):
+        index = Index(options, nbits)
+        ways = {"maxsim_torch": index.ours, "maxsim_torch packed": index.ours_packed, "plain": index.plain}
+        if options.device == "cuda":
+            ways["late_interaction_kernels"] = index.peer
+        expected = index.plain().float()
+        for name, work in ways.items():
+            row = {"way": name, "nbits": nbits, **measure(work, options.device, options.repeats)}
+            if "error" not in row:
+                row["largest_difference_from_plain"] = (work().float() - expected).abs().max().item()
+            rows.append(row)
+            print(json.dumps(row), flush=True)
+    result = {
+        "device": device_name(options.device),
+        "torch": torch.__version__,
+        "commit": f"maxsim {maxsim_torch.library_version()} {options.commit}".strip(),
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "command": " ".join(["bench/torch/residual_codes.py", *sys.argv[1:]]),
+        "shape": [1, options.documents, options.query_tokens, options.document_tokens, DIM],
+        "centroids": options.centroids,
+        "type": options.type,
+        "rows": rows,
+    }
+    options.out.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

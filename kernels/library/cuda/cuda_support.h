@@ -1,0 +1,47 @@
+// What the CUDA passes of all operators share: errors of CUDA as statuses, and arrays in the caller's workspace.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "kernels/library/status.h"
+
+namespace maxsim::library {
+
+// Every array of a workspace begins at a multiple of this, and so does the workspace.
+inline constexpr size_t kWorkspaceAlignment = 256;
+
+// Returns the status of a CUDA call, and clears the error. `what` says what was done, for the message.
+inline Status CudaFailure(cudaError_t error, const char* what) {
+  if (error == cudaSuccess) return {};
+  cudaGetLastError();  // a later launch of the host program would be blamed for the error otherwise
+  return {MAXSIM_DEVICE_ERROR,
+          std::string(what) + ": CUDA: " + cudaGetErrorString(error) + " (" + cudaGetErrorName(error) + ")"};
+}
+
+// Returns whether the address is a multiple of `bytes`.
+inline bool IsAligned(const void* pointer, size_t bytes) { return reinterpret_cast<uintptr_t>(pointer) % bytes == 0; }
+
+// Takes one array after the other from the workspace, or counts their bytes where it is null.
+class Workspace {
+ public:
+  explicit Workspace(void* memory) : memory_(static_cast<char*>(memory)) {}
+
+  template <typename T>
+  T* Take(int64_t count) {
+    T* const array = memory_ == nullptr ? nullptr : reinterpret_cast<T*>(memory_ + bytes_);
+    const size_t bytes = static_cast<size_t>(count) * sizeof(T);
+    bytes_ += (bytes + kWorkspaceAlignment - 1) / kWorkspaceAlignment * kWorkspaceAlignment;
+    return array;
+  }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  char* memory_;
+  size_t bytes_ = 0;
+};
+
+}  // namespace maxsim::library

@@ -1,0 +1,233 @@
+// Residual codes of eight columns of a token, as a lane reads them from global memory, and the values that they stand
+// for.
+//
+// NOTES:
+//  - A weight is looked up by four bits of codes at a time (eight bits where a code has them). Every lane has a copy of
+//    the table of its own, so that the 32 look-ups of a warp never meet in a bank; of eight bits there is one copy.
+//  - Sums of centroid and weight are rounded to the type, as residual_codes.h says.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "kernels/library/residual_codes/coded_forward.h"
+
+namespace maxsim::library {
+
+template <ScalarType kType>
+struct CodedElement;
+template <>
+struct CodedElement<ScalarType::kF32> {
+  using Type = float;
+  static __device__ __forceinline__ uint32_t Bits(float value) { return __float_as_uint(value); }
+};
+template <>
+struct CodedElement<ScalarType::kF16> {
+  using Type = __half;
+  using Pair = __half2;
+  static __device__ __forceinline__ uint32_t Bits(float value) { return __half_as_ushort(__float2half_rn(value)); }
+  static __device__ __forceinline__ float2 Widen(Pair pair) { return __half22float2(pair); }
+};
+template <>
+struct CodedElement<ScalarType::kBF16> {
+  using Type = __nv_bfloat16;
+  using Pair = __nv_bfloat162;
+  static __device__ __forceinline__ uint32_t Bits(float value) {
+    return __bfloat16_as_ushort(__float2bfloat16_rn(value));
+  }
+  static __device__ __forceinline__ float2 Widen(Pair pair) { return __bfloat1622float2(pair); }
+};
+
+// The weights of codes in shared memory: [kEntries][kCopies] entries of kWords words each. An entry has the weights of
+// the codes that its number holds, lowest bits first: one a word in FP32, two a word otherwise (one, where it has one).
+template <ScalarType kType, int kNbits>
+struct WeightTable {
+  static constexpr int kIndexBits = kNbits == 8 ? 8 : 4;
+  static constexpr int kColumns = kIndexBits / kNbits;
+  static constexpr int kEntries = 1 << kIndexBits;
+  static constexpr int kCopies = kNbits == 8 ? 1 : 32;
+  static constexpr int kWords = kType == ScalarType::kF32 ? kColumns : (kColumns + 1) / 2;
+  static constexpr int kBytes = kEntries * kCopies * kWords * 4;
+
+  // Writes the table with all threads of the block.
+  static __device__ __forceinline__ void Fill(uint8_t* table, const float* weights, int thread, int num_threads) {
+    for (int idx = thread; idx < kEntries * kCopies; idx += num_threads) {
+      const int entry = idx / kCopies;
+      uint32_t words[kWords] = {};
+#pragma unroll
+      for (int column = 0; column < kColumns; ++column) {
+        const uint32_t bits = CodedElement<kType>::Bits(weights[entry >> (column * kNbits) & ((1 << kNbits) - 1)]);
+        if constexpr (kType == ScalarType::kF32) {
+          words[column] = bits;
+        } else {
+          words[column / 2] |= bits << (column % 2 * 16);
+        }
+      }
+#pragma unroll
+      for (int word = 0; word < kWords; ++word) reinterpret_cast<uint32_t*>(table)[idx * kWords + word] = words[word];
+    }
+  }
+
+  // Reads entry `kIdx` of those that the codes hold. `lane_table` is the table from the lane's copy on.
+  template <int kIdx>
+  static __device__ __forceinline__ void Read(const uint8_t* lane_table, const uint32_t (&codes)[2],
+                                              uint32_t (&words)[kWords]) {
+    constexpr int kShift = kIdx * kIndexBits % 32;
+    const uint32_t number = codes[kIdx * kIndexBits / 32] >> kShift & (kEntries - 1);
+    const uint8_t* const source = lane_table + number * (kCopies * kWords * 4);
+    if constexpr (kWords == 4) {
+      const uint4 entry = *reinterpret_cast<const uint4*>(source);
+      words[0] = entry.x, words[1] = entry.y, words[2] = entry.z, words[3] = entry.w;
+    } else if constexpr (kWords == 2) {
+      const uint2 entry = *reinterpret_cast<const uint2*>(source);
+      words[0] = entry.x, words[1] = entry.y;
+    } else {
+      words[0] = *reinterpret_cast<const uint32_t*>(source);
+    }
+  }
+};
+
+// The words of eight columns: values, two a word, or one in FP32.
+template <ScalarType kType>
+inline constexpr int kColumnWords = kType == ScalarType::kF32 ? 8 : 4;
+
+// Eight columns of a token as they are stored.
+template <ScalarType kType>
+struct CodedColumns {
+  uint32_t centroid[kColumnWords<kType>];
+  uint32_t codes[2];  // the lowest bits are those of the first column; of fewer than 8 bits a column the first word
+};
+
+// Reads eight columns of a row from `column` on: those from `dim` on are zero. Where the row is aligned, `dim` is a
+// multiple of eight.
+template <ScalarType kType>
+__device__ __forceinline__ void ReadEight(const uint8_t* row, int32_t column, int32_t dim, bool aligned,
+                                          uint32_t (&words)[kColumnWords<kType>]) {
+  constexpr int kBytes = static_cast<int>(SizeOf(kType));
+#pragma unroll
+  for (uint32_t& word : words) word = 0;
+  if (column >= dim) return;
+  const uint8_t* const source = row + static_cast<int64_t>(column) * kBytes;
+  if (aligned) {
+#pragma unroll
+    for (int part = 0; part < kColumnWords<kType> / 4; ++part) {
+      const uint4 vector = __ldg(reinterpret_cast<const uint4*>(source) + part);
+      words[4 * part] = vector.x, words[4 * part + 1] = vector.y;
+      words[4 * part + 2] = vector.z, words[4 * part + 3] = vector.w;
+    }
+    return;
+  }
+#pragma unroll
+  for (int idx = 0; idx < kCodedLaneColumns; ++idx) {
+    if (column + idx >= dim) continue;
+    if constexpr (kType == ScalarType::kF32) {
+      words[idx] = __ldg(reinterpret_cast<const uint32_t*>(source) + idx);
+    } else {
+      const uint32_t bits = __ldg(reinterpret_cast<const uint16_t*>(source) + idx);
+      words[idx / 2] |= bits << (idx % 2 * 16);
+    }
+  }
+}
+
+// Reads the codes of eight columns from `column` on, a multiple of eight. In the order of ColBERT the bits of each byte
+// are turned round, so that those of the first column, and of a bucket, are the lowest in either order.
+template <int kNbits>
+__device__ __forceinline__ void ReadCodes(const uint8_t* row, int32_t column, int32_t row_bytes, bool aligned,
+                                          bool colbert_bits, uint32_t (&codes)[2]) {
+  const int32_t first = column / 8 * kNbits;
+  const uint8_t* const source = row + first;
+  codes[0] = codes[1] = 0;
+  if (aligned) {
+    if constexpr (kNbits == 1) {
+      codes[0] = __ldg(source);
+    } else if constexpr (kNbits == 2) {
+      codes[0] = __ldg(reinterpret_cast<const uint16_t*>(source));
+    } else if constexpr (kNbits == 4) {
+      codes[0] = __ldg(reinterpret_cast<const uint32_t*>(source));
+    } else {
+      const uint2 both = __ldg(reinterpret_cast<const uint2*>(source));
+      codes[0] = both.x, codes[1] = both.y;
+    }
+  } else {
+#pragma unroll
+    for (int byte = 0; byte < kNbits; ++byte) {
+      if (first + byte < row_bytes) codes[byte / 4] |= static_cast<uint32_t>(__ldg(source + byte)) << (byte % 4 * 8);
+    }
+  }
+  if (!colbert_bits) return;
+  codes[0] = __byte_perm(__brev(codes[0]), 0, 0x0123);
+  if constexpr (kNbits == 8) codes[1] = __byte_perm(__brev(codes[1]), 0, 0x0123);
+}
+
+// Looks up the weights of eight columns, in the words that their values have.
+template <ScalarType kType, int kNbits>
+__device__ __forceinline__ void ReadWeights(const uint8_t* lane_table, const uint32_t (&codes)[2],
+                                            uint32_t (&words)[kColumnWords<kType>]) {
+  using Table = WeightTable<kType, kNbits>;
+  const auto read = [&](auto idx) {
+    constexpr int kIdx = decltype(idx)::value;
+    uint32_t entry[Table::kWords];
+    Table::template Read<kIdx>(lane_table, codes, entry);
+    constexpr int kColumn = kIdx * Table::kColumns;
+    if constexpr (kType == ScalarType::kF32) {
+#pragma unroll
+      for (int word = 0; word < Table::kWords; ++word) words[kColumn + word] = entry[word];
+    } else if constexpr (Table::kColumns > 1) {
+#pragma unroll
+      for (int word = 0; word < Table::kWords; ++word) words[kColumn / 2 + word] = entry[word];
+    } else if constexpr (kColumn % 2 == 0) {
+      words[kColumn / 2] = entry[0];
+    } else {
+      words[kColumn / 2] = __byte_perm(words[kColumn / 2], entry[0], 0x5410);
+    }
+  };
+  const auto read_two = [&](auto first) {
+    read(std::integral_constant<int, 2 * decltype(first)::value>());
+    read(std::integral_constant<int, 2 * decltype(first)::value + 1>());
+  };
+  read_two(std::integral_constant<int, 0>());
+  if constexpr (Table::kColumns <= 2) read_two(std::integral_constant<int, 1>());
+  if constexpr (Table::kColumns == 1) {
+    read_two(std::integral_constant<int, 2>());
+    read_two(std::integral_constant<int, 3>());
+  }
+}
+
+// Decodes eight columns of which `present` are columns of the row; the others become zero. Adds the squares of the
+// values to `squares`.
+template <ScalarType kType, int kNbits>
+__device__ __forceinline__ void DecodeColumns(const CodedColumns<kType>& stored, const uint8_t* lane_table,
+                                              int32_t present, uint32_t (&values)[kColumnWords<kType>],
+                                              float& squares) {
+  uint32_t weights[kColumnWords<kType>];
+  ReadWeights<kType, kNbits>(lane_table, stored.codes, weights);
+#pragma unroll
+  for (int word = 0; word < kColumnWords<kType>; ++word) {
+    if constexpr (kType == ScalarType::kF32) {
+      float value = __fadd_rn(__uint_as_float(stored.centroid[word]), __uint_as_float(weights[word]));
+      if (word >= present) value = 0.0f;
+      squares = __fmaf_rn(value, value, squares);
+      values[word] = __float_as_uint(value);
+    } else {
+      using Element = CodedElement<kType>;
+      typename Element::Pair centroid, weight;
+      memcpy(&centroid, &stored.centroid[word], sizeof(centroid));
+      memcpy(&weight, &weights[word], sizeof(weight));
+      typename Element::Pair sum = __hadd2(centroid, weight);
+      uint32_t bits;
+      memcpy(&bits, &sum, sizeof(bits));
+      if (2 * word + 1 >= present) bits = 2 * word >= present ? 0 : bits & 0xffff;
+      memcpy(&sum, &bits, sizeof(bits));
+      const float2 wide = Element::Widen(sum);
+      squares = __fmaf_rn(wide.x, wide.x, squares);
+      squares = __fmaf_rn(wide.y, wide.y, squares);
+      values[word] = bits;
+    }
+  }
+}
+
+}  // namespace maxsim::library

@@ -1,0 +1,3 @@
+#include "kernels/library/residual_codes/coded_forward.cuh"
+
+template struct maxsim::library::CodedLauncher<maxsim::ScalarType::kBF16>;
