@@ -7,8 +7,9 @@
     unpatch_colpali_engine()
 
 colpali-engine writes similarities with torch.einsum, takes their maxima over document tokens, and sums these over query
-tokens. While one of its patched functions runs, such an einsum gives a _Similarities, which is not computed: its maximum is
-a _Best, and the sum of that is maxsim_scores. Whatever else is done with a _Similarities computes it after all.
+tokens. While one of its patched functions runs, such an einsum gives a _Similarities, which is not computed: its
+maximum is a _Best, and the sum of that is maxsim_scores. Whatever else is done with a _Similarities computes it after
+all.
 """
 
 import functools
@@ -51,13 +52,13 @@ class _Layout(NamedTuple):
 
 @functools.lru_cache(maxsize=None)
 def _layout(equation: str) -> Optional[_Layout]:
-    """The layout of the similarities that an equation computes, None where it computes something else. Queries are "bnd",
-    and documents "csd" (all), "bsd" (one each) or "bcsd" (a list each), in any letters."""
+    """The layout of the similarities that an equation computes, None where it computes something else. Queries are
+    "bnd", and documents "csd" (all), "bsd" (one each) or "bcsd" (a list each), in any letters."""
     inputs, arrow, result = equation.replace(" ", "").partition("->")
     queries, comma, documents = inputs.partition(",")
     if not arrow or not comma or len(queries) != 3 or len(set(queries)) != 3 or documents[-1:] != queries[-1]:
         return None
-    batch, token, _ = queries
+    batch, token = queries[0], queries[1]
     outer, document_token = documents[:-2], documents[-2:-1]
     if len(set(documents)) != len(documents) or token in documents:
         return None
@@ -83,7 +84,8 @@ class _Similarities:
 
     def computed(self) -> Tensor:
         with torch._C.DisableTorchFunction():
-            return torch.einsum(self._equation, self.queries, self.documents)
+            similarities: Tensor = torch.einsum(self._equation, self.queries, self.documents)
+        return similarities
 
     def amax(self, dim: int) -> Any:
         if dim % (self.layout.document_dim + 1) != self.layout.document_dim:
@@ -96,7 +98,7 @@ class _Similarities:
             return self.computed().max(dim)
         return (_Best(self),)
 
-    def __truediv__(self, other: Any) -> Tensor:
+    def __truediv__(self, other: Any) -> Any:
         return self.computed() / other
 
     def __getattr__(self, name: str) -> Any:
@@ -139,8 +141,8 @@ class _Scoring(TorchFunctionMode):
 
 
 def scoring_forward(loss: str, originals: Dict[str, Function], takes: Takes) -> Function:
-    """A forward for the loss of this name: that of `originals`, in which similarities are not written. Smooth maxima need
-    all similarities, and write them."""
+    """A forward for the loss of this name: that of `originals`, in which similarities are not written. Smooth maxima
+    need all similarities, and write them."""
 
     def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         original = originals[f"{loss}.forward"]
@@ -163,8 +165,8 @@ def scoring_processor(originals: Dict[str, Function], takes: Takes) -> Function:
 
 
 def install(originals: Dict[str, Function], methods: Dict[str, Function]) -> None:
-    """Replaces methods, by "Class.method", and keeps those of colpali-engine in `originals`. Raises an ImportError or an
-    AttributeError, with nothing replaced, where one of them is not there."""
+    """Replaces methods, by "Class.method", and keeps those of colpali-engine in `originals`. Raises an ImportError or
+    an AttributeError, with nothing replaced, where one of them is not there."""
     owners = {key: getattr(importlib.import_module(_MODULES[key.split(".")[0]]), key.split(".")[0]) for key in methods}
     originals.update({key: getattr(owner, key.split(".")[1]) for key, owner in owners.items()})
     _set(owners, methods)
@@ -218,8 +220,8 @@ def patch_colpali_engine() -> None:
     late interaction, and score_multi_vector of every processor.
 
     Losses, scores and gradients are colpali-engine's, but for the order of additions; scores are in float32. Where
-    similarities of several document tokens are equal, the first gets the gradient. colpali-engine still computes what the
-    operators do not: smooth maxima, float64, other devices, sizes beyond maxsim_scores, and everything while
+    similarities of several document tokens are equal, the first gets the gradient. colpali-engine still computes what
+    the operators do not: smooth maxima, float64, other devices, sizes beyond maxsim_scores, and everything while
     COLPALI_SCORES_BACKEND names one of its own. Patching twice is patching once. Raises an ImportError without
     colpali-engine.
     """

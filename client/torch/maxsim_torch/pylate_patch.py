@@ -1,10 +1,10 @@
 """PyLate with maxsim_torch's operators: its scores, and with them its losses, its reranking and its evaluators.
 
-    from maxsim_torch import patch_pylate, unpatch_pylate
+from maxsim_torch import patch_pylate, unpatch_pylate
 
-    patch_pylate()
-    loss = pylate.losses.Contrastive(model)     # as before, without a matrix of similarities
-    unpatch_pylate()
+patch_pylate()
+loss = pylate.losses.Contrastive(model)     # as before, without a matrix of similarities
+unpatch_pylate()
 """
 
 import importlib
@@ -32,7 +32,8 @@ def defining_module() -> types.ModuleType:
 
 
 def install(originals: Dict[str, Function], replacements: Dict[str, Function]) -> None:
-    """Replaces those functions of PyLate that it has by the names in `replacements`, and keeps its own in `originals`."""
+    """Replaces those functions of PyLate that it has by the names in `replacements`, and keeps its own in
+    `originals`."""
     module = defining_module()
     for name, new in replacements.items():
         if hasattr(module, name):
@@ -59,9 +60,11 @@ def _tensor(values: Any) -> Tensor:
     return made
 
 
-def _scores(name: str, num_dimensions: int, queries: Any, documents: Any, masks: "tuple[Any, Any]", options: Any) -> Any:
-    """What PyLate's function `name` computes. It multiplies similarities by the masks: a document token that is left out
-    has the similarity 0, which may be the best, and a query token adds its mask times its best similarity."""
+def _scores(
+    name: str, num_dimensions: int, queries: Any, documents: Any, masks: "tuple[Any, Any]", options: Any
+) -> Any:
+    """What PyLate's function `name` computes. It multiplies similarities by the masks: a document token that is left
+    out has the similarity 0, which may be the best, and a query token adds its mask times its best similarity."""
     made_queries = in_the_type_of_products(_tensor(queries))
     made_documents = in_the_type_of_products(_tensor(documents))
     taken = made_queries.dim() == 3 and made_documents.dim() == num_dimensions
@@ -76,7 +79,11 @@ def _scores(name: str, num_dimensions: int, queries: Any, documents: Any, masks:
 
 
 def _colbert_scores(
-    queries_embeddings: Any, documents_embeddings: Any, queries_mask: Any = None, documents_mask: Any = None, **options: Any
+    queries_embeddings: Any,
+    documents_embeddings: Any,
+    queries_mask: Any = None,
+    documents_mask: Any = None,
+    **options: Any,
 ) -> Any:
     """pylate.scores.colbert_scores by maxsim_torch: [queries, documents], in float32."""
     masks = (queries_mask, documents_mask)
@@ -84,7 +91,11 @@ def _colbert_scores(
 
 
 def _colbert_kd_scores(
-    queries_embeddings: Any, documents_embeddings: Any, queries_mask: Any = None, documents_mask: Any = None, **options: Any
+    queries_embeddings: Any,
+    documents_embeddings: Any,
+    queries_mask: Any = None,
+    documents_mask: Any = None,
+    **options: Any,
 ) -> Any:
     """pylate.scores.colbert_kd_scores by maxsim_torch: [queries, documents of each], in float32."""
     masks = (queries_mask, documents_mask)
@@ -129,12 +140,12 @@ _REPLACEMENTS: Dict[str, Function] = {
 
 def patch_pylate() -> None:
     """Lets PyLate (1.3 and later) score with maxsim_torch, on the CPU and on NVIDIA GPUs: colbert_scores,
-    colbert_kd_scores and colbert_scores_pairwise, where its modules hold them and where they are defaults of arguments. A
-    loss that was made before with one of them as its score_metric keeps it.
+    colbert_kd_scores and colbert_scores_pairwise, where its modules hold them and where they are defaults of arguments.
+    A loss that was made before with one of them as its score_metric keeps it.
 
     Scores and gradients are PyLate's, its masks included, but for the order of additions; scores are in float32. Where
-    similarities of several document tokens are equal, the first gets the gradient. PyLate's own functions still take what
-    the operators do not: float64, other devices, sizes beyond maxsim_scores, and calls for which `backend` or
+    similarities of several document tokens are equal, the first gets the gradient. PyLate's own functions still take
+    what the operators do not: float64, other devices, sizes beyond maxsim_scores, and calls for which `backend` or
     PYLATE_SCORES_BACKEND names one of PyLate's. Patching twice is patching once. Raises an ImportError without PyLate.
     """
     if not _ORIGINAL:

@@ -1,5 +1,5 @@
-"""What pylate_patch and colpali_patch share: functions of another package replaced where its modules have them, and which
-of its calls the operators can take."""
+"""What pylate_patch and colpali_patch share: functions of another package replaced where its modules have them, and
+which of its calls the operators can take."""
 
 import functools
 import sys
@@ -64,8 +64,8 @@ def _functions(module: types.ModuleType) -> "Iterator[types.FunctionType]":
 
 
 def replace(package: str, name: str, old: Function, new: Function) -> None:
-    """Puts `new` for `old` where a loaded module of `package` has it by the name `name`, and where a function there, or a
-    method of a class there, has it as the default of an argument. Not thread-safe."""
+    """Puts `new` for `old` where a loaded module of `package` has it by the name `name`, and where a function there, or
+    a method of a class there, has it as the default of an argument. Not thread-safe."""
     for module in _modules(package):
         if vars(module).get(name) is old:
             setattr(module, name, new)

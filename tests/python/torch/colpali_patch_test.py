@@ -81,9 +81,7 @@ class LossesTest(PatchTest):
             for name in colpali_patch.LOSSES:
                 taken = 0 if DEVICES == ("cpu",) else None
                 if taken is not None:
-                    self.check(
-                        name, colpali_compat.patch_colpali_engine, colpali_compat.unpatch_colpali_engine, taken
-                    )
+                    self.check(name, colpali_compat.patch_colpali_engine, colpali_compat.unpatch_colpali_engine, taken)
                 with mock.patch.object(colpali_compat, "_device_path", lambda *_: "cuda"):
                     counts = 3 if "Negative" in name else 1
                     self.check(
@@ -171,9 +169,10 @@ class RestoringTest(PatchTest):
 
     def test_the_drop_in_leaves_later_releases_alone_and_says_so_once(self):
         before = self.holders()
-        with mock.patch.object(colpali_compat, "_NATIVE_NOTICE_SHOWN", False), warnings.catch_warnings(
-            record=True
-        ) as caught:
+        with (
+            mock.patch.object(colpali_compat, "_NATIVE_NOTICE_SHOWN", False),
+            warnings.catch_warnings(record=True) as caught,
+        ):
             warnings.simplefilter("always")
             colpali_compat.patch_colpali_engine()
             colpali_compat.patch_colpali_engine()

@@ -1,5 +1,5 @@
-"""What the tests of maxsim_torch.compat.late_interaction_kernels share: scores by their definition in float64, and a comparison
-with them, gradients included."""
+"""What the tests of maxsim_torch.compat.late_interaction_kernels share: scores by their definition in float64, and a
+comparison with them, gradients included."""
 
 import torch
 from torch_fixture import ROUNDING, TorchTest
@@ -43,8 +43,8 @@ def true_scores(Q, D, q_mask=None, d_mask=None, normalize=False):
 
 class CompatTest(TorchTest):
     def check(self, function, true_function, tensors, dtype=torch.float32, device="cpu", terms=1):
-        """`function` of tensors of a type beside `true_function` of the same values: scores in float32, and gradients of a
-        mixture of them. `terms` is how many roundings of that type an error may have."""
+        """`function` of tensors of a type beside `true_function` of the same values: scores in float32, and gradients
+        of a mixture of them. `terms` is how many roundings of that type an error may have."""
         given = [tensor.detach().to(device, dtype, copy=True).requires_grad_() for tensor in tensors]
         doubles = [tensor.detach().cpu().double().requires_grad_() for tensor in given]
         scores, expected = function(*given), true_function(*doubles)
@@ -59,7 +59,9 @@ class CompatTest(TorchTest):
         for one, other in zip(given, doubles):
             self.assertEqual(one.grad.dtype, dtype)
             error = (one.grad.cpu().double() - other.grad).abs().max()
-            self.assertLess(float(error) / max(1.0, float(other.grad.abs().max())), 2e-5 + (terms + 1) * ROUNDING[dtype])
+            self.assertLess(
+                float(error) / max(1.0, float(other.grad.abs().max())), 2e-5 + (terms + 1) * ROUNDING[dtype]
+            )
 
     def mask(self, *shape):
         mask = torch.rand(shape, generator=self.random) < 0.6

@@ -4,6 +4,7 @@ padded sequences beside their definition in float64.
 python late_interaction_kernels_compat_test.py LIBMAXSIM.so        with torch installed
 """
 
+import importlib.metadata
 import itertools
 import warnings
 from unittest import mock
@@ -13,7 +14,15 @@ from late_interaction_kernels_case import FLOATS, CompatTest, true_pair, true_sc
 from torch_fixture import DEVICES, TorchTest, run_tests
 
 import maxsim_torch.compat.late_interaction_kernels as lik
-from maxsim_torch.compat.late_interaction_kernels import autograd, backward, forward, padded, score_pairs, varlen
+from maxsim_torch.compat.late_interaction_kernels import (
+    _utils,
+    autograd,
+    backward,
+    forward,
+    padded,
+    score_pairs,
+    varlen,
+)
 
 
 class MaxsimTest(CompatTest):
@@ -202,7 +211,10 @@ class PackedTest(CompatTest):
     def test_a_sequence_beyond_its_bound_is_refused(self):
         Q, D = self.tensors
         index = torch.tensor([0])
-        for bounds, pattern in (({"max_seqlen_q": 4}, "max_seqlen_q=4 is smaller"), ({"max_seqlen_d": 6}, "max_seqlen_d=6")):
+        for bounds, pattern in (
+            ({"max_seqlen_q": 4}, "max_seqlen_q=4 is smaller"),
+            ({"max_seqlen_d": 6}, "max_seqlen_d=6"),
+        ):
             self.refuse(RuntimeError, pattern, varlen.maxsim_varlen, Q, D, self.cu_q, self.cu_d, **bounds)
             packed = (Q, D, self.cu_q, self.cu_d, index, index)
             self.refuse(RuntimeError, pattern, score_pairs.score_pairs_packed, *packed, **bounds)
@@ -310,12 +322,63 @@ class PassesTest(TorchTest):
         torch.testing.assert_close(scores, lik.maxsim(Q, D, normalize=True).detach())
         self.assertEqual(forward.maxsim_forward(Q[0], D[0])[0].shape, ())
         self.assertEqual(forward.maxsim_forward(Q[0], D, save_argmax=True)[1].shape, (3, 5))
-        self.refuse(ValueError, "3 documents with kd_layout", forward._run_forward, Q, D, None, None, False, kd_layout=True)
+        self.refuse(
+            ValueError, "3 documents with kd_layout", forward._run_forward, Q, D, None, None, False, kd_layout=True
+        )
 
     def test_gradients_out_of_matches_are_for_gpus(self):
         arguments = (torch.ones(1, 2), torch.ones(1, 4, 8), torch.ones(2, 4, 8), torch.zeros(2, 4, dtype=torch.int32))
         for function in (backward.maxsim_backward_lowmem, backward.maxsim_backward_unified):
             self.refuse(RuntimeError, f"{function.__name__} requires CUDA", function, *arguments)
+
+
+class UtilitiesTest(TorchTest):
+    def test_sizes_are_rounded_to_powers_of_two(self):
+        self.assertEqual([_utils.next_pow2(size) for size in (-1, 0, 1, 2, 3, 1024, 1025)], [1, 1, 1, 2, 4, 1024, 2048])
+        self.assertEqual([_utils.bucket_seqlen(size) for size in (0, 1, 16, 17, 1030)], [0, 16, 16, 32, 2048])
+
+    def test_releases_are_compared_by_their_numbers(self):
+        for version, expected in (
+            ("1.5.1", True),
+            ("1.5", False),
+            ("1.10rc1", True),
+            ("1.5.1.dev0", True),
+            ("x", False),
+        ):
+            with mock.patch.object(importlib.metadata, "version", lambda _, version=version: version):
+                self.assertEqual(_utils.package_at_least("any", "1.5.1"), expected, version)
+        self.assertFalse(_utils.package_at_least("no-such-package-of-maxsim", "0"))
+
+    def test_the_type_of_two_holds_both(self):
+        values = {dtype: torch.ones(1, dtype=dtype) for dtype in (*FLOATS, torch.float64)}
+        picked = {
+            (a, b): _utils.pick_compute_dtype(values[a], values[b]) for a, b in itertools.product(values, repeat=2)
+        }
+        for pair, dtype in picked.items():
+            self.assertEqual(dtype, pair[0] if pair[0] == pair[1] != torch.float64 else torch.float32, pair)
+
+    def test_families_are_those_of_the_compute_capability(self):
+        wanted = {
+            (9, 0): "hopper",
+            (10, 0): "blackwell",
+            (12, 0): "ada",
+            (8, 0): "a100",
+            (8, 6): "ampere",
+            (7, 5): "generic",
+        }
+        for capability, family in wanted.items():
+            _utils.detect_gpu.cache_clear()
+            self.addCleanup(_utils.detect_gpu.cache_clear)
+            with (
+                mock.patch("torch.cuda.is_available", lambda: True),
+                mock.patch("torch.cuda.get_device_capability", lambda capability=capability: capability),
+            ):
+                self.assertEqual(_utils.detect_gpu(), family)
+
+    def test_the_last_dimension_is_made_contiguous_where_it_is_not(self):
+        X = self.values(4, 6)
+        self.assertIs(_utils.ensure_contiguous_last(X), X)
+        self.assertEqual(_utils.ensure_contiguous_last(X.T).stride(-1), 1)
 
 
 if __name__ == "__main__":

@@ -1,21 +1,19 @@
-"""maxsim_torch.compat.late_interaction_kernels: its names, and what it has beside the scores of vectors: retrieval, scorers, heads,
-residual codes, float8, and the plain PyTorch that all are held against.
+"""maxsim_torch.compat.late_interaction_kernels: its names, and what it has beside the scores of vectors: retrieval,
+scorers, heads, residual codes, float8, and the plain PyTorch that all are held against.
 
 python late_interaction_kernels_parts_test.py LIBMAXSIM.so        with torch installed
 """
 
 import importlib
-import importlib.metadata
 import inspect
 import itertools
-from unittest import mock
 
 import torch
-from late_interaction_kernels_case import FLOATS, CompatTest, true_pair, true_scores
+from late_interaction_kernels_case import CompatTest, true_pair, true_scores
 from torch_fixture import DEVICES, TorchTest, run_tests
 
 import maxsim_torch.compat.late_interaction_kernels as lik
-from maxsim_torch.compat.late_interaction_kernels import _utils, fp8, fused_head, mps, plaid, reference, topk
+from maxsim_torch.compat.late_interaction_kernels import fp8, fused_head, mps, plaid, reference, topk
 
 MASKS = "q_mask=None, d_mask=None"
 PACKED = "Q_packed, D_packed, cu_seqlens_q, cu_seqlens_d"
@@ -152,7 +150,9 @@ class ScorerTest(CompatTest):
 
     def test_settings_are_checked_and_shown(self):
         self.refuse(ValueError, "backward is 'fast'", lik.MaxSimScorer, backward="fast")
-        self.assertIn("backward='lowmem', mask_pad_token=3", repr(lik.MaxSimScorer(backward="lowmem", mask_pad_token=3)))
+        self.assertIn(
+            "backward='lowmem', mask_pad_token=3", repr(lik.MaxSimScorer(backward="lowmem", mask_pad_token=3))
+        )
         self.refuse(ValueError, "same device", lik.MaxSimScorer(), torch.ones(2, 8), torch.ones(2, 8, device="meta"))
 
 
@@ -253,7 +253,9 @@ class PlaidTest(CompatTest):
             with self.subTest(dim=dim, nbits=nbits, normalize=normalize, device=device):
                 made = plaid.maxsim_residual(Q.to(device), *index, *table, normalize=normalize)
                 torch.testing.assert_close(made.cpu().double(), expected, rtol=1e-4, atol=1e-4)
-                plain = plaid.maxsim_residual_reference(Q, codes, residuals, lengths, *table[:2], nbits, normalize=normalize)
+                plain = plaid.maxsim_residual_reference(
+                    Q, codes, residuals, lengths, *table[:2], nbits, normalize=normalize
+                )
                 torch.testing.assert_close(plain.double(), expected, rtol=1e-4, atol=1e-4)
                 flat = (codes[there].to(device), residuals[there].to(device), torch.tensor([0, 7, 7, 11]).to(device))
                 for bound in (None, 7):
@@ -296,7 +298,9 @@ class PlaidTest(CompatTest):
     def test_what_does_not_fit_is_refused(self):
         codes, residuals, lengths, centroids, weights = self.index(16, 2)
         Q, rest = self.values(2, 5, 16), (lengths, centroids, weights)
-        self.refuse(ValueError, "nbits must be 2, 4 or 8; it is 3", plaid.maxsim_residual, Q, codes, residuals, *rest, 3)
+        self.refuse(
+            ValueError, "nbits must be 2, 4 or 8; it is 3", plaid.maxsim_residual, Q, codes, residuals, *rest, 3
+        )
         self.refuse(ValueError, "residuals is 4; .* it is 8", plaid.maxsim_residual, Q, codes, residuals, *rest, 4)
         self.refuse(ValueError, "codes must be", plaid.maxsim_residual, Q, codes[0], residuals, *rest, 2)
         self.refuse(ValueError, "residuals must be", plaid.maxsim_residual, Q, codes, residuals[0], *rest, 2)
@@ -357,41 +361,6 @@ class Float8Test(TorchTest):
         unit = torch.ones(())
         scales = {"scale_Q": unit, "scale_D": unit}
         self.refuse(ValueError, "16 columns and D 8", fp8.maxsim_inference_fp8, q, d[..., :8], **scales)
-
-
-class UtilitiesTest(TorchTest):
-    def test_sizes_are_rounded_to_powers_of_two(self):
-        self.assertEqual([_utils.next_pow2(size) for size in (-1, 0, 1, 2, 3, 1024, 1025)], [1, 1, 1, 2, 4, 1024, 2048])
-        self.assertEqual([_utils.bucket_seqlen(size) for size in (0, 1, 16, 17, 1030)], [0, 16, 16, 32, 2048])
-
-    def test_releases_are_compared_by_their_numbers(self):
-        for version, expected in (("1.5.1", True), ("1.5", False), ("1.10rc1", True), ("1.5.1.dev0", True), ("x", False)):
-            with mock.patch.object(importlib.metadata, "version", lambda _, version=version: version):
-                self.assertEqual(_utils.package_at_least("any", "1.5.1"), expected, version)
-        self.assertFalse(_utils.package_at_least("no-such-package-of-maxsim", "0"))
-
-    def test_the_type_of_two_holds_both(self):
-        values = {dtype: torch.ones(1, dtype=dtype) for dtype in (*FLOATS, torch.float64)}
-        picked = {
-            (a, b): _utils.pick_compute_dtype(values[a], values[b]) for a, b in itertools.product(values, repeat=2)
-        }
-        for pair, dtype in picked.items():
-            self.assertEqual(dtype, pair[0] if pair[0] == pair[1] != torch.float64 else torch.float32, pair)
-
-    def test_families_are_those_of_the_compute_capability(self):
-        wanted = {(9, 0): "hopper", (10, 0): "blackwell", (12, 0): "ada", (8, 0): "a100", (8, 6): "ampere", (7, 5): "generic"}
-        for capability, family in wanted.items():
-            _utils.detect_gpu.cache_clear()
-            self.addCleanup(_utils.detect_gpu.cache_clear)
-            with mock.patch("torch.cuda.is_available", lambda: True), mock.patch(
-                "torch.cuda.get_device_capability", lambda capability=capability: capability
-            ):
-                self.assertEqual(_utils.detect_gpu(), family)
-
-    def test_the_last_dimension_is_made_contiguous_where_it_is_not(self):
-        X = self.values(4, 6)
-        self.assertIs(_utils.ensure_contiguous_last(X), X)
-        self.assertEqual(_utils.ensure_contiguous_last(X.T).stride(-1), 1)
 
 
 if __name__ == "__main__":

@@ -173,7 +173,10 @@ class LossesTest(PatchTest):
 
     def test_reranking_is_the_same(self):
         documents = [[self.values(count, 8) for count in (3, 9, 5)], [self.values(4, 8)]]
-        arguments = {"documents_ids": [["a", "b", "c"], ["d"]], "queries_embeddings": [self.values(5, 8), self.values(2, 8)]}
+        arguments = {
+            "documents_ids": [["a", "b", "c"], ["d"]],
+            "queries_embeddings": [self.values(5, 8), self.values(2, 8)],
+        }
         expected = rank.rerank(documents_embeddings=documents, **arguments)
         calls = self.counted()
         patch_pylate()
@@ -203,9 +206,11 @@ class RestoringTest(PatchTest):
     def test_the_drop_in_leaves_later_releases_alone_and_says_so_once(self):
         before = self.holders()
         for later, expected in ((True, 1), (False, 0)):
-            with mock.patch.object(pylate_compat, "package_at_least", lambda *_, later=later: later), mock.patch.object(
-                pylate_compat, "_NATIVE_NOTICE_SHOWN", False
-            ), warnings.catch_warnings(record=True) as caught:
+            with (
+                mock.patch.object(pylate_compat, "package_at_least", lambda *_, later=later: later),
+                mock.patch.object(pylate_compat, "_NATIVE_NOTICE_SHOWN", False),
+                warnings.catch_warnings(record=True) as caught,
+            ):
                 warnings.simplefilter("always")
                 pylate_compat.patch_pylate()
                 pylate_compat.patch_pylate()
@@ -225,7 +230,9 @@ class RestoringTest(PatchTest):
         self.check_same_bits([scores.colbert_scores_pairwise(list(Q), [D[0], D[1, :3]])], [pairs])
         if "cuda" in DEVICES:
             made = scores.colbert_scores(Q.cuda(), D.cuda(), documents_mask=d_mask.cuda())
-            torch.testing.assert_close(made, maxsim_torch.maxsim_scores(Q.cuda(), D.cuda(), document_mask=d_mask.cuda()))
+            torch.testing.assert_close(
+                made, maxsim_torch.maxsim_scores(Q.cuda(), D.cuda(), document_mask=d_mask.cuda())
+            )
 
 
 if __name__ == "__main__":

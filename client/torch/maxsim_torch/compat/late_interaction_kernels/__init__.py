@@ -10,8 +10,8 @@ computed in float32, which the package rounds to float16. Gradients have one imp
 `backward` name the same one: sums in float32, in a fixed order, written once in the type of the input. What belongs to
 Triton and Metal alone (tables of tile sizes, caches of compiled kernels) is not there.
 
-Modules: autograd (maxsim, maxsim_pairs), varlen, score_pairs, padded, retrieve, topk, forward, backward, fused_head, plaid,
-fp8, reference (plain PyTorch), mps, pylate_compat, colpali_compat.
+Modules: autograd (maxsim, maxsim_pairs), varlen, score_pairs, padded, retrieve, topk, forward, backward, fused_head,
+plaid, fp8, reference (plain PyTorch), mps, pylate_compat, colpali_compat.
 """
 
 from . import reference

@@ -32,12 +32,13 @@ class _UnitLength(torch.autograd.Function):
         unit, lengths = ctx.saved_tensors
         gradient32, unit32 = gradient.float(), unit.float()
         along = (gradient32 * unit32).sum(-1, keepdim=True)
-        return ((gradient32 - along * unit32) / lengths).to(gradient.dtype)
+        result: Tensor = ((gradient32 - along * unit32) / lengths).to(gradient.dtype)
+        return result
 
 
 def unit_length(tokens: Tensor) -> Tensor:
     """`tokens` [..., d] with each divided by its length, in the same type; gradients flow through."""
-    result: Tensor = _UnitLength.apply(tokens)
+    result: Tensor = _UnitLength.apply(tokens)  # type: ignore[no-untyped-call]
     return result
 
 

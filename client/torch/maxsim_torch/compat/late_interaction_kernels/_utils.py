@@ -19,14 +19,14 @@ def bucket_seqlen(max_len: int, floor: int = 16) -> int:
 
 
 def assert_max_seqlen_covers(cu_seqlens: Tensor, max_seqlen: int, arg_name: str) -> None:
-    """Raises a RuntimeError where a sequence of `cu_seqlens` [sequences + 1] has more than `max_seqlen` tokens. On a GPU
-    nothing waits for the check: the error comes with a later call, and the CUDA context is lost."""
+    """Raises a RuntimeError where a sequence of `cu_seqlens` [sequences + 1] has more than `max_seqlen` tokens. On a
+    GPU nothing waits for the check: the error comes with a later call, and the CUDA context is lost."""
     if cu_seqlens.numel() <= 1:
         return
     longest = (cu_seqlens[1:] - cu_seqlens[:-1]).max()
     torch._assert_async(
         longest <= max_seqlen,
-        f"{arg_name}={max_seqlen} is smaller than the longest sequence of cu_seqlens, whose other tokens would not count",
+        f"{arg_name}={max_seqlen} is smaller than the longest sequence of cu_seqlens, whose last ones would not count",
     )
 
 
@@ -42,8 +42,8 @@ def _release(version: str) -> "tuple[int, ...]":
 
 
 def package_at_least(name: str, minimum: str) -> bool:
-    """Whether the distribution `name` is installed in the release `minimum` or a later one. What follows the numbers of a
-    version does not count: "1.5.1.dev0" is "1.5.1"."""
+    """Whether the distribution `name` is installed in the release `minimum` or a later one. What follows the numbers of
+    a version does not count: "1.5.1.dev0" is "1.5.1"."""
     try:
         return _release(importlib.metadata.version(name)) >= _release(minimum)
     except importlib.metadata.PackageNotFoundError:

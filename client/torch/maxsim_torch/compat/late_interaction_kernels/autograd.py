@@ -32,8 +32,8 @@ def _maybe_warn_unnormalized(Q: Tensor) -> None:
     if not 0.9 <= median <= 1.1:
         warnings.warn(
             f"late-interaction-kernels (maxsim_torch): query tokens have the length {median:.3f} (median), and "
-            f"normalize=False scores them as they are. Models of late interaction have lengths of 1: pass normalize=True, "
-            f"or normalise before. LIK_SUPPRESS_NORM_WARN=1 silences this.",
+            f"normalize=False scores them as they are. Models of late interaction have lengths of 1: pass "
+            f"normalize=True, or normalise before. LIK_SUPPRESS_NORM_WARN=1 silences this.",
             UserWarning,
             stacklevel=3,
         )
@@ -68,7 +68,7 @@ def _maxsim_kd(Q: Tensor, D: Tensor, q_mask: Optional[Tensor], d_mask: Optional[
     num_queries, num_tokens, dim = Q.shape
     if D.shape[0] != num_queries:
         raise ValueError(
-            f"D.shape[0] == Q.shape[0] is wanted of documents of [Nq, K, Ld, d]; they are {D.shape[0]} and {num_queries}"
+            f"D.shape[0] == Q.shape[0] is wanted of documents of [Nq, K, Ld, d]; these are {D.shape[0]}, {num_queries}"
         )
     if D.shape[-1] != dim:
         raise ValueError(f"Q has {dim} columns and D {D.shape[-1]}; they are to have the same")
@@ -127,8 +127,8 @@ def maxsim_pairs(
     normalize: bool = False,
     backward: Optional[str] = None,
 ) -> Tensor:
-    """Scores [B] of each query [B, Lq, d] with the document [B, Ld, d] of the same index. Masks are [B, Lq] and [B, Ld];
-    everything else is as in maxsim."""
+    """Scores [B] of each query [B, Lq, d] with the document [B, Ld, d] of the same index. Masks are [B, Lq] and [B,
+    Ld]; everything else is as in maxsim."""
     if Q.dim() != 3 or D.dim() != 3:
         raise ValueError(f"Q and D of maxsim_pairs are [B, L, d]; they are {tuple(Q.shape)} and {tuple(D.shape)}")
     if Q.shape[0] != D.shape[0]:

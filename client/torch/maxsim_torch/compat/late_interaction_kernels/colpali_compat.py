@@ -1,9 +1,9 @@
-"""colpali-engine with the operators on a GPU, by the rules of late-interaction-kernels: maxsim_torch.patch_colpali_engine has
-fewer of them.
+"""colpali-engine with the operators on a GPU, by the rules of late-interaction-kernels:
+maxsim_torch.patch_colpali_engine has fewer of them.
 
-Tensors on a GPU are scored by maxsim_scores, and everything else is colpali-engine's own: the CPU, fewer than 8 columns,
-GPUs below compute capability 8.0, smooth maxima, and all of it while LIK_DISABLE is 1. From 0.3.17 on colpali-engine asks
-for late-interaction-kernels by itself, and patch_colpali_engine here leaves it alone.
+Tensors on a GPU are scored by maxsim_scores, and everything else is colpali-engine's own: the CPU, fewer than 8
+columns, GPUs below compute capability 8.0, smooth maxima, and all of it while LIK_DISABLE is 1. From 0.3.17 on
+colpali-engine asks for late-interaction-kernels by itself, and patch_colpali_engine here leaves it alone.
 """
 
 import warnings
@@ -42,16 +42,17 @@ patched_colbert_pairwise_negative_ce_forward = _METHODS["ColbertPairwiseNegative
 
 
 def patch_colpali_engine() -> None:
-    """Lets the losses of late interaction and the processors of colpali-engine before 0.3.17 score with maxsim_scores on a
-    GPU. Later ones stay as they are, with a DeprecationWarning the first time. Raises an ImportError without it."""
+    """Lets the losses of late interaction and the processors of colpali-engine before 0.3.17 score with maxsim_scores
+    on a GPU. Later ones stay as they are, with a DeprecationWarning the first time. Raises an ImportError without
+    it."""
     global _NATIVE_NOTICE_SHOWN
     if package_at_least("colpali-engine", _COLPALI_NATIVE_MIN):
         if not _NATIVE_NOTICE_SHOWN:
             _NATIVE_NOTICE_SHOWN = True
             warnings.warn(
                 f"late-interaction-kernels (maxsim_torch): patch_colpali_engine() leaves colpali-engine from "
-                f"{_COLPALI_NATIVE_MIN} on alone, as that package does. maxsim_torch.patch_colpali_engine() patches every "
-                f"colpali-engine.",
+                f"{_COLPALI_NATIVE_MIN} on alone, as that package does. maxsim_torch.patch_colpali_engine() patches "
+                f"every colpali-engine.",
                 DeprecationWarning,
                 stacklevel=2,
             )

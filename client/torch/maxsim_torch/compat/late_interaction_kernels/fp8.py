@@ -14,22 +14,24 @@ _SMALLEST_MAGNITUDE = 1e-6
 
 
 def _quantized(X: Tensor, magnitudes: Tensor, dtype: torch.dtype) -> "tuple[Tensor, Tensor]":
-    """X divided by the scales that turn `magnitudes` into the largest value, and these scales without the last dimension."""
+    """X divided by the scales that turn `magnitudes` into the largest value, and these scales without the last
+    dimension."""
     scales = magnitudes.clamp_min(_SMALLEST_MAGNITUDE).to(torch.float32) / _LARGEST
     values = (X.to(torch.float32) / scales).clamp(-_LARGEST, _LARGEST).to(dtype)
     return values.contiguous(), scales
 
 
 def quantize_fp8_per_tensor(X: Tensor, dtype: torch.dtype = torch.float8_e4m3fn) -> "tuple[Tensor, Tensor]":
-    """X in float8, and the scale [] in float32 that gives it back: X is about values.float() * scale. The largest magnitude
-    becomes 448; the scale of an X without elements is 1."""
+    """X in float8, and the scale [] in float32 that gives it back: X is about values.float() * scale. The largest
+    magnitude becomes 448; the scale of an X without elements is 1."""
     if X.numel() == 0:
         return X.to(dtype), torch.ones((), device=X.device)
     return _quantized(X, X.abs().amax(), dtype)
 
 
 def quantize_fp8_per_token(X: Tensor, dtype: torch.dtype = torch.float8_e4m3fn) -> "tuple[Tensor, Tensor]":
-    """X [..., d] in float8, and the scales [...] in float32 of its tokens. The largest magnitude of each becomes 448."""
+    """X [..., d] in float8, and the scales [...] in float32 of its tokens. The largest magnitude of each becomes
+    448."""
     values, scales = _quantized(X, X.abs().amax(dim=-1, keepdim=True), dtype)
     return values, scales.squeeze(-1)
 
@@ -58,11 +60,11 @@ def maxsim_inference_fp8(
     q_mask: Optional[Tensor] = None,
     d_mask: Optional[Tensor] = None,
 ) -> Tensor:
-    """Scores [Nq, Nd] in float32, without gradients, of queries [Nq, Lq, d] or [Lq, d] and documents [Nd, Ld, d] or [Ld, d]
-    in float8_e4m3fn or float8_e5m2 and with scales: one for all [], or one a token, [Nq, Lq] and [Nd, Ld].
+    """Scores [Nq, Nd] in float32, without gradients, of queries [Nq, Lq, d] or [Lq, d] and documents [Nd, Ld, d] or
+    [Ld, d] in float8_e4m3fn or float8_e5m2 and with scales: one for all [], or one a token, [Nq, Lq] and [Nd, Ld].
 
-    Masks and shapes are those of maxsim. Values are converted, which rounds nothing, and a block of documents at a time:
-    on every device, and without a warning. Raises ValueError where Q and D have different numbers of columns.
+    Masks and shapes are those of maxsim. Values are converted, which rounds nothing, and a block of documents at a
+    time: on every device, and without a warning. Raises ValueError where Q and D have different numbers of columns.
     """
     if Q.shape[-1] != D.shape[-1]:
         raise ValueError(f"Q has {Q.shape[-1]} columns and D {D.shape[-1]}; they are to have the same")

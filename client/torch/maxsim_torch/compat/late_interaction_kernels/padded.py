@@ -15,9 +15,9 @@ class PackedBatch:
     """What pack_padded makes, on the device of its inputs; it unpacks as a tuple of its fields. B are the queries and C
     the candidates of each.
 
-    Q_packed [query tokens, d] and cu_seqlens_q [B + 1] (int32); D_packed [document tokens, d] and cu_seqlens_d
-    [B * C + 1] (int32), documents in the order of queries and candidates; pair_q_idx and pair_d_idx [B * C] (int32), the
-    query and the document of each pair in that order; max_seqlen_q and max_seqlen_d, the tokens of the longest of each.
+    Q_packed [query tokens, d] and cu_seqlens_q [B + 1] (int32); D_packed [document tokens, d] and cu_seqlens_d [B * C +
+    1] (int32), documents in the order of queries and candidates; pair_q_idx and pair_d_idx [B * C] (int32), the query
+    and the document of each pair in that order; max_seqlen_q and max_seqlen_d, the tokens of the longest of each.
     """
 
     Q_packed: Tensor
@@ -39,7 +39,9 @@ def _check_shapes(queries: Tensor, documents: Tensor, query_lengths: Tensor, doc
     if documents.dim() != 4:
         raise ValueError(f"documents must be [B, C, Ld, d]; they are {tuple(documents.shape)}")
     if queries.shape[0] != documents.shape[0]:
-        raise ValueError(f"there are {queries.shape[0]} queries and documents of {documents.shape[0]}: a batch size mismatch")
+        raise ValueError(
+            f"there are {queries.shape[0]} queries and documents of {documents.shape[0]}: a batch size mismatch"
+        )
     if queries.shape[-1] != documents.shape[-1]:
         raise ValueError(
             f"queries have {queries.shape[-1]} columns and documents {documents.shape[-1]}: an embedding dim mismatch"
@@ -50,9 +52,11 @@ def _check_shapes(queries: Tensor, documents: Tensor, query_lengths: Tensor, doc
         raise ValueError(f"doc_lengths must be {list(documents.shape[:2])}; they are {tuple(doc_lengths.shape)}")
 
 
-def _check_lengths(query_lengths: Tensor, doc_lengths: Tensor, num_query: int, num_document: int, validate: bool) -> None:
-    """A length beyond the padding is a RuntimeError, which on a GPU comes with a later call; with `validate`, which waits
-    for a GPU, it and a length of 0 or less are a ValueError at once."""
+def _check_lengths(
+    query_lengths: Tensor, doc_lengths: Tensor, num_query: int, num_document: int, validate: bool
+) -> None:
+    """A length beyond the padding is a RuntimeError, which on a GPU comes with a later call; with `validate`, which
+    waits for a GPU, it and a length of 0 or less are a ValueError at once."""
     if validate:
         for name, lengths, limit in (
             ("query_lengths", query_lengths, num_query),
@@ -62,8 +66,12 @@ def _check_lengths(query_lengths: Tensor, doc_lengths: Tensor, num_query: int, n
                 raise ValueError(f"{name} must all be > 0; the least is {int(lengths.min())}")
             if lengths.numel() and int(lengths.max()) > limit:
                 raise ValueError(f"{name} exceed the {limit} tokens of the padding: the most is {int(lengths.max())}")
-    torch._assert_async((query_lengths <= num_query).all(), f"query_lengths exceed the {num_query} tokens of the padding")
-    torch._assert_async((doc_lengths <= num_document).all(), f"doc_lengths exceed the {num_document} tokens of the padding")
+    torch._assert_async(
+        (query_lengths <= num_query).all(), f"query_lengths exceed the {num_query} tokens of the padding"
+    )
+    torch._assert_async(
+        (doc_lengths <= num_document).all(), f"doc_lengths exceed the {num_document} tokens of the padding"
+    )
 
 
 def _offsets(lengths: Tensor) -> Tensor:
@@ -88,9 +96,10 @@ def pack_padded(
 ) -> PackedBatch:
     """Packs queries [B, Lq, d] and documents [B, C, Ld, d] for score_pairs_packed and maxsim_varlen.
 
-    `query_lengths` [B] and `doc_lengths` [B, C] are the tokens of each that there are. Gradients flow through. Waits for a
-    GPU, since the lengths decide the shapes. A length beyond the padding is an error (see `validate`: a ValueError at
-    once, or a RuntimeError that on a GPU comes with a later call); raises ValueError for shapes that do not fit.
+    `query_lengths` [B] and `doc_lengths` [B, C] are the tokens of each that there are. Gradients flow through. Waits
+    for a GPU, since the lengths decide the shapes. A length beyond the padding is an error (see `validate`: a
+    ValueError at once, or a RuntimeError that on a GPU comes with a later call); raises ValueError for shapes that do
+    not fit.
     """
     _check_shapes(queries, documents, query_lengths, doc_lengths)
     device = queries.device
@@ -128,17 +137,15 @@ def maxsim_padded(
     """Scores [B, C] in float32 of queries [B, Lq, d] with their candidates [B, C, Ld, d], with gradients of both.
 
     `query_lengths` [B] and `doc_lengths` [B, C] are the tokens of each that there are. Tensors are read where they are:
-    nothing is packed, and nothing waits for a GPU but `validate`, which the CPU ignores, as late-interaction-kernels does.
-    An empty query or document scores 0. Errors are those of pack_padded.
+    nothing is packed, and nothing waits for a GPU but `validate`, which the CPU ignores, as late-interaction-kernels
+    does. An empty query or document scores 0. Errors are those of pack_padded.
     """
     _check_shapes(queries, documents, query_lengths, doc_lengths)
     query_lengths = query_lengths.to(queries.device)
     doc_lengths = doc_lengths.to(queries.device)
     _check_lengths(query_lengths, doc_lengths, queries.shape[1], documents.shape[2], validate and queries.is_cuda)
     queries, documents = same_type(queries, documents)
-    return maxsim_scores(
-        queries, documents, query_lengths=query_lengths, document_lengths=doc_lengths, empty_score=0.0
-    )
+    return maxsim_scores(queries, documents, query_lengths=query_lengths, document_lengths=doc_lengths, empty_score=0.0)
 
 
 __all__ = ["PackedBatch", "maxsim_padded", "pack_padded"]

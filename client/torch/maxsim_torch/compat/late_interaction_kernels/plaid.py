@@ -14,15 +14,17 @@ from .reference import maxsim_residual_reference, plaid_approx_score_reference
 
 
 def plaid_approx_score(query_centroid_scores: Tensor, codes: Tensor, doc_lengths: Tensor) -> Tensor:
-    """Scores [B] in float32 of documents that are centroids alone: the sum over query tokens of the best of the document's
-    centroids. There are no gradients.
+    """Scores [B] in float32 of documents that are centroids alone: the sum over query tokens of the best of the
+    document's centroids. There are no gradients.
 
-    `query_centroid_scores` is [n_centroids, Lq]; `codes` [B, max_Ld] are integers, of which those outside of the centroids
-    stand for centroid 0; `doc_lengths` [B] are the tokens of each. A document without any scores 0. Raises ValueError for
-    other shapes.
+    `query_centroid_scores` is [n_centroids, Lq]; `codes` [B, max_Ld] are integers, of which those outside of the
+    centroids stand for centroid 0; `doc_lengths` [B] are the tokens of each. A document without any scores 0. Raises
+    ValueError for other shapes.
     """
     if query_centroid_scores.dim() != 2:
-        raise ValueError(f"query_centroid_scores must be [n_centroids, Lq]; they are {tuple(query_centroid_scores.shape)}")
+        raise ValueError(
+            f"query_centroid_scores must be [n_centroids, Lq]; they are {tuple(query_centroid_scores.shape)}"
+        )
     if codes.dim() != 2:
         raise ValueError(f"codes must be [B, max_Ld]; they are {tuple(codes.shape)}")
     if doc_lengths.shape != codes.shape[:1]:
@@ -48,10 +50,13 @@ def _check_index(
     packed_dim = (Q.shape[-1] * nbits + 7) // 8
     if residuals.shape[-1] != packed_dim:
         raise ValueError(
-            f"the last dimension of residuals is {residuals.shape[-1]}; with d={Q.shape[-1]} and nbits={nbits} it is {packed_dim}"
+            f"the last dimension of residuals is {residuals.shape[-1]}; with d={Q.shape[-1]} and nbits={nbits} it is "
+            f"{packed_dim}"
         )
     if bucket_weights.numel() != 1 << nbits:
-        raise ValueError(f"there are {bucket_weights.numel()} bucket_weights; with nbits={nbits} there are {1 << nbits}")
+        raise ValueError(
+            f"there are {bucket_weights.numel()} bucket_weights; with nbits={nbits} there are {1 << nbits}"
+        )
     return residuals.to(torch.uint8), centroids.detach(), bucket_weights.detach().float().reshape(-1)
 
 
@@ -85,13 +90,13 @@ def maxsim_residual(
     """Scores [Nq, Nd] in float32 of queries [Nq, Lq, d], or [Nd] of one query [Lq, d], with gradients of Q alone.
 
     A token's vector is the centroid [n_centroids, d] that its code names, plus in each column one of the 2^nbits
-    `bucket_weights`, which its packed residual names. `codes` [Nd, max_Ld] are integers, `residuals` are bytes
-    [Nd, max_Ld, ceil(d * nbits / 8)] with the first column in the lowest bits, `doc_lengths` [Nd] the tokens of each, and
-    `nbits` 2, 4 or 8. With `normalize` queries and vectors are divided by their lengths. Vectors are made where they are
-    multiplied (maxsim_torch.residual_code_scores), or all of them where d * nbits is no multiple of 8.
+    `bucket_weights`, which its packed residual names. `codes` [Nd, max_Ld] are integers, `residuals` are bytes [Nd,
+    max_Ld, ceil(d * nbits / 8)] with the first column in the lowest bits, `doc_lengths` [Nd] the tokens of each, and
+    `nbits` 2, 4 or 8. With `normalize` queries and vectors are divided by their lengths. Vectors are made where they
+    are multiplied (maxsim_torch.residual_code_scores), or all of them where d * nbits is no multiple of 8.
 
-    An empty document scores 0. Where Q requires a gradient it is a ValueError, as in late-interaction-kernels, for which
-    the lengths are waited for. Raises ValueError for other `nbits` and for shapes that do not fit.
+    An empty document scores 0. Where Q requires a gradient it is a ValueError, as in late-interaction-kernels, for
+    which the lengths are waited for. Raises ValueError for other `nbits` and for shapes that do not fit.
     """
     if codes.dim() != 2:
         raise ValueError(f"codes must be [Nd, max_Ld]; they are {tuple(codes.shape)}")
@@ -133,8 +138,8 @@ def maxsim_residual_varlen(
     """maxsim_residual of documents that follow one another, without gradients: `codes_flat` [tokens], `residuals_flat`
     [tokens, ceil(d * nbits / 8)], and document i from cu_seqlens_d[i] to cu_seqlens_d[i + 1].
 
-    `max_seqlen_d` is a bound of the documents' tokens, and one that has more is a RuntimeError, which on a GPU comes with a
-    later call. Nothing is looked up where it is None.
+    `max_seqlen_d` is a bound of the documents' tokens, and one that has more is a RuntimeError, which on a GPU comes
+    with a later call. Nothing is looked up where it is None.
     """
     for name, tensor, wanted in (
         ("codes_flat", codes_flat, 1),

@@ -1,8 +1,8 @@
 """PyLate with maxsim on a GPU, by the rules of late-interaction-kernels: maxsim_torch.patch_pylate has fewer of them.
 
-Scores of tensors on a GPU are those of maxsim (a document token that is left out cannot be the best), and everything else
-is PyLate's own: the CPU, fewer than 8 columns, GPUs below compute capability 8.0, and all of it while LIK_DISABLE is 1.
-From 1.5.1 on PyLate asks for late-interaction-kernels by itself, and patch_pylate here leaves it alone.
+Scores of tensors on a GPU are those of maxsim (a document token that is left out cannot be the best), and everything
+else is PyLate's own: the CPU, fewer than 8 columns, GPUs below compute capability 8.0, and all of it while LIK_DISABLE
+is 1. From 1.5.1 on PyLate asks for late-interaction-kernels by itself, and patch_pylate here leaves it alone.
 """
 
 import importlib
@@ -26,7 +26,7 @@ _NATIVE_NOTICE_SHOWN = False
 
 
 def _device_path(q: Tensor, d: Tensor) -> Optional[str]:
-    """"cuda" where maxsim computes the scores, None where PyLate does."""
+    """ "cuda" where maxsim computes the scores, None where PyLate does."""
     if os.environ.get("LIK_DISABLE", "0") == "1" or q.device != d.device or q.shape[-1] < 8 or not q.is_cuda:
         return None
     return "cuda" if torch.cuda.get_device_capability(q.device)[0] >= 8 else None
@@ -49,7 +49,12 @@ def _patched(name: str, score: Function, args: "tuple[Any, ...]", mask: Any) -> 
 
 
 def patched_colbert_scores(
-    queries_embeddings: Any, documents_embeddings: Any, queries_mask: Any = None, documents_mask: Any = None, *, mask: Any = None
+    queries_embeddings: Any,
+    documents_embeddings: Any,
+    queries_mask: Any = None,
+    documents_mask: Any = None,
+    *,
+    mask: Any = None,
 ) -> Any:
     """pylate.scores.colbert_scores by maxsim."""
     args = (queries_embeddings, documents_embeddings, queries_mask, documents_mask)
@@ -57,7 +62,12 @@ def patched_colbert_scores(
 
 
 def patched_colbert_kd_scores(
-    queries_embeddings: Any, documents_embeddings: Any, queries_mask: Any = None, documents_mask: Any = None, *, mask: Any = None
+    queries_embeddings: Any,
+    documents_embeddings: Any,
+    queries_mask: Any = None,
+    documents_mask: Any = None,
+    *,
+    mask: Any = None,
 ) -> Any:
     """pylate.scores.colbert_kd_scores by maxsim, documents [Nq, K, Ld, d]. Raises a ValueError for others on a GPU."""
     args = (queries_embeddings, documents_embeddings, queries_mask, documents_mask)
@@ -65,10 +75,15 @@ def patched_colbert_kd_scores(
 
 
 def patched_colbert_scores_pairwise(
-    queries_embeddings: Any, documents_embeddings: Any, queries_mask: Any = None, documents_mask: Any = None, *, mask: Any = None
+    queries_embeddings: Any,
+    documents_embeddings: Any,
+    queries_mask: Any = None,
+    documents_mask: Any = None,
+    *,
+    mask: Any = None,
 ) -> Any:
-    """pylate.scores.colbert_scores_pairwise by maxsim_pairs. Without masks sequences may differ in length, and PyLate's own
-    function takes those."""
+    """pylate.scores.colbert_scores_pairwise by maxsim_pairs. Without masks sequences may differ in length, and PyLate's
+    own function takes those."""
     embeddings = (queries_embeddings, documents_embeddings)
     tensors = all(isinstance(value, Tensor) for value in embeddings)
     if queries_mask is None and documents_mask is None and mask is None:
@@ -121,8 +136,8 @@ def patch_pylate() -> None:
         if not _NATIVE_NOTICE_SHOWN:
             _NATIVE_NOTICE_SHOWN = True
             warnings.warn(
-                f"late-interaction-kernels (maxsim_torch): patch_pylate() leaves PyLate from {_PYLATE_NATIVE_MIN} on alone, "
-                f"as that package does. maxsim_torch.patch_pylate() patches every PyLate.",
+                f"late-interaction-kernels (maxsim_torch): patch_pylate() leaves PyLate from {_PYLATE_NATIVE_MIN} on "
+                f"alone, as that package does. maxsim_torch.patch_pylate() patches every PyLate.",
                 DeprecationWarning,
                 stacklevel=2,
             )
@@ -134,8 +149,9 @@ def patch_pylate() -> None:
     pylate_patch.install(_ORIGINAL, _REPLACEMENTS)
     if missed:
         warnings.warn(
-            f"late-interaction-kernels (maxsim_torch): patch_pylate() did not find {', '.join(missed)}, and what scores there "
-            f"may be PyLate's own. PyLate was refactored, it seems; maxsim_torch.patch_pylate() may know it.",
+            f"late-interaction-kernels (maxsim_torch): patch_pylate() did not find {', '.join(missed)}, and what "
+            f"scores there may be PyLate's own. PyLate was refactored, it seems; "
+            f"maxsim_torch.patch_pylate() may know it.",
             RuntimeWarning,
             stacklevel=2,
         )

@@ -16,8 +16,8 @@ def _exact(tokens: Tensor) -> Tensor:
 
 
 def _sum_of_best(similarities: Tensor, q_mask: Optional[Tensor], d_mask: Optional[Tensor]) -> Tensor:
-    """Sums over the last dimension but one the maxima of the last. Masks have the dimensions of the result of the maximum
-    and of the similarities, or 1. A maximum over nothing is 0."""
+    """Sums over the last dimension but one the maxima of the last. Masks have the dimensions of the result of the
+    maximum and of the similarities, or 1. A maximum over nothing is 0."""
     if d_mask is not None:
         similarities = similarities.masked_fill(~d_mask.bool(), NEG_INF)
     best = similarities.max(-1).values
@@ -92,15 +92,11 @@ def maxsim_reference_scatter(
     return _matrix(scores, tuple(pair_q_idx.shape), Q_packed)
 
 
-def maxsim_padded_reference(
-    queries: Tensor, documents: Tensor, query_lengths: Tensor, doc_lengths: Tensor
-) -> Tensor:
+def maxsim_padded_reference(queries: Tensor, documents: Tensor, query_lengths: Tensor, doc_lengths: Tensor) -> Tensor:
     """maxsim_padded: [B, C] of queries [B, Lq, d] and documents [B, C, Ld, d], in float32."""
     scores = [
         _score_of_pair(query[:length], document[:document_length])
-        for query, length, candidates, lengths in zip(
-            queries, query_lengths.tolist(), documents, doc_lengths.tolist()
-        )
+        for query, length, candidates, lengths in zip(queries, query_lengths.tolist(), documents, doc_lengths.tolist())
         for document, document_length in zip(candidates, lengths)
     ]
     return _matrix(scores, tuple(documents.shape[:2]), queries)

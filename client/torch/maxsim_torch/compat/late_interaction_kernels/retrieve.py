@@ -1,4 +1,5 @@
-"""MaxSimScorer, a module that scores, and retrieve. Both divide tokens by their lengths unless they are told otherwise."""
+"""MaxSimScorer, a module that scores, and retrieve. Both divide tokens by their lengths unless they are told
+otherwise."""
 
 import contextlib
 from typing import Optional
@@ -60,15 +61,11 @@ class MaxSimScorer(torch.nn.Module):
     def extra_repr(self) -> str:
         return f"normalize={self.normalize}, backward={self.backward!r}, mask_pad_token={self.mask_pad_token!r}"
 
-    def forward(
-        self, Q: Tensor, D: Tensor, q_mask: Optional[Tensor] = None, d_mask: Optional[Tensor] = None
-    ) -> Tensor:
+    def forward(self, Q: Tensor, D: Tensor, q_mask: Optional[Tensor] = None, d_mask: Optional[Tensor] = None) -> Tensor:
         """Scores as maxsim has them, with gradients."""
         return _score(Q, D, q_mask, d_mask, normalize=self.normalize, backward=self.backward, inference=False)
 
-    def score(
-        self, Q: Tensor, D: Tensor, q_mask: Optional[Tensor] = None, d_mask: Optional[Tensor] = None
-    ) -> Tensor:
+    def score(self, Q: Tensor, D: Tensor, q_mask: Optional[Tensor] = None, d_mask: Optional[Tensor] = None) -> Tensor:
         """Scores as maxsim has them, without gradients."""
         return _score(Q, D, q_mask, d_mask, normalize=self.normalize, backward=self.backward, inference=True)
 

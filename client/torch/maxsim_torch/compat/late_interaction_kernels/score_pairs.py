@@ -24,10 +24,10 @@ def score_pairs_packed(
 ) -> Tensor:
     """Scores [num_pairs] in float32: entry k is query pair_q_idx[k] with document pair_d_idx[k]. Gradients of both.
 
-    Q_packed, D_packed, cu_seqlens and the bounds are those of maxsim_varlen; indices are integers [num_pairs]. Documents
-    are read where they are. The queries of the pairs are copied, `max_seqlen_q` tokens a pair. A pair with an empty query
-    or document scores 0. Where `max_seqlen_q` is None, the longest query is looked up, which waits for a GPU. Raises
-    ValueError for shapes that do not fit.
+    Q_packed, D_packed, cu_seqlens and the bounds are those of maxsim_varlen; indices are integers [num_pairs].
+    Documents are read where they are. The queries of the pairs are copied, `max_seqlen_q` tokens a pair. A pair with an
+    empty query or document scores 0. Where `max_seqlen_q` is None, the longest query is looked up, which waits for a
+    GPU. Raises ValueError for shapes that do not fit.
     """
     check_packed(Q_packed, D_packed)
     if pair_q_idx.dim() != 1 or pair_q_idx.shape != pair_d_idx.shape:

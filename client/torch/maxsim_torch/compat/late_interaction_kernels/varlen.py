@@ -16,7 +16,9 @@ def check_packed(Q_packed: Tensor, D_packed: Tensor) -> None:
         if rows.dim() != 2:
             raise ValueError(f"{name} must be 2-D, [tokens, d]; it is {tuple(rows.shape)}. maxsim takes padded tensors")
     if Q_packed.shape[1] != D_packed.shape[1]:
-        raise ValueError(f"Q_packed has {Q_packed.shape[1]} columns and D_packed {D_packed.shape[1]}; they are to be equal")
+        raise ValueError(
+            f"Q_packed has {Q_packed.shape[1]} columns and D_packed {D_packed.shape[1]}; they are to be equal"
+        )
 
 
 def maxsim_varlen(
@@ -29,8 +31,9 @@ def maxsim_varlen(
 ) -> Tensor:
     """Scores [Nq, Nd] in float32 of every packed query with every packed document, with gradients of both.
 
-    Q_packed and D_packed are [tokens, d]; sequence i of each is its rows from cu_seqlens[i] to cu_seqlens[i + 1], of int32
-    or int64. A query and a document without tokens score 0. A query has at most 4,096 tokens and a document 65,536.
+    Q_packed and D_packed are [tokens, d]; sequence i of each is its rows from cu_seqlens[i] to cu_seqlens[i + 1], of
+    int32 or int64. A query and a document without tokens score 0. A query has at most 4,096 tokens and a document
+    65,536.
 
     `max_seqlen_q` and `max_seqlen_d` are bounds of the sequences' tokens, or None. Where `max_seqlen_q` is None, the
     longest query is looked up, which waits for a GPU. A sequence beyond a bound is an error: a RuntimeError, which on a
