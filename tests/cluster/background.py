@@ -1,11 +1,12 @@
-"""Threads that ask a router the same questions again and again, and know every right answer."""
+"""Threads that ask a router again and again, and pools of questions of which every right answer is known."""
 
 import threading
 import time
+import traceback
 
 import compare
 import traffic
-from maxsim.v1 import rerank_pb2_grpc
+from maxsim.v1 import documents_pb2_grpc, rerank_pb2_grpc
 
 
 class Pool:
@@ -39,6 +40,12 @@ class Pool:
             raise AssertionError(f"the one server refuses: {wrong}")
         return ordered
 
+    def ask(self, stubs, number, deadline_s):
+        """Returns a request that was sent, and what is wrong with its answer, or ""."""
+        number %= len(self.requests)
+        answer = compare.call(stubs.reranker.Rerank, self.requests[number], deadline_s)
+        return self.requests[number], self.check(number, answer)
+
     def check(self, number, answer):
         """Says what is wrong with an answer of the router."""
         if isinstance(answer, compare.Failure):
@@ -52,16 +59,26 @@ class Pool:
         return compare.difference(right, answer)
 
 
-class Askers:
-    """Clients, each with a connection of its own, until stop()."""
+class Stubs:
+    """The calls of a connection of its own."""
 
-    def __init__(self, router, pool, clients, deadline_s):
-        self.pool, self.deadline_s = pool, deadline_s
+    def __init__(self, node):
+        channel = node.channel()
+        self.reranker = rerank_pb2_grpc.RerankerStub(channel)
+        self.documents = documents_pb2_grpc.DocumentsStub(channel)
+
+
+class Askers:
+    """Clients, each with a connection of its own, until stop(). `pool` has a method ask as Pool has. A client waits
+    `rest_s` after each request."""
+
+    def __init__(self, router, pool, clients, deadline_s, rest_s=0.002):
+        self.pool, self.deadline_s, self.rest_s = pool, deadline_s, rest_s
         self.problems, self.times = [], []
         self.event = "nothing has happened"  # which problems are told with
         self.lock, self.ending = threading.Lock(), threading.Event()
         self.threads = [
-            threading.Thread(target=self._run, args=(rerank_pb2_grpc.RerankerStub(router.channel()), number, clients))
+            threading.Thread(target=self._guard, args=(Stubs(router), number, clients))
             for number in range(clients)
         ]
 
@@ -82,20 +99,24 @@ class Askers:
         if self.problems:
             raise AssertionError(f"{len(self.problems)} requests went wrong, first\n" + "\n".join(self.problems[:3]))
 
-    def _run(self, stub, number, step):
-        requests = self.pool.requests
+    def _guard(self, *arguments):
+        try:
+            self._run(*arguments)
+        except Exception:  # pylint: disable=broad-except  the main thread reports it
+            self.problems.append(traceback.format_exc())
+
+    def _run(self, stubs, number, step):
         while not self.ending.is_set():
-            number = (number + step) % len(requests)
             begin = time.monotonic()
-            answer = compare.call(stub.Rerank, requests[number], self.deadline_s)
+            request, problem = self.pool.ask(stubs, number, self.deadline_s)
             took = time.monotonic() - begin
-            problem = self.pool.check(number, answer)
             with self.lock:
                 self.times.append(took)
                 if problem:
                     what = f"{self.event}: request {number} after {took:.3f} s: {problem}"
-                    self.problems.append(f"{what}\n{compare.short(requests[number])}")
-            time.sleep(0.002)
+                    self.problems.append(f"{what}\n{compare.short(request)}")
+            number += step
+            self.ending.wait(self.rest_s)
 
     def summary(self):
         times = sorted(self.times)

@@ -11,7 +11,6 @@ import argparse
 import os
 import pathlib
 import random
-import subprocess
 import sys
 import time
 
@@ -20,70 +19,25 @@ import corpus
 import nodes
 from background import Askers, Pool
 from equality_test import PARTS, build_cluster, make_corpora
+from events import Events
 from maxsim.v1 import rerank_pb2
 
 UNAVAILABLE = 14
-PAUSE_S = 3
 
 
-class Chaos:
+class Chaos(Events):
+    kinds = ["killed", "paused", "reloaded", "drained", "ahead"]
+
     def __init__(self, programs, folder, seed):
-        self.seed, self.chooser = seed, random.Random(seed)
-        self.corpora = make_corpora(seed)
-        self.cluster, self.built = build_cluster(programs, folder, self.corpora)
-        self.askers, self.pool = None, None
-        self.counts = dict.fromkeys(("killed", "paused", "drained", "reloaded", "ahead"), 0)
-        self.hedges = 0
+        self.seed, self.corpora = seed, make_corpora(seed)
+        cluster, self.built = build_cluster(programs, folder, self.corpora)
+        super().__init__(cluster, random.Random(seed))
+        self.pool = None
 
     def begin(self, size):
         self.cluster.start()
         self.pool = Pool(self.cluster.single, self.corpora, self.seed, size)
         self.pool.learn()
-
-    def events(self, seconds):
-        """Each kind once at least, and then until the time is over."""
-        kinds = ["killed", "paused", "reloaded", "drained", "ahead"]
-        until = time.monotonic() + seconds
-        time.sleep(1)  # the router learns how long answers take
-        while time.monotonic() < until or not all(self.counts.values()):
-            for kind in kinds:
-                self.counts[kind] += 1
-                getattr(self, "be_" + kind)()
-                self.askers.expect_no_problem()
-                if time.monotonic() > until and all(self.counts.values()):
-                    break
-            self.chooser.shuffle(kinds)
-
-    def _tell(self, what):
-        self.askers.event = what
-        print(f"{what}", flush=True)
-
-    def _one(self, what):
-        node = self.chooser.choice(self.cluster.replicas())
-        self._tell(f"{what} {node.name}")
-        return node
-
-    def be_killed(self):
-        node = self._one("kill")
-        node.kill()
-        time.sleep(self.chooser.random())
-        node.start()
-        self.cluster.wait_ready()
-
-    def be_paused(self):
-        hedges = self.cluster.router.metrics()["maxsim_group_hedges_total"]
-        node = self._one("pause")
-        node.pause()
-        time.sleep(PAUSE_S)
-        node.go_on()
-        self.cluster.wait_ready()
-        self.hedges += self.cluster.router.metrics()["maxsim_group_hedges_total"] - hedges
-
-    def be_drained(self):
-        node = self._one("drain")
-        node.stop()
-        node.start()
-        self.cluster.wait_ready()
 
     def _publish(self):
         """Publishes the next generation of every collection, whose answers the one server says under another name."""
@@ -99,20 +53,13 @@ class Chaos:
     def _reload(self):
         for name, built in self.built.items():
             if self.chooser.random() < 0.5:
-                self._reload_by_program(name)
+                self.reload_by_program(name)
                 continue
             response = self.cluster.router.reload(name)
             assert response.changed, f"a reload of {name} through the router changed nothing"
             assert response.collection.generation == built.generation, f"reloaded {name}: {response.collection}"
         self.cluster.wait_ready()
         self.expect_generation()
-
-    def _reload_by_program(self, name):
-        program = self.cluster.programs / "maxsimctl"
-        done = subprocess.run(
-            [program, "--server", self.cluster.router.target, "reload", name], capture_output=True, text=True
-        )
-        assert done.returncode == 0, f"maxsimctl reload {name}: {done.stdout}{done.stderr}"
 
     def expect_generation(self):
         """A request that begins now is answered by the newest generation."""
@@ -124,13 +71,13 @@ class Chaos:
             assert answer.generation == built.generation, f"{name}: {answer.generation} after {built.generation}"
 
     def be_reloaded(self):
-        self._tell("reload")
+        self.tell("reload")
         self._publish()
         self._reload()
 
     def be_ahead(self):
         """A replica that is started anew has the next generation before the others have it."""
-        node = self._one("start with the next generation")
+        node = self.one("start with the next generation")
         self._publish()
         node.kill()
         node.start()
@@ -233,13 +180,13 @@ def main():
             chaos.begin(150)
             chaos.askers = Askers(chaos.cluster.router, chaos.pool, arguments.clients, arguments.deadline)
             with chaos.askers:
-                chaos.events(arguments.seconds)
+                chaos.run(arguments.seconds)
             print(chaos.askers.summary())
             chaos.askers.expect_no_problem()
             chaos.check_whole()
             chaos.lose_a_group()
             chaos.cluster.stop()
-    print(f"{chaos.counts}, {chaos.hedges:.0f} second replicas asked while one was paused")
+    print(f"{dict(chaos.counts)}, {chaos.hedges:.0f} second replicas asked while one was paused")
     if not chaos.hedges:
         sys.exit("no second replica was asked while one was paused")
     if len(chaos.askers.times) < 100:

@@ -4,6 +4,7 @@ harness_test.py FOLDER_OF_THE_PROGRAMS        of which it takes none
 """
 
 import socket
+import struct
 import sys
 import threading
 import unittest
@@ -11,11 +12,14 @@ import unittest
 import background
 import compare
 import corpus
+import history
 import numpy as np
+import oracle as exact
 import traffic
 import wires
 from equality_test import make_corpora
 from maxsim.v1 import rerank_pb2
+from numbered import vectors
 
 
 def an_answer():
@@ -132,6 +136,98 @@ class SlotsTest(unittest.TestCase):
     def test_slots_are_those_of_the_server(self):
         for id, slot in {"a": 3615, "x" * 512: 2662, 17: 3931, -1: 1043, (1 << 63) - 1: 3910}.items():
             self.assertEqual(corpus.slot_of(id), slot)
+
+
+def message(payload, id="a", version=0, rows=None):
+    """Returns a message of a stream as a server makes it; without a payload, of a delete."""
+    kind = history.UPSERT if payload else history.DELETE
+    data = struct.pack("<BQQBBQH", 1, 0, 0, 1, kind, version, len(id)) + id.encode()
+    if payload:
+        rows = (vectors(1, 8) if rows is None else rows).astype(np.float16)
+        data += struct.pack("<IfI", len(rows), 0, len(payload)) + rows.tobytes() + payload.encode()
+    return data
+
+
+class HistoryTest(unittest.TestCase):
+    """What a stream has against what was written, acknowledged and answered. Each test says what is wrong."""
+
+    def setUp(self):
+        base = exact.Oracle(exact.Storage("f16", 8), "string")
+        base.begin_with("a", vectors(1, 8), '{"b":0}')
+        self.ledger = history.Ledger()
+        self.known = history.History(self.ledger, base, {"a": 1}, 3)
+        self.writes = [history.Write("a", 1, f'{{"n":{n}}}', version) for n, version in enumerate((0, 5, 4))]
+        self.delete = history.Write("a", 0, "", 0)
+        self.ledger.add([*self.writes, self.delete])
+        self.sent = [message(one.payload, version=one.version) for one in [*self.writes, self.delete]]
+
+    def extend(self, *sent):
+        self.known.extend(enumerate(sent, self.known.last + 1))
+
+    def acknowledged(self, write, outcome, sequence):
+        write.result = outcome, sequence
+        self.known.check_acknowledged([write])
+
+    def test_a_right_stream_is_right(self):
+        self.extend(*self.sent)
+        for write, result in zip(self.writes, ((exact.APPLIED, 1), (exact.APPLIED, 2), (exact.STALE, 0))):
+            self.acknowledged(write, *result)
+        self.acknowledged(self.delete, exact.APPLIED, 4)
+        for sequence, payload in enumerate(('{"b":0}', '{"n":0}', '{"n":1}', '{"n":1}')):
+            self.assertEqual(self.known.state("a", sequence)[0], payload)
+        self.assertIsNone(self.known.state("a", 4))
+
+    def test_a_write_that_is_there_twice_is_found(self):
+        with self.assertRaisesRegex(AssertionError, "there already, as message 1"):
+            self.extend(self.sent[0], self.sent[0])
+        with self.assertRaisesRegex(AssertionError, "delete 2 of .* of 1"):
+            self.extend(self.sent[3], self.sent[3])
+
+    def test_a_write_of_nobody_or_with_other_contents_is_found(self):
+        for wrong, what in (
+            (message("{}"), "nobody wrote it"),
+            (message(self.writes[0].payload, "b"), "of 'b'"),
+            (message(self.writes[1].payload, version=6), "of 'a'"),
+            (message(self.writes[2].payload, version=4, rows=vectors(2, 8)), "other vectors"),
+        ):
+            with self.assertRaisesRegex(AssertionError, what):
+                self.extend(wrong)
+
+    def test_a_gap_is_found(self):
+        with self.assertRaisesRegex(AssertionError, "message 2 behind 0"):
+            self.known.extend([(2, self.sent[0])])
+
+    def test_an_acknowledged_write_that_is_not_there_is_found(self):
+        self.extend(self.sent[1])
+        for write in (self.writes[0], self.delete):
+            with self.assertRaises(AssertionError):
+                self.acknowledged(write, exact.APPLIED, 1)
+
+    def test_a_wrong_acknowledgement_is_found(self):
+        self.extend(*self.sent)
+        for write, outcome, sequence in (
+            (self.writes[0], exact.APPLIED, 2),
+            (self.writes[0], exact.STALE, 0),
+            (self.writes[2], exact.APPLIED, 3),
+            (self.delete, exact.APPLIED, 3),
+        ):
+            with self.assertRaises(AssertionError):
+                self.acknowledged(write, outcome, sequence)
+        self.acknowledged(self.delete, exact.APPLIED, 4)
+        with self.assertRaisesRegex(AssertionError, "another one"):
+            self.acknowledged(self.delete, exact.APPLIED, 4)
+
+    def test_an_answer_is_of_the_first_sequence_that_had_it(self):
+        self.extend(*self.sent)
+        part = corpus.part_of("a", 3)
+        for payload, sequence, wanted in (('{"n":0}', 0, 1), ('{"n":1}', 1, 2), ('{"n":1}', 3, 3), ("", 0, 4)):
+            self.assertEqual(self.known.moments({"a": payload}, sequence), {part: wanted})
+
+    def test_an_answer_that_never_was_is_found(self):
+        self.extend(*self.sent)
+        for payload, sequence in (('{"n":2}', 0), ('{"n":0}', 2), ('{"b":0}', 1)):
+            with self.assertRaisesRegex(AssertionError, "never held this"):
+                self.known.moments({"a": payload}, sequence)
 
 
 class RelaysTest(unittest.TestCase):

@@ -255,7 +255,7 @@ def main():
     arguments = parser.parse_args()
     print(f"MAXSIM_TEST_SEED={arguments.seed}", flush=True)
     chooser = random.Random(arguments.seed)
-    # Groups of several replicas share an ordered log (live.log); these have one server each, and its own log.
+    # These groups have one server each, and its own log. live_chaos_test.py has groups that share the log of a stream.
     with nodes.workspace("live-cluster") as folder:
         cluster = nodes.Cluster(arguments.programs, folder, {}, [{}] * PARTS, replicas=1, flags=client.COMPACTS_OFTEN)
         for node in [cluster.single, *cluster.replicas()]:

@@ -197,6 +197,12 @@ class Cluster:
         except grpc.RpcError:
             return False
 
+    def control(self, *arguments):
+        """Runs maxsimctl on the router."""
+        command = [self.programs / "maxsimctl", "--server", self.router.target, *arguments]
+        done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+        assert done.returncode == 0, f"maxsimctl {' '.join(arguments)}: {done.stdout}{done.stderr}"
+
     def stop(self):
         """Ends all by SIGTERM, the router first. Raises where one does not end well."""
         for node in [self.router, *self.replicas(), self.single]:

@@ -6,7 +6,8 @@ and loses some. It takes root, /dev/net/tun and ip(8), and no kernel module for 
 Relays: without root. In front of each server is a program that hands on what a connection sends, later, or not while
 the connection is cut. It loses nothing, since TCP is behind it.
 
-Both run as processes of their own, told line by line: "cut NAME", "heal NAME".
+Both run as processes of their own, told line by line: "cut NAME", "heal NAME". A switch also takes the two ends of a
+connection for a NAME, with a slash between them.
 """
 
 import asyncio
@@ -134,6 +135,19 @@ class Relays(Wires):
         super().__init__("relays", json.dumps(targets))
 
 
+class Several:
+    """Relays of which each has its own names."""
+
+    def __init__(self, *nets):
+        self.net_of = {name: net for net in nets for name in net.said}
+
+    def cut(self, name):
+        self.net_of[name].cut(name)
+
+    def heal(self, name):
+        self.net_of[name].heal(name)
+
+
 class Plugs:
     """What runs in the switch's process: a frame comes from one tap, and goes on to the one of its receiver."""
 
@@ -155,8 +169,13 @@ class Plugs:
                 continue
             to = self.owner.get(frame[:6])
             for other in [to] if to else [one for one in self.names if one != tap]:
-                if self.names[other] not in self.cut:
+                if not self.is_cut(tap, other):
                     self.waiting.append((now + DELAY_S, other, frame))
+
+    def is_cut(self, tap, other):
+        """Says whether frames of a tap do not come to another one."""
+        a, b = self.names[tap], self.names[other]
+        return b in self.cut or f"{a}/{b}" in self.cut or f"{b}/{a}" in self.cut
 
     def give(self, now):
         while self.waiting and self.waiting[0][0] <= now:

@@ -3,10 +3,10 @@
     kill_test.py FOLDER_OF_THE_PROGRAMS [--rounds 25] [--seed S] [--faults FOLDER_TO_COMPILE_IN]
 
 In each round a few writers, each with ids of its own and one call at a time, write, replace and delete while the server
-compacts; it is killed at a random moment after a random number of acknowledged documents, or (with --faults) at a random
-one of its own calls that change files. After the restart every acknowledged call is there, the calls that were under way are there wholly or not at all, a stream's
-up to one of its requests; and rankings have the bits of a collection that is built anew. MAXSIM_TEST_SEED sets the
-seed, MAXSIM_LIVE_KILLS the rounds.
+compacts; it is killed at a random moment after a random number of acknowledged documents, or (with --faults) at a
+random one of its own calls that change files. After the restart every acknowledged call is there, the calls that were
+under way are there wholly or not at all, a stream's up to one of its requests; and rankings have the bits of a
+collection that is built anew. MAXSIM_TEST_SEED sets the seed, MAXSIM_LIVE_KILLS the rounds.
 """
 
 import argparse

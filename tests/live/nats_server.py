@@ -1,5 +1,6 @@
 """Runs a nats-server with JetStream in a folder, ends it in every way, and asks its API."""
 
+import base64
 import json
 import pathlib
 import shutil
@@ -23,17 +24,19 @@ def free_port():
 
 
 class NatsServer:
-    """Keeps its port over restarts. Stops with the with-statement, by SIGKILL. `more` is of its configuration."""
+    """Keeps its port over restarts. Stops with the with-statement, by SIGKILL. `more` is of its configuration, `host`
+    an address of its own, and `prefix` the program that starts it there."""
 
-    def __init__(self, folder, max_payload=1 << 20, more=""):
+    def __init__(self, folder, max_payload=1 << 20, more="", host="127.0.0.1", prefix=()):
+        self.host, self.prefix = host, list(prefix)
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.port = free_port()
-        self.url = f"nats://127.0.0.1:{self.port}"
+        self.url = f"nats://{self.host}:{self.port}"
         self.process = None
         self._config = self.folder / "nats.conf"
         self._config.write_text(
-            f'listen: "127.0.0.1:{self.port}"\nmax_payload: {max_payload}\n'
+            f'listen: "{self.host}:{self.port}"\nmax_payload: {max_payload}\n'
             f'jetstream {{ store_dir: "{self.folder / "data"}" }}\n{more}'
         )
 
@@ -50,8 +53,9 @@ class NatsServer:
     def begin(self):
         log = open(self.folder / "nats.log", "ab")  # pylint: disable=consider-using-with  the process has it
         with log:
+            command = [*self.prefix, find_program(), "-c", str(self._config)]
             self.process = subprocess.Popen(
-                [find_program(), "-c", str(self._config)], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
 
     def wait(self):
@@ -82,21 +86,40 @@ class NatsServer:
 
     def request(self, subject, payload=b"", timeout_s=2.0):
         """Returns what somebody answers to a message."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout_s) as connection:
+        return next(self.requests(subject, [payload], timeout_s))
+
+    def requests(self, subject, payloads, timeout_s=2.0):
+        """Yields what somebody answers to messages of one subject, one after the other."""
+        with socket.create_connection((self.host, self.port), timeout_s) as connection:
             stream = connection.makefile("rwb")
             stream.readline()  # INFO
             stream.write(b'CONNECT {"verbose":false,"pedantic":false,"headers":false}\r\nSUB answer 1\r\n')
-            stream.write(f"PUB {subject} answer {len(payload)}\r\n".encode() + payload + b"\r\n")
+            for payload in payloads:
+                stream.write(f"PUB {subject} answer {len(payload)}\r\n".encode() + payload + b"\r\n")
             stream.flush()
-            while True:
+            left = len(payloads)
+            while left:
                 line = stream.readline()
                 if not line:
                     raise OSError("the connection was closed")
                 if line.startswith(b"MSG"):
-                    return stream.read(int(line.split()[-1]))
+                    answer = stream.read(int(line.split()[-1]))
+                    stream.readline()
+                    left -= 1
+                    yield answer
                 if line.startswith(b"PING"):
                     stream.write(b"PONG\r\n")
                     stream.flush()
+
+    def messages(self, name, first, last):
+        """Returns (sequence, data) of a stream's messages from `first` to `last`."""
+        found = []
+        for begin in range(first, last + 1, 500):
+            payloads = [f'{{"seq":{number}}}'.encode() for number in range(begin, min(begin + 500, last + 1))]
+            for answer in self.requests(f"$JS.API.STREAM.MSG.GET.{name}", payloads, 10.0):
+                message = json.loads(answer)["message"]
+                found.append((message["seq"], base64.b64decode(message["data"])))
+        return sorted(found)
 
     def stream_state(self, name):
         return self.ask(f"STREAM.INFO.{name}")["state"]

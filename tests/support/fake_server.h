@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "absl/base/thread_annotations.h"
 #include "base/mutex.h"
@@ -55,6 +56,10 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
   UpsertHandler on_upsert;
   DeleteHandler on_delete;
   GetHandler on_get;
+  // Is called with each call of Admin, before it is answered.
+  std::function<void(const grpc::ServerContext&, std::string_view method)> on_admin;
+  // Answers GetInfo in place of `info`.
+  std::function<grpc::Status(v1::GetInfoResponse&)> on_info;
   v1::GetInfoResponse info;
   grpc::Status admin_status = grpc::Status::OK;
   // The last requests of these calls; to be read when they are answered.
@@ -90,6 +95,7 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
   grpc::Status GetInfo(grpc::ServerContext* context, const v1::GetInfoRequest*,
                        v1::GetInfoResponse* response) override {
     Note(*context);
+    if (on_info) return on_info(*response);
     *response = info;
     return grpc::Status::OK;
   }
@@ -108,15 +114,13 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
 
   grpc::Status ListCollections(grpc::ServerContext* context, const v1::ListCollectionsRequest*,
                                v1::ListCollectionsResponse* response) override {
-    ++num_admin_calls;
-    Note(*context);
+    NoteAdmin(*context, "ListCollections");
     *response->mutable_collections() = info.collections();
     return admin_status;
   }
   grpc::Status LoadCollection(grpc::ServerContext* context, const v1::LoadCollectionRequest* request,
                               v1::LoadCollectionResponse* response) override {
-    ++num_admin_calls;
-    Note(*context);
+    NoteAdmin(*context, "LoadCollection");
     response->mutable_collection()->set_name(request->name());
     response->mutable_collection()->set_path(request->path());
     response->mutable_collection()->set_residency(request->residency());
@@ -125,22 +129,19 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
   }
   grpc::Status ReloadCollection(grpc::ServerContext* context, const v1::ReloadCollectionRequest* request,
                                 v1::ReloadCollectionResponse* response) override {
-    ++num_admin_calls;
-    Note(*context);
+    NoteAdmin(*context, "ReloadCollection");
     response->mutable_collection()->set_name(request->name());
     response->set_changed(true);
     return admin_status;
   }
   grpc::Status UnloadCollection(grpc::ServerContext* context, const v1::UnloadCollectionRequest*,
                                 v1::UnloadCollectionResponse*) override {
-    ++num_admin_calls;
-    Note(*context);
+    NoteAdmin(*context, "UnloadCollection");
     return admin_status;
   }
   grpc::Status CreateCollection(grpc::ServerContext* context, const v1::CreateCollectionRequest* request,
                                 v1::CreateCollectionResponse* response) override {
-    ++num_admin_calls;
-    Note(*context);
+    NoteAdmin(*context, "CreateCollection");
     created = *request;
     response->mutable_collection()->set_name(request->name());
     response->mutable_collection()->set_dim(request->dim());
@@ -150,16 +151,14 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
   }
   grpc::Status CompactCollection(grpc::ServerContext* context, const v1::CompactCollectionRequest* request,
                                  v1::CompactCollectionResponse* response) override {
-    ++num_admin_calls;
-    Note(*context);
+    NoteAdmin(*context, "CompactCollection");
     response->mutable_collection()->set_name(request->name());
     response->set_changed(true);
     return admin_status;
   }
   grpc::Status SnapshotCollection(grpc::ServerContext* context, const v1::SnapshotCollectionRequest* request,
                                   v1::SnapshotCollectionResponse* response) override {
-    ++num_admin_calls;
-    Note(*context);
+    NoteAdmin(*context, "SnapshotCollection");
     snapshot = *request;
     response->set_sequence(41);
     return admin_status;
@@ -172,6 +171,11 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
     ++num_document_calls;
     Note(context);
     return handler ? handler(context, request, response) : grpc::Status::OK;
+  }
+  void NoteAdmin(const grpc::ServerContext& context, std::string_view method) {
+    ++num_admin_calls;
+    Note(context);
+    if (on_admin) on_admin(context, method);
   }
   void Note(const grpc::ServerContext& context) {
     const MutexLock lock(&mutex_);

@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/tracing/tracer.h"
+#include "tests/unit/server/cluster/span_keeper.h"
 #include "tests/unit/server/cluster/view_fixture.h"
 
 namespace maxsim::cluster {
@@ -42,11 +43,12 @@ class GroupCallTest : public testing::Test {
       };
     };
     StartGroupCall({.timer = &timer_, .calls = calls, .metrics = nullptr, .metadata = nullptr},
-                   {group_, group_->replicas()}, {.deadline = deadline_, .may_hedge = may_hedge, .span = span_}, send,
+                   {group_, group_->replicas()},
+                   {.deadline = deadline_, .may_hedge = may_hedge, .may_repeat = may_repeat_, .span = span_}, send,
                    [this](const absl::Status& status, int attempt) {
                      status_ = status;
                      attempt_ = attempt;
-                     finished_.Notify();
+                     if (!finished_.HasBeenNotified()) finished_.Notify();
                    });
   }
 
@@ -91,6 +93,7 @@ class GroupCallTest : public testing::Test {
   std::vector<int> cancelled_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> traceparents_ ABSL_GUARDED_BY(mutex_);
   tracing::SpanParent span_;
+  bool may_repeat_ = true;
   absl::Notification finished_;
   absl::Status status_;
   int attempt_ = -1;
@@ -174,6 +177,39 @@ TEST_F(GroupCallTest, ResourceExhaustedWithoutATimeIsFinal) {
   EXPECT_EQ(asked().size(), 1);
 }
 
+TEST_F(GroupCallTest, AWriteWhoseAnswerIsLostIsNotSentToAnother) {
+  may_repeat_ = false;
+  Begin();
+  End(0, Away());
+  ASSERT_TRUE(finished_.HasBeenNotified());
+  EXPECT_TRUE(absl::IsUnavailable(status_));
+  EXPECT_EQ(asked().size(), 1);
+}
+
+TEST_F(GroupCallTest, AWriteOfWhichNothingWasWrittenIsSentToAnother) {
+  may_repeat_ = false;
+  Begin();
+  absl::Status refused = Away();
+  client::SetNothingWritten(refused);
+  End(0, refused);
+  End(1, absl::UnavailableError("failed to connect to all addresses; last error: it was refused"));
+  End(2, absl::OkStatus());
+  ASSERT_TRUE(finished_.HasBeenNotified());
+  EXPECT_TRUE(status_.ok()) << status_;
+  EXPECT_EQ(asked().size(), 3);
+}
+
+TEST_F(GroupCallTest, AReplicaThatSaysWhenToComeBackIsWell) {
+  for (int call = 0; call < 2 * ReplicaHealth::kMaxFailures; ++call) {
+    absl::Status behind = absl::UnavailableError("min_sequence: is 5");
+    client::SetRetryAfter(absl::Milliseconds(1), behind);
+    const size_t before = asked().size();
+    Begin();
+    for (size_t attempt = before; attempt < before + 3; ++attempt) End(attempt, behind);
+  }
+  for (const auto& replica : group_->replicas()) EXPECT_FALSE(replica->health().is_ejected(MonotonicNow()));
+}
+
 TEST_F(GroupCallTest, AfterTheDeadlineNobodyElseIsAsked) {
   deadline_ = MonotonicNow() - absl::Milliseconds(1);
   Begin();
@@ -219,6 +255,22 @@ TEST_F(GroupCallTest, WhereNobodyWhoWasAskedAnswersAnyMoreAnotherIsAskedAtNoCost
   EXPECT_EQ(attempt_, 1);
 }
 
+TEST_F(GroupCallTest, WhereOneStandsStillAndTheOthersAreBehindTheCallSaysWhenToComeBack) {
+  Expect(absl::Milliseconds(5));
+  absl::Status behind = absl::UnavailableError("min_sequence: is 5");
+  client::SetRetryAfter(absl::Milliseconds(1), behind);
+  Begin(/*may_hedge=*/true);
+  WaitForAttempts(2);
+  End(1, behind);
+  End(2, behind);
+  EXPECT_FALSE(finished_.HasBeenNotified());
+  finished_.WaitForNotification();
+  EXPECT_TRUE(absl::IsUnavailable(status_));
+  EXPECT_TRUE(client::RetryAfter(status_).has_value());
+  EXPECT_THAT(cancelled(), testing::ElementsAre(0));
+  End(0, absl::CancelledError(""));
+}
+
 TEST_F(GroupCallTest, WithoutMeasuredTimesNobodyIsAskedTwice) {
   Begin(/*may_hedge=*/true);
   absl::SleepFor(absl::Milliseconds(30));
@@ -227,28 +279,12 @@ TEST_F(GroupCallTest, WithoutMeasuredTimesNobodyIsAskedTwice) {
 }
 
 TEST_F(GroupCallTest, AnAnswerInTimeAsksNobodyElse) {
-  Expect(absl::Milliseconds(20));
+  Expect(absl::Milliseconds(200));
   Begin(/*may_hedge=*/true);
   End(0, absl::OkStatus());
-  absl::SleepFor(absl::Milliseconds(50));
+  absl::SleepFor(absl::Milliseconds(400));
   EXPECT_EQ(asked().size(), 1);
 }
-
-// Keeps the spans that have ended, in their order.
-class SpanKeeper : public tracing::SpanSink {
- public:
-  using Spans = std::vector<std::unique_ptr<tracing::SpanData>>;
-  explicit SpanKeeper(Spans* spans) : spans_(spans) {}
-  void Add(std::unique_ptr<tracing::SpanData> span) override {
-    const MutexLock lock(&mutex_);
-    spans_->push_back(std::move(span));
-  }
-  void Shutdown(absl::Time) override {}
-
- private:
-  Mutex mutex_;
-  Spans* const spans_;
-};
 
 class TracedGroupCallTest : public GroupCallTest {
  protected:

@@ -1,0 +1,75 @@
+"""What happens to replicas while clients ask, one thing at a time."""
+
+import collections
+import time
+
+PAUSE_S = 3
+
+
+class Events:
+    """A subclass has a method be_KIND for each of its kinds; those of a cluster in general are here. Whatever an event
+    did is undone when it returns. `askers` has to be there before run(), and is told what happens."""
+
+    kinds = ["killed", "paused", "drained"]
+
+    def __init__(self, cluster, chooser):
+        self.cluster, self.chooser = cluster, chooser
+        self.askers = None
+        self.counts = collections.Counter()
+        self.hedges = 0
+
+    def run(self, seconds):
+        """Each kind once at least, and then until the time is over."""
+        kinds = list(self.kinds)
+        until = time.monotonic() + seconds
+        time.sleep(1)  # the router learns how long answers take
+        while time.monotonic() < until or not self._all_happened():
+            for kind in kinds:
+                self.counts[kind] += 1
+                getattr(self, "be_" + kind)()
+                self.after_event()
+                if time.monotonic() > until and self._all_happened():
+                    break
+            self.chooser.shuffle(kinds)
+
+    def _all_happened(self):
+        return all(self.counts[kind] for kind in self.kinds)
+
+    def after_event(self):
+        self.askers.expect_no_problem()
+
+    def tell(self, what):
+        self.askers.event = what
+        print(what, flush=True)
+
+    def one(self, what):
+        """Returns the replica that it is to happen to."""
+        node = self.chooser.choice(self.cluster.replicas())
+        self.tell(f"{what} {node.name}")
+        return node
+
+    def be_killed(self):
+        node = self.one("kill")
+        node.kill()
+        time.sleep(self.chooser.random())
+        node.start()
+        self.cluster.wait_ready()
+
+    def be_paused(self):
+        hedges = self.cluster.router.metrics()["maxsim_group_hedges_total"]
+        node = self.one("pause")
+        node.pause()
+        time.sleep(PAUSE_S)
+        node.go_on()
+        self.cluster.wait_ready()
+        self.hedges += self.cluster.router.metrics()["maxsim_group_hedges_total"] - hedges
+
+    def be_drained(self):
+        node = self.one("drain")
+        node.stop()
+        node.start()
+        self.cluster.wait_ready()
+
+    def reload_by_program(self, name):
+        """Reloads a collection of all groups as an operator does."""
+        self.cluster.control("reload", "--cluster", name)

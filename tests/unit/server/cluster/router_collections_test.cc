@@ -1,0 +1,164 @@
+// Tests changes of collections on all servers of a cluster.
+#include "server/cluster/router_collections.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/tracing/tracer.h"
+#include "tests/unit/server/cluster/router_fixture.h"
+#include "tests/unit/server/cluster/span_keeper.h"
+
+namespace maxsim::cluster {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Two groups of two replicas, which note what is asked of them.
+class RouterCollectionsTest : public RouterTest {
+ protected:
+  explicit RouterCollectionsTest(bool is_live = false) : RouterTest(2, 2, is_live) {
+    for (int group : {0, 1}) {
+      for (int index : {0, 1}) {
+        const std::string name = absl::StrCat(group, index);
+        replica(group, index).server().on_admin = [this, name](const grpc::ServerContext& context,
+                                                               std::string_view method) {
+          const auto found = context.client_metadata().find(std::string(tracing::kTraceparentKey));
+          const MutexLock lock(&mutex_);
+          asked_.push_back(name + " " + std::string(method));
+          traceparents_.push_back(found == context.client_metadata().end()
+                                      ? std::string()
+                                      : std::string(found->second.data(), found->second.size()));
+        };
+      }
+    }
+    Start();
+    collections_ = std::make_unique<RouterCollections>(membership_.get(), &shutdown_);
+  }
+
+  std::vector<std::string> asked() {
+    const MutexLock lock(&mutex_);
+    return asked_;
+  }
+
+  static v1::LoadCollectionRequest LoadOfC() {
+    v1::LoadCollectionRequest request;
+    request.set_name("c");
+    return request;
+  }
+
+  Mutex mutex_;
+  std::vector<std::string> asked_ ABSL_GUARDED_BY(mutex_);  // replicas and methods
+  std::vector<std::string> traceparents_ ABSL_GUARDED_BY(mutex_);
+  StopSignal shutdown_;
+  std::unique_ptr<RouterCollections> collections_;
+};
+
+TEST_F(RouterCollectionsTest, ALoadGoesToEveryServer) {
+  const auto info = collections_->LoadForClient(LoadOfC(), {});
+  ASSERT_TRUE(info.ok()) << info.status();
+  EXPECT_EQ(info->num_documents(), 20);
+  EXPECT_THAT(asked(), ElementsAre("00 LoadCollection", "01 LoadCollection", "10 LoadCollection", "11 LoadCollection"));
+}
+
+TEST_F(RouterCollectionsTest, AnErrorEndsAChangeAndNamesTheServer) {
+  replica(0, 1).server().admin_status = grpc::Status(grpc::StatusCode::NOT_FOUND, "no such folder");
+  const absl::Status status = collections_->LoadForClient(LoadOfC(), {}).status();
+  EXPECT_TRUE(absl::IsNotFound(status));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("server " + replica(0, 1).target() + " of group g0: no such folder"));
+  EXPECT_THAT(asked(), ElementsAre("00 LoadCollection", "01 LoadCollection"));
+}
+
+TEST_F(RouterCollectionsTest, WhatSomeHaveDoneBeforeIsDoneAndWhatAllHaveIsAnError) {
+  const grpc::Status there(grpc::StatusCode::ALREADY_EXISTS, "it is there");
+  for (int group : {0, 1}) replica(group, 0).server().admin_status = there;
+  EXPECT_TRUE(collections_->LoadForClient(LoadOfC(), {}).ok());
+  for (int group : {0, 1}) replica(group, 1).server().admin_status = there;
+  EXPECT_TRUE(absl::IsAlreadyExists(collections_->LoadForClient(LoadOfC(), {}).status()));
+}
+
+TEST_F(RouterCollectionsTest, AReloadGoesInTwoWaves) {
+  bool changed = false;
+  ASSERT_TRUE(collections_->Reload("c", &changed, {}).ok());
+  EXPECT_TRUE(changed);
+  EXPECT_THAT(asked(),
+              ElementsAre("00 ReloadCollection", "10 ReloadCollection", "01 ReloadCollection", "11 ReloadCollection"));
+}
+
+TEST_F(RouterCollectionsTest, AReplicaOfAnotherGenerationIsReloadedFirst) {
+  v1::CollectionInfo next = replica(0, 1).said();
+  next.set_generation(2);
+  replica(0, 1).Say(next);
+  membership_->Refresh();
+  bool changed = false;
+  ASSERT_TRUE(collections_->Reload("c", &changed, {}).ok());
+  EXPECT_THAT(asked(),
+              ElementsAre("01 ReloadCollection", "10 ReloadCollection", "00 ReloadCollection", "11 ReloadCollection"));
+}
+
+TEST_F(RouterCollectionsTest, AnUnloadOfWhatNobodyHasIsNotFound) {
+  for (const auto& one : replicas_) one->server().admin_status = grpc::Status(grpc::StatusCode::NOT_FOUND, "none");
+  EXPECT_TRUE(absl::IsNotFound(collections_->Unload("c", {})));
+  replica(1, 1).server().admin_status = grpc::Status::OK;
+  EXPECT_TRUE(collections_->Unload("c", {}).ok());
+}
+
+TEST_F(RouterCollectionsTest, ASnapshotIsOfOneReplicaOfEachGroupThatAnswers) {
+  replica(0, 0).away = true;
+  ASSERT_TRUE(Eventually([&] { return !seen(0, 0)->poll_status().ok(); }));
+  const auto sequence = collections_->SnapshotForClient("c", "/somewhere", {});
+  ASSERT_TRUE(sequence.ok()) << sequence.status();
+  EXPECT_EQ(*sequence, 41);
+  EXPECT_THAT(asked(), ElementsAre("01 SnapshotCollection", "10 SnapshotCollection"));
+}
+
+TEST_F(RouterCollectionsTest, AChangeThatIsStoppedEndsWithTheReason) {
+  replica(0, 0).server().on_admin = [](const grpc::ServerContext& context, std::string_view) {
+    Eventually([&] { return context.IsCancelled(); });
+  };
+  StopSignal stop;
+  stop.Request(absl::StatusCode::kCancelled);
+  EXPECT_TRUE(absl::IsCancelled(collections_->LoadForClient(LoadOfC(), {.stop = &stop}).status()));
+  shutdown_.Request(absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(absl::IsUnavailable(collections_->LoadForClient(LoadOfC(), {}).status()));
+}
+
+TEST_F(RouterCollectionsTest, EveryServerHearsOfTheTrace) {
+  SpanKeeper::Spans spans;
+  const tracing::Tracer tracer{std::make_unique<SpanKeeper>(&spans)};
+  tracing::Span call = tracer.StartSpan("call", tracing::SpanKind::kServer, {}, MonotonicNow());
+  replica(1, 1).server().admin_status = grpc::Status(grpc::StatusCode::DATA_LOSS, "damaged");
+  v1::CreateCollectionRequest request;
+  request.set_name("c");
+  EXPECT_FALSE(collections_->CreateForClient(request, {.span = call.AsParent()}).ok());
+  ASSERT_EQ(spans.size(), 4);
+  const MutexLock lock(&mutex_);
+  ASSERT_EQ(traceparents_.size(), 4);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(spans[i]->parent_span_id, call.context().span_id);
+    EXPECT_EQ(spans[i]->kind, tracing::SpanKind::kClient);
+    EXPECT_EQ(traceparents_[i], tracing::FormatTraceparent(spans[i]->context));
+    EXPECT_EQ(spans[i]->error, i < 3 ? "" : "DATA_LOSS: damaged");
+  }
+}
+
+TEST_F(RouterCollectionsTest, WithoutATraceServersHearNothing) {
+  ASSERT_TRUE(collections_->LoadForClient(LoadOfC(), {}).ok());
+  const MutexLock lock(&mutex_);
+  EXPECT_THAT(traceparents_, testing::Each(""));
+}
+
+class LiveRouterCollectionsTest : public RouterCollectionsTest {
+ protected:
+  LiveRouterCollectionsTest() : RouterCollectionsTest(/*is_live=*/true) {}
+};
+
+TEST_F(LiveRouterCollectionsTest, ACompactionGoesToEveryServer) {
+  bool changed = false;
+  ASSERT_TRUE(collections_->Compact("c", &changed, {}).ok());
+  EXPECT_TRUE(changed);
+  EXPECT_EQ(asked().size(), 4);
+}
+
+}  // namespace
+}  // namespace maxsim::cluster

@@ -1,0 +1,148 @@
+// Tests writes and reads of documents through a router: a write is carried out once.
+#include "server/cluster/router_documents.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/unit/server/cluster/router_fixture.h"
+
+namespace maxsim::cluster {
+namespace {
+
+using testing::HasSubstr;
+
+class RouterDocumentsTest : public RouterTest {
+ protected:
+  // A replica writes whatever comes.
+  RouterDocumentsTest() : RouterTest(2, 2, /*is_live=*/true) {
+    for (const auto& one : replicas_) Answer(*one, grpc::Status::OK);
+  }
+
+  static void Answer(FakeReplica& replica, const grpc::Status& status) {
+    replica.server().on_upsert = [status](grpc::ServerContext&, const v1::UpsertRequest& request,
+                                          v1::UpsertResponse& response) {
+      for (int i = 0; i < request.documents_size(); ++i) {
+        response.add_results()->set_outcome(v1::WRITE_OUTCOME_APPLIED);
+      }
+      return status;
+    };
+    replica.server().on_get = [status](grpc::ServerContext&, const v1::GetRequest& request, v1::GetResponse& response) {
+      for (const std::string& id : request.string_ids().ids()) response.add_documents()->set_string_id(id);
+      return status;
+    };
+  }
+
+  void StartRouter() {
+    Start();
+    documents_ = std::make_unique<RouterDocuments>(dependencies());
+    documents_->SetState(service::ServingState::kServing);
+  }
+
+  absl::StatusOr<v1::UpsertResponse> Upsert(const std::vector<std::string>& ids) {
+    v1::UpsertRequest request;
+    request.set_collection("c");
+    for (const std::string& id : ids) {
+      v1::Document& document = *request.add_documents();
+      document.set_string_id(id);
+      v1::TokenMatrix& tokens = *document.mutable_tokens();
+      tokens.set_dtype(v1::DATA_TYPE_F32);
+      tokens.set_num_tokens(1);
+      tokens.set_dim(8);
+      tokens.set_data(std::string(8 * sizeof(float), '\0'));
+    }
+    return Wait<v1::UpsertResponse>([&](service::Done<v1::UpsertResponse> done) {
+      documents_->Upsert(request, {.method = "Upsert"}, std::move(done));
+    });
+  }
+
+  absl::StatusOr<v1::GetResponse> Get(const std::string& id) {
+    v1::GetRequest request;
+    request.set_collection("c");
+    request.mutable_string_ids()->add_ids(id);
+    return Wait<v1::GetResponse>(
+        [&](service::Done<v1::GetResponse> done) { documents_->Get(request, {.method = "Get"}, std::move(done)); });
+  }
+
+  int Asked(int group, int index) { return replica(group, index).server().num_document_calls; }
+
+  std::unique_ptr<RouterDocuments> documents_;
+};
+
+TEST_F(RouterDocumentsTest, EachGroupWritesItsOwnDocuments) {
+  StartRouter();
+  const auto answer = Upsert({IdOf(1, 2), IdOf(0, 2)});
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->results_size(), 2);
+  EXPECT_EQ(Asked(0, 0) + Asked(0, 1), 1);
+  EXPECT_EQ(Asked(1, 0) + Asked(1, 1), 1);
+}
+
+TEST_F(RouterDocumentsTest, AWriteOfWhichNobodyKnowsIsNotSentAgain) {
+  for (int index : {0, 1}) Answer(replica(0, index), {grpc::StatusCode::UNAVAILABLE, "may have been written"});
+  StartRouter();
+  const absl::Status status = Upsert({IdOf(0, 2)}).status();
+  EXPECT_TRUE(absl::IsUnavailable(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("may have been written"));
+  EXPECT_EQ(Asked(0, 0) + Asked(0, 1), 1);
+}
+
+TEST_F(RouterDocumentsTest, AWriteOfWhichNothingWasWrittenIsSentToAnotherReplica) {
+  absl::Status refused = absl::UnavailableError("the server is draining");
+  client::SetNothingWritten(refused);
+  Answer(replica(0, 0), client::ToGrpcStatus(refused));
+  StartRouter();
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(Upsert({IdOf(0, 2)}).ok());
+  EXPECT_GE(Asked(0, 0), 1);
+  EXPECT_EQ(Asked(0, 1), 4);
+}
+
+TEST_F(RouterDocumentsTest, AWriteIsSentToAnotherReplicaWhereNobodyListens) {
+  options_.poll_interval = absl::Hours(1);  // The router does not learn of it by itself.
+  StartRouter();
+  replica(0, 0).End();
+  const auto nobody_listens = [&] {
+    grpc::ClientContext context;
+    v1::GetInfoResponse info;
+    const auto stub = seen(0, 0)->stubs().reranker;
+    return IsSafeToRepeat(client::FromGrpcStatus(stub->GetInfo(&context, v1::GetInfoRequest(), &info)));
+  };
+  ASSERT_TRUE(Eventually(nobody_listens)) << "the connection has not ended";
+  for (int i = 0; i < 4; ++i) {
+    const auto answer = Upsert({IdOf(0, 2)});
+    EXPECT_TRUE(answer.ok()) << answer.status();
+  }
+}
+
+TEST_F(RouterDocumentsTest, AReplicaThatIsCutOffTheStreamGetsNoWrites) {
+  v1::CollectionInfo cut_off = replica(0, 0).said();
+  cut_off.mutable_live()->set_error("nats.url: no answer");
+  replica(0, 0).Say(cut_off);
+  StartRouter();
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(Upsert({IdOf(0, 2)}).ok());
+  EXPECT_EQ(Asked(0, 0), 0);
+  replica(0, 1).Say(cut_off);
+  membership_->Refresh();
+  EXPECT_TRUE(Upsert({IdOf(0, 2)}).ok()) << "where all say so, one of them is asked";
+}
+
+TEST_F(RouterDocumentsTest, AReadIsSentToAnotherReplica) {
+  Answer(replica(0, 0), {grpc::StatusCode::UNAVAILABLE, "lost"});
+  StartRouter();
+  for (int i = 0; i < 4; ++i) {
+    const auto answer = Get(IdOf(0, 2));
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    EXPECT_EQ(answer->documents_size(), 1);
+  }
+}
+
+TEST_F(RouterDocumentsTest, AnErrorSaysWhichGroupsHaveWritten) {
+  absl::Status refused = absl::UnavailableError("the server is draining");
+  client::SetNothingWritten(refused);
+  for (int index : {0, 1}) Answer(replica(1, index), client::ToGrpcStatus(refused));
+  StartRouter();
+  const absl::Status status = Upsert({IdOf(0, 2), IdOf(1, 2)}).status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("what is group g0's was carried out"));
+  EXPECT_FALSE(client::IsNothingWritten(status));
+}
+
+}  // namespace
+}  // namespace maxsim::cluster

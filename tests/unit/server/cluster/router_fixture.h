@@ -1,0 +1,160 @@
+// A router's services over replicas that a test speaks for, each a gRPC server in this process.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "base/monotonic_clock.h"
+#include "base/mutex.h"
+#include "client/status.h"
+#include "gtest/gtest.h"
+#include "server/cluster/call_registry.h"
+#include "server/cluster/membership.h"
+#include "server/cluster/router_reranker.h"
+#include "server/cluster/timer.h"
+#include "server/observability/metrics.h"
+#include "server/service/text_encoding.h"
+#include "tests/support/fake_server.h"
+#include "tests/unit/server/cluster/view_fixture.h"
+
+namespace maxsim::cluster {
+
+inline constexpr absl::Duration kTestLimit = absl::Seconds(20);
+
+// Waits until `condition` holds, and returns whether it came to.
+template <typename Condition>
+bool Eventually(Condition condition) {
+  const absl::Time end = MonotonicNow() + kTestLimit;
+  while (!condition()) {
+    if (MonotonicNow() > end) return false;
+    absl::SleepFor(absl::Milliseconds(2));
+  }
+  return true;
+}
+
+// A server of one part of the collection "c". What it says of itself may be changed at any time.
+class FakeReplica {
+ public:
+  explicit FakeReplica(v1::CollectionInfo collection) {
+    *said_.add_collections() = std::move(collection);
+    server_ = std::make_unique<test::FakeServer>();
+    server_->on_info = [this](v1::GetInfoResponse& answer) {
+      if (away) return grpc::Status(grpc::StatusCode::UNAVAILABLE, "away");
+      const MutexLock lock(&mutex_);
+      answer = said_;
+      return grpc::Status::OK;
+    };
+  }
+
+  std::string target() const { return server_->target(); }
+  test::FakeServer& server() { return *server_; }
+
+  void Say(const v1::CollectionInfo& collection) {
+    const MutexLock lock(&mutex_);
+    *said_.mutable_collections(0) = collection;
+  }
+  v1::CollectionInfo said() {
+    const MutexLock lock(&mutex_);
+    return said_.collections(0);
+  }
+
+  // Ends its server, so that nobody listens at its target any more.
+  void End() { server_.reset(); }
+
+  std::atomic<bool> away{false};  // it answers no poll
+
+ private:
+  Mutex mutex_;
+  v1::GetInfoResponse said_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<test::FakeServer> server_;
+};
+
+// `is_live`: one stream orders the writes to the collection.
+class RouterTest : public testing::Test {
+ protected:
+  explicit RouterTest(int num_groups = 2, int num_replicas = 2, bool is_live = false) {
+    for (int group = 0; group < num_groups; ++group) {
+      GroupOptions options{.name = absl::StrCat("g", group), .targets = {}};
+      for (int replica = 0; replica < num_replicas; ++replica) {
+        v1::CollectionInfo info = InfoOf("c", 1, collection::PartitionOf(group, num_groups));
+        if (is_live) info.mutable_live()->set_log(kStreamLog);
+        auto made = std::make_unique<FakeReplica>(info);
+        options.targets.push_back(made->target());
+        replicas_.push_back(std::move(made));
+      }
+      options_.groups.push_back(std::move(options));
+    }
+    num_replicas_ = num_replicas;
+    options_.poll_interval = absl::Milliseconds(20);
+  }
+  ~RouterTest() override {
+    if (membership_ != nullptr) membership_->Stop();
+    calls_.Close();
+  }
+
+  void Start() {
+    membership_ = std::make_unique<Membership>(options_, client::ClientOptions(), &metrics_.cluster());
+    ASSERT_TRUE(membership_->Start().ok());
+    for (int group = 0; group < static_cast<int>(options_.groups.size()); ++group) {
+      for (int index = 0; index < num_replicas_; ++index) {
+        ASSERT_TRUE(Eventually([&] { return seen(group, index)->poll_status().ok(); }));
+      }
+    }
+    membership_->Refresh();
+  }
+
+  FakeReplica& replica(int group, int index) { return *replicas_[static_cast<size_t>(group * num_replicas_ + index)]; }
+  std::shared_ptr<Replica> seen(int group, int index) {
+    return membership_->view()->groups()[static_cast<size_t>(group)]->replicas()[static_cast<size_t>(index)];
+  }
+
+  RouterDependencies dependencies() {
+    return {.membership = membership_.get(),
+            .texts = &texts_,
+            .metrics = &metrics_,
+            .environment = {.timer = &timer_, .calls = &calls_, .metrics = &metrics_.cluster(), .metadata = nullptr},
+            .limits = {},
+            .timeout = kTestLimit};
+  }
+
+  // Makes a call of a service, and waits for its answer: `start` is given what takes it.
+  template <typename Response, typename Start>
+  static absl::StatusOr<Response> Wait(Start start) {
+    struct Waiter {
+      absl::Notification done;
+      absl::StatusOr<Response> response = absl::UnknownError("no answer");
+    };
+    auto waiter = std::make_shared<Waiter>();
+    start([waiter](absl::StatusOr<Response> response) {
+      waiter->response = std::move(response);
+      waiter->done.Notify();
+    });
+    waiter->done.WaitForNotification();
+    return std::move(waiter->response);
+  }
+
+  ClusterOptions options_;
+  std::vector<std::unique_ptr<FakeReplica>> replicas_;
+  int num_replicas_ = 0;
+  Metrics metrics_;
+  Timer timer_;
+  CallRegistry calls_;
+  service::TextEncoding texts_;
+  std::unique_ptr<Membership> membership_;
+};
+
+// Returns an id whose slot is of a partition.
+inline std::string IdOf(int partition, int count) {
+  for (int i = 0;; ++i) {
+    std::string id = absl::StrCat("doc-", i);
+    if (collection::PartitionOf(partition, count).contains(collection::SlotOf(std::string_view(id)))) return id;
+  }
+}
+
+}  // namespace maxsim::cluster

@@ -1,0 +1,174 @@
+// Tests what a router makes of the answers of its groups.
+#include "server/cluster/router_reranker.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/unit/server/cluster/router_fixture.h"
+
+namespace maxsim::cluster {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class RouterRerankerTest : public RouterTest {
+ protected:
+  // A replica answers with one document of its group: the id, the score and the position are by the group's number.
+  explicit RouterRerankerTest(bool is_live = false) : RouterTest(2, 2, is_live) {
+    for (int group : {0, 1}) {
+      for (int index : {0, 1}) {
+        replica(group, index).server().on_rerank = [group](grpc::ServerContext&, const v1::RerankRequest&,
+                                                           v1::RerankResponse& response) {
+          response.set_generation(1);
+          v1::QueryResult& result = *response.add_results();
+          result.mutable_string_ids()->add_ids(IdOf(group, 2));
+          result.add_scores(static_cast<float>(1 + group));
+          result.add_positions(0);
+          return grpc::Status::OK;
+        };
+      }
+    }
+  }
+
+  void StartRouter() {
+    Start();
+    reranker_ = std::make_unique<RouterReranker>(dependencies());
+    reranker_->SetState(service::ServingState::kServing);
+  }
+
+  // Returns a request for the ids, or for the whole collection.
+  static v1::RerankRequest RequestFor(const std::vector<std::string>& ids) {
+    v1::RerankRequest request;
+    request.set_collection("c");
+    request.set_top_k(10);
+    v1::TokenMatrix& tokens = *request.add_queries()->mutable_tokens();
+    tokens.set_dtype(v1::DATA_TYPE_F32);
+    tokens.set_num_tokens(1);
+    tokens.set_dim(8);
+    tokens.set_data(std::string(8 * sizeof(float), '\0'));
+    if (ids.empty()) request.mutable_candidates()->mutable_whole_collection();
+    for (const std::string& id : ids) request.mutable_candidates()->mutable_string_ids()->add_ids(id);
+    return request;
+  }
+
+  absl::StatusOr<v1::RerankResponse> Rerank(const v1::RerankRequest& request) {
+    return Wait<v1::RerankResponse>([&](service::Done<v1::RerankResponse> done) {
+      reranker_->Rerank(request, {.method = "Rerank"}, std::move(done));
+    });
+  }
+
+  // Has a replica fail every request.
+  static void Fail(FakeReplica& replica, const absl::Status& status) {
+    replica.server().on_rerank = [status](grpc::ServerContext&, const v1::RerankRequest&, v1::RerankResponse&) {
+      return client::ToGrpcStatus(status);
+    };
+  }
+
+  int Asked(int group) { return replica(group, 0).server().num_reranks + replica(group, 1).server().num_reranks; }
+
+  std::unique_ptr<RouterReranker> reranker_;
+};
+
+TEST_F(RouterRerankerTest, AScanIsMergedOfAllGroupsByScore) {
+  StartRouter();
+  const auto answer = Rerank(RequestFor({}));
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_THAT(answer->results(0).string_ids().ids(), ElementsAre(IdOf(1, 2), IdOf(0, 2)));
+  EXPECT_THAT(answer->results(0).scores(), ElementsAre(2, 1));
+  EXPECT_EQ(answer->generation(), 1);
+}
+
+TEST_F(RouterRerankerTest, IdsGoToTheGroupOfTheirSlotsAlone) {
+  StartRouter();
+  const auto answer = Rerank(RequestFor({IdOf(1, 2)}));
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_THAT(answer->results(0).string_ids().ids(), ElementsAre(IdOf(1, 2)));
+  EXPECT_EQ(Asked(0), 0);
+  EXPECT_EQ(Asked(1), 1);
+}
+
+TEST_F(RouterRerankerTest, AnotherReplicaAnswersInThePlaceOfOneThatFails) {
+  Fail(replica(0, 0), absl::UnavailableError("it drains"));
+  Fail(replica(1, 1), absl::InternalError("it is broken"));
+  StartRouter();
+  for (int i = 0; i < 4; ++i) {
+    const auto answer = Rerank(RequestFor({}));
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    EXPECT_THAT(answer->unavailable_groups(), IsEmpty());
+    EXPECT_EQ(answer->results(0).scores_size(), 2);
+  }
+}
+
+TEST_F(RouterRerankerTest, AnAnswerNamesALostGroupOrFailsAsItIsAskedTo) {
+  for (int index : {0, 1}) Fail(replica(0, index), absl::UnavailableError("it drains"));
+  StartRouter();
+  v1::RerankRequest request = RequestFor({});
+  const auto partial = Rerank(request);
+  ASSERT_TRUE(partial.ok()) << partial.status();
+  EXPECT_THAT(partial->unavailable_groups(), ElementsAre("g0"));
+  EXPECT_EQ(partial->results(0).unavailable_documents(), 10);
+  EXPECT_THAT(partial->results(0).scores(), ElementsAre(2));
+  request.set_missing_policy(v1::MISSING_POLICY_FAIL);
+  const absl::Status status = Rerank(request).status();
+  EXPECT_TRUE(absl::IsUnavailable(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("group g0"));
+}
+
+TEST_F(RouterRerankerTest, AnErrorOfTheRequestIsNotAskedTwice) {
+  for (int index : {0, 1}) Fail(replica(1, index), absl::InvalidArgumentError("queries[0].tokens: is wrong"));
+  StartRouter();
+  const absl::Status status = Rerank(RequestFor({IdOf(1, 2)})).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("queries[0].tokens"));
+  EXPECT_EQ(Asked(1), 1);
+}
+
+TEST_F(RouterRerankerTest, AnUnknownCollectionIsNotFound) {
+  StartRouter();
+  v1::RerankRequest request = RequestFor({});
+  request.set_collection("nowhere");
+  EXPECT_TRUE(absl::IsNotFound(Rerank(request).status()));
+}
+
+TEST_F(RouterRerankerTest, ARouterThatDrainsRefuses) {
+  StartRouter();
+  reranker_->SetState(service::ServingState::kDraining);
+  EXPECT_TRUE(absl::IsUnavailable(Rerank(RequestFor({})).status()));
+  EXPECT_EQ(Asked(0), 0);
+}
+
+class LiveRouterRerankerTest : public RouterRerankerTest {
+ protected:
+  LiveRouterRerankerTest() : RouterRerankerTest(/*is_live=*/true) {}
+};
+
+TEST_F(LiveRouterRerankerTest, AReplicaThatIsBehindIsNotLeftOut) {
+  absl::Status behind = absl::UnavailableError("min_sequence: is 5, and collection \"c\" has come to 4");
+  client::SetRetryAfter(absl::Milliseconds(1), behind);
+  Fail(replica(0, 0), behind);
+  StartRouter();
+  v1::RerankRequest request = RequestFor({IdOf(0, 2)});
+  request.set_min_sequence(5);
+  for (int i = 0; i < 4 * ReplicaHealth::kMaxFailures; ++i) ASSERT_TRUE(Rerank(request).ok());
+  EXPECT_FALSE(seen(0, 0)->health().is_ejected(MonotonicNow()));
+}
+
+TEST_F(LiveRouterRerankerTest, AGroupThatIsBehindIsNoLostGroup) {
+  absl::Status behind = absl::UnavailableError("min_sequence: is 5, and collection \"c\" has come to 4");
+  client::SetRetryAfter(absl::Milliseconds(1), behind);
+  // The one is behind and the other one away, whichever is asked first.
+  Fail(replica(0, 0), behind);
+  Fail(replica(0, 1), absl::UnavailableError("it drains"));
+  StartRouter();
+  v1::RerankRequest request = RequestFor({});
+  request.set_min_sequence(5);
+  for (int i = 0; i < 4; ++i) {
+    const auto answer = Rerank(request);
+    EXPECT_TRUE(absl::IsUnavailable(answer.status())) << (answer.ok() ? answer->DebugString() : "");
+    EXPECT_TRUE(client::RetryAfter(answer.status()).has_value()) << answer.status();
+  }
+}
+
+}  // namespace
+}  // namespace maxsim::cluster
