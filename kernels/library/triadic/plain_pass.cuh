@@ -86,8 +86,8 @@ class PlainPass {
   using Memory = PlainMemory<kDim, kRows>;
   static constexpr int kColumns = kDim / kPlainLanesInner;  // of a thread's sums: columns lane % 8 + 8 j
 
-  __device__ __forceinline__ PlainPass(const TriadicParams& params, Memory& memory, int64_t owner)
-      : params_(params), memory_(memory), owner_(owner), problem_(owner / params.roles.owner.max_rows) {}
+  __device__ __forceinline__ PlainPass(const TriadicParams& params, Memory& memory, int64_t owner, int64_t problem)
+      : params_(params), memory_(memory), owner_(owner), problem_(problem) {}
 
   __device__ __forceinline__ void Run() {
     const TriadicRoles& roles = params_.roles;
@@ -250,12 +250,13 @@ template <class T, int kDim, int kRows, TriadicMode kMode>
 __global__ void __launch_bounds__(kTriadicThreads) PlainPassKernel(const __grid_constant__ TriadicParams params) {
   extern __shared__ __align__(16) char shared[];
   const int64_t owner = blockIdx.x;
-  const int64_t problem = owner / params.roles.owner.max_rows;
-  if (owner % params.roles.owner.max_rows >= LengthOf(params, params.roles.owner, problem)) {
+  const auto max_rows = static_cast<uint32_t>(params.roles.owner.max_rows);  // a grid has fewer than 2^31 of them
+  const int64_t problem = blockIdx.x / max_rows;
+  if (blockIdx.x % max_rows >= LengthOf(params, params.roles.owner, problem)) {
     WriteNothing<T, kMode>(params, owner);
     return;
   }
-  PlainPass<T, kDim, kRows, kMode>(params, *reinterpret_cast<PlainMemory<kDim, kRows>*>(shared), owner).Run();
+  PlainPass<T, kDim, kRows, kMode>(params, *reinterpret_cast<PlainMemory<kDim, kRows>*>(shared), owner, problem).Run();
 }
 
 template <class T, int kDim, int kRows, TriadicMode kMode>

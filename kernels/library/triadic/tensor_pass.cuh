@@ -288,8 +288,9 @@ __global__ void __launch_bounds__(kTriadicThreads, kDim == 32 ? 3 : 2)
   constexpr int kBlockRows = kWarpRows * kTriadicWarps;
   const TriadicRoles& roles = params.roles;
   const int64_t owner = blockIdx.x;
-  const int64_t problem = owner / roles.owner.max_rows;
-  if (owner % roles.owner.max_rows >= LengthOf(params, roles.owner, problem)) {
+  const auto max_rows = static_cast<uint32_t>(roles.owner.max_rows);  // a grid has fewer than 2^31 of them
+  const int64_t problem = blockIdx.x / max_rows;
+  if (blockIdx.x % max_rows >= LengthOf(params, roles.owner, problem)) {
     WriteNothing<T, kMode>(params, owner);
     return;
   }
