@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from . import library
-from .operators import _INDEX_TYPES, _TYPES, _Call, _empty_results
+from .call_memory import INDEX_TYPES, TYPES
+from .operators import _Call, _empty_results
 
 # The numbers of residual_codes.h.
 BIT_ORDERS = {"colbert": 0, "low_first": 1}
@@ -42,7 +43,7 @@ _library.maxsim_residual_codes_backward.argtypes = [_CALL, _CODES, ctypes.POINTE
 
 def _workspace_bytes(call: library.Call, codes: ResidualCodes) -> int:
     needed = ctypes.c_size_t()
-    library._check(
+    library.check(
         _library.maxsim_residual_codes_workspace_bytes(ctypes.byref(call), ctypes.byref(codes), ctypes.byref(needed))
     )
     return needed.value
@@ -80,10 +81,10 @@ def _make_call(
         documents.layout = library.PADDED
     else:
         documents.layout = library.PACKED if document_lengths is None else library.SCATTERED
-    documents.type = _TYPES[queries.dtype]
+    documents.type = TYPES[queries.dtype]
     documents.dim = queries.shape[-1]
     index = document_offsets if document_offsets is not None else document_lengths
-    documents.index_type = _INDEX_TYPES[index.dtype] if index is not None else library.INT64
+    documents.index_type = INDEX_TYPES[index.dtype] if index is not None else library.INT64
     documents.num_sequences = num_documents
     documents.max_tokens = max_document_tokens
     documents.num_rows = centroid_numbers.numel()
@@ -96,7 +97,7 @@ def _make_call(
     codes = ResidualCodes(struct_size=ctypes.sizeof(ResidualCodes))
     codes.nbits = NBITS[bucket_weights.numel()]
     codes.bit_order = bit_order
-    codes.number_type = _INDEX_TYPES[centroid_numbers.dtype]
+    codes.number_type = INDEX_TYPES[centroid_numbers.dtype]
     codes.normalize = int(normalize)
     codes.num_centroids = centroids.shape[0]
     codes.centroid_numbers = made.address(centroid_numbers)
@@ -154,7 +155,7 @@ def residual_code_scores(
         bit_order,
     )
     with made.with_workspace(lambda call: _workspace_bytes(call, codes)):
-        library._check(
+        library.check(
             _library.maxsim_residual_codes_forward(
                 ctypes.byref(made.call),
                 ctypes.byref(codes),
@@ -245,7 +246,7 @@ def residual_code_scores_backward(
     gradients.query_gradients = results[0].data_ptr() if of_queries else None
     gradients.weight_gradients = results[1].data_ptr() if of_weights else None
     with made.with_workspace(lambda _: 0):
-        library._check(
+        library.check(
             _library.maxsim_residual_codes_backward(
                 ctypes.byref(made.call), ctypes.byref(codes), ctypes.byref(gradients)
             )
