@@ -99,19 +99,14 @@ inline constexpr int kColumnWords = kType == ScalarType::kF32 ? 8 : 4;
 template <ScalarType kType>
 struct CodedColumns {
   uint32_t centroid[kColumnWords<kType>];
-  uint32_t codes[2];  // the lowest bits are those of the first column; of fewer than 8 bits a column the first word
+  uint32_t codes[2];  // the bytes in their order; of fewer than 8 bits a column in the first word
 };
 
-// Reads eight columns of a row from `column` on: those from `dim` on are zero. Where the row is aligned, `dim` is a
-// multiple of eight.
+// Reads eight columns of a row: `source` is where `column` lies. Those from `dim` on, which is above `column`, are
+// zero. Where the row is aligned, `dim` is a multiple of eight.
 template <ScalarType kType>
-__device__ __forceinline__ void ReadEight(const uint8_t* row, int32_t column, int32_t dim, bool aligned,
+__device__ __forceinline__ void ReadEight(const uint8_t* source, int32_t column, int32_t dim, bool aligned,
                                           uint32_t (&words)[kColumnWords<kType>]) {
-  constexpr int kBytes = static_cast<int>(SizeOf(kType));
-#pragma unroll
-  for (uint32_t& word : words) word = 0;
-  if (column >= dim) return;
-  const uint8_t* const source = row + static_cast<int64_t>(column) * kBytes;
   if (aligned) {
 #pragma unroll
     for (int part = 0; part < kColumnWords<kType> / 4; ++part) {
@@ -121,6 +116,8 @@ __device__ __forceinline__ void ReadEight(const uint8_t* row, int32_t column, in
     }
     return;
   }
+#pragma unroll
+  for (uint32_t& word : words) word = 0;
 #pragma unroll
   for (int idx = 0; idx < kCodedLaneColumns; ++idx) {
     if (column + idx >= dim) continue;
@@ -133,14 +130,11 @@ __device__ __forceinline__ void ReadEight(const uint8_t* row, int32_t column, in
   }
 }
 
-// Reads the codes of eight columns from `column` on, a multiple of eight. In the order of ColBERT the bits of each byte
-// are turned round, so that those of the first column, and of a bucket, are the lowest in either order.
+// Reads the codes of eight columns: `source` is where those of `column` lie, a multiple of eight, in a row of
+// `row_bytes`.
 template <int kNbits>
-__device__ __forceinline__ void ReadCodes(const uint8_t* row, int32_t column, int32_t row_bytes, bool aligned,
-                                          bool colbert_bits, uint32_t (&codes)[2]) {
-  const int32_t first = column / 8 * kNbits;
-  const uint8_t* const source = row + first;
-  codes[0] = codes[1] = 0;
+__device__ __forceinline__ void ReadCodes(const uint8_t* source, int32_t column, int32_t row_bytes, bool aligned,
+                                          uint32_t (&codes)[2]) {
   if (aligned) {
     if constexpr (kNbits == 1) {
       codes[0] = __ldg(source);
@@ -153,14 +147,13 @@ __device__ __forceinline__ void ReadCodes(const uint8_t* row, int32_t column, in
       codes[0] = both.x, codes[1] = both.y;
     }
   } else {
+    const int32_t first = column / 8 * kNbits;
+    codes[0] = codes[1] = 0;
 #pragma unroll
     for (int byte = 0; byte < kNbits; ++byte) {
       if (first + byte < row_bytes) codes[byte / 4] |= static_cast<uint32_t>(__ldg(source + byte)) << (byte % 4 * 8);
     }
   }
-  if (!colbert_bits) return;
-  codes[0] = __byte_perm(__brev(codes[0]), 0, 0x0123);
-  if constexpr (kNbits == 8) codes[1] = __byte_perm(__brev(codes[1]), 0, 0x0123);
 }
 
 // Looks up the weights of eight columns, in the words that their values have.
@@ -197,19 +190,26 @@ __device__ __forceinline__ void ReadWeights(const uint8_t* lane_table, const uin
   }
 }
 
-// Decodes eight columns of which `present` are columns of the row; the others become zero. Adds the squares of the
+// Decodes eight columns of which `present` are columns of the row (kWhole: eight of them, or none); the others become
+// zero. Adds the squares of the
 // values to `squares`.
-template <ScalarType kType, int kNbits>
+template <ScalarType kType, int kNbits, bool kWhole>
 __device__ __forceinline__ void DecodeColumns(const CodedColumns<kType>& stored, const uint8_t* lane_table,
-                                              int32_t present, uint32_t (&values)[kColumnWords<kType>],
-                                              float& squares) {
+                                              bool colbert_bits, int32_t present,
+                                              uint32_t (&values)[kColumnWords<kType>], float& squares) {
   uint32_t weights[kColumnWords<kType>];
-  ReadWeights<kType, kNbits>(lane_table, stored.codes, weights);
+  // In the order of ColBERT the bits of each byte are turned round, so that those of the first column, and of a bucket,
+  // are the lowest in either order.
+  uint32_t codes[2] = {stored.codes[0], 0};
+  if constexpr (kNbits == 8) codes[1] = stored.codes[1];
+  if (colbert_bits) codes[0] = __byte_perm(__brev(codes[0]), 0, 0x0123);
+  if (kNbits == 8 && colbert_bits) codes[1] = __byte_perm(__brev(codes[1]), 0, 0x0123);
+  ReadWeights<kType, kNbits>(lane_table, codes, weights);
 #pragma unroll
   for (int word = 0; word < kColumnWords<kType>; ++word) {
     if constexpr (kType == ScalarType::kF32) {
       float value = __fadd_rn(__uint_as_float(stored.centroid[word]), __uint_as_float(weights[word]));
-      if (word >= present) value = 0.0f;
+      if (kWhole ? present <= 0 : word >= present) value = 0.0f;
       squares = __fmaf_rn(value, value, squares);
       values[word] = __float_as_uint(value);
     } else {
@@ -220,7 +220,11 @@ __device__ __forceinline__ void DecodeColumns(const CodedColumns<kType>& stored,
       typename Element::Pair sum = __hadd2(centroid, weight);
       uint32_t bits;
       memcpy(&bits, &sum, sizeof(bits));
-      if (2 * word + 1 >= present) bits = 2 * word >= present ? 0 : bits & 0xffff;
+      if constexpr (kWhole) {
+        bits = present > 0 ? bits : 0;
+      } else if (2 * word + 1 >= present) {
+        bits = 2 * word >= present ? 0 : bits & 0xffff;
+      }
       memcpy(&sum, &bits, sizeof(bits));
       const float2 wide = Element::Widen(sum);
       squares = __fmaf_rn(wide.x, wide.x, squares);

@@ -29,6 +29,22 @@ inline constexpr int32_t kNoCodedToken = INT32_MAX;
 // The smallest norm that a vector is divided by.
 inline constexpr float kMinCodedNorm = 1e-12f;
 
+// Where a lane's columns of a step are: of the centroid of number 0, and the codes of the tile's first group of tokens.
+struct CodedSource {
+  int32_t column;
+  const uint8_t* centroids;
+  const uint8_t* codes;
+};
+
+// Returns the pointer, computed here: the compiler would otherwise move its arithmetic into a branch around the load,
+// of which there is one for each token, and could not share it between them.
+__device__ __forceinline__ const uint8_t* Computed(const uint8_t* pointer) {
+#ifdef __CUDA_ARCH__
+  asm volatile("" : "+l"(pointer));
+#endif
+  return pointer;
+}
+
 // Where a document lies.
 struct CodedSpan {
   int64_t first_row;
@@ -95,8 +111,7 @@ class CodedWarp {
       const int row = idx / vectors;
       const int vector = idx - row * vectors;
       uint32_t words[kWords];
-      ReadEight<kType>(query_rows_ + row * row_bytes_, vector * kCodedLaneColumns, row < num_rows_ ? dim_ : 0,
-                       aligned(), words);
+      ReadQueryRow(row, vector * kCodedLaneColumns, words);
       uint8_t* const target = shared + layout_.query + row * layout_.query_pitch + vector * (kWords * 4);
 #pragma unroll
       for (int part = 0; part < kWords / 4; ++part) {
@@ -110,14 +125,14 @@ class CodedWarp {
     if (!__any_sync(0xffffffffu, counting_)) return WriteWithoutTokens();
     CodedPlace work, ahead;
     int32_t numbers[kGroups], ahead_numbers[kGroups];
-    CodedColumns<kType> loads[kGroups];
+    CodedColumns<kType> loads[kGroups] = {};
     Enter(work);
     ahead = work;
     Advance(ahead);
     ReadNumbers(work, numbers);
     ReadNumbers(ahead, ahead_numbers);
 #pragma unroll
-    for (int j = 0; j < kGroups; ++j) ReadColumns(work.row() + 8 * j, numbers[j], 0, loads[j]);
+    for (int j = 0; j < kGroups; ++j) ReadColumns(SourceOf(work.row(), 0), numbers[j], j, loads[j]);
     ClearBest();
     const int num_steps = (dim_ + kCodedStepColumns - 1) / kCodedStepColumns;
     while (work.pair < end_) {
@@ -129,16 +144,18 @@ class CodedWarp {
 #pragma unroll 1
       for (int step = 0; step < num_steps; ++step) {
         const bool last = step + 1 == num_steps;
-        const int64_t next_row = last ? ahead.row() : work.row();
-        const int next_step = last ? 0 : step + 1;
+        const CodedSource next = SourceOf(last ? ahead.row() : work.row(), last ? 0 : step + 1);
+        int32_t next_numbers[kGroups];
+#pragma unroll
+        for (int j = 0; j < kGroups; ++j) next_numbers[j] = last ? ahead_numbers[j] : numbers[j];
         const int32_t present = dim_ - (step * kCodedStepColumns + lane_ % 4 * kCodedLaneColumns);
         const auto read_row = [&](int row, uint32_t(&words)[kWords]) { ReadQuery(row, step, words); };
         products.BeginStep(lane_, read_row);
 #pragma unroll
         for (int j = 0; j < kGroups; ++j) {
           uint32_t values[kWords];
-          DecodeColumns<kType, kNbits>(loads[j], lane_table_, present, values, squares[j]);
-          ReadColumns(next_row + 8 * j, last ? ahead_numbers[j] : numbers[j], next_step, loads[j]);
+          DecodeColumns<kType, kNbits, kFast>(loads[j], lane_table_, colbert_bits_, present, values, squares[j]);
+          ReadColumns(next, next_numbers[j], j, loads[j]);
           products.Add(j, values);
         }
         products.EndStep(read_row);
@@ -197,26 +214,39 @@ class CodedWarp {
     }
   }
 
-  // Reads the lane's columns of a step: its token is g tokens behind `row`.
-  __device__ __forceinline__ void ReadColumns(int64_t row, int32_t number, int step,
-                                              CodedColumns<kType>& columns) const {
+  // Where the lane's columns of a step are, of the tokens 8 j + g behind `row`.
+  __device__ __forceinline__ CodedSource SourceOf(int64_t row, int step) const {
     const int32_t column = step * kCodedStepColumns + lane_ % 4 * kCodedLaneColumns;
-    const bool there = number != kNoCentroid && column < dim_;
-    const uint64_t offset = static_cast<uint64_t>(static_cast<uint32_t>(number)) * static_cast<uint32_t>(row_bytes_);
-    ReadEight<kType>(static_cast<const uint8_t*>(p_.codes.centroids) + offset, column, there ? dim_ : 0, aligned(),
-                     columns.centroid);
-    columns.codes[0] = columns.codes[1] = 0;
-    if (!there) return;
-    ReadCodes<kNbits>(p_.codes.residuals + (row + lane_ / 4) * packed_row_bytes_, column, packed_row_bytes_, aligned(),
-                      colbert_bits_, columns.codes);
+    return {column, static_cast<const uint8_t*>(p_.codes.centroids) + column * static_cast<int>(SizeOf(kType)),
+            p_.codes.residuals + (row + lane_ / 4) * packed_row_bytes_ + column / 8 * kNbits};
+  }
+
+  // Reads the lane's columns of the token 8 `group` + g. What is not there is left as it is, since nothing depends on
+  // it.
+  __device__ __forceinline__ void ReadColumns(const CodedSource& source, int32_t number, int group,
+                                              CodedColumns<kType>& columns) const {
+    const uint8_t* const centroid = Computed(source.centroids + static_cast<uint64_t>(static_cast<uint32_t>(number)) *
+                                                                    static_cast<uint32_t>(row_bytes_));
+    const uint8_t* const codes = Computed(source.codes + 8 * group * packed_row_bytes_);
+    if (number == kNoCentroid || source.column >= dim_) return;
+    ReadEight<kType>(centroid, source.column, dim_, aligned(), columns.centroid);
+    ReadCodes<kNbits>(codes, source.column, packed_row_bytes_, aligned(), columns.codes);
+  }
+
+  // Reads eight columns of a query row from global memory: zeros where there are none.
+  __device__ __forceinline__ void ReadQueryRow(int row, int32_t column, uint32_t (&words)[kWords]) const {
+#pragma unroll
+    for (uint32_t& word : words) word = 0;
+    if (row >= num_rows_ || column >= dim_) return;
+    ReadEight<kType>(query_rows_ + row * row_bytes_ + column * static_cast<int>(SizeOf(kType)), column, dim_, aligned(),
+                     words);
   }
 
   // Reads eight columns of a query row: those of the lane in a step.
   __device__ __forceinline__ void ReadQuery(int row, int step, uint32_t (&words)[kWords]) const {
     const int vector = step * 4 + lane_ % 4;
     if (!resident()) {
-      ReadEight<kType>(query_rows_ + row * row_bytes_, vector * kCodedLaneColumns, row < num_rows_ ? dim_ : 0,
-                       aligned(), words);
+      ReadQueryRow(row, vector * kCodedLaneColumns, words);
       return;
     }
     const auto* const source =
@@ -245,15 +275,18 @@ class CodedWarp {
     for (float& square : squares) {
       square = __fadd_rn(square, __shfl_xor_sync(0xffffffffu, square, 1));
       square = __fadd_rn(square, __shfl_xor_sync(0xffffffffu, square, 2));
-      square = p_.codes.normalize != 0 ? __fdiv_rn(1.0f, fmaxf(__fsqrt_rn(square), kMinCodedNorm)) : 1.0f;
+      square = p_.codes.normalize != 0 ? rsqrtf(fmaxf(square, kMinCodedNorm * kMinCodedNorm)) : 1.0f;
     }
-    products.ForEach(lane_, squares, [&](int slot, int offset, float value) {
+    products.ForEach(lane_, squares, [&](int offset, const float(&values)[Products::kSlots]) {
       const int32_t token = place.token + offset;
-      if (token >= place.span.length || (mask != nullptr && mask[place.span.first_row + token] == 0)) return;
-      any_token_ = true;
-      if (value > best_[slot]) {
-        best_[slot] = value;
-        token_[slot] = token;
+      bool counts = token < place.span.length;
+      if (counts && mask != nullptr) counts = mask[place.span.first_row + token] != 0;
+      any_token_ = any_token_ || counts;
+#pragma unroll
+      for (int slot = 0; slot < Products::kSlots; ++slot) {
+        const bool higher = counts && values[slot] > best_[slot];
+        best_[slot] = higher ? values[slot] : best_[slot];
+        token_[slot] = higher ? token : token_[slot];
       }
     });
   }

@@ -6,8 +6,8 @@
 // operand. FP32 products are fused multiply-adds over the lane's own columns; the four lanes' sums are added at the
 // tile's end.
 //
-// Both variants call visit(slot, token, value) for each result of a lane: a row has the same slot in all lanes that
-// have results of it, and a lane's tokens come in ascending order.
+// Both variants call visit(token, values) for each token that a lane has results of, in ascending order, with the
+// values of its rows by slot: a row has the same slot in all lanes that have results of it.
 #pragma once
 
 #include <cstdint>
@@ -80,10 +80,12 @@ class CodedProducts {
       for (int i = 0; i < 2; ++i) {
         const int token = 2 * (lane % 4) + i;
         const float factor = __shfl_sync(0xffffffffu, factors[j], 4 * token);
+        float values[kSlots];
 #pragma unroll
         for (int slot = 0; slot < kSlots; ++slot) {
-          visit(slot, 8 * j + token, __fmul_rn(sums_[slot / 2][j][slot % 2 * 2 + i], factor));
+          values[slot] = __fmul_rn(sums_[slot / 2][j][slot % 2 * 2 + i], factor);
         }
+        visit(8 * j + token, values);
       }
     }
   }
@@ -154,6 +156,7 @@ class CodedProducts<ScalarType::kF32> {
     const bool odd = (lane & 1) != 0;
 #pragma unroll
     for (int j = 0; j < kGroups; ++j) {
+      float values[kSlots];
 #pragma unroll
       for (int slot = 0; slot < kSlots; ++slot) {
         // Each exchange leaves a lane with half of its rows, so that lane t ends with the rows 8 t .. 8 t + 7.
@@ -166,8 +169,9 @@ class CodedProducts<ScalarType::kF32> {
         }
         const float sum =
             __fadd_rn(odd ? parts[1] : parts[0], __shfl_xor_sync(0xffffffffu, odd ? parts[0] : parts[1], 1));
-        visit(slot, 8 * j + lane / 4, __fmul_rn(sum, factors[j]));
+        values[slot] = __fmul_rn(sum, factors[j]);
       }
+      visit(8 * j + lane / 4, values);
     }
   }
 
