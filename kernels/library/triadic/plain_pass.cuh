@@ -246,8 +246,10 @@ class PlainPass {
   float sums_[kColumns];
 };
 
+// The assembler is told how many thread blocks a multiprocessor is to hold: it aims at more otherwise, and spills.
 template <class T, int kDim, int kRows, TriadicMode kMode>
-__global__ void __launch_bounds__(kTriadicThreads, 1) PlainPassKernel(const __grid_constant__ TriadicParams params) {
+__global__ void __launch_bounds__(kTriadicThreads, kDim == 32 ? 3 : 2)
+    PlainPassKernel(const __grid_constant__ TriadicParams params) {
   extern __shared__ __align__(16) char shared[];
   const int64_t owner = blockIdx.x;
   const auto max_rows = static_cast<uint32_t>(params.roles.owner.max_rows);  // a grid has fewer than 2^31 of them

@@ -279,6 +279,7 @@ struct TensorState {
   }
 };
 
+// The assembler is told how many thread blocks a multiprocessor is to hold: it aims at more otherwise, and spills.
 template <class T, int kDim, int kRowTiles, TriadicMode kMode>
 __global__ void __launch_bounds__(kTriadicThreads, kDim == 32 ? 3 : 2)
     TensorPassKernel(const __grid_constant__ TriadicParams params) {
