@@ -71,6 +71,7 @@ PEERS = {
             "test_mps*.py": "kernels for Metal",
             "test_*_mps.py": "kernels for Metal",
             "test_autotune*.py": "how Triton tunes its kernels",
+            "test_compile_cache.py": "caches of what Triton compiled",
         },
     ),
 }
