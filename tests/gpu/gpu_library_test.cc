@@ -237,8 +237,8 @@ TEST_F(GpuLibraryTest, EveryNumberOfQueryTilesIsScored) {
         shape.pairing = pairing;
         shape.num_queries = num_queries;
         shape.num_documents = 5;
-        shape.list_length = 3;
-        shape.candidates = true;
+        shape.list_length = pairing == MAXSIM_LISTS ? 3 : 0;
+        shape.candidates = pairing == MAXSIM_LISTS;
         shape.max_query_tokens = query_tokens;
         shape.max_document_tokens = 110;
         shape.lengths = true;
