@@ -5,7 +5,7 @@ forward and backward, and the memory that a step takes beyond its inputs.
 
     MAXSIM_LIBRARY=build/release/lib/libmaxsim.so bench/torch/training_steps.py --out steps.json
 
-Prints a line a shape, and writes one JSON file.
+Prints a line a shape, and writes one JSON file, anew after each.
 """
 
 import argparse
@@ -104,15 +104,6 @@ def main():
     dtype = getattr(torch, options.type)
     ways = ways_to_score()
     rows = []
-    for num_queries, num_documents, query_tokens, document_tokens in SHAPES:
-        torch.manual_seed(0)
-        queries = torch.randn(num_queries, query_tokens, DIM, device="cuda", dtype=dtype, requires_grad=True)
-        documents = torch.randn(num_documents, document_tokens, DIM, device="cuda", dtype=dtype, requires_grad=True)
-        row = {"shape": [num_queries, num_documents, query_tokens, document_tokens]}
-        for name, score in ways.items():
-            row[name] = measure(score, queries, documents)
-        rows.append(row)
-        print(json.dumps(row), flush=True)
     result = {
         "device": torch.cuda.get_device_name(),
         "driver": driver(),
@@ -123,7 +114,16 @@ def main():
         "dim": DIM,
         "rows": rows,
     }
-    options.out.write_text(json.dumps(result, indent=1) + "\n")
+    for num_queries, num_documents, query_tokens, document_tokens in SHAPES:
+        torch.manual_seed(0)
+        queries = torch.randn(num_queries, query_tokens, DIM, device="cuda", dtype=dtype, requires_grad=True)
+        documents = torch.randn(num_documents, document_tokens, DIM, device="cuda", dtype=dtype, requires_grad=True)
+        row = {"shape": [num_queries, num_documents, query_tokens, document_tokens]}
+        for name, score in ways.items():
+            row[name] = measure(score, queries, documents)
+        rows.append(row)
+        print(json.dumps(row), flush=True)
+        options.out.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":
