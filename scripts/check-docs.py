@@ -53,6 +53,7 @@ NO_METRICS = {
     "maxsim_scores",
     "maxsim_scores_packed",
     "maxsim_server",
+    "maxsim_top_k",
     "maxsim_torch",
 }
 ENCODER_METRICS = "client/python/maxsim_encoder/metrics.py"
