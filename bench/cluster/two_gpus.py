@@ -29,6 +29,10 @@ from servers import Maxsimd  # noqa: E402
 from synthetic import write_collection  # noqa: E402
 
 NAME = "passages"
+# Scans of the whole collection may wait and share a batch, however large it is.
+BATCHING = {
+    "batching.max_batch_work": "256Gi", "batching.max_queue_work": "4Ti", "batching.max_queue_time": "0s",
+}  # fmt: skip
 COMPARED = 20  # rankings
 
 
@@ -88,7 +92,7 @@ def main():
     parser.add_argument("--documents", type=int, default=400_000)
     parser.add_argument("--tokens", type=int, default=120)
     parser.add_argument("--dim", type=int, default=128)
-    parser.add_argument("--concurrency", type=int, default=128)
+    parser.add_argument("--concurrency", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4, help="of a turn")
     parser.add_argument("--cpu", action="store_true", help="on the processors instead, to try this program")
@@ -108,7 +112,7 @@ def main():
         subprocess.run(list(map(str, command)), check=True, capture_output=True)
         parts = sorted((folder / "parts").glob("partition-*"))
         def serve(name, path, device, partition=None):
-            keys = {"store.verify_checksums": real}
+            keys = BATCHING | {"store.verify_checksums": real}
             keys |= {"backend.kind": "cpu"} if options.cpu else {"backend.kind": "cuda", "backend.devices": [device]}
             keys |= {"cluster.partition": partition} if partition else {}
             return Maxsimd(options.bin, folder, name, {NAME: path}, "auto", keys)
