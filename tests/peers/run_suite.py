@@ -227,7 +227,7 @@ def parse_options():
     parser.add_argument("--leave-out", action="append", default=[], metavar="PATTERN", help="more files to leave out")
     parser.add_argument("--only", default="*", metavar="PATTERN", help="files to run (%(default)s)")
     parser.add_argument(
-        "--join", type=pathlib.Path, nargs="+", default=[], metavar="FILE.json", help="results of other files, to keep"
+        "--join", type=pathlib.Path, nargs="+", default=[], metavar="FILE.json", help="results of other files, to keep; with --only none, to join alone"
     )
     parser.add_argument("--side", choices=SIDES, help="run with one of the two alone")
     parser.add_argument("--library", type=pathlib.Path, help="libmaxsim.so (default: $MAXSIM_LIBRARY, or the wheel's)")
@@ -311,14 +311,19 @@ def write_summary(suite, options, machine, results):
 def main():
     options = parse_options()
     results = {}
-    for earlier in options.join:
-        results.update(json.loads(earlier.read_text(encoding="utf-8"))["tests"])
+    earlier = [json.loads(path.read_text(encoding="utf-8")) for path in options.join]
+    machines = [{name: one[name] for name in ("device", "torch", "python")} for one in earlier]
+    if any(machine != machines[0] for machine in machines):
+        sys.exit(f"run_suite: results of several machines are not joined: {machines}")
+    for one in earlier:
+        results.update(one["tests"])
     with tempfile.TemporaryDirectory(prefix="peer-suite-") as folder:
         folder = pathlib.Path(folder)
         (folder / "source").mkdir()
         source = unpack(options.suite, options.requirement, folder / "source")
         suite = Suite(options.package, options.drop_in, source, folder, options.stand_ins)
-        machine = describe_machine()
+        # Results that are joined, and nothing more, are of the machine that they came from.
+        machine = machines[0] if machines and options.only == "none" else describe_machine()
         # What is written after each file is there when a later one takes too long.
         for _ in run_all(suite, options, results):
             write_summary(suite, options, machine, results)
