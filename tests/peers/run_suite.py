@@ -227,8 +227,9 @@ def parse_options():
     parser.add_argument("--leave-out", action="append", default=[], metavar="PATTERN", help="more files to leave out")
     parser.add_argument("--only", default="*", metavar="PATTERN", help="files to run (%(default)s)")
     parser.add_argument(
-        "--join", type=pathlib.Path, nargs="+", default=[], metavar="FILE.json", help="results of other files, to keep; with --only none, to join alone"
-    )
+        "--join", type=pathlib.Path, nargs="+", default=[], metavar="FILE.json",
+        help="results of other files, to keep; with --only none, to join and run nothing",
+    )  # fmt: skip
     parser.add_argument("--side", choices=SIDES, help="run with one of the two alone")
     parser.add_argument("--library", type=pathlib.Path, help="libmaxsim.so (default: $MAXSIM_LIBRARY, or the wheel's)")
     parser.add_argument("--timeout", type=float, default=600, metavar="S", help="for a file, in seconds (%(default)s)")
