@@ -83,6 +83,7 @@ __attribute__((always_inline)) inline void AddRowsTo(const float* factors, const
 }
 
 // Defines the loops of an instruction set.
+// NOLINTBEGIN(bugprone-macro-parentheses): an attribute and parts of names have none.
 #define MAXSIM_TILE_LOOPS(name, target)                                                                       \
   target void AddSquares##name(const float* vector, const float* tile, size_t num_columns, float* sums) {     \
     AddTile<true>(vector, tile, num_columns, sums);                                                           \
@@ -98,6 +99,7 @@ __attribute__((always_inline)) inline void AddRowsTo(const float* factors, const
   target float Largest##name(const float* sums) { return BestOf<true>(sums); }                                \
   constexpr TileLoops kTileLoops##name = {AddSquares##name, AddProducts##name, AddRows##name, Smallest##name, \
                                           Largest##name};
+// NOLINTEND(bugprone-macro-parentheses)
 
 MAXSIM_TILE_LOOPS(Portable, )
 #if defined(__x86_64__)
