@@ -109,7 +109,9 @@ class RouterTest : public testing::Test {
     membership_->Refresh();
   }
 
-  FakeReplica& replica(int group, int index) { return *replicas_[static_cast<size_t>(group * num_replicas_ + index)]; }
+  FakeReplica& replica(int group, int index) {
+    return *replicas_[static_cast<size_t>(group) * static_cast<size_t>(num_replicas_) + static_cast<size_t>(index)];
+  }
   std::shared_ptr<Replica> seen(int group, int index) {
     return membership_->view()->groups()[static_cast<size_t>(group)]->replicas()[static_cast<size_t>(index)];
   }
