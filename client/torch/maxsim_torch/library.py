@@ -129,6 +129,25 @@ def check(status: int) -> None:
     raise LibraryError(text)
 
 
+def loaded_passes(
+    name: str, call: "type[ctypes.Structure]", gradients: "type[ctypes.Structure]"
+) -> "tuple[Any, Any, Any]":
+    """The functions of a family of operators: for the workspace, the forward pass and the backward pass."""
+    size = ctypes.POINTER(ctypes.c_size_t)
+    return (
+        loaded(f"{name}_workspace_bytes", [ctypes.POINTER(call), ctypes.c_int32, size]),
+        loaded(name, [ctypes.POINTER(call), ctypes.c_void_p, ctypes.c_void_p]),
+        loaded(f"{name}_backward", [ctypes.POINTER(call), ctypes.POINTER(gradients)]),
+    )
+
+
+def size_from(function: Any, *arguments: Any) -> int:
+    """What a function writes to its last argument, a size."""
+    size = ctypes.c_size_t()
+    check(function(*arguments, ctypes.byref(size)))
+    return size.value
+
+
 def library_version() -> str:
     """The version of libmaxsim.so, such as "0.2.0"."""
     version: bytes = _library.maxsim_version()
@@ -147,9 +166,7 @@ def device_available(device: str) -> bool:
 
 def workspace_bytes(call: Call, which: int) -> int:
     """The bytes of workspace that a pass (FORWARD or BACKWARD) needs."""
-    needed = ctypes.c_size_t()
-    check(_library.maxsim_workspace_bytes(ctypes.byref(call), which, ctypes.byref(needed)))
-    return needed.value
+    return size_from(_library.maxsim_workspace_bytes, ctypes.byref(call), which)
 
 
 def forward(call: Call, scores: int, argmax: int) -> None:

@@ -3,7 +3,7 @@
 import ctypes
 import typing
 
-from .library import check, loaded
+from .library import check, loaded_passes, size_from
 
 
 class NearestCall(ctypes.Structure):
@@ -42,24 +42,12 @@ class NearestGradients(ctypes.Structure):
     ]
 
 
-_workspace_bytes, _nearest, _nearest_backward = (
-    loaded(name, arguments)
-    for name, arguments in (
-        (
-            "maxsim_nearest_workspace_bytes",
-            [ctypes.POINTER(NearestCall), ctypes.c_int32, ctypes.POINTER(ctypes.c_size_t)],
-        ),
-        ("maxsim_nearest", [ctypes.POINTER(NearestCall), ctypes.c_void_p, ctypes.c_void_p]),
-        ("maxsim_nearest_backward", [ctypes.POINTER(NearestCall), ctypes.POINTER(NearestGradients)]),
-    )
-)
+_workspace_bytes, _nearest, _nearest_backward = loaded_passes("maxsim_nearest", NearestCall, NearestGradients)
 
 
 def workspace_bytes(call: NearestCall, which: int) -> int:
     """The bytes of workspace that a pass (FORWARD or BACKWARD) needs."""
-    needed = ctypes.c_size_t()
-    check(_workspace_bytes(ctypes.byref(call), which, ctypes.byref(needed)))
-    return needed.value
+    return size_from(_workspace_bytes, ctypes.byref(call), which)
 
 
 def nearest(call: NearestCall, distances: int, argmin: int) -> None:

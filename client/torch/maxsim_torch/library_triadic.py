@@ -3,7 +3,7 @@
 import ctypes
 import typing
 
-from .library import check, loaded
+from .library import check, loaded_passes, size_from
 
 
 class TriadicCall(ctypes.Structure):
@@ -90,29 +90,15 @@ class TriadicMaxGradients(ctypes.Structure):
     ]
 
 
-def _load(
-    name: str, call: "type[ctypes.Structure]", gradients: "type[ctypes.Structure]"
-) -> "tuple[typing.Any, typing.Any, typing.Any]":
-    """The functions for the workspace, the forward pass and the backward pass of a family."""
-    size = ctypes.POINTER(ctypes.c_size_t)
-    return (
-        loaded(f"{name}_workspace_bytes", [ctypes.POINTER(call), ctypes.c_int32, size]),
-        loaded(name, [ctypes.POINTER(call), ctypes.c_void_p, ctypes.c_void_p]),
-        loaded(f"{name}_backward", [ctypes.POINTER(call), ctypes.POINTER(gradients)]),
-    )
-
-
 _FUNCTIONS = {
-    TriadicCall: _load("maxsim_triadic", TriadicCall, TriadicGradients),
-    TriadicMaxCall: _load("maxsim_triadic_max", TriadicMaxCall, TriadicMaxGradients),
+    TriadicCall: loaded_passes("maxsim_triadic", TriadicCall, TriadicGradients),
+    TriadicMaxCall: loaded_passes("maxsim_triadic_max", TriadicMaxCall, TriadicMaxGradients),
 }
 
 
 def workspace_bytes(call: "TriadicCall | TriadicMaxCall", which: int) -> int:
     """The bytes of workspace that a pass (FORWARD or BACKWARD) needs."""
-    needed = ctypes.c_size_t()
-    check(_FUNCTIONS[type(call)][0](ctypes.byref(call), which, ctypes.byref(needed)))
-    return needed.value
+    return size_from(_FUNCTIONS[type(call)][0], ctypes.byref(call), which)
 
 
 def forward(call: "TriadicCall | TriadicMaxCall", values: int, beside: int) -> None:

@@ -35,18 +35,13 @@ class ResidualCodes(ctypes.Structure):
 
 
 _CALL, _CODES = ctypes.POINTER(library.Call), ctypes.POINTER(ResidualCodes)
-_library = library._library
-_library.maxsim_residual_codes_workspace_bytes.argtypes = [_CALL, _CODES, ctypes.POINTER(ctypes.c_size_t)]
-_library.maxsim_residual_codes_forward.argtypes = [_CALL, _CODES, ctypes.c_void_p, ctypes.c_void_p]
-_library.maxsim_residual_codes_backward.argtypes = [_CALL, _CODES, ctypes.POINTER(library.Gradients)]
+_size = library.loaded("maxsim_residual_codes_workspace_bytes", [_CALL, _CODES, ctypes.POINTER(ctypes.c_size_t)])
+_forward = library.loaded("maxsim_residual_codes_forward", [_CALL, _CODES, ctypes.c_void_p, ctypes.c_void_p])
+_backward = library.loaded("maxsim_residual_codes_backward", [_CALL, _CODES, ctypes.POINTER(library.Gradients)])
 
 
 def _workspace_bytes(call: library.Call, codes: ResidualCodes) -> int:
-    needed = ctypes.c_size_t()
-    library.check(
-        _library.maxsim_residual_codes_workspace_bytes(ctypes.byref(call), ctypes.byref(codes), ctypes.byref(needed))
-    )
-    return needed.value
+    return library.size_from(_size, ctypes.byref(call), ctypes.byref(codes))
 
 
 def _make_call(
@@ -156,7 +151,7 @@ def residual_code_scores(
     )
     with made.with_workspace(lambda call: _workspace_bytes(call, codes)):
         library.check(
-            _library.maxsim_residual_codes_forward(
+            _forward(
                 ctypes.byref(made.call),
                 ctypes.byref(codes),
                 result.data_ptr(),
@@ -247,7 +242,7 @@ def residual_code_scores_backward(
     gradients.weight_gradients = results[1].data_ptr() if of_weights else None
     with made.with_workspace(lambda _: 0):
         library.check(
-            _library.maxsim_residual_codes_backward(
+            _backward(
                 ctypes.byref(made.call), ctypes.byref(codes), ctypes.byref(gradients)
             )
         )
