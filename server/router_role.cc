@@ -84,6 +84,7 @@ v1::GetInfoResponse RouterRole::Info() const {
   v1::GetInfoResponse response;
   response.set_version(kVersion);
   response.set_commit(kCommit);
+  response.set_loading(rerank_.state() == service::ServingState::kLoading);
   if (auto encoder = rerank_.encoder(); encoder != nullptr) *response.mutable_encoder() = *std::move(encoder);
   *response.mutable_limits() = service::ToProto(config_.limits, config_.batching.max_queue_work);
   for (v1::CollectionInfo& collection : collections_.List()) *response.add_collections() = std::move(collection);
@@ -103,6 +104,7 @@ v1::GetInfoResponse RouterRole::Info() const {
       of_replica.set_error(std::string(status.message()));
       of_replica.set_state(!status.ok()                        ? v1::REPLICA_STATE_CONNECTING
                            : replica->health().is_ejected(now) ? v1::REPLICA_STATE_EJECTED
+                           : !view->HasLoaded(*replica)        ? v1::REPLICA_STATE_LOADING
                                                                : v1::REPLICA_STATE_READY);
     }
   }

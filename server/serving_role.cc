@@ -96,7 +96,10 @@ ServingRole::ServingRole(const config::Config& config, std::vector<NumberedBacke
 }
 
 v1::GetInfoResponse ServingRole::Info() const {
-  return service::BuildInfo(*devices_, store_, config_.limits, config_.batching.max_queue_work, rerank_.encoder());
+  v1::GetInfoResponse info =
+      service::BuildInfo(*devices_, store_, config_.limits, config_.batching.max_queue_work, rerank_.encoder());
+  info.set_loading(rerank_.state() == service::ServingState::kLoading);
+  return info;
 }
 
 absl::Status ServingRole::Start(const Begin& begin) {

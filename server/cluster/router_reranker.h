@@ -45,6 +45,7 @@ class RouterReranker : public service::RerankApi {
   std::unique_ptr<v1::EncoderInfo> encoder() const override { return deps_.texts->info(); }
 
   void SetState(service::ServingState state) { state_ = state; }
+  service::ServingState state() const { return state_; }
 
  private:
   struct Call;

@@ -38,13 +38,6 @@ collection::SlotRange SlotsOf(const v1::CollectionInfo& info) {
   return {static_cast<int32_t>(info.partition().first_slot()), static_cast<int32_t>(info.partition().end_slot())};
 }
 
-// Returns whether a server takes no calls yet, though it may have collections: it has not loaded all of them.
-bool IsLoading(const v1::GetInfoResponse& info) {
-  return std::any_of(info.collections().begin(), info.collections().end(), [](const v1::CollectionInfo& collection) {
-    return collection.state() == v1::COLLECTION_STATE_LOADING && collection.generation() == 0;
-  });
-}
-
 // Returns whether a server has said nothing of a collection yet: it has not answered, or it loads that or others.
 bool IsSilent(const v1::GetInfoResponse* info, std::string_view name) {
   if (info == nullptr) return true;
@@ -52,7 +45,7 @@ bool IsSilent(const v1::GetInfoResponse* info, std::string_view name) {
     if (collection.name() != name) continue;
     return collection.generation() == 0 && collection.state() == v1::COLLECTION_STATE_LOADING;
   }
-  return IsLoading(*info);
+  return info->loading();
 }
 
 std::vector<GroupSaid> AskAll(const std::vector<std::shared_ptr<Group>>& groups, std::string_view name) {
@@ -62,7 +55,7 @@ std::vector<GroupSaid> AskAll(const std::vector<std::shared_ptr<Group>>& groups,
     for (const std::shared_ptr<Replica>& replica : group->replicas()) {
       const std::shared_ptr<const v1::GetInfoResponse> info = replica->info();
       if (info == nullptr) continue;
-      const bool answers = replica->poll_status().ok() && !IsLoading(*info);
+      const bool answers = replica->poll_status().ok() && !info->loading();
       for (const v1::CollectionInfo& collection : info->collections()) {
         if (collection.name() != name) continue;
         // A failed reload leaves the generation before; so state and error say nothing while there is one.
@@ -288,6 +281,7 @@ std::shared_ptr<const View> View::Of(std::vector<std::shared_ptr<Group>> groups,
     for (const std::shared_ptr<Replica>& replica : group->replicas()) {
       const std::shared_ptr<const v1::GetInfoResponse> info = replica->info();
       if (info == nullptr) continue;
+      if (!info->loading()) view->loaded_.insert(replica.get());
       for (const v1::CollectionInfo& collection : info->collections()) names.insert(collection.name());
     }
   }

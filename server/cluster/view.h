@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -69,11 +70,15 @@ class View {
   // UNAVAILABLE where none does.
   absl::StatusOr<CallTarget> AnyGroup(uint64_t turn) const;
 
+  // Returns whether a replica had loaded all of its collections. One that has not is asked for none.
+  bool HasLoaded(const Replica& replica) const { return loaded_.contains(&replica); }
+
  private:
   explicit View(std::vector<std::shared_ptr<Group>> groups) : groups_(std::move(groups)) {}
 
   const std::vector<std::shared_ptr<Group>> groups_;
   std::map<std::string, std::shared_ptr<const CollectionView>, std::less<>> collections_;
+  std::set<const Replica*> loaded_;
 };
 
 }  // namespace maxsim::cluster

@@ -42,6 +42,7 @@ class RerankService : public RerankApi {
   std::unique_ptr<v1::EncoderInfo> encoder() const override { return texts_->info(); }
 
   void SetState(ServingState state) { state_ = state; }
+  ServingState state() const { return state_; }
 
  private:
   struct Call;

@@ -35,6 +35,8 @@ std::string StateName(v1::ReplicaState state) {
       return "does not answer";
     case v1::REPLICA_STATE_EJECTED:
       return "left out";
+    case v1::REPLICA_STATE_LOADING:
+      return "loading";
     default:
       return "unknown";
   }

@@ -38,8 +38,9 @@ inline std::shared_ptr<Replica> MakeReplica(const std::string& target) {
   return *Replica::Create(options);
 }
 
-inline void Say(Replica& replica, std::vector<v1::CollectionInfo> collections) {
+inline void Say(Replica& replica, std::vector<v1::CollectionInfo> collections, bool loading = false) {
   auto info = std::make_shared<v1::GetInfoResponse>();
+  info->set_loading(loading);
   for (v1::CollectionInfo& collection : collections) *info->add_collections() = std::move(collection);
   replica.SetInfo(std::move(info));
 }

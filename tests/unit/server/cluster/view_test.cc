@@ -100,7 +100,7 @@ TEST(ViewTest, AGroupWhoseServersStartKeepsThePartThatItHad) {
   loading.set_state(v1::COLLECTION_STATE_LOADING);
   // It has not begun to load, then it loads; each view follows the one before.
   for (const auto& said : {std::vector<v1::CollectionInfo>(), std::vector<v1::CollectionInfo>{loading}}) {
-    Say(*groups[1]->replicas()[0], said);
+    Say(*groups[1]->replicas()[0], said, /*loading=*/true);
     view = View::Of(groups, view.get());
     const auto collection = view->Find("c");
     ASSERT_TRUE(collection.ok()) << collection.status();
@@ -108,10 +108,13 @@ TEST(ViewTest, AGroupWhoseServersStartKeepsThePartThatItHad) {
     EXPECT_EQ((*collection)->PartOf(4095).target.group, groups[1]);
     EXPECT_TRUE((*collection)->PartOf(4095).target.replicas.empty());
     EXPECT_EQ((*collection)->PartOf(4095).num_documents, 10);
+    EXPECT_TRUE(view->HasLoaded(*groups[0]->replicas()[0]));
+    EXPECT_FALSE(view->HasLoaded(*groups[1]->replicas()[0]));
   }
   Say(*groups[1]->replicas()[0], {InfoOf("c", 3, collection::PartitionOf(1, 2))});
   view = View::Of(groups, view.get());
   EXPECT_EQ((*view->Find("c"))->PartOf(4095).target.replicas.size(), 1);
+  EXPECT_TRUE(view->HasLoaded(*groups[1]->replicas()[0]));
 }
 
 TEST(ViewTest, AGroupThatLoadsWhenTheRouterStartsHasTheSlotsThatNobodyElseHas) {
@@ -119,10 +122,27 @@ TEST(ViewTest, AGroupThatLoadsWhenTheRouterStartsHasTheSlotsThatNobodyElseHas) {
   v1::CollectionInfo loading;
   loading.set_name("c");
   loading.set_state(v1::COLLECTION_STATE_LOADING);
-  Say(*groups[1]->replicas()[0], {loading});
-  const auto collection = View::Of(groups)->Find("c");
-  ASSERT_TRUE(collection.ok()) << collection.status();
-  EXPECT_EQ((*collection)->PartOf(4095).target.group, groups[1]);
+  for (const auto& said : {std::vector<v1::CollectionInfo>(), std::vector<v1::CollectionInfo>{loading}}) {
+    Say(*groups[1]->replicas()[0], said, /*loading=*/true);
+    const auto collection = View::Of(groups)->Find("c");
+    ASSERT_TRUE(collection.ok()) << collection.status();
+    EXPECT_EQ((*collection)->PartOf(4095).target.group, groups[1]);
+  }
+}
+
+TEST(ViewTest, AServerThatServesAnswersWhileItLoadsOneMoreCollection) {
+  const auto groups = MakeGroups(2);
+  v1::CollectionInfo loading;
+  loading.set_name("d");
+  loading.set_state(v1::COLLECTION_STATE_LOADING);
+  const std::shared_ptr<Replica> other = AddReplica(*groups[1], "localhost:9");
+  for (const std::shared_ptr<Replica>& replica : groups[1]->replicas()) {
+    Say(*replica, {InfoOf("c", 1, collection::PartitionOf(1, 2)), loading});
+  }
+  Say(*other, {InfoOf("c", 1, collection::PartitionOf(1, 2))});
+  const auto view = View::Of(groups);
+  EXPECT_TRUE(view->HasLoaded(*groups[1]->replicas()[0]));
+  EXPECT_EQ((*view->Find("c"))->PartOf(4095).target.replicas.size(), 2);
 }
 
 TEST(ViewTest, WhatAServerSaidBeforeItWentAwayContradictsNobody) {
@@ -179,10 +199,7 @@ TEST_F(GenerationTest, AReplicaThatIsAwayDoesNotCountWhileItsGroupAnswers) {
 
 TEST_F(GenerationTest, AReplicaThatStillLoadsDoesNotCountWhileItsGroupAnswers) {
   SayGenerations({{{2, 1}, {2, 1}}});
-  v1::CollectionInfo loading;
-  loading.set_name("d");
-  loading.set_state(v1::COLLECTION_STATE_LOADING);
-  Say(*groups_[1]->replicas()[0], {InfoOf("c", 2, collection::PartitionOf(1, 2)), loading});
+  Say(*groups_[1]->replicas()[0], {InfoOf("c", 2, collection::PartitionOf(1, 2))}, /*loading=*/true);
   EXPECT_EQ(Collection()->generation, 1);
 }
 
