@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/abseil_mutexes.h"
 #include "base/mutex.h"
 #include "base/thread_name.h"
 #include "maxsim_version.h"
@@ -136,6 +137,7 @@ class Signals {
 };
 
 int Serve(const maxsim::config::Loaded& loaded) {
+  maxsim::SkipDeadlockSearch();
   Signals signals;
   maxsim::log::Initialize(loaded.config.log.level, loaded.config.log.format);
   for (const std::string& warning : loaded.warnings) spdlog::warn("{}", warning);

@@ -15,6 +15,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/abseil_mutexes.h"
 #include "base/mutex.h"
 #include "bench/program.h"
 #include "client/options.h"
@@ -141,6 +142,7 @@ absl::Status Serve(const Options& options) {
 }  // namespace maxsim::bench
 
 int main(int argc, char** argv) {
+  maxsim::SkipDeadlockSearch();
   maxsim::bench::Options options;
   CLI::App app("Answers as another server did before: what is left of a request's time is gRPC's. Ends by a signal.",
                "maxsim_bench_wire");
