@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What a router adds: latencies of one request at a time at a server and through a router over that same server, in
-turns; and what a router can take, over a server whose answers cost nothing.
+turns; the same of a server whose answers cost nothing, which says what a call of gRPC costs on the machine at all, and
+a hop cannot cost less; and what a router can take, over that server.
 
     bench/cluster/router_overhead.py --bin build/release/bin --out out.json
 
@@ -54,8 +55,9 @@ def spread(values):
     return {"median": float(np.median(values)), "least": float(np.min(values)), "most": float(np.max(values))}
 
 
-def measure_latency(options, folder, targets):
+def measure_latency(options, folder, server, router):
     """Returns p50 and p99 of each way, and how much later the router's are in the same round."""
+    targets = {"server": server.target, "router": router.target}
     rows = {way: [] for way in targets}
     for number in range(options.rounds):
         ways = list(targets)
@@ -67,7 +69,7 @@ def measure_latency(options, folder, targets):
     for way, values in rows.items():
         found[way] = {f"p{p}_us": spread([value[i] for value in values]) for i, p in enumerate((50, 99))}
     added = np.array(rows["router"]) - np.array(rows["server"])
-    found["added"] = {f"p{p}_us": spread(added[:, i]) for i, p in enumerate((50, 99))}
+    found["added_by_router"] = {f"p{p}_us": spread(added[:, i]) for i, p in enumerate((50, 99))}
     return found
 
 
@@ -115,15 +117,15 @@ def main():
         keys = {"backend.kind": "cpu", "store.verify_checksums": real}
         with Maxsimd(options.bin, folder, "server", {NAME: folder / NAME}, "auto", keys) as server:
             with router_over(options, folder, "router", server.target) as router:
-                result["latency"] = measure_latency(
-                    options, folder, {"server": server.target, "router": router.target}
-                )
+                result["latency"] = measure_latency(options, folder, server, router)
             if (options.bin / "maxsim_bench_wire").exists():
                 with Wire(options.bin, folder, "wire", server.target) as wire:
                     with router_over(options, folder, "router", wire.target) as router:
+                        loadtest(options, folder, router.target, 1, 256)  # the wire learns the answers
+                        result["latency_of_known_answers"] = measure_latency(options, folder, wire, router)
                         result["throughput"] = measure_throughput(options, folder, router, options.concurrency)
             else:
-                result["throughput"] = "there is no maxsim_bench_wire"
+                result["latency_of_known_answers"] = result["throughput"] = "there is no maxsim_bench_wire"
     options.out.write_text(json.dumps(result, indent=1) + "\n")
     print(json.dumps(result, indent=1))
 

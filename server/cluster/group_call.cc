@@ -31,6 +31,9 @@ constexpr absl::Duration kMaxSilence = absl::Seconds(5);
 // How often a call that takes long is looked at.
 constexpr absl::Duration kLookInterval = absl::Milliseconds(100);
 
+// The share of the time until a look by which it may come later.
+constexpr int kLookSlack = 16;
+
 // What gRPC's errors of calls that were never sent begin with: its load balancer had no connection for them. (Of gRPC
 // 1.51, and of what it said before; one in other words costs a write its second replica and nothing else.)
 constexpr std::array<const char*, 2> kNoConnection = {"failed to connect to all addresses",
@@ -111,7 +114,7 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
       if (MayAskSecond()) {
         ScheduleHedge();
       } else if (options_.cancelled != nullptr) {
-        LookAt(begin_ + kLookInterval);
+        LookIn(kLookInterval, begin_);
       }
     });
   }
@@ -184,11 +187,11 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
 
   void ScheduleHedge() {
     const absl::Duration delay = target_.group->latencies().percentile();
-    LookAt(begin_ + (delay == absl::InfiniteDuration() ? kLookInterval : delay));
+    LookIn(delay == absl::InfiniteDuration() ? kLookInterval : delay, begin_);
   }
 
-  void LookAt(absl::Time time) {
-    environment_.timer->At(time, [weak = weak_from_this()] {
+  void LookIn(absl::Duration delay, absl::Time now) {
+    environment_.timer->At(now + delay, delay / kLookSlack, [weak = weak_from_this()] {
       const std::shared_ptr<GroupCall> call = weak.lock();
       if (call != nullptr) call->Protected([&] { call->Look(); });
     });
@@ -212,7 +215,7 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
     }
     if (MayAskSecond()) Hedge(now);
     if (const absl::Status status = ErrorWhereOthersStandStill(now); !status.ok()) return Finish(status, 0, now);
-    LookAt(now + kLookInterval);
+    LookIn(kLookInterval, now);
   }
 
   // Asks another replica where the group has saved for that, or where those that were asked do not answer anybody any

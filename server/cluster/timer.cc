@@ -21,7 +21,8 @@ Timer::~Timer() {
   thread_.join();
 }
 
-void Timer::At(absl::Time time, absl::AnyInvocable<void()> run) {
+void Timer::At(absl::Time time, absl::Duration slack, absl::AnyInvocable<void()> run) {
+  if (slack > absl::ZeroDuration()) time = absl::UnixEpoch() + absl::Ceil(time - absl::UnixEpoch(), slack);
   bool is_next = false;
   {
     const MutexLock lock(&mutex_);

@@ -19,8 +19,9 @@ class Timer {
   Timer(const Timer&) = delete;
   Timer& operator=(const Timer&) = delete;
 
-  // `time` is of MonotonicNow().
-  void At(absl::Time time, absl::AnyInvocable<void()> run);
+  // Runs a function at `time`, which is of MonotonicNow(), or up to `slack` later, with others that have the same
+  // slack: so the thread wakes once for many.
+  void At(absl::Time time, absl::Duration slack, absl::AnyInvocable<void()> run);
 
  private:
   struct Entry {

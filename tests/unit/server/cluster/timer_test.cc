@@ -19,12 +19,12 @@ TEST(TimerTest, FunctionsRunInTheOrderOfTheirTimes) {
   std::vector<int> order;
   absl::Notification done;
   const absl::Time now = MonotonicNow();
-  timer.At(now + absl::Milliseconds(60), [&] {
+  timer.At(now + absl::Milliseconds(60), absl::ZeroDuration(), [&] {
     order.push_back(3);
     done.Notify();
   });
-  timer.At(now + absl::Milliseconds(20), [&] { order.push_back(1); });
-  timer.At(now + absl::Milliseconds(20), [&] { order.push_back(2); });
+  timer.At(now + absl::Milliseconds(20), absl::ZeroDuration(), [&] { order.push_back(1); });
+  timer.At(now + absl::Milliseconds(20), absl::ZeroDuration(), [&] { order.push_back(2); });
   done.WaitForNotification();
   EXPECT_GE(MonotonicNow(), now + absl::Milliseconds(60));
   EXPECT_THAT(order, ElementsAre(1, 2, 3));
@@ -32,17 +32,34 @@ TEST(TimerTest, FunctionsRunInTheOrderOfTheirTimes) {
 
 TEST(TimerTest, AnEarlierFunctionIsNotHeldUpByOneThatWaits) {
   Timer timer;
-  timer.At(MonotonicNow() + absl::Hours(1), [] {});
+  timer.At(MonotonicNow() + absl::Hours(1), absl::ZeroDuration(), [] {});
   absl::Notification done;
-  timer.At(MonotonicNow() + absl::Milliseconds(1), [&] { done.Notify(); });
+  timer.At(MonotonicNow() + absl::Milliseconds(1), absl::ZeroDuration(), [&] { done.Notify(); });
   EXPECT_TRUE(done.WaitForNotificationWithTimeout(absl::Seconds(10)));
+}
+
+TEST(TimerTest, FunctionsWhoseSlackAllowsItRunTogether) {
+  Timer timer;
+  constexpr absl::Duration kSlack = absl::Milliseconds(50);
+  const absl::Time begin = absl::UnixEpoch() + absl::Ceil(MonotonicNow() - absl::UnixEpoch(), kSlack);
+  std::vector<int> order;
+  absl::Notification done;
+  timer.At(begin + absl::Milliseconds(49), kSlack, [&] { order.push_back(1); });
+  timer.At(begin + absl::Milliseconds(1), kSlack, [&] {
+    order.push_back(2);
+    done.Notify();
+  });
+  done.WaitForNotification();
+  EXPECT_GE(MonotonicNow(), begin + kSlack);
+  // Their time is the same, so they run in the order in which they came.
+  EXPECT_THAT(order, ElementsAre(1, 2));
 }
 
 TEST(TimerTest, WhatHasNotRunWhenItEndsNeverDoes) {
   std::atomic<bool> ran{false};
   {
     Timer timer;
-    timer.At(MonotonicNow() + absl::Hours(1), [&] { ran = true; });
+    timer.At(MonotonicNow() + absl::Hours(1), absl::ZeroDuration(), [&] { ran = true; });
   }
   EXPECT_FALSE(ran);
 }
@@ -55,7 +72,7 @@ TEST(TimerTest, ManyThreadsMayUseIt) {
     for (int t = 0; t < 4; ++t) {
       threads.emplace_back([&] {
         for (int i = 0; i < 500; ++i) {
-          timer.At(MonotonicNow() + absl::Microseconds(i % 7), [&] { ++count; });
+          timer.At(MonotonicNow() + absl::Microseconds(i % 7), absl::ZeroDuration(), [&] { ++count; });
         }
       });
     }
