@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a router adds: latencies of one request at a time at a server and through a router over that same server, in
 turns; the same of a server whose answers cost nothing, which says what a call of gRPC costs on the machine at all, and
-a hop cannot cost less; and what a router can take, over that server.
+a hop cannot cost less; and what a router can take, over one such server and over --groups of them with a partition each.
 
     bench/cluster/router_overhead.py --bin build/release/bin --out out.json
 
@@ -13,6 +13,7 @@ router and server share few of them.
 """
 
 import argparse
+import contextlib
 import json
 import pathlib
 import subprocess
@@ -30,8 +31,9 @@ from synthetic import write_collection  # noqa: E402
 NAME = "passages"
 
 
-def router_over(options, folder, name, target):
-    return Maxsimd(options.bin, folder, name, {}, "auto", {"cluster.groups": [f"g0={target}"]})
+def router_over(options, folder, name, targets):
+    groups = [f"g{number}={target}" for number, target in enumerate(targets)]
+    return Maxsimd(options.bin, folder, name, {}, "auto", {"cluster.groups": groups})
 
 
 def loadtest(options, folder, target, concurrency, queries):
@@ -79,18 +81,35 @@ def taken(router):
     return sum(thread_seconds(router.process.pid).values()), calls
 
 
-def measure_throughput(options, folder, router, concurrency):
-    """Returns the requests a second through a router, and the processor time that it took of each."""
+def measure_throughput(options, folder, router, num_groups):
+    """Returns the requests a second through a router, and the processor time that it took of each, which has a call to
+    every group."""
     rows = []
     for number in range(options.rounds):
         loadtest(options, folder, router.target, 1, 64)  # the wire learns the answers
         seconds, calls = taken(router)
-        report = loadtest(options, folder, router.target, concurrency, 64)
+        report = loadtest(options, folder, router.target, options.concurrency, 64)
         more_seconds, more_calls = taken(router)
-        rows.append((report["rps"], 1e6 * (more_seconds - seconds) / (more_calls - calls)))
+        rows.append((report["rps"], 1e6 * num_groups * (more_seconds - seconds) / (more_calls - calls)))
         print(f"round {number}: {report['rps']:.0f} requests/s, {rows[-1][1]:.0f} us of the router each", flush=True)
     names = ("requests_per_second", "router_cpu_us_per_request")
-    return {name: spread([row[i] for row in rows]) for i, name in enumerate(names)}
+    found = {name: spread([row[i] for row in rows]) for i, name in enumerate(names)}
+    return {"groups": num_groups, **found}
+
+
+@contextlib.contextmanager
+def wires(options, folder, keys):
+    """Starts the servers of all partitions, each behind a wire, and gives the wires' targets."""
+    parts = folder / "parts"
+    command = [options.bin / "maxsim-shard", "split", folder / NAME, "--into", options.groups, "--output", parts]
+    subprocess.run([str(part) for part in command], check=True, capture_output=True)
+    with contextlib.ExitStack() as running:
+        targets = []
+        for number, path in enumerate(sorted(parts.iterdir())):
+            server = Maxsimd(options.bin, folder, f"server{number}", {NAME: path}, "auto", keys)
+            target = running.enter_context(server).target
+            targets.append(running.enter_context(Wire(options.bin, folder, f"wire{number}", target)).target)
+        yield targets
 
 
 def main():
@@ -102,10 +121,11 @@ def main():
     parser.add_argument("--dim", type=int, default=128)
     parser.add_argument("--candidates", type=int, default=100)
     parser.add_argument("--concurrency", type=int, default=32)
+    parser.add_argument("--groups", type=int, default=4, help="the most groups that a router is measured over")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4, help="of a turn")
     options = parser.parse_args()
-    need(options.bin, "maxsimd", "maxsim-loadtest")
+    need(options.bin, "maxsimd", "maxsim-loadtest", "maxsim-shard", "maxsim_bench_wire")
     result = describe(options.bin)
     result["shape"] = {name: getattr(options, name) for name in ("documents", "tokens", "dim", "candidates")}
     with tempfile.TemporaryDirectory(prefix="maxsim-router-") as folder:
@@ -116,16 +136,17 @@ def main():
         )  # fmt: skip
         keys = {"backend.kind": "cpu", "store.verify_checksums": real}
         with Maxsimd(options.bin, folder, "server", {NAME: folder / NAME}, "auto", keys) as server:
-            with router_over(options, folder, "router", server.target) as router:
+            with router_over(options, folder, "router", [server.target]) as router:
                 result["latency"] = measure_latency(options, folder, server, router)
-            if (options.bin / "maxsim_bench_wire").exists():
-                with Wire(options.bin, folder, "wire", server.target) as wire:
-                    with router_over(options, folder, "router", wire.target) as router:
-                        loadtest(options, folder, router.target, 1, 256)  # the wire learns the answers
-                        result["latency_of_known_answers"] = measure_latency(options, folder, wire, router)
-                        result["throughput"] = measure_throughput(options, folder, router, options.concurrency)
-            else:
-                result["latency_of_known_answers"] = result["throughput"] = "there is no maxsim_bench_wire"
+            with (
+                Wire(options.bin, folder, "wire", server.target) as wire,
+                router_over(options, folder, "router", [wire.target]) as router,
+            ):
+                loadtest(options, folder, router.target, 1, 256)  # the wire learns the answers
+                result["latency_of_known_answers"] = measure_latency(options, folder, wire, router)
+                result["throughput"] = measure_throughput(options, folder, router, 1)
+        with wires(options, folder, keys) as targets, router_over(options, folder, "router", targets) as router:
+            result["throughput_of_groups"] = measure_throughput(options, folder, router, len(targets))
     options.out.write_text(json.dumps(result, indent=1) + "\n")
     print(json.dumps(result, indent=1))
 
