@@ -9,6 +9,7 @@ from torch import Tensor
 
 from . import library, library_nearest
 from .call_memory import INDEX_TYPES, TYPES, CallMemory
+from .direct_calls import operator
 
 
 def _make_call(x: Tensor, y: Tensor, x_lengths: Optional[Tensor], y_lengths: Optional[Tensor]) -> CallMemory:
@@ -27,7 +28,7 @@ def _empty_results(x: Tensor) -> Tuple[Tensor, Tensor]:
     return x.new_empty(x.shape[:2], dtype=torch.float32), x.new_empty(x.shape[:2], dtype=torch.int32)
 
 
-@torch.library.custom_op("maxsim_torch::nearest", mutates_args=())
+@operator("nearest")
 def nearest(x: Tensor, y: Tensor, x_lengths: Optional[Tensor], y_lengths: Optional[Tensor]) -> Tuple[Tensor, Tensor]:
     """maxsim_nearest: x [sets, N, d] and y [sets, M, d] of one type give squared distances [sets, N] in float32 and the
     argmin [sets, N] in int32. Lengths [sets] are both int32 or both int64."""
@@ -47,7 +48,7 @@ def _empty_gradients(x: Tensor, y: Tensor, of_x: bool, of_y: bool) -> Tuple[Tens
     return x.new_empty(x.shape if of_x else (0,)), y.new_empty(y.shape if of_y else (0,))
 
 
-@torch.library.custom_op("maxsim_torch::nearest_backward", mutates_args=())
+@operator("nearest_backward")
 def nearest_backward(
     distance_gradients: Tensor,
     argmin: Tensor,

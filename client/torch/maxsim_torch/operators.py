@@ -12,6 +12,7 @@ from torch import Tensor
 
 from . import library
 from .call_memory import INDEX_TYPES, TYPES, CallMemory
+from .direct_calls import operator
 
 _TYPES = {**TYPES, torch.int8: library.I8}
 
@@ -134,7 +135,7 @@ def _empty_gradients(
     )
 
 
-@torch.library.custom_op("maxsim_torch::scores", mutates_args=())
+@operator("scores")
 def scores(
     queries: Tensor,
     documents: Tensor,
@@ -220,7 +221,7 @@ def _scores_fake(  # type: ignore[no-untyped-def]
     return _empty_results(queries, num_queries, list_length, max_query_tokens, with_argmax)
 
 
-@torch.library.custom_op("maxsim_torch::scores_backward", mutates_args=())
+@operator("scores_backward")
 def scores_backward(
     score_gradients: Tensor,
     argmax: Tensor,

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from . import library
 from .call_memory import INDEX_TYPES, TYPES
+from .direct_calls import operator
 from .operators import _Call, _empty_results
 
 # The numbers of residual_codes.h.
@@ -102,7 +103,7 @@ def _make_call(
     return made, codes
 
 
-@torch.library.custom_op("maxsim_torch::residual_code_scores", mutates_args=())
+@operator("residual_code_scores")
 def residual_code_scores(
     queries: Tensor,
     query_mask: Optional[Tensor],
@@ -187,7 +188,7 @@ def _scores_fake(  # type: ignore[no-untyped-def]
     return _empty_results(queries, queries.shape[0], list_length, queries.shape[1], with_argmax)
 
 
-@torch.library.custom_op("maxsim_torch::residual_code_scores_backward", mutates_args=())
+@operator("residual_code_scores_backward")
 def residual_code_scores_backward(
     score_gradients: Tensor,
     argmax: Tensor,

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from . import library, library_triadic
 from .call_memory import INDEX_TYPES, TYPES, CallMemory
+from .direct_calls import operator
 
 
 def _index_type(*lengths: Optional[Tensor]) -> int:
@@ -64,7 +65,7 @@ def _empty_output(queries: Tensor) -> Tuple[Tensor, Tensor]:
     return queries.new_empty(queries.shape), queries.new_empty(queries.shape[:2], dtype=torch.float32)
 
 
-@torch.library.custom_op("maxsim_torch::triadic", mutates_args=())
+@operator("triadic")
 def triadic(
     queries: Tensor,
     first_keys: Tensor,
@@ -93,7 +94,7 @@ def _triadic_fake(  # type: ignore[no-untyped-def]
     return _empty_output(queries)
 
 
-@torch.library.custom_op("maxsim_torch::triadic_backward", mutates_args=())
+@operator("triadic_backward")
 def triadic_backward(
     output_gradients: Tensor,
     output: Tensor,
@@ -187,7 +188,7 @@ def _empty_maxima(queries: Tensor) -> Tuple[Tensor, Tensor]:
     return queries.new_empty(shape, dtype=torch.float32), queries.new_empty((*shape, 2), dtype=torch.int32)
 
 
-@torch.library.custom_op("maxsim_torch::triadic_max", mutates_args=())
+@operator("triadic_max")
 def triadic_max(
     queries: Tensor,
     first: Tensor,
@@ -212,7 +213,7 @@ def _triadic_max_fake(  # type: ignore[no-untyped-def]
     return _empty_maxima(queries)
 
 
-@torch.library.custom_op("maxsim_torch::triadic_max_backward", mutates_args=())
+@operator("triadic_max_backward")
 def triadic_max_backward(
     maximum_gradients: Tensor,
     argmax: Tensor,
