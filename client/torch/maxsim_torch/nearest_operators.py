@@ -34,8 +34,12 @@ def nearest(x: Tensor, y: Tensor, x_lengths: Optional[Tensor], y_lengths: Option
     argmin [sets, N] in int32. Lengths [sets] are both int32 or both int64."""
     distances, argmin = _empty_results(x)
     made = _make_call(x, y, x_lengths, y_lengths)
-    with made.with_workspace(lambda call: library_nearest.workspace_bytes(call, library.FORWARD)):
-        library_nearest.nearest(made.call, distances.data_ptr(), argmin.data_ptr())
+    made.compute(
+        library_nearest.nearest,
+        distances.data_ptr(),
+        argmin.data_ptr(),
+        bytes_of=lambda call: library_nearest.workspace_bytes(call, library.FORWARD),
+    )
     return distances, argmin
 
 
@@ -67,8 +71,11 @@ def nearest_backward(
     gradients.distance_gradients = made.address(distance_gradients)
     gradients.x_gradients = results[0].data_ptr() if of_x else None
     gradients.y_gradients = results[1].data_ptr() if of_y else None
-    with made.with_workspace(lambda call: library_nearest.workspace_bytes(call, library.BACKWARD) if of_y else 0):
-        library_nearest.nearest_backward(made.call, gradients)
+    made.compute(
+        library_nearest.nearest_backward,
+        gradients,
+        bytes_of=lambda call: library_nearest.workspace_bytes(call, library.BACKWARD) if of_y else 0,
+    )
     return results
 
 

@@ -82,8 +82,7 @@ def triadic(
     made = _make_call(
         queries, first_keys, second_keys, first_values, second_values, first_lengths, second_lengths, scale
     )
-    with made.with_workspace(_forward_bytes):
-        library_triadic.forward(made.call, output.data_ptr(), lse.data_ptr())
+    made.compute(library_triadic.forward, output.data_ptr(), lse.data_ptr(), bytes_of=_forward_bytes)
     return output, lse
 
 
@@ -125,8 +124,7 @@ def triadic_backward(
         gradients.first_value_gradients,
         gradients.second_value_gradients,
     ) = _addresses(results, asked)
-    with made.with_workspace(_backward_bytes):
-        library_triadic.backward(made.call, gradients)
+    made.compute(library_triadic.backward, gradients, bytes_of=_backward_bytes)
     return results  # type: ignore[return-value]
 
 
@@ -201,8 +199,7 @@ def triadic_max(
     [problems, n] in float32 and the argmax [problems, n, 2] in int32. Lengths [problems] are all int32 or all int64."""
     maxima, argmax = _empty_maxima(queries)
     made = _make_max_call(queries, first, second, query_lengths, first_lengths, second_lengths)
-    with made.with_workspace(_forward_bytes):
-        library_triadic.forward(made.call, maxima.data_ptr(), argmax.data_ptr())
+    made.compute(library_triadic.forward, maxima.data_ptr(), argmax.data_ptr(), bytes_of=_forward_bytes)
     return maxima, argmax
 
 
@@ -232,8 +229,7 @@ def triadic_max_backward(
     gradients.argmax = made.address(argmax)
     gradients.maximum_gradients = made.address(maximum_gradients)
     gradients.query_gradients, gradients.first_gradients, gradients.second_gradients = _addresses(results, asked)
-    with made.with_workspace(_backward_bytes):
-        library_triadic.backward(made.call, gradients)
+    made.compute(library_triadic.backward, gradients, bytes_of=_backward_bytes)
     return results  # type: ignore[return-value]
 
 
