@@ -13,12 +13,13 @@ import torch
 from torch import Tensor
 
 from . import library
+from .direct_calls import operator
 from .document_blocks import Problem
 from .operators import scores
 from .tokens import FLOAT8, Tokens
 
 
-@torch.library.custom_op("maxsim_torch::float8_scores", mutates_args=())
+@operator("float8_scores")
 def float8_scores(
     queries: Tensor,
     documents: Tensor,

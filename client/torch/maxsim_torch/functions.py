@@ -57,7 +57,7 @@ def _score(
     differentiated = _check_inputs(queries, documents, weights)
     with_argmax = differentiated or return_argmax
     saves_int8 = saved_int8.check(save_documents, queries, documents) and differentiated
-    if weights is not None:
+    if weights is not None and weights.dtype != torch.float32:
         weights = weights.to(torch.float32)
     values: Tensor
     argmax: Tensor
@@ -92,10 +92,10 @@ def _score(
             documents.scale_of,
             with_argmax,
         )
-    values = values.reshape(shape)
-    if not return_argmax:
-        return values
-    return ScoresAndArgmax(values, argmax.reshape((*shape, queries.max_tokens)))
+    if len(shape) != 2:  # it is that of the operators otherwise
+        values = values.reshape(shape)
+        argmax = argmax.reshape((*shape, queries.max_tokens)) if return_argmax else argmax
+    return ScoresAndArgmax(values, argmax) if return_argmax else values
 
 
 def _pair(

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Optional, Tuple
 import torch
 from torch import Tensor
 
+from .direct_calls import operator
 from .document_blocks import Problem, QueryGradients, Winners, rows_of_winners, write_rows
 
 # A vector that is shorter than this is divided by it, as torch.nn.functional.normalize does.
@@ -69,7 +70,7 @@ def _empty_results(problem: Problem, with_argmax: bool) -> Tuple[Tensor, Tensor]
     return queries.new_empty(shape, dtype=torch.float32), queries.new_empty(argmax_shape, dtype=torch.int32)
 
 
-@torch.library.custom_op("maxsim_torch::fused_head", mutates_args=())
+@operator("fused_head")
 def fused_head(
     queries: Tensor,
     hidden: Tensor,
@@ -157,7 +158,7 @@ def _empty_gradients(
     return made[0], made[1], made[2], made[3], made[4]
 
 
-@torch.library.custom_op("maxsim_torch::fused_head_backward", mutates_args=())
+@operator("fused_head_backward")
 def fused_head_backward(
     score_gradients: Tensor,
     argmax: Tensor,

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from . import library, library_nearest
 from .call_memory import INDEX_TYPES, TYPES, CallMemory
+from .direct_calls import operator
 
 
 def _make_call(x: Tensor, y: Tensor, x_lengths: Optional[Tensor], y_lengths: Optional[Tensor]) -> CallMemory:
@@ -27,14 +28,18 @@ def _empty_results(x: Tensor) -> Tuple[Tensor, Tensor]:
     return x.new_empty(x.shape[:2], dtype=torch.float32), x.new_empty(x.shape[:2], dtype=torch.int32)
 
 
-@torch.library.custom_op("maxsim_torch::nearest", mutates_args=())
+@operator("nearest")
 def nearest(x: Tensor, y: Tensor, x_lengths: Optional[Tensor], y_lengths: Optional[Tensor]) -> Tuple[Tensor, Tensor]:
     """maxsim_nearest: x [sets, N, d] and y [sets, M, d] of one type give squared distances [sets, N] in float32 and the
     argmin [sets, N] in int32. Lengths [sets] are both int32 or both int64."""
     distances, argmin = _empty_results(x)
     made = _make_call(x, y, x_lengths, y_lengths)
-    with made.with_workspace(lambda call: library_nearest.workspace_bytes(call, library.FORWARD)):
-        library_nearest.nearest(made.call, distances.data_ptr(), argmin.data_ptr())
+    made.compute(
+        library_nearest.nearest,
+        distances.data_ptr(),
+        argmin.data_ptr(),
+        bytes_of=lambda call: library_nearest.workspace_bytes(call, library.FORWARD),
+    )
     return distances, argmin
 
 
@@ -47,7 +52,7 @@ def _empty_gradients(x: Tensor, y: Tensor, of_x: bool, of_y: bool) -> Tuple[Tens
     return x.new_empty(x.shape if of_x else (0,)), y.new_empty(y.shape if of_y else (0,))
 
 
-@torch.library.custom_op("maxsim_torch::nearest_backward", mutates_args=())
+@operator("nearest_backward")
 def nearest_backward(
     distance_gradients: Tensor,
     argmin: Tensor,
@@ -66,8 +71,11 @@ def nearest_backward(
     gradients.distance_gradients = made.address(distance_gradients)
     gradients.x_gradients = results[0].data_ptr() if of_x else None
     gradients.y_gradients = results[1].data_ptr() if of_y else None
-    with made.with_workspace(lambda call: library_nearest.workspace_bytes(call, library.BACKWARD) if of_y else 0):
-        library_nearest.nearest_backward(made.call, gradients)
+    made.compute(
+        library_nearest.nearest_backward,
+        gradients,
+        bytes_of=lambda call: library_nearest.workspace_bytes(call, library.BACKWARD) if of_y else 0,
+    )
     return results
 
 

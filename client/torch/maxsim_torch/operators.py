@@ -12,6 +12,7 @@ from torch import Tensor
 
 from . import library
 from .call_memory import INDEX_TYPES, TYPES, CallMemory
+from .direct_calls import operator
 
 _TYPES = {**TYPES, torch.int8: library.I8}
 
@@ -36,24 +37,27 @@ class _Call(CallMemory):
         num_sequences: int,
         max_tokens: int,
     ) -> Any:
-        tokens = library.Tokens(struct_size=ctypes.sizeof(library.Tokens))
         if offsets is None:
-            tokens.layout = library.PADDED
+            layout, indices = library.PADDED, lengths
         else:
-            tokens.layout = library.PACKED if lengths is None else library.SCATTERED
-        tokens.type = _TYPES[rows.dtype]
-        tokens.dim = rows.shape[-1]
-        indices = offsets if offsets is not None else lengths
-        tokens.index_type = INDEX_TYPES[indices.dtype] if indices is not None else library.INT64
-        tokens.num_sequences = num_sequences
-        tokens.max_tokens = max_tokens
-        tokens.num_rows = rows.numel() // max(rows.shape[-1], 1)
-        tokens.rows = self.address(rows)
-        tokens.offsets = self.address(offsets)
-        tokens.lengths = self.address(lengths)
-        tokens.mask = self.address(mask)
-        tokens.scales = self.address(scales)
-        tokens.scale_of = scale_of
+            layout, indices = library.PACKED if lengths is None else library.SCATTERED, offsets
+        dim = rows.shape[-1]
+        tokens = library.Tokens(
+            ctypes.sizeof(library.Tokens),
+            layout,
+            _TYPES[rows.dtype],
+            dim,
+            INDEX_TYPES[indices.dtype] if indices is not None else library.INT64,
+            num_sequences,
+            max_tokens,
+            rows.numel() // max(dim, 1),
+            self.address(rows),
+            self.address(offsets),
+            self.address(lengths),
+            self.address(mask),
+            self.address(scales),
+            scale_of,
+        )
         return ctypes.pointer(tokens)  # which keeps the structure
 
 
@@ -134,7 +138,7 @@ def _empty_gradients(
     )
 
 
-@torch.library.custom_op("maxsim_torch::scores", mutates_args=())
+@operator("scores")
 def scores(
     queries: Tensor,
     documents: Tensor,
@@ -187,8 +191,12 @@ def scores(
         query_scale_of,
         document_scale_of,
     )
-    with made.with_workspace(lambda call: library.workspace_bytes(call, library.FORWARD)):
-        library.forward(made.call, result.data_ptr(), argmax.data_ptr() if with_argmax else 0)
+    made.compute(
+        library.forward,
+        result.data_ptr(),
+        argmax.data_ptr() if with_argmax else 0,
+        bytes_of=lambda call: library.workspace_bytes(call, library.FORWARD),
+    )
     return result, argmax
 
 
@@ -220,7 +228,7 @@ def _scores_fake(  # type: ignore[no-untyped-def]
     return _empty_results(queries, num_queries, list_length, max_query_tokens, with_argmax)
 
 
-@torch.library.custom_op("maxsim_torch::scores_backward", mutates_args=())
+@operator("scores_backward")
 def scores_backward(
     score_gradients: Tensor,
     argmax: Tensor,
@@ -268,14 +276,19 @@ def scores_backward(
         0.0,
     )
     results = _empty_gradients(queries, documents, weights, of_queries, of_documents, of_weights)
-    gradients = library.Gradients(struct_size=ctypes.sizeof(library.Gradients))
-    gradients.argmax = made.address(argmax)
-    gradients.score_gradients = made.address(score_gradients)
-    gradients.query_gradients = results[0].data_ptr() if of_queries else None
-    gradients.document_gradients = results[1].data_ptr() if of_documents else None
-    gradients.weight_gradients = results[2].data_ptr() if of_weights else None
-    with made.with_workspace(lambda call: library.workspace_bytes(call, library.BACKWARD) if of_documents else 0):
-        library.backward(made.call, gradients)
+    gradients = library.Gradients(
+        ctypes.sizeof(library.Gradients),
+        made.address(argmax),
+        made.address(score_gradients),
+        results[0].data_ptr() if of_queries else None,
+        results[1].data_ptr() if of_documents else None,
+        results[2].data_ptr() if of_weights else None,
+    )
+    made.compute(
+        library.backward,
+        gradients,
+        bytes_of=lambda call: library.workspace_bytes(call, library.BACKWARD) if of_documents else 0,
+    )
     return results
 
 

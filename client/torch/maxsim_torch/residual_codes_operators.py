@@ -10,6 +10,7 @@ from torch import Tensor
 
 from . import library
 from .call_memory import INDEX_TYPES, TYPES
+from .direct_calls import operator
 from .operators import _Call, _empty_results
 
 # The numbers of residual_codes.h.
@@ -36,12 +37,20 @@ class ResidualCodes(ctypes.Structure):
 
 _CALL, _CODES = ctypes.POINTER(library.Call), ctypes.POINTER(ResidualCodes)
 _size = library.loaded("maxsim_residual_codes_workspace_bytes", [_CALL, _CODES, ctypes.POINTER(ctypes.c_size_t)])
-_forward = library.loaded("maxsim_residual_codes_forward", [_CALL, _CODES, ctypes.c_void_p, ctypes.c_void_p])
-_backward = library.loaded("maxsim_residual_codes_backward", [_CALL, _CODES, ctypes.POINTER(library.Gradients)])
+_forward_pass = library.loaded("maxsim_residual_codes_forward", [_CALL, _CODES, ctypes.c_void_p, ctypes.c_void_p])
+_backward_pass = library.loaded("maxsim_residual_codes_backward", [_CALL, _CODES, ctypes.POINTER(library.Gradients)])
 
 
 def _workspace_bytes(call: library.Call, codes: ResidualCodes) -> int:
     return library.size_from(_size, ctypes.byref(call), ctypes.byref(codes))
+
+
+def _forward(call: library.Call, codes: ResidualCodes, scores: int, argmax: Optional[int]) -> None:
+    library.check(_forward_pass(ctypes.byref(call), ctypes.byref(codes), scores, argmax))
+
+
+def _backward(call: library.Call, codes: ResidualCodes, gradients: library.Gradients) -> None:
+    library.check(_backward_pass(ctypes.byref(call), ctypes.byref(codes), ctypes.byref(gradients)))
 
 
 def _make_call(
@@ -102,7 +111,7 @@ def _make_call(
     return made, codes
 
 
-@torch.library.custom_op("maxsim_torch::residual_code_scores", mutates_args=())
+@operator("residual_code_scores")
 def residual_code_scores(
     queries: Tensor,
     query_mask: Optional[Tensor],
@@ -149,15 +158,13 @@ def residual_code_scores(
         normalize,
         bit_order,
     )
-    with made.with_workspace(lambda call: _workspace_bytes(call, codes)):
-        library.check(
-            _forward(
-                ctypes.byref(made.call),
-                ctypes.byref(codes),
-                result.data_ptr(),
-                argmax.data_ptr() if with_argmax else None,
-            )
-        )
+    made.compute(
+        _forward,
+        codes,
+        result.data_ptr(),
+        argmax.data_ptr() if with_argmax else None,
+        bytes_of=lambda call: _workspace_bytes(call, codes),
+    )
     return result, argmax
 
 
@@ -187,7 +194,7 @@ def _scores_fake(  # type: ignore[no-untyped-def]
     return _empty_results(queries, queries.shape[0], list_length, queries.shape[1], with_argmax)
 
 
-@torch.library.custom_op("maxsim_torch::residual_code_scores_backward", mutates_args=())
+@operator("residual_code_scores_backward")
 def residual_code_scores_backward(
     score_gradients: Tensor,
     argmax: Tensor,
@@ -240,12 +247,7 @@ def residual_code_scores_backward(
     gradients.score_gradients = made.address(score_gradients)
     gradients.query_gradients = results[0].data_ptr() if of_queries else None
     gradients.weight_gradients = results[1].data_ptr() if of_weights else None
-    with made.with_workspace(lambda _: 0):
-        library.check(
-            _backward(
-                ctypes.byref(made.call), ctypes.byref(codes), ctypes.byref(gradients)
-            )
-        )
+    made.compute(_backward, codes, gradients, bytes_of=lambda _: 0)
     return results
 
 

@@ -10,6 +10,7 @@ from typing import Any, Optional, Tuple
 import torch
 from torch import Tensor
 
+from .direct_calls import operator
 from .document_blocks import Problem, QueryGradients, rows_of_winners, write_rows
 from .operators import scores
 from .tokens import FLOATS, Tokens
@@ -30,7 +31,7 @@ def dequantize(rows: Tensor, scales: Tensor, dtype: torch.dtype) -> Tensor:
     return (rows.to(torch.float32) * scales.unsqueeze(-1)).to(dtype)
 
 
-@torch.library.custom_op("maxsim_torch::scores_saving_int8", mutates_args=())
+@operator("scores_saving_int8")
 def scores_saving_int8(
     queries: Tensor,
     documents: Tensor,
@@ -120,7 +121,7 @@ def _problem(
     )
 
 
-@torch.library.custom_op("maxsim_torch::scores_saving_int8_backward", mutates_args=())
+@operator("scores_saving_int8_backward")
 def scores_saving_int8_backward(
     score_gradients: Tensor,
     argmax: Tensor,

@@ -12,6 +12,7 @@ MAX_DOCUMENT_TOKENS = 65536
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 FLOAT8 = (torch.float8_e4m3fn, torch.float8_e5m2)
+TYPES = (*FLOATS, torch.int8, *FLOAT8)
 
 
 class Tokens(NamedTuple):
@@ -28,7 +29,7 @@ class Tokens(NamedTuple):
 
 
 def check_type(name: str, rows: Tensor, scales: Optional[Tensor]) -> None:
-    if rows.dtype not in (*FLOATS, torch.int8, *FLOAT8):
+    if rows.dtype not in TYPES:
         raise TypeError(
             f"{name} have the type {rows.dtype}; it is float32, float16, bfloat16, int8, float8_e4m3fn or float8_e5m2"
         )

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from . import library, library_triadic
 from .call_memory import INDEX_TYPES, TYPES, CallMemory
+from .direct_calls import operator
 
 
 def _index_type(*lengths: Optional[Tensor]) -> int:
@@ -64,7 +65,7 @@ def _empty_output(queries: Tensor) -> Tuple[Tensor, Tensor]:
     return queries.new_empty(queries.shape), queries.new_empty(queries.shape[:2], dtype=torch.float32)
 
 
-@torch.library.custom_op("maxsim_torch::triadic", mutates_args=())
+@operator("triadic")
 def triadic(
     queries: Tensor,
     first_keys: Tensor,
@@ -81,8 +82,7 @@ def triadic(
     made = _make_call(
         queries, first_keys, second_keys, first_values, second_values, first_lengths, second_lengths, scale
     )
-    with made.with_workspace(_forward_bytes):
-        library_triadic.forward(made.call, output.data_ptr(), lse.data_ptr())
+    made.compute(library_triadic.forward, output.data_ptr(), lse.data_ptr(), bytes_of=_forward_bytes)
     return output, lse
 
 
@@ -93,7 +93,7 @@ def _triadic_fake(  # type: ignore[no-untyped-def]
     return _empty_output(queries)
 
 
-@torch.library.custom_op("maxsim_torch::triadic_backward", mutates_args=())
+@operator("triadic_backward")
 def triadic_backward(
     output_gradients: Tensor,
     output: Tensor,
@@ -124,8 +124,7 @@ def triadic_backward(
         gradients.first_value_gradients,
         gradients.second_value_gradients,
     ) = _addresses(results, asked)
-    with made.with_workspace(_backward_bytes):
-        library_triadic.backward(made.call, gradients)
+    made.compute(library_triadic.backward, gradients, bytes_of=_backward_bytes)
     return results  # type: ignore[return-value]
 
 
@@ -187,7 +186,7 @@ def _empty_maxima(queries: Tensor) -> Tuple[Tensor, Tensor]:
     return queries.new_empty(shape, dtype=torch.float32), queries.new_empty((*shape, 2), dtype=torch.int32)
 
 
-@torch.library.custom_op("maxsim_torch::triadic_max", mutates_args=())
+@operator("triadic_max")
 def triadic_max(
     queries: Tensor,
     first: Tensor,
@@ -200,8 +199,7 @@ def triadic_max(
     [problems, n] in float32 and the argmax [problems, n, 2] in int32. Lengths [problems] are all int32 or all int64."""
     maxima, argmax = _empty_maxima(queries)
     made = _make_max_call(queries, first, second, query_lengths, first_lengths, second_lengths)
-    with made.with_workspace(_forward_bytes):
-        library_triadic.forward(made.call, maxima.data_ptr(), argmax.data_ptr())
+    made.compute(library_triadic.forward, maxima.data_ptr(), argmax.data_ptr(), bytes_of=_forward_bytes)
     return maxima, argmax
 
 
@@ -212,7 +210,7 @@ def _triadic_max_fake(  # type: ignore[no-untyped-def]
     return _empty_maxima(queries)
 
 
-@torch.library.custom_op("maxsim_torch::triadic_max_backward", mutates_args=())
+@operator("triadic_max_backward")
 def triadic_max_backward(
     maximum_gradients: Tensor,
     argmax: Tensor,
@@ -231,8 +229,7 @@ def triadic_max_backward(
     gradients.argmax = made.address(argmax)
     gradients.maximum_gradients = made.address(maximum_gradients)
     gradients.query_gradients, gradients.first_gradients, gradients.second_gradients = _addresses(results, asked)
-    with made.with_workspace(_backward_bytes):
-        library_triadic.backward(made.call, gradients)
+    made.compute(library_triadic.backward, gradients, bytes_of=_backward_bytes)
     return results  # type: ignore[return-value]
 
 

@@ -213,11 +213,11 @@ class OperatorTest(HeadTest):
         queries, hidden, weight = self.values(2, 3, 12), self.values(64, 20, 24), self.values(12, 24)
         numbers = (None, None, None, None, None, None, None, 0, 64)
         with Sizes():
-            scores, argmax = fused_head.fused_head._init_fn(queries, hidden, weight, *numbers, 0.0, True, 4, True)
+            scores, argmax = fused_head.fused_head.compute(queries, hidden, weight, *numbers, 0.0, True, 4, True)
             hidden_of_views = max(size for size in seen if size != hidden.numel())
             self.assertLessEqual(hidden_of_views, 4 * 20 * 24)
             seen.clear()
-            backward = fused_head.fused_head_backward._init_fn
+            backward = fused_head.fused_head_backward.compute
             backward(scores, argmax, queries, hidden, weight, *numbers, True, 4, True, False, True, False, False)
         self.assertLessEqual(max(seen), 4 * 20 * 24)
         self.assertGreater(len(seen), 16)

@@ -20,9 +20,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "client" / "torch"))
 
 import torch  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 import maxsim_torch  # noqa: E402
-from maxsim_torch import maxsim_scores, maxsim_scores_packed, operators, reference  # noqa: E402
+from maxsim_torch import direct_calls, maxsim_scores, maxsim_scores_packed, operators, reference  # noqa: E402
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 SEED = int(os.environ.get("MAXSIM_TEST_SEED", "20240611"))
@@ -351,6 +352,54 @@ class OperatorTest(SeededTest):
                     torch.ops.maxsim_torch.scores_backward.default,
                     (torch.ones_like(scores), argmax, *backward, *wanted),
                 )
+
+    def test_plain_tensors_are_computed_without_a_second_dispatch(self):
+        case = Case(torch.float32)
+        with mock.patch.object(direct_calls.Operator, "_pass_on") as pass_on:
+            case.run(maxsim_scores)
+            maxsim_scores(case.queries, case.documents)
+            with torch.inference_mode():
+                maxsim_scores(case.queries, case.documents)
+            pass_on.assert_not_called()
+
+    def test_modes_see_both_passes_and_no_gradients_of_matches(self):
+        seen = []
+
+        class Names(TorchDispatchMode):
+            def __torch_dispatch__(self, function, types, arguments=(), more=None):
+                seen.append(str(function))
+                return function(*arguments, **(more or {}))
+
+        case = Case(torch.float32)
+        queries, ones = case.queries.requires_grad_(), torch.ones(5, 6)
+        with Names():
+            torch.autograd.grad(maxsim_scores(queries, case.documents), queries, ones)
+        passes = [name for name in seen if name.startswith("maxsim_torch")]
+        self.assertEqual(passes, ["maxsim_torch.scores.default", "maxsim_torch.scores_backward.default"])
+        self.assertFalse([name for name in seen if "zeros" in name], seen)
+
+    def test_a_gradient_that_nothing_defines_is_zero(self):
+        class WithoutGradient(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, scores):
+                return 2 * scores
+
+            @staticmethod
+            def backward(ctx, gradients):
+                return None
+
+        case = Case(torch.float32)
+        queries = case.queries.requires_grad_()
+        scores = WithoutGradient.apply(maxsim_scores(queries, case.documents))
+        (gradient,) = torch.autograd.grad(scores.sum(), queries)
+        self.assertEqual(gradient.abs().sum().item(), 0)
+
+    def test_second_derivatives_are_refused(self):
+        case = Case(torch.float32)
+        queries, documents = case.queries.requires_grad_(), case.documents.requires_grad_()
+        (first,) = torch.autograd.grad(maxsim_scores(queries, documents).sum(), queries, create_graph=True)
+        with self.assertRaisesRegex(RuntimeError, "backward through maxsim_torch.scores_backward.default"):
+            first.sum().backward()
 
     def test_compiles_into_one_graph(self):
         def loss(queries, documents, lengths, weights):

@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Times what maxsim_scores costs on the host, by a call so small that its computation takes nothing: the forward pass
+without gradients, in inference mode and with gradients, the backward pass, and a step of forward and backward. On a GPU
+the host only starts the kernels, and a small batch takes as long as that does.
+
+    MAXSIM_LIBRARY=build/release/lib/libmaxsim.so bench/torch/host_cost.py --out host.json
+
+Prints a line a call in microseconds, and writes one JSON file. Where other programs run on the machine, `least_us`
+says more than `median_us`.
+"""
+
+import argparse
+import datetime
+import json
+import pathlib
+import statistics
+import sys
+import timeit
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "client" / "torch"))
+
+import torch  # noqa: E402
+
+import maxsim_torch  # noqa: E402
+
+# One query of 2 tokens, 2 documents of 2 tokens.
+QUERIES, DOCUMENTS = (1, 2, 8), (2, 2, 8)
+CALLS, REPEATS = 50, 200
+
+
+def calls(device):
+    """Returns what is timed, by name."""
+    queries, documents = (torch.randn(shape, device=device) for shape in (QUERIES, DOCUMENTS))
+    trained = [tensor.clone().requires_grad_() for tensor in (queries, documents)]
+    scores = maxsim_torch.maxsim_scores(*trained)
+    ones = torch.ones_like(scores)
+
+    def inference():
+        with torch.inference_mode():
+            maxsim_torch.maxsim_scores(queries, documents)
+
+    def step():
+        torch.autograd.grad(maxsim_torch.maxsim_scores(*trained), trained, ones)
+
+    return {
+        "forward": lambda: maxsim_torch.maxsim_scores(queries, documents),
+        "forward_in_inference_mode": inference,
+        "forward_with_gradients": lambda: maxsim_torch.maxsim_scores(*trained),
+        "backward": lambda: torch.autograd.grad(scores, trained, ones, retain_graph=True),
+        "step": step,
+    }
+
+
+def measure(work, device):
+    """Returns the microseconds of a call, over REPEATS times of CALLS calls."""
+
+    def several():
+        for _ in range(CALLS):
+            work()
+
+    several()
+    times = []
+    for _ in range(REPEATS):
+        if device == "cuda":
+            torch.cuda.synchronize()  # outside of the time, so that no queue fills
+        times.append(timeit.timeit(several, number=1) / CALLS * 1e6)
+    return {"median_us": round(statistics.median(times), 1), "least_us": round(min(times), 1)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=pathlib.Path, help="the JSON file")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    options = parser.parse_args()
+    if not maxsim_torch.device_available(options.device):
+        raise SystemExit(f"the library computes nothing on {options.device} here")
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    result = {
+        "device": torch.cuda.get_device_name() if options.device == "cuda" else "cpu",
+        "torch": torch.__version__,
+        "commit": f"maxsim {maxsim_torch.library_version()}",
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "command": f"bench/torch/host_cost.py --device {options.device}",
+        "calls": {},
+    }
+    for name, work in calls(options.device).items():
+        result["calls"][name] = measure(work, options.device)
+        print(json.dumps({name: result["calls"][name]}), flush=True)
+    if options.out is not None:
+        options.out.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
