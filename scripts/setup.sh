@@ -86,6 +86,14 @@ fi
 
 missing=$(missing_of "$lines")
 [ -n "$missing" ] || exit 0
+# Tests that run side by side install what they want, and apt refuses a second one. Who waited may find nothing missing.
+lock=${TMPDIR:-/tmp}/maxsim-setup.lock
+if command -v flock >/dev/null && { true 9>>"$lock"; } 2>/dev/null; then
+  exec 9>>"$lock"
+  flock 9
+  missing=$(missing_of "$lines")
+  [ -n "$missing" ] || exit 0
+fi
 echo "setup: installing $(echo "$missing" | tr '\n' ' ')"
 
 # Asks sudo once, here, so that a refusal ends in one clear line.

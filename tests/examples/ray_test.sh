@@ -1,8 +1,8 @@
 #!/bin/sh
-# Runs ray_test.py in a virtual environment of its own, with MAXSIM_INSTALL_EXAMPLES=1 or
-# MAXSIM_REQUIRE_PYTHON_PACKAGES=1. Without both it downloads nothing and exits with 77, which CTest takes as "skipped".
+# Runs Python in a virtual environment with Ray, with MAXSIM_INSTALL_EXAMPLES=1 or MAXSIM_REQUIRE_PYTHON_PACKAGES=1.
+# Without both it downloads nothing and exits with 77, which CTest takes as "skipped".
 #
-#   ray_test.sh VENV FOLDER_OF_THE_PROGRAMS
+#   ray_test.sh VENV ARGUMENTS_OF_PYTHON...
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 if [ "${MAXSIM_INSTALL_EXAMPLES:-0}" != 1 ] && [ "${MAXSIM_REQUIRE_PYTHON_PACKAGES:-0}" != 1 ]; then
@@ -11,5 +11,6 @@ if [ "${MAXSIM_INSTALL_EXAMPLES:-0}" != 1 ] && [ "${MAXSIM_REQUIRE_PYTHON_PACKAG
 fi
 # Ray gives its first server half a minute to start, which a busy machine may take to read it from the disk.
 export RAY_gcs_server_port_wait_time_s=180
-exec "$root/tests/support/run_venv_test.sh" "$1" "$root/examples/ray/requirements.txt" \
-  "$root/tests/examples/ray_test.py" "$2"
+venv=$1
+shift
+exec "$root/tests/support/run_venv_test.sh" "$venv" "$root/examples/ray/requirements.txt" "$@"
