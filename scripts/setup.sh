@@ -87,10 +87,11 @@ fi
 missing=$(missing_of "$lines")
 [ -n "$missing" ] || exit 0
 # Tests that run side by side install what they want, and apt refuses a second one. Who waited may find nothing missing.
+# What apt starts does not get the lock.
 lock=${TMPDIR:-/tmp}/maxsim-setup.lock
 if command -v flock >/dev/null && { true 9>>"$lock"; } 2>/dev/null; then
   exec 9>>"$lock"
-  flock 9
+  flock -n 9 || { echo "setup: waiting for another one" && flock -w 900 9; } || die "another one has $lock for 15 minutes"
   missing=$(missing_of "$lines")
   [ -n "$missing" ] || exit 0
 fi
@@ -108,12 +109,12 @@ fi
 apt=("${as_root[@]}" DEBIAN_FRONTEND=noninteractive apt-get -q)
 
 # Package lists may be absent (a fresh image) or older than the mirror, so that the files they name are gone.
-update() { "${apt[@]}" update || die "apt-get update failed"; }
+update() { "${apt[@]}" update 9>&- || die "apt-get update failed"; }
 install() {
   local names
   names=$(choose "$missing") || return 1
   # shellcheck disable=SC2086 # one word a package
-  "${apt[@]}" install -y --no-install-recommends $names
+  "${apt[@]}" install -y --no-install-recommends $names 9>&-
 }
 unknown=$(choose "$missing" 2>&1 >/dev/null || true)
 if [ -n "$unknown" ]; then

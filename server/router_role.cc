@@ -100,12 +100,8 @@ v1::GetInfoResponse RouterRole::Info() const {
       of_replica.set_calls_in_flight(static_cast<uint32_t>(std::max(0, replica->calls_in_flight())));
       if (const auto said = replica->info(); said != nullptr) of_replica.set_version(said->version());
       if (percentile < absl::InfiniteDuration()) of_replica.set_p95_us(absl::ToDoubleMicroseconds(percentile));
-      const absl::Status status = replica->poll_status();
-      of_replica.set_error(std::string(status.message()));
-      of_replica.set_state(!status.ok()                        ? v1::REPLICA_STATE_CONNECTING
-                           : replica->health().is_ejected(now) ? v1::REPLICA_STATE_EJECTED
-                           : !view->HasLoaded(*replica)        ? v1::REPLICA_STATE_LOADING
-                                                               : v1::REPLICA_STATE_READY);
+      of_replica.set_error(std::string(replica->poll_status().message()));
+      of_replica.set_state(view->StateOf(*replica, now));
     }
   }
   return response;

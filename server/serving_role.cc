@@ -96,9 +96,11 @@ ServingRole::ServingRole(const config::Config& config, std::vector<NumberedBacke
 }
 
 v1::GetInfoResponse ServingRole::Info() const {
+  // The state is read first: a list of collections that is older than it might lack one.
+  const bool loading = rerank_.state() == service::ServingState::kLoading;
   v1::GetInfoResponse info =
       service::BuildInfo(*devices_, store_, config_.limits, config_.batching.max_queue_work, rerank_.encoder());
-  info.set_loading(rerank_.state() == service::ServingState::kLoading);
+  info.set_loading(loading);
   return info;
 }
 

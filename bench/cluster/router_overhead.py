@@ -15,6 +15,7 @@ router and server share few of them.
 import argparse
 import contextlib
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -25,7 +26,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "serving/li
 import numpy as np  # noqa: E402
 
 from live_server import describe, need  # noqa: E402
-from servers import Maxsimd, Wire, thread_seconds  # noqa: E402
+from servers import Maxsimd, Wire  # noqa: E402
 from synthetic import write_collection  # noqa: E402
 
 NAME = "passages"
@@ -57,9 +58,9 @@ def spread(values):
     return {"median": float(np.median(values)), "least": float(np.min(values)), "most": float(np.max(values))}
 
 
-def measure_latency(options, folder, server, router):
+def measure_latency(options, folder, direct, router):
     """Returns p50 and p99 of each way, and how much later the router's are in the same round."""
-    targets = {"server": server.target, "router": router.target}
+    targets = {"direct": direct.target, "router": router.target}
     rows = {way: [] for way in targets}
     for number in range(options.rounds):
         ways = list(targets)
@@ -70,7 +71,7 @@ def measure_latency(options, folder, server, router):
     found = {}
     for way, values in rows.items():
         found[way] = {f"p{p}_us": spread([value[i] for value in values]) for i, p in enumerate((50, 99))}
-    added = np.array(rows["router"]) - np.array(rows["server"])
+    added = np.array(rows["router"]) - np.array(rows["direct"])
     found["added_by_router"] = {f"p{p}_us": spread(added[:, i]) for i, p in enumerate((50, 99))}
     return found
 
@@ -78,7 +79,8 @@ def measure_latency(options, folder, server, router):
 def taken(router):
     """Returns the processor seconds that a router has taken, and the calls that it has made to groups."""
     calls = sum(value for name, value in router.metrics().items() if name.startswith("maxsim_group_calls_total"))
-    return sum(thread_seconds(router.process.pid).values()), calls
+    fields = pathlib.Path(f"/proc/{router.process.pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(int(field) for field in fields[11:13]) / os.sysconf("SC_CLK_TCK"), calls
 
 
 def measure_throughput(options, folder, router, num_groups):

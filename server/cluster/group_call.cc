@@ -31,7 +31,7 @@ constexpr absl::Duration kMaxSilence = absl::Seconds(5);
 // How often a call that takes long is looked at.
 constexpr absl::Duration kLookInterval = absl::Milliseconds(100);
 
-// The share of the time until a look by which it may come later.
+// A look may come later by the time until it, divided by this, so that the timer wakes once for many calls.
 constexpr int kLookSlack = 16;
 
 // What gRPC's errors of calls that were never sent begin with: its load balancer had no connection for them. (Of gRPC

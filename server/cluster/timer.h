@@ -20,7 +20,7 @@ class Timer {
   Timer& operator=(const Timer&) = delete;
 
   // Runs a function at `time`, which is of MonotonicNow(), or up to `slack` later, with others that have the same
-  // slack: so the thread wakes once for many.
+  // slack: so the thread wakes once for many. With a slack of 0 it runs at `time`.
   void At(absl::Time time, absl::Duration slack, absl::AnyInvocable<void()> run);
 
  private:

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "collection/slots.h"
 #include "maxsim/v1/rerank.pb.h"
 #include "server/cluster/group.h"
@@ -66,19 +67,20 @@ class View {
     return collections_;
   }
 
-  // Returns a group for what any group can do, such as inline documents: one after the other, of those that answer.
-  // UNAVAILABLE where none does.
+  // Returns a group for what any group can do, such as inline documents: one after the other, of those that have a
+  // replica which answers and has loaded its collections. UNAVAILABLE where none has.
   absl::StatusOr<CallTarget> AnyGroup(uint64_t turn) const;
 
-  // Returns whether a replica had loaded all of its collections. One that has not is asked for none.
-  bool HasLoaded(const Replica& replica) const { return loaded_.contains(&replica); }
+  // Returns the state of a replica at `now`, which is of MonotonicNow(): READY where it answers and has loaded all of
+  // its collections, and had done both when the view was made, which says where calls go.
+  v1::ReplicaState StateOf(const Replica& replica, absl::Time now) const;
 
  private:
   explicit View(std::vector<std::shared_ptr<Group>> groups) : groups_(std::move(groups)) {}
 
   const std::vector<std::shared_ptr<Group>> groups_;
   std::map<std::string, std::shared_ptr<const CollectionView>, std::less<>> collections_;
-  std::set<const Replica*> loaded_;
+  std::set<const Replica*> loaded_;  // those that answered, and had loaded all of their collections
 };
 
 }  // namespace maxsim::cluster

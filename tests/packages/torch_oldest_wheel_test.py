@@ -18,22 +18,59 @@ import cuda_stubs  # noqa: E402
 from wheel_fixture import PROGRAM, build_wheel, install, output  # noqa: E402
 
 
+# Prints how many calls an operator's own kernel computed, and the error of a derivative that goes forward.
+MODES = """
+import torch
+from torch.autograd import forward_ad
+from unittest import mock
+
+import maxsim_torch
+from maxsim_torch import direct_calls
+
+queries, documents = torch.randn(2, 3, 8, requires_grad=True), torch.randn(4, 5, 8)
+kernel = direct_calls.Operator._kernel
+with mock.patch.object(direct_calls.Operator, "_kernel", autospec=True, side_effect=kernel) as called:
+    wanted = maxsim_torch.maxsim_scores(queries, documents)
+    for mode in (torch.no_grad, torch.inference_mode):
+        with mode():
+            scores = maxsim_torch.maxsim_scores(queries, documents)
+        assert torch.equal(scores, wanted) and not scores.requires_grad, mode
+    print(called.call_count)
+with forward_ad.dual_level():
+    dual = forward_ad.make_dual(queries.detach(), torch.ones(2, 3, 8))
+    try:
+        print(maxsim_torch.maxsim_scores(dual, documents))
+    except NotImplementedError as problem:
+        print(problem)
+"""
+
+
 class OldestTorchTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        temporary = tempfile.TemporaryDirectory(prefix="maxsim-torch-oldest-")
+        cls.addClassCleanup(temporary.cleanup)
+        cls.folder = pathlib.Path(temporary.name)
+        cls.wheel = build_wheel(BUILD, cls.folder / "wheels")
+        libraries = pathlib.Path(sys.prefix) / "lib" / f"python3.{sys.version_info.minor}" / "site-packages/torch/lib"
+        stubs = cuda_stubs.make(libraries, cls.folder / "stubs")
+        cls.environment = {**install(cls.wheel, cls.folder / "installed"), "LD_LIBRARY_PATH": str(stubs)}
+
+    def run_program(self, program):
+        return output(sys.executable, "-B", "-c", program, cwd=self.folder, env=self.environment)
+
     def test_every_operator_works(self):
-        with tempfile.TemporaryDirectory(prefix="maxsim-torch-oldest-") as scratch:
-            folder = pathlib.Path(scratch)
-            wheel = build_wheel(BUILD, folder / "wheels")
-            with zipfile.ZipFile(wheel) as archive:
-                metadata = next(name for name in archive.namelist() if name.endswith("/METADATA"))
-                oldest = re.search(r"^Requires-Dist: torch>=(\S+)$", archive.read(metadata).decode(), re.MULTILINE)[1]
-            libraries = (
-                pathlib.Path(sys.prefix) / "lib" / f"python3.{sys.version_info.minor}" / "site-packages/torch/lib"
-            )
-            stubs = cuda_stubs.make(libraries, folder / "stubs")
-            environment = {**install(wheel, folder / "installed"), "LD_LIBRARY_PATH": str(stubs)}
-            shown = output(sys.executable, "-B", "-c", PROGRAM, cwd=folder, env=environment).split()
-            self.assertEqual(shown[0], str(folder / "installed" / "maxsim_torch"))
-            self.assertEqual(re.match(r"\d+\.\d+", shown[2])[0], oldest)
+        with zipfile.ZipFile(self.wheel) as archive:
+            metadata = next(name for name in archive.namelist() if name.endswith("/METADATA"))
+            oldest = re.search(r"^Requires-Dist: torch>=(\S+)$", archive.read(metadata).decode(), re.MULTILINE)[1]
+        shown = self.run_program(PROGRAM).split()
+        self.assertEqual(shown[0], str(self.folder / "installed" / "maxsim_torch"))
+        self.assertEqual(re.match(r"\d+\.\d+", shown[2])[0], oldest)
+
+    def test_modes_compute_at_once_and_forward_derivatives_are_refused(self):
+        num_calls, error = self.run_program(MODES).strip().split("\n")
+        self.assertGreaterEqual(int(num_calls), 2)
+        self.assertIn("jvp", error)
 
 
 if __name__ == "__main__":

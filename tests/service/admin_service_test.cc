@@ -161,6 +161,7 @@ TEST(AdminServiceTest, NothingIsChangedBeforeTheConfiguredCollectionsAreLoaded) 
   Server* server = nullptr;
   std::once_flag once;
   grpc::Status loaded, reloaded, unloaded, reranked;
+  v1::GetInfoResponse said;
   backend->OnLoad([&] {
     std::call_once(once, [&] {
       auto admin = v1::Admin::NewStub(
@@ -176,6 +177,8 @@ TEST(AdminServiceTest, NothingIsChangedBeforeTheConfiguredCollectionsAreLoaded) 
           grpc::CreateChannel("127.0.0.1:" + std::to_string(server->grpc_port()), grpc::InsecureChannelCredentials()));
       grpc::ClientContext rerank;
       v1::RerankResponse rerank_response;
+      grpc::ClientContext info;
+      EXPECT_TRUE(reranker->GetInfo(&info, {}, &said).ok());
       reranked = reranker->Rerank(&rerank, MakeRequest("corpus", MakeQuery(1, ScalarType::kF16, kDim, 2), {"doc-1"}, 5),
                                   &rerank_response);
     });
@@ -195,6 +198,7 @@ TEST(AdminServiceTest, NothingIsChangedBeforeTheConfiguredCollectionsAreLoaded) 
   }
   EXPECT_EQ(reranked.error_code(), grpc::UNAVAILABLE);
   EXPECT_EQ(reranked.error_message(), "the server is loading");
+  EXPECT_TRUE(said.loading());
   EXPECT_THAT(server->metrics().Expose(), HasSubstr("maxsim_rejections_total{reason=\"loading\"} 1"));
 }
 

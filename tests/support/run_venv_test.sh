@@ -4,7 +4,8 @@
 #
 #   run_venv_test.sh VENV REQUIREMENTS.txt PROGRAM.py ARGUMENTS...
 #
-# pip installs what the file names and nothing that these packages ask for. Where the file has a line
+# pip installs what the file names and nothing that these packages ask for, and compiles nothing (see the end). Where
+# the file has a line
 #
 #   # install-with: uv==VERSION
 #
@@ -47,12 +48,12 @@ if [ "$(cat "$venv/made-of" 2>/dev/null)" != "$wanted" ]; then
   rm -rf "$venv"
   "$python" -m venv "$venv" >/dev/null 2>&1 || unavailable "$python cannot make a virtual environment (python3-venv)"
   if [ -n "$uv" ]; then
-    log=$("$venv/bin/pip" install --quiet --disable-pip-version-check "$uv" 2>&1) ||
+    log=$("$venv/bin/pip" install --quiet --disable-pip-version-check --no-compile "$uv" 2>&1) ||
       unavailable "pip cannot install $uv: $(echo "$log" | tail -n 1)"
     log=$("$venv/bin/uv" pip install --quiet --python "$venv/bin/python" --override "$overrides" -r "$requirements" 2>&1) ||
       unavailable "uv cannot install $requirements: $(echo "$log" | tail -n 1)"
   else
-    log=$("$venv/bin/pip" install --quiet --disable-pip-version-check --no-deps -r "$requirements" 2>&1) ||
+    log=$("$venv/bin/pip" install --quiet --disable-pip-version-check --no-compile --no-deps -r "$requirements" 2>&1) ||
       unavailable "pip cannot install $requirements: $(echo "$log" | tail -n 1)"
   fi
   echo "$wanted" >"$venv/made-of"

@@ -2,9 +2,9 @@
 
 torch.library.custom_op goes through the dispatcher twice a call, and where gradients are wanted it describes every
 argument anew, which takes longer than a small computation. An operator made here is one of those, with kernels of its
-own for the CPU and CUDA, with autograd and without. The dispatcher tells those with autograd who else is to see the
-call: fake tensors, modes, transforms of torch.func. Where that is nobody, they compute at once, and otherwise pass the
-call on.
+own for the CPU and CUDA, with autograd and without. A kernel with autograd gets the dispatcher's key set of the call.
+If the highest key below autograd is the device's own, nothing intercepts the call, such as a mode or a transform of
+torch.func, and the operator is computed at once. Otherwise the call is passed on.
 """
 
 import functools
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-# What custom_op's own kernels use, and PyTorch promises to nobody. Without it an operator is custom_op's alone.
+# PyTorch promises these names to nobody. Without them an operator is custom_op's alone.
 _disable_dynamo: Any = getattr(torch, "_disable_dynamo", None)
 _HAS_KEYS = _disable_dynamo is not None and all(
     hasattr(torch._C, name) for name in ("DispatchKey", "_AutoDispatchBelowAutograd", "_after_autograd_keyset")
@@ -48,7 +48,8 @@ def _function(name: str, differentiate: "Callable[..., Any]", save: "Callable[[A
 
 class Operator:
     """An operator torch.ops.maxsim_torch.NAME, made of a function with annotations as torch.library.custom_op wants
-    them, which writes none of its arguments and returns none of them. Methods are those of custom_op's result."""
+    them, which writes none of its arguments and returns none of them. It has register_fake and register_autograd of custom_op's
+    result."""
 
     def __init__(self, name: str, compute: "Callable[..., Any]"):
         self.compute = compute
@@ -76,8 +77,8 @@ class Operator:
         self._function = _function(self._name, differentiate, setup_context)
 
     def _kernel(self, keys: Any, arguments: "Tuple[Any, ...]") -> Any:
-        """Computes the operator above a device, with gradients where one of the arguments wants them. `keys` are who
-        takes part in the call."""
+        """Computes the operator above a device, with gradients where one of the arguments wants them. `keys` is the
+        dispatcher's key set of the call."""
         below = keys & torch._C._after_autograd_keyset
         compute = self.compute
         if below.highestPriorityTypeId() not in _DEVICES:

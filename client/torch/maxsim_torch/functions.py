@@ -92,7 +92,7 @@ def _score(
             documents.scale_of,
             with_argmax,
         )
-    if len(shape) != 2:  # it is that of the operators otherwise
+    if len(shape) != 2:  # The operators' scores have two dimensions already.
         values = values.reshape(shape)
         argmax = argmax.reshape((*shape, queries.max_tokens)) if return_argmax else argmax
     return ScoresAndArgmax(values, argmax) if return_argmax else values

@@ -355,9 +355,14 @@ class OperatorTest(SeededTest):
 
     def test_plain_tensors_are_computed_without_a_second_dispatch(self):
         case = Case(torch.float32)
-        with mock.patch.object(direct_calls.Operator, "_pass_on") as pass_on:
+        kernel = direct_calls.Operator._kernel
+        with (
+            mock.patch.object(direct_calls.Operator, "_pass_on") as pass_on,
+            mock.patch.object(direct_calls.Operator, "_kernel", autospec=True, side_effect=kernel) as above_device,
+        ):
             case.run(maxsim_scores)
             maxsim_scores(case.queries, case.documents)
+            above_device.assert_called()
             with torch.inference_mode():
                 maxsim_scores(case.queries, case.documents)
             pass_on.assert_not_called()

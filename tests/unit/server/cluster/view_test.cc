@@ -1,5 +1,6 @@
 #include "server/cluster/view.h"
 
+#include "base/monotonic_clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/server/cluster/view_fixture.h"
@@ -108,13 +109,10 @@ TEST(ViewTest, AGroupWhoseServersStartKeepsThePartThatItHad) {
     EXPECT_EQ((*collection)->PartOf(4095).target.group, groups[1]);
     EXPECT_TRUE((*collection)->PartOf(4095).target.replicas.empty());
     EXPECT_EQ((*collection)->PartOf(4095).num_documents, 10);
-    EXPECT_TRUE(view->HasLoaded(*groups[0]->replicas()[0]));
-    EXPECT_FALSE(view->HasLoaded(*groups[1]->replicas()[0]));
   }
   Say(*groups[1]->replicas()[0], {InfoOf("c", 3, collection::PartitionOf(1, 2))});
   view = View::Of(groups, view.get());
   EXPECT_EQ((*view->Find("c"))->PartOf(4095).target.replicas.size(), 1);
-  EXPECT_TRUE(view->HasLoaded(*groups[1]->replicas()[0]));
 }
 
 TEST(ViewTest, AGroupThatLoadsWhenTheRouterStartsHasTheSlotsThatNobodyElseHas) {
@@ -140,9 +138,7 @@ TEST(ViewTest, AServerThatServesAnswersWhileItLoadsOneMoreCollection) {
     Say(*replica, {InfoOf("c", 1, collection::PartitionOf(1, 2)), loading});
   }
   Say(*other, {InfoOf("c", 1, collection::PartitionOf(1, 2))});
-  const auto view = View::Of(groups);
-  EXPECT_TRUE(view->HasLoaded(*groups[1]->replicas()[0]));
-  EXPECT_EQ((*view->Find("c"))->PartOf(4095).target.replicas.size(), 2);
+  EXPECT_EQ((*View::Of(groups)->Find("c"))->PartOf(4095).target.replicas.size(), 2);
 }
 
 TEST(ViewTest, WhatAServerSaidBeforeItWentAwayContradictsNobody) {
@@ -224,6 +220,43 @@ TEST_F(GenerationTest, LiveCollectionsAskForNone) {
   EXPECT_EQ(Collection()->generation, 0);
   EXPECT_EQ(Collection()->parts[0].target.replicas.size(), 2);
   EXPECT_TRUE(Collection()->info.has_live());
+}
+
+TEST(ReplicaStateTest, AReplicaIsReadyOnceTheViewSendsItCalls) {
+  const auto groups = MakeGroups(1);
+  Replica& replica = *groups[0]->replicas()[0];
+  const std::vector<v1::CollectionInfo> collections = {InfoOf("c", 1, {})};
+  const absl::Time now = MonotonicNow();
+  std::shared_ptr<const View> view;
+  const auto look = [&] { view = View::Of(groups, view.get()); };
+  look();
+  EXPECT_EQ(view->StateOf(replica, now), v1::REPLICA_STATE_READY);
+  // It goes away, and comes back before the view is made anew; then it has loaded, and the view is not new either.
+  replica.SetPollError(absl::UnavailableError("away"));
+  look();
+  EXPECT_EQ(view->StateOf(replica, now), v1::REPLICA_STATE_CONNECTING);
+  Say(replica, collections, /*loading=*/true);
+  EXPECT_EQ(view->StateOf(replica, now), v1::REPLICA_STATE_LOADING);
+  look();
+  Say(replica, collections);
+  EXPECT_EQ(view->StateOf(replica, now), v1::REPLICA_STATE_LOADING);
+  look();
+  EXPECT_EQ(view->StateOf(replica, now), v1::REPLICA_STATE_READY);
+  // It was started anew so soon that nobody missed it.
+  Say(replica, {}, /*loading=*/true);
+  EXPECT_EQ(view->StateOf(replica, now), v1::REPLICA_STATE_LOADING);
+  for (int i = 0; i < ReplicaHealth::kMaxFailures; ++i) replica.health().CountFailure(now);
+  EXPECT_EQ(view->StateOf(replica, now), v1::REPLICA_STATE_EJECTED);
+}
+
+TEST(AnyGroupTest, ReplicasThatLoadAreLeftOut) {
+  const auto groups = MakeGroups(2);
+  Say(*groups[0]->replicas()[0], {}, /*loading=*/true);
+  const std::shared_ptr<Replica> loaded = AddReplica(*groups[1], "localhost:9");
+  Say(*loaded, {});
+  Say(*groups[1]->replicas()[0], {}, /*loading=*/true);
+  EXPECT_EQ(View::Of(groups)->AnyGroup(0)->group, groups[1]);
+  EXPECT_EQ(View::Of(groups)->AnyGroup(0)->replicas, Replicas{loaded});
 }
 
 TEST(AnyGroupTest, GroupsTakeTurnsAndThoseThatAreAwayAreLeftOut) {
