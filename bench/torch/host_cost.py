@@ -79,7 +79,7 @@ def main():
     result = {
         "device": torch.cuda.get_device_name() if options.device == "cuda" else "cpu",
         "torch": torch.__version__,
-        "commit": f"maxsim {maxsim_torch.library_version()}",
+        "library": f"maxsim {maxsim_torch.library_version()}",
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "command": f"bench/torch/host_cost.py --device {options.device}",
         "calls": {},
