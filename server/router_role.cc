@@ -63,7 +63,7 @@ RouterRole::RouterRole(const config::Config& config, client::ClientOptions to_re
     : config_(config),
       metrics_(metrics),
       metadata_(to_replicas),
-      membership_(config.cluster, to_replicas, &metrics->cluster()),
+      membership_(config.cluster, std::move(to_replicas), &metrics->cluster()),
       rerank_(Dependencies()),
       explain_(Dependencies()),
       documents_(Dependencies()),

@@ -140,7 +140,7 @@ void ServingRole::UpdateDeviceMetrics() {
 
 absl::Status ServingRole::CheckHealth() {
   devices_->Poll();
-  const absl::Status health = devices_->Health();
+  absl::Status health = devices_->Health();
   UpdateDeviceMetrics();
   // A device was lost since the last check, so that collections may lack documents.
   if (const size_t num_alive = devices_->num_alive(); num_alive != std::exchange(num_alive_, num_alive)) {
