@@ -7,7 +7,6 @@ import pathlib
 import re
 import shutil
 import sys
-import tempfile
 import unittest
 import zipfile
 
@@ -15,7 +14,7 @@ BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 import cuda_stubs  # noqa: E402
-from wheel_fixture import PROGRAM, build_wheel, install, output  # noqa: E402
+from wheel_fixture import PROGRAM, build_for, install, output  # noqa: E402
 
 
 # Prints how many calls an operator's own kernel computed, and the error of a derivative that goes forward.
@@ -48,10 +47,7 @@ with forward_ad.dual_level():
 class OldestTorchTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        temporary = tempfile.TemporaryDirectory(prefix="maxsim-torch-oldest-")
-        cls.addClassCleanup(temporary.cleanup)
-        cls.folder = pathlib.Path(temporary.name)
-        cls.wheel = build_wheel(BUILD, cls.folder / "wheels")
+        build_for(cls, BUILD)
         libraries = pathlib.Path(sys.prefix) / "lib" / f"python3.{sys.version_info.minor}" / "site-packages/torch/lib"
         stubs = cuda_stubs.make(libraries, cls.folder / "stubs")
         cls.environment = {**install(cls.wheel, cls.folder / "installed"), "LD_LIBRARY_PATH": str(stubs)}

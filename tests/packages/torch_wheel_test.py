@@ -7,7 +7,6 @@ import email
 import pathlib
 import re
 import sys
-import tempfile
 import unittest
 import zipfile
 
@@ -15,16 +14,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
-from wheel_fixture import PROGRAM, build_wheel, install, output  # noqa: E402
+from wheel_fixture import PROGRAM, build_for, build_wheel, install, output  # noqa: E402
 
 
 class TorchWheelTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        temporary = tempfile.TemporaryDirectory(prefix="maxsim-torch-wheel-")
-        cls.addClassCleanup(temporary.cleanup)
-        cls.folder = pathlib.Path(temporary.name)
-        cls.wheel = build_wheel(BUILD, cls.folder / "wheels")
+        build_for(cls, BUILD)
         cls.version = re.search(r"CMAKE_PROJECT_VERSION:\w+=(.+)", (BUILD / "CMakeCache.txt").read_text())[1]
 
     def test_is_of_every_python_and_says_what_it_needs(self):

@@ -4,6 +4,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -45,6 +46,14 @@ def build_wheel(build, folder):
     """Makes the wheel out of a build, and returns its path."""
     script = ROOT / "scripts" / "packages" / "torch_wheel.py"
     return pathlib.Path(output(sys.executable, "-B", script, build, folder).strip())
+
+
+def build_for(case, build):
+    """Gives a test case `folder`, which goes with it, and the `wheel` that is made there out of a build."""
+    temporary = tempfile.TemporaryDirectory(prefix="maxsim-torch-wheel-")
+    case.addClassCleanup(temporary.cleanup)
+    case.folder = pathlib.Path(temporary.name)
+    case.wheel = build_wheel(build, case.folder / "wheels")
 
 
 def install(wheel, target):
