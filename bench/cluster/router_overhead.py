@@ -123,7 +123,7 @@ def main():
     parser.add_argument("--dim", type=int, default=128)
     parser.add_argument("--candidates", type=int, default=100)
     parser.add_argument("--concurrency", type=int, default=32)
-    parser.add_argument("--groups", type=int, default=4, help="the most groups that a router is measured over")
+    parser.add_argument("--groups", type=int, default=4, help="of the last measurement")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4, help="of a turn")
     options = parser.parse_args()

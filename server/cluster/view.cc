@@ -38,9 +38,9 @@ collection::SlotRange SlotsOf(const v1::CollectionInfo& info) {
   return {static_cast<int32_t>(info.partition().first_slot()), static_cast<int32_t>(info.partition().end_slot())};
 }
 
-// Returns whether a server answers and has loaded all of its collections; it answers no request before.
-bool IsLoaded(const Replica& replica) {
-  const std::shared_ptr<const v1::GetInfoResponse> info = replica.info();
+// Returns whether a server that has said `info` (null: nothing) answers and had loaded all of its collections; it
+// answers no request before.
+bool IsLoaded(const Replica& replica, const v1::GetInfoResponse* info) {
   return info != nullptr && replica.poll_status().ok() && !info->loading();
 }
 
@@ -61,7 +61,7 @@ std::vector<GroupSaid> AskAll(const std::vector<std::shared_ptr<Group>>& groups,
     for (const std::shared_ptr<Replica>& replica : group->replicas()) {
       const std::shared_ptr<const v1::GetInfoResponse> info = replica->info();
       if (info == nullptr) continue;
-      const bool answers = IsLoaded(*replica);
+      const bool answers = IsLoaded(*replica, info.get());
       for (const v1::CollectionInfo& collection : info->collections()) {
         if (collection.name() != name) continue;
         // A failed reload leaves the generation before; so state and error say nothing while there is one.
@@ -287,7 +287,7 @@ std::shared_ptr<const View> View::Of(std::vector<std::shared_ptr<Group>> groups,
     for (const std::shared_ptr<Replica>& replica : group->replicas()) {
       const std::shared_ptr<const v1::GetInfoResponse> info = replica->info();
       if (info == nullptr) continue;
-      if (IsLoaded(*replica)) view->loaded_.insert(replica.get());
+      if (IsLoaded(*replica, info.get())) view->loaded_.insert(replica.get());
       for (const v1::CollectionInfo& collection : info->collections()) names.insert(collection.name());
     }
   }
@@ -316,7 +316,9 @@ absl::StatusOr<CallTarget> View::AnyGroup(uint64_t turn) const {
     const std::shared_ptr<Group>& group = groups_[(turn + i) % groups_.size()];
     Replicas replicas = group->replicas();
     replicas.erase(std::remove_if(replicas.begin(), replicas.end(),
-                                  [](const std::shared_ptr<Replica>& replica) { return !IsLoaded(*replica); }),
+                                  [](const std::shared_ptr<Replica>& replica) {
+                                    return !IsLoaded(*replica, replica->info().get());
+                                  }),
                    replicas.end());
     if (!replicas.empty()) return CallTarget{group, std::move(replicas)};
   }
@@ -326,7 +328,8 @@ absl::StatusOr<CallTarget> View::AnyGroup(uint64_t turn) const {
 v1::ReplicaState View::StateOf(const Replica& replica, absl::Time now) const {
   if (!replica.poll_status().ok()) return v1::REPLICA_STATE_CONNECTING;
   if (replica.health().is_ejected(now)) return v1::REPLICA_STATE_EJECTED;
-  return IsLoaded(replica) && loaded_.contains(&replica) ? v1::REPLICA_STATE_READY : v1::REPLICA_STATE_LOADING;
+  return IsLoaded(replica, replica.info().get()) && loaded_.contains(&replica) ? v1::REPLICA_STATE_READY
+                                                                               : v1::REPLICA_STATE_LOADING;
 }
 
 }  // namespace maxsim::cluster

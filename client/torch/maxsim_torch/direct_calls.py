@@ -48,8 +48,8 @@ def _function(name: str, differentiate: "Callable[..., Any]", save: "Callable[[A
 
 class Operator:
     """An operator torch.ops.maxsim_torch.NAME, made of a function with annotations as torch.library.custom_op wants
-    them, which writes none of its arguments and returns none of them. It has register_fake and register_autograd of custom_op's
-    result."""
+    them, which writes none of its arguments and returns none of them. It has register_fake and register_autograd of
+    custom_op's result."""
 
     def __init__(self, name: str, compute: "Callable[..., Any]"):
         self.compute = compute
