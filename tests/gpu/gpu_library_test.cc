@@ -276,6 +276,73 @@ TEST_F(GpuLibraryTest, AThreadBlockHasManyDocumentsOfAllLengths) {
   ExpectGradients(library_case, argmax, device.gradients());
 }
 
+// Documents of several tiles of sums, argmaxes of several rounds, query tokens that several warps share, and matrices
+// with rows that belong to no document.
+TEST_F(GpuLibraryTest, GradientsOfManyPartsAreSummedUp) {
+  const auto shape_of = [](int64_t num_queries, int64_t query_tokens, int64_t num_documents, int64_t document_tokens) {
+    LibraryShape shape;
+    shape.num_queries = num_queries;
+    shape.max_query_tokens = query_tokens;
+    shape.num_documents = num_documents;
+    shape.max_document_tokens = document_tokens;
+    shape.lengths = true;
+    shape.weights = true;
+    return shape;
+  };
+  for (const int32_t type : {MAXSIM_F32, MAXSIM_F16, MAXSIM_BF16}) {
+    for (const int32_t layout : {MAXSIM_PADDED, MAXSIM_PACKED}) {
+      for (const auto& [shape, dim] :
+           {std::pair(shape_of(1, 3, 700, 5), 16), std::pair(shape_of(2, 7, 100, 30), 130),
+            std::pair(shape_of(40, 30, 2, 900), 130), std::pair(shape_of(3, 600, 3, 450), 64),
+            std::pair(shape_of(1100, 1, 2, 400), 8), std::pair(shape_of(9, 57, 5, 1), 260)}) {
+        LibraryShape typed = shape;
+        typed.type = type;
+        typed.dim = dim;
+        typed.query_layout = layout;
+        typed.document_layout = layout;
+        typed.document_mask = dim == 130;
+        ExpectShape(typed, TestSeed() + dim);
+      }
+    }
+  }
+}
+
+// Documents that every query meets find their matches in the argmax, and those of lists in a sort.
+TEST_F(GpuLibraryTest, ListsOfAllDocumentsGiveTheSameGradients) {
+  for (const int32_t type : {MAXSIM_F32, MAXSIM_BF16}) {
+    LibraryShape shape;
+    shape.type = type;
+    shape.dim = 128;
+    shape.pairing = MAXSIM_LISTS;
+    shape.num_queries = 30;
+    shape.num_documents = 11;
+    shape.list_length = 11;
+    shape.candidates = true;
+    shape.max_query_tokens = 40;
+    shape.max_document_tokens = 500;
+    shape.lengths = true;
+    shape.weights = true;
+    LibraryCase library_case(shape, TestSeed());
+    for (size_t pair = 0; pair < library_case.candidates.size(); ++pair) {
+      library_case.candidates[pair] = static_cast<int64_t>(pair) % shape.num_documents;
+    }
+    DeviceCase device(library_case);
+    device.Forward(stream_.get());
+    device.Backward(stream_.get());
+    const LibraryGradientMemory gradients = device.gradients();
+    device.Poison();
+    device.call().pairing = MAXSIM_ALL;
+    device.call().candidates = nullptr;
+    device.call().list_length = 0;
+    size_t bytes = 1;
+    EXPECT_EQ(maxsim_workspace_bytes(&device.call(), MAXSIM_BACKWARD, &bytes), MAXSIM_OK) << maxsim_last_error();
+    EXPECT_EQ(bytes, 0u);
+    device.Forward(stream_.get());
+    device.Backward(stream_.get());
+    EXPECT_EQ(device.gradients(), gradients);
+  }
+}
+
 TEST_F(GpuLibraryTest, TwentyRunsHaveTheSameBits) {
   LibraryShape shape;
   shape.type = MAXSIM_BF16;
@@ -458,7 +525,10 @@ TEST_F(GpuLibraryTest, APairWhoseGradientIsZeroAddsNothing) {
 }
 
 TEST_F(GpuLibraryTest, GradientsOfQueriesAloneNeedNoWorkspace) {
-  const LibraryCase library_case(LibraryShape{}, TestSeed());
+  LibraryShape shape;
+  shape.pairing = MAXSIM_LISTS;  // gradients of documents are sorted in the workspace
+  shape.list_length = 3;
+  const LibraryCase library_case(shape, TestSeed());
   DeviceCase device(library_case);
   device.Forward(stream_.get());
   device.Backward(stream_.get());

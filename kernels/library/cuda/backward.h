@@ -23,7 +23,8 @@ struct BackwardParams {
   float* weight_gradients;       // [queries' num_rows] or null
   bool aligned;                  // whether 4 columns of every matrix begin at a multiple of their size
 
-  // The matches sorted by the row of the document that they point to: entries of the argmax in their order.
+  // Where SortsDocumentMatches: the matches by the row of the document that they point to, entries of the argmax in
+  // their order.
   SortedMatches matches;
 };
 
@@ -33,7 +34,14 @@ inline int64_t NumEntries(const DeviceProblem& problem) { return problem.num_pai
 // Writes the gradients of queries and weights that are not null.
 cudaError_t LaunchQueryGradients(const BackwardParams& params, cudaStream_t stream);
 
-// Sorts the matches and writes the gradients of documents.
-cudaError_t LaunchDocumentGradients(BackwardParams params, cudaStream_t stream);
+// Returns whether gradients of documents are summed up from sorted matches, which the workspace holds. Otherwise every
+// query meets every document and no row belongs to two of them, and a document finds its matches in the argmax.
+inline bool SortsDocumentMatches(const DeviceProblem& problem) {
+  return problem.pairing != MAXSIM_ALL || problem.documents.layout == MAXSIM_SCATTERED;
+}
+
+// Write the gradients of documents, the second by sorting the matches. Both sum up in the same order.
+cudaError_t LaunchDocumentGradients(const BackwardParams& params, cudaStream_t stream);
+cudaError_t LaunchSortedDocumentGradients(BackwardParams params, cudaStream_t stream);
 
 }  // namespace maxsim::library

@@ -30,17 +30,21 @@ size_t LayOutForward(void* memory, ForwardParams* params) {
 
 // Checks that the grids of the backward pass and the indices of its sort are of 32 bits.
 Status CheckGradientSizes(const DeviceProblem& problem) {
-  const int64_t num_entries = NumEntries(problem);
+  const auto check = [](int64_t count, const char* what, int64_t most) -> Status {
+    if (count <= most) return {};
+    return Unsupported("the call has " + std::to_string(count) + " " + what + "; gradients on CUDA are of at most " +
+                       std::to_string(most));
+  };
   const int64_t num_tokens = problem.queries.num_sequences * problem.queries.max_tokens;
-  const int64_t num_rows = problem.documents.num_rows;
-  if (num_entries <= kMaxEntries && num_tokens <= kMaxEntries && num_rows <= kMaxGradientRows) return {};
-  return Unsupported("the call has " + std::to_string(num_entries) + " matches, " + std::to_string(num_tokens) +
-                     " query tokens and " + std::to_string(num_rows) +
-                     " document rows; gradients on CUDA are of at most " + std::to_string(kMaxEntries) + ", " +
-                     std::to_string(kMaxEntries) + " and " + std::to_string(kMaxGradientRows));
+  if (Status status = check(num_tokens, "query tokens", kMaxEntries); !status.ok()) return status;
+  if (!SortsDocumentMatches(problem)) return check(problem.num_pairs, "pairs", kMaxBlocks);
+  if (Status status = check(NumEntries(problem), "matches", kMaxEntries); !status.ok()) return status;
+  return check(problem.documents.num_rows, "document rows", kMaxGradientRows);
 }
 
 Status LayOutBackward(void* memory, BackwardParams* params, size_t* bytes) {
+  *bytes = 0;
+  if (!SortsDocumentMatches(params->problem)) return {};
   const int64_t num_entries = NumEntries(params->problem);
   const int64_t num_rows = params->problem.documents.num_rows;
   size_t sort_bytes = 0;
@@ -145,10 +149,12 @@ Status CudaBackward(const Problem& problem, const maxsim_gradients& gradients) {
     Status status = CudaFailure(LaunchQueryGradients(params, stream), "gradients of queries");
     if (!status.ok()) return status;
   }
-  if (params.document_gradients == nullptr) return {};
+  if (params.document_gradients == nullptr || params.problem.documents.num_rows == 0) return {};
   size_t bytes = 0;
   if (Status status = LayOutBackward(problem.call.workspace, &params, &bytes); !status.ok()) return status;
-  return CudaFailure(LaunchDocumentGradients(params, stream), "gradients of documents");
+  return CudaFailure(SortsDocumentMatches(params.problem) ? LaunchSortedDocumentGradients(params, stream)
+                                                          : LaunchDocumentGradients(params, stream),
+                     "gradients of documents");
 }
 
 }  // namespace maxsim::library

@@ -1,5 +1,5 @@
-// Gradients of documents: matches are sorted by the row that they point to, and each row adds up its own, in the order
-// of pairs and query tokens. No addition is atomic.
+// Gradients of documents that every query meets: a thread block owns a document, reads its part of the argmax in the
+// order of queries and tokens, and sums up in shared memory. No match is sorted or written, and no addition is atomic.
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/runtime/launch.cuh"
@@ -10,82 +10,293 @@
 namespace maxsim::library {
 namespace {
 
-constexpr int kSortThreads = 256;
-constexpr int kDocumentGradientThreads = 128;
-constexpr int kDocumentGradientWarps = kDocumentGradientThreads / 32;
+constexpr int kOwnerWarps = 16;
+// A thread reads one entry of the argmax a round.
+constexpr int kOwnerThreads = kOwnerWarps * 32;
+// Rows of queries that a warp reads at a time, to hide that they come from afar.
+constexpr uint32_t kRowsAtATime = 8;
+constexpr uint8_t kNoOwner = 0xff;
 
-// Writes the row that each entry of the argmax points to. Entries of a pair whose gradient is 0 have none.
-__global__ void __launch_bounds__(kSortThreads)
-    MakeKeysKernel(const __grid_constant__ BackwardParams params, int64_t num_entries) {
-  const DeviceProblem& problem = params.problem;
-  const int64_t entry = static_cast<int64_t>(blockIdx.x) * kSortThreads + threadIdx.x;
-  if (entry >= num_entries) return;
-  const int32_t match = params.argmax[entry];
-  int64_t row = problem.documents.num_rows;
-  const int64_t pair = entry / problem.queries.max_tokens;
-  if (match >= 0 && params.score_gradients[pair] != 0) {
-    row = FirstRow(problem.documents, DocumentAt(problem, pair)) + match;
+// A match of a token of the tile.
+struct alignas(16) TileMatch {
+  int64_t query_row;
+  float factor;  // the gradient of the score times the weight
+  uint32_t row;  // of the tile
+};
+
+// What the threads of a block have read in a round, in the order of entries.
+struct Round {
+  TileMatch matches[kOwnerThreads];
+  alignas(16) uint8_t owners[kOwnerThreads];  // the warp that a match belongs to, or kNoOwner
+};
+
+// The shared memory of a thread block. A row of sums follows for each token of the tile.
+struct OwnerShared {
+  Round rounds[2];                                         // one is read while the other is written
+  alignas(16) uint16_t lists[kOwnerWarps][kOwnerThreads];  // the matches of each warp in a round
+};
+constexpr int64_t kSumsBytes = kBackwardColumns * sizeof(float);
+
+// Reads a document's part of the argmax: entry e is token e % max_tokens of query e / max_tokens. A thread has every
+// kOwnerThreads-th. What it reads is on its way while earlier matches are added: a match is read two rounds before it
+// is used, and the gradient of its score one.
+class EntryReader {
+ public:
+  __device__ __forceinline__ EntryReader(const BackwardParams& params, uint32_t document, int32_t first_token,
+                                         int32_t num_rows)
+      : params_(params),
+        max_tokens_(static_cast<uint32_t>(params.problem.queries.max_tokens)),
+        num_documents_(static_cast<uint32_t>(params.problem.list_length)),
+        entries_left_(static_cast<int64_t>(NumEntriesOfDocument(params.problem)) - threadIdx.x),
+        first_token_(first_token),
+        num_rows_(num_rows) {
+    next_.pair = document;
+    Move(threadIdx.x / max_tokens_, threadIdx.x % max_tokens_);
+    queries_a_round_ = kOwnerThreads / max_tokens_;
+    tokens_a_round_ = kOwnerThreads % max_tokens_;
+    ReadArgmax();
+    ReadGradient();
+    ReadArgmax();
   }
-  params.matches.keys[entry] = static_cast<uint32_t>(row);
-  params.matches.entries[entry] = static_cast<uint32_t>(entry);
+
+  // Returns the rounds that it takes to read all entries.
+  __device__ __forceinline__ uint32_t num_rounds() const {
+    return (NumEntriesOfDocument(params_.problem) + kOwnerThreads - 1) / kOwnerThreads;
+  }
+
+  // Writes the thread's next match.
+  __device__ __forceinline__ void Write(Round* round) {
+    const Ready ready = ready_;
+    ReadGradient();
+    ReadArgmax();
+    uint8_t owner = kNoOwner;
+    if (ready.gradient != 0) {
+      owner = static_cast<uint8_t>(ready.row % kOwnerWarps);
+      round->matches[threadIdx.x] = {ready.query_row, __fmul_rn(ready.gradient, ready.weight), ready.row};
+    }
+    round->owners[threadIdx.x] = owner;
+  }
+
+ private:
+  struct Entry {
+    uint32_t query = 0;
+    uint32_t token = 0;
+    uint32_t pair = 0;
+  };
+  struct Ready {
+    int64_t query_row = 0;
+    float gradient = 0;  // of the score; 0 where the entry points to no row of the tile
+    float weight = 1;
+    uint32_t row = 0;
+  };
+
+  // Pairs and entries of a document are of 31 bits (CheckGradientSizes).
+  static __device__ __forceinline__ uint32_t NumEntriesOfDocument(const DeviceProblem& problem) {
+    return static_cast<uint32_t>(problem.queries.num_sequences * problem.queries.max_tokens);
+  }
+
+  // Moves on by so many queries and tokens, of which there are fewer than max_tokens.
+  __device__ __forceinline__ void Move(uint32_t queries, uint32_t tokens) {
+    next_.token += tokens;
+    if (next_.token >= max_tokens_) {
+      next_.token -= max_tokens_;
+      ++queries;
+    }
+    next_.query += queries;
+    next_.pair += queries * num_documents_;
+  }
+
+  __device__ __forceinline__ void ReadArgmax() {
+    read_ = next_;
+    // A match of no token, and one before the tile, are below zero.
+    row_ = entries_left_ > 0 ? params_.argmax[int64_t{read_.pair} * max_tokens_ + read_.token] - first_token_ : -1;
+    entries_left_ -= kOwnerThreads;
+    Move(queries_a_round_, tokens_a_round_);
+  }
+
+  __device__ __forceinline__ void ReadGradient() {
+    ready_ = {};
+    if (row_ < 0 || row_ >= num_rows_) return;
+    ready_.row = static_cast<uint32_t>(row_);
+    ready_.query_row = FirstRow(params_.problem.queries, read_.query) + read_.token;
+    ready_.gradient = params_.score_gradients[read_.pair];
+    if (params_.problem.weights != nullptr) ready_.weight = params_.problem.weights[ready_.query_row];
+  }
+
+  const BackwardParams& params_;
+  uint32_t max_tokens_;
+  uint32_t num_documents_;
+  int64_t entries_left_;
+  int32_t first_token_;
+  int32_t num_rows_;
+  uint32_t queries_a_round_ = 0;
+  uint32_t tokens_a_round_ = 0;
+
+  Entry next_;        // is read next
+  Entry read_;        // whose match has been read,
+  int32_t row_ = -1;  // to this row of the tile, if it is there
+  Ready ready_;       // whose gradient has been read
+};
+
+// Returns a bit for each of the four bytes that is `value`.
+__device__ __forceinline__ uint32_t EqualBytes(uint32_t bytes, uint32_t value) {
+  // Bits 0, 8, 16 and 24 come to lie at 28 .. 31; no two products meet at a bit.
+  return ((__vcmpeq4(bytes, value * 0x01010101u) & 0x01010101u) * 0x10204080u) >> 28;
 }
 
-// A warp has 128 columns of a row.
+// A warp of a thread block, which owns every kOwnerWarps-th row of the tile. A lane has four columns of them.
+template <class T, bool kAligned>
+class RowOwner {
+ public:
+  __device__ __forceinline__ RowOwner(const BackwardParams& params, OwnerShared* shared)
+      : params_(params),
+        warp_(threadIdx.x / 32),
+        lane_(threadIdx.x % 32),
+        column_(static_cast<int32_t>(blockIdx.y * kBackwardColumns + lane_ * 4)),
+        list_(shared->lists[warp_]),
+        sums_(reinterpret_cast<float4*>(shared + 1) + lane_) {}
+
+  __device__ __forceinline__ void Clear(uint32_t num_rows) {
+    for (uint32_t row = warp_; row < num_rows; row += kOwnerWarps) sums_[row * 32] = make_float4(0, 0, 0, 0);
+  }
+
+  // Adds the warp's matches of a round, in their order.
+  __device__ __forceinline__ void Add(const Round& round) {
+    const uint32_t count = ListMatches(round);
+    for (uint32_t first = 0; first < count; first += kRowsAtATime) {
+      // Eight numbers of matches; what stands behind the last means nothing, and the first is read in its place.
+      static_assert(kRowsAtATime * sizeof(uint16_t) == sizeof(uint4));
+      const uint4 listed = *reinterpret_cast<const uint4*>(list_ + first);
+      const uint32_t words[4] = {listed.x, listed.y, listed.z, listed.w};
+      TileMatch matches[kRowsAtATime];
+      FourElements<T> rows[kRowsAtATime];
+#pragma unroll
+      for (uint32_t i = 0; i < kRowsAtATime; ++i) {
+        const uint32_t number = first + i < count ? words[i / 2] >> (i % 2 * 16) & 0xffffu : words[0] & 0xffffu;
+        matches[i] = round.matches[number];
+        rows[i] = ReadElements<T, kAligned>(params_.problem.queries.rows, matches[i].query_row,
+                                            params_.problem.queries.dim, column_);
+      }
+#pragma unroll
+      for (uint32_t i = 0; i < kRowsAtATime; ++i) {
+        if (first + i >= count) break;
+        float4* const place = sums_ + matches[i].row * 32;
+        const float4 before = *place;
+        Columns sum{{before.x, before.y, before.z, before.w}};
+        sum.Add(matches[i].factor, Widen(rows[i]));
+        *place = make_float4(sum.values[0], sum.values[1], sum.values[2], sum.values[3]);
+      }
+    }
+    __syncwarp();  // the list may be written again
+  }
+
+  // Writes the sums to rows `first_row` .. of the gradients.
+  __device__ __forceinline__ void Write(uint32_t num_rows, int64_t first_row) const {
+    for (uint32_t row = warp_; row < num_rows; row += kOwnerWarps) {
+      const float4 sum = sums_[row * 32];
+      WriteColumns<T>(params_.document_gradients, first_row + row, params_.problem.queries.dim, column_, kAligned,
+                      Columns{{sum.x, sum.y, sum.z, sum.w}});
+    }
+  }
+
+ private:
+  // Lists the matches of a round that are the warp's, and returns how many they are. A lane looks at 16.
+  __device__ __forceinline__ uint32_t ListMatches(const Round& round) {
+    static_assert(kOwnerThreads == 32 * sizeof(uint4));
+    const uint4 owners = reinterpret_cast<const uint4*>(round.owners)[lane_];
+    uint32_t mine = EqualBytes(owners.x, warp_) | EqualBytes(owners.y, warp_) << 4 | EqualBytes(owners.z, warp_) << 8 |
+                    EqualBytes(owners.w, warp_) << 12;
+    const uint32_t count = __popc(mine);
+    uint32_t end = count;
+#pragma unroll
+    for (int distance = 1; distance < 32; distance *= 2) {
+      const uint32_t before = __shfl_up_sync(0xffffffffu, end, distance);
+      if (lane_ >= distance) end += before;
+    }
+    for (uint32_t place = end - count; mine != 0; ++place, mine &= mine - 1) {
+      list_[place] = static_cast<uint16_t>(lane_ * 16 + __ffs(static_cast<int>(mine)) - 1);
+    }
+    __syncwarp();
+    return __shfl_sync(0xffffffffu, end, 31);
+  }
+
+  const BackwardParams& params_;
+  uint32_t warp_;
+  uint32_t lane_;
+  int32_t column_;
+  uint16_t* list_;
+  float4* sums_;  // row r is at r * 32
+};
+
+// A thread block has 128 columns of a tile of a document's tokens.
+template <class T, bool kAligned>
+__global__ void __launch_bounds__(kOwnerThreads, 1)
+    DocumentGradientsKernel(const __grid_constant__ BackwardParams params, int32_t tile_tokens) {
+  extern __shared__ OwnerShared shared[];
+  const maxsim_tokens& documents = params.problem.documents;
+  const uint32_t document = blockIdx.x;
+  const int32_t first_token = static_cast<int32_t>(blockIdx.z) * tile_tokens;
+  // Rows of padding get zeros.
+  const auto num_tokens =
+      static_cast<int32_t>(documents.layout == MAXSIM_PADDED ? documents.max_tokens : NumRows(documents, document));
+  if (first_token >= num_tokens) return;
+  const int32_t num_rows = min(tile_tokens, num_tokens - first_token);
+  RowOwner<T, kAligned> owner(params, shared);
+  owner.Clear(static_cast<uint32_t>(num_rows));
+  EntryReader reader(params, document, first_token, num_rows);
+  const uint32_t num_rounds = reader.num_rounds();
+  for (uint32_t i = 0; i < num_rounds; ++i) {
+    Round* const round = &shared->rounds[i % 2];
+    reader.Write(round);
+    // Everything of this round is there, and all warps are done with the round before.
+    __syncthreads();
+    owner.Add(*round);
+  }
+  owner.Write(static_cast<uint32_t>(num_rows), FirstRow(documents, document) + first_token);
+}
+
 template <class T>
-__global__ void __launch_bounds__(kDocumentGradientThreads)
-    DocumentGradientsKernel(const __grid_constant__ BackwardParams params) {
-  const DeviceProblem& problem = params.problem;
-  const maxsim_tokens& queries = problem.queries;
-  const int64_t row = static_cast<int64_t>(blockIdx.x) * kDocumentGradientWarps + threadIdx.x / 32;
-  if (row >= problem.documents.num_rows) return;
-  const int32_t column = blockIdx.y * kBackwardColumns + (threadIdx.x % 32) * 4;
-  const uint32_t end = params.matches.row_end[row];
-  Columns sum;
-#pragma unroll 4
-  for (uint32_t idx = params.matches.row_begin[row]; idx < end; ++idx) {
-    const int64_t entry = params.matches.entries[idx];
-    const int64_t pair = entry / queries.max_tokens;
-    const int64_t query_row = FirstRow(queries, pair / problem.list_length) + entry % queries.max_tokens;
-    const float weight = problem.weights == nullptr ? 1.0f : problem.weights[query_row];
-    sum.Add(__fmul_rn(params.score_gradients[pair], weight),
-            ReadColumns<T>(queries.rows, query_row, queries.dim, column, params.aligned));
+cudaError_t LaunchOfType(const BackwardParams& params, cudaStream_t stream) {
+  const auto kernel = params.aligned ? DocumentGradientsKernel<T, true> : DocumentGradientsKernel<T, false>;
+  const maxsim_tokens& documents = params.problem.documents;
+  const bool any_entry = NumEntries(params.problem) > 0;
+  cudaError_t error = cudaSuccess;
+  if (!any_entry ||
+      documents.layout != MAXSIM_PADDED) {  // rows before the first document and behind the last are zeros
+    error = cudaMemsetAsync(params.document_gradients, 0,
+                            static_cast<size_t>(documents.num_rows) * static_cast<size_t>(documents.dim) * sizeof(T),
+                            stream);
   }
-  WriteColumns<T>(params.document_gradients, row, queries.dim, column, params.aligned, sum);
-}
-
-template <class T>
-cudaError_t LaunchSums(const BackwardParams& params, cudaStream_t stream) {
-  const int64_t num_rows = params.problem.documents.num_rows;
-  const auto num_blocks = static_cast<unsigned>((num_rows + kDocumentGradientWarps - 1) / kDocumentGradientWarps);
-  const auto num_parts = static_cast<unsigned>((params.problem.queries.dim + kBackwardColumns - 1) / kBackwardColumns);
-  return cuda::LaunchKernel(DocumentGradientsKernel<T>, dim3(num_blocks, num_parts), dim3(kDocumentGradientThreads), 0,
-                            stream, params);
-}
-
-// Leaves the sorted matches in params->matches.
-cudaError_t SortDocumentMatches(BackwardParams* params, cudaStream_t stream) {
-  const int64_t num_entries = NumEntries(params->problem);
-  if (num_entries > 0) {
-    const auto num_blocks = static_cast<unsigned>((num_entries + kSortThreads - 1) / kSortThreads);
-    const cudaError_t error =
-        cuda::LaunchKernel(MakeKeysKernel, dim3(num_blocks), dim3(kSortThreads), 0, stream, *params, num_entries);
-    if (error != cudaSuccess) return error;
-  }
-  return SortMatches(&params->matches, num_entries, params->problem.documents.num_rows, stream);
+  if (error != cudaSuccess || !any_entry || documents.max_tokens == 0) return error;
+  int device = 0;
+  int shared_bytes = 0;
+  error = cudaGetDevice(&device);
+  if (error != cudaSuccess) return error;
+  error = cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  if (error != cudaSuccess) return error;
+  // The most that there is, whatever this call takes: another thread's call may take more.
+  error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+  if (error != cudaSuccess) return error;
+  const int64_t most_tokens = (shared_bytes - static_cast<int64_t>(sizeof(OwnerShared))) / kSumsBytes;
+  const int64_t num_tiles = (documents.max_tokens + most_tokens - 1) / most_tokens;
+  const int64_t tile_tokens = (documents.max_tokens + num_tiles - 1) / num_tiles;
+  const auto num_blocks = static_cast<unsigned>(documents.num_sequences);
+  const auto num_parts = static_cast<unsigned>((documents.dim + kBackwardColumns - 1) / kBackwardColumns);
+  return cuda::LaunchKernel(kernel, dim3(num_blocks, num_parts, static_cast<unsigned>(num_tiles)), dim3(kOwnerThreads),
+                            sizeof(OwnerShared) + static_cast<size_t>(tile_tokens * kSumsBytes), stream, params,
+                            static_cast<int32_t>(tile_tokens));
 }
 
 }  // namespace
 
-cudaError_t LaunchDocumentGradients(BackwardParams params, cudaStream_t stream) {
-  if (params.problem.documents.num_rows == 0) return cudaSuccess;
-  if (const cudaError_t error = SortDocumentMatches(&params, stream); error != cudaSuccess) return error;
+cudaError_t LaunchDocumentGradients(const BackwardParams& params, cudaStream_t stream) {
   switch (params.problem.queries.type) {
     case MAXSIM_F32:
-      return LaunchSums<float>(params, stream);
+      return LaunchOfType<float>(params, stream);
     case MAXSIM_F16:
-      return LaunchSums<__half>(params, stream);
+      return LaunchOfType<__half>(params, stream);
     default:
-      return LaunchSums<__nv_bfloat16>(params, stream);
+      return LaunchOfType<__nv_bfloat16>(params, stream);
   }
 }
 

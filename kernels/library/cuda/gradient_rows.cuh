@@ -46,24 +46,36 @@ struct alignas(4 * sizeof(T)) FourElements {
   T values[4];
 };
 
-// Reads columns `column` .. `column` + 3 of a row; those from `dim` on are zero.
-template <class T>
-__device__ __forceinline__ Columns ReadColumns(const void* rows, int64_t row, int32_t dim, int32_t column,
-                                               bool aligned) {
-  Columns columns;
-  if (column >= dim) return columns;
+// Reads columns `column` .. `column` + 3 of a row; those from `dim` on are zero. Where the kernel knows at compile time
+// how they lie, nothing waits for a load before the next begins.
+template <class T, bool kAligned>
+__device__ __forceinline__ FourElements<T> ReadElements(const void* rows, int64_t row, int32_t dim, int32_t column) {
+  FourElements<T> four = {};
   const T* const source = static_cast<const T*>(rows) + row * dim + column;
-  if (aligned) {
-    const FourElements<T> four = *reinterpret_cast<const FourElements<T>*>(source);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) columns.values[i] = Widen(four.values[i]);
+  if constexpr (kAligned) {
+    if (column < dim) four = *reinterpret_cast<const FourElements<T>*>(source);
   } else {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      if (column + i < dim) columns.values[i] = Widen(source[i]);
+      if (column + i < dim) four.values[i] = source[i];
     }
   }
+  return four;
+}
+
+template <class T>
+__device__ __forceinline__ Columns Widen(const FourElements<T>& four) {
+  Columns columns;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) columns.values[i] = Widen(four.values[i]);
   return columns;
+}
+
+template <class T>
+__device__ __forceinline__ Columns ReadColumns(const void* rows, int64_t row, int32_t dim, int32_t column,
+                                               bool aligned) {
+  return Widen(aligned ? ReadElements<T, true>(rows, row, dim, column)
+                       : ReadElements<T, false>(rows, row, dim, column));
 }
 
 // Writes columns `column` .. `column` + 3 of a row; those from `dim` on are left out.

@@ -1,4 +1,4 @@
-// Gradients of queries and of weights: each row gathers the document rows that it matched, in the order of pairs.
+// Gradients of queries and of weights: each query token gathers the document rows that it matched.
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/runtime/launch.cuh"
@@ -9,122 +9,184 @@
 namespace maxsim::library {
 namespace {
 
-constexpr int kQueryGradientThreads = 128;
-constexpr int kQueryGradientWarps = kQueryGradientThreads / 32;
-// Blocks of a multiprocessor that are enough to hide loads: without it, ptxas spills to fit in more.
-constexpr int kWeightGradientBlocks = 8;
+constexpr int kGatherWarps = 16;
+constexpr int kGatherThreads = kGatherWarps * 32;
+constexpr int kGatherBlocks = 2;  // of a multiprocessor
+// Rows of documents that a warp reads at a time, to hide that they come from afar.
+template <bool kAligned>
+inline constexpr int kRowsAtATime = kAligned ? 4 : 1;
+// Warps that keep a GPU busy. Where tokens are fewer, several warps share one. It is the same on every GPU, since it
+// fixes the order of a sum.
+constexpr int64_t kWarpsWanted = 8192;
 
-// The token of a query that a warp has: tokens up to max_tokens are dealt out, and not all of them are there.
+// The token of a query that a warp has: tokens up to max_tokens are dealt out, and not all of them are there. Tokens
+// and pairs are of 31 bits (CheckGradientSizes).
 struct QueryToken {
-  int64_t query;
-  int64_t token;
-  int64_t row;
+  uint32_t query;
+  uint32_t token;
   bool there;
+  bool written;  // rows of padding get zeros; a packed matrix has been set to zero before
+  int64_t row = 0;
 
-  __device__ __forceinline__ QueryToken(const maxsim_tokens& queries, int64_t idx)
-      : query(idx / queries.max_tokens), token(idx % queries.max_tokens) {
-    row = FirstRow(queries, query) + token;
-    there = token < NumRows(queries, query);
+  __device__ __forceinline__ QueryToken(const maxsim_tokens& queries, uint32_t idx)
+      : query(idx / static_cast<uint32_t>(queries.max_tokens)),
+        token(idx % static_cast<uint32_t>(queries.max_tokens)),
+        there(query < queries.num_sequences && static_cast<int32_t>(token) < NumRows(queries, query)),
+        written(there || (queries.layout == MAXSIM_PADDED && query < queries.num_sequences)) {
+    if (written) row = FirstRow(queries, query) + token;
   }
 };
 
-// A warp has 128 columns of a row.
-template <class T>
-__global__ void __launch_bounds__(kQueryGradientThreads)
-    QueryGradientsKernel(const __grid_constant__ BackwardParams params) {
+// A warp's sum of gradients times matched rows, over a part of the pairs of a token: four columns a lane.
+template <class T, bool kAligned>
+class MatchedRows {
+ public:
+  __device__ __forceinline__ MatchedRows(const BackwardParams& params, const QueryToken& mine, int32_t column)
+      : params_(params), mine_(mine), column_(column) {}
+
+  // Adds every num_parts-th group of 32 pairs, from group `part` on, and returns whether any of them has a match.
+  __device__ __forceinline__ bool Gather(uint32_t part, uint32_t num_parts) {
+    bool any_match = false;
+    uint32_t first = 32 * part;
+    Match next = MatchAt(first);
+    while (first < params_.problem.list_length) {
+      const Match match = next;
+      first += 32 * num_parts;
+      next = MatchAt(first);  // on its way while rows are added
+      uint32_t matched = __ballot_sync(0xffffffffu, match.row >= 0);
+      any_match = any_match || matched != 0;
+      while (__popc(matched) >= kRowsAtATime<kAligned>) matched = Add<kRowsAtATime<kAligned>>(matched, match);
+      while (matched != 0) matched = Add<1>(matched, match);
+    }
+    return any_match;
+  }
+
+  Columns sum;
+
+ private:
+  // What a lane has of a pair: the document row, below zero where there is none, and the gradient of the score.
+  struct Match {
+    int64_t row;
+    float gradient;
+  };
+
+  __device__ __forceinline__ Match MatchAt(uint32_t first) const {
+    const DeviceProblem& problem = params_.problem;
+    const uint32_t idx = first + threadIdx.x % 32;
+    if (idx >= problem.list_length) return {-1, 0};
+    const int64_t pair = mine_.query * problem.list_length + idx;
+    const int32_t token = params_.argmax[pair * problem.queries.max_tokens + mine_.token];
+    const float gradient = params_.score_gradients[pair];
+    if (token < 0 || gradient == 0) return {-1, 0};
+    return {FirstRow(problem.documents, DocumentAt(problem, pair)) + token, gradient};
+  }
+
+  // Adds the rows of the first lanes of `matched`, which it returns without them.
+  template <int kCount>
+  __device__ __forceinline__ uint32_t Add(uint32_t matched, const Match& match) {
+    FourElements<T> rows[kCount];
+    float factors[kCount];
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const int lane = __ffs(static_cast<int>(matched)) - 1;
+      matched &= matched - 1;
+      factors[i] = __shfl_sync(0xffffffffu, match.gradient, lane);
+      rows[i] = ReadElements<T, kAligned>(params_.problem.documents.rows, __shfl_sync(0xffffffffu, match.row, lane),
+                                          params_.problem.queries.dim, column_);
+    }
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) sum.Add(factors[i], Widen(rows[i]));
+    return matched;
+  }
+
+  const BackwardParams& params_;
+  const QueryToken& mine_;
+  int32_t column_;
+};
+
+// The sums of the warps that share a token come together in shared memory. A warp has 128 columns of a row, or one
+// after the other all of them where the gradient of the weight is wanted: it is the sum's product with the query's row.
+template <class T, bool kAligned>
+__global__ void __launch_bounds__(kGatherThreads, kGatherBlocks)
+    QueryGradientsKernel(const __grid_constant__ BackwardParams params, uint32_t num_parts) {
+  __shared__ float4 sums[kGatherWarps][32];
+  __shared__ bool matches[kGatherWarps];
   const DeviceProblem& problem = params.problem;
   const maxsim_tokens& queries = problem.queries;
-  const int64_t idx = static_cast<int64_t>(blockIdx.x) * kQueryGradientWarps + threadIdx.x / 32;
-  if (idx >= queries.num_sequences * queries.max_tokens) return;
-  const QueryToken mine(queries, idx);
-  // Rows of padding get zeros; a packed matrix has been set to zero before.
-  if (!mine.there && queries.layout != MAXSIM_PADDED) return;
-  const int32_t column = blockIdx.y * kBackwardColumns + (threadIdx.x % 32) * 4;
-  Columns sum;
-  if (mine.there) {
-    bool any_match = false;
-#pragma unroll 4
-    for (int64_t k = 0; k < problem.list_length; ++k) {
-      const int64_t pair = mine.query * problem.list_length + k;
-      const int32_t match = params.argmax[pair * queries.max_tokens + mine.token];
-      const float gradient = params.score_gradients[pair];
-      if (match < 0 || gradient == 0) continue;
-      any_match = true;
-      const int64_t row = FirstRow(problem.documents, DocumentAt(problem, pair)) + match;
-      sum.Add(gradient, ReadColumns<T>(problem.documents.rows, row, queries.dim, column, params.aligned));
+  const uint32_t warp = threadIdx.x / 32;
+  const uint32_t lane = threadIdx.x % 32;
+  const uint32_t part = warp % num_parts;
+  const QueryToken mine(queries, blockIdx.x * (kGatherWarps / num_parts) + warp / num_parts);
+  float weight_gradient = 0;
+  for (int32_t first_column = static_cast<int32_t>(blockIdx.y) * kBackwardColumns; first_column < queries.dim;
+       first_column += static_cast<int32_t>(gridDim.y) * kBackwardColumns) {
+    const int32_t column = first_column + static_cast<int32_t>(lane) * 4;
+    MatchedRows<T, kAligned> rows(params, mine, column);
+    bool any_match = mine.there && rows.Gather(part, num_parts);
+    if (num_parts > 1) {
+      __syncthreads();  // the sums of the columns before have been read
+      sums[warp][lane] = make_float4(rows.sum.values[0], rows.sum.values[1], rows.sum.values[2], rows.sum.values[3]);
+      if (lane == 0) matches[warp] = any_match;
+      __syncthreads();
+      for (uint32_t other = 1; part == 0 && other < num_parts; ++other) {
+        const float4 sum = sums[warp + other][lane];
+        rows.sum.Add(1.0f, Columns{{sum.x, sum.y, sum.z, sum.w}});
+        any_match = any_match || matches[warp + other];
+      }
     }
-    // The weight of a token that does not count may be NaN.
+    if (part != 0 || !mine.written) continue;
+    // The weight of a token that does not count may be NaN, and so may its row.
+    if (any_match && params.weight_gradients != nullptr) {
+      const Columns own = ReadColumns<T>(queries.rows, mine.row, queries.dim, column, kAligned);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) weight_gradient = __fmaf_rn(own.values[i], rows.sum.values[i], weight_gradient);
+    }
+    if (params.query_gradients == nullptr) continue;
     const float weight = any_match && problem.weights != nullptr ? problem.weights[mine.row] : 1.0f;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) sum.values[i] *= weight;
+    for (int i = 0; i < 4; ++i) rows.sum.values[i] *= weight;
+    WriteColumns<T>(params.query_gradients, mine.row, queries.dim, column, kAligned, rows.sum);
   }
-  WriteColumns<T>(params.query_gradients, mine.row, queries.dim, column, params.aligned, sum);
+  if (part != 0 || !mine.written || params.weight_gradients == nullptr) return;
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2) {
+    weight_gradient += __shfl_xor_sync(0xffffffffu, weight_gradient, distance);
+  }
+  if (lane == 0) params.weight_gradients[mine.row] = weight_gradient;
 }
 
-// A warp has a token, and computes the similarity of each of its matches again.
-template <class T>
-__global__ void __launch_bounds__(kQueryGradientThreads, kWeightGradientBlocks)
-    WeightGradientsKernel(const __grid_constant__ BackwardParams params) {
-  const DeviceProblem& problem = params.problem;
-  const maxsim_tokens& queries = problem.queries;
-  const int64_t idx = static_cast<int64_t>(blockIdx.x) * kQueryGradientWarps + threadIdx.x / 32;
-  if (idx >= queries.num_sequences * queries.max_tokens) return;
-  const QueryToken mine(queries, idx);
-  if (!mine.there && queries.layout != MAXSIM_PADDED) return;
-  const int lane = threadIdx.x % 32;
-  float gradient = 0;
-  for (int64_t k = 0; mine.there && k < problem.list_length; ++k) {
-    const int64_t pair = mine.query * problem.list_length + k;
-    const int32_t match = params.argmax[pair * queries.max_tokens + mine.token];
-    const float score_gradient = params.score_gradients[pair];
-    if (match < 0 || score_gradient == 0) continue;
-    const int64_t row = FirstRow(problem.documents, DocumentAt(problem, pair)) + match;
-    float similarity = 0;
-    for (int32_t column = lane * 4; column < queries.dim; column += kBackwardColumns) {
-      const Columns a = ReadColumns<T>(queries.rows, mine.row, queries.dim, column, params.aligned);
-      const Columns b = ReadColumns<T>(problem.documents.rows, row, queries.dim, column, params.aligned);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) similarity = __fmaf_rn(a.values[i], b.values[i], similarity);
-    }
-#pragma unroll
-    for (int distance = 16; distance > 0; distance /= 2) {
-      similarity += __shfl_xor_sync(0xffffffffu, similarity, distance);
-    }
-    gradient = __fmaf_rn(score_gradient, similarity, gradient);
+// Returns how many warps share a token, a power of two.
+uint32_t NumParts(int64_t num_tokens, int64_t list_length) {
+  uint32_t num_parts = 1;
+  while (num_parts < kGatherWarps && num_tokens * num_parts < kWarpsWanted && int64_t{32} * num_parts < list_length) {
+    num_parts *= 2;
   }
-  if (lane == 0) params.weight_gradients[mine.row] = gradient;
+  return num_parts;
 }
 
 template <class T>
 cudaError_t LaunchOfType(const BackwardParams& params, cudaStream_t stream) {
   const maxsim_tokens& queries = params.problem.queries;
-  const int64_t num_tokens = queries.num_sequences * queries.max_tokens;
-  const auto num_blocks = static_cast<unsigned>((num_tokens + kQueryGradientWarps - 1) / kQueryGradientWarps);
-  const auto num_parts = static_cast<unsigned>((queries.dim + kBackwardColumns - 1) / kBackwardColumns);
   cudaError_t error = cudaSuccess;
-  const bool packed = queries.layout != MAXSIM_PADDED && queries.num_rows > 0;
-  if (params.query_gradients != nullptr) {
-    if (packed) {
+  if (queries.layout != MAXSIM_PADDED && queries.num_rows > 0) {
+    const auto num_rows = static_cast<size_t>(queries.num_rows);
+    if (params.query_gradients != nullptr) {
       error =
-          cudaMemsetAsync(params.query_gradients, 0,
-                          static_cast<size_t>(queries.num_rows) * static_cast<size_t>(queries.dim) * sizeof(T), stream);
+          cudaMemsetAsync(params.query_gradients, 0, num_rows * static_cast<size_t>(queries.dim) * sizeof(T), stream);
     }
-    if (error == cudaSuccess && num_blocks > 0) {
-      error = cuda::LaunchKernel(QueryGradientsKernel<T>, dim3(num_blocks, num_parts), dim3(kQueryGradientThreads), 0,
-                                 stream, params);
+    if (error == cudaSuccess && params.weight_gradients != nullptr) {
+      error = cudaMemsetAsync(params.weight_gradients, 0, num_rows * sizeof(float), stream);
     }
   }
-  if (error == cudaSuccess && params.weight_gradients != nullptr) {
-    if (packed) {
-      error =
-          cudaMemsetAsync(params.weight_gradients, 0, static_cast<size_t>(queries.num_rows) * sizeof(float), stream);
-    }
-    if (error == cudaSuccess && num_blocks > 0) {
-      error = cuda::LaunchKernel(WeightGradientsKernel<T>, dim3(num_blocks), dim3(kQueryGradientThreads), 0, stream,
-                                 params);
-    }
-  }
-  return error;
+  const int64_t num_tokens = queries.num_sequences * queries.max_tokens;
+  if (error != cudaSuccess || num_tokens == 0) return error;
+  const uint32_t num_parts = NumParts(num_tokens, params.problem.list_length);
+  const uint32_t tokens_a_block = kGatherWarps / num_parts;
+  const auto num_blocks = static_cast<unsigned>((num_tokens + tokens_a_block - 1) / tokens_a_block);
+  const auto column_parts = static_cast<unsigned>((queries.dim + kBackwardColumns - 1) / kBackwardColumns);
+  return cuda::LaunchKernel(params.aligned ? QueryGradientsKernel<T, true> : QueryGradientsKernel<T, false>,
+                            dim3(num_blocks, params.weight_gradients == nullptr ? column_parts : 1),
+                            dim3(kGatherThreads), 0, stream, params, num_parts);
 }
 
 }  // namespace

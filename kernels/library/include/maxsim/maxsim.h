@@ -152,14 +152,14 @@ maxsim_status maxsim_workspace_bytes(const maxsim_call* call, int32_t pass, size
  * of the document. Rows, weights and scales of tokens that do not count may hold anything.
  *
  * On MAXSIM_CPU offsets, lengths and candidates are checked. On MAXSIM_CUDA they are the caller's promise, and a call
- * has at most 2^31 - 1 pairs; maxsim_backward then takes at most as many entries of the argmax, and as many query
- * tokens, padding included. */
+ * has at most 2^31 - 1 pairs; maxsim_backward then takes at most as many query tokens, padding included, and, but for
+ * MAXSIM_ALL over documents that are not MAXSIM_SCATTERED, at most as many entries of the argmax. */
 maxsim_status maxsim_forward(const maxsim_call* call, float* scores, int32_t* argmax);
 
 /* Writes the gradients that are asked for, out of the argmax alone:
  *
- *   query_gradients[i]    = w_i * sum of g_p * d_argmax[p, i]          over the pairs p of the query, in order
- *   document_gradients[j] = sum of g_p * w_i * q_i                     over all (p, i) that matched row j, in order
+ *   query_gradients[i]    = w_i * sum of g_p * d_argmax[p, i]          over the pairs p of the query
+ *   document_gradients[j] = sum of g_p * w_i * q_i                     over all (p, i) that matched row j
  *   weight_gradients[i]   = sum of g_p * <q_i, d_argmax[p, i]>         over the pairs p of the query, in order
  *
  * Sums are taken in FP32, in an order that the shapes fix, and every row is written once: zeros where nothing matched.
