@@ -18,6 +18,8 @@ inline constexpr int32_t kHopperTokens = 96;
 inline constexpr int32_t kHopperWarps = 4;          // of a warpgroup, each with a query tile
 inline constexpr int32_t kHopperMaxRowBytes = 256;  // a row is one or two halves ...
 inline constexpr int32_t kHopperHalfBytes = 128;    // ... of so many bytes, the width of the copy engine's swizzle
+inline constexpr int32_t kHopperBoxTokens = 32;     // tokens that the copy engine brings at a time
+static_assert(kHopperTokens % kHopperBoxTokens == 0);
 
 // What the loading warp says of a tile. It takes 32 bytes.
 struct HopperTile {
@@ -46,7 +48,8 @@ struct HopperForwardPlan {
 struct HopperForwardParams {
   ForwardParams forward;
   HopperForwardPlan plan;
-  CUtensorMap documents;  // boxes of kHopperTokens rows of kHopperHalfBytes
+  float one = 1;
+  CUtensorMap documents;  // boxes of kHopperBoxTokens rows of kHopperHalfBytes
 };
 
 // Says whether the kernels take a call on the current device, and fills `params` in for those that they take.

@@ -3,13 +3,12 @@
 //
 // A warp of a warpgroup has one query tile: its rows 0 to 15 are those of one product, its rows 16 to 31 of a second
 // one, so that a query tile's maxima meet in the registers of a warp. Each lane keeps the best similarity of its four
-// rows with its token. Two warpgroups take turns: the tensor cores work for one while the other compares.
+// rows, with its token where matches are asked for. The tensor cores work for one warpgroup while the other compares.
 //
 // The bits are those of the other kernels: groups of 16 columns in order, the first of equal tokens, the butterfly of
 // docs/internals/correctness.md.
 //
 // NOTES:
-//  - Tokens are kept where nobody asks for them, too: comparing is hidden behind products.
 //  - A tile's rows behind its document are the next document's, or zeros behind the array. They are multiplied and not
 //    looked at.
 //  - One lane reads what a tile says of itself and tells the others, so that the compiler knows it to be the same for
@@ -144,12 +143,19 @@ class HopperLoader {
   __device__ __forceinline__ void Load(const Document& document, int64_t place, int32_t first) {
     sm90::WaitBarrier(ring_.Empty(), ring_.parity() ^ 1);
     const int64_t row = document.first_row + first;
+    const int32_t num_tokens = max(0, min(kHopperTokens, document.length - first));
     if (lane_ == 0) {
-      sm90::ArriveExpecting(ring_.Full(), Shared::kTileBytes);
+      constexpr int32_t kBoxBytes = kHopperBoxTokens * kHopperHalfBytes;
+      // The multiplying warps read a box at least, and nothing behind the last.
+      const int32_t num_boxes = max(1, (num_tokens + kHopperBoxTokens - 1) / kHopperBoxTokens);
+      sm90::ArriveExpecting(ring_.Full(), static_cast<uint32_t>(num_boxes * kHalves * kBoxBytes));
 #pragma unroll
       for (int half = 0; half < kHalves; ++half) {
-        sm90::CopyBox(ring_.Tokens() + half * kHopperTokens * kHopperHalfBytes, p_.documents,
-                      half * (kHopperHalfBytes / 2), static_cast<int32_t>(row), ring_.Full());
+        for (int32_t box = 0; box < num_boxes; ++box) {
+          sm90::CopyBox(ring_.Tokens() + half * kHopperTokens * kHopperHalfBytes + box * kBoxBytes, p_.documents,
+                        half * (kHopperHalfBytes / 2), static_cast<int32_t>(row) + box * kHopperBoxTokens,
+                        ring_.Full());
+        }
       }
     }
     HopperTile tile{};
@@ -161,7 +167,7 @@ class HopperLoader {
       tile.counts[word] = __ballot_sync(0xffffffffu, counts);
     }
     tile.first_token = first;
-    tile.num_tokens = max(0, min(kHopperTokens, document.length - first));
+    tile.num_tokens = num_tokens;
     tile.flags = first + kHopperTokens >= document.length ? HopperTile::kLastOfDocument : 0;
     tile.place = place;
     Describe(tile);
@@ -194,18 +200,34 @@ class HopperLoader {
 };
 
 // A warp that multiplies: a query tile.
-template <ScalarType kType, int kHalves, class Shared>
+template <ScalarType kType, int kHalves, int kWarpgroups, bool kMatches, class Shared>
 class HopperMultiplier {
   static constexpr int kSets = 2;
   static constexpr int kSteps = kHalves * kHopperHalfBytes / kStepBytes;
   static constexpr int kStepsOfHalf = kHopperHalfBytes / kStepBytes;
   using Sums = float[kHopperTokens / 2];
 
+  // The best similarity of a row in a document so far, and what tells which of four tokens has it: two neighbours, and
+  // two neighbours eight further.
+  struct Best {
+    float value;
+    float first;    // the similarity of the first token,
+    float of_pair;  // the larger one of the first two,
+    float third;    // and that of the third
+    int32_t token;  // the first token, or kNoToken
+
+    // Returns the first of the four that has the value.
+    __device__ __forceinline__ int32_t Token() const {
+      if (token == kNoToken) return kNoToken;
+      return token + (first == value ? 0 : of_pair == value ? 1 : third == value ? 8 : 9);
+    }
+  };
+
  public:
   __device__ __forceinline__ HopperMultiplier(const HopperForwardParams& params, const HopperPart& part, uint32_t base,
-                                              int warp, int warps)
+                                              int warp)
       : p_(params), ring_(base), lane_(threadIdx.x % 32) {
-    const int64_t tile_of_list = part.row_tile * warps + warp;
+    const int64_t tile_of_list = part.row_tile * (kWarpgroups * kHopperWarps) + warp;
     is_there_ = tile_of_list < params.plan.tiles_a_list;
     const int64_t tile = part.list * params.plan.tiles_a_list + tile_of_list;
     query_ = tile / params.forward.plan.query_tiles;
@@ -293,8 +315,8 @@ class HopperMultiplier {
     for (int s = 0; s < kSets; ++s) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        best_[s][h] = cuda::LowestSum<float>();
-        token_[s][h] = kNoToken;
+        best_[s][h].value = cuda::LowestSum<float>();
+        if constexpr (kMatches) best_[s][h].token = kNoToken;
       }
     }
     any_token_ = 0;
@@ -334,57 +356,82 @@ class HopperMultiplier {
     all ? Raise<N, true>(sums[1], 1) : Raise<N, false>(sums[1], 1);
   }
 
-  // Takes in similarities of tokens which all count if kAll. A lane's tokens come in ascending order and the comparison
-  // is strict, so that the first of equals stays.
+  // Takes in similarities of tokens which all count if kAll, four of a lane's tokens at a time.
   template <int N, bool kAll>
   __device__ __forceinline__ void Raise(const Sums& sums, int set) {
     const int32_t own = lane_ % 4 * 2;
     int32_t raised[2] = {-1, -1};
 #pragma unroll
-    for (int octet = 0; octet < N / 8; ++octet) {
+    for (int octet = 0; octet < N / 8; octet += 2) {
 #pragma unroll
-      for (int j = 0; j < 2; ++j) {
-        const bool counts = kAll || (counts_[octet / 4] >> own >> (octet % 4 * 8 + j) & 1) != 0;
+      for (int h = 0; h < 2; ++h) {
+        float four[4];
 #pragma unroll
-        for (int h = 0; h < 2; ++h) {
-          const float value = sums[octet * 4 + h * 2 + j];
-          if (counts && value > best_[set][h]) {
-            best_[set][h] = value;
-            raised[h] = octet * 8 + j;
-          }
+        for (int j = 0; j < 4; ++j) {
+          const int of = octet + j / 2;
+          const bool counts = kAll || (counts_[of / 4] >> own >> (of % 4 * 8 + j % 2) & 1) != 0;
+          four[j] = counts ? sums[of * 4 + h * 2 + j % 2] : cuda::LowestSum<float>();
+        }
+        const float of_pair = fmaxf(four[0], four[1]);
+        const float largest = fmaxf(of_pair, fmaxf(four[2], four[3]));
+        if constexpr (kMatches) {
+          RaiseTo(largest, four[0], of_pair, four[2], octet, &best_[set][h], &raised[h]);
+        } else {
+          best_[set][h].value = fmaxf(best_[set][h].value, largest);
         }
       }
     }
+    if constexpr (kMatches) {
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      if (raised[h] >= 0) token_[set][h] = first_token_ + own + raised[h];
+      for (int h = 0; h < 2; ++h) {
+        if (raised[h] >= 0) best_[set][h].token = first_token_ + own + raised[h] * 8;
+      }
     }
+  }
+
+  // Takes in four tokens, if their largest similarity is larger than the best: a lane's tokens come in ascending order,
+  // and the first of equals stays. Selections would keep the unit busy that compares, so values are moved by
+  // multiply-adds, which have another; a factor that the compiler does not know keeps them what they are.
+  __device__ __forceinline__ void RaiseTo(float largest, float first, float of_pair, float third, int octet, Best* best,
+                                          int32_t* raised) const {
+    asm("{\n.reg .pred more;\nsetp.gt.f32 more, %5, %0;\n@more fma.rn.f32 %0, %5, %10, %11;\n"
+        "@more fma.rn.f32 %1, %6, %10, %11;\n@more fma.rn.f32 %2, %7, %10, %11;\n@more fma.rn.f32 %3, %8, %10, %11;\n"
+        "@more mov.b32 %4, %9;\n}\n"
+        : "+f"(best->value), "+f"(best->first), "+f"(best->of_pair), "+f"(best->third), "+r"(*raised)
+        : "f"(largest), "f"(first), "f"(of_pair), "f"(third), "r"(octet), "f"(p_.one), "f"(0.0f));
   }
 
   // Joins what the four lanes of a row have, writes the matches, and adds the weighted maxima.
   __device__ __forceinline__ void FinishDocument() {
     const DeviceProblem& problem = p_.forward.problem;
     const int64_t pair = query_ * problem.list_length + place_;
-    const int64_t max_tokens = problem.queries.max_tokens;
+    [[maybe_unused]] const int64_t max_tokens = problem.queries.max_tokens;
     float term[kSets][2];
 #pragma unroll
     for (int s = 0; s < kSets; ++s) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        float best = best_[s][h];
-        int32_t token = token_[s][h];
+        float best = best_[s][h].value;
+        if constexpr (kMatches) {
+          int32_t token = best_[s][h].Token();
 #pragma unroll
-        for (int distance = 1; distance < 4; distance *= 2) {
-          const float value = __shfl_xor_sync(0xffffffffu, best, distance);
-          const int32_t other = __shfl_xor_sync(0xffffffffu, token, distance);
-          if (value > best || (value == best && other < token)) {
-            best = value;
-            token = other;
+          for (int distance = 1; distance < 4; distance *= 2) {
+            const float value = __shfl_xor_sync(0xffffffffu, best, distance);
+            const int32_t other = __shfl_xor_sync(0xffffffffu, token, distance);
+            if (value > best || (value == best && other < token)) {
+              best = value;
+              token = other;
+            }
           }
-        }
-        const int64_t query_token = query_tile_ * kQueryTileTokens + RowOf(s, h);
-        if (p_.forward.argmax != nullptr && is_there_ && lane_ % 4 == 0 && query_token < max_tokens) {
-          p_.forward.argmax[pair * max_tokens + query_token] = row_counts_[s][h] && token != kNoToken ? token : -1;
+          const int64_t query_token = query_tile_ * kQueryTileTokens + RowOf(s, h);
+          if (is_there_ && lane_ % 4 == 0 && query_token < max_tokens) {
+            p_.forward.argmax[pair * max_tokens + query_token] = row_counts_[s][h] && token != kNoToken ? token : -1;
+          }
+        } else {
+#pragma unroll
+          for (int distance = 1; distance < 4; distance *= 2) {
+            best = fmaxf(best, __shfl_xor_sync(0xffffffffu, best, distance));
+          }
         }
         term[s][h] = row_counts_[s][h] ? __fmul_rn(best, factor_[s][h]) : 0.0f;
       }
@@ -420,8 +467,7 @@ class HopperMultiplier {
   float factor_[kSets][2];
   bool row_counts_[kSets][2];
   bool any_row_;
-  float best_[kSets][2];
-  int32_t token_[kSets][2];
+  Best best_[kSets][2];
   uint32_t any_token_;
   // The tile.
   uint32_t counts_[kHopperTokens / 32];
@@ -443,7 +489,7 @@ struct HopperRegisters {
   static_assert(kLoader + kWarpgroups * kMultiplier <= (kWarpgroups + 1) * kLaunch);
 };
 
-template <ScalarType kType, int kHalves, int kWarpgroups>
+template <ScalarType kType, int kHalves, int kWarpgroups, bool kMatches>
 __global__ void __launch_bounds__(HopperRegisters<kWarpgroups>::kThreads, HopperRegisters<kWarpgroups>::kBlocks)
     HopperForwardKernel(const __grid_constant__ HopperForwardParams params) {
   extern __shared__ __align__(1024) uint8_t hopper_shared[];
@@ -461,7 +507,7 @@ __global__ void __launch_bounds__(HopperRegisters<kWarpgroups>::kThreads, Hopper
     if (warp == kWarps) HopperLoader<kHalves, Shared>(params, part, base).Run();
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers::kMultiplier));
-    HopperMultiplier<kType, kHalves, Shared>(params, part, base, warp, kWarps).Run();
+    HopperMultiplier<kType, kHalves, kWarpgroups, kMatches, Shared>(params, part, base, warp).Run();
   }
 }
 
@@ -470,7 +516,8 @@ cudaError_t LaunchHopperForward(const HopperForwardParams& params, cudaStream_t 
   using Registers = HopperRegisters<kWarpgroups>;
   constexpr size_t kSharedBytes = sizeof(HopperShared<kHalves, kWarpgroups>);
   static_assert(kSharedBytes * Registers::kBlocks <= 225 * 1024);
-  const auto kernel = HopperForwardKernel<kType, kHalves, kWarpgroups>;
+  const auto kernel = params.forward.argmax == nullptr ? HopperForwardKernel<kType, kHalves, kWarpgroups, false>
+                                                       : HopperForwardKernel<kType, kHalves, kWarpgroups, true>;
   const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
   if (error != cudaSuccess) return error;
   return cuda::LaunchKernel(kernel, dim3(static_cast<unsigned>(params.plan.num_blocks)), dim3(Registers::kThreads),

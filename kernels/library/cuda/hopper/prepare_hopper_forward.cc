@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <limits>
 
 #include "kernels/library/cuda/hopper/hopper_forward.h"
 
@@ -9,10 +10,10 @@ namespace {
 
 constexpr int64_t CeilingOf(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
 
-// A thread block takes some microseconds to fill its ring and to read its query rows, which so many tiles outweigh.
-constexpr int64_t kWantedTilesABlock = 48;
-// With so many thread blocks a multiprocessor the last ones end at about the same time.
-constexpr int64_t kWantedBlocksAProcessor = 24;
+// A thread block takes as long as so many tiles to read its query rows and to fill its ring.
+constexpr int64_t kTilesOfStart = 6;
+// The most thread blocks that a multiprocessor has one after another.
+constexpr int64_t kMostRounds = 24;
 
 using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
 
@@ -40,7 +41,7 @@ bool Describe(const maxsim_tokens& documents, ScalarType type, int64_t row_bytes
   const std::array<cuuint64_t, 2> dims = {static_cast<cuuint64_t>(documents.dim),
                                           static_cast<cuuint64_t>(documents.num_rows)};
   const std::array<cuuint64_t, 1> strides = {static_cast<cuuint64_t>(row_bytes)};
-  const std::array<cuuint32_t, 2> box = {kHopperHalfBytes / static_cast<cuuint32_t>(SizeOf(type)), kHopperTokens};
+  const std::array<cuuint32_t, 2> box = {kHopperHalfBytes / static_cast<cuuint32_t>(SizeOf(type)), kHopperBoxTokens};
   const std::array<cuuint32_t, 2> steps = {1, 1};
   const CUtensorMapDataType element =
       type == ScalarType::kBF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
@@ -65,6 +66,25 @@ int64_t HopperProcessors() {
   return major == 9 && minor == 0 ? processors : 0;
 }
 
+// Returns how many of a list's documents a thread block has, so that thread blocks come out even on the device's
+// `places`. `units` thread blocks have the same documents.
+int64_t DocumentsABlock(int64_t list_length, int64_t document_tiles, int64_t units, int64_t places) {
+  const auto documents_of = [&](int64_t rounds) {
+    return CeilingOf(list_length, std::clamp<int64_t>(rounds * places / units, 1, list_length));
+  };
+  // The tiles that one place has after another.
+  const auto tiles_of = [&](int64_t documents) {
+    const int64_t num_blocks = units * CeilingOf(list_length, documents);
+    return CeilingOf(num_blocks, places) * (documents * document_tiles + kTilesOfStart);
+  };
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (int64_t rounds = 1; rounds <= kMostRounds; ++rounds) least = std::min(least, tiles_of(documents_of(rounds)));
+  // Many small thread blocks even out that documents differ in length.
+  int64_t rounds = kMostRounds;
+  while (rounds > 1 && tiles_of(documents_of(rounds)) > least + least / 32) --rounds;
+  return documents_of(rounds);
+}
+
 HopperForwardPlan PlanHopperForward(const DeviceProblem& problem, int64_t query_tiles, int64_t processors) {
   HopperForwardPlan plan;
   const bool shared_list = problem.pairing == MAXSIM_ALL;
@@ -74,12 +94,8 @@ HopperForwardPlan PlanHopperForward(const DeviceProblem& problem, int64_t query_
   plan.row_tiles = CeilingOf(plan.tiles_a_list, plan.warpgroups * kHopperWarps);
   const int64_t units = plan.num_lists * plan.row_tiles;
   const int64_t document_tiles = std::max<int64_t>(CeilingOf(problem.documents.max_tokens, kHopperTokens), 1);
-  const int64_t most_splits = std::max<int64_t>(problem.list_length * document_tiles / kWantedTilesABlock, 1);
-  // A device that would not be full takes smaller parts.
-  const int64_t least_splits = CeilingOf(processors * (plan.warpgroups == 1 ? 2 : 1), units);
-  const int64_t wanted = std::min(CeilingOf(kWantedBlocksAProcessor * processors, units), most_splits);
-  plan.splits = std::clamp<int64_t>(std::max(wanted, least_splits), 1, problem.list_length);
-  plan.documents_a_block = CeilingOf(problem.list_length, plan.splits);
+  plan.documents_a_block =
+      DocumentsABlock(problem.list_length, document_tiles, units, processors * (plan.warpgroups == 1 ? 2 : 1));
   plan.splits = CeilingOf(problem.list_length, plan.documents_a_block);
   plan.num_blocks = units * plan.splits;
   return plan;
