@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""Times the kernels of maxsim_scores on a GPU at the service's shapes, with the matches that training wants and
+without, beside the service's own kernels where --service names what maxsim_bench_gpu wrote.
+
+    build/release/bin/maxsim_bench_gpu --json service.json
+    MAXSIM_LIBRARY=build/release/lib/libmaxsim.so bench/torch/forward.py --service service.json --out forward.json
+
+As there, times are medians of the device's, and the cache is flushed before each call, which a CUDA graph starts.
+Prints a line a shape, and writes one JSON file.
+"""
+
+import argparse
+import datetime
+import json
+import pathlib
+import statistics
+
+from training_steps import driver
+
+import torch
+
+import maxsim_torch
+
+# Queries, documents, tokens of a query, tokens of a document.
+SHAPES = [
+    (1, 1000, 32, 300),
+    (1, 10_000, 32, 300),
+    (1, 1000, 32, 1024),
+    (1, 1000, 128, 1024),
+    (1, 1000, 512, 1024),
+    (1, 1000, 1024, 1024),
+    (8, 10_000, 32, 300),
+    (32, 1024, 32, 180),
+    (32, 1024, 32, 1024),
+    (128, 128, 32, 300),
+]
+DIM = 128
+REPEATS = 21
+FLUSHED_VALUES = 1 << 26  # 256 MiB
+
+
+def graph_of(work):
+    """Returns a CUDA graph of a call."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        work()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        work()
+    return graph
+
+
+def median_ms(work, flushed):
+    """Returns the median time of the device for a call."""
+    graph = graph_of(work)
+    times = []
+    for _ in range(REPEATS):
+        flushed.sum()
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        graph.replay()
+        end.record()
+        end.synchronize()
+        times.append(begin.elapsed_time(end))
+    return statistics.median(times)
+
+
+def service_times(path):
+    """Returns the service's milliseconds by shape, of float16 rows with DIM columns."""
+    if path is None:
+        return {}
+    rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
+    return {row["shape"]: row["ours_ms"] for row in rows if row["storage"] == "f16" and row["d"] == DIM}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=pathlib.Path, required=True, help="the JSON file")
+    parser.add_argument("--service", type=pathlib.Path, help="what maxsim_bench_gpu --json wrote on the same machine")
+    parser.add_argument("--commit", default="", help="which commit the library was built of")
+    options = parser.parse_args()
+    if not maxsim_torch.device_available("cuda"):
+        raise SystemExit("no GPU that the library has code for")
+    service = service_times(options.service)
+    rows = []
+    result = {
+        "device": torch.cuda.get_device_name(),
+        "driver": driver(),
+        "torch": torch.__version__,
+        "commit": f"maxsim {maxsim_torch.library_version()} {options.commit}".strip(),
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "command": "bench/torch/forward.py",
+        "dim": DIM,
+        "rows": rows,
+    }
+    flushed = torch.zeros(FLUSHED_VALUES, device="cuda")
+    for shape in SHAPES:
+        torch.manual_seed(0)
+        queries = torch.randn(shape[0], shape[2], DIM, device="cuda", dtype=torch.float16)
+        documents = torch.randn(shape[1], shape[3], DIM, device="cuda", dtype=torch.float16)
+        row = {
+            "shape": "x".join(map(str, shape)),
+            "scores_ms": median_ms(lambda: maxsim_torch.maxsim_scores(queries, documents), flushed),
+            "with_matches_ms": median_ms(
+                lambda: maxsim_torch.maxsim_scores(queries, documents, return_argmax=True), flushed
+            ),
+        }
+        if row["shape"] in service:
+            row["service_ms"] = service[row["shape"]]
+        rows.append(row)
+        print(json.dumps(row), flush=True)
+        options.out.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
