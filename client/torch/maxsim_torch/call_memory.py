@@ -32,13 +32,14 @@ class CallMemory:
         self.on_cuda = kind == "cuda"
         if self.on_cuda and torch.version.hip is not None:
             raise NotImplementedError(f"tensors are on {device} of ROCm {torch.version.hip}, and not of CUDA")
-        self.kept: list[Tensor] = []
+        self.kept: list[Any] = []
         self.device = device
         self.call: Any = structure(ctypes.sizeof(structure))
         self.call.device = library.CUDA if self.on_cuda else library.CPU
-        self.call.num_threads = torch.get_num_threads()
         if self.on_cuda:
             self.call.stream = _current_stream(device)
+        else:
+            self.call.num_threads = torch.get_num_threads()
 
     def address(self, tensor: Optional[Tensor]) -> Optional[int]:
         """The address of a tensor's elements, made contiguous; None for none."""

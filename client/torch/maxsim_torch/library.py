@@ -51,8 +51,8 @@ class Call(ctypes.Structure):
         ("struct_size", ctypes.c_size_t),
         ("device", ctypes.c_int32),
         ("pairing", ctypes.c_int32),
-        ("queries", ctypes.POINTER(Tokens)),
-        ("documents", ctypes.POINTER(Tokens)),
+        ("queries", ctypes.c_void_p),  # the address of Tokens
+        ("documents", ctypes.c_void_p),
         ("weights", ctypes.c_void_p),
         ("candidates", ctypes.c_void_p),
         ("list_length", ctypes.c_int64),

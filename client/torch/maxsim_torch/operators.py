@@ -15,6 +15,7 @@ from .call_memory import INDEX_TYPES, TYPES, CallMemory
 from .direct_calls import operator
 
 _TYPES = {**TYPES, torch.int8: library.I8}
+_TOKENS_SIZE = ctypes.sizeof(library.Tokens)
 
 
 class _Call(CallMemory):
@@ -36,14 +37,15 @@ class _Call(CallMemory):
         scale_of: int,
         num_sequences: int,
         max_tokens: int,
-    ) -> Any:
+    ) -> int:
+        """The address of a maxsim_tokens, which is kept, too."""
         if offsets is None:
             layout, indices = library.PADDED, lengths
         else:
             layout, indices = library.PACKED if lengths is None else library.SCATTERED, offsets
         dim = rows.shape[-1]
         tokens = library.Tokens(
-            ctypes.sizeof(library.Tokens),
+            _TOKENS_SIZE,
             layout,
             _TYPES[rows.dtype],
             dim,
@@ -58,7 +60,8 @@ class _Call(CallMemory):
             self.address(scales),
             scale_of,
         )
-        return ctypes.pointer(tokens)  # which keeps the structure
+        self.kept.append(tokens)
+        return ctypes.addressof(tokens)
 
 
 def _make_call(

@@ -353,19 +353,30 @@ class OperatorTest(SeededTest):
                     (torch.ones_like(scores), argmax, *backward, *wanted),
                 )
 
-    def test_plain_tensors_are_computed_without_a_second_dispatch(self):
+    @unittest.skipUnless(direct_calls._KNOWS_ITS_WAY, "this release of PyTorch does not tell what a call meets")
+    def test_plain_tensors_are_computed_without_the_dispatcher(self):
         case = Case(torch.float32)
-        kernel = direct_calls.Operator._kernel
         with (
-            mock.patch.object(direct_calls.Operator, "_pass_on") as pass_on,
-            mock.patch.object(direct_calls.Operator, "_kernel", autospec=True, side_effect=kernel) as above_device,
+            mock.patch.object(operators.scores, "_overload") as forward,
+            mock.patch.object(operators.scores_backward, "_overload") as backward,
         ):
             case.run(maxsim_scores)
-            maxsim_scores(case.queries, case.documents)
-            above_device.assert_called()
+            maxsim_scores(case.queries, torch.nn.Parameter(case.documents))
             with torch.inference_mode():
-                maxsim_scores(case.queries, case.documents)
-            pass_on.assert_not_called()
+                maxsim_scores(case.queries, torch.randn_like(case.documents))
+            forward.assert_not_called()
+            backward.assert_not_called()
+
+    def test_profiles_name_the_operators(self):
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+            Case(torch.float32).run(maxsim_scores)
+        names = {event.key for event in profile.key_averages()}
+        self.assertLessEqual({"maxsim_torch::scores", "maxsim_torch::scores_backward"}, names)
+
+    def test_views_of_what_is_negative_are_read_as_such(self):
+        case = Case(torch.float32)
+        expected = maxsim_scores(-case.queries, case.documents)
+        torch.testing.assert_close(maxsim_scores(torch._neg_view(case.queries), case.documents), expected)
 
     def test_modes_see_both_passes_and_no_gradients_of_matches(self):
         seen = []
