@@ -257,7 +257,7 @@ TEST_F(GpuLibraryTest, AThreadBlockHasManyDocumentsOfAllLengths) {
   shape.type = MAXSIM_F16;
   shape.dim = 32;
   shape.num_queries = 40;
-  shape.num_documents = 700;  // 40 queries of two row tiles: each thread block has 27 documents
+  shape.num_documents = 700;  // each thread block has several
   shape.max_query_tokens = 70;
   shape.max_document_tokens = 130;
   shape.lengths = true;

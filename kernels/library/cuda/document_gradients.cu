@@ -261,8 +261,8 @@ cudaError_t LaunchOfType(const BackwardParams& params, cudaStream_t stream) {
   const maxsim_tokens& documents = params.problem.documents;
   const bool any_entry = NumEntries(params.problem) > 0;
   cudaError_t error = cudaSuccess;
-  if (!any_entry ||
-      documents.layout != MAXSIM_PADDED) {  // rows before the first document and behind the last are zeros
+  // Rows before the first document and behind the last are zeros, and all of them where nothing matches.
+  if (!any_entry || documents.layout != MAXSIM_PADDED) {
     error = cudaMemsetAsync(params.document_gradients, 0,
                             static_cast<size_t>(documents.num_rows) * static_cast<size_t>(documents.dim) * sizeof(T),
                             stream);

@@ -48,7 +48,7 @@ struct HopperForwardPlan {
 struct HopperForwardParams {
   ForwardParams forward;
   HopperForwardPlan plan;
-  float one = 1;
+  float one = 1;          // a factor that the compiler does not know: RaiseTo says what for
   CUtensorMap documents;  // boxes of kHopperBoxTokens rows of kHopperHalfBytes
 };
 

@@ -12,7 +12,7 @@ constexpr int64_t CeilingOf(int64_t value, int64_t divisor) { return (value + di
 
 // A thread block takes as long as so many tiles to read its query rows and to fill its ring.
 constexpr int64_t kTilesOfStart = 6;
-// The most thread blocks that a multiprocessor has one after another.
+// The most thread blocks that one place on a multiprocessor has one after another, if the call can be cut so.
 constexpr int64_t kMostRounds = 24;
 
 using EncodeTiled = decltype(&cuTensorMapEncodeTiled);

@@ -10,8 +10,8 @@
  * call may be captured into a CUDA graph. On MAXSIM_CPU pointers are of host memory, and a call returns when its
  * results are written.
  *
- * Results do not depend on the other pairs of a call, on the number of threads or on the run: the same inputs give the
- * same bits on one device and instruction set.
+ * Scores and matches do not depend on the other pairs of a call, and no result depends on the number of threads or on
+ * the run: the same inputs give the same bits on one device and instruction set.
  *
  * Every structure begins with its size, which the caller sets to sizeof the structure: later versions add members at
  * the end, and take the smaller structures of programs that were compiled before. Set all members that you do not use
@@ -159,8 +159,8 @@ maxsim_status maxsim_forward(const maxsim_call* call, float* scores, int32_t* ar
 /* Writes the gradients that are asked for, out of the argmax alone:
  *
  *   query_gradients[i]    = w_i * sum of g_p * d_argmax[p, i]          over the pairs p of the query
- *   document_gradients[j] = sum of g_p * w_i * q_i                     over all (p, i) that matched row j
- *   weight_gradients[i]   = sum of g_p * <q_i, d_argmax[p, i]>         over the pairs p of the query, in order
+ *   document_gradients[j] = sum of g_p * w_i * q_i                     over all (p, i) that matched row j, in order
+ *   weight_gradients[i]   = sum of g_p * <q_i, d_argmax[p, i]>         over the pairs p of the query
  *
  * Sums are taken in FP32, in an order that the shapes fix, and every row is written once: zeros where nothing matched.
  * A pair whose score gradient is 0 adds nothing, whatever its rows hold.
