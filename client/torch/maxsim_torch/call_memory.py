@@ -11,6 +11,9 @@ from . import library
 TYPES = {torch.float32: library.F32, torch.float16: library.F16, torch.bfloat16: library.BF16}
 INDEX_TYPES = {torch.int64: library.INT64, torch.int32: library.INT32}
 
+# The address of lists without a candidate, which is never read. 0 would say that there are no lists.
+NO_CANDIDATES = 8
+
 # The address of a device's current stream, without an object around it. Not promised to anybody, so it may be missing.
 _stream_address: "Optional[Callable[[int], int]]" = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 

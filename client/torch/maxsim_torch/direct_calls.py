@@ -5,57 +5,78 @@ argument anew, which takes longer than a small computation. An operator made her
 where nothing wants to see the call, it is computed at once; otherwise the call goes the way of every operator.
 """
 
+import contextlib
 import inspect
-from typing import Any, Callable, Optional, Tuple
+from typing import Any, Callable, Iterator, Optional, Tuple
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 from torch.nn import Parameter
 
-# PyTorch promises these names to nobody. Without them an operator is custom_op's alone.
-_NAMES = (
-    "DispatchKey",
-    "DispatchKeySet",
-    "_FunctionBase",
-    "_are_functorch_transforms_active",
-    "_dispatch_keys",
-    "_get_tracing_state",
-    "_len_torch_dispatch_stack",
-    "_len_torch_function_stack",
-)
-_KNOWS_ITS_WAY = all(hasattr(torch._C, name) for name in _NAMES) and hasattr(torch._C.DispatchKeySet, "raw_repr")
+# This release's compiled autograd cannot trace a backward pass.
+_IS_2_4 = torch.__version__.startswith("2.4.")
 
-
-def _plain_key_sets() -> "frozenset[int]":
-    """The dispatcher's key sets of dense tensors on a device that the library computes on: with what autograd wants,
-    and without, as tensors of inference mode are. Views of what is negative or conjugate have others."""
-    keys, single = torch._C.DispatchKey, torch._C.DispatchKeySet
-    found = set()
-    for name in ("CPU", "CUDA"):
-        bare = single(getattr(keys, name)) | single(getattr(keys, f"Autocast{name}"))
-        found.add(bare.raw_repr())
-        found.add((bare | single(keys.ADInplaceOrView) | single(getattr(keys, f"Autograd{name}"))).raw_repr())
-    return frozenset(found)
-
-
-_PLAIN = _plain_key_sets() if _KNOWS_ITS_WAY else frozenset()
 # Other subclasses may have operators of their own.
 _CLASSES = frozenset((Tensor, Parameter))
 
 
-def _is_watched() -> bool:
-    """Whether something wants to see every operator: a compiler, a tracer, a mode, a transform, forward-mode
-    derivatives, a profiler."""
-    return (
-        torch.compiler.is_compiling()
-        or torch._C._len_torch_dispatch_stack() > 0
-        or torch._C._len_torch_function_stack() > 0
-        or torch._C._are_functorch_transforms_active()
-        or torch._C._get_tracing_state() is not None
-        or forward_ad._current_level >= 0
-        or torch.autograd._profiler_enabled()
-    )
+class _Dispatch:
+    """What the dispatcher would find. PyTorch promises these names to nobody: without one of them there is an
+    AttributeError here, at import, and operators are custom_op's alone."""
+
+    def __init__(self) -> None:
+        self._keys_of = torch._C._dispatch_keys
+        self._number_of: "Callable[[Any], Any]" = getattr(torch._C.DispatchKeySet, "raw_repr", repr)
+        self._is_excluded = torch._C._dispatch_tls_is_dispatch_key_excluded
+        self._autograd = torch._C.DispatchKey.AutogradFunctionality
+        self._modes = torch._C._len_torch_dispatch_stack
+        self._function_modes = torch._C._len_torch_function_stack
+        self._trace = torch._C._get_tracing_state
+        self._is_profiled = torch.autograd._profiler_enabled
+        self.in_transform = torch._C._are_functorch_transforms_active
+        forward_ad._current_level  # noqa: B018
+        self._plain = frozenset(self._plain_key_sets())
+
+    def _plain_key_sets(self) -> "Iterator[Any]":
+        """The key sets of dense tensors on a device that the library computes on: with what autograd wants, and
+        without, as tensors of inference mode are. Views of what is negative or conjugate have others."""
+        keys, single = torch._C.DispatchKey, torch._C.DispatchKeySet
+        for name in ("CPU", "CUDA"):
+            bare = single(getattr(keys, name)) | single(getattr(keys, f"Autocast{name}"))
+            yield self._number_of(bare)
+            yield self._number_of(bare | single(keys.ADInplaceOrView) | single(getattr(keys, f"Autograd{name}")))
+
+    def is_plain(self, tensor: Any) -> bool:
+        """Whether the dispatcher goes from autograd to the device's kernel."""
+        return tensor.__class__ in _CLASSES and self._number_of(self._keys_of(tensor)) in self._plain
+
+    def is_watched(self) -> bool:
+        """Whether something wants to see every operator: a compiler, a tracer, a mode, a transform, forward-mode
+        derivatives, a profiler of the thread."""
+        return (
+            torch.compiler.is_compiling()
+            or self._modes() > 0
+            or self._function_modes() > 0
+            or self.in_transform()
+            or self._trace() is not None
+            or forward_ad._current_level >= 0
+            or self._is_profiled()
+        )
+
+    def differentiates(self) -> bool:
+        """Whether autograd looks at what is computed: not under no_grad, in inference mode or below it."""
+        return torch.is_grad_enabled() and not self._is_excluded(self._autograd)
+
+
+_dispatch: Optional[_Dispatch] = None
+with contextlib.suppress(AttributeError):
+    _dispatch = _Dispatch()
+
+
+def in_transform() -> bool:
+    """Whether a transform of torch.func is at work, which hides whether a tensor wants a gradient."""
+    return not torch.compiler.is_compiling() and _dispatch is not None and _dispatch.in_transform()
 
 
 class _Results:
@@ -87,7 +108,13 @@ def _function(name: str, compute: "Callable[..., Any]", results: _Results) -> An
         results.save(ctx, inputs, output)
         return output
 
-    members = {"forward": staticmethod(forward), "backward": staticmethod(results.differentiate)}
+    # A plain function: compiled autograd takes no method.
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return results.differentiate(ctx, *gradients)
+
+    if _IS_2_4:
+        backward = torch._disable_dynamo(backward)
+    members = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
     return type(f"GeneratedBackwardFor_maxsim_torch_{name}_default", (torch.autograd.Function,), members)
 
 
@@ -106,19 +133,33 @@ class Operator:
         self._differentiated = self._overload  # what computes the operator where gradients are wanted
 
     def __call__(self, *arguments: Any) -> Any:
-        if not _KNOWS_ITS_WAY or _is_watched():
-            return self._overload(*arguments)
+        if _dispatch is None or _dispatch.is_watched():
+            return self._pass_on(arguments)
         any_gradient = False
         for idx in self._tensors:
             argument = arguments[idx]
             if argument is None:
                 continue
-            if argument.__class__ not in _CLASSES or torch._C._dispatch_keys(argument).raw_repr() not in _PLAIN:
-                return self._overload(*arguments)
+            if not _dispatch.is_plain(argument):
+                return self._pass_on(arguments)
             any_gradient = any_gradient or argument.requires_grad
-        if any_gradient and torch.is_grad_enabled():
+        if any_gradient and _dispatch.differentiates():
             return self._differentiated(*arguments)
         return self.compute(*arguments)
+
+    def _pass_on(self, arguments: "Tuple[Any, ...]") -> Any:
+        """Calls the operator by the dispatcher, after a look at what is lost there without an error: the tensors of a
+        call with one on `meta` or in another memory, and forward-mode derivatives."""
+        if not torch.compiler.is_compiling():
+            tensors = [arguments[idx] for idx in self._tensors if isinstance(arguments[idx], Tensor)]
+            for tensor in tensors:
+                if tensor.device != tensors[0].device:
+                    raise ValueError(
+                        f"a tensor of the call is on {tensor.device}, and others are on {tensors[0].device}"
+                    )
+                if forward_ad.unpack_dual(tensor).tangent is not None:
+                    raise NotImplementedError(f"maxsim_torch::{self._name} has no forward-mode derivatives")
+        return self._overload(*arguments)
 
     def register_fake(self, fake: "Callable[..., Any]") -> "Callable[..., Any]":
         return self._definition.register_fake(fake)
@@ -128,10 +169,11 @@ class Operator:
     ) -> None:
         results = _Results(differentiate, setup_context)
         self._definition.register_autograd(results.differentiate, setup_context=results.save)
-        if _KNOWS_ITS_WAY:
+        if _dispatch is not None:
             # Function.apply without its search for what transforms of torch.func left behind.
-            function = _function(self._name, self.compute, results)
-            self._differentiated = super(torch.autograd.Function, function).apply
+            self._differentiated = super(
+                torch.autograd.Function, _function(self._name, self.compute, results)
+            ).apply
 
 
 def operator(name: str) -> "Callable[[Callable[..., Any]], Operator]":

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from . import float8, library, saved_int8
+from .direct_calls import in_transform
 from .operators import scores
-from .tokens import MAX_DOCUMENT_TOKENS, Tokens, check_type, indices, packed, padded
+from .tokens import MAX_DOCUMENT_TOKENS, Tokens, check_type, indices, length_of_one, packed, padded
 
 
 class ScoresAndArgmax(NamedTuple):
@@ -55,7 +56,7 @@ def _score(
     save_documents: Optional[str] = None,
 ) -> Union[Tensor, ScoresAndArgmax]:
     differentiated = _check_inputs(queries, documents, weights)
-    with_argmax = differentiated or return_argmax
+    with_argmax = differentiated or return_argmax or in_transform()
     saves_int8 = saved_int8.check(save_documents, queries, documents) and differentiated
     if weights is not None and weights.dtype != torch.float32:
         weights = weights.to(torch.float32)
@@ -234,7 +235,7 @@ def maxsim_scores(
     if documents.dim() not in (3, 4):
         raise ValueError(f"documents have the shape {tuple(documents.shape)}; they are [Nd, Ld, d] or [Nq, K, Ld, d]")
     if one_query and query_lengths is not None:
-        query_lengths = query_lengths.reshape(())
+        query_lengths = length_of_one(query_lengths)
     made_queries = padded("query", queries, query_lengths, query_mask, query_scales)
     made_documents = padded("document", documents, document_lengths, document_mask, document_scales)
     if documents.dim() == 4:
@@ -353,7 +354,7 @@ def maxsim_scores_packed(
         if queries.dim() not in (2, 3):
             raise ValueError(f"queries have the shape {tuple(queries.shape)}; they are [Nq, Lq, d] or [Lq, d]")
         if one_query and query_lengths is not None:
-            query_lengths = query_lengths.reshape(())
+            query_lengths = length_of_one(query_lengths)
         made_queries = padded("query", queries, query_lengths, query_mask, query_scales)
     else:
         one_query = False

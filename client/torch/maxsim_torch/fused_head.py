@@ -16,6 +16,11 @@ from .document_blocks import Problem, QueryGradients, Winners, rows_of_winners, 
 _SHORTEST = 1e-12
 
 
+def _without_autocast(device: torch.device) -> Any:
+    """The backward pass projects again, and has to get the numbers of the forward pass, under autocast or not."""
+    return torch.autocast(device.type, enabled=False)
+
+
 class _Projected(NamedTuple):
     """Vectors in the type of the hidden states, and in float32 before they were rounded, with what the backward pass
     wants: 1 / length of each [..., 1], and whether that length was not cut off. Both are None without normalisation."""
@@ -112,9 +117,10 @@ def fused_head(
     if candidates is not None:
         result.fill_(empty_score)
         argmax.fill_(-1)
-    for block in problem.blocks(problem.documents_a_block(block_documents, weight.shape[0])):
-        rows = _project(hidden[block.documents], weight, bias, normalize).rows
-        problem.score(block, rows, with_argmax, result, argmax)
+    with _without_autocast(hidden.device):
+        for block in problem.blocks(problem.documents_a_block(block_documents, weight.shape[0])):
+            rows = _project(hidden[block.documents], weight, bias, normalize).rows
+            problem.score(block, rows, with_argmax, result, argmax)
     return result, argmax
 
 
@@ -203,25 +209,26 @@ def fused_head_backward(
     hidden_gradients = hidden.new_zeros(hidden.shape if of_hidden else (0,))
     weight_sum = weight.new_zeros(weight.shape if of_weight else (0,), dtype=torch.float32)
     bias_sum = weight.new_zeros(weight.shape[:1] if of_bias else (0,), dtype=torch.float32)
-    for block in problem.blocks(problem.documents_a_block(block_documents, weight.shape[0])):
-        winners = problem.winners(block, argmax)
-        states = rows_of_winners(hidden, block, winners)
-        states = _without_what_does_not_count(states, winners, problem, block.documents)
-        projected = _project(states, weight, bias, normalize)
-        wanted = (of_queries, of_rows, of_token_weights)
-        of_block = problem.gradients(block, winners, projected.rows, score_gradients, wanted)
-        sums.add(block, of_block[0], of_block[2])
-        if not of_rows:
-            continue
-        outputs = _through_normalisation(projected, of_block[1])
-        del projected, of_block
-        flat = outputs.reshape(-1, outputs.shape[-1])
-        if of_weight:
-            weight_sum += flat.T @ states.reshape(-1, states.shape[-1])
-        if of_bias:
-            bias_sum += flat.sum(0, dtype=torch.float32)
-        if of_hidden:
-            write_rows(hidden_gradients, block, winners, outputs @ weight)
+    with _without_autocast(hidden.device):
+        for block in problem.blocks(problem.documents_a_block(block_documents, weight.shape[0])):
+            winners = problem.winners(block, argmax)
+            states = rows_of_winners(hidden, block, winners)
+            states = _without_what_does_not_count(states, winners, problem, block.documents)
+            projected = _project(states, weight, bias, normalize)
+            wanted = (of_queries, of_rows, of_token_weights)
+            of_block = problem.gradients(block, winners, projected.rows, score_gradients, wanted)
+            sums.add(block, of_block[0], of_block[2])
+            if not of_rows:
+                continue
+            outputs = _through_normalisation(projected, of_block[1])
+            del projected, of_block
+            flat = outputs.reshape(-1, outputs.shape[-1])
+            if of_weight:
+                weight_sum += flat.T @ states.reshape(-1, states.shape[-1])
+            if of_bias:
+                bias_sum += flat.sum(0, dtype=torch.float32)
+            if of_hidden:
+                write_rows(hidden_gradients, block, winners, outputs @ weight)
     query_gradients, token_weight_gradients = sums.results()
     return (
         query_gradients,

@@ -6,15 +6,17 @@ import torch
 from torch import Tensor
 
 from . import library
+from .direct_calls import in_transform
 from .functions import ScoresAndArgmax, _pair
 from .fused_head import fused_head
-from .tokens import FLOATS, padded
+from .tokens import FLOATS, length_of_one, padded
 
 
 def _check_head(queries: Tensor, hidden: Tensor, weight: Tensor, bias: Optional[Tensor]) -> None:
     if hidden.dtype not in FLOATS or queries.dtype != hidden.dtype:
         raise TypeError(
-            f"queries have the type {queries.dtype} and hidden {hidden.dtype}; both are float32, float16 or bfloat16"
+            f"queries have the type {queries.dtype} and hidden {hidden.dtype}; both have one type, float32, float16 "
+            f"or bfloat16"
         )
     if queries.dim() not in (2, 3):
         raise ValueError(f"queries have the shape {tuple(queries.shape)}; they are [Nq, Lq, d] or [Lq, d]")
@@ -78,7 +80,7 @@ def fused_head_scores(
         raise ValueError(f"block_documents is {block_documents}; it is 1 or more")
     one_query = queries.dim() == 2
     if one_query and query_lengths is not None:
-        query_lengths = query_lengths.reshape(())
+        query_lengths = length_of_one(query_lengths)
     made_queries = padded("query", queries, query_lengths, query_mask, None)
     made_documents = padded("document", hidden, document_lengths, document_mask, None)
     if token_weights is not None:
@@ -119,7 +121,7 @@ def fused_head_scores(
         empty_score,
         normalize,
         block_documents or 0,
-        return_argmax or differentiated,
+        return_argmax or differentiated or in_transform(),
     )
     values = values.reshape(shape)
     if not return_argmax:

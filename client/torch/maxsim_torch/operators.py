@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from . import library
-from .call_memory import INDEX_TYPES, TYPES, CallMemory
+from .call_memory import INDEX_TYPES, NO_CANDIDATES, TYPES, CallMemory
 from .direct_calls import operator
 
 _TYPES = {**TYPES, torch.int8: library.I8}
@@ -110,6 +110,8 @@ def _make_call(
     )
     made.call.weights = made.address(weights)
     made.call.candidates = made.address(candidates)
+    if candidates is not None and candidates.numel() == 0:
+        made.call.candidates = NO_CANDIDATES
     return made
 
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from . import library
+from .direct_calls import in_transform
 from .functions import ScoresAndArgmax, _pair
 from .residual_codes_operators import BIT_ORDERS, NBITS
 from .residual_codes_operators import residual_code_scores as operator
@@ -205,7 +206,7 @@ def residual_code_scores(
         empty_score,
         normalize,
         BIT_ORDERS[bit_order],
-        return_argmax or differentiated,
+        return_argmax or differentiated or in_transform(),
     )
     values = values.reshape(shape)
     if not return_argmax:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from . import library
-from .call_memory import INDEX_TYPES, TYPES
+from .call_memory import INDEX_TYPES, NO_CANDIDATES, TYPES
 from .direct_calls import operator
 from .operators import _Call, _empty_results
 
@@ -99,6 +99,8 @@ def _make_call(
     made.call.documents = ctypes.addressof(documents)
     made.call.weights = made.address(weights)
     made.call.candidates = made.address(candidates)
+    if candidates is not None and candidates.numel() == 0:
+        made.call.candidates = NO_CANDIDATES
     codes = ResidualCodes(struct_size=ctypes.sizeof(ResidualCodes))
     codes.nbits = NBITS[bucket_weights.numel()]
     codes.bit_order = bit_order

@@ -49,6 +49,13 @@ def indices(name: str, tensor: Tensor, shape: "tuple[int, ...]") -> Tensor:
     return tensor if tensor.dtype in (torch.int32, torch.int64) else tensor.to(torch.int64)
 
 
+def length_of_one(query_lengths: Tensor) -> Tensor:
+    """The length of a query without a dimension of queries."""
+    if query_lengths.numel() != 1:
+        raise ValueError(f"query_lengths have the shape {tuple(query_lengths.shape)}; one query has one length")
+    return query_lengths.reshape(())
+
+
 def _mask(name: str, mask: Optional[Tensor], shape: "tuple[int, ...]") -> Optional[Tensor]:
     if mask is None:
         return None

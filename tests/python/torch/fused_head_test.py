@@ -138,6 +138,17 @@ class FusedHeadTest(HeadTest):
             for _ in range(20):
                 self.check_same_bits(self.run_case(fused_head_scores, *case, **options), results)
 
+    def test_autocast_changes_nothing(self):
+        tensors, more = self.case()
+        expected = self.run_case(fused_head_scores, tensors, more)
+
+        def forward_alone(**arguments):
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                return fused_head_scores(**arguments)
+
+        for result, wanted in zip(self.run_case(forward_alone, tensors, more), expected):
+            self.assertTrue(torch.equal(result, wanted))
+
     def test_gradients_of_one_input_alone(self):
         tensors, _ = self.case()
         everything = self.run_case(fused_head_scores, tensors, {})[2:]
@@ -246,7 +257,7 @@ class ErrorsTest(TorchTest):
         def refuse(error, pattern, *arguments, **more):
             self.refuse(error, pattern, fused_head_scores, *arguments, **more)
 
-        refuse(TypeError, "hidden torch.float64; both are", queries, hidden.double(), weight)
+        refuse(TypeError, "hidden torch.float64; both have one type", queries, hidden.double(), weight)
         refuse(TypeError, "queries have the type torch.float16", queries.half(), hidden, weight)
         refuse(ValueError, r"weight has the shape \(8, 4\); .* it is \(4, 8\)", queries, hidden, weight.T)
         refuse(ValueError, r"bias has the shape \(3,\); .* it is \(4,\)", queries, hidden, weight, weight[0, :3])

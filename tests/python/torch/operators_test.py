@@ -5,6 +5,7 @@ python operators_test.py LIBMAXSIM.so        with torch installed
 """
 
 import contextlib
+import importlib
 import io
 import itertools
 import math
@@ -20,6 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "client" / "torch"))
 
 import torch  # noqa: E402
+from torch.autograd import forward_ad  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 import maxsim_torch  # noqa: E402
@@ -353,8 +355,8 @@ class OperatorTest(SeededTest):
                     (torch.ones_like(scores), argmax, *backward, *wanted),
                 )
 
-    @unittest.skipUnless(direct_calls._KNOWS_ITS_WAY, "this release of PyTorch does not tell what a call meets")
     def test_plain_tensors_are_computed_without_the_dispatcher(self):
+        self.assertIsNotNone(direct_calls._dispatch)
         case = Case(torch.float32)
         with (
             mock.patch.object(operators.scores, "_overload") as forward,
@@ -377,6 +379,52 @@ class OperatorTest(SeededTest):
         case = Case(torch.float32)
         expected = maxsim_scores(-case.queries, case.documents)
         torch.testing.assert_close(maxsim_scores(torch._neg_view(case.queries), case.documents), expected)
+
+    def test_compiled_autograd_traces_the_backward_pass(self):
+        case = Case(torch.float32)
+        expected, traced = (case.queries.clone().requires_grad_() for _ in range(2))
+        maxsim_scores(expected, case.documents).sum().backward()
+        loss = maxsim_scores(traced, case.documents).sum()
+        compiled_autograd = importlib.import_module("torch._dynamo.compiled_autograd")
+        enable = getattr(compiled_autograd, "_enable", None) or compiled_autograd.enable  # its name until 2.6
+        with enable(torch.compile(backend="aot_eager")):
+            loss.backward()
+        torch.testing.assert_close(traced.grad, expected.grad)
+
+    def test_forward_mode_derivatives_are_refused(self):
+        case = Case(torch.float32)
+        with forward_ad.dual_level():
+            queries = forward_ad.make_dual(case.queries, torch.ones_like(case.queries))
+            with self.assertRaisesRegex(NotImplementedError, "scores has no forward-mode derivatives"):
+                maxsim_scores(queries, case.documents)
+            maxsim_scores(case.queries, case.documents)  # without a tangent
+
+    def test_a_tensor_in_no_memory_is_refused(self):
+        case = Case(torch.float32)
+        with self.assertRaisesRegex(ValueError, "a tensor of the call is on meta, and others are on cpu"):
+            maxsim_scores(case.queries, case.documents.to("meta"))
+
+    def test_gradients_of_a_batch_of_transforms_are_those_of_a_loop(self):
+        case = Case(torch.float32)
+        mapped, looped = (case.queries.clone().requires_grad_() for _ in range(2))
+        scores = torch.func.vmap(lambda query: maxsim_scores(query, case.documents))(mapped)
+        scores.sum().backward()
+        maxsim_scores(looped, case.documents).sum().backward()
+        torch.testing.assert_close(mapped.grad, looped.grad)
+
+    def test_lists_may_be_without_a_candidate(self):
+        case = Case(torch.float32)
+        for count, length in ((len(case.queries), 0), (0, 4)):
+            queries = case.queries[:count].clone().requires_grad_()
+            scores = maxsim_scores(queries, case.documents, candidates=torch.zeros(count, length, dtype=torch.int64))
+            self.assertEqual(scores.shape, (count, length))
+            scores.sum().backward()
+            self.assertEqual(queries.grad.abs().sum().item(), 0)
+
+    def test_one_query_has_one_length(self):
+        case = Case(torch.float32)
+        with self.assertRaisesRegex(ValueError, r"query_lengths have the shape \(2,\); one query has one length"):
+            maxsim_scores(case.queries[0], case.documents, query_lengths=torch.tensor([1, 2]))
 
     def test_modes_see_both_passes_and_no_gradients_of_matches(self):
         seen = []
