@@ -10,12 +10,11 @@ Prints a line a shape, and writes one JSON file.
 """
 
 import argparse
-import datetime
 import json
 import pathlib
 import statistics
 
-from training_steps import driver
+from gpu_runs import describe_run, event_ms, require_gpu
 
 import torch
 
@@ -58,12 +57,7 @@ def median_ms(work, flushed):
     times = []
     for _ in range(REPEATS):
         flushed.sum()
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
-        graph.replay()
-        end.record()
-        end.synchronize()
-        times.append(begin.elapsed_time(end))
+        times.append(event_ms(graph.replay))
     return statistics.median(times)
 
 
@@ -81,17 +75,11 @@ def main():
     parser.add_argument("--service", type=pathlib.Path, help="what maxsim_bench_gpu --json wrote on the same machine")
     parser.add_argument("--commit", default="", help="which commit the library was built of")
     options = parser.parse_args()
-    if not maxsim_torch.device_available("cuda"):
-        raise SystemExit("no GPU that the library has code for")
+    require_gpu()
     service = service_times(options.service)
     rows = []
     result = {
-        "device": torch.cuda.get_device_name(),
-        "driver": driver(),
-        "torch": torch.__version__,
-        "commit": f"maxsim {maxsim_torch.library_version()} {options.commit}".strip(),
-        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "command": "bench/torch/forward.py",
+        **describe_run("bench/torch/forward.py", options.commit),
         "dim": DIM,
         "rows": rows,
     }

@@ -10,20 +10,17 @@ the attention follows names no number of columns; 64 is that of an ordinary atte
 """
 
 import argparse
-import datetime
 import gc
 import json
 import pathlib
 import statistics
-import subprocess
-import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "client" / "torch"))
+from gpu_runs import describe_run, event_ms, require_gpu
 
-import torch  # noqa: E402
+import torch
 
-import maxsim_torch  # noqa: E402
-from maxsim_torch import reference  # noqa: E402
+import maxsim_torch
+from maxsim_torch import reference
 
 POINTS = [1_000, 10_000, 100_000]
 TOKENS = [512, 1_024, 2_048, 4_096, 8_192]
@@ -38,12 +35,7 @@ def milliseconds(work, limit_ms):
     as the limit allows."""
     times = []
     for run in range(8):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
-        work()
-        end.record()
-        end.synchronize()
-        elapsed = begin.elapsed_time(end)
+        elapsed = event_ms(work)
         if run > 0 or elapsed > limit_ms:
             times.append(elapsed)
         if sum(times) > limit_ms:
@@ -150,11 +142,6 @@ def bench_attention(dtype, limit_ms):
         }
 
 
-def driver():
-    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    return subprocess.run(command, capture_output=True, text=True).stdout.split("\n")[0]
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path, required=True, help="the JSON file")
@@ -166,16 +153,12 @@ def main():
     parser.add_argument("--largest", type=int, default=8_192, help="the most tokens")
     parser.add_argument("--commit", default="", help="which commit the library was built of")
     options = parser.parse_args()
-    if not maxsim_torch.device_available("cuda"):
-        raise SystemExit("no GPU that the library has code for")
+    require_gpu()
     TOKENS[:] = [count for count in TOKENS if count <= options.largest]
     result = {
-        "device": torch.cuda.get_device_name(),
-        "driver": driver(),
-        "torch": torch.__version__,
-        "commit": f"maxsim {maxsim_torch.library_version()} {options.commit}".strip(),
-        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "command": f"bench/torch/higher_order.py --types {' '.join(options.types)} --largest {options.largest}",
+        **describe_run(
+            f"bench/torch/higher_order.py --types {' '.join(options.types)} --largest {options.largest}", options.commit
+        ),
         "rows": [],
     }
     benches = [bench_chamfer(torch.float32, options.limit_ms)]

@@ -8,13 +8,13 @@ Prints a line a case, and writes one JSON file. `peak_mib` is what a call takes 
 """
 
 import argparse
-import datetime
 import json
 import pathlib
 import statistics
 import time
 
-from training_steps import driver, median_ms
+from gpu_runs import describe_run, require_gpu
+from training_steps import median_ms
 
 import torch
 
@@ -153,8 +153,7 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, required=True, help="the JSON file")
     parser.add_argument("--commit", default="", help="which commit the library was built of")
     options = parser.parse_args()
-    if not maxsim_torch.device_available("cuda"):
-        raise SystemExit("no GPU that the library has code for")
+    require_gpu()
     torch.manual_seed(0)
     rows = []
     for cases in (heads, saved_int8, float8, retrievals):
@@ -162,12 +161,7 @@ def main():
             rows.append(row)
             print(json.dumps(row), flush=True)
     result = {
-        "device": torch.cuda.get_device_name(),
-        "driver": driver(),
-        "torch": torch.__version__,
-        "commit": f"maxsim {maxsim_torch.library_version()} {options.commit}".strip(),
-        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "command": "bench/torch/other_operators.py",
+        **describe_run("bench/torch/other_operators.py", options.commit),
         "dim": DIM,
         "rows": rows,
     }

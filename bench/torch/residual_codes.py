@@ -14,15 +14,14 @@ import importlib
 import json
 import pathlib
 import statistics
-import subprocess
 import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "client" / "torch"))
+from gpu_runs import driver
 
-import torch  # noqa: E402
+import torch
 
-import maxsim_torch  # noqa: E402
+import maxsim_torch
 
 DIM = 128
 # Documents that the plain way decodes at a time: all at once would not fit where theirs are many.
@@ -112,9 +111,7 @@ def measure(work, device, repeats):
 
 def device_name(device):
     if device == "cuda":
-        command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-        driver = subprocess.run(command, capture_output=True, text=True).stdout.split("\n")[0]
-        return f"{torch.cuda.get_device_name()}, driver {driver}"
+        return f"{torch.cuda.get_device_name()}, driver {driver()}"
     return f"CPU, {torch.get_num_threads()} threads"
 
 

@@ -10,19 +10,16 @@ Prints a line a shape, and writes one JSON file, anew after each.
 
 import argparse
 import contextlib
-import datetime
 import importlib
 import json
 import pathlib
 import statistics
-import subprocess
-import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "client" / "torch"))
+from gpu_runs import describe_run, event_ms, require_gpu
 
-import torch  # noqa: E402
+import torch
 
-import maxsim_torch  # noqa: E402
+import maxsim_torch
 
 # Queries, documents, tokens of a query, tokens of a document: a rerank, ColBERT's and ColPali's batches.
 SHAPES = [
@@ -45,12 +42,7 @@ def median_ms(work, repeats):
     work()
     times = []
     while len(times) < repeats or (len(times) < SHORT_REPEATS and sum(times) < SHORT_MS):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        begin.record()
-        work()
-        end.record()
-        end.synchronize()
-        times.append(begin.elapsed_time(end))
+        times.append(event_ms(work))
     return statistics.median(times[len(times) // 4 :])
 
 
@@ -91,29 +83,18 @@ def ways_to_score():
     return ways
 
 
-def driver():
-    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    return subprocess.run(command, capture_output=True, text=True).stdout.split("\n")[0]
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path, required=True, help="the JSON file")
     parser.add_argument("--type", default="bfloat16", choices=["bfloat16", "float16", "float32"])
     parser.add_argument("--commit", default="", help="which commit the library was built of")
     options = parser.parse_args()
-    if not maxsim_torch.device_available("cuda"):
-        raise SystemExit("no GPU that the library has code for")
+    require_gpu()
     dtype = getattr(torch, options.type)
     ways = ways_to_score()
     rows = []
     result = {
-        "device": torch.cuda.get_device_name(),
-        "driver": driver(),
-        "torch": torch.__version__,
-        "commit": f"maxsim {maxsim_torch.library_version()} {options.commit}".strip(),
-        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "command": f"bench/torch/training_steps.py --type {options.type}",
+        **describe_run(f"bench/torch/training_steps.py --type {options.type}", options.commit),
         "dim": DIM,
         "rows": rows,
     }

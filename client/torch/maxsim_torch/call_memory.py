@@ -11,9 +11,6 @@ from . import library
 TYPES = {torch.float32: library.F32, torch.float16: library.F16, torch.bfloat16: library.BF16}
 INDEX_TYPES = {torch.int64: library.INT64, torch.int32: library.INT32}
 
-# The address of lists without a candidate, which is never read. 0 would say that there are no lists.
-NO_CANDIDATES = 8
-
 # The address of a device's current stream, without an object around it. Not promised to anybody, so it may be missing.
 _stream_address: "Optional[Callable[[int], int]]" = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
@@ -53,6 +50,11 @@ class CallMemory:
         tensor = tensor.contiguous()
         self.kept.append(tensor)
         return tensor.data_ptr() or None
+
+    def address_of(self, structure: ctypes.Structure) -> int:
+        """The address of another structure of the call."""
+        self.kept.append(structure)
+        return ctypes.addressof(structure)
 
     def compute(self, function: "Callable[..., None]", *arguments: Any, bytes_of: "Callable[[Any], int]") -> None:
         """Calls function(call, *arguments), on CUDA with the tensors' device as the current one and with the workspace

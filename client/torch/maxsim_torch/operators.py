@@ -11,11 +11,13 @@ import torch
 from torch import Tensor
 
 from . import library
-from .call_memory import INDEX_TYPES, NO_CANDIDATES, TYPES, CallMemory
+from .call_memory import INDEX_TYPES, TYPES, CallMemory
 from .direct_calls import operator
 
 _TYPES = {**TYPES, torch.int8: library.I8}
 _TOKENS_SIZE = ctypes.sizeof(library.Tokens)
+# The address of lists without a candidate, which is never read. 0 would say that there are no lists.
+_NO_CANDIDATES = 8
 
 
 class _Call(CallMemory):
@@ -60,8 +62,12 @@ class _Call(CallMemory):
             self.address(scales),
             scale_of,
         )
-        self.kept.append(tokens)
-        return ctypes.addressof(tokens)
+        return self.address_of(tokens)
+
+    def take_candidates(self, candidates: Optional[Tensor]) -> None:
+        self.call.candidates = self.address(candidates)
+        if candidates is not None and candidates.numel() == 0:
+            self.call.candidates = _NO_CANDIDATES
 
 
 def _make_call(
@@ -109,9 +115,7 @@ def _make_call(
         max_document_tokens,
     )
     made.call.weights = made.address(weights)
-    made.call.candidates = made.address(candidates)
-    if candidates is not None and candidates.numel() == 0:
-        made.call.candidates = NO_CANDIDATES
+    made.take_candidates(candidates)
     return made
 
 

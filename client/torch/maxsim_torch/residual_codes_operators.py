@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from . import library
-from .call_memory import INDEX_TYPES, NO_CANDIDATES, TYPES
+from .call_memory import INDEX_TYPES, TYPES
 from .direct_calls import operator
 from .operators import _Call, _empty_results
 
@@ -95,12 +95,9 @@ def _make_call(
     documents.offsets = made.address(document_offsets)
     documents.lengths = made.address(document_lengths)
     documents.mask = made.address(document_mask)
-    made.kept.append(documents)
-    made.call.documents = ctypes.addressof(documents)
+    made.call.documents = made.address_of(documents)
     made.call.weights = made.address(weights)
-    made.call.candidates = made.address(candidates)
-    if candidates is not None and candidates.numel() == 0:
-        made.call.candidates = NO_CANDIDATES
+    made.take_candidates(candidates)
     codes = ResidualCodes(struct_size=ctypes.sizeof(ResidualCodes))
     codes.nbits = NBITS[bucket_weights.numel()]
     codes.bit_order = bit_order

@@ -1,0 +1,45 @@
+"""What the programs of this folder share on a GPU: the time of a call, and what their JSON files say of the run.
+Importing it makes maxsim_torch of this tree importable."""
+
+import datetime
+import pathlib
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "client" / "torch"))
+
+import torch  # noqa: E402
+
+import maxsim_torch  # noqa: E402
+
+
+def event_ms(work):
+    """Returns the device's time from before a call of `work` until its end, for which it waits."""
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    begin.record()
+    work()
+    end.record()
+    end.synchronize()
+    return begin.elapsed_time(end)
+
+
+def require_gpu():
+    if not maxsim_torch.device_available("cuda"):
+        raise SystemExit("no GPU that the library has code for")
+
+
+def driver():
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    return subprocess.run(command, capture_output=True, text=True).stdout.split("\n")[0]
+
+
+def describe_run(command, commit):
+    """Returns the head of a JSON file: the machine, the versions, when, and how to run it again."""
+    return {
+        "device": torch.cuda.get_device_name(),
+        "driver": driver(),
+        "torch": torch.__version__,
+        "commit": f"maxsim {maxsim_torch.library_version()} {commit}".strip(),
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "command": command,
+    }
