@@ -18,7 +18,6 @@ from training_steps import median_ms
 
 import torch
 
-import maxsim_torch
 from maxsim_torch import fused_head_scores, maxsim_scores, maxsim_top_k
 
 # Queries, documents, tokens of a query, tokens of a document, columns of a hidden state.
