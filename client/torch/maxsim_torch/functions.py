@@ -8,7 +8,17 @@ from torch import Tensor
 from . import float8, library, saved_int8
 from .direct_calls import in_transform
 from .operators import scores
-from .tokens import MAX_DOCUMENT_TOKENS, Tokens, check_type, indices, length_of_one, packed, padded
+from .tokens import (
+    MAX_DOCUMENT_TOKENS,
+    Tokens,
+    check_columns,
+    check_tensors,
+    check_type,
+    indices,
+    length_of_one,
+    packed,
+    padded,
+)
 
 
 class ScoresAndArgmax(NamedTuple):
@@ -217,18 +227,32 @@ def maxsim_scores(
     none), with sums in float32. All results are the same bits in every run. Second derivatives are not there.
 
     With `save_documents="int8"` the backward pass keeps documents in int8 with a float32 scale for each token, which
-    are Nd * Ld * (d + 4) bytes, in place of `documents`, and makes the vectors that matched again. Scores and gradients
-    of documents are the same bits. Each value of such a vector is wrong by half of its scale at most, max |values of the
-    token| / 254, and by the rounding to its type. So the gradient of a query token is wrong by the sum over its
-    documents of |score gradient * weight| times that, and the gradient of a weight by the sum over them of |score
-    gradient| times that times the sum of |values of the query token|.
+    are Nd * Ld * (d + 4) bytes, in place of `documents`, and makes the vectors that matched again. Scores and
+    gradients of documents are the same bits. Each value of such a vector is wrong by half of its scale at most, max
+    |values of the token| / 254, and by the rounding to its type. So the gradient of a query token is wrong by the sum
+    over its documents of |score gradient * weight| times that, and the gradient of a weight by the sum over them of
+    |score gradient| times that times the sum of |values of the query token|.
 
     Raises ValueError for shapes, lengths or candidates that do not fit, TypeError for other types, NotImplementedError
     for a device that the library does not have and for gradients that it does not compute. On CUDA lengths and
     candidates are not checked.
     """
+    check_tensors(
+        queries=queries,
+        documents=documents,
+        query_lengths=query_lengths,
+        query_mask=query_mask,
+        document_lengths=document_lengths,
+        document_mask=document_mask,
+        weights=weights,
+        query_scales=query_scales,
+        document_scales=document_scales,
+        candidates=candidates,
+    )
     check_type("queries", queries, query_scales)
     check_type("documents", documents, document_scales)
+    check_columns("queries", queries)
+    check_columns("documents", documents)
     one_query = queries.dim() == 2
     if queries.dim() not in (2, 3):
         raise ValueError(f"queries have the shape {tuple(queries.shape)}; they are [Nq, Lq, d] or [Lq, d]")
@@ -342,8 +366,24 @@ def maxsim_scores_packed(
     gradients included, is as in maxsim_scores; the argmax is [..., max_query_tokens]. Values are finite here too: a NaN
     or an infinity gives scores that mean nothing, and that may be finite all the same.
     """
+    check_tensors(
+        queries=queries,
+        documents=documents,
+        document_offsets=document_offsets,
+        query_offsets=query_offsets,
+        query_lengths=query_lengths,
+        query_mask=query_mask,
+        document_lengths=document_lengths,
+        document_mask=document_mask,
+        weights=weights,
+        query_scales=query_scales,
+        document_scales=document_scales,
+        candidates=candidates,
+    )
     check_type("queries", queries, query_scales)
     check_type("documents", documents, document_scales)
+    check_columns("queries", queries)
+    check_columns("documents", documents)
     made_documents = packed(
         "document", documents, document_offsets, document_lengths, document_mask, document_scales, MAX_DOCUMENT_TOKENS
     )

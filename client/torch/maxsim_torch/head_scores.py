@@ -9,7 +9,7 @@ from . import library
 from .direct_calls import in_transform
 from .functions import ScoresAndArgmax, _pair
 from .fused_head import fused_head
-from .tokens import FLOATS, length_of_one, padded
+from .tokens import FLOATS, check_columns, check_tensors, length_of_one, padded
 
 
 def _check_head(queries: Tensor, hidden: Tensor, weight: Tensor, bias: Optional[Tensor]) -> None:
@@ -22,6 +22,7 @@ def _check_head(queries: Tensor, hidden: Tensor, weight: Tensor, bias: Optional[
         raise ValueError(f"queries have the shape {tuple(queries.shape)}; they are [Nq, Lq, d] or [Lq, d]")
     if hidden.dim() not in (3, 4):
         raise ValueError(f"hidden has the shape {tuple(hidden.shape)}; it is [Nd, Ld, h] or [Nq, K, Ld, h]")
+    check_columns("queries", queries)
     wanted = (queries.shape[-1], hidden.shape[-1])
     if tuple(weight.shape) != wanted:
         raise ValueError(f"weight has the shape {tuple(weight.shape)}; with these queries and hidden it is {wanted}")
@@ -75,6 +76,18 @@ def fused_head_scores(
     for a device that the library does not have. On CUDA lengths are not checked, and a candidate that is no document
     has `empty_score`. Second derivatives are not there.
     """
+    check_tensors(
+        queries=queries,
+        hidden=hidden,
+        weight=weight,
+        bias=bias,
+        query_lengths=query_lengths,
+        query_mask=query_mask,
+        document_lengths=document_lengths,
+        document_mask=document_mask,
+        token_weights=token_weights,
+        candidates=candidates,
+    )
     _check_head(queries, hidden, weight, bias)
     if block_documents is not None and block_documents < 1:
         raise ValueError(f"block_documents is {block_documents}; it is 1 or more")

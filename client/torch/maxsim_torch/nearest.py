@@ -6,9 +6,7 @@ import torch
 from torch import Tensor
 
 from .nearest_operators import nearest as nearest_operator
-from .tokens import indices
-
-_FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+from .tokens import FLOATS, check_columns, check_tensors, indices
 
 
 class NearestDistances(NamedTuple):
@@ -20,11 +18,13 @@ class NearestDistances(NamedTuple):
 
 def _sets(x: Tensor, y: Tensor) -> "tuple[int, ...]":
     """The dimensions before those of a set. Raises where x and y do not fit together."""
+    check_tensors(x=x, y=y)
     for name, points in (("x", x), ("y", y)):
-        if points.dtype not in _FLOATS:
+        if points.dtype not in FLOATS:
             raise TypeError(f"{name} has the type {points.dtype}; it is float32, float16 or bfloat16")
         if points.dim() < 2:
             raise ValueError(f"{name} has the shape {tuple(points.shape)}; it is [..., points, d]")
+        check_columns(f"points of {name}", points)
     if x.dtype != y.dtype or x.shape[:-2] != y.shape[:-2] or x.shape[-1] != y.shape[-1]:
         raise ValueError(
             f"x is {tuple(x.shape)} of {x.dtype} and y {tuple(y.shape)} of {y.dtype}; they are to have one type, and "

@@ -10,9 +10,17 @@ from .direct_calls import in_transform
 from .functions import ScoresAndArgmax, _pair
 from .residual_codes_operators import BIT_ORDERS, NBITS
 from .residual_codes_operators import residual_code_scores as operator
-from .tokens import MAX_DOCUMENT_TOKENS, Tokens, indices, packed, padded
-
-_FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+from .tokens import (
+    FLOATS,
+    MAX_DOCUMENT_TOKENS,
+    Tokens,
+    check_columns,
+    check_tensors,
+    indices,
+    length_of_one,
+    packed,
+    padded,
+)
 
 
 def _check_codes(
@@ -24,10 +32,11 @@ def _check_codes(
     bit_order: str,
 ) -> Tensor:
     """Refuses codes that do not fit together. Returns the centroid numbers in int32 or int64."""
-    if queries.dtype not in _FLOATS:
+    if queries.dtype not in FLOATS:
         raise TypeError(f"queries have the type {queries.dtype}; it is float32, float16 or bfloat16")
     if queries.dim() not in (2, 3):
         raise ValueError(f"queries have the shape {tuple(queries.shape)}; they are [Nq, Lq, d] or [Lq, d]")
+    check_columns("queries", queries)
     dim = queries.shape[-1]
     if centroids.dim() != 2 or centroids.shape[1] != dim or not centroids.is_floating_point():
         raise ValueError(
@@ -159,11 +168,25 @@ def residual_code_scores(
     the library does not have and for gradients that there are none of. A centroid number outside of the centroids is a
     ValueError on the CPU; on CUDA it is not checked, and its scores mean nothing.
     """
+    check_tensors(
+        queries=queries,
+        centroid_numbers=centroid_numbers,
+        residuals=residuals,
+        centroids=centroids,
+        bucket_weights=bucket_weights,
+        document_offsets=document_offsets,
+        document_lengths=document_lengths,
+        document_mask=document_mask,
+        query_lengths=query_lengths,
+        query_mask=query_mask,
+        weights=weights,
+        candidates=candidates,
+    )
     numbers = _check_codes(queries, centroid_numbers, residuals, centroids, bucket_weights, bit_order)
     one_query = queries.dim() == 2
     if one_query:
         queries = queries.unsqueeze(0)
-        query_lengths = None if query_lengths is None else query_lengths.reshape(1)
+        query_lengths = None if query_lengths is None else length_of_one(query_lengths).unsqueeze(0)
         query_mask = None if query_mask is None else query_mask.unsqueeze(0)
         weights = None if weights is None else weights.unsqueeze(0)
     made_queries = padded("query", queries, query_lengths, query_mask, None)

@@ -7,7 +7,9 @@ from torch import Tensor
 
 from . import library
 
-# The limit of maxsim.h.
+# The limits of maxsim.h.
+MAX_COLUMNS = 4096
+MAX_QUERY_TOKENS = 4096
 MAX_DOCUMENT_TOKENS = 65536
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
@@ -28,6 +30,25 @@ class Tokens(NamedTuple):
     max_tokens: int
 
 
+def check_tensors(**given: "Optional[Tensor]") -> None:
+    """Raises TypeError for an argument that is given and is no tensor."""
+    for name, value in given.items():
+        if value is not None and not isinstance(value, Tensor):
+            raise TypeError(f"{name} is of the type {type(value).__name__}; it is a torch.Tensor")
+
+
+def check_columns(name: str, rows: Tensor) -> None:
+    """Raises ValueError for vectors that are shorter or longer than those of the library."""
+    if rows.dim() > 0 and not 1 <= rows.shape[-1] <= MAX_COLUMNS:
+        raise ValueError(f"{name} have {rows.shape[-1]} columns; they have 1 to {MAX_COLUMNS}")
+
+
+def _check_max_tokens(name: str, max_tokens: int) -> None:
+    limit = MAX_QUERY_TOKENS if name == "query" else MAX_DOCUMENT_TOKENS
+    if not 0 <= max_tokens <= limit:
+        raise ValueError(f"a {name} has up to {max_tokens} tokens; at most {limit} are allowed")
+
+
 def check_type(name: str, rows: Tensor, scales: Optional[Tensor]) -> None:
     if rows.dtype not in TYPES:
         raise TypeError(
@@ -42,6 +63,7 @@ def check_type(name: str, rows: Tensor, scales: Optional[Tensor]) -> None:
 
 def indices(name: str, tensor: Tensor, shape: "tuple[int, ...]") -> Tensor:
     """An integer tensor of a certain shape, in int32 or int64."""
+    check_tensors(**{name: tensor})
     if tensor.is_floating_point() or tensor.dtype == torch.bool:
         raise TypeError(f"{name} have the type {tensor.dtype}; they are integers")
     if tuple(tensor.shape) != shape:
@@ -104,12 +126,13 @@ def padded(
     mask: Optional[Tensor],
     scales: Optional[Tensor],
 ) -> Tokens:
-    """Sequences of [..., max_tokens, dim]."""
+    """Sequences of [..., max_tokens, dim]. `name` is "query" or "document"."""
     outer = tuple(rows.shape[:-2])
     count = 1
     for size in outer:
         count = count * size
     max_tokens = rows.shape[-2]
+    _check_max_tokens(name, max_tokens)
     if lengths is not None:
         lengths = indices(f"{name}_lengths", lengths, outer)
     mask = _mask(f"{name}_mask", mask, (*outer, max_tokens))
@@ -126,7 +149,8 @@ def packed(
     scales: Optional[Tensor],
     max_tokens: int,
 ) -> Tokens:
-    """Sequences of [tokens, dim], with offsets."""
+    """Sequences of [tokens, dim], with offsets. `name` is "query" or "document"."""
+    _check_max_tokens(name, max_tokens)
     if rows.dim() != 2:
         raise ValueError(f"{name} rows have the shape {tuple(rows.shape)}; packed ones are [tokens, dim]")
     if offsets.dim() != 1 or (lengths is None and offsets.shape[0] == 0):

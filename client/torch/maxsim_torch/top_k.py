@@ -8,6 +8,7 @@ from torch import Tensor
 from .document_blocks import with_one_more
 from .functions import maxsim_scores, maxsim_scores_packed
 from .host_blocks import HostBlocks
+from .tokens import check_tensors
 
 # A block's bytes of document vectors, and its scores, where the caller does not say how many documents it has. A copy
 # of 128 MiB takes 2 to 5 ms over PCI Express, which hides what a launch and a merge cost; two blocks are there.
@@ -173,6 +174,8 @@ def maxsim_top_k(
 
     Raises ValueError for shapes, devices, offsets or numbers that do not fit, and what maxsim_scores raises.
     """
+    check_tensors(queries=queries, documents=documents, document_offsets=document_offsets)
+    check_tensors(document_lengths=document_lengths, document_mask=document_mask, document_scales=document_scales)
     if queries.dim() not in (2, 3):
         raise ValueError(f"queries have the shape {tuple(queries.shape)}; they are [Nq, Lq, d] or [Lq, d]")
     if block_documents is not None and block_documents < 1:

@@ -5,10 +5,12 @@ from typing import Literal, NamedTuple, Optional, Union, overload
 import torch
 from torch import Tensor
 
-from .tokens import indices
+from .tokens import FLOATS, MAX_COLUMNS, check_tensors, indices
 from .triadic_operators import triadic, triadic_max
 
-_FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+# The limits of maxsim.h.
+_MAX_ATTENTION_COLUMNS = 128
+_MAX_TOKENS = 65536
 
 
 class TriadicScores(NamedTuple):
@@ -18,14 +20,19 @@ class TriadicScores(NamedTuple):
     argmax: Tensor
 
 
-def _outer(tensors: "dict[str, Tensor]") -> "tuple[int, ...]":
+def _outer(tensors: "dict[str, Tensor]", max_columns: int) -> "tuple[int, ...]":
     """The dimensions before those of a sequence, which all tensors share, as they share type and columns."""
+    check_tensors(**tensors)
     (_, given), *others = tensors.items()
     for name, tensor in tensors.items():
-        if tensor.dtype not in _FLOATS:
+        if tensor.dtype not in FLOATS:
             raise TypeError(f"{name} have the type {tensor.dtype}; it is float32, float16 or bfloat16")
         if tensor.dim() < 2:
             raise ValueError(f"{name} have the shape {tuple(tensor.shape)}; they are [..., tokens, d]")
+        if tensor.shape[-2] > _MAX_TOKENS:
+            raise ValueError(f"{name} have {tensor.shape[-2]} tokens; at most {_MAX_TOKENS} are allowed")
+        if not 1 <= tensor.shape[-1] <= max_columns:
+            raise ValueError(f"{name} have {tensor.shape[-1]} columns; they have 1 to {max_columns}")
     for name, tensor in others:
         same_shape = tensor.shape[:-2] == given.shape[:-2] and tensor.shape[-1] == given.shape[-1]
         if tensor.dtype != given.dtype or not same_shape:
@@ -38,6 +45,7 @@ def _outer(tensors: "dict[str, Tensor]") -> "tuple[int, ...]":
 
 def _lengths(given: "dict[str, Optional[Tensor]]", outer: "tuple[int, ...]") -> "list[Optional[Tensor]]":
     """Lengths as vectors of one integer type; their shape may be broadcast to that of the batch."""
+    check_tensors(**given)
     made: "list[Optional[Tensor]]" = []
     for name, lengths in given.items():
         if lengths is None:
@@ -99,7 +107,7 @@ def triadic_attention(
         "first_values": first_values,
         "second_values": second_values,
     }
-    outer = _outer(tensors)
+    outer = _outer(tensors, _MAX_ATTENTION_COLUMNS)
     for name, keys, values in (("first", first_keys, first_values), ("second", second_keys, second_values)):
         if keys.shape != values.shape:
             raise ValueError(
@@ -173,7 +181,8 @@ def triadic_maxsim_scores(
     checked.
     """
     tensors = {"queries": queries, "first": first, "second": second}
-    outer = _outer(tensors)
+    check_tensors(weights=weights)
+    outer = _outer(tensors, MAX_COLUMNS)
     given = {"query_lengths": query_lengths, "first_lengths": first_lengths, "second_lengths": second_lengths}
     lengths = _lengths(given, outer)
     maxima, argmax = triadic_max(*(_flat(tensor) for tensor in tensors.values()), *lengths)

@@ -264,6 +264,8 @@ class ErrorsTest(TorchTest):
         refuse(ValueError, r"hidden has the shape \(6, 8\)", queries, hidden[0], weight)
         refuse(ValueError, r"queries have the shape \(4,\)", queries[0, 0], hidden, weight)
         refuse(ValueError, "block_documents is 0; it is 1 or more", queries, hidden, weight, block_documents=0)
+        refuse(TypeError, "document_mask is of the type bool", queries, hidden, weight, document_mask=True)
+        refuse(ValueError, "queries have 5000 columns", torch.randn(2, 1, 5000), hidden, weight)
         refuse(ValueError, "hidden has documents of 5 queries; there are 2", queries, hidden[:, None], weight)
         refuse(ValueError, "neither paired nor", queries, hidden[:2, None], weight, paired=True)
         refuse(ValueError, "2 queries are paired with 5", queries, hidden, weight, paired=True)

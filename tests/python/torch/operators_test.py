@@ -615,14 +615,26 @@ class ErrorsTest(SeededTest):
         self.refuse(ValueError, r"weights have the shape \(3,\)", queries, documents, weights=torch.ones(3))
         self.refuse(ValueError, "int8 alone has to", queries, documents, document_scales=torch.ones(4))
         self.refuse(ValueError, "documents of 4 queries", queries, documents[:, None])
+        self.refuse(TypeError, "queries is of the type list; it is a torch.Tensor", [[1.0]], documents)
+        self.refuse(TypeError, "document_lengths is of the type list", queries, documents, document_lengths=[5] * 4)
+        self.refuse(TypeError, "candidates is of the type int", queries, documents, candidates=3)
+
+    def test_an_error_names_the_limit(self):
+        queries, documents = torch.randn(2, 3, 8), torch.randn(4, 5, 8)
+        wide, thin = torch.randn(1, 1, 4097), torch.randn(1, 1, 0)
+        self.refuse(ValueError, "queries have 4097 columns; they have 1 to 4096", wide, wide)
+        self.refuse(ValueError, "queries have 0 columns", thin, thin)
+        long_query, long_document = torch.randn(1, 4097, 8), torch.zeros(1, 65_537, 8)
+        self.refuse(ValueError, "a query has up to 4097 tokens; at most 4096", long_query, documents)
+        self.refuse(ValueError, "a document has up to 65537 tokens; at most 65536", queries, long_document)
+        rows, offsets = torch.randn(9, 8), torch.tensor([0, 4, 9])
+        more = {"function": maxsim_scores_packed, "query_offsets": offsets, "max_query_tokens": 4097}
+        self.refuse(ValueError, "a query has up to 4097 tokens; at most 4096", rows, rows, offsets, **more)
 
     def test_what_the_library_finds_is_a_value_error(self):
         queries, documents = torch.randn(2, 3, 8), torch.randn(4, 5, 8)
         self.refuse(ValueError, r"candidates\[1\] is 4", queries, documents, candidates=torch.tensor([[0, 4], [1, 1]]))
         self.refuse(ValueError, "has 6 tokens", queries, documents, document_lengths=torch.tensor([5, 6, 1, 1]))
-        wide = torch.randn(1, 1, 4097)
-        self.refuse(ValueError, "queries.dim is 4097; it is 1 to 4096", wide, wide)
-        self.refuse(ValueError, "queries.max_tokens is 4097", torch.randn(1, 4097, 8), documents)
 
     def test_packed_arguments_that_do_not_fit(self):
         rows, offsets = torch.randn(9, 8), torch.tensor([0, 4, 9])

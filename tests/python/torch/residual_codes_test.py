@@ -244,6 +244,9 @@ class ErrorsTest(unittest.TestCase):
         self.refuse(ValueError, "uint8 .*9", queries, numbers, residuals[..., 1:], centroids, weights)
         self.refuse(TypeError, "centroid_numbers have the", queries, numbers.float(), residuals, centroids, weights)
         self.refuse(ValueError, "bit_order is 'big'", queries, *codes.tensors, bit_order="big")
+        self.refuse(TypeError, "centroids is of the type list", queries, numbers, residuals, [[0.0]], weights)
+        wrong = {"query_lengths": torch.tensor([1, 2])}
+        self.refuse(ValueError, "one query has one length", queries[0], *codes.tensors, **wrong)
         self.refuse(ValueError, r"weights have the shape \(3,\)", queries, *codes.tensors, weights=torch.ones(3))
         self.refuse(ValueError, r"they are \[Nd, Ld\]", queries, numbers[0], residuals[0], centroids, weights)
         self.refuse(ValueError, "4 queries are paired with 6", queries, *codes.tensors, paired=True)

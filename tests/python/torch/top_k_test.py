@@ -190,6 +190,7 @@ class ErrorsTest(TorchTest):
         def refuse(pattern, *arguments, **more):
             self.refuse(ValueError, pattern, maxsim_top_k, *arguments, **more)
 
+        self.refuse(TypeError, "documents is of the type list", maxsim_top_k, queries, [[1.0]], 1)
         refuse("k is 0; it is 1 to 4", queries, documents, 0)
         refuse("k is 5; it is 1 to 4", queries, documents, 5)
         refuse("block_documents is 0; it is 1 or more", queries, documents, 1, block_documents=0)

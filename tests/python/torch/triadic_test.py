@@ -164,8 +164,12 @@ class AttentionTest(SeededTest):
                 triadic_attention(*(tensor if place == idx else given for idx, given in enumerate(tensors)))
         with self.assertRaisesRegex(ValueError, r"first_lengths have the shape \(5,\), and not \(2, 3\)"):
             triadic_attention(*tensors, first_lengths=torch.ones(5, dtype=torch.int64))
-        with self.assertRaisesRegex(ValueError, "call.dim is 129; it is 1 to 128"):
+        with self.assertRaisesRegex(ValueError, "queries have 129 columns; they have 1 to 128"):
             triadic_attention(*(torch.ones(2, 129) for _ in range(5)))
+        with self.assertRaisesRegex(ValueError, "queries have 65537 tokens; at most 65536"):
+            triadic_attention(*(torch.ones(65_537, 1) for _ in range(5)))
+        with self.assertRaisesRegex(TypeError, "second_lengths is of the type list"):
+            triadic_attention(*tensors, second_lengths=[3])
 
 
 class MaxSimTest(SeededTest):
