@@ -14,7 +14,7 @@ import json
 import pathlib
 import statistics
 
-from gpu_runs import describe_run, event_ms, require_gpu
+from runs import describe_run, event_ms, require
 
 import torch
 
@@ -75,7 +75,7 @@ def main():
     parser.add_argument("--service", type=pathlib.Path, help="what maxsim_bench_gpu --json wrote on the same machine")
     parser.add_argument("--commit", default="", help="which commit the library was built of")
     options = parser.parse_args()
-    require_gpu()
+    require("cuda")
     service = service_times(options.service)
     rows = []
     result = {

@@ -15,7 +15,7 @@ import json
 import pathlib
 import statistics
 
-from gpu_runs import describe_run, event_ms, require_gpu
+from runs import describe_run, event_ms, require
 
 import torch
 
@@ -153,7 +153,7 @@ def main():
     parser.add_argument("--largest", type=int, default=8_192, help="the most tokens")
     parser.add_argument("--commit", default="", help="which commit the library was built of")
     options = parser.parse_args()
-    require_gpu()
+    require("cuda")
     TOKENS[:] = [count for count in TOKENS if count <= options.largest]
     result = {
         **describe_run(

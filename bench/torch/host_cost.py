@@ -10,18 +10,16 @@ says more than `median_us`.
 """
 
 import argparse
-import datetime
 import json
 import pathlib
 import statistics
-import sys
 import timeit
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "client" / "torch"))
+from runs import describe_run, require
 
-import torch  # noqa: E402
+import torch
 
-import maxsim_torch  # noqa: E402
+import maxsim_torch
 
 # One query of 2 tokens, 2 documents of 2 tokens.
 QUERIES, DOCUMENTS = (1, 2, 8), (2, 2, 8)
@@ -71,17 +69,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path, help="the JSON file")
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--commit", default="", help="which commit the library was built of")
     options = parser.parse_args()
-    if not maxsim_torch.device_available(options.device):
-        raise SystemExit(f"the library computes nothing on {options.device} here")
+    require(options.device)
     torch.set_num_threads(1)
     torch.manual_seed(0)
     result = {
-        "device": torch.cuda.get_device_name() if options.device == "cuda" else "cpu",
-        "torch": torch.__version__,
-        "library": f"maxsim {maxsim_torch.library_version()}",
-        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "command": f"bench/torch/host_cost.py --device {options.device}",
+        **describe_run(f"bench/torch/host_cost.py --device {options.device}", options.commit, options.device),
         "calls": {},
     }
     for name, work in calls(options.device).items():

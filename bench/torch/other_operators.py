@@ -13,7 +13,7 @@ import pathlib
 import statistics
 import time
 
-from gpu_runs import describe_run, require_gpu
+from runs import describe_run, require
 from training_steps import median_ms
 
 import torch
@@ -152,7 +152,7 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, required=True, help="the JSON file")
     parser.add_argument("--commit", default="", help="which commit the library was built of")
     options = parser.parse_args()
-    require_gpu()
+    require("cuda")
     torch.manual_seed(0)
     rows = []
     for cases in (heads, saved_int8, float8, retrievals):

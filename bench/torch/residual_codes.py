@@ -9,15 +9,13 @@ Prints a line for each way and number of bits, and writes one JSON file.
 """
 
 import argparse
-import datetime
 import importlib
 import json
 import pathlib
 import statistics
-import sys
 import time
 
-from gpu_runs import driver
+from runs import describe_run, require
 
 import torch
 
@@ -109,12 +107,6 @@ def measure(work, device, repeats):
         return {"error": str(problem)}
 
 
-def device_name(device):
-    if device == "cuda":
-        return f"{torch.cuda.get_device_name()}, driver {driver()}"
-    return f"CPU, {torch.get_num_threads()} threads"
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path, required=True, help="the JSON file")
@@ -127,8 +119,7 @@ def main():
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--commit", default="", help="which commit the library was built of")
     options = parser.parse_args()
-    if not maxsim_torch.device_available(options.device):
-        raise SystemExit(f"no {options.device} that the library has code for")
+    require(options.device)
     rows = []
     for nbits in (2, 4):
         index = Index(options, nbits)
@@ -143,11 +134,7 @@ def main():
             rows.append(row)
             print(json.dumps(row), flush=True)
     result = {
-        "device": device_name(options.device),
-        "torch": torch.__version__,
-        "commit": f"maxsim {maxsim_torch.library_version()} {options.commit}".strip(),
-        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "command": " ".join(["bench/torch/residual_codes.py", *sys.argv[1:]]),
+        **describe_run("bench/torch/residual_codes.py", options.commit, options.device),
         "shape": [1, options.documents, options.query_tokens, options.document_tokens, DIM],
         "centroids": options.centroids,
         "type": options.type,

@@ -15,7 +15,7 @@ import json
 import pathlib
 import statistics
 
-from gpu_runs import describe_run, event_ms, require_gpu
+from runs import describe_run, event_ms, require
 
 import torch
 
@@ -89,7 +89,7 @@ def main():
     parser.add_argument("--type", default="bfloat16", choices=["bfloat16", "float16", "float32"])
     parser.add_argument("--commit", default="", help="which commit the library was built of")
     options = parser.parse_args()
-    require_gpu()
+    require("cuda")
     dtype = getattr(torch, options.type)
     ways = ways_to_score()
     rows = []

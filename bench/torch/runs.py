@@ -1,4 +1,4 @@
-"""What the programs of this folder share on a GPU: the time of a call, and what their JSON files say of the run.
+"""What the programs of this folder share: the time of a call on a GPU, and what their JSON files say of the run.
 Importing it makes maxsim_torch of this tree importable."""
 
 import datetime
@@ -23,21 +23,28 @@ def event_ms(work):
     return begin.elapsed_time(end)
 
 
-def require_gpu():
-    if not maxsim_torch.device_available("cuda"):
-        raise SystemExit("no GPU that the library has code for")
-
-
 def driver():
     command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     return subprocess.run(command, capture_output=True, text=True).stdout.split("\n")[0]
 
 
-def describe_run(command, commit):
+def require(device):
+    """Ends the program where the library computes nothing on a device."""
+    if not maxsim_torch.device_available(device):
+        raise SystemExit(f"the library computes nothing on {device} here")
+
+
+def machine(device):
+    """Returns what a JSON file says of a device, "cuda" or "cpu"."""
+    if device == "cuda":
+        return {"device": torch.cuda.get_device_name(), "driver": driver()}
+    return {"device": f"CPU, {torch.get_num_threads()} threads"}
+
+
+def describe_run(command, commit, device="cuda"):
     """Returns the head of a JSON file: the machine, the versions, when, and how to run it again."""
     return {
-        "device": torch.cuda.get_device_name(),
-        "driver": driver(),
+        **machine(device),
         "torch": torch.__version__,
         "commit": f"maxsim {maxsim_torch.library_version()} {commit}".strip(),
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
