@@ -157,7 +157,9 @@ def main():
     TOKENS[:] = [count for count in TOKENS if count <= options.largest]
     result = {
         **describe_run(
-            f"bench/torch/higher_order.py --types {' '.join(options.types)} --largest {options.largest}", options.commit
+            f"bench/torch/higher_order.py --types {' '.join(options.types)} --largest {options.largest} "
+            f"--limit-ms {options.limit_ms:g}",
+            options.commit,
         ),
         "rows": [],
     }

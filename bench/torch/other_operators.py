@@ -21,7 +21,7 @@ import torch
 from maxsim_torch import fused_head_scores, maxsim_scores, maxsim_top_k
 
 # Queries, documents, tokens of a query, tokens of a document, columns of a hidden state.
-HEADS = [(1, 1000, 32, 300, 768), (128, 128, 32, 300, 768), (512, 512, 32, 300, 768)]
+HEADS = [(1, 1000, 32, 300, 768), (1, 8000, 32, 300, 768), (512, 512, 32, 300, 768), (1024, 1024, 32, 300, 768)]
 BATCHES = [(128, 128, 32, 300), (512, 512, 32, 300), (32, 32, 1024, 1024)]
 # Documents in the host's memory: 300 tokens of 128 columns in float16 are 75 KiB each.
 RETRIEVALS = [(1, 40_000), (64, 40_000)]
