@@ -127,6 +127,20 @@ void CheckResult(const v1::RerankRequest& request, const v1::Query& query, const
   CheckHits(expected, known, request, result);
 }
 
+// Returns whether a request may be refused with the code.
+bool IsRefusal(const v1::RerankRequest& request, absl::StatusCode code) {
+  switch (code) {
+    case absl::StatusCode::kInvalidArgument:
+      return true;
+    case absl::StatusCode::kNotFound:
+      return request.missing_policy() == v1::MISSING_POLICY_FAIL;
+    case absl::StatusCode::kFailedPrecondition:
+      return request.generation() != 0;
+    default:
+      return false;
+  }
+}
+
 void FuzzRequest(std::string_view input) {
   RequestServer& server = RequestServer::Get();
   const grpc::Slice slice(input.data(), input.size());
@@ -137,9 +151,7 @@ void FuzzRequest(std::string_view input) {
   const service::RequestLimits limits = SmallLimits();
   absl::StatusOr<service::Translated> translated = service::Translate(request, known->second.collection, limits);
   if (!translated.ok()) {
-    return Require(translated.status().code() == absl::StatusCode::kInvalidArgument ||
-                       (translated.status().code() == absl::StatusCode::kNotFound &&
-                        request.missing_policy() == v1::MISSING_POLICY_FAIL),
+    return Require(IsRefusal(request, translated.status().code()),
                    absl::StrCat("a request is refused as wrong: ", translated.status().ToString()));
   }
   engine::JobResult scored;
