@@ -79,7 +79,7 @@ def main():
     service = service_times(options.service)
     rows = []
     result = {
-        **describe_run("bench/torch/forward.py", options.commit),
+        **describe_run(options.commit),
         "dim": DIM,
         "rows": rows,
     }

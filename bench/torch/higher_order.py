@@ -156,11 +156,7 @@ def main():
     require("cuda")
     TOKENS[:] = [count for count in TOKENS if count <= options.largest]
     result = {
-        **describe_run(
-            f"bench/torch/higher_order.py --types {' '.join(options.types)} --largest {options.largest} "
-            f"--limit-ms {options.limit_ms:g}",
-            options.commit,
-        ),
+        **describe_run(options.commit),
         "rows": [],
     }
     benches = [bench_chamfer(torch.float32, options.limit_ms)]

@@ -75,7 +75,7 @@ def main():
     torch.set_num_threads(1)
     torch.manual_seed(0)
     result = {
-        **describe_run(f"bench/torch/host_cost.py --device {options.device}", options.commit, options.device),
+        **describe_run(options.commit, options.device),
         "calls": {},
     }
     for name, work in calls(options.device).items():

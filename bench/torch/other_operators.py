@@ -160,7 +160,7 @@ def main():
             rows.append(row)
             print(json.dumps(row), flush=True)
     result = {
-        **describe_run("bench/torch/other_operators.py", options.commit),
+        **describe_run(options.commit),
         "dim": DIM,
         "rows": rows,
     }

@@ -134,7 +134,7 @@ def main():
             rows.append(row)
             print(json.dumps(row), flush=True)
     result = {
-        **describe_run("bench/torch/residual_codes.py", options.commit, options.device),
+        **describe_run(options.commit, options.device),
         "shape": [1, options.documents, options.query_tokens, options.document_tokens, DIM],
         "centroids": options.centroids,
         "type": options.type,

@@ -41,12 +41,23 @@ def machine(device):
     return {"device": f"CPU, {torch.get_num_threads()} threads"}
 
 
-def describe_run(command, commit, device="cuda"):
+def command_line():
+    """Returns the program and its arguments, but for where results go, without folders."""
+    words, given = [f"bench/torch/{pathlib.Path(sys.argv[0]).name}"], iter(sys.argv[1:])
+    for word in given:
+        if word in ("--out", "--commit"):
+            next(given, None)
+        else:
+            words.append(pathlib.Path(word).name)
+    return " ".join(words)
+
+
+def describe_run(commit, device="cuda"):
     """Returns the head of a JSON file: the machine, the versions, when, and how to run it again."""
     return {
         **machine(device),
         "torch": torch.__version__,
         "commit": f"maxsim {maxsim_torch.library_version()} {commit}".strip(),
         "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "command": command,
+        "command": command_line(),
     }

@@ -49,24 +49,25 @@ def maxsim_scores(
 ) -> "Tensor | tuple[Tensor, Tensor]":
     """maxsim_torch.maxsim_scores of queries [Nq, Lq, d], in the type of the inputs. The gradient of a maximum goes to
     the first of equal tokens, as there."""
-    num_queries = queries.shape[0]
     query_counts = counting(tuple(queries.shape[:-1]), query_lengths, query_mask, queries.device)
     document_counts = counting(tuple(documents.shape[:-1]), document_lengths, document_mask, documents.device)
     if weights is None:
         weights = torch.ones(queries.shape[:-1], dtype=queries.dtype, device=queries.device)
-    if documents.dim() == 3:
-        # One list of documents for each query: [Nq, K, Ld, d].
-        if paired:
-            documents, document_counts = documents.unsqueeze(1), document_counts.unsqueeze(1)
-        elif candidates is not None:
-            documents, document_counts = documents[candidates], document_counts[candidates]
-        else:
-            documents = documents.unsqueeze(0).expand(num_queries, *documents.shape)
-            document_counts = document_counts.unsqueeze(0).expand(num_queries, *document_counts.shape)
+    if documents.shape[-2] == 0:  # A token that does not count, so that there is an argmax.
+        documents = torch.nn.functional.pad(documents, (0, 0, 0, 1))
+        document_counts = torch.nn.functional.pad(document_counts, (0, 1))
     # Values of tokens that do not count may be anything, and must not reach a product.
     queries = torch.where(query_counts.unsqueeze(-1), queries, 0)
     documents = torch.where(document_counts.unsqueeze(-1), documents, 0)
-    similarity = torch.einsum("qid,qkjd->qkij", queries, documents)
+    if paired:
+        documents, document_counts = documents.unsqueeze(1), document_counts.unsqueeze(1)
+    elif candidates is not None:
+        documents, document_counts = documents[candidates], document_counts[candidates]
+    if documents.dim() == 3:  # Every query meets every document.
+        similarity = torch.einsum("qid,kjd->qkij", queries, documents)
+        document_counts = document_counts.unsqueeze(0)
+    else:  # A list of documents for each query: [Nq, K, Ld, d].
+        similarity = torch.einsum("qid,qkjd->qkij", queries, documents)
     similarity = similarity.masked_fill(~document_counts.unsqueeze(2), float("-inf"))
     argmax = similarity.argmax(-1)  # the first of equals
     best = similarity.gather(-1, argmax.unsqueeze(-1)).squeeze(-1)
