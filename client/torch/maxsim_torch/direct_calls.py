@@ -51,15 +51,18 @@ class _Dispatch:
         """Whether the dispatcher goes from autograd to the device's kernel."""
         return tensor.__class__ in _CLASSES and self._number_of(self._keys_of(tensor)) in self._plain
 
-    def is_watched(self) -> bool:
-        """Whether something wants to see every operator: a compiler, a tracer, a mode, a transform, forward-mode
-        derivatives, a profiler of the thread."""
+    def is_traced(self) -> bool:
+        """Whether tensors may stand for others: in a compiler, a tracer, a mode of the dispatcher or a transform."""
         return (
-            torch.compiler.is_compiling()
-            or self._modes() > 0
+            torch.compiler.is_compiling() or self._modes() > 0 or self.in_transform() or self._trace() is not None
+        )
+
+    def is_watched(self) -> bool:
+        """Whether something wants to see every operator: what traces, a mode of functions, forward-mode derivatives, a
+        profiler of the thread."""
+        return (
+            self.is_traced()
             or self._function_modes() > 0
-            or self.in_transform()
-            or self._trace() is not None
             or forward_ad._current_level >= 0
             or self._is_profiled()
         )
@@ -77,6 +80,13 @@ with contextlib.suppress(AttributeError):
 def in_transform() -> bool:
     """Whether a transform of torch.func is at work, which hides whether a tensor wants a gradient."""
     return not torch.compiler.is_compiling() and _dispatch is not None and _dispatch.in_transform()
+
+
+def can_read(tensor: Tensor) -> bool:
+    """Whether a tensor's values may be looked at: they are in the memory of the CPU, and nothing traces the call."""
+    if torch.compiler.is_compiling() or tensor.__class__ not in _CLASSES or tensor.device.type != "cpu":
+        return False
+    return _dispatch is not None and not _dispatch.is_traced()
 
 
 class _Results:

@@ -110,7 +110,7 @@ def _common_type(queries: Tokens, documents: Tokens) -> torch.dtype:
 
 def _query_factors(queries: Tokens, weights: Optional[Tensor]) -> Optional[Tensor]:
     """Weights times scales of the queries, one a row of the queries. A scale of 0 or more moves no maximum."""
-    if queries.scales is None:
+    if queries.scales is None or queries.num_sequences == 0:
         return weights
     scales = queries.scales
     shape = queries.rows.shape[:-1]
@@ -121,7 +121,7 @@ def _query_factors(queries: Tokens, weights: Optional[Tensor]) -> Optional[Tenso
     else:
         rows = torch.arange(shape[0], device=scales.device)
         owner = torch.searchsorted(queries.offsets[1:].to(torch.int64), rows, right=True)
-        scales = scales[owner.clamp_max(max(0, queries.num_sequences - 1))]
+        scales = scales[owner.clamp_max(queries.num_sequences - 1)]
     return scales if weights is None else weights * scales
 
 

@@ -6,19 +6,19 @@ import torch
 from torch import Tensor
 
 from . import float8, library, saved_int8
+from .checks import (
+    MAX_DOCUMENT_TOKENS,
+    MAX_QUERY_TOKENS,
+    check_columns,
+    check_count,
+    check_number,
+    check_optional_tensors,
+    check_tensors,
+    check_values,
+)
 from .direct_calls import in_transform
 from .operators import scores
-from .tokens import (
-    MAX_DOCUMENT_TOKENS,
-    Tokens,
-    check_columns,
-    check_tensors,
-    check_type,
-    indices,
-    length_of_one,
-    packed,
-    padded,
-)
+from .tokens import Tokens, check_type, indices, length_of_one, packed, padded
 
 
 class ScoresAndArgmax(NamedTuple):
@@ -66,8 +66,9 @@ def _score(
     save_documents: Optional[str] = None,
 ) -> Union[Tensor, ScoresAndArgmax]:
     differentiated = _check_inputs(queries, documents, weights)
-    with_argmax = differentiated or return_argmax or in_transform()
-    saves_int8 = saved_int8.check(save_documents, queries, documents) and differentiated
+    may_differentiate = differentiated or in_transform()
+    with_argmax = may_differentiate or return_argmax
+    saves_int8 = saved_int8.check(save_documents, queries, documents) and may_differentiate
     if weights is not None and weights.dtype != torch.float32:
         weights = weights.to(torch.float32)
     values: Tensor
@@ -128,11 +129,10 @@ def _pair(
         return None, library.ALL, documents.num_sequences, shape
     wanted = 1 if one_query else 2
     if candidates.dim() != wanted or (not one_query and candidates.shape[0] != queries.num_sequences):
-        raise ValueError(
-            f"candidates have the shape {tuple(candidates.shape)}; they are [documents] for one query, and "
-            f"[{queries.num_sequences}, documents] for these"
-        )
+        which = "[K] for one query [Lq, d]" if one_query else f"[{queries.num_sequences}, K] for these queries"
+        raise ValueError(f"candidates have the shape {tuple(candidates.shape)}; they are {which}")
     candidates = indices("candidates", candidates, tuple(candidates.shape))
+    check_values("candidates", candidates, documents.num_sequences - 1)
     return candidates.to(torch.int64), library.LISTS, candidates.shape[-1], tuple(candidates.shape)
 
 
@@ -237,9 +237,8 @@ def maxsim_scores(
     for a device that the library does not have and for gradients that it does not compute. On CUDA lengths and
     candidates are not checked.
     """
-    check_tensors(
-        queries=queries,
-        documents=documents,
+    check_tensors(queries=queries, documents=documents)
+    check_optional_tensors(
         query_lengths=query_lengths,
         query_mask=query_mask,
         document_lengths=document_lengths,
@@ -249,6 +248,7 @@ def maxsim_scores(
         document_scales=document_scales,
         candidates=candidates,
     )
+    check_number("empty_score", empty_score)
     check_type("queries", queries, query_scales)
     check_type("documents", documents, document_scales)
     check_columns("queries", queries)
@@ -359,17 +359,15 @@ def maxsim_scores_packed(
     float8 are converted all at once here.
 
     `queries` are padded as in maxsim_scores ([Nq, Lq, d] or [Lq, d]), or with `query_offsets` [Nq + 1] packed too:
-    [tokens, d], `query_mask` and `weights` [tokens], and `max_query_tokens` the most that one of them has (1 to 4,096),
+    [tokens, d], `query_mask` and `weights` [tokens], and `max_query_tokens` the most that one of them has (0 to 4,096),
     which on CUDA is not checked.
 
     The result is [Nq, Nd] ([Nd] for one query [Lq, d]), with `paired` [Nq], with `candidates` [Nq, K]. Everything else,
     gradients included, is as in maxsim_scores; the argmax is [..., max_query_tokens]. Values are finite here too: a NaN
     or an infinity gives scores that mean nothing, and that may be finite all the same.
     """
-    check_tensors(
-        queries=queries,
-        documents=documents,
-        document_offsets=document_offsets,
+    check_tensors(queries=queries, documents=documents, document_offsets=document_offsets)
+    check_optional_tensors(
         query_offsets=query_offsets,
         query_lengths=query_lengths,
         query_mask=query_mask,
@@ -380,6 +378,7 @@ def maxsim_scores_packed(
         document_scales=document_scales,
         candidates=candidates,
     )
+    check_number("empty_score", empty_score)
     check_type("queries", queries, query_scales)
     check_type("documents", documents, document_scales)
     check_columns("queries", queries)
@@ -400,6 +399,7 @@ def maxsim_scores_packed(
         one_query = False
         if max_query_tokens is None or query_lengths is not None:
             raise ValueError("packed queries come with max_query_tokens, and without query_lengths")
+        check_count("max_query_tokens", max_query_tokens, 0, MAX_QUERY_TOKENS)
         made_queries = packed("query", queries, query_offsets, None, query_mask, query_scales, max_query_tokens)
     named, pairing, list_length, shape = _pair(made_queries, made_documents, candidates, paired, one_query)
     return _score(

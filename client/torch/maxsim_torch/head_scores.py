@@ -6,10 +6,11 @@ import torch
 from torch import Tensor
 
 from . import library
+from .checks import check_columns, check_count, check_number, check_optional_tensors, check_tensors
 from .direct_calls import in_transform
 from .functions import ScoresAndArgmax, _pair
 from .fused_head import fused_head
-from .tokens import FLOATS, check_columns, check_tensors, length_of_one, padded
+from .tokens import FLOATS, length_of_one, padded
 
 
 def _check_head(queries: Tensor, hidden: Tensor, weight: Tensor, bias: Optional[Tensor]) -> None:
@@ -23,6 +24,8 @@ def _check_head(queries: Tensor, hidden: Tensor, weight: Tensor, bias: Optional[
     if hidden.dim() not in (3, 4):
         raise ValueError(f"hidden has the shape {tuple(hidden.shape)}; it is [Nd, Ld, h] or [Nq, K, Ld, h]")
     check_columns("queries", queries)
+    if hidden.shape[-1] == 0:
+        raise ValueError("hidden has 0 columns; it has 1 or more")
     wanted = (queries.shape[-1], hidden.shape[-1])
     if tuple(weight.shape) != wanted:
         raise ValueError(f"weight has the shape {tuple(weight.shape)}; with these queries and hidden it is {wanted}")
@@ -76,10 +79,8 @@ def fused_head_scores(
     for a device that the library does not have. On CUDA lengths are not checked, and a candidate that is no document
     has `empty_score`. Second derivatives are not there.
     """
-    check_tensors(
-        queries=queries,
-        hidden=hidden,
-        weight=weight,
+    check_tensors(queries=queries, hidden=hidden, weight=weight)
+    check_optional_tensors(
         bias=bias,
         query_lengths=query_lengths,
         query_mask=query_mask,
@@ -88,9 +89,10 @@ def fused_head_scores(
         token_weights=token_weights,
         candidates=candidates,
     )
+    check_number("empty_score", empty_score)
     _check_head(queries, hidden, weight, bias)
-    if block_documents is not None and block_documents < 1:
-        raise ValueError(f"block_documents is {block_documents}; it is 1 or more")
+    if block_documents is not None:
+        check_count("block_documents", block_documents, 1)
     one_query = queries.dim() == 2
     if one_query and query_lengths is not None:
         query_lengths = length_of_one(query_lengths)

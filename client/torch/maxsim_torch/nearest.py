@@ -5,8 +5,9 @@ from typing import Literal, NamedTuple, Optional
 import torch
 from torch import Tensor
 
+from .checks import check_columns, check_tensors, check_values
 from .nearest_operators import nearest as nearest_operator
-from .tokens import FLOATS, check_columns, check_tensors, indices
+from .tokens import FLOATS, indices
 
 
 class NearestDistances(NamedTuple):
@@ -33,14 +34,19 @@ def _sets(x: Tensor, y: Tensor) -> "tuple[int, ...]":
     return tuple(x.shape[:-2])
 
 
+def _lengths_of(name: str, lengths: Optional[Tensor], points: Tensor) -> Optional[Tensor]:
+    if lengths is None:
+        return None
+    lengths = indices(name, lengths, tuple(points.shape[:-2]))
+    check_values(name, lengths, points.shape[-2])
+    return lengths
+
+
 def _lengths(
-    x_lengths: Optional[Tensor], y_lengths: Optional[Tensor], outer: "tuple[int, ...]"
+    x: Tensor, y: Tensor, x_lengths: Optional[Tensor], y_lengths: Optional[Tensor]
 ) -> "tuple[Optional[Tensor], Optional[Tensor]]":
-    """Lengths as vectors of one integer type."""
-    if x_lengths is not None:
-        x_lengths = indices("x_lengths", x_lengths, outer).reshape(-1)
-    if y_lengths is not None:
-        y_lengths = indices("y_lengths", y_lengths, outer).reshape(-1)
+    """Lengths of one integer type."""
+    x_lengths, y_lengths = _lengths_of("x_lengths", x_lengths, x), _lengths_of("y_lengths", y_lengths, y)
     if x_lengths is not None and y_lengths is not None and x_lengths.dtype != y_lengths.dtype:
         x_lengths, y_lengths = x_lengths.to(torch.int64), y_lengths.to(torch.int64)
     return x_lengths, y_lengths
@@ -73,8 +79,8 @@ def nearest_distances(
     checked.
     """
     outer = _sets(x, y)
-    x_lengths, y_lengths = _lengths(x_lengths, y_lengths, outer)
-    distances, argmin = nearest_operator(_flat(x), _flat(y), x_lengths, y_lengths)
+    x_lengths, y_lengths = _lengths(x, y, x_lengths, y_lengths)
+    distances, argmin = nearest_operator(_flat(x), _flat(y), _flat_lengths(x_lengths), _flat_lengths(y_lengths))
     shape = (*outer, x.shape[-2])
     return NearestDistances(distances.reshape(shape), argmin.reshape(shape))
 
@@ -85,6 +91,10 @@ def _flat(points: Tensor) -> Tensor:
     for size in points.shape[:-2]:
         sets = sets * size
     return points.reshape(sets, points.shape[-2], points.shape[-1])
+
+
+def _flat_lengths(lengths: Optional[Tensor]) -> Optional[Tensor]:
+    return None if lengths is None else lengths.reshape(-1)
 
 
 def mean_distance(
@@ -132,11 +142,8 @@ def chamfer_distance(
     of sets: "none" keeps a value for each, the shape of the leading dimensions, "mean" (the default) and "sum" give one
     number. The result is float32.
     """
-    outer = _sets(x, y)
-    x_lengths, y_lengths = (
-        None if lengths is None else indices(name, lengths, outer)
-        for name, lengths in (("x_lengths", x_lengths), ("y_lengths", y_lengths))
-    )
+    _sets(x, y)
+    x_lengths, y_lengths = _lengths(x, y, x_lengths, y_lengths)
     there = nearest_distances(x, y, x_lengths=x_lengths, y_lengths=y_lengths).distances
     back = nearest_distances(y, x, x_lengths=y_lengths, y_lengths=x_lengths).distances
     sets = mean_distance(there, x_lengths, y, y_lengths, squared)

@@ -6,21 +6,13 @@ import torch
 from torch import Tensor
 
 from . import library
+from .checks import MAX_DOCUMENT_TOKENS, check_columns, check_number, check_optional_tensors, check_tensors
 from .direct_calls import in_transform
 from .functions import ScoresAndArgmax, _pair
-from .residual_codes_operators import BIT_ORDERS, NBITS
+from .residual_codes_operators import BIT_ORDERS
 from .residual_codes_operators import residual_code_scores as operator
-from .tokens import (
-    FLOATS,
-    MAX_DOCUMENT_TOKENS,
-    Tokens,
-    check_columns,
-    check_tensors,
-    indices,
-    length_of_one,
-    packed,
-    padded,
-)
+from .residual_codes_reference import check_codes
+from .tokens import FLOATS, Tokens, length_of_one, packed, padded
 
 
 def _check_codes(
@@ -37,34 +29,23 @@ def _check_codes(
     if queries.dim() not in (2, 3):
         raise ValueError(f"queries have the shape {tuple(queries.shape)}; they are [Nq, Lq, d] or [Lq, d]")
     check_columns("queries", queries)
-    dim = queries.shape[-1]
-    if centroids.dim() != 2 or centroids.shape[1] != dim or not centroids.is_floating_point():
-        raise ValueError(
-            f"centroids are {centroids.dtype} {tuple(centroids.shape)}; they are floats [centroids, {dim}], as wide as "
-            "the queries"
-        )
-    if bucket_weights.dim() != 1 or bucket_weights.numel() not in NBITS or not bucket_weights.is_floating_point():
-        raise ValueError(
-            f"bucket_weights are {bucket_weights.dtype} {tuple(bucket_weights.shape)}; they are 2, 4, 16 or 256 floats"
-        )
-    nbits = NBITS[bucket_weights.numel()]
-    if dim * nbits % 8 != 0:
-        raise ValueError(f"queries have {dim} columns; with {nbits} bits a value it is a multiple of {8 // nbits}")
-    wanted = (*centroid_numbers.shape, dim * nbits // 8)
-    if residuals.dtype != torch.uint8 or tuple(residuals.shape) != wanted:
-        raise ValueError(f"residuals are {residuals.dtype} {tuple(residuals.shape)}, and not torch.uint8 {wanted}")
-    if bit_order not in BIT_ORDERS:
-        raise ValueError(f'bit_order is {bit_order!r}; it is "colbert" or "low_first"')
+    check_tensors(centroids=centroids)
+    if centroids.dim() == 2 and centroids.shape[1] != queries.shape[-1]:
+        raise ValueError(f"centroids have {centroids.shape[1]} columns, and queries {queries.shape[-1]}")
+    numbers = check_codes(centroid_numbers, residuals, centroids, bucket_weights, bit_order)
     for name, tensor in (("centroids", centroids), ("bucket_weights", bucket_weights)):
         if torch.is_grad_enabled() and tensor.requires_grad:
             raise NotImplementedError(f"{name} require a gradient, and residual codes have none")
-    return indices("centroid_numbers", centroid_numbers, tuple(centroid_numbers.shape))
+    return numbers
 
 
 def _documents(
     residuals: Tensor, offsets: Optional[Tensor], lengths: Optional[Tensor], mask: Optional[Tensor]
 ) -> Tokens:
     if offsets is not None:
+        if residuals.dim() != 2:
+            shape = tuple(residuals.shape[:-1])
+            raise ValueError(f"centroid_numbers have the shape {shape}; with document_offsets they are [tokens]")
         return packed("document", residuals, offsets, lengths, mask, None, MAX_DOCUMENT_TOKENS)
     if residuals.dim() not in (3, 4):
         raise ValueError(
@@ -168,12 +149,8 @@ def residual_code_scores(
     the library does not have and for gradients that there are none of. A centroid number outside of the centroids is a
     ValueError on the CPU; on CUDA it is not checked, and its scores mean nothing.
     """
-    check_tensors(
-        queries=queries,
-        centroid_numbers=centroid_numbers,
-        residuals=residuals,
-        centroids=centroids,
-        bucket_weights=bucket_weights,
+    check_tensors(queries=queries)
+    check_optional_tensors(
         document_offsets=document_offsets,
         document_lengths=document_lengths,
         document_mask=document_mask,
@@ -182,19 +159,18 @@ def residual_code_scores(
         weights=weights,
         candidates=candidates,
     )
+    check_number("empty_score", empty_score)
     numbers = _check_codes(queries, centroid_numbers, residuals, centroids, bucket_weights, bit_order)
     one_query = queries.dim() == 2
-    if one_query:
-        queries = queries.unsqueeze(0)
-        query_lengths = None if query_lengths is None else length_of_one(query_lengths).unsqueeze(0)
-        query_mask = None if query_mask is None else query_mask.unsqueeze(0)
-        weights = None if weights is None else weights.unsqueeze(0)
+    if one_query and query_lengths is not None:
+        query_lengths = length_of_one(query_lengths)
     made_queries = padded("query", queries, query_lengths, query_mask, None)
     documents = _documents(residuals, document_offsets, document_lengths, document_mask)
     if weights is not None:
-        if tuple(weights.shape) != tuple(queries.shape[:2]):
-            raise ValueError(f"weights have the shape {tuple(weights.shape)}, and not {tuple(queries.shape[:2])}")
-        weights = weights.to(torch.float32)
+        if tuple(weights.shape) != tuple(queries.shape[:-1]):
+            raise ValueError(f"weights have the shape {tuple(weights.shape)}, and not {tuple(queries.shape[:-1])}")
+        weights = weights.to(torch.float32).reshape(-1, made_queries.max_tokens)
+    queries = queries.reshape(made_queries.num_sequences, *queries.shape[-2:])
     if residuals.dim() == 4:
         if paired or candidates is not None:
             raise ValueError("codes of [Nq, K, Ld] are neither paired nor named by candidates")
@@ -211,8 +187,8 @@ def residual_code_scores(
     argmax: Tensor
     values, argmax = operator(
         queries,
-        made_queries.mask,
-        made_queries.lengths,
+        None if made_queries.mask is None else made_queries.mask.reshape(queries.shape[:2]),
+        None if made_queries.lengths is None else made_queries.lengths.reshape(-1),
         weights,
         numbers,
         residuals,

@@ -6,8 +6,38 @@ import torch
 from torch import Tensor
 
 from . import reference
+from .checks import check_tensors, check_values
+from .residual_codes_operators import BIT_ORDERS, NBITS
+from .tokens import indices
 
 _MIN_NORM = 1e-12
+
+
+def check_codes(
+    centroid_numbers: Tensor, residuals: Tensor, centroids: Tensor, bucket_weights: Tensor, bit_order: str
+) -> Tensor:
+    """Refuses codes that do not fit together. Returns the centroid numbers in int32 or int64."""
+    check_tensors(
+        centroid_numbers=centroid_numbers, residuals=residuals, centroids=centroids, bucket_weights=bucket_weights
+    )
+    if centroids.dim() != 2 or centroids.shape[0] == 0 or not centroids.is_floating_point():
+        raise ValueError(
+            f"centroids are {centroids.dtype} {tuple(centroids.shape)}; they are floats [centroids, d], one or more"
+        )
+    dim = centroids.shape[1]
+    if bucket_weights.dim() != 1 or bucket_weights.numel() not in NBITS or not bucket_weights.is_floating_point():
+        raise ValueError(
+            f"bucket_weights are {bucket_weights.dtype} {tuple(bucket_weights.shape)}; they are 2, 4, 16 or 256 floats"
+        )
+    nbits = NBITS[bucket_weights.numel()]
+    if dim * nbits % 8 != 0:
+        raise ValueError(f"centroids have {dim} columns; with {nbits} bits a value it is a multiple of {8 // nbits}")
+    wanted = (*centroid_numbers.shape, dim * nbits // 8)
+    if residuals.dtype != torch.uint8 or tuple(residuals.shape) != wanted:
+        raise ValueError(f"residuals are {residuals.dtype} {tuple(residuals.shape)}, and not torch.uint8 {wanted}")
+    if bit_order not in BIT_ORDERS:
+        raise ValueError(f'bit_order is {bit_order!r}; it is "colbert" or "low_first"')
+    return indices("centroid_numbers", centroid_numbers, tuple(centroid_numbers.shape))
 
 
 def unpack_buckets(residuals: Tensor, nbits: int, bit_order: str = "colbert") -> Tensor:
@@ -37,12 +67,16 @@ def decompress_residual_codes(
 
     bit_order: how buckets share a byte. "colbert": as ColBERT, PLAID and fast-plaid write them, the first column in the
     highest bits, with the bits of a bucket in reverse. "low_first": the first column in the lowest bits.
+
+    Raises ValueError for codes that do not fit together, and TypeError for other types.
     """
-    nbits = bucket_weights.numel().bit_length() - 1
+    numbers = check_codes(centroid_numbers, residuals, centroids, bucket_weights, bit_order)
+    check_values("centroid_numbers", numbers, centroids.shape[0] - 1)
+    nbits = NBITS[bucket_weights.numel()]
     # The weights of the columns that share a byte, for each value of the byte.
     values = torch.arange(256, device=residuals.device).to(torch.uint8).unsqueeze(-1)
     table = bucket_weights.to(centroids.dtype)[unpack_buckets(values, nbits, bit_order)]
-    vectors: Tensor = centroids[centroid_numbers.to(torch.int64)] + table[residuals.to(torch.int64)].flatten(-2)
+    vectors: Tensor = centroids[numbers.to(torch.int64)] + table[residuals.to(torch.int64)].flatten(-2)
     if not normalize:
         return vectors
     wide = vectors if vectors.dtype == torch.float64 else vectors.to(torch.float32)

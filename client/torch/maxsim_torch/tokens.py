@@ -6,11 +6,15 @@ import torch
 from torch import Tensor
 
 from . import library
-
-# The limits of maxsim.h.
-MAX_COLUMNS = 4096
-MAX_QUERY_TOKENS = 4096
-MAX_DOCUMENT_TOKENS = 65536
+from .checks import (
+    MAX_DOCUMENT_TOKENS,
+    MAX_QUERY_TOKENS,
+    check_offsets,
+    check_places,
+    check_tensors,
+    check_values,
+)
+from .direct_calls import can_read
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 FLOAT8 = (torch.float8_e4m3fn, torch.float8_e5m2)
@@ -30,22 +34,12 @@ class Tokens(NamedTuple):
     max_tokens: int
 
 
-def check_tensors(**given: "Optional[Tensor]") -> None:
-    """Raises TypeError for an argument that is given and is no tensor."""
-    for name, value in given.items():
-        if value is not None and not isinstance(value, Tensor):
-            raise TypeError(f"{name} is of the type {type(value).__name__}; it is a torch.Tensor")
-
-
-def check_columns(name: str, rows: Tensor) -> None:
-    """Raises ValueError for vectors that are shorter or longer than those of the library."""
-    if rows.dim() > 0 and not 1 <= rows.shape[-1] <= MAX_COLUMNS:
-        raise ValueError(f"{name} have {rows.shape[-1]} columns; they have 1 to {MAX_COLUMNS}")
-
-
-def _check_max_tokens(name: str, max_tokens: int) -> None:
+def _check_padded(name: str, max_tokens: int) -> None:
+    # A graph that is exported for any number of tokens is not one for so many.
+    if torch.compiler.is_compiling():
+        return
     limit = MAX_QUERY_TOKENS if name == "query" else MAX_DOCUMENT_TOKENS
-    if not 0 <= max_tokens <= limit:
+    if max_tokens > limit:
         raise ValueError(f"a {name} has up to {max_tokens} tokens; at most {limit} are allowed")
 
 
@@ -64,7 +58,7 @@ def check_type(name: str, rows: Tensor, scales: Optional[Tensor]) -> None:
 def indices(name: str, tensor: Tensor, shape: "tuple[int, ...]") -> Tensor:
     """An integer tensor of a certain shape, in int32 or int64."""
     check_tensors(**{name: tensor})
-    if tensor.is_floating_point() or tensor.dtype == torch.bool:
+    if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
         raise TypeError(f"{name} have the type {tensor.dtype}; they are integers")
     if tuple(tensor.shape) != shape:
         raise ValueError(f"{name} have the shape {tuple(tensor.shape)}, and not {shape}")
@@ -83,32 +77,46 @@ def _mask(name: str, mask: Optional[Tensor], shape: "tuple[int, ...]") -> Option
         return None
     if tuple(mask.shape) != shape:
         raise ValueError(f"{name} has the shape {tuple(mask.shape)}, and not {shape}")
+    if mask.is_complex():
+        raise TypeError(f"{name} has the type {mask.dtype}; it is of booleans or numbers")
     return mask if mask.dtype == torch.bool else mask != 0
+
+
+def _scales(name: str, scales: Tensor) -> Tensor:
+    """Scales in float32, in any shape."""
+    if scales.is_complex():
+        raise TypeError(f"{name} have the type {scales.dtype}; they are numbers")
+    if scales.numel() > 0 and can_read(scales) and scales.detach().amin() < 0:
+        raise ValueError(f"{name} have the value {scales.detach().amin().item():g}; they are 0 or more")
+    return scales.to(torch.float32)
 
 
 def _padded_scales(
     name: str, scales: Optional[Tensor], outer: "tuple[int, ...]", max_tokens: int
 ) -> "tuple[Optional[Tensor], int]":
     """Scales as a vector, and what each belongs to, which their shape says. A scale without a dimension is of all."""
-    if scales is not None and scales.dim() == 0:
-        scales = scales.expand(outer)
+    if scales is not None:
+        scales = _scales(name, scales)
+        if scales.dim() == 0:
+            scales = scales.expand(outer)
     if scales is None or tuple(scales.shape) == outer:
         scale_of = library.SCALE_A_SEQUENCE
     elif tuple(scales.shape) == (*outer, max_tokens):
         scale_of = library.SCALE_A_TOKEN
     else:
         raise ValueError(f"{name} have the shape {tuple(scales.shape)}, and neither {outer} nor {(*outer, max_tokens)}")
-    return None if scales is None else scales.to(torch.float32).reshape(-1), scale_of
+    return None if scales is None else scales.reshape(-1), scale_of
 
 
 def _packed_scales(name: str, scales: Optional[Tensor], count: int, num_rows: int) -> "tuple[Optional[Tensor], int]":
     """Scales as a vector, and what each belongs to, where sequences and tokens are both of one dimension."""
     if scales is None:
         return None, library.SCALE_A_SEQUENCE
+    scales = _scales(name, scales)
     if scales.dim() == 0:
-        return scales.to(torch.float32).expand(count), library.SCALE_A_SEQUENCE
+        return scales.expand(count), library.SCALE_A_SEQUENCE
     shape = tuple(scales.shape)
-    if shape == (count,) and count == num_rows:
+    if shape == (count,) and count == num_rows and count > 0:
         raise ValueError(
             f"{name} have the shape {shape}, and there are {count} sequences and {num_rows} tokens; make them "
             f"[tokens, 1], a scale for each token"
@@ -116,7 +124,7 @@ def _packed_scales(name: str, scales: Optional[Tensor], count: int, num_rows: in
     if shape not in ((count,), (num_rows,), (num_rows, 1)):
         raise ValueError(f"{name} have the shape {shape}, and neither {(count,)}, {(num_rows,)} nor {(num_rows, 1)}")
     scale_of = library.SCALE_A_SEQUENCE if shape == (count,) else library.SCALE_A_TOKEN
-    return scales.to(torch.float32).reshape(-1), scale_of
+    return scales.reshape(-1), scale_of
 
 
 def padded(
@@ -132,9 +140,10 @@ def padded(
     for size in outer:
         count = count * size
     max_tokens = rows.shape[-2]
-    _check_max_tokens(name, max_tokens)
+    _check_padded(name, max_tokens)
     if lengths is not None:
         lengths = indices(f"{name}_lengths", lengths, outer)
+        check_values(f"{name}_lengths", lengths, max_tokens)
     mask = _mask(f"{name}_mask", mask, (*outer, max_tokens))
     scales, scale_of = _padded_scales(f"{name}_scales", scales, outer, max_tokens)
     return Tokens(rows, None, mask, lengths, scales, scale_of, count, max_tokens)
@@ -150,17 +159,23 @@ def packed(
     max_tokens: int,
 ) -> Tokens:
     """Sequences of [tokens, dim], with offsets. `name` is "query" or "document"."""
-    _check_max_tokens(name, max_tokens)
     if rows.dim() != 2:
-        raise ValueError(f"{name} rows have the shape {tuple(rows.shape)}; packed ones are [tokens, dim]")
-    if offsets.dim() != 1 or (lengths is None and offsets.shape[0] == 0):
+        plural = "queries" if name == "query" else "documents"
+        raise ValueError(f"{plural} have the shape {tuple(rows.shape)}; packed ones are [tokens, d]")
+    if offsets.dim() != 1:
         raise ValueError(f"{name}_offsets have the shape {tuple(offsets.shape)}; they are a vector")
+    if lengths is None and offsets.shape[0] == 0:
+        raise ValueError(f"{name}_offsets are empty; without lengths there is one more than sequences")
     offsets = indices(f"{name}_offsets", offsets, tuple(offsets.shape))
-    count = offsets.shape[0] if lengths is not None else offsets.shape[0] - 1
-    if lengths is not None:
+    if lengths is None:
+        count = offsets.shape[0] - 1
+        check_offsets(name, offsets, rows.shape[0], max_tokens)
+    else:
+        count = offsets.shape[0]
         lengths = indices(f"{name}_lengths", lengths, (count,))
         if lengths.dtype != offsets.dtype:
             offsets, lengths = offsets.to(torch.int64), lengths.to(torch.int64)
+        check_places(name, offsets, lengths, rows.shape[0], max_tokens)
     mask = _mask(f"{name}_mask", mask, (rows.shape[0],))
     scales, scale_of = _packed_scales(f"{name}_scales", scales, count, rows.shape[0])
     return Tokens(rows, offsets, mask, lengths, scales, scale_of, count, max_tokens)

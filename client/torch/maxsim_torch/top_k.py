@@ -5,10 +5,11 @@ from typing import Any, Iterator, List, NamedTuple, Optional, Sequence
 import torch
 from torch import Tensor
 
+from .checks import MAX_DOCUMENT_TOKENS, check_count, check_offsets, check_optional_tensors, check_tensors, check_values
 from .document_blocks import with_one_more
 from .functions import maxsim_scores, maxsim_scores_packed
 from .host_blocks import HostBlocks
-from .tokens import check_tensors
+from .tokens import indices
 
 # A block's bytes of document vectors, and its scores, where the caller does not say how many documents it has. A copy
 # of 128 MiB takes 2 to 5 ms over PCI Express, which hides what a launch and a merge cost; two blocks are there.
@@ -99,7 +100,13 @@ def _take(
             f"and documents on cpu"
         )
     tensors = {"documents": documents}
-    count = documents.shape[0] if document_offsets is None else document_offsets.shape[0] - 1
+    count = documents.shape[0]
+    if document_offsets is not None:
+        if document_offsets.dim() != 1 or document_offsets.shape[0] == 0:
+            shape = tuple(document_offsets.shape)
+            raise ValueError(f"document_offsets have the shape {shape}; they are [Nd + 1]")
+        document_offsets = indices("document_offsets", document_offsets, tuple(document_offsets.shape))
+        count = document_offsets.shape[0] - 1
     for name, tensor in more.items():
         if tensor is None:
             continue
@@ -107,16 +114,17 @@ def _take(
             raise ValueError(f"{name} is on {tensor.device}, and documents are on {documents.device}")
         if name == "document_scales" and tensor.dim() == 0:
             tensor = tensor.expand(count)
+        if name == "document_lengths":
+            tensor = indices(name, tensor, (count,))
+            check_values(name, tensor, documents.shape[1])
         tensors[name] = tensor
     of_tokens = {"documents", "document_mask"} if packed else set()
     host_offsets: Optional[List[int]] = None
     device_offsets: Optional[Tensor] = None
     if document_offsets is not None:
-        host_offsets = [int(offset) for offset in document_offsets.tolist()]
-        if not host_offsets or host_offsets[0] < 0 or host_offsets[-1] > documents.shape[0]:
-            raise ValueError(f"document_offsets lie outside of the {documents.shape[0]} rows, or are none")
-        if any(end < begin for begin, end in zip(host_offsets, host_offsets[1:])):
-            raise ValueError("document_offsets decrease")
+        on_host = document_offsets.cpu()
+        check_offsets("document", on_host, documents.shape[0], MAX_DOCUMENT_TOKENS)
+        host_offsets = on_host.tolist()
         scales = tensors.get("document_scales")
         if scales is not None and tuple(scales.shape) in ((documents.shape[0],), (documents.shape[0], 1)):
             if tuple(scales.shape) == (count,):
@@ -174,12 +182,17 @@ def maxsim_top_k(
 
     Raises ValueError for shapes, devices, offsets or numbers that do not fit, and what maxsim_scores raises.
     """
-    check_tensors(queries=queries, documents=documents, document_offsets=document_offsets)
-    check_tensors(document_lengths=document_lengths, document_mask=document_mask, document_scales=document_scales)
+    check_tensors(queries=queries, documents=documents)
+    check_optional_tensors(
+        document_offsets=document_offsets,
+        document_lengths=document_lengths,
+        document_mask=document_mask,
+        document_scales=document_scales,
+    )
     if queries.dim() not in (2, 3):
         raise ValueError(f"queries have the shape {tuple(queries.shape)}; they are [Nq, Lq, d] or [Lq, d]")
-    if block_documents is not None and block_documents < 1:
-        raise ValueError(f"block_documents is {block_documents}; it is 1 or more")
+    if block_documents is not None:
+        check_count("block_documents", block_documents, 1)
     if document_offsets is not None and document_lengths is not None:
         raise ValueError("packed documents have document_offsets alone, and no document_lengths")
     more = {
@@ -188,8 +201,7 @@ def maxsim_top_k(
         "document_scales": document_scales,
     }
     taken = _take(documents, document_offsets, more, queries.device)
-    if not 1 <= k <= taken.num_documents:
-        raise ValueError(f"k is {k}; it is 1 to {taken.num_documents}, the number of documents")
+    check_count("k", k, 1, taken.num_documents)
     num_queries = queries.shape[0] if queries.dim() == 3 else 1
     cuts = _cut(taken, num_queries, block_documents)
     best = ScoresAndIndices(

@@ -1,14 +1,16 @@
 """Operators of the third order, over all pairs of tokens of two sequences: three-way attention and three-way MaxSim."""
 
+import math
 from typing import Literal, NamedTuple, Optional, Union, overload
 
 import torch
 from torch import Tensor
 
-from .tokens import FLOATS, MAX_COLUMNS, check_tensors, indices
+from .checks import MAX_COLUMNS, check_number, check_optional_tensors, check_tensors, check_values
+from .tokens import FLOATS, indices
 from .triadic_operators import triadic, triadic_max
 
-# The limits of maxsim.h.
+# The limits of triadic.h.
 _MAX_ATTENTION_COLUMNS = 128
 _MAX_TOKENS = 65536
 
@@ -43,15 +45,18 @@ def _outer(tensors: "dict[str, Tensor]", max_columns: int) -> "tuple[int, ...]":
     return tuple(given.shape[:-2])
 
 
-def _lengths(given: "dict[str, Optional[Tensor]]", outer: "tuple[int, ...]") -> "list[Optional[Tensor]]":
+def _lengths(
+    given: "dict[str, Optional[Tensor]]", tokens: "list[int]", outer: "tuple[int, ...]"
+) -> "list[Optional[Tensor]]":
     """Lengths as vectors of one integer type; their shape may be broadcast to that of the batch."""
-    check_tensors(**given)
+    check_optional_tensors(**given)
     made: "list[Optional[Tensor]]" = []
-    for name, lengths in given.items():
+    for (name, lengths), most in zip(given.items(), tokens):
         if lengths is None:
             made.append(None)
             continue
         lengths = indices(name, lengths, tuple(lengths.shape))
+        check_values(name, lengths, most)
         try:
             lengths = lengths.expand(outer)
         except RuntimeError:
@@ -114,9 +119,13 @@ def triadic_attention(
                 f"{name}_keys have the shape {tuple(keys.shape)} and {name}_values {tuple(values.shape)}; it is to be "
                 f"the same"
             )
-    lengths = _lengths({"first_lengths": first_lengths, "second_lengths": second_lengths}, outer)
+    lengths_of = {"first_lengths": first_lengths, "second_lengths": second_lengths}
+    lengths = _lengths(lengths_of, [first_keys.shape[-2], second_keys.shape[-2]], outer)
     if scale is None:
         scale = queries.shape[-1] ** -0.5
+    check_number("scale", scale)
+    if not math.isfinite(scale):
+        raise ValueError(f"scale is {scale}; it is finite")
     output: Tensor
     output, _ = triadic(*(_flat(tensor) for tensor in tensors.values()), *lengths, float(scale))
     return output.reshape(queries.shape)
@@ -181,10 +190,10 @@ def triadic_maxsim_scores(
     checked.
     """
     tensors = {"queries": queries, "first": first, "second": second}
-    check_tensors(weights=weights)
+    check_optional_tensors(weights=weights)
     outer = _outer(tensors, MAX_COLUMNS)
     given = {"query_lengths": query_lengths, "first_lengths": first_lengths, "second_lengths": second_lengths}
-    lengths = _lengths(given, outer)
+    lengths = _lengths(given, [tensor.shape[-2] for tensor in tensors.values()], outer)
     maxima, argmax = triadic_max(*(_flat(tensor) for tensor in tensors.values()), *lengths)
     scores = sum_maxima(maxima.reshape(queries.shape[:-1]), query_lengths, weights)
     if not return_argmax:

@@ -159,7 +159,7 @@ class Float8Test(TorchTest):
         wrong = {"document_scales": torch.ones(6, requires_grad=True)}
         self.refuse(NotImplementedError, "document_scales require", maxsim_scores, queries, documents, **wrong)
         wrong = {"candidates": torch.tensor([[0], [1], [-1], [2]])}
-        self.refuse(ValueError, "a candidate is -1; there are 6", maxsim_scores, queries, documents, **wrong)
+        self.refuse(ValueError, r"candidates\[2, 0\] is -1; it is 0 to 5", maxsim_scores, queries, documents, **wrong)
 
 
 if __name__ == "__main__":

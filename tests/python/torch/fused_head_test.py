@@ -264,17 +264,20 @@ class ErrorsTest(TorchTest):
         refuse(ValueError, r"hidden has the shape \(6, 8\)", queries, hidden[0], weight)
         refuse(ValueError, r"queries have the shape \(4,\)", queries[0, 0], hidden, weight)
         refuse(ValueError, "block_documents is 0; it is 1 or more", queries, hidden, weight, block_documents=0)
+        refuse(TypeError, "block_documents is of the type float", queries, hidden, weight, block_documents=2.0)
+        refuse(ValueError, "hidden has 0 columns", queries, hidden[..., :0], weight[:, :0])
+        refuse(TypeError, "weight is of the type NoneType", queries, hidden, None)
         refuse(TypeError, "document_mask is of the type bool", queries, hidden, weight, document_mask=True)
         refuse(ValueError, "queries have 5000 columns", torch.randn(2, 1, 5000), hidden, weight)
         refuse(ValueError, "hidden has documents of 5 queries; there are 2", queries, hidden[:, None], weight)
         refuse(ValueError, "neither paired nor", queries, hidden[:2, None], weight, paired=True)
         refuse(ValueError, "2 queries are paired with 5", queries, hidden, weight, paired=True)
         wrong = {"candidates": torch.tensor([[0], [5]])}
-        refuse(ValueError, "a candidate is 5; there are 5 documents", queries, hidden, weight, **wrong)
+        refuse(ValueError, r"candidates\[1, 0\] is 5; it is 0 to 4", queries, hidden, weight, **wrong)
         wrong = {"token_weights": torch.ones(3)}
         refuse(ValueError, r"token_weights have the shape \(3,\), not \(2, 3\)", queries, hidden, weight, **wrong)
         wrong = {"document_lengths": torch.tensor([1, 2, 7, 3, 4])}
-        refuse(ValueError, "has 7 tokens", queries, hidden, weight, **wrong)
+        refuse(ValueError, r"document_lengths\[2\] is 7; it is 0 to 6", queries, hidden, weight, **wrong)
 
 
 if __name__ == "__main__":

@@ -128,6 +128,8 @@ class MaxsimTest(CompatTest):
         self.refuse(ValueError, "columns", lik.maxsim, Q, torch.ones(2, 3, 6, 9))
         self.refuse(ValueError, "q_mask must be", lik.maxsim, Q, lists, torch.ones(2, 4))
         self.refuse(ValueError, "d_mask must be", lik.maxsim, Q, lists, None, torch.ones(2, 3, 5))
+        self.refuse(ValueError, r"d_mask has the shape \(3, 5\); it is", lik.maxsim, Q, D, None, torch.ones(3, 5))
+        self.refuse(TypeError, "d_mask is of the type list", lik.maxsim, Q, D, None, [1])
         self.refuse(ValueError, "one device", lik.maxsim, Q, D.to("meta"))
         self.refuse(ValueError, "q_mask is on meta", lik.maxsim, Q, D, torch.ones(2, 5, device="meta"))
         self.refuse(ValueError, r"\[B, L, d\]", lik.maxsim_pairs, Q[0], D)
@@ -227,6 +229,7 @@ class PackedTest(CompatTest):
         self.refuse(ValueError, "16 columns and D_packed 8", varlen.maxsim_varlen, Q, D[:, :8], self.cu_q, self.cu_d)
         packed = (Q, D, self.cu_q, self.cu_d)
         self.refuse(ValueError, "vectors of one length", score_pairs.score_pairs_packed, *packed, index, index[:0])
+        self.refuse(ValueError, r"pair_d_idx\[0\] is -1", score_pairs.score_pairs_packed, *packed, index, index - 1)
 
 
 class PaddedTest(CompatTest):

@@ -404,6 +404,19 @@ class OperatorTest(SeededTest):
         with self.assertRaisesRegex(ValueError, "a tensor of the call is on meta, and others are on cpu"):
             maxsim_scores(case.queries, case.documents.to("meta"))
 
+    def test_is_exported_for_any_number_of_tokens(self):
+        class Model(torch.nn.Module):
+            def forward(self, queries, documents, lengths):
+                return maxsim_scores(queries, documents, document_lengths=lengths)
+
+        tokens, documents = torch.export.Dim("tokens"), torch.export.Dim("documents")
+        example = torch.randn(3, 4, 8), torch.randn(5, 6, 8), torch.tensor([1, 2, 3, 4, 5])
+        shapes = ({1: tokens}, {0: documents}, {0: documents})
+        for strict in (True, False):
+            exported = torch.export.export(Model(), example, dynamic_shapes=shapes, strict=strict).module()
+            given = torch.randn(3, 9, 8), torch.randn(7, 6, 8), torch.full((7,), 5)
+            torch.testing.assert_close(exported(*given), Model()(*given), rtol=0, atol=0)
+
     def test_gradients_of_a_batch_of_transforms_are_those_of_a_loop(self):
         case = Case(torch.float32)
         mapped, looped = (case.queries.clone().requires_grad_() for _ in range(2))
@@ -629,20 +642,45 @@ class ErrorsTest(SeededTest):
         self.refuse(ValueError, "a document has up to 65537 tokens; at most 65536", queries, long_document)
         rows, offsets = torch.randn(9, 8), torch.tensor([0, 4, 9])
         more = {"function": maxsim_scores_packed, "query_offsets": offsets, "max_query_tokens": 4097}
-        self.refuse(ValueError, "a query has up to 4097 tokens; at most 4096", rows, rows, offsets, **more)
+        self.refuse(ValueError, "max_query_tokens is 4097; it is 0 to 4096", rows, rows, offsets, **more)
+        more["max_query_tokens"] = 5.0
+        self.refuse(TypeError, "max_query_tokens is of the type float; it is an integer", rows, rows, offsets, **more)
 
-    def test_what_the_library_finds_is_a_value_error(self):
+    def test_a_wrong_value_is_named_on_the_cpu(self):
         queries, documents = torch.randn(2, 3, 8), torch.randn(4, 5, 8)
-        self.refuse(ValueError, r"candidates\[1\] is 4", queries, documents, candidates=torch.tensor([[0, 4], [1, 1]]))
-        self.refuse(ValueError, "has 6 tokens", queries, documents, document_lengths=torch.tensor([5, 6, 1, 1]))
+        wrong = {"candidates": torch.tensor([[0, 4], [1, 1]])}
+        self.refuse(ValueError, r"candidates\[0, 1\] is 4; it is 0 to 3", queries, documents, **wrong)
+        wrong = {"document_lengths": torch.tensor([5, 6, 1, 1])}
+        self.refuse(ValueError, r"document_lengths\[1\] is 6; it is 0 to 5", queries, documents, **wrong)
+        wrong = {"query_lengths": torch.tensor(-1)}
+        self.refuse(ValueError, "query_lengths is -1; it is 0 to 3", queries[0], documents, **wrong)
+        rows, scales = torch.ones(1, 2, 8, dtype=torch.int8), torch.tensor([-0.5])
+        more = {"query_scales": torch.ones(1), "document_scales": scales}
+        self.refuse(ValueError, "document_scales have the value -0.5; they are 0 or more", rows, rows, **more)
+        wrong = {"candidates": torch.tensor([[0, 1]])}
+        self.refuse(ValueError, r"candidates .* \(1, 2\); they are \[K\] for one query", queries[0], documents, **wrong)
+
+    def test_numbers_are_numbers(self):
+        queries, documents = torch.randn(2, 3, 8), torch.randn(4, 5, 8)
+        self.refuse(TypeError, "empty_score is of the type NoneType", queries, documents, empty_score=None)
+        self.refuse(TypeError, "queries is of the type NoneType; it is a torch.Tensor", None, documents)
+        wrong = {"document_lengths": torch.ones(4, dtype=torch.complex64)}
+        self.refuse(TypeError, "document_lengths have the type torch.complex64", queries, documents, **wrong)
 
     def test_packed_arguments_that_do_not_fit(self):
         rows, offsets = torch.randn(9, 8), torch.tensor([0, 4, 9])
         packed = {"function": maxsim_scores_packed}
         self.refuse(ValueError, "come with max_query_tokens", rows, rows, offsets, query_offsets=offsets, **packed)
         self.refuse(ValueError, "is of packed queries", rows, rows, offsets, max_query_tokens=5, **packed)
-        self.refuse(ValueError, r"packed ones are \[tokens, dim\]", rows, rows[None], offsets, **packed)
-        self.refuse(ValueError, "has 5 tokens from row 9 on", rows, rows, torch.tensor([0, 9, 14]), **packed)
+        self.refuse(ValueError, r"documents .*; packed ones are \[tokens, d\]", rows, rows[None], offsets, **packed)
+        self.refuse(ValueError, r"document_offsets\[1\] is 14; it is 0 to 9", rows, rows, offsets[[0, 2]] + 5, **packed)
+        self.refuse(ValueError, r"offsets\[1\] is 2, and the one before 4", rows, rows, torch.tensor([4, 2]), **packed)
+        self.refuse(ValueError, "document_offsets are empty", rows, rows, offsets[:0], **packed)
+        packed["document_lengths"] = torch.tensor([4, 5])
+        self.refuse(ValueError, "document 1 has 5 tokens from row 5 on", rows, rows, torch.tensor([0, 5]), **packed)
+        del packed["document_lengths"]
+        more = {"query_offsets": offsets, "max_query_tokens": 4}
+        self.refuse(ValueError, "query 1 has 5 tokens; it has at most 4", rows, rows, offsets, **more, **packed)
 
     def test_int8_has_no_gradient(self):
         weights = torch.ones(1, 2, requires_grad=True)

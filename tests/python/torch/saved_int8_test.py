@@ -160,6 +160,15 @@ class SavedInt8Test(TorchTest):
         for eager, traced in zip(*results):
             torch.testing.assert_close(eager, traced)
 
+    def test_keeps_int8_in_a_batch_of_transforms(self):
+        queries, documents = self.values(4, 9, 16).requires_grad_(), self.values(6, 20, 16)
+        with mock.patch.object(saved_int8, "quantize", wraps=saved_int8.quantize) as quantized:
+            scores = torch.func.vmap(lambda query: maxsim_scores(query, documents, save_documents="int8"))(queries)
+        self.assertEqual(quantized.call_count, len(queries))
+        (gradient,) = torch.autograd.grad(scores.sum(), queries)
+        once = maxsim_scores(queries, documents, save_documents="int8").sum()
+        torch.testing.assert_close(gradient, torch.autograd.grad(once, queries)[0])
+
     def test_errors_name_the_argument(self):
         queries, documents = self.values(2, 3, 8), self.values(4, 5, 8)
         self.refuse(

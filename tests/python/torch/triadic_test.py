@@ -168,6 +168,12 @@ class AttentionTest(SeededTest):
             triadic_attention(*(torch.ones(2, 129) for _ in range(5)))
         with self.assertRaisesRegex(ValueError, "queries have 65537 tokens; at most 65536"):
             triadic_attention(*(torch.ones(65_537, 1) for _ in range(5)))
+        with self.assertRaisesRegex(TypeError, "scale is of the type str; it is a number"):
+            triadic_attention(*tensors, scale="1")
+        with self.assertRaisesRegex(TypeError, "scale is of the type Tensor"):
+            triadic_attention(*tensors, scale=torch.tensor(0.5, requires_grad=True))
+        with self.assertRaisesRegex(ValueError, "scale is inf; it is finite"):
+            triadic_attention(*tensors, scale=float("inf"))
         with self.assertRaisesRegex(TypeError, "second_lengths is of the type list"):
             triadic_attention(*tensors, second_lengths=[3])
 
@@ -233,7 +239,7 @@ class MaxSimTest(SeededTest):
         tensors = maxsim_case(torch.float32, 8).tensors
         with self.assertRaisesRegex(ValueError, r"weights have the shape \(5,\)"):
             triadic_maxsim_scores(*tensors, weights=torch.ones(5))
-        with self.assertRaisesRegex(ValueError, r"second_lengths\[0\] is 13; it is 0 to 12"):
+        with self.assertRaisesRegex(ValueError, r"second_lengths is 13; it is 0 to 12"):
             triadic_maxsim_scores(*tensors, second_lengths=torch.tensor(13))
         with self.assertRaisesRegex(TypeError, "query_lengths have the type"):
             triadic_maxsim_scores(*tensors, query_lengths=torch.ones(2, 3))

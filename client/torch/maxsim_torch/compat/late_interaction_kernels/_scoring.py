@@ -80,6 +80,16 @@ def batches(Q: Tensor, D: Tensor, q_mask: Optional[Tensor], d_mask: Optional[Ten
     )
 
 
+def _expanded(name: str, mask: Optional[Tensor], tokens: Tensor) -> Optional[Tensor]:
+    if mask is None:
+        return None
+    try:
+        return mask.expand(tokens.shape[:-1])
+    except RuntimeError:
+        shapes = f"{tuple(mask.shape)}; it is {tuple(tokens.shape[:-1])}"
+        raise ValueError(f"{name} has the shape {shapes}") from None
+
+
 def padded_scores(
     Q: Tensor,
     D: Tensor,
@@ -93,10 +103,7 @@ def padded_scores(
     Q, D = same_type(Q, D)
     if normalize:
         Q, D = unit_length(Q), unit_length(D)
-    if q_mask is not None:
-        q_mask = q_mask.expand(Q.shape[:-1])
-    if d_mask is not None:
-        d_mask = d_mask.expand(D.shape[:-1])
+    q_mask, d_mask = _expanded("q_mask", q_mask, Q), _expanded("d_mask", d_mask, D)
     scores: Optional[Tensor] = None
     for begin in range(0, max(Q.shape[1], 1), _MAX_QUERY_TOKENS):
         part = slice(begin, begin + _MAX_QUERY_TOKENS)

@@ -7,6 +7,7 @@ from typing import Optional
 import torch
 from torch import Tensor
 
+from ...checks import check_optional_tensors, check_tensors
 from ._scoring import batches, padded_scores
 
 _VALID_METHODS = ("auto", "unified", "lowmem")
@@ -106,6 +107,8 @@ def maxsim(
     and `normalize` is False, the first call of a process warns.
     """
     _check_method(backward)
+    check_tensors(Q=Q, D=D)
+    check_optional_tensors(q_mask=q_mask, d_mask=d_mask)
     if D.dim() == 4:
         return _maxsim_kd(Q, D, q_mask, d_mask, normalize)
     made = batches(Q, D, q_mask, d_mask)

@@ -5,6 +5,7 @@ from typing import Optional
 import torch
 from torch import Tensor
 
+from ...checks import check_values
 from ...functions import maxsim_scores_packed
 from ._scoring import same_type
 from ._utils import longest_sequence
@@ -27,7 +28,7 @@ def score_pairs_packed(
     Q_packed, D_packed, cu_seqlens and the bounds are those of maxsim_varlen; indices are integers [num_pairs].
     Documents are read where they are. The queries of the pairs are copied, `max_seqlen_q` tokens a pair. A pair with an
     empty query or document scores 0. Where `max_seqlen_q` is None, the longest query is looked up, which waits for a
-    GPU. Raises ValueError for shapes that do not fit.
+    GPU. Raises ValueError for shapes that do not fit, and on the CPU for indices of no query or document.
     """
     check_packed(Q_packed, D_packed)
     if pair_q_idx.dim() != 1 or pair_q_idx.shape != pair_d_idx.shape:
@@ -35,6 +36,8 @@ def score_pairs_packed(
             f"pair_q_idx and pair_d_idx must be vectors of one length; they are {tuple(pair_q_idx.shape)} and "
             f"{tuple(pair_d_idx.shape)}"
         )
+    check_values("pair_q_idx", pair_q_idx, cu_seqlens_q.shape[0] - 2)
+    check_values("pair_d_idx", pair_d_idx, cu_seqlens_d.shape[0] - 2)
     max_query_tokens = longest_sequence(cu_seqlens_q, max_seqlen_q, "max_seqlen_q")
     if max_seqlen_d is not None:
         longest_sequence(cu_seqlens_d, max_seqlen_d, "max_seqlen_d")
