@@ -90,13 +90,14 @@ class NamesTest(CompatTest):
         queries, documents = self.values(2, 3, 8), self.values(2, 4, 8)
         codes, step = documents.char(), named("flash_maxsim_contrastive.colbert_contrastive_step")
         lengths, train = torch.tensor([1, 9]), flash.flash_maxsim_batched_train
+        on_cpu = queries[0].cpu(), documents.cpu()  # where lengths are looked at
         wrong = (
             (r"Q has the shape \(2, 3, 8\); it is \[Lq, d\]", lambda: flash.flash_maxsim(queries, documents)),
             (r"offsets \[B \+ 1\]", lambda: flash.flash_maxsim(queries[0], documents[0])),
             (r"8 columns, and D 7", lambda: flash.flash_maxsim(queries[0], documents[..., :7])),
             (r"it is \[Nq, B, Ld, d\]", lambda: flash.flash_maxsim_batched(queries, documents, shared_docs=False)),
             (r"doc_lengths has the shape \(3,\)", lambda: flash.flash_maxsim(queries[0], documents, torch.ones(3))),
-            (r"doc_lengths\[1\] is 9; it is 0 to 4", lambda: flash.flash_maxsim(queries[0], documents, lengths)),
+            (r"doc_lengths\[1\] is 9; it is 0 to 4", lambda: flash.flash_maxsim(*on_cpu, lengths.cpu())),
             (r"doc_lengths is of the type list", lambda: flash.flash_maxsim(queries[0], documents, [1, 2])),
             (r"shared_docs is of the type Tensor", lambda: train(queries, documents, lengths)),
             (r"n_candidates is 1; it is k or", lambda: flash.flash_maxsim_topk(queries[0], documents, 2, None, 1)),
