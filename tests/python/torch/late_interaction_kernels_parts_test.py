@@ -254,7 +254,7 @@ class PlaidTest(CompatTest):
                 made = plaid.maxsim_residual(Q.to(device), *index, *table, normalize=normalize)
                 torch.testing.assert_close(made.cpu().double(), expected, rtol=1e-4, atol=1e-4)
                 plain = plaid.maxsim_residual_reference(
-                    Q, codes, residuals, lengths, *table[:2], nbits, normalize=normalize
+                    Q, codes, residuals, lengths, centroids, weights, nbits, normalize=normalize
                 )
                 torch.testing.assert_close(plain.double(), expected, rtol=1e-4, atol=1e-4)
                 flat = (codes[there].to(device), residuals[there].to(device), torch.tensor([0, 7, 7, 11]).to(device))
