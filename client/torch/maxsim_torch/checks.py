@@ -1,8 +1,9 @@
-"""Checks of arguments, whose errors name the argument, its value and what it may be.
+"""Arguments as they are wanted, and checks of them, whose errors name the argument, its value and what it may be.
 
 Values of tensors are looked at on the CPU alone, where that waits for nothing, and not where the call is traced.
 """
 
+import numbers
 from typing import Any, Optional, Type
 
 import torch
@@ -30,18 +31,24 @@ def check_optional_tensors(**given: Any) -> None:
             raise TypeError(f"{name} is of the type {type(value).__name__}; it is a torch.Tensor or None")
 
 
-def check_number(name: str, value: Any) -> None:
-    """Raises TypeError for what is no number."""
-    if not isinstance(value, (int, float, torch.SymInt, torch.SymFloat)):
+def checked_number(name: str, value: Any) -> float:
+    """The number, one of NumPy's as Python's own. Raises TypeError for what is none."""
+    if isinstance(value, (int, float, torch.SymInt, torch.SymFloat)):
+        return value
+    if not isinstance(value, numbers.Real):
         raise TypeError(f"{name} is of the type {type(value).__name__}; it is a number")
+    return float(value)
 
 
-def check_count(name: str, value: Any, least: int, most: Optional[int] = None) -> None:
-    """Raises for what is no integer, or not in the range."""
+def checked_count(name: str, value: Any, least: int, most: Optional[int] = None) -> int:
+    """The integer, one of NumPy's as Python's own. Raises for what is none, or not in the range."""
     if not isinstance(value, (int, torch.SymInt)):
-        raise TypeError(f"{name} is of the type {type(value).__name__}; it is an integer")
+        if not isinstance(value, numbers.Integral):
+            raise TypeError(f"{name} is of the type {type(value).__name__}; it is an integer")
+        value = int(value)
     if value < least or (most is not None and value > most):
         raise ValueError(f"{name} is {value}; it is {least}" + (" or more" if most is None else f" to {most}"))
+    return value
 
 
 def check_values(name: str, tensor: Tensor, most: int, error: "Type[ValueError]" = ValueError) -> None:

@@ -10,11 +10,11 @@ from .checks import (
     MAX_DOCUMENT_TOKENS,
     MAX_QUERY_TOKENS,
     check_columns,
-    check_count,
-    check_number,
     check_optional_tensors,
     check_tensors,
     check_values,
+    checked_count,
+    checked_number,
 )
 from .direct_calls import in_transform
 from .operators import scores
@@ -248,7 +248,7 @@ def maxsim_scores(
         document_scales=document_scales,
         candidates=candidates,
     )
-    check_number("empty_score", empty_score)
+    empty_score = checked_number("empty_score", empty_score)
     check_type("queries", queries, query_scales)
     check_type("documents", documents, document_scales)
     check_columns("queries", queries)
@@ -378,7 +378,7 @@ def maxsim_scores_packed(
         document_scales=document_scales,
         candidates=candidates,
     )
-    check_number("empty_score", empty_score)
+    empty_score = checked_number("empty_score", empty_score)
     check_type("queries", queries, query_scales)
     check_type("documents", documents, document_scales)
     check_columns("queries", queries)
@@ -399,7 +399,7 @@ def maxsim_scores_packed(
         one_query = False
         if max_query_tokens is None or query_lengths is not None:
             raise ValueError("packed queries come with max_query_tokens, and without query_lengths")
-        check_count("max_query_tokens", max_query_tokens, 0, MAX_QUERY_TOKENS)
+        max_query_tokens = checked_count("max_query_tokens", max_query_tokens, 0, MAX_QUERY_TOKENS)
         made_queries = packed("query", queries, query_offsets, None, query_mask, query_scales, max_query_tokens)
     named, pairing, list_length, shape = _pair(made_queries, made_documents, candidates, paired, one_query)
     return _score(

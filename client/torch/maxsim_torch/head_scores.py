@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from . import library
-from .checks import check_columns, check_count, check_number, check_optional_tensors, check_tensors
+from .checks import check_columns, check_optional_tensors, check_tensors, checked_count, checked_number
 from .direct_calls import in_transform
 from .functions import ScoresAndArgmax, _pair
 from .fused_head import fused_head
@@ -89,10 +89,10 @@ def fused_head_scores(
         token_weights=token_weights,
         candidates=candidates,
     )
-    check_number("empty_score", empty_score)
+    empty_score = checked_number("empty_score", empty_score)
     _check_head(queries, hidden, weight, bias)
     if block_documents is not None:
-        check_count("block_documents", block_documents, 1)
+        block_documents = checked_count("block_documents", block_documents, 1)
     one_query = queries.dim() == 2
     if one_query and query_lengths is not None:
         query_lengths = length_of_one(query_lengths)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from . import library
-from .checks import MAX_DOCUMENT_TOKENS, check_columns, check_number, check_optional_tensors, check_tensors
+from .checks import MAX_DOCUMENT_TOKENS, check_columns, check_optional_tensors, check_tensors, checked_number
 from .direct_calls import in_transform
 from .functions import ScoresAndArgmax, _pair
 from .residual_codes_operators import BIT_ORDERS
@@ -159,7 +159,7 @@ def residual_code_scores(
         weights=weights,
         candidates=candidates,
     )
-    check_number("empty_score", empty_score)
+    empty_score = checked_number("empty_score", empty_score)
     numbers = _check_codes(queries, centroid_numbers, residuals, centroids, bucket_weights, bit_order)
     one_query = queries.dim() == 2
     if one_query and query_lengths is not None:

@@ -5,7 +5,14 @@ from typing import Any, Iterator, List, NamedTuple, Optional, Sequence
 import torch
 from torch import Tensor
 
-from .checks import MAX_DOCUMENT_TOKENS, check_count, check_offsets, check_optional_tensors, check_tensors, check_values
+from .checks import (
+    MAX_DOCUMENT_TOKENS,
+    check_offsets,
+    check_optional_tensors,
+    check_tensors,
+    check_values,
+    checked_count,
+)
 from .document_blocks import with_one_more
 from .functions import maxsim_scores, maxsim_scores_packed
 from .host_blocks import HostBlocks
@@ -192,7 +199,7 @@ def maxsim_top_k(
     if queries.dim() not in (2, 3):
         raise ValueError(f"queries have the shape {tuple(queries.shape)}; they are [Nq, Lq, d] or [Lq, d]")
     if block_documents is not None:
-        check_count("block_documents", block_documents, 1)
+        block_documents = checked_count("block_documents", block_documents, 1)
     if document_offsets is not None and document_lengths is not None:
         raise ValueError("packed documents have document_offsets alone, and no document_lengths")
     more = {
@@ -201,7 +208,7 @@ def maxsim_top_k(
         "document_scales": document_scales,
     }
     taken = _take(documents, document_offsets, more, queries.device)
-    check_count("k", k, 1, taken.num_documents)
+    k = checked_count("k", k, 1, taken.num_documents)
     num_queries = queries.shape[0] if queries.dim() == 3 else 1
     cuts = _cut(taken, num_queries, block_documents)
     best = ScoresAndIndices(

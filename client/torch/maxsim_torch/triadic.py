@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple, Optional, Union, overload
 import torch
 from torch import Tensor
 
-from .checks import MAX_COLUMNS, check_number, check_optional_tensors, check_tensors, check_values
+from .checks import MAX_COLUMNS, check_optional_tensors, check_tensors, check_values, checked_number
 from .tokens import FLOATS, indices
 from .triadic_operators import triadic, triadic_max
 
@@ -123,7 +123,7 @@ def triadic_attention(
     lengths = _lengths(lengths_of, [first_keys.shape[-2], second_keys.shape[-2]], outer)
     if scale is None:
         scale = queries.shape[-1] ** -0.5
-    check_number("scale", scale)
+    scale = checked_number("scale", scale)
     if not math.isfinite(scale):
         raise ValueError(f"scale is {scale}; it is finite")
     output: Tensor

@@ -20,6 +20,7 @@ os.environ["MAXSIM_LIBRARY"] = str(pathlib.Path(sys.argv.pop(1)).resolve())
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "client" / "torch"))
 
+import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from torch.autograd import forward_ad  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
@@ -664,6 +665,8 @@ class ErrorsTest(SeededTest):
         queries, documents = torch.randn(2, 3, 8), torch.randn(4, 5, 8)
         self.refuse(TypeError, "empty_score is of the type NoneType", queries, documents, empty_score=None)
         self.refuse(TypeError, "queries is of the type NoneType; it is a torch.Tensor", None, documents)
+        of_numpy = maxsim_scores(queries, documents[:, :0], empty_score=np.float32(-2))
+        self.assertEqual(of_numpy.unique().tolist(), [-2])
         wrong = {"document_lengths": torch.ones(4, dtype=torch.complex64)}
         self.refuse(TypeError, "document_lengths have the type torch.complex64", queries, documents, **wrong)
 

@@ -192,6 +192,7 @@ class ErrorsTest(TorchTest):
 
         self.refuse(TypeError, "documents is of the type list", maxsim_top_k, queries, [[1.0]], 1)
         self.refuse(TypeError, "k is of the type float; it is an integer", maxsim_top_k, queries, documents, 2.0)
+        self.assertEqual(maxsim_top_k(queries, documents, np.int64(2)).scores.shape[-1], 2)
         refuse("k is 0; it is 1 to 4", queries, documents, 0)
         wrong = {"document_offsets": torch.zeros(1, 2)}
         refuse(r"document_offsets have the shape \(1, 2\)", queries, documents[0], 1, **wrong)
