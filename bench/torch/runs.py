@@ -47,7 +47,7 @@ def command_line():
     for word in given:
         if word in ("--out", "--commit"):
             next(given, None)
-        else:
+        elif not word.startswith(("--out=", "--commit=")):
             words.append(pathlib.Path(word).name)
     return " ".join(words)
 

@@ -127,15 +127,15 @@ void CheckResult(const v1::RerankRequest& request, const v1::Query& query, const
   CheckHits(expected, known, request, result);
 }
 
-// Returns whether a request may be refused with the code.
-bool IsRefusal(const v1::RerankRequest& request, absl::StatusCode code) {
+// Returns whether a request to a collection of the generation may be refused with the code.
+bool IsRefusal(const v1::RerankRequest& request, uint64_t generation, absl::StatusCode code) {
   switch (code) {
     case absl::StatusCode::kInvalidArgument:
       return true;
     case absl::StatusCode::kNotFound:
       return request.missing_policy() == v1::MISSING_POLICY_FAIL;
     case absl::StatusCode::kFailedPrecondition:
-      return request.generation() != 0;
+      return request.generation() != 0 && request.generation() != generation;
     default:
       return false;
   }
@@ -151,7 +151,8 @@ void FuzzRequest(std::string_view input) {
   const service::RequestLimits limits = SmallLimits();
   absl::StatusOr<service::Translated> translated = service::Translate(request, known->second.collection, limits);
   if (!translated.ok()) {
-    return Require(IsRefusal(request, translated.status().code()),
+    const auto generation = static_cast<uint64_t>(known->second.collection->manifest().generation);
+    return Require(IsRefusal(request, generation, translated.status().code()),
                    absl::StrCat("a request is refused as wrong: ", translated.status().ToString()));
   }
   engine::JobResult scored;

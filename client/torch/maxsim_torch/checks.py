@@ -1,15 +1,18 @@
 """Arguments as they are wanted, and checks of them, whose errors name the argument, its value and what it may be.
 
-Values of tensors are looked at on the CPU alone, where that waits for nothing, and not where the call is traced.
+Nothing looks at the values of tensors before the library does. Where that refuses one on the CPU, the functions here
+say which of the caller's it is.
 """
 
-import numbers
-from typing import Any, Optional, Type
+import operator
+from typing import Any, Callable, List, Optional, TypeVar
 
 import torch
 from torch import Tensor
 
 from .direct_calls import can_read
+
+Result = TypeVar("Result")
 
 # The limits of maxsim.h.
 MAX_COLUMNS = 4096
@@ -31,76 +34,83 @@ def check_optional_tensors(**given: Any) -> None:
             raise TypeError(f"{name} is of the type {type(value).__name__}; it is a torch.Tensor or None")
 
 
+def check_columns(name: str, rows: Tensor) -> None:
+    """Raises ValueError for vectors that are shorter or longer than those of the library."""
+    # A graph that is made for any size is not one for some sizes alone.
+    if torch.compiler.is_compiling():
+        return
+    if rows.dim() > 0 and not 1 <= rows.shape[-1] <= MAX_COLUMNS:
+        raise ValueError(f"{name} have {rows.shape[-1]} columns; they have 1 to {MAX_COLUMNS}")
+
+
 def checked_number(name: str, value: Any) -> float:
-    """The number, one of NumPy's as Python's own. Raises TypeError for what is none."""
+    """The number as Python's own: NumPy's are taken, and tensors of one value. Raises TypeError for what is none."""
     if isinstance(value, (int, float, torch.SymInt, torch.SymFloat)):
         return value
-    if not isinstance(value, numbers.Real):
+    if isinstance(value, Tensor) and value.requires_grad:
+        raise NotImplementedError(f"{name} requires a gradient, and has none")
+    if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
         raise TypeError(f"{name} is of the type {type(value).__name__}; it is a number")
     return float(value)
 
 
 def checked_count(name: str, value: Any, least: int, most: Optional[int] = None) -> int:
-    """The integer, one of NumPy's as Python's own. Raises for what is none, or not in the range."""
-    if not isinstance(value, (int, torch.SymInt)):
-        if not isinstance(value, numbers.Integral):
-            raise TypeError(f"{name} is of the type {type(value).__name__}; it is an integer")
-        value = int(value)
+    """The integer as Python's own: NumPy's are taken, and tensors of one value. Raises for what is none, or not in the
+    range."""
+    if torch.compiler.is_compiling() or isinstance(value, torch.SymInt):
+        return value  # type: ignore[no-any-return]
+    try:
+        value = int(operator.index(value))
+    except TypeError:
+        raise TypeError(f"{name} is of the type {type(value).__name__}; it is an integer") from None
     if value < least or (most is not None and value > most):
         raise ValueError(f"{name} is {value}; it is {least}" + (" or more" if most is None else f" to {most}"))
     return value
 
 
-def check_values(name: str, tensor: Tensor, most: int, error: "Type[ValueError]" = ValueError) -> None:
-    """Raises an error for a value that is not 0 to `most`, where values can be read."""
-    if tensor.numel() == 0 or not can_read(tensor):
-        return
-    low, high = tensor.aminmax()
-    if low >= 0 and high <= most:
-        return
-    place = ((tensor < 0) | (tensor > most)).nonzero()[0].tolist()
-    where = f"[{', '.join(map(str, place))}]" if place else ""
-    raise error(f"{name}{where} is {tensor[tuple(place)].item()}; it is 0 to {most}")
-
-
-def _first(wrong: Tensor) -> Optional[int]:
-    """The first index of a vector of booleans that is true."""
-    return int(wrong.nonzero()[0]) if bool(wrong.any()) else None
-
-
-def check_offsets(name: str, offsets: Tensor, num_rows: int, max_tokens: int) -> None:
-    """Raises ValueError for sequences from one of the offsets [sequences + 1] to the next that are not among `num_rows`
-    rows or have more than `max_tokens`, where values can be read. `name` is "query" or "document"."""
-    if not can_read(offsets):
-        return
-    check_values(f"{name}_offsets", offsets, num_rows)
-    counts = offsets.diff()
-    place = _first(counts < 0)
-    if place is not None:
-        more, less = offsets[place : place + 2].tolist()
-        raise ValueError(f"{name}_offsets[{place + 1}] is {less}, and the one before {more}; they do not decrease")
-    place = _first(counts > max_tokens)
-    if place is not None:
-        raise ValueError(f"{name} {place} has {counts[place].item()} tokens; it has at most {max_tokens}")
-
-
-def check_places(name: str, offsets: Tensor, lengths: Tensor, num_rows: int, max_tokens: int) -> None:
-    """As check_offsets, for sequences of `lengths` [sequences] from `offsets` [sequences] on."""
-    if not can_read(offsets) or not can_read(lengths):
-        return
-    check_values(f"{name}_offsets", offsets, num_rows)
-    check_values(f"{name}_lengths", lengths, max_tokens)
-    place = _first(offsets.to(torch.int64) + lengths > num_rows)
-    if place is not None:
-        raise ValueError(
-            f"{name} {place} has {lengths[place].item()} tokens from row {offsets[place].item()} on; there are "
-            f"{num_rows} rows"
-        )
-
-
-def check_columns(name: str, rows: Tensor) -> None:
-    """Raises ValueError for vectors that are shorter or longer than those of the library."""
+def explained(compute: "Callable[[], Result]", explain: "Callable[[], None]") -> Result:
+    """What `compute` returns. Where the library refuses a value, `explain` may raise what says more."""
     if torch.compiler.is_compiling():
+        return compute()
+    try:
+        return compute()
+    except ValueError as problem:
+        refused = problem
+    explain()
+    raise refused
+
+
+def explain_values(name: str, tensor: Optional[Tensor], most: int) -> None:
+    """Raises ValueError for the first value that is not 0 to `most`, where values can be read."""
+    if tensor is None or not can_read(tensor):
         return
-    if rows.dim() > 0 and not 1 <= rows.shape[-1] <= MAX_COLUMNS:
-        raise ValueError(f"{name} have {rows.shape[-1]} columns; they have 1 to {MAX_COLUMNS}")
+    for place, value in enumerate(tensor.flatten().tolist()):
+        if 0 <= value <= most:
+            continue
+        indices: "List[int]" = []
+        for size in reversed(tensor.shape):
+            indices.insert(0, place % size)
+            place //= size
+        where = f"[{', '.join(map(str, indices))}]" if indices else ""
+        raise ValueError(f"{name}{where} is {value}; " + (f"it is 0 to {most}" if most >= 0 else "there are none"))
+
+
+def explain_offsets(name: str, offsets: "List[int]", num_rows: int, max_tokens: int) -> None:
+    """Raises ValueError for the first sequence, from one of the offsets [sequences + 1] to the next, that is not among
+    `num_rows` rows or has more than `max_tokens`. `name` is "query" or "document"."""
+    for idx, offset in enumerate(offsets):
+        if not 0 <= offset <= num_rows:
+            raise ValueError(f"{name}_offsets[{idx}] is {offset}; it is 0 to {num_rows}")
+        before = offsets[max(idx - 1, 0)]
+        if offset < before:
+            raise ValueError(f"{name}_offsets[{idx}] is {offset}, and the one before {before}; they do not decrease")
+        if offset - before > max_tokens:
+            raise ValueError(f"{name} {idx - 1} has {offset - before} tokens; it has at most {max_tokens}")
+
+
+def explain_places(name: str, offsets: "List[int]", lengths: "List[int]", num_rows: int) -> None:
+    """Raises ValueError for the first sequence, of `lengths` [sequences] from `offsets` [sequences] on, that is not
+    among `num_rows` rows."""
+    for idx, (offset, length) in enumerate(zip(offsets, lengths)):
+        if not 0 <= offset <= num_rows - length:
+            raise ValueError(f"{name} {idx} has {length} tokens from row {offset} on; there are {num_rows} rows")

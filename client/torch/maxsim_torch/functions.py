@@ -12,13 +12,14 @@ from .checks import (
     check_columns,
     check_optional_tensors,
     check_tensors,
-    check_values,
     checked_count,
     checked_number,
+    explain_values,
+    explained,
 )
 from .direct_calls import in_transform
 from .operators import scores
-from .tokens import Tokens, check_type, indices, length_of_one, packed, padded
+from .tokens import Tokens, check_type, explain_tokens, indices, length_of_one, packed, padded
 
 
 class ScoresAndArgmax(NamedTuple):
@@ -53,6 +54,57 @@ def _check_inputs(queries: Tokens, documents: Tokens, weights: Optional[Tensor])
     return differentiated
 
 
+def _compute(
+    queries: Tokens,
+    documents: Tokens,
+    weights: Optional[Tensor],
+    candidates: Optional[Tensor],
+    pairing: int,
+    list_length: int,
+    empty_score: float,
+    with_argmax: bool,
+    saves_int8: bool,
+) -> "tuple[Tensor, Tensor]":
+    """Scores and matches by the operator that the types ask for."""
+    if float8.is_float8(queries, documents):
+        return float8.score(
+            queries, documents, weights, candidates, pairing, list_length, empty_score, with_argmax
+        )
+    if saves_int8:
+        return saved_int8.score(queries, documents, weights, candidates, pairing, list_length, empty_score)
+    made: "tuple[Tensor, Tensor]" = scores(
+        queries.rows,
+        documents.rows,
+        weights,
+        queries.offsets,
+        queries.mask,
+        queries.lengths,
+        queries.scales,
+        documents.offsets,
+        documents.mask,
+        documents.lengths,
+        documents.scales,
+        candidates,
+        queries.num_sequences,
+        documents.num_sequences,
+        queries.max_tokens,
+        documents.max_tokens,
+        pairing,
+        list_length,
+        empty_score,
+        queries.scale_of,
+        documents.scale_of,
+        with_argmax,
+    )
+    return made
+
+
+def _explain(queries: Tokens, documents: Tokens, candidates: Optional[Tensor]) -> None:
+    explain_tokens("query", queries)
+    explain_tokens("document", documents)
+    explain_values("candidates", candidates, documents.num_sequences - 1)
+
+
 def _score(
     queries: Tokens,
     documents: Tokens,
@@ -66,44 +118,17 @@ def _score(
     save_documents: Optional[str] = None,
 ) -> Union[Tensor, ScoresAndArgmax]:
     differentiated = _check_inputs(queries, documents, weights)
-    may_differentiate = differentiated or in_transform()
+    may_differentiate = differentiated or (torch.is_grad_enabled() and in_transform())
     with_argmax = may_differentiate or return_argmax
     saves_int8 = saved_int8.check(save_documents, queries, documents) and may_differentiate
     if weights is not None and weights.dtype != torch.float32:
         weights = weights.to(torch.float32)
-    values: Tensor
-    argmax: Tensor
-    if float8.is_float8(queries, documents):
-        values, argmax = float8.score(
-            queries, documents, weights, candidates, pairing, list_length, empty_score, with_argmax
-        )
-    elif saves_int8:
-        values, argmax = saved_int8.score(queries, documents, weights, candidates, pairing, list_length, empty_score)
-    else:
-        values, argmax = scores(
-            queries.rows,
-            documents.rows,
-            weights,
-            queries.offsets,
-            queries.mask,
-            queries.lengths,
-            queries.scales,
-            documents.offsets,
-            documents.mask,
-            documents.lengths,
-            documents.scales,
-            candidates,
-            queries.num_sequences,
-            documents.num_sequences,
-            queries.max_tokens,
-            documents.max_tokens,
-            pairing,
-            list_length,
-            empty_score,
-            queries.scale_of,
-            documents.scale_of,
-            with_argmax,
-        )
+    values, argmax = explained(
+        lambda: _compute(
+            queries, documents, weights, candidates, pairing, list_length, empty_score, with_argmax, saves_int8
+        ),
+        lambda: _explain(queries, documents, candidates),
+    )
     if len(shape) != 2:  # The operators' scores have two dimensions already.
         values = values.reshape(shape)
         argmax = argmax.reshape((*shape, queries.max_tokens)) if return_argmax else argmax
@@ -132,7 +157,6 @@ def _pair(
         which = "[K] for one query [Lq, d]" if one_query else f"[{queries.num_sequences}, K] for these queries"
         raise ValueError(f"candidates have the shape {tuple(candidates.shape)}; they are {which}")
     candidates = indices("candidates", candidates, tuple(candidates.shape))
-    check_values("candidates", candidates, documents.num_sequences - 1)
     return candidates.to(torch.int64), library.LISTS, candidates.shape[-1], tuple(candidates.shape)
 
 

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from . import library
-from .checks import check_columns, check_optional_tensors, check_tensors, checked_count, checked_number
+from .checks import check_columns, check_optional_tensors, check_tensors, checked_count, checked_number, explained
 from .direct_calls import in_transform
-from .functions import ScoresAndArgmax, _pair
+from .functions import ScoresAndArgmax, _explain, _pair
 from .fused_head import fused_head
 from .tokens import FLOATS, length_of_one, padded
 
@@ -102,7 +102,7 @@ def fused_head_scores(
         if tuple(token_weights.shape) != tuple(queries.shape[:-1]):
             shapes = f"{tuple(token_weights.shape)}, not {tuple(queries.shape[:-1])}"
             raise ValueError(f"token_weights have the shape {shapes}")
-        token_weights = token_weights.to(torch.float32).reshape(-1, made_queries.max_tokens)
+        token_weights = token_weights.to(torch.float32).reshape(made_queries.num_sequences, made_queries.max_tokens)
     named: Optional[Tensor] = None
     if hidden.dim() == 4:
         if paired or candidates is not None:
@@ -120,23 +120,26 @@ def fused_head_scores(
     differentiated = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in inputs)
     values: Tensor
     argmax: Tensor
-    values, argmax = fused_head(
-        queries.reshape(made_queries.num_sequences, *queries.shape[-2:]),
-        hidden.reshape(made_documents.num_sequences, *hidden.shape[-2:]),
-        weight,
-        bias,
-        token_weights,
-        _as_rows(made_queries.mask),
-        _as_vector(made_queries.lengths),
-        _as_rows(made_documents.mask),
-        _as_vector(made_documents.lengths),
-        None if named is None else named.reshape(made_queries.num_sequences, list_length),
-        pairing,
-        list_length,
-        empty_score,
-        normalize,
-        block_documents or 0,
-        return_argmax or differentiated or in_transform(),
+    values, argmax = explained(
+        lambda: fused_head(
+            queries.reshape(made_queries.num_sequences, *queries.shape[-2:]),
+            hidden.reshape(made_documents.num_sequences, *hidden.shape[-2:]),
+            weight,
+            bias,
+            token_weights,
+            _as_rows(made_queries.mask),
+            _as_vector(made_queries.lengths),
+            _as_rows(made_documents.mask),
+            _as_vector(made_documents.lengths),
+            None if named is None else named.reshape(made_queries.num_sequences, list_length),
+            pairing,
+            list_length,
+            empty_score,
+            normalize,
+            block_documents or 0,
+            return_argmax or differentiated or in_transform(),
+        ),
+        lambda: _explain(made_queries, made_documents, named),
     )
     values = values.reshape(shape)
     if not return_argmax:

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple, Optional
 import torch
 from torch import Tensor
 
-from .checks import check_columns, check_tensors, check_values
+from .checks import check_columns, check_tensors, explain_values, explained
 from .nearest_operators import nearest as nearest_operator
 from .tokens import FLOATS, indices
 
@@ -37,9 +37,7 @@ def _sets(x: Tensor, y: Tensor) -> "tuple[int, ...]":
 def _lengths_of(name: str, lengths: Optional[Tensor], points: Tensor) -> Optional[Tensor]:
     if lengths is None:
         return None
-    lengths = indices(name, lengths, tuple(points.shape[:-2]))
-    check_values(name, lengths, points.shape[-2])
-    return lengths
+    return indices(name, lengths, tuple(points.shape[:-2]))
 
 
 def _lengths(
@@ -80,7 +78,14 @@ def nearest_distances(
     """
     outer = _sets(x, y)
     x_lengths, y_lengths = _lengths(x, y, x_lengths, y_lengths)
-    distances, argmin = nearest_operator(_flat(x), _flat(y), _flat_lengths(x_lengths), _flat_lengths(y_lengths))
+
+    def explain() -> None:
+        explain_values("x_lengths", x_lengths, x.shape[-2])
+        explain_values("y_lengths", y_lengths, y.shape[-2])
+
+    distances, argmin = explained(
+        lambda: nearest_operator(_flat(x), _flat(y), _flat_lengths(x_lengths), _flat_lengths(y_lengths)), explain
+    )
     shape = (*outer, x.shape[-2])
     return NearestDistances(distances.reshape(shape), argmin.reshape(shape))
 

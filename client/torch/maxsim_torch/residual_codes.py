@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from . import library
-from .checks import MAX_DOCUMENT_TOKENS, check_columns, check_optional_tensors, check_tensors, checked_number
+from .checks import MAX_DOCUMENT_TOKENS, check_columns, check_optional_tensors, check_tensors, checked_number, explained
 from .direct_calls import in_transform
-from .functions import ScoresAndArgmax, _pair
+from .functions import ScoresAndArgmax, _explain, _pair
 from .residual_codes_operators import BIT_ORDERS
 from .residual_codes_operators import residual_code_scores as operator
 from .residual_codes_reference import check_codes
@@ -169,7 +169,7 @@ def residual_code_scores(
     if weights is not None:
         if tuple(weights.shape) != tuple(queries.shape[:-1]):
             raise ValueError(f"weights have the shape {tuple(weights.shape)}, and not {tuple(queries.shape[:-1])}")
-        weights = weights.to(torch.float32).reshape(-1, made_queries.max_tokens)
+        weights = weights.to(torch.float32).reshape(made_queries.num_sequences, made_queries.max_tokens)
     queries = queries.reshape(made_queries.num_sequences, *queries.shape[-2:])
     if residuals.dim() == 4:
         if paired or candidates is not None:
@@ -185,27 +185,30 @@ def residual_code_scores(
     )
     values: Tensor
     argmax: Tensor
-    values, argmax = operator(
-        queries,
-        None if made_queries.mask is None else made_queries.mask.reshape(queries.shape[:2]),
-        None if made_queries.lengths is None else made_queries.lengths.reshape(-1),
-        weights,
-        numbers,
-        residuals,
-        centroids.to(queries.dtype),
-        bucket_weights.to(torch.float32),
-        documents.offsets,
-        documents.mask,
-        documents.lengths,
-        named,
-        documents.num_sequences,
-        documents.max_tokens,
-        pairing,
-        list_length,
-        empty_score,
-        normalize,
-        BIT_ORDERS[bit_order],
-        return_argmax or differentiated or in_transform(),
+    values, argmax = explained(
+        lambda: operator(
+            queries,
+            None if made_queries.mask is None else made_queries.mask.reshape(queries.shape[:2]),
+            None if made_queries.lengths is None else made_queries.lengths.reshape(-1),
+            weights,
+            numbers,
+            residuals,
+            centroids.to(queries.dtype),
+            bucket_weights.to(torch.float32),
+            documents.offsets,
+            documents.mask,
+            documents.lengths,
+            named,
+            documents.num_sequences,
+            documents.max_tokens,
+            pairing,
+            list_length,
+            empty_score,
+            normalize,
+            BIT_ORDERS[bit_order],
+            return_argmax or differentiated or in_transform(),
+        ),
+        lambda: _explain(made_queries, documents, named),
     )
     values = values.reshape(shape)
     if not return_argmax:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from . import reference
-from .checks import check_tensors, check_values
+from .checks import check_tensors
 from .residual_codes_operators import BIT_ORDERS, NBITS
 from .tokens import indices
 
@@ -20,16 +20,14 @@ def check_codes(
     check_tensors(
         centroid_numbers=centroid_numbers, residuals=residuals, centroids=centroids, bucket_weights=bucket_weights
     )
-    if centroids.dim() != 2 or centroids.shape[0] == 0 or not centroids.is_floating_point():
-        raise ValueError(
-            f"centroids are {centroids.dtype} {tuple(centroids.shape)}; they are floats [centroids, d], one or more"
-        )
+    if centroids.dim() != 2 or not centroids.is_floating_point():
+        raise ValueError(f"centroids are {centroids.dtype} {tuple(centroids.shape)}; they are floats [centroids, d]")
     dim = centroids.shape[1]
-    if bucket_weights.dim() != 1 or bucket_weights.numel() not in NBITS or not bucket_weights.is_floating_point():
+    if bucket_weights.dim() != 1 or int(bucket_weights.numel()) not in NBITS or not bucket_weights.is_floating_point():
         raise ValueError(
             f"bucket_weights are {bucket_weights.dtype} {tuple(bucket_weights.shape)}; they are 2, 4, 16 or 256 floats"
         )
-    nbits = NBITS[bucket_weights.numel()]
+    nbits = NBITS[int(bucket_weights.numel())]
     if dim * nbits % 8 != 0:
         raise ValueError(f"centroids have {dim} columns; with {nbits} bits a value it is a multiple of {8 // nbits}")
     wanted = (*centroid_numbers.shape, dim * nbits // 8)
@@ -61,9 +59,9 @@ def decompress_residual_codes(
 ) -> Tensor:
     """The vectors [..., d] in the type of the centroids that residual codes stand for, in plain PyTorch.
 
-    centroid_numbers: integers [...], of rows of `centroids`. residuals: uint8 [..., d * nbits / 8]. centroids: [C, d].
-    bucket_weights: [2^nbits], which say nbits: 1, 2, 4 or 8. A vector is the sum of its centroid and of the weight of
-    each column's bucket, and with `normalize` that divided by its norm.
+    centroid_numbers: integers [...], indices of rows of `centroids` as PyTorch has them. residuals: uint8
+    [..., d * nbits / 8]. centroids: [C, d]. bucket_weights: [2^nbits], which say nbits: 1, 2, 4 or 8. A vector is the
+    sum of its centroid and of the weight of each column's bucket, and with `normalize` that divided by its norm.
 
     bit_order: how buckets share a byte. "colbert": as ColBERT, PLAID and fast-plaid write them, the first column in the
     highest bits, with the bits of a bucket in reverse. "low_first": the first column in the lowest bits.
@@ -71,8 +69,7 @@ def decompress_residual_codes(
     Raises ValueError for codes that do not fit together, and TypeError for other types.
     """
     numbers = check_codes(centroid_numbers, residuals, centroids, bucket_weights, bit_order)
-    check_values("centroid_numbers", numbers, centroids.shape[0] - 1)
-    nbits = NBITS[bucket_weights.numel()]
+    nbits = NBITS[int(bucket_weights.numel())]
     # The weights of the columns that share a byte, for each value of the byte.
     values = torch.arange(256, device=residuals.device).to(torch.uint8).unsqueeze(-1)
     table = bucket_weights.to(centroids.dtype)[unpack_buckets(values, nbits, bit_order)]

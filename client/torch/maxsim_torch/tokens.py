@@ -9,10 +9,10 @@ from . import library
 from .checks import (
     MAX_DOCUMENT_TOKENS,
     MAX_QUERY_TOKENS,
-    check_offsets,
-    check_places,
     check_tensors,
-    check_values,
+    explain_offsets,
+    explain_places,
+    explain_values,
 )
 from .direct_calls import can_read
 
@@ -32,6 +32,22 @@ class Tokens(NamedTuple):
     scale_of: int
     num_sequences: int
     max_tokens: int
+
+
+def explain_tokens(name: str, tokens: Tokens) -> None:
+    """Raises ValueError for the first wrong length or offset of "query" or "document" tokens, where values can be
+    read."""
+    if tokens.offsets is None:
+        explain_values(f"{name}_lengths", tokens.lengths, tokens.max_tokens)
+        return
+    if not can_read(tokens.offsets):
+        return
+    offsets, num_rows = tokens.offsets.tolist(), tokens.rows.shape[0]
+    if tokens.lengths is None:
+        explain_offsets(name, offsets, num_rows, tokens.max_tokens)
+    elif can_read(tokens.lengths):
+        explain_values(f"{name}_lengths", tokens.lengths, tokens.max_tokens)
+        explain_places(name, offsets, tokens.lengths.tolist(), num_rows)
 
 
 def _check_padded(name: str, max_tokens: int) -> None:
@@ -86,8 +102,6 @@ def _scales(name: str, scales: Tensor) -> Tensor:
     """Scales in float32, in any shape."""
     if scales.is_complex():
         raise TypeError(f"{name} have the type {scales.dtype}; they are numbers")
-    if scales.numel() > 0 and can_read(scales) and scales.detach().amin() < 0:
-        raise ValueError(f"{name} have the value {scales.detach().amin().item():g}; they are 0 or more")
     return scales.to(torch.float32)
 
 
@@ -143,7 +157,6 @@ def padded(
     _check_padded(name, max_tokens)
     if lengths is not None:
         lengths = indices(f"{name}_lengths", lengths, outer)
-        check_values(f"{name}_lengths", lengths, max_tokens)
     mask = _mask(f"{name}_mask", mask, (*outer, max_tokens))
     scales, scale_of = _padded_scales(f"{name}_scales", scales, outer, max_tokens)
     return Tokens(rows, None, mask, lengths, scales, scale_of, count, max_tokens)
@@ -169,13 +182,11 @@ def packed(
     offsets = indices(f"{name}_offsets", offsets, tuple(offsets.shape))
     if lengths is None:
         count = offsets.shape[0] - 1
-        check_offsets(name, offsets, rows.shape[0], max_tokens)
     else:
         count = offsets.shape[0]
         lengths = indices(f"{name}_lengths", lengths, (count,))
         if lengths.dtype != offsets.dtype:
             offsets, lengths = offsets.to(torch.int64), lengths.to(torch.int64)
-        check_places(name, offsets, lengths, rows.shape[0], max_tokens)
     mask = _mask(f"{name}_mask", mask, (rows.shape[0],))
     scales, scale_of = _packed_scales(f"{name}_scales", scales, count, rows.shape[0])
     return Tokens(rows, offsets, mask, lengths, scales, scale_of, count, max_tokens)

@@ -7,11 +7,12 @@ from torch import Tensor
 
 from .checks import (
     MAX_DOCUMENT_TOKENS,
-    check_offsets,
     check_optional_tensors,
     check_tensors,
-    check_values,
     checked_count,
+    explain_offsets,
+    explain_values,
+    explained,
 )
 from .document_blocks import with_one_more
 from .functions import maxsim_scores, maxsim_scores_packed
@@ -123,15 +124,13 @@ def _take(
             tensor = tensor.expand(count)
         if name == "document_lengths":
             tensor = indices(name, tensor, (count,))
-            check_values(name, tensor, documents.shape[1])
         tensors[name] = tensor
     of_tokens = {"documents", "document_mask"} if packed else set()
     host_offsets: Optional[List[int]] = None
     device_offsets: Optional[Tensor] = None
     if document_offsets is not None:
-        on_host = document_offsets.cpu()
-        check_offsets("document", on_host, documents.shape[0], MAX_DOCUMENT_TOKENS)
-        host_offsets = on_host.tolist()
+        host_offsets = document_offsets.tolist()
+        explain_offsets("document", host_offsets, documents.shape[0], MAX_DOCUMENT_TOKENS)
         scales = tensors.get("document_scales")
         if scales is not None and tuple(scales.shape) in ((documents.shape[0],), (documents.shape[0], 1)):
             if tuple(scales.shape) == (count,):
@@ -208,7 +207,9 @@ def maxsim_top_k(
         "document_scales": document_scales,
     }
     taken = _take(documents, document_offsets, more, queries.device)
-    k = checked_count("k", k, 1, taken.num_documents)
+    k = checked_count("k", k, 0)
+    if not 1 <= k <= taken.num_documents:
+        raise ValueError(f"k is {k}; it is 1 to {taken.num_documents}, the number of documents")
     num_queries = queries.shape[0] if queries.dim() == 3 else 1
     cuts = _cut(taken, num_queries, block_documents)
     best = ScoresAndIndices(
@@ -223,7 +224,12 @@ def maxsim_top_k(
                 "weights": weights,
                 "empty_score": empty_score,
             }
-            scores = _score_block(queries, block, taken.device_offsets, first, end, given)
+            scores = explained(
+                lambda block=block, first=first, end=end: _score_block(
+                    queries, block, taken.device_offsets, first, end, given
+                ),
+                lambda: explain_values("document_lengths", document_lengths, documents.shape[1]),
+            )
             best = _merge(best, scores.reshape(num_queries, end - first), first, k)
     if queries.dim() == 2:
         return ScoresAndIndices(best.scores[0], best.indices[0])

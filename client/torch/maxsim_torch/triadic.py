@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple, Optional, Union, overload
 import torch
 from torch import Tensor
 
-from .checks import MAX_COLUMNS, check_optional_tensors, check_tensors, check_values, checked_number
+from .checks import MAX_COLUMNS, check_optional_tensors, check_tensors, checked_number, explain_values, explained
 from .tokens import FLOATS, indices
 from .triadic_operators import triadic, triadic_max
 
@@ -31,6 +31,8 @@ def _outer(tensors: "dict[str, Tensor]", max_columns: int) -> "tuple[int, ...]":
             raise TypeError(f"{name} have the type {tensor.dtype}; it is float32, float16 or bfloat16")
         if tensor.dim() < 2:
             raise ValueError(f"{name} have the shape {tuple(tensor.shape)}; they are [..., tokens, d]")
+        if torch.compiler.is_compiling():
+            continue  # A graph that is made for any size is not one for some sizes alone.
         if tensor.shape[-2] > _MAX_TOKENS:
             raise ValueError(f"{name} have {tensor.shape[-2]} tokens; at most {_MAX_TOKENS} are allowed")
         if not 1 <= tensor.shape[-1] <= max_columns:
@@ -45,18 +47,15 @@ def _outer(tensors: "dict[str, Tensor]", max_columns: int) -> "tuple[int, ...]":
     return tuple(given.shape[:-2])
 
 
-def _lengths(
-    given: "dict[str, Optional[Tensor]]", tokens: "list[int]", outer: "tuple[int, ...]"
-) -> "list[Optional[Tensor]]":
+def _lengths(given: "dict[str, Optional[Tensor]]", outer: "tuple[int, ...]") -> "list[Optional[Tensor]]":
     """Lengths as vectors of one integer type; their shape may be broadcast to that of the batch."""
     check_optional_tensors(**given)
     made: "list[Optional[Tensor]]" = []
-    for (name, lengths), most in zip(given.items(), tokens):
+    for name, lengths in given.items():
         if lengths is None:
             made.append(None)
             continue
         lengths = indices(name, lengths, tuple(lengths.shape))
-        check_values(name, lengths, most)
         try:
             lengths = lengths.expand(outer)
         except RuntimeError:
@@ -65,6 +64,11 @@ def _lengths(
     if len({lengths.dtype for lengths in made if lengths is not None}) > 1:
         made = [None if lengths is None else lengths.to(torch.int64) for lengths in made]
     return made
+
+
+def _explain(lengths: "dict[str, Optional[Tensor]]", sequences: "list[Tensor]") -> None:
+    for (name, given), sequence in zip(lengths.items(), sequences):
+        explain_values(name, given, sequence.shape[-2])
 
 
 def _flat(tensor: Tensor) -> Tensor:
@@ -120,14 +124,18 @@ def triadic_attention(
                 f"the same"
             )
     lengths_of = {"first_lengths": first_lengths, "second_lengths": second_lengths}
-    lengths = _lengths(lengths_of, [first_keys.shape[-2], second_keys.shape[-2]], outer)
+    lengths = _lengths(lengths_of, outer)
     if scale is None:
         scale = queries.shape[-1] ** -0.5
     scale = checked_number("scale", scale)
-    if not math.isfinite(scale):
+    if isinstance(scale, float) and not torch.compiler.is_compiling() and not math.isfinite(scale):
         raise ValueError(f"scale is {scale}; it is finite")
     output: Tensor
-    output, _ = triadic(*(_flat(tensor) for tensor in tensors.values()), *lengths, float(scale))
+    rows = [_flat(tensor) for tensor in tensors.values()]
+    output, _ = explained(
+        lambda: triadic(*rows, *lengths, float(scale)),
+        lambda: _explain(lengths_of, [first_keys, second_keys]),
+    )
     return output.reshape(queries.shape)
 
 
@@ -193,8 +201,11 @@ def triadic_maxsim_scores(
     check_optional_tensors(weights=weights)
     outer = _outer(tensors, MAX_COLUMNS)
     given = {"query_lengths": query_lengths, "first_lengths": first_lengths, "second_lengths": second_lengths}
-    lengths = _lengths(given, [tensor.shape[-2] for tensor in tensors.values()], outer)
-    maxima, argmax = triadic_max(*(_flat(tensor) for tensor in tensors.values()), *lengths)
+    lengths = _lengths(given, outer)
+    rows = [_flat(tensor) for tensor in tensors.values()]
+    maxima, argmax = explained(
+        lambda: triadic_max(*rows, *lengths), lambda: _explain(given, list(tensors.values()))
+    )
     scores = sum_maxima(maxima.reshape(queries.shape[:-1]), query_lengths, weights)
     if not return_argmax:
         return scores

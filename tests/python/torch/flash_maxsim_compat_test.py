@@ -89,18 +89,18 @@ class NamesTest(CompatTest):
     def test_what_does_not_fit_is_an_assertion_error_and_a_value_error_that_names_it(self):
         queries, documents = self.values(2, 3, 8), self.values(2, 4, 8)
         codes, step = documents.char(), named("flash_maxsim_contrastive.colbert_contrastive_step")
-        lengths, train = torch.tensor([1, 9]), flash.flash_maxsim_batched_train
-        on_cpu = queries[0].cpu(), documents.cpu()  # where lengths are looked at
+        lengths, train = torch.tensor([1, 2]), flash.flash_maxsim_batched_train
+        many = self.values(9, 4, 8)
+        quantized, top_k = flash.quantize_int8(many), flash.flash_maxsim_topk
         wrong = (
             (r"Q has the shape \(2, 3, 8\); it is \[Lq, d\]", lambda: flash.flash_maxsim(queries, documents)),
             (r"offsets \[B \+ 1\]", lambda: flash.flash_maxsim(queries[0], documents[0])),
             (r"8 columns, and D 7", lambda: flash.flash_maxsim(queries[0], documents[..., :7])),
             (r"it is \[Nq, B, Ld, d\]", lambda: flash.flash_maxsim_batched(queries, documents, shared_docs=False)),
             (r"doc_lengths has the shape \(3,\)", lambda: flash.flash_maxsim(queries[0], documents, torch.ones(3))),
-            (r"doc_lengths\[1\] is 9; it is 0 to 4", lambda: flash.flash_maxsim(*on_cpu, lengths.cpu())),
             (r"doc_lengths is of the type list", lambda: flash.flash_maxsim(queries[0], documents, [1, 2])),
-            (r"shared_docs is of the type Tensor", lambda: train(queries, documents, lengths)),
-            (r"n_candidates is 1; it is k or", lambda: flash.flash_maxsim_topk(queries[0], documents, 2, None, 1)),
+            (r"shared_docs is a tensor", lambda: train(queries, documents, lengths)),
+            (r"n_candidates is 1; it is k or", lambda: top_k(queries[0], many, 2, None, 1, *quantized)),
             (r"0 queries and 0 documents", lambda: flash.flash_maxsim_pairs([], [])),
             (r"d_embs is empty", lambda: flash.pack_docs([])),
             (r"Q_int8 or q_scales", lambda: flash.flash_maxsim_int8x8(None, codes, torch.ones(2, 4))),
@@ -115,6 +115,12 @@ class NamesTest(CompatTest):
 
 
 class ScoresTest(CompatTest):
+    def test_lengths_have_any_type_of_numbers(self):
+        query, documents = self.values(3, 8), self.values(2, 300, 8)
+        wanted = flash.flash_maxsim(query, documents, torch.tensor([5, 255]))
+        for lengths in (torch.tensor([5, 255], dtype=torch.uint8), torch.tensor([5.5, 255.0])):
+            torch.testing.assert_close(flash.flash_maxsim(query, documents, lengths), wanted, rtol=0, atol=0)
+
     def test_one_query_over_documents(self):
         for name, queries, documents in self.cases():
             for lengths in (None, self.lengths(documents.shape[1], 7)):

@@ -418,6 +418,23 @@ class OperatorTest(SeededTest):
             given = torch.randn(3, 9, 8), torch.randn(7, 6, 8), torch.full((7,), 5)
             torch.testing.assert_close(exported(*given), Model()(*given), rtol=0, atol=0)
 
+    def test_numbers_may_be_tensors_of_one_value(self):
+        rows, offsets = torch.randn(9, 8), torch.tensor([0, 4, 9])
+        longest = {"query_offsets": offsets, "max_query_tokens": offsets.diff().max()}
+        scores = maxsim_scores_packed(rows, rows, offsets, **longest, empty_score=torch.tensor(0.0))
+        longest["max_query_tokens"] = 5
+        torch.testing.assert_close(scores, maxsim_scores_packed(rows, rows, offsets, **longest), rtol=0, atol=0)
+
+    def test_candidates_of_a_number_that_data_say_are_compiled(self):
+        def score(query, documents, chosen):
+            return maxsim_scores(query, documents, candidates=chosen.nonzero().squeeze(-1))
+
+        case, chosen = Case(torch.float32), torch.tensor([True, False, True, True])
+        given = case.queries[0], case.documents[:4], chosen
+        with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True, capture_scalar_outputs=True):
+            compiled = torch.compile(score, backend="aot_eager", fullgraph=True)(*given)
+        torch.testing.assert_close(compiled, score(*given), rtol=0, atol=0)
+
     def test_gradients_of_a_batch_of_transforms_are_those_of_a_loop(self):
         case = Case(torch.float32)
         mapped, looped = (case.queries.clone().requires_grad_() for _ in range(2))
@@ -655,9 +672,8 @@ class ErrorsTest(SeededTest):
         self.refuse(ValueError, r"document_lengths\[1\] is 6; it is 0 to 5", queries, documents, **wrong)
         wrong = {"query_lengths": torch.tensor(-1)}
         self.refuse(ValueError, "query_lengths is -1; it is 0 to 3", queries[0], documents, **wrong)
-        rows, scales = torch.ones(1, 2, 8, dtype=torch.int8), torch.tensor([-0.5])
-        more = {"query_scales": torch.ones(1), "document_scales": scales}
-        self.refuse(ValueError, "document_scales have the value -0.5; they are 0 or more", rows, rows, **more)
+        none = {"candidates": torch.tensor([[0], [0]])}
+        self.refuse(ValueError, r"candidates\[0, 0\] is 0; there are none", queries, documents[:0], **none)
         wrong = {"candidates": torch.tensor([[0, 1]])}
         self.refuse(ValueError, r"candidates .* \(1, 2\); they are \[K\] for one query", queries[0], documents, **wrong)
 

@@ -6,9 +6,8 @@
 Names, arguments, defaults, shapes and types of results are those of flash-maxsim, in the same submodules. Scores are
 float32. A document without a token scores minus infinity, a query without one 0, and of equal similarities the first
 document token is the match. Functions whose name has no `train` give scores without a graph, as there. All of them work
-on the CPU too. Shapes that do not fit, and lengths on the CPU, raise ArgumentError: an AssertionError, as in
-flash-maxsim, and a ValueError too. What the operators refuse, such as too many columns, is theirs: a ValueError or a
-TypeError.
+on the CPU too. Shapes that do not fit raise ArgumentError: an AssertionError, as in flash-maxsim, and a ValueError too.
+What the operators refuse, such as a length or too many columns, is a ValueError or a TypeError.
 
 What is different, and why:
 

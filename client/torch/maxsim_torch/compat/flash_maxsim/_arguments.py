@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from ...checks import check_values
 from ...functions import ScoresAndArgmax, maxsim_scores
 
 
@@ -47,9 +46,8 @@ def alike(queries: Tensor, documents: Tensor) -> tuple[Tensor, Tensor]:
     return queries.to(documents.dtype), documents
 
 
-def counts(name: str, numbers: Tensor | None, shape: tuple[int, ...], most: int | None = None) -> Tensor | None:
-    """Lengths or indices of any number type and of any shape with so many elements, as integers of `shape`. Where they
-    are on the CPU they are 0 to `most`."""
+def counts(name: str, numbers: Tensor | None, shape: tuple[int, ...]) -> Tensor | None:
+    """Lengths or indices of any number type and of any shape with so many elements, as integers of `shape`."""
     if numbers is None:
         return None
     require(isinstance(numbers, Tensor), f"{name} is of the type {type(numbers).__name__}; it is a tensor")
@@ -58,8 +56,6 @@ def counts(name: str, numbers: Tensor | None, shape: tuple[int, ...], most: int 
         f"{name} has the shape {tuple(numbers.shape)}; {math.prod(shape)} numbers are needed, {list(shape)}",
     )
     numbers = numbers.reshape(shape)
-    if most is not None:
-        check_values(name, numbers, most, ArgumentError)
     return numbers if numbers.dtype in (torch.int32, torch.int64) else numbers.to(torch.int32)
 
 
@@ -71,10 +67,7 @@ def _batch(
     query_lengths: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
     """Queries, documents, lengths of documents and of queries, checked."""
-    require(
-        isinstance(shared_docs, bool),
-        f"shared_docs is of the type {type(shared_docs).__name__}; it is a bool, and lengths come behind it",
-    )
+    require(not isinstance(shared_docs, Tensor), "shared_docs is a tensor; it is a bool, and lengths come behind it")
     require_dims("Q", queries, "[Nq, Lq, d]")
     require_dims("D", documents, "[B, Ld, d]" if shared_docs else "[Nq, B, Ld, d]")
     require_columns("Q", queries, "D", documents)
@@ -82,8 +75,8 @@ def _batch(
         shared_docs or documents.shape[0] == queries.shape[0],
         f"Q has {queries.shape[0]} queries, and D has documents of {documents.shape[0]}",
     )
-    doc_lengths = counts("doc_lengths", doc_lengths, tuple(documents.shape[:-2]), documents.shape[-2])
-    query_lengths = counts("query_lengths", query_lengths, (queries.shape[0],), queries.shape[1])
+    doc_lengths = counts("doc_lengths", doc_lengths, tuple(documents.shape[:-2]))
+    query_lengths = counts("query_lengths", query_lengths, (queries.shape[0],))
     return (*alike(queries, documents), doc_lengths, query_lengths)
 
 
@@ -120,7 +113,7 @@ def one_query_scores(query: Tensor, documents: Tensor, doc_lengths: Tensor | Non
     require_dims("D", documents, "[B, Ld, d]")
     require_columns("Q", query, "D", documents)
     query, documents = alike(query, documents)
-    lengths = counts("doc_lengths", doc_lengths, (documents.shape[0],), documents.shape[1])
+    lengths = counts("doc_lengths", doc_lengths, (documents.shape[0],))
     return maxsim_scores(query, documents, document_lengths=lengths)
 
 

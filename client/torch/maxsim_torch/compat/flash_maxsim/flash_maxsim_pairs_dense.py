@@ -23,6 +23,6 @@ def flash_maxsim_pairs_dense(
         queries,
         documents,
         paired=True,
-        query_lengths=counts("q_lengths", q_lengths, (Q.shape[0],), Q.shape[1]),
-        document_lengths=counts("doc_lengths", doc_lengths, (D.shape[0],), D.shape[1]),
+        query_lengths=counts("q_lengths", q_lengths, (Q.shape[0],)),
+        document_lengths=counts("doc_lengths", doc_lengths, (D.shape[0],)),
     )

@@ -63,7 +63,7 @@ def _score_restored(
     require_dims("Q", query, "[Lq, d]")
     require_dims("the documents", codes, "[B, Ld, d]")
     require_columns("Q", query, "the documents", codes)
-    lengths = counts("doc_lengths", doc_lengths, (codes.shape[0],), codes.shape[1])
+    lengths = counts("doc_lengths", doc_lengths, (codes.shape[0],))
     # 8 bits and a scale of 11 are more than bfloat16 holds.
     dtype = torch.float32 if query.dtype in (torch.float32, torch.float64) else torch.float16
     scores = torch.empty(codes.shape[0], dtype=torch.float32, device=codes.device)
@@ -150,5 +150,5 @@ def flash_maxsim_int8x8(
         D_int8,
         query_scales=q_scales.reshape(-1),
         document_scales=_a_token("d_scales", d_scales, D_int8).squeeze(-1),
-        document_lengths=counts("doc_lengths", doc_lengths, (D_int8.shape[0],), D_int8.shape[1]),
+        document_lengths=counts("doc_lengths", doc_lengths, (D_int8.shape[0],)),
     )

@@ -26,7 +26,7 @@ def flash_maxsim_sparse(Q: Tensor, D: Tensor, indices: Tensor, doc_lengths: Tens
     document doc_lengths [B] tokens are there."""
     _check(Q, D, indices)
     query, documents = alike(Q, D)
-    lengths = counts("doc_lengths", doc_lengths, (D.shape[0],), D.shape[1])
+    lengths = counts("doc_lengths", doc_lengths, (D.shape[0],))
     chosen = indices.long()
     scores = torch.empty(D.shape[0], dtype=torch.float32, device=D.device)
     for begin, end in parts(D.shape[0], indices.shape[1] * Q.shape[1] * query.element_size()):

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ...functions import maxsim_scores
-from ._arguments import alike, counts, one_query_scores, require, require_dims
+from ._arguments import ArgumentError, alike, counts, one_query_scores, require_dims
 from .flash_maxsim_quant import flash_maxsim_int8
 
 
@@ -30,20 +30,20 @@ def flash_maxsim_topk(
     require_dims("Q", Q, "[Lq, d]")
     require_dims("D", D, "[N, Ld, d]")
     num_documents = D.shape[0]
-    require(isinstance(k, int) and k >= 0, f"k is {k}; it is an integer, 0 or more")
     k = min(k, num_documents)
     n_candidates = min(4 * k if n_candidates is None else n_candidates, num_documents)
-    require(n_candidates >= k, f"n_candidates is {n_candidates}; it is k or more, {k}")
     nearly_all = n_candidates >= int(num_documents * 0.8)
     if nearly_all or D_int8 is None or scales is None or mins is None:
         best = one_query_scores(Q, D, doc_lengths).topk(k)
         return best.values, best.indices
+    if n_candidates < k:
+        raise ArgumentError(f"n_candidates is {n_candidates}; it is k or more, {k}")
     candidates = flash_maxsim_int8(Q, D_int8, scales, mins, doc_lengths).topk(n_candidates).indices
     query, documents = alike(Q, D)
     exact = maxsim_scores(
         query,
         documents,
         candidates=candidates,
-        document_lengths=counts("doc_lengths", doc_lengths, (num_documents,), D.shape[1]),
+        document_lengths=counts("doc_lengths", doc_lengths, (num_documents,)),
     ).topk(k)
     return exact.values, candidates[exact.indices]

@@ -5,7 +5,8 @@ from typing import Optional
 import torch
 from torch import Tensor
 
-from ...checks import check_values
+from ...checks import explain_values
+from ...direct_calls import can_read
 from ...functions import maxsim_scores_packed
 from ._scoring import same_type
 from ._utils import longest_sequence
@@ -36,8 +37,6 @@ def score_pairs_packed(
             f"pair_q_idx and pair_d_idx must be vectors of one length; they are {tuple(pair_q_idx.shape)} and "
             f"{tuple(pair_d_idx.shape)}"
         )
-    check_values("pair_q_idx", pair_q_idx, cu_seqlens_q.shape[0] - 2)
-    check_values("pair_d_idx", pair_d_idx, cu_seqlens_d.shape[0] - 2)
     max_query_tokens = longest_sequence(cu_seqlens_q, max_seqlen_q, "max_seqlen_q")
     if max_seqlen_d is not None:
         longest_sequence(cu_seqlens_d, max_seqlen_d, "max_seqlen_d")
@@ -47,6 +46,10 @@ def score_pairs_packed(
         return Q_packed.new_zeros(pair_q_idx.shape, dtype=torch.float32) + Q_packed[:0].sum() + D_packed[:0].sum()
 
     pair_q, pair_d = pair_q_idx.to(torch.int64), pair_d_idx.to(torch.int64)
+    for name, index, offsets in (("pair_q_idx", pair_q, cu_seqlens_q), ("pair_d_idx", pair_d, cu_seqlens_d)):
+        # Indexing takes negative ones.
+        if can_read(index) and (int(index.min()) < 0 or int(index.max()) > offsets.shape[0] - 2):
+            explain_values(name, index, offsets.shape[0] - 2)
     cu_q, cu_d = cu_seqlens_q.to(torch.int64), cu_seqlens_d.to(torch.int64)
     # Rows behind a query's last are another's; the lengths keep them out. The gradient of indexing adds the rows that
     # pairs share in a fixed order.
