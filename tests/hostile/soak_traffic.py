@@ -14,6 +14,7 @@ REFUSALS = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.RESOURCE_EXHAUSTED, grp
 # Bytes that are no request, or another one, may be answered with these.
 MUTATED = REFUSALS | {
     grpc.StatusCode.OK,
+    grpc.StatusCode.FAILED_PRECONDITION,  # another generation than the collection's
     grpc.StatusCode.INVALID_ARGUMENT,
     grpc.StatusCode.NOT_FOUND,
     grpc.StatusCode.OUT_OF_RANGE,
