@@ -16,7 +16,7 @@ from . import library
 from .direct_calls import operator
 from .document_blocks import Problem
 from .operators import scores
-from .tokens import FLOAT8, Tokens
+from .tokens import FLOAT8, Tokens, shaped
 
 
 @operator("float8_scores")
@@ -168,13 +168,13 @@ def score(
         values, argmax = float8_scores(
             rows.reshape(*padded, rows.shape[-1]),
             documents.rows.reshape(*kept, rows.shape[-1]),
-            _shaped(factors, padded),
-            _shaped(queries.mask, padded),
-            _shaped(queries.lengths, padded[:1]),
-            _shaped(documents.mask, kept),
-            _shaped(documents.lengths, kept[:1]),
-            _shaped(token_scales, kept),
-            _shaped(candidates, (padded[0], list_length)),
+            shaped(factors, padded),
+            shaped(queries.mask, padded),
+            shaped(queries.lengths, padded[:1]),
+            shaped(documents.mask, kept),
+            shaped(documents.lengths, kept[:1]),
+            shaped(token_scales, kept),
+            shaped(candidates, (padded[0], list_length)),
             pairing,
             list_length,
             minus_infinity,
@@ -210,7 +210,3 @@ def score(
             with_argmax,
         )
     return _with_document_scales(values, documents, candidates, pairing, empty_score), argmax
-
-
-def _shaped(tensor: Optional[Tensor], shape: "tuple[int, ...]") -> Optional[Tensor]:
-    return None if tensor is None else tensor.reshape(shape)

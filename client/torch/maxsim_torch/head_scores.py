@@ -10,7 +10,7 @@ from .checks import check_columns, check_optional_tensors, check_tensors, checke
 from .direct_calls import in_transform
 from .functions import ScoresAndArgmax, _explain, _pair
 from .fused_head import fused_head
-from .tokens import FLOATS, length_of_one, padded
+from .tokens import FLOATS, length_of_one, padded, shaped
 
 
 def _check_head(queries: Tensor, hidden: Tensor, weight: Tensor, bias: Optional[Tensor]) -> None:
@@ -127,10 +127,10 @@ def fused_head_scores(
             weight,
             bias,
             token_weights,
-            _as_rows(made_queries.mask),
-            _as_vector(made_queries.lengths),
-            _as_rows(made_documents.mask),
-            _as_vector(made_documents.lengths),
+            shaped(made_queries.mask, (made_queries.num_sequences, made_queries.max_tokens)),
+            shaped(made_queries.lengths, (made_queries.num_sequences,)),
+            shaped(made_documents.mask, (made_documents.num_sequences, made_documents.max_tokens)),
+            shaped(made_documents.lengths, (made_documents.num_sequences,)),
             None if named is None else named.reshape(made_queries.num_sequences, list_length),
             pairing,
             list_length,
@@ -145,11 +145,3 @@ def fused_head_scores(
     if not return_argmax:
         return values
     return ScoresAndArgmax(values, argmax.reshape((*shape, made_queries.max_tokens)))
-
-
-def _as_rows(mask: Optional[Tensor]) -> Optional[Tensor]:
-    return None if mask is None else mask.reshape(-1, mask.shape[-1])
-
-
-def _as_vector(lengths: Optional[Tensor]) -> Optional[Tensor]:
-    return None if lengths is None else lengths.reshape(-1)

@@ -12,7 +12,7 @@ from .functions import ScoresAndArgmax, _explain, _pair
 from .residual_codes_operators import BIT_ORDERS
 from .residual_codes_operators import residual_code_scores as operator
 from .residual_codes_reference import check_codes
-from .tokens import FLOATS, Tokens, length_of_one, packed, padded
+from .tokens import FLOATS, Tokens, length_of_one, packed, padded, shaped
 
 
 def _check_codes(
@@ -188,8 +188,8 @@ def residual_code_scores(
     values, argmax = explained(
         lambda: operator(
             queries,
-            None if made_queries.mask is None else made_queries.mask.reshape(queries.shape[:2]),
-            None if made_queries.lengths is None else made_queries.lengths.reshape(-1),
+            shaped(made_queries.mask, tuple(queries.shape[:2])),
+            shaped(made_queries.lengths, tuple(queries.shape[:1])),
             weights,
             numbers,
             residuals,

@@ -13,7 +13,7 @@ from torch import Tensor
 from .direct_calls import operator
 from .document_blocks import Problem, QueryGradients, rows_of_winners, write_rows
 from .operators import scores
-from .tokens import FLOATS, Tokens
+from .tokens import FLOATS, Tokens, shaped
 
 
 def quantize(rows: Tensor) -> Tuple[Tensor, Tensor]:
@@ -226,18 +226,14 @@ def score(
     made: Tuple[Tensor, Tensor, Tensor, Tensor] = scores_saving_int8(
         queries.rows.reshape(*padded, queries.rows.shape[-1]),
         documents.rows.reshape(*kept, documents.rows.shape[-1]),
-        _shaped(weights, padded),
-        _shaped(queries.mask, padded),
-        _shaped(queries.lengths, padded[:1]),
-        _shaped(documents.mask, kept),
-        _shaped(documents.lengths, kept[:1]),
-        _shaped(candidates, (padded[0], list_length)),
+        shaped(weights, padded),
+        shaped(queries.mask, padded),
+        shaped(queries.lengths, padded[:1]),
+        shaped(documents.mask, kept),
+        shaped(documents.lengths, kept[:1]),
+        shaped(candidates, (padded[0], list_length)),
         pairing,
         list_length,
         empty_score,
     )
     return made[0], made[1]
-
-
-def _shaped(tensor: Optional[Tensor], shape: "tuple[int, ...]") -> Optional[Tensor]:
-    return None if tensor is None else tensor.reshape(shape)

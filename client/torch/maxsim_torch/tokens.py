@@ -34,6 +34,11 @@ class Tokens(NamedTuple):
     max_tokens: int
 
 
+def shaped(tensor: Optional[Tensor], shape: "tuple[int, ...]") -> Optional[Tensor]:
+    """The tensor in another shape, if there is one."""
+    return None if tensor is None else tensor.reshape(shape)
+
+
 def explain_tokens(name: str, tokens: Tokens) -> None:
     """Raises ValueError for the first wrong length or offset of "query" or "document" tokens, where values can be
     read."""
