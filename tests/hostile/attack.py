@@ -125,13 +125,13 @@ def reload_corpus(server):
     return ""
 
 
-def settle(server, before):
-    """Waits until the server takes about what it took before, for SETTLE_LIMIT_S at most."""
-    until = time.monotonic() + SETTLE_LIMIT_S
+def settle(server, before, left_mib=LEFT_MIB, limit_s=SETTLE_LIMIT_S):
+    """Waits until the server takes about what it took before, for limit_s at most. Returns what it takes."""
+    until = time.monotonic() + limit_s
     while True:
         now = server.usage()
         if time.monotonic() > until or (
-            now.rss_bytes < before.rss_bytes + LEFT_MIB * MIB
+            now.rss_bytes <= before.rss_bytes + left_mib * MIB
             and now.threads <= before.threads + LEFT_THREADS
             and now.descriptors <= before.descriptors + LEFT_DESCRIPTORS
         ):
