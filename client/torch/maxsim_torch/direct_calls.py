@@ -77,9 +77,11 @@ with contextlib.suppress(AttributeError):
     _dispatch = _Dispatch()
 
 
-def in_transform() -> bool:
-    """Whether a transform of torch.func is at work, which hides whether a tensor wants a gradient."""
-    return not torch.compiler.is_compiling() and _dispatch is not None and _dispatch.in_transform()
+def hides_gradients() -> bool:
+    """Whether a transform of torch.func is at work, in which a tensor may want a gradient without telling."""
+    if torch.compiler.is_compiling() or not torch.is_grad_enabled():
+        return False
+    return _dispatch is not None and _dispatch.in_transform()
 
 
 def can_read(tensor: Tensor) -> bool:

@@ -14,12 +14,12 @@ from .checks import (
     check_tensors,
     checked_count,
     checked_number,
-    explain_values,
     explained,
 )
-from .direct_calls import in_transform
+from .direct_calls import hides_gradients
 from .operators import scores
-from .tokens import Tokens, check_type, explain_tokens, indices, length_of_one, packed, padded
+from .pairing import explain_values_of, pair
+from .tokens import Tokens, check_type, length_of_one, packed, padded
 
 
 class ScoresAndArgmax(NamedTuple):
@@ -99,12 +99,6 @@ def _compute(
     return made
 
 
-def _explain(queries: Tokens, documents: Tokens, candidates: Optional[Tensor]) -> None:
-    explain_tokens("query", queries)
-    explain_tokens("document", documents)
-    explain_values("candidates", candidates, documents.num_sequences - 1)
-
-
 def _score(
     queries: Tokens,
     documents: Tokens,
@@ -118,7 +112,7 @@ def _score(
     save_documents: Optional[str] = None,
 ) -> Union[Tensor, ScoresAndArgmax]:
     differentiated = _check_inputs(queries, documents, weights)
-    may_differentiate = differentiated or (torch.is_grad_enabled() and in_transform())
+    may_differentiate = differentiated or hides_gradients()
     with_argmax = may_differentiate or return_argmax
     saves_int8 = saved_int8.check(save_documents, queries, documents) and may_differentiate
     if weights is not None and weights.dtype != torch.float32:
@@ -127,37 +121,12 @@ def _score(
         lambda: _compute(
             queries, documents, weights, candidates, pairing, list_length, empty_score, with_argmax, saves_int8
         ),
-        lambda: _explain(queries, documents, candidates),
+        lambda: explain_values_of(queries, documents, candidates),
     )
     if len(shape) != 2:  # The operators' scores have two dimensions already.
         values = values.reshape(shape)
         argmax = argmax.reshape((*shape, queries.max_tokens)) if return_argmax else argmax
     return ScoresAndArgmax(values, argmax) if return_argmax else values
-
-
-def _pair(
-    queries: Tokens,
-    documents: Tokens,
-    candidates: Optional[Tensor],
-    paired: bool,
-    one_query: bool,
-) -> "tuple[Optional[Tensor], int, int, tuple[int, ...]]":
-    """Returns candidates, pairing, list length and the shape of the scores, where documents are one list."""
-    if paired and candidates is not None:
-        raise ValueError("paired queries and documents have no candidates")
-    if paired:
-        if queries.num_sequences != documents.num_sequences:
-            raise ValueError(f"{queries.num_sequences} queries are paired with {documents.num_sequences} documents")
-        return None, library.PAIRS, 1, () if one_query else (queries.num_sequences,)
-    if candidates is None:
-        shape = (documents.num_sequences,) if one_query else (queries.num_sequences, documents.num_sequences)
-        return None, library.ALL, documents.num_sequences, shape
-    wanted = 1 if one_query else 2
-    if candidates.dim() != wanted or (not one_query and candidates.shape[0] != queries.num_sequences):
-        which = "[K] for one query [Lq, d]" if one_query else f"[{queries.num_sequences}, K] for these queries"
-        raise ValueError(f"candidates have the shape {tuple(candidates.shape)}; they are {which}")
-    candidates = indices("candidates", candidates, tuple(candidates.shape))
-    return candidates.to(torch.int64), library.LISTS, candidates.shape[-1], tuple(candidates.shape)
 
 
 @overload
@@ -295,7 +264,7 @@ def maxsim_scores(
         named, pairing = None, library.LISTS
         shape: "tuple[int, ...]" = (list_length,) if one_query else (num_queries, list_length)
     else:
-        named, pairing, list_length, shape = _pair(made_queries, made_documents, candidates, paired, one_query)
+        named, pairing, list_length, shape = pair(made_queries, made_documents, candidates, paired, one_query)
     return _score(
         made_queries,
         made_documents,
@@ -425,7 +394,7 @@ def maxsim_scores_packed(
             raise ValueError("packed queries come with max_query_tokens, and without query_lengths")
         max_query_tokens = checked_count("max_query_tokens", max_query_tokens, 0, MAX_QUERY_TOKENS)
         made_queries = packed("query", queries, query_offsets, None, query_mask, query_scales, max_query_tokens)
-    named, pairing, list_length, shape = _pair(made_queries, made_documents, candidates, paired, one_query)
+    named, pairing, list_length, shape = pair(made_queries, made_documents, candidates, paired, one_query)
     return _score(
         made_queries, made_documents, weights, named, pairing, list_length, empty_score, return_argmax, shape
     )

@@ -7,9 +7,10 @@ from torch import Tensor
 
 from . import library
 from .checks import check_columns, check_optional_tensors, check_tensors, checked_count, checked_number, explained
-from .direct_calls import in_transform
-from .functions import ScoresAndArgmax, _explain, _pair
+from .direct_calls import hides_gradients
+from .functions import ScoresAndArgmax
 from .fused_head import fused_head
+from .pairing import explain_values_of, pair
 from .tokens import FLOATS, length_of_one, padded, shaped
 
 
@@ -113,7 +114,7 @@ def fused_head_scores(
         pairing, list_length = library.LISTS, hidden.shape[1]
         shape: "tuple[int, ...]" = (list_length,) if one_query else (hidden.shape[0], list_length)
     else:
-        named, pairing, list_length, shape = _pair(made_queries, made_documents, candidates, paired, one_query)
+        named, pairing, list_length, shape = pair(made_queries, made_documents, candidates, paired, one_query)
     weight = weight.to(hidden.dtype)
     bias = None if bias is None else bias.to(hidden.dtype)
     inputs = (queries, hidden, weight, bias, token_weights)
@@ -137,9 +138,9 @@ def fused_head_scores(
             empty_score,
             normalize,
             block_documents or 0,
-            return_argmax or differentiated or in_transform(),
+            return_argmax or differentiated or hides_gradients(),
         ),
-        lambda: _explain(made_queries, made_documents, named),
+        lambda: explain_values_of(made_queries, made_documents, named),
     )
     values = values.reshape(shape)
     if not return_argmax:

@@ -20,7 +20,7 @@ _TOKENS_SIZE = ctypes.sizeof(library.Tokens)
 _NO_CANDIDATES = 8
 
 
-class _Call(CallMemory):
+class Call(CallMemory):
     """A maxsim_call over tensors, which it keeps until the call has returned."""
 
     def __init__(self, pairing: int, list_length: int, empty_score: float, device: torch.device):
@@ -92,8 +92,8 @@ def _make_call(
     empty_score: float,
     query_scale_of: int = library.SCALE_A_SEQUENCE,
     document_scale_of: int = library.SCALE_A_SEQUENCE,
-) -> _Call:
-    made = _Call(pairing, list_length, empty_score, queries.device)
+) -> Call:
+    made = Call(pairing, list_length, empty_score, queries.device)
     made.call.queries = made.tokens(
         queries,
         query_offsets,
@@ -119,7 +119,7 @@ def _make_call(
     return made
 
 
-def _empty_results(
+def empty_results(
     queries: Tensor, num_queries: int, list_length: int, max_query_tokens: int, with_argmax: bool
 ) -> Tuple[Tensor, Tensor]:
     """Memory for what `scores` returns."""
@@ -176,7 +176,7 @@ def scores(
     list_length, max_query_tokens] in int32, which are empty otherwise. `list_length` is the documents of each query:
     with pairing ALL all of them, with PAIRS one. Rows are the last dimension of `queries` and `documents`. Scales are
     vectors; `query_scale_of` and `document_scale_of` (SCALE_A_SEQUENCE, SCALE_A_TOKEN) say what each belongs to."""
-    result, argmax = _empty_results(queries, num_queries, list_length, max_query_tokens, with_argmax)
+    result, argmax = empty_results(queries, num_queries, list_length, max_query_tokens, with_argmax)
     made = _make_call(
         queries,
         documents,
@@ -234,7 +234,7 @@ def _scores_fake(  # type: ignore[no-untyped-def]
     document_scale_of,
     with_argmax,
 ):
-    return _empty_results(queries, num_queries, list_length, max_query_tokens, with_argmax)
+    return empty_results(queries, num_queries, list_length, max_query_tokens, with_argmax)
 
 
 @operator("scores_backward")

@@ -7,8 +7,9 @@ from torch import Tensor
 
 from . import library
 from .checks import MAX_DOCUMENT_TOKENS, check_columns, check_optional_tensors, check_tensors, checked_number, explained
-from .direct_calls import in_transform
-from .functions import ScoresAndArgmax, _explain, _pair
+from .direct_calls import hides_gradients
+from .functions import ScoresAndArgmax
+from .pairing import explain_values_of, pair
 from .residual_codes_operators import BIT_ORDERS
 from .residual_codes_operators import residual_code_scores as operator
 from .residual_codes_reference import check_codes
@@ -179,7 +180,7 @@ def residual_code_scores(
         named, pairing, list_length = None, library.LISTS, residuals.shape[1]
         shape: "tuple[int, ...]" = (list_length,) if one_query else (queries.shape[0], list_length)
     else:
-        named, pairing, list_length, shape = _pair(made_queries, documents, candidates, paired, one_query)
+        named, pairing, list_length, shape = pair(made_queries, documents, candidates, paired, one_query)
     differentiated = torch.is_grad_enabled() and (
         queries.requires_grad or (weights is not None and weights.requires_grad)
     )
@@ -206,9 +207,9 @@ def residual_code_scores(
             empty_score,
             normalize,
             BIT_ORDERS[bit_order],
-            return_argmax or differentiated or in_transform(),
+            return_argmax or differentiated or hides_gradients(),
         ),
-        lambda: _explain(made_queries, documents, named),
+        lambda: explain_values_of(made_queries, documents, named),
     )
     values = values.reshape(shape)
     if not return_argmax:

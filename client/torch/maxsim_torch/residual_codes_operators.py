@@ -11,7 +11,7 @@ from torch import Tensor
 from . import library
 from .call_memory import INDEX_TYPES, TYPES
 from .direct_calls import operator
-from .operators import _Call, _empty_results
+from .operators import Call, empty_results
 
 # The numbers of residual_codes.h.
 BIT_ORDERS = {"colbert": 0, "low_first": 1}
@@ -73,9 +73,9 @@ def _make_call(
     empty_score: float,
     normalize: bool,
     bit_order: int,
-) -> "tuple[_Call, ResidualCodes]":
+) -> "tuple[Call, ResidualCodes]":
     """The structures of a call. Arguments are those of the operator."""
-    made = _Call(pairing, list_length, empty_score, queries.device)
+    made = Call(pairing, list_length, empty_score, queries.device)
     per_sequence = library.SCALE_A_SEQUENCE
     made.call.queries = made.tokens(
         queries, None, query_lengths, query_mask, None, per_sequence, queries.shape[0], queries.shape[1]
@@ -136,7 +136,7 @@ def residual_code_scores(
 ) -> Tuple[Tensor, Tensor]:
     """maxsim_residual_codes_forward: scores [Nq, list_length] in float32, and with_argmax the matches [Nq, list_length,
     Lq] in int32, which are empty otherwise. `queries` are [Nq, Lq, d], and centroids of their type."""
-    result, argmax = _empty_results(queries, queries.shape[0], list_length, queries.shape[1], with_argmax)
+    result, argmax = empty_results(queries, queries.shape[0], list_length, queries.shape[1], with_argmax)
     made, codes = _make_call(
         queries,
         query_mask,
@@ -191,7 +191,7 @@ def _scores_fake(  # type: ignore[no-untyped-def]
     bit_order,
     with_argmax,
 ):
-    return _empty_results(queries, queries.shape[0], list_length, queries.shape[1], with_argmax)
+    return empty_results(queries, queries.shape[0], list_length, queries.shape[1], with_argmax)
 
 
 @operator("residual_code_scores_backward")

@@ -82,7 +82,7 @@ class LossesTest(PatchTest):
                 taken = 0 if DEVICES == ("cpu",) else None
                 if taken is not None:
                     self.check(name, colpali_compat.patch_colpali_engine, colpali_compat.unpatch_colpali_engine, taken)
-                with mock.patch.object(colpali_compat, "_device_path", lambda *_: "cuda"):
+                with mock.patch.object(colpali_compat, "device_path", lambda *_: "cuda"):
                     counts = 3 if "Negative" in name else 1
                     self.check(
                         name,

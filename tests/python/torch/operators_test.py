@@ -729,9 +729,9 @@ class ErrorsTest(SeededTest):
     def test_other_devices_are_refused_by_name(self):
         for device, pattern in (("xpu:0", "on xpu:0; maxsim_torch computes on cpu and cuda"), ("mps", "on mps")):
             with self.assertRaisesRegex(NotImplementedError, pattern):
-                operators._Call(0, 1, 0.0, torch.device(device))
+                operators.Call(0, 1, 0.0, torch.device(device))
         with mock.patch("torch.version.hip", "6.2"), self.assertRaisesRegex(NotImplementedError, "of ROCm 6.2"):
-            operators._Call(0, 1, 0.0, torch.device("cuda:0"))
+            operators.Call(0, 1, 0.0, torch.device("cuda:0"))
 
 
 class PagesTest(SeededTest):

@@ -14,7 +14,7 @@ from torch import Tensor
 from ...colpali_patch import LOSSES, install, restore, scoring_forward, scoring_processor
 from ...replacing import Function
 from ._utils import package_at_least
-from .pylate_compat import _device_path
+from .pylate_compat import device_path
 
 _COLPALI_NATIVE_MIN = "0.3.17"
 _NATIVE_NOTICE_SHOWN = False
@@ -24,7 +24,7 @@ _ORIGINAL: Dict[str, Function] = {}
 
 
 def _takes(queries: Tensor, documents: Tensor) -> bool:
-    return _device_path(queries, documents) is not None
+    return device_path(queries, documents) is not None
 
 
 _METHODS: Dict[str, Function] = {

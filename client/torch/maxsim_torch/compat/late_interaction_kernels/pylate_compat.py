@@ -25,7 +25,7 @@ _PYLATE_NATIVE_MIN = "1.5.1"
 _NATIVE_NOTICE_SHOWN = False
 
 
-def _device_path(q: Tensor, d: Tensor) -> Optional[str]:
+def device_path(q: Tensor, d: Tensor) -> Optional[str]:
     """ "cuda" where maxsim computes the scores, None where PyLate does."""
     if os.environ.get("LIK_DISABLE", "0") == "1" or q.device != d.device or q.shape[-1] < 8 or not q.is_cuda:
         return None
@@ -43,7 +43,7 @@ def _patched(name: str, score: Function, args: "tuple[Any, ...]", mask: Any) -> 
 
     queries, documents = convert_to_tensor(args[0]), convert_to_tensor(args[1])
     queries_mask, documents_mask = args[2], mask if args[3] is None else args[3]
-    if _device_path(queries, documents) is None:
+    if device_path(queries, documents) is None:
         return _ORIGINAL[name](queries, documents, queries_mask=queries_mask, documents_mask=documents_mask)
     return score(queries, documents, q_mask=_mask_as_bool(queries_mask), d_mask=_mask_as_bool(documents_mask))
 
@@ -87,7 +87,7 @@ def patched_colbert_scores_pairwise(
     embeddings = (queries_embeddings, documents_embeddings)
     tensors = all(isinstance(value, Tensor) for value in embeddings)
     if queries_mask is None and documents_mask is None and mask is None:
-        if not tensors or _device_path(*embeddings) is None:
+        if not tensors or device_path(*embeddings) is None:
             return _ORIGINAL["colbert_scores_pairwise"](*embeddings)
     return _patched("colbert_scores_pairwise", maxsim_pairs, (*embeddings, queries_mask, documents_mask), mask)
 
