@@ -125,7 +125,7 @@ def reload_corpus(server):
     return ""
 
 
-def settle(server, before, left_mib=LEFT_MIB, limit_s=SETTLE_LIMIT_S):
+def settle(server, before, left_mib=LEFT_MIB, left_descriptors=LEFT_DESCRIPTORS, limit_s=SETTLE_LIMIT_S):
     """Waits until the server takes about what it took before, for limit_s at most. Returns what it takes."""
     until = time.monotonic() + limit_s
     while True:
@@ -133,7 +133,7 @@ def settle(server, before, left_mib=LEFT_MIB, limit_s=SETTLE_LIMIT_S):
         if time.monotonic() > until or (
             now.rss_bytes <= before.rss_bytes + left_mib * MIB
             and now.threads <= before.threads + LEFT_THREADS
-            and now.descriptors <= before.descriptors + LEFT_DESCRIPTORS
+            and now.descriptors <= before.descriptors + left_descriptors
         ):
             return now
         time.sleep(0.1)

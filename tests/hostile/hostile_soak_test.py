@@ -41,6 +41,7 @@ MEMORY_MIB = 1024
 # Once a minute the server has the C library give back what is free, where that is more than 256 MiB; until then some
 # 800 MiB can stay: the 512 MiB of grpc.max_memory, the 256 MiB of grpc.max_unread_answer_bytes, and the rest.
 LEFT_MIB, GIVES_BACK_WITHIN_S = 384, 75.0
+LEFT_DESCRIPTORS = attack.LEFT_DESCRIPTORS + 2 * CLIENTS
 # A probe's limit is generous: a dozen Python threads share the two cores with the server, and a probe waits for its
 # turn among them. A sanitizer makes the server slower by a factor of ten and more: there the limit finds a server that
 # stands still.
@@ -188,8 +189,8 @@ def run(site, server, seconds, seed, sanitized):
 def settle(server, warm, sanitized):
     """Waits until the server takes about what it took at first. Returns what it takes."""
     if sanitized:
-        return attack.settle(server, warm, left_mib=math.inf)
-    return attack.settle(server, warm, LEFT_MIB, GIVES_BACK_WITHIN_S)
+        return attack.settle(server, warm, math.inf, LEFT_DESCRIPTORS)
+    return attack.settle(server, warm, LEFT_MIB, LEFT_DESCRIPTORS, GIVES_BACK_WITHIN_S)
 
 
 def ask_until_right(site, server):
@@ -210,7 +211,7 @@ def excesses(watch, warm, after, sanitized):
         found.append(f"memory is not given back: {warm} at first, {after} after the attacks")
     if after.threads > warm.threads + attack.LEFT_THREADS:
         found.append(f"threads stay: {warm} at first, {after} after the attacks")
-    if after.descriptors > warm.descriptors + attack.LEFT_DESCRIPTORS + 2 * CLIENTS:
+    if after.descriptors > warm.descriptors + LEFT_DESCRIPTORS:
         found.append(f"descriptors stay: {warm} at first, {after} after the attacks")
     limit_s = SANITIZED_PROBE_LIMIT_S if sanitized else PROBE_LIMIT_S
     for name, slowest in watch.slowest.items():
