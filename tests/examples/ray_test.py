@@ -83,7 +83,10 @@ class Scratch(unittest.TestCase):
 
 def start_ray(ray):
     """Starts Ray's servers, which have a time limit of their own: on a machine that is busy they may miss it."""
-    for attempts_left in (2, 1, 0):
+    import psutil  # Ray brings it.
+
+    before = set(psutil.Process().children(recursive=True))
+    for attempts_left in (4, 3, 2, 1, 0):
         try:
             ray.init(
                 "local",
@@ -98,6 +101,10 @@ def start_ray(ray):
                 raise
             print(f"Ray did not start in its time, once more: {error}", file=sys.stderr)
             ray.shutdown()
+            # Those that have started stay until this process ends, and would be in the way of the next.
+            for server in set(psutil.Process().children(recursive=True)) - before:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    server.kill()
 
 
 class RayTest(Scratch):
