@@ -7,6 +7,7 @@
 #include <boost/beast/core/string.hpp>
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/field.hpp>
+#include <boost/none.hpp>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -71,7 +72,15 @@ bool IsHost(std::string_view value) {
 }
 
 RequestReader::RequestReader(std::string client_header, bool reads_trace_headers)
-    : client_header_(std::move(client_header)), reads_trace_headers_(reads_trace_headers), buffer_(kBufferBytes) {}
+    : client_header_(std::move(client_header)), reads_trace_headers_(reads_trace_headers), buffer_(kBufferBytes) {
+  count_chunk_ = [this](uint64_t size, beast::string_view, Error& error) {
+    if (size > max_body_bytes_ - chunked_bytes_) {
+      error = beast::http::error::body_limit;
+    } else {
+      chunked_bytes_ += size;
+    }
+  };
+}
 
 void RequestReader::Begin() {
   End();
@@ -83,6 +92,8 @@ void RequestReader::Begin() {
   parser_->header_limit(kMaxHeaderBytes);
   // The limit comes once it is known who asks.
   parser_->body_limit(std::numeric_limits<uint64_t>::max());
+  parser_->on_chunk_header(count_chunk_);
+  chunked_bytes_ = 0;
 }
 
 void RequestReader::End() {
@@ -121,7 +132,11 @@ RequestReader::Progress RequestReader::AcceptBody(uint64_t max_bytes) {
     return Refuse(413, absl::StrCat("the body has ", *length, " bytes, more than the limit ", max_bytes));
   }
   max_body_bytes_ = max_bytes;
-  parser_->body_limit(max_bytes);
+  if (parser_->chunked()) {
+    parser_->body_limit(boost::none);
+  } else {
+    parser_->body_limit(max_bytes);
+  }
   parser_->eager(true);
   return Advance();
 }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -38,6 +39,8 @@ class RequestReader {
 
   // Both are those of TransportOptions.
   explicit RequestReader(std::string client_header, bool reads_trace_headers = false);
+  RequestReader(const RequestReader&) = delete;
+  RequestReader& operator=(const RequestReader&) = delete;
 
   // Makes ready for the next request, which begins with the bytes that were received behind the last one.
   void Begin();
@@ -100,6 +103,10 @@ class RequestReader {
   bool wants_continue_ = false;
   unsigned version_ = 11;
   std::string line_end_;  // the last bytes of the header so far, two at most
+  // What the parser is to call for each chunk. Its own limit counts a chunk once more whenever the rest of an extension
+  // in quotes has not come yet.
+  std::function<void(uint64_t size, boost::beast::string_view extension, Error& error)> count_chunk_;
+  uint64_t chunked_bytes_ = 0;  // of the chunks so far
 };
 
 }  // namespace maxsim::http

@@ -19,6 +19,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::StartsWith;
 
 // Returns what a reader makes of the bytes, in parts of the given sizes (the last one again and again): a line for each
@@ -170,6 +171,15 @@ TEST(RequestReaderTest, BodiesAreBoundedAsTheyCome) {
   EXPECT_THAT(ReadAll(chunked + "1;" + std::string(100'000, 'x')).at(0), StartsWith("4")) << "an extension without end";
   EXPECT_THAT(ReadAll("POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nabcde", {1}, 4),
               ElementsAre("413 the body has 5 bytes, more than the limit 4"));
+}
+
+TEST(RequestReaderTest, AQuoteThatStaysOpenInAnExtensionCountsItsChunkOnce) {
+  const std::string open = "POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n138;e=\"f\r\n";
+  for (const size_t piece : {size_t{1}, size_t{100'000}}) {
+    EXPECT_THAT(ReadAll(open + std::string(500, 'x'), {piece}, 1000), IsEmpty());
+    EXPECT_THAT(ReadAll(open + "\"\r\n", {piece}, 1000).at(0), StartsWith("400 "));
+    EXPECT_THAT(ReadAll(open + std::string(100'000, 'x'), {piece}, 1000).at(0), StartsWith("4"));
+  }
 }
 
 TEST(RequestReaderTest, RequestsDoNotDependOnHowTheirBytesArrive) {
