@@ -141,7 +141,7 @@ RequestReader::Progress RequestReader::AcceptBody(uint64_t max_bytes) {
   return Advance();
 }
 
-RequestReader::Progress RequestReader::Refuse(int status, std::string why) {
+RequestReader::Progress RequestReader::Refuse(int status, const std::string& why) {
   refusal_ = {.status = status, .why = absl::InvalidArgumentError(why)};
   return Progress::kRefused;
 }

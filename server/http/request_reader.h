@@ -81,7 +81,7 @@ class RequestReader {
   using Error = boost::system::error_code;
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
 
-  Progress Refuse(int status, std::string why);
+  Progress Refuse(int status, const std::string& why);
   Progress RefuseFor(const Error& error);
   Progress TakeHeader();
   // INVALID_ARGUMENT for a request whose end, or whose address, could be read in two ways.
