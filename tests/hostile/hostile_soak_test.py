@@ -35,8 +35,8 @@ CLIENTS = 6
 ATTACKS = sorted(attacks.ATTACKS.keys() - attacks.TRUSTED_NOT_TO)
 ATTACK_S = 1.0
 WARM_UP_S = 3.0
-# Under a sanitizer the process's memory says nothing: shadow memory is several times the program's own, and with TSan
-# calls that have ended wait to be freed while a thread of gRPC's is busy with reports that are then suppressed.
+# Under a sanitizer the process's memory says nothing: shadow memory is several times the program's own, and TSan's
+# reports, those that are suppressed too, hold up the threads that free what has ended.
 MEMORY_MIB = 1024
 # Once a minute the server has the C library give back what is free, where that is more than 256 MiB; until then some
 # 800 MiB can stay: the 512 MiB of grpc.max_memory, the 256 MiB of grpc.max_unread_answer_bytes, and the rest.
