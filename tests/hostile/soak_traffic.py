@@ -140,10 +140,11 @@ def expired(soak, random):
     answer, code = outcome_of(
         lambda: soak.stub().Rerank(soak.questions.requests[i], metadata=soak.metadata, timeout=random.random() * 0.003)
     )
-    soak.count("expired", code.name)
+    soak.count("expired", code.name if answer is not None or code != grpc.StatusCode.OK else "OK without a message")
     if answer is not None:
         soak.expect_right(i, answer)
-    elif code not in REFUSALS:
+    # Where the deadline passes behind the status, gRPC's client may give that, OK, and no message.
+    elif code not in REFUSALS | {grpc.StatusCode.OK}:
         soak.fail(f"a call with a short deadline ended with {code.name}")
 
 
