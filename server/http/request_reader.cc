@@ -73,12 +73,8 @@ bool IsHost(std::string_view value) {
 
 RequestReader::RequestReader(std::string client_header, bool reads_trace_headers)
     : client_header_(std::move(client_header)), reads_trace_headers_(reads_trace_headers), buffer_(kBufferBytes) {
-  count_chunk_ = [this](uint64_t size, beast::string_view, Error& error) {
-    if (size > max_body_bytes_ - chunked_bytes_) {
-      error = beast::http::error::body_limit;
-    } else {
-      chunked_bytes_ += size;
-    }
+  check_chunk_ = [this](uint64_t size, beast::string_view, Error& error) {
+    if (size > max_body_bytes_ - body_bytes()) error = beast::http::error::body_limit;
   };
 }
 
@@ -92,8 +88,7 @@ void RequestReader::Begin() {
   parser_->header_limit(kMaxHeaderBytes);
   // The limit comes once it is known who asks.
   parser_->body_limit(std::numeric_limits<uint64_t>::max());
-  parser_->on_chunk_header(count_chunk_);
-  chunked_bytes_ = 0;
+  parser_->on_chunk_header(check_chunk_);
 }
 
 void RequestReader::End() {
@@ -132,11 +127,7 @@ RequestReader::Progress RequestReader::AcceptBody(uint64_t max_bytes) {
     return Refuse(413, absl::StrCat("the body has ", *length, " bytes, more than the limit ", max_bytes));
   }
   max_body_bytes_ = max_bytes;
-  if (parser_->chunked()) {
-    parser_->body_limit(boost::none);
-  } else {
-    parser_->body_limit(max_bytes);
-  }
+  parser_->body_limit(boost::none);  // the length is in order, and check_chunk_ looks at chunks
   parser_->eager(true);
   return Advance();
 }

@@ -103,10 +103,9 @@ class RequestReader {
   bool wants_continue_ = false;
   unsigned version_ = 11;
   std::string line_end_;  // the last bytes of the header so far, two at most
-  // What the parser is to call for each chunk. Its own limit counts a chunk once more whenever the rest of an extension
-  // in quotes has not come yet.
-  std::function<void(uint64_t size, boost::beast::string_view extension, Error& error)> count_chunk_;
-  uint64_t chunked_bytes_ = 0;  // of the chunks so far
+  // Holds each chunk against the limit, when the parser has its header. The parser's own limit counts a chunk once more
+  // whenever the rest of an extension in quotes has not come yet.
+  std::function<void(uint64_t size, boost::beast::string_view extension, Error& error)> check_chunk_;
 };
 
 }  // namespace maxsim::http
