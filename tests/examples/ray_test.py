@@ -86,7 +86,7 @@ def start_ray(ray):
     import psutil  # Ray brings it.
 
     before = set(psutil.Process().children(recursive=True))
-    for attempts_left in (4, 3, 2, 1, 0):
+    for attempts_left in reversed(range(5)):
         try:
             ray.init(
                 "local",
