@@ -12,6 +12,7 @@ ARGS ?=
 TEXT ?= 0
 TARGET ?=
 SECONDS ?= 60
+MINUTES ?= 30
 PREFIX ?= /usr/local
 DESTDIR ?=
 
@@ -25,12 +26,12 @@ $(error CUDA=$(CUDA): must be auto, 1 or 0)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: print-jobs help setup configure programs demo-programs build install demo serve test bench bundle wheels deb docker \
-        format check reference fuzz ci clean
+.PHONY: print-jobs help setup configure programs demo-programs build install demo serve test bench test-integrations bundle wheels \
+        deb docker format check reference fuzz explore ci clean
 
 help: ## This list
 	@echo 'make TARGET [JOBS=N] [CUDA=auto|1|0]'
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Install the distribution packages that are missing (root or sudo), and nvcc from PyPI where it is wanted
 	@scripts/setup.sh build
@@ -64,8 +65,13 @@ serve: demo-programs ## Serve the bundled collection until Ctrl-C (TEXT=1 with a
 	@exec $(if $(CONFIG),$(BUILD)/bin/maxsimd --config $(CONFIG) $(ARGS),demo/run.sh --serve \
 	  $(if $(filter 1,$(TEXT)),--text) $(if $(ARGS),-- $(ARGS)))
 
-test: build ## Run every test (tests that need a GPU skip themselves without one)
-	@ctest --preset release -j $(JOBS) $(ARGS)
+test: build ## Run every test; installs what they need (ARGS=flags of CTest)
+	@scripts/setup.sh test bundle wheels deb
+	@scripts/run-tests.py release --jobs $(JOBS) $(ARGS)
+
+test-integrations: build ## Run the tests against PyTorch, frameworks and Ray: gigabytes of packages from PyPI
+	@scripts/setup.sh test bundle wheels deb
+	@scripts/run-tests.py release --integrations --jobs $(JOBS) $(ARGS)
 
 bench: configure ## Time the CPU kernels beside plain loops (ARGS=flags of maxsim_bench_cpu)
 	@cmake --build --preset release -j $(JOBS) --target maxsim_bench_cpu
@@ -111,6 +117,10 @@ reference: ## Write docs/reference/proto.md, and the API reference of client/ an
 	@scripts/make-proto-reference.py
 	@mkdir -p build/reference
 	@doxygen docs/Doxyfile
+
+explore: build ## Look for new failures: fuzzing, soak, chaos, kill and model tests with new seeds (MINUTES=30)
+	@scripts/setup.sh test check
+	@JOBS=$(JOBS) scripts/explore.sh $(MINUTES)
 
 fuzz: ## Fuzz the parsers (TARGET='request http' SECONDS=3600; default: all of tests/fuzz, 60 s each)
 	@scripts/setup.sh build check

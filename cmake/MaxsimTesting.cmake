@@ -1,15 +1,22 @@
 # maxsim_test(NAME SOURCES ... DEPENDS ... [LABELS ...] [TIMEOUT seconds] [SHARDS count]): a GoogleTest binary, one CTest
 # test a binary, or for a long one `count`, NAME_1 and so on, with a share of its cases each.
-# Labels: unit, service, gpu (needs a GPU; skips itself with a line without one), concurrent (run again under TSan).
+# Labels: unit, service, gpu (needs a GPU, and skips itself without one), concurrent (CI runs it again under
+# TSan), asan (although it is concurrent, ASan runs it as well: it reads bytes from outside), machine
+# (depends on real time: runs after the others, and a second time where it fails), integration (`make test-integrations`), seeded
+# (MAXSIM_TEST_SEED changes what it does: `make explore` runs it with new seeds).
 function(maxsim_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT;SHARDS" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  # TSan reports memory that is used after it was freed, too: what it runs, ASan need not.
+  if(MAXSIM_SANITIZE MATCHES "address" AND "concurrent" IN_LIST ARG_LABELS AND NOT "asan" IN_LIST ARG_LABELS)
+    return()
+  endif()
   maxsim_binary(${name} SOURCES ${ARG_SOURCES} DEPENDS ${ARG_DEPENDS} GTest::gmock GTest::gtest_main)
   if(MAXSIM_PRECOMPILED_TESTS)
     maxsim_precompile(${name} test.h GTest::gmock GTest::gtest)
   endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 300)
+    set(ARG_TIMEOUT 900)  # ends only what hangs, on a busy machine too
   endif()
   if(NOT ARG_SHARDS)
     set(ARG_SHARDS 1)
@@ -36,4 +43,59 @@ function(maxsim_concurrent_cases test filter)
   string(REGEX REPLACE "_test$" "_concurrent_test" name ${test})
   add_test(NAME ${name} COMMAND ${test} "--gtest_filter=${filter}" WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES TIMEOUT 300 LABELS concurrent ENVIRONMENT "${MAXSIM_TEST_ENVIRONMENT}")
+endfunction()
+
+# The Python of tests without an ENVIRONMENT. The distribution's packages (deploy/apt-packages.txt) belong to this one.
+set(MAXSIM_PYTHON /usr/bin/python3 CACHE FILEPATH "Python that has the distribution's grpc, grpc_tools and numpy")
+
+# maxsim_python_environment(NAME REQUIREMENTS [INTEGRATION]): declares a virtual environment of packages from PyPI, which the
+# test environment_NAME makes before the tests that use it. One with INTEGRATION holds gigabytes: only
+# `make test-integrations` makes it, and the tests that use it get the label integration.
+function(maxsim_python_environment name requirements)
+  set(venv ${PROJECT_BINARY_DIR}/tests/environments/${name})
+  add_test(NAME environment_${name}
+    COMMAND ${PROJECT_SOURCE_DIR}/tests/support/make-environment.sh ${venv} ${requirements}
+    WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set(labels environment)
+  if("INTEGRATION" IN_LIST ARGN)
+    list(APPEND labels integration)
+  endif()
+  # Made first: the download takes no processor.
+  set_tests_properties(environment_${name} PROPERTIES
+    FIXTURES_SETUP environment_${name} LABELS "${labels}" TIMEOUT 900 COST 1000)
+  set_property(GLOBAL PROPERTY maxsim_labels_of_${name} ${labels})
+endfunction()
+
+# maxsim_python_test(NAME PROGRAM [ENVIRONMENT NAME] [ARGUMENTS ...] [LABELS ...] [TIMEOUT seconds]): runs a Python program
+# as a test, in a virtual environment or with MAXSIM_PYTHON.
+function(maxsim_python_test name program)
+  cmake_parse_arguments(ARG "" "ENVIRONMENT;TIMEOUT" "ARGUMENTS;LABELS" ${ARGN})
+  set(modified)
+  if(ARG_ENVIRONMENT)
+    set(venv ${PROJECT_BINARY_DIR}/tests/environments/${ARG_ENVIRONMENT})
+    # Through env, because CTest looks for a program long before the environment is made.
+    set(python /usr/bin/env ${venv}/bin/python)
+    # Compiling PyTorch takes longer than most tests, so that processes share what one has compiled.
+    set(modified PYTHONDONTWRITEBYTECODE=unset: PYTHONPYCACHEPREFIX=set:${venv}/compiled)
+    get_property(labels GLOBAL PROPERTY maxsim_labels_of_${ARG_ENVIRONMENT})
+    if("integration" IN_LIST labels)
+      list(APPEND ARG_LABELS integration)
+    endif()
+  else()
+    set(python ${MAXSIM_PYTHON} -B)
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 900)  # ends only what hangs, on a busy machine too
+  endif()
+  # A test of unittest names the reason of a skip only when it is verbose.
+  file(STRINGS ${program} calls REGEX "unittest\\.main\\(\\)")
+  if(calls)
+    list(APPEND ARG_ARGUMENTS -v)
+  endif()
+  add_test(NAME ${name} COMMAND ${python} ${program} ${ARG_ARGUMENTS} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
+    ENVIRONMENT "${MAXSIM_TEST_ENVIRONMENT};MAXSIM_PYTHON=${MAXSIM_PYTHON}" ENVIRONMENT_MODIFICATION "${modified}")
+  if(ARG_ENVIRONMENT)
+    set_tests_properties(${name} PROPERTIES FIXTURES_REQUIRED environment_${ARG_ENVIRONMENT})
+  endif()
 endfunction()

@@ -263,12 +263,9 @@ def main():
     parser.add_argument("--kind", choices=["namespaces", "relays"])
     parser.add_argument("--collection", choices=list(KINDS))
     parser.add_argument(
-        "--seed", type=int, default=int(os.environ.get("MAXSIM_TEST_SEED", time.time_ns() % 1_000_000))
+        "--seed", type=int, default=int(os.environ.get("MAXSIM_TEST_SEED", "1"))
     )
     arguments = parser.parse_args()
-    if nats_server.find_program() is None:
-        print("there is no nats-server")
-        sys.exit(77)
     kind = arguments.kind or ("relays" if wires.why_no_switch() else "namespaces")
     name = arguments.collection or random.Random(arguments.seed).choice(list(KINDS))
     print(f"MAXSIM_TEST_SEED={arguments.seed}, {name}, with {kind}", flush=True)

@@ -35,7 +35,6 @@ class ConfigTest(ChartTest):
             known = without(config, CLUSTER_KEYS + NATS_KEYS + TRACING_KEYS)
             self.assertEqual(MAXSIMD.problem({**known, "collections": collections}), "")
 
-    @unittest.skipUnless(MAXSIMD.has("cluster.groups_file"), "this maxsimd has no routers")
     @with_all_values
     def test_maxsimd_takes_the_configuration_of_the_routers(self, release):
         for one in release.of("Deployment"):
@@ -45,7 +44,6 @@ class ConfigTest(ChartTest):
             broken = groups + groups
             self.assertNotEqual(MAXSIMD.problem(without(release.config(name), TRACING_KEYS), broken), "")
 
-    @unittest.skipUnless(MAXSIMD.has("cluster.partition"), "this maxsimd has no partitions")
     def test_maxsimd_refuses_a_partition_that_is_none(self):
         release = self.rendered("full", "--set", "groups.overrides.g1.partition=3/3")
         self.assertIn("partition", MAXSIMD.problem(without(release.config("rel-maxsim-g1"), NATS_KEYS + TRACING_KEYS)))

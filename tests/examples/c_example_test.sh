@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
 # Installs libmaxsim into a folder of its own, builds examples/c with its pkg-config file, and compares what it prints.
-# Exits with 77, which CTest takes as "skipped", when there is no C compiler or no pkg-config.
 #
 #   c_example_test.sh BUILD_FOLDER
 set -euo pipefail
@@ -10,8 +9,6 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
 compiler=${CC:-cc}
-command -v "$compiler" >/dev/null || { echo "skipped: there is no $compiler"; exit 77; }
-command -v pkg-config >/dev/null || { echo "skipped: there is no pkg-config"; exit 77; }
 cmake --install "$build" --component library --prefix "$scratch/prefix" >/dev/null
 libraries=$(find "$scratch/prefix" -name libmaxsim.so -printf %h)
 export PKG_CONFIG_PATH="$libraries/pkgconfig"

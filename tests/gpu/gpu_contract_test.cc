@@ -10,13 +10,13 @@ namespace {
 class GpuContractTest : public testing::TestWithParam<ContractCase> {};
 
 TEST_P(GpuContractTest, Holds) {
-  if (!GpuBackend().ok()) GTEST_SKIP() << GpuBackend().status().message();
+  if (!GpuBackend().ok()) GTEST_SKIP() << "needs a GPU: " << GpuBackend().status().message();
   SCOPED_TRACE(SeedTrace(TestSeed()));
   GetParam().run(**GpuBackend());
 }
 
 TEST_P(GpuContractTest, HoldsOnTilesOfLongCalls) {
-  if (!GpuBackend().ok()) GTEST_SKIP() << GpuBackend().status().message();
+  if (!GpuBackend().ok()) GTEST_SKIP() << "needs a GPU: " << GpuBackend().status().message();
   SCOPED_TRACE(SeedTrace(TestSeed()));
   const TilesAllowed tiles(**GpuBackend(), kTilesOfLongCalls);
   GetParam().run(**GpuBackend());

@@ -53,7 +53,7 @@ TEST(GpuDevicesTest, NoAnswerIsWrongWhenAGpuBreaksUnderLoad) {
   std::vector<std::unique_ptr<Backend>> backends;
   for (int device = 0; device < 2; ++device) {
     absl::StatusOr<std::unique_ptr<Backend>> backend = CreateCudaBackend({.device = device});
-    if (!backend.ok()) GTEST_SKIP() << "two GPUs are wanted: " << backend.status().message();
+    if (!backend.ok()) GTEST_SKIP() << "needs two GPUs: " << backend.status().message();
     backends.push_back(*std::move(backend));
   }
   RunningServer server(nullptr, std::move(backends));

@@ -43,7 +43,7 @@ const absl::StatusOr<std::unique_ptr<cuda::CudaBackend>>& GpuBackend();
 class GpuTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (!GpuBackend().ok()) GTEST_SKIP() << GpuBackend().status().message();
+    if (!GpuBackend().ok()) GTEST_SKIP() << "needs a GPU: " << GpuBackend().status().message();
   }
 
   cuda::CudaBackend& backend() { return **GpuBackend(); }

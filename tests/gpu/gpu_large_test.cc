@@ -114,7 +114,7 @@ class GpuLargeTest : public GpuTest {
 TEST_F(GpuLargeTest, ElementsAndBytesPastThirtyTwoBits) {
   constexpr int64_t kCount = 200000, kTokens = 100;
   const auto documents = Make(ScalarType::kF16, 128, EqualOffsets(kCount, kTokens));
-  if (documents == nullptr) GTEST_SKIP() << "the device has no room for 5 GB of documents";
+  if (documents == nullptr) GTEST_SKIP() << "needs GPU memory: 5 GB of documents";
   ASSERT_GT(kCount * kTokens * 128, int64_t{1} << 31);
   const uint32_t around_31 = (1u << 31) / (kTokens * 128), around_32 = (1ull << 32) / (kTokens * 256);
   Check(*documents, {0, around_31 - 1, around_31, around_31 + 1, around_32, around_32 + 1, kCount - 2, kCount - 1});
@@ -124,7 +124,7 @@ TEST_F(GpuLargeTest, ElementsAndBytesPastThirtyTwoBits) {
 TEST_F(GpuLargeTest, TokensPastThirtyTwoBits) {
   constexpr int64_t kCount = (int64_t{1} << 32) / kMaxDocumentTokens + 3;
   const auto documents = Make(ScalarType::kF16, 8, EqualOffsets(kCount, kMaxDocumentTokens));
-  if (documents == nullptr) GTEST_SKIP() << "the device has no room for 69 GB of documents";
+  if (documents == nullptr) GTEST_SKIP() << "needs GPU memory: 69 GB of documents";
   ASSERT_GT(documents->num_tokens(), int64_t{1} << 32);
   Check(*documents, {kCount - 1, kCount - 2, 32767, 32768, 1});
 }
@@ -140,7 +140,7 @@ TEST_F(GpuLargeTest, QuantizedTokensPastThirtyOneBits) {
     offsets.push_back(offsets.back() + kLengths[offsets.size() % 5]);
   }
   const auto documents = Make(ScalarType::kI8, 48, offsets);
-  if (documents == nullptr) GTEST_SKIP() << "the device has no room for 103 GB of documents";
+  if (documents == nullptr) GTEST_SKIP() << "needs GPU memory: 103 GB of documents";
   const auto last = static_cast<uint32_t>(documents->num_documents() - 1);
   Check(*documents, {0, 1, across - 1, across, across + 1, last - 1, last});
   CheckBest(*documents);

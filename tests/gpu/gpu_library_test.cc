@@ -563,7 +563,7 @@ TEST_F(GpuLibraryTest, MatricesOfMoreThan2To31ElementsAreScored) {
   size_t total = 0;
   ASSERT_EQ(cudaMemGetInfo(&free, &total), cudaSuccess);
   const size_t needed = 2 * kDocuments * document_bytes + (size_t{1} << 30);
-  if (free < needed) GTEST_SKIP() << "the device has " << free << " bytes free, and not " << needed;
+  if (free < needed) GTEST_SKIP() << "needs GPU memory: " << needed << " bytes, and " << free << " are free";
   // All documents but the last one are zeros, and only the last one has a gradient.
   cuda::DeviceBuffer rows = PoisonedBuffer(kDocuments * document_bytes);
   ASSERT_EQ(cudaMemset(rows.as(), 0, rows.bytes()), cudaSuccess);

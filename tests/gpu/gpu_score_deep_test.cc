@@ -13,14 +13,14 @@ namespace maxsim::test {
 namespace {
 
 TEST_F(GpuScoreTest, DeepTilesOnce) {
-  if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
+  if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   for (int32_t dim : {136, 264, 272}) CheckHopperTiles(dim, {3, 64, 129, 1, 600, 193});
 }
 
 // Documents have many lengths. Queries fill one and two row tiles, with a row less and a row more. At some widths the
 // query tile stays in shared memory (up to 256 columns, and up to 320); column chunks are whole or not.
 TEST_F(GpuScoreTest, DeepTilesGiveTheSameBitsAtEveryLength) {
-  if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
+  if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   ExecutorOptions options;
   options.max_dim = 2048;
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options);
@@ -51,7 +51,7 @@ TEST_F(GpuScoreTest, DeepTilesGiveTheSameBitsAtEveryLength) {
 
 // The call has the longest query, and several of the longest documents side by side with short ones.
 TEST_F(GpuScoreTest, DeepTilesGiveTheSameBitsAtTheLimits) {
-  if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
+  if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
   std::vector<int64_t> lengths(40, 100);
   for (size_t i : {3, 4, 20}) lengths[i] = kMaxDocumentTokens;

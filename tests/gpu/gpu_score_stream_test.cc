@@ -19,7 +19,7 @@ namespace {
 // Teams of thread blocks cut these documents, whose query rows lie in registers or in shared memory. The test is small
 // enough for racecheck.
 TEST_F(GpuScoreTest, HopperTeamsOnce) {
-  if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
+  if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
   executor->tuning().stream = {.teams = 1};
   executor->tuning().tiles = Only(ScoreTile::kStream32);
@@ -42,7 +42,7 @@ TEST_F(GpuScoreTest, HopperTeamsOnce) {
 // k-step, of the shared memory's banks and of the column chunks. Several row tiles make the query change while the ring
 // goes on. The test is small enough for racecheck.
 TEST_F(GpuScoreTest, HopperStreamsWideRows) {
-  if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
+  if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   ExecutorOptions options;
   options.max_dim = kMaxDim;
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options);
@@ -78,7 +78,7 @@ using Shares = std::pair<int32_t, bool>;  // the columns, and whether documents 
 class GpuSharesTest : public GpuScoreTest, public testing::WithParamInterface<Shares> {};
 
 TEST_P(GpuSharesTest, HopperSharesGiveTheSameBits) {
-  if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
+  if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   ExecutorOptions options;
   options.max_queries = 256;
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options), reference = MakeExecutor(options);
@@ -146,7 +146,7 @@ INSTANTIATE_TEST_SUITE_P(Shares, GpuSharesTest,
 // memory; a call has one list, or lists whose row tiles change while the ring goes on. The test is small enough for
 // racecheck.
 TEST_F(GpuScoreTest, HopperClaimsOfUnequalDocumentsGiveTheSameBits) {
-  if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
+  if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   ExecutorOptions options;
   options.max_queries = 256;
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options);
@@ -206,7 +206,7 @@ TEST_F(GpuScoreTest, HopperClaimsOfUnequalDocumentsGiveTheSameBits) {
 class GpuTeamsTest : public GpuScoreTest, public testing::WithParamInterface<ScalarType> {};
 
 TEST_P(GpuTeamsTest, HopperTeamsGiveTheSameBits) {
-  if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
+  if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   const ScalarType type = GetParam();
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(), reference = MakeExecutor();
   executor->tuning().stream = {.teams = 1};
@@ -257,7 +257,7 @@ INSTANTIATE_TEST_SUITE_P(Teams, GpuTeamsTest, testing::ValuesIn(kHopperTypes),
 
 // The longest document has as many token tiles as a document can have.
 TEST_F(GpuScoreTest, HopperTeamsCutTheLongestDocument) {
-  if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
+  if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   ExecutorOptions options;
   options.max_dim = kMaxDim;
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options), reference = MakeExecutor(options);
@@ -274,7 +274,7 @@ TEST_F(GpuScoreTest, HopperTeamsCutTheLongestDocument) {
 
 // The query is so long that its partial sums have room for 2,048 candidates: teams score the 33 of the last pass.
 TEST_F(GpuScoreTest, HopperTeamsOfALaterPassGiveTheSameBits) {
-  if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
+  if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   ExecutorOptions small;
   small.max_queries = 1;
   small.max_query_tokens = 2048;
@@ -297,7 +297,7 @@ TEST_F(GpuScoreTest, HopperTeamsOfALaterPassGiveTheSameBits) {
 
 // Partial sums have room for part of the candidates only, and some lists end before the last pass.
 TEST_F(GpuScoreTest, HopperStreamPassesWithExhaustedRowTilesGiveTheSameBits) {
-  if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
+  if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   ExecutorOptions small;
   small.max_queries = 4;
   small.max_query_tokens = 2 * kMaxQueryTokens + 100;

@@ -19,7 +19,7 @@ namespace {
 // The test runs the Hopper kernels alone and is small enough for racecheck: a document has several token tiles, a call
 // several row tiles and lists.
 TEST_F(GpuScoreTest, HopperTilesOnce) {
-  if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
+  if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   for (int32_t dim : {40, 96, 128}) CheckHopperTiles(dim, {3, 64, 129, 1, 3000, 40});
 }
 
@@ -67,7 +67,7 @@ TEST_F(GpuScoreTest, TilesInWhichManyDocumentsEndGiveTheSameBits) {
 // A document may begin in any octet of a token tile, end after any of its tokens, and go on in the next token tile. A
 // stream kernel clamps the last tokens of its token tiles.
 TEST_F(GpuScoreTest, HopperTilesMatchFp64AtEveryLength) {
-  if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
+  if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
   std::vector<int64_t> lengths;
   for (int64_t n = 1; n <= 272; ++n) lengths.push_back(n);
@@ -95,7 +95,7 @@ TEST_F(GpuScoreTest, HopperTilesMatchFp64AtEveryLength) {
 // weights or without, and the last query tile has room left. Queries over lists and queries over the whole set are
 // query groups of their own.
 TEST_F(GpuScoreTest, QueriesThatShareQueryTilesGetTheSameBits) {
-  if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
+  if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(), reference = MakeExecutor();
   reference->tuning().tiles = Only(ScoreTile::kRows32);
   std::vector<uint32_t> list(300);
@@ -149,7 +149,7 @@ TEST_F(GpuScoreTest, QueriesThatShareQueryTilesGetTheSameBits) {
 // Where two warpgroups take documents in turn, one of them may skip any number of the other's token tiles between two
 // documents of its own.
 TEST_F(GpuScoreTest, HopperTilesKeepUnequalNeighboursApart) {
-  if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
+  if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
   std::vector<int64_t> alternating, rare, longest(1200, 300);
   for (int i = 0; i < 500; ++i) alternating.insert(alternating.end(), {10, i % 4 == 0 ? 5000 : 700});
@@ -181,7 +181,7 @@ TEST_F(GpuScoreTest, HopperTilesKeepUnequalNeighboursApart) {
 // Thread blocks that are done with their own row tile help with the others'. Lists of very different sizes leave
 // nothing out.
 TEST_F(GpuScoreTest, HopperTilesShareOutUnequalLists) {
-  if (!backend().device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
+  if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   ExecutorOptions options;
   options.max_queries = 256;
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options);
@@ -229,7 +229,7 @@ TEST_F(GpuScoreTest, HalfRowTilesGiveTheSameBits) {
   options.max_query_tokens = 65536;
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor(options), halves = MakeExecutor(options),
                                             portable = MakeExecutor(options);
-  if (!backend().device()->limits.hopper) GTEST_SKIP() << "the device is no Hopper GPU";
+  if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   executor->tuning().tiles = Only(ScoreTile::kWide256);
   halves->tuning().tiles = Only(ScoreTile::kWide128);
   portable->tuning().tiles = Only(ScoreTile::kRows32);
@@ -292,7 +292,7 @@ TEST_F(GpuScoreTest, OrderedCandidatesGiveTheSameBits) {
   for (cuda::CudaExecutor* const each : {executor.get(), unordered.get()}) each->tuning().joins = cuda::Joins::kNever;
   unordered->tuning().ordering = cuda::Ordering::kNever;
   executor->tuning().ordering = cuda::Ordering::kAlways;
-  if (!backend().device()->limits.hopper) GTEST_SKIP() << "the device is no Hopper GPU";
+  if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   const std::vector<float> zeros(size_t{513} * 768);
   for (const auto& [type, dim] :
        {Shape(ScalarType::kF16, 64), Shape(ScalarType::kBF16, 128), Shape(ScalarType::kI8, 96),
@@ -349,7 +349,7 @@ TEST_F(GpuScoreTest, OrderedCandidatesGiveTheSameBits) {
 TEST_F(GpuScoreTest, CandidatesAreOrderedWhereThatSavesTime) {
   const std::unique_ptr<cuda::CudaExecutor> executor = MakeExecutor();
   executor->tuning().tiles = kTilesOfLongCalls;
-  if (!backend().device()->limits.hopper) GTEST_SKIP() << "the device is no Hopper GPU";
+  if (!backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   const auto ordered = [&](int num_documents, int64_t usual, int64_t longest) {
     std::vector<int64_t> lengths(static_cast<size_t>(num_documents), usual);
     lengths[5] = longest;

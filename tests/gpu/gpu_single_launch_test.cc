@@ -20,7 +20,7 @@ class GpuSingleLaunchTest : public GpuTest {
  protected:
   void SetUp() override {
     GpuTest::SetUp();
-    if (!IsSkipped() && !backend().device()->limits.hopper) GTEST_SKIP() << "the GPU is not of compute capability 9.0";
+    if (!IsSkipped() && !backend().device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   }
 
   static std::vector<uint32_t> RandomList(uint64_t seed, size_t count, int64_t num_documents) {

@@ -49,14 +49,14 @@ std::vector<TierCase> TierCases() {
 class GpuTierContractTest : public testing::TestWithParam<TierCase> {};
 
 TEST_P(GpuTierContractTest, Holds) {
-  if (!GpuBackend().ok()) GTEST_SKIP() << GpuBackend().status().message();
+  if (!GpuBackend().ok()) GTEST_SKIP() << "needs a GPU: " << GpuBackend().status().message();
   SCOPED_TRACE(SeedTrace(TestSeed()));
   TierBackend backend(*BackendWithBlocks(int64_t{64} << 20), GetParam().tier);
   GetParam().contract.run(backend);
 }
 
 TEST_P(GpuTierContractTest, HoldsOnTilesOfLongCalls) {
-  if (!GpuBackend().ok()) GTEST_SKIP() << GpuBackend().status().message();
+  if (!GpuBackend().ok()) GTEST_SKIP() << "needs a GPU: " << GpuBackend().status().message();
   SCOPED_TRACE(SeedTrace(TestSeed()));
   cuda::CudaBackend& cuda_backend = *BackendWithBlocks(int64_t{64} << 20);
   const TilesAllowed tiles(cuda_backend, kTilesOfLongCalls);
@@ -98,7 +98,7 @@ class GpuTiersTest : public GpuTest {
 // Teams of thread blocks cut documents of every document batch, and not only of the first one.
 TEST_F(GpuTiersTest, TeamsOfLaterBlocksGiveTheSameBits) {
   cuda::CudaBackend& backend = *BackendWithBlocks(kBlockBytes);
-  if (!backend.device()->limits.hopper) GTEST_SKIP() << "not a Hopper GPU";
+  if (!backend.device()->limits.hopper) GTEST_SKIP() << "needs a Hopper GPU";
   const std::unique_ptr<cuda::CudaExecutor> executor = *cuda::CudaExecutor::Create(backend.device(), {}),
                                             reference = *cuda::CudaExecutor::Create(backend.device(), {});
   executor->tuning().stream = {.teams = 1};

@@ -222,7 +222,7 @@ def main():
     parser.add_argument("--sanitizer", choices=MEMORY_MIB, default="")
     arguments = parser.parse_args()
     seconds = float(os.environ.get("MAXSIM_SOAK_SECONDS", arguments.seconds))
-    seed = int(os.environ.get("MAXSIM_TEST_SEED", time.time_ns() % 1_000_000))
+    seed = int(os.environ.get("MAXSIM_TEST_SEED", "1"))
     print(f"MAXSIM_TEST_SEED={seed}", flush=True)
     with tempfile.TemporaryDirectory(prefix="maxsim-soak-") as folder:
         site = attack.Range(arguments.programs, folder, seed)

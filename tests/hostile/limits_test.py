@@ -40,7 +40,7 @@ class LimitsTest(unittest.TestCase):
 
     def attack(self, name):
         if name == "sparse_loads" and not self.site.has_sparse:
-            self.skipTest("the file system has no files of 4 TiB")
+            self.skipTest("needs a file system with sparse files of 4 TiB")
         outcome = run_attack(self.site, name, SECONDS * SLOWER.get(name, 1), LIMITS, memory_mib=MEMORY_MIB)
         print(f"{name}: {outcome}", flush=True)
         self.assertEqual(outcome.problems(MEMORY_MIB, LIMITS), [])
@@ -48,7 +48,7 @@ class LimitsTest(unittest.TestCase):
     # gRPC counts a thread before it starts it, and at the end waits for as many as it has counted.
     def test_a_server_that_was_refused_threads_ends_in_time(self):
         if LIMITS.threads is None:
-            self.skipTest("threads are not limited")
+            self.skipTest("needs root: threads are not limited")
         folder = self.site.folder / "server-no-threads"
         with Maxsimd(PROGRAMS, folder, self.site.collection, LIMITS) as server:
             self.site.questions.learn(server)

@@ -32,17 +32,16 @@ http {{
 
 def find_nginx(folder):
     """Returns the program, that of the distribution's package, which is unpacked into the folder where it is not
-    installed, or None where there is neither."""
+    installed."""
     installed = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin")
-    if installed or not shutil.which("apt-get"):
+    if installed:
         return installed
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     program = folder / "usr" / "sbin" / "nginx"
     if not program.exists():
         for command in (["apt-get", "download", "nginx"], ["sh", "-c", "dpkg-deb -x nginx_*.deb ."]):
-            if subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode != 0:
-                return None
+            subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL, check=True)
     return str(program)
 
 

@@ -13,8 +13,11 @@ READY_LIMIT_S = 30
 
 
 def find_program():
-    """Returns the path of nats-server, or None. Debian puts it where only root looks."""
-    return shutil.which("nats-server") or shutil.which("nats-server", path="/usr/sbin:/usr/local/sbin")
+    """Returns the path of nats-server. Debian puts it where only root looks."""
+    program = shutil.which("nats-server") or shutil.which("nats-server", path="/usr/sbin:/usr/local/sbin")
+    if program is None:
+        raise FileNotFoundError("there is no nats-server: `scripts/setup.sh test` installs it")
+    return program
 
 
 def free_port():

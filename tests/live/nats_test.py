@@ -2,7 +2,7 @@
 
     nats_test.py FOLDER_OF_THE_PROGRAMS [--rounds 4] [--seed S] [--only NAME]
 
-Exit code 77: there is no nats-server. MAXSIM_TEST_SEED sets the seed.
+MAXSIM_TEST_SEED sets the seed.
 """
 
 import argparse
@@ -475,12 +475,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("programs", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--seed", type=int, default=int(os.environ.get("MAXSIM_TEST_SEED", time.time_ns() % 1_000_000)))
+    parser.add_argument("--seed", type=int, default=int(os.environ.get("MAXSIM_TEST_SEED", "1")))
     parser.add_argument("--only", choices=sorted(TESTS))
     arguments = parser.parse_args()
-    if nats_server.find_program() is None:
-        print("there is no nats-server")
-        sys.exit(77)
     print(f"MAXSIM_TEST_SEED={arguments.seed}", flush=True)
     for name, test in TESTS.items():
         if arguments.only not in (None, name):

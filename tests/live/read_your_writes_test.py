@@ -189,7 +189,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=float(os.environ.get("MAXSIM_LIVE_SECONDS", 10)))
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--storage", default="f16")
-    parser.add_argument("--seed", type=int, default=int(os.environ.get("MAXSIM_TEST_SEED", time.time_ns() % 1_000_000)))
+    parser.add_argument("--seed", type=int, default=int(os.environ.get("MAXSIM_TEST_SEED", "1")))
     arguments = parser.parse_args()
     print(f"MAXSIM_TEST_SEED={arguments.seed}", flush=True)
     with tempfile.TemporaryDirectory(prefix="maxsim-stress-") as folder:

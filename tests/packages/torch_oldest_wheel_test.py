@@ -5,7 +5,6 @@ python torch_oldest_wheel_test.py BUILD_FOLDER          with that torch installe
 
 import pathlib
 import re
-import shutil
 import sys
 import unittest
 import zipfile
@@ -69,8 +68,4 @@ class OldestTorchTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    missing = [program for program in ("cc", "nm", "readelf") if shutil.which(program) is None]
-    if missing:
-        print(f"skipped: {missing[0]} is not installed, with which CUDA's libraries are replaced")
-        sys.exit(77)
     unittest.main()

@@ -187,7 +187,7 @@ class HeldDescriptors {
 };
 
 TEST_F(GateServiceTest, ThePortAcceptsAgainAfterDescriptorsHaveRunOut) {
-  if (kSanitized) GTEST_SKIP() << "a sanitizer's own checks want descriptors";
+  if (kSanitized) GTEST_SKIP() << "not with a sanitizer: a sanitizer's own checks want descriptors";
   RunningServer running;
   ASSERT_TRUE(RerankWith(OwnChannel(running), "").ok());
   {
@@ -205,7 +205,7 @@ TEST_F(GateServiceTest, ThePortAcceptsAgainAfterDescriptorsHaveRunOut) {
 }
 
 TEST_F(GateServiceTest, TheServerIsNotReadyWhileItsPortCannotBeReached) {
-  if (kSanitized) GTEST_SKIP() << "a sanitizer's own checks want descriptors";
+  if (kSanitized) GTEST_SKIP() << "not with a sanitizer: a sanitizer's own checks want descriptors";
   RunningServer running;
   EXPECT_TRUE(running.server().Readiness().ok());
   {

@@ -70,7 +70,7 @@ class TorchTest(unittest.TestCase):
             with self.subTest(message), self.assertRaisesRegex(ValueError, message):
                 token_vectors(tensor, name="query")
 
-    @unittest.skipUnless(torch.cuda.is_available(), "there is no GPU")
+    @unittest.skipUnless(torch.cuda.is_available(), "needs a GPU")
     def test_tensors_of_a_gpu(self):
         for dtype in (torch.float32, torch.bfloat16):
             tensor = torch.tensor(VALUES, dtype=dtype, device="cuda", requires_grad=True)

@@ -334,7 +334,6 @@ class DatasetsTest(ImportTest):
         self.assert_refused("datasets", path, "names a file outside its folder")
 
 
-@unittest.skipUnless(PROGRAMS, "needs the programs")
 class ServedTest(ImportTest):
     def test_a_server_answers_exactly_from_an_imported_collection(self):
         """maxsimctl verify compares a server's answers with FP64 scores, and maxsim-shard builds the same bytes."""

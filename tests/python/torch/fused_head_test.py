@@ -233,7 +233,7 @@ class OperatorTest(HeadTest):
         self.assertLessEqual(max(seen), 4 * 20 * 24)
         self.assertGreater(len(seen), 16)
 
-    @unittest.skipUnless(CUDA, "there is no GPU, or no CUDA in the library")
+    @unittest.skipUnless(CUDA, "needs a GPU, and CUDA in the library")
     def test_memory_on_a_gpu_is_that_of_a_block(self):
         queries = torch.randn(8, 32, 128, device="cuda", dtype=torch.float16)
         hidden = torch.randn(2048, 256, 384, device="cuda", dtype=torch.float16)

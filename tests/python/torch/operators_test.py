@@ -560,7 +560,7 @@ class OperatorTest(SeededTest):
 
 
 @unittest.skipUnless(
-    torch.cuda.is_available() and maxsim_torch.device_available("cuda"), "there is no GPU, or no CUDA in the library"
+    torch.cuda.is_available() and maxsim_torch.device_available("cuda"), "needs a GPU, and CUDA in the library"
 )
 class CudaTest(SeededTest):
     def test_scores_matches_and_gradients_are_those_of_float64(self):

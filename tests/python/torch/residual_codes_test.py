@@ -172,14 +172,14 @@ class ScoresTest(unittest.TestCase):
                 self.assertTrue(torch.equal(first[0], again[0]) and torch.equal(first[1], again[1]))
                 self.assertTrue(torch.equal(first[2][0], again[2][0]))
 
-    @unittest.skipUnless("cuda" in DEVICES, "no GPU")
+    @unittest.skipUnless("cuda" in DEVICES, "needs a GPU")
     def test_a_gpu_gives_what_the_cpu_does(self):
         for dtype in FLOATS:
             codes = Codes((90, 130), nbits=2, dim=128, dtype=dtype)
             scores = [codes.run(residual_code_scores, device)[0] for device in DEVICES]
             torch.testing.assert_close(scores[0], scores[1], rtol=1e-5, atol=1e-4)
 
-    @unittest.skipUnless("cuda" in DEVICES, "no GPU")
+    @unittest.skipUnless("cuda" in DEVICES, "needs a GPU")
     def test_a_call_is_captured_into_a_graph(self):
         codes = Codes((90, 130), nbits=2, dim=128, dtype=torch.bfloat16)
         arguments = [tensor.cuda() for tensor in (codes.queries, *codes.tensors)]

@@ -157,7 +157,7 @@ class TopKTest(TorchTest):
         self.assertFalse(result.scores.requires_grad)
 
 
-@unittest.skipUnless(CUDA, "there is no GPU, or no CUDA in the library")
+@unittest.skipUnless(CUDA, "needs a GPU, and CUDA in the library")
 class StreamedTest(TorchTest):
     def test_many_blocks_from_any_memory_while_other_work_is_queued(self):
         queries = self.values(4, 32, 128).half().cuda()

@@ -70,7 +70,6 @@ class RunCasesTest(unittest.TestCase):
         self.assertIn("--target unix:/", self.rows["latency-unix:i8-1000x180"]["command"])
         self.assertIn("--target 127.0.0.1:", self.rows["latency:i8-1000x180"]["command"])
 
-    @unittest.skipUnless((PROGRAMS / "maxsim_bench_wire").exists(), "benchmarks are not built")
     def test_the_wire_answers_as_the_server_did_and_asks_it_once_for_each_request(self):
         collection = next((self.out / "data").glob("*/passages-i8"))
         with Maxsimd(PROGRAMS, self.out, "behind-wire", {"passages": collection}, "host") as server:

@@ -312,7 +312,7 @@ TEST_F(CtlServerTest, TheServersOwnWordsOnAWrongDimension) {
   const std::string cranfield = CranfieldFolder();
   if (demo.folder.empty()) GTEST_SKIP() << "demo/ is not in the working directory";
   if (cranfield.empty())
-    GTEST_SKIP() << "no Cranfield data (set MAXSIM_SHARED_DATA to the folder that holds cranfield/)";
+    GTEST_SKIP() << "needs Cranfield";
   ASSERT_NO_FATAL_FAILURE(Build(demo));
   const ServerProcess server({"docs=" + collection_});
   ASSERT_TRUE(server.ready()) << server.Log();
@@ -324,10 +324,10 @@ TEST_F(CtlServerTest, TheServersOwnWordsOnAWrongDimension) {
 TEST_F(CtlServerTest, CranfieldEqualsItsPublishedTruth) {
   if (test::kSanitized)
     GTEST_SKIP()
-        << "the FP64 reference takes minutes in a sanitized build; the bundled collection's test is the same code";
+        << "not with a sanitizer: the FP64 reference takes minutes; the bundled collection's test is the same code";
   const Data cranfield{CranfieldFolder(), "docs.jsonl"};
   if (cranfield.folder.empty())
-    GTEST_SKIP() << "no Cranfield data (set MAXSIM_SHARED_DATA to the folder that holds cranfield/)";
+    GTEST_SKIP() << "needs Cranfield";
   ASSERT_NO_FATAL_FAILURE(Build(cranfield));
   const ServerProcess server({"docs=" + collection_});
   ASSERT_TRUE(server.ready()) << server.Log();

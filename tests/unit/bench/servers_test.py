@@ -35,7 +35,8 @@ class ThreadTimesTest(unittest.TestCase):
             time.sleep(1)
         self.assertEqual(list(threads.processors), ["one"])
         self.assertEqual(list(threads.processors["one"]), ["a (busy) one"])
-        self.assertGreater(threads.processors["one"]["a (busy) one"], 0.2)
+        # A busy machine gives it any share of a processor.
+        self.assertGreater(threads.processors["one"]["a (busy) one"], 0)
         self.assertLess(threads.processors["one"]["a (busy) one"], 1.2)
 
     def test_a_block_that_ends_early_has_no_times(self):

@@ -358,7 +358,7 @@ TEST(ThreadPoolTest, ServesConcurrentCallers) {
 }
 
 TEST(ThreadPoolTest, KeepsTheThreadsThatStartedWhereTheNextDoesNot) {
-  if (test::kSanitized) GTEST_SKIP() << "sanitizers take more address space than the test leaves";
+  if (test::kSanitized) GTEST_SKIP() << "not with a sanitizer: sanitizers take more address space than the test leaves";
   EXPECT_EXIT(StartThreadsInLittleMemory(), testing::ExitedWithCode(0), "");
 }
 

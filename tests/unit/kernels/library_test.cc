@@ -257,7 +257,7 @@ TEST(LibraryTest, CallsOfSeveralThreadsRunSideBySide) {
 }
 
 TEST(LibraryTest, AForkedProcessScores) {
-  if (kSanitized) GTEST_SKIP() << "ThreadSanitizer does not know threads that begin after a fork";
+  if (kSanitized) GTEST_SKIP() << "not with a sanitizer: ThreadSanitizer does not know threads that begin after a fork";
   const LibraryCase library_case({.dim = 128, .num_documents = 200, .max_document_tokens = 60}, TestSeed());
   const ForwardResult expected = Forward(library_case);
   const pid_t child = fork();

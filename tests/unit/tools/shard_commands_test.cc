@@ -25,14 +25,10 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Returns a Python with the modules, or "".
-std::string FindPython(const std::string& modules) {
-  const char* chosen = std::getenv("MAXSIM_PYTHON");
-  for (const std::string& python : {std::string(chosen != nullptr ? chosen : ""), std::string("python3")}) {
-    if (python.empty()) continue;
-    if (std::system(Cat(python, " -c 'import ", modules, "' > /dev/null 2>&1").c_str()) == 0) return python;
-  }
-  return "";
+// Returns a Python that has safetensors and NumPy: MAXSIM_STORES_PYTHON, which CTest sets, or python3.
+std::string StoresPython() {
+  const char* chosen = std::getenv("MAXSIM_STORES_PYTHON");
+  return chosen != nullptr ? chosen : "python3";
 }
 
 class CliTest : public ::testing::Test {
@@ -271,7 +267,7 @@ TEST_F(CliTest, FailuresExitWithOneAndNameTheCause) {
 
 TEST_F(CliTest, TheCranfieldCollectionBuildsInEveryStorageAndVerifies) {
   const std::string data = collection::CranfieldFolder();
-  if (data.empty()) GTEST_SKIP() << "no Cranfield data: set MAXSIM_SHARED_DATA to the folder that holds cranfield/";
+  if (data.empty()) GTEST_SKIP() << "needs Cranfield";
   for (const std::string storage : {"f16", "bf16", "f32", "i8"}) {
     // It would take half a minute where it is not optimised.
     if (test::kSanitized && storage != "f16") continue;
@@ -303,8 +299,8 @@ TEST_F(CliTest, TheCranfieldCollectionBuildsInEveryStorageAndVerifies) {
 }
 
 TEST_F(CliTest, PythonSafetensorsOpensAShard) {
-  const std::string python = FindPython("safetensors.numpy, numpy");
-  if (python.empty()) GTEST_SKIP() << "no Python with safetensors and numpy: set MAXSIM_PYTHON to one";
+  if (test::kSanitized) GTEST_SKIP() << "not with a sanitizer: its tests have no environments";
+  const std::string python = StoresPython();
   ASSERT_EQ(RunShard(BuildArguments()).code, 0);
   collection::WriteBytes(folder_.Path("read.py"), R"(
 import sys, json
@@ -329,8 +325,8 @@ with safe_open(path, "numpy") as file:
 
 // The example of docs/use/documents.md writes files that a collection is built from, and so do NumPy's own archives.
 TEST_F(CliTest, WhatPythonWritesIsImported) {
-  const std::string python = FindPython("safetensors.numpy, numpy");
-  if (python.empty()) GTEST_SKIP() << "no Python with safetensors and numpy: set MAXSIM_PYTHON to one";
+  if (test::kSanitized) GTEST_SKIP() << "not with a sanitizer: its tests have no environments";
+  const std::string python = StoresPython();
   collection::WriteBytes(folder_.Path("write.py"), R"(
 import sys, os
 os.chdir(sys.argv[1])

@@ -351,9 +351,9 @@ TEST_F(QuantizeCliTest, TheBundledCollectionKeepsItsRankings) {
 }
 
 TEST_F(QuantizeCliTest, TheCranfieldCollectionKeepsItsRankings) {
-  if (test::kSanitized) GTEST_SKIP() << "computes for minutes";
+  if (test::kSanitized) GTEST_SKIP() << "not with a sanitizer: computes for minutes";
   const std::string data = CranfieldFolder();
-  if (data.empty()) GTEST_SKIP() << "no Cranfield data: set MAXSIM_SHARED_DATA to the folder that holds cranfield/";
+  if (data.empty()) GTEST_SKIP() << "needs Cranfield";
   const nlohmann::json json = QualityOf(data, "docs.jsonl");
   ASSERT_TRUE(json.contains("quality"));
   EXPECT_EQ(json["quality"]["queries"], 225);
