@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <concepts>
 #include <limits>
 #include <utility>
 
@@ -29,6 +30,9 @@ using Tcp = asio::ip::tcp;
 constexpr uint32_t kMaxHeaderBytes = 16 * 1024;
 constexpr size_t kMaxShownError = 200;
 
+// What follows this status is another protocol.
+constexpr unsigned kSwitchingProtocols = 101;
+
 // The largest Retry-After that is passed on, in seconds.
 constexpr int kMaxRetryAfter = 3600;
 
@@ -51,39 +55,48 @@ HttpConnection::HttpConnection(asio::io_context* loop, const HttpPeer* peer)
   }
 }
 
+template <typename Then>
+auto HttpConnection::InCall(Then then) {
+  // The constraint lets Asio choose among its overloads by what `then` takes.
+  return [ self = shared_from_this(), exchange = exchange_, then = std::move(then) ](
+      Error error, auto&&... rest) mutable requires std::invocable<Then&, Error, decltype(rest)...> {
+    if (self->exchange_ == exchange) then(error, rest...);
+  };
+}
+
 template <typename Work>
 void HttpConnection::WithStream(Work work) {
   tls_ != nullptr ? work(*tls_) : work(*plain_);
 }
 
 void HttpConnection::Send(const HttpCall& call, absl::Duration timeout, uint64_t max_answer_bytes, Done done) {
-  done_ = std::move(done);
-  max_answer_bytes_ = max_answer_bytes;
-  request_ = {};
-  request_.version(11);
-  request_.method(call.is_post ? http::verb::post : http::verb::get);
-  request_.target(call.path);
-  request_.set(http::field::host, peer_.url.HostHeader());
-  request_.set(http::field::user_agent, "maxsimd");
-  request_.set(http::field::accept, "application/json, application/octet-stream");
-  if (!peer_.authorization.empty()) request_.set(http::field::authorization, peer_.authorization);
-  if (!call.trace.traceparent.empty()) request_.set("traceparent", call.trace.traceparent);
-  if (!call.trace.tracestate.empty()) request_.set("tracestate", call.trace.tracestate);
+  exchange_ = std::make_shared<Exchange>();
+  exchange_->max_answer_bytes = max_answer_bytes;
+  exchange_->is_first = !is_connected_;
+  exchange_->done = std::move(done);
+  auto& request = exchange_->request;
+  request.version(11);
+  request.method(call.is_post ? http::verb::post : http::verb::get);
+  request.target(call.path);
+  request.set(http::field::host, peer_.url.HostHeader());
+  request.set(http::field::user_agent, "maxsimd");
+  request.set(http::field::accept, "application/json, application/octet-stream");
+  if (!peer_.authorization.empty()) request.set(http::field::authorization, peer_.authorization);
+  if (!call.trace.traceparent.empty()) request.set("traceparent", call.trace.traceparent);
+  if (!call.trace.tracestate.empty()) request.set("tracestate", call.trace.tracestate);
   if (call.is_post) {
-    request_.set(http::field::content_type, "application/json");
-    request_.body() = call.body;
-    request_.prepare_payload();
+    request.set(http::field::content_type, "application/json");
+    request.body() = call.body;
+    request.prepare_payload();
   }
   timer_.expires_after(absl::ToChronoNanoseconds(timeout));
-  timer_.async_wait([self = shared_from_this(), timeout](Error error) {
-    // The timer may have been set anew after this was on its way.
-    if (error || self->done_ == nullptr || self->timer_.expiry() > std::chrono::steady_clock::now()) return;
+  timer_.async_wait(InCall([this, timeout](Error error) {
+    if (error) return;
     HttpOutcome outcome;
     outcome.error = absl::UnavailableError(Cat("no answer within ", absl::FormatDuration(timeout)));
     outcome.timed_out = true;
-    self->Finish(std::move(outcome));
-  });
-  was_used_ = is_connected_;
+    Finish(std::move(outcome));
+  }));
   is_connected_ ? Write() : Connect();
 }
 
@@ -97,7 +110,7 @@ bool HttpConnection::IsUsable() {
 }
 
 void HttpConnection::Close() {
-  done_ = nullptr;
+  exchange_ = nullptr;
   is_connected_ = false;
   Error ignored;
   timer_.cancel(ignored);
@@ -106,18 +119,16 @@ void HttpConnection::Close() {
 }
 
 void HttpConnection::Connect() {
-  resolver_.async_resolve(peer_.url.host, peer_.url.port, Tcp::resolver::numeric_service,
-                          [self = shared_from_this()](Error error, const Tcp::resolver::results_type& addresses) {
-                            if (self->done_ == nullptr) return;
-                            if (error) return self->Fail("cannot look up its host", error);
-                            asio::async_connect(self->socket(), addresses, [self](Error failed, const Tcp::endpoint&) {
-                              if (self->done_ == nullptr) return;
-                              if (failed) return self->Fail("cannot connect", failed);
-                              Error ignored;
-                              self->socket().set_option(Tcp::no_delay(true), ignored);
-                              self->tls_ != nullptr ? self->Handshake() : self->Write();
-                            });
-                          });
+  const auto on_addresses = [this](Error error, const Tcp::resolver::results_type& addresses) {
+    if (error) return Fail("cannot look up its host", error);
+    asio::async_connect(socket(), addresses, InCall([this](Error failed, const Tcp::endpoint&) {
+                          if (failed) return Fail("cannot connect", failed);
+                          Error ignored;
+                          socket().set_option(Tcp::no_delay(true), ignored);
+                          tls_ != nullptr ? Handshake() : Write();
+                        }));
+  };
+  resolver_.async_resolve(peer_.url.host, peer_.url.port, Tcp::resolver::numeric_service, InCall(on_addresses));
 }
 
 void HttpConnection::Handshake() {
@@ -125,62 +136,66 @@ void HttpConnection::Handshake() {
   asio::ip::make_address(peer_.server_name, is_name);
   if (is_name) SSL_set_tlsext_host_name(tls_->native_handle(), peer_.server_name.c_str());
   tls_->set_verify_callback(asio::ssl::host_name_verification(peer_.server_name));
-  tls_->async_handshake(asio::ssl::stream_base::client, [self = shared_from_this()](Error error) {
-    if (self->done_ == nullptr) return;
-    if (error) return self->Fail("the TLS handshake failed", error);
-    self->Write();
-  });
+  tls_->async_handshake(asio::ssl::stream_base::client,
+                        InCall([this](Error error) { error ? Fail("the TLS handshake failed", error) : Write(); }));
 }
 
 void HttpConnection::Write() {
   is_connected_ = true;
   WithStream([this](auto& stream) {
-    http::async_write(stream, request_, [self = shared_from_this()](Error error, size_t) {
-      if (self->done_ == nullptr) return;
-      // An encoder may refuse a call before it has read it, and close; what it said can still be read then.
-      if (error && error != asio::error::broken_pipe && error != asio::error::connection_reset) {
-        return self->Fail("cannot send", error);
-      }
-      self->Read();
-    });
+    http::async_write(stream, exchange_->request, InCall([this](Error error, size_t) {
+                        // An encoder may refuse a call before it has read it, and close; its answer can still be read.
+                        if (error && error != asio::error::broken_pipe && error != asio::error::connection_reset) {
+                          return Fail("cannot send", error);
+                        }
+                        Read();
+                      }));
   });
 }
 
 void HttpConnection::Read() {
-  parser_.emplace();
-  parser_->header_limit(kMaxHeaderBytes);
-  // Beast 1.74 does not heed the limit where a header says the length, so that the length is looked at below.
-  parser_->body_limit(std::numeric_limits<uint64_t>::max());
-  WithStream([this](auto& stream) {
-    http::async_read_header(stream, buffer_, *parser_, [self = shared_from_this()](Error error, size_t) {
-      if (self->done_ == nullptr) return;
-      error ? self->OnAnswer(error) : self->ReadBody();
-    });
+  auto& parser = exchange_->parser.emplace();
+  parser.header_limit(kMaxHeaderBytes);
+  // Beast 1.74 ignores the limit where a header states the length, so ReadBody checks that length itself.
+  parser.body_limit(std::numeric_limits<uint64_t>::max());
+  WithStream([this, &parser](auto& stream) {
+    http::async_read_header(stream, buffer_, parser,
+                            InCall([this](Error error, size_t) { error ? OnAnswer(error) : OnHeader(); }));
   });
 }
 
+void HttpConnection::OnHeader() {
+  // An interim answer (RFC 9110, 15.2) precedes the final one. Taken for the final one, it would leave that to be read
+  // as the answer to the next call.
+  const unsigned status = exchange_->parser->get().result_int();
+  const bool is_interim = status >= 100 && status < 200 && status != kSwitchingProtocols;
+  if (!is_interim) return ReadBody();
+  exchange_->has_interim_answer = true;
+  Read();
+}
+
 void HttpConnection::ReadBody() {
-  if (const auto length = parser_->content_length(); length && *length > max_answer_bytes_) {
+  auto& parser = *exchange_->parser;
+  if (const auto length = parser.content_length(); length && *length > exchange_->max_answer_bytes) {
     return OnAnswer(http::error::body_limit);
   }
-  parser_->body_limit(max_answer_bytes_);
-  WithStream([this](auto& stream) {
-    http::async_read(stream, buffer_, *parser_, [self = shared_from_this()](Error error, size_t) {
-      if (self->done_ != nullptr) self->OnAnswer(error);
-    });
+  parser.body_limit(exchange_->max_answer_bytes);
+  WithStream([this, &parser](auto& stream) {
+    http::async_read(stream, buffer_, parser, InCall([this](Error error, size_t) { OnAnswer(error); }));
   });
 }
 
 void HttpConnection::OnAnswer(Error error) {
   if (error == http::error::body_limit) {
     HttpOutcome outcome;
-    outcome.error = absl::UnavailableError(Cat("its answer has more than ", max_answer_bytes_, " bytes"));
+    outcome.error = absl::UnavailableError(Cat("its answer has more than ", exchange_->max_answer_bytes, " bytes"));
     return Finish(std::move(outcome));
   }
-  if (error) return Fail(parser_->got_some() ? "its answer is cut off or no HTTP" : "it closed the connection", error);
+  if (error)
+    return Fail(exchange_->HasAnswer() ? "its answer is cut off or not HTTP" : "it closed the connection", error);
   HttpOutcome outcome;
-  http::response<http::string_body> answer = parser_->release();
-  is_connected_ = answer.keep_alive();
+  http::response<http::string_body> answer = exchange_->parser->release();
+  is_connected_ = answer.keep_alive() && answer.result_int() != kSwitchingProtocols;
   outcome.status = answer.result_int();
   outcome.retry_after = RetryAfterOf(answer);
   outcome.body = std::move(answer.body());
@@ -190,16 +205,15 @@ void HttpConnection::OnAnswer(Error error) {
 void HttpConnection::Fail(std::string_view what, Error error) {
   HttpOutcome outcome;
   outcome.error = absl::UnavailableError(Cat(what, ": ", Printable(error.message(), kMaxShownError)));
-  outcome.was_stale = was_used_ && (!parser_.has_value() || !parser_->got_some());
+  outcome.was_stale = !exchange_->is_first && !exchange_->HasAnswer();
   Finish(std::move(outcome));
 }
 
 void HttpConnection::Finish(HttpOutcome outcome) {
   Error ignored;
   timer_.cancel(ignored);
-  parser_.reset();
-  request_ = {};
-  Done done = std::exchange(done_, nullptr);
+  Done done = std::move(exchange_->done);
+  exchange_ = nullptr;
   if (!outcome.error.ok()) Close();
   done(std::move(outcome));
 }

@@ -72,6 +72,26 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   using Error = boost::system::error_code;
   using Socket = boost::asio::ip::tcp::socket;
 
+  // One call, with everything that its operations read and write. The handlers share it, so that an operation which is
+  // still pending when the call ends, as by its time limit, never touches freed memory.
+  struct Exchange {
+    // True once a byte of an answer has come.
+    bool HasAnswer() const { return has_interim_answer || (parser.has_value() && parser->got_some()); }
+
+    boost::beast::http::request<boost::beast::http::string_body> request;
+    // Engaged from Read on.
+    std::optional<boost::beast::http::response_parser<boost::beast::http::string_body>> parser;
+    uint64_t max_answer_bytes = 0;
+    bool is_first = true;  // on this connection
+    bool has_interim_answer = false;
+    Done done;
+  };
+
+  // Returns a handler for an operation of the call in progress. It keeps the connection and the call alive, and calls
+  // `then` unless the call has ended by the time the operation completes.
+  template <typename Then>
+  auto InCall(Then then);
+
   template <typename Work>
   void WithStream(Work work);
   Socket& socket() { return tls_ != nullptr ? tls_->next_layer() : *plain_; }
@@ -79,6 +99,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void Handshake();
   void Write();
   void Read();
+  void OnHeader();
   void ReadBody();
   void OnAnswer(Error error);
   void Fail(std::string_view what, Error error);
@@ -90,12 +111,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   std::unique_ptr<Socket> plain_;
   std::unique_ptr<boost::asio::ssl::stream<Socket>> tls_;
   boost::beast::flat_buffer buffer_;
-  boost::beast::http::request<boost::beast::http::string_body> request_;
-  std::optional<boost::beast::http::response_parser<boost::beast::http::string_body>> parser_;
-  uint64_t max_answer_bytes_ = 0;
   bool is_connected_ = false;
-  bool was_used_ = false;  // the call in progress is not the connection's first one
-  Done done_;              // null: no call in progress
+  std::shared_ptr<Exchange> exchange_;  // null: no call in progress
 };
 
 }  // namespace maxsim::encoder

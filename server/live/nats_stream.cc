@@ -121,9 +121,9 @@ void NatsStream::Disconnect() {
 }
 
 absl::Status NatsStream::Connect() {
-  if (connection_ != nullptr && natsConnection_Status(connection_.get()) != NATS_CONN_STATUS_CLOSED) {
-    return CheckConnected();
-  }
+  // A connection on which subscribing to the answers failed is of no use: writes on it would never be answered.
+  const bool is_usable = connection_ != nullptr && answers_subscription_ != nullptr;
+  if (is_usable && natsConnection_Status(connection_.get()) != NATS_CONN_STATUS_CLOSED) return CheckConnected();
   Disconnect();
   absl::StatusOr<nats::Options> options = nats::MakeOptions(options_, Cat("maxsimd ", name_), call_timeout());
   if (!options.ok()) return options.status();

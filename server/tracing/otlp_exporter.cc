@@ -5,6 +5,7 @@
 #include <exception>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/time/clock.h"
 #include "base/monotonic_clock.h"
 #include "base/text.h"
@@ -149,14 +150,15 @@ absl::Status OtlpExporter::Send(const Request& request, uint64_t* num_refused) {
     if (time <= absl::ZeroDuration()) return absl::DeadlineExceededError("the server ends");
     attempt_ = &context;
   }
+  // Shutdown must not find the attempt after the context is gone, not even if Export throws for want of memory.
+  const absl::Cleanup forget_attempt = [this] {
+    const MutexLock lock(&mutex_);
+    attempt_ = nullptr;
+  };
   context.set_deadline(
       gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(absl::ToInt64Nanoseconds(time), GPR_TIMESPAN)));
   collector::ExportTraceServiceResponse response;
   const grpc::Status status = stub_->Export(&context, request, &response);
-  {
-    const MutexLock lock(&mutex_);
-    attempt_ = nullptr;
-  }
   *num_refused = static_cast<uint64_t>(std::max<int64_t>(response.partial_success().rejected_spans(), 0));
   return ToAbsl(status);
 }

@@ -189,6 +189,11 @@ class FakeEncoder::Impl {
   template <typename Stream>
   bool Answer(Stream& stream, const FakeReply& reply) {
     Error error;
+    if (!reply.endless_piece.empty()) {
+      asio::write(stream, asio::buffer(reply.body), error);
+      while (!error && Wait(reply.piece_delay)) asio::write(stream, asio::buffer(reply.endless_piece), error);
+      return false;
+    }
     if (reply.is_cut_off) {
       const std::string text = absl::StrCat("HTTP/1.1 200 OK\r\nContent-Length: ", reply.body.size(), "\r\n\r\n",
                                             reply.body.substr(0, reply.body.size() / 2));

@@ -1,5 +1,5 @@
 // Stands in for an encoder: listens on a free port, speaks HTTP/1.1 in plain text or TLS, and answers what a test tells
-// it to, late or cut off where it is told so.
+// it to, late, cut off or without an end where it is told so.
 #pragma once
 
 #include <atomic>
@@ -31,6 +31,9 @@ struct FakeReply {
   bool closes_unanswered = false;      // closes the connection in place of an answer
   bool is_cut_off = false;             // sends half of the body and closes
   bool closes = false;                 // says "Connection: close" and does so
+  // Not empty: sends `body` as it is, header and all, and then this piece again and again until the client closes.
+  std::string endless_piece = {};
+  std::chrono::milliseconds piece_delay{0};  // between pieces
 };
 
 // A certificate that signs itself, for the name "encoder.test", and its key, both PEM.
