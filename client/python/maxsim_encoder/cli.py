@@ -126,6 +126,7 @@ def _add_limit_flags(group: "argparse._ArgumentGroup") -> None:
     number("--max-body-bytes", 16 << 20, 1, "bytes of a request's body")
     number("--max-connections", 256, 1, "connections; more are closed")
     number("--idle-timeout-s", 60.0, 0.001, "a connection without a request ends after this, s", whole=False)
+    number("--header-timeout-s", 10.0, 0.001, "a request's head must have come within this, s", whole=False)
     number("--body-timeout-s", 30.0, 0.001, "a request's body must have come within this, s", whole=False)
     number("--shutdown-timeout-s", 30.0, 0, "how long accepted requests are answered after SIGTERM, s", whole=False)
 
@@ -167,6 +168,7 @@ def make_server(args: argparse.Namespace) -> "Server":
         max_body_bytes=args.max_body_bytes,
         max_connections=args.max_connections,
         idle_timeout_s=args.idle_timeout_s,
+        header_timeout_s=args.header_timeout_s,
         body_timeout_s=args.body_timeout_s,
         token=read_token(args.token_file),
         tls=make_tls(args.tls_certificate, args.tls_key),

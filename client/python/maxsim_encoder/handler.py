@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import socket
@@ -16,6 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 from maxsim_encoder import __version__
 from maxsim_encoder.dialects import DIALECTS, JSON
 from maxsim_encoder.errors import RequestError, shown
+from maxsim_encoder.wire import HeadError, TimedInput, TimedOutput, read_head
 
 if TYPE_CHECKING:
     from maxsim_encoder.server import Server
@@ -24,6 +26,7 @@ _GET_ROUTES = ("/health", "/info", "/metrics")
 # An error's body that is left unread up to this many bytes is read, so that the connection can go on.
 _MAX_DRAINED_BYTES = 1 << 16
 _READ_BYTES = 1 << 16
+_WRITE_BYTES = 1 << 16
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -31,7 +34,6 @@ class Handler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
-    wbufsize = 1 << 16  # the head and a small body leave in one write
     server: "Server"
 
     def version_string(self) -> str:
@@ -39,12 +41,26 @@ class Handler(BaseHTTPRequestHandler):
 
     def setup(self) -> None:
         super().setup()
-        self.connection.settimeout(self.server.options.idle_timeout_s)
+        self._input = TimedInput(self.connection)
+        self.rfile = io.BufferedReader(self._input)
+        # The head and a small body leave in one write.
+        self.wfile = io.BufferedWriter(TimedOutput(self.connection, self.server.options.idle_timeout_s), _WRITE_BYTES)
 
     def parse_request(self) -> bool:
         """Counts as busy from the first line on: a server that stops still reads the rest of the request."""
         self.server.set_busy(self.connection, True)
-        return super().parse_request()
+        self._input.begin_head()
+        source = self.rfile
+        try:
+            # Python's own parser passes over lines that are no headers, and what it passes over may be the length.
+            self.rfile = io.BytesIO(read_head(source))
+            return super().parse_request()
+        except HeadError as error:
+            self.requestline, self.command, self.request_version = "", "", "HTTP/1.1"
+            self.send_error(error.status, str(error))
+            return False
+        finally:
+            self.rfile = source
 
     def handle_expect_100(self) -> bool:
         """Asks for the body at once, before anything else is written."""
@@ -53,12 +69,15 @@ class Handler(BaseHTTPRequestHandler):
         return going_on
 
     def handle_one_request(self) -> None:
+        options = self.server.options
+        self._input.await_request(options.idle_timeout_s, options.header_timeout_s)
         try:
             super().handle_one_request()
         except (ConnectionError, socket.timeout, ValueError):
             self.close_connection = True  # the peer has gone, or its time is up
         finally:
             self.server.set_busy(self.connection, False)
+            self.server.set_working(self.connection, False)
         if self.server.stopping:
             self.close_connection = True
 
@@ -120,6 +139,7 @@ class Handler(BaseHTTPRequestHandler):
             raise RequestError(413, "body_too_large", message)
         service.encoder()
         body = self._read_body(num_bytes)
+        self.server.set_working(self.connection, True)
         return service.answer(route, body, query, self._client_is_there)
 
     def _client_is_there(self) -> bool:
@@ -141,14 +161,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def _read_body(self, num_bytes: int) -> bytes:
         """Raises RequestError 408 where the body does not come in time, ConnectionError where the peer goes."""
-        limit = time.monotonic() + self.server.options.body_timeout_s
+        self._input.limit(self.server.options.body_timeout_s)
         parts = []
         try:
             while self._unread:
-                left = limit - time.monotonic()
-                if left <= 0:
-                    raise socket.timeout
-                self.connection.settimeout(left)
                 part = self.rfile.read1(min(self._unread, _READ_BYTES))
                 if not part:
                     raise ConnectionError("the body ends early")
@@ -158,8 +174,6 @@ class Handler(BaseHTTPRequestHandler):
             seconds = self.server.options.body_timeout_s
             message = f"{num_bytes - self._unread} of {num_bytes} bytes of the body came in {seconds:g} s"
             raise RequestError(408, "body_timeout", message) from None
-        finally:
-            self.connection.settimeout(self.server.options.idle_timeout_s)
         return b"".join(parts)
 
     def _send(self, status: int, content_type: str, body: bytes, headers: Dict[str, str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import hmac
 import select
@@ -31,7 +32,8 @@ class ServerOptions:
     port: int = 8090  # 0 takes a free one
     max_body_bytes: int = 16 << 20
     max_connections: int = 256
-    idle_timeout_s: float = 60.0  # of a connection without a request
+    idle_timeout_s: float = 60.0  # of a connection without a request, and of a client that reads an answer
+    header_timeout_s: float = 10.0  # from a request's first byte to the end of its head; of a handshake of TLS
     body_timeout_s: float = 30.0  # from a request's head to the end of its body
     token: Optional[bytes] = None  # what "Authorization: Bearer" must hold
     tls: Optional[ssl.SSLContext] = None
@@ -89,6 +91,15 @@ class Service:
         self._batcher.stop()
 
 
+@dataclasses.dataclass
+class _Connection:
+    """What the server knows of a connection."""
+
+    peer: str  # its address
+    busy: bool = False  # has a request in progress
+    working: bool = False  # that request has come whole, and may be answered
+
+
 class Server(ThreadingHTTPServer):
     """Listens from its construction on; `run` answers until `stop`."""
 
@@ -103,7 +114,7 @@ class Server(ThreadingHTTPServer):
         self.service = service
         self.stopping = False
         self._lock = threading.Lock()
-        self._connections: Dict[socket.socket, bool] = {}  # whether each has a request in progress
+        self._connections: Dict[socket.socket, _Connection] = {}  # the one that has waited for longest first
         self._none_left = threading.Condition(self._lock)
         super().__init__((options.host, options.port), Handler)
 
@@ -120,26 +131,43 @@ class Server(ThreadingHTTPServer):
         return f"{'https' if self.options.tls else 'http'}://{host}:{self.server_port}"
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Starts the connection's thread; one beyond the limit is closed."""
+        """Starts the connection's thread. One beyond the limit takes the place of another one that is not being
+        answered, so that connections that send nothing, or slowly, keep nobody out."""
+        evicted = None
         with self._lock:
             full = len(self._connections) >= self.options.max_connections
-            if not full:
-                self._connections[request] = False
-        if full:
+            if full:
+                evicted = self._take_slowest()
+            if not full or evicted is not None:
+                self._connections[request] = _Connection(str(client_address[0]))
+        if full and evicted is None:
             self.shutdown_request(request)
             return
+        if evicted is not None:
+            _end(evicted)
         super().process_request(request, client_address)
+
+    def _take_slowest(self) -> Optional[socket.socket]:
+        """Takes out the connection that has waited for longest without a whole request, of the peer that has most of
+        them: no peer drives out another's. None where all are being answered."""
+        waiting = [(key, known) for key, known in self._connections.items() if not known.working]
+        if not waiting:
+            return None
+        counts = collections.Counter(known.peer for _, known in waiting)
+        most = max(counts.values())
+        slowest = next(key for key, known in waiting if counts[known.peer] == most)
+        del self._connections[slowest]
+        return slowest
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Runs in the connection's thread. The handshake of TLS is here, so that a slow one keeps nobody waiting."""
         connection = request
         try:
             if self.options.tls is not None:
-                request.settimeout(self.options.body_timeout_s)
-                connection = self.options.tls.wrap_socket(request, server_side=True)
-                with self._lock:
-                    self._connections.pop(request, None)
-                    self._connections[connection] = False
+                request.settimeout(self.options.header_timeout_s)  # Python bounds all of a handshake by this
+                connection = self.options.tls.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
+                self._replace(request, connection)
+                connection.do_handshake()
             self.finish_request(connection, client_address)
         except (OSError, ssl.SSLError):
             pass  # the peer has gone, or speaks no TLS
@@ -150,9 +178,26 @@ class Server(ThreadingHTTPServer):
                 self._none_left.notify_all()
             self.shutdown_request(connection)
 
+    def _replace(self, request: socket.socket, connection: socket.socket) -> None:
+        """Enters the encrypted connection for the one below it. Raises ConnectionError where that has been evicted."""
+        with self._lock:
+            known = self._connections.pop(request, None)
+            if known is None:
+                raise ConnectionError("evicted")
+            self._connections[connection] = known
+
     def set_busy(self, connection: socket.socket, busy: bool) -> None:
         with self._lock:
-            self._connections[connection] = busy
+            if connection in self._connections:
+                self._connections[connection].busy = busy
+
+    def set_working(self, connection: socket.socket, working: bool) -> None:
+        with self._lock:
+            known = self._connections.pop(connection, None)
+            if known is None:  # it has been evicted meanwhile
+                return
+            known.working = working
+            self._connections[connection] = known  # the last one: it has just been heard of
 
     def authorized(self, header: Optional[str]) -> bool:
         """Whether an Authorization header holds the token; compares in constant time."""
@@ -181,11 +226,19 @@ class Server(ThreadingHTTPServer):
         limit = time.monotonic() + timeout_s
         with self._none_left:
             while self._connections and time.monotonic() < limit:
-                for connection, busy in self._connections.items():
-                    if not busy:
+                for connection, known in self._connections.items():
+                    if not known.busy:
                         _end_input(connection)
                 self._none_left.wait(0.05)
             return not self._connections
+
+
+def _end(connection: socket.socket) -> None:
+    """Makes the reads and writes of a connection end; its thread closes it then."""
+    try:
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)
+    except OSError:
+        pass
 
 
 def _end_input(connection: socket.socket) -> None:

@@ -278,7 +278,7 @@ class RequestTest(unittest.TestCase):
         with socket.create_connection(("127.0.0.1", server.port), timeout=30) as connection:
             connection.sendall(head + body[:3])
             limit = time.monotonic() + 30
-            while True not in server.server._connections.values():
+            while not any(known.busy for known in server.server._connections.values()):
                 self.assertLess(time.monotonic(), limit)
                 time.sleep(0.005)
             stopped = []
@@ -335,25 +335,6 @@ class RequestTest(unittest.TestCase):
             status, _, data = call(server.port, method, path, {"inputs": "a"} if method == "POST" else None)
             self.assertEqual((status, json.loads(data)["error"]["code"]), (503, "loading"))
         self.assertEqual(metric(server.port, "maxsim_encoder_loaded"), 0)
-
-    def test_connections_beyond_the_limit_are_closed(self):
-        server = LocalServer(self.encoder, max_connections=2)
-        self.addCleanup(server.stop)
-        kept = [http.client.HTTPConnection("127.0.0.1", server.port, timeout=30) for _ in range(2)]
-        for connection in kept:
-            self.addCleanup(connection.close)
-            self.assertEqual(call(server.port, "GET", "/health", connection=connection)[0], 200)
-        with self.assertRaises((ConnectionError, http.client.BadStatusLine)):
-            call(server.port, "GET", "/health")
-        kept[0].close()
-        limit = time.monotonic() + 30
-        while time.monotonic() < limit:
-            try:
-                self.assertEqual(call(server.port, "GET", "/health")[0], 200)
-                return
-            except (ConnectionError, http.client.BadStatusLine):
-                time.sleep(0.01)
-        self.fail("a connection that ended still counts")
 
 
 if __name__ == "__main__":
