@@ -22,7 +22,11 @@ constexpr int kMaxDepth = 16;
 class MatrixEvents : public JsonEvents {
  public:
   MatrixEvents(bool is_list, size_t num_texts, int32_t dim)
-      : JsonEvents(kMaxDepth), is_list_(is_list), rows_depth_(is_list ? 2 : 4), dim_(dim), texts_(num_texts) {}
+      : JsonEvents(kMaxDepth, Text::kSecret),
+        is_list_(is_list),
+        rows_depth_(is_list ? 2 : 4),
+        dim_(dim),
+        texts_(num_texts) {}
 
   absl::StatusOr<Answer> Finish() {
     if (num_read_ != texts_.size()) {

@@ -1,9 +1,11 @@
 #include "server/encoder/dialect.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "base/text.h"
 #include "nlohmann/json.hpp"
 
@@ -20,6 +22,9 @@ constexpr size_t kMoreBytes = 3;
 
 // A body of an error that is longer is not parsed.
 constexpr size_t kMaxErrorBytes = size_t{64} << 10;
+
+// What stands in place of a secret.
+constexpr std::string_view kCut = "***";
 
 // Returns the member of that name where it is a text, else "".
 std::string TextMember(const json& object, const char* name) {
@@ -108,13 +113,46 @@ std::string FormatCall(Dialect dialect, const std::string& model, TextKind kind,
   return body.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-std::string SaidInError(std::string_view body) {
+std::string WithoutSecrets(std::string_view text, std::string_view secret) {
+  constexpr std::string_view kScheme = "bearer";
+  constexpr std::string_view kEnds = " \t\r\n\"'<>";
+  std::string clean;
+  for (size_t at = 0; at < text.size();) {
+    if (!secret.empty() && text.substr(at).starts_with(secret)) {
+      clean += kCut;
+      at += secret.size();
+      continue;
+    }
+    if (absl::EqualsIgnoreCase(ForStrCat(text.substr(at, kScheme.size())), ForStrCat(kScheme))) {
+      const size_t begin = text.find_first_not_of(" \t", at + kScheme.size());
+      if (begin != text.npos && begin > at + kScheme.size()) {
+        clean.append(text.substr(at, begin - at)).append(kCut);
+        at = std::min(text.find_first_of(kEnds, begin), text.size());
+        continue;
+      }
+    }
+    clean += text[at++];
+  }
+  return clean;
+}
+
+std::string SaidInError(std::string_view body, std::string_view secret) {
   std::string message;
   if (body.size() <= kMaxErrorBytes) {
     const json parsed = json::parse(body, nullptr, /*allow_exceptions=*/false);
     if (!parsed.is_discarded()) message = MessageIn(parsed);
   }
-  if (message.empty()) message = std::string(body.substr(0, 2 * kMaxSaidBytes));
+  if (message.empty()) {
+    message = std::string(body.substr(0, kMaxErrorBytes));
+    // The bound may have left the begin of the secret at the end.
+    const bool is_cut = message.size() < body.size();
+    for (size_t size = is_cut ? std::min(secret.size(), message.size()) : 0; size > 0; --size) {
+      if (!std::string_view(message).ends_with(secret.substr(0, size))) continue;
+      message.resize(message.size() - size);
+      break;
+    }
+  }
+  message = WithoutSecrets(message, secret);
   absl::StripAsciiWhitespace(&message);
   return Printable(message, kMaxSaidBytes - kMoreBytes);
 }

@@ -33,9 +33,13 @@ std::string_view EncodePath(Dialect dialect);
 std::string FormatCall(Dialect dialect, const std::string& model, TextKind kind, std::string_view prefix,
                        const std::vector<std::string_view>& texts, int32_t max_tokens);
 
-// Returns what the body of an error says, in printable UTF-8 of at most kMaxSaidBytes: the message where the body is
-// JSON as one of these services writes it, else the body.
+// Returns the text with `secret` and whatever follows "Bearer" replaced by "***". An encoder, or a proxy in front of
+// it, may quote the request in an answer. `secret` may be empty.
+std::string WithoutSecrets(std::string_view text, std::string_view secret);
+
+// Returns what the body of an error says, in printable UTF-8 of at most kMaxSaidBytes and without secrets, for the log:
+// the message where the body is JSON as one of these services writes it, else the body.
 inline constexpr size_t kMaxSaidBytes = 512;
-std::string SaidInError(std::string_view body);
+std::string SaidInError(std::string_view body, std::string_view secret);
 
 }  // namespace maxsim::encoder

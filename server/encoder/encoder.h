@@ -63,12 +63,13 @@ class Encoder {
   virtual EncoderIdentity identity() const = 0;
 
   // Never blocks. Calls `done` exactly once, with one matrix a text in their order, or with an error:
-  //   INVALID_ARGUMENT     a text is not UTF-8, has too many tokens, or the encoder refuses it, in its own words
+  //   INVALID_ARGUMENT     a text is not UTF-8, has too many tokens, or the encoder refuses it
   //   RESOURCE_EXHAUSTED   the queue is full
   //   DEADLINE_EXCEEDED, CANCELLED
   //   FAILED_PRECONDITION  the encoder wants another token, URL or model name, or is another one than it has been
   //   UNAVAILABLE          it does not answer, or too late, or with what is no answer; see RetryAfter
   //   INTERNAL             its answer holds what cannot be scored
+  // No error quotes what the encoder says: the log has that.
   // `done` may run on a thread that serves other requests as well, or within this call, and must not block.
   virtual std::shared_ptr<Cancellation> Encode(EncodeRequest request, Done done) = 0;
 };

@@ -81,7 +81,7 @@ void HttpConnection::Send(const HttpCall& call, absl::Duration timeout, uint64_t
   request.set(http::field::host, peer_.url.HostHeader());
   request.set(http::field::user_agent, "maxsimd");
   request.set(http::field::accept, "application/json, application/octet-stream");
-  if (!peer_.authorization.empty()) request.set(http::field::authorization, peer_.authorization);
+  if (!peer_.token.empty()) request.set(http::field::authorization, Cat("Bearer ", peer_.token));
   if (!call.trace.traceparent.empty()) request.set("traceparent", call.trace.traceparent);
   if (!call.trace.tracestate.empty()) request.set("tracestate", call.trace.tracestate);
   if (call.is_post) {

@@ -29,7 +29,7 @@ namespace maxsim::encoder {
 struct HttpPeer {
   EncoderUrl url;
   std::string server_name;                         // for TLS: in SNI and in the encoder's certificate
-  std::string authorization;                       // the header's value; "": no header
+  std::string token;                               // sent as "Authorization: Bearer ..."; "": no header
   std::unique_ptr<boost::asio::ssl::context> tls;  // null: plain text
 };
 

@@ -177,7 +177,7 @@ void HttpEncoder::Impl::Deliver(const TextRange& range, EncodedText* texts) {
 }
 
 void HttpEncoder::Impl::OnRefusal(const CallPtr& call, const HttpOutcome& outcome) {
-  const std::string said = Cat("status ", outcome.status, ": ", SaidInError(outcome.body));
+  const std::string status_text = LogRefusal(where_, outcome);
   switch (outcome.status) {
     case 400:
     case 413:
@@ -186,7 +186,8 @@ void HttpEncoder::Impl::OnRefusal(const CallPtr& call, const HttpOutcome& outcom
       if (call->ranges.size() > 1) {
         for (TextRange& range : call->ranges) queue_.AddAlone(std::move(range));
       } else {
-        End(call->ranges.front().request, absl::InvalidArgumentError(Cat("the encoder refuses the text: ", said)));
+        End(call->ranges.front().request,
+            absl::InvalidArgumentError(Cat("the encoder refuses the text: ", status_text)));
       }
       return Pump();
     case 401:
@@ -195,20 +196,31 @@ void HttpEncoder::Impl::OnRefusal(const CallPtr& call, const HttpOutcome& outcom
       const std::string_view check =
           outcome.status == 404 ? "check encoder.url, encoder.dialect and encoder.model" : "check encoder.token_file";
       Succeed(call, "refused_call");
-      return EndCall(call, absl::FailedPreconditionError(Cat(where_, ": ", said, "; ", check)));
+      return EndCall(call, absl::FailedPreconditionError(Cat(where_, ": ", status_text, "; ", check)));
     }
     case 429: {
-      absl::Status status = absl::UnavailableError(Cat(where_, " is busy: ", said));
+      absl::Status status = absl::UnavailableError(Cat(where_, " is busy: ", status_text));
       client::SetRetryAfter(outcome.retry_after.value_or(absl::Seconds(1)), status);
       Succeed(call, "busy");
       return EndCall(call, status);
     }
     default: {
-      absl::Status status = absl::UnavailableError(said);
+      absl::Status status = absl::UnavailableError(status_text);
       if (outcome.retry_after.has_value()) client::SetRetryAfter(*outcome.retry_after, status);
       return Fail(call, "error", status);
     }
   }
+}
+
+std::string HttpEncoder::Impl::LogRefusal(const std::string& where, const HttpOutcome& outcome) {
+  if (const std::optional<uint64_t> left_out = refusal_lines_.Admit(log::LogRateLimiter::Clock::now())) {
+    log::Write(spdlog::level::warn, "encoder_refusal",
+               {{"encoder", where},
+                {"status", outcome.status},
+                {"said", SaidInError(outcome.body, peer_.token)},
+                {"left_out", *left_out}});
+  }
+  return Cat("status ", outcome.status, " (its answer is in the server's log)");
 }
 
 void HttpEncoder::Impl::EndCall(const CallPtr& call, const absl::Status& status) {
@@ -226,6 +238,8 @@ void HttpEncoder::Impl::Succeed(const CallPtr& call, std::string_view result) {
 
 void HttpEncoder::Impl::Fail(const CallPtr& call, std::string_view result, absl::Status why) {
   Count(*call, result);
+  // What cannot be read of an answer may be quoted.
+  why = WithMessage(why, WithoutSecrets(std::string(why.message()), peer_.token));
   OnFailure(why);
   EndCall(call, WithMessage(why, Cat(where_, ": ", std::string(why.message()))));
 }
@@ -269,13 +283,14 @@ void HttpEncoder::Impl::AskWho() {
         Cat("encoder ", peer_.url.is_tls ? "https://" : "http://", peer_.url.HostHeader(), peer_.url.base, "/info");
     absl::Status status = outcome.error;
     if (status.ok() && outcome.status != 200) {
-      const std::string said = Cat("status ", outcome.status, ": ", SaidInError(outcome.body));
-      status = outcome.status < 500 && outcome.status != 429 ? absl::FailedPreconditionError(said)
-                                                             : absl::UnavailableError(said);
+      const std::string status_text = LogRefusal(where, outcome);
+      status = outcome.status < 500 && outcome.status != 429 ? absl::FailedPreconditionError(status_text)
+                                                             : absl::UnavailableError(status_text);
     }
     if (status.ok()) status = LearnWho(outcome.body);
     status.code() == absl::StatusCode::kUnavailable ? OnFailure(status) : breaker_.OnSuccess();
-    if (!status.ok()) EndQueued(Prefix(where + ": ", status));
+    if (!status.ok())
+      EndQueued(Prefix(where + ": ", WithMessage(status, WithoutSecrets(std::string(status.message()), peer_.token))));
     Pump();
   });
 }
@@ -283,7 +298,9 @@ void HttpEncoder::Impl::AskWho() {
 absl::Status HttpEncoder::Impl::LearnWho(const std::string& body) {
   EncoderIdentity said;
   if (absl::Status status = collection::ParseEncoderIdentity(body, "its identity", &said); !status.ok()) {
-    return absl::UnavailableError(status.message());
+    log::Write(spdlog::level::warn, "encoder_identity",
+               {{"encoder", where_}, {"error", WithoutSecrets(std::string(status.message()), peer_.token)}});
+    return absl::UnavailableError("its identity cannot be read (the server's log says why)");
   }
   const EncoderIdentity& configured = options_.identity;
   if (!configured.fingerprint.empty() || !configured.model.empty() || configured.dim != 0) {

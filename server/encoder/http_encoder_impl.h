@@ -22,8 +22,12 @@
 #include "server/encoder/http_encoder.h"
 #include "server/encoder/http_peer.h"
 #include "server/encoder/text_queue.h"
+#include "server/observability/log_limit.h"
 
 namespace maxsim::encoder {
+
+// Lines of the log in a second about refusals, which clients can cause with every request.
+inline constexpr int kMaxRefusalLines = 5;
 
 // Everything but Encode, identity, Parse and Stop runs on the loop's thread.
 class HttpEncoder::Impl : public std::enable_shared_from_this<Impl> {
@@ -101,6 +105,10 @@ class HttpEncoder::Impl : public std::enable_shared_from_this<Impl> {
   // The encoder has answered, and not with 200.
   void OnRefusal(const CallPtr& call, const HttpOutcome& outcome);
 
+  // Logs what the encoder says of its error, and returns what clients are told: its words may quote the request's
+  // headers, other clients' texts or its own internals.
+  std::string LogRefusal(const std::string& where, const HttpOutcome& outcome);
+
   // Ends the requests of a call that has been counted.
   void EndCall(const CallPtr& call, const absl::Status& status);
 
@@ -138,6 +146,7 @@ class HttpEncoder::Impl : public std::enable_shared_from_this<Impl> {
   boost::asio::steady_timer window_{loop_};
   TextQueue queue_;
   CircuitBreaker breaker_;
+  log::LogRateLimiter refusal_lines_{kMaxRefusalLines};
   std::unordered_set<Request> waiting_;
   uint64_t num_bytes_ = 0;  // of the texts in waiting_
   std::unordered_set<std::shared_ptr<HttpConnection>> connections_;

@@ -66,7 +66,7 @@ absl::StatusOr<HttpPeer> MakePeer(const HttpEncoderOptions& options) {
     // The first token is taken, as several are those that a server accepts.
     absl::StatusOr<std::vector<std::string>> tokens = ReadTokenFile("encoder.token_file", options.token_file);
     if (!tokens.ok()) return tokens.status();
-    peer.authorization = Cat("Bearer ", tokens->front());
+    peer.token = std::move(tokens->front());
   }
   if (options.tls_cert_file.empty() != options.tls_key_file.empty()) {
     return absl::InvalidArgumentError("encoder.tls_cert_file and encoder.tls_key_file must be given together");

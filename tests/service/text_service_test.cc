@@ -242,8 +242,8 @@ TEST_F(TextServiceTest, AnEncoderThatFailsIsQuoted) {
   };
   const std::vector<Case> cases = {
       {{.status = 422, .body = R"({"error": "the text is odd"})"}, grpc::INVALID_ARGUMENT, "queries[0].text: "},
-      {{.status = 422, .body = R"({"error": "the text is odd"})"}, grpc::INVALID_ARGUMENT, "the text is odd"},
-      {{.status = 500, .body = "sick"}, grpc::UNAVAILABLE, "sick"},
+      {{.status = 422, .body = R"({"error": "the text is odd"})"}, grpc::INVALID_ARGUMENT, "status 422"},
+      {{.status = 500, .body = "sick"}, grpc::UNAVAILABLE, "status 500"},
       {{.body = "[[[1, 2"}, grpc::UNAVAILABLE, "encoder"},
       {{.body = "[[[1e400]]]"}, grpc::UNAVAILABLE, "encoder"},
       {{.body = AnswerList({"a"}, kDim), .is_cut_off = true}, grpc::UNAVAILABLE, "encoder"},

@@ -72,7 +72,8 @@ TEST(AnswerTest, ARecordedExchangeWithVllmIsSpokenAndRead) {
     EXPECT_EQ(answer->texts[idx].num_tokens, idx == 0 ? 3 : 2);
     EXPECT_EQ(answer->texts[idx].values, values);
   }
-  EXPECT_THAT(SaidInError(recorded["error"].dump()), testing::StartsWith("This model's maximum context length is 512"));
+  EXPECT_THAT(SaidInError(recorded["error"].dump(), ""),
+              testing::StartsWith("This model's maximum context length is 512"));
 }
 
 TEST(AnswerTest, AnIndexSaysWhichTextAMatrixIsOf) {
@@ -198,15 +199,38 @@ TEST(AnswerTest, TensorsThatDoNotFitAreRefused) {
 }
 
 TEST(DialectTest, WhatAnErrorSaysIsFoundAndBounded) {
-  EXPECT_EQ(SaidInError(R"({"error":{"message":"too long","code":400}})"), "too long");
-  EXPECT_EQ(SaidInError(R"({"error":"Input validation","error_type":"Validation"})"), "Input validation");
-  EXPECT_EQ(SaidInError(R"({"object":"error","message":"old"})"), "old");
-  EXPECT_EQ(SaidInError(R"({"detail":"no such model"})"), "no such model");
-  EXPECT_EQ(SaidInError(R"({"detail":[{"msg":"field required"}]})"), "field required");
-  EXPECT_EQ(SaidInError(" plain\n"), "plain");
-  EXPECT_EQ(SaidInError(""), "");
-  EXPECT_LE(SaidInError(std::string(5000, 'x')).size(), kMaxSaidBytes);
-  EXPECT_EQ(SaidInError("a\x01z").find('\x01'), std::string::npos);
+  EXPECT_EQ(SaidInError(R"({"error":{"message":"too long","code":400}})", ""), "too long");
+  EXPECT_EQ(SaidInError(R"({"error":"Input validation","error_type":"Validation"})", ""), "Input validation");
+  EXPECT_EQ(SaidInError(R"({"object":"error","message":"old"})", ""), "old");
+  EXPECT_EQ(SaidInError(R"({"detail":"no such model"})", ""), "no such model");
+  EXPECT_EQ(SaidInError(R"({"detail":[{"msg":"field required"}]})", ""), "field required");
+  EXPECT_EQ(SaidInError(" plain\n", ""), "plain");
+  EXPECT_EQ(SaidInError("", ""), "");
+  EXPECT_LE(SaidInError(std::string(5000, 'x'), "").size(), kMaxSaidBytes);
+  EXPECT_EQ(SaidInError("a\x01z", "").find('\x01'), std::string::npos);
+}
+
+TEST(DialectTest, SecretsAreCutOutOfWhatAnErrorSays) {
+  const std::string token = "S3CRET/t+ken=";
+  EXPECT_EQ(WithoutSecrets("a S3CRET/t+ken= b S3CRET/t+ken=", token), "a *** b ***");
+  EXPECT_EQ(WithoutSecrets("Authorization: Bearer other, more", token), "Authorization: Bearer *** more");
+  EXPECT_EQ(WithoutSecrets("AUTHORIZATION: BEARER  other\r\nHost: x", ""), "AUTHORIZATION: BEARER  ***\r\nHost: x");
+  EXPECT_EQ(WithoutSecrets("\"Bearer other\"", ""), "\"Bearer ***\"");
+  EXPECT_EQ(WithoutSecrets("bearer", token), "bearer");
+  EXPECT_EQ(WithoutSecrets("bearer ", token), "bearer ");
+  EXPECT_EQ(WithoutSecrets("the bearers of", ""), "the bearers of");
+  EXPECT_EQ(WithoutSecrets("", token), "");
+  // JSON may write a token's slash with a backslash before it.
+  EXPECT_EQ(SaidInError(R"({"error":"key S3CRET\/t+ken= is wrong"})", token), "key *** is wrong");
+  EXPECT_EQ(SaidInError(R"(cut {"error":"Bearer S3CRET\/t+ken= is)", token), R"(cut {"error":"Bearer *** is)");
+  // However long the body is, no part of a token is left where it is cut.
+  for (size_t size = (size_t{64} << 10) - 20; size < (size_t{64} << 10) + 5; ++size) {
+    const std::string said = SaidInError(std::string(size, ' ') + token + " and more", token);
+    EXPECT_EQ(said.find("S"), std::string::npos) << size << said;
+  }
+  std::string many;
+  while (many.size() < (size_t{64} << 10)) many += token;
+  EXPECT_EQ(SaidInError(many + "x", token).find("S3"), std::string::npos);
 }
 
 TEST(DialectTest, CallsHaveTheMembersOfTheirDialect) {

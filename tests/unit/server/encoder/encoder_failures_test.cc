@@ -100,8 +100,7 @@ TEST(EncoderFailuresTest, AnswersThatAreNoneAreNamed) {
   EXPECT_THAT(dim.message(), HasSubstr("16 values, and 8 are expected"));
   EXPECT_THAT(StatusWith({.body = test::AnswerObjects({"one", "two"}, kTestDim, "data")}).message(),
               HasSubstr("index 1 is not below"));
-  EXPECT_THAT(StatusWith({.status = 500, .body = "{\"error\":\"out of memory\"}"}).message(),
-              HasSubstr("status 500: out of memory"));
+  EXPECT_THAT(StatusWith({.status = 500, .body = "{\"error\":\"out of memory\"}"}).message(), HasSubstr("status 500"));
   EXPECT_EQ(StatusWith({.status = 500}).code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(StatusWith({.status = 302}).code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(StatusWith({.status = 404}).code(), absl::StatusCode::kFailedPrecondition);
@@ -136,7 +135,7 @@ TEST(EncoderFailuresTest, TooManyTokensFailTheirTextAlone) {
 TEST(EncoderFailuresTest, ABusyEncoderSaysWhenToComeAgain) {
   const absl::Status status = StatusWith({.status = 429, .body = "overloaded", .retry_after = "7"});
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(status.message(), HasSubstr("overloaded"));
+  EXPECT_THAT(status.message(), HasSubstr("is busy: status 429"));
   EXPECT_EQ(client::RetryAfter(status), absl::Seconds(7));
   EXPECT_EQ(client::RetryAfter(StatusWith({.status = 503, .retry_after = "2"})), absl::Seconds(2));
 }
@@ -177,11 +176,11 @@ TEST(EncoderFailuresTest, TheBreakerOpensAndAProbeClosesIt) {
   options.breaker_cooldown = absl::Milliseconds(300);
   const auto encoder = MakeEncoder(options, &metrics);
   for (int idx = 0; idx < 3; ++idx)
-    EXPECT_THAT(EncodeNow(*encoder, Queries({"a"})).status().message(), HasSubstr("sick"));
+    EXPECT_THAT(EncodeNow(*encoder, Queries({"a"})).status().message(), HasSubstr("status 500"));
   const absl::Status open = EncodeNow(*encoder, Queries({"a"})).status();
   EXPECT_EQ(open.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(open.message(), HasSubstr("after 3 failures in a row"));
-  EXPECT_THAT(open.message(), HasSubstr("sick"));
+  EXPECT_THAT(open.message(), HasSubstr("status 500"));
   EXPECT_TRUE(client::RetryAfter(open).has_value());
   EXPECT_EQ(fake.num_calls(), 3);
   EXPECT_THAT(metrics.Expose(), HasSubstr("maxsim_encoder_breaker_state 2"));

@@ -138,8 +138,7 @@ TEST(EncoderGatherTest, OnlyTheGuiltyRequestOfACallFails) {
     ExpectMatrices(better.Wait(), {"three"});
     const absl::Status refused = bad.Wait().status();
     EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(refused.message(), HasSubstr(absl::StrCat("status ", status, ": too")));
-    EXPECT_EQ(refused.message().find('\a'), std::string::npos);
+    EXPECT_THAT(refused.message(), HasSubstr(absl::StrCat("refuses the text: status ", status)));
     EXPECT_EQ(fake.num_calls(), 4);
   }
 }

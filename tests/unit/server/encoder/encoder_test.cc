@@ -142,7 +142,7 @@ TEST(EncoderTest, TheTokenOfTheFileIsSent) {
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(refused.status().message(), HasSubstr(fake.url() + "/pooling"));
   EXPECT_THAT(refused.status().message(), HasSubstr("encoder.token_file"));
-  EXPECT_THAT(refused.status().message(), HasSubstr("who are you"));
+  EXPECT_THAT(refused.status().message(), HasSubstr("status 401"));
   options.token_file = WriteFile("encoder_token", "# of the test\nsecret\n");
   ExpectMatrices(EncodeNow(*MakeEncoder(options), Queries({"one"})), {"one"});
 }
