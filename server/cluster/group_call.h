@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -13,10 +14,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/guard.h"
 #include "client/grpc_support.h"
 #include "client/status.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/support/status.h"
+#include "server/cluster/answer_fault.h"
 #include "server/cluster/call_registry.h"
 #include "server/cluster/group.h"
 #include "server/cluster/replica.h"
@@ -77,10 +80,11 @@ bool IsOtherGeneration(const absl::Status& status);
 void StartGroupCall(const CallEnvironment& environment, CallTarget target, const GroupCallOptions& options,
                     SendAttempt send, absl::AnyInvocable<void(absl::Status status, int attempt)> done);
 
-// Calls a method of a group. `request` is shared by the attempts and must not be changed.
+// Calls a method of a group. `request` is shared by the attempts and must not be changed. An answer that `check` finds
+// wrong counts as no answer: the attempt ends with INTERNAL.
 template <typename Request, typename Response>
 void CallGroup(const CallEnvironment& environment, CallTarget target, const GroupCallOptions& options,
-               Rpc<Request, Response> rpc, std::shared_ptr<const Request> request,
+               Rpc<Request, Response> rpc, std::shared_ptr<const Request> request, AnswerCheck<Response> check,
                absl::AnyInvocable<void(absl::StatusOr<Response>)> done) {
   struct Attempt {
     std::shared_ptr<Group> group;  // goes last: the context holds a connection of its replicas (~Membership)
@@ -89,18 +93,29 @@ void CallGroup(const CallEnvironment& environment, CallTarget target, const Grou
   };
   using Attempts = std::vector<std::shared_ptr<Attempt>>;
   auto attempts = std::make_shared<Attempts>(target.replicas.size());
-  SendAttempt send = [environment, options, rpc, group = target.group, request = std::move(request), attempts](
-                         Replica& replica, int number, const tracing::SpanParent& span,
-                         std::function<void(absl::Status)> ended) {
+  auto shared_check = std::make_shared<const AnswerCheck<Response>>(std::move(check));
+  SendAttempt send = [environment, options, rpc, group = target.group, request = std::move(request),
+                      check = std::move(shared_check),
+                      attempts](Replica& replica, int number, const tracing::SpanParent& span,
+                                std::function<void(absl::Status)> ended) {
     auto attempt = std::make_shared<Attempt>();
     attempt->group = group;
     (*attempts)[static_cast<size_t>(number)] = attempt;
     attempt->context.set_deadline(client::ToGrpcTime(options.deadline));
     if (environment.metadata != nullptr) environment.metadata->AddTo(attempt->context);
     AddTrace(span, attempt->context);
+    // The call has its replicas until its last attempt has ended.
     rpc(replica.stubs(), &attempt->context, request.get(), &attempt->response,
-        [attempt, request, ended = std::move(ended)](const grpc::Status& status) {
-          ended(client::FromGrpcStatus(status));
+        [attempt, request, check, &replica, metrics = environment.metrics,
+         ended = std::move(ended)](const grpc::Status& grpc_status) {
+          absl::Status status = client::FromGrpcStatus(grpc_status);
+          if (status.ok()) {
+            status = Guarded([&] {
+              const std::optional<AnswerFault> fault = (*check)(attempt->response);
+              return fault.has_value() ? RefuseAnswer(*attempt->group, replica, *fault, metrics) : absl::OkStatus();
+            });
+          }
+          ended(std::move(status));
         });
     return [attempt] { attempt->context.TryCancel(); };
   };

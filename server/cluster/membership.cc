@@ -9,10 +9,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/guard.h"
 #include "base/monotonic_clock.h"
 #include "base/thread_name.h"
 #include "client/status.h"
 #include "grpcpp/client_context.h"
+#include "server/cluster/answer_fault.h"
+#include "server/cluster/check_info.h"
 #include "server/observability/logging.h"
 
 namespace maxsim::cluster {
@@ -216,6 +219,7 @@ void Membership::TakeGroups() {
 }
 
 struct Membership::Poll {
+  std::shared_ptr<Group> group;
   std::shared_ptr<Replica> replica;  // goes last: the context holds its connection
   grpc::ClientContext context;
   v1::GetInfoRequest request;
@@ -227,6 +231,7 @@ void Membership::BeginPolls() {
     for (const std::shared_ptr<Replica>& replica : group->replicas()) {
       // All memory that the answer needs is there before it comes: gRPC's threads have no handler for want of it.
       auto poll = std::make_shared<Poll>();
+      poll->group = group;
       poll->replica = replica;
       poll->context.set_deadline(client::ToGrpcTime(MonotonicNow() + kPollTimeout));
       metadata_.AddTo(poll->context);
@@ -236,10 +241,20 @@ void Membership::BeginPolls() {
       }
       replica->stubs().reranker->async()->GetInfo(
           &poll->context, &poll->request, poll->response.get(), [this, poll](const grpc::Status& status) {
-            OnPoll(poll->replica, client::FromGrpcStatus(status), std::move(poll->response));
+            absl::Status checked = client::FromGrpcStatus(status);
+            if (checked.ok()) checked = CheckInfo(*poll->group, *poll->replica, *poll->response);
+            OnPoll(poll->replica, checked, std::move(poll->response));
           });
     }
   }
+}
+
+// INTERNAL for a wrong answer: such a replica does not answer, as far as the router can tell.
+absl::Status Membership::CheckInfo(const Group& group, const Replica& replica, const v1::GetInfoResponse& info) const {
+  return Guarded([&] {
+    const std::optional<AnswerFault> fault = CheckInfoAnswer(info);
+    return fault.has_value() ? RefuseAnswer(group, replica, *fault, metrics_) : absl::OkStatus();
+  });
 }
 
 void Membership::OnPoll(const std::shared_ptr<Replica>& replica, const absl::Status& status,

@@ -43,6 +43,8 @@ class Membership {
   // Ends asking. RefreshThen and Refresh wait for nothing from then on. Idempotent.
   void Stop();
 
+  ClusterMetrics* metrics() const { return metrics_; }
+
   // What is known now; never null once Start was called.
   std::shared_ptr<const View> view() const;
 
@@ -60,6 +62,7 @@ class Membership {
   std::shared_ptr<Replica> MakeReplica(const std::string& group, const std::string& target);
   void TakeGroups();
   void BeginPolls();
+  absl::Status CheckInfo(const Group& group, const Replica& replica, const v1::GetInfoResponse& info) const;
   void OnPoll(const std::shared_ptr<Replica>& replica, const absl::Status& status,
               std::shared_ptr<const v1::GetInfoResponse> info);
   void PublishView();

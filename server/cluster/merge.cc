@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/saturating.h"
 #include "base/text.h"
 #include "client/status.h"
 #include "server/service/candidates.h"
@@ -45,20 +46,6 @@ bool RanksBefore(const Hit& a, const Hit& b) {
   return a.position != b.position ? a.position < b.position : a.from < b.from;
 }
 
-// Checks that a part's result has what its request asked for: positions of its list, and as many of everything.
-absl::Status CheckResult(const PartResult& of, bool has_int_ids, bool has_alignments, SplitRequest::Query::Kind kind) {
-  const v1::QueryResult& result = *of.result;
-  const int count = result.scores_size();
-  const int num_ids = has_int_ids ? result.int_ids().ids_size() : result.string_ids().ids_size();
-  bool fits = result.positions_size() == count && (result.payloads_size() == 0 || result.payloads_size() == count);
-  fits = fits && (!has_alignments || result.alignments_size() == count);
-  fits = fits && (kind == SplitRequest::Query::Kind::kInline || num_ids == count);
-  for (int i = 0; fits && of.positions() != nullptr && i < count; ++i) {
-    fits = result.positions(i) < of.positions()->size();
-  }
-  return fits ? absl::OkStatus() : absl::InternalError("a server's answer does not fit what it was asked");
-}
-
 void MoveHit(PartResult& from, int idx, uint64_t position, const SplitRequest& split, const SplitRequest::Query& query,
              v1::QueryResult& to) {
   v1::QueryResult& source = *from.result;
@@ -84,16 +71,15 @@ struct MissingId {
 };
 
 // Finds the positions of a part's missing ids, which come in the order of its list.
-template <typename Ids, typename SentIds>
-absl::Status FindMissing(const Ids& missing, const SentIds& sent, const Positions& positions, uint32_t from,
-                         std::vector<MissingId>& found) {
+template <typename Ids>
+void FindMissing(const Ids& missing, const Ids& sent, const Positions& positions, uint32_t from,
+                 std::vector<MissingId>& found) {
   int next = 0;
   for (int i = 0; i < missing.size(); ++i) {
     while (next < sent.size() && sent.Get(next) != missing.Get(i)) ++next;
-    if (next == sent.size()) return absl::InternalError("a server calls an id missing that it was not asked for");
+    if (next == sent.size()) return;
     found.push_back({positions[static_cast<size_t>(next)], from, i});
   }
-  return absl::OkStatus();
 }
 
 class Merger {
@@ -102,18 +88,9 @@ class Merger {
       : split_(split), collection_(collection), limits_(limits), parts_(split.queries.size()) {}
 
   // Takes a part's answer, which must outlive this.
-  absl::Status Add(const PartRequest& part, v1::RerankResponse& answer) {
-    if (answer.results_size() != static_cast<int>(part.queries.size())) {
-      return absl::InternalError(
-          absl::StrCat("a server answered ", answer.results_size(), " queries of ", part.queries.size()));
-    }
+  void Add(const PartRequest& part, v1::RerankResponse& answer) {
     for (size_t i = 0; i < part.queries.size(); ++i) {
-      const auto query = static_cast<size_t>(part.queries[i]);
-      PartResult result{&part, i, answer.mutable_results(static_cast<int>(i))};
-      absl::Status status =
-          CheckResult(result, split_.has_int_ids, split_.return_alignments, split_.queries[query].kind);
-      if (!status.ok()) return status;
-      parts_[query].push_back(result);
+      parts_[static_cast<size_t>(part.queries[i])].push_back({&part, i, answer.mutable_results(static_cast<int>(i))});
     }
     v1::Timings& timings = *response_.mutable_timings();
     timings.set_queue_us(std::max(timings.queue_us(), answer.timings().queue_us()));
@@ -124,10 +101,9 @@ class Merger {
         response_.generation() == 0) {
       response_.set_generation(answer.generation());
     }
-    if (collection_ != nullptr && !collection_->has_one_log()) return absl::OkStatus();
+    if (collection_ != nullptr && !collection_->has_one_log()) return;
     // An answer has seen what all its parts have seen.
     response_.set_sequence(num_answers_++ == 0 ? answer.sequence() : std::min(response_.sequence(), answer.sequence()));
-    return absl::OkStatus();
   }
 
   // Notes a part that was lost.
@@ -178,8 +154,7 @@ class Merger {
       for (int i = 0; i < part.result->scores_size(); ++i) {
         hits.push_back({part.result->scores(i), part.PositionOf(i), static_cast<uint32_t>(from), i});
       }
-      to.set_unavailable_documents(to.unavailable_documents() + part.result->unavailable_documents());
-      if (to.query_tokens().empty()) *to.mutable_query_tokens() = part.result->query_tokens();
+      to.set_unavailable_documents(SaturatingAdd(to.unavailable_documents(), part.result->unavailable_documents()));
     }
     const auto count = std::min(hits.size(), static_cast<size_t>(split_.top_k));
     std::partial_sort(hits.begin(), hits.begin() + static_cast<std::ptrdiff_t>(count), hits.end(), RanksBefore);
@@ -208,7 +183,7 @@ class Merger {
       for (size_t i = 0; i < part->queries.size(); ++i) {
         if (part->queries[i] != static_cast<int>(query)) continue;
         if (split_.queries[query].kind == SplitRequest::Query::Kind::kWhole) {
-          count += collection_->parts[part->part].num_documents;
+          count = SaturatingAdd(count, collection_->parts[part->part].num_documents);
         } else if (part->positions[i] != nullptr) {
           count += CountIds(*part, i);
         } else {
@@ -216,7 +191,7 @@ class Merger {
         }
       }
     }
-    to.set_unavailable_documents(to.unavailable_documents() + count);
+    to.set_unavailable_documents(SaturatingAdd(to.unavailable_documents(), count));
   }
 
   static const v1::Candidates& SentTo(const PartRequest& part, size_t sub_query) {
@@ -240,14 +215,14 @@ class Merger {
       const int count =
           split_.has_int_ids ? part.result->missing_int_ids().ids_size() : part.result->missing_string_ids().ids_size();
       if (count == 0) continue;
-      if (part.positions() == nullptr) return absl::InternalError("a server calls ids missing that none were sent to");
       const v1::Candidates& sent = SentTo(*part.part, part.sub_query);
-      absl::Status status = split_.has_int_ids
-                                ? FindMissing(part.result->missing_int_ids().ids(), sent.int_ids().ids(),
-                                              *part.positions(), static_cast<uint32_t>(from), missing)
-                                : FindMissing(part.result->missing_string_ids().ids(), sent.string_ids().ids(),
-                                              *part.positions(), static_cast<uint32_t>(from), missing);
-      if (!status.ok()) return status;
+      if (split_.has_int_ids) {
+        FindMissing(part.result->missing_int_ids().ids(), sent.int_ids().ids(), *part.positions(),
+                    static_cast<uint32_t>(from), missing);
+      } else {
+        FindMissing(part.result->missing_string_ids().ids(), sent.string_ids().ids(), *part.positions(),
+                    static_cast<uint32_t>(from), missing);
+      }
     }
     if (missing.empty()) return absl::OkStatus();
     std::sort(missing.begin(), missing.end(),
@@ -335,7 +310,7 @@ absl::StatusOr<v1::RerankResponse> MergeRerank(const SplitRequest& split, const 
       merger.Lose(part, collection == nullptr ? "" : collection->parts[part.part].target.group->name());
       continue;
     }
-    if (absl::Status status = merger.Add(part, *answers[i]); !status.ok()) return status;
+    merger.Add(part, *answers[i]);
   }
   return merger.Build();
 }

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "server/cluster/answer_fault.h"
+#include "server/cluster/check_info.h"
 #include "server/cluster/rpcs.h"
 #include "server/observability/logging.h"
 
@@ -40,6 +43,19 @@ absl::Status OfServer(const Replica& replica, const Group& group, const absl::St
 }  // namespace
 
 template <typename Request, typename Response>
+absl::StatusOr<Response> RouterCollections::CallChecked(const Group& group, const Replica& replica,
+                                                        Rpc<Request, Response> rpc, const Request& request,
+                                                        const service::ChangeContext& context) {
+  absl::StatusOr<Response> response = CallAdmin(group, replica, rpc, request, context);
+  if constexpr (requires(const Response& answer) { answer.collection(); }) {
+    if (!response.ok()) return response;
+    const std::optional<AnswerFault> fault = CheckChangedCollection(request.name(), response->collection());
+    if (fault.has_value()) return RefuseAnswer(group, replica, *fault, membership_->metrics());
+  }
+  return response;
+}
+
+template <typename Request, typename Response>
 absl::Status RouterCollections::OnAll(Rpc<Request, Response> rpc, const Request& request,
                                       const service::ChangeContext& context, absl::StatusCode done_before,
                                       const std::function<void(const Response&)>& seen) {
@@ -48,7 +64,7 @@ absl::Status RouterCollections::OnAll(Rpc<Request, Response> rpc, const Request&
   bool has_done = false;
   for (const std::shared_ptr<Group>& group : view->groups()) {
     for (const std::shared_ptr<Replica>& replica : group->replicas()) {
-      const absl::StatusOr<Response> response = CallAdmin(*group, *replica, rpc, request, context);
+      const absl::StatusOr<Response> response = CallChecked(*group, *replica, rpc, request, context);
       if (response.ok()) {
         has_done = true;
         if (seen != nullptr) seen(*response);
@@ -132,7 +148,7 @@ absl::StatusOr<v1::CollectionInfo> RouterCollections::Reload(const std::string& 
     for (const auto& [group, replicas] : groups) {
       const size_t half = (replicas.size() + 1) / 2;
       for (size_t i = first_wave ? 0 : half; i < (first_wave ? half : replicas.size()); ++i) {
-        const auto response = CallAdmin(*group, *replicas[i], kReloadRpc, request, change);
+        const auto response = CallChecked(*group, *replicas[i], kReloadRpc, request, change);
         if (!response.ok()) return OfServer(*replicas[i], *group, response.status());
         *changed = *changed || response->changed();
       }

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "client/status.h"
 #include "collection/collection_name.h"
+#include "server/cluster/check_documents.h"
 #include "server/cluster/clients_index.h"
 #include "server/cluster/deal_documents.h"
 #include "server/cluster/merge.h"
@@ -62,19 +63,36 @@ absl::Status ReadErrorOf(const absl::Status& status, const std::string& group) {
   return absl::Status(status.code(), absl::StrCat("group ", group, ": ", status.message()));
 }
 
+// Returns a check for each request's answer: `check` is called with both.
+template <typename Response, typename Request, typename Check>
+std::vector<AnswerCheck<Response>> ChecksOf(const std::vector<std::shared_ptr<const Request>>& requests, Check check) {
+  std::vector<AnswerCheck<Response>> checks;
+  for (const std::shared_ptr<const Request>& request : requests) {
+    checks.emplace_back([request, check](const Response& answer) { return check(*request, answer); });
+  }
+  return checks;
+}
+
+// INVALID_ARGUMENT, as of a single server, for documents that are each group's to send and too large together.
+absl::Status CheckReadSize(const v1::GetResponse& merged, const service::RequestLimits& limits) {
+  const auto bytes = static_cast<uint64_t>(merged.ByteSizeLong());
+  if (bytes <= limits.max_answer_bytes) return absl::OkStatus();
+  return service::InvalidField(
+      "ids", absl::StrCat("the documents take ", bytes, " bytes, and an answer has at most ", limits.max_answer_bytes,
+                          " (limits.max_answer_bytes); ask for "
+                          "fewer, or without return_tokens"));
+}
+
 // Puts the parts' results where their items stood, and the highest sequence where the parts have one log.
 template <typename Response>
-absl::StatusOr<Response> MergeWrites(const std::vector<absl::StatusOr<Response>>& answers,
-                                     const std::vector<Positions>& positions, bool one_log) {
+Response MergeWrites(const std::vector<absl::StatusOr<Response>>& answers, const std::vector<Positions>& positions,
+                     bool one_log) {
   Response merged;
   size_t count = 0;
   for (const Positions& of_part : positions) count += of_part.size();
   for (size_t i = 0; i < count; ++i) merged.add_results();
   for (size_t part = 0; part < answers.size(); ++part) {
     const Response& answer = *answers[part];
-    if (answer.results_size() != static_cast<int>(positions[part].size())) {
-      return absl::InternalError("a server answered another number of writes than it was sent");
-    }
     for (int i = 0; i < answer.results_size(); ++i) {
       *merged.mutable_results(static_cast<int>(positions[part][static_cast<size_t>(i)])) = answer.results(i);
     }
@@ -233,15 +251,16 @@ void RouterDocuments::Upsert(v1::UpsertRequest request, service::CallContext con
                                  .may_repeat = false,
                                  .cancelled = {},  // What was sent is written.
                                  .span = call->context.span.AsParent()};
+  std::vector<AnswerCheck<v1::UpsertResponse>> checks = ChecksOf<v1::UpsertResponse>(sent.requests, CheckUpsertAnswer);
   Scatter<v1::UpsertRequest, v1::UpsertResponse>(
-      deps_.environment, std::move(sent.targets), std::move(sent.requests), options, kUpsertRpc,
+      deps_.environment, std::move(sent.targets), std::move(sent.requests), std::move(checks), options, kUpsertRpc,
       [call, groups = std::move(sent.groups), positions = std::move(sent.positions), one_log = sent.one_log,
        submitted = std::move(submitted)](std::vector<absl::StatusOr<v1::UpsertResponse>> answers) mutable {
         absl::StatusOr<v1::UpsertResponse> merged = Guarded([&]() -> absl::StatusOr<v1::UpsertResponse> {
           if (absl::Status s = ErrorOf(answers, groups, positions, "documents"); !s.ok()) return s;
-          absl::StatusOr<v1::UpsertResponse> response = MergeWrites(answers, positions, one_log);
-          for (size_t i = 0; response.ok() && i < answers.size(); ++i) {
-            response->set_encoded_tokens(response->encoded_tokens() + answers[i]->encoded_tokens());
+          v1::UpsertResponse response = MergeWrites(answers, positions, one_log);
+          for (const absl::StatusOr<v1::UpsertResponse>& answer : answers) {
+            response.set_encoded_tokens(response.encoded_tokens() + answer->encoded_tokens());
           }
           return response;
         });
@@ -270,8 +289,9 @@ void RouterDocuments::Delete(const v1::DeleteRequest& request, service::CallCont
                                  .may_repeat = false,
                                  .cancelled = {},  // What was sent is written.
                                  .span = call->context.span.AsParent()};
+  std::vector<AnswerCheck<v1::DeleteResponse>> checks = ChecksOf<v1::DeleteResponse>(sent.requests, CheckDeleteAnswer);
   Scatter<v1::DeleteRequest, v1::DeleteResponse>(
-      deps_.environment, std::move(sent.targets), std::move(sent.requests), options, kDeleteRpc,
+      deps_.environment, std::move(sent.targets), std::move(sent.requests), std::move(checks), options, kDeleteRpc,
       [call, groups = std::move(sent.groups), positions = std::move(sent.positions),
        one_log = sent.one_log](const std::vector<absl::StatusOr<v1::DeleteResponse>>& answers) {
         call->Finish(Guarded([&]() -> absl::StatusOr<v1::DeleteResponse> {
@@ -287,11 +307,13 @@ void RouterDocuments::Get(const v1::GetRequest& request, service::CallContext co
   service::DescribeDocuments(request.collection(), call->context.method,
                              request.string_ids().ids_size() + request.int_ids().ids_size(), call->context.span);
   DealtCall<v1::GetRequest> sent;
+  StoredShape shape;
   const absl::Status status = Guarded([&] {
     if (absl::Status s = service::CheckServing(state_); !s.ok()) return s;
     const auto collection = deps_.membership->view()->Find(request.collection());
     if (!collection.ok()) return collection.status();
     if (absl::Status s = CheckMinSequence(request.min_sequence(), **collection); !s.ok()) return s;
+    shape = {.storage = (*collection)->info.storage(), .dim = (*collection)->info.dim()};
     const auto fill = [&](v1::GetRequest& of_part) {
       of_part.set_return_tokens(request.return_tokens());
       of_part.set_min_sequence(request.min_sequence());
@@ -303,9 +325,13 @@ void RouterDocuments::Get(const v1::GetRequest& request, service::CallContext co
                                  .may_hedge = true,
                                  .cancelled = call->context.cancelled,
                                  .span = call->context.span.AsParent()};
+  std::vector<AnswerCheck<v1::GetResponse>> checks =
+      ChecksOf<v1::GetResponse>(sent.requests, [shape](const v1::GetRequest& of_part, const v1::GetResponse& answer) {
+        return CheckGetAnswer(of_part, shape, answer);
+      });
   Scatter<v1::GetRequest, v1::GetResponse>(
-      deps_.environment, std::move(sent.targets), std::move(sent.requests), options, kGetRpc,
-      [call, request, groups = std::move(sent.groups), positions = std::move(sent.positions),
+      deps_.environment, std::move(sent.targets), std::move(sent.requests), std::move(checks), options, kGetRpc,
+      [call, request, limits = deps_.limits, groups = std::move(sent.groups), positions = std::move(sent.positions),
        one_log = sent.one_log](std::vector<absl::StatusOr<v1::GetResponse>> answers) {
         call->Finish(Guarded([&]() -> absl::StatusOr<v1::GetResponse> {
           v1::GetResponse merged;
@@ -323,6 +349,7 @@ void RouterDocuments::Get(const v1::GetRequest& request, service::CallContext co
           } else {
             MergeReads(request.string_ids(), positions, of_parts, merged);
           }
+          if (absl::Status s = CheckReadSize(merged, limits); !s.ok()) return s;
           return merged;
         }));
       });

@@ -5,6 +5,7 @@
 
 #include "base/guard.h"
 #include "base/monotonic_clock.h"
+#include "server/cluster/check_rerank.h"
 #include "server/cluster/rpcs.h"
 #include "server/cluster/scatter.h"
 #include "server/service/call_spans.h"
@@ -82,14 +83,15 @@ void RouterExplainer::Ask(std::shared_ptr<Call> call) {
                                  .may_hedge = false,
                                  .cancelled = call->context.cancelled,
                                  .span = call->context.span.AsParent()};
-  CallGroup<v1::RerankRequest, v1::ExplainResponse>(deps_.environment, std::move(target), options, kExplainRpc,
-                                                    std::move(request),
-                                                    [this, call](absl::StatusOr<v1::ExplainResponse> answer) {
-                                                      if (!answer.ok()) return Finish(*call, answer.status());
-                                                      service::Explanation explanation = service::FromProto(*answer);
-                                                      explanation.query_tokens = std::move(call->query_tokens);
-                                                      Finish(*call, std::move(explanation));
-                                                    });
+  CallGroup<v1::RerankRequest, v1::ExplainResponse>(
+      deps_.environment, std::move(target), options, kExplainRpc, request,
+      [request](const v1::ExplainResponse& answer) { return CheckExplainAnswer(*request, answer); },
+      [this, call](absl::StatusOr<v1::ExplainResponse> answer) {
+        if (!answer.ok()) return Finish(*call, answer.status());
+        service::Explanation explanation = service::FromProto(*answer);
+        explanation.query_tokens = std::move(call->query_tokens);
+        Finish(*call, std::move(explanation));
+      });
 }
 
 void RouterExplainer::Finish(Call& call, absl::StatusOr<service::Explanation> explanation) {

@@ -8,6 +8,7 @@
 #include "base/guard.h"
 #include "base/monotonic_clock.h"
 #include "client/status.h"
+#include "server/cluster/check_rerank.h"
 #include "server/cluster/merge.h"
 #include "server/cluster/rpcs.h"
 #include "server/cluster/scatter.h"
@@ -137,6 +138,7 @@ void RouterReranker::Score(std::shared_ptr<Call> call) {
   ++call->num_attempts;
   std::vector<CallTarget> targets;
   std::vector<std::shared_ptr<const v1::RerankRequest>> requests;
+  std::vector<AnswerCheck<v1::RerankResponse>> checks;
   absl::Status status = Guarded([&] {
     if (absl::Status s = service::CheckEnvelope(call->request, deps_.limits); !s.ok()) return s;
     const std::shared_ptr<const View> view = deps_.membership->view();
@@ -152,6 +154,8 @@ void RouterReranker::Score(std::shared_ptr<Call> call) {
     call->split = *std::move(split);
     for (const PartRequest& part : call->split.parts) {
       requests.push_back(part.request);
+      checks.emplace_back([request = part.request, asked = AskedPartOf(part, call->collection.get())](
+                              const v1::RerankResponse& answer) { return CheckRerankAnswer(*request, asked, answer); });
       if (part.part != PartRequest::kAnyGroup) {
         targets.push_back(call->collection->parts[part.part].target);
         continue;
@@ -171,7 +175,7 @@ void RouterReranker::Score(std::shared_ptr<Call> call) {
                                  .cancelled = call->context.cancelled,
                                  .span = call->context.span.AsParent()};
   Scatter<v1::RerankRequest, v1::RerankResponse>(
-      deps_.environment, std::move(targets), std::move(requests), options, kRerankRpc,
+      deps_.environment, std::move(targets), std::move(requests), std::move(checks), options, kRerankRpc,
       [this, call](std::vector<absl::StatusOr<v1::RerankResponse>> answers) { Gather(call, std::move(answers)); });
 }
 

@@ -19,12 +19,13 @@ namespace maxsim::cluster {
 // say nothing, still reaches the client. Times are of MonotonicNow().
 absl::Time DeadlineOfGroups(absl::Time deadline, absl::Time now, absl::Duration default_timeout);
 
-// Calls `rpc` of every target with its request, and `done` once, when all have answered: with their answers, in order.
-// There must be a target.
+// Calls `rpc` of every target with its request, and `done` once, when all have answered: with their answers, in order,
+// each of which its check has passed. There must be a target.
 template <typename Request, typename Response>
 void Scatter(const CallEnvironment& environment, std::vector<CallTarget> targets,
-             std::vector<std::shared_ptr<const Request>> requests, const GroupCallOptions& options,
-             Rpc<Request, Response> rpc, absl::AnyInvocable<void(std::vector<absl::StatusOr<Response>>)> done) {
+             std::vector<std::shared_ptr<const Request>> requests, std::vector<AnswerCheck<Response>> checks,
+             const GroupCallOptions& options, Rpc<Request, Response> rpc,
+             absl::AnyInvocable<void(std::vector<absl::StatusOr<Response>>)> done) {
   struct Gathered {
     std::vector<absl::StatusOr<Response>> answers;
     std::atomic<size_t> num_left;
@@ -37,7 +38,7 @@ void Scatter(const CallEnvironment& environment, std::vector<CallTarget> targets
   gathered->done = std::move(done);
   for (size_t i = 0; i < count; ++i) {
     CallGroup<Request, Response>(environment, std::move(targets[i]), options, rpc, std::move(requests[i]),
-                                 [gathered, i](absl::StatusOr<Response> answer) {
+                                 std::move(checks[i]), [gathered, i](absl::StatusOr<Response> answer) {
                                    gathered->answers[i] = std::move(answer);
                                    if (gathered->num_left.fetch_sub(1) > 1) return;
                                    gathered->done(std::move(gathered->answers));

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/saturating.h"
 #include "base/text.h"
 
 namespace maxsim::cluster {
@@ -156,12 +157,12 @@ absl::Status DealSlots(const std::shared_ptr<Group>& silent, CollectionView& vie
 }
 
 void AddUp(const v1::CollectionInfo& part, bool is_first, v1::CollectionInfo& sum) {
-  sum.set_num_documents(sum.num_documents() + part.num_documents());
-  sum.set_num_tokens(sum.num_tokens() + part.num_tokens());
-  sum.set_num_shards(sum.num_shards() + part.num_shards());
-  sum.set_token_bytes(sum.token_bytes() + part.token_bytes());
-  sum.set_resident_bytes(sum.resident_bytes() + part.resident_bytes());
-  sum.set_unavailable_documents(sum.unavailable_documents() + part.unavailable_documents());
+  sum.set_num_documents(SaturatingAdd(sum.num_documents(), part.num_documents()));
+  sum.set_num_tokens(SaturatingAdd(sum.num_tokens(), part.num_tokens()));
+  sum.set_num_shards(SaturatingAdd(sum.num_shards(), part.num_shards()));
+  sum.set_token_bytes(SaturatingAdd(sum.token_bytes(), part.token_bytes()));
+  sum.set_resident_bytes(SaturatingAdd(sum.resident_bytes(), part.resident_bytes()));
+  sum.set_unavailable_documents(SaturatingAdd(sum.unavailable_documents(), part.unavailable_documents()));
   sum.set_has_payloads(sum.has_payloads() || part.has_payloads());
   sum.set_loaded_at_unix_seconds(std::max(sum.loaded_at_unix_seconds(), part.loaded_at_unix_seconds()));
   if (sum.residency().empty()) sum.set_residency(part.residency());
@@ -169,12 +170,12 @@ void AddUp(const v1::CollectionInfo& part, bool is_first, v1::CollectionInfo& su
   v1::LiveInfo& live = *sum.mutable_live();
   live.set_sequence(is_first ? part.live().sequence() : std::min(live.sequence(), part.live().sequence()));
   live.set_compacted_sequence(std::max(live.compacted_sequence(), part.live().compacted_sequence()));
-  live.set_num_changed_documents(live.num_changed_documents() + part.live().num_changed_documents());
-  live.set_num_deleted_documents(live.num_deleted_documents() + part.live().num_deleted_documents());
-  live.set_num_segments(live.num_segments() + part.live().num_segments());
-  live.set_segment_bytes(live.segment_bytes() + part.live().segment_bytes());
-  live.set_segment_used_bytes(live.segment_used_bytes() + part.live().segment_used_bytes());
-  live.set_log_bytes(live.log_bytes() + part.live().log_bytes());
+  live.set_num_changed_documents(SaturatingAdd(live.num_changed_documents(), part.live().num_changed_documents()));
+  live.set_num_deleted_documents(SaturatingAdd(live.num_deleted_documents(), part.live().num_deleted_documents()));
+  live.set_num_segments(SaturatingAdd(live.num_segments(), part.live().num_segments()));
+  live.set_segment_bytes(SaturatingAdd(live.segment_bytes(), part.live().segment_bytes()));
+  live.set_segment_used_bytes(SaturatingAdd(live.segment_used_bytes(), part.live().segment_used_bytes()));
+  live.set_log_bytes(SaturatingAdd(live.log_bytes(), part.live().log_bytes()));
   if (live.log().empty()) live.set_log(part.live().log());
   live.set_lag(std::max(live.lag(), part.live().lag()));
   live.set_is_compacting(live.is_compacting() || part.live().is_compacting());

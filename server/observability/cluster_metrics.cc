@@ -33,6 +33,9 @@ struct ClusterMetrics::Families {
                                        "Second replicas that were asked before the first had answered.");
   Family<Counter>& retries =
       AddCounter(registry, "maxsim_group_retries_total", "Errors of replicas that another replica could make good.");
+  Family<Counter>& bad_answers =
+      AddCounter(registry, "maxsim_group_bad_answers_total",
+                 "Answers of replicas that were refused because they do not fit their request, by the wrong field.");
   Family<Gauge>& up = AddGauge(registry, "maxsim_replica_up", "1 while the replica answers the router.");
   Family<Gauge>& ejected =
       AddGauge(registry, "maxsim_replica_ejected", "1 while the router leaves the replica out after failures.");
@@ -45,6 +48,7 @@ struct ClusterMetrics::Families {
     Histogram* duration = nullptr;
     Counter *hedges = nullptr, *retries = nullptr;
     std::map<absl::StatusCode, Counter*> calls;
+    std::map<std::string, Counter*, std::less<>> bad_answers;  // by field
   };
   struct ReplicaSeries {
     Gauge *up = nullptr, *ejected = nullptr, *calls = nullptr;
@@ -96,6 +100,17 @@ void ClusterMetrics::CountHedge(std::string_view group) {
 void ClusterMetrics::CountRetry(std::string_view group) {
   const MutexLock lock(&families_->mutex);
   families_->SeriesOf(group).retries->Increment();
+}
+
+void ClusterMetrics::CountBadAnswer(std::string_view group, std::string_view field) {
+  const MutexLock lock(&families_->mutex);
+  auto& of_group = families_->SeriesOf(group).bad_answers;
+  auto found = of_group.find(field);
+  if (found == of_group.end()) {
+    Counter& added = families_->bad_answers.Add({{"group", std::string(group)}, {"field", std::string(field)}});
+    found = of_group.emplace(field, &added).first;
+  }
+  found->second->Increment();
 }
 
 void ClusterMetrics::SetReplica(std::string_view group, std::string_view target, const ReplicaGauges& gauges) {

@@ -1,0 +1,31 @@
+// Faults in what the servers of a group answer. A router checks an answer before it uses it, as a server checks a
+// request: a replica may be broken, of another version or not one of ours at all.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "server/cluster/group.h"
+#include "server/cluster/replica.h"
+#include "server/observability/cluster_metrics.h"
+
+namespace maxsim::cluster {
+
+struct AnswerFault {
+  const char* field = "";  // of the answer; a label of maxsim_group_bad_answers_total, so one of a few constants
+  std::string message;     // names the place, the value and the limit: "results[0].scores[3] is nan, and ..."
+};
+
+// Checks an answer; returns nullopt if it is right. Attempts of one call may run it at the same time, also after the
+// call has ended, so it must own what it reads. It may throw std::bad_alloc.
+template <typename Response>
+using AnswerCheck = std::function<std::optional<AnswerFault>(const Response& answer)>;
+
+// Counts and logs a fault, at most one log line per second. Returns the INTERNAL error that takes the answer's place:
+// another replica is asked then. `metrics` may be null.
+absl::Status RefuseAnswer(const Group& group, const Replica& replica, const AnswerFault& fault,
+                          ClusterMetrics* metrics);
+
+}  // namespace maxsim::cluster

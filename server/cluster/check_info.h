@@ -1,0 +1,22 @@
+// Checks what a server says about itself and its collections before a router builds on it. Pure: no network, no clock.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "maxsim/v1/rerank.pb.h"
+#include "server/cluster/answer_fault.h"
+
+namespace maxsim::cluster {
+
+// A router keeps the last GetInfo answer of every replica, and asks every second. One collection takes about 500 bytes.
+inline constexpr size_t kMaxInfoBytes = size_t{16} << 20;
+
+// Checks names, slots, and of loaded collections dimension, storage and kind of ids.
+std::optional<AnswerFault> CheckInfoAnswer(const v1::GetInfoResponse& answer);
+
+// Checks that the answer to a change of collection `name` is about that collection.
+std::optional<AnswerFault> CheckChangedCollection(const std::string& name, const v1::CollectionInfo& answered);
+
+}  // namespace maxsim::cluster

@@ -1,0 +1,40 @@
+// Finds repeated keys in a list whose size is known beforehand.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/hash/hash.h"
+
+namespace maxsim::cluster {
+
+// An open-addressing table that never grows: the standard library's sets allocate once per key, which would cost more
+// than the rest of a check, and abseil's do not survive an allocation that throws. The hash is seeded per process.
+template <typename Key>
+class DistinctKeys {
+ public:
+  // Takes up to `max_keys` keys, which must be below 2^31. Strings are viewed and must outlive the table.
+  explicit DistinctKeys(size_t max_keys) : slots_(std::bit_ceil(2 * max_keys + 1)) { keys_.reserve(max_keys); }
+
+  // Returns false if the key is there already.
+  bool Insert(Key key) {
+    size_t slot = absl::Hash<Key>()(key) & (slots_.size() - 1);
+    while (slots_[slot] != 0) {
+      if (keys_[slots_[slot] - 1] == key) return false;
+      slot = (slot + 1) & (slots_.size() - 1);
+    }
+    keys_.push_back(key);
+    slots_[slot] = static_cast<uint32_t>(keys_.size());
+    return true;
+  }
+
+  size_t size() const { return keys_.size(); }
+
+ private:
+  std::vector<uint32_t> slots_;  // index in `keys_` plus 1; 0: empty
+  std::vector<Key> keys_;
+};
+
+}  // namespace maxsim::cluster
