@@ -135,6 +135,73 @@ def requests():
     }
 
 
+def query_result(hits, position_of, ids=None, payloads=False, alignments=0, missing=()):
+    """Returns a QueryResult of documents by number, in their order, with scores that fall from 1."""
+    names = lambda numbers: message(*((1, f"doc-{number}") for number in numbers))
+    fields = []
+    if ids == "strings":
+        fields = [(1, names(hits))]
+    elif ids == "ints":
+        fields = [(2, message((1, int64s(*hits))))]
+    fields.append((3, [1 - idx / 8 for idx in range(len(hits))]))
+    fields.append((4, b"".join(varint(position_of(hit)) for hit in hits)))
+    if payloads:
+        fields += [(5, f'{{"n":{hit}}}') for hit in hits]
+    if alignments:
+        one = message((1, b"".join(varint(token) for token in range(alignments))), (2, [0.5] * alignments))
+        fields += [(6, one)] * len(hits)
+    if missing:
+        fields.append((7, names(missing)) if ids == "strings" else (8, message((1, int64s(*missing)))))
+    return message(*fields)
+
+
+def answers(*results, generation=7):
+    """Returns the answers of the parts to a request of one query, each after its length."""
+    encoded = [message((1, "r"), (2, generation), (3, result)) for result in results]
+    return b"".join(struct.pack("<H", len(one)) + one for one in encoded)
+
+
+def group_answers():
+    """Inputs of group_answers_fuzz.cc, which says what their first four bytes are."""
+    # Documents whose slots are of the first of two parts, by number, up to 31.
+    strings = [0, 1, 2, 5, 6, 8, 10, 12, 16, 17, 20, 21, 23, 29, 30]
+    ints = [2, 4, 5, 6, 7, 9, 13, 15, 16, 18, 19, 22, 25, 26, 27, 30, 31]
+    candidates = [3, 30, 1, 4, 3, 31, 30, 9, 2]
+    parts = lambda of_first, numbers: ([n for n in numbers if n in of_first], [n for n in numbers if n not in of_first])
+    itself = lambda number: number
+    head = lambda kinds, options=0, how=0, top_k=5: bytes([kinds, options, how, top_k - 1])
+    seeds = {}
+    for name, first, option in (("strings", strings, 0), ("ints", ints, 16)):
+        whole = [query_result(part[:5], itself, name) for part in parts(first, range(24))]
+        seeds[f"whole_{name}"] = head(0, option) + answers(*whole)
+        seeds[f"whole_{name}_live"] = head(0, option | 32) + answers(*whole, generation=0)
+        lists = parts(first, candidates)
+        listed = [
+            query_result(
+                [n for n in dict.fromkeys(part) if n < 24], part.index, name, missing=[n for n in dict.fromkeys(part) if n >= 24]
+            )
+            for part in lists
+            if part
+        ]
+        seeds[f"listed_{name}"] = head(2, option, top_k=16) + answers(*listed)
+        seeds[f"listed_{name}_fail"] = head(2, option | 8, top_k=16) + answers(*listed)
+    seeds["whole_everything"] = head(0, 1 | 2) + answers(
+        *(query_result(part[:5], itself, "strings", True, 2) for part in parts(strings, range(24)))
+    )
+    seeds["inline"] = head(1, 2) + answers(query_result([2, 0, 1], itself, alignments=2))
+    seeds["lost_part"] = head(0, 0, 2) + answers(*(query_result(p[:5], itself, "strings") for p in parts(strings, range(24))))
+    change = lambda where, what, idx, value: bytes([where, what, idx]) + struct.pack("<I", value)
+    for kinds in (0, 1, 2, 4, 4 | 1, 4 | 8 | 2, 4 | 16 | 1):
+        for options in (0, 1 | 2 | 4, 2 | 8, 32):
+            seeds[f"right_{kinds}_{options}"] = head(kinds, options, 1, 9)
+    bits = lambda value: struct.unpack("<I", struct.pack("<f", value))[0]
+    seeds["changed_score"] = head(0, 0, 1) + change(0, 0, 2, bits(float("nan"))) + change(1, 0, 0, bits(float("inf")))
+    seeds["changed_alignments"] = head(0, 0, 1) + change(0, 5, 0, 1)
+    seeds["changed_id"] = head(2, 0, 1) + change(0, 2, 0, 5) + change(1, 3, 0, 30)
+    seeds["changed_count"] = head(2, 0, 1) + change(0, 4, 0, 0) + change(0, 7, 1, 0) + change(1, 7, 0, 1)
+    return seeds
+
+
 def http2(piece, *frames):
     """Returns what a client of the gRPC port sends, to be cut into pieces of that many bytes; frames: (type, flags,
     stream, payload)."""
@@ -198,6 +265,8 @@ def main():
         seeds[f"request/{name}"] = data
     for name, data in http2_calls().items():
         seeds[f"http2/{name}"] = data
+    for name, data in group_answers().items():
+        seeds[f"group_answers/{name}"] = data
     for dtype, size in (("F16", 2), ("BF16", 2), ("F32", 4), ("I8", 1)):
         for string_ids in (False, True):
             for payloads in (False, True):

@@ -1,8 +1,8 @@
-// Tests that the merged answers of parts are what one server says: against a server of a few lines, which scores by a
-// table of small numbers, so that ties are frequent.
+// Tests that the merged answers of parts are what one server says: against a fake server (fake_answer.h).
 #include "server/cluster/merge.h"
 
 #include <algorithm>
+#include <optional>
 #include <random>
 #include <set>
 
@@ -10,6 +10,8 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "gtest/gtest.h"
+#include "server/cluster/check_rerank.h"
+#include "tests/unit/server/cluster/fake_answer.h"
 #include "tests/unit/server/cluster/view_fixture.h"
 
 namespace maxsim::cluster {
@@ -20,81 +22,17 @@ using testing::HasSubstr;
 
 constexpr int kNumDocuments = 60;
 
-struct FakeDocument {
-  std::string id;
-  uint64_t position = 0;  // in the whole collection
-};
-
-// Scores have few values, so that many documents tie. A query is known by the number of its tokens.
-float ScoreOf(const v1::Query& query, const std::string& id) {
-  return static_cast<float>(std::hash<std::string>()(absl::StrCat(query.tokens().num_tokens(), id)) % 4);
-}
-
-struct FakeHit {
-  float score = 0;
-  uint64_t position = 0;
-  std::string id;
-};
-
-// Answers as a server does that holds these documents.
-v1::RerankResponse Answer(const v1::RerankRequest& request, const std::vector<FakeDocument>& documents,
-                          uint64_t sequence = 0) {
-  v1::RerankResponse response;
-  response.set_request_id(request.request_id());
-  response.set_generation(7);
-  response.set_sequence(sequence);
-  for (const v1::Query& query : request.queries()) {
-    v1::QueryResult& result = *response.add_results();
-    const v1::Candidates& candidates = query.has_candidates() ? query.candidates() : request.candidates();
-    std::vector<FakeHit> hits;
-    if (candidates.has_inline_documents()) {
-      for (int i = 0; i < candidates.inline_documents().documents_size(); ++i) {
-        hits.push_back({ScoreOf(query, absl::StrCat(i)), static_cast<uint64_t>(i), ""});
-      }
-    } else if (candidates.has_whole_collection()) {
-      for (const FakeDocument& document : documents) {
-        hits.push_back({ScoreOf(query, document.id), document.position, document.id});
-      }
-    } else {
-      std::set<std::string> seen;
-      for (int i = 0; i < candidates.string_ids().ids_size(); ++i) {
-        const std::string& id = candidates.string_ids().ids(i);
-        if (!seen.insert(id).second) continue;
-        const bool known = std::any_of(documents.begin(), documents.end(),
-                                       [&](const FakeDocument& document) { return document.id == id; });
-        if (known) {
-          hits.push_back({ScoreOf(query, id), static_cast<uint64_t>(i), id});
-        } else {
-          result.mutable_missing_string_ids()->add_ids(id);
-        }
-      }
-    }
-    std::sort(hits.begin(), hits.end(), [](const FakeHit& a, const FakeHit& b) {
-      return a.score != b.score ? a.score > b.score : a.position < b.position;
-    });
-    hits.resize(std::min<size_t>(hits.size(), request.top_k()));
-    if (!candidates.has_inline_documents()) result.mutable_string_ids();
-    for (const FakeHit& hit : hits) {
-      if (!candidates.has_inline_documents()) result.mutable_string_ids()->add_ids(hit.id);
-      result.add_scores(request.normalize() ? hit.score / static_cast<float>(query.tokens().num_tokens()) : hit.score);
-      result.add_positions(hit.position);
-      if (request.return_payloads()) result.add_payloads("{" + hit.id + "}");
-      if (request.return_alignments()) {
-        // A document's alignment does not depend on the list that it stands in.
-        const size_t token = hit.id.empty() ? hit.position : std::hash<std::string>()(hit.id) % 100;
-        result.add_alignments()->add_document_tokens(static_cast<uint32_t>(token));
-      }
-    }
-  }
-  return response;
-}
-
 class MergeTest : public testing::Test {
  protected:
   explicit MergeTest(int num_groups = 3) : collection_(*View::Of(MakeGroups(num_groups, 7))->Find("c")) {
     for (int i = 0; i < kNumDocuments; ++i) {
       documents_.push_back({absl::StrCat("doc-", i), static_cast<uint64_t>(i)});
     }
+    auto counted = std::make_shared<CollectionView>(*collection_);
+    for (size_t part = 0; part < counted->parts.size(); ++part) {
+      counted->parts[part].num_documents = DocumentsOf(part).size();
+    }
+    collection_ = std::move(counted);
     request_.set_collection("c");
     request_.set_request_id("r");
     request_.set_top_k(10);
@@ -132,6 +70,9 @@ class MergeTest : public testing::Test {
         answers.emplace_back(error);
       } else {
         answers.emplace_back(Answer(*part.request, DocumentsOf(part.part), 100 + part.part));
+        const std::optional<AnswerFault> fault =
+            CheckRerankAnswer(*part.request, AskedPartOf(part, collection_.get()), *answers.back());
+        EXPECT_FALSE(fault.has_value()) << fault->message;
       }
     }
     return MergeRerank(*split, collection_.get(), std::move(answers), limits_);
@@ -155,7 +96,9 @@ TEST_F(MergeTest, AnyRequestIsAnsweredAsByOneServer) {
           candidates.mutable_whole_collection();
           break;
         case 1:
-          for (int i = below(5); i >= 0; --i) candidates.mutable_inline_documents()->add_documents();
+          for (int i = below(5); i >= 0; --i) {
+            candidates.mutable_inline_documents()->add_documents()->set_num_tokens(kFakeDocumentTokens);
+          }
           break;
         default:
           for (int i = below(30); i >= 0; --i) {
@@ -295,28 +238,6 @@ TEST_F(MergeTest, AnAnswerThatIsTooLargeIsRefused) {
   const absl::Status status = Merge().status();
   EXPECT_TRUE(absl::IsInvalidArgument(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr("limits.max_answer_bytes"));
-}
-
-TEST_F(MergeTest, AnAnswerThatDoesNotFitItsRequestIsAFault) {
-  AddQuery();
-  SetIds({"doc-0", "doc-1"});
-  v1::RerankRequest copy = request_;
-  const absl::StatusOr<SplitRequest> split = SplitRerank(copy, collection_.get(), limits_, 0);
-  ASSERT_TRUE(split.ok());
-  for (int fault = 0; fault < 5; ++fault) {
-    std::vector<absl::StatusOr<v1::RerankResponse>> answers;
-    for (const PartRequest& part : split->parts) answers.emplace_back(Answer(*part.request, DocumentsOf(part.part)));
-    v1::QueryResult& result = *answers[0]->mutable_results(0);
-    ASSERT_GT(result.scores_size(), 0);
-    if (fault == 0) answers[0]->clear_results();
-    if (fault == 1) result.set_positions(0, 99);
-    if (fault == 2) result.clear_positions();
-    if (fault == 3) result.clear_string_ids();
-    if (fault == 4) result.mutable_missing_string_ids()->add_ids("never-asked");
-    EXPECT_EQ(MergeRerank(*split, collection_.get(), std::move(answers), limits_).status().code(),
-              absl::StatusCode::kInternal)
-        << fault;
-  }
 }
 
 }  // namespace

@@ -21,12 +21,19 @@ class RouterDocumentsTest : public RouterTest {
     replica.server().on_upsert = [status](grpc::ServerContext&, const v1::UpsertRequest& request,
                                           v1::UpsertResponse& response) {
       for (int i = 0; i < request.documents_size(); ++i) {
-        response.add_results()->set_outcome(v1::WRITE_OUTCOME_APPLIED);
+        v1::WriteResult& result = *response.add_results();
+        result.set_outcome(v1::WRITE_OUTCOME_APPLIED);
+        result.set_sequence(static_cast<uint64_t>(i) + 1);
       }
+      response.set_sequence(static_cast<uint64_t>(request.documents_size()));
       return status;
     };
     replica.server().on_get = [status](grpc::ServerContext&, const v1::GetRequest& request, v1::GetResponse& response) {
-      for (const std::string& id : request.string_ids().ids()) response.add_documents()->set_string_id(id);
+      for (const std::string& id : request.string_ids().ids()) {
+        v1::StoredDocument& document = *response.add_documents();
+        document.set_string_id(id);
+        document.set_num_tokens(1);
+      }
       return status;
     };
   }
@@ -142,6 +149,32 @@ TEST_F(RouterDocumentsTest, AnErrorSaysWhichGroupsHaveWritten) {
   const absl::Status status = Upsert({IdOf(0, 2), IdOf(1, 2)}).status();
   EXPECT_THAT(std::string(status.message()), HasSubstr("what is group g0's was carried out"));
   EXPECT_FALSE(client::IsNothingWritten(status));
+}
+
+TEST_F(RouterDocumentsTest, AWrongAcknowledgementIsAnErrorAndTheWriteIsNotRepeated) {
+  for (int index : {0, 1}) {
+    replica(0, index).server().on_upsert = [](grpc::ServerContext&, const v1::UpsertRequest&, v1::UpsertResponse&) {
+      return grpc::Status::OK;
+    };
+  }
+  StartRouter();
+  const absl::Status status = Upsert({IdOf(0, 2)}).status();
+  EXPECT_TRUE(absl::IsInternal(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("results has 0 elements, and 1 writes were sent"));
+  EXPECT_EQ(Asked(0, 0) + Asked(0, 1), 1);
+}
+
+TEST_F(RouterDocumentsTest, AWrongDocumentIsReadFromAnotherReplica) {
+  replica(0, 0).server().on_get = [](grpc::ServerContext&, const v1::GetRequest&, v1::GetResponse& response) {
+    response.add_documents()->set_string_id("never-asked");
+    return grpc::Status::OK;
+  };
+  StartRouter();
+  for (int i = 0; i < 4; ++i) {
+    const auto answer = Get(IdOf(0, 2));
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    EXPECT_EQ(answer->documents(0).string_id(), IdOf(0, 2));
+  }
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ class RouterTest : public testing::Test {
     for (int group = 0; group < num_groups; ++group) {
       GroupOptions options{.name = absl::StrCat("g", group), .targets = {}};
       for (int replica = 0; replica < num_replicas; ++replica) {
-        v1::CollectionInfo info = InfoOf("c", 1, collection::PartitionOf(group, num_groups));
+        v1::CollectionInfo info = InfoOf("c", 1, collection::PartitionOf(group, num_groups), 1);
         if (is_live) info.mutable_live()->set_log(kStreamLog);
         auto made = std::make_unique<FakeReplica>(info);
         options.targets.push_back(made->target());

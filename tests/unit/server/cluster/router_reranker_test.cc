@@ -18,9 +18,10 @@ class RouterRerankerTest : public RouterTest {
   explicit RouterRerankerTest(bool is_live = false) : RouterTest(2, 2, is_live) {
     for (int group : {0, 1}) {
       for (int index : {0, 1}) {
-        replica(group, index).server().on_rerank = [group](grpc::ServerContext&, const v1::RerankRequest&,
+        replica(group, index).server().on_rerank = [group](grpc::ServerContext&, const v1::RerankRequest& request,
                                                            v1::RerankResponse& response) {
           response.set_generation(1);
+          response.set_sequence(request.min_sequence());
           v1::QueryResult& result = *response.add_results();
           result.mutable_string_ids()->add_ids(IdOf(group, 2));
           result.add_scores(static_cast<float>(1 + group));
@@ -62,6 +63,21 @@ class RouterRerankerTest : public RouterTest {
   static void Fail(FakeReplica& replica, const absl::Status& status) {
     replica.server().on_rerank = [status](grpc::ServerContext&, const v1::RerankRequest&, v1::RerankResponse&) {
       return client::ToGrpcStatus(status);
+    };
+  }
+
+  // Returns what answers with two results and one alignment, which nobody asked for.
+  static test::FakeServer::RerankHandler OneAlignmentTooMany() {
+    return [](grpc::ServerContext&, const v1::RerankRequest&, v1::RerankResponse& response) {
+      response.set_generation(1);
+      v1::QueryResult& result = *response.add_results();
+      for (int i : {0, 1}) {
+        result.mutable_string_ids()->add_ids(absl::StrCat("doc-", i));
+        result.add_scores(static_cast<float>(5 - i));
+        result.add_positions(static_cast<uint64_t>(i));
+      }
+      result.add_alignments();
+      return grpc::Status::OK;
     };
   }
 
@@ -107,12 +123,38 @@ TEST_F(RouterRerankerTest, AnAnswerNamesALostGroupOrFailsAsItIsAskedTo) {
   const auto partial = Rerank(request);
   ASSERT_TRUE(partial.ok()) << partial.status();
   EXPECT_THAT(partial->unavailable_groups(), ElementsAre("g0"));
-  EXPECT_EQ(partial->results(0).unavailable_documents(), 10);
+  EXPECT_EQ(partial->results(0).unavailable_documents(), 1);
   EXPECT_THAT(partial->results(0).scores(), ElementsAre(2));
   request.set_missing_policy(v1::MISSING_POLICY_FAIL);
   const absl::Status status = Rerank(request).status();
   EXPECT_TRUE(absl::IsUnavailable(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr("group g0"));
+}
+
+TEST_F(RouterRerankerTest, AnotherReplicaAnswersInThePlaceOfOneWhoseAnswerIsWrong) {
+  replica(0, 0).server().on_rerank = OneAlignmentTooMany();
+  StartRouter();
+  for (int i = 0; i < 4; ++i) {
+    const auto answer = Rerank(RequestFor({}));
+    ASSERT_TRUE(answer.ok()) << answer.status();
+    EXPECT_THAT(answer->unavailable_groups(), IsEmpty());
+    EXPECT_EQ(answer->results(0).scores_size(), 2);
+  }
+  EXPECT_THAT(metrics_.Expose(), HasSubstr("maxsim_group_bad_answers_total{field=\"alignments\",group=\"g0\"} "));
+}
+
+TEST_F(RouterRerankerTest, AGroupWhoseAnswersAreAllWrongIsLost) {
+  for (int index : {0, 1}) replica(0, index).server().on_rerank = OneAlignmentTooMany();
+  StartRouter();
+  v1::RerankRequest request = RequestFor({});
+  const auto partial = Rerank(request);
+  ASSERT_TRUE(partial.ok()) << partial.status();
+  EXPECT_THAT(partial->unavailable_groups(), ElementsAre("g0"));
+  EXPECT_THAT(partial->results(0).scores(), ElementsAre(2));
+  request.set_missing_policy(v1::MISSING_POLICY_FAIL);
+  const absl::Status status = Rerank(request).status();
+  EXPECT_TRUE(absl::IsUnavailable(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("results[0].alignments has 1 elements, and 0 belong"));
 }
 
 TEST_F(RouterRerankerTest, AnErrorOfTheRequestIsNotAskedTwice) {

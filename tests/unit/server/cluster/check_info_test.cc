@@ -1,0 +1,76 @@
+// Tests that a router refuses what a server says of itself where it cannot be so.
+#include "server/cluster/check_info.h"
+
+#include <functional>
+#include <limits>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/unit/server/cluster/router_fixture.h"
+#include "tests/unit/server/cluster/view_fixture.h"
+
+namespace maxsim::cluster {
+namespace {
+
+using testing::HasSubstr;
+
+std::string FieldAfter(const std::function<void(v1::CollectionInfo&)>& change) {
+  v1::GetInfoResponse answer;
+  *answer.add_collections() = InfoOf("a", 1, collection::PartitionOf(0, 2));
+  *answer.add_collections() = InfoOf("b", 1, {});
+  change(*answer.mutable_collections(0));
+  const std::optional<AnswerFault> fault = CheckInfoAnswer(answer);
+  return fault.has_value() ? fault->field : "";
+}
+
+TEST(CheckInfoTest, ACollectionThatCannotBeIsRefused) {
+  EXPECT_EQ(FieldAfter([](v1::CollectionInfo&) {}), "");
+  EXPECT_EQ(FieldAfter([](v1::CollectionInfo& info) { info.set_name("../x"); }), "name");
+  EXPECT_EQ(FieldAfter([](v1::CollectionInfo& info) { info.set_name("b"); }), "name");
+  EXPECT_EQ(FieldAfter([](v1::CollectionInfo& info) { info.mutable_partition()->set_end_slot(4096); }), "");
+  EXPECT_EQ(FieldAfter([](v1::CollectionInfo& info) { info.mutable_partition()->set_end_slot(4097); }), "partition");
+  EXPECT_EQ(FieldAfter([](v1::CollectionInfo& info) { info.mutable_partition()->set_end_slot(0); }), "partition");
+  EXPECT_EQ(FieldAfter([](v1::CollectionInfo& info) { info.mutable_partition()->set_first_slot(3u << 30); }),
+            "partition");
+  EXPECT_EQ(FieldAfter([](v1::CollectionInfo& info) { info.set_dim(0); }), "dim");
+  EXPECT_EQ(FieldAfter([](v1::CollectionInfo& info) { info.set_dim(4097); }), "dim");
+  EXPECT_EQ(FieldAfter([](v1::CollectionInfo& info) { info.set_storage(static_cast<v1::DataType>(9)); }), "storage");
+  EXPECT_EQ(FieldAfter([](v1::CollectionInfo& info) { info.clear_id_type(); }), "id_type");
+  EXPECT_EQ(FieldAfter([](v1::CollectionInfo& info) {
+              info.set_loaded_at_unix_seconds(std::numeric_limits<double>::infinity());
+            }),
+            "loaded_at_unix_seconds");
+  EXPECT_EQ(FieldAfter([](v1::CollectionInfo& info) {
+              info.clear_dim();
+              info.clear_storage();
+              info.set_generation(0);
+            }),
+            "")
+      << "a collection that loads has no form yet";
+}
+
+TEST(CheckInfoTest, AnAnswerOfTooManyBytesIsRefused) {
+  v1::GetInfoResponse answer;
+  answer.set_version(std::string(kMaxInfoBytes, 'x'));
+  EXPECT_TRUE(CheckInfoAnswer(answer).has_value());
+}
+
+class RouterInfoTest : public RouterTest {};
+
+TEST_F(RouterInfoTest, AReplicaThatSaysWhatCannotBeDoesNotAnswer) {
+  Start();
+  v1::CollectionInfo wrong = replica(0, 0).said();
+  wrong.mutable_partition()->set_end_slot(1u << 31);
+  replica(0, 0).Say(wrong);
+  ASSERT_TRUE(Eventually([&] { return !seen(0, 0)->poll_status().ok(); }));
+  EXPECT_THAT(std::string(seen(0, 0)->poll_status().message()), HasSubstr("collections[0].partition is 0 to"));
+  membership_->Refresh();
+  const auto collection = membership_->view()->Find("c");
+  ASSERT_TRUE(collection.ok()) << collection.status();
+  EXPECT_EQ((*collection)->parts[0].target.replicas.size(), 1);
+  EXPECT_THAT(metrics_.Expose(), HasSubstr("maxsim_group_bad_answers_total{field=\"partition\",group=\"g0\"} "));
+}
+
+}  // namespace
+}  // namespace maxsim::cluster

@@ -1,0 +1,94 @@
+// Answers requests as a server of a few lines does, which scores by a table of small numbers, so that ties are
+// frequent.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "maxsim/v1/rerank.pb.h"
+
+namespace maxsim::cluster {
+
+// Fake documents of requests have so many tokens.
+inline constexpr uint32_t kFakeDocumentTokens = 100;
+
+struct FakeDocument {
+  std::string id;
+  uint64_t position = 0;  // in the whole collection
+};
+
+// Scores have few values, so that many documents tie. A query is known by the number of its tokens.
+inline float ScoreOf(const v1::Query& query, const std::string& id) {
+  return static_cast<float>(std::hash<std::string>()(absl::StrCat(query.tokens().num_tokens(), id)) % 4);
+}
+
+struct FakeHit {
+  float score = 0;
+  uint64_t position = 0;
+  std::string id;
+};
+
+// Answers as a server does that holds these documents.
+inline v1::RerankResponse Answer(const v1::RerankRequest& request, const std::vector<FakeDocument>& documents,
+                                 uint64_t sequence = 0) {
+  v1::RerankResponse response;
+  response.set_request_id(request.request_id());
+  response.set_generation(7);
+  response.set_sequence(sequence);
+  for (const v1::Query& query : request.queries()) {
+    v1::QueryResult& result = *response.add_results();
+    const v1::Candidates& candidates = query.has_candidates() ? query.candidates() : request.candidates();
+    std::vector<FakeHit> hits;
+    if (candidates.has_inline_documents()) {
+      for (int i = 0; i < candidates.inline_documents().documents_size(); ++i) {
+        hits.push_back({ScoreOf(query, absl::StrCat(i)), static_cast<uint64_t>(i), ""});
+      }
+    } else if (candidates.has_whole_collection()) {
+      for (const FakeDocument& document : documents) {
+        hits.push_back({ScoreOf(query, document.id), document.position, document.id});
+      }
+    } else {
+      std::set<std::string> seen;
+      for (int i = 0; i < candidates.string_ids().ids_size(); ++i) {
+        const std::string& id = candidates.string_ids().ids(i);
+        if (!seen.insert(id).second) continue;
+        const bool known = std::any_of(documents.begin(), documents.end(),
+                                       [&](const FakeDocument& document) { return document.id == id; });
+        if (known) {
+          hits.push_back({ScoreOf(query, id), static_cast<uint64_t>(i), id});
+        } else {
+          result.mutable_missing_string_ids()->add_ids(id);
+        }
+      }
+    }
+    std::sort(hits.begin(), hits.end(), [](const FakeHit& a, const FakeHit& b) {
+      return a.score != b.score ? a.score > b.score : a.position < b.position;
+    });
+    hits.resize(std::min<size_t>(hits.size(), request.top_k()));
+    if (!candidates.has_inline_documents()) result.mutable_string_ids();
+    for (const FakeHit& hit : hits) {
+      if (!candidates.has_inline_documents()) result.mutable_string_ids()->add_ids(hit.id);
+      result.add_scores(request.normalize() ? hit.score / static_cast<float>(query.tokens().num_tokens()) : hit.score);
+      result.add_positions(hit.position);
+      if (request.return_payloads()) result.add_payloads("{" + hit.id + "}");
+      if (request.return_alignments()) {
+        // A document's alignment does not depend on the list that it stands in.
+        const size_t token = hit.id.empty() ? hit.position : std::hash<std::string>()(hit.id) % 100;
+        v1::Alignment& alignment = *result.add_alignments();
+        for (uint32_t t = 0; t < query.tokens().num_tokens(); ++t) {
+          alignment.add_document_tokens(static_cast<uint32_t>(token));
+          alignment.add_similarities(hit.score);
+        }
+      }
+    }
+  }
+  return response;
+}
+
+}  // namespace maxsim::cluster
