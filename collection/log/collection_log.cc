@@ -17,13 +17,10 @@
 #include "collection/log/log_files.h"
 #include "collection/log/log_mark.h"
 #include "collection/log/log_tombstones.h"
+#include "collection/log/log_versions.h"
 
 namespace maxsim::collection {
 namespace {
-
-std::string VersionKey(const LogRecord& record, IdType id_type) {
-  return id_type == IdType::kInt64 ? BigEndian(static_cast<uint64_t>(record.int_id)) : std::string(record.string_id);
-}
 
 // Says that a write failed when it ends without Done: with an exception, too.
 class FailedUnlessDone {
@@ -63,6 +60,8 @@ struct CollectionLog::State {
 
   // Held alone while the database is closed and opened again, shared while it is used.
   mutable std::shared_mutex mutex;
+  // One write at a time, so that the write-ahead log has nothing that is not on the disk when its length is noted.
+  std::mutex write_mutex;
   // Read-only after a Recover that failed; null after one that could not even read.
   std::unique_ptr<LogDatabase> database;
   std::atomic<bool> failed{false};  // a write has, and none may follow
@@ -73,7 +72,8 @@ struct CollectionLog::State {
 
   absl::Status OpenDatabase();
   absl::StatusOr<const LogDatabase*> Database() const;
-  absl::Status Write(rocksdb::WriteBatch& batch);
+  absl::Status Write(rocksdb::WriteBatch& batch, std::optional<uint64_t> last_sequence = std::nullopt);
+  absl::Status NoteWrite(std::optional<uint64_t> last_sequence);
   absl::Status AddRecord(const LogRecord& record, rocksdb::WriteBatch& batch, std::string& head) const;
   absl::StatusOr<uint64_t> VersionAt(std::string_view key) const;
   absl::Status Truncate(uint64_t through, int64_t generation);
@@ -84,15 +84,21 @@ struct CollectionLog::State {
 
 absl::Status CollectionLog::State::OpenDatabase() {
   // What cannot be read whole is left as it is: opening it for writing would drop what looks like a write cut off.
-  const absl::StatusOr<LogContents> contents = CheckLog(folder, mark->sequence());
+  if (absl::Status status = mark->CheckInPlace(); !status.ok()) return status;
+  const absl::StatusOr<LogContents> contents = CheckLog(folder, {mark->sequence(), mark->files()});
   if (!contents.ok()) return contents.status();
   if (contents->format != Describe(format)) {
     return absl::FailedPreconditionError(
         Cat("the log of ", folder, " is one of ", contents->format, ", and the collection has ", Describe(format)));
   }
+  const WrittenFiles before = mark->files();
+  mark->NoteWal(0, 0);  // opening it makes files of the write-ahead log, and drops it
   absl::StatusOr<std::unique_ptr<LogDatabase>> opened =
-      LogDatabase::Open(LogDatabasePath(folder), LogDatabase::Access::kWrite);
-  if (!opened.ok()) return Prefix(Where(), opened.status());
+      LogDatabase::Open(LogDatabasePath(folder), LogDatabase::Access::kWrite, mark.get());
+  if (!opened.ok()) {
+    mark->NoteWal(before.wal_number, before.wal_bytes);
+    return Prefix(Where(), opened.status());
+  }
   database = *std::move(opened);
   first = contents->first_sequence;
   last = contents->last_sequence;
@@ -109,13 +115,29 @@ absl::StatusOr<const LogDatabase*> CollectionLog::State::Database() const {
   return database.get();
 }
 
-absl::Status CollectionLog::State::Write(rocksdb::WriteBatch& batch) {
+// Notes how far the log has come. An error where its files are not there any more.
+absl::Status CollectionLog::State::NoteWrite(std::optional<uint64_t> last_sequence) {
+  if (absl::Status status = mark->CheckInPlace(); !status.ok()) return status;
+  std::unique_ptr<rocksdb::LogFile> wal;
+  if (const rocksdb::Status status = database->db().GetCurrentWalFile(&wal); !status.ok()) {
+    return FromRocksDb(status, Cat(Where(), "its write-ahead log was deleted or moved while it was open: "));
+  }
+  if (last_sequence.has_value()) {
+    mark->NoteWrite(*last_sequence, wal->LogNumber(), wal->SizeFileBytes());
+  } else {
+    mark->NoteWal(wal->LogNumber(), wal->SizeFileBytes());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CollectionLog::State::Write(rocksdb::WriteBatch& batch, std::optional<uint64_t> last_sequence) {
   if (absl::StatusOr<const LogDatabase*> open = Database(); !open.ok()) return open.status();
   if (failed) return absl::UnavailableError(Cat(Where(), "a write failed, and it has not been recovered"));
-  // Others may write at the same time: the tombstones of a compaction, what is truncated.
+  const std::lock_guard lock(write_mutex);
   FailedUnlessDone attempt(failed);
   const rocksdb::Status status = database->db().Write(Synced(), &batch);
   if (!status.ok()) return FromRocksDb(status, Where());
+  if (absl::Status noted = NoteWrite(last_sequence); !noted.ok()) return noted;
   attempt.Done();
   return absl::OkStatus();
 }
@@ -145,15 +167,8 @@ absl::StatusOr<uint64_t> CollectionLog::State::VersionAt(std::string_view key) c
   absl::StatusOr<const LogDatabase*> open = Database();
   if (!open.ok()) return open.status();
   if (!has_versions) return 0;
-  rocksdb::PinnableSlice value;
-  const rocksdb::Status status =
-      (*open)->db().Get(rocksdb::ReadOptions(), (*open)->family(LogFamily::kVersions), AsSlice(key), &value);
-  if (status.IsNotFound()) return 0;
-  if (!status.ok()) return FromRocksDb(status, Cat(Where(), "versions: "));
-  if (value.size() != sizeof(uint64_t)) {
-    return absl::DataLossError(Cat(Where(), "versions: ", value.size(), " bytes, expected 8"));
-  }
-  return FromBigEndian(AsView(value));
+  absl::StatusOr<uint64_t> version = ReadVersion(**open, key);
+  return version.ok() ? version : Prefix(Where(), version.status());
 }
 
 absl::Status CollectionLog::State::Truncate(uint64_t through, int64_t generation) {
@@ -295,13 +310,12 @@ absl::Status CollectionLog::Append(absl::Span<const LogRecord> records) {
       added = state_->AddRecord(record, batch, head);
       if (!added.ok()) break;
     }
-    if (added.ok()) added = state_->Write(batch);
+    if (added.ok()) added = state_->Write(batch, last);
     if (!added.ok()) {
       state_->has_versions = had_versions;
       return added;
     }
     state_->last = last;
-    state_->mark->Note(last);
     return absl::OkStatus();
   });
 }

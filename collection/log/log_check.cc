@@ -6,6 +6,7 @@
 
 #include "absl/time/time.h"
 #include "base/text.h"
+#include "collection/log/database_files.h"
 #include "collection/log/log_files.h"
 
 namespace maxsim::collection {
@@ -28,12 +29,15 @@ std::optional<uint64_t> FindLastReadable(const std::string& path) {
   return best;
 }
 
+std::string Known(uint64_t acknowledged) {
+  return acknowledged > 0 ? Cat(" (at least ", acknowledged, " was acknowledged)") : std::string();
+}
+
 absl::Status DescribeDamage(const std::string& folder, uint64_t acknowledged, std::string_view reason) {
   const std::optional<uint64_t> last = FindLastReadable(LogDatabasePath(folder));
   const std::string what = last.has_value() ? Cat("from sequence ", *last + 1, " on nothing can be read")
                                             : std::string("none of its writes can be read");
-  const std::string known = acknowledged > 0 ? Cat(" (at least ", acknowledged, " was acknowledged)") : std::string();
-  return absl::DataLossError(Cat("the log of ", folder, " is damaged: ", what, known, ": ", reason));
+  return absl::DataLossError(Cat("the log of ", folder, " is damaged: ", what, Known(acknowledged), ": ", reason));
 }
 
 absl::StatusOr<LogStream> ReadStream(const LogDatabase& database) {
@@ -46,9 +50,8 @@ absl::StatusOr<LogStream> ReadStream(const LogDatabase& database) {
   return LogStream{*std::move(name), *created_ns};
 }
 
-absl::StatusOr<LogContents> OpenAndRead(const std::string& folder) {
-  absl::StatusOr<std::unique_ptr<LogDatabase>> database =
-      LogDatabase::Open(LogDatabasePath(folder), LogDatabase::Access::kRead);
+absl::StatusOr<LogContents> OpenAndRead(const std::string& folder, const WrittenFiles& written) {
+  absl::StatusOr<std::unique_ptr<LogDatabase>> database = OpenChecked(LogDatabasePath(folder), written);
   if (!database.ok()) return database.status();
   return ReadContents(**database);
 }
@@ -95,8 +98,28 @@ absl::StatusOr<LogContents> ReadContents(const LogDatabase& database) {
   return contents;
 }
 
-absl::StatusOr<LogContents> CheckLog(const std::string& folder, uint64_t acknowledged) {
-  absl::StatusOr<LogContents> contents = OpenAndRead(folder);
+absl::StatusOr<std::unique_ptr<LogDatabase>> OpenChecked(const std::string& database_path,
+                                                         const WrittenFiles& written) {
+  if (absl::Status status = CheckManifestFile(database_path, written); !status.ok()) return status;
+  absl::StatusOr<std::unique_ptr<LogDatabase>> database = LogDatabase::Open(database_path, LogDatabase::Access::kRead);
+  if (!database.ok()) return database.status();
+  uint64_t min_needed = 0;
+  if (!(*database)->db().GetIntProperty(rocksdb::DB::Properties::kMinLogNumberToKeep, &min_needed)) {
+    return absl::InternalError("RocksDB does not say which write-ahead logs it needs");
+  }
+  if (absl::Status status = CheckWalFiles(database_path, written, min_needed); !status.ok()) return status;
+  return database;
+}
+
+absl::StatusOr<LogContents> CheckLog(const std::string& folder, const LogMarkContents& mark) {
+  const uint64_t acknowledged = mark.sequence;
+  // RocksDB may abort the process over a MANIFEST that has lost bytes, so that nothing more can be found out.
+  if (absl::Status status = CheckManifestFile(LogDatabasePath(folder), mark.files); !status.ok()) {
+    if (!absl::IsDataLoss(status)) return Prefix(Cat("the log of ", folder, ": "), status);
+    return Prefix(Cat("the log of ", folder, " is damaged: none of its writes can be read", Known(acknowledged), ": "),
+                  status);
+  }
+  absl::StatusOr<LogContents> contents = OpenAndRead(folder, mark.files);
   if (!contents.ok()) {
     const absl::Status& status = contents.status();
     if (absl::IsDataLoss(status) || absl::IsNotFound(status)) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "collection/log/collection_log.h"
 #include "collection/log/log_database.h"
+#include "collection/log/log_mark.h"
 
 namespace maxsim::collection {
 
@@ -33,8 +35,11 @@ struct LogContents {
 absl::StatusOr<LogContents> ReadContents(const LogDatabase& database);
 
 // Checks the log of the collection in `folder` as opening it would, but changes nothing: the database can be read, and
-// has all writes up to `acknowledged`. DATA_LOSS, saying from which sequence on nothing can be read.
-absl::StatusOr<LogContents> CheckLog(const std::string& folder, uint64_t acknowledged);
+// has all that the mark says. DATA_LOSS, saying from which sequence on nothing can be read, or naming the file.
+absl::StatusOr<LogContents> CheckLog(const std::string& folder, const LogMarkContents& mark);
+
+// Opens the database in a log's folder for reading, after a check of its files.
+absl::StatusOr<std::unique_ptr<LogDatabase>> OpenChecked(const std::string& database_path, const WrittenFiles& written);
 
 // Returns the record with a sequence as its value. DATA_LOSS, naming the sequence, for one that is missing or damaged.
 absl::Status GetRecord(const LogDatabase& database, uint64_t sequence, rocksdb::PinnableSlice* value);

@@ -13,6 +13,7 @@
 
 #include "absl/strings/match.h"
 #include "base/text.h"
+#include "collection/log/database_files.h"
 
 namespace maxsim::collection {
 namespace {
@@ -138,11 +139,12 @@ uint64_t FromBigEndian(std::string_view bytes) {
   return number;
 }
 
-absl::StatusOr<std::unique_ptr<LogDatabase>> LogDatabase::Open(const std::string& path, Access access) {
+absl::StatusOr<std::unique_ptr<LogDatabase>> LogDatabase::Open(const std::string& path, Access access, LogMark* mark) {
   std::unique_ptr<LogDatabase> database(new LogDatabase());
   std::vector<rocksdb::ColumnFamilyHandle*> families;
   rocksdb::DB* db = nullptr;
-  const rocksdb::DBOptions options = DatabaseOptions(access);
+  rocksdb::DBOptions options = DatabaseOptions(access);
+  if (mark != nullptr) options.listeners.push_back(MakeManifestListener(mark));
   const bool writes = access == Access::kCreate || access == Access::kWrite;
   const rocksdb::Status status = writes ? rocksdb::DB::Open(options, path, Families(), &families, &db)
                                         : rocksdb::DB::OpenForReadOnly(options, path, Families(), &families, &db,
@@ -150,6 +152,8 @@ absl::StatusOr<std::unique_ptr<LogDatabase>> LogDatabase::Open(const std::string
   if (!status.ok()) return FromRocksDb(status, "");
   database->db_.reset(db);
   std::copy(families.begin(), families.end(), database->families_.begin());
+  if (mark == nullptr) return database;
+  if (absl::Status noted = NoteManifestOf(*db, *mark); !noted.ok()) return noted;
   return database;
 }
 

@@ -15,6 +15,8 @@
 
 namespace maxsim::collection {
 
+class LogMark;
+
 // The column families. Keys are big-endian, so that their order is that of the numbers.
 enum class LogFamily : size_t {
   kMeta,        // what the keys below name, in decimal digits or text
@@ -54,7 +56,9 @@ class LogDatabase {
     kReadUpToDamage,    // changes no file, and leaves out what lies behind the first damage of the write-ahead log
     kReadAroundDamage,  // changes no file, and leaves out what is damaged in the write-ahead log
   };
-  static absl::StatusOr<std::unique_ptr<LogDatabase>> Open(const std::string& path, Access access);
+  // `mark` is kept up to date where it is not null, and must outlive the database. CheckManifestFile comes before.
+  static absl::StatusOr<std::unique_ptr<LogDatabase>> Open(const std::string& path, Access access,
+                                                           LogMark* mark = nullptr);
   ~LogDatabase();
   LogDatabase(const LogDatabase&) = delete;
   LogDatabase& operator=(const LogDatabase&) = delete;

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/output_file.h"
 #include "base/text.h"
+#include "collection/log/database_files.h"
 #include "collection/log/log_check.h"
 #include "collection/log/log_database.h"
 #include "collection/log/log_mark.h"
@@ -83,10 +84,15 @@ absl::Status CreateLog(const std::string& folder, const LogFormat& format, uint6
     absl::StatusOr<std::unique_ptr<LogMark>> mark = LogMark::Open(unfinished, folder);
     if (!mark.ok()) return mark.status();
     const std::string prefix = Cat("cannot make the log of ", folder, ": ");
-    absl::StatusOr<std::unique_ptr<LogDatabase>> database =
-        LogDatabase::Open(JoinPath(unfinished, kLogDatabaseName), LogDatabase::Access::kCreate);
-    if (!database.ok()) return Prefix(prefix, database.status());
-    if (absl::Status status = WriteFirstMeta(**database, format, begin); !status.ok()) return Prefix(prefix, status);
+    const std::string path = JoinPath(unfinished, kLogDatabaseName);
+    {
+      absl::StatusOr<std::unique_ptr<LogDatabase>> database =
+          LogDatabase::Open(path, LogDatabase::Access::kCreate, mark->get());
+      if (!database.ok()) return Prefix(prefix, database.status());
+      if (absl::Status status = WriteFirstMeta(**database, format, begin); !status.ok()) return Prefix(prefix, status);
+    }
+    (*mark)->Note(begin);
+    if (absl::Status status = NoteClosedDatabase(path, **mark); !status.ok()) return Prefix(prefix, status);
     if (absl::Status status = (*mark)->Sync(); !status.ok()) return status;
   }
   return FinishLog(folder);
@@ -115,6 +121,7 @@ absl::StatusOr<uint64_t> CopyLog(rocksdb::DB& db, const std::string& folder) {
     absl::StatusOr<std::unique_ptr<LogMark>> mark = LogMark::Open(unfinished, folder);
     if (!mark.ok()) return mark.status();
     (*mark)->Note(last);
+    if (absl::Status noted = NoteClosedDatabase(path, **mark); !noted.ok()) return noted;
     if (absl::Status synced = (*mark)->Sync(); !synced.ok()) return synced;
   }
   if (absl::Status finished = FinishLog(folder); !finished.ok()) return finished;

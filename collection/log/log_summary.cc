@@ -11,6 +11,7 @@
 #include "collection/log/log_files.h"
 #include "collection/log/log_mark.h"
 #include "collection/log/log_tombstones.h"
+#include "collection/log/log_versions.h"
 #include "collection/verifier.h"
 #include "kernels/scalar_type.h"
 
@@ -19,11 +20,10 @@ namespace {
 
 absl::StatusOr<LogSummary> SummarizeOnce(const std::string& folder, const Manifest& manifest) {
   // The mark is read first: what it says is in the database then.
-  const uint64_t acknowledged = ReadLogMark(LogFolder(folder));
-  absl::StatusOr<LogContents> contents = CheckLog(folder, acknowledged);
+  const LogMarkContents mark = ReadLogMark(LogFolder(folder));
+  absl::StatusOr<LogContents> contents = CheckLog(folder, mark);
   if (!contents.ok()) return contents.status();
-  absl::StatusOr<std::unique_ptr<LogDatabase>> database =
-      LogDatabase::Open(LogDatabasePath(folder), LogDatabase::Access::kRead);
+  absl::StatusOr<std::unique_ptr<LogDatabase>> database = OpenChecked(LogDatabasePath(folder), mark.files);
   if (!database.ok()) return Prefix(Cat("the log of ", folder, ": "), database.status());
   absl::StatusOr<Tombstones> tombstones = ReadTombstones(**database, manifest);
   if (!tombstones.ok()) return Prefix(Cat("the log of ", folder, ": "), tombstones.status());
@@ -139,18 +139,21 @@ absl::StatusOr<LogReport> VerifyLog(const std::string& folder, const Manifest& m
   }
   return Guarded([&]() -> absl::StatusOr<LogReport> {
     absl::StatusOr<std::unique_ptr<LogDatabase>> database =
-        LogDatabase::Open(LogDatabasePath(folder), LogDatabase::Access::kRead);
+        OpenChecked(LogDatabasePath(folder), ReadLogMark(LogFolder(folder)).files);
     if (!database.ok()) return Prefix(Cat("the log of ", folder, ": "), database.status());
+    VersionCheck versions(format.id_type);
     // One after the other, so that what lies behind a damaged record is checked too.
     for (uint64_t sequence = report.first_sequence; sequence < report.last_sequence; ++sequence) {
       std::string text;
       const absl::Status read = ReadRecords(**database, format, sequence, sequence + 1, [&](const LogRecord& record) {
         text = ProblemOf(record, format);
+        versions.Add(record);
         return absl::OkStatus();
       });
       if (!read.ok()) problem(std::string(read.message()));
       if (!text.empty()) problem(Cat("the write with sequence ", sequence + 1, ": ", text));
     }
+    versions.Run(**database, problem);
     return std::move(report);
   });
 }
