@@ -20,6 +20,7 @@
 #include "server/cluster/merge.h"
 #include "server/cluster/rpcs.h"
 #include "server/cluster/scatter.h"
+#include "server/service/call_record.h"
 #include "server/service/call_spans.h"
 #include "server/service/document_write.h"
 #include "server/service/status.h"
@@ -167,8 +168,7 @@ struct RouterDocuments::Call {
 
   void Finish(absl::StatusOr<Response> response) {
     if (done == nullptr) return;
-    metrics->CountRequest(context.method, response.status().code(), MonotonicNow() - context.arrival);
-    service::EndCall(response.status(), context.span);
+    service::Record(context, metrics, response.status());
     std::exchange(done, nullptr)(std::move(response));
   }
 

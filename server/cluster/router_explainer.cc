@@ -8,6 +8,7 @@
 #include "server/cluster/check_rerank.h"
 #include "server/cluster/rpcs.h"
 #include "server/cluster/scatter.h"
+#include "server/service/call_record.h"
 #include "server/service/call_spans.h"
 #include "server/service/explain.h"
 #include "server/service/translate.h"
@@ -15,6 +16,7 @@
 namespace maxsim::cluster {
 
 struct RouterExplainer::Call {
+  Metrics* metrics = nullptr;
   service::CallContext context;
   tracing::Span encode_span;
   v1::RerankRequest request;
@@ -22,9 +24,12 @@ struct RouterExplainer::Call {
   service::Done<service::Explanation> done;
 
   ~Call() {
-    if (done == nullptr) return;
-    service::EndCall(NoMemory(), context.span);
-    done(NoMemory());
+    if (done != nullptr) Answer(NoMemory());
+  }
+
+  void Answer(absl::StatusOr<service::Explanation> explanation) {
+    service::Record(context, metrics, explanation.status());
+    std::exchange(done, nullptr)(std::move(explanation));
   }
 };
 
@@ -39,6 +44,7 @@ absl::Status RouterExplainer::CheckTexts(const v1::RerankRequest& request) const
 void RouterExplainer::Explain(v1::RerankRequest request, service::CallContext context,
                               service::Done<service::Explanation> done) {
   auto call = std::make_shared<Call>();
+  call->metrics = deps_.metrics;
   call->context = std::move(context);
   call->done = std::move(done);
   service::DescribeRerank(request, call->context.method, call->context.span);
@@ -95,9 +101,7 @@ void RouterExplainer::Ask(std::shared_ptr<Call> call) {
 }
 
 void RouterExplainer::Finish(Call& call, absl::StatusOr<service::Explanation> explanation) {
-  deps_.metrics->CountRequest(call.context.method, explanation.status().code(), MonotonicNow() - call.context.arrival);
-  service::EndCall(explanation.status(), call.context.span);
-  std::exchange(call.done, nullptr)(std::move(explanation));
+  call.Answer(std::move(explanation));
 }
 
 }  // namespace maxsim::cluster

@@ -12,6 +12,7 @@
 #include "server/cluster/merge.h"
 #include "server/cluster/rpcs.h"
 #include "server/cluster/scatter.h"
+#include "server/service/call_record.h"
 #include "server/service/call_spans.h"
 #include "server/service/status.h"
 #include "server/service/translate.h"
@@ -56,6 +57,7 @@ service::TextTarget TextTargetOf(const CollectionView& collection) {
 }
 
 struct RouterReranker::Call {
+  Metrics* metrics = nullptr;
   service::CallContext context;
   v1::RerankRequest request;  // its texts are encoded once
   absl::Duration encode_time;
@@ -69,10 +71,10 @@ struct RouterReranker::Call {
   SplitRequest split;
 
   ~Call() {
-    if (done == nullptr) return;
-    service::EndCall(NoMemory(), context.span);
-    done(NoMemory());
+    if (done != nullptr) Answer(NoMemory());
   }
+
+  void Answer(absl::StatusOr<v1::RerankResponse> response);
 };
 
 absl::Status RouterReranker::CheckState() const {
@@ -87,6 +89,7 @@ absl::Status RouterReranker::CheckState() const {
 void RouterReranker::Rerank(v1::RerankRequest request, service::CallContext context,
                             service::Done<v1::RerankResponse> done) {
   auto call = std::make_shared<Call>();
+  call->metrics = deps_.metrics;
   call->context = std::move(context);
   call->request = std::move(request);
   call->done = std::move(done);
@@ -232,19 +235,26 @@ void RouterReranker::Gather(const std::shared_ptr<Call>& call,
 }
 
 void RouterReranker::Finish(Call& call, absl::StatusOr<v1::RerankResponse> response) {
+  call.Answer(std::move(response));
+}
+
+void RouterReranker::Call::Answer(absl::StatusOr<v1::RerankResponse> response) {
   const absl::Time now = MonotonicNow();
-  const absl::Duration duration = now - call.context.arrival;
-  if (response.status().code() == absl::StatusCode::kCancelled && now >= call.context.deadline) {
+  if (response.status().code() == absl::StatusCode::kCancelled && now >= context.deadline) {
     response = absl::DeadlineExceededError("the deadline passed before the answer was ready");
   }
   if (response.ok()) {
-    response->mutable_timings()->set_total_us(absl::ToDoubleMicroseconds(duration));
-    response->mutable_timings()->set_encode_us(absl::ToDoubleMicroseconds(call.encode_time));
+    response->mutable_timings()->set_total_us(absl::ToDoubleMicroseconds(now - context.arrival));
+    response->mutable_timings()->set_encode_us(absl::ToDoubleMicroseconds(encode_time));
   }
-  deps_.metrics->CountRequest(call.context.method, response.status().code(), duration);
-  service::EndRerank(response.status(), response.ok() ? response->timings() : v1::Timings::default_instance(),
-                     absl::InfinitePast(), now, call.context.span);
-  std::exchange(call.done, nullptr)(std::move(response));
+  service::Record(context,
+                  {.metrics = metrics,
+                   .method = context.method,
+                   .arrival = context.arrival,
+                   .span = std::move(context.span),
+                   .timings = response.ok() ? response->timings() : v1::Timings()},
+                  response.status());
+  std::exchange(done, nullptr)(std::move(response));
 }
 
 absl::Status RouterReranker::ChooseCollection(v1::RerankRequest* request) const {

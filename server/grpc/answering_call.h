@@ -7,12 +7,14 @@
 
 #include "absl/status/statusor.h"
 #include "base/guard.h"
+#include "base/monotonic_clock.h"
 #include "client/status.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "server/grpc/answer_budget.h"
 #include "server/grpc/grpc_call.h"
 #include "server/grpc/message_buffer.h"
+#include "server/service/call_record.h"
 #include "server/service/call_tracker.h"
 
 namespace maxsim::rpc {
@@ -23,6 +25,9 @@ class AnsweringCall : public UnaryCall {
   AnsweringCall(service::CallTracker* tracker, AnswerBudget* answers, grpc::CallbackServerContext* context,
                 grpc::ByteBuffer* response)
       : UnaryCall(tracker), context_(context), response_(response), account_(answers, context) {}
+
+  // The service fills it, and Answer writes it.
+  service::CallRecord* record() { return &record_; }
 
   // Set once nobody waits for the answer any more.
   const std::shared_ptr<std::atomic<bool>>& cancelled() const { return cancelled_; }
@@ -39,13 +44,22 @@ class AnsweringCall : public UnaryCall {
     // Until gRPC has let go of the call, and with it of the answer.
     if (status.ok()) account_.Add(response_->Length());
     AddTrailers(status, *context_);
+    record_.Write(status.ok() ? CheckClient() : status);
     Finish(client::ToGrpcStatus(status));  // `this` may be gone from here on
   }
 
  private:
+  // Returns what a client got whose call gRPC ended before the answer was ready.
+  absl::Status CheckClient() const {
+    if (!cancelled_->load(std::memory_order_relaxed)) return absl::OkStatus();
+    if (MonotonicNow() >= DeadlineOf(*context_)) return absl::DeadlineExceededError("the answer came after the deadline");
+    return absl::CancelledError("the client cancelled the call");
+  }
+
   grpc::CallbackServerContext* const context_;
   grpc::ByteBuffer* const response_;
   AnswerBudget::Account account_;
+  service::CallRecord record_;
   const std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);
 };
 

@@ -38,7 +38,8 @@ grpc::ServerUnaryReactor* GrpcDocuments::Begin(const char* method, std::string_v
                       .deadline = DeadlineOf(*context),
                       .client = ClientOf(*context, deps_.client_key),
                       .cancelled = call->cancelled(),
-                      .span = StartSpan(deps_.tracer, span_name, *context, arrival)};
+                      .span = StartSpan(deps_.tracer, span_name, *context, arrival),
+                      .record = call->record()};
   work(call, std::move(parsed), std::move(of_call));
   return call;
 }

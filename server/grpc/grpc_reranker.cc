@@ -52,7 +52,8 @@ grpc::ServerUnaryReactor* GrpcReranker::Rerank(grpc::CallbackServerContext* cont
                         .client = ClientOf(*context, deps_.client_key),
                         .cancelled = call->cancelled(),
                         .may_be_held_up = true,
-                        .span = StartSpan(deps_.tracer, service::kRerankSpan, *context, arrival)},
+                        .span = StartSpan(deps_.tracer, service::kRerankSpan, *context, arrival),
+                        .record = call->record()},
                        [call](absl::StatusOr<v1::RerankResponse> answer) { call->Answer(answer); });
   return call;
 }
@@ -85,7 +86,8 @@ grpc::ServerUnaryReactor* GrpcReranker::Explain(grpc::CallbackServerContext* con
                           .deadline = DeadlineOf(*context),
                           .client = ClientOf(*context, deps_.client_key),
                           .cancelled = call->cancelled(),
-                          .span = StartSpan(deps_.tracer, service::kExplainSpan, *context, arrival)},
+                          .span = StartSpan(deps_.tracer, service::kExplainSpan, *context, arrival),
+                          .record = call->record()},
                          [call](const absl::StatusOr<service::Explanation>& explanation) {
                            if (!explanation.ok()) {
                              return call->Answer(absl::StatusOr<v1::ExplainResponse>(explanation.status()));

@@ -3,16 +3,19 @@
 #include <atomic>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <new>
 #include <string>
 #include <utility>
 
+#include "base/guard.h"
 #include "base/monotonic_clock.h"
 #include "base/mutex.h"
 #include "client/status.h"
 #include "maxsim/v1/rerank.pb.h"
 #include "server/grpc/grpc_call.h"
 #include "server/grpc/message_buffer.h"
+#include "server/service/call_record.h"
 #include "server/service/status.h"
 
 namespace maxsim::rpc {
@@ -168,18 +171,26 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
       return Answer(ToStreamResponse("", parsed));
     }
     const std::string id = request.request_id();
+    auto record = std::make_unique<service::CallRecord>();
+    service::CallRecord* const of_call = record.get();
     service_->Rerank(std::move(request),
                      {.method = kMethod,
                       .arrival = arrival,
                       .deadline = deadline_,
                       .client = client_,
                       .cancelled = cancelled_,
-                      .span = StartSpan(tracer_, kSpan, parent_, arrival)},
-                     [this, keep = self_, id](absl::StatusOr<v1::RerankResponse> response) {
+                      .span = StartSpan(tracer_, kSpan, parent_, arrival),
+                      .record = of_call},
+                     [this, keep = self_, id, record = std::move(record)](absl::StatusOr<v1::RerankResponse> response) {
+                       absl::Status status = response.status();
+                       if (status.ok() && *cancelled_) status = absl::CancelledError("the client cancelled the stream");
                        // On a thread of the scheduler, which no exception may leave.
                        try {
-                         Answer(ToStreamResponse(id, std::move(response)));
+                         grpc::ByteBuffer answer = ToStreamResponse(id, std::move(response));
+                         record->Write(status);
+                         Answer(std::move(answer));
                        } catch (const std::bad_alloc&) {
+                         record->Write(NoMemory());
                          Abandon();
                        }
                      });

@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "base/guard.h"
 #include "server/http/transport.h"
+#include "server/service/call_record.h"
 
 namespace maxsim::http {
 
@@ -29,22 +31,33 @@ struct CallEnd {
   }
 };
 
-// Calls `reply` once: with the first response that it gets or, when it goes without one because an exception ended the
-// work, with a 503. Thread-safe.
+// Answers a call once, and records it with the status that the answer has. The first response counts. A call that gets
+// none, because an exception ended the work, is answered with 503. Thread-safe.
 class ReplyOnce {
  public:
-  explicit ReplyOnce(Application::Reply reply) : reply_(std::move(reply)) {}
+  // `call` is recorded as it is unless a service fills the record with what it knows.
+  ReplyOnce(service::FinishedCall call, Application::Reply reply) : reply_(std::move(reply)) {
+    record_.Fill(std::move(call));
+  }
   ReplyOnce(const ReplyOnce&) = delete;
   ReplyOnce& operator=(const ReplyOnce&) = delete;
   // Needs no memory of its own.
-  ~ReplyOnce() { (*this)({.status = 503, .content_type = "text/plain", .body = "no memory\n"}); }
+  ~ReplyOnce() {
+    (*this)({.status = 503, .content_type = "text/plain", .body = "no memory\n", .error = maxsim::NoMemory()});
+  }
+
+  // For the context of the call, which a service gets.
+  service::CallRecord* record() { return &record_; }
 
   void operator()(Response response) {
-    if (!called_.exchange(true)) reply_(std::move(response));
+    if (called_.exchange(true)) return;
+    record_.Write(response.error);
+    reply_(std::move(response));
   }
 
  private:
   std::atomic<bool> called_{false};
+  service::CallRecord record_;
   Application::Reply reply_;
 };
 

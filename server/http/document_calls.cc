@@ -21,11 +21,6 @@ Response DocumentError(const absl::Status& status) {
   return Error(ToHttpCode(status.code()), status, FormatDocumentError(status));
 }
 
-// Returns the HTTP status of a call that failed here, where a lack of memory is the server's fault.
-int HttpStatusOf(const absl::Status& status) {
-  return absl::IsResourceExhausted(status) ? 503 : ToHttpCode(status.code());
-}
-
 // Answers with what `format` makes of the answer, or with its error, from one of the pool's threads: others may wait
 // for the thread that says how the call went.
 template <typename Answer, typename Format>
@@ -87,16 +82,15 @@ service::Scope ScopeOf(DocumentCall call) {
   return writes ? service::Scope::kWrite : service::Scope::kSearch;
 }
 
-Response DocumentCalls::CountedError(const service::CallContext& context, const absl::Status& status) const {
-  documents_->CountUnread(context.method, context.arrival, status);
-  return Error(HttpStatusOf(status), status);
+void DocumentCalls::Refuse(service::CallContext& context, ReplyOnce& reply, const absl::Status& status) {
+  reply.record()->SetSpan(std::move(context.span));
+  reply(Error(StatusOfFailureHere(status), status));
 }
 
 void DocumentCalls::Handle(Request request, service::CallContext context, std::shared_ptr<ReplyOnce> reply,
                            const CallEnd& end) {
   DocumentPath path = *ParseDocumentPath(request.path);
   const DocumentCall call = *FindDocumentCall(request.method, path);
-  context.method = MethodOf(call);
   switch (call) {
     case DocumentCall::kUpsert:
       return Upsert(std::move(request), std::move(context), std::move(path.collection), std::move(reply), end);
@@ -113,17 +107,16 @@ void DocumentCalls::Upsert(Request request, service::CallContext context, std::s
                            std::shared_ptr<ReplyOnce> reply, const CallEnd& end) {
   auto parsed = Guarded<absl::StatusOr<v1::UpsertRequest>>(
       [&] { return ParseUpsertBody(request.body, documents_->limits(), [&end] { return end.Check(); }); });
-  if (!parsed.ok()) return (*reply)(CountedError(context, parsed.status()));
+  if (!parsed.ok()) return Refuse(context, *reply, parsed.status());
   request.body = std::string();
   parsed->set_collection(std::move(collection));
   std::shared_ptr<const void> place;
   for (const v1::Document& document : parsed->documents()) {
     if (document.text().empty()) continue;
-    place = take_text_place_();
+    place = text_places_->TryTake();
     if (place != nullptr) break;
-    const absl::Status full = text_error_();
-    documents_->CountUnread(context.method, context.arrival, full);
-    return (*reply)(Error(full));
+    reply->record()->SetSpan(std::move(context.span));
+    return (*reply)(Error(text_places_->Full()));
   }
   documents_->Upsert(
       *std::move(parsed), std::move(context),
@@ -136,7 +129,7 @@ void DocumentCalls::Delete(const Request& request, service::CallContext context,
                            std::shared_ptr<ReplyOnce> reply, const CallEnd& end) {
   auto parsed = Guarded<absl::StatusOr<v1::DeleteRequest>>(
       [&] { return ParseDeleteBody(request.body, [&end] { return end.Check(); }); });
-  if (!parsed.ok()) return (*reply)(CountedError(context, parsed.status()));
+  if (!parsed.ok()) return Refuse(context, *reply, parsed.status());
   parsed->set_collection(std::move(collection));
   documents_->Delete(*parsed, std::move(context),
                      [this, reply = std::move(reply)](absl::StatusOr<v1::DeleteResponse> response) mutable {
@@ -148,7 +141,7 @@ void DocumentCalls::Get(const Request& request, service::CallContext context, st
                         std::shared_ptr<ReplyOnce> reply, const CallEnd& end) {
   auto parsed = Guarded<absl::StatusOr<v1::GetRequest>>(
       [&] { return ParseGetBody(request.body, [&end] { return end.Check(); }); });
-  if (!parsed.ok()) return (*reply)(CountedError(context, parsed.status()));
+  if (!parsed.ok()) return Refuse(context, *reply, parsed.status());
   parsed->set_collection(std::move(collection));
   documents_->Get(*std::move(parsed), std::move(context),
                   [this, reply = std::move(reply), end](absl::StatusOr<v1::GetResponse> response) mutable {
@@ -156,7 +149,7 @@ void DocumentCalls::Get(const Request& request, service::CallContext context, st
                       auto body = Guarded<absl::StatusOr<std::string>>(
                           [&] { return FormatDocuments(found, [&end] { return end.Check(); }); });
                       return body.ok() ? Json(200, *std::move(body))
-                                       : Error(HttpStatusOf(body.status()), body.status());
+                                       : Error(StatusOfFailureHere(body.status()), body.status());
                     });
                   });
 }
@@ -167,9 +160,9 @@ void DocumentCalls::GetOne(service::CallContext context, const DocumentPath& pat
   if (documents_->HasIntIds(path.collection)) {
     int64_t id = 0;
     if (!absl::SimpleAtoi(path.id, &id)) {
-      return (*reply)(CountedError(
-          context, absl::InvalidArgumentError(absl::StrCat("id: ", Quote(path.id), ", and the ids of collection ",
-                                                           path.collection, " are 64-bit integers"))));
+      return Refuse(context, *reply,
+                    absl::InvalidArgumentError(absl::StrCat("id: ", Quote(path.id), ", and the ids of collection ",
+                                                            path.collection, " are 64-bit integers")));
     }
     request.mutable_int_ids()->add_ids(id);
   } else {

@@ -23,11 +23,10 @@
 #include "server/http/console.h"
 #include "server/http/document_calls.h"
 #include "server/http/embedded_files.h"
-#include "server/http/explain_json.h"
 #include "server/http/http_status.h"
 #include "server/http/places.h"
 #include "server/http/rejections.h"
-#include "server/http/rerank_body.h"
+#include "server/http/rerank_calls.h"
 #include "server/http/rerank_json.h"
 #include "server/http/rerank_path.h"
 #include "server/http/responses.h"
@@ -36,16 +35,13 @@
 #include "server/http/tls_policy.h"
 #include "server/http/transport.h"
 #include "server/observability/logging.h"
+#include "server/service/call_record.h"
 #include "server/service/call_spans.h"
 #include "server/service/client_of.h"
 #include "server/service/status.h"
 
 namespace maxsim::http {
 namespace {
-
-// As the metrics name the calls; document_calls.h has the others.
-constexpr char kRerankMethod[] = "http";
-constexpr char kExplainMethod[] = "explain";
 
 constexpr char kExplainPath[] = "/v1/explain";
 constexpr char kStatsPath[] = "/v1/stats";
@@ -76,6 +72,11 @@ const char* CallOf(const Request& request) {
   return FindRerankPath(request.path) == nullptr ? nullptr : kRerankMethod;
 }
 
+std::string_view SpanNameOf(const Request& request) {
+  if (const std::optional<DocumentCall> call = DocumentCallOf(request)) return SpanNameOf(*call);
+  return request.path == kExplainPath ? service::kExplainSpan : service::kRerankSpan;
+}
+
 // Returns what the token of a call must be for.
 service::Scope ScopeOf(const Request& request) {
   const std::optional<DocumentCall> call = DocumentCallOf(request);
@@ -85,8 +86,6 @@ service::Scope ScopeOf(const Request& request) {
 // Returns the limit, or an infinite one for zero, which switches a limit off.
 absl::Duration OrNone(absl::Duration limit) { return limit > absl::ZeroDuration() ? limit : absl::InfiniteDuration(); }
 
-constexpr absl::Duration kBusyRetryDelay = absl::Seconds(1);
-
 }  // namespace
 
 class HttpServer::Impl final : private Application {
@@ -95,13 +94,12 @@ class HttpServer::Impl final : private Application {
       : request_timeout_(OrNone(options.request_timeout)),
         has_console_(options.console),
         console_questions_(options.console_questions),
-        max_text_calls_(std::max(1, options.max_concurrent_requests / 2)),
-        text_places_(max_text_calls_),
+        text_places_(std::max(1, options.max_concurrent_requests / 2)),
         plain_text_(options.plain_text),
         deps_(std::move(dependencies)),
         pool_(static_cast<size_t>(options.threads)),
-        document_calls_(
-            deps_.documents, &pool_, [this] { return text_places_.TryTake(); }, [this] { return TooManyTexts(); }),
+        document_calls_(deps_.documents, &text_places_, &pool_),
+        rerank_calls_(deps_.rerank, deps_.explain, deps_.metrics, &text_places_, &pool_),
         transport_({.host = options.host,
                     .port = options.port,
                     .max_body_bytes = options.max_body_bytes,
@@ -227,17 +225,20 @@ class HttpServer::Impl final : private Application {
     if (request_timeout_ < absl::InfiniteDuration()) {
       end.deadline = CallEnd::Clock::now() + absl::ToChronoNanoseconds(request_timeout_);
     }
-    auto once = std::make_shared<ReplyOnce>(std::move(reply));
+    auto once = std::make_shared<ReplyOnce>(
+        service::FinishedCall{.metrics = deps_.metrics, .method = CallOf(request), .arrival = request.arrival},
+        std::move(reply));
     boost::asio::post(pool_, [this, request = std::move(request), once = std::move(once), end]() mutable {
       // What it throws has been answered by `once` going away.
       Guarded<absl::Status>([&] {
-        if (const std::optional<DocumentCall> call = DocumentCallOf(request)) {
-          service::CallContext context = ContextOf(request, "", SpanNameOf(*call));
+        service::CallContext context = ContextOf(request, once->record());
+        if (DocumentCallOf(request).has_value()) {
           document_calls_.Handle(std::move(request), std::move(context), std::move(once), end);
         } else if (request.path == kExplainPath) {
-          Explain(std::move(request), std::move(once), end);
+          rerank_calls_.Explain(std::move(request), std::move(context), std::move(once), end);
         } else {
-          Rerank(std::move(request), std::move(once), end);
+          const RerankPath& path = *FindRerankPath(request.path);
+          rerank_calls_.Rerank(std::move(request), path, std::move(context), std::move(once), end);
         }
         return absl::OkStatus();
       }).IgnoreError();
@@ -259,7 +260,7 @@ class HttpServer::Impl final : private Application {
     return CountedError(request, http_status, status, MonotonicNow());
   }
 
-  // For calls that never came to the service, which would have counted them. Of another request nothing is counted.
+  // Counts a call that is refused before its body is there. Other requests are not counted.
   Response CountedError(const Request& request, int http_status, const absl::Status& status, absl::Time arrival) {
     const char* const call = CallOf(request);
     if (call == nullptr) return Error(http_status, status);
@@ -269,31 +270,14 @@ class HttpServer::Impl final : private Application {
     return Error(http_status, status);
   }
 
-  // Returns the HTTP status of a call that failed here. A lack of memory is the server's fault, and not a full queue in
-  // which the client waits for its turn.
-  static int HttpStatusOf(const absl::Status& status) {
-    return status.code() == absl::StatusCode::kResourceExhausted ? 503 : ToHttpCode(status.code());
-  }
-
-  // Chooses the call's collection, and takes a place where it has texts. Returns false once `reply` has an error.
-  bool Admit(const Request& request, ReplyOnce& reply, v1::RerankRequest* call, std::shared_ptr<const void>* place) {
-    if (absl::Status chosen = deps_.rerank->ChooseCollection(call); !chosen.ok()) {
-      reply(CountedError(request, 400, chosen, request.arrival));
-      return false;
-    }
-    if (!service::HasTexts(*call)) return true;
-    *place = text_places_.TryTake();
-    if (*place == nullptr) reply(CountedError(request, 429, TooManyTexts(), request.arrival));
-    return *place != nullptr;
-  }
-
-  service::CallContext ContextOf(Request& request, std::string_view method, std::string_view span_name) const {
-    return {.method = method,
+  service::CallContext ContextOf(const Request& request, service::CallRecord* record) const {
+    return {.method = CallOf(request),
             .arrival = request.arrival,
             .deadline = request.arrival + request_timeout_,
             .client = service::ClientOf(request.client_id, request.peer),
-            .cancelled = std::move(request.cancelled),
-            .span = StartSpan(request, span_name)};
+            .cancelled = request.cancelled,
+            .span = StartSpan(request, SpanNameOf(request)),
+            .record = record};
   }
 
   tracing::Span StartSpan(const Request& request, std::string_view name) const {
@@ -302,93 +286,11 @@ class HttpServer::Impl final : private Application {
                                    tracing::ReadParent(request.traceparent, request.tracestate), request.arrival);
   }
 
-  void Explain(Request request, std::shared_ptr<ReplyOnce> reply, const CallEnd& end) {
-    auto parsed = Guarded<absl::StatusOr<v1::RerankRequest>>(
-        [&] { return ParseExplainRequest(request.body, deps_.explain->limits(), [&end] { return end.Check(); }); });
-    if (!parsed.ok()) {
-      return (*reply)(CountedError(request, HttpStatusOf(parsed.status()), parsed.status(), request.arrival));
-    }
-    request.body = std::string();
-    std::shared_ptr<const void> place;
-    if (!Admit(request, *reply, &*parsed, &place)) return;
-    std::string collection = parsed->collection();
-    v1::Candidates document = parsed->candidates();
-    deps_.explain->Explain(
-        *std::move(parsed), ContextOf(request, kExplainMethod, service::kExplainSpan),
-        [place = std::move(place), collection = std::move(collection), document = std::move(document),
-         reply = std::move(reply)](absl::StatusOr<service::Explanation> explanation) {
-          Guarded<absl::Status>([&] {
-            (*reply)(explanation.ok() ? Json(200, FormatExplanation(collection, document, *explanation))
-                                      : ExplainError(explanation.status()));
-            return absl::OkStatus();
-          }).IgnoreError();
-        });
-  }
-
-  void Rerank(Request request, std::shared_ptr<ReplyOnce> reply, const CallEnd& end) {
-    const RerankPath& path = *FindRerankPath(request.path);
-    auto parsed = Guarded<absl::StatusOr<RerankBody>>(
-        [&] { return ParseRerankBody(request.body, path, deps_.rerank->limits(), [&end] { return end.Check(); }); });
-    if (!parsed.ok()) {
-      return (*reply)(CountedError(request, HttpStatusOf(parsed.status()), parsed.status(), request.arrival));
-    }
-    request.body = std::string();
-    parsed->form.model = parsed->request.collection();
-    std::shared_ptr<const void> place;
-    if (!Admit(request, *reply, &parsed->request, &place)) return;
-    if (parsed->form.model.empty()) parsed->form.model = parsed->request.collection();
-    if (place != nullptr && !path.strings_are_texts) {
-      parsed->form.text_path = absl::StrCat("/text", std::string(path.path));
-    }
-    deps_.rerank->Rerank(std::move(parsed->request), ContextOf(request, kRerankMethod, service::kRerankSpan),
-                         [this, place = std::move(place), form = std::move(parsed->form), reply = std::move(reply),
-                          end](absl::StatusOr<v1::RerankResponse> response) mutable {
-                           Guarded<absl::Status>([&] {
-                             Answer(std::move(form), std::move(response), std::move(reply), end);
-                             return absl::OkStatus();
-                           }).IgnoreError();
-                         });
-  }
-
-  // Refuses an answer to a query of text that knows none of its ids: they may well be texts, whose sender forgot /text.
-  static absl::StatusOr<v1::RerankResponse> TextsForIds(const AnswerForm& form, v1::RerankResponse response) {
-    if (form.text_path.empty() || response.results_size() != 1) return response;
-    const v1::QueryResult& result = response.results(0);
-    if (result.scores_size() > 0 || !result.has_missing_string_ids()) return response;
-    return absl::NotFoundError(absl::StrCat("documents: none of ", result.missing_string_ids().ids_size(),
-                                            " ids is known; where they are texts, ask ", form.text_path));
-  }
-
-  absl::Status TooManyTexts() const {
-    absl::Status status = absl::ResourceExhaustedError(absl::StrCat(
-        "http.max_concurrent_requests: ", max_text_calls_, " calls with texts are in progress, half of the limit"));
-    client::SetRetryAfter(kBusyRetryDelay, status);
-    return status;
-  }
-
-  void Answer(AnswerForm form, absl::StatusOr<v1::RerankResponse> response, std::shared_ptr<ReplyOnce> reply,
-              const CallEnd& end) {
-    if (response.ok()) response = TextsForIds(form, *std::move(response));
-    if (!response.ok()) return (*reply)(ServiceError(response.status()));
-    // The answer is not written on the scheduler's thread, since long answers take long to write.
-    boost::asio::post(
-        pool_, [form = std::move(form), reply = std::move(reply), response = *std::move(response), end]() mutable {
-          auto body = Guarded<absl::StatusOr<std::string>>(
-              [&] { return FormatRerankResponse(form, response, [&end] { return end.Check(); }); });
-          Guarded<absl::Status>([&] {
-            (*reply)(body.ok() ? Json(200, *std::move(body)) : Error(HttpStatusOf(body.status()), body.status()));
-            return absl::OkStatus();
-          }).IgnoreError();
-        });
-  }
-
   const absl::Duration request_timeout_;
   const bool has_console_;
   const std::string console_questions_;
   std::optional<Console> console_;  // set before the first request, where there is one
-  // Calls that may wait for an encoder, which may hang: the others are left for vectors.
-  const int max_text_calls_;
-  Places text_places_;
+  TextPlaces text_places_;
   const PlainText plain_text_;
   const HttpDependencies deps_;
   std::atomic<bool> closing_{false};
@@ -397,6 +299,7 @@ class HttpServer::Impl final : private Application {
   SparingText stats_text_;
   boost::asio::thread_pool pool_;
   DocumentCalls document_calls_;
+  RerankCalls rerank_calls_;
   Transport transport_;
 };
 

@@ -4,6 +4,11 @@
 #include <atomic>
 #include <memory>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "client/status.h"
+
 namespace maxsim::http {
 
 // Thread-safe. A place may outlive this object: the service lets go of a call only after it has answered it, and by
@@ -23,6 +28,29 @@ class Places {
 
  private:
   const std::shared_ptr<std::atomic<int>> num_free_;
+};
+
+// A client that finds no place may come again after this.
+inline constexpr absl::Duration kBusyRetryDelay = absl::Seconds(1);
+
+// Bounds the calls that may wait for an encoder, which may hang: the other half of the places is left for vectors.
+class TextPlaces {
+ public:
+  explicit TextPlaces(int count) : count_(count), places_(count) {}
+
+  std::shared_ptr<const void> TryTake() { return places_.TryTake(); }
+
+  // Returns the error of a call that got no place.
+  absl::Status Full() const {
+    absl::Status status = absl::ResourceExhaustedError(absl::StrCat(
+        "http.max_concurrent_requests: ", count_, " calls with texts are in progress, half of the limit"));
+    client::SetRetryAfter(kBusyRetryDelay, status);
+    return status;
+  }
+
+ private:
+  const int count_;
+  Places places_;
 };
 
 }  // namespace maxsim::http

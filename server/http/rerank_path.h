@@ -7,6 +7,10 @@
 
 namespace maxsim::http {
 
+// As the metrics name the calls; document_calls.h has the others.
+inline constexpr char kRerankMethod[] = "http";
+inline constexpr char kExplainMethod[] = "explain";
+
 enum class RerankApi : uint8_t {
   kV1,   // Cohere v1, Jina, Voyage
   kV2,   // Cohere v2

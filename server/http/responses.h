@@ -30,6 +30,7 @@ inline Response Json(int status, std::string body) {
 inline Response Error(int http_status, const absl::Status& status, std::string body) {
   Response response = Json(http_status, std::move(body));
   response.retry_after_s = (service::RetryDelayMs(status) + 999) / 1000;
+  response.error = status;
   return response;
 }
 

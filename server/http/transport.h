@@ -52,6 +52,7 @@ struct Response {
   std::string allow = {};      // methods, of a 405; "": no Allow
   std::string etag = {};       // with its quotes; "": no ETag
   std::vector<ResponseHeader> headers = {};
+  absl::Status error = {};  // what the body says, for the records; OK: the call succeeded
 };
 
 // An application says what the paths mean. All but Handle's work run on the transport's thread and must not block. An

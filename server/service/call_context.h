@@ -12,6 +12,8 @@
 
 namespace maxsim::service {
 
+class CallRecord;
+
 // Whence a call came and how long it may take. The times are those of MonotonicNow().
 struct CallContext {
   std::string_view method;  // as the metrics name it; static
@@ -21,6 +23,9 @@ struct CallContext {
   std::shared_ptr<std::atomic<bool>> cancelled = {};  // may be null
   bool may_be_held_up = false;                        // the calling thread: a short request may be scored on it
   tracing::Span span = {};                            // of the call; the service ends it
+  // Null: the service counts the call and ends its span before it answers. Otherwise the port does both after that
+  // (call_record.h). Valid until the answer is given.
+  CallRecord* record = nullptr;
 };
 
 // What a server does with new calls. The first state is kLoading; calls that come while it loads or drains are

@@ -53,13 +53,14 @@ void DescribeDocuments(std::string_view collection, std::string_view method, int
 void EndRerank(const absl::Status& status, const v1::Timings& timings, absl::Time queued, absl::Time now,
                tracing::Span& span) {
   if (!span.is_recording()) return;
-  if (status.ok()) {
+  // A scored call may still end with an error, when its answer cannot be written.
+  if (timings.total_us() > 0) {
     span.SetAttribute("maxsim.encode_us", timings.encode_us());
     span.SetAttribute("maxsim.queue_us", timings.queue_us());
     span.SetAttribute("maxsim.copy_us", timings.copy_us());
     span.SetAttribute("maxsim.kernel_us", timings.kernel_us());
   }
-  if (status.ok() && queued != absl::InfinitePast()) {
+  if (timings.total_us() > 0 && queued != absl::InfinitePast()) {
     // Both lie within the call, however the clocks of a device round.
     const absl::Time started = std::min(queued + absl::Microseconds(timings.queue_us()), now);
     const absl::Time scored = std::min(started + absl::Microseconds(timings.copy_us() + timings.kernel_us()), now);

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "client/status.h"
 #include "collection/collection_name.h"
+#include "server/service/call_record.h"
 #include "server/service/call_spans.h"
 #include "server/service/document_read.h"
 #include "server/service/status.h"
@@ -82,8 +83,7 @@ struct DocumentService::Call {
 
   void Finish(absl::StatusOr<Response> response) {
     if (done == nullptr) return;
-    metrics->CountRequest(context.method, response.status().code(), MonotonicNow() - context.arrival);
-    EndCall(response.status(), context.span);
+    Record(context, metrics, response.status());
     std::exchange(done, nullptr)(std::move(response));
   }
 
@@ -325,10 +325,13 @@ absl::StatusOr<v1::GetResponse> DocumentService::ReadOnce(const v1::GetRequest& 
 absl::StatusOr<v1::GetResponse> DocumentService::GetNow(const v1::GetRequest& request, const CallContext& context) {
   DescribeDocuments(request.collection(), context.method,
                     request.string_ids().ids_size() + request.int_ids().ids_size(), context.span);
-  absl::StatusOr<v1::GetResponse> response = Guarded([&] { return Read(request); });
-  context.span.SetStatus(response.status());
-  metrics_->CountRequest(context.method, response.status().code(), MonotonicNow() - context.arrival);
-  return response;
+  return Guarded([&] { return Read(request); });
+}
+
+void DocumentService::Get(const v1::GetRequest& request, CallContext context, Done<v1::GetResponse> done) {
+  absl::StatusOr<v1::GetResponse> response = GetNow(request, context);
+  Record(context, metrics_, response.status());
+  done(std::move(response));
 }
 
 bool DocumentService::HasIntIds(std::string_view collection) const {

@@ -43,11 +43,8 @@ class DocumentService : public DocumentApi {
   // With return_tokens it may read files and devices, and blocks for that; RESOURCE_EXHAUSTED with RetryInfo while
   // others do. INVALID_ARGUMENT where the answer would be larger than limits.max_answer_bytes. A document's version is
   // that of the last write of its id, which may be one that comes after the answer's sequence.
-  void Get(const v1::GetRequest& request, CallContext context, Done<v1::GetResponse> done) override {
-    absl::StatusOr<v1::GetResponse> response = GetNow(request, context);
-    context.span.End();
-    done(std::move(response));
-  }
+  void Get(const v1::GetRequest& request, CallContext context, Done<v1::GetResponse> done) override;
+  // Returns what Get answers, and records nothing.
   absl::StatusOr<v1::GetResponse> GetNow(const v1::GetRequest& request, const CallContext& context);
 
   bool HasIntIds(std::string_view collection) const override;

@@ -14,6 +14,7 @@
 #include "client/status.h"
 #include "kernels/reference.h"
 #include "nlohmann/json.hpp"
+#include "server/service/call_record.h"
 #include "server/service/call_spans.h"
 #include "server/service/running_place.h"
 #include "server/service/status.h"
@@ -129,9 +130,15 @@ Explanation FromProto(const v1::ExplainResponse& response) {
 struct ExplainService::Call {
   // A call is answered in any case: one that was lost for want of memory, here.
   ~Call() {
-    if (done != nullptr) done(NoMemory());
+    if (done != nullptr) Answer(NoMemory());
   }
 
+  void Answer(absl::StatusOr<Explanation> explanation) {
+    Record(context, metrics, explanation.status());
+    std::exchange(done, nullptr)(std::move(explanation));
+  }
+
+  Metrics* metrics = nullptr;
   CallContext context;
   tracing::Span encode_span;
   Done done;
@@ -171,6 +178,7 @@ absl::StatusOr<Explanation> ExplainService::Compute(const v1::RerankRequest& req
 
 void ExplainService::Explain(v1::RerankRequest request, CallContext context, Done done) {
   auto call = std::make_unique<Call>();
+  call->metrics = metrics_;
   call->context = std::move(context);
   call->done = std::move(done);
   DescribeRerank(request, call->context.method, call->context.span);
@@ -199,9 +207,7 @@ void ExplainService::Explain(v1::RerankRequest request, CallContext context, Don
 }
 
 void ExplainService::Finish(std::unique_ptr<Call> call, absl::StatusOr<Explanation> explanation) {
-  metrics_->CountRequest(call->context.method, explanation.status().code(), MonotonicNow() - call->context.arrival);
-  EndCall(explanation.status(), call->context.span);
-  std::exchange(call->done, nullptr)(std::move(explanation));
+  call->Answer(std::move(explanation));
 }
 
 }  // namespace maxsim::service

@@ -10,27 +10,19 @@
 #include "client/status.h"
 #include "collection/collection_name.h"
 #include "kernels/limits.h"
-#include "server/observability/logging.h"
+#include "server/service/call_record.h"
 #include "server/service/call_spans.h"
 #include "server/service/status.h"
 
 namespace maxsim::service {
-namespace {
-
-// Lines about slow requests are at least so far apart. Under overload every request is slow, and lines by the thousand
-// would make it worse.
-constexpr absl::Duration kSlowLineInterval = absl::Milliseconds(100);
-
-int64_t WholeMicroseconds(double us) { return static_cast<int64_t>(us); }
-
-}  // namespace
 
 struct RerankService::Call {
   // A call is answered in any case: one whose job was lost for want of memory, here.
   ~Call() {
-    if (done != nullptr) done(NoMemory());
+    if (done != nullptr) service->Answer(*this, NoMemory());
   }
 
+  RerankService* service = nullptr;
   CallContext context;
   // The id is for the log, and cut where it is too long.
   std::string request_id;
@@ -51,7 +43,7 @@ RerankService::RerankService(const store::CollectionStore* store, TextEncoding* 
       scheduler_(scheduler),
       metrics_(metrics),
       limits_(limits),
-      slow_request_(slow_request) {}
+      log_(slow_request) {}
 
 absl::Status RerankService::CheckState() const {
   const ServingState state = state_;
@@ -137,6 +129,7 @@ absl::Status RerankService::ChooseCollection(v1::RerankRequest* request) const {
 
 void RerankService::Rerank(v1::RerankRequest request, CallContext context, Done done) {
   auto call = std::make_unique<Call>();
+  call->service = this;
   call->context = std::move(context);
   call->request_id = request.request_id().substr(0, static_cast<size_t>(kMaxRequestIdBytes));
   call->collection = request.collection().substr(0, collection::kMaxCollectionNameBytes);
@@ -231,50 +224,31 @@ void RerankService::CountUnread(std::string_view method, absl::Time arrival, con
 }
 
 void RerankService::Finish(std::unique_ptr<Call> call, absl::StatusOr<v1::RerankResponse> response) {
+  Answer(*call, std::move(response));
+}
+
+void RerankService::Answer(Call& call, absl::StatusOr<v1::RerankResponse> response) {
   const absl::Time now = MonotonicNow();
-  const absl::Duration duration = now - call->context.arrival;
   // gRPC cancels a call whose deadline has passed; for the records that is what happened.
-  if (response.status().code() == absl::StatusCode::kCancelled && now >= call->context.deadline) {
+  if (response.status().code() == absl::StatusCode::kCancelled && now >= call.context.deadline) {
     response = absl::DeadlineExceededError("the deadline passed before the answer was ready");
   }
   if (response.ok()) {
-    response->mutable_timings()->set_total_us(absl::ToDoubleMicroseconds(duration));
-    response->mutable_timings()->set_encode_us(absl::ToDoubleMicroseconds(call->encode_time));
+    response->mutable_timings()->set_total_us(absl::ToDoubleMicroseconds(now - call.context.arrival));
+    response->mutable_timings()->set_encode_us(absl::ToDoubleMicroseconds(call.encode_time));
   }
-  metrics_->CountRequest(call->context.method, response.status().code(), duration);
-  EndRerank(response.status(), response.ok() ? response->timings() : v1::Timings::default_instance(), call->queued, now,
-            call->context.span);
-  Log(*call, response, now);
-  std::exchange(call->done, nullptr)(std::move(response));
-}
-
-void RerankService::Log(const Call& call, const absl::StatusOr<v1::RerankResponse>& response, absl::Time now) {
-  const absl::Duration duration = now - call.context.arrival;
-  const bool slow = slow_request_ > absl::ZeroDuration() && duration >= slow_request_ && TakeSlowLine(now);
-  if (!slow && !log::DebugEnabled()) return;
-  const v1::Timings& timings = response.ok() ? response->timings() : v1::Timings::default_instance();
-  const auto write = [&](spdlog::level::level_enum level, const char* event) {
-    log::Write(level, event,
-               {{"method", std::string(call.context.method)},
-                {"request_id", call.request_id},
-                {"collection", call.collection},
-                {"code", CodeName(response.status().code())},
-                {"duration_us", absl::ToInt64Microseconds(duration)},
-                {"encode_us", WholeMicroseconds(timings.encode_us())},
-                {"queue_us", WholeMicroseconds(timings.queue_us())},
-                {"kernel_us", WholeMicroseconds(timings.kernel_us())},
-                {"error", std::string(response.status().message())}});
-  };
-  if (slow) write(spdlog::level::warn, "slow_request");
-  if (log::DebugEnabled()) write(spdlog::level::debug, "request");
-}
-
-bool RerankService::TakeSlowLine(absl::Time now) {
-  const int64_t now_us = absl::ToUnixMicros(now);
-  const int64_t interval_us = absl::ToInt64Microseconds(kSlowLineInterval);
-  int64_t next_us = next_slow_line_us_;
-  if (now_us < next_us) return false;
-  return next_slow_line_us_.compare_exchange_strong(next_us, now_us + interval_us);
+  Record(call.context,
+         {.metrics = metrics_,
+          .method = call.context.method,
+          .arrival = call.context.arrival,
+          .span = std::move(call.context.span),
+          .timings = response.ok() ? response->timings() : v1::Timings(),
+          .queued = call.queued,
+          .log = &log_,
+          .request_id = std::move(call.request_id),
+          .collection = std::move(call.collection)},
+         response.status());
+  std::exchange(call.done, nullptr)(std::move(response));
 }
 
 }  // namespace maxsim::service

@@ -12,6 +12,7 @@
 #include "server/observability/metrics.h"
 #include "server/service/api.h"
 #include "server/service/call_context.h"
+#include "server/service/call_record.h"
 #include "server/service/inline_collections.h"
 #include "server/service/limits.h"
 #include "server/service/text_encoding.h"
@@ -48,9 +49,8 @@ class RerankService : public RerankApi {
   struct Call;
   absl::StatusOr<v1::RerankResponse> Build(const PendingAnswer& answer, const engine::JobResult& result);
   void Finish(std::unique_ptr<Call> call, absl::StatusOr<v1::RerankResponse> response);
-  void Log(const Call& call, const absl::StatusOr<v1::RerankResponse>& response, absl::Time now);
-  // True for the one caller that may write the next line about a slow request.
-  bool TakeSlowLine(absl::Time now);
+  // Gives the call its answer, and has that recorded.
+  void Answer(Call& call, absl::StatusOr<v1::RerankResponse> response);
   absl::Status CheckState() const;
   // FAILED_PRECONDITION is that of the generation or of the encoder: `precondition` is set to which.
   absl::Status CheckTexts(const v1::RerankRequest& request, Rejection* precondition) const;
@@ -69,8 +69,7 @@ class RerankService : public RerankApi {
   batching::Scheduler* const scheduler_;
   Metrics* const metrics_;
   const RequestLimits limits_;
-  const absl::Duration slow_request_;
-  std::atomic<int64_t> next_slow_line_us_{0};  // of MonotonicNow(), since the epoch
+  RequestLog log_;
   std::atomic<ServingState> state_{ServingState::kLoading};
 };
 

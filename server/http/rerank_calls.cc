@@ -1,0 +1,112 @@
+#include "server/http/rerank_calls.h"
+
+#include <string>
+#include <utility>
+
+#include <boost/asio/post.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "server/http/explain_json.h"
+#include "server/http/http_status.h"
+#include "server/http/rejections.h"
+#include "server/http/rerank_body.h"
+#include "server/http/responses.h"
+
+namespace maxsim::http {
+namespace {
+
+// Refuses an answer to a query of text that knows none of its ids: they are probably texts, sent without /text.
+absl::StatusOr<v1::RerankResponse> TextsForIds(const AnswerForm& form, v1::RerankResponse response) {
+  if (form.text_path.empty() || response.results_size() != 1) return response;
+  const v1::QueryResult& result = response.results(0);
+  if (result.scores_size() > 0 || !result.has_missing_string_ids()) return response;
+  return absl::NotFoundError(absl::StrCat("documents: none of ", result.missing_string_ids().ids_size(),
+                                          " ids is known; where they are texts, ask ", form.text_path));
+}
+
+}  // namespace
+
+void RerankCalls::Refuse(service::CallContext& context, ReplyOnce& reply, int http_status,
+                         const absl::Status& status) const {
+  reply.record()->SetSpan(std::move(context.span));
+  // Rejections are those of rerank requests.
+  if (context.method == kRerankMethod) CountRejectedCall(http_status, status, *metrics_);
+  reply(Error(http_status, status));
+}
+
+bool RerankCalls::Admit(service::CallContext& context, ReplyOnce& reply, v1::RerankRequest* call,
+                        std::shared_ptr<const void>* place) {
+  if (absl::Status chosen = rerank_->ChooseCollection(call); !chosen.ok()) {
+    Refuse(context, reply, 400, chosen);
+    return false;
+  }
+  if (!service::HasTexts(*call)) return true;
+  *place = text_places_->TryTake();
+  if (*place == nullptr) Refuse(context, reply, 429, text_places_->Full());
+  return *place != nullptr;
+}
+
+void RerankCalls::Explain(Request request, service::CallContext context, std::shared_ptr<ReplyOnce> reply,
+                          const CallEnd& end) {
+  auto parsed = Guarded<absl::StatusOr<v1::RerankRequest>>(
+      [&] { return ParseExplainRequest(request.body, explain_->limits(), [&end] { return end.Check(); }); });
+  if (!parsed.ok()) return Refuse(context, *reply, StatusOfFailureHere(parsed.status()), parsed.status());
+  request.body = std::string();
+  std::shared_ptr<const void> place;
+  if (!Admit(context, *reply, &*parsed, &place)) return;
+  std::string collection = parsed->collection();
+  v1::Candidates document = parsed->candidates();
+  explain_->Explain(*std::move(parsed), std::move(context),
+                    [place = std::move(place), collection = std::move(collection), document = std::move(document),
+                     reply = std::move(reply)](absl::StatusOr<service::Explanation> explanation) {
+                      Guarded<absl::Status>([&] {
+                        (*reply)(explanation.ok() ? Json(200, FormatExplanation(collection, document, *explanation))
+                                                  : ExplainError(explanation.status()));
+                        return absl::OkStatus();
+                      }).IgnoreError();
+                    });
+}
+
+void RerankCalls::Rerank(Request request, const RerankPath& path, service::CallContext context,
+                         std::shared_ptr<ReplyOnce> reply, const CallEnd& end) {
+  auto parsed = Guarded<absl::StatusOr<RerankBody>>(
+      [&] { return ParseRerankBody(request.body, path, rerank_->limits(), [&end] { return end.Check(); }); });
+  if (!parsed.ok()) return Refuse(context, *reply, StatusOfFailureHere(parsed.status()), parsed.status());
+  request.body = std::string();
+  parsed->form.model = parsed->request.collection();
+  std::shared_ptr<const void> place;
+  if (!Admit(context, *reply, &parsed->request, &place)) return;
+  if (parsed->form.model.empty()) parsed->form.model = parsed->request.collection();
+  if (place != nullptr && !path.strings_are_texts) {
+    parsed->form.text_path = absl::StrCat("/text", std::string(path.path));
+  }
+  rerank_->Rerank(std::move(parsed->request), std::move(context),
+                  [this, place = std::move(place), form = std::move(parsed->form), reply = std::move(reply),
+                   end](absl::StatusOr<v1::RerankResponse> response) mutable {
+                    Guarded<absl::Status>([&] {
+                      Answer(std::move(form), std::move(response), std::move(reply), end);
+                      return absl::OkStatus();
+                    }).IgnoreError();
+                  });
+}
+
+void RerankCalls::Answer(AnswerForm form, absl::StatusOr<v1::RerankResponse> response, std::shared_ptr<ReplyOnce> reply,
+                         const CallEnd& end) {
+  if (response.ok()) {
+    response = TextsForIds(form, *std::move(response));
+    if (!response.ok()) metrics_->CountRejection(Rejection::kNotFound);
+  }
+  if (!response.ok()) return (*reply)(ServiceError(response.status()));
+  // The answer is not written on the scheduler's thread, since long answers take long to write.
+  boost::asio::post(*pool_, [form = std::move(form), reply = std::move(reply), response = *std::move(response),
+                             end]() mutable {
+    auto body = Guarded<absl::StatusOr<std::string>>(
+        [&] { return FormatRerankResponse(form, response, [&end] { return end.Check(); }); });
+    Guarded<absl::Status>([&] {
+      (*reply)(body.ok() ? Json(200, *std::move(body)) : Error(StatusOfFailureHere(body.status()), body.status()));
+      return absl::OkStatus();
+    }).IgnoreError();
+  });
+}
+
+}  // namespace maxsim::http

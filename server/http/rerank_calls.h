@@ -1,0 +1,51 @@
+// Answers rerank and explain calls. It is internal to server/http.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <boost/asio/thread_pool.hpp>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "maxsim/v1/rerank.pb.h"
+#include "server/http/call_end.h"
+#include "server/http/places.h"
+#include "server/http/rerank_json.h"
+#include "server/http/rerank_path.h"
+#include "server/http/transport.h"
+#include "server/observability/metrics.h"
+#include "server/service/api.h"
+
+namespace maxsim::http {
+
+// The class is thread-safe.
+class RerankCalls {
+ public:
+  // All must outlive the calls.
+  RerankCalls(service::RerankApi* rerank, service::ExplainApi* explain, Metrics* metrics, TextPlaces* text_places,
+              boost::asio::thread_pool* pool)
+      : rerank_(rerank), explain_(explain), metrics_(metrics), text_places_(text_places), pool_(pool) {}
+
+  // Answer a request. `context` holds the record of `reply`.
+  void Rerank(Request request, const RerankPath& path, service::CallContext context, std::shared_ptr<ReplyOnce> reply,
+              const CallEnd& end);
+  void Explain(Request request, service::CallContext context, std::shared_ptr<ReplyOnce> reply, const CallEnd& end);
+
+ private:
+  // Chooses the call's collection, and takes a place if the call has texts. Returns false after it refused the call.
+  bool Admit(service::CallContext& context, ReplyOnce& reply, v1::RerankRequest* call,
+             std::shared_ptr<const void>* place);
+  // Answers a call that never reached the service.
+  void Refuse(service::CallContext& context, ReplyOnce& reply, int http_status, const absl::Status& status) const;
+  void Answer(AnswerForm form, absl::StatusOr<v1::RerankResponse> response, std::shared_ptr<ReplyOnce> reply,
+              const CallEnd& end);
+
+  service::RerankApi* const rerank_;
+  service::ExplainApi* const explain_;
+  Metrics* const metrics_;
+  TextPlaces* const text_places_;
+  boost::asio::thread_pool* const pool_;
+};
+
+}  // namespace maxsim::http
