@@ -16,6 +16,7 @@
 #include "server/grpc/message_buffer.h"
 #include "server/service/call_record.h"
 #include "server/service/call_tracker.h"
+#include "server/service/hidden_folders.h"
 
 namespace maxsim::rpc {
 
@@ -45,14 +46,15 @@ class AnsweringCall : public UnaryCall {
     if (status.ok()) account_.Add(response_->Length());
     AddTrailers(status, *context_);
     record_.Write(status.ok() ? CheckClient() : status);
-    Finish(client::ToGrpcStatus(status));  // `this` may be gone from here on
+    Finish(client::ToGrpcStatus(service::ForClient(status)));  // `this` may be gone from here on
   }
 
  private:
   // Returns what a client got whose call gRPC ended before the answer was ready.
   absl::Status CheckClient() const {
     if (!cancelled_->load(std::memory_order_relaxed)) return absl::OkStatus();
-    if (MonotonicNow() >= DeadlineOf(*context_)) return absl::DeadlineExceededError("the answer came after the deadline");
+    if (MonotonicNow() >= DeadlineOf(*context_))
+      return absl::DeadlineExceededError("the answer came after the deadline");
     return absl::CancelledError("the client cancelled the call");
   }
 

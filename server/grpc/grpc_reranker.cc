@@ -8,6 +8,7 @@
 #include "server/grpc/message_buffer.h"
 #include "server/service/call_spans.h"
 #include "server/service/explain.h"
+#include "server/service/hidden_folders.h"
 #include "server/service/status.h"
 
 namespace maxsim::rpc {
@@ -102,6 +103,9 @@ grpc::ServerUnaryReactor* GrpcReranker::GetInfo(grpc::CallbackServerContext* con
   const absl::Time arrival = MonotonicNow();
   absl::Status status = Authenticate(*deps_.authenticator, *context, service::Scope::kSearch);
   if (status.ok()) *response = deps_.info();
+  if (!Authenticate(*deps_.authenticator, *context, service::Scope::kAdmin).ok()) {
+    for (v1::CollectionInfo& info : *response->mutable_collections()) service::HideFolders(info);
+  }
   deps_.metrics->CountRequest("GetInfo", status.code(), MonotonicNow() - arrival);
   return AnswerNow(deps_.calls, status);
 }

@@ -16,6 +16,7 @@
 #include "server/grpc/grpc_call.h"
 #include "server/grpc/message_buffer.h"
 #include "server/service/call_record.h"
+#include "server/service/hidden_folders.h"
 #include "server/service/status.h"
 
 namespace maxsim::rpc {
@@ -28,7 +29,7 @@ grpc::ByteBuffer ToStreamResponse(const std::string& request_id, absl::StatusOr<
   if (response.ok()) {
     *answer.mutable_response() = *std::move(response);
   } else {
-    answer.set_message(std::string(response.status().message()));
+    answer.set_message(service::MessageForClient(response.status().code(), response.status().message()));
     answer.set_retry_after_ms(service::RetryDelayMs(response.status()));
   }
   return ToBuffer(answer);

@@ -19,6 +19,7 @@
 #include "maxsim/v1/documents.pb.h"
 #include "server/grpc/grpc_call.h"
 #include "server/grpc/message_buffer.h"
+#include "server/service/hidden_folders.h"
 
 namespace maxsim::rpc {
 namespace {
@@ -306,7 +307,7 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
     if (end == End::kOk) Finish(client::ToGrpcStatus(failure));
     if (end == End::kFailed) {
       AddTrailers(failure, *context_);
-      Finish(client::ToGrpcStatus(failure));
+      Finish(client::ToGrpcStatus(service::ForClient(failure)));
     }
     if (end == End::kDrained) Finish({grpc::StatusCode::UNAVAILABLE, "the server is draining"});
     if (end == End::kCancelled) Finish({grpc::StatusCode::CANCELLED, "the call was cancelled"});

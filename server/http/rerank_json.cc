@@ -13,6 +13,7 @@
 #include "kernels/scalar_type.h"
 #include "nlohmann/json.hpp"
 #include "server/http/json_text.h"
+#include "server/service/hidden_folders.h"
 #include "server/service/status.h"
 
 namespace maxsim::http {
@@ -130,7 +131,8 @@ constexpr std::array<Renamed, 17> kRenamed = {{{"queries[0].tokens.num_tokens", 
                                                {"return_payloads:", "return_documents:"},
                                                {"top_k:", "top_n:"}}};
 
-std::string ErrorBody(absl::StatusCode code, const std::string& message) {
+std::string ErrorBody(absl::StatusCode code, const std::string& full_message) {
+  const std::string message = service::MessageForClient(code, full_message);
   return Dump({{"error", {{"code", service::CodeName(code)}, {"message", message}}},
                {"message", message},
                {"detail", message}});

@@ -35,10 +35,7 @@ void Record(const CallContext& context, FinishedCall call, const absl::Status& s
 
 void Record(CallContext& context, Metrics* metrics, const absl::Status& status) {
   Record(context,
-         {.metrics = metrics,
-          .method = context.method,
-          .arrival = context.arrival,
-          .span = std::move(context.span)},
+         {.metrics = metrics, .method = context.method, .arrival = context.arrival, .span = std::move(context.span)},
          status);
 }
 

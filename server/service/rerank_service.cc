@@ -38,12 +38,7 @@ struct RerankService::Call {
 
 RerankService::RerankService(const store::CollectionStore* store, TextEncoding* texts, batching::Scheduler* scheduler,
                              Metrics* metrics, RequestLimits limits, absl::Duration slow_request)
-    : store_(store),
-      texts_(texts),
-      scheduler_(scheduler),
-      metrics_(metrics),
-      limits_(limits),
-      log_(slow_request) {}
+    : store_(store), texts_(texts), scheduler_(scheduler), metrics_(metrics), limits_(limits), log_(slow_request) {}
 
 absl::Status RerankService::CheckState() const {
   const ServingState state = state_;

@@ -34,6 +34,8 @@ absl::Status CheckSame(const collection::Manifest& manifest, const std::string& 
 }  // namespace
 
 absl::StatusOr<ReferenceScorer> ReferenceScorer::Open(const std::string& path, const v1::CollectionInfo& collection) {
+  if (path.empty())
+    return Invalid("--path: is missing, and the server names the collection's folder to administrators only");
   absl::StatusOr<collection::Manifest> manifest = collection::ReadManifest(path);
   if (!manifest.ok()) {
     return Prefix("the collection's files are needed on this machine (see --path): ", manifest.status());

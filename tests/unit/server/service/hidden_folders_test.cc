@@ -1,0 +1,53 @@
+#include "server/service/hidden_folders.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "client/status.h"
+
+namespace maxsim::service {
+namespace {
+
+TEST(HiddenFoldersTest, PathsAreCutToTheirLastComponent) {
+  EXPECT_EQ(WithoutFolders("cannot open /srv/secret/corpus/shard-1.msx: No such file"),
+            "cannot open shard-1.msx: No such file");
+  EXPECT_EQ(WithoutFolders("/srv/secret/log.1: cut off at 7"), "log.1: cut off at 7");
+  EXPECT_EQ(WithoutFolders("\"/srv/secret\" (/mnt/other/a, /b/c/) key=/d/e; /f"), "\"secret\" (a, c) key=e; f");
+}
+
+TEST(HiddenFoldersTest, OtherTextsStayAsTheyAre) {
+  for (const char* text : {"", "no path", "http://encoder:8080/embed: 503", "1/2 of the parts", "a / b", "tokens/s",
+                           "nats://a:4222 does not answer"}) {
+    EXPECT_EQ(WithoutFolders(text), text);
+  }
+}
+
+TEST(HiddenFoldersTest, MessagesAboutTheRequestStayAsTheyAre) {
+  const absl::Status unknown = absl::NotFoundError("documents: none of 2 ids is known; ask /text/v1/rerank");
+  EXPECT_EQ(ForClient(unknown), unknown);
+  EXPECT_EQ(ForClient(absl::OkStatus()), absl::OkStatus());
+}
+
+TEST(HiddenFoldersTest, AnErrorKeepsItsCodeAndItsRetryHint) {
+  absl::Status status = absl::UnavailableError("cannot write /srv/secret/log.1: No space left on device");
+  client::SetRetryAfter(absl::Seconds(3), status);
+  const absl::Status shown = ForClient(status);
+  EXPECT_EQ(shown.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(shown.message(), "cannot write log.1: No space left on device");
+  EXPECT_EQ(client::RetryAfter(shown), absl::Seconds(3));
+}
+
+TEST(HiddenFoldersTest, CollectionsHaveNoFolders) {
+  v1::CollectionInfo info;
+  info.set_path("/srv/secret/corpus");
+  info.set_error("/srv/secret/corpus/manifest.json: is empty");
+  info.mutable_live()->set_error("cannot write /srv/secret/corpus/log/1");
+  HideFolders(info);
+  EXPECT_EQ(info.path(), "");
+  EXPECT_EQ(info.error(), "manifest.json: is empty");
+  EXPECT_EQ(info.live().error(), "cannot write 1");
+}
+
+}  // namespace
+}  // namespace maxsim::service
