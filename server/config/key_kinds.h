@@ -232,6 +232,21 @@ inline Key StringList(std::string name, Field<std::vector<std::string>> field, s
           .get = [=](const Config& config) { return absl::StrJoin(Read(field, config), ","); }};
 }
 
+inline Key NameList(std::string name, Field<std::vector<std::string>> field, std::string help) {
+  Key key = StringList(std::move(name), field, std::move(help));
+  key.type = "list of names";
+  key.set = [=](std::string_view text, Config& config) {
+    std::vector<std::string> names = absl::StrSplit(std::string(text), ',', absl::SkipEmpty());
+    for (const std::string& each : names) {
+      if (each == "*" || each.find_first_of(":/* ") == std::string::npos) continue;
+      return absl::InvalidArgumentError(absl::StrCat("\"", each, "\" is not a name without scheme and port, or *"));
+    }
+    field(config) = std::move(names);
+    return absl::OkStatus();
+  };
+  return key;
+}
+
 inline Key DevicesKey(std::string name, Field<std::vector<int>> field, std::string help) {
   return {.name = std::move(name),
           .type = "list of numbers|all",

@@ -80,6 +80,10 @@ void AddNetworkKeys(std::vector<Key>& keys) {
   keys.push_back(Bytes(
       "http.max_body_bytes", +[](Config& c) -> uint64_t& { return c.http.max_body_bytes; }, kKi, kGi,
       "Largest body of an HTTP request."));
+  keys.push_back(Bytes(
+      "http.max_body_memory", +[](Config& c) -> uint64_t& { return c.http.max_body_memory; }, 0, kHuge,
+      "Bodies of all HTTP requests that are received or answered, together; a request beyond it gets "
+      "RESOURCE_EXHAUSTED; 0 is 16 times http.max_body_bytes. Scoring a body takes up to four times its bytes."));
   keys.push_back(Duration(
       "http.request_timeout", +[](Config& c) -> absl::Duration& { return c.http.request_timeout; }, absl::Hours(1),
       "Deadline of a /v1/rerank call; 0 is none."));
@@ -96,6 +100,10 @@ void AddNetworkKeys(std::vector<Key>& keys) {
   keys.push_back(Duration(
       "http.body_timeout", +[](Config& c) -> absl::Duration& { return c.http.body_timeout; }, absl::Hours(1),
       "Time that a body has to come in; 0 is none."));
+  keys.push_back(NameList(
+      "http.allowed_hosts", +[](Config& c) -> std::vector<std::string>& { return c.http.allowed_hosts; },
+      "Further names by which browsers may call the API without a token, such as search.example.org; * is any name. "
+      "IP addresses and private names are always allowed (docs/operate/secure.md)."));
   keys.push_back(Bool(
       "http.console", +[](Config& c) -> bool& { return c.http.console; },
       "Serve the console, a page for people, at /."));

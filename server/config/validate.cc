@@ -137,6 +137,12 @@ HttpTls HttpTlsOf(const Config& config) {
   return config.tls.cert_file.empty() ? HttpTls::kOff : HttpTls::kApi;
 }
 
+uint64_t HttpBodyMemoryOf(const Config& config) {
+  constexpr uint64_t kLargestBodies = 16;
+  if (config.http.max_body_memory != 0) return config.http.max_body_memory;
+  return kLargestBodies * config.http.max_body_bytes;
+}
+
 std::vector<std::string> Warnings(const Config& config) {
   std::vector<std::string> warnings;
   if (config.admin.enabled && config.auth.tokens_file.empty() && config.auth.write_tokens_file.empty() &&
@@ -169,6 +175,7 @@ absl::Status Validate(const Config& config) {
                 executor.max_candidates),
         Ordered("limits.max_inline_documents", limits.max_inline_documents, "engine.max_staged_documents",
                 executor.max_staged_documents),
+        Ordered("http.max_body_bytes", config.http.max_body_bytes, "http.max_body_memory", HttpBodyMemoryOf(config)),
         config.grpc.max_memory_bytes == 0 ? absl::OkStatus()
                                           : Ordered("limits.max_request_bytes", limits.max_request_bytes,
                                                     "grpc.max_memory", config.grpc.max_memory_bytes),

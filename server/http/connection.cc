@@ -126,7 +126,15 @@ void Connection::EndGrace() {
   if (phase_ != Phase::kHandling) Close();
 }
 
+bool Connection::HoldBody() {
+  const uint64_t size = reader_.body_bytes() - held_body_bytes_;
+  if (!connections_.HoldBodyBytes(size, this)) return false;
+  held_body_bytes_ += size;
+  return true;
+}
+
 void Connection::ReturnSlot() {
+  connections_.ReleaseBodyBytes(std::exchange(held_body_bytes_, 0));
   if (std::exchange(has_slot_, false)) connections_.ReturnSlot(peer_, *position_);
 }
 
@@ -173,6 +181,10 @@ void Connection::ReceiveMore() {
 }
 
 void Connection::Take(RequestReader::Progress progress) {
+  if (phase_ == Phase::kBody && progress != RequestReader::Progress::kRefused && !HoldBody()) {
+    return Refuse(429, absl::UnavailableError(absl::StrCat("the limit of ", connections_.options().max_body_memory,
+                                                           " bytes for all bodies together is reached")));
+  }
   switch (progress) {
     case RequestReader::Progress::kMore:
       return ReceiveMore();

@@ -52,15 +52,26 @@ void Connections::Remove(const PeerKey& key, Position position) {
   on_removed_();
 }
 
-bool Connections::TakeSlot(const PeerKey& key, Position position) {
-  if (busy_.size() >= static_cast<size_t>(options_.max_requests)) {
-    const auto slow = std::find_if(busy_.begin(), busy_.end(), [this](const Entry& entry) {
-      return entry.connection->ReceivingFor() > options_.slow_body;
-    });
-    if (slow == busy_.end()) return false;
-    const std::shared_ptr<Connection> connection = slow->connection;
-    connection->GiveWay();
+bool Connections::DropSlowBody(const Connection* except) {
+  const auto slow = std::find_if(busy_.begin(), busy_.end(), [&](const Entry& entry) {
+    return entry.connection.get() != except && entry.connection->ReceivingFor() > options_.slow_body;
+  });
+  if (slow == busy_.end()) return false;
+  const std::shared_ptr<Connection> connection = slow->connection;
+  connection->GiveWay();
+  return true;
+}
+
+bool Connections::HoldBodyBytes(uint64_t size, const Connection* holder) {
+  while (size > options_.max_body_memory - body_bytes_) {
+    if (!DropSlowBody(holder)) return false;
   }
+  body_bytes_ += size;
+  return true;
+}
+
+bool Connections::TakeSlot(const PeerKey& key, Position position) {
+  if (busy_.size() >= static_cast<size_t>(options_.max_requests) && !DropSlowBody(nullptr)) return false;
   busy_.splice(busy_.end(), peers_.find(key)->second.idle, position);
   --num_idle_;
   return true;

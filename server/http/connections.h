@@ -54,6 +54,10 @@ class Connections {
   // Puts the connection back among the idle ones, as the one that became idle last.
   void ReturnSlot(const PeerKey& peer, Position position);
 
+  // Counts `size` more bytes of bodies, or returns false where TransportOptions::max_body_memory allows no more.
+  bool HoldBodyBytes(uint64_t size, const Connection* holder);
+  void ReleaseBodyBytes(uint64_t size) { body_bytes_ -= size; }
+
   // Closes the connection that has been idle for longest, of the peer that has most.
   void DropIdle();
 
@@ -71,6 +75,8 @@ class Connections {
     size_t num_open = 0;  // busy ones too
   };
 
+  // Closes the connection, other than `except`, whose body has been on its way for longest, and too long.
+  bool DropSlowBody(const Connection* except);
   void Report() { application_->OnConnections(size()); }
 
   const TransportOptions options_;
@@ -80,6 +86,7 @@ class Connections {
   size_t num_idle_ = 0;
   uint64_t next_turn_ = 0;
   List busy_;
+  uint64_t body_bytes_ = 0;  // of all bodies that are held
 };
 
 }  // namespace maxsim::http

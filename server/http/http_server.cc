@@ -19,6 +19,7 @@
 #include "absl/strings/str_split.h"
 #include "base/monotonic_clock.h"
 #include "client/status.h"
+#include "server/http/browser_guard.h"
 #include "server/http/call_end.h"
 #include "server/http/console.h"
 #include "server/http/document_calls.h"
@@ -38,6 +39,7 @@
 #include "server/service/call_record.h"
 #include "server/service/call_spans.h"
 #include "server/service/client_of.h"
+#include "server/service/hidden_folders.h"
 #include "server/service/status.h"
 
 namespace maxsim::http {
@@ -96,6 +98,7 @@ class HttpServer::Impl final : private Application {
         console_questions_(options.console_questions),
         text_places_(std::max(1, options.max_concurrent_requests / 2)),
         plain_text_(options.plain_text),
+        browser_guard_(options.host, options.allowed_hosts),
         deps_(std::move(dependencies)),
         pool_(static_cast<size_t>(options.threads)),
         document_calls_(deps_.documents, &text_places_, &pool_),
@@ -103,6 +106,7 @@ class HttpServer::Impl final : private Application {
         transport_({.host = options.host,
                     .port = options.port,
                     .max_body_bytes = options.max_body_bytes,
+                    .max_body_memory = options.max_body_memory,
                     .max_requests = options.max_concurrent_requests,
                     .client_header = options.client_header,
                     .reads_trace_headers = deps_.tracer != nullptr && deps_.tracer->is_on(),
@@ -141,8 +145,8 @@ class HttpServer::Impl final : private Application {
       if (request.path == kLivePath) return Text(200, "ok\n");
       if (request.path == kReadyPath) {
         const absl::Status status = deps_.readiness();
-        if (!status.ok()) return Text(503, absl::StrCat(status.message(), "\n"));
-        return Text(200, absl::StrCat("ok\n", deps_.losses == nullptr ? std::string() : deps_.losses()));
+        if (!status.ok()) return Text(503, absl::StrCat(service::WithoutFolders(status.message()), "\n"));
+        return Text(200, absl::StrCat("ok\n", deps_.losses == nullptr ? "" : service::WithoutFolders(deps_.losses())));
       }
       if (request.path == kMetricsPath) {
         return Response{.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = MetricsText()};
@@ -151,11 +155,8 @@ class HttpServer::Impl final : private Application {
         return Response{.content_type = "application/json", .body = std::string(EmbeddedFiles().front().bytes)};
       }
       if (request.path == kCollectionsPath || request.path == kStatsPath) {
-        if (absl::Status status = deps_.authenticator->Check(request.authorization, service::Scope::kSearch);
-            !status.ok()) {
-          return Error(status);
-        }
-        return Json(200, request.path == kStatsPath ? StatsText() : CollectionsText());
+        if (absl::Status status = CheckClient(request, service::Scope::kSearch); !status.ok()) return Error(status);
+        return Json(200, request.path == kStatsPath ? StatsText() : CollectionsText(request));
       }
       if (console_.has_value() && console_->Knows(request.path)) return AnswerConsole(request);
     }
@@ -167,12 +168,15 @@ class HttpServer::Impl final : private Application {
     return CheckTls(request, plain_text_, deps_.certificates->asks_clients());
   }
 
+  // Checks the token or, where none is needed, that no page of another site has sent the request.
+  absl::Status CheckClient(const Request& request, service::Scope scope) const {
+    if (deps_.authenticator->enabled(scope)) return deps_.authenticator->Check(request.authorization, scope);
+    return browser_guard_.Check(request);
+  }
+
   Response AnswerConsole(const Request& request) {
     if (request.path == kQuestionsPath) {
-      if (absl::Status status = deps_.authenticator->Check(request.authorization, service::Scope::kSearch);
-          !status.ok()) {
-        return Error(status);
-      }
+      if (absl::Status status = CheckClient(request, service::Scope::kSearch); !status.ok()) return Error(status);
     }
     return console_->Answer(request);
   }
@@ -183,8 +187,12 @@ class HttpServer::Impl final : private Application {
   std::string StatsText() {
     return stats_text_.Get([this] { return FormatStats(deps_.activity->history(), MonotonicNow()); });
   }
-  std::string CollectionsText() const {
-    return FormatCollections(deps_.collections->List(), deps_.rerank->encoder().get());
+  std::string CollectionsText(const Request& request) const {
+    std::vector<v1::CollectionInfo> collections = deps_.collections->List();
+    if (!deps_.authenticator->Check(request.authorization, service::Scope::kAdmin).ok()) {
+      for (v1::CollectionInfo& info : collections) service::HideFolders(info);
+    }
+    return FormatCollections(collections, deps_.rerank->encoder().get());
   }
 
   Response NotThere(const Request& request) const {
@@ -205,7 +213,7 @@ class HttpServer::Impl final : private Application {
 
   // What can be refused is, before the body is received.
   std::optional<Response> BeginCall(const Request& request) {
-    if (absl::Status status = deps_.authenticator->Check(request.authorization, ScopeOf(request)); !status.ok()) {
+    if (absl::Status status = CheckClient(request, ScopeOf(request)); !status.ok()) {
       return CountedError(request, ToHttpCode(status.code()), status, MonotonicNow());
     }
     const std::vector<std::string> codings = absl::StrSplit(request.content_encoding, ',', absl::SkipWhitespace());
@@ -251,7 +259,8 @@ class HttpServer::Impl final : private Application {
   Response Refuse(const Request& request, int http_status, const absl::Status& why) override {
     absl::Status status = why;
     if (http_status == 429) {
-      status = absl::ResourceExhaustedError(absl::StrCat("http.max_concurrent_requests: ", why.message()));
+      const char* const key = absl::IsUnavailable(why) ? "http.max_body_memory: " : "http.max_concurrent_requests: ";
+      status = absl::ResourceExhaustedError(absl::StrCat(key, why.message()));
       client::SetRetryAfter(kBusyRetryDelay, status);
     }
     if (http_status == 413) {
@@ -292,6 +301,7 @@ class HttpServer::Impl final : private Application {
   std::optional<Console> console_;  // set before the first request, where there is one
   TextPlaces text_places_;
   const PlainText plain_text_;
+  const BrowserGuard browser_guard_;
   const HttpDependencies deps_;
   std::atomic<bool> closing_{false};
   // Only the transport's thread uses these texts.

@@ -42,8 +42,8 @@ class TextPlaces {
 
   // Returns the error of a call that got no place.
   absl::Status Full() const {
-    absl::Status status = absl::ResourceExhaustedError(absl::StrCat(
-        "http.max_concurrent_requests: ", count_, " calls with texts are in progress, half of the limit"));
+    absl::Status status = absl::ResourceExhaustedError(
+        absl::StrCat("http.max_concurrent_requests: ", count_, " calls with texts are in progress, half of the limit"));
     client::SetRetryAfter(kBusyRetryDelay, status);
     return status;
   }

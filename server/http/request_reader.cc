@@ -156,6 +156,8 @@ RequestReader::Progress RequestReader::TakeHeader() {
   wants_continue_ = version_ >= 11 && beast::iequals(header[field::expect], "100-continue");
   request_.method = Text(header.method_string());
   request_.authorization = Text(header[field::authorization]);
+  request_.host = Text(header[field::host]);
+  request_.origin = AllLines(header, field::origin);
   request_.if_none_match = AllLines(header, field::if_none_match);
   request_.content_encoding = AllLines(header, field::content_encoding);
   if (!client_header_.empty()) request_.client_id = Text(header[client_header_]);
@@ -178,6 +180,7 @@ absl::Status RequestReader::TakeTarget() {
     const size_t host_end = std::min(target.find_first_of("/?", scheme.size()), target.size());
     const std::string host = target.substr(scheme.size(), host_end - scheme.size());
     if (host.empty() || !IsHost(host)) return absl::InvalidArgumentError("the target's host is not one");
+    request_.host = host;
     target.erase(0, host_end);
     if (target.empty() || target[0] != '/') target.insert(0, "/");
     break;

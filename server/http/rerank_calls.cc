@@ -98,15 +98,15 @@ void RerankCalls::Answer(AnswerForm form, absl::StatusOr<v1::RerankResponse> res
   }
   if (!response.ok()) return (*reply)(ServiceError(response.status()));
   // The answer is not written on the scheduler's thread, since long answers take long to write.
-  boost::asio::post(*pool_, [form = std::move(form), reply = std::move(reply), response = *std::move(response),
-                             end]() mutable {
-    auto body = Guarded<absl::StatusOr<std::string>>(
-        [&] { return FormatRerankResponse(form, response, [&end] { return end.Check(); }); });
-    Guarded<absl::Status>([&] {
-      (*reply)(body.ok() ? Json(200, *std::move(body)) : Error(StatusOfFailureHere(body.status()), body.status()));
-      return absl::OkStatus();
-    }).IgnoreError();
-  });
+  boost::asio::post(
+      *pool_, [form = std::move(form), reply = std::move(reply), response = *std::move(response), end]() mutable {
+        auto body = Guarded<absl::StatusOr<std::string>>(
+            [&] { return FormatRerankResponse(form, response, [&end] { return end.Check(); }); });
+        Guarded<absl::Status>([&] {
+          (*reply)(body.ok() ? Json(200, *std::move(body)) : Error(StatusOfFailureHere(body.status()), body.status()));
+          return absl::OkStatus();
+        }).IgnoreError();
+      });
 }
 
 }  // namespace maxsim::http
