@@ -165,6 +165,7 @@ absl::Status Server::OpenPorts() {
             .idle_timeout = config_.http.idle_timeout,
             .body_timeout = config_.http.body_timeout,
             .plain_text = tls == config::HttpTls::kAll ? http::PlainText::kNothing : http::PlainText::kProbes,
+            .root_documents_are_texts = config_.http.root_documents == config::RootDocuments::kTexts,
             .allowed_hosts = config_.http.allowed_hosts,
             .client_header = config_.client_key,
             .console = config_.http.console,

@@ -24,6 +24,9 @@ namespace maxsim::config {
 // Which paths of the HTTP port want TLS.
 enum class HttpTls { kAuto, kOff, kApi, kAll };  // kAuto: kApi where there is a certificate, and kOff where not
 
+// What a string in `documents` of a rerank call is where the path does not say so.
+enum class RootDocuments { kIds, kTexts };
+
 enum class BackendKind { kAuto, kCpu, kCuda };
 
 // A collection that is loaded at start.
@@ -69,6 +72,7 @@ struct Config {
     int max_idle_connections_per_peer = 256;             // ... and of one address
     absl::Duration idle_timeout = absl::Seconds(60);     // until such a connection is closed
     absl::Duration body_timeout = absl::Seconds(30);     // for a body to come
+    RootDocuments root_documents = RootDocuments::kIds;  // what strings are under paths without /text
     std::vector<std::string> allowed_hosts;              // further names of this server for browsers; "*": any
     bool console = true;                                 // serve the console at /
     std::string console_questions;                       // file of recorded questions for it; "": none

@@ -100,6 +100,12 @@ void AddNetworkKeys(std::vector<Key>& keys) {
   keys.push_back(Duration(
       "http.body_timeout", +[](Config& c) -> absl::Duration& { return c.http.body_timeout; }, absl::Hours(1),
       "Time that a body has to come in; 0 is none."));
+  keys.push_back(Choice<RootDocuments>(
+      "http.root_documents", {"ids", "texts"}, {RootDocuments::kIds, RootDocuments::kTexts},
+      +[](Config& c) -> RootDocuments& { return c.http.root_documents; },
+      "What a string in documents is under /v1/rerank, /v2/rerank and /rerank: the id of a stored document, or a text, "
+      "as "
+      "under /text, for clients that drop the path of their base URL."));
   keys.push_back(NameList(
       "http.allowed_hosts", +[](Config& c) -> std::vector<std::string>& { return c.http.allowed_hosts; },
       "Further names by which browsers may call the API without a token, such as search.example.org; * is any name. "

@@ -29,7 +29,7 @@ grpc::ByteBuffer ToStreamResponse(const std::string& request_id, absl::StatusOr<
   if (response.ok()) {
     *answer.mutable_response() = *std::move(response);
   } else {
-    answer.set_message(service::MessageForClient(response.status().code(), response.status().message()));
+    answer.set_message(service::MessageForClient(response.status().code(), std::string(response.status().message())));
     answer.set_retry_after_ms(service::RetryDelayMs(response.status()));
   }
   return ToBuffer(answer);

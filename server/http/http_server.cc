@@ -25,6 +25,7 @@
 #include "server/http/document_calls.h"
 #include "server/http/embedded_files.h"
 #include "server/http/http_status.h"
+#include "server/http/models.h"
 #include "server/http/places.h"
 #include "server/http/rejections.h"
 #include "server/http/rerank_calls.h"
@@ -99,10 +100,13 @@ class HttpServer::Impl final : private Application {
         text_places_(std::max(1, options.max_concurrent_requests / 2)),
         plain_text_(options.plain_text),
         browser_guard_(options.host, options.allowed_hosts),
+        max_requests_(options.max_concurrent_requests),
+        root_documents_are_texts_(options.root_documents_are_texts),
         deps_(std::move(dependencies)),
         pool_(static_cast<size_t>(options.threads)),
         document_calls_(deps_.documents, &text_places_, &pool_),
-        rerank_calls_(deps_.rerank, deps_.explain, deps_.metrics, &text_places_, &pool_),
+        rerank_calls_(deps_.rerank, deps_.explain, deps_.metrics, &text_places_, &pool_,
+                      options.root_documents_are_texts),
         transport_({.host = options.host,
                     .port = options.port,
                     .max_body_bytes = options.max_body_bytes,
@@ -145,7 +149,7 @@ class HttpServer::Impl final : private Application {
       if (request.path == kLivePath) return Text(200, "ok\n");
       if (request.path == kReadyPath) {
         const absl::Status status = deps_.readiness();
-        if (!status.ok()) return Text(503, absl::StrCat(service::WithoutFolders(status.message()), "\n"));
+        if (!status.ok()) return Text(503, absl::StrCat(service::WithoutFolders(std::string(status.message())), "\n"));
         return Text(200, absl::StrCat("ok\n", deps_.losses == nullptr ? "" : service::WithoutFolders(deps_.losses())));
       }
       if (request.path == kMetricsPath) {
@@ -158,6 +162,7 @@ class HttpServer::Impl final : private Application {
         if (absl::Status status = CheckClient(request, service::Scope::kSearch); !status.ok()) return Error(status);
         return Json(200, request.path == kStatsPath ? StatsText() : CollectionsText(request));
       }
+      if (const std::optional<ModelPath> path = ParseModelPath(request.path)) return AnswerModel(request, *path);
       if (console_.has_value() && console_->Knows(request.path)) return AnswerConsole(request);
     }
     return NotThere(request);
@@ -172,6 +177,16 @@ class HttpServer::Impl final : private Application {
   absl::Status CheckClient(const Request& request, service::Scope scope) const {
     if (deps_.authenticator->enabled(scope)) return deps_.authenticator->Check(request.authorization, scope);
     return browser_guard_.Check(request);
+  }
+
+  Response AnswerModel(const Request& request, const ModelPath& path) const {
+    if (absl::Status status = CheckClient(request, service::Scope::kSearch); !status.ok()) return Error(status);
+    const std::unique_ptr<v1::EncoderInfo> encoder = deps_.rerank->encoder();
+    return AnswerModels(path, {.collections = deps_.collections->List(),
+                               .encoder = encoder.get(),
+                               .limits = deps_.rerank->limits(),
+                               .max_requests = max_requests_,
+                               .root_documents_are_texts = root_documents_are_texts_});
   }
 
   Response AnswerConsole(const Request& request) {
@@ -204,7 +219,8 @@ class HttpServer::Impl final : private Application {
     for (const KnownPath& known : kKnownPaths) {
       if (request.path == known.path) methods = known.methods;
     }
-    if (console_.has_value() && console_->Knows(request.path)) methods = "GET, HEAD";
+    const bool is_asset = console_.has_value() && console_->Knows(request.path);
+    if (is_asset || ParseModelPath(request.path).has_value()) methods = "GET, HEAD";
     if (methods.empty()) return Error(absl::NotFoundError(absl::StrCat("no such path: ", asked)));
     Response response = Error(405, absl::UnimplementedError(absl::StrCat(methods, " is wanted, not ", asked)));
     response.allow = methods;
@@ -302,6 +318,8 @@ class HttpServer::Impl final : private Application {
   TextPlaces text_places_;
   const PlainText plain_text_;
   const BrowserGuard browser_guard_;
+  const int max_requests_;
+  const bool root_documents_are_texts_;
   const HttpDependencies deps_;
   std::atomic<bool> closing_{false};
   // Only the transport's thread uses these texts.

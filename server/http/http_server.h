@@ -37,6 +37,7 @@ struct HttpOptions {
   absl::Duration idle_timeout = absl::Seconds(60);
   absl::Duration body_timeout = absl::Seconds(30);
   PlainText plain_text = PlainText::kProbes;  // without certificates everything is plain text
+  bool root_documents_are_texts = false;      // strings in `documents` are texts without /text, too
   std::vector<std::string> allowed_hosts;     // further names of this server for browsers; "*": any
   std::string client_header;                  // by which a client names itself, as in gRPC's metadata; "": none
   bool console = false;                       // serve the console at /

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "kernels/limits.h"
 #include "server/http/rerank_events.h"
 
@@ -78,6 +79,14 @@ bool RerankEvents::Bool(bool value) {
   return Refuse(value ? "true" : "false");
 }
 
+bool RerankEvents::AddRankField(const std::string& name) {
+  if (rank_fields_.size() >= static_cast<size_t>(service::kMaxPayloadFields)) {
+    return Wrong("rank_fields", Cat("has more than ", service::kMaxPayloadFields, " names"));
+  }
+  rank_fields_.push_back(name);
+  return true;
+}
+
 bool RerankEvents::Text(std::string& value) {
   if (depth() == 1) return MemberText(value);
   if (in_document()) {
@@ -103,6 +112,7 @@ bool RerankEvents::Text(std::string& value) {
     request_.add_payload_fields(value);
     return true;
   }
+  if (depth() == 2 && member_ == Member::kRankFields) return AddRankField(value);
   if (depth() == 2 && member_ == Member::kDocuments) {
     return path_.strings_are_texts ? AddText(value) : AddStringId(value);
   }
@@ -127,6 +137,13 @@ bool RerankEvents::MemberText(std::string& value) {
       if (value != "*") return RefuseDocuments();
       request_.mutable_candidates()->mutable_whole_collection();
       return true;
+    case Member::kReturnDocuments:
+    case Member::kReturnAlignments:
+    case Member::kNormalize:
+      // Clients that make their JSON from settings send strings.
+      if (absl::EqualsIgnoreCase(value, "true")) return Bool(true);
+      if (absl::EqualsIgnoreCase(value, "false")) return Bool(false);
+      return Refuse(Shown(value));
     default:
       return Refuse(Shown(value));
   }
@@ -154,6 +171,10 @@ bool RerankEvents::Integer(int64_t value) {
 // Numbers that no integer holds, or where none is wanted.
 bool RerankEvents::Number(double value, const Json& exact) {
   if (depth() == 1 && member_ == Member::kIgnored) return true;
+  if (depth() == 1 && member_ == Member::kScoreThreshold) {
+    body_.form.score_threshold = value;
+    return true;
+  }
   if (depth() == 2 && member_ == Member::kWeights) return AddWeight(value, exact);
   if (in_document() && !is_own_part()) return true;
   return Refuse(Shown(exact));
@@ -180,6 +201,7 @@ bool RerankEvents::StartList() {
       case Member::kDocuments:
       case Member::kWeights:
       case Member::kPayloadFields:
+      case Member::kRankFields:
         return true;
       case Member::kIgnored:
         return Ignore();
@@ -221,12 +243,15 @@ bool RerankEvents::EndObject() {
 bool RerankEvents::EndBody() {
   if ((seen_ & BitOf(Member::kQuery)) == 0) return Wrong("query", "is missing");
   if ((seen_ & BitOf(Member::kDocuments)) == 0) return Wrong("documents", "is missing");
+  if (!TakeRankFields()) return false;
   if (!request_.candidates().has_whole_collection()) {
     // The services whose clients call return all documents where no number is asked for.
     const auto all = static_cast<uint32_t>(std::min(num_documents_, limits_.max_top_k));
     request_.set_top_k(request_.top_k() == 0 ? all : std::min(request_.top_k(), static_cast<uint32_t>(num_documents_)));
   }
+  body_.form.api = path_.api;
   if (path_.api == RerankApi::kV1 && top_n_name_ == "top_k") body_.form.shape = AnswerShape::kData;
+  if (path_.api == RerankApi::kNim) body_.form.shape = AnswerShape::kRankings;
   if (path_.api == RerankApi::kTei && documents_name_ == "texts") {
     body_.form.shape = AnswerShape::kList;
     // A list has no place for ids that are not there.
@@ -269,6 +294,10 @@ bool RerankEvents::Refuse(std::string_view shown) {
       return WrongValue("return_alignments", shown, ", not true or false");
     case Member::kNormalize:
       return WrongValue("normalize", shown, ", not true or false");
+    case Member::kScoreThreshold:
+      return WrongValue("score_threshold", shown, ", not a number");
+    case Member::kRankFields:
+      return Wrong("rank_fields", "must be a list of names");
     case Member::kModel:
       return WrongValue("model", shown, ", not a text");
     default:
@@ -283,6 +312,8 @@ bool RerankEvents::RefuseElement(std::string_view shown) {
       return WrongValue(Cat("query_weights[", query_.weights_size(), "]"), shown, ", not a number");
     case Member::kPayloadFields:
       return WrongValue(Cat("payload_fields[", request_.payload_fields_size(), "]"), shown, ", not a text");
+    case Member::kRankFields:
+      return WrongValue(Cat("rank_fields[", rank_fields_.size(), "]"), shown, ", not a text");
     case Member::kQuery:
       return WrongValue("query.text", shown, ", not a text");
     default:

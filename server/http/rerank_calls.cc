@@ -6,22 +6,43 @@
 #include <boost/asio/post.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "base/text.h"
 #include "server/http/explain_json.h"
 #include "server/http/http_status.h"
 #include "server/http/rejections.h"
 #include "server/http/rerank_body.h"
 #include "server/http/responses.h"
+#include "server/tracing/trace_context.h"
 
 namespace maxsim::http {
 namespace {
+
+// Returns the path to which a request should have gone if its strings are texts; "" where they cannot be.
+std::string TextPathOf(const v1::RerankRequest& request, const RerankPath& path) {
+  const bool may_be_texts =
+      !path.strings_are_texts && service::HasTexts(request) && request.candidates().has_string_ids();
+  return may_be_texts ? absl::StrCat("/text", std::string(path.path)) : "";
+}
+
+// Adds the likely mistake to an error about a collection or an id that is not there.
+absl::Status WithTextHint(const absl::Status& status, const std::string& text_path) {
+  if (text_path.empty() || !(absl::IsNotFound(status) || absl::IsInvalidArgument(status))) return status;
+  return WithMessage(status, absl::StrCat(status.message(), "; where the documents are texts, ask ", text_path));
+}
 
 // Refuses an answer to a query of text that knows none of its ids: they are probably texts, sent without /text.
 absl::StatusOr<v1::RerankResponse> TextsForIds(const AnswerForm& form, v1::RerankResponse response) {
   if (form.text_path.empty() || response.results_size() != 1) return response;
   const v1::QueryResult& result = response.results(0);
   if (result.scores_size() > 0 || !result.has_missing_string_ids()) return response;
-  return absl::NotFoundError(absl::StrCat("documents: none of ", result.missing_string_ids().ids_size(),
-                                          " ids is known; where they are texts, ask ", form.text_path));
+  return absl::NotFoundError(
+      absl::StrCat("documents: none of ", result.missing_string_ids().ids_size(), " ids is known"));
+}
+
+// Clients of other services expect each answer to have an id of its own.
+std::string NewRequestId() {
+  return absl::StrCat("rerank-", absl::Hex(tracing::RandomId(), absl::kZeroPad16),
+                      absl::Hex(tracing::RandomId(), absl::kZeroPad16));
 }
 
 }  // namespace
@@ -34,10 +55,10 @@ void RerankCalls::Refuse(service::CallContext& context, ReplyOnce& reply, int ht
   reply(Error(http_status, status));
 }
 
-bool RerankCalls::Admit(service::CallContext& context, ReplyOnce& reply, v1::RerankRequest* call,
-                        std::shared_ptr<const void>* place) {
+bool RerankCalls::Admit(service::CallContext& context, ReplyOnce& reply, const std::string& text_path,
+                        v1::RerankRequest* call, std::shared_ptr<const void>* place) {
   if (absl::Status chosen = rerank_->ChooseCollection(call); !chosen.ok()) {
-    Refuse(context, reply, 400, chosen);
+    Refuse(context, reply, 400, WithTextHint(chosen, text_path));
     return false;
   }
   if (!service::HasTexts(*call)) return true;
@@ -53,7 +74,7 @@ void RerankCalls::Explain(Request request, service::CallContext context, std::sh
   if (!parsed.ok()) return Refuse(context, *reply, StatusOfFailureHere(parsed.status()), parsed.status());
   request.body = std::string();
   std::shared_ptr<const void> place;
-  if (!Admit(context, *reply, &*parsed, &place)) return;
+  if (!Admit(context, *reply, /*text_path=*/"", &*parsed, &place)) return;
   std::string collection = parsed->collection();
   v1::Candidates document = parsed->candidates();
   explain_->Explain(*std::move(parsed), std::move(context),
@@ -67,19 +88,19 @@ void RerankCalls::Explain(Request request, service::CallContext context, std::sh
                     });
 }
 
-void RerankCalls::Rerank(Request request, const RerankPath& path, service::CallContext context,
+void RerankCalls::Rerank(Request request, RerankPath path, service::CallContext context,
                          std::shared_ptr<ReplyOnce> reply, const CallEnd& end) {
+  path.strings_are_texts |= root_documents_are_texts_;
   auto parsed = Guarded<absl::StatusOr<RerankBody>>(
       [&] { return ParseRerankBody(request.body, path, rerank_->limits(), [&end] { return end.Check(); }); });
   if (!parsed.ok()) return Refuse(context, *reply, StatusOfFailureHere(parsed.status()), parsed.status());
   request.body = std::string();
   parsed->form.model = parsed->request.collection();
+  parsed->form.text_path = TextPathOf(parsed->request, path);
+  if (parsed->request.request_id().empty()) parsed->request.set_request_id(NewRequestId());
   std::shared_ptr<const void> place;
-  if (!Admit(context, *reply, &parsed->request, &place)) return;
+  if (!Admit(context, *reply, parsed->form.text_path, &parsed->request, &place)) return;
   if (parsed->form.model.empty()) parsed->form.model = parsed->request.collection();
-  if (place != nullptr && !path.strings_are_texts) {
-    parsed->form.text_path = absl::StrCat("/text", std::string(path.path));
-  }
   rerank_->Rerank(std::move(parsed->request), std::move(context),
                   [this, place = std::move(place), form = std::move(parsed->form), reply = std::move(reply),
                    end](absl::StatusOr<v1::RerankResponse> response) mutable {
@@ -96,7 +117,10 @@ void RerankCalls::Answer(AnswerForm form, absl::StatusOr<v1::RerankResponse> res
     response = TextsForIds(form, *std::move(response));
     if (!response.ok()) metrics_->CountRejection(Rejection::kNotFound);
   }
-  if (!response.ok()) return (*reply)(ServiceError(response.status()));
+  if (!response.ok()) {
+    return (*reply)(ServiceError(absl::IsNotFound(response.status()) ? WithTextHint(response.status(), form.text_path)
+                                                                     : response.status()));
+  }
   // The answer is not written on the scheduler's thread, since long answers take long to write.
   boost::asio::post(
       *pool_, [form = std::move(form), reply = std::move(reply), response = *std::move(response), end]() mutable {

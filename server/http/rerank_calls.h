@@ -23,18 +23,25 @@ namespace maxsim::http {
 class RerankCalls {
  public:
   // All must outlive the calls.
+  // `root_documents_are_texts` means that strings in `documents` are texts, whatever the path.
   RerankCalls(service::RerankApi* rerank, service::ExplainApi* explain, Metrics* metrics, TextPlaces* text_places,
-              boost::asio::thread_pool* pool)
-      : rerank_(rerank), explain_(explain), metrics_(metrics), text_places_(text_places), pool_(pool) {}
+              boost::asio::thread_pool* pool, bool root_documents_are_texts)
+      : rerank_(rerank),
+        explain_(explain),
+        metrics_(metrics),
+        text_places_(text_places),
+        pool_(pool),
+        root_documents_are_texts_(root_documents_are_texts) {}
 
   // Answer a request. `context` holds the record of `reply`.
-  void Rerank(Request request, const RerankPath& path, service::CallContext context, std::shared_ptr<ReplyOnce> reply,
+  void Rerank(Request request, RerankPath path, service::CallContext context, std::shared_ptr<ReplyOnce> reply,
               const CallEnd& end);
   void Explain(Request request, service::CallContext context, std::shared_ptr<ReplyOnce> reply, const CallEnd& end);
 
  private:
   // Chooses the call's collection, and takes a place if the call has texts. Returns false after it refused the call.
-  bool Admit(service::CallContext& context, ReplyOnce& reply, v1::RerankRequest* call,
+  // `text_path` is that of AnswerForm.
+  bool Admit(service::CallContext& context, ReplyOnce& reply, const std::string& text_path, v1::RerankRequest* call,
              std::shared_ptr<const void>* place);
   // Answers a call that never reached the service.
   void Refuse(service::CallContext& context, ReplyOnce& reply, int http_status, const absl::Status& status) const;
@@ -46,6 +53,7 @@ class RerankCalls {
   Metrics* const metrics_;
   TextPlaces* const text_places_;
   boost::asio::thread_pool* const pool_;
+  const bool root_documents_are_texts_;
 };
 
 }  // namespace maxsim::http

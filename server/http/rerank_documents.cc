@@ -64,14 +64,52 @@ bool RerankEvents::EndDocument() {
     carried_.push_back({});
     ++num_documents_;
   } else if (document_.has_id) {
+    if (path_.strings_are_texts) objects_with_ids_.push_back({Since(document_.begin), IdText(), true});
     return document_.is_int ? AddIntId(document_.int_id) : AddStringId(document_.string_id);
   } else {
-    return Wrong(DocumentPath(), "has none of id, text and tokens");
+    if (!AddText("")) return false;
+    carried_.back().needs_fields = true;
   }
   Carried& carried = carried_.back();
   carried.object = Since(document_.begin);
-  carried.has_text = document_.has_text;
-  if (document_.has_id) carried.id = document_.is_int ? Cat(document_.int_id) : Json(document_.string_id).dump();
+  carried.has_text = !document_.has_tokens;
+  if (document_.has_id) carried.id = IdText();
+  return true;
+}
+
+std::string RerankEvents::IdText() const {
+  return document_.is_int ? Cat(document_.int_id) : Json(document_.string_id).dump();
+}
+
+void RerankEvents::CarryObjectsWithIds() {
+  if (objects_with_ids_.empty() || static_cast<int64_t>(objects_with_ids_.size()) != num_documents_) return;
+  request_.clear_candidates();
+  carried_ = std::move(objects_with_ids_);
+  for (size_t i = 0; i < carried_.size(); ++i) carried().add_texts("");
+  kind_ = Kind::kTexts;
+}
+
+bool RerankEvents::TakeRankFields() {
+  if (!rank_fields_.empty()) CarryObjectsWithIds();
+  for (size_t i = 0; i < carried_.size(); ++i) {
+    if (carried_[i].object.empty() || !carried_[i].has_text) continue;
+    if (rank_fields_.empty()) {
+      if (!carried_[i].needs_fields) continue;
+      return Wrong(Cat(documents_name_, "[", i, "]"), "has none of id, text and tokens");
+    }
+    const Json object = Json::parse(carried_[i].object.begin(), carried_[i].object.end());
+    std::string text;
+    for (const std::string& field : rank_fields_) {
+      const auto found = object.find(field);
+      if (found == object.end() || found->is_null()) continue;
+      if (!text.empty()) text += '\n';
+      text += found->is_string() ? found->get<std::string>() : found->dump();
+    }
+    if (text.empty()) {
+      return Wrong(Cat(documents_name_, "[", i, "]"), "has none of the members that rank_fields names");
+    }
+    carried().set_texts(static_cast<int>(i), text);
+  }
   return true;
 }
 

@@ -80,7 +80,13 @@ class RerankEvents final : public BodyEvents {
   bool BeginTokens();
   bool EndDocument();
   bool EndBody();
+  std::string IdText() const;  // JSON
   void KeepCarried();
+  bool AddRankField(const std::string& name);
+  // Makes the texts of documents from the members that rank_fields names, where it names any.
+  bool TakeRankFields();
+  // Takes objects with an id for documents that the body carries, if all of them are.
+  void CarryObjectsWithIds();
   bool RefuseQuery() { return Wrong("query", "must be a text, a list of rows of numbers, or {dtype, shape, data}"); }
   bool RefuseElement(std::string_view shown);
   bool RefuseDocuments() {
@@ -93,6 +99,7 @@ class RerankEvents final : public BodyEvents {
     std::string_view object = {};  // in the body; "" for a text that is no object
     std::string id = {};           // JSON
     bool has_text = false;
+    bool needs_fields = false;  // an object that has only members for rank_fields
   };
 
   const RerankPath& path_;
@@ -110,6 +117,8 @@ class RerankEvents final : public BodyEvents {
   Document document_;
   std::string part_;  // the member of a document whose value the parser reads
   std::vector<Carried> carried_;
+  std::vector<Carried> objects_with_ids_;  // under a path of texts; they are stored documents, unless rank_fields come
+  std::vector<std::string> rank_fields_;
 };
 
 }  // namespace maxsim::http

@@ -40,7 +40,12 @@ void AppendDocument(const AnswerForm& form, const v1::QueryResult& result, int i
   if (carried->text.empty() && carried->object.empty()) return;
   switch (form.shape) {
     case AnswerShape::kResults:
+    case AnswerShape::kRankings:
       text += ",\"document\":";
+      if (form.api == RerankApi::kInfinity) {
+        text += Dump(carried->text);
+        break;
+      }
       text += carried->object.empty() ? Dump({{"text", carried->text}}) : carried->object;
       break;
     case AnswerShape::kData:
@@ -53,7 +58,9 @@ void AppendDocument(const AnswerForm& form, const v1::QueryResult& result, int i
 }
 
 std::string ResultText(const AnswerForm& form, const v1::QueryResult& result, int idx) {
-  const char* const score = form.shape == AnswerShape::kList ? "score" : "relevance_score";
+  const char* const score = form.shape == AnswerShape::kList       ? "score"
+                            : form.shape == AnswerShape::kRankings ? "logit"
+                                                                   : "relevance_score";
   json entry = {{"index", result.positions(idx)}, {score, result.scores(idx)}};
   if (result.has_string_ids()) entry["id"] = result.string_ids().ids(idx);
   if (result.has_int_ids()) entry["id"] = result.int_ids().ids(idx);
@@ -158,11 +165,25 @@ json LiveOf(const v1::LiveInfo& live) {
   return entry;
 }
 
+// Some clients of Cohere, Xinference and SiliconFlow read their bill here and fail without one.
+json MetaOf(const AnswerForm& form, const v1::RerankResponse& response) {
+  return {{"api_version", {{"version", form.api == RerankApi::kV2 ? "2" : "1"}}},
+          {"billed_units", {{"search_units", 1}}},
+          {"tokens", {{"input_tokens", response.encoded_tokens()}, {"output_tokens", 0}}}};
+}
+
+std::string_view ListNameOf(AnswerShape shape) {
+  if (shape == AnswerShape::kData) return ",\"data\":[";
+  return shape == AnswerShape::kRankings ? ",\"rankings\":[" : ",\"results\":[";
+}
+
 // Appends `results` as a list of the member `name`; a list alone has no name.
 void AddResults(const AnswerForm& form, const v1::RerankResponse& response, std::string_view name, AnswerText& answer) {
   answer.BeginList(name);
   for (const v1::QueryResult& result : response.results()) {
-    for (int i = 0; i < result.scores_size(); ++i) answer.Add([&] { return ResultText(form, result, i); });
+    for (int i = 0; i < result.scores_size(); ++i) {
+      if (result.scores(i) >= form.score_threshold) answer.Add([&] { return ResultText(form, result, i); });
+    }
   }
   answer.Append("]");
 }
@@ -186,19 +207,21 @@ absl::StatusOr<std::string> FormatRerankResponse(const AnswerForm& form, const v
     for (const int64_t id : result.missing_int_ids().ids()) answer.Add([&] { return absl::StrCat(id); });
   }
   const v1::Timings& timings = response.timings();
-  answer.Append(absl::StrCat("],\"model\":", Dump(form.model), ",\"timings\":",
+  answer.Append("],\"meta\":" + Dump(MetaOf(form, response)));
+  answer.Append(absl::StrCat(",\"model\":", Dump(form.model), ",\"timings\":",
                              Dump({{"encode_us", timings.encode_us()},
                                    {"queue_us", timings.queue_us()},
                                    {"copy_us", timings.copy_us()},
                                    {"kernel_us", timings.kernel_us()},
                                    {"total_us", timings.total_us()}})));
   if (unavailable > 0) answer.Append(absl::StrCat(",\"unavailable_documents\":", unavailable));
-  answer.Append(absl::StrCat(",\"usage\":{\"total_tokens\":", response.encoded_tokens(), "}"));
+  answer.Append(absl::StrCat(",\"usage\":{\"prompt_tokens\":", response.encoded_tokens(),
+                             ",\"total_tokens\":", response.encoded_tokens(), "}"));
   if (response.results_size() > 0 && response.results(0).query_tokens_size() > 0) {
     answer.Append(absl::StrCat(",\"query_tokens\":", Dump(response.results(0).query_tokens())));
   }
   if (form.shape == AnswerShape::kData) answer.Append(",\"object\":\"list\"");
-  AddResults(form, response, form.shape == AnswerShape::kData ? ",\"data\":[" : ",\"results\":[", answer);
+  AddResults(form, response, ListNameOf(form.shape), answer);
   answer.Append("}");
   return std::move(answer).Finish();
 }

@@ -2,14 +2,16 @@
 //
 //   {"id": REQUEST_ID, "model": MODEL, "generation": G,
 //    "results": [{"index": I, "id": ID, "relevance_score": S, "document": {...}, "alignment": {...}}, ...],
+//    "meta": {"api_version": {"version": "1"}, "billed_units": {"search_units": 1}, "tokens": {...}},
 //    "missing": [ID, ...], "unavailable_documents": N (where a device is lost), "query_tokens": [TEXT, ...],
-//    "usage": {"total_tokens": N}, "timings": {"encode_us": ..., "queue_us": ..., "copy_us": ..., "kernel_us": ...,
-//    "total_us": ...}}
+//    "usage": {"prompt_tokens": N, "total_tokens": N}, "timings": {"encode_us": ..., "queue_us": ..., "copy_us": ...,
+//    "kernel_us": ..., "total_us": ...}}
 //
 // "index" counts in `documents` as it was sent; "*" is the whole collection, in its own order.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -17,13 +19,15 @@
 #include "absl/status/statusor.h"
 #include "base/stop.h"
 #include "maxsim/v1/rerank.pb.h"
+#include "server/http/rerank_path.h"
 
 namespace maxsim::http {
 
 enum class AnswerShape : uint8_t {
-  kResults,  // an object with "results", as Cohere's and Jina's
-  kData,     // an object with "data", as Voyage's
-  kList,     // the list of results alone, as text-embeddings-inference's
+  kResults,   // an object with "results", as Cohere's and Jina's
+  kData,      // an object with "data", as Voyage's
+  kList,      // the list of results alone, as text-embeddings-inference's
+  kRankings,  // an object with "rankings", as NVIDIA NIM's
 };
 
 // A document that the body carries, as the answer repeats it.
@@ -37,7 +41,9 @@ struct CarriedDocument {
 // How an answer is written.
 struct AnswerForm {
   std::string model;  // as the request named it
+  RerankApi api = RerankApi::kV1;
   AnswerShape shape = AnswerShape::kResults;
+  double score_threshold = -std::numeric_limits<double>::infinity();  // results with lower scores are left out
   std::vector<CarriedDocument> carried = {};  // by position; empty where the documents are stored ones
   std::string text_path = {};  // where strings of a call with texts would have been texts; "" where they were
 };

@@ -20,6 +20,8 @@ enum class Member : uint8_t {
   kNormalize,
   kRequestId,
   kMinSequence,
+  kScoreThreshold,
+  kRankFields,
   kIgnored,  // some service knows it, and exact scores of whole documents have no use for it
 };
 
@@ -29,12 +31,14 @@ struct MemberName {
 };
 
 // What is one thing here has a name in each of the services whose clients call (docs/reference/http.md).
-inline constexpr std::array<MemberName, 32> kMembers = {{
+inline constexpr std::array<MemberName, 43> kMembers = {{
     {"model", Member::kModel},
+    {"model_id", Member::kModel},
     {"query", Member::kQuery},
     {"query_weights", Member::kWeights},
     {"documents", Member::kDocuments},
     {"texts", Member::kDocuments},
+    {"passages", Member::kDocuments},
     {"top_n", Member::kTopN},
     {"top_k", Member::kTopN},
     {"return_documents", Member::kReturnDocuments},
@@ -44,24 +48,33 @@ inline constexpr std::array<MemberName, 32> kMembers = {{
     {"normalize", Member::kNormalize},
     {"request_id", Member::kRequestId},
     {"min_sequence", Member::kMinSequence},
+    {"score_threshold", Member::kScoreThreshold},
+    {"rank_fields", Member::kRankFields},
     {"activation", Member::kIgnored},
+    {"encoding_format", Member::kIgnored},
+    {"instruction", Member::kIgnored},
+    {"kwargs", Member::kIgnored},
     {"max_chunks_per_doc", Member::kIgnored},
     {"max_doc_length", Member::kIgnored},
     {"max_query_length", Member::kIgnored},
     {"max_tokens_per_doc", Member::kIgnored},
+    {"max_tokens_per_query", Member::kIgnored},
     {"mm_processor_kwargs", Member::kIgnored},
+    {"overlap_tokens", Member::kIgnored},
     {"priority", Member::kIgnored},
-    {"rank_fields", Member::kIgnored},
     {"raw_scores", Member::kIgnored},
     {"relevant_spans", Member::kIgnored},
     {"return_embeddings", Member::kIgnored},
+    {"return_len", Member::kIgnored},
     {"softmax", Member::kIgnored},
     {"truncate", Member::kIgnored},
     {"truncate_prompt_tokens", Member::kIgnored},
     {"truncation", Member::kIgnored},
     {"truncation_direction", Member::kIgnored},
+    {"truncation_side", Member::kIgnored},
     {"use_activation", Member::kIgnored},
     {"user", Member::kIgnored},
+    {"user_id", Member::kIgnored},
 }};
 
 // What a member of the body is called that has the name of RerankRequest's field, or "".

@@ -12,9 +12,11 @@ inline constexpr char kRerankMethod[] = "http";
 inline constexpr char kExplainMethod[] = "explain";
 
 enum class RerankApi : uint8_t {
-  kV1,   // Cohere v1, Jina, Voyage
-  kV2,   // Cohere v2
-  kTei,  // text-embeddings-inference, and vLLM where the body has `documents`
+  kV1,        // Cohere v1, Jina, Voyage
+  kV2,        // Cohere v2
+  kTei,       // text-embeddings-inference, and vLLM where the body has `documents`
+  kInfinity,  // as vLLM, except that documents come back as strings
+  kNim,       // NVIDIA NIM
 };
 
 struct RerankPath {
@@ -23,12 +25,16 @@ struct RerankPath {
   bool strings_are_texts;  // a string in `documents` is a document's text, else the id of a stored one
 };
 
-inline constexpr std::array<RerankPath, 6> kRerankPaths = {{{"/v1/rerank", RerankApi::kV1, false},
-                                                            {"/v2/rerank", RerankApi::kV2, false},
-                                                            {"/rerank", RerankApi::kTei, false},
-                                                            {"/text/v1/rerank", RerankApi::kV1, true},
-                                                            {"/text/v2/rerank", RerankApi::kV2, true},
-                                                            {"/text/rerank", RerankApi::kTei, true}}};
+inline constexpr std::array<RerankPath, 10> kRerankPaths = {{{"/v1/rerank", RerankApi::kV1, false},
+                                                             {"/v2/rerank", RerankApi::kV2, false},
+                                                             {"/rerank", RerankApi::kTei, false},
+                                                             {"/infinity/rerank", RerankApi::kInfinity, false},
+                                                             {"/v1/ranking", RerankApi::kNim, false},
+                                                             {"/text/v1/rerank", RerankApi::kV1, true},
+                                                             {"/text/v2/rerank", RerankApi::kV2, true},
+                                                             {"/text/rerank", RerankApi::kTei, true},
+                                                             {"/text/infinity/rerank", RerankApi::kInfinity, true},
+                                                             {"/text/v1/ranking", RerankApi::kNim, true}}};
 
 // Returns the rerank call of a path, or null.
 inline const RerankPath* FindRerankPath(std::string_view path) {

@@ -58,7 +58,7 @@ std::string MessageForClient(absl::StatusCode code, std::string_view message) {
 
 absl::Status ForClient(const absl::Status& status) {
   if (status.ok() || IsAboutTheRequest(status.code())) return status;
-  return WithMessage(status, WithoutFolders(status.message()));
+  return WithMessage(status, WithoutFolders(std::string(status.message())));
 }
 
 void HideFolders(v1::CollectionInfo& info) {

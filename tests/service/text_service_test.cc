@@ -19,7 +19,9 @@ namespace {
 
 using namespace std::chrono_literals;
 using nlohmann::json;
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 // An encoder in the dialect tei, whose vectors have `dim` values.
 FakeEncoder::Handler TeiHandler(int dim) {
@@ -307,12 +309,80 @@ TEST_F(TextServiceTest, HttpTakesTextsOnEveryPath) {
                                         json{{"query", "why"}, {"documents", texts}}.dump(), "application/json");
   EXPECT_EQ(forgotten.status, 404) << forgotten.body;
   EXPECT_THAT(forgotten.body,
-              HasSubstr("documents: none of 3 ids is known; where they are texts, ask /text/v2/rerank"));
+              HasSubstr("documents: none of 3 ids is known; where the documents are texts, ask /text/v2/rerank"));
+  EXPECT_THAT(forgotten.body, HasSubstr("NOT_FOUND"));
   const HttpAnswer unknown =
       HttpPost(server_->http_port(), "/rerank", json{{"query", "why"}, {"texts", {"doc-3", "nobody"}}}.dump(),
                "application/json");
   EXPECT_EQ(unknown.status, 404) << unknown.body;
   EXPECT_THAT(unknown.body, HasSubstr("nobody"));
+}
+
+// What a program does that knows another service: its model's name, and texts as strings.
+TEST_F(TextServiceTest, AnotherServicesModelWithTextsIsToldOfTheTextPath) {
+  Start(TeiHandler(kDim));
+  const auto message = [&](const char* path, const json& body) {
+    const HttpAnswer answer = HttpPost(server_->http_port(), path, body.dump(), "application/json");
+    EXPECT_EQ(answer.status, 404) << answer.body;
+    return json::parse(answer.body)["message"].get<std::string>();
+  };
+  const json body = {{"model", "rerank-v3.5"}, {"query", "why"}, {"documents", {"a text"}}};
+  EXPECT_THAT(message("/v1/rerank", body),
+              AllOf(HasSubstr("rerank-v3.5"), HasSubstr("; where the documents are texts, ask /text/v1/rerank")));
+  EXPECT_THAT(message("/v2/rerank", body), HasSubstr("ask /text/v2/rerank"));
+  // Neither of these has texts.
+  EXPECT_THAT(message("/v1/rerank", {{"model", "rerank-v3.5"}, {"query", "why"}, {"documents", {7}}}),
+              Not(HasSubstr("/text")));
+  EXPECT_THAT(message("/v1/rerank", {{"model", "rerank-v3.5"}, {"query", "why"}, {"documents", "*"}}),
+              Not(HasSubstr("/text")));
+}
+
+TEST_F(TextServiceTest, RootPathsTakeTextsWhereTheConfigurationSaysSo) {
+  Start(TeiHandler(kDim), [](config::Config* config) { config->http.root_documents = config::RootDocuments::kTexts; });
+  const json body = {{"model", "rerank-v3.5"}, {"query", "why"}, {"documents", {"one two", "a"}}};
+  for (const char* path : {"/v1/rerank", "/v2/rerank", "/rerank", "/text/v1/rerank"}) {
+    const HttpAnswer answer = HttpPost(server_->http_port(), path, body.dump(), "application/json");
+    EXPECT_EQ(answer.status, 200) << path << ": " << answer.body;
+  }
+  const HttpAnswer stored =
+      HttpPost(server_->http_port(), "/v1/rerank", json{{"query", "why"}, {"documents", {{{"id", "doc-3"}}}}}.dump(),
+               "application/json");
+  EXPECT_EQ(stored.status, 200) << stored.body;
+}
+
+TEST_F(TextServiceTest, ModelsAreWhatAClientOfXinferenceOrTeiAsksFor) {
+  Start(TeiHandler(kDim), [](config::Config* config) { config->encoder.http.identity.model = "colbert"; });
+  const auto get = [&](const char* path) {
+    const HttpAnswer answer = HttpGet(server_->http_port(), path);
+    EXPECT_EQ(answer.status, 200) << path << ": " << answer.body;
+    return json::parse(answer.body, nullptr, false);
+  };
+  EXPECT_EQ(get("/v1/models")["data"].size(), 2u);
+  EXPECT_EQ(get("/v1/models/corpus")["model_type"], "rerank");
+  EXPECT_EQ(get("/v1/models/colbert")["id"], "colbert");
+  EXPECT_EQ(get("/text/v1/models/BAAI/bge-reranker-v2-m3")["id"], "BAAI/bge-reranker-v2-m3");
+  for (const char* path : {"/info", "/text/info"}) {
+    EXPECT_TRUE(get(path)["model_type"].contains("reranker")) << path;
+    EXPECT_EQ(get(path)["model_id"], "colbert") << path;
+  }
+  const HttpAnswer unknown = HttpGet(server_->http_port(), "/v1/models/nobody");
+  EXPECT_EQ(unknown.status, 404);
+  EXPECT_THAT(unknown.body, HasSubstr("ask /text/v1/models"));
+  EXPECT_EQ(HttpPost(server_->http_port(), "/v1/models", "{}", "application/json").status, 405);
+}
+
+TEST_F(TextServiceTest, EveryAnswerHasAnIdOfItsOwn) {
+  Start(TeiHandler(kDim));
+  const auto id = [&](const json& more) {
+    json body = {{"query", "why"}, {"documents", {"one", "two"}}};
+    body.update(more);
+    const HttpAnswer answer = HttpPost(server_->http_port(), "/text/v1/rerank", body.dump(), "application/json");
+    return json::parse(answer.body)["id"].get<std::string>();
+  };
+  const std::string first = id({});
+  EXPECT_THAT(first, testing::StartsWith("rerank-"));
+  EXPECT_NE(id({}), first);
+  EXPECT_EQ(id({{"request_id", "mine"}}), "mine");
 }
 
 }  // namespace

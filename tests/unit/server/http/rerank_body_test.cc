@@ -259,6 +259,56 @@ TEST(RerankBodyTest, MembersOfOtherServicesAreAccepted) {
             "documents: appears twice");
 }
 
+TEST(RerankBodyTest, ClientsOfOtherServicesAreRead) {
+  const auto parse = [](const char* path, const std::string& members) {
+    auto parsed = ParseFor(path, R"({"query": "q", )" + members + "}");
+    EXPECT_TRUE(parsed.ok()) << members << parsed.status();
+    return *std::move(parsed);
+  };
+  // SiliconFlow as LlamaIndex sends it, Xinference's client, LiteLLM, RAGFlow.
+  parse("/text/v1/rerank", R"("documents": ["a"], "max_chunks_per_doc": 1024, "overlap_tokens": 80)");
+  parse("/text/v1/rerank", R"("documents": ["a"], "return_len": null, "kwargs": "{}")");
+  parse("/text/rerank",
+        R"("documents": ["a"], "instruction": "i", "truncation_side": "left", "max_tokens_per_query": 9)");
+  parse("/text/v1/rerank", R"("documents": ["a"], "user_id": "u", "encoding_format": "float")");
+  EXPECT_TRUE(parse("/text/v1/rerank", R"("documents": ["a"], "return_documents": "True")").request.return_payloads());
+  EXPECT_FALSE(
+      parse("/text/v1/rerank", R"("documents": ["a"], "return_documents": "false")").request.return_payloads());
+  EXPECT_EQ(ErrorOf(With("return_documents", "yes")), "return_documents: is \"yes\", not true or false");
+  EXPECT_EQ(parse("/v1/rerank", R"("documents": ["a"], "model_id": "m")").request.collection(), "m");
+  EXPECT_EQ(parse("/v1/rerank", R"("documents": ["a"], "score_threshold": 0.5)").form.score_threshold, 0.5);
+  EXPECT_EQ(ErrorOf(With("score_threshold", "0.5")), "score_threshold: is \"0.5\", not a number");
+  const RerankBody nim = parse("/text/v1/ranking", R"("passages": [{"text": "a"}], "truncate": "END")");
+  EXPECT_EQ(nim.form.shape, AnswerShape::kRankings);
+  EXPECT_THAT(nim.request.candidates().inline_documents().texts(), ElementsAre("a"));
+}
+
+TEST(RerankBodyTest, RankFieldsSayWhatTheTextOfAnObjectIs) {
+  const auto texts = [](const std::string& documents, const std::string& fields, const char* path = "/v1/rerank") {
+    const auto parsed = ParseFor(path, R"({"query": "q", "return_documents": true, "documents": )" + documents +
+                                           R"(, "rank_fields": )" + fields + "}");
+    EXPECT_TRUE(parsed.ok()) << parsed.status();
+    const auto& list = parsed->request.candidates().inline_documents().texts();
+    return std::vector<std::string>(list.begin(), list.end());
+  };
+  EXPECT_THAT(texts(R"([{"title": "T", "n": 7, "body": "B"}, {"body": "C"}])", R"(["title", "n", "body"])"),
+              ElementsAre("T\n7\nB", "C"));
+  EXPECT_THAT(texts(R"([{"text": "x", "title": "T"}, "s"])", R"(["title"])", "/text/v1/rerank"), ElementsAre("T", "s"));
+  EXPECT_THAT(texts(R"([{"id": 1, "title": "T"}, {"id": 2, "title": "U"}])", R"(["title"])", "/text/v1/rerank"),
+              ElementsAre("T", "U"));
+  // Elsewhere these are stored documents.
+  const auto stored =
+      ParseFor("/v1/rerank", R"({"query": "q", "documents": [{"id": 1, "title": "T"}], "rank_fields": ["title"]})");
+  EXPECT_THAT(stored->request.candidates().int_ids().ids(), ElementsAre(1));
+  const auto error = [](const std::string& members) {
+    return std::string(ParseFor("/v1/rerank", R"({"query": "q", )" + members + "}").status().message());
+  };
+  EXPECT_EQ(error(R"("documents": [{"title": "T"}, {"other": 1}], "rank_fields": ["title"])"),
+            "documents[1]: has none of the members that rank_fields names");
+  EXPECT_EQ(error(R"("documents": ["a"], "rank_fields": [3])"), "rank_fields[0]: is 3, not a text");
+  EXPECT_EQ(error(R"("documents": ["a"], "rank_fields": "title")"), "rank_fields: must be a list of names");
+}
+
 TEST(RerankBodyTest, WhatComesBackIsAskedFor) {
   const auto request = Parse(With("payload_fields", {"title", "url"}));
   ASSERT_TRUE(request.ok()) << request.status();

@@ -115,6 +115,23 @@ TEST(RerankJsonTest, DocumentsThatTheBodyCarriesComeBackInTheShapeOfTheService) 
             json::parse(R"([{"index":1,"score":1.5},{"index":0,"score":0.5}])"));
 }
 
+TEST(RerankJsonTest, ClientsFindTheirBillAndTheirShape) {
+  AnswerForm form = {.model = "m", .api = RerankApi::kV2, .carried = {{.text = "a"}, {.text = "b"}}};
+  const json v2 = json::parse(FormatRerankResponse(form, TwoInlineResults()));
+  EXPECT_EQ(v2["meta"], json::parse(R"({"api_version":{"version":"2"},"billed_units":{"search_units":1},
+                                        "tokens":{"input_tokens":9,"output_tokens":0}})"));
+  EXPECT_EQ(v2["usage"]["prompt_tokens"], 9);
+  form.api = RerankApi::kInfinity;
+  EXPECT_EQ(json::parse(FormatRerankResponse(form, TwoInlineResults()))["results"][0]["document"], "b");
+  form.shape = AnswerShape::kRankings;
+  form.carried = {};
+  EXPECT_EQ(json::parse(FormatRerankResponse(form, TwoInlineResults()))["rankings"],
+            json::parse(R"([{"index":1,"logit":1.5},{"index":0,"logit":0.5}])"));
+  form.score_threshold = 1.5;
+  EXPECT_EQ(json::parse(FormatRerankResponse(form, TwoInlineResults()))["rankings"],
+            json::parse(R"([{"index":1,"logit":1.5}])"));
+}
+
 TEST(RerankJsonTest, AlignmentsNameTheTokensOfAText) {
   v1::RerankResponse response = TwoInlineResults();
   v1::QueryResult& result = *response.mutable_results(0);
