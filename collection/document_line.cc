@@ -1,5 +1,6 @@
 #include "collection/document_line.h"
 
+#include <algorithm>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -80,17 +81,37 @@ class ObjectEvents : public JsonEvents {
   bool OnStartArray() override { return depth() != 1 || Fail("a JSON object expected, not an array"); }
 };
 
-// Copies a well-formed JSON object without its top-level member `omit`, a scalar, and without white space between
-// tokens. Numbers and strings keep their spelling, which writing out parsed values would not.
-std::string CompactWithout(std::string_view json, size_t omit) {
+}  // namespace
+
+absl::StatusOr<DocumentLine> ParseDocumentLine(std::string_view line) {
+  if (static_cast<int64_t>(line.size()) > kMaxLineBytes) {
+    return Invalid(line.size(), " bytes, the limit is ", kMaxLineBytes);
+  }
+  DocumentLine parsed;
+  LineEvents events(&parsed);
+  if (absl::Status status = events.Parse(line); !status.ok()) return status;
+  if (!events.has_id()) return Invalid("no \"id\"");
+  parsed.payload = CompactObject(line, {events.id_member()});
+  if (parsed.payload == "{}") parsed.payload.clear();
+  if (static_cast<int64_t>(parsed.payload.size()) > kMaxPayloadBytes) {
+    return Invalid("the fields beside \"id\" take ", parsed.payload.size(), " bytes, the limit is ", kMaxPayloadBytes);
+  }
+  return parsed;
+}
+
+std::string CompactObject(std::string_view json, const std::vector<size_t>& omitted) {
+  const auto is_kept = [&](size_t member) {
+    return std::find(omitted.begin(), omitted.end(), member) == omitted.end();
+  };
+  json.remove_prefix(json.find('{'));  // The parser lets a byte order mark pass.
   std::string compact;
   compact.reserve(json.size());
   int depth = 0;
   size_t member = 0;
+  bool kept = is_kept(0);
   bool in_string = false;
   for (size_t at = 0; at < json.size(); ++at) {
     const char c = json[at];
-    const bool kept = depth != 1 || member != omit;
     if (in_string) {
       if (kept) compact += c;
       if (c == '\\') {
@@ -104,39 +125,17 @@ std::string CompactWithout(std::string_view json, size_t omit) {
     if (c == ' ' || c == '\t' || c == '\n' || c == '\r') continue;
     if (c == '}' || c == ']') --depth;
     if (depth == 0) {
-      // The outermost brackets belong to no member; commas are written before each member but the first.
+      // The outermost brackets belong to no member; commas are written after each member that is kept.
       if (c == '}' && compact.back() == ',') compact.pop_back();
       compact += c;
-    } else if (depth == 1 && c == ',') {
-      if (kept) compact += c;
-      ++member;
     } else if (kept) {
       compact += c;
     }
+    if (depth == 1 && c == ',') kept = is_kept(++member);
     if (c == '{' || c == '[') ++depth;
     if (c == '"') in_string = true;
   }
   return compact;
-}
-
-}  // namespace
-
-absl::StatusOr<DocumentLine> ParseDocumentLine(std::string_view line) {
-  if (static_cast<int64_t>(line.size()) > kMaxLineBytes) {
-    return Invalid(line.size(), " bytes, the limit is ", kMaxLineBytes);
-  }
-  DocumentLine parsed;
-  LineEvents events(&parsed);
-  if (absl::Status status = events.Parse(line); !status.ok()) return status;
-  if (!events.has_id()) return Invalid("no \"id\"");
-  // The parser lets a byte order mark pass.
-  line.remove_prefix(line.find('{'));
-  parsed.payload = CompactWithout(line, events.id_member());
-  if (parsed.payload == "{}") parsed.payload.clear();
-  if (static_cast<int64_t>(parsed.payload.size()) > kMaxPayloadBytes) {
-    return Invalid("the fields beside \"id\" take ", parsed.payload.size(), " bytes, the limit is ", kMaxPayloadBytes);
-  }
-  return parsed;
 }
 
 absl::Status CheckPayload(std::string_view payload) {

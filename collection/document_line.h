@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -30,6 +31,10 @@ struct DocumentLine {
 // top level, and a payload of at most kMaxPayloadBytes. INVALID_ARGUMENT says what is wrong; ids are not checked
 // further.
 absl::StatusOr<DocumentLine> ParseDocumentLine(std::string_view line);
+
+// Returns the well-formed JSON object `json` without the members whose numbers, counted from 0, are in `omitted`, and
+// without white space between tokens. Numbers and strings keep their spelling.
+std::string CompactObject(std::string_view json, const std::vector<size_t>& omitted);
 
 // Checks that `payload` is a JSON object in UTF-8, nested at most kMaxPayloadDepth levels.
 absl::Status CheckPayload(std::string_view payload);

@@ -232,7 +232,9 @@ void AddUpsert(CLI::App& app, Context& context) {
   command->footer(
       "A line of --documents: {\"id\": \"a\", \"tokens\": [[0.1, ...], ...], \"payload\": {...}, \"version\": 3}, or\n"
       "\"text\" in place of \"tokens\", which the server's encoder turns into vectors; payload and version may be left "
-      "out.\n"
+      "out.\nWithout a payload, the payload is the text and every other member, as maxsim-shard build --ids takes a "
+      "line."
+      "\n"
       "Arrays, archives and --ids are those of maxsim-shard build. Arrays without --ids get the ids 0, 1, ...\n"
       "in each call anew, so that a second call overwrites what the first one wrote.\n\n"
       "Documents are sent in requests of 1,000; each is on the server's disk, and visible, when it is answered. Where "

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -13,7 +14,7 @@
 namespace maxsim::ctl {
 namespace {
 
-enum class Member { kId, kTokens, kText, kPayload, kVersion };
+enum class Member { kId, kTokens, kText, kPayload, kVersion, kField };
 constexpr std::pair<std::string_view, Member> kMembers[] = {{"id", Member::kId},
                                                             {"tokens", Member::kTokens},
                                                             {"text", Member::kText},
@@ -26,6 +27,9 @@ class UpsertLineEvents : public JsonEvents {
 
   absl::StatusOr<v1::Document> Take() {
     if (document_.id_case() == v1::Document::ID_NOT_SET) return Invalid("no \"id\"");
+    if (has_words_ && !Has(Member::kText)) {
+      return Invalid("\"tokens\" holds strings, not token vectors, and there is no \"text\"");
+    }
     if (Has(Member::kTokens) == Has(Member::kText)) {
       return Invalid(Has(Member::kText) ? "both \"tokens\" and \"text\"" : "neither \"tokens\" nor \"text\"",
                      "; a document has one of them");
@@ -33,6 +37,14 @@ class UpsertLineEvents : public JsonEvents {
     if (Has(Member::kTokens)) {
       if (num_rows_ == 0 || row_length_ == 0) return Invalid("\"tokens\": no token vectors");
       *document_.mutable_tokens() = client::MakeTokens(values_, static_cast<uint32_t>(row_length_));
+    }
+    if (Has(Member::kPayload)) {
+      if (!fields_.empty()) {
+        return Invalid("a member ", Quote(*fields_.begin()),
+                       " beside \"payload\"; fields stand either in \"payload\" or beside \"id\"");
+      }
+    } else if (num_members_ > omitted_.size()) {
+      document_.set_payload(collection::CompactObject(line_, omitted_));
     }
     return std::move(document_);
   }
@@ -43,14 +55,19 @@ class UpsertLineEvents : public JsonEvents {
 
   bool OnKey(std::string& key) override {
     if (depth() != 1) return true;
+    const size_t number = num_members_++;
     for (const auto& [name, member] : kMembers) {
       if (key != name) continue;
       member_ = member;
-      if (Has(member)) return Fail(Cat(Quote(key), " appears twice"));
+      if (Has(member) || fields_.find(key) != fields_.end()) return Fail(Cat(Quote(key), " appears twice"));
       seen_ |= 1u << static_cast<int>(member);
+      if (member != Member::kText) omitted_.push_back(number);
       return true;
     }
-    return Fail(Cat("a member ", Quote(key), "; a document has id, tokens or text, payload and version"));
+    member_ = Member::kField;
+    if (fields_.find(key) != fields_.end()) return Fail(Cat(Quote(key), " appears twice"));
+    fields_.insert(std::move(key));
+    return true;
   }
 
   bool OnString(std::string& value) override {
@@ -60,6 +77,15 @@ class UpsertLineEvents : public JsonEvents {
     }
     if (depth() == 1 && In(Member::kText)) {
       document_.set_text(std::move(value));
+      return true;
+    }
+    if (depth() == 2 && In(Member::kTokens) && num_rows_ == 0) {
+      // These are the texts of the tokens, which `explain` shows; numbers or rows before this one have failed already.
+      has_words_ = true;
+      member_ = Member::kField;
+      seen_ &= ~(1u << static_cast<int>(Member::kTokens));
+      omitted_.pop_back();
+      fields_.insert("tokens");
       return true;
     }
     return Value("a string");
@@ -95,8 +121,10 @@ class UpsertLineEvents : public JsonEvents {
   // Refuses every value that no other event has taken; the inside of a payload may be anything.
   bool Value(std::string_view kind) override {
     if (depth() == 0) return Fail(Cat("a JSON object expected, not ", kind));
+    if (In(Member::kField)) return true;
     if (depth() == 1 && kind == "null") {  // as if the member were not there
       seen_ &= ~(1u << static_cast<int>(member_));
+      if (member_ == Member::kText) omitted_.push_back(num_members_ - 1);
       return true;
     }
     if (In(Member::kPayload) && depth() > 1) return true;
@@ -111,6 +139,7 @@ class UpsertLineEvents : public JsonEvents {
   }
 
   bool OnStartObject() override {
+    if (depth() > 1 && In(Member::kField)) return FitsPayload();
     if (depth() == 1 || (In(Member::kPayload) && depth() > 2)) return true;
     if (!In(Member::kPayload)) return Refuse("an object");
     payload_begin_ = position() - 1;
@@ -124,6 +153,7 @@ class UpsertLineEvents : public JsonEvents {
   }
   bool OnStartArray() override {
     if (depth() == 1) return Fail("a JSON object expected, not an array");
+    if (In(Member::kField)) return FitsPayload();
     if (In(Member::kPayload) && depth() > 2) return true;
     if (!In(Member::kTokens) || depth() > 3) return Refuse("an array");
     if (depth() == 3) row_begin_ = values_.size();
@@ -137,10 +167,17 @@ class UpsertLineEvents : public JsonEvents {
            Fail(Cat("\"tokens\": row ", num_rows_ - 1, " has ", length, " numbers, and row 0 has ", row_length_));
   }
 
+  // The payload of fields has the levels of the line; one that is a member may have one more than the base allows.
+  bool FitsPayload() { return depth() <= collection::kMaxPayloadDepth || FailTooDeep(collection::kMaxPayloadDepth); }
+
   const std::string_view line_;
   v1::Document document_;
   Member member_ = Member::kId;  // the top-level member that is being read
-  unsigned seen_ = 0;            // a bit for each member
+  unsigned seen_ = 0;            // a bit for each member of kMembers
+  size_t num_members_ = 0;
+  std::vector<size_t> omitted_;             // numbers of the members that are no fields of the payload
+  std::unordered_set<std::string> fields_;  // all members that are not in kMembers
+  bool has_words_ = false;                  // "tokens" holds strings
   size_t payload_begin_ = 0;
   std::vector<float> values_;
   size_t row_begin_ = 0, row_length_ = 0, num_rows_ = 0;

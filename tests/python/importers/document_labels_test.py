@@ -1,5 +1,6 @@
 """Ids and payloads from files of lines: python document_labels_test.py [PROGRAMS]"""
 
+import pickle
 import unittest
 
 import numpy as np
@@ -34,6 +35,21 @@ class FileLabelsTest(ImportTest):
             file.write_bytes(content)
             with self.subTest(name):
                 self.assert_refused("npy", path, message, ids=str(file))
+
+    def test_lines_of_json_give_ids_and_payloads_to_a_list_of_tensors(self):
+        path, lines = self.folder / "tokens.pkl", self.folder / "docs.jsonl"
+        documents = [np.full((number + 1, DIM), number, np.float32) for number in range(3)]
+        path.write_bytes(pickle.dumps({"v": documents, "title": ["a", "b", "c"], "n": [0, 1, 2]}))
+        lines.write_text('{"id": 7, "title": "x"}\n{"id": 5}\n{"id": 6, "m": [1]}\n')
+        options = {"vectors_column": "v", "ids": str(lines)}
+        payloads = [{"title": "x"}, None, {"m": [1]}]
+        self.assert_source("pt", path, [7, 5, 6], documents, payloads, **options)
+        payloads = [{"title": "x", "n": 0}, {"title": "b", "n": 1}, {"title": "c", "n": 2, "m": [1]}]
+        self.assert_source("pt", path, [7, 5, 6], documents, payloads, payload_columns=("*",), **options)
+        lines.write_text('{"id": 7}\n{"title": "x"}\n{"id": 6}\n')
+        self.assert_refused("pt", path, 'docs.jsonl:2: must be an object with "id"', **options)
+        lines.write_text("a\nb\n")
+        self.assert_refused("pt", path, "docs.jsonl: has 2 lines, there are 3 documents", **options)
 
 
 if __name__ == "__main__":

@@ -90,6 +90,28 @@ class NextPlaidTest(IndexTest):
         payloads = [{"file": "a", "code": "of a"}, {"file": "b", "code": "of b"}, *[None] * 5]
         self.assert_index("plaid", self.path, range(7), self.wanted, payloads=payloads, tolerance=1e-6)
 
+    def test_lines_of_json_give_ids_and_payloads(self):
+        self.make(4)
+        lines = self.folder / "docs.jsonl"
+        fields = [{"title": f"t{number}", "year": number} for number in range(7)]
+        ids = [f"doc/{number}" for number in range(7)]
+        lines.write_text("".join(json.dumps({"id": id, **row}) + "\n" for id, row in zip(ids, fields)))
+        options = {"ids": str(lines), "tolerance": 1e-6}
+        self.assert_index("plaid", self.path, ids, self.wanted, payloads=fields, **options)
+        code, out, err = self.run_command("import", "--from", "plaid", self.path, "--ids", lines, "--dry-run")
+        self.assertEqual((code, err), (0, ""))
+        self.assertRegex(out, r"ids +string\npayloads +7 documents: title, year\n")
+        self.write_table(
+            'CREATE TABLE METADATA ("_subset_" INTEGER PRIMARY KEY, "file" TEXT, "year" INTEGER)',
+            "INSERT INTO METADATA VALUES (0, 'a', 1900), (2, 'c', 1902)",
+        )
+        both = [dict(row) for row in fields]
+        both[0]["file"], both[2]["file"] = "a", "c"
+        self.assert_index("plaid", self.path, ids, self.wanted, payloads=both, **options)
+        self.assert_refused("plaid", self.path, "--ids, --id-column: say one", ids=str(lines), id_column="file")
+        lines.write_text('{"id": 1}\n')
+        self.assert_refused("plaid", self.path, "docs.jsonl: has 1 lines, there are 7 documents", ids=str(lines))
+
     def test_a_document_without_tokens_is_an_error_unless_it_is_skipped(self):
         self.make(2)
         (self.path / "doclens.0.json").write_text("[3, 0, 8, 2]")

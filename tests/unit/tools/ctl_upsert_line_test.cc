@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "collection/document_line.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tools/maxsimctl/document_source.h"
@@ -42,15 +43,31 @@ TEST(UpsertLineTest, ATextStandsInPlaceOfVectors) {
   ASSERT_TRUE(document.ok()) << document.status();
   EXPECT_EQ(document->text(), "how do birds fly");
   EXPECT_FALSE(document->has_tokens());
-  EXPECT_EQ(document->payload(), "");
+  EXPECT_EQ(document->payload(), R"({"text":"how do birds fly"})");
   EXPECT_EQ(document->version(), UINT64_MAX);
+}
+
+TEST(UpsertLineTest, WithoutPayloadALineHasThePayloadThatABuildGivesIt) {
+  const auto payload = [](std::string_view line) {
+    const auto document = ParseLine(line);
+    EXPECT_TRUE(document.ok()) << document.status();
+    return document.ok() ? document->payload() : "";
+  };
+  EXPECT_EQ(payload(R"({"title": "T", "id": "a", "n": 1.50, "tokens": [[1, 2], [3, 4]], "x": {"y": [null]}})"),
+            R"({"title":"T","n":1.50,"x":{"y":[null]}})");
+  EXPECT_EQ(payload(R"({"id": "a", "title": null, "text": "t u", "version": 2})"), R"({"title":null,"text":"t u"})");
+  EXPECT_EQ(payload(R"({"id": "a", "tokens": [[1]], "version": 2})"), "");
+  // The texts of the tokens, as encoders write them beside the text.
+  const std::string line = R"({"id":"a","title":"T","text":"t u","tokens":["t","u"]})";
+  EXPECT_EQ(payload(line), collection::ParseDocumentLine(line)->payload);
+  EXPECT_EQ(payload(R"({"id": "a", "text": "t", "payload": {}})"), "{}");
 }
 
 TEST(UpsertLineTest, AMemberThatIsNullIsNone) {
   const auto document = ParseLine(R"({"id": "b", "tokens": null, "text": "t", "payload": null, "version": null})");
   ASSERT_TRUE(document.ok()) << document.status();
   EXPECT_EQ(document->text(), "t");
-  EXPECT_EQ(document->payload(), "");
+  EXPECT_EQ(document->payload(), R"({"text":"t"})");
   EXPECT_EQ(document->version(), 0);
 }
 
@@ -67,8 +84,11 @@ TEST(UpsertLineTest, WhatIsWrongIsNamed) {
   EXPECT_EQ(LineError(R"({"text": "a"})"), "no \"id\"");
   EXPECT_THAT(LineError(R"({"id": "a"})"), HasSubstr("neither \"tokens\" nor \"text\""));
   EXPECT_THAT(LineError(R"({"id": "a", "text": "a", "tokens": [[1]]})"), HasSubstr("both \"tokens\" and \"text\""));
-  EXPECT_EQ(LineError(R"({"id": "a", "text": "a", "title": "b"})"),
-            "a member \"title\"; a document has id, tokens or text, payload and version");
+  EXPECT_EQ(LineError(R"({"id": "a", "text": "a", "title": "b", "payload": {}})"),
+            "a member \"title\" beside \"payload\"; fields stand either in \"payload\" or beside \"id\"");
+  EXPECT_EQ(LineError(R"({"id": "a", "text": "a", "title": "b", "title": 1})"), "\"title\" appears twice");
+  EXPECT_EQ(LineError(R"({"id": "a", "tokens": ["b"]})"),
+            "\"tokens\" holds strings, not token vectors, and there is no \"text\"");
   EXPECT_EQ(LineError(R"({"id": "a", "id": "b", "text": "a"})"), "\"id\" appears twice");
   EXPECT_THAT(LineError(R"({"id": 1.5, "text": "a"})"),
               HasSubstr("\"id\": a string or a 64-bit integer expected, not"));
@@ -105,6 +125,11 @@ TEST(UpsertLineTest, APayloadIsNestedSoDeepAtMost) {
   };
   EXPECT_TRUE(ParseLine(nested(63)).ok());
   EXPECT_THAT(LineError(nested(64)), HasSubstr("nested deeper than"));
+  const auto field = [](size_t levels) {
+    return R"({"id": "a", "text": "t", "a":)" + std::string(levels, '[') + std::string(levels, ']') + "}";
+  };
+  EXPECT_TRUE(ParseLine(field(63)).ok());
+  EXPECT_THAT(LineError(field(64)), HasSubstr("nested deeper than 64"));
 }
 
 TEST(DocumentSourceTest, LinesAreCountedAndBlankOnesPassedOver) {

@@ -19,9 +19,9 @@ from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 from maxsim.collection.errors import quote
+from maxsim.importers.document_labels import Payload, open_file_labels, with_fields
 from maxsim.importers.index_files import (
     find_id_map,
-    listed_ids,
     read_count,
     read_id_map,
     read_lengths,
@@ -79,6 +79,7 @@ class ColbertSource(PackedSource):
         if deleted:
             self._notes.append(f"{deleted} deleted passages are left out")
         self._documents = self._read_documents()
+        self._labels = open_file_labels(options, self._num_passages)
         self._ids = self._read_ids()
         self._metadata = self._read_metadata()
         self._texts = self._find_texts(deleted)
@@ -86,20 +87,26 @@ class ColbertSource(PackedSource):
     def packed(self) -> Iterator[PackedDocuments]:
         first = 0
         texts = self._read_texts()
+        labels = iter(self._labels) if self._labels is not None else None
         named = self._options.payload_columns not in ((), ALL_COLUMNS)
-        has_payloads = bool(self._documents) or self._texts is not None or named
+        of_folder = bool(self._documents) or self._texts is not None or named
+        has_payloads = of_folder or labels is not None
         for vectors, lengths in self._decode():
             ids: List[DocumentId] = []
-            payloads: List[Optional[Mapping[str, object]]] = []
+            payloads: List[Payload] = []
             for passage, (length, text) in enumerate(zip(lengths, texts), first):
+                label = next(labels) if labels is not None else None
                 if length:  # It has not been deleted.
-                    ids.append(self._id(passage))
-                    payloads.append(self._payload(passage, text) if has_payloads else None)
+                    payload = self._payload(passage, text) if of_folder else None
+                    ids.append(self._id(passage) if label is None else label[0])
+                    payloads.append(payload if label is None else with_fields(payload, label[1]))
             first += len(lengths)
             if ids:
                 kept = np.array([length for length in lengths if length], dtype=np.int64)
                 yield PackedDocuments(ids, vectors, kept, payloads if has_payloads else None)
-        next(texts, None)  # The file of the texts must end here.
+        next(texts, None)  # The file of the texts must end here, as must that of --ids.
+        if labels is not None:
+            next(labels, None)
 
     def _path(self, name: str) -> str:
         return os.path.join(self._folder, name)
@@ -141,8 +148,8 @@ class ColbertSource(PackedSource):
         return documents
 
     def _read_ids(self) -> Optional[Mapping[int, DocumentId]]:
-        if self._options.ids is not None:
-            return dict(enumerate(listed_ids(self._options.ids, self._num_passages)))
+        if self._labels is not None:
+            return None
         if self._documents:
             count = collections.Counter(self._documents.values())
             if len(count) == len(self._documents):

@@ -144,6 +144,29 @@ class FileLabels:
         return id, fields or None
 
 
+def _count_lines(path: str) -> int:
+    with open(path, "rb") as file:
+        return sum(1 for line in file if line.removeprefix(codecs.BOM_UTF8).strip())
+
+
+def open_file_labels(options: ImportOptions, num_documents: int) -> Optional[FileLabels]:
+    """The labels of the file that --ids names, or None without --ids. A wrong number of lines is told at once, before
+    any document is read."""
+    if options.ids is None:
+        return None
+    if options.id_column is not None:
+        raise OptionError("--ids, --id-column: say one of them")
+    count = _count_lines(options.ids)
+    if count != num_documents:
+        raise SourceError(f"{options.ids}: has {count} lines, there are {num_documents} documents")
+    return FileLabels(options.ids, num_documents)
+
+
+def with_fields(payload: Payload, fields: Payload) -> Payload:
+    """`payload` of a source with the fields that a line of --ids adds; a line's field replaces one of the same name."""
+    return {**(payload or {}), **fields} if fields else payload
+
+
 def find_member(
     members: Mapping[str, RowArray], name: Optional[str], guesses: Tuple[str, ...], where: str
 ) -> Optional[str]:
@@ -158,8 +181,7 @@ def find_member(
 def count_ids(members: Mapping[str, RowArray], options: ImportOptions, where: str) -> Optional[int]:
     """The number of ids that `options` and the members of a source give, or None where there are none."""
     if options.ids is not None:
-        with open(options.ids, "rb") as file:
-            return sum(1 for line in file if line.removeprefix(codecs.BOM_UTF8).strip())
+        return _count_lines(options.ids)
     name = find_member(members, options.id_column, ID_NAMES, where)
     return members[name].shape[0] if name is not None and members[name].shape else None
 

@@ -9,13 +9,13 @@ import os
 import sqlite3
 import urllib.parse
 import zlib
-from typing import Dict, Iterator, List, Mapping, Optional, Sequence
+from typing import Dict, Iterator, List, Mapping, Optional
 
 import numpy as np
 
 from maxsim.collection.limits import MAX_PAYLOAD_BYTES
 from maxsim.importers.describing import describe
-from maxsim.importers.source import DocumentId, SourceError, read_ids
+from maxsim.importers.source import DocumentId, SourceError
 from maxsim.importers.unpickling import load_pickle
 
 # PyLate's map, in files of these names: pickled, and in its older versions a table of pickled values.
@@ -137,14 +137,6 @@ def read_id_map(path: str) -> Dict[int, DocumentId]:
                 f"maps {describe(number, 40)} to {describe(document_id, 40)}"
             )
         ids[int(str(number))] = document_id if isinstance(document_id, str) else int(document_id)
-    return ids
-
-
-def listed_ids(path: str, num_documents: int) -> Sequence[str]:
-    """The ids of a file of one a line, which must have as many lines as there are documents."""
-    ids = read_ids(path)
-    if len(ids) != num_documents:
-        raise SourceError(f"{path}: has {len(ids)} ids, but there are {num_documents} documents")
     return ids
 
 

@@ -20,9 +20,9 @@ from typing import Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
+from maxsim.importers.document_labels import Payload, open_file_labels, with_fields
 from maxsim.importers.index_files import (
     find_id_map,
-    listed_ids,
     map_array,
     read_count,
     read_id_map,
@@ -83,18 +83,27 @@ class PlaidSource(PackedSource):
         self._notes.append(f"index of {library}, {nbits} bits a value, {len(centroids)} centroids, {num_chunks} chunks")
         self._exact = self._read_exact()
         self._table = self._open_table()
+        self._labels = open_file_labels(options, self.num_documents)
         self._ids = self._read_ids()
 
     def packed(self) -> Iterator[PackedDocuments]:
         first = 0
         rows = self._rows()
+        labels = iter(self._labels) if self._labels is not None else None
         for vectors, lengths in self._exact_blocks() if self._exact is not None else self._decode():
             numbers = range(first, first + len(lengths))
             of_block = [next(rows) for _ in numbers] if rows is not None else None
             ids = self._block_ids(numbers, of_block)
-            payloads = [self._payload(row) for row in of_block] if of_block is not None else None
+            payloads: Optional[List[Payload]] = None
+            if of_block is not None:
+                payloads = [self._payload(row) for row in of_block]
+            if labels is not None:
+                ids, fields = zip(*(next(labels) for _ in numbers)) if numbers else ((), ())
+                payloads = [with_fields(*both) for both in zip(payloads or [None] * len(numbers), fields)]
             yield PackedDocuments(ids, vectors, np.array(lengths, dtype=np.int64), payloads)
             first = numbers.stop
+        if labels is not None:
+            next(labels, None)  # A file that has grown since it was opened is noticed here.
 
     def _path(self, name: str) -> str:
         return os.path.join(self._folder, name)
@@ -165,13 +174,12 @@ class PlaidSource(PackedSource):
     # Ids and payloads.
 
     def _read_ids(self) -> Optional[Sequence[DocumentId]]:
-        """The ids by the documents' numbers, or None where they are the numbers or a column of the payloads."""
+        """The ids by the documents' numbers, or None where they are the numbers, a column of the payloads or the lines
+        of --ids."""
         assert self.num_documents is not None
         is_pylate = os.path.basename(os.path.normpath(self._folder)) == _FOLDER_OF_PYLATE
         path = find_id_map(os.path.dirname(os.path.normpath(self._folder)) if is_pylate else self._folder)
-        if self._options.ids is not None:
-            return listed_ids(self._options.ids, self.num_documents)
-        if self._options.id_column is not None or path is None:
+        if self._options.ids is not None or self._options.id_column is not None or path is None:
             return None
         ids = read_id_map(path)
         missing = next((number for number in range(self.num_documents) if number not in ids), None)

@@ -12,7 +12,7 @@ import numpy as np
 
 from maxsim.collection.errors import quote_id
 from maxsim.importers.describing import describe
-from maxsim.importers.index_files import listed_ids
+from maxsim.importers.document_labels import FileLabels, open_file_labels, with_fields
 from maxsim.importers.source import (
     DocumentId,
     ImportOptions,
@@ -57,17 +57,18 @@ class PtSource:
         self.notes += note_left(self._left)
         # Each of several files would have to be read to know.
         self.num_documents: Optional[int] = len(self._documents(path)) if len(self._files) == 1 else None
-        self._ids: Optional[Sequence[str]] = None
+        self._labels: Optional[FileLabels] = None
         if options.ids is not None:
-            count = sum(len(self._documents(file)) for file in self._files)
-            self._ids = listed_ids(options.ids, count)
+            self._labels = open_file_labels(options, sum(len(self._documents(file)) for file in self._files))
 
     def __iter__(self) -> Iterator[SourceDocument]:
         number = 0
+        labels = iter(self._labels) if self._labels is not None else None
         for file in self._files:
             for document_id, value, payload in self._documents(file):
-                if self._ids is not None:
-                    document_id = self._ids[number]
+                if labels is not None:
+                    document_id, fields = next(labels)
+                    payload = with_fields(payload, fields)
                 elif document_id is None:
                     document_id = number
                 if not isinstance(document_id, (str, int, np.integer)):
@@ -77,6 +78,8 @@ class PtSource:
                 vectors = document_vectors(value, f"{file}: document {quote_id(document_id)}")
                 yield SourceDocument(document_id, vectors, payload)
                 number += 1
+        if labels is not None:
+            next(labels, None)
 
     def _documents(self, file: str) -> Sequence[Tuple[Optional[DocumentId], object, Optional[Mapping[str, object]]]]:
         """Id (None where the file has none), tensor and payload of each document of a file. No element is read."""

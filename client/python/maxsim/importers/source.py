@@ -83,7 +83,7 @@ class ImportOptions:
     table: Optional[str] = None
     # Part of a data set, such as "train".
     split: Optional[str] = None
-    # File of the ids of all documents in order, one a line, where the source has none.
+    # File with a line for each document, in order: its id, or a JSON object with its id and fields of its payload.
     ids: Optional[str] = None
     # File that holds the texts or other data of the documents, where it lies apart from the source.
     payloads: Optional[str] = None
@@ -156,15 +156,6 @@ def select_payload(columns: Sequence[str], row: Mapping[str, object], where: str
         there = ", ".join(map(str, row)) or "none"
         raise SourceError(f"{where}: no column {missing[0]!r} for the payload; there are {there}")
     return {name: row[name] for name in columns} or None
-
-
-def read_ids(path: str) -> Sequence[str]:
-    """The ids of a file of one a line."""
-    try:
-        with open(path, encoding="utf-8-sig") as file:
-            return [checked_line(line.rstrip("\r\n"), f"{path}:{number}") for number, line in enumerate(file, 1)]
-    except UnicodeDecodeError as error:
-        raise SourceError(f"{path}: is not UTF-8 at byte {error.start}") from None
 
 
 def checked_line(id: str, where: str) -> str:
