@@ -8,14 +8,14 @@ from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
 
 import pyarrow as pa
 
-from maxsim.importers.arrow_vectors import VectorColumn, is_flattened, is_vectors, storage_type
+from maxsim.importers.arrow_vectors import VectorColumn, is_flattened, is_vectors
 from maxsim.importers.prefetch import prefetched
 from maxsim.importers.rows import BLOCK_BYTES
 from maxsim.importers.source import ALL_COLUMNS, ImportOptions, PackedDocuments, PackedSource, SourceError, note_left
+from maxsim.importers.table_ids import check_ids, choose_ids, id_values
 
 # What a kind whose source is a table takes.
 TABLE_OPTIONS = ("id_column", "vectors_column", "payload_columns", "dim")
-ID_COLUMNS = ("id", "_id", "ids", "doc_id", "docid", "document_id", "pid")
 # Columns that a message names.
 _MAX_COLUMNS = 20
 # Rows that are turned into documents at once, so that what a batch becomes in NumPy's memory stays small.
@@ -81,11 +81,7 @@ class TableSource(PackedSource):
         vectors, lengths = self._vector_column(batch).packed(rows.column(self._vectors), batch.first_row)
         ids: Sequence[Any] = range(number, number + rows.num_rows)
         if self._ids:
-            column = rows.column(self._ids)
-            if column.null_count:
-                row = batch.first_row + column.is_null().to_pylist().index(True)
-                raise SourceError(f"{batch.where}: column {self._ids!r}: row {row} is null, each document needs an id")
-            ids = column.to_pylist()
+            ids = id_values(f"{batch.where}: column {self._ids!r}", rows.column(self._ids), batch.first_row)
         if not self._payloads:
             return PackedDocuments(ids, vectors, lengths)
         values = zip(*(rows.column(name).to_pylist() for name in self._payloads))
@@ -144,15 +140,10 @@ def _typed(schema: pa.Schema, names: Sequence[str]) -> str:
 
 def _choose_ids(where: str, schema: pa.Schema, options: ImportOptions) -> Optional[str]:
     if options.id_column is not None:
-        return _check_column(where, schema, options.id_column)
-    return next((name for name in ID_COLUMNS if name in schema.names and _is_id(schema.field(name).type)), None)
-
-
-def _is_id(type: Any) -> bool:
-    type = storage_type(type)
-    if pa.types.is_dictionary(type):
-        type = type.value_type
-    return bool(pa.types.is_integer(type) or pa.types.is_string(type) or pa.types.is_large_string(type))
+        name = _check_column(where, schema, options.id_column)
+        check_ids(f"{where}: column {name!r}", schema.field(name).type)
+        return name
+    return choose_ids(where, schema)
 
 
 def _choose_payloads(

@@ -1,0 +1,60 @@
+"""Ids in Arrow tables, of every type that other libraries write: python table_ids_test.py [PROGRAMS]"""
+
+import decimal
+import unittest
+import uuid
+
+import pyarrow as pa
+from stores_fixture import ImportTest, random_documents, string_ids
+from tables_test import column, write_stream
+
+VECTORS = pa.list_(pa.list_(pa.float32()))
+
+
+class TableIdsTest(ImportTest):
+    def setUp(self):
+        super().setUp()
+        self.ids = string_ids(60)
+        self.documents = random_documents(60)
+
+    def test_ids_of_every_type_that_can_be_one(self):
+        vectors = column(VECTORS, self.documents)
+        uuids = [uuid.UUID(int=2**100 + number) for number in range(60)]
+        numbers = [2**62 + number for number in range(60)]
+        path = self.folder / "a.arrows"
+        for ids, wanted in (
+            (pa.array(self.ids, pa.string_view()), self.ids),
+            (pa.array([id.encode() for id in self.ids]), self.ids),
+            (pa.array([id.encode() for id in self.ids], pa.binary_view()), self.ids),
+            (pa.array([id.bytes for id in uuids], pa.uuid()), list(map(str, uuids))),
+            (pa.array(map(decimal.Decimal, numbers), pa.decimal128(38, 0)), numbers),
+            (pa.array(numbers, pa.uint64()).dictionary_encode(), numbers),
+        ):
+            write_stream(pa.table({"id": ids, "vectors": vectors}), path, 11)
+            with self.subTest(type=str(ids.type)):
+                self.assert_source("arrow", path, wanted, self.documents)
+        self.assert_imports("arrow", path, wanted, self.documents)
+
+    def test_a_column_named_like_an_id_is_never_passed_over(self):
+        vectors = column(VECTORS, self.documents[:3])
+        for ids, message in (
+            (pa.array([1.0, None, 3.0]), "column 'id': is double, ids are integers or strings: .*--id-column; pandas"),
+            (pa.array([decimal.Decimal("1.5")] * 3), r"is decimal128\(2, 1\), ids are"),
+            (pa.array([[1], [2], [3]]), "is list<.*>, ids are"),
+            (pa.array([True, False, True]), "is bool, ids are"),
+            (pa.array([None, None, None]), "is null, ids are"),
+            (pa.array([b"a", b"\xff", b"c"]), r"row 1 is not UTF-8: b'\\xff'"),
+            (pa.array(["a", None, "b"]).dictionary_encode(), "row 1 is null, each document needs an id"),
+            (pa.array([decimal.Decimal(2**63)] * 3), "id 9223372036854775808 must fit in 64 bits"),
+        ):
+            table = pa.table({"id": ids, "pid": pa.array([4, 5, 6]), "vectors": vectors})
+            write_stream(table, self.folder / "a.arrows", 2)
+            with self.subTest(type=str(ids.type)):
+                self.assert_refused("arrow", self.folder / "a.arrows", message)
+                self.assert_refused("arrow", self.folder / "a.arrows", message, id_column="id")
+                named = {"id_column": "pid"}
+                self.assert_source("arrow", self.folder / "a.arrows", [4, 5, 6], self.documents[:3], **named)
+
+
+if __name__ == "__main__":
+    unittest.main()
