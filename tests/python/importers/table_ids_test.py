@@ -1,11 +1,12 @@
-"""Ids in Arrow tables, of every type that other libraries write: python table_ids_test.py [PROGRAMS]"""
+"""Ids in Arrow tables, of every type that other libraries write, and tensors: python table_ids_test.py [PROGRAMS]"""
 
 import decimal
 import unittest
 import uuid
 
+import numpy as np
 import pyarrow as pa
-from stores_fixture import ImportTest, random_documents, string_ids
+from stores_fixture import DIM, ImportTest, random_documents, string_ids
 from tables_test import column, write_stream
 
 VECTORS = pa.list_(pa.list_(pa.float32()))
@@ -34,6 +35,13 @@ class TableIdsTest(ImportTest):
             with self.subTest(type=str(ids.type)):
                 self.assert_source("arrow", path, wanted, self.documents)
         self.assert_imports("arrow", path, wanted, self.documents)
+
+    def test_a_tensor_with_permuted_dimensions_is_refused(self):
+        values = pa.array(np.zeros((3, 2 * DIM), np.float32).tolist(), pa.list_(pa.float32(), 2 * DIM))
+        kind = pa.fixed_shape_tensor(pa.float32(), [DIM, 2], permutation=[1, 0])
+        table = pa.table({"id": ["a", "b", "c"], "vectors": pa.ExtensionArray.from_storage(kind, values)})
+        write_stream(table, self.folder / "a.arrows", 2)
+        self.assert_refused("arrow", self.folder / "a.arrows", r"its dimensions in the order \[1, 0\]", dim=DIM)
 
     def test_a_column_named_like_an_id_is_never_passed_over(self):
         vectors = column(VECTORS, self.documents[:3])

@@ -241,6 +241,38 @@ class VespaTest(ImportTest):
         self.ids, self.payloads = ["a", "b", "c"], self.payloads[:3]
         self.check(lambda array: array.tolist(), formats=("visit", "pretty feed"))
 
+    def test_a_block_has_the_size_that_its_type_says(self):
+        n = list(map(float, range(2 * DIM)))
+        kind = f"tensor<float>(t{{}},x[{DIM}])"
+        deep = f"tensor<float>(t{{}},p[2],x[{DIM}])"
+        dense = f"tensor<float>(t[3],x[{DIM}])"
+        address = {"address": {"t": "0"}, "values": n[:DIM]}
+        for tensor, message, options in (
+            ({"type": kind, "blocks": {"0": n}}, r"has values \[32\], must be rows of 16 columns: \[16\]", {}),
+            ({"type": kind, "blocks": {"0": n[:8]}}, r"has values \[8\], .*: \[16\]", {}),
+            ({"type": kind, "blocks": {"0": [n[:DIM], n[DIM:]]}}, r"has values \[2, 16\], .*: \[16\]", {}),
+            ({"type": kind, "blocks": {"0": hexadecimal(np.array(n), "float")}}, r"has values \[32\]", {}),
+            ({"type": deep, "blocks": {"0": n + n}}, r"has values \[64\], .*: \[2, 16\]", {}),
+            ({"type": deep, "blocks": {"0": [n[:DIM]]}}, r"has values \[1, 16\], .*: \[2, 16\]", {}),
+            ({"type": dense, "values": n}, r"has values \[32\], .*: \[3, 16\]", {}),
+            ({"type": kind, "values": n}, "has values without labels of t", {}),
+            ({"type": kind, "blocks": [address, address]}, "has two blocks of the label '0'", {}),
+            ({"type": f"tensor(a{{}},b{{}},x[{DIM}])", "blocks": {"0": n}}, "its type has 2", {}),
+            ({"blocks": {"0": n[:DIM], "1": n}}, r"has values \[32\], must be .*; several token vectors in one need", {}),
+            ({"blocks": {"0": n}}, r"has values \[32\], must be rows of 16 columns", {"dim": DIM}),
+            ({"0": [n[:DIM]], "1": [n[:DIM], n[DIM:]]}, r"has values \[2, 16\], .*: \[1, 16\]", {}),
+            (
+                {"type": dense, "cells": [{"address": {"t": "3", "x": "0"}, "value": 1.0}]},
+                r"cell .* is outside of t\[3\]",
+                {},
+            ),
+        ):
+            with self.subTest(message, tensor=str(tensor)[:60]):
+                self.assert_refused("vespa", self.write("visit", lambda _, tensor=tensor: tensor), message, **options)
+        self.documents = [np.array(n + n, np.float32).reshape(4, DIM)]
+        self.ids, self.payloads = ["a"], self.payloads[:1]
+        self.check(lambda _: {"type": deep, "blocks": {"0": n, "1": [n[:DIM], n[DIM:]]}})
+
     def test_errors_name_the_document(self):
         good = {"0": [1.0] * DIM}
         kind = f"tensor<float>(token{{}},v[{DIM}])"

@@ -89,6 +89,11 @@ class VectorColumn:
 
     def __init__(self, where: str, arrow_type: ArrowType, dim: Optional[int]) -> None:
         self._where = where
+        permutation = getattr(arrow_type, "permutation", None)
+        if permutation is not None and list(permutation) != sorted(permutation):
+            raise SourceError(
+                f"{where}: is a tensor with its dimensions in the order {list(permutation)}; store [tokens, dim] plainly"
+            )
         known = known_columns(arrow_type)
         self._is_flattened = not is_vectors(arrow_type) and is_flattened(arrow_type)
         if not self._is_flattened and not is_vectors(arrow_type):

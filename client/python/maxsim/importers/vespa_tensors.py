@@ -5,6 +5,8 @@ beside them, and cell values as numbers or as hexadecimal digits."""
 
 from __future__ import annotations
 
+import collections
+import math
 import re
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -22,6 +24,9 @@ _FORM_KEYS = frozenset({"type", "cells", "blocks", "values"})
 
 _TYPE = re.compile(r"tensor(?:<(\w+)>)?\((.*)\)")
 _DIMENSION = re.compile(r"(\w+)(?:\{\}|\[([0-9]{0,18})\])")
+
+# Sizes of the indexed dimensions of a dense part; None is one that is not known.
+Sizes = Tuple[Optional[int], ...]
 
 
 class TensorType(NamedTuple):
@@ -110,33 +115,51 @@ class TensorReader:
                 addresses = [entry["address"] for entry in content]
                 if form != "blocks" and "value" in content[0]:
                     return _cells(addresses, [entry["value"] for entry in content], tensor_type, where)
-                keys = [tuple(str(address[name]) for name in sorted(address)) for address in addresses]
+                names = sorted(addresses[0]) if tensor_type is None else tensor_type.mapped
+                keys = [tuple(str(address[name]) for name in names) for address in addresses]
                 return self._blocks(keys, [entry["values"] for entry in content], tensor_type, where)
             except (KeyError, TypeError, AttributeError) as error:
                 raise SourceError(f"{where}: is no tensor: an entry lacks {error}") from None
         if isinstance(content, (list, str)):
-            return self._values(content, tensor_type, where, self._columns(tensor_type))
+            if tensor_type is not None and tensor_type.mapped:
+                raise SourceError(f"{where}: has values without labels of {', '.join(tensor_type.mapped)}")
+            sizes = (None, self._columns(None)) if tensor_type is None else self._sizes(tensor_type)
+            return self._values(content, tensor_type, where, sizes)
         raise SourceError(f"{where}: holds {content!r:.60}, no tensor of token vectors")
 
     def _columns(self, tensor_type: Optional[TensorType]) -> Optional[int]:
-        """The cells of a token vector, where type or user say them."""
+        """The cells of a token vector, where type or user give them."""
         if tensor_type is not None and tensor_type.dim is not None:
             return tensor_type.dim
         return self.dim // 8 if self.dim is not None and self._unpack_bits else self.dim
+
+    def _sizes(self, tensor_type: TensorType) -> Sizes:
+        """The sizes of a dense part, of which the last one is the columns."""
+        return (*(size for _, size in tensor_type.indexed[:-1]), self._columns(tensor_type))
 
     def _blocks(
         self, keys: Sequence[Tuple[str, ...]], blocks: Sequence[Any], tensor_type: Optional[TensorType], where: str
     ) -> np.ndarray:
         if not blocks:
             return np.empty((0, 0), np.float32)
-        columns = self._columns(tensor_type)
-        order = _order(keys)
-        if columns is None and isinstance(blocks[0], list) and blocks[0] and not isinstance(blocks[0][0], list):
-            columns = len(blocks[0])
-        return np.concatenate([self._values(blocks[index], tensor_type, where, columns) for index in order])
+        if tensor_type is not None and len(keys[0]) != len(tensor_type.mapped):
+            raise SourceError(f"{where}: has labels of 1 dimension, its type has {len(tensor_type.mapped)}")
+        if len(set(keys)) < len(keys):
+            label = collections.Counter(keys).most_common(1)[0][0]
+            raise SourceError(f"{where}: has two blocks of the label {', '.join(label)!r:.80}")
+        sizes = self._block_sizes(blocks[0]) if tensor_type is None else self._sizes(tensor_type)
+        return np.concatenate([self._values(blocks[index], tensor_type, where, sizes) for index in _order(keys)])
 
-    def _values(self, values: Any, tensor_type: Optional[TensorType], where: str, columns: Optional[int]) -> np.ndarray:
-        """The cells of a dense part, nested, flat or as hexadecimal digits, as rows of `columns`."""
+    def _block_sizes(self, block: Any) -> Sizes:
+        """The sizes of all blocks of a tensor without a type: a block is one token vector, or has a list for each."""
+        columns = self._columns(None)
+        if isinstance(block, list) and block and isinstance(block[0], list):
+            return len(block), columns if columns is not None else len(block[0])
+        return (columns if columns is not None or isinstance(block, str) else len(block),)
+
+    def _values(self, values: Any, tensor_type: Optional[TensorType], where: str, sizes: Sizes) -> np.ndarray:
+        """The cells of a dense part of `sizes`, nested, flat or as hexadecimal digits, as rows of the last size."""
+        columns = sizes[-1]
         if isinstance(values, str):
             array = self._hex_values(values, tensor_type, where, columns)
         else:
@@ -148,8 +171,12 @@ class TensorReader:
                 columns = array.shape[-1]
         if columns is None:
             raise SourceError(f"{where}: does not say the columns of a token vector: no type, no lists; say --dim")
-        if columns == 0 or array.size % columns or (array.ndim > 1 and array.shape[-1] != columns):
-            raise SourceError(f"{where}: has values {list(array.shape)}, must be rows of {columns} columns")
+        if not _fits(array.shape, (*sizes[:-1], columns)):
+            wanted = ", ".join("any" if size is None else str(size) for size in (*sizes[:-1], columns))
+            hint = "" if tensor_type is not None or len(sizes) > 1 else "; several token vectors in one need a type"
+            raise SourceError(
+                f"{where}: has values {list(array.shape)}, must be rows of {columns} columns: [{wanted}]{hint}"
+            )
         return array.reshape(-1, columns)
 
     def _hex_values(
@@ -186,6 +213,17 @@ class TensorReader:
         return np.unpackbits(cells.view(np.uint8), axis=1).astype(np.float32)
 
 
+def _fits(shape: Tuple[int, ...], sizes: Sizes) -> bool:
+    """True where values of `shape` are those of a dense part of `sizes`, in its shape or flat; None is any size. Flat
+    values with a size that is not known are whole rows of the others."""
+    if 0 in sizes:
+        return False
+    if len(shape) == len(sizes) and len(sizes) > 1:
+        return all(size in (None, length) for size, length in zip(sizes, shape))
+    known = math.prod(size for size in sizes if size is not None)
+    return len(shape) == 1 and (shape[0] % known == 0 if None in sizes else shape[0] == known)
+
+
 def _order(keys: Sequence[Tuple[str, ...]]) -> List[int]:
     """The order of labels: by number where all are numbers, else as they are."""
     if all(label.isascii() and label.isdecimal() for key in keys for label in key):
@@ -211,6 +249,9 @@ def _cells(
     rows: Dict[Tuple[str, ...], np.ndarray] = {}
     for address, value in zip(addresses, values):
         key = tuple(str(address[name]) for name in outer)
+        for label, (name, size) in zip(key[len(tensor_type.mapped) :], tensor_type.indexed[:-1]):
+            if not label.isdecimal() or (size is not None and not _number_order(label) < _number_order(str(size))):
+                raise SourceError(f"{where}: cell {address!r:.80} is outside of {name}[{size or ''}]")
         row = rows.get(key)
         if row is None:
             if len(rows) == MAX_DOCUMENT_TOKENS:
