@@ -100,7 +100,22 @@ def _mask(name: str, mask: Optional[Tensor], shape: "tuple[int, ...]") -> Option
         raise ValueError(f"{name} has the shape {tuple(mask.shape)}, and not {shape}")
     if mask.is_complex():
         raise TypeError(f"{name} has the type {mask.dtype}; it is of booleans or numbers")
-    return mask if mask.dtype == torch.bool else mask != 0
+    return mask if mask.dtype == torch.bool else _ones(name, mask)
+
+
+def _ones(name: str, mask: Tensor) -> Tensor:
+    """Where a mask of numbers is 1. Raises ValueError for the first value that is neither 0 nor 1, where values can be
+    read. Elsewhere such a token is left out: an additive mask (0 and -inf) leaves no token and never selects padding."""
+    counts = mask == 1
+    if can_read(mask):
+        wrong = (~counts & (mask != 0)).flatten()
+        if bool(wrong.any()):
+            place = int(wrong.to(torch.uint8).argmax())
+            raise ValueError(
+                f"{name} has the value {mask.flatten()[place].item()} at {place} of its {mask.numel()}; it is of "
+                f"booleans, or of 0 and 1 (of an additive mask, with 0 and -inf, pass mask == 0)"
+            )
+    return counts
 
 
 def _scales(name: str, scales: Tensor) -> Tensor:

@@ -650,6 +650,19 @@ class ErrorsTest(SeededTest):
         self.refuse(TypeError, "document_lengths is of the type list", queries, documents, document_lengths=[5] * 4)
         self.refuse(TypeError, "candidates is of the type int", queries, documents, candidates=3)
 
+    def test_a_mask_of_numbers_holds_zeros_and_ones(self):
+        queries, documents = torch.randn(2, 3, 8), torch.randn(4, 5, 8)
+        mask = torch.tensor([[True] * 3 + [False] * 2] * 4)
+        wanted = maxsim_scores(queries, documents, document_mask=mask)
+        for dtype in (torch.uint8, torch.int64, torch.float16, torch.float32):
+            found = maxsim_scores(queries, documents, document_mask=mask.to(dtype))
+            self.assertTrue(torch.equal(found, wanted), dtype)
+        for hidden in (-1e4, float("-inf"), float("nan"), 0.5):
+            additive = torch.where(mask, 0.0, hidden)
+            message = r"document_mask has the value (-10000.0|-inf|nan|0.5) at 3 of its 20; it is of booleans, or of 0"
+            self.refuse(ValueError, message, queries, documents, document_mask=additive)
+        self.refuse(ValueError, "query_mask has the value 2 at 0", queries, documents, query_mask=torch.full((2, 3), 2))
+
     def test_an_error_names_the_limit(self):
         queries, documents = torch.randn(2, 3, 8), torch.randn(4, 5, 8)
         wide, thin = torch.randn(1, 1, 4097), torch.randn(1, 1, 0)

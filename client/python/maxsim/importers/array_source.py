@@ -205,11 +205,20 @@ def _padded_lengths(counts: RowArray, num_documents: int, num_tokens: int) -> np
 
 
 def _masked_documents(vectors: RowArray, mask: RowArray) -> Iterator[np.ndarray]:
-    """The tokens of each document whose mask is not 0. Where they are neighbours the document is a view of its
-    block."""
+    """The tokens of each document whose mask is 1; where it is neither 0 nor 1 it is refused. Where the tokens are
+    neighbours the document is a view of its block."""
     rows = block_rows(vectors.shape, vectors.dtype)
+    first_row = 0
     for block, mask_block in zip(vectors.blocks(rows), mask.blocks(rows)):
-        kept = mask_block != 0
+        kept = mask_block == 1
+        wrong = np.argwhere((mask_block != 0) & ~kept)
+        if len(wrong):
+            row, token = map(int, wrong[0])
+            raise SourceError(
+                f"{mask.where}: row {first_row + row}, token {token} is {mask_block[row, token]}; a mask holds 1 for "
+                "tokens that count and 0 for padding (of an additive mask, with 0 and -inf, save mask == 0)"
+            )
+        first_row += len(block)
         counts = kept.sum(axis=1)
         firsts = kept.argmax(axis=1)
         lasts = kept.shape[1] - kept[:, ::-1].argmax(axis=1)
