@@ -1,5 +1,6 @@
 #include "server/service/document_write.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 #include <utility>
@@ -72,13 +73,21 @@ absl::Status CheckTokensOrText(const v1::Document& document, const DocumentRules
   return absl::OkStatus();
 }
 
+// Returns the payload without white space around it: what is stored begins with '{'.
+std::string_view TrimmedPayload(std::string_view payload) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  const size_t begin = std::min(payload.find_first_not_of(kSpace), payload.size());
+  payload.remove_prefix(begin);
+  return payload.substr(0, payload.find_last_not_of(kSpace) + 1);
+}
+
 absl::Status CheckPayload(const std::string& payload, FieldPath path) {
   if (payload.empty()) return absl::OkStatus();
   if (payload.size() > static_cast<size_t>(collection::kMaxPayloadBytes)) {
     return InvalidField(
         path(), Cat("has ", payload.size(), " bytes, and at most ", collection::kMaxPayloadBytes, " are accepted"));
   }
-  const absl::Status status = collection::CheckPayload(payload);
+  const absl::Status status = collection::CheckPayload(TrimmedPayload(payload));
   if (status.ok()) return status;
   return InvalidField(path(), Cat("is not a JSON object in UTF-8: ", std::string(status.message())));
 }
@@ -126,7 +135,12 @@ absl::StatusOr<store::Write> ToWrite(v1::Document& document, const DocumentRules
   write.version = document.version();
   write.int_id = document.int_id();
   if (document.has_string_id()) write.string_id = std::move(*document.mutable_string_id());
-  write.payload = std::move(*document.mutable_payload());
+  const std::string_view payload = TrimmedPayload(document.payload());
+  if (payload.size() == document.payload().size()) {
+    write.payload = std::move(*document.mutable_payload());
+  } else {
+    write.payload = std::string(payload);
+  }
   return write;
 }
 

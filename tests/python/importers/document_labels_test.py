@@ -29,6 +29,9 @@ class FileLabelsTest(ImportTest):
         for name, content, message in (
             ("plain.json", b"a\nb\n", r"plain\.json:1: not JSON"),
             ("gap.txt", b"a\n\nb\n", r"gap\.txt:2: an empty line between documents"),
+            ("twice.jsonl", b'{"id": "a"}\n{"id": "b", "t": 1, "t": 2}\n', r'twice\.jsonl:2: key "t" appears twice'),
+            ("inner.jsonl", b'{"id": "a", "t": {"u": 1, "u": 1}}\n', r'inner\.jsonl:1: key "u" appears twice'),
+            ("ids.jsonl", b'{"id": "a", "id": "b"}\n', r'ids\.jsonl:1: key "id" appears twice'),
             ("deep.jsonl", b'{"id": 1, "x": ' + b"[" * 200_000 + b"\n", r"deep\.jsonl:1: .* too deeply"),
         ):
             file = self.folder / name

@@ -40,6 +40,21 @@ class PtTest(IndexTest):
         wanted = [*(view.numpy() for view in views), views[0].numpy()]
         self.assert_index("pt", self.path, range(4), wanted, tolerance=0)
 
+    def test_a_view_of_torch_with_the_opposite_sign(self):
+        """torch keeps x.conj().imag as the numbers of x.imag and a flag."""
+        complex_documents = [torch.randn(5, 32, dtype=torch.cfloat) for _ in range(3)]
+        views = [document.conj().imag for document in complex_documents]
+        self.assertTrue(all(view.is_neg() for view in views))
+        torch.save(views, self.path)
+        wanted = [-document.imag.numpy() for document in complex_documents]
+        self.assert_index("pt", self.path, range(3), wanted, tolerance=0)
+
+    def test_a_file_of_torch_is_one_whatever_its_name_is(self):
+        for number, zipped in enumerate((True, False)):
+            path = self.folder / f"{number}.pickle"
+            torch.save(self.tensors, path, _use_new_zipfile_serialization=zipped)
+            self.assert_index("pt", path, range(20), self.vectors, tolerance=0)
+
     def test_a_dictionary_of_ids(self):
         ids = [f"doc/{number}" for number in range(20)]
         torch.save(dict(zip(ids, self.tensors)), self.path)

@@ -301,6 +301,7 @@ class VespaTest(ImportTest):
             ('{"id": "id:a:b::1"}', 'document 1: must have "put" or "id" and "fields"; it has id'),
             ("5", "document 1: is 5, must be an object"),
             ('{"id": ', r"no JSON at character \d+"),
+            ('{"id": "id:a:b::1", "fields": {"x": 1, "x": 2}}', r'JSON at character \d+: key "x" appears twice'),
         ):
             path.write_text(first + "\n" + text)
             with self.subTest(message):

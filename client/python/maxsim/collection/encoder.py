@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from typing import Any, Union
+
+from maxsim.unique_json import parse_json
 
 from .errors import CollectionError, quote
 from .limits import MAX_DIM, MAX_ENCODER_LENGTH, MAX_ENCODER_TEXT_BYTES
@@ -53,7 +54,7 @@ def _read(path: Union[str, os.PathLike[str]]) -> Mapping[str, Any]:
     if len(text) > _MAX_FILE_BYTES:
         raise CollectionError(f"encoder: {path}: longer than the limit of {_MAX_FILE_BYTES} bytes")
     try:
-        parsed = json.loads(text)
+        parsed = parse_json(text)
     except ValueError as error:
         raise CollectionError(f"encoder: {path}: is not JSON: {error}") from None
     if not isinstance(parsed, dict):

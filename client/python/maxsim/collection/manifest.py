@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional
 
+from maxsim.unique_json import parse_json
+
 from .errors import CollectionError, quote
 from .limits import MAX_MANIFEST_BYTES, MAX_NAME_BYTES, VALUE_BYTES
 
@@ -99,7 +101,7 @@ def read_manifest(folder: Path) -> Optional[Manifest]:
     if len(text) > MAX_MANIFEST_BYTES:
         raise CollectionError(f"{problem}longer than the limit of {MAX_MANIFEST_BYTES} bytes")
     try:
-        values = json.loads(text)
+        values = parse_json(text)
         if values["format"] != "maxsim-collection" or values["format_version"] != 1:
             raise CollectionError(f"{problem}its format is not version 1 of maxsim-collection")
         manifest = Manifest(

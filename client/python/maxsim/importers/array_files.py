@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import json
 import math
 import os
 import struct
@@ -18,6 +17,7 @@ from maxsim.bfloat16 import widen_bfloat16
 from maxsim.importers.npy_header import NpyHeader, read_npy_header
 from maxsim.importers.rows import block_rows
 from maxsim.importers.source import SourceError
+from maxsim.unique_json import parse_json
 
 # A header of a safetensors file is at most this long; bytes.
 _MAX_HEADER = 100_000_000
@@ -180,7 +180,7 @@ def open_safetensors(path: str) -> Mapping[str, FileRows | Bfloat16Rows]:
         if not 2 <= header_bytes <= min(_MAX_HEADER, size - 8):
             raise SourceError(f"{path}: is not a safetensors file: a header of {header_bytes} bytes in {size}")
         try:
-            header = json.loads(file.read(header_bytes))
+            header = parse_json(file.read(header_bytes))
             header.pop("__metadata__", None)
             entries = {
                 name: (entry["dtype"], tuple(map(int, entry["shape"])), *map(int, entry["data_offsets"]))

@@ -3,13 +3,13 @@ state.json lists them, so that datasets itself is not needed."""
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any, Iterator, List
 
 from maxsim.importers.arrow_files import count_rows, read_batches, read_schema
 from maxsim.importers.source import ImportOptions, Source, SourceError, check_options
 from maxsim.importers.table_source import TABLE_OPTIONS, Batch, TableSource
+from maxsim.unique_json import parse_json
 
 
 def open_source(path: str, options: ImportOptions) -> Source:
@@ -56,6 +56,6 @@ def _choose_split(path: str, options: ImportOptions) -> str:
 def _read_json(path: str) -> Any:
     try:
         with open(path, encoding="utf-8") as file:
-            return json.load(file)
+            return parse_json(file.read())
     except ValueError as error:
         raise SourceError(f"{path}: is not JSON: {error}") from None

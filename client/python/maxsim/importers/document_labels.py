@@ -19,6 +19,7 @@ from maxsim.importers.source import (
     checked_line,
     note_left,
 )
+from maxsim.unique_json import parse_json
 
 Payload = Optional[Mapping[str, object]]
 Label = Tuple[DocumentId, Payload]
@@ -128,13 +129,17 @@ class FileLabels:
             text = line.decode().removesuffix("\n")
             if not self._is_json:
                 return checked_line(text.removesuffix("\r"), where), None
-            fields: Dict[str, object] = json.loads(text)
+            fields: Dict[str, object] = parse_json(text)
         except SourceError:
             raise
         except RecursionError:
             raise SourceError(f"{where}: is JSON that is nested too deeply") from None
+        except UnicodeDecodeError as error:
+            raise SourceError(f"{where}: not UTF-8: {error}") from None
+        except json.JSONDecodeError as error:
+            raise SourceError(f"{where}: not JSON: {error}") from None
         except ValueError as error:
-            raise SourceError(f"{where}: {'not JSON' if self._is_json else 'not UTF-8'}: {error}") from None
+            raise SourceError(f"{where}: {error}") from None
         if not isinstance(fields, dict) or not isinstance(fields.get("id"), (str, int)):
             raise SourceError(f'{where}: must be an object with "id", a string or an integer')
         id = fields.pop("id")

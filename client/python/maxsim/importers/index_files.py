@@ -17,6 +17,7 @@ from maxsim.collection.limits import MAX_PAYLOAD_BYTES
 from maxsim.importers.describing import describe
 from maxsim.importers.source import DocumentId, SourceError
 from maxsim.importers.unpickling import load_pickle
+from maxsim.unique_json import parse_json
 
 # PyLate's map, in files of these names: pickled, and in its older versions a table of pickled values.
 _PICKLED_IDS = "plaid_ids_to_documents_ids.pkl"
@@ -40,7 +41,7 @@ def read_json(path: str) -> object:
                 data = file.read(_MAX_JSON_BYTES + 1)
         if len(data) > _MAX_JSON_BYTES:
             raise SourceError(f"{path}: has more than {_MAX_JSON_BYTES} bytes of JSON")
-        return json.loads(data)
+        return parse_json(data)
     except (gzip.BadGzipFile, EOFError, zlib.error, ValueError, RecursionError) as error:
         if isinstance(error, SourceError):
             raise

@@ -8,6 +8,7 @@ import json
 from typing import IO, Iterator
 
 from maxsim.importers.source import SourceError
+from maxsim.unique_json import unique_keys
 
 # Bytes that are read at once.
 _READ_BYTES = 1 << 20
@@ -63,6 +64,9 @@ class _Text:
                     f"{self.path}: JSON at character {self.used + self.at} is nested too deeply"
                 ) from None
             except ValueError as error:
+                if not isinstance(error, json.JSONDecodeError):  # More text does not mend a key that appears twice.
+                    position = self.used + self.at
+                    raise SourceError(f"{self.path}: JSON at character {position}: {error}") from None
                 self._read_bytes *= 2
                 is_long = len(self.rest) - self.at > _MAX_VALUE
                 if self.is_whole or is_long:
@@ -81,7 +85,7 @@ class _Text:
 
 def json_values(path: str) -> Iterator[object]:
     """The values of the file `path`, or of PATH.gz unpacked. An array at the top gives its elements one by one."""
-    decoder = json.JSONDecoder()
+    decoder = json.JSONDecoder(object_pairs_hook=unique_keys)
     with gzip.open(path) if path.endswith(".gz") else open(path, "rb") as file:
         text = _Text(path, file)  # type: ignore[arg-type]
         is_array = text.next_char() == "["

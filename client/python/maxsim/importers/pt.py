@@ -1,7 +1,7 @@
 """Files of torch.save, and pickles: a list of tensors [tokens, dim], one a document, or a dictionary from ids to them.
 
 A dictionary may also hold lists side by side, which --vectors-column, --id-column and --payload-columns name. A folder
-holds such files (.pt, .pth, .bin, .pkl), or one tensor a file, whose name is the document's id."""
+holds such files (.pt, .pth, .bin, .pkl, .pickle, .p), or one tensor a file, whose name is the document's id."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from maxsim.collection.errors import quote_id
 from maxsim.importers.describing import describe
 from maxsim.importers.document_labels import FileLabels, open_file_labels, with_fields
 from maxsim.importers.source import (
-    DocumentId,
     ImportOptions,
     SourceDocument,
     SourceError,
@@ -22,11 +21,17 @@ from maxsim.importers.source import (
     note_left,
 )
 from maxsim.importers.tensors import document_vectors, find_dim, is_tensor, natural_order
-from maxsim.importers.torch_files import load_torch
+from maxsim.importers.torch_files import is_torch_file, load_torch
 from maxsim.importers.unpickling import load_pickle
 
 _KIND = "pt"
-_ENDINGS = (".pt", ".pth", ".bin", ".pkl")
+_PICKLE_ENDINGS = (".pkl", ".pickle", ".p")
+_ENDINGS = (".pt", ".pth", ".bin", *_PICKLE_ENDINGS)
+# The id of a document whose file has none: its number.
+_NUMBERED = object()
+
+# Id (or _NUMBERED), tensor and payload.
+_Document = Tuple[object, object, Optional[Mapping[str, object]]]
 
 
 def open_source(path: str, options: ImportOptions) -> PtSource:
@@ -69,25 +74,26 @@ class PtSource:
                 if labels is not None:
                     document_id, fields = next(labels)
                     payload = with_fields(payload, fields)
-                elif document_id is None:
+                elif document_id is _NUMBERED:
                     document_id = number
-                if not isinstance(document_id, (str, int, np.integer)):
+                if isinstance(document_id, bool) or not isinstance(document_id, (str, int, np.integer)):
                     raise SourceError(
                         f"{file}: document {number}: its id is {describe(document_id)}, must be a string or an integer"
                     )
+                document_id = document_id if isinstance(document_id, str) else int(document_id)
                 vectors = document_vectors(value, f"{file}: document {quote_id(document_id)}")
                 yield SourceDocument(document_id, vectors, payload)
                 number += 1
         if labels is not None:
             next(labels, None)
 
-    def _documents(self, file: str) -> Sequence[Tuple[Optional[DocumentId], object, Optional[Mapping[str, object]]]]:
-        """Id (None where the file has none), tensor and payload of each document of a file. No element is read."""
-        if file.endswith(".pkl"):
+    def _documents(self, file: str) -> Sequence[_Document]:
+        """The documents of a file. No element of a tensor is read."""
+        if is_torch_file(file) or not file.endswith(_PICKLE_ENDINGS):
+            value = load_torch(file)
+        else:
             with open(file, "rb") as stream:
                 value = load_pickle(stream.read(), file)
-        else:
-            value = load_torch(file)
         if isinstance(value, dict) and self._options.vectors_column is not None:
             return self._from_columns(value, file)
         for name, given in (
@@ -108,20 +114,20 @@ class PtSource:
                 )
             return [(document_id, tensor, None) for document_id, tensor in value.items()]
         if isinstance(value, (list, tuple)):
-            return [(None, tensor, None) for tensor in value]
+            return [(_NUMBERED, tensor, None) for tensor in value]
         found = "a tensor, which --from padded reads" if is_tensor(value) else f"a {type(value).__name__}"
         raise SourceError(f"{file}: holds {found}, must hold a list of tensors or a dictionary from ids to tensors")
 
     def _from_columns(
         self, columns: Dict[object, object], file: str
-    ) -> Sequence[Tuple[Optional[DocumentId], object, Optional[Mapping[str, object]]]]:
+    ) -> Sequence[_Document]:
         """Documents of a dictionary of lists."""
         name = self._options.vectors_column
         vectors = _column(columns, name, file)
         if isinstance(vectors, dict):
             return [(document_id, tensor, None) for document_id, tensor in vectors.items()]
         assert isinstance(vectors, (list, tuple))
-        ids: Sequence[Optional[DocumentId]] = [None] * len(vectors)
+        ids: Sequence[object] = [_NUMBERED] * len(vectors)
         if self._options.id_column is not None:
             ids = _list(columns, self._options.id_column, file, len(vectors))
         payload_columns = self._options.payload_columns
@@ -145,7 +151,7 @@ def _column(columns: Dict[object, object], name: Optional[str], file: str) -> ob
     return value
 
 
-def _list(columns: Dict[object, object], name: str, file: str, length: int) -> Sequence[DocumentId]:
+def _list(columns: Dict[object, object], name: str, file: str, length: int) -> Sequence[object]:
     value = _column(columns, name, file)
     if isinstance(value, dict) or not isinstance(value, (list, tuple)) or len(value) != length:
         raise SourceError(f"{file}: {name!r} must be a list of {length} values, as many as there are documents")

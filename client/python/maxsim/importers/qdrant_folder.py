@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import dataclasses
 import datetime
-import json
 import os
 import uuid
 from typing import Any, Callable, Dict, FrozenSet, Iterator, List, Mapping, Optional, Tuple, Union
@@ -16,6 +15,7 @@ from maxsim.importers.index_files import open_table
 from maxsim.importers.pickled_values import Global, Maker, Object
 from maxsim.importers.source import SourceError
 from maxsim.importers.unpickling import Unpickler
+from maxsim.unique_json import parse_json
 
 PointId = Union[int, str]
 
@@ -74,7 +74,7 @@ def read_vectors_config(path: str) -> Dict[str, Any]:
     meta = os.path.join(path, "meta.json")
     try:
         with open(meta, encoding="utf-8") as file:
-            collections = json.load(file)["collections"]
+            collections = parse_json(file.read())["collections"]
         return {str(name): config["vectors"] for name, config in collections.items()}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise SourceError(f"{meta}: does not describe collections: {error!r}") from None

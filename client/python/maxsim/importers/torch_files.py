@@ -23,6 +23,7 @@ from maxsim.importers.unpickling import Unpickler
 
 _LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 _LEGACY_PROTOCOL = 1001
+_ZIP_MAGIC = b"PK\x03\x04"
 _LOCAL_HEADER = struct.Struct("<4s5H3L2H")
 
 # NumPy has no bfloat16: its elements are read as 16-bit integers, which are the upper halves of float32.
@@ -58,6 +59,8 @@ class Tensor:
     _storage: _Storage
     _offset: int
     _strides: Tuple[int, ...]
+    # The stored elements have the opposite sign: torch marks a view such as x.conj().imag so, and copies nothing.
+    _is_negated: bool = False
 
     @property
     def dtype(self) -> str:
@@ -74,8 +77,8 @@ class Tensor:
         strides = tuple(stride * elements.itemsize for stride in self._strides)
         array = np.lib.stride_tricks.as_strided(elements, self.shape, strides, writeable=False)
         if self._storage.kind == "BFloat16":
-            return widen_bfloat16(array)
-        return array
+            array = widen_bfloat16(array)
+        return np.negative(array) if self._is_negated else array
 
     def rows(self, first: int, end: int) -> Tensor:
         """The part [first:end] along the first dimension."""
@@ -106,7 +109,17 @@ def _rebuild_tensor(arguments: Tuple[object, ...]) -> object:
         raise SourceError(f"has a tensor of shape {list(shape)} in a storage of {storage.num_elements} elements")
     # The stride of a dimension of size 1, or of a tensor without elements, is never used and may be of any size.
     strides = tuple(stride if count and size > 1 else 0 for size, stride in zip(shape, strides))
-    return Tensor(shape, storage, offset if count else 0, strides)
+    return Tensor(shape, storage, offset if count else 0, strides, _read_negated(arguments))
+
+
+def _read_negated(arguments: Tuple[object, ...]) -> bool:
+    """True where the flags of a tensor, its seventh argument, say that its elements have the opposite sign."""
+    flags = arguments[6] if len(arguments) > 6 else None
+    if flags is None:
+        return False
+    if not isinstance(flags, dict) or not set(flags) <= {"neg", "conj"} or flags.get("conj"):
+        raise SourceError(f"has a tensor with the flags {describe(flags)}, which are not read")
+    return bool(flags.get("neg"))
 
 
 def _rebuild_parameter(arguments: Tuple[object, ...]) -> object:
@@ -242,13 +255,20 @@ def _load_legacy(data: memoryview) -> object:
     return value
 
 
+def is_torch_file(path: str) -> bool:
+    """True for what begins as torch.save does; only protocols that nobody uses hide the legacy format's magic number."""
+    with open(path, "rb") as file:
+        head = file.read(64)
+    return head.startswith(_ZIP_MAGIC) or _LEGACY_MAGIC.to_bytes(10, "little") in head
+
+
 def load_torch(path: Union[str, "os.PathLike[str]"]) -> object:
     """The value that torch.save wrote into the file `path`, with a Tensor for each tensor. SourceError names the
     file."""
     path = os.fspath(path)
     try:
         data = _map_file(path)
-        if bytes(data[:4]) == b"PK\x03\x04":
+        if bytes(data[:4]) == _ZIP_MAGIC:
             return _load_zip(path, data)
         return _load_legacy(data)
     except SourceError as error:

@@ -180,6 +180,15 @@ TEST_F(DocumentWriteTest, ADocumentLargerThanTheEnginesStagingIsWritten) {
   EXPECT_TRUE(Run(Valid(), *world_->f16, {.max_staged_bytes = 1}).ok());
 }
 
+TEST_F(DocumentWriteTest, WhiteSpaceAroundAPayloadIsTakenOff) {
+  v1::Document document = Valid();
+  document.set_payload(" \r\n\t{\"a\": 1} \n");
+  const auto write = Run(document, *world_->f16);
+  ASSERT_TRUE(write.ok()) << write.status();
+  EXPECT_EQ(write->payload, R"({"a": 1})");
+  EXPECT_THAT(Refused([](auto* d) { d->set_payload(" \n"); }), HasSubstr("documents[3].payload: is not a JSON object"));
+}
+
 TEST_F(DocumentWriteTest, ThePayloadIsAnObjectOfAMegabyteAtMost) {
   EXPECT_THAT(Refused([](auto* d) { d->set_payload("[1]"); }),
               HasSubstr("documents[3].payload: is not a JSON object in UTF-8: "));
