@@ -12,9 +12,10 @@ import grpc.aio
 
 from . import errors
 from .connection import Connection
-from .documents import DocumentLike, StoredDocuments, UpsertSummary, WriteResults, read_documents, read_summary
+from .documents import DocumentLike, StoredDocuments, UpsertSummary, WriteResults, read_summary
 from .requests import Ids
 from .retries import Retry
+from .splitting import GetParts
 from .v1 import documents_pb2, documents_pb2_grpc
 from .v1 import rerank_pb2 as pb
 from .writes import (
@@ -25,8 +26,7 @@ from .writes import (
     UpsertBatches,
     check_documents,
     check_upsert_stream,
-    make_get_request,
-    max_upsert_bytes,
+    request_bytes,
 )
 
 AskedT = TypeVar("AskedT", contravariant=True)
@@ -44,7 +44,7 @@ class AsyncDocumentMethods(abc.ABC):
     """What an AsyncClient asks of a server's Documents."""
 
     _made_of: Connection
-    _upsert_bytes: int | None = None  # the server's limit, once it has been asked
+    _limits: pb.Limits | None = None  # the server's, after the first call that needs them
 
     @property
     @abc.abstractmethod
@@ -74,7 +74,7 @@ class AsyncDocumentMethods(abc.ABC):
         check_documents(documents, or_asynchronous=True)
         batches, answers = UpsertBatches(collection), UpsertAnswers()
         async for document in _each(documents):
-            full = batches.put(batches.convert(document), await self._max_upsert_bytes(timeout))
+            full = batches.put(batches.convert(document), request_bytes(await self._server_limits(timeout)))
             if full is not None:
                 await self._upsert(full, answers, timeout)
         rest = batches.rest()
@@ -102,7 +102,7 @@ class AsyncDocumentMethods(abc.ABC):
         """Client.upsert_stream. Documents may come from an asynchronous iterator."""
         limit = check_upsert_stream(documents, batch_documents, batch_bytes, timeout)
         batches = UpsertBatches(collection, batch_documents, batch_bytes)
-        max_bytes = await self._max_upsert_bytes(timeout)
+        max_bytes = request_bytes(await self._server_limits(timeout))
         call = self.documents.UpsertStream(timeout=limit)
         failure: Exception | None = None
         try:
@@ -136,7 +136,10 @@ class AsyncDocumentMethods(abc.ABC):
         """Client.delete."""
         answers = DeleteAnswers(collection, ids, version)
         for request in answers.requests:
-            answers.add(await self._call(self.documents.Delete, request, timeout))
+            try:
+                answers.add(await self._call(self.documents.Delete, request, timeout))
+            except errors.MaxsimError as error:
+                raise answers.located(error) from error
         return answers.results()
 
     async def get(
@@ -149,14 +152,19 @@ class AsyncDocumentMethods(abc.ABC):
         timeout: float | None = None,
     ) -> StoredDocuments:
         """Client.get."""
-        request = make_get_request(collection, ids, return_tokens, min_sequence)
-        return read_documents(await self._call(self.documents.Get, request, timeout))
+        parts = GetParts(collection, ids, return_tokens, min_sequence)
+        while (request := parts.next_request()) is not None:
+            try:
+                parts.add(await self._call(self.documents.Get, request, timeout))
+            except errors.MaxsimError as error:
+                parts.refused(error)
+        return parts.documents()
 
-    async def _max_upsert_bytes(self, timeout: float | None) -> int:
-        """Returns how large an UpsertRequest may be. Asks the server once."""
-        if self._upsert_bytes is None:
-            self._upsert_bytes = max_upsert_bytes(await self.info(timeout=timeout))
-        return self._upsert_bytes
+    async def _server_limits(self, timeout: float | None) -> pb.Limits:
+        """Returns the server's limits. Asks for them once."""
+        if self._limits is None:
+            self._limits = (await self.info(timeout=timeout)).limits
+        return self._limits
 
 
 async def _each(documents: Iterable[DocumentLike] | AsyncIterable[DocumentLike]) -> AsyncIterator[DocumentLike]:

@@ -19,6 +19,7 @@ from .methods import RerankMethods, ServedCollection
 from .ranking import Document, Ranking, read_response
 from .requests import Ids, Request, collection_name, token_matrix
 from .retries import NEVER, Attempts, Retry, check_retry
+from .splitting import RerankParts
 from .streams import DEFAULT_IN_FLIGHT, OpenRequests, StreamAnswer, check_stream_arguments
 from .v1 import admin_pb2, admin_pb2_grpc, documents_pb2_grpc, rerank_pb2_grpc
 from .v1 import rerank_pb2 as pb
@@ -256,10 +257,16 @@ class Client(RerankMethods[Ranking, "list[Ranking]"], DocumentMethods):
         return self._admin_call(self.admin.SnapshotCollection, request, timeout).sequence
 
     def _rerank_one(self, request: pb.RerankRequest, timeout: float | None) -> Ranking:
-        return self._rerank_many(request, timeout)[0]
+        return read_response(self._call(self.reranker.Rerank, request, timeout))[0]
 
     def _rerank_many(self, request: pb.RerankRequest, timeout: float | None) -> list[Ranking]:
-        return read_response(self._call(self.reranker.Rerank, request, timeout))
+        parts = RerankParts(request, self._server_limits(timeout) if len(request.queries) > 1 else None)
+        while (part := parts.next_request()) is not None:
+            try:
+                parts.add(self._call(self.reranker.Rerank, part, timeout))
+            except errors.MaxsimError as error:
+                parts.refused(error)
+        return parts.rankings()
 
     def _admin_call(self, call: BlockingCall[AskedT, AnsweredT], request: AskedT, timeout: float | None) -> AnsweredT:
         return self._call(call, request, timeout, NEVER, self._admin_timeout)

@@ -11,9 +11,10 @@ import grpc
 
 from . import errors
 from .connection import Connection
-from .documents import DocumentLike, StoredDocuments, UpsertSummary, WriteResults, read_documents, read_summary
+from .documents import DocumentLike, StoredDocuments, UpsertSummary, WriteResults, read_summary
 from .requests import Ids
 from .retries import Retry
+from .splitting import GetParts
 from .v1 import documents_pb2, documents_pb2_grpc
 from .v1 import rerank_pb2 as pb
 from .writes import (
@@ -24,8 +25,7 @@ from .writes import (
     UpsertBatches,
     check_documents,
     check_upsert_stream,
-    make_get_request,
-    max_upsert_bytes,
+    request_bytes,
 )
 
 AskedT = TypeVar("AskedT", contravariant=True)
@@ -43,7 +43,7 @@ class DocumentMethods(abc.ABC):
 
     documents: documents_pb2_grpc.DocumentsStub
     _made_of: Connection
-    _upsert_bytes: int | None = None  # the server's limit, once it has been asked
+    _limits: pb.Limits | None = None  # the server's, after the first call that needs them
 
     @abc.abstractmethod
     def info(self, *, timeout: float | None = None) -> pb.GetInfoResponse: ...
@@ -87,7 +87,7 @@ class DocumentMethods(abc.ABC):
         check_documents(documents)
         batches, answers = UpsertBatches(collection), UpsertAnswers()
         for document in documents:
-            full = batches.put(batches.convert(document), self._max_upsert_bytes(timeout))
+            full = batches.put(batches.convert(document), request_bytes(self._server_limits(timeout)))
             if full is not None:
                 self._upsert(full, answers, timeout)
         rest = batches.rest()
@@ -122,7 +122,7 @@ class DocumentMethods(abc.ABC):
         it are written. `timeout` bounds the whole stream in seconds above 0; None: nothing does."""
         limit = check_upsert_stream(documents, batch_documents, batch_bytes, timeout)
         batches = UpsertBatches(collection, batch_documents, batch_bytes)
-        max_bytes = self._max_upsert_bytes(timeout)
+        max_bytes = request_bytes(self._server_limits(timeout))
         closed = threading.Event()
         failures: list[Exception] = []
 
@@ -162,7 +162,10 @@ class DocumentMethods(abc.ABC):
         upsert with an older one is stale. Retries, `timeout` and errors are those of `upsert`."""
         answers = DeleteAnswers(collection, ids, version)
         for request in answers.requests:
-            answers.add(self._call(self.documents.Delete, request, timeout))
+            try:
+                answers.add(self._call(self.documents.Delete, request, timeout))
+            except errors.MaxsimError as error:
+                raise answers.located(error) from error
         return answers.results()
 
     def get(
@@ -174,15 +177,23 @@ class DocumentMethods(abc.ABC):
         min_sequence: int | None = None,
         timeout: float | None = None,
     ) -> StoredDocuments:
-        """Reads documents, at most 1,000, of a live collection or of any other: payloads, versions and, with
-        return_tokens=True, token vectors as float32 [tokens, dim]. Those of an i8 collection are rotated and
-        quantised, and not the vectors that were written. Ids that the collection does not hold are in `.missing`.
-        `min_sequence` is that of `rerank`."""
-        request = make_get_request(collection, ids, return_tokens, min_sequence)
-        return read_documents(self._call(self.documents.Get, request, timeout))
+        """Reads documents of a live collection or of any other: payloads, versions and, with return_tokens=True, token
+        vectors as float32 [tokens, dim]. Those of an i8 collection are rotated and quantised, and not the vectors that
+        were written. Ids that the collection does not hold are in `.missing`. `min_sequence` is that of `rerank`.
 
-    def _max_upsert_bytes(self, timeout: float | None) -> int:
-        """Returns how large an UpsertRequest may be. Asks the server once."""
-        if self._upsert_bytes is None:
-            self._upsert_bytes = max_upsert_bytes(self.info(timeout=timeout))
-        return self._upsert_bytes
+        More than 1,000 ids, or documents that are too large for one answer (limits.max_answer_bytes), are read in
+        several requests, each of which may take `timeout`. Writes may come in between: the result has the oldest
+        `generation` and `sequence` that a request saw."""
+        parts = GetParts(collection, ids, return_tokens, min_sequence)
+        while (request := parts.next_request()) is not None:
+            try:
+                parts.add(self._call(self.documents.Get, request, timeout))
+            except errors.MaxsimError as error:
+                parts.refused(error)
+        return parts.documents()
+
+    def _server_limits(self, timeout: float | None) -> pb.Limits:
+        """Returns the server's limits. Asks for them once."""
+        if self._limits is None:
+            self._limits = self.info(timeout=timeout).limits
+        return self._limits

@@ -192,6 +192,13 @@ def with_names(error: MaxsimError, renamed: Callable[[str], str]) -> MaxsimError
     )
 
 
+def shift_indices(error: MaxsimError, name: str, num_before: int) -> MaxsimError:
+    """Returns an error that names the items of a list by their index in the whole call, where the request held only
+    those after the first `num_before`: "queries[3]" becomes "queries[67]"."""
+    index = re.compile(rf"(?<=\b{name}\[)\d+(?=\])")
+    return with_names(error, lambda text: index.sub(lambda found: str(int(found[0]) + num_before), text))
+
+
 def from_rpc_error(error: Any, made_of: Connection) -> MaxsimError:
     """Returns the error of a call of grpc or of grpc.aio over a channel that is made of this."""
     message = error.details() or ""

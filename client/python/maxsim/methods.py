@@ -110,12 +110,17 @@ class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
         min_sequence: int | None = None,
         timeout: float | None = None,
     ) -> ManyT:
-        """Ranks documents for each of several queries in one call; a ranking a query, in their order.
+        """Ranks documents for each of several queries; returns a ranking per query, in their order.
 
         `ids` is one list that all queries share, or a list with a list for each query (None in it: the whole
         collection). `documents` are [tokens, dim] arrays or texts that all share, or a list with a list of them for
         each query. `weights` has an entry a query, each [query tokens] or None. The other arguments are those of
-        `rerank`."""
+        `rerank`.
+
+        Queries that exceed a limit of the server for one request (limits.max_queries_per_request, max_request_bytes,
+        max_request_work, max_alignments, max_answer_bytes) are sent in several requests, one after another; each may
+        take `timeout`. The client asks the server for its limits once. An error names the query by its index in
+        `queries`, and no ranking is returned."""
         request = make_request(
             collection,
             top_k=top_k,

@@ -130,6 +130,8 @@ def add_queries(
 ) -> None:
     """Adds several queries and their candidates: the request's, where they share them, else each query's own."""
     queries = list(arguments.items(queries, "queries", "a list of queries"))
+    if not queries:
+        raise ValueError("queries is empty; at least one query is needed")
     if ids is not None and documents is not None:
         raise ValueError("give ids or documents, not both")
     if weights is not None:

@@ -20,7 +20,6 @@ DEFAULT_BATCH_BYTES = 4 << 20
 MAX_DELETE_IDS = 10_000  # of one request of ours: fewer than the server takes, so that long ids fit into a message
 # What a document takes in an UpsertRequest beside its own bytes: its tag and its length.
 _FRAME_BYTES = 6
-_DOCUMENT = re.compile(r"documents\[(\d+)\]")
 _DOCUMENT_OF_REQUEST = re.compile(r"requests\[(\d+)\]\.documents\[(\d+)\]")
 _NAMES = ("id", "tokens", "text", "payload", "version")
 _ACCEPTED = "a maxsim.NewDocument, a mapping with its names, or a tuple (id, tokens or text[, payload])"
@@ -87,9 +86,9 @@ class UpsertBatches:
         return request
 
 
-def max_upsert_bytes(info: pb.GetInfoResponse) -> int:
+def request_bytes(limits: pb.Limits) -> int:
     """Returns how large a request may be that the server takes and this client sends."""
-    return min(info.limits.max_request_bytes or MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES)
+    return min(limits.max_request_bytes or MAX_MESSAGE_BYTES, MAX_MESSAGE_BYTES)
 
 
 class UpsertAnswers:
@@ -107,7 +106,7 @@ class UpsertAnswers:
 
     def located(self, error: errors.MaxsimError) -> errors.MaxsimError:
         """Returns the error of a request with its documents' indices among all of the call."""
-        return errors.with_names(error, lambda text: _shifted(text, len(self._results)))
+        return errors.shift_indices(error, "documents", len(self._results))
 
     def results(self) -> WriteResults:
         if not self._results:
@@ -136,6 +135,10 @@ class DeleteAnswers:
     def add(self, response: documents_pb2.DeleteResponse) -> None:
         self._results.extend(map(write_result, response.results))
         self._sequence = max(self._sequence, response.sequence)
+
+    def located(self, error: errors.MaxsimError) -> errors.MaxsimError:
+        """Returns the error of a request with its ids' indices among all of the call."""
+        return errors.shift_indices(error, "ids", len(self._results))
 
     def results(self) -> WriteResults:
         return WriteResults(self._results, self._sequence)
@@ -230,7 +233,3 @@ def _payload(payload: object, name: str) -> str:
 
 def _version(version: object, name: str) -> int:
     return 0 if version is None else arguments.whole_number(version, name, 1, arguments.MAX_SEQUENCE)
-
-
-def _shifted(text: str, num_before: int) -> str:
-    return _DOCUMENT.sub(lambda found: f"documents[{int(found[1]) + num_before}]", text)

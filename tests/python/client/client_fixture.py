@@ -113,6 +113,38 @@ def run_async(coroutine):
     return _loop.run_until_complete(coroutine)
 
 
+class Waiting:
+    """An AsyncClient whose calls are awaited on the spot."""
+
+    def __init__(self, *arguments, **named):
+        from maxsim import AsyncClient
+
+        self._client = AsyncClient(*arguments, **named)
+
+    def __getattr__(self, name):
+        method = getattr(self._client, name)
+
+        async def call(*arguments, **named):
+            return await method(*arguments, **named)
+
+        return lambda *arguments, **named: run_async(call(*arguments, **named))
+
+
+class BothTest(unittest.TestCase):
+    """Tests of both clients against a server in this process, which has an `address`."""
+
+    def clients(self, server, **arguments):
+        """Yields a blocking client, and an AsyncClient that is waited for."""
+        from maxsim import Client
+
+        for kind in (Client, Waiting):
+            client = kind(server.address, **arguments)
+            try:
+                yield client
+            finally:
+                client.close()
+
+
 def serve(test, **methods):
     """Returns the port of a server in this process whose methods, of any of the services, are these functions of a
     request, or of an iterator of them, and its context."""

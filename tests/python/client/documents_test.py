@@ -10,9 +10,8 @@ import unittest
 import grpc
 import numpy as np
 
-from client_fixture import run_async, serve, use_package
+from client_fixture import BothTest, Waiting, run_async, serve
 
-use_package()
 import maxsim  # noqa: E402
 from maxsim import AsyncClient, Client, NewDocument, Retry, WriteResult, errors  # noqa: E402
 from maxsim.v1 import admin_pb2, documents_pb2  # noqa: E402
@@ -21,21 +20,6 @@ from maxsim.v1 import rerank_pb2 as pb  # noqa: E402
 TOKENS = np.arange(24, dtype=np.float16).reshape(3, 8)
 APPLIED, STALE, NOT_FOUND = 1, 2, 3
 QUICK = Retry(max_attempts=3, initial_backoff=0.01, max_backoff=0.02)
-
-
-class Waiting:
-    """An AsyncClient whose calls are awaited on the spot."""
-
-    def __init__(self, *arguments, **named):
-        self._client = AsyncClient(*arguments, **named)
-
-    def __getattr__(self, name):
-        method = getattr(self._client, name)
-
-        async def call(*arguments, **named):
-            return await method(*arguments, **named)
-
-        return lambda *arguments, **named: run_async(call(*arguments, **named))
 
 
 class FakeDocuments:
@@ -102,17 +86,6 @@ class FakeDocuments:
             one.sequence = 7
             response.documents.append(one)
         return response
-
-
-class BothTest(unittest.TestCase):
-    def clients(self, server, **arguments):
-        """Yields a blocking client, and an AsyncClient that is waited for."""
-        for kind in (Client, Waiting):
-            client = kind(server.address, **arguments)
-            try:
-                yield client
-            finally:
-                client.close()
 
 
 class UpsertTest(BothTest):

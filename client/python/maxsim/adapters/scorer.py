@@ -21,8 +21,6 @@ from .encoders import LockedEncoder
 MAX_INLINE_DOCUMENTS = 1024
 MAX_INLINE_BYTES = 32 << 20
 MAX_IDS = 10000
-# limits.max_queries_per_request.
-MAX_QUERIES = 64
 
 
 class Scored(NamedTuple):
@@ -160,17 +158,17 @@ class Scorer:
             queries = [self._encoder.query(query) if isinstance(query, str) else query for query in queries]
         found: list[list[tuple[Id, float]]] = [[] for _ in queries]
         asked = [i for i in range(len(queries)) if subsets is None or subsets[i]]
-        for start in range(0, len(asked), MAX_QUERIES):
-            part = asked[start : start + MAX_QUERIES]
-            rankings = self.client.rerank_many(
-                self._collection,
-                [queries[i] for i in part],
-                None if subsets is None else [list(subsets[i]) for i in part],
-                top_k=top_k,
-                missing_policy=self._missing_policy,
-            )
-            for i, ranking in zip(part, rankings):
-                found[i] = [(one.id, one.score) for one in ranking if one.id is not None]
+        if not asked:
+            return found
+        rankings = self.client.rerank_many(
+            self._collection,
+            [queries[i] for i in asked],
+            None if subsets is None else [list(subsets[i]) for i in asked],
+            top_k=top_k,
+            missing_policy=self._missing_policy,
+        )
+        for i, ranking in zip(asked, rankings):
+            found[i] = [(one.id, one.score) for one in ranking if one.id is not None]
         return found
 
     def _encode(self, query: Any, candidates: Candidates) -> tuple[Any, Candidates]:
