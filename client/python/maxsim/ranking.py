@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
-from typing import Any, Literal, Protocol, overload
+from collections.abc import Iterator, Sequence
+from itertools import chain, repeat
+from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +48,9 @@ class Document:
 class Ranking(Sequence[Document]):
     """The best documents of one query, best first. A slice of it is a ranking again.
 
+    A ranking that a server answered makes its Documents when they are asked for: `ids`, `scores` and `positions` make
+    none, an index makes one.
+
     `missing` are the candidates that the collection does not hold. `generation` is that of the collection which
     answered, 0 without one. `unavailable` counts candidates that were not scored because the server has lost their
     device. `query_tokens` are the query's tokens as text, for a query of text with alignments=True where the encoder
@@ -63,29 +67,47 @@ class Ranking(Sequence[Document]):
     @property
     def ids(self) -> list[Id]:
         """The documents' ids. Documents that came with the request have none: their positions stand here."""
+        answer = self._answer()
+        if answer is not None:
+            return answer.ids()
         return [document.position if document.id is None else document.id for document in self.documents]
 
     @property
     def scores(self) -> npt.NDArray[np.float32]:
         """The documents' scores, float32 [documents]."""
+        answer = self._answer()
+        if answer is not None:
+            return np.array(answer.result.scores, np.float32)
         return np.array([document.score for document in self.documents], np.float32)
 
     @property
     def positions(self) -> npt.NDArray[np.int64]:
         """The documents' positions among the candidates, int64 [documents]."""
+        answer = self._answer()
+        if answer is not None:
+            return np.array(answer.result.positions, np.int64)
         return np.array([document.position for document in self.documents], np.int64)
 
     def __len__(self) -> int:
-        return len(self.documents)
+        answer = self._answer()
+        return len(self.documents) if answer is None else len(answer.result.scores)
+
+    def __iter__(self) -> Iterator[Document]:
+        return iter(self.documents)
 
     @overload
     def __getitem__(self, index: int) -> Document: ...
     @overload
     def __getitem__(self, index: slice) -> Ranking: ...
     def __getitem__(self, index: int | slice) -> Document | Ranking:
+        answer = self._answer()
         if isinstance(index, slice):
-            return dataclasses.replace(self, documents=self.documents[index])
-        return self.documents[index]
+            if answer is None:
+                documents = self.documents[index]
+            else:
+                documents = [answer.document(i) for i in range(len(self))[index]]
+            return dataclasses.replace(self, documents=documents)
+        return self.documents[index] if answer is None else answer.document(range(len(self))[index])
 
     def to_dict(self) -> dict[str, Any]:
         """Returns plain Python values, which json.dumps takes."""
@@ -98,6 +120,88 @@ class Ranking(Sequence[Document]):
             "sequence": self.sequence,
         }
 
+    def _answer(self) -> _Answer | None:
+        """Returns the message that the documents are yet to be made of, or None if `documents` has them."""
+        return self.__dict__.get("_unread")
+
+    if not TYPE_CHECKING:  # A type checker would take any attribute otherwise.
+
+        def __getattr__(self, name: str) -> Any:
+            """Makes `documents` when it is read first. Python calls this only for an attribute that is not there."""
+            values = self.__dict__
+            answer = values.get("_unread") if name == "documents" else None
+            if answer is not None:
+                values.setdefault("documents", answer.documents())
+                values.pop("_unread", None)
+            if name in values:  # Another thread may have made it.
+                return values[name]
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+
+class _Answer:
+    """One query's result as it came over the wire, and the Documents that were made of it so far."""
+
+    def __init__(self, result: pb.QueryResult) -> None:
+        self.result = result
+        kind = result.WhichOneof("ids")
+        self._ids: Sequence[Id] | None = None
+        if kind is not None:
+            self._ids = result.string_ids.ids if kind == "string_ids" else result.int_ids.ids
+        # A Document stays the same object, because callers may change its payload.
+        self._made: dict[int, Document] = {}
+
+    def ids(self) -> list[Id]:
+        return [*(self.result.positions if self._ids is None else self._ids)]
+
+    def document(self, index: int) -> Document:
+        """Returns the document at an index from 0."""
+        made = self._made.get(index)
+        return self._made.setdefault(index, self._make(index)) if made is None else made
+
+    def documents(self) -> list[Document]:
+        """Returns all documents. Reads column after column, in half the time that `document` takes for each."""
+        result = self.result
+        documents = [
+            Document(*values)
+            for values in zip(
+                repeat(None) if self._ids is None else [*self._ids],
+                [*result.scores],
+                [*result.positions],
+                chain(map(_payload, result.payloads), repeat(None)),
+                chain(map(_matches, result.alignments), repeat(None)),
+                chain(map(_similarities, result.alignments), repeat(None)),
+            )
+        ]
+        for i, made in [*self._made.items()]:
+            documents[i] = made
+        return documents
+
+    def _make(self, i: int) -> Document:
+        result = self.result
+        return Document(
+            None if self._ids is None else self._ids[i],
+            result.scores[i],
+            result.positions[i],
+            _payload(result.payloads[i]) if i < len(result.payloads) else None,
+            _matches(result.alignments[i]) if i < len(result.alignments) else None,
+            _similarities(result.alignments[i]) if i < len(result.alignments) else None,
+        )
+
+
+def _payload(text: str) -> Any:
+    return json.loads(text) if text else None
+
+
+def _matches(alignment: pb.Alignment) -> npt.NDArray[np.int64]:
+    return np.array(alignment.document_tokens, np.int64)
+
+
+def _similarities(alignment: pb.Alignment) -> npt.NDArray[np.float32]:
+    return np.array(alignment.similarities, np.float32)
+
 
 def read_response(response: pb.RerankResponse) -> list[Ranking]:
     """Returns the rankings of an answer, one a query."""
@@ -105,31 +209,17 @@ def read_response(response: pb.RerankResponse) -> list[Ranking]:
 
 
 def _ranking(result: pb.QueryResult, response: pb.RerankResponse) -> Ranking:
-    ids = _ids(result)
-    documents = []
-    for i, score in enumerate(result.scores):
-        payload = json.loads(result.payloads[i]) if i < len(result.payloads) and result.payloads[i] else None
-        matches, similarities = None, None
-        if i < len(result.alignments):
-            matches = np.array(result.alignments[i].document_tokens, np.int64)
-            similarities = np.array(result.alignments[i].similarities, np.float32)
-        id = None if ids is None else ids[i]
-        documents.append(Document(id, score, result.positions[i], payload, matches, similarities))
-    return Ranking(
-        documents,
-        missing_ids(result),
-        response.generation,
-        result.unavailable_documents,
-        list(result.query_tokens),
-        response.sequence,
+    """Returns a ranking without `documents`, which the first use makes."""
+    ranking = Ranking.__new__(Ranking)
+    ranking.__dict__.update(
+        _unread=_Answer(result),
+        missing=missing_ids(result),
+        generation=response.generation,
+        unavailable=result.unavailable_documents,
+        query_tokens=list(result.query_tokens),
+        sequence=response.sequence,
     )
-
-
-def _ids(result: pb.QueryResult) -> Sequence[Id] | None:
-    kind = result.WhichOneof("ids")
-    if kind is None:
-        return None
-    return result.string_ids.ids if kind == "string_ids" else result.int_ids.ids
+    return ranking
 
 
 class _WithMissing(Protocol):

@@ -3,8 +3,13 @@
 python requests_test.py
 """
 
+import concurrent.futures
+import copy as copy_module
+import dataclasses
 import json
+import pickle
 import unittest
+import unittest.mock
 
 import numpy as np
 
@@ -221,7 +226,8 @@ class RankingTest(unittest.TestCase):
             unavailable_documents=2,
             query_tokens=["what", "?"],
         )
-        self.ranking = read_response(pb.RerankResponse(results=[result], generation=7))[0]
+        self.response = pb.RerankResponse(results=[result], generation=7)
+        self.ranking = read_response(self.response)[0]
 
     def test_it_is_a_sequence_of_documents(self):
         ranking = self.ranking
@@ -240,6 +246,62 @@ class RankingTest(unittest.TestCase):
         self.assertEqual(self.ranking.scores.tolist(), [3.5, 2.25, 1])
         self.assertEqual(self.ranking.positions.tolist(), [4, 0, 9])
         self.assertEqual([d.payload for d in self.ranking], [{"title": "A"}, None, {}])
+
+    def test_columns_and_an_index_make_no_other_documents(self):
+        made, make = [], maxsim.Document
+
+        def counted(*values):
+            document = make(*values)
+            made.append(document.position)
+            return document
+
+        with unittest.mock.patch("maxsim.ranking.Document", counted):
+            ranking = self.ranking
+            self.assertEqual((len(ranking), ranking.ids, ranking.missing), (3, ["a", "b", "c"], ["z"]))
+            self.assertEqual((ranking.scores[0], ranking.positions[0]), (3.5, 4))
+            self.assertEqual(made, [])
+            ranking[-1].payload["seen"] = True
+            self.assertEqual(made, [9])
+            self.assertEqual((ranking[2:].ids, ranking[::-2].ids), (["c"], ["c", "a"]))
+            self.assertEqual(made, [9, 4])
+            # A caller may have changed a payload: documents stay the objects that they are.
+            self.assertEqual([document.payload for document in ranking], [{"title": "A"}, None, {"seen": True}])
+            self.assertIs(ranking[2], ranking.documents[2])
+            self.assertIs(ranking[-3], ranking[0])
+            self.assertEqual(sorted(made), [0, 4, 4, 9, 9])
+            self.assertEqual((len(ranking), ranking.ids), (3, ["a", "b", "c"]))
+
+    def test_it_equals_is_printed_and_pickled_as_one_that_was_made_by_hand(self):
+        def again():
+            return read_response(self.response)[0]
+
+        by_hand = maxsim.Ranking([*again()], ["z"], 7, 2, ["what", "?"])
+        self.assertEqual(again(), by_hand)
+        self.assertNotEqual(again(), again()[:2])
+        self.assertEqual(again()[:2], by_hand[:2])
+        self.assertEqual(repr(again()), repr(by_hand))
+        for copy in (pickle.loads(pickle.dumps(again())), copy_module.copy(again()), copy_module.deepcopy(again())):
+            self.assertEqual(copy, by_hand)
+            self.assertEqual((copy.ids, len(copy), copy[1].position), (["a", "b", "c"], 3, 0))
+            self.assertEqual(copy.documents[0].matches.tolist(), [1, 0])
+        self.assertEqual([dataclasses.asdict(again())["documents"][i]["id"] for i in range(3)], ["a", "b", "c"])
+        self.assertEqual(dataclasses.replace(again(), generation=8).ids, ["a", "b", "c"])
+        for name in ("best", "__len", "_documents"):
+            self.assertRaisesRegex(AttributeError, f"'Ranking' .* '{name}'", getattr, again(), name)
+        for index in (3, -4):
+            self.assertRaises(IndexError, lambda: again()[index])
+        self.assertRaises(TypeError, lambda: again()["a"])
+        self.assertRaises(dataclasses.FrozenInstanceError, setattr, again(), "generation", 1)
+
+    def test_threads_that_read_one_ranking_see_the_same_documents(self):
+        result = pb.QueryResult(scores=np.arange(500.0), positions=range(500))
+        for _ in range(20):
+            ranking = read_response(pb.RerankResponse(results=[result]))[0]
+            with concurrent.futures.ThreadPoolExecutor(4) as threads:
+                jobs = [threads.submit(lambda: (len(ranking), ranking.ids, ranking.documents)) for _ in range(8)]
+                seen = [job.result() for job in jobs]
+            self.assertEqual({(one[0], *one[1]) for one in seen}, {(500, *range(500))})
+            self.assertEqual(len({id(one[2]) for one in seen}), 1)
 
     def test_inline_documents_are_named_by_position(self):
         result = pb.QueryResult(scores=[2, 1], positions=[5, 3])
