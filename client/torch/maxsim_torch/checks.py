@@ -21,17 +21,41 @@ MAX_DOCUMENT_TOKENS = 65536
 
 
 def check_tensors(**given: Any) -> None:
-    """Raises TypeError for an argument that is no tensor."""
+    """Raises TypeError for an argument that is no dense tensor."""
     for name, value in given.items():
         if not isinstance(value, Tensor):
             raise TypeError(f"{name} is of the type {type(value).__name__}; it is a torch.Tensor")
+        if value.layout is not torch.strided or value.is_nested:
+            _refuse_layout(name, value)
 
 
 def check_optional_tensors(**given: Any) -> None:
-    """Raises TypeError for an argument that is neither a tensor nor None."""
+    """Raises TypeError for an argument that is neither a dense tensor nor None."""
     for name, value in given.items():
-        if value is not None and not isinstance(value, Tensor):
+        if value is None:
+            continue
+        if not isinstance(value, Tensor):
             raise TypeError(f"{name} is of the type {type(value).__name__}; it is a torch.Tensor or None")
+        if value.layout is not torch.strided or value.is_nested:
+            _refuse_layout(name, value)
+
+
+def _refuse_layout(name: str, tensor: Tensor) -> None:
+    if tensor.is_nested:
+        raise TypeError(
+            f"{name} is a nested tensor, and must be dense: padded with its lengths, or packed, such as the values() and "
+            f"offsets() of a jagged tensor for maxsim_scores_packed"
+        )
+    raise TypeError(f"{name} has the layout {tensor.layout}; it is dense (torch.strided)")
+
+
+def real_factors(name: str, factors: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Returns factors in `dtype`. Raises TypeError for complex ones, whose imaginary part would be lost."""
+    if factors.dtype == dtype:
+        return factors
+    if factors.is_complex():
+        raise TypeError(f"{name} have the type {factors.dtype}; they are real numbers")
+    return factors.to(dtype)
 
 
 def check_columns(name: str, rows: Tensor) -> None:

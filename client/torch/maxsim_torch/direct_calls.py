@@ -72,9 +72,39 @@ class _Dispatch:
         return torch.is_grad_enabled() and not self._is_excluded(self._autograd)
 
 
+class _Transforms:
+    """What torch.func's transforms want of a tensor. As with _Dispatch, AttributeError at import where names are gone."""
+
+    def __init__(self) -> None:
+        functorch: Any = torch._C._functorch
+        self._stack = functorch.get_interpreter_stack
+        self._is_wrapped = functorch.is_functorch_wrapped_tensor
+        self._level_of = functorch.maybe_get_level
+        self._unwrapped = functorch.get_unwrapped
+        self._grad, self._jvp = functorch.TransformType.Grad, functorch.TransformType.Jvp
+
+    def derivative(self, tensor: Tensor) -> str:
+        """Returns "reverse" or "forward" if a transform differentiates by the tensor in that mode, else ""."""
+        kinds = {one.level(): one.key() for one in self._stack() or ()}
+        top = max(kinds, default=0)
+        while self._is_wrapped(tensor):
+            level = self._level_of(tensor)
+            kind = kinds.get(level)
+            if kind == self._grad and tensor.requires_grad and torch.is_grad_enabled():
+                return "reverse"
+            # Only the innermost transform can be asked for the tangent; a tensor of an outer one mostly has one.
+            if kind == self._jvp and (level != top or forward_ad.unpack_dual(tensor).tangent is not None):
+                return "forward"
+            tensor = self._unwrapped(tensor)
+        return ""
+
+
 _dispatch: Optional[_Dispatch] = None
 with contextlib.suppress(AttributeError):
     _dispatch = _Dispatch()
+_transforms: Optional[_Transforms] = None
+with contextlib.suppress(AttributeError):
+    _transforms = _Transforms()
 
 
 def hides_gradients() -> bool:
@@ -169,9 +199,24 @@ class Operator:
                     raise ValueError(
                         f"a tensor of the call is on {tensor.device}, and others are on {tensors[0].device}"
                     )
-                if forward_ad.unpack_dual(tensor).tangent is not None:
-                    raise NotImplementedError(f"maxsim_torch::{self._name} has no forward-mode derivatives")
+                self._refuse_derivatives(tensor)
         return self._overload(*arguments)
+
+    def _refuse_derivatives(self, tensor: Tensor) -> None:
+        mode = ""
+        if _transforms is not None and _dispatch is not None and _dispatch.in_transform():
+            mode = _transforms.derivative(tensor)
+        elif forward_ad.unpack_dual(tensor).tangent is not None:
+            mode = "forward"
+        if mode == "forward":
+            raise NotImplementedError(
+                f"maxsim_torch::{self._name} has no forward-mode derivatives (forward_ad; jvp, jacfwd of torch.func)"
+            )
+        if mode == "reverse":
+            raise NotImplementedError(
+                f"maxsim_torch::{self._name} has no derivatives in torch.func (grad, vjp, jacrev, hessian); use "
+                f"torch.autograd.grad or backward(), also of what torch.func.vmap returns"
+            )
 
     def register_fake(self, fake: "Callable[..., Any]") -> "Callable[..., Any]":
         return self._definition.register_fake(fake)

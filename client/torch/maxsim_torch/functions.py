@@ -15,6 +15,7 @@ from .checks import (
     checked_count,
     checked_number,
     explained,
+    real_factors,
 )
 from .direct_calls import hides_gradients
 from .operators import scores
@@ -115,8 +116,8 @@ def _score(
     may_differentiate = differentiated or hides_gradients()
     with_argmax = may_differentiate or return_argmax
     saves_int8 = saved_int8.check(save_documents, queries, documents) and may_differentiate
-    if weights is not None and weights.dtype != torch.float32:
-        weights = weights.to(torch.float32)
+    if weights is not None:
+        weights = real_factors("weights", weights)
     values, argmax = explained(
         lambda: _compute(
             queries, documents, weights, candidates, pairing, list_length, empty_score, with_argmax, saves_int8

@@ -6,7 +6,15 @@ import torch
 from torch import Tensor
 
 from . import library
-from .checks import check_columns, check_optional_tensors, check_tensors, checked_count, checked_number, explained
+from .checks import (
+    check_columns,
+    check_optional_tensors,
+    check_tensors,
+    checked_count,
+    checked_number,
+    explained,
+    real_factors,
+)
 from .direct_calls import hides_gradients
 from .functions import ScoresAndArgmax
 from .fused_head import fused_head
@@ -103,7 +111,9 @@ def fused_head_scores(
         if tuple(token_weights.shape) != tuple(queries.shape[:-1]):
             shapes = f"{tuple(token_weights.shape)}, not {tuple(queries.shape[:-1])}"
             raise ValueError(f"token_weights have the shape {shapes}")
-        token_weights = token_weights.to(torch.float32).reshape(made_queries.num_sequences, made_queries.max_tokens)
+        token_weights = real_factors("token_weights", token_weights).reshape(
+            made_queries.num_sequences, made_queries.max_tokens
+        )
     named: Optional[Tensor] = None
     if hidden.dim() == 4:
         if paired or candidates is not None:
@@ -115,8 +125,8 @@ def fused_head_scores(
         shape: "tuple[int, ...]" = (list_length,) if one_query else (hidden.shape[0], list_length)
     else:
         named, pairing, list_length, shape = pair(made_queries, made_documents, candidates, paired, one_query)
-    weight = weight.to(hidden.dtype)
-    bias = None if bias is None else bias.to(hidden.dtype)
+    weight = real_factors("weight", weight, hidden.dtype)
+    bias = None if bias is None else real_factors("bias", bias, hidden.dtype)
     inputs = (queries, hidden, weight, bias, token_weights)
     differentiated = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in inputs)
     values: Tensor

@@ -18,7 +18,9 @@ class _Slot:
             for tensor, rows in zip(tensors, most_rows)
         ]
         self.staged: List[Optional[Tensor]] = [
-            None if tensor.is_pinned() else torch.empty((rows, *tensor.shape[1:]), dtype=tensor.dtype, pin_memory=True)
+            None
+            if tensor.is_pinned()
+            else torch.empty((rows, *tensor.shape[1:]), dtype=tensor.dtype, device="cpu", pin_memory=True)
             for tensor, rows in zip(tensors, most_rows)
         ]
         self.copied = torch.cuda.Event()  # type: ignore[no-untyped-call]

@@ -104,7 +104,7 @@ def _colbert_kd_scores(
 
 def _offsets(sequences: "list[Tensor]") -> Tensor:
     """Where sequences begin in their concatenation, and where the last ends."""
-    lengths = torch.tensor([0] + [sequence.shape[0] for sequence in sequences])
+    lengths = torch.tensor([0] + [sequence.shape[0] for sequence in sequences], device="cpu")
     return lengths.cumsum(0).to(sequences[0].device)
 
 

@@ -6,7 +6,15 @@ import torch
 from torch import Tensor
 
 from . import library
-from .checks import MAX_DOCUMENT_TOKENS, check_columns, check_optional_tensors, check_tensors, checked_number, explained
+from .checks import (
+    MAX_DOCUMENT_TOKENS,
+    check_columns,
+    check_optional_tensors,
+    check_tensors,
+    checked_number,
+    explained,
+    real_factors,
+)
 from .direct_calls import hides_gradients
 from .functions import ScoresAndArgmax
 from .pairing import explain_values_of, pair
@@ -170,7 +178,7 @@ def residual_code_scores(
     if weights is not None:
         if tuple(weights.shape) != tuple(queries.shape[:-1]):
             raise ValueError(f"weights have the shape {tuple(weights.shape)}, and not {tuple(queries.shape[:-1])}")
-        weights = weights.to(torch.float32).reshape(made_queries.num_sequences, made_queries.max_tokens)
+        weights = real_factors("weights", weights).reshape(made_queries.num_sequences, made_queries.max_tokens)
     queries = queries.reshape(made_queries.num_sequences, *queries.shape[-2:])
     if residuals.dim() == 4:
         if paired or candidates is not None:

@@ -121,7 +121,7 @@ def _ones(name: str, mask: Tensor) -> Tensor:
 def _scales(name: str, scales: Tensor) -> Tensor:
     """Scales in float32, in any shape."""
     if scales.is_complex():
-        raise TypeError(f"{name} have the type {scales.dtype}; they are numbers")
+        raise TypeError(f"{name} have the type {scales.dtype}; they are real numbers")
     return scales.to(torch.float32)
 
 
@@ -149,16 +149,18 @@ def _packed_scales(name: str, scales: Optional[Tensor], count: int, num_rows: in
     scales = _scales(name, scales)
     if scales.dim() == 0:
         return scales.expand(count), library.SCALE_A_SEQUENCE
-    shape = tuple(scales.shape)
-    if shape == (count,) and count == num_rows and count > 0:
+    # torch.compile does not find a tuple of symbolic sizes in a tuple of such tuples, so each size is compared by itself.
+    shape, size = tuple(scales.shape), scales.shape[0]
+    of_sequences = len(shape) == 1 and size == count
+    of_tokens = size == num_rows and (len(shape) == 1 or (len(shape) == 2 and shape[1] == 1))
+    if of_sequences and of_tokens and count > 1:
         raise ValueError(
             f"{name} have the shape {shape}, and there are {count} sequences and {num_rows} tokens; make them "
             f"[tokens, 1], a scale for each token"
         )
-    if shape not in ((count,), (num_rows,), (num_rows, 1)):
+    if not of_sequences and not of_tokens:
         raise ValueError(f"{name} have the shape {shape}, and neither {(count,)}, {(num_rows,)} nor {(num_rows, 1)}")
-    scale_of = library.SCALE_A_SEQUENCE if shape == (count,) else library.SCALE_A_TOKEN
-    return scales.reshape(-1), scale_of
+    return scales.reshape(-1), library.SCALE_A_SEQUENCE if of_sequences else library.SCALE_A_TOKEN
 
 
 def padded(

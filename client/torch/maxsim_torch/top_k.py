@@ -131,15 +131,16 @@ def _take(
     if document_offsets is not None:
         host_offsets = document_offsets.tolist()
         explain_offsets("document", host_offsets, documents.shape[0], MAX_DOCUMENT_TOKENS)
-        scales = tensors.get("document_scales")
+        scales = more["document_scales"]
         if scales is not None and tuple(scales.shape) in ((documents.shape[0],), (documents.shape[0], 1)):
-            if tuple(scales.shape) == (count,):
+            if tuple(scales.shape) != (count,):
+                tensors["document_scales"] = scales.reshape(-1, 1)
+                of_tokens.add("document_scales")
+            elif count > 1:
                 raise ValueError(
                     f"document_scales have the shape {tuple(scales.shape)}, and there are as many documents as tokens; "
                     f"make them [tokens, 1], a scale for each token"
                 )
-            tensors["document_scales"] = scales.reshape(-1, 1)
-            of_tokens.add("document_scales")
         device_offsets = document_offsets.to(device)
     for name, tensor in tensors.items():
         rows = documents.shape[0] if name in of_tokens else count

@@ -6,7 +6,15 @@ from typing import Literal, NamedTuple, Optional, Union, overload
 import torch
 from torch import Tensor
 
-from .checks import MAX_COLUMNS, check_optional_tensors, check_tensors, checked_number, explain_values, explained
+from .checks import (
+    MAX_COLUMNS,
+    check_optional_tensors,
+    check_tensors,
+    checked_number,
+    explain_values,
+    explained,
+    real_factors,
+)
 from .tokens import FLOATS, indices
 from .triadic_operators import triadic, triadic_max
 
@@ -219,7 +227,7 @@ def sum_maxima(maxima: Tensor, lengths: Optional[Tensor], weights: Optional[Tens
             raise ValueError(f"weights have the shape {tuple(weights.shape)}, and not {tuple(maxima.shape)}")
         # An infinite maximum stays what it is, and its weight has no gradient.
         finite = torch.isfinite(maxima)
-        maxima = torch.where(finite, torch.where(finite, maxima, 0) * weights.to(maxima.dtype), maxima)
+        maxima = torch.where(finite, torch.where(finite, maxima, 0) * real_factors("weights", weights, maxima.dtype), maxima)
     if lengths is not None:
         there = torch.arange(maxima.shape[-1], device=maxima.device) < lengths.unsqueeze(-1)
         maxima = torch.where(there, maxima, 0)

@@ -128,6 +128,26 @@ class TopKTest(TorchTest):
             )
             self.check_same_bits(list(result), [values[:9], indices[:9]])
 
+    def test_one_scale_is_of_all_packed_documents_also_where_each_has_one_token(self):
+        rows = torch.randint(-127, 128, (31, 16), generator=self.random, dtype=torch.int8)
+        offsets, half = torch.arange(32), torch.tensor(0.5)
+        scores = maxsim_scores(rows[:4], rows[:, None], query_scales=half, document_scales=half)
+        values, indices = scores.sort(descending=True, stable=True)
+        for block, (at, documents_at) in itertools.product((None, 1, 7, 31), self.places()):
+            result = maxsim_top_k(
+                rows[:4].to(at),
+                rows.to(documents_at),
+                9,
+                document_offsets=offsets.to(documents_at),
+                document_scales=half.to(documents_at),
+                query_scales=half.to(at),
+                block_documents=block,
+            )
+            self.check_same_bits([result.scores.cpu(), result.indices.cpu()], [values[:9], indices[:9]])
+        message = r"document_scales have the shape \(31,\), and there are as many documents as tokens"
+        more = {"document_offsets": offsets, "query_scales": half, "document_scales": half.expand(31)}
+        self.refuse(ValueError, message, maxsim_top_k, rows[:4], rows, 9, **more)
+
     def test_documents_may_lie_in_a_file(self):
         expected = reference.maxsim_top_k(self.queries.double(), self.documents.double(), 5)
         with tempfile.TemporaryDirectory(prefix="maxsim-top-k-") as folder:
@@ -159,6 +179,12 @@ class TopKTest(TorchTest):
 
 @unittest.skipUnless(CUDA, "needs a GPU, and CUDA in the library")
 class StreamedTest(TorchTest):
+    def test_documents_in_pageable_memory_do_not_depend_on_the_default_device(self):
+        queries, documents = self.values(3, 9, 16).cuda(), self.values(31, 12, 16)
+        expected = maxsim_top_k(queries, documents, 5, block_documents=4)
+        with torch.device("cuda"):
+            self.check_same_bits(list(maxsim_top_k(queries, documents, 5, block_documents=4)), list(expected))
+
     def test_many_blocks_from_any_memory_while_other_work_is_queued(self):
         queries = self.values(4, 32, 128).half().cuda()
         documents = self.values(4000, 40, 128).half()

@@ -24,7 +24,7 @@ def _offsets(name: str, offsets: Tensor) -> Tensor:
 def _pack(name: str, sequences: Sequence[Tensor]) -> tuple[Tensor, Tensor, int]:
     """(rows [tokens, d], offsets [N + 1] in int32, the longest length)."""
     require(len(sequences) > 0, f"{name} is empty; one sequence at least is needed")
-    lengths = torch.tensor([sequence.shape[0] for sequence in sequences])
+    lengths = torch.tensor([sequence.shape[0] for sequence in sequences], device="cpu")
     offsets = torch.nn.functional.pad(lengths.cumsum(0), (1, 0)).to(sequences[0].device, torch.int32)
     return torch.cat(list(sequences)), offsets, int(lengths.max())
 
