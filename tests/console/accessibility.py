@@ -162,3 +162,23 @@ def overflow(driver):
     """A page that is wider than its window has to be scrolled in two directions (WCAG 1.4.10)."""
     wide, window = driver.execute_script("return [document.documentElement.scrollWidth, innerWidth]")
     return [f"the page is {wide} pixels wide in a window of {window}"] if wide > window else []
+
+
+CUT_TEXT = """
+const wrong = [];
+for (const element of document.querySelectorAll('body *')) {
+  if (!element.checkVisibility() || element.closest('.visually-hidden, svg')) continue;
+  const style = getComputedStyle(element);
+  if (style.display === 'inline' || (style.overflowX === 'auto' && element.matches('.scroll'))) continue;
+  if (element.scrollWidth > element.clientWidth) {
+    const text = element.textContent.trim().slice(0, 60);
+    wrong.push(`${element.tagName}.${element.className} "${text}": ${element.scrollWidth} > ${element.clientWidth}`);
+  }
+}
+return wrong;
+"""
+
+
+def cut_text(driver):
+    """An element whose content is wider than itself is cut, or runs over its neighbour. Regions that scroll may be."""
+    return driver.execute_script(CUT_TEXT)

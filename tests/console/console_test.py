@@ -7,156 +7,35 @@ live figures, a server that wants a token, both themes, a narrow window, the key
   --bin FOLDER              of maxsimd and maxsim-shard
   --encoder-python PYTHON   has what maxsim-encoder --demo wants; without it questions in words are left out
   --output FOLDER           where screenshots are kept (default: build/console)
-  NAME                      only these tests, as unittest names them (ConsoleTest.test_...)
+  NAME                      only these tests, as unittest names them (ConsoleTest.test_..., LayoutTest.test_...)
 """
 
 import argparse
 import json
 import pathlib
-import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
 import accessibility
-from selenium import webdriver
-from selenium.common.exceptions import TimeoutException
-from selenium.webdriver.chrome.service import Service
+import console_case
+from console_case import QUESTION, ConsoleCase, build_collection
+from console_layout import LayoutTest
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import Select, WebDriverWait
-from servers import ROOT, Encoder, Load, Server
+from selenium.webdriver.support.ui import Select
+from servers import ROOT, Encoder, Load
 
-QUESTION = "Why do some volcanoes explode while others only pour out lava?"
 ANSWER = "volcano-1"
 ANSWER_TITLE = "Why some eruptions are violent"
 TOKEN = "a-token-of-the-test"
-WAIT_S = 20
 
-arguments = None
-
-
-def make_driver():
-    options = webdriver.ChromeOptions()
-    options.binary_location = "/usr/bin/chromium"
-    for flag in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars",
-                 "--window-size=1280,900"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    return webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
+# unittest runs the tests that this file names.
+__all__ = ["ConsoleTest", "LayoutTest"]
 
 
-def build_collection(folder, name, lines):
-    """A collection of two tokens of dimension 128 a document, the first axes, from these lines of JSON."""
-    import numpy as np
-
-    tokens = np.zeros((2 * len(lines), 128), dtype=np.float16)
-    for row in range(len(tokens)):
-        tokens[row, row % 7] = 1
-    np.save(folder / f"{name}.npy", tokens)
-    np.save(folder / f"{name}-lengths.npy", np.full(len(lines), 2, dtype=np.int32))
-    (folder / f"{name}.jsonl").write_text("".join(line + "\n" for line in lines))
-    subprocess.run([arguments.bin / "maxsim-shard", "build", "--quiet", "--name", name, "--output", folder / name,
-                    "--tokens", folder / f"{name}.npy", "--lengths", folder / f"{name}-lengths.npy", "--ids",
-                    folder / f"{name}.jsonl"], check=True)
-    return ["--collection", f"{name}={folder / name}"]
-
-
-class ConsoleTest(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.scratch = tempfile.TemporaryDirectory(prefix="console-test-")
-        cls.folder = pathlib.Path(cls.scratch.name)
-        cls.collection = cls.folder / "demo"
-        subprocess.run([ROOT / "demo" / "build.sh", "--bin", arguments.bin, "--output", cls.collection], check=True)
-        cls.questions_file = cls.folder / "demo.questions.jsonl"
-        cls.questions = [json.loads(line) for line in cls.questions_file.read_text().splitlines()]
-        cls.demo = ["--collection", f"demo={cls.collection}"]
-        cls.with_questions = [*cls.demo, "--http.console_questions", cls.questions_file]
-        cls.driver = make_driver()
-        arguments.output.mkdir(parents=True, exist_ok=True)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.driver.quit()
-        cls.scratch.cleanup()
-
-    def setUp(self):
-        self.resize(1280)
-        self.emulate("light")
-        self.driver.get_log("browser")  # of the test before
-        # What the browser may complain of, beside nothing.
-        self.accepted_log = []
-
-    def tearDown(self):
-        log = [entry["message"] for entry in self.driver.get_log("browser")]
-        self.driver.get("about:blank")
-        unexpected = [line for line in log if not any(text in line for text in self.accepted_log)]
-        self.assertEqual(unexpected, [], "the browser's console, which has what the policy refused too")
-
-    # What a person does and sees.
-
-    def serve(self, flags):
-        server = Server(arguments.bin, flags)
-        self.addCleanup(server.stop)
-        return server
-
-    def open(self, server):
-        self.driver.get(server.url)
-        self.driver.execute_script("localStorage.clear()")
-
-    def find(self, selector):
-        return self.driver.find_element(By.CSS_SELECTOR, selector)
-
-    def find_all(self, selector):
-        return self.driver.find_elements(By.CSS_SELECTOR, selector)
-
-    def text_of(self, selector):
-        return self.find(selector).text
-
-    def wait(self, what, condition, seconds=WAIT_S):
-        try:
-            return WebDriverWait(self.driver, seconds, poll_frequency=0.05).until(lambda _: condition())
-        except TimeoutException:
-            self.screenshot("failed")
-            self.fail(f"{what} did not come about; the answer says: {self.text_of('#answer-status')!r}")
-
-    def wait_for_answer(self):
-        self.wait("an answer", lambda: self.find_all(".result"))
-        return self.find_all(".result")
-
-    def resize(self, width, height=900):
-        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
-                                    {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
-
-    def emulate(self, theme):
-        features = [{"name": "prefers-color-scheme", "value": theme}, {"name": "prefers-reduced-motion", "value": "reduce"}]
-        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-
-    def screenshot(self, name, width=1280):
-        self.resize(width)
-        height = self.driver.execute_script("return document.documentElement.scrollHeight")
-        self.resize(width, min(height, 2400))
-        self.driver.save_screenshot(str(arguments.output / f"{name}.png"))
-        self.resize(width)
-
-    def choose(self, selector, text):
-        self.wait(f"{text!r} in {selector}",
-                  lambda: any(option.text == text for option in Select(self.find(selector)).options))
-        Select(self.find(selector)).select_by_visible_text(text)
-
-    def ask_recorded(self, text=QUESTION):
-        self.choose("#recorded", text)
-        self.find("#ask-button").click()
-        return self.wait_for_answer()
-
-    def why(self, result):
-        result.find_element(By.CSS_SELECTOR, ".why").click()
-        self.wait("the heat map", lambda: result.find_elements(By.CSS_SELECTOR, ".heat"))
-        return result.find_element(By.CSS_SELECTOR, ".heat")
-
+class ConsoleTest(ConsoleCase):
     def check_answer(self, results):
         self.assertEqual(results[0].find_element(By.TAG_NAME, "h3").text, ANSWER_TITLE)
         self.assertIn(ANSWER, results[0].find_element(By.CSS_SELECTOR, ".meta").text)
@@ -194,14 +73,6 @@ class ConsoleTest(unittest.TestCase):
         words = [one.text for one in result.find_elements(By.CSS_SELECTOR, ".shaded span")]
         self.assertIn("volcano", words)
 
-    def chart(self, name):
-        for figure in self.find_all(".chart"):
-            if figure.find_element(By.CSS_SELECTOR, "figcaption span").text == name:
-                return figure
-        return None
-
-    # Tests.
-
     def test_without_an_encoder_a_recorded_question_is_asked(self):
         self.open(self.serve(self.with_questions))
         self.wait("the questions", lambda: len(Select(self.find("#recorded")).options) == len(self.questions))
@@ -215,13 +86,15 @@ class ConsoleTest(unittest.TestCase):
         self.check_heat_map(heat, results[0])
         button = results[0].find_element(By.CSS_SELECTOR, ".why")
         self.assertEqual(button.get_attribute("aria-expanded"), "true")
+        self.assertRegex(button.text, r"^Hide\b")
         button.click()
         self.assertFalse(heat.is_displayed())
+        self.assertRegex(button.text, r"^Why\b")
 
     def test_with_an_encoder_a_question_is_asked_in_words(self):
-        if arguments.encoder_python is None:
+        if console_case.arguments.encoder_python is None:
             self.skipTest("there is no --encoder-python")
-        encoder = Encoder(arguments.encoder_python)
+        encoder = Encoder(console_case.arguments.encoder_python)
         self.addCleanup(encoder.stop)
         self.open(self.serve([*self.with_questions, "--encoder.url", encoder.url]))
         self.wait("the field", lambda: self.find("#text").is_displayed())
@@ -245,7 +118,7 @@ class ConsoleTest(unittest.TestCase):
 
         def value(name):
             chart = self.chart(name)
-            text = "" if chart is None else chart.find_element(By.CSS_SELECTOR, ".value").text
+            text = "" if chart is None else chart.find_element(By.CSS_SELECTOR, ".values dd").text
             return text if text and not text.startswith(("–", "0", "\n")) else None
 
         for name in ("Requests / s", "Request time", "Queries a batch", "Rejections / s", "CPU busy"):
@@ -260,7 +133,7 @@ class ConsoleTest(unittest.TestCase):
         self.find("#live-table").find_element(By.XPATH, "..").find_element(By.TAG_NAME, "summary").click()
         self.assertIn("Request time, p99", self.text_of("#live-table"))
         ActionChains(self.driver).move_to_element(self.chart("Request time").find_element(By.TAG_NAME, "svg")).perform()
-        self.wait("the time", lambda: " ago" in self.chart("Request time").text)
+        self.wait("the time", lambda: " ago" in self.chart("Request time").find_element(By.CSS_SELECTOR, ".scale").text)
 
     def test_collections_and_memory_are_shown(self):
         self.open(self.serve([*self.demo, "--memory.budget", "64MiB"]))
@@ -314,7 +187,14 @@ class ConsoleTest(unittest.TestCase):
         self.assertEqual(accessibility.contrast(self.driver), [])
         self.screenshot("token-light-1280")
         self.find("#token").send_keys("wrong", Keys.ENTER)
-        self.wait("the refusal", lambda: "does not know this token" in self.text_of("#token-reason"))
+        self.wait("the refusal", lambda: "did not accept this token" in self.text_of("#token-reason"))
+        self.assertIn("error", self.find("#token-reason").get_attribute("class"))
+        self.assertEqual(self.find("#token").get_attribute("aria-invalid"), "true")
+        self.assertEqual(accessibility.contrast(self.driver), [])
+        self.driver.switch_to.active_element.send_keys(Keys.ESCAPE)
+        self.wait("the state", lambda: self.text_of("#state") == "wrong token")
+        self.find("#token-button").click()
+        self.assertIn("did not accept this token", self.text_of("#token-reason"))
         self.find("#token").send_keys(TOKEN, Keys.ENTER)
         self.wait("the collection", lambda: not dialog.is_displayed() and "9,038" in self.text_of("#collections"))
         self.check_answer(self.ask_recorded())
@@ -326,7 +206,7 @@ class ConsoleTest(unittest.TestCase):
         self.find("#token-forget").click()
         self.wait("the dialog", self.find("#token-dialog").is_displayed)
         self.driver.switch_to.active_element.send_keys(Keys.ESCAPE)
-        self.wait("the state", lambda: self.text_of("#state") == "token wanted")
+        self.wait("the state", lambda: self.text_of("#state") == "token needed")
         time.sleep(3)  # a turn of the page's own calls, which must not ask again
         self.assertFalse(self.find("#token-dialog").is_displayed())
 
@@ -375,47 +255,13 @@ class ConsoleTest(unittest.TestCase):
         server.process.terminate()
         self.wait("the state", lambda: self.text_of("#state") == "no answer")
 
-    def test_everyone_can_use_it(self):
-        server = self.serve(self.with_questions)
-        load = Load(server, self.questions, "demo")
-        self.addCleanup(load.stop)
-        self.open(server)
-        results = self.ask_recorded()
-        self.why(results[0])
-        self.wait("a line", lambda: "L" in (self.find(".chart .line").get_attribute("d") or ""), 30)
-        for theme in ("light", "dark"):
-            self.emulate(theme)
-            for width in (1280, 400):
-                self.screenshot(f"console-{theme}-{width}", width)
-        for element in self.find_all("details"):
-            self.driver.execute_script("arguments[0].open = true", element)
-        self.assertEqual(accessibility.names(self.driver), [])
-        for theme in ("light", "dark"):
-            self.emulate(theme)
-            for width in (1280, 400):
-                with self.subTest(theme=theme, width=width):
-                    self.resize(width)
-                    self.assertEqual(accessibility.contrast(self.driver), [])
-                    self.assertEqual(accessibility.overflow(self.driver), [])
-        self.resize(1280)
-        self.assertEqual(accessibility.keyboard(self.driver), [])
-        # A person's choice stands over the system's.
-        ground = lambda: self.driver.execute_script("return getComputedStyle(document.documentElement).backgroundColor")
-        dark = ground()
-        Select(self.find("#theme")).select_by_visible_text("Light")
-        self.assertNotEqual(ground(), dark)
-        self.driver.refresh()
-        self.assertNotEqual(ground(), dark)
-        self.driver.execute_script("localStorage.clear()")
-
 
 def main():
-    global arguments
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--bin", type=pathlib.Path, required=True)
     parser.add_argument("--encoder-python")
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / "build" / "console")
-    arguments, names = parser.parse_known_args()
+    console_case.arguments, names = parser.parse_known_args()
     unittest.main(argv=[sys.argv[0], *names], verbosity=2)
 
 

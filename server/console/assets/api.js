@@ -1,5 +1,5 @@
 // Asks the server that the page came from.
-import { askForToken, token } from "./token.js";
+import { askForToken, refuseToken, token } from "./token.js";
 
 export class ApiError extends Error {
   constructor(status, code, message) {
@@ -49,7 +49,7 @@ async function call(path, options) {
   throw new ApiError(response.status, error.code ?? "UNKNOWN", error.message ?? `HTTP status ${response.status}`);
 }
 
-// Once a token was refused to the page's own calls, only what the person does asks for it again.
+// Set when the dialog was cancelled: from then on the page's own calls fail, and only a person's action opens it again.
 let declined = false;
 
 async function callWithToken(path, options, is_own) {
@@ -59,11 +59,11 @@ async function callWithToken(path, options, is_own) {
       return await call(path, options);
     } catch (error) {
       if (error.status !== 401) throw error;
-      // Somebody may have given the token while this call was on its way.
+      // A token may have been entered while this call was on its way.
       if (token() !== used) continue;
       if (is_own && declined) throw error;
-      const reason = used === "" ? "This server asks for a token." : "The server does not know this token.";
-      declined = !(await askForToken(reason));
+      refuseToken(used);
+      declined = !(await askForToken(true));
       if (declined) throw error;
     }
   }

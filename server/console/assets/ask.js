@@ -1,6 +1,6 @@
 // The question: in words where the server has an encoder, else a recorded one.
 import { integerId, post } from "./api.js";
-import { byId, h } from "./dom.js";
+import { byId, h, isTouch } from "./dom.js";
 import { count, duration, plural } from "./format.js";
 import { loadQuestions, questionsOf } from "./questions.js";
 import { resultItems } from "./results.js";
@@ -9,6 +9,7 @@ import { timingsBar } from "./timings.js";
 let collections = [];
 let encoder = null; // of the server, or null
 let asked = 0; // answers of earlier questions than the last are dropped
+let chosen = false; // whether the collection was chosen by hand
 
 function selected() {
   return collections.find((collection) => collection.name === byId("collection").value);
@@ -23,7 +24,7 @@ function note(collection, questions) {
   if (collection === undefined) return "No collection is ready.";
   const parts = [];
   if (encoder === null) {
-    parts.push("This server has no encoder (encoder.url): it takes questions that come with their vectors.");
+    parts.push("This server has no encoder (encoder.url): it takes only questions that come with their vectors.");
   } else if (!takesTexts(collection)) {
     parts.push(`The encoder makes vectors of ${encoder.dim} dimensions, and this collection has ${collection.dim}.`);
   } else {
@@ -35,7 +36,19 @@ function note(collection, questions) {
   return parts.join(" ");
 }
 
+function canBeAsked(collection) {
+  return takesTexts(collection) || questionsOf(collection.dim).length > 0;
+}
+
+// Until a collection is chosen by hand, selects the first one that a question can be asked of.
+function selectDefault() {
+  if (chosen || selected() === undefined || canBeAsked(selected())) return;
+  const fitting = collections.find(canBeAsked);
+  if (fitting !== undefined) byId("collection").value = fitting.name;
+}
+
 export function refreshForm() {
+  selectDefault();
   const collection = selected();
   const questions = collection === undefined ? [] : questionsOf(collection.dim);
   const texts = takesTexts(collection);
@@ -46,7 +59,7 @@ export function refreshForm() {
   const recorded = byId("recorded");
   const before = recorded.value;
   recorded.replaceChildren(
-    ...(texts ? [h("option", { value: "" }, "Choose one, or ask in words above")] : []),
+    ...(texts ? [h("option", { value: "" }, "Choose one, or write your own above")] : []),
     ...questions.map((question, idx) => h("option", { value: String(idx) }, question.text)),
   );
   if ([...recorded.options].some((option) => option.value === before)) recorded.value = before;
@@ -64,7 +77,11 @@ export function setCollections(list, serverEncoder) {
   const select = byId("collection");
   const before = select.value;
   select.replaceChildren(...ready.map((collection) => h("option", { value: collection.name }, collection.name)));
-  if (ready.some((collection) => collection.name === before)) select.value = before;
+  if (ready.some((collection) => collection.name === before)) {
+    select.value = before;
+  } else {
+    chosen = false;
+  }
   refreshForm();
 }
 
@@ -150,6 +167,9 @@ async function loadFile(event) {
 }
 
 export function startAsk() {
+  byId("text").placeholder = isTouch()
+    ? "Write a question, then tap Ask."
+    : "Write a question. Enter asks it, Shift+Enter starts a new line.";
   byId("ask-form").addEventListener("submit", (event) => {
     event.preventDefault();
     ask();
@@ -167,6 +187,9 @@ export function startAsk() {
   byId("text").addEventListener("input", () => {
     if (!byId("text-field").hidden) byId("recorded").value = "";
   });
-  byId("collection").addEventListener("change", refreshForm);
+  byId("collection").addEventListener("change", () => {
+    chosen = true;
+    refreshForm();
+  });
   byId("questions-file").addEventListener("change", loadFile);
 }

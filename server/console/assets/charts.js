@@ -1,13 +1,19 @@
-// Small charts of the last ten minutes, drawn by hand in SVG: one or two lines over a common axis from zero.
+// Small charts of the last ten minutes, drawn in SVG: one or two lines over a common axis that starts at zero.
 import { h, svg } from "./dom.js";
 
 const WIDTH = 240;
 const HEIGHT = 44;
+const MINUTE_S = 60;
+const TICKS_S = 300;
 
 function ago(seconds) {
   if (seconds < 60) return `${Math.round(seconds)} s ago`;
   const minutes = Math.floor(seconds / 60);
   return `${minutes} min ${Math.round(seconds - 60 * minutes)} s ago`;
+}
+
+function isKnown(value) {
+  return value !== null && value !== undefined;
 }
 
 // A chart of series over the samples' times. It is made once and given new values by update().
@@ -19,16 +25,21 @@ export class Chart {
     this.format = format;
     this.series = series;
     this.fixed_top = top;
-    this.value = h("p", { class: "value" });
-    this.peak = h("span", {});
-    this.keys = h("p", { class: "keys" });
+    this.values = series.map(() => h("dd", {}));
+    this.scale = h("p", { class: "scale" });
+    this.axis = h("p", { class: "axis", "aria-hidden": "true" });
     this.lines = series.map((_, idx) => svg("path", { class: idx === 0 ? "line" : "line second" }));
+    this.gaps = series.map((_, idx) => svg("path", { class: idx === 0 ? "gap" : "gap second" }));
+    this.dots = series.map((_, idx) => svg("path", { class: idx === 0 ? "dots" : "dots second" }));
+    this.ticks = svg("path", { class: "base" });
     this.cursor = svg("line", { class: "cursor", y1: 0, y2: HEIGHT, visibility: "hidden" });
     this.picture = svg(
       "svg",
       { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img" },
-      svg("line", { class: "base", x1: 0, x2: WIDTH, y1: HEIGHT, y2: HEIGHT }),
+      this.ticks,
+      this.gaps,
       this.lines,
+      this.dots,
       this.cursor,
     );
     this.picture.addEventListener("pointermove", (event) => this.point(event));
@@ -36,26 +47,38 @@ export class Chart {
     this.element = h(
       "figure",
       { class: "chart" },
-      h("figcaption", {}, h("span", {}, name), this.peak),
-      this.value,
+      h("figcaption", {}, name),
+      h("dl", { class: "values" }, series.map((line, idx) => h("div", {}, this.key(line, idx), this.values[idx]))),
+      this.scale,
       this.picture,
-      this.keys,
+      this.axis,
     );
     this.columns = [];
     this.times = [];
   }
 
-  // `columns` has a column for each series; `times` are the samples' ages in seconds, oldest first; `span` is the
-  // axis' length in seconds.
+  // A single line needs no key: the caption names it.
+  key(line, idx) {
+    return h("dt", { class: this.series.length === 1 ? "visually-hidden" : idx > 0 ? "second" : null }, line || this.name);
+  }
+
+  // `columns` has one column per series, `times` are the ages of the samples in seconds, oldest first, and `span` is
+  // the length of the time axis in seconds.
   update(columns, times, span) {
     this.columns = columns;
     this.times = times;
     this.span = span;
-    const known = columns.flat().filter((value) => value !== null && value !== undefined);
+    const known = columns.flat().filter(isKnown);
     const largest = Math.max(...known, 0);
     this.top = this.fixed_top ?? largest;
-    this.lines.forEach((line, idx) => line.setAttribute("d", this.path(columns[idx] ?? [])));
-    this.peak.textContent = largest > 0 ? `max ${this.format(largest)}` : "";
+    columns.forEach((column, idx) => {
+      const paths = this.paths(column);
+      this.lines[idx].setAttribute("d", paths.line);
+      this.gaps[idx].setAttribute("d", paths.gap);
+      this.dots[idx].setAttribute("d", paths.dots);
+    });
+    this.peak = largest > 0 ? `max ${this.format(largest)}` : "";
+    this.drawAxis();
     this.unpoint();
     const now = this.latest();
     const said = this.series.map((name, idx) => `${name} ${now[idx]}`.trim()).join(", ");
@@ -66,46 +89,51 @@ export class Chart {
     return WIDTH * (1 - age / this.span);
   }
 
-  path(column) {
-    let text = "";
-    let drawing = false;
+  // Returns SVG path data: `line` joins neighbouring samples, `gap` joins the values on both sides of samples without
+  // one, and `dots` marks values that have no neighbour. All three are needed for percentiles of a server with few
+  // requests: most samples have none.
+  paths(column) {
+    const paths = { line: "", gap: "", dots: "" };
+    let before = null;
     column.forEach((value, idx) => {
-      if (value === null || value === undefined) {
-        drawing = false;
-        return;
-      }
+      if (!isKnown(value)) return;
       const y = this.top > 0 ? HEIGHT - 1 - (HEIGHT - 3) * (value / this.top) : HEIGHT - 1;
-      const alone = !drawing && (column[idx + 1] === null || column[idx + 1] === undefined);
-      text += `${drawing ? "L" : "M"}${this.x(this.times[idx]).toFixed(1)} ${y.toFixed(1)}`;
-      // A value between two gaps would not be seen as a line without length.
-      if (alone) text += "h2";
-      drawing = true;
+      const at = `${this.x(this.times[idx]).toFixed(1)} ${y.toFixed(1)}`;
+      const joins = isKnown(column[idx - 1]);
+      paths.line += `${joins ? "L" : "M"}${at}`;
+      if (!joins && before !== null) paths.gap += `M${before}L${at}`;
+      if (!joins && !isKnown(column[idx + 1])) paths.dots += `M${at}h0`;
+      before = at;
     });
-    return text;
+    return paths;
+  }
+
+  // The ends of the time axis and its middle, each with a label.
+  drawAxis() {
+    const ages = [];
+    for (let age = this.span; age >= 0; age -= TICKS_S) ages.push(age);
+    const ticks = ages.map((age) => `M${this.x(age).toFixed(1)} ${HEIGHT}v-5`);
+    this.ticks.setAttribute("d", `M0 ${HEIGHT}H${WIDTH}${ticks.join("")}`);
+    const labels = ages.map((age) => (age === 0 ? "now" : `−${age / MINUTE_S} min`));
+    if (this.axis.textContent === labels.join("")) return;
+    this.axis.replaceChildren(...labels.map((label) => h("span", {}, label)));
   }
 
   text(column, idx) {
     const value = column?.[idx];
-    return value === null || value === undefined ? "–" : this.format(value);
+    return isKnown(value) ? this.format(value) : "–";
   }
 
   latest() {
     return this.columns.map((column) => this.text(column, column.length - 1));
   }
 
-  show(values, when) {
-    if (this.series.length === 1) {
-      this.value.textContent = values[0] ?? "–";
-      this.keys.replaceChildren(when);
-      return;
-    }
-    this.value.replaceChildren(
-      ...values.flatMap((value, idx) => [idx > 0 ? h("small", {}, " / ") : "", value]),
-    );
-    this.keys.replaceChildren(
-      ...this.series.flatMap((name, idx) => [idx > 0 ? " / " : "", h("b", { class: idx > 0 ? "second" : "" }, name)]),
-      when === "" ? "" : ` · ${when}`,
-    );
+  // Shows the values of one sample; `note` is its age, or the largest value while nothing is pointed at.
+  show(values, note) {
+    this.values.forEach((element, idx) => {
+      element.textContent = values[idx] ?? "–";
+    });
+    this.scale.textContent = note;
   }
 
   point(event) {
@@ -128,6 +156,6 @@ export class Chart {
 
   unpoint() {
     this.cursor.setAttribute("visibility", "hidden");
-    this.show(this.latest(), "");
+    this.show(this.latest(), this.peak ?? "");
   }
 }

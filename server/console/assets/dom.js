@@ -29,3 +29,8 @@ export function svg(name, attributes = {}, ...children) {
 export function byId(id) {
   return document.getElementById(id);
 }
+
+// Whether the main pointer is a finger: then hints speak of tapping, and nothing of hovering or of keys.
+export function isTouch() {
+  return matchMedia("(pointer: coarse)").matches;
+}

@@ -13,12 +13,15 @@ export function count(value) {
 }
 
 export function rate(value) {
+  if (value >= 1e6) return `${threeDigits(value / 1e6)} M`;
+  if (value >= 1e5) return `${threeDigits(value / 1e3)} k`;
   return value > 0 && value < 0.01 ? "<0.01" : threeDigits(value);
 }
 
 export function duration(us) {
-  if (us < 1000) return `${Math.round(us)} µs`;
-  if (us < 1e6) return `${threeDigits(us / 1000)} ms`;
+  // The limits are those of the rounded value, so that 999.9 ms is written as 1.00 s and not as 1,000 ms.
+  if (us < 999.5) return `${Math.round(us)} µs`;
+  if (us < 999.5e3) return `${threeDigits(us / 1000)} ms`;
   return `${threeDigits(us / 1e6)} s`;
 }
 

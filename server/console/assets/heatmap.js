@@ -1,11 +1,13 @@
 // The heat map of why a document has its score: the similarity of every query token with every document token. The best
 // document token of each query token is marked; their sum, weighted, is the score.
-import { h } from "./dom.js";
-import { score as scoreText, similarity } from "./format.js";
+import { h, isTouch } from "./dom.js";
+import { plural, score as scoreText, similarity } from "./format.js";
 
 // More cells than a page can hold with ease are shown in part.
 const MAX_COLUMNS = 512;
 const MAX_ROWS = 128;
+// Longer names of query tokens are cut.
+const MAX_NAME = 16;
 
 // Similarities below the median say little: the scale runs from there to the largest.
 function scaleOf(rows) {
@@ -76,7 +78,8 @@ class HeatMap {
   }
 
   build() {
-    const parts = [this.readout, h("div", { class: "scroll" }, this.table()), legend(this.scale)];
+    const map = h("div", { class: "scroll" }, this.table());
+    const parts = [this.readout, map, this.scrollHint(map), legend(this.scale)];
     const cut = [];
     if (this.columns < this.num_document) cut.push(`the first ${this.columns} of ${this.num_document} document tokens`);
     if (this.rows.length < this.num_query) cut.push(`the first ${this.rows.length} of ${this.num_query} query tokens`);
@@ -84,6 +87,16 @@ class HeatMap {
     if (this.named) parts.push(this.text());
     this.describe(null);
     return parts;
+  }
+
+  // Says that the map goes on to the right, while it does.
+  scrollHint(map) {
+    const hint = h("p", { class: "note scroll-hint", hidden: true });
+    new ResizeObserver(() => {
+      hint.hidden = map.scrollWidth <= map.clientWidth;
+      hint.textContent = `${isTouch() ? "Swipe" : "Scroll"} the map sideways: it has ${plural(this.columns, "column")}.`;
+    }).observe(map);
+    return hint;
   }
 
   table() {
@@ -110,6 +123,8 @@ class HeatMap {
         role: "grid",
         "aria-label": "Similarities of query tokens (rows) with document tokens (columns)",
         "--columns": String(this.columns),
+        "--name-letters": String(Math.min(MAX_NAME, Math.max(5, ...this.query.map((token) => token.length)))),
+        "--digits": String(Math.max(...this.figures().map((figure) => figure.length))),
         // A letter of the upright names is about six pixels.
         "--head": `${Math.min(84, 12 + 6 * Math.max(...this.document.map((token) => token.length)))}px`,
         onkeydown: (event) => this.onKey(event),
@@ -120,6 +135,11 @@ class HeatMap {
       h("tbody", {}, body),
       h("tfoot", {}, foot),
     );
+  }
+
+  // What the column of the best similarities has to hold.
+  figures() {
+    return [scoreText(this.score), ...this.rows.map((row, i) => similarity(row[this.best[i]]))];
   }
 
   row(row, i) {
@@ -169,9 +189,9 @@ class HeatMap {
     this.readout.classList.toggle("muted", cell === null);
     this.readout.classList.toggle("mono", cell !== null);
     if (cell === null) {
-      this.readout.textContent = this.named
-        ? "Point at a cell, or use the arrow keys. The lines below the text show what each token adds to the score."
-        : "Point at a cell, or use the arrow keys.";
+      const how = isTouch() ? "Tap a cell." : "Point at a cell, or use the arrow keys.";
+      const lines = " The lines below the text show what each token adds to the score.";
+      this.readout.textContent = this.named ? how + lines : how;
       return;
     }
     const [i, j] = cell;

@@ -99,7 +99,7 @@ function memoryCard(device) {
     h(
       "div",
       { class: "heading" },
-      h("h3", {}, title),
+      h("h3", { class: "fixed" }, title),
       h("p", { class: device.up ? "muted" : "error" }, device.up ? device.name : "lost"),
     ),
     h(
@@ -135,7 +135,7 @@ export function showStats(stats) {
     chart.element.remove();
     charts.delete(name);
   }
-  byId("live-note").textContent = times.length === 0 ? "the first sample comes in some seconds" : `every ${stats.interval_s} s`;
+  byId("live-note").textContent = times.length === 0 ? "the first sample takes a few seconds" : `every ${stats.interval_s} s`;
   byId("live-table").replaceChildren(table(list, times));
   byId("devices").replaceChildren(...stats.devices.map(memoryCard));
   byId("version").textContent = stats.version;

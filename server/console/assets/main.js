@@ -1,11 +1,11 @@
-// Starts the console, and keeps its figures fresh while somebody looks.
+// Starts the console, and keeps its figures fresh while the page is visible.
 import { get } from "./api.js";
 import { refreshForm, setCollections, startAsk } from "./ask.js";
 import { showCollections } from "./collections.js";
 import { byId } from "./dom.js";
 import { showStats } from "./live.js";
 import { fetchQuestions } from "./questions.js";
-import { startToken } from "./token.js";
+import { startToken, tokenTrouble } from "./token.js";
 
 const COLLECTIONS_MS = 10000;
 const STATS_MS = 2500; // half of a sample: a new one is seen soon
@@ -25,7 +25,7 @@ function repeat(work, pause_ms) {
       try {
         await work();
       } catch (error) {
-        setState("bad", error.status === 401 ? "token wanted" : error.status === 0 ? "no answer" : error.message);
+        setState("bad", error.status === 401 ? tokenTrouble() : error.status === 0 ? "no answer" : error.message);
       }
     }
     timer = setTimeout(turn, pause_ms);

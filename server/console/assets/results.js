@@ -41,9 +41,9 @@ class Result {
     this.button = h(
       "button",
       { type: "button", class: "why", "aria-expanded": "false", "aria-controls": panelId, onclick: () => this.toggle() },
-      "Why",
-      h("span", { class: "visually-hidden" }, ` does ${title?.text ?? this.entry.id} have rank ${this.rank}`),
     );
+    this.name = title?.text ?? String(this.entry.id);
+    this.nameButton(false);
     this.panel = h("div", { class: "explanation", id: panelId, hidden: true });
     const width = this.best > 0 ? Math.max(0, this.entry.relevance_score / this.best) * 100 : 0;
     return h(
@@ -73,10 +73,17 @@ class Result {
     );
   }
 
+  // A screen reader hears the document's name too: every result has such a button.
+  nameButton(open) {
+    const rest = open ? ` why ${this.name} has rank ${this.rank}` : ` does ${this.name} have rank ${this.rank}`;
+    this.button.replaceChildren(open ? "Hide" : "Why", h("span", { class: "visually-hidden" }, rest));
+  }
+
   async toggle() {
     const open = this.panel.hidden;
     this.panel.hidden = !open;
     this.button.setAttribute("aria-expanded", String(open));
+    this.nameButton(open);
     if (!open || this.explanation !== null) return;
     this.panel.replaceChildren(h("p", { class: "note" }, "Computing the similarities…"));
     try {

@@ -1,20 +1,41 @@
-// Holds the bearer token of this tab, and asks for it where the server wants one.
+// Holds the bearer token of this tab, and asks for one when the server requires it.
 import { byId } from "./dom.js";
 
 const KEY = "maxsimd.token";
 
 let asking = null; // the promise of an open dialog: there is one at a time
+let refused = ""; // the last token that the server did not accept
 
 export function token() {
   return sessionStorage.getItem(KEY) ?? "";
 }
 
-// Resolves to true once there is another token, and to false where the person does without.
-export function askForToken(reason) {
+// Remembers that the server answered 401 to a call with this token ("" for a call without one).
+export function refuseToken(value) {
+  refused = value;
+}
+
+// Returns why the server answers 401: there is no token, or the one that is set is wrong.
+export function tokenTrouble() {
+  return token() === "" ? "token needed" : "wrong token";
+}
+
+function reasonText(is_needed) {
+  if (token() !== "" && token() === refused) return "The server did not accept this token. Check it, and enter it again.";
+  if (token() !== "") return "A token is set.";
+  return is_needed ? "This server asks for a token." : "No token is set.";
+}
+
+// Opens the dialog. `is_needed` is whether the server has refused a call. Resolves to true when the token was changed
+// or removed, and to false when the dialog was cancelled.
+export function askForToken(is_needed) {
   if (asking !== null) return asking;
   const dialog = byId("token-dialog");
   const input = byId("token");
-  byId("token-reason").textContent = reason;
+  const is_wrong = token() !== "" && token() === refused;
+  byId("token-reason").textContent = reasonText(is_needed);
+  byId("token-reason").classList.toggle("error", is_wrong);
+  input.setAttribute("aria-invalid", String(is_wrong));
   byId("token-forget").hidden = token() === "";
   input.value = "";
   dialog.returnValue = "";
@@ -51,7 +72,6 @@ export function startToken(onChange) {
   byId("token-forget").addEventListener("click", () => end(null));
   byId("token-cancel").addEventListener("click", () => dialog.close(""));
   byId("token-button").addEventListener("click", async () => {
-    const reason = token() === "" ? "No token is set." : "A token is set.";
-    if (await askForToken(reason)) onChange();
+    if (await askForToken(false)) onChange();
   });
 }

@@ -1,0 +1,145 @@
+"""What the tests of the console share: a browser, servers with the bundled collection, and what a person does on the page."""
+
+import json
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+from selenium import webdriver
+from selenium.common.exceptions import TimeoutException
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import Select, WebDriverWait
+from servers import ROOT, Server
+
+QUESTION = "Why do some volcanoes explode while others only pour out lava?"
+WAIT_S = 20
+
+arguments = None  # of the command line; console_test.py sets it before a test runs
+
+
+def make_driver():
+    options = webdriver.ChromeOptions()
+    options.binary_location = "/usr/bin/chromium"
+    for flag in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars",
+                 "--window-size=1280,900"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    return webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
+
+
+def build_collection(folder, name, lines, dim=128, scale=1):
+    """A collection from these lines of JSON. Each document has two tokens, which are the first axes times `scale`."""
+    import numpy as np
+
+    tokens = np.zeros((2 * len(lines), dim), dtype=np.float16)
+    for row in range(len(tokens)):
+        tokens[row, row % 7] = scale
+    np.save(folder / f"{name}.npy", tokens)
+    np.save(folder / f"{name}-lengths.npy", np.full(len(lines), 2, dtype=np.int32))
+    (folder / f"{name}.jsonl").write_text("".join(line + "\n" for line in lines))
+    subprocess.run([arguments.bin / "maxsim-shard", "build", "--quiet", "--name", name, "--output", folder / name,
+                    "--tokens", folder / f"{name}.npy", "--lengths", folder / f"{name}-lengths.npy", "--ids",
+                    folder / f"{name}.jsonl"], check=True)
+    return ["--collection", f"{name}={folder / name}"]
+
+
+class ConsoleCase(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory(prefix="console-test-")
+        cls.folder = pathlib.Path(cls.scratch.name)
+        cls.collection = cls.folder / "demo"
+        subprocess.run([ROOT / "demo" / "build.sh", "--bin", arguments.bin, "--output", cls.collection], check=True)
+        cls.questions_file = cls.folder / "demo.questions.jsonl"
+        cls.questions = [json.loads(line) for line in cls.questions_file.read_text().splitlines()]
+        cls.demo = ["--collection", f"demo={cls.collection}"]
+        cls.with_questions = [*cls.demo, "--http.console_questions", cls.questions_file]
+        cls.driver = make_driver()
+        arguments.output.mkdir(parents=True, exist_ok=True)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.driver.quit()
+        cls.scratch.cleanup()
+
+    def setUp(self):
+        self.resize(1280)
+        self.emulate("light")
+        self.driver.get_log("browser")  # of the test before
+        # What the browser may complain of, beside nothing.
+        self.accepted_log = []
+
+    def tearDown(self):
+        log = [entry["message"] for entry in self.driver.get_log("browser")]
+        self.driver.get("about:blank")
+        unexpected = [line for line in log if not any(text in line for text in self.accepted_log)]
+        self.assertEqual(unexpected, [], "the browser's console, which has what the policy refused too")
+
+    # What a person does and sees.
+
+    def serve(self, flags):
+        server = Server(arguments.bin, flags)
+        self.addCleanup(server.stop)
+        return server
+
+    def open(self, server):
+        self.driver.get(server.url)
+        self.driver.execute_script("localStorage.clear()")
+
+    def find(self, selector):
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def find_all(self, selector):
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def text_of(self, selector):
+        return self.find(selector).text
+
+    def wait(self, what, condition, seconds=WAIT_S):
+        try:
+            return WebDriverWait(self.driver, seconds, poll_frequency=0.05).until(lambda _: condition())
+        except TimeoutException:
+            self.screenshot("failed")
+            self.fail(f"{what} did not come about; the answer says: {self.text_of('#answer-status')!r}")
+
+    def wait_for_answer(self):
+        self.wait("an answer", lambda: self.find_all(".result"))
+        return self.find_all(".result")
+
+    def resize(self, width, height=900, mobile=False):
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
+                                    {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": mobile})
+
+    def emulate(self, theme):
+        features = [{"name": "prefers-color-scheme", "value": theme}, {"name": "prefers-reduced-motion", "value": "reduce"}]
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+    def screenshot(self, name, width=1280):
+        self.resize(width)
+        height = self.driver.execute_script("return document.documentElement.scrollHeight")
+        self.resize(width, min(height, 2400))
+        self.driver.save_screenshot(str(arguments.output / f"{name}.png"))
+        self.resize(width)
+
+    def choose(self, selector, text):
+        self.wait(f"{text!r} in {selector}",
+                  lambda: any(option.text == text for option in Select(self.find(selector)).options))
+        Select(self.find(selector)).select_by_visible_text(text)
+
+    def ask_recorded(self, text=QUESTION):
+        self.choose("#recorded", text)
+        self.find("#ask-button").click()
+        return self.wait_for_answer()
+
+    def why(self, result):
+        result.find_element(By.CSS_SELECTOR, ".why").click()
+        self.wait("the heat map", lambda: result.find_elements(By.CSS_SELECTOR, ".heat"))
+        return result.find_element(By.CSS_SELECTOR, ".heat")
+
+    def chart(self, name):
+        for figure in self.find_all(".chart"):
+            if figure.find_element(By.TAG_NAME, "figcaption").text == name:
+                return figure
+        return None
