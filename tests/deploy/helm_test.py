@@ -11,7 +11,7 @@ import kubernetes_validate
 import yaml
 
 import chart
-from chart import NAMES, ROOT, VALUES, ChartTest, Rendered, pod, server, with_all_values
+from chart import NAMES, ROOT, VALUES, ChartTest, Rendered, labels_of_pods, pod, server, with_all_values
 
 # The oldest version that Chart.yaml allows, and the newest that there are schemas of.
 KUBERNETES = ("1.27.0", kubernetes_validate.latest_version())
@@ -173,13 +173,31 @@ class ValuesTest(ChartTest):
         self.assertEqual(mounted["rel-maxsim-router"], cluster | {"/etc/maxsim-groups", "/secrets/tokens", "/secrets/tls"})
 
     def test_nats_comes_with_the_release_where_it_is_enabled(self):
-        values = yaml.safe_load(self.rendered("full").get("ConfigMap", "rel-nats-values")["data"]["values.yaml"])
-        self.assertTrue(values["config"]["jetstream"]["enabled"])
-        self.assertEqual(values["config"]["cluster"], {"enabled": True, "replicas": 3})
-        self.assertEqual(self.rendered("full").config("rel-maxsim-g0")["nats"]["url"], "nats://rel-nats:4222")
+        release = self.rendered("full")
+        self.assertEqual(release.config("rel-maxsim-g0")["nats"]["url"], "nats://rel-maxsim-nats-client:4222")
+        servers = release.nats("StatefulSet", "rel-maxsim-nats")
+        labels = labels_of_pods(servers)
+        self.assertEqual(servers["spec"]["replicas"], 3)
+        for name in ("rel-maxsim-nats", "rel-maxsim-nats-client"):
+            selector = release.nats("Service", name)["spec"]["selector"]
+            self.assertLessEqual(selector.items(), labels.items())
+        config = release.nats("ConfigMap", "rel-maxsim-nats")["data"]["nats.conf"]
+        for index in range(3):
+            self.assertIn(f"nats://rel-maxsim-nats-{index}.rel-maxsim-nats:6222", config)
+        single = self.rendered("full", "--set", "nats.replicas=1,live.nats.replicas=1")
+        self.assertNotIn("cluster {", single.nats("ConfigMap", "rel-maxsim-nats")["data"]["nats.conf"])
         outside = self.rendered("external_nats")
         self.assertEqual(outside.config("rel-maxsim-g0")["nats"]["url"], "nats://nats.messaging:4222")
-        self.assertNotIn("rel-nats-values", [one["metadata"]["name"] for one in outside.documents])
+        self.assertEqual([one for one in outside.documents if chart.component(one) == "nats"], [])
+
+    def test_the_chart_is_whole_in_its_own_folder(self):
+        """A copy of the folder renders: it has no links, and Helm asks for no other chart."""
+        links = [str(path) for path in chart.CHART.rglob("*") if path.is_symlink()]
+        self.assertEqual(links, [])
+        self.assertNotIn("dependencies", yaml.safe_load((chart.CHART / "Chart.yaml").read_text()))
+        copy = chart.CHART / "files" / "alerts.yml"
+        original = ROOT / "deploy" / "prometheus" / "alerts.yml"
+        self.assertEqual(copy.read_text(), original.read_text(), f"run: cp {original} {copy}")
 
     def test_a_release_with_the_charts_name_does_not_repeat_it(self):
         release = Rendered(self.chart, release="maxsim")

@@ -130,3 +130,27 @@ root. */}}
 {{- end }}
 {{- end }}
 {{- end }}
+
+{{/* nats.conf of the NATS servers. Takes the root. */}}
+{{- define "maxsim.natsConfig" -}}
+{{- $name := printf "%s-nats" (include "maxsim.fullname" .) -}}
+server_name: $POD_NAME
+port: 4222
+http_port: 8222
+# A batch of writes is one message.
+max_payload: 8MB
+jetstream {
+  store_dir: /data
+}
+{{- if gt (int .Values.nats.replicas) 1 }}
+cluster {
+  name: {{ $name }}
+  port: 6222
+  routes: [
+    {{- range $index := until (int .Values.nats.replicas) }}
+    nats://{{ $name }}-{{ $index }}.{{ $name }}:6222
+    {{- end }}
+  ]
+}
+{{- end }}
+{{- end }}

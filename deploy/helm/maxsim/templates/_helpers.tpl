@@ -66,12 +66,9 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 dns:///{{ include "maxsim.fullname" .root }}-{{ .name }}.{{ .root.Release.Namespace }}.svc.{{ .root.Values.clusterDomain }}:7070
 {{- end }}
 
-{{/* Where the NATS servers are: the chart of NATS names its Service so. */}}
+{{/* Address of the NATS servers: live.nats.url, or the Service of nats.yaml. */}}
 {{- define "maxsim.natsUrl" -}}
-{{- $name := .Release.Name -}}
-{{- if not (contains "nats" .Release.Name) -}}{{- $name = printf "%s-nats" .Release.Name -}}{{- end -}}
-{{- $name = dig "fullnameOverride" "" .Values.nats | default $name -}}
-{{- .Values.live.nats.url | default (printf "nats://%s:4222" $name) -}}
+{{- .Values.live.nats.url | default (printf "nats://%s-nats-client:4222" (include "maxsim.fullname" .)) -}}
 {{- end }}
 
 {{/* Whether something of the release makes no sense together: fails, naming the values. */}}
@@ -112,5 +109,8 @@ dns:///{{ include "maxsim.fullname" .root }}-{{ .name }}.{{ .root.Release.Namesp
 {{- end -}}
 {{- if and .Values.live.enabled (eq .Values.live.log "nats") (not .Values.live.nats.url) (not .Values.nats.enabled) -}}
 {{- fail "live.log is nats: set live.nats.url, or nats.enabled for servers of the release" -}}
+{{- end -}}
+{{- if and .Values.nats.enabled (not .Values.live.nats.url) (gt (int .Values.live.nats.replicas) (int .Values.nats.replicas)) -}}
+{{- fail (printf "live.nats.replicas is %d, and nats.replicas %d: a stream has at most one copy per NATS server" (int .Values.live.nats.replicas) (int .Values.nats.replicas)) -}}
 {{- end -}}
 {{- end }}
