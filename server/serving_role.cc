@@ -79,6 +79,7 @@ ServingRole::ServingRole(const config::Config& config, std::vector<NumberedBacke
       metrics_(metrics),
       backends_(std::move(backends)),
       devices_(std::move(devices)),
+      live_threads_(config_.live.max_collections),
       store_(devices_.get(), config_.store),
       engine_(std::move(engine)),
       scheduler_(engine_.get(), metrics_, config_.batching),
@@ -90,7 +91,7 @@ ServingRole::ServingRole(const config::Config& config, std::vector<NumberedBacke
   UpdateDeviceMetrics();
   metrics_->live().SetSegmentLimit(config_.live.max_segment_bytes);
   store_.SetOpenLive([this](const store::LiveRequest& request) {
-    return live::OpenLiveCollection(request, LiveOptionsOf(config_), metrics_);
+    return live::OpenLiveCollection(request, LiveOptionsOf(config_), &live_threads_, metrics_);
   });
   if (devices_->backend(0).info().name == "cuda") nvml_ = Nvml::Open();
 }

@@ -11,6 +11,7 @@
 #include "server/batching/scheduler.h"
 #include "server/config/config.h"
 #include "server/engine/engine.h"
+#include "server/live/live_threads.h"
 #include "server/observability/metrics.h"
 #include "server/observability/nvml.h"
 #include "server/role.h"
@@ -64,6 +65,7 @@ class ServingRole : public Role {
   // The members stand in order of dependence: what is below uses what is above.
   const std::vector<NumberedBackend> backends_;
   const std::unique_ptr<store::DeviceSet> devices_;
+  live::LiveThreads live_threads_;  // before the store, whose collections use it
   store::CollectionStore store_;
   const std::unique_ptr<engine::Engine> engine_;
   batching::Scheduler scheduler_;

@@ -8,10 +8,15 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdarg>
+#include <future>
+#include <mutex>
+#include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "base/start_thread.h"
 #include "base/text.h"
 #include "collection/log/database_files.h"
 
@@ -139,6 +144,49 @@ uint64_t FromBigEndian(std::string_view bytes) {
   return number;
 }
 
+namespace {
+
+// RocksDB starts its threads when it first needs them, and throws out of the middle of its work where the system has
+// none left. They are started before the first database is opened, once it is known that there are as many.
+absl::Status StartRocksDbThreads() {
+  constexpr size_t kNumThreads = 3;  // one that flushes, one that compacts, and a timer's
+  static std::mutex mutex;
+  static bool started = false;
+  const std::lock_guard lock(mutex);
+  if (started) return absl::OkStatus();
+  std::array<std::thread, kNumThreads> probes;
+  std::promise<void> end;
+  const std::shared_future<void> ended(end.get_future());
+  absl::Status status;
+  for (std::thread& probe : probes) {
+    if (status.ok()) status = StartThread("rocksdb", [ended] { ended.wait(); }, &probe);
+  }
+  end.set_value();
+  for (std::thread& probe : probes) {
+    if (probe.joinable()) probe.join();
+  }
+  if (!status.ok()) return status;
+  rocksdb::Env* const env = rocksdb::Env::Default();
+  for (const auto priority : {rocksdb::Env::Priority::HIGH, rocksdb::Env::Priority::LOW}) {
+    env->IncBackgroundThreadsIfNeeded(1, priority);
+    env->Schedule([](void* /*nothing*/) {}, nullptr, priority);
+  }
+  started = true;
+  return absl::OkStatus();
+}
+
+// Returns an error of the system, such as that it has no thread, as a status.
+template <typename Open>
+absl::Status OpenDatabase(Open open) {
+  try {
+    return FromRocksDb(open(), "");
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(Cat("RocksDB: ", error.what()));
+  }
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<LogDatabase>> LogDatabase::Open(const std::string& path, Access access, LogMark* mark) {
   std::unique_ptr<LogDatabase> database(new LogDatabase());
   std::vector<rocksdb::ColumnFamilyHandle*> families;
@@ -146,10 +194,12 @@ absl::StatusOr<std::unique_ptr<LogDatabase>> LogDatabase::Open(const std::string
   rocksdb::DBOptions options = DatabaseOptions(access);
   if (mark != nullptr) options.listeners.push_back(MakeManifestListener(mark));
   const bool writes = access == Access::kCreate || access == Access::kWrite;
-  const rocksdb::Status status = writes ? rocksdb::DB::Open(options, path, Families(), &families, &db)
-                                        : rocksdb::DB::OpenForReadOnly(options, path, Families(), &families, &db,
-                                                                       /*error_if_wal_file_exists=*/false);
-  if (!status.ok()) return FromRocksDb(status, "");
+  if (absl::Status status = StartRocksDbThreads(); !status.ok()) return status;
+  const absl::Status status = OpenDatabase([&] {
+    if (writes) return rocksdb::DB::Open(options, path, Families(), &families, &db);
+    return rocksdb::DB::OpenForReadOnly(options, path, Families(), &families, &db, /*error_if_wal_file_exists=*/false);
+  });
+  if (!status.ok()) return status;
   database->db_.reset(db);
   std::copy(families.begin(), families.end(), database->families_.begin());
   if (mark == nullptr) return database;

@@ -24,6 +24,10 @@ void AddLiveKeys(std::vector<Key>& keys) {
   keys.push_back(Bytes(
       "live.max_queued_bytes", +[](Config& c) -> int64_t& { return c.live.max_queued_bytes; }, kMi, 64 * kGi,
       "Writes of one collection that wait; one beyond it gets RESOURCE_EXHAUSTED."));
+  keys.push_back(Count<int>(
+      "live.max_collections", +[](Config& c) -> int& { return c.live.max_collections; }, 1, 10000,
+      "Live collections that are open at a time; one beyond it gets RESOURCE_EXHAUSTED. Each takes about 7 descriptors "
+      "and 130 lines of /metrics."));
   keys.push_back(Bool(
       "live.compact", +[](Config& c) -> bool& { return c.live.compact; },
       "Compact live collections in the background; without it Admin.CompactCollection and maxsim-shard compact do."));

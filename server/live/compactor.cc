@@ -1,12 +1,10 @@
 #include "server/live/compactor.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "base/monotonic_clock.h"
 #include "base/text.h"
-#include "base/thread_name.h"
 #include "server/observability/log_event.h"
 
 namespace maxsim::live {
@@ -16,7 +14,7 @@ constexpr absl::Duration kFirstWait = absl::Milliseconds(500);
 constexpr absl::Duration kMaxWait = absl::Minutes(2);
 
 // Age is looked at this often. What else makes a compaction due is looked at once it changes.
-constexpr std::chrono::seconds kPoll{1};
+constexpr absl::Duration kPoll = absl::Seconds(1);
 
 // Keeps the list of marks short, whatever LiveOptions::compact_after is.
 constexpr int kMarksPerPeriod = 64;
@@ -54,18 +52,17 @@ std::string_view CompactionTrigger::Due(absl::Time now) const {
   return "";
 }
 
-Compactor::Compactor(std::string name, const LiveOptions& options, Work work)
+Compactor::Compactor(std::string name, const LiveOptions& options, SharedThreads* threads, Work work)
     : name_(std::move(name)),
       enabled_(options.compact),
       work_(std::move(work)),
       trigger_(options),
-      backoff_(kFirstWait) {}
+      backoff_(kFirstWait),
+      task_(threads, [this] { return RunOnce(); }) {
+  if (enabled_) task_.Wake();
+}
 
 Compactor::~Compactor() { Stop(); }
-
-void Compactor::Start() {
-  thread_ = std::thread([this] { Run(); });
-}
 
 void Compactor::Stop() {
   stop_.Request(absl::StatusCode::kUnavailable);
@@ -73,8 +70,7 @@ void Compactor::Stop() {
     const MutexLock lock(&mutex_);
     stopping_ = true;
   }
-  changed_.NotifyAll();
-  if (thread_.joinable()) thread_.join();
+  task_.Stop();
 }
 
 void Compactor::Observe(const LiveUsage& usage) {
@@ -84,7 +80,7 @@ void Compactor::Observe(const LiveUsage& usage) {
     trigger_.Observe(usage, now);
     if (!enabled_ || now < not_before_ || trigger_.Due(now).empty()) return;
   }
-  changed_.NotifyAll();
+  task_.Wake();
 }
 
 void Compactor::NeedMemory() {
@@ -93,7 +89,7 @@ void Compactor::NeedMemory() {
     if (trigger_.needs_memory()) return;
     trigger_.NeedMemory();
   }
-  changed_.NotifyAll();
+  task_.Wake();
 }
 
 void Compactor::RequestTruncation() {
@@ -101,7 +97,7 @@ void Compactor::RequestTruncation() {
     const MutexLock lock(&mutex_);
     truncate_ = true;
   }
-  changed_.NotifyAll();
+  task_.Wake();
 }
 
 absl::Status Compactor::status() const {
@@ -138,17 +134,16 @@ void Compactor::TruncateIfAsked() {
   mutex_.Lock();
 }
 
-void Compactor::Run() {
-  NameThisThread("live_compactor");
+// Does what is due, and returns when to look again.
+absl::Time Compactor::RunOnce() {
   MutexLock lock(&mutex_);
-  while (!stopping_) {
-    TruncateIfAsked();
-    CompactIfDue();
-    if (stopping_) break;
-    const absl::Time now = MonotonicNow();
-    const bool is_due = enabled_ && now >= not_before_ && !trigger_.Due(now).empty();
-    if (!truncate_ && !is_due) changed_.WaitFor(lock, kPoll);
-  }
+  TruncateIfAsked();
+  CompactIfDue();
+  if (stopping_) return absl::InfiniteFuture();
+  const absl::Time now = MonotonicNow();
+  const bool is_due = enabled_ && now >= not_before_ && !trigger_.Due(now).empty();
+  if (truncate_ || is_due) return absl::InfinitePast();
+  return enabled_ ? now + kPoll : absl::InfiniteFuture();
 }
 
 }  // namespace maxsim::live

@@ -1,4 +1,4 @@
-// The thread that compacts a live collection in the background, and when it does.
+// Compacts a live collection in the background, on threads that all collections share.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -14,6 +13,7 @@
 #include "base/mutex.h"
 #include "base/stop.h"
 #include "server/live/live_options.h"
+#include "server/live/shared_threads.h"
 
 namespace maxsim::live {
 
@@ -64,17 +64,16 @@ class CompactionTrigger {
 class Compactor {
  public:
   struct Work {
-    // Compacts, and serves the result. Called by one thread.
+    // Compacts, and serves the result. One call at a time.
     std::function<absl::Status(const StopSignal* stop, std::string_view reason)> compact;
     // Drops what no generation needs, after RequestTruncation.
     std::function<absl::Status()> truncate;
   };
   // `name`, the collection's, is for log lines.
-  Compactor(std::string name, const LiveOptions& options, Work work);
+  Compactor(std::string name, const LiveOptions& options, SharedThreads* threads, Work work);
   ~Compactor();
 
-  void Start();
-  // Ends the thread, with what it does. Blocks.
+  // Ends what it does. Blocks.
   void Stop();
 
   void Observe(const LiveUsage& usage);
@@ -84,7 +83,7 @@ class Compactor {
   absl::Status status() const;
 
  private:
-  void Run();
+  absl::Time RunOnce();
   // Do their work with the mutex released.
   void CompactIfDue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TruncateIfAsked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -95,14 +94,13 @@ class Compactor {
   StopSignal stop_;
 
   mutable Mutex mutex_;
-  ConditionVariable changed_;
   CompactionTrigger trigger_ ABSL_GUARDED_BY(mutex_);
   bool truncate_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
   absl::Duration backoff_ ABSL_GUARDED_BY(mutex_);
   absl::Time not_before_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
-  std::thread thread_;
+  SharedTask task_;  // last: its steps use the others
 };
 
 }  // namespace maxsim::live

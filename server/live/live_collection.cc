@@ -59,11 +59,14 @@ absl::Status CheckBeginsAtAll(const store::LiveRequest& request, LogKind kind) {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<store::LiveDocuments>> OpenLiveCollection(const store::LiveRequest& request,
-                                                                         const LiveOptions& options, Metrics* metrics,
+                                                                         const LiveOptions& options,
+                                                                         LiveThreads* threads, Metrics* metrics,
                                                                          const OpenStream& open_stream) {
   using Log = collection::CollectionLog;
   const absl::Time begin = MonotonicNow();
   if (absl::Status status = CheckBeginsAtAll(request, options.log); !status.ok()) return status;
+  absl::StatusOr<std::unique_ptr<LiveThreads::Place>> place = threads->Enter(request.name);
+  if (!place.ok()) return place.status();
   const bool is_new = !collection::HasLog(request.path);
   // One that is made holds the writes behind the generation: where it takes the place of a log that was lost, too.
   const uint64_t begins_with = request.manifest.log_sequence.value_or(0);
@@ -84,8 +87,7 @@ absl::StatusOr<std::shared_ptr<store::LiveDocuments>> OpenLiveCollection(const s
                {{"name", request.name}, {"path", request.path}, {"sequence", begins_with}});
   }
   const collection::LogFormat format = (*log)->format();
-  auto live = std::make_unique<LiveCollection>(request, options, metrics, *std::move(log));
-  live->Start();
+  auto live = std::make_unique<LiveCollection>(request, options, *std::move(place), metrics, *std::move(log));
   if (options.log == LogKind::kLocal) return std::shared_ptr<store::LiveDocuments>(std::move(live));
   std::unique_ptr<OrderedStream> stream =
       open_stream == nullptr ? MakeNatsStream(options.nats, request.name) : open_stream(request.name);
@@ -93,15 +95,17 @@ absl::StatusOr<std::shared_ptr<store::LiveDocuments>> OpenLiveCollection(const s
                                               std::move(live), std::move(stream), options, metrics);
 }
 
-LiveCollection::LiveCollection(store::LiveRequest request, const LiveOptions& options, Metrics* metrics,
+LiveCollection::LiveCollection(store::LiveRequest request, const LiveOptions& options,
+                               std::unique_ptr<LiveThreads::Place> place, Metrics* metrics,
                                std::unique_ptr<collection::CollectionLog> log)
     : request_(std::move(request)),
       options_(options),
       metrics_(metrics),
       format_(log->format()),
       allocator_(request_.name, format_, options_, request_.devices, request_.ledger),
+      place_(std::move(place)),
       compactor_(
-          std::make_unique<Compactor>(request_.name, options_,
+          std::make_unique<Compactor>(request_.name, options_, place_->compactors(),
                                       Compactor::Work{.compact =
                                                           [this](const StopSignal* stop, std::string_view reason) {
                                                             bool changed = false;
@@ -109,14 +113,10 @@ LiveCollection::LiveCollection(store::LiveRequest request, const LiveOptions& op
                                                           },
                                                       .truncate = [this] { return Truncate(); }})),
       queue_(request_.name, options_.max_queued_bytes),
-      log_(std::move(log)) {}
+      log_(std::move(log)),
+      writer_(place_->writers(), [this] { return WriteOnce(); }) {}
 
 LiveCollection::~LiveCollection() { Stop(); }
-
-void LiveCollection::Start() {
-  writer_ = std::thread([this] { RunWriter(); });
-  compactor_->Start();
-}
 
 std::shared_ptr<collection::CollectionLog> LiveCollection::log() const {
   const MutexLock lock(&mutex_);
@@ -151,7 +151,7 @@ LiveCollection::WriterPause::~WriterPause() {
     live_->paused_ = false;
   }
   live_->changed_.NotifyAll();
-  live_->work_.NotifyAll();
+  live_->writer_.Wake();
 }
 
 absl::Status LiveCollection::Maintenance::Begin(const StopSignal* stop) {
@@ -184,9 +184,13 @@ void LiveCollection::Stop() {
       return;
     }
   }
-  work_.NotifyAll();
   changed_.NotifyAll();
-  if (writer_.joinable()) writer_.join();
+  writer_.Wake();
+  {
+    MutexLock lock(&mutex_);
+    while (!writer_ended_) changed_.Wait(lock);
+  }
+  writer_.Stop();
   compactor_->Stop();
   std::shared_ptr<collection::CollectionLog> closed;
   Publish publish;  // What it holds must not outlive the collection's name.

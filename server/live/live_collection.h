@@ -1,5 +1,5 @@
-// A live collection: a thread that writes to its log, applies what is durable to segments, and publishes each new
-// snapshot; and one that compacts.
+// A live collection: writes go to its log, what is durable to segments, and each new snapshot is published; and it is
+// compacted.
 #pragma once
 
 #include <memory>
@@ -16,11 +16,14 @@ class Metrics;
 
 namespace maxsim::live {
 
-// Opens the log of a collection and begins its threads. Nothing is served until LiveDocuments::Serve. `metrics` may be
-// null. With LogKind::kNats the collection's writes are ordered by the stream that `open_stream` makes, or
+class LiveThreads;
+
+// Opens the log of a collection, which writes and compacts on `threads`. Nothing is served until LiveDocuments::Serve.
+// `metrics` may be null. RESOURCE_EXHAUSTED where there are as many live collections as there may be. With LogKind::kNats the collection's writes are ordered by the stream that `open_stream` makes, or
 // MakeNatsStream where it is null. FAILED_PRECONDITION where the log is not of that kind.
 absl::StatusOr<std::shared_ptr<store::LiveDocuments>> OpenLiveCollection(const store::LiveRequest& request,
-                                                                         const LiveOptions& options, Metrics* metrics,
+                                                                         const LiveOptions& options,
+                                                                         LiveThreads* threads, Metrics* metrics,
                                                                          const OpenStream& open_stream = nullptr);
 
 }  // namespace maxsim::live

@@ -1,6 +1,6 @@
 // The implementation of LiveDocuments (live_collection.h).
 //
-// The thread that writes takes everything that waits as one group: it decides about each call (WriteGroup), finds room
+// A step of the writer, on one of the threads that all collections share, takes everything that waits as one group: it decides about each call (WriteGroup), finds room
 // in segments (ChangesWriter::Plan), appends the group to the log, which is the moment from which it exists, appends it
 // to segments and publishes the snapshot (ChangesWriter::Commit), and answers the calls.
 //
@@ -25,7 +25,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -39,7 +38,9 @@
 #include "server/live/changes_writer.h"
 #include "server/live/compactor.h"
 #include "server/live/live_options.h"
+#include "server/live/live_threads.h"
 #include "server/live/segment_allocator.h"
+#include "server/live/shared_threads.h"
 #include "server/live/write_group.h"
 #include "server/live/write_queue.h"
 #include "server/store/collection_store.h"
@@ -53,10 +54,9 @@ namespace maxsim::live {
 
 class LiveCollection final : public store::LiveDocuments {
  public:
-  LiveCollection(store::LiveRequest request, const LiveOptions& options, Metrics* metrics,
-                 std::unique_ptr<collection::CollectionLog> log);
+  LiveCollection(store::LiveRequest request, const LiveOptions& options, std::unique_ptr<LiveThreads::Place> place,
+                 Metrics* metrics, std::unique_ptr<collection::CollectionLog> log);
   ~LiveCollection() override;
-  void Start();
 
   void Submit(std::vector<store::Write> writes, Done done) override;
   // Applies messages of a stream, the first of which has the sequence behind state().sequence, and calls `done` as
@@ -118,8 +118,7 @@ class LiveCollection final : public store::LiveDocuments {
   };
 
   // The thread that writes (writing.cc):
-  void RunWriter();
-  void WaitForWork(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Time WriteOnce();
   void WriteCalls(std::vector<WriteCall>& calls);
   absl::StatusOr<std::vector<Answer>> WriteAsOneGroup(const std::vector<WriteCall>& calls);
   absl::StatusOr<Planned> PlanGroup(const std::vector<WriteCall>& calls);
@@ -160,16 +159,17 @@ class LiveCollection final : public store::LiveDocuments {
   Metrics* const metrics_;  // may be null
   const collection::LogFormat format_;
   SegmentAllocator allocator_;
+  const std::unique_ptr<LiveThreads::Place> place_;  // before what runs on its threads
   const std::unique_ptr<Compactor> compactor_;
   StopSignal stop_;
 
   mutable Mutex mutex_;
-  ConditionVariable work_;     // the thread that writes waits for it
-  ConditionVariable changed_;  // pauses and maintenance wait for it
+  ConditionVariable changed_;  // pauses, maintenance and Stop wait for it
   WriteQueue queue_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool writer_ended_ ABSL_GUARDED_BY(mutex_) = false;  // nothing is written any more
   bool paused_ ABSL_GUARDED_BY(mutex_) = false;
   int waiting_pauses_ ABSL_GUARDED_BY(mutex_) = 0;
   bool maintained_ ABSL_GUARDED_BY(mutex_) = false;
@@ -187,7 +187,7 @@ class LiveCollection final : public store::LiveDocuments {
 
   bool compaction_failed_ = false;  // the last one; belongs to whoever holds Maintenance
 
-  std::thread writer_;
+  SharedTask writer_;  // last: its steps use the others
 };
 
 }  // namespace maxsim::live

@@ -26,6 +26,8 @@ struct LiveOptions {
   int64_t max_segment_bytes = int64_t{4} << 30;   // of all segments of a collection on one device
   int64_t max_queued_bytes = int64_t{256} << 20;  // of writes that wait, of one collection
 
+  int max_collections = 64;  // live ones that are open at a time
+
   bool compact = true;  // in the background
   // A compaction begins when segments hold so many bytes, when so large a share of a collection's documents has a
   // tombstone, or when the oldest write that no generation holds is so old.

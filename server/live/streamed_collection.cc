@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "base/start_thread.h"
 #include "base/text.h"
 #include "server/observability/log_event.h"
 
@@ -54,10 +55,10 @@ absl::Status StreamedCollection::Serve(std::shared_ptr<const store::Generation> 
   const uint64_t applied = position();
   const MutexLock lock(&mutex_);
   if (served_ || stopping_) return status;
-  served_ = true;
   applied_sequence_ = applied;
-  publisher_ = std::thread([this] { RunPublisher(); });
-  follower_ = std::thread([this] { RunFollower(); });
+  status = StartThread("live_publisher", [this] { RunPublisher(); }, &publisher_);
+  if (status.ok()) status = StartThread("live_follower", [this] { RunFollower(); }, &follower_);
+  served_ = status.ok();
   return status;
 }
 

@@ -1,12 +1,10 @@
-// The thread that writes.
+// What writes.
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "base/guard.h"
 #include "base/monotonic_clock.h"
 #include "base/text.h"
-#include "base/thread_name.h"
 #include "client/status.h"
 #include "server/live/live_collection_impl.h"
 #include "server/live/write_metrics.h"
@@ -22,7 +20,7 @@ using collection::LogRecord;
 constexpr uint64_t kMaxGroupBytes = uint64_t{8} << 20;
 
 // The calls wait as long as there is no memory even for a list of them.
-constexpr std::chrono::milliseconds kNoMemoryPoll{10};
+constexpr absl::Duration kNoMemoryPoll = absl::Milliseconds(10);
 
 constexpr absl::Duration kFirstBackoff = absl::Milliseconds(100);
 constexpr absl::Duration kMaxBackoff = absl::Seconds(10);
@@ -75,7 +73,7 @@ void LiveCollection::Accept(WriteCall call, bool is_bounded) {
     }
     if (refused.ok()) {
       queue_.Push(std::move(call));
-      work_.NotifyOne();
+      writer_.Wake();
       return;
     }
   }
@@ -83,49 +81,38 @@ void LiveCollection::Accept(WriteCall call, bool is_bounded) {
   call.done(std::move(refused));
 }
 
-void LiveCollection::WaitForWork(MutexLock& lock) {
-  while (true) {
-    const bool held_off = paused_ || waiting_pauses_ > 0;
-    if (!held_off && (stopping_ || !queue_.empty() || MonotonicNow() >= retry_at_)) return;
-    if (held_off || retry_at_ == absl::InfiniteFuture()) {
-      work_.Wait(lock);
-    } else {
-      work_.WaitFor(lock, absl::ToChronoNanoseconds(retry_at_ - MonotonicNow()));
-    }
-  }
-}
-
-void LiveCollection::RunWriter() {
-  NameThisThread("live_writer");
+// Writes one group, and returns when there is more to do.
+absl::Time LiveCollection::WriteOnce() {
   MutexLock lock(&mutex_);
-  while (true) {
-    WaitForWork(lock);
-    if (queue_.empty() && stopping_) return;
-    const bool recover = MonotonicNow() >= retry_at_;
-    std::vector<WriteCall> calls;
-    const absl::Status taken = Guarded([&] {
-      mutex_.AssertHeld();
-      calls = queue_.TakeGroup(kMaxGroupBytes);
-      return absl::OkStatus();
-    });
-    if (!taken.ok()) {
-      work_.WaitFor(lock, kNoMemoryPoll);
-      continue;
-    }
-    writing_ = true;
-    lock.Unlock();
-    const absl::Time begin = MonotonicNow();
-    if (recover) TryToRecover();
-    WriteCalls(calls);
-    uint64_t num_bytes = 0;
-    for (const WriteCall& call : calls) num_bytes += call.num_bytes;
-    calls.clear();  // outside of the lock
-    const absl::Duration took = MonotonicNow() - begin;
-    lock.Lock();
-    writing_ = false;
-    if (num_bytes > 0) queue_.Finish(num_bytes, took);
-    if (waiting_pauses_ > 0) changed_.NotifyAll();
+  if (paused_ || waiting_pauses_ > 0) return absl::InfiniteFuture();  // the end of the pause wakes the writer
+  const bool recover = MonotonicNow() >= retry_at_;
+  if (queue_.empty() && stopping_) {
+    writer_ended_ = true;
+    changed_.NotifyAll();
+    return absl::InfiniteFuture();
   }
+  if (queue_.empty() && !recover) return retry_at_;
+  std::vector<WriteCall> calls;
+  const absl::Status taken = Guarded([&] {
+    mutex_.AssertHeld();
+    calls = queue_.TakeGroup(kMaxGroupBytes);
+    return absl::OkStatus();
+  });
+  if (!taken.ok()) return MonotonicNow() + kNoMemoryPoll;
+  writing_ = true;
+  lock.Unlock();
+  const absl::Time begin = MonotonicNow();
+  if (recover) TryToRecover();
+  WriteCalls(calls);
+  uint64_t num_bytes = 0;
+  for (const WriteCall& call : calls) num_bytes += call.num_bytes;
+  calls.clear();  // outside of the lock
+  const absl::Duration took = MonotonicNow() - begin;
+  lock.Lock();
+  writing_ = false;
+  if (num_bytes > 0) queue_.Finish(num_bytes, took);
+  if (waiting_pauses_ > 0) changed_.NotifyAll();
+  return queue_.empty() && !stopping_ ? retry_at_ : absl::InfinitePast();
 }
 
 void LiveCollection::WriteCalls(std::vector<WriteCall>& calls) {

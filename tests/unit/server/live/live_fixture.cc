@@ -117,7 +117,7 @@ absl::Status LiveTest::TryOpen(const std::string& path, bool live) {
   live_.reset();
   store_ = std::make_unique<store::CollectionStore>(backend_.get(), store_options_);
   store_->SetOpenLive(
-      [this](const store::LiveRequest& request) { return OpenLiveCollection(request, options_, nullptr); });
+      [this](const store::LiveRequest& request) { return OpenLiveCollection(request, options_, &threads_, nullptr); });
   const auto loaded = store_->Load("c", path, store::Residency::kAuto, store::Replication::kAuto, "", nullptr, live);
   if (!loaded.ok()) return loaded.status();
   live_ = *store_->FindLive("c");

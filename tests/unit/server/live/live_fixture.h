@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/maxsim.h"
 #include "server/live/live_options.h"
+#include "server/live/live_threads.h"
 #include "server/store/collection.h"
 #include "server/store/collection_store.h"
 #include "server/store/live_documents.h"
@@ -74,6 +75,7 @@ class LiveTest : public testing::Test {
   const std::unique_ptr<Backend> backend_;
   LiveOptions options_;
   store::StoreOptions store_options_{.memory_reserve_bytes = 0, .host_reserve_bytes = 0};
+  LiveThreads threads_{64};
   std::unique_ptr<store::CollectionStore> store_;
   std::shared_ptr<store::LiveDocuments> live_;
 };

@@ -43,7 +43,7 @@ class Replica {
     store_ = std::make_unique<store::CollectionStore>(
         backend_, store::StoreOptions{.memory_reserve_bytes = 0, .host_reserve_bytes = 0});
     store_->SetOpenLive([this](const store::LiveRequest& request) {
-      return OpenLiveCollection(request, options_, nullptr, [this](const std::string&) { return server_->Connect(); });
+      return OpenLiveCollection(request, options_, &threads_, nullptr, [this](const std::string&) { return server_->Connect(); });
     });
     const auto loaded = store_->Load("c", path_, store::Residency::kAuto, store::Replication::kAuto, "", nullptr, live);
     if (!loaded.ok()) return loaded.status();
@@ -85,6 +85,7 @@ class Replica {
   LiveOptions options_;
 
  private:
+  LiveThreads threads_{64};
   Backend* const backend_;
   const std::string path_;
   FakeStreamServer* const server_;
