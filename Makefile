@@ -50,8 +50,14 @@ build: configure ## Build everything, in build/release
 programs: configure ## Build the four programs, without tests and benchmarks
 	@cmake --build --preset release -j $(JOBS) --target maxsimd maxsimctl maxsim-shard maxsim-loadtest
 
+# The first build is long, and the compiler says nothing while it works on one file: so the wait is announced.
+.PHONY: demo-notice
+demo-notice:
+	@[ -x $(BUILD)/bin/maxsimd ] || echo 'Installing packages and building maxsimd, maxsimctl and maxsim-shard, $(JOBS) files at a' \
+	  'time. The first time this takes about 5 minutes on 2 cores; [N/M] counts the steps.'
+
 # What a first look needs.
-demo-programs: configure
+demo-programs: demo-notice configure
 	@cmake --build --preset release -j $(JOBS) --target maxsimd maxsimctl maxsim-shard
 
 # Builds nothing, so that it can be root's while the build is somebody else's.
