@@ -8,7 +8,7 @@ import socket
 import time
 from typing import Any, Optional
 
-# Of a request's lines before its body, all together; and of one write of an answer.
+# A request may have this many bytes before its body, and an answer is written in pieces of _WRITE_BYTES.
 MAX_HEAD_BYTES = 1 << 16
 _WRITE_BYTES = 1 << 16
 
@@ -85,7 +85,7 @@ class TimedOutput(io.RawIOBase):
         return size
 
 
-def read_head(source: io.BufferedReader) -> bytes:
+def read_head(source: io.BufferedIOBase) -> bytes:
     """The lines of a head behind its first, up to and with the empty one. Raises HeadError; ConnectionError where the
     peer goes before."""
     lines = []
