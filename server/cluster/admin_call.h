@@ -13,6 +13,7 @@
 #include "client/status.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/support/status.h"
+#include "server/cluster/answer_fault.h"
 #include "server/cluster/group.h"
 #include "server/cluster/group_call.h"
 #include "server/cluster/replica.h"
@@ -55,7 +56,7 @@ absl::StatusOr<Response> CallAdmin(const Group& group, const Replica& replica, R
     if (stop.stopped()) context.TryCancel();
     call.changed.WaitFor(lock, std::chrono::milliseconds(50));
   }
-  absl::Status status = client::FromGrpcStatus(call.status);
+  absl::Status status = ErrorOfReplica(call.status);
   if (!status.ok() && stop.stopped()) status = stop.status();
   service::EndCall(status, span);
   if (status.ok()) return response;

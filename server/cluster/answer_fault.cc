@@ -1,10 +1,25 @@
 #include "server/cluster/answer_fault.h"
 
+#include <cstddef>
+
 #include "absl/strings/str_cat.h"
+#include "base/text.h"
+#include "client/status.h"
 #include "server/observability/log_limit.h"
 #include "server/observability/logging.h"
 
 namespace maxsim::cluster {
+namespace {
+
+constexpr size_t kMaxErrorBytes = 4096;
+
+}  // namespace
+
+absl::Status ErrorOfReplica(const grpc::Status& status) {
+  absl::Status error = client::FromGrpcStatus(status);
+  if (IsUtf8(status.error_message())) return error;
+  return WithMessage(error, Printable(status.error_message(), kMaxErrorBytes));
+}
 
 absl::Status RefuseAnswer(const Group& group, const Replica& replica, const AnswerFault& fault,
                           ClusterMetrics* metrics) {

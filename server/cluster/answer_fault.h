@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "grpcpp/support/status.h"
 #include "server/cluster/group.h"
 #include "server/cluster/replica.h"
 #include "server/observability/cluster_metrics.h"
@@ -22,6 +23,9 @@ struct AnswerFault {
 // call has ended, so it must own what it reads. It may throw std::bad_alloc.
 template <typename Response>
 using AnswerCheck = std::function<std::optional<AnswerFault>(const Response& answer)>;
+
+// Returns the error of a replica, with a message that is UTF-8: clients get it in a message of protobuf.
+absl::Status ErrorOfReplica(const grpc::Status& status);
 
 // Counts and logs a fault, at most one log line per second. Returns the INTERNAL error that takes the answer's place:
 // another replica is asked then. `metrics` may be null.

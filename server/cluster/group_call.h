@@ -108,7 +108,7 @@ void CallGroup(const CallEnvironment& environment, CallTarget target, const Grou
     rpc(replica.stubs(), &attempt->context, request.get(), &attempt->response,
         [attempt, request, check, &replica, metrics = environment.metrics,
          ended = std::move(ended)](const grpc::Status& grpc_status) {
-          absl::Status status = client::FromGrpcStatus(grpc_status);
+          absl::Status status = ErrorOfReplica(grpc_status);
           if (status.ok()) {
             status = Guarded([&] {
               const std::optional<AnswerFault> fault = (*check)(attempt->response);

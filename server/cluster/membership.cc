@@ -241,7 +241,7 @@ void Membership::BeginPolls() {
       }
       replica->stubs().reranker->async()->GetInfo(
           &poll->context, &poll->request, poll->response.get(), [this, poll](const grpc::Status& status) {
-            absl::Status checked = client::FromGrpcStatus(status);
+            absl::Status checked = ErrorOfReplica(status);
             if (checked.ok()) checked = CheckInfo(*poll->group, *poll->replica, *poll->response);
             OnPoll(poll->replica, checked, std::move(poll->response));
           });

@@ -124,6 +124,41 @@ absl::Status CheckSameShape(const v1::CollectionInfo& a, const v1::CollectionInf
   return absl::OkStatus();
 }
 
+// Returns where a server contradicts what the collection and its group's part were before, or OK.
+absl::Status Contradiction(const CollectionView& before, const Group& group, const v1::CollectionInfo& info) {
+  if (absl::Status status = CheckSameShape(before.info, info, before.name); !status.ok()) return status;
+  for (const CollectionView::Part& part : before.parts) {
+    if (part.target.group.get() != &group || part.slots == SlotsOf(info)) continue;
+    return absl::UnavailableError(absl::StrCat("collection ", Quote(before.name), ": group ", group.name(), " held ",
+                                               collection::DescribeSlots(part.slots), ", and a server of it holds ",
+                                               collection::DescribeSlots(SlotsOf(info))));
+  }
+  return absl::OkStatus();
+}
+
+// Leaves out the servers that contradict what was before while others of their group, with the same generation, do not:
+// one server that is set up wrongly must not take the collection away. Returns what the last of them says, or OK.
+absl::Status LeaveOutContradictions(const CollectionView* before, uint64_t generation, std::vector<GroupSaid>& groups) {
+  absl::Status left_out;
+  if (before == nullptr || !before->status.ok()) return left_out;
+  for (GroupSaid& group : groups) {
+    const auto counts = [&](const Said& said) { return said.info.has_live() || said.info.generation() == generation; };
+    const auto agrees = [&](const Said& said) { return Contradiction(*before, *group.group, said.info).ok(); };
+    if (std::none_of(group.replicas.begin(), group.replicas.end(),
+                     [&](const Said& said) { return counts(said) && agrees(said); })) {
+      continue;
+    }
+    const auto contradicts = [&](const Said& said) {
+      if (!counts(said) || agrees(said)) return false;
+      left_out = Contradiction(*before, *group.group, said.info);
+      return true;
+    };
+    group.replicas.erase(std::remove_if(group.replicas.begin(), group.replicas.end(), contradicts),
+                         group.replicas.end());
+  }
+  return left_out;
+}
+
 // Deals the slots out to the parts. Slots that nobody holds are taken to be those of `silent`, a group that has never
 // answered, where there is one. UNAVAILABLE where a slot is in two groups, or in none.
 absl::Status DealSlots(const std::shared_ptr<Group>& silent, CollectionView& view) {
@@ -244,12 +279,13 @@ bool HadPart(const Group& group, const CollectionView* before) {
 
 std::shared_ptr<const CollectionView> ReadCollection(const std::vector<std::shared_ptr<Group>>& groups,
                                                      const std::string& name, const CollectionView* before) {
-  const std::vector<GroupSaid> said = AskAll(groups, name);
+  std::vector<GroupSaid> said = AskAll(groups, name);
   auto view = std::make_shared<CollectionView>();
   view->name = name;
   view->info.set_name(name);
   const v1::CollectionInfo* shape = nullptr;
   const uint64_t newest = ChooseGeneration(said);
+  const absl::Status left_out = LeaveOutContradictions(before, newest, said);
   for (const GroupSaid& group : said) {
     for (const Said& one : group.replicas) {
       if (shape == nullptr || (shape->generation() != newest && one.info.generation() == newest)) shape = &one.info;
@@ -275,7 +311,7 @@ std::shared_ptr<const CollectionView> ReadCollection(const std::vector<std::shar
   KeepParts(groups, before, *view);
   if (view->status.ok()) view->status = DealSlots(SilentGroup(groups, name), *view);
   view->info.set_state(view->status.ok() ? v1::COLLECTION_STATE_READY : v1::COLLECTION_STATE_FAILED);
-  view->info.set_error(std::string(view->status.message()));
+  view->info.set_error(std::string((view->status.ok() ? left_out : view->status).message()));
   return view;
 }
 

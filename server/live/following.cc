@@ -189,8 +189,11 @@ absl::Status StreamedCollection::ApplyAll(const std::vector<StreamMessage>& mess
                                                ": those between are gone; start this server from a newer snapshot of "
                                                "another one (maxsimctl snapshot)"));
     }
+    // The collection numbers what it is given without gaps, so messages after a gap have to wait for the check above.
+    size_t num_consecutive = 1;
+    while (num_consecutive < rest.size() && rest[num_consecutive].sequence == next + num_consecutive) ++num_consecutive;
     std::vector<StreamOutcome> outcomes;
-    const absl::StatusOr<store::WriteResults> results = Apply(rest, &outcomes);
+    const absl::StatusOr<store::WriteResults> results = Apply(rest.subspan(0, num_consecutive), &outcomes);
     if (results.ok()) {
       NoteBlocked(absl::OkStatus());
       CountMessages(outcomes, *results);

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_split.h"
 #include "base/guard.h"
+#include "base/saturating.h"
 #include "base/text.h"
 #include "nlohmann/json.hpp"
 
@@ -46,21 +47,15 @@ absl::Status Refusal(const Json& error, std::string_view server) {
 
 void OnAnswer(natsConnection*, natsSubscription*, natsMsg* raw, void* closure) {
   const Message message(raw);
-  Acknowledgements& to = **static_cast<std::shared_ptr<Acknowledgements>*>(closure);
   Guarded([&] {
-    const std::lock_guard lock(to.mutex);
-    const std::string_view subject = natsMsg_GetSubject(message.get());
-    if (subject.size() <= to.prefix_bytes) return absl::OkStatus();
-    absl::StatusOr<uint64_t> sequence;
-    if (natsMsg_IsNoResponders(message.get())) {
-      sequence = absl::UnavailableError(Cat(to.server, " has no leader of the stream"));
-    } else {
-      const auto size = static_cast<size_t>(natsMsg_GetDataLength(message.get()));
-      sequence = ParseAcknowledgement({natsMsg_GetData(message.get()), size}, to.server);
-    }
-    if (to.listener) to.listener(subject.substr(to.prefix_bytes), sequence);
+    TakeAnswer(message.get(), **static_cast<std::shared_ptr<Acknowledgements>*>(closure));
     return absl::OkStatus();
   }).IgnoreError();
+}
+
+std::string_view DataOf(natsMsg* message) {
+  const int size = natsMsg_GetDataLength(message);
+  return size <= 0 ? std::string_view() : std::string_view(natsMsg_GetData(message), static_cast<size_t>(size));
 }
 
 void OnAnswersEnd(void* closure) { delete static_cast<std::shared_ptr<Acknowledgements>*>(closure); }
@@ -131,6 +126,37 @@ std::optional<uint64_t> ParseNumber(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return number;
+}
+
+Arrival ReadArrival(natsMsg* message) {
+  Arrival arrival;
+  const char* const reply = natsMsg_GetReply(message);
+  if (!HeaderOf(message, "Status").empty()) {
+    arrival.kind = Arrival::Kind::kStatus;
+    arrival.answer_to = reply == nullptr ? "" : reply;
+    if (arrival.answer_to.empty()) arrival.answer_to = HeaderOf(message, "Nats-Consumer-Stalled");
+    arrival.last_consumer_sequence = ParseNumber(HeaderOf(message, "Nats-Last-Consumer"));
+    return arrival;
+  }
+  const std::optional<Delivery> delivery = ParseDelivery(reply == nullptr ? "" : reply);
+  if (!delivery.has_value()) return arrival;
+  arrival.kind = Arrival::Kind::kMessage;
+  arrival.message = {.sequence = delivery->sequence,
+                     .id = std::string(HeaderOf(message, kIdHeader)),
+                     .data = std::string(DataOf(message))};
+  arrival.consumer_sequence = delivery->consumer_sequence;
+  arrival.last_sequence = SaturatingAdd(delivery->sequence, delivery->num_pending);
+  return arrival;
+}
+
+void TakeAnswer(natsMsg* message, Acknowledgements& to) {
+  const std::lock_guard lock(to.mutex);
+  const std::string_view subject = natsMsg_GetSubject(message);
+  if (subject.size() <= to.prefix_bytes) return;
+  const absl::StatusOr<uint64_t> sequence = natsMsg_IsNoResponders(message)
+                                                ? absl::UnavailableError(Cat(to.server, " has no leader of the stream"))
+                                                : ParseAcknowledgement(DataOf(message), to.server);
+  if (to.listener) to.listener(subject.substr(to.prefix_bytes), sequence);
 }
 
 std::optional<Delivery> ParseDelivery(std::string_view subject) {

@@ -50,6 +50,9 @@ std::string_view HeaderOf(natsMsg* message, const char* key);
 // Returns a number of digits alone.
 std::optional<uint64_t> ParseNumber(std::string_view text);
 
+// The header that holds the id of a message, as its sender made it.
+inline constexpr char kIdHeader[] = "Nats-Msg-Id";
+
 // What the server says of a message in the subject of its answer.
 struct Delivery {
   uint64_t sequence = 0;           // in the stream
@@ -60,6 +63,21 @@ struct Delivery {
 // Parses "$JS.ACK.STREAM.CONSUMER.DELIVERED.SEQUENCE.CONSUMER_SEQUENCE.TIME.PENDING"; servers of several domains put
 // two tokens behind ACK, and one at the end. nullopt for anything else.
 std::optional<Delivery> ParseDelivery(std::string_view subject);
+
+// What came of a subscription to a stream, taken apart: a message of the stream, a word of the server beside them, or
+// something of another sender.
+struct Arrival {
+  enum class Kind { kMessage, kStatus, kForeign };
+  Kind kind = Kind::kForeign;
+  // kMessage:
+  StreamMessage message;
+  uint64_t consumer_sequence = 0;
+  uint64_t last_sequence = 0;  // of the stream, as far as the server knew
+  // kStatus:
+  std::string answer_to;                                // the subject that waits for an empty answer, or ""
+  std::optional<uint64_t> last_consumer_sequence = {};  // of the last message that was sent
+};
+Arrival ReadArrival(natsMsg* message);
 
 // Takes the stream's answer to a message apart: {"stream":..,"seq":..}, whose sequence is returned, or
 // {"error":{"code":..,"err_code":..,"description":..}}. UNAVAILABLE where the message may be sent again,
@@ -74,6 +92,9 @@ struct Acknowledgements {
   std::string server;
   size_t prefix_bytes = 0;  // of the subject, before the id
 };
+
+// Tells the listener of an answer, whose subject says which message it is for.
+void TakeAnswer(natsMsg* message, Acknowledgements& to);
 
 // Subscribes to `subject`, PREFIX.*.
 absl::StatusOr<Subscription> ListenForAnswers(natsConnection* connection, const std::string& subject,

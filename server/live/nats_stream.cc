@@ -17,8 +17,6 @@ namespace {
 
 using nats::LastError;
 
-constexpr const char* kIdHeader = "Nats-Msg-Id";
-
 // What a message has beside its data: the header with its id.
 constexpr int64_t kHeaderBytes = 128;
 
@@ -79,8 +77,8 @@ class NatsStream final : public OrderedStream {
   absl::StatusOr<nats::Info> CreateStream();
   absl::Status CheckConnected() const;
   uint64_t NumReconnects() const;
-  absl::Status Take(nats::Message message, std::vector<StreamMessage>& messages, size_t* num_bytes);
-  absl::Status TakeStatus(natsMsg* message);
+  absl::Status Take(const nats::Message& message, std::vector<StreamMessage>& messages, size_t* num_bytes);
+  absl::Status TakeStatus(const nats::Arrival& status);
   absl::Duration call_timeout() const { return std::min(options_.timeout, kMaxConnectWait); }
   absl::Status Away(std::string_view what, natsStatus status) const {
     return absl::UnavailableError(Cat(server_, ": ", what, ": ", LastError(status)));
@@ -230,6 +228,9 @@ absl::StatusOr<StreamInfo> NatsStream::Open(bool create) {
   absl::StatusOr<nats::Info> info = FindStream();
   if (absl::IsNotFound(info.status()) && create) info = CreateStream();
   if (!info.ok()) return info.status();
+  if ((*info)->Config == nullptr) {
+    return absl::UnavailableError(Cat(server_, ": stream ", name_, " does not say how it is configured"));
+  }
   const jsStreamConfig& config = *(*info)->Config;
   if (config.SubjectsLen != 1 || config.Subjects[0] != subjects_) {
     return absl::FailedPreconditionError(
@@ -292,34 +293,26 @@ absl::Status NatsStream::Subscribe(uint64_t after) {
 }
 
 // Answers what the server asks beside the messages: heartbeats and flow control.
-absl::Status NatsStream::TakeStatus(natsMsg* message) {
-  const char* const reply = natsMsg_GetReply(message);
-  std::string_view answer = reply == nullptr ? std::string_view() : reply;
-  if (answer.empty()) answer = nats::HeaderOf(message, "Nats-Consumer-Stalled");
-  if (!answer.empty()) natsConnection_Publish(connection_.get(), std::string(answer).c_str(), nullptr, 0);
-  const std::optional<uint64_t> last = nats::ParseNumber(nats::HeaderOf(message, "Nats-Last-Consumer"));
-  if (last.has_value() && *last != consumer_sequence_) {
+absl::Status NatsStream::TakeStatus(const nats::Arrival& status) {
+  if (!status.answer_to.empty()) natsConnection_Publish(connection_.get(), status.answer_to.c_str(), nullptr, 0);
+  if (status.last_consumer_sequence.has_value() && *status.last_consumer_sequence != consumer_sequence_) {
     return absl::UnavailableError(Cat(server_, ": messages were lost on the way"));
   }
   return absl::OkStatus();
 }
 
-absl::Status NatsStream::Take(nats::Message message, std::vector<StreamMessage>& messages, size_t* num_bytes) {
+absl::Status NatsStream::Take(const nats::Message& message, std::vector<StreamMessage>& messages, size_t* num_bytes) {
   last_heard_ = MonotonicNow();
-  if (!nats::HeaderOf(message.get(), "Status").empty()) return TakeStatus(message.get());
-  const char* const reply = natsMsg_GetReply(message.get());
-  const std::optional<nats::Delivery> delivery = nats::ParseDelivery(reply == nullptr ? "" : reply);
-  if (!delivery.has_value()) return absl::OkStatus();  // of somebody who writes to the inbox
-  if (delivery->consumer_sequence != consumer_sequence_ + 1) {
+  nats::Arrival arrival = nats::ReadArrival(message.get());
+  if (arrival.kind == nats::Arrival::Kind::kStatus) return TakeStatus(arrival);
+  if (arrival.kind == nats::Arrival::Kind::kForeign) return absl::OkStatus();  // of somebody who writes to the inbox
+  if (arrival.consumer_sequence != consumer_sequence_ + 1) {
     return absl::UnavailableError(Cat(server_, ": messages were lost on the way"));
   }
-  consumer_sequence_ = delivery->consumer_sequence;
-  last_sequence_ = delivery->sequence + delivery->num_pending;
-  const auto size = static_cast<size_t>(natsMsg_GetDataLength(message.get()));
-  messages.push_back({.sequence = delivery->sequence,
-                      .id = std::string(nats::HeaderOf(message.get(), kIdHeader)),
-                      .data = std::string(natsMsg_GetData(message.get()), size)});
-  *num_bytes += size;
+  consumer_sequence_ = arrival.consumer_sequence;
+  last_sequence_ = arrival.last_sequence;
+  *num_bytes += arrival.message.data.size();
+  messages.push_back(std::move(arrival.message));
   return absl::OkStatus();
 }
 
@@ -360,7 +353,7 @@ absl::Status NatsStream::Publish(int32_t slot, std::string_view id, std::string_
   natsStatus status = natsMsg_Create(&made, subject.c_str(), reply.c_str(), data.data(), static_cast<int>(data.size()));
   if (status != NATS_OK) return Away("no message", status);
   const nats::Message message(made);
-  status = natsMsgHeader_Set(made, kIdHeader, std::string(id).c_str());
+  status = natsMsgHeader_Set(made, nats::kIdHeader, std::string(id).c_str());
   if (status == NATS_OK) status = natsMsgHeader_Set(made, "Nats-Expected-Stream", name_.c_str());
   if (status == NATS_OK) status = natsConnection_PublishMsg(connection_.get(), made);
   return status == NATS_OK ? absl::OkStatus() : Away("a write", status);

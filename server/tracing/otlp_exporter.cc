@@ -15,6 +15,7 @@
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
 #include "grpcpp/support/channel_arguments.h"
+#include "server/tracing/collector_answer.h"
 
 namespace maxsim::tracing {
 namespace {
@@ -23,8 +24,6 @@ namespace collector = opentelemetry::proto::collector::trace::v1;
 
 // A collector that comes back is found within this time, where gRPC's own pause grows to two minutes.
 constexpr int kMaxReconnectMs = 10'000;
-
-constexpr size_t kMaxShownError = 300;
 
 constexpr absl::Duration kLongestStop = absl::Hours(24);  // so that no time overflows the clock
 
@@ -39,12 +38,6 @@ std::shared_ptr<grpc::Channel> MakeChannel(const Endpoint& endpoint) {
       Cat("dns:///", endpoint.authority),
       endpoint.is_tls ? grpc::SslCredentials(grpc::SslCredentialsOptions()) : grpc::InsecureChannelCredentials(),
       arguments);
-}
-
-absl::Status ToAbsl(const grpc::Status& status) {
-  if (status.ok()) return absl::OkStatus();
-  return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
-                      Printable(status.error_message(), kMaxShownError));
 }
 
 DropReason ReasonOf(absl::StatusCode code) {
@@ -125,10 +118,9 @@ absl::Status OtlpExporter::SendWithRetries(const Request& request, uint64_t num_
   for (int attempt = 1;; ++attempt) {
     const bool is_last = attempt >= options_.max_attempts || is_stopping_;
     uint64_t num_refused = 0;
-    absl::Status status = Send(request, &num_refused);
+    absl::Status status = Send(request, num_spans, &num_refused);
     Report(status);
     if (status.ok()) {
-      num_refused = std::min(num_refused, num_spans);
       if (num_spans > num_refused) observer_->OnExported(num_spans - num_refused);
       if (num_refused > 0) observer_->OnDropped(DropReason::kRefused, num_refused);
       return status;
@@ -140,7 +132,7 @@ absl::Status OtlpExporter::SendWithRetries(const Request& request, uint64_t num_
   }
 }
 
-absl::Status OtlpExporter::Send(const Request& request, uint64_t* num_refused) {
+absl::Status OtlpExporter::Send(const Request& request, uint64_t num_spans, uint64_t* num_refused) {
   grpc::ClientContext context;
   absl::Duration time;
   {
@@ -159,8 +151,8 @@ absl::Status OtlpExporter::Send(const Request& request, uint64_t* num_refused) {
       gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(absl::ToInt64Nanoseconds(time), GPR_TIMESPAN)));
   collector::ExportTraceServiceResponse response;
   const grpc::Status status = stub_->Export(&context, request, &response);
-  *num_refused = static_cast<uint64_t>(std::max<int64_t>(response.partial_success().rejected_spans(), 0));
-  return ToAbsl(status);
+  *num_refused = NumRefused(response, num_spans);
+  return CollectorStatus(status);
 }
 
 void OtlpExporter::WaitBeforeRetry(absl::Duration time) {

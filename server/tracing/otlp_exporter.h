@@ -57,7 +57,7 @@ class OtlpExporter final : public SpanSink {
   // Tries until the collector has the batch or it is to be dropped, and says why that is.
   absl::Status SendWithRetries(const Request& request, uint64_t num_spans);
   // One attempt. Sets the spans that the collector has refused of those that it took.
-  absl::Status Send(const Request& request, uint64_t* num_refused);
+  absl::Status Send(const Request& request, uint64_t num_spans, uint64_t* num_refused);
   // Returns early where the exporter stops.
   void WaitBeforeRetry(absl::Duration time);
   void Report(const absl::Status& status);

@@ -2,8 +2,8 @@
 // merge end in a right answer or in an error.
 //
 // The input is a byte that says which request it is, one of its options, one that says how the rest is read (see
-// ReadAnswers) and which part is lost, and top_k. The rest is the answers of two parts: their bytes, or changes to right
-// answers, which reach further into the merge than bytes do.
+// ReadAnswers) and which part is lost, and top_k. The rest is the answers of two parts: their bytes, or changes to
+// right answers, which reach further into the merge than bytes do.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -71,10 +71,10 @@ std::shared_ptr<const cluster::CollectionView> MakeCollection(bool has_int_ids, 
   if (is_live) view->info.mutable_live()->set_log(cluster::kStreamLog);
   for (int part = 0; part < kNumParts; ++part) {
     const collection::SlotRange slots = collection::PartitionOf(part, kNumParts);
-    view->parts.push_back({.target = {.group = std::make_shared<cluster::Group>(absl::StrCat("g", part), 1),
-                                      .replicas = {}},
-                           .num_documents = DocumentsOf(slots).size(),
-                           .slots = slots});
+    view->parts.push_back(
+        {.target = {.group = std::make_shared<cluster::Group>(absl::StrCat("g", part), 1), .replicas = {}},
+         .num_documents = DocumentsOf(slots).size(),
+         .slots = slots});
     for (int32_t slot = slots.first; slot < slots.end; ++slot) {
       view->part_of_slot[static_cast<size_t>(slot)] = static_cast<int16_t>(part);
     }

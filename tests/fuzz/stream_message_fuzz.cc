@@ -1,9 +1,14 @@
-// Fuzzes what comes from a stream: messages, as they are and with a head that is right, and what JetStream says of
-// them. The first byte says which, and of which collection.
+// Fuzzes what comes from a stream: messages, as they are and with a head that is right, what JetStream says of them,
+// and whole messages of the NATS library, with their subjects and headers. The first byte says which, and of which
+// collection.
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "server/live/nats_library.h"
@@ -49,10 +54,69 @@ void CheckAnswer(std::string_view data) {
   Require(sequence.ok() || IsUtf8(std::string(sequence.status().message())), "a message is text");
 }
 
+// Takes the part of the input before its first NUL byte, which nothing in a header can hold.
+std::string TakeField(std::string& input) {
+  const size_t end = std::min(input.find('\0'), input.size());
+  std::string field = input.substr(0, end);
+  input.erase(0, end + 1);
+  return field;
+}
+
+// Returns a message as the library hands it out, made of the input's fields: subject, subject of the answer, four
+// headers; the rest is its data. Null for one that the library does not make.
+live::nats::Message MakeMessage(std::string input, std::string* reply, std::string* id, std::string* data) {
+  const std::string subject = TakeField(input);
+  *reply = TakeField(input);
+  std::vector<std::pair<const char*, std::string>> headers;
+  for (const char* key : {"Status", "Nats-Consumer-Stalled", "Nats-Last-Consumer", live::nats::kIdHeader}) {
+    headers.emplace_back(key, TakeField(input));
+  }
+  *id = headers.back().second;
+  *data = input;
+  natsMsg* made = nullptr;
+  const char* const answer_to = reply->empty() ? nullptr : reply->c_str();
+  if (natsMsg_Create(&made, subject.c_str(), answer_to, input.data(), static_cast<int>(input.size())) != NATS_OK) {
+    return nullptr;
+  }
+  live::nats::Message message(made);
+  for (const auto& [key, value] : headers) {
+    if (!value.empty() && natsMsgHeader_Set(made, key, value.c_str()) != NATS_OK) return nullptr;
+  }
+  return message;
+}
+
+void CheckArrival(const std::string& input) {
+  std::string reply;
+  std::string id;
+  std::string data;
+  const live::nats::Message message = MakeMessage(input, &reply, &id, &data);
+  if (message == nullptr) return;
+  const live::nats::Arrival arrival = live::nats::ReadArrival(message.get());
+  if (arrival.kind == live::nats::Arrival::Kind::kMessage) {
+    const std::optional<live::nats::Delivery> delivery = live::nats::ParseDelivery(reply);
+    Require(delivery.has_value(), "a message of the stream says where it stands");
+    Require(arrival.message.sequence == delivery->sequence && arrival.last_sequence >= delivery->sequence,
+            "no message comes after the stream's last one");
+    Require(arrival.message.data == data && arrival.message.id == id, "data and id are as they came");
+  }
+  const auto prefix_bytes = static_cast<size_t>(input.size() % 8);
+  live::nats::Acknowledgements to;
+  to.prefix_bytes = prefix_bytes;
+  int num_told = 0;
+  to.listener = [&](std::string_view of, const absl::StatusOr<uint64_t>& sequence) {
+    ++num_told;
+    Require(!of.empty() && input.substr(prefix_bytes, of.size()) == of, "the id is the end of the subject");
+    Require(!sequence.ok() || *sequence > 0, "a sequence begins with 1");
+  };
+  live::nats::TakeAnswer(message.get(), to);
+  Require(num_told <= 1, "one message is one answer");
+}
+
 void FuzzStreamMessage(std::string_view input) {
   if (input.empty()) return;
   const auto how = static_cast<unsigned char>(input[0]);
   const std::string bytes(input.substr(1));
+  if ((how & 16) != 0) return CheckArrival(bytes);
   live::MessageRules rules;
   rules.format.id_type = (how & 4) != 0 ? collection::IdType::kInt64 : collection::IdType::kString;
   rules.format.dim = 8;

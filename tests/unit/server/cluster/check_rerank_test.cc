@@ -167,7 +167,7 @@ TEST_F(CheckRerankTest, AScanOfALiveCollectionHasAnyNumberUpToTopK) {
 
 TEST_F(CheckRerankTest, ListedResultsAreCandidates) {
   ListIds(6);
-  EXPECT_EQ(FieldAfter([](v1::QueryResult& result) { result.set_positions(0, 7); }), "positions");
+  EXPECT_EQ(FieldAfter([](v1::QueryResult& result) { result.set_positions(4, 7); }), "positions");
   EXPECT_EQ(FieldAfter([](v1::QueryResult& result) { result.mutable_string_ids()->set_ids(0, "never-asked"); }), "ids");
   EXPECT_EQ(FieldAfter([](v1::QueryResult& result) {
               result.set_scores(0, result.scores(1) + 1);

@@ -39,7 +39,7 @@ TEST_F(MembershipTest, ARefreshShowsWhatReplicasHave) {
   next.set_num_documents(1000);
   for (int index : {0, 1}) replica(0, index).Say(next);
   membership_->Refresh();
-  EXPECT_EQ((*membership_->view()->Find("c"))->info.num_documents(), 1010);
+  EXPECT_EQ((*membership_->view()->Find("c"))->info.num_documents(), 1001);
 }
 
 TEST_F(MembershipTest, AReplicaThatDoesNotAnswerIsKnownForItAndComesBack) {

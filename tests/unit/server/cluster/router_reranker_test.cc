@@ -1,6 +1,7 @@
 // Tests what a router makes of the answers of its groups.
 #include "server/cluster/router_reranker.h"
 
+#include "base/text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/server/cluster/router_fixture.h"
@@ -164,6 +165,18 @@ TEST_F(RouterRerankerTest, AnErrorOfTheRequestIsNotAskedTwice) {
   EXPECT_TRUE(absl::IsInvalidArgument(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr("queries[0].tokens"));
   EXPECT_EQ(Asked(1), 1);
+}
+
+TEST_F(RouterRerankerTest, AnErrorThatIsNoTextIsMadeOne) {
+  for (int index : {0, 1}) {
+    replica(1, index).server().on_rerank = [](grpc::ServerContext&, const v1::RerankRequest&, v1::RerankResponse&) {
+      return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "queries: \xff\xfe");
+    };
+  }
+  StartRouter();
+  const absl::Status status = Rerank(RequestFor({IdOf(1, 2)})).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_TRUE(IsUtf8(std::string(status.message()))) << status;
 }
 
 TEST_F(RouterRerankerTest, AnUnknownCollectionIsNotFound) {

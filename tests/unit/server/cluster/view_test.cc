@@ -83,6 +83,40 @@ TEST(ViewTest, WhatServersContradictEachOtherInIsSaid) {
   EXPECT_THAT(ErrorOf(groups), HasSubstr("replicas of group g1 hold slots 2048 .. 4095 and slots 2048 .. 3999"));
 }
 
+TEST(ViewTest, AServerThatChangesIsLeftOutWhileOthersOfItsGroupDoNot) {
+  const auto groups = MakeGroups(2);
+  const v1::CollectionInfo right = InfoOf("c", 1, collection::PartitionOf(1, 2));
+  const std::shared_ptr<Replica> changed = AddReplica(*groups[1], "localhost:9");
+  Say(*changed, {right});
+  const std::shared_ptr<const View> before = View::Of(groups);
+  ASSERT_EQ((*before->Find("c"))->parts[1].target.replicas.size(), 2);
+  const auto after = [&](const v1::CollectionInfo& info) {
+    Say(*changed, {info});
+    return *View::Of(groups, before.get())->Find("c");
+  };
+  v1::CollectionInfo wrong = right;
+  wrong.set_dim(16);
+  EXPECT_EQ(after(wrong)->parts[1].target.replicas.size(), 1);
+  EXPECT_THAT(after(wrong)->info.error(), HasSubstr("dim is 8 on one server and 16 on another"));
+  wrong = right;
+  wrong.set_storage(v1::DATA_TYPE_I8);
+  EXPECT_EQ(after(wrong)->parts[1].target.replicas.size(), 1);
+  EXPECT_THAT(after(wrong)->info.error(), HasSubstr("storage"));
+  EXPECT_EQ(after(InfoOf("c", 1, collection::PartitionOf(0, 2)))->parts[1].target.replicas.size(), 1);
+  EXPECT_EQ(after(InfoOf("c", 1, collection::PartitionOf(0, 2)))->info.state(), v1::COLLECTION_STATE_READY);
+  EXPECT_EQ(after(right)->parts[1].target.replicas.size(), 2);
+  EXPECT_EQ(after(right)->info.error(), "");
+}
+
+TEST(ViewTest, AGroupThatChangesAltogetherIsRead) {
+  const auto groups = MakeGroups(1);
+  const std::shared_ptr<const View> before = View::Of(groups);
+  v1::CollectionInfo info = InfoOf("c", 2, {});
+  info.set_dim(16);
+  Say(*groups[0]->replicas()[0], {info});
+  EXPECT_EQ((*View::Of(groups, before.get())->Find("c"))->info.dim(), 16);
+}
+
 TEST(ViewTest, ACollectionThatAGroupHasNotLoadedSaysWhy) {
   const auto groups = MakeGroups(2);
   v1::CollectionInfo info;

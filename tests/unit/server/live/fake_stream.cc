@@ -42,7 +42,7 @@ class FakeStreamServer::Stream final : public OrderedStream {
       std::vector<StreamMessage> messages;
       // A few at a time, so that a test meets borders between batches.
       for (; next_ <= server_->messages_.size() && messages.size() < 3; ++next_) {
-        messages.push_back(server_->messages_[next_ - 1]);
+        if (!server_->deleted_.contains(next_)) messages.push_back(server_->messages_[next_ - 1]);
       }
       if (!messages.empty()) return messages;
       server_->changed_.WaitFor(lock, std::chrono::milliseconds(5));
@@ -120,6 +120,11 @@ void FakeStreamServer::MakeAnew() {
 void FakeStreamServer::LoseBehind(uint64_t last) {
   const MutexLock lock(&mutex_);
   messages_.resize(last);
+}
+
+void FakeStreamServer::Delete(uint64_t sequence) {
+  const MutexLock lock(&mutex_);
+  deleted_.insert(sequence);
 }
 
 void FakeStreamServer::Add(std::string data) {

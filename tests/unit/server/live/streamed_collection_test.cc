@@ -316,6 +316,17 @@ TEST_F(StreamedCollectionTest, SaysThatItNeedsASnapshotWhereTheStreamHasDroppedW
   EXPECT_EQ(c.Now(), (Documents{{"x", 2}, {"y", 2}, {"z", 3}}));
 }
 
+TEST_F(StreamedCollectionTest, StopsBeforeAGapThatLiesWithinABatch) {
+  OpenBoth();
+  b_.Close();
+  a_.MustWrite(List(Upsert("x", 1), Upsert("y", 2), Upsert("z", 3)));
+  server_.Delete(2);
+  b_.Open();
+  const absl::Status status = WaitForRefusal(b_, absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("up to sequence 1"), HasSubstr("next one has 3")));
+  EXPECT_EQ(b_.Now(), (Documents{{"x", 1}})) << "z is not taken for the write of sequence 2";
+}
+
 TEST_F(StreamedCollectionTest, IsNotOpenedWithALogOfTheOtherKind) {
   a_.Open();
   ASSERT_TRUE(LiveIsConnected(a_));
