@@ -61,6 +61,26 @@ class LimitsTest(unittest.TestCase):
             self.assertIn(code, (0, 4), server.log_end(3000))
             self.assertEqual("shutdown_overdue" in server.log(), code == 4)
 
+    def test_many_live_collections_share_a_few_threads(self):
+        if LIMITS.threads is None:
+            self.skipTest("needs root: threads are not limited")
+        from maxsim.v1 import admin_pb2, admin_pb2_grpc  # generated
+
+        root = self.site.collection.parent / "live"
+        root.mkdir()
+        root.chmod(0o777)
+        with Maxsimd(PROGRAMS, self.site.folder / "server-live", self.site.collection, LIMITS) as server:
+            channel = server.channel()
+            self.addCleanup(channel.close)
+            create = admin_pb2_grpc.AdminStub(channel).CreateCollection
+            self.site.questions.learn(server)
+            server.limit_threads(server.usage().threads + 24)
+            for i in range(40):
+                request = admin_pb2.CreateCollectionRequest(name=f"live-{i}", dim=8, path=str(root / f"live-{i}"))
+                create(request, metadata=server.metadata(), timeout=60)
+            self.assertTrue(server.alive(), server.log_end(3000))
+            self.assertEqual(self.site.questions.ask(server, 0), "")
+
 
 for attack_name in sorted(ATTACKS.keys() - TRUSTED_NOT_TO):
     setattr(LimitsTest, f"test_{attack_name}", lambda self, name=attack_name: self.attack(name))
