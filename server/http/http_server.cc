@@ -180,12 +180,16 @@ class HttpServer::Impl final : private Application {
   }
 
   Response AnswerModel(const Request& request, const ModelPath& path) const {
-    if (absl::Status status = CheckClient(request, service::Scope::kSearch); !status.ok()) return Error(status);
+    // Whether a token is needed must be known before one is sent.
+    if (path.kind != ModelPath::Kind::kAuth) {
+      if (absl::Status status = CheckClient(request, service::Scope::kSearch); !status.ok()) return Error(status);
+    }
     const std::unique_ptr<v1::EncoderInfo> encoder = deps_.rerank->encoder();
     return AnswerModels(path, {.collections = deps_.collections->List(),
                                .encoder = encoder.get(),
                                .limits = deps_.rerank->limits(),
                                .max_requests = max_requests_,
+                               .needs_token = deps_.authenticator->enabled(service::Scope::kSearch),
                                .root_documents_are_texts = root_documents_are_texts_});
   }
 

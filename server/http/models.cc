@@ -18,6 +18,8 @@ using nlohmann::json;
 constexpr std::string_view kTextPrefix = "/text";
 constexpr std::string_view kModelsPath = "/v1/models";
 constexpr std::string_view kInfoPath = "/info";
+// Xinference's client sends its token only where the answer is that one is needed.
+constexpr std::string_view kAuthPath = "/v1/cluster/auth";
 
 json ModelOf(const std::string& name) {
   return {{"id", name},         {"object", "model"},      {"created", 0},     {"owned_by", "maxsim"},
@@ -65,6 +67,10 @@ std::optional<ModelPath> ParseModelPath(std::string_view path) {
     parsed.kind = ModelPath::Kind::kInfo;
     return parsed;
   }
+  if (path == kAuthPath) {
+    parsed.kind = ModelPath::Kind::kAuth;
+    return parsed;
+  }
   if (!path.starts_with(kModelsPath)) return std::nullopt;
   path.remove_prefix(kModelsPath.size());
   if (path.empty()) return parsed;
@@ -82,6 +88,8 @@ Response AnswerModels(const ModelPath& path, const ModelSource& source) {
       return AnswerOne(path, source);
     case ModelPath::Kind::kInfo:
       return Json(200, Dump(InfoOf(source)));
+    case ModelPath::Kind::kAuth:
+      return Json(200, Dump({{"auth", source.needs_token}}));
     case ModelPath::Kind::kList:
       break;
   }

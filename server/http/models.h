@@ -1,5 +1,6 @@
-// Answers what clients of other services ask about models before they rerank: Xinference's and OpenAI's /v1/models, and
-// /info of text-embeddings-inference. Each path exists below /text too. It is internal to server/http.
+// Answers what clients of other services ask before they rerank: Xinference's and OpenAI's /v1/models, Xinference's
+// /v1/cluster/auth, and /info of text-embeddings-inference. Each path exists below /text too. It is internal to
+// server/http.
 #pragma once
 
 #include <optional>
@@ -14,7 +15,7 @@
 namespace maxsim::http {
 
 struct ModelPath {
-  enum class Kind { kList, kOne, kInfo };
+  enum class Kind { kList, kOne, kInfo, kAuth };  // kAuth: whether calls need a token
   Kind kind = Kind::kList;
   std::string name = {};  // of kOne
   bool is_text = false;   // below /text
@@ -29,6 +30,7 @@ struct ModelSource {
   const v1::EncoderInfo* encoder = nullptr;  // null: the server takes no texts
   service::RequestLimits limits = {};
   int max_requests = 0;
+  bool needs_token = false;
   // Strings are texts without /text too.
   bool root_documents_are_texts = false;
 };

@@ -129,6 +129,32 @@ class LlamaIndexTei(LlamaIndex):
         return self.ranker(base_url=base, auth_token=f"Bearer {key}", top_n=top_n)
 
 
+class LlamaIndexSiliconFlow(LlamaIndex):
+    def __init__(self):
+        from llama_index.postprocessor.siliconflow_rerank import SiliconFlowRerank
+
+        self.ranker = SiliconFlowRerank
+
+    def make(self, base, key, model, top_n):
+        return self.ranker(base_url=f"{base}/v1/rerank", api_key=key, model=model, top_n=top_n)
+
+
+class Xinference(Client):
+    """Xinference's own client, which asks for the model's description first."""
+
+    def __init__(self):
+        from xinference_client import RESTfulClient
+
+        self.client = RESTfulClient
+
+    def answer(self, base, key, query, documents, model, **options):
+        return self.client(base, key).get_model(model).rerank(documents, query, **options)
+
+    def rank(self, base, key, query, documents, model=THEIR_MODEL, top_n=None):
+        results = self.answer(base, key, query, documents, model, top_n=top_n)["results"]
+        return [(result["index"], result["relevance_score"]) for result in results]
+
+
 class HaystackJina(Client):
     def __init__(self):
         from haystack import Document
@@ -192,7 +218,12 @@ class Rerankers(Client):
 CLIENTS = {
     "cohere": {"CohereV1": CohereV1, "CohereV2": CohereV2, "CohereV2Async": CohereV2Async},
     "langchain-cohere": {"LangChainCohere": LangChainCohere},
-    "llama-index": {"LlamaIndexJina": LlamaIndexJina, "LlamaIndexTei": LlamaIndexTei},
+    "llama-index": {
+        "LlamaIndexJina": LlamaIndexJina,
+        "LlamaIndexTei": LlamaIndexTei,
+        "LlamaIndexSiliconFlow": LlamaIndexSiliconFlow,
+    },
+    "xinference": {"Xinference": Xinference},
     "haystack": {"HaystackJina": HaystackJina},
     "voyageai": {"Voyage": Voyage, "VoyageAsync": VoyageAsync},
     "rerankers": {

@@ -21,7 +21,7 @@ sys.path[:0] = [str(HERE), str(HERE / "client")]
 
 from encoder_fixture import Program, call, read_safetensors, split_rows  # noqa: E402
 from program_fixture import Maxsimd  # noqa: E402
-from rerank_clients import CLIENTS, THEIR_MODEL, CohereV1, CohereV2, HaystackJina, Voyage  # noqa: E402
+from rerank_clients import CLIENTS, THEIR_MODEL, CohereV1, CohereV2, HaystackJina, Voyage, Xinference  # noqa: E402
 
 PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
 PACKAGES = sys.argv[1:] or list(CLIENTS)
@@ -219,6 +219,12 @@ class CohereOptionsTest(unittest.TestCase):
         ranking = [(result.index, result.relevance_score) for result in answer.results]
         self.assertEqual(bits(ranking), bits(world.by_stored_vectors))
 
+    def test_v1_ranks_by_the_fields_that_it_names(self):
+        documents = [{"headline": text, "id": i} for i, text in enumerate(world.texts)]
+        answer = self.ask(CohereV1(), documents, rank_fields=["headline"])
+        ranking = [(result.index, result.relevance_score) for result in answer.results]
+        self.assertEqual(bits(ranking), bits(world.by_vectors))
+
     def test_v2_takes_every_option_of_the_service(self):
         options = {"model": THEIR_MODEL, "top_n": 5, "max_tokens_per_doc": 4096, "priority": 1}
         client = CohereV2()
@@ -246,6 +252,61 @@ class HaystackOptionsTest(unittest.TestCase):
         meta = HaystackJina().answer(world.server.url + "/text", KEY, QUERY, world.texts, "demo")["meta"]
         self.assertEqual(meta["model"], "demo")
         self.assertGreater(meta["usage"]["total_tokens"], 0)
+
+
+@only_with("xinference")
+class XinferenceOptionsTest(unittest.TestCase):
+    def test_documents_and_their_lengths_come_back(self):
+        options = {"return_documents": True, "return_len": True, "max_chunks_per_doc": 3}
+        answer = Xinference().answer(world.server.url + "/text", KEY, QUERY, world.texts, THEIR_MODEL, **options)
+        texts = [result["document"]["text"] for result in answer["results"]]
+        self.assertEqual(texts, [world.texts[i] for i, _ in world.by_vectors])
+        self.assertGreater(answer["meta"]["tokens"]["input_tokens"], 0)
+        self.assertNotEqual(answer["id"], "")
+
+    def test_a_model_that_is_no_collection_is_an_error_without_text(self):
+        with self.assertRaises(RuntimeError) as raised:
+            Xinference().rank(world.server.url, KEY, QUERY, world.ids, model="no-such-model")
+        self.assertIn("/text/v1/models", str(raised.exception))
+
+
+# Clients that are not on PyPI, or are large there: what they send and what they read of the answer, from their sources.
+class OtherServicesTest(unittest.TestCase):
+    def ask(self, method, path, body=None):
+        status, _, data = call(world.server.port, method, path, body, {"Authorization": f"Bearer {KEY}"})
+        return status, json.loads(data)
+
+    def test_ragflow_sends_a_boolean_as_a_string(self):
+        body = {"model": THEIR_MODEL, "query": QUERY, "documents": world.texts, "return_documents": "true", "top_n": 3}
+        status, answer = self.ask("POST", "/text/v1/rerank", body)
+        self.assertEqual(status, 200, answer)
+        self.assertEqual(answer["results"][0]["document"]["text"], world.texts[world.by_vectors[0][0]])
+
+    def test_langchain4j_reads_what_a_call_costs(self):
+        status, answer = self.ask("POST", "/text/v1/rerank", {"model": "m", "query": QUERY, "documents": world.texts})
+        self.assertEqual(status, 200, answer)
+        self.assertEqual(answer["meta"]["billed_units"]["search_units"], 1)
+
+    def test_litellm_reads_strings_of_infinity(self):
+        body = {"model": "m", "query": QUERY, "documents": world.texts, "return_documents": True}
+        status, answer = self.ask("POST", "/text/infinity/rerank", body)
+        self.assertEqual(status, 200, answer)
+        documents = [result["document"] for result in answer["results"]]
+        self.assertEqual(documents, [world.texts[i] for i, _ in world.by_vectors])
+
+    def test_dify_asks_for_the_info_of_tei(self):
+        status, answer = self.ask("GET", "/text/info")
+        self.assertEqual(status, 200, answer)
+        self.assertEqual(list(answer["model_type"]), ["reranker"])
+        self.assertGreater(answer["max_client_batch_size"], 0)
+
+    def test_nims_passages_are_ranked(self):
+        passages = [{"text": text} for text in world.texts]
+        body = {"model": "m", "query": {"text": QUERY}, "passages": passages, "truncate": "END"}
+        status, answer = self.ask("POST", "/text/v1/ranking", body)
+        self.assertEqual(status, 200, answer)
+        ranking = [(one["index"], one["logit"]) for one in answer["rankings"]]
+        self.assertEqual(bits(ranking), bits(world.by_vectors))
 
 
 @only_with("voyageai")
