@@ -27,12 +27,35 @@ int64_t Quantile(const std::vector<int64_t>& counts, int64_t num_documents, doub
   return 0;
 }
 
+// Counts the loss in every `step`th document of a shard in i8.
+void CountLoss(const DocumentsView& documents, int64_t step, CollectionSummary::Loss& loss) {
+  for (int64_t idx = 0; idx < documents.num_documents; idx += step) {
+    const int64_t begin = documents.offsets[idx];
+    const int64_t num_tokens = documents.offsets[idx + 1] - begin;
+    loss.num_tokens_read += num_tokens;
+    if (documents.scales[idx] == 0) continue;
+    const auto* elements = static_cast<const int8_t*>(documents.tokens) + begin * documents.dim;
+    loss.found.Add(LossOf(elements, nullptr, num_tokens, documents.dim));
+  }
+}
+
+std::string DescribeLoss(const CollectionSummary& summary) {
+  const CollectionSummary::Loss& loss = *summary.loss;
+  const std::string found = loss.found.num_tokens() == 0 ? "none" : Describe(loss.found);
+  if (loss.num_tokens_read == summary.manifest.num_tokens) return found;
+  return Cat(found, ", of ", FormatCount(loss.num_tokens_read), " tokens that were read; verify reads all");
+}
+
 }  // namespace
 
 absl::StatusOr<CollectionSummary> Inspect(const std::string& folder) {
   absl::StatusOr<Manifest> manifest = ReadManifest(folder);
   if (!manifest.ok()) return manifest.status();
-  CollectionSummary summary{folder, *std::move(manifest), 0, 0, {}, {}};
+  CollectionSummary summary{folder, *std::move(manifest), 0, 0, {}, {}, {}};
+  summary.token_bytes =
+      summary.manifest.num_tokens * summary.manifest.dim * static_cast<int64_t>(SizeOf(summary.manifest.storage));
+  if (summary.manifest.storage == ScalarType::kI8) summary.loss.emplace();
+  const int64_t step = (summary.token_bytes + kInspectedBytes - 1) / kInspectedBytes;
   std::vector<int64_t> counts(kMaxDocumentTokens + 1);
   for (const ShardEntry& entry : summary.manifest.shards) {
     absl::StatusOr<std::shared_ptr<const Shard>> shard =
@@ -42,11 +65,10 @@ absl::StatusOr<CollectionSummary> Inspect(const std::string& folder) {
     for (int64_t idx = 0; idx < documents.num_documents; ++idx) {
       ++counts[static_cast<size_t>(documents.offsets[idx + 1] - documents.offsets[idx])];
     }
+    if (summary.loss.has_value()) CountLoss(documents, std::max<int64_t>(1, step), *summary.loss);
     summary.num_bytes += entry.num_bytes;
   }
   const int64_t num_documents = summary.manifest.num_documents;
-  summary.token_bytes =
-      summary.manifest.num_tokens * summary.manifest.dim * static_cast<int64_t>(SizeOf(summary.manifest.storage));
   if (num_documents > 0) {
     summary.lengths = {Quantile(counts, num_documents, 0), Quantile(counts, num_documents, 0.5),
                        static_cast<double>(summary.manifest.num_tokens) / static_cast<double>(num_documents),
@@ -86,6 +108,7 @@ std::string FormatTable(const CollectionSummary& summary) {
                      ? Cat(Name(manifest.storage), " (one scale per document, ", kRotationKind, " rotation of seed ",
                            manifest.rotation_seed, ")")
                      : std::string(Name(manifest.storage)));
+  if (summary.loss.has_value()) row("lossy in i8", DescribeLoss(summary));
   if (manifest.encoder.has_value()) row("encoder", DescribeEncoder(*manifest.encoder));
   row("ids", std::string(Name(manifest.id_type)));
   row("payloads", manifest.has_payloads ? "yes" : "no");
@@ -119,6 +142,12 @@ std::string FormatJson(const CollectionSummary& summary) {
                                  {"mean", summary.lengths.mean},
                                  {"p99", summary.lengths.p99},
                                  {"max", summary.lengths.max}};
+  if (summary.loss.has_value()) {
+    json["lossy_tokens"] = {{"tokens_read", summary.loss->num_tokens_read},
+                            {"documents", summary.loss->found.num_documents},
+                            {"zeroed", summary.loss->found.num_zeroed},
+                            {"coarse", summary.loss->found.num_coarse}};
+  }
   if (summary.log.has_value()) {
     json["log"] = {{"first_sequence", summary.log->first_sequence},
                    {"last_sequence", summary.log->last_sequence},

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "collection/manifest.h"
+#include "collection/quantization_loss.h"
 
 namespace maxsim::collection {
 
@@ -26,6 +27,13 @@ struct CollectionSummary {
   int64_t token_bytes = 0;  // of the token matrices among them
   LengthDistribution lengths;
 
+  // Of i8: what was found in documents that are spread over the collection, all of them where it is small.
+  struct Loss {
+    QuantizationLoss found;
+    int64_t num_tokens_read = 0;
+  };
+  std::optional<Loss> loss = {};
+
   // A live collection has it. Whoever reads the log fills it in: Inspect does not.
   struct Log {
     uint64_t first_sequence = 0;  // it holds the writes behind this one
@@ -36,7 +44,9 @@ struct CollectionSummary {
   std::optional<Log> log = {};
 };
 
-// Reads the manifest and every shard's structure; checksums and values are verify's.
+// Reads the manifest and every shard's structure; checksums and values are verify's. Of i8 it reads up to
+// kInspectedBytes of token vectors, too.
+inline constexpr int64_t kInspectedBytes = int64_t{256} << 20;
 absl::StatusOr<CollectionSummary> Inspect(const std::string& folder);
 
 // Says which writes a log holds: those behind `first_sequence`, up to `last_sequence`.

@@ -34,7 +34,7 @@ class Verifier {
     if (report_.problems.size() < kMaxProblems) report_.problems.push_back(std::move(problem));
   }
   std::string Where(const Shard& shard, int64_t document) const;
-  void CheckValues(const Shard& shard);
+  void CheckValues(const Shard& shard, QuantizationLoss* loss);
   void CheckIds(const Shard& shard, const std::vector<uint32_t>* tombstones);
   void CheckSlots(const Shard& shard);
   void CheckOrdinals(const Shard& shard);
@@ -63,13 +63,16 @@ std::string DescribeUnusable(ScalarType storage, const void* data, size_t index)
   return Cat(value, std::isfinite(value) ? Cat(" is beyond the limit of ", kMaxAbsValue) : " is not finite");
 }
 
-void Verifier::CheckValues(const Shard& shard) {
+void Verifier::CheckValues(const Shard& shard, QuantizationLoss* loss) {
   const DocumentsView& documents = shard.documents();
   const int64_t row_bytes = documents.dim * static_cast<int64_t>(SizeOf(documents.type));
   for (int64_t document = 0; document < documents.num_documents; ++document) {
     const int64_t first = documents.offsets[document];
     const int64_t num_tokens = documents.offsets[document + 1] - first;
     const char* data = static_cast<const char*>(documents.tokens) + first * row_bytes;
+    if (documents.type == ScalarType::kI8 && documents.scales[document] > 0) {
+      loss->Add(LossOf(reinterpret_cast<const int8_t*>(data), nullptr, num_tokens, documents.dim));
+    }
     const std::optional<size_t> index =
         FindUnusableElement(documents.type, data, static_cast<size_t>(num_tokens * documents.dim));
     if (!index.has_value()) continue;
@@ -138,9 +141,9 @@ ShardReport Verifier::VerifyShard(const ShardEntry& entry, const std::vector<uin
       if (!shard.ok() && std::string(shard.status().message()) != first) Problem(std::string(shard.status().message()));
     }
   }
-  ShardReport result{entry.file, entry.num_documents, entry.num_tokens, entry.num_bytes, 0};
+  ShardReport result{entry.file, entry.num_documents, entry.num_tokens, entry.num_bytes, 0, {}};
   if (shard.ok()) {
-    CheckValues(**shard);
+    CheckValues(**shard, &result.loss);
     CheckIds(**shard, tombstones);
     CheckSlots(**shard);
     CheckOrdinals(**shard);
@@ -152,6 +155,7 @@ ShardReport Verifier::VerifyShard(const ShardEntry& entry, const std::vector<uin
   report_.num_documents += entry.num_documents;
   report_.num_tokens += entry.num_tokens;
   report_.num_bytes += entry.num_bytes;
+  report_.loss.Add(result.loss);
   return result;
 }
 

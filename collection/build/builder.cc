@@ -165,6 +165,7 @@ absl::Status Build::Plan() {
   sets_.layout.id_type = catalog_.ids.type();
   sets_.layout.has_payloads = options_.has_payloads || catalog_.has_payloads();
   sets_.num_threads = NumThreads(options_);
+  sets_.refuse_lossy = options_.refuse_lossy;
   progress_.documents_total = catalog_.num_documents();
   for (size_t idx = 0; idx < sets_.sets.size(); ++idx) {
     ShardSet& set = sets_.sets[idx];
@@ -221,7 +222,8 @@ absl::Status Build::WriteAll() {
                             targets_[set_idx]->Add(std::move(entry));
                             progress_.shards_done += 1;
                             return Report(BuildProgress::Stage::kShardDone);
-                          }});
+                          },
+                      .loss = &progress_.loss});
 }
 
 absl::Status Build::Publish() {

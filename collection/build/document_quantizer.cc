@@ -12,7 +12,7 @@
 namespace maxsim::collection {
 
 void DocumentQuantizer::Quantize(absl::Span<const int32_t> lengths, absl::Span<float> rows, int8_t* elements,
-                                 absl::Span<float> scales) const {
+                                 absl::Span<float> scales, absl::Span<QuantizationLoss> losses) const {
   std::vector<size_t> begins;  // of each document, in elements
   begins.reserve(lengths.size());
   size_t begin = 0;
@@ -25,6 +25,7 @@ void DocumentQuantizer::Quantize(absl::Span<const int32_t> lengths, absl::Span<f
     for (size_t idx = next.fetch_add(1); idx < lengths.size(); idx = next.fetch_add(1)) {
       const size_t count = static_cast<size_t>(lengths[idx]) * static_cast<size_t>(dim_);
       scales[idx] = QuantizeDocument(rotation_seed_, dim_, rows.subspan(begins[idx], count), elements + begins[idx]);
+      losses[idx] = LossOf(elements + begins[idx], rows.data() + begins[idx], lengths[idx], dim_);
     }
   };
   std::vector<std::thread> threads;

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
+#include "collection/quantization_loss.h"
 
 namespace maxsim::collection {
 
@@ -17,10 +18,10 @@ class DocumentQuantizer {
   int num_threads() const { return num_threads_; }
 
   // Documents of `lengths` tokens, one after the other in `rows` [sum of lengths, dim], which are rotated in place:
-  // fills `elements` [sum of lengths, dim] and `scales` [lengths.size()]. Values must be finite and within
-  // kMaxAbsValue.
-  void Quantize(absl::Span<const int32_t> lengths, absl::Span<float> rows, int8_t* elements,
-                absl::Span<float> scales) const;
+  // fills `elements` [sum of lengths, dim], and `scales` and `losses` [lengths.size()]. Values must be finite and
+  // within kMaxAbsValue.
+  void Quantize(absl::Span<const int32_t> lengths, absl::Span<float> rows, int8_t* elements, absl::Span<float> scales,
+                absl::Span<QuantizationLoss> losses) const;
 
  private:
   const int32_t dim_;

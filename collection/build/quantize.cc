@@ -50,6 +50,7 @@ absl::StatusOr<Manifest> QuantizeCollection(const QuantizeOptions& options, cons
   build.num_threads = options.num_threads;
   build.generation = source->generation;
   build.allow_other_shape = options.allow_other_shape;
+  build.refuse_lossy = options.refuse_lossy;
   build.max_shard_bytes = options.max_shard_bytes;
   build.created_by = options.created_by;
   build.encoder = source->encoder;

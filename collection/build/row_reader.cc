@@ -55,9 +55,27 @@ absl::StatusOr<RowReader::Block> RowReader::NextConverted() {
   absl::StatusOr<const char*> rows = Convert(*source, block.num_rows);
   if (!rows.ok()) return rows.status();
   block.rows = *rows;
+  if (encoding_.storage == ScalarType::kI8) CountStored(*rows, block);
   document_ = document;
   row_ = row;
   return block;
+}
+
+// Counts the loss in rows that come as they are stored, and that may begin and end inside documents.
+void RowReader::CountStored(const char* rows, const Block& block) {
+  const auto* elements = reinterpret_cast<const int8_t*>(rows);
+  int64_t row = block.first_row;
+  int64_t left = block.num_rows;
+  for (int64_t document = block.document; left > 0; ++document, row = 0) {
+    const int64_t count = std::min(left, length(document) - row);
+    const QuantizationLoss found = LossOf(elements, nullptr, count, tokens_.dim());
+    const auto idx = static_cast<size_t>(document - first_loss_);
+    if (idx == losses_.size()) losses_.emplace_back();
+    losses_[idx].Add(found);
+    losses_[idx].num_documents = losses_[idx].num_tokens() > 0 ? 1 : 0;
+    elements += count * tokens_.dim();
+    left -= count;
+  }
 }
 
 absl::StatusOr<const char*> RowReader::Convert(const void* source, int64_t num_rows) {
@@ -97,9 +115,12 @@ absl::StatusOr<RowReader::Block> RowReader::NextQuantized() {
   converted_.resize(rows->size());
   scales_.resize(num_documents);
   first_scale_ = document_;
+  std::vector<QuantizationLoss> losses(num_documents);
   const DocumentQuantizer quantizer(dim, encoding_.rotation_seed, encoding_.num_threads);
   quantizer.Quantize(absl::MakeConstSpan(catalog_.lengths).subspan(static_cast<size_t>(document_), num_documents),
-                     *rows, reinterpret_cast<int8_t*>(converted_.data()), absl::MakeSpan(scales_));
+                     *rows, reinterpret_cast<int8_t*>(converted_.data()), absl::MakeSpan(scales_),
+                     absl::MakeSpan(losses));
+  losses_.insert(losses_.end(), losses.begin(), losses.end());
   for (size_t idx = 0; idx < num_documents; ++idx) {
     absl::Status status = CheckScale(document_ + static_cast<int64_t>(idx), scales_[idx]);
     if (!status.ok()) return status;
@@ -127,11 +148,27 @@ absl::StatusOr<absl::Span<float>> RowReader::NextAsFloats(int64_t num_rows) {
 }
 
 absl::StatusOr<float> RowReader::ScaleOf(int64_t document) {
-  if (quantizes()) return scales_[static_cast<size_t>(document - first_scale_)];
-  const absl::StatusOr<float> scale = tokens_.NextStoredScale();
-  if (!scale.ok()) return scale;
-  if (absl::Status status = CheckScale(document, *scale); !status.ok()) return status;
+  absl::StatusOr<float> scale;
+  if (quantizes()) {
+    scale = scales_[static_cast<size_t>(document - first_scale_)];
+  } else {
+    scale = tokens_.NextStoredScale();
+    if (!scale.ok()) return scale;
+    if (absl::Status status = CheckScale(document, *scale); !status.ok()) return status;
+  }
+  if (absl::Status status = CountLoss(document, *scale); !status.ok()) return status;
   return scale;
+}
+
+absl::Status RowReader::CountLoss(int64_t document, float scale) {
+  const QuantizationLoss loss = losses_.front();
+  losses_.pop_front();
+  ++first_loss_;
+  if (scale == 0 || loss.num_tokens() == 0) return absl::OkStatus();
+  loss_.Add(loss);
+  if (!encoding_.refuse_lossy) return absl::OkStatus();
+  return Invalid("tokens: document ", document, ", id ", catalog_.ids.Format(document), ": i8 keeps too little of ",
+                 Describe(loss), ", whose largest value is far above those of its other tokens");
 }
 
 absl::Status RowReader::CheckScale(int64_t document, float scale) const {
@@ -152,11 +189,10 @@ absl::Status RowReader::UnusableValue(const void* source, int64_t index) const {
                                : LoadFloat(tokens_.type(), source, static_cast<size_t>(index));
   std::string problem = is_int8 ? "is not in -127 .. 127" : "is not finite";
   if (!is_int8 && std::isfinite(value)) {
-    // f16 ends far below the limit; the others pass it by rounding up at most.
+    // f16 ends far below the limit.
     problem = std::fabs(value) <= kMaxAbsValue && encoding_.storage == ScalarType::kF16
                   ? std::string("is too large for f16 (largest: 65504)")
-                  : Cat("is beyond the limit of ", kMaxAbsValue,
-                        std::fabs(value) <= kMaxAbsValue ? Cat(" when rounded to ", Name(encoding_.storage)) : "");
+                  : Cat("is beyond the limit of ", kMaxAbsValue);
   }
   return Invalid("tokens: row ", input_row, ", column ", index % tokens_.dim(), " (token ", row, " of document ",
                  document, ", id ", catalog_.ids.Format(document), "): ", value, " ", problem);

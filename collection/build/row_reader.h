@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -9,6 +10,7 @@
 #include "absl/types/span.h"
 #include "collection/build/sources.h"
 #include "collection/catalog.h"
+#include "collection/quantization_loss.h"
 #include "kernels/scalar_type.h"
 
 namespace maxsim::collection {
@@ -18,6 +20,7 @@ struct TokenEncoding {
   ScalarType storage = ScalarType::kF16;
   uint64_t rotation_seed = 0;  // i8
   int num_threads = 1;         // i8: that quantise
+  bool refuse_lossy = false;   // i8: a document with a token that is counted in QuantizationLoss is an error
 };
 
 // For one thread.
@@ -40,9 +43,12 @@ class RowReader {
   // with its row, column and document; and the source's errors.
   absl::StatusOr<Block> Next();
 
-  // Returns the scale of a document whose last row was in the last block. Only for i8, once for each document, in
-  // order.
+  // Returns the scale of a document whose last row was in the last block, and counts its loss. Only for i8, once for
+  // each document, in order.
   absl::StatusOr<float> ScaleOf(int64_t document);
+
+  // Returns the loss of the documents that ScaleOf was called for.
+  const QuantizationLoss& loss() const { return loss_; }
 
  private:
   bool quantizes() const { return encoding_.storage == ScalarType::kI8 && tokens_.type() != ElementType::kI8; }
@@ -50,6 +56,8 @@ class RowReader {
   absl::StatusOr<Block> NextConverted();
   absl::StatusOr<Block> NextQuantized();
   absl::StatusOr<absl::Span<float>> NextAsFloats(int64_t num_rows);
+  void CountStored(const char* rows, const Block& block);
+  absl::Status CountLoss(int64_t document, float scale);
   absl::StatusOr<const char*> Convert(const void* source, int64_t num_rows);
   absl::Status CheckScale(int64_t document, float scale) const;
   absl::Status UnusableValue(const void* source, int64_t index) const;
@@ -63,6 +71,11 @@ class RowReader {
   std::vector<char> converted_;  // a block as it is stored
   std::vector<float> scales_;    // of the documents that were quantised last
   int64_t first_scale_ = 0;      // whose scale the first of them is
+  // Of the documents whose rows were handed out, from the next one on that ScaleOf is called for. The last one may have
+  // more rows.
+  std::deque<QuantizationLoss> losses_;
+  int64_t first_loss_ = 0;
+  QuantizationLoss loss_;
 };
 
 }  // namespace maxsim::collection

@@ -32,7 +32,7 @@ class ShardsWriter {
         row_bytes_(sets.layout.dim * static_cast<int64_t>(SizeOf(sets.layout.storage))),
         buffer_bytes_(
             std::clamp(kAllBufferBytes / (2 * sets.sets.size()), kLeastBufferBytes, OutputFile::kBufferBytes)),
-        reader_({sets.layout.storage, sets.layout.rotation_seed, sets.num_threads}, catalog, tokens),
+        reader_({sets.layout.storage, sets.layout.rotation_seed, sets.num_threads, sets.refuse_lossy}, catalog, tokens),
         open_(sets.sets.size()) {}
 
   absl::Status Write() {
@@ -42,6 +42,7 @@ class ShardsWriter {
       if (absl::Status status = Deal(*block); !status.ok()) return status;
       if (absl::Status status = Report(); !status.ok()) return status;
     }
+    if (observer_.loss != nullptr) observer_.loss->Add(reader_.loss());
     return absl::OkStatus();
   }
 

@@ -232,7 +232,8 @@ absl::Status Compaction::WritePlans(const DocumentRun& run, const Catalog& catal
              next_.shards.push_back(std::move(entry));
              next_tombstones_.emplace_back();
              return Report(CompactStep::kShardWritten);
-           }});
+           },
+       .loss = &result_.loss});
   // Rows were checked before they came into a shard or the log.
   return absl::IsInvalidArgument(status) ? absl::DataLossError(status.message()) : status;
 }

@@ -45,6 +45,10 @@ void AddLiveKeys(std::vector<Key>& keys) {
   keys.push_back(Bytes(
       "live.compact_bytes_per_second", +[](Config& c) -> int64_t& { return c.live.compact_bytes_per_second; }, 0, kHuge,
       "What a compaction writes in a second at most; 0 is no bound."));
+  keys.push_back(Bool(
+      "live.refuse_lossy_tokens", +[](Config& c) -> bool& { return c.limits.refuse_lossy_tokens; },
+      "Refuse a document that is written in i8 and has a token that becomes zeros, or of whose length rounding takes "
+      "more than a quarter; without it these are counted (maxsim_live_lossy_tokens_total)."));
 }
 
 }  // namespace maxsim::config

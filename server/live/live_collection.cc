@@ -321,6 +321,7 @@ void LiveCollection::ReportCompaction(std::string_view reason, const absl::Statu
                 {"shards_written", result->shards_written},
                 {"bytes_written", result->bytes_written},
                 {"tombstones_left", result->tombstones_left},
+                {"lossy_tokens", result->loss.num_tokens()},
                 {"seconds", absl::ToDoubleSeconds(took)}});
   }
 }

@@ -109,6 +109,8 @@ struct LiveMetrics::Families {
 
   Family<Counter>& writes =
       AddCounter(registry, "maxsim_live_writes_total", "Writes to live collections, by kind and outcome.");
+  Family<Counter>& lossy_tokens = AddCounter(registry, "maxsim_live_lossy_tokens_total",
+                                             "Token vectors of upserts that i8 storage keeps too little of, by kind.");
   Family<Histogram>& durable = AddHistogram(registry, "maxsim_live_write_durable_seconds",
                                             "Time from a request's arrival until its writes were on the disk.");
   Family<Histogram>& visible = AddHistogram(registry, "maxsim_live_write_visible_seconds",
@@ -162,6 +164,7 @@ struct LiveMetrics::Families {
   struct Series {
     std::array<std::array<Counter*, kNumWriteOutcomes>, kNumWriteKinds> writes{};
     std::array<Counter*, kNumCompactionResults> compactions{};
+    Counter *zeroed_tokens, *coarse_tokens;
     Histogram *durable, *visible, *commit_writes, *commit_duration, *compaction_duration;
     Counter* compaction_bytes;
     Gauge *compacting, *accepts_writes, *sequence, *compacted, *log_bytes, *segments, *segment_bytes,
@@ -200,6 +203,8 @@ LiveMetrics::Families::Series& LiveMetrics::Families::SeriesOf(std::string_view 
     series.compactions[static_cast<size_t>(result)] =
         &compactions.Add({{"collection", std::string(collection)}, {"result", std::string(Name(result))}});
   }
+  series.zeroed_tokens = &lossy_tokens.Add({{"collection", std::string(collection)}, {"kind", "zeroed"}});
+  series.coarse_tokens = &lossy_tokens.Add({{"collection", std::string(collection)}, {"kind", "coarse"}});
   series.durable = &durable.Add(labels, WriteBuckets());
   series.visible = &visible.Add(labels, WriteBuckets());
   series.commit_writes = &commit_writes.Add(labels, CommitBuckets());
@@ -274,6 +279,13 @@ void LiveMetrics::CountWrites(std::string_view collection, const WriteCounts& wr
   families_->Count(families_->SeriesOf(collection), writes);
 }
 
+void LiveMetrics::CountLossyTokens(std::string_view collection, uint64_t num_zeroed, uint64_t num_coarse) {
+  const MutexLock lock(&families_->mutex);
+  const Families::Series& series = families_->SeriesOf(collection);
+  series.zeroed_tokens->Increment(static_cast<double>(num_zeroed));
+  series.coarse_tokens->Increment(static_cast<double>(num_coarse));
+}
+
 void LiveMetrics::CountCompaction(std::string_view collection, CompactionResult result, absl::Duration duration,
                                   uint64_t bytes_written) {
   const MutexLock lock(&families_->mutex);
@@ -328,6 +340,8 @@ void LiveMetrics::Remove(std::string_view collection) {
     }
   }
   for (Counter* const counter : series.compactions) families.compactions.Remove(counter);
+  families.lossy_tokens.Remove(series.zeroed_tokens);
+  families.lossy_tokens.Remove(series.coarse_tokens);
   families.durable.Remove(series.durable);
   families.visible.Remove(series.visible);
   families.commit_writes.Remove(series.commit_writes);

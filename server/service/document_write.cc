@@ -92,6 +92,13 @@ absl::Status CheckPayload(const std::string& payload, FieldPath path) {
   return InvalidField(path(), Cat("is not a JSON object in UTF-8: ", std::string(status.message())));
 }
 
+absl::Status CheckLoss(const collection::QuantizationLoss& loss, const DocumentRules& rules, FieldPath path) {
+  if (!rules.refuse_lossy_tokens || loss.num_tokens() == 0) return absl::OkStatus();
+  return InvalidField(Cat(path(), ".tokens"),
+                      Cat("i8 keeps too little of ", Describe(loss),
+                          ", whose largest value is far above those of its other tokens (live.refuse_lossy_tokens)"));
+}
+
 absl::Status CheckCount(int count, int max_ids, const char* field) {
   if (count >= 1 && count <= max_ids) return absl::OkStatus();
   return InvalidField(field, Cat("has ", count, " ids, and 1 to ", max_ids, " are accepted"));
@@ -103,7 +110,8 @@ DocumentRules DocumentRulesOf(const store::Collection& collection, const Request
   return {.collection = collection.name(),
           .id_type = collection.manifest().id_type,
           .slots = collection.manifest().slots(),
-          .form = StoredFormOf(collection, limits)};
+          .form = StoredFormOf(collection, limits),
+          .refuse_lossy_tokens = limits.refuse_lossy_tokens};
 }
 
 absl::Status CheckDocument(const v1::Document& document, const DocumentRules& rules, FieldPath path) {
@@ -116,19 +124,25 @@ absl::Status CheckDocument(const v1::Document& document, const DocumentRules& ru
 absl::Status CheckValues(const v1::Document& document, const DocumentRules& rules, FieldPath path) {
   if (!document.has_tokens()) return absl::OkStatus();
   store::Write unused;
-  return AppendStoredRows(
-      document.tokens(), rules.form, [&] { return Cat(path(), ".tokens"); }, unused.rows, unused.scale);
+  collection::QuantizationLoss loss;
+  absl::Status status = AppendStoredRows(
+      document.tokens(), rules.form, [&] { return Cat(path(), ".tokens"); }, unused.rows, unused.scale, &loss);
+  return status.ok() ? CheckLoss(loss, rules, path) : status;
 }
 
-absl::StatusOr<store::Write> ToWrite(v1::Document& document, const DocumentRules& rules, FieldPath path) {
+absl::StatusOr<store::Write> ToWrite(v1::Document& document, const DocumentRules& rules, FieldPath path,
+                                     collection::QuantizationLoss& loss) {
   store::Write write;
   const auto tokens_path = [&] { return Cat(path(), ".tokens"); };
   // The matrix that an encoder made of a text has not been looked at before.
   absl::Status status = CheckShape(document.tokens(), rules.form.rules, tokens_path);
   if (!status.ok()) return status;
   write.rows.reserve(size_t{document.tokens().num_tokens()} * document.tokens().dim() * SizeOf(rules.form.storage));
-  status = AppendStoredRows(document.tokens(), rules.form, tokens_path, write.rows, write.scale);
+  collection::QuantizationLoss found;
+  status = AppendStoredRows(document.tokens(), rules.form, tokens_path, write.rows, write.scale, &found);
+  if (status.ok()) status = CheckLoss(found, rules, path);
   if (!status.ok()) return status;
+  loss.Add(found);
   write.num_tokens = static_cast<int32_t>(document.tokens().num_tokens());
   document.clear_tokens();
   write.kind = collection::LogRecord::Kind::kUpsert;

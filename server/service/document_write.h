@@ -27,6 +27,7 @@ struct DocumentRules {
   collection::IdType id_type = collection::IdType::kString;
   collection::SlotRange slots;  // that it has documents of
   StoredForm form;
+  bool refuse_lossy_tokens = false;  // RequestLimits
 };
 DocumentRules DocumentRulesOf(const store::Collection& collection, const RequestLimits& limits);
 
@@ -38,8 +39,10 @@ absl::Status CheckDocument(const v1::Document& document, const DocumentRules& ru
 absl::Status CheckValues(const v1::Document& document, const DocumentRules& rules, FieldPath path);
 
 // Converts a document that was checked, and whose text, if it was one, has become tokens. INVALID_ARGUMENT for a value
-// that cannot be stored. Frees the document's matrix.
-absl::StatusOr<store::Write> ToWrite(v1::Document& document, const DocumentRules& rules, FieldPath path);
+// that cannot be stored, and for tokens that i8 keeps too little of where the rules refuse them; others are added to
+// `loss`. Frees the document's matrix.
+absl::StatusOr<store::Write> ToWrite(v1::Document& document, const DocumentRules& rules, FieldPath path,
+                                     collection::QuantizationLoss& loss);
 
 // Check the ids of a call: that they are of the collection's type, 1 to `max_ids`, and can be ids.
 absl::Status CheckIds(const v1::StringIds& ids, const DocumentRules& rules, int max_ids);

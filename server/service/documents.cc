@@ -12,6 +12,7 @@
 #include "client/status.h"
 #include "collection/collection_name.h"
 #include "server/service/call_record.h"
+#include "server/observability/log_event.h"
 #include "server/service/call_spans.h"
 #include "server/service/document_read.h"
 #include "server/service/status.h"
@@ -105,6 +106,7 @@ struct DocumentService::UpsertCall : Call<v1::UpsertResponse> {
   Target target;
   DocumentRules rules;
   uint64_t encoded_tokens = 0;
+  collection::QuantizationLoss loss;  // of all its documents
 };
 
 absl::Status DocumentService::CheckCollectionField(const std::string& name) const {
@@ -205,26 +207,45 @@ void DocumentService::Encode(std::unique_ptr<UpsertCall> call) {
                  });
 }
 
+void DocumentService::NoteLoss(const std::string& collection, const collection::QuantizationLoss& loss) {
+  metrics_->live().CountLossyTokens(collection, static_cast<uint64_t>(loss.num_zeroed),
+                                    static_cast<uint64_t>(loss.num_coarse));
+  // An encoder that makes outliers makes them in every request. The metric counts all.
+  constexpr int64_t kEveryNs = int64_t{60} * 1'000'000'000;
+  const int64_t now = absl::ToUnixNanos(MonotonicNow());
+  int64_t next = next_loss_line_ns_;
+  if (now < next || !next_loss_line_ns_.compare_exchange_strong(next, now + kEveryNs)) return;
+  log::Write(spdlog::level::warn, "lossy_tokens",
+             {{"collection", collection},
+              {"documents", loss.num_documents},
+              {"zeroed", loss.num_zeroed},
+              {"coarse", loss.num_coarse},
+              {"reason", "i8 keeps too little of these tokens, since others of their documents are far longer"}});
+}
+
 void DocumentService::Submit(std::unique_ptr<UpsertCall> call) {
   std::vector<store::Write> writes;
+  collection::QuantizationLoss loss;
   absl::Status status = Guarded([&] {
     writes.reserve(static_cast<size_t>(call->request.documents_size()));
     for (int i = 0; i < call->request.documents_size(); ++i) {
-      absl::StatusOr<store::Write> write =
-          ToWrite(*call->request.mutable_documents(i), call->rules, [i] { return DocumentPath(i); });
+      absl::StatusOr<store::Write> write = ToWrite(
+          *call->request.mutable_documents(i), call->rules, [i] { return DocumentPath(i); }, loss);
       if (!write.ok()) return write.status();
       writes.push_back(*std::move(write));
     }
     return CheckWanted(call->context);
   });
   if (!status.ok()) return call->Refuse(std::move(status));
+  call->loss = loss;
   call->request.Clear();
   Submitted submitted = std::move(call->submitted);
   const std::shared_ptr<store::LiveDocuments> live = call->target.live;
   status = Guarded([&] {
-    live->Submit(std::move(writes), [call = std::move(call)](absl::StatusOr<store::WriteResults> written) {
+    live->Submit(std::move(writes), [this, call = std::move(call)](absl::StatusOr<store::WriteResults> written) {
       absl::StatusOr<v1::UpsertResponse> response = ToResponse<v1::UpsertResponse>(written);
       if (response.ok()) response->set_encoded_tokens(call->encoded_tokens);
+      if (written.ok() && call->loss.num_tokens() > 0) NoteLoss(call->rules.collection, call->loss);
       call->Finish(std::move(response));
     });
     return absl::OkStatus();

@@ -3,13 +3,17 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
+#include <limits>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "collection/quantization_loss.h"
 #include "maxsim/v1/documents.pb.h"
 #include "server/observability/metrics.h"
 #include "server/service/api.h"
@@ -68,6 +72,8 @@ class DocumentService : public DocumentApi {
   absl::Status CheckEncoder(const store::Collection& collection) const;
   void Encode(std::unique_ptr<UpsertCall> call);
   void Submit(std::unique_ptr<UpsertCall> call);
+  // Counts what i8 lost of the documents of a request that was written, and logs it, at most once a minute.
+  void NoteLoss(const std::string& collection, const collection::QuantizationLoss& loss);
   absl::StatusOr<std::vector<store::Write>> ToDeletes(const v1::DeleteRequest& request,
                                                       const DocumentRules& rules) const;
   absl::StatusOr<v1::GetResponse> Read(const v1::GetRequest& request) const;
@@ -79,6 +85,7 @@ class DocumentService : public DocumentApi {
   Metrics* const metrics_;
   const RequestLimits limits_;
   mutable std::atomic<int> num_reading_{0};
+  std::atomic<int64_t> next_loss_line_ns_{std::numeric_limits<int64_t>::min()};
   std::atomic<ServingState> state_{ServingState::kLoading};
 };
 

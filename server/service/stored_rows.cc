@@ -14,7 +14,7 @@ namespace maxsim::service {
 namespace {
 
 absl::Status AppendQuantized(const v1::TokenMatrix& document, const StoredForm& form, FieldPath path,
-                             std::vector<std::byte>& rows, float& scale) {
+                             std::vector<std::byte>& rows, float& scale, collection::QuantizationLoss* loss) {
   std::vector<std::byte> bytes;
   if (absl::Status status = AppendRows(document, form.rules, path, bytes); !status.ok()) return status;
   std::vector<float> values(bytes.size() / sizeof(float));
@@ -23,6 +23,10 @@ absl::Status AppendQuantized(const v1::TokenMatrix& document, const StoredForm& 
   rows.resize(begin + values.size());
   scale = QuantizeDocument(form.rotation_seed, form.rules.dim, absl::MakeSpan(values),
                            reinterpret_cast<int8_t*>(rows.data() + begin));
+  if (loss != nullptr) {
+    *loss = collection::LossOf(reinterpret_cast<const int8_t*>(rows.data() + begin), values.data(),
+                               document.num_tokens(), form.rules.dim);
+  }
   if (scale <= collection::kMaxScale) return absl::OkStatus();
   return InvalidField(
       absl::StrCat(path(), ".data"),
@@ -50,8 +54,8 @@ StoredForm StoredFormOf(ScalarType storage, int32_t dim, uint64_t rotation_seed,
 }
 
 absl::Status AppendStoredRows(const v1::TokenMatrix& document, const StoredForm& form, FieldPath path,
-                              std::vector<std::byte>& rows, float& scale) {
-  if (form.storage == ScalarType::kI8) return AppendQuantized(document, form, path, rows, scale);
+                              std::vector<std::byte>& rows, float& scale, collection::QuantizationLoss* loss) {
+  if (form.storage == ScalarType::kI8) return AppendQuantized(document, form, path, rows, scale, loss);
   return AppendRows(document, form.rules, path, rows);
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "collection/quantization_loss.h"
 #include "kernels/scalar_type.h"
 #include "maxsim/v1/rerank.pb.h"
 #include "server/service/limits.h"
@@ -25,9 +26,10 @@ struct StoredForm {
 StoredForm StoredFormOf(const store::Collection& collection, const RequestLimits& limits);
 StoredForm StoredFormOf(ScalarType storage, int32_t dim, uint64_t rotation_seed, const RequestLimits& limits);
 
-// Appends the document's rows in the storage type and sets `scale`, which i8 has and else stays. The shape must have
-// been checked by form.rules. INVALID_ARGUMENT for a value that cannot be stored.
+// Appends the document's rows in the storage type and sets `scale`, which i8 has and else stays, and likewise `loss`
+// unless it is null. The shape must have been checked by form.rules. INVALID_ARGUMENT for a value that cannot be
+// stored.
 absl::Status AppendStoredRows(const v1::TokenMatrix& document, const StoredForm& form, FieldPath path,
-                              std::vector<std::byte>& rows, float& scale);
+                              std::vector<std::byte>& rows, float& scale, collection::QuantizationLoss* loss = nullptr);
 
 }  // namespace maxsim::service

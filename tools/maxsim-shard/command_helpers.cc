@@ -85,6 +85,20 @@ void PrintBuilt(const std::vector<collection::PartitionFolder>& folders,
   }
 }
 
+void WarnOfLoss(const std::string& what, const collection::QuantizationLoss& loss) {
+  if (loss.num_tokens() == 0) return;
+  std::fprintf(stderr,
+               "maxsim-shard: warning: %s: i8 keeps too little of %s: other tokens of the same documents are far "
+               "longer\n",
+               ForTerminal(what).c_str(), collection::Describe(loss).c_str());
+}
+
+void AddRefuseLossy(CLI::App& app, bool& refuse) {
+  app.add_flag("--refuse-lossy", refuse,
+               "With i8: fail for a document with a token that becomes zeros, or\nof whose length rounding takes more "
+               "than a quarter, as happens\nwhere another token is far longer. Without it they are counted");
+}
+
 void AddSeed(CLI::App& app, int64_t& seed, const std::string& what) {
   app.add_option("--seed", seed, what + " of the rotation, 0 to 2^53 - 1")
       ->check(CLI::Range(int64_t{0}, collection::kMaxRotationSeed))

@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "collection/build/builder.h"
 #include "collection/manifest.h"
+#include "collection/quantization_loss.h"
 #include "tools/maxsim-shard/progress.h"
 
 namespace maxsim::shard_tool {
@@ -43,6 +44,12 @@ std::string Describe(const std::string& folder, const collection::Manifest& mani
 // Prints a summary of each folder's collection, a line each, and behind the last how long it all took since `began`.
 void PrintBuilt(const std::vector<collection::PartitionFolder>& folders,
                 const std::vector<collection::Manifest>& manifests, absl::Time began);
+
+// Prints a warning where i8 storage lost tokens (QuantizationLoss); `what` says which collection, and in which words.
+void WarnOfLoss(const std::string& what, const collection::QuantizationLoss& loss);
+
+// Adds --refuse-lossy (BuildOptions).
+void AddRefuseLossy(CLI::App& app, bool& refuse);
 
 // These add the flags --seed and --threads; `what` begins the description.
 void AddSeed(CLI::App& app, int64_t& seed, const std::string& what);

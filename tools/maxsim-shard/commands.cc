@@ -47,6 +47,7 @@ struct BuildArguments {
   int threads = 0;
   int64_t max_shard_bytes = collection::kDefaultMaxShardBytes;
   bool allow_other_shape = false;
+  bool refuse_lossy = false;
   std::optional<uint64_t> log_sequence;
   int partitions = 0;  // 0: the collection is whole
   bool quiet = false;
@@ -90,7 +91,8 @@ std::vector<collection::PartitionFolder> TargetsOf(const BuildArguments& argumen
 }
 
 // Returns the manifests of TargetsOf.
-absl::StatusOr<std::vector<collection::Manifest>> Build(const BuildArguments& arguments, ProgressDisplay& display) {
+absl::StatusOr<std::vector<collection::Manifest>> Build(const BuildArguments& arguments, ProgressDisplay& display,
+                                                        collection::QuantizationLoss* loss) {
   collection::BuildOptions options;
   options.folder = arguments.output;
   options.name = arguments.name;
@@ -99,6 +101,7 @@ absl::StatusOr<std::vector<collection::Manifest>> Build(const BuildArguments& ar
   options.rotation_seed = static_cast<uint64_t>(arguments.seed);
   options.num_threads = arguments.threads;
   options.allow_other_shape = arguments.allow_other_shape;
+  options.refuse_lossy = arguments.refuse_lossy;
   options.log_sequence = arguments.log_sequence;
   if (!arguments.encoder.empty()) {
     // An identity is some texts and numbers.
@@ -121,6 +124,7 @@ absl::StatusOr<std::vector<collection::Manifest>> Build(const BuildArguments& ar
   if (const absl::StatusOr<collection::Manifest> before = collection::ReadManifest(targets.front().folder); before.ok())
     there = before->storage;
   const collection::BuildObserver observer = [&](const collection::BuildProgress& progress) {
+    *loss = progress.loss;
     return ShowProgress(display, progress);
   };
   absl::StatusOr<collection::Import> import = collection::OpenImport(import_options, observer);
@@ -139,11 +143,13 @@ int RunBuild(const BuildArguments& arguments) {
   CatchInterrupts();
   const absl::Time began = MonotonicNow();
   absl::StatusOr<std::vector<collection::Manifest>> manifests;
+  collection::QuantizationLoss loss;
   {
     ProgressDisplay display(stderr, ProgressDisplay::ChooseStyle(stderr, arguments.quiet));
-    manifests = Build(arguments, display);
+    manifests = Build(arguments, display, &loss);
   }
   if (!manifests.ok()) return Fail(manifests.status());
+  WarnOfLoss(arguments.output, loss);
   if (!arguments.quiet) PrintBuilt(TargetsOf(arguments), *manifests, began);
   return kExitOk;
 }
@@ -198,6 +204,7 @@ int RunVerify(const std::string& folder, bool quiet) {
       &tombstones);
   if (!report.ok()) return Fail(report.status());
   if (collection::HasLog(folder)) AddLogProblems(folder, quiet, *report);
+  WarnOfLoss(folder, report->loss);
   for (const std::string& problem : report->problems) std::fprintf(stderr, "problem: %s\n", problem.c_str());
   if (report->num_problems > static_cast<int64_t>(report->problems.size())) {
     std::fprintf(stderr, "problem: ... and %s more\n",
@@ -274,6 +281,7 @@ void AddBuild(CLI::App& app, BuildArguments& arguments) {
       ->type_name("N");
   AddMaxShardBytes(app, arguments.max_shard_bytes);
   AddAllowOtherShape(app, arguments.allow_other_shape);
+  AddRefuseLossy(app, arguments.refuse_lossy);
   app.add_flag("--quiet", arguments.quiet, "No progress and no summary; errors only");
   app.callback([&arguments] { RequireUsage(CheckUsage(arguments)); });
 }

@@ -64,6 +64,7 @@ int RunCompact(const CompactArguments& arguments) {
   const absl::Time began = MonotonicNow();
   const absl::StatusOr<collection::CompactResult> result = CompactAll(arguments);
   if (!result.ok()) return Fail(result.status());
+  WarnOfLoss(arguments.folder, result->loss);
   if (!arguments.quiet) {
     std::printf("%s (%s kept, %s written%s), %s\n", Describe(arguments.folder, result->manifest).c_str(),
                 FormatCount(result->shards_kept).c_str(), FormatCount(result->shards_written).c_str(),

@@ -74,7 +74,8 @@ absl::StatusOr<QualityInputs> ReadQualityInputs(const QuantizeArguments& argumen
   return inputs;
 }
 
-absl::StatusOr<collection::Manifest> Quantize(const QuantizeArguments& arguments, ProgressDisplay& display) {
+absl::StatusOr<collection::Manifest> Quantize(const QuantizeArguments& arguments, ProgressDisplay& display,
+                                              collection::QuantizationLoss* loss) {
   collection::QuantizeOptions options;
   options.source = arguments.source;
   options.target = arguments.target;
@@ -82,10 +83,13 @@ absl::StatusOr<collection::Manifest> Quantize(const QuantizeArguments& arguments
   options.rotation_seed = static_cast<uint64_t>(arguments.seed);
   options.num_threads = arguments.threads;
   options.allow_other_shape = arguments.allow_other_shape;
+  options.refuse_lossy = arguments.refuse_lossy;
   options.created_by = Cat("maxsim-shard ", kVersion);
   options.max_shard_bytes = arguments.max_shard_bytes;
-  return collection::QuantizeCollection(
-      options, [&](const collection::BuildProgress& progress) { return ShowProgress(display, progress); });
+  return collection::QuantizeCollection(options, [&](const collection::BuildProgress& progress) {
+    *loss = progress.loss;
+    return ShowProgress(display, progress);
+  });
 }
 
 absl::StatusOr<StorageComparison> CompareWithSource(const QuantizeArguments& arguments, const QualityInputs& inputs,
@@ -190,13 +194,15 @@ int RunQuantize(const QuantizeArguments& arguments) {
   absl::StatusOr<StorageComparison> comparison;
   const bool compares = !arguments.no_comparison && source->num_documents > 0;  // A partition may have none.
   std::string summary;
+  collection::QuantizationLoss loss;
   {
     ProgressDisplay display(stderr, ProgressDisplay::ChooseStyle(stderr, arguments.quiet));
-    target = Quantize(arguments, display);
+    target = Quantize(arguments, display, &loss);
     if (target.ok()) summary = Cat(Describe(arguments.target, *target), ", ", Elapsed(began));
     if (target.ok() && compares) comparison = CompareWithSource(arguments, *inputs, display);
   }
   if (!target.ok()) return Fail(target.status());
+  WarnOfLoss(arguments.target, loss);
   if (!arguments.json && !arguments.quiet) {
     std::printf("%s (%s: %s)\n", summary.c_str(), std::string(Name(source->storage)).c_str(),
                 FormatBytes(NumBytes(*source)).c_str());
@@ -228,6 +234,7 @@ void AddQuantize(CLI::App& app, QuantizeArguments& arguments) {
   AddThreads(app, arguments.threads, "Threads");
   AddMaxShardBytes(app, arguments.max_shard_bytes);
   AddAllowOtherShape(app, arguments.allow_other_shape);
+  AddRefuseLossy(app, arguments.refuse_lossy);
   app.add_option("--queries", arguments.queries,
                  "Compare with these queries: NumPy array [tokens, d], or\n[queries, tokens, d]. Without it the first "
                  "tokens of documents are\nthe queries")

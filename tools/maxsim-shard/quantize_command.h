@@ -22,6 +22,7 @@ struct QuantizeArguments {
   std::string judgements;
   int64_t sample = 32;
   bool allow_other_shape = false;
+  bool refuse_lossy = false;
   bool no_comparison = false;
   bool json = false;
   bool quiet = false;

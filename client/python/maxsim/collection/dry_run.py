@@ -29,6 +29,7 @@ class DryRunWriter(CollectionWriter):
         storage: Optional[str] = None,
         name: Optional[str] = None,
         allow_other_shape: bool = False,
+        refuse_lossy: bool = False,
     ) -> None:
         self._has_folder = folder is not None
         super().__init__(
@@ -37,6 +38,7 @@ class DryRunWriter(CollectionWriter):
             storage=storage,
             name=name,
             allow_other_shape=allow_other_shape,
+            refuse_lossy=refuse_lossy,
         )
 
     def _open_folder(self, folder: Path) -> OutputFolder:

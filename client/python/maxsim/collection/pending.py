@@ -15,6 +15,7 @@ from .batch import Batch, Layout
 from .errors import CollectionError
 from .ids import format_id
 from .limits import MAX_ABS_VALUE, MAX_DOCUMENT_TOKENS, MAX_INT8_SCALE
+from .loss import QuantizationLoss, lossy_rows
 from .quantize import MAX_INT8, Quantizer
 from .values import SOURCE_TYPES, convert, describe_unusable, find_unusable, to_float32
 from .workers import Workers
@@ -71,6 +72,8 @@ class Documents:
     ids: list[Any] = field(default_factory=list)
     payloads: list[bytes] = field(default_factory=list)
     payload_bytes: int = 0
+    loss: QuantizationLoss = QuantizationLoss()  # This is known once they are encoded.
+    first_lossy: Optional[int] = None  # It is the first document with a token that i8 keeps badly.
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -93,6 +96,7 @@ class Documents:
             wide = to_float32(rows, self.data_type) if self.data_type == "bf16" else rows
             tokens, scales = quantizer.quantize(wide, lengths)
             self._check_scales(scales)
+            self.loss = self._count_loss(tokens, wide)
         string_ids = self.layout.id_type == "string"
         return Batch(
             tokens=tokens,
@@ -103,6 +107,23 @@ class Documents:
             payload_sizes=np.array([len(payload) for payload in self.payloads], dtype=np.int64),
             payload_bytes=b"".join(self.payloads),
             scales=scales,
+        )
+
+    def _count_loss(self, tokens: NDArray[np.int8], rows: NDArray[Any]) -> QuantizationLoss:
+        zeroed, coarse = lossy_rows(tokens, rows)
+        if len(zeroed) + len(coarse) == 0:
+            return QuantizationLoss()
+        found = np.searchsorted(np.cumsum(self.lengths), np.concatenate([zeroed, coarse]), side="right")
+        self.first_lossy = int(found.min())
+        return QuantizationLoss(len(np.unique(found)), len(zeroed), len(coarse))
+
+    def check_loss(self) -> None:
+        """CollectionError where i8 keeps a token of a document badly."""
+        if self.first_lossy is None:
+            return
+        raise CollectionError(
+            f"{self._where(self.first_lossy)}: i8 keeps too little of some of its tokens, since others of its tokens "
+            f"are far longer: {self.loss} among those written with it"
         )
 
     def _check(self, values: NDArray[Any], data_type: str, rows: NDArray[Any]) -> None:

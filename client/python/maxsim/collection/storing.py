@@ -7,6 +7,7 @@ from typing import Optional
 
 from .errors import CollectionError
 from .ids import Duplicate, SeenIds, format_id
+from .loss import QuantizationLoss
 from .pending import Documents
 from .quantize import Quantizer
 from .shards import Shards
@@ -20,9 +21,13 @@ class Storing:
     by the thread that lost it. One thread at a time calls the methods.
     """
 
-    def __init__(self, shards: Shards, quantizer: Optional[Quantizer], workers: Workers) -> None:
+    def __init__(
+        self, shards: Shards, quantizer: Optional[Quantizer], workers: Workers, refuse_lossy: bool = False
+    ) -> None:
         self.shards = shards
         self.failure: Optional[BaseException] = None  # Nothing can be stored after it.
+        self.loss = QuantizationLoss()  # of all documents that are stored
+        self._refuse_lossy = refuse_lossy
         self._quantizer = quantizer
         self._workers = workers
         self._seen = SeenIds()
@@ -55,7 +60,11 @@ class Storing:
             ) from None
         if documents.payload_bytes > 0 and not self.shards.has_payloads:
             self.shards.begin_payloads()
-        self.shards.store(documents.encode(self._workers, self._quantizer))
+        batch = documents.encode(self._workers, self._quantizer)
+        if self._refuse_lossy:
+            documents.check_loss()
+        self.loss += documents.loss
+        self.shards.store(batch)
 
     def close(self) -> None:
         """Ends the threads. Documents that are being stored are waited for."""

@@ -31,6 +31,7 @@ from .limits import (
     MIN_MAX_SHARD_BYTES,
     VALUE_BYTES,
 )
+from .loss import QuantizationLoss
 from .manifest import Manifest, check_name, read_manifest
 from .payloads import encode_payload
 from .pending import Documents, PendingDocuments, packed_parts, token_rows
@@ -58,6 +59,7 @@ class Summary:
     num_tokens: int
     num_bytes: int  # The shard files have so many together.
     num_shards: int
+    loss: QuantizationLoss = QuantizationLoss()  # These are the tokens that i8 keeps badly.
 
 
 class CollectionWriter:
@@ -84,6 +86,8 @@ class CollectionWriter:
         num_threads: that convert and quantise. None: one for each core.
         allow_other_shape: lets the generation differ from the one in the folder in its dimension or the type of its
             ids, or lack its payloads: requests that are made for that one will fail.
+        refuse_lossy: with "i8", makes a document an error of which a token becomes zeros, or loses more than a quarter
+            of its length to rounding, since another of its tokens is far longer. Otherwise Summary.loss counts them.
         created_by: the program that the manifest names. None: this package and its version.
 
     Raises CollectionError for what the folder, an option or a document has wrong, and OSError for what the disk has.
@@ -101,6 +105,7 @@ class CollectionWriter:
         rotation_seed: int = 0,
         num_threads: Optional[int] = None,
         allow_other_shape: bool = False,
+        refuse_lossy: bool = False,
         created_by: Optional[str] = None,
     ) -> None:
         self._folder: Optional[OutputFolder] = None
@@ -121,6 +126,7 @@ class CollectionWriter:
         self._rotation_seed = rotation_seed
         self._workers = Workers(num_threads or _num_cores())
         self._allow_other_shape = allow_other_shape
+        self._refuse_lossy = refuse_lossy
         self._created_by = created_by or f"maxsim {maxsim.__version__} (Python)"
 
         # This is what was published, also where an exception ended `close` afterwards.
@@ -375,7 +381,7 @@ class CollectionWriter:
             )
         self._layout = Layout(self._dim, storage, id_type, self._rotation_seed)
         quantizer = Quantizer(self._dim, self._rotation_seed, self._workers) if storage == "i8" else None
-        self._storing = Storing(self._open_shards(self._layout), quantizer, self._workers)
+        self._storing = Storing(self._open_shards(self._layout), quantizer, self._workers, self._refuse_lossy)
         self._pending = PendingDocuments(self._layout)
         return self._pending
 
@@ -410,6 +416,7 @@ class CollectionWriter:
             num_tokens=manifest.num_tokens,
             num_bytes=sum(shard.num_bytes for shard in manifest.shards),
             num_shards=len(manifest.shards),
+            loss=QuantizationLoss() if self._storing is None else self._storing.loss,
         )
         self._folder.publish(manifest)
         self.summary = summary

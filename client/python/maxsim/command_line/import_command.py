@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, List, Tuple
 
 from maxsim.collection import CollectionError, ShapeError
 from maxsim.collection.manifest import check_name
+from maxsim.command_line.printable import printable
 from maxsim.command_line.progress import ProgressLine
 from maxsim.importers import ALL_COLUMNS, KINDS, STORAGES, ImportOptions, ImportReport, OptionError, import_collection
 
@@ -60,6 +61,11 @@ def add_parser(commands: _Commands) -> None:
         "--allow-other-shape",
         action="store_true",
         help="let it differ from the collection in DIR in its dimension, its type of ids, or by lacking payloads",
+    )
+    parser.add_argument(
+        "--refuse-lossy",
+        action="store_true",
+        help="with i8: fail for a document with a token that becomes zeros or mostly rounding error",
     )
     parser.add_argument(
         "--dry-run", action="store_true", help="read and check everything, say what is there, and write nothing"
@@ -131,6 +137,7 @@ def run(arguments: argparse.Namespace) -> int:
             storage=arguments.storage,
             name=arguments.name,
             allow_other_shape=arguments.allow_other_shape,
+            refuse_lossy=arguments.refuse_lossy,
             options=options,
             skip_empty=arguments.skip_empty,
             progress=progress,
@@ -145,7 +152,7 @@ def run(arguments: argparse.Namespace) -> int:
     finally:
         if progress is not None:
             progress.finish()
-    sys.stdout.write("\n".join(describe(report)) + "\n")
+    sys.stdout.write("\n".join(map(printable, describe(report))) + "\n")
     return 0
 
 
@@ -162,6 +169,8 @@ def describe(report: ImportReport) -> List[str]:
     ]
     if report.num_skipped:
         lines.append(f"skipped    {report.num_skipped:,} documents without a token vector")
+    if report.loss.num_tokens:
+        lines.append(f"warning    i8 keeps too little of {report.loss}: others of the same documents are far longer")
     lines += [f"note       {note}" for note in report.notes]
     lines.append("nothing was written" if report.output is None else f"written to {report.output}")
     return lines

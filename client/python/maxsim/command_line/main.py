@@ -13,6 +13,7 @@ from typing import NoReturn, Optional, Sequence
 
 import maxsim
 from maxsim.command_line import import_command
+from maxsim.command_line.printable import printable
 
 
 class _Terminated(BaseException):
@@ -39,10 +40,10 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         code: int = parsed.run(parsed)
         return code
     except (KeyboardInterrupt, _Terminated) as error:
-        print(f"maxsim {parsed.command}: interrupted, {parsed.outcome}", file=sys.stderr)
+        print(printable(f"maxsim {parsed.command}: interrupted, {parsed.outcome}"), file=sys.stderr)
         return 128 + (signal.SIGINT if isinstance(error, KeyboardInterrupt) else signal.SIGTERM)
     except (ValueError, OSError, MemoryError) as error:
-        print(f"maxsim {parsed.command}: {one_line(error)}", file=sys.stderr)
+        print(printable(f"maxsim {parsed.command}: {one_line(error)}"), file=sys.stderr)
         return 1
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -12,6 +12,7 @@ from maxsim.collection import CollectionWriter
 from maxsim.collection.dry_run import DryRunWriter
 from maxsim.collection.errors import quote_id
 from maxsim.collection.limits import MAX_DIM, MIN_DIM
+from maxsim.collection.loss import QuantizationLoss
 from maxsim.importers.payloads import json_payload
 from maxsim.importers.registry import libraries_of, open_source
 from maxsim.importers.source import (
@@ -39,7 +40,7 @@ class ImportReport:
 
     id_type is "string" or "int64". num_payloads: documents that have one, and payload_fields how many documents have
     each field. num_skipped: documents without a token, which were left out. num_bytes: of the shards; of a dry run
-    without their headers, a few KiB each."""
+    without their headers, a few KiB each. loss: the tokens that storage i8 keeps badly."""
 
     kind: str
     output: Optional[str]
@@ -53,6 +54,7 @@ class ImportReport:
     num_skipped: int
     num_bytes: int
     notes: Tuple[str, ...]
+    loss: QuantizationLoss
 
 
 class _Counter:
@@ -171,6 +173,7 @@ def import_collection(
     storage: Optional[str] = None,
     name: Optional[str] = None,
     allow_other_shape: bool = False,
+    refuse_lossy: bool = False,
     options: ImportOptions = ImportOptions(),
     skip_empty: bool = False,
     progress: Optional[Progress] = None,
@@ -181,7 +184,7 @@ def import_collection(
     would (of `output` too, where it is given), and writes nothing.
 
     kind: one of maxsim.importers.KINDS. storage: f16, bf16, f32 or i8; None is that of the collection that is there, or
-    else f16. name and allow_other_shape: as of CollectionWriter. skip_empty: documents without a token are left out and
+    else f16. name, allow_other_shape and refuse_lossy: as of CollectionWriter. skip_empty: documents without a token are left out and
     counted, instead of being an error. on_published: is called as soon as the generation is published, also where an
     interrupt ends the import afterwards. SourceError, or another ValueError, where the source or a document of it cannot
     be imported; then no generation is left behind."""
@@ -193,13 +196,18 @@ def import_collection(
     if not MIN_DIM <= source.dim <= MAX_DIM:
         raise SourceError(f"token vectors have {source.dim} columns, must have {MIN_DIM} to {MAX_DIM}")
     counter = _Counter(source, skip_empty)
-    writer: CollectionWriter
     if dry_run or output is None:
-        writer = DryRunWriter(output, dim=source.dim, storage=storage, name=name, allow_other_shape=allow_other_shape)
+        kind_of_writer: type[CollectionWriter] = DryRunWriter
     else:
-        writer = CollectionWriter(
-            output, dim=source.dim, storage=storage, name=name, allow_other_shape=allow_other_shape
-        )
+        kind_of_writer = CollectionWriter
+    writer = kind_of_writer(
+        output,  # type: ignore[arg-type]  # A dry run may have none.
+        dim=source.dim,
+        storage=storage,
+        name=name,
+        allow_other_shape=allow_other_shape,
+        refuse_lossy=refuse_lossy,
+    )
     try:
         with writer:
             _copy(source, counter, writer, progress)
@@ -221,4 +229,5 @@ def import_collection(
         num_skipped=counter.num_skipped,
         num_bytes=writer.summary.num_bytes,
         notes=tuple(source.notes),
+        loss=writer.summary.loss,
     )

@@ -58,7 +58,7 @@ class DocumentWriteTest : public testing::Test {
                                           const RequestLimits& limits = {}) {
     const DocumentRules rules = DocumentRulesOf(collection, limits);
     if (absl::Status status = CheckDocument(document, rules, Path); !status.ok()) return status;
-    return ToWrite(document, rules, Path);
+    return ToWrite(document, rules, Path, loss_);
   }
 
   // Applies `change` to a valid document and returns the error's text; fails the test unless it is INVALID_ARGUMENT.
@@ -69,6 +69,8 @@ class DocumentWriteTest : public testing::Test {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
     return std::string(status.message());
   }
+
+  inline static collection::QuantizationLoss loss_;  // of all documents that were written
 
   struct World {
     test::TemporaryFolder folder;
@@ -178,6 +180,25 @@ TEST_F(DocumentWriteTest, TheMatrixIsChecked) {
 
 TEST_F(DocumentWriteTest, ADocumentLargerThanTheEnginesStagingIsWritten) {
   EXPECT_TRUE(Run(Valid(), *world_->f16, {.max_staged_bytes = 1}).ok());
+}
+
+TEST_F(DocumentWriteTest, TokensThatI8KeepsTooLittleOfAreCountedOrRefused) {
+  loss_ = {};
+  ASSERT_TRUE(Run(Valid(), *world_->i8, {.refuse_lossy_tokens = true}).ok());
+  EXPECT_EQ(loss_.num_tokens(), 0);
+  v1::Document document = Valid();
+  std::string* const data = document.mutable_tokens()->mutable_data();
+  const float outlier = 1e6f;
+  std::memcpy(data->data(), &outlier, sizeof(outlier));
+  ASSERT_TRUE(Run(document, *world_->i8).ok());
+  EXPECT_EQ(loss_.num_documents, 1);
+  EXPECT_EQ(loss_.num_zeroed, 2);  // of three tokens
+  EXPECT_TRUE(Run(document, *world_->f32, {.refuse_lossy_tokens = true}).ok());
+  const absl::Status refused = Run(document, *world_->i8, {.refuse_lossy_tokens = true}).status();
+  EXPECT_EQ(
+      refused.message(),
+      "documents[3].tokens: i8 keeps too little of 2 tokens of 1 document (2 became zeros), whose largest value is "
+      "far above those of its other tokens (live.refuse_lossy_tokens)");
 }
 
 TEST_F(DocumentWriteTest, WhiteSpaceAroundAPayloadIsTakenOff) {
