@@ -41,6 +41,9 @@ class ValuesTest(unittest.TestCase):
                 rows[4, 5] = rows[6, 0] = value
                 self.assertEqual(values.find_unusable(rows, data_type), 37)
         self.assertIsNone(values.find_unusable(np.full((1, 8), 1e12, np.float32), "f32"))
+        for value in (1e12, -1e12, 0.999e12):
+            rounded = values.convert(np.full((1, 8), value, np.float32), "f32", "bf16", Workers(1))
+            self.assertIsNone(values.find_unusable(rounded, "bf16"))
 
 
 class WorkersTest(unittest.TestCase):

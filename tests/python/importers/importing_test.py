@@ -297,7 +297,7 @@ class CommandTest(ImportTest):
             ),
             (
                 1,
-                rf"maxsim import: {self.folder}/empty.txt:2: an empty line, each line is an id\n",
+                rf"maxsim import: {self.folder}/empty.txt:2: an empty line between documents\n",
                 ["pt", self.path, "--dry-run", "--ids", self.folder / "empty.txt"],
             ),
             (

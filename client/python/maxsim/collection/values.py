@@ -88,7 +88,8 @@ def _magnitude_limit(data_type: str) -> tuple[Any, int, int]:
     if data_type == "f32":
         return np.uint32, 0x7FFFFFFF, _MAX_F32_BITS
     if data_type == "bf16":
-        return np.uint16, 0x7FFF, _MAX_F32_BITS >> 16
+        # The limit rounded to BF16 is a little above it, and a value within the limit may round to that.
+        return np.uint16, 0x7FFF, (_MAX_F32_BITS + 0x8000) >> 16
     return np.uint16, 0x7FFF, 0x7BFF  # The largest finite F16 is below the limit.
 
 
@@ -113,5 +114,4 @@ def describe_unusable(value: float, storage: str) -> str:
         return f"{value:g} is not finite"
     if abs(value) <= MAX_ABS_VALUE and storage == "f16":
         return f"{value:g} is too large for f16 (largest: {MAX_F16})"
-    rounded = f" when rounded to {storage}" if abs(value) <= MAX_ABS_VALUE else ""
-    return f"{value:g} is beyond the limit of {MAX_ABS_VALUE:g}{rounded}"
+    return f"{value:g} is beyond the limit of {MAX_ABS_VALUE:g}"

@@ -15,6 +15,7 @@ import numpy as np
 
 from maxsim.bfloat16 import widen_bfloat16
 from maxsim.importers.npy_header import NpyHeader, read_npy_header
+from maxsim.importers.opening import check_regular, open_regular
 from maxsim.importers.rows import block_rows
 from maxsim.importers.source import SourceError
 from maxsim.unique_json import parse_json
@@ -116,7 +117,7 @@ def open_npy(path: str) -> FileRows:
     """The array of a .npy file."""
 
     def open_data() -> IO[bytes]:
-        file = open(path, "rb")
+        file = open_regular(path, "rb")
         try:
             _read_header(file, path)
         except BaseException:
@@ -124,7 +125,7 @@ def open_npy(path: str) -> FileRows:
             raise
         return file
 
-    with open(path, "rb") as file:
+    with open_regular(path, "rb") as file:
         header = _read_header(file, path)
         _check_size(path, header, os.fstat(file.fileno()).st_size - file.tell())
     return FileRows(path, header.shape, header.dtype, open_data)
@@ -142,6 +143,7 @@ def _archive_errors(where: str, what: str = "cannot be read") -> Iterator[None]:
 def open_npz(path: str) -> Mapping[str, FileRows]:
     """The arrays of a .npz file, stored or deflated."""
     members: Dict[str, FileRows] = {}
+    check_regular(path)
     with _archive_errors(path, "is not a .npz archive"):
         archive = zipfile.ZipFile(path)
     with archive:
@@ -174,7 +176,7 @@ def _open_npz_member(path: str, name: str) -> IO[bytes]:
 
 def open_safetensors(path: str) -> Mapping[str, FileRows | Bfloat16Rows]:
     """The tensors of a safetensors file; those of a type that NumPy lacks (F8) are left out."""
-    with open(path, "rb") as file:
+    with open_regular(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         header_bytes = int.from_bytes(file.read(8), "little")
         if not 2 <= header_bytes <= min(_MAX_HEADER, size - 8):
@@ -209,6 +211,6 @@ def open_safetensors(path: str) -> Mapping[str, FileRows | Bfloat16Rows]:
 
 
 def _open_at(path: str, position: int) -> IO[bytes]:
-    file = open(path, "rb")
+    file = open_regular(path, "rb")
     file.seek(position)
     return file

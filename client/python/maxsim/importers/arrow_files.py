@@ -9,6 +9,7 @@ from typing import Iterator, List, Sequence, Tuple
 
 import pyarrow as pa
 
+from maxsim.importers.opening import open_regular
 from maxsim.importers.source import SourceError
 from maxsim.importers.table_source import Batch
 
@@ -19,7 +20,7 @@ _FEATHER_V1_MAGIC = b"FEA1"
 @contextlib.contextmanager
 def _readable(path: str, fields: Sequence[int] = ()) -> Iterator[Tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
     """The schema of a file of either format, and its batches: all columns, or those with the numbers `fields`."""
-    with open(path, "rb") as file:
+    with open_regular(path, "rb") as file:
         magic = file.read(6)
     if magic.startswith(_FEATHER_V1_MAGIC):
         raise SourceError(f"{path}: is Feather of version 1, which has no lists; write it with version 2")
@@ -65,5 +66,8 @@ def read_batches(paths: Sequence[str], columns: List[str]) -> Iterator[Batch]:
         # Reading some columns only would copy them out of the mapped file, a whole batch at a time.
         with _readable(path) as (_, batches):
             for batch in batches:
-                yield Batch(path, first_row, batch.select(columns))
+                rows = batch.select(columns)
+                # Offsets of a damaged file would be read from other memory.
+                rows.validate(full=True)
+                yield Batch(path, first_row, rows)
                 first_row += batch.num_rows

@@ -7,6 +7,7 @@ import os
 from typing import Any, Iterator, List
 
 from maxsim.importers.arrow_files import count_rows, read_batches, read_schema
+from maxsim.importers.opening import open_regular
 from maxsim.importers.source import ImportOptions, Source, SourceError, check_options
 from maxsim.importers.table_source import TABLE_OPTIONS, Batch, TableSource
 from maxsim.unique_json import parse_json
@@ -55,7 +56,7 @@ def _choose_split(path: str, options: ImportOptions) -> str:
 
 def _read_json(path: str) -> Any:
     try:
-        with open(path, encoding="utf-8") as file:
+        with open_regular(path, "r", encoding="utf-8") as file:
             return parse_json(file.read())
     except ValueError as error:
         raise SourceError(f"{path}: is not JSON: {error}") from None

@@ -9,6 +9,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Protocol, Tuple
 
 import numpy as np
 
+from maxsim.importers.opening import open_regular
 from maxsim.importers.rows import RowArray
 from maxsim.importers.source import (
     ALL_COLUMNS,
@@ -100,14 +101,14 @@ class FileLabels:
     def __init__(self, path: str, num_documents: int) -> None:
         self._path = path
         self._num_documents = num_documents
-        with open(path, "rb") as file:
+        with open_regular(path, "rb") as file:
             first = file.readline(1 << 16).removeprefix(codecs.BOM_UTF8)
         self._is_json = path.endswith(_JSON_ENDINGS) or first.lstrip(b" \t").startswith(b"{")
 
     def __iter__(self) -> Iterator[Label]:
         count = 0
         empty = 0  # the first empty line, from 1 on
-        with open(self._path, "rb") as file:
+        with open_regular(self._path, "rb") as file:
             for number, line in enumerate(file, 1):
                 if number == 1:
                     line = line.removeprefix(codecs.BOM_UTF8)
@@ -150,8 +151,10 @@ class FileLabels:
 
 
 def _count_lines(path: str) -> int:
-    with open(path, "rb") as file:
-        return sum(1 for line in file if line.removeprefix(codecs.BOM_UTF8).strip())
+    """The lines up to the last one that is not empty."""
+    with open_regular(path, "rb") as file:
+        lines = (number for number, line in enumerate(file, 1) if line.removeprefix(codecs.BOM_UTF8).strip())
+        return max(lines, default=0)
 
 
 def open_file_labels(options: ImportOptions, num_documents: int) -> Optional[FileLabels]:

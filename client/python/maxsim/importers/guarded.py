@@ -18,6 +18,7 @@ _DATA_ERRORS = (
     LookupError,
     MemoryError,
     RuntimeError,
+    SystemError,  # of extension modules that are given what they do not expect
     TypeError,
     ValueError,
     struct.error,

@@ -11,6 +11,7 @@ import h5py
 import numpy as np
 
 from maxsim.importers.array_source import ARRAY_OPTIONS, open_array_source
+from maxsim.importers.opening import check_regular
 from maxsim.importers.rows import LazyArrays, block_rows
 from maxsim.importers.source import ImportOptions, Source, SourceError, check_options
 
@@ -21,7 +22,7 @@ _RAGGED_ROWS = 256
 def open_source(path: str, options: ImportOptions) -> Source:
     """Opens the group that --table names, or the root, of the file at `path`. Names of data sets may be paths."""
     check_options("hdf5", options, (*ARRAY_OPTIONS, "table"))
-    open(path, "rb").close()  # h5py's own errors of a file that is not there do not name it as others do
+    check_regular(path)  # h5py's own errors of a file that is not there do not name it as others do
     try:
         file = h5py.File(path, "r")
     except OSError as error:
@@ -30,15 +31,24 @@ def open_source(path: str, options: ImportOptions) -> Source:
     if not isinstance(group, h5py.Group):
         raise SourceError(f"{path}: has no group {options.table!r}; it has {', '.join(list(file)[:20]) or 'nothing'}")
     where = path if options.table is None else f"{path}: {options.table}"
-    return open_array_source("hdf5", where, _data_sets(path, group, options), options)
+    return open_array_source("hdf5", where, _data_sets(path, file.filename, group, options), options)
 
 
-def _data_sets(path: str, group: Any, options: ImportOptions) -> LazyArrays:
+def _data_sets(path: str, file_name: str, group: Any, options: ImportOptions) -> LazyArrays:
     """The data sets of a group. Those of inner groups have no place in a listing, but can be asked for by their path."""
     named = (options.vectors_column, options.lengths, options.mask, options.id_column, *options.payload_columns)
     names: List[str] = [name for name in group if group.get(name, getclass=True) is h5py.Dataset]
     names += [name for name in named if name and "/" in name and isinstance(group.get(name), h5py.Dataset)]
-    return LazyArrays(names, lambda name: _DataSetRows(f"{path}: {posixpath.join(group.name, name)}", group[name]))
+
+    def open_rows(name: str) -> _DataSetRows:
+        where = f"{path}: {posixpath.join(group.name, name)}"
+        data = group[name]
+        # A file from elsewhere could name any file of this machine, and its bytes would become vectors.
+        if data.external or data.is_virtual or data.file.filename != file_name:
+            raise SourceError(f"{where}: its values lie in another file, which is not read")
+        return _DataSetRows(where, data)
+
+    return LazyArrays(names, open_rows)
 
 
 class _DataSetRows:

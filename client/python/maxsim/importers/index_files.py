@@ -15,6 +15,7 @@ import numpy as np
 
 from maxsim.collection.limits import MAX_PAYLOAD_BYTES
 from maxsim.importers.describing import describe
+from maxsim.importers.opening import check_regular, open_regular
 from maxsim.importers.source import DocumentId, SourceError
 from maxsim.importers.unpickling import load_pickle
 from maxsim.unique_json import parse_json
@@ -34,10 +35,10 @@ def read_json(path: str) -> object:
     """The value of a JSON file; one whose name ends with .gz is compressed."""
     try:
         if path.endswith(".gz"):
-            with gzip.open(path, "rb") as packed:
+            with open_regular(path) as file, gzip.open(file, "rb") as packed:
                 data = packed.read(_MAX_JSON_BYTES + 1)
         else:
-            with open(path, "rb") as file:
+            with open_regular(path, "rb") as file:
                 data = file.read(_MAX_JSON_BYTES + 1)
         if len(data) > _MAX_JSON_BYTES:
             raise SourceError(f"{path}: has more than {_MAX_JSON_BYTES} bytes of JSON")
@@ -74,6 +75,7 @@ def read_count(values: Mapping[str, object], key: str, path: str) -> int:
 
 def map_array(path: str) -> np.ndarray:
     """The array of a .npy file, mapped into memory; not one of objects, which would be a pickle."""
+    check_regular(path)
     try:
         array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, TypeError, EOFError, OverflowError, MemoryError) as error:
@@ -120,7 +122,7 @@ def find_id_map(folder: str) -> Optional[str]:
 def read_id_map(path: str) -> Dict[int, DocumentId]:
     """PyLate's map: the id of each passage, by its number."""
     if path.endswith(".pkl"):
-        with open(path, "rb") as file:
+        with open_regular(path, "rb") as file:
             value = load_pickle(file.read(), path)
     else:
         with open_table(path, "unnamed") as table:
@@ -152,7 +154,7 @@ def read_texts(path: str) -> Iterator[Mapping[str, object]]:
 
 
 def _read_lines(path: str) -> Iterator[Mapping[str, object]]:
-    with open(path, encoding="utf-8", newline="\n") as file:
+    with open_regular(path, "r", encoding="utf-8", newline="\n") as file:
         try:
             for number, line in enumerate(file):
                 fields = line.rstrip("\r\n").split("\t")
@@ -169,7 +171,7 @@ def _read_lines(path: str) -> Iterator[Mapping[str, object]]:
 def _read_json_texts(path: str) -> Iterator[str]:
     """The strings of a JSON array, of which only some are in memory at a time."""
     decoder = json.JSONDecoder()
-    with open(path, encoding="utf-8") as file:
+    with open_regular(path, "r", encoding="utf-8") as file:
         text = file.read(_TEXT_BLOCK).lstrip()
         if not text.startswith("["):
             raise SourceError(f"{path}: must be a JSON array of texts")

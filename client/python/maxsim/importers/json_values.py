@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import gzip
 import json
 from typing import IO, Iterator
 
+from maxsim.importers.opening import open_regular
 from maxsim.importers.source import SourceError
 from maxsim.unique_json import unique_keys
 
@@ -86,7 +88,7 @@ class _Text:
 def json_values(path: str) -> Iterator[object]:
     """The values of the file `path`, or of PATH.gz unpacked. An array at the top gives its elements one by one."""
     decoder = json.JSONDecoder(object_pairs_hook=unique_keys)
-    with gzip.open(path) if path.endswith(".gz") else open(path, "rb") as file:
+    with open_regular(path) as raw, gzip.open(raw) if path.endswith(".gz") else contextlib.nullcontext(raw) as file:
         text = _Text(path, file)  # type: ignore[arg-type]
         is_array = text.next_char() == "["
         if is_array:

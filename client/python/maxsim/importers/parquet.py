@@ -10,6 +10,7 @@ from typing import Iterator, List, Optional
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from maxsim.importers.opening import check_regular
 from maxsim.importers.source import ImportOptions, Source, SourceError, check_options
 from maxsim.importers.table_source import TABLE_OPTIONS, Batch, TableSource
 
@@ -51,7 +52,7 @@ def open_source(path: str, options: ImportOptions) -> Source:
 
 
 def _open(path: str) -> pq.ParquetFile:
-    open(path, "rb").close()  # pyarrow's own errors of a file that is not there do not name it as others do
+    check_regular(path)  # pyarrow's own errors of a file that is not there do not name it as others do
     try:
         return pq.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False)
     except (pa.ArrowException, OSError) as error:

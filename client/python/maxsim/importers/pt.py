@@ -13,6 +13,7 @@ import numpy as np
 from maxsim.collection.errors import quote_id
 from maxsim.importers.describing import describe
 from maxsim.importers.document_labels import FileLabels, open_file_labels, with_fields
+from maxsim.importers.opening import open_regular
 from maxsim.importers.source import (
     ImportOptions,
     SourceDocument,
@@ -92,7 +93,7 @@ class PtSource:
         if is_torch_file(file) or not file.endswith(_PICKLE_ENDINGS):
             value = load_torch(file)
         else:
-            with open(file, "rb") as stream:
+            with open_regular(file, "rb") as stream:
                 value = load_pickle(stream.read(), file)
         if isinstance(value, dict) and self._options.vectors_column is not None:
             return self._from_columns(value, file)

@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, FrozenSet, Iterator, List, Mapping, Opti
 from maxsim.collection.limits import MAX_DOCUMENT_TOKENS
 from maxsim.importers.describing import describe
 from maxsim.importers.index_files import open_table
+from maxsim.importers.opening import open_regular
 from maxsim.importers.pickled_values import Global, Maker, Object
 from maxsim.importers.source import SourceError
 from maxsim.importers.unpickling import Unpickler
@@ -73,7 +74,7 @@ def read_vectors_config(path: str) -> Dict[str, Any]:
     """The configuration of the vectors of each collection."""
     meta = os.path.join(path, "meta.json")
     try:
-        with open(meta, encoding="utf-8") as file:
+        with open_regular(meta, "r", encoding="utf-8") as file:
             collections = parse_json(file.read())["collections"]
         return {str(name): config["vectors"] for name, config in collections.items()}
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

@@ -17,6 +17,7 @@ import numpy as np
 
 from maxsim.bfloat16 import widen_bfloat16
 from maxsim.importers.describing import describe
+from maxsim.importers.opening import open_regular
 from maxsim.importers.pickled_values import Global, Maker
 from maxsim.importers.source import SourceError
 from maxsim.importers.unpickling import Unpickler
@@ -154,7 +155,7 @@ def _storage_kind(named: object) -> str:
 
 
 def _map_file(path: str) -> memoryview:
-    with open(path, "rb") as file:
+    with open_regular(path, "rb") as file:
         if os.fstat(file.fileno()).st_size == 0:
             raise SourceError("is empty")
         # The mapping lives as long as a view of it does.
@@ -257,7 +258,7 @@ def _load_legacy(data: memoryview) -> object:
 
 def is_torch_file(path: str) -> bool:
     """True for what begins as torch.save does; only protocols that nobody uses hide the legacy format's magic number."""
-    with open(path, "rb") as file:
+    with open_regular(path, "rb") as file:
         head = file.read(64)
     return head.startswith(_ZIP_MAGIC) or _LEGACY_MAGIC.to_bytes(10, "little") in head
 

@@ -14,6 +14,7 @@ from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Uni
 import numpy as np
 
 from maxsim.importers.npy_header import read_npy_header
+from maxsim.importers.opening import open_regular
 from maxsim.importers.pickled_values import MAKERS, Array, Dtype, Global, Maker, Object, array_of, checked_key, finished
 from maxsim.importers.source import SourceError
 
@@ -395,7 +396,7 @@ def load_pickle(data: Buffer, where: str) -> object:
 
 def load_object_array(path: str) -> Sequence[object]:
     """The elements of an array of objects that numpy.save wrote, such as a list of arrays."""
-    with open(path, "rb") as file:
+    with open_regular(path, "rb") as file:
         shape, _, dtype = read_npy_header(file, path)
         if not dtype.hasobject or len(shape) != 1:
             raise SourceError(f"{path}: holds {dtype} of shape {list(shape)}, must be a list of arrays")
