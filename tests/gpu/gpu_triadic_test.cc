@@ -22,6 +22,16 @@ TEST_F(GpuTriadicTest, OutputAndGradientsAreThoseOfFp64) {
   }
 }
 
+TEST_F(GpuTriadicTest, WeightsOfValueGradientsSumToOne) {
+  SCOPED_TRACE(SeedTrace(TestSeed()));
+  for (const TriadicShape& shape : TriadicShapesOfLargeLogits()) {
+    SCOPED_TRACE(testing::PrintToString(shape));
+    GpuLibraryDevice device;
+    TriadicCase(device, shape, TestSeed()).ExpectWeightsToSumToOne();
+    if (HasFatalFailure()) return;
+  }
+}
+
 TEST_F(GpuTriadicTest, TwentyRunsOfAttentionHaveTheSameBits) {
   for (const int32_t type : {MAXSIM_F32, MAXSIM_F16, MAXSIM_BF16}) {
     GpuLibraryDevice device;

@@ -6,7 +6,18 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/scalar_type.h"
+
 namespace maxsim::test {
+namespace {
+
+void FillWithOne(int32_t type, LibraryValues* values) {
+  std::fill(values->values.begin(), values->values.end(), 1.0);
+  const std::vector<float> ones(values->values.size(), 1.0f);
+  ConvertElements(ScalarType::kF32, ones.data(), static_cast<ScalarType>(type), values->elements.data(), ones.size());
+}
+
+}  // namespace
 
 std::ostream& operator<<(std::ostream& out, const TriadicShape& shape) {
   return out << "type " << shape.type << ", dim " << shape.dim << ", " << shape.num_problems << " problems of "
@@ -24,6 +35,9 @@ TriadicCase::TriadicCase(LibraryDevice& device, const TriadicShape& shape, uint6
     inputs_[i] = RandomLibraryValues(shape.type, problems * rows[i] * dim, false, seed + i);
   }
   output_gradients_ = RandomLibraryValues(shape.type, problems * shape.num_queries * dim, false, seed + 5);
+  if (shape.values_are_one) {
+    for (LibraryValues* values : {&inputs_[3], &inputs_[4], &output_gradients_}) FillWithOne(shape.type, values);
+  }
   first_lengths_.assign(problems, static_cast<int32_t>(shape.max_first));
   second_lengths_.assign(problems, static_cast<int32_t>(shape.max_second));
   if (shape.lengths) {
@@ -49,7 +63,7 @@ TriadicCase::TriadicCase(LibraryDevice& device, const TriadicShape& shape, uint6
   call_.second_values = device.Upload(inputs_[4].elements);
   call_.first_lengths = shape.lengths ? device.Upload(first_lengths_) : nullptr;
   call_.second_lengths = shape.lengths ? device.Upload(second_lengths_) : nullptr;
-  call_.scale = static_cast<float>(3 / std::sqrt(shape.dim));
+  call_.scale = static_cast<float>(shape.logit_deviation / std::sqrt(shape.dim));
   call_.num_threads = shape.num_threads;
   call_.stream = device.stream();
   for (const int32_t pass : {MAXSIM_FORWARD, MAXSIM_BACKWARD}) {
@@ -198,10 +212,47 @@ void TriadicCase::Expect(double tolerance) {
   }
 }
 
+void TriadicCase::ExpectWeightsToSumToOne() {
+  Forward();
+  Backward();
+  const TriadicResults results = Results();
+  const double expected = static_cast<double>(shape_.num_queries);
+  // Weights are rounded on tensor cores, and gradients where they are written.
+  const double tolerance = expected * (4 * RoundingOf(shape_.type) + 1e-4);
+  for (const size_t i : {3, 4}) {
+    const std::vector<double> values = WidenLibraryValues(shape_.type, results.gradients[i]);
+    const int64_t problem_values = (i == 3 ? shape_.max_first : shape_.max_second) * shape_.dim;
+    for (int64_t problem = 0; problem < shape_.num_problems; ++problem) {
+      for (int64_t column = 0; column < shape_.dim; ++column) {
+        double sum = 0;
+        for (int64_t at = column; at < problem_values; at += shape_.dim) sum += values[problem * problem_values + at];
+        ASSERT_NEAR(sum, expected, tolerance) << (i == 3 ? "first" : "second") << " values, column " << column;
+      }
+    }
+  }
+}
+
 double TriadicTolerance(int32_t type, bool rounded_products) {
   // A logit is a sum of up to 128 products of a magnitude of tens, and its error is the relative error of its weight.
   if (type == MAXSIM_F32 || !rounded_products) return 5e-5;
   return type == MAXSIM_F16 ? 5e-3 : 4e-2;
+}
+
+std::vector<TriadicShape> TriadicShapesOfLargeLogits() {
+  std::vector<TriadicShape> shapes;
+  for (const int32_t type : {MAXSIM_F32, MAXSIM_F16, MAXSIM_BF16}) {
+    for (const int32_t dim : {1, 8, 20, 32, 33, 64, 65, 128}) {
+      TriadicShape shape = {.type = type, .dim = dim, .num_problems = 2, .num_queries = 4, .max_first = 18};
+      shape.max_second = 35;
+      shape.logit_deviation = 15;
+      shape.values_are_one = true;
+      shapes.push_back(shape);
+      shape.max_first = 130;
+      shape.max_second = 70;
+      shapes.push_back(shape);
+    }
+  }
+  return shapes;
 }
 
 std::vector<TriadicShape> TriadicShapes() {

@@ -21,6 +21,8 @@ struct TriadicShape {
   int64_t max_second = 7;
   bool lengths = false;
   int32_t num_threads = 0;
+  double logit_deviation = 3;
+  bool values_are_one = false;  // and so are the gradients of the output
 
   friend std::ostream& operator<<(std::ostream& out, const TriadicShape& shape);
 };
@@ -34,8 +36,8 @@ struct TriadicResults {
   friend bool operator==(const TriadicResults&, const TriadicResults&) = default;
 };
 
-// A call with its memory on a device. Rows behind the lengths are NaN. Logits have a standard deviation of 3, so that a
-// few pairs have most of the weight and none of them can be mistaken for another.
+// A call with its memory on a device. Rows behind the lengths are NaN. Logits have a standard deviation of 3 by
+// default, so that a few pairs have most of the weight and none of them can be mistaken for another.
 class TriadicCase {
  public:
   TriadicCase(LibraryDevice& device, const TriadicShape& shape, uint64_t seed);
@@ -49,6 +51,10 @@ class TriadicCase {
 
   // Runs both passes and compares them with FP64. `tolerance` is relative to the magnitudes that were added up.
   void Expect(double tolerance);
+
+  // Runs both passes of a shape with values_are_one and without lengths. Each column of a gradient of values then sums
+  // up all weights, which are 1 for each query.
+  void ExpectWeightsToSumToOne();
 
  private:
   struct Expected {
@@ -81,6 +87,9 @@ double TriadicTolerance(int32_t type, bool rounded_products);
 
 // Shapes that every device is tested with.
 std::vector<TriadicShape> TriadicShapes();
+
+// Shapes for ExpectWeightsToSumToOne, with logits of up to 50.
+std::vector<TriadicShape> TriadicShapesOfLargeLogits();
 
 // Random calls of three-way MaxSim.
 struct TriadicMaxShape {

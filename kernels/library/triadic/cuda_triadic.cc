@@ -21,13 +21,56 @@ TriadicParams TriadicParamsOf(const TriadicProblem& problem, const TriadicRoles&
   return params;
 }
 
+// What a backward pass takes from the forward pass that rounded the products of keys as it does: of every query.
+struct QuerySums {
+  const float* lse;
+  const float* delta;  // <output, gradient of the output>
+};
+
+// The workspace of the backward pass.
+struct TriadicBackwardMemory {
+  float* deltas;
+  // Of a forward pass with QueriesOwnSecondRows, where rows are rounded to 16 bits; null otherwise.
+  char* second_output;
+  float* second_lse;
+  float* second_deltas;
+};
+
+size_t LayOutTriadicBackward(const TriadicProblem& problem, void* workspace_memory, TriadicBackwardMemory* memory) {
+  *memory = {};
+  Workspace workspace(workspace_memory);
+  const int64_t num_queries = problem.call.num_problems * problem.call.num_queries;
+  memory->deltas = workspace.Take<float>(num_queries);
+  if (problem.type() != ScalarType::kF32) {
+    memory->second_output = workspace.Take<char>(num_queries * static_cast<int64_t>(problem.row_bytes()));
+    memory->second_lse = workspace.Take<float>(num_queries);
+    memory->second_deltas = workspace.Take<float>(num_queries);
+  }
+  return workspace.bytes();
+}
+
+Status RunForwardPass(const TriadicProblem& problem, const TriadicRoles& roles, void* output, float* lse) {
+  TriadicParams params = TriadicParamsOf(problem, roles);
+  params.result = output;
+  params.result_lse = lse;
+  const auto stream = static_cast<cudaStream_t>(problem.call.stream);
+  return CudaFailure(LaunchTriadicPass(params, problem.type(), TriadicMode::kOutput, stream), "attention");
+}
+
+Status ComputeDeltas(const TriadicProblem& problem, const void* output, const void* output_gradients, float* deltas) {
+  return CudaFailure(LaunchTriadicDeltas(output, output_gradients, problem.type(), problem.call.dim,
+                                         problem.call.num_problems * problem.call.num_queries, deltas,
+                                         static_cast<cudaStream_t>(problem.call.stream)),
+                     "products of outputs and gradients");
+}
+
 // Runs a pass of the backward, unless its result is not asked for.
 Status RunGradientPass(const TriadicProblem& problem, const TriadicRoles& roles, TriadicMode mode,
-                       const maxsim_triadic_gradients& gradients, void* result) {
+                       const QuerySums& sums, void* result) {
   if (result == nullptr) return {};
   TriadicParams params = TriadicParamsOf(problem, roles);
-  params.lse = gradients.lse;
-  params.delta = static_cast<const float*>(problem.call.workspace);
+  params.lse = sums.lse;
+  params.delta = sums.delta;
   params.result = result;
   return CudaFailure(LaunchTriadicPass(params, problem.type(), mode, static_cast<cudaStream_t>(problem.call.stream)),
                      "gradients of attention");
@@ -79,41 +122,46 @@ cudaError_t LaunchTriadicPass(const TriadicParams& params, ScalarType type, Tria
 }
 
 Status CudaTriadicWorkspaceBytes(const TriadicProblem& problem, int32_t pass, size_t* bytes) {
-  Workspace workspace(nullptr);
-  if (pass == MAXSIM_BACKWARD) workspace.Take<float>(problem.call.num_problems * problem.call.num_queries);
-  *bytes = workspace.bytes();
+  TriadicBackwardMemory memory;
+  *bytes = pass == MAXSIM_BACKWARD ? LayOutTriadicBackward(problem, nullptr, &memory) : 0;
   return {};
 }
 
 Status CudaTriadic(const TriadicProblem& problem, void* output, float* lse) {
-  TriadicParams params = TriadicParamsOf(problem, QueriesOwn(problem.call, nullptr));
-  params.result = output;
-  params.result_lse = lse;
-  const auto stream = static_cast<cudaStream_t>(problem.call.stream);
-  return CudaFailure(LaunchTriadicPass(params, problem.type(), TriadicMode::kOutput, stream), "attention");
+  return RunForwardPass(problem, QueriesOwn(problem.call, nullptr), output, lse);
 }
 
 Status CudaTriadicBackward(const TriadicProblem& problem, const maxsim_triadic_gradients& gradients) {
-  const auto stream = static_cast<cudaStream_t>(problem.call.stream);
-  const int64_t num_queries = problem.call.num_problems * problem.call.num_queries;
-  Status status =
-      CudaFailure(LaunchTriadicDeltas(gradients.output, gradients.output_gradients, problem.type(), problem.call.dim,
-                                      num_queries, static_cast<float*>(problem.call.workspace), stream),
-                  "products of outputs and gradients");
+  TriadicBackwardMemory memory;
+  LayOutTriadicBackward(problem, problem.call.workspace, &memory);
+  const void* const output_gradients = gradients.output_gradients;
+  Status status = ComputeDeltas(problem, gradients.output, output_gradients, memory.deltas);
   if (!status.ok()) return status;
+  const QuerySums saved = {gradients.lse, memory.deltas};
+  QuerySums of_second = saved;
+  const bool any_second = gradients.second_key_gradients != nullptr || gradients.second_value_gradients != nullptr;
+  if (memory.second_lse != nullptr && any_second) {
+    // The saved softmax has rounded products of queries and first keys, SecondOwn those of queries and second keys.
+    const TriadicRoles roles = QueriesOwnSecondRows(problem.call, nullptr);
+    status = RunForwardPass(problem, roles, memory.second_output, memory.second_lse);
+    if (status.ok()) status = ComputeDeltas(problem, memory.second_output, output_gradients, memory.second_deltas);
+    if (!status.ok()) return status;
+    of_second = {memory.second_lse, memory.second_deltas};
+  }
   const struct {
     TriadicRoles roles;
     TriadicMode mode;
+    QuerySums sums;
     void* result;
   } passes[] = {
-      {QueriesOwn(problem.call, gradients.output_gradients), TriadicMode::kKeys, gradients.query_gradients},
-      {FirstOwn(problem.call, gradients.output_gradients), TriadicMode::kKeys, gradients.first_key_gradients},
-      {SecondOwn(problem.call, gradients.output_gradients), TriadicMode::kKeys, gradients.second_key_gradients},
-      {FirstOwn(problem.call, gradients.output_gradients), TriadicMode::kValues, gradients.first_value_gradients},
-      {SecondOwn(problem.call, gradients.output_gradients), TriadicMode::kValues, gradients.second_value_gradients},
+      {QueriesOwn(problem.call, output_gradients), TriadicMode::kKeys, saved, gradients.query_gradients},
+      {FirstOwn(problem.call, output_gradients), TriadicMode::kKeys, saved, gradients.first_key_gradients},
+      {SecondOwn(problem.call, output_gradients), TriadicMode::kKeys, of_second, gradients.second_key_gradients},
+      {FirstOwn(problem.call, output_gradients), TriadicMode::kValues, saved, gradients.first_value_gradients},
+      {SecondOwn(problem.call, output_gradients), TriadicMode::kValues, of_second, gradients.second_value_gradients},
   };
   for (const auto& pass : passes) {
-    status = RunGradientPass(problem, pass.roles, pass.mode, gradients, pass.result);
+    status = RunGradientPass(problem, pass.roles, pass.mode, pass.sums, pass.result);
     if (!status.ok()) return status;
   }
   return {};

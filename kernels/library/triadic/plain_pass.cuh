@@ -1,5 +1,6 @@
 // A pass of three-way attention in FP32, without tensor cores: tiles of 64 (or 32) rows by 32 inner rows in shared
-// memory, each thread with 4 (or 2) rows by 4 inner rows of the logits.
+// memory, each thread with 4 (or 2) rows by 4 inner rows of the logits. Only the products of keys are rounded to the
+// type of the rows, as the tensor cores round them in the forward pass of F16.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -18,7 +19,7 @@ inline constexpr int kPlainInnerRows = 4;
 template <int kDim, int kRows>
 struct PlainMemory {
   static constexpr int kBlockRows = kTriadicThreads / kPlainLanesInner * kRows;
-  float key_products[kDim][kBlockRows + 4];  // of the owner and the rows, times the scale and log2 e
+  float key_products[kDim][kBlockRows + 4];  // of the owner and the rows, rounded to their type
   float value_products[kDim][kBlockRows + 4];
   float keys[kDim][kPlainInner + 4];
   float values[kDim][kPlainInner + 4];
@@ -41,16 +42,15 @@ __device__ __forceinline__ void ReadRows(const float* source, float (&values)[kR
   }
 }
 
-// Writes rows `begin` .. of one matrix, times a factor a column where there is one, column by column.
-template <class T, int kDim, int kTileRows>
-__device__ __forceinline__ void FillColumns(const DeviceRows<T>& rows, int32_t begin, const float* factors,
+// Writes rows `begin` .. of one matrix column by column: each value is what `convert` (value, column) returns.
+template <class T, int kDim, int kTileRows, class Convert>
+__device__ __forceinline__ void FillColumns(const DeviceRows<T>& rows, int32_t begin, const Convert& convert,
                                             float (&tile)[kDim][kTileRows + 4]) {
 #pragma unroll 4
   for (int element = threadIdx.x; element < kDim * kTileRows; element += kTriadicThreads) {
     const int column = element % kDim;
     const int row = element / kDim;
-    const float value = rows.Value(begin + row, column);
-    tile[column][row] = factors == nullptr ? value : value * factors[column];
+    tile[column][row] = convert(rows.Value(begin + row, column), column);
   }
 }
 
@@ -96,6 +96,12 @@ class PlainPass {
     const DeviceRows<T> inner_keys = RowsOf<T>(params_, roles.inner.keys, roles.inner, problem_);
     const DeviceRows<T> inner_values = RowsOf<T>(params_, roles.inner.values, roles.inner, problem_);
     ReadOwner();
+    const float row_factor = KeyFactors::Of(params_).rows;
+    const auto unchanged = [](float value, int /*column*/) { return value; };
+    const auto key_product = [&](float value, int column) {
+      return Widen(Narrow<T>(value * row_factor * memory_.owner_keys[column]));
+    };
+    const auto value_product = [&](float value, int column) { return value * memory_.owner_values[column]; };
 #pragma unroll
     for (int j = 0; j < kColumns; ++j) {
       sums_[j] = 0;
@@ -104,9 +110,9 @@ class PlainPass {
     }
     for (int32_t begin = 0; begin < row_keys.num_rows; begin += Memory::kBlockRows) {
       __syncthreads();  // the owner's vectors are there, and all warps are done with the last rows
-      FillColumns<T, kDim, Memory::kBlockRows>(row_keys, begin, memory_.owner_keys, memory_.key_products);
+      FillColumns<T, kDim, Memory::kBlockRows>(row_keys, begin, key_product, memory_.key_products);
       if constexpr (kMode == TriadicMode::kKeys) {
-        FillColumns<T, kDim, Memory::kBlockRows>(row_values, begin, memory_.owner_values, memory_.value_products);
+        FillColumns<T, kDim, Memory::kBlockRows>(row_values, begin, value_product, memory_.value_products);
       }
       const int32_t row = begin + FirstRow();
 #pragma unroll
@@ -115,8 +121,8 @@ class PlainPass {
       }
       for (int32_t inner = 0; inner < inner_keys.num_rows; inner += kPlainInner) {
         __syncthreads();
-        FillColumns<T, kDim, kPlainInner>(inner_keys, inner, nullptr, memory_.keys);
-        FillColumns<T, kDim, kPlainInner>(inner_values, inner, nullptr, memory_.values);
+        FillColumns<T, kDim, kPlainInner>(inner_keys, inner, unchanged, memory_.keys);
+        FillColumns<T, kDim, kPlainInner>(inner_values, inner, unchanged, memory_.values);
         __syncthreads();
         AddTile(inner_keys.num_rows - inner);
       }
@@ -136,7 +142,7 @@ class PlainPass {
       const bool present = column < params_.dim;
       const int64_t element = owner_ * params_.dim + column;
       const float key = present ? Widen(static_cast<const T*>(params_.roles.owner.keys)[element]) : 0.0f;
-      memory_.owner_keys[column] = key * (params_.scale * kLog2E);
+      memory_.owner_keys[column] = key * KeyFactors::Of(params_).owner;
       if constexpr (kMode == TriadicMode::kKeys) {
         memory_.owner_values[column] =
             present ? Widen(static_cast<const T*>(params_.roles.owner.values)[element]) : 0.0f;

@@ -29,7 +29,7 @@ struct alignas(16) TensorTile {
 template <class T, int kDim>
 struct TensorMemory {
   TensorTile<T, kDim> tiles[2];
-  float owner_keys[kDim];  // times the scale and log2 e
+  float owner_keys[kDim];  // times KeyFactors::owner
   float owner_values[kDim];
   RowTerms terms[kTriadicWarps][32];  // of a warp's rows
   DeviceRows<T> row_keys;             // which no thread has registers for
@@ -72,11 +72,11 @@ __device__ __forceinline__ void CopyTile(const DeviceRows<T>& inner, int32_t beg
   }
 }
 
-// Writes fragments of the products of an owner's vector with 16 rows from `row` on, in the layout of mma's first
-// operand.
+// Writes fragments of the products of an owner's vector with 16 rows from `row` on, each times `row_factor`, in the
+// layout of mma's first operand.
 template <class T, int kDim>
-__device__ __forceinline__ void MakeProducts(const DeviceRows<T>& rows, int32_t row, const float (&owner)[kDim],
-                                             uint32_t (&fragments)[kDim / 16][4]) {
+__device__ __forceinline__ void MakeProducts(const DeviceRows<T>& rows, int32_t row, float row_factor,
+                                             const float (&owner)[kDim], uint32_t (&fragments)[kDim / 16][4]) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int step = 0; step < kDim / 16; ++step) {
@@ -84,8 +84,8 @@ __device__ __forceinline__ void MakeProducts(const DeviceRows<T>& rows, int32_t 
     for (int i = 0; i < 4; ++i) {
       const int32_t at = row + lane / 4 + i % 2 * 8;
       const int32_t column = step * 16 + lane % 4 * 2 + i / 2 * 8;
-      fragments[step][i] =
-          Pack(rows.Value(at, column) * owner[column], rows.Value(at, column + 1) * owner[column + 1], T{});
+      fragments[step][i] = Pack(rows.Value(at, column) * row_factor * owner[column],
+                                rows.Value(at, column + 1) * row_factor * owner[column + 1], T{});
     }
   }
 }
@@ -306,7 +306,7 @@ __global__ void __launch_bounds__(kTriadicThreads, kDim == 32 ? 3 : 2)
     const bool present = column < params.dim;
     const int64_t element = owner * params.dim + column;
     const float key = present ? Widen(static_cast<const T*>(roles.owner.keys)[element]) : 0.0f;
-    memory.owner_keys[column] = key * (params.scale * kLog2E);
+    memory.owner_keys[column] = key * KeyFactors::Of(params).owner;
     if constexpr (kMode == TriadicMode::kKeys) {
       memory.owner_values[column] = present ? Widen(static_cast<const T*>(roles.owner.values)[element]) : 0.0f;
     }
@@ -341,9 +341,10 @@ __global__ void __launch_bounds__(kTriadicThreads, kDim == 32 ? 3 : 2)
 #pragma unroll
       for (int m = 0; m < kRowTiles; ++m) {
         const int32_t row = warp_row + m * 16;
-        MakeProducts<T, kDim>(memory.row_keys, row, memory.owner_keys, state.key_products[m]);
+        MakeProducts<T, kDim>(memory.row_keys, row, KeyFactors::Of(params).rows, memory.owner_keys,
+                              state.key_products[m]);
         if constexpr (kMode == TriadicMode::kKeys) {
-          MakeProducts<T, kDim>(memory.row_values, row, memory.owner_values, state.value_products[m]);
+          MakeProducts<T, kDim>(memory.row_values, row, 1, memory.owner_values, state.value_products[m]);
         }
       }
     }

@@ -61,6 +61,12 @@ inline TriadicRoles QueriesOwn(const maxsim_triadic_call& call, const void* outp
           .inner = {call.second_keys, call.second_values, call.second_lengths, call.max_second},
           .owner_is_query = true};
 }
+// Like QueriesOwn, with the second keys as rows and the first as inner rows: the same sums, whose products of a query
+// and a second key are rounded as those of SecondOwn are.
+inline TriadicRoles QueriesOwnSecondRows(const maxsim_triadic_call& call, const void* output_gradients) {
+  const TriadicRoles roles = QueriesOwn(call, output_gradients);
+  return {.owner = roles.owner, .rows = roles.inner, .inner = roles.rows, .owner_is_query = true};
+}
 inline TriadicRoles FirstOwn(const maxsim_triadic_call& call, const void* output_gradients) {
   const TriadicRoles roles = QueriesOwn(call, output_gradients);
   return {.owner = roles.rows, .rows = roles.owner, .inner = roles.inner, .owner_is_query = false};

@@ -93,6 +93,17 @@ class AttentionTest(SeededTest):
                     self.assertEqual(gradient.dtype, dtype)
                     self.expect_close(gradient, wanted, 1e-5 + 10 * ROUNDING[dtype])
 
+    def test_weights_of_value_gradients_sum_to_one(self):
+        for device, dtype, dim in itertools.product(DEVICES, FLOATS, (16, 64, 96)):
+            with self.subTest(f"{device} {dtype} d={dim}"):
+                case = attention_case(dtype, dim, rows=(4, 18, 35))
+                queries, *keys = (tensor.to(device) for tensor in case.tensors[:3])
+                values = [torch.ones_like(key).requires_grad_() for key in keys]
+                triadic_attention(queries, *keys, *values, scale=15 / math.sqrt(dim)).sum().backward()  # logits of 50
+                for value in values:
+                    sums = value.grad.double().sum(-2)
+                    torch.testing.assert_close(sums, torch.full_like(sums, 4), rtol=4 * ROUNDING[dtype] + 1e-4, atol=0)
+
     def test_the_scale_is_the_inverse_root_of_the_columns(self):
         case = attention_case(torch.float32, 16)
         found = triadic_attention(*case.tensors)

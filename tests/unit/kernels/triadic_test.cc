@@ -23,6 +23,16 @@ TEST(TriadicTest, OutputAndGradientsAreThoseOfFp64) {
   }
 }
 
+TEST(TriadicTest, WeightsOfValueGradientsSumToOne) {
+  SCOPED_TRACE(SeedTrace(TestSeed()));
+  for (const TriadicShape& shape : TriadicShapesOfLargeLogits()) {
+    SCOPED_TRACE(testing::PrintToString(shape));
+    HostLibraryDevice device;
+    TriadicCase(device, shape, TestSeed()).ExpectWeightsToSumToOne();
+    if (HasFatalFailure()) return;
+  }
+}
+
 TEST(TriadicTest, ResultsHaveTheSameBitsInEveryRunAndWithAnyNumberOfThreads) {
   TriadicShape shape = {.type = MAXSIM_BF16, .dim = 20, .num_problems = 3, .num_queries = 9, .max_first = 70};
   shape.max_second = 40;

@@ -72,14 +72,16 @@ maxsim_status maxsim_triadic_workspace_bytes(const maxsim_triadic_call* call, in
  * without a pair of keys has the output 0 and the lse -infinity. Rows behind the lengths may hold anything; others are
  * finite.
  *
- * Sums are taken in FP32. MAXSIM_F16 and MAXSIM_BF16 of at most 64 columns are multiplied on tensor cores on
- * MAXSIM_CUDA: products query * key, and weights, are then rounded to the type (as FlashAttention rounds its weights),
- * and nothing else is. On MAXSIM_CPU lengths are checked; on MAXSIM_CUDA they are the caller's promise. */
+ * Sums are taken in FP32. MAXSIM_F16 and MAXSIM_BF16 are multiplied on tensor cores on MAXSIM_CUDA: products
+ * query * first key, and weights, are then rounded to the type (as FlashAttention rounds its weights), and nothing else
+ * is. On MAXSIM_CPU lengths are checked; on MAXSIM_CUDA they are the caller's promise. */
 maxsim_status maxsim_triadic(const maxsim_triadic_call* call, void* output, float* lse);
 
-/* Writes the gradients that are asked for. Weights are computed again from the saved lse. Each row of a gradient is
- * owned by one thread block (or one thread of the CPU), summed in FP32 in an order that the shapes fix, and written
- * once: zeros for rows behind the lengths. */
+/* Writes the gradients that are asked for. Weights are computed again from the saved lse, with the rounding of the
+ * forward pass. On MAXSIM_CUDA the gradients of second keys and values in 16 bits round products query * second key
+ * instead, and take a softmax that is computed again with these: the weights of each gradient sum to 1. Each row of a
+ * gradient is owned by one thread block (or one thread of the CPU), summed in FP32 in an order that the shapes fix, and
+ * written once: zeros for rows behind the lengths. */
 maxsim_status maxsim_triadic_backward(const maxsim_triadic_call* call, const maxsim_triadic_gradients* gradients);
 
 /* Three-way MaxSim of a batch of problems: for query token i the best pair of a first and a second token,
