@@ -83,8 +83,23 @@ class NamesTest(CompatTest):
     def test_names_of_the_package_are_functions_and_not_submodules(self):
         importlib.import_module(f"{flash.__name__}.flash_maxsim")
         for name in flash.__all__:
-            self.assertTrue(callable(getattr(flash, name)), name)
+            one = getattr(flash, name)
+            self.assertTrue(callable(one) or name.endswith(("_proposal", "_exp", "_sparse_dd", "_contrastive")), name)
         self.assertEqual(flash.__version__, "0.3.0")
+
+    def test_submodules_are_there_without_an_import_of_their_own(self):
+        for path in SIGNATURES:
+            module, _, name = path.rpartition(".")
+            if module and not callable(getattr(flash, module)):
+                self.assertTrue(callable(getattr(getattr(flash, module), name)), path)
+        sparse = importlib.import_module(f"{flash.__name__}.flash_maxsim_sparse")
+        self.assertIs(flash.flash_maxsim_sparse, sparse)
+        given = self.values(5, 8), self.values(3, 4, 8), self.integers(0, 4, 3, 2)
+        expected = sparse.flash_maxsim_sparse(*given)
+        self.assertTrue(torch.equal(flash.flash_maxsim_sparse(*given), expected))
+        lengths = self.lengths(4, 3)
+        more = {"doc_lengths": lengths}
+        self.assertTrue(torch.equal(sparse(*given, **more), sparse.flash_maxsim_sparse(*given, **more)))
 
     def test_what_does_not_fit_is_an_assertion_error_and_a_value_error_that_names_it(self):
         queries, documents = self.values(2, 3, 8), self.values(2, 4, 8)

@@ -22,7 +22,7 @@ What is different, and why:
 - INT8 documents with queries in floating point (flash_maxsim_int8, flash_maxsim_int8_symmetric): the operators take
   INT8 on both sides or on none, so that documents become floating point a part at a time, 64 MiB each. With INT8 on
   both sides (flash_maxsim_int8x8) nothing is converted; codes of -128 are not allowed there.
-- flash_maxsim_sparse gathers the chosen query tokens of a part of the documents at a time: the operators have one mask
+- flash_maxsim_sparse is the submodule, as in flash-maxsim, and may be called as its function. It gathers the chosen query tokens of a part of the documents at a time: the operators have one mask
   for a query and not one for each pair.
 - flash_maxsim_topk without `D_int8` scores all documents exactly; quantising them first would cost more.
 - colbert_contrastive_step takes any labels and shapes, and float32; flash-maxsim's kernel has labels on the diagonal,
@@ -35,6 +35,17 @@ What is missing: names that begin with an underscore, and what tunes Triton's la
 should_use_sparse_dd_auto), for there is nothing here that it would tune.
 """
 
+from . import (
+    flash_maxsim_contrastive,
+    flash_maxsim_exp,
+    flash_maxsim_fusedbwd_proposal,
+    flash_maxsim_invgrid_proposal,
+    flash_maxsim_persistbwd_proposal,
+    flash_maxsim_sortbwd_proposal,
+    flash_maxsim_sparse,
+    flash_maxsim_sparse_dd,
+    flash_maxsim_torchbwd_proposal,
+)
 from ._arguments import ArgumentError
 from .flash_chamfer import flash_chamfer, flash_chamfer_train, naive_chamfer, naive_chamfer_one_direction
 from .flash_chamfer_invgrid import flash_chamfer_invgrid_train
@@ -59,8 +70,9 @@ from .flash_maxsim_quant import (
     quantize_query_int8,
 )
 from .flash_maxsim_rerank import flash_maxsim_rerank, flash_maxsim_rerank_direct, flash_maxsim_rerank_padded
-from .flash_maxsim_sparse import flash_maxsim_sparse, maxsim_sparse_naive
+from .flash_maxsim_sparse import maxsim_sparse_naive
 from .flash_maxsim_topk import flash_maxsim_topk
+from .flash_maxsim_torchbwd_proposal import torch_backward, torch_backward_tiled
 from .flash_maxsim_varlen import flash_maxsim_packed, flash_maxsim_varlen, pack_docs, pack_pairs
 from .naive import (
     maxsim_at_operator,
@@ -82,21 +94,29 @@ __all__ = [
     "flash_maxsim",
     "flash_maxsim_batched",
     "flash_maxsim_batched_train",
+    "flash_maxsim_contrastive",
+    "flash_maxsim_exp",
+    "flash_maxsim_fusedbwd_proposal",
     "flash_maxsim_int8",
     "flash_maxsim_int8_batched_train",
     "flash_maxsim_int8_symmetric",
     "flash_maxsim_int8x8",
+    "flash_maxsim_invgrid_proposal",
     "flash_maxsim_packed",
     "flash_maxsim_pairs",
     "flash_maxsim_pairs_dense",
+    "flash_maxsim_persistbwd_proposal",
     "flash_maxsim_persistent",
     "flash_maxsim_qreuse",
     "flash_maxsim_rerank",
     "flash_maxsim_rerank_direct",
     "flash_maxsim_rerank_padded",
+    "flash_maxsim_sortbwd_proposal",
     "flash_maxsim_sparse",
+    "flash_maxsim_sparse_dd",
     "flash_maxsim_splitk",
     "flash_maxsim_topk",
+    "flash_maxsim_torchbwd_proposal",
     "flash_maxsim_train",
     "flash_maxsim_varlen",
     "maxsim_at_operator",
@@ -114,6 +134,8 @@ __all__ = [
     "quantize_int8",
     "quantize_int8_symmetric",
     "quantize_query_int8",
+    "torch_backward",
+    "torch_backward_tiled",
     "warmup",
 ]
 # The release whose functions these are.
