@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -32,6 +33,39 @@ const char* ReachHint(absl::string_view message, bool tls) {
     return tls ? "does it want a client's certificate (--tls-cert and --tls-key)?" : "does it want --tls?";
   }
   return "start one with 'maxsimd --collection NAME=PATH', or name another with --server";
+}
+
+// Returns ": " and what happened, in place of gRPC's own words; empty if it does not know them.
+std::string ReachReason(absl::string_view message) {
+  struct Reason {
+    absl::string_view words;  // of gRPC, or of OpenSSL or BoringSSL below it
+    absl::string_view reason;
+  };
+  static constexpr Reason kReasons[] = {
+      {"http1.x", "it answers in HTTP/1"},
+      {"dns resolution", "no address was found for the name"},
+      {"certificate has expired", "its certificate has expired"},
+      {"certificate verify failed", "its certificate was signed by none of the known authorities"},
+      {"certificate_verify_failed", "its certificate was signed by none of the known authorities"},
+      {"not in peer certificate", "its certificate is for another name"},
+      {"hostname verification", "its certificate is for another name"},
+      {"wrong version number", "it does not speak TLS"},
+      {"wrong_version_number", "it does not speak TLS"},
+      {"connection refused", "the connection was refused"},
+      {"unreachable", "there is no route to it"},
+      {"no route to host", "there is no route to it"},
+      {"timed out", "the connection took too long"},
+      {"timeout", "the connection took too long"},
+      {"socket closed", "it closed the connection"},
+      {"connection reset", "it closed the connection"},
+      {"broken pipe", "it closed the connection"},
+      {"no such file", "there is no such socket"},
+  };
+  const std::string lower = absl::AsciiStrToLower(message);
+  for (const auto& [words, reason] : kReasons) {
+    if (absl::StrContains(lower, words)) return absl::StrCat(": ", reason);
+  }
+  return "";
 }
 
 // Loading takes as long as the collection is large: --timeout lengthens it and does not shorten it.
@@ -82,8 +116,8 @@ absl::Status Context::AddAdvice(const absl::Status& status, absl::Duration deadl
     case absl::StatusCode::kUnavailable:
       if (client_ != nullptr && client_->connected()) return status;
       return absl::UnavailableError(absl::StrCat("cannot reach maxsimd at ", options.server, " (",
-                                                 ReachHint(status.message(), options.tls.enabled),
-                                                 "): ", status.message()));
+                                                 ReachHint(status.message(), options.tls.enabled), ")",
+                                                 ReachReason(status.message())));
     // gRPC's own, for a service that is not there.
     case absl::StatusCode::kUnimplemented:
       return absl::UnimplementedError(absl::StrCat(
@@ -93,9 +127,11 @@ absl::Status Context::AddAdvice(const absl::Status& status, absl::Duration deadl
       return absl::UnauthenticatedError(absl::StrCat(
           status.message(), options.token_file.empty() ? " (give the server's token with --token-file)" : ""));
     case absl::StatusCode::kDeadlineExceeded:
-      return absl::DeadlineExceededError(absl::StrCat("no answer from ", options.server, " within ",
-                                                      absl::ToDoubleSeconds(deadline),
-                                                      " s (see --timeout): ", status.message()));
+      // A server that ran out of time says where; gRPC's own message says nothing more.
+      return absl::DeadlineExceededError(absl::StrCat(
+          "no answer from ", options.server, " within ", absl::ToDoubleSeconds(deadline), " s (see --timeout)",
+          absl::StartsWithIgnoreCase(status.message(), "deadline exceeded") ? ""
+                                                                            : absl::StrCat(": ", status.message())));
     default:
       return status;
   }

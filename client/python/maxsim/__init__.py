@@ -7,6 +7,7 @@ does not import grpc.
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -72,6 +73,10 @@ _MODULES = {
     "token_matrix": "requests",
     "token_vectors": "vectors",
 }
+
+# gRPC prints lines of its own about a failed TLS handshake, which the errors of this package explain. It reads the
+# variable when it is imported.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,5 @@
-"""What somebody whose server was not reached can do about it, judged by gRPC's words."""
+"""What to tell the user of a server that was not reached or did not answer in time, judged by gRPC's words. Those are
+left out: they are the message of the error's `__cause__`."""
 
 from __future__ import annotations
 
@@ -10,14 +11,39 @@ _NOT_REACHED = re.compile(
     "DNS resolution failed|errors resolving|address lookup failed",
     re.IGNORECASE,
 )
+_OUT_OF_TIME = re.compile("deadline exceeded", re.IGNORECASE)
+# What happened, by words of gRPC and of OpenSSL and BoringSSL below it. The first that fits counts.
+_REASONS = (
+    ("http1.x", "it answers in HTTP/1"),
+    ("DNS resolution|errors resolving|address lookup", "no address was found for the name"),
+    ("certificate has expired|CERTIFICATE_EXPIRED", "its certificate has expired"),
+    ("certificate.verify.failed", "its certificate was signed by none of the known authorities"),
+    ("not in peer certificate|hostname verification", "its certificate is for another name"),
+    ("wrong.version.number", "it does not speak TLS"),
+    ("connection refused", "the connection was refused"),
+    ("unreachable|no route to host", "there is no route to it"),
+    ("timed out|timeout|FD shutdown", "the connection took too long"),
+    ("socket closed|connection reset|broken pipe", "it closed the connection"),
+    ("no such file", "there is no such socket"),
+)
 
 
 def add_advice(message: str, target: str, is_encrypted: bool) -> str:
-    """Returns the message of an UNAVAILABLE with the server's name and advice before it, or as it is where it comes
-    from a server that was reached."""
+    """Returns what to say of an UNAVAILABLE: the server's name, advice and the reason in place of gRPC's own message,
+    or the message as it is if it comes from a server that was reached."""
     if not _NOT_REACHED.match(message):
         return message
-    return f"cannot reach maxsimd at {target} ({_advice(message, is_encrypted)}): {message}"
+    found = (reason for words, reason in _REASONS if re.search(words, message, re.IGNORECASE))
+    reason = next(found, "")
+    return f"cannot reach maxsimd at {target} ({_advice(message, is_encrypted)})" + (f": {reason}" if reason else "")
+
+
+def name_timeout(message: str, target: str, seconds: float | None) -> str:
+    """Returns what to say of a DEADLINE_EXCEEDED: the server and the seconds in place of gRPC's own message, or the
+    server's message as it is."""
+    if seconds is None or not _OUT_OF_TIME.match(message):
+        return message
+    return f"no answer from maxsimd at {target} within {seconds:g} s, the timeout of the call"
 
 
 def _advice(message: str, is_encrypted: bool) -> str:

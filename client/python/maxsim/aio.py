@@ -144,7 +144,7 @@ class AsyncClient(
         except errors.MaxsimError:
             raise
         except grpc.RpcError as error:
-            raise errors.from_rpc_error(error, self._made_of) from error
+            raise errors.from_rpc_error(error, self._made_of, timeout) from error
         else:
             if failures:
                 raise failures[0]
@@ -249,7 +249,7 @@ class AsyncClient(
             try:
                 return await call(request, timeout=attempts.remaining(time.monotonic()))
             except grpc.RpcError as error:
-                failure = errors.from_rpc_error(error, self._made_of)
+                failure = errors.from_rpc_error(error, self._made_of, limit)
                 delay = attempts.next_delay(failure, time.monotonic())
                 if delay is None:
                     raise failure from error

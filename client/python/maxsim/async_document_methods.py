@@ -123,7 +123,7 @@ class AsyncDocumentMethods(abc.ABC):
                 await call.done_writing()
             response = await call
         except grpc.RpcError as error:
-            raise batches.located(errors.from_rpc_error(error, self._made_of)) from error
+            raise batches.located(errors.from_rpc_error(error, self._made_of, limit)) from error
         finally:
             call.cancel()
         if failure is not None:

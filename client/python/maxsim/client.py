@@ -174,7 +174,7 @@ class Client(RerankMethods[Ranking, "list[Ranking]"], DocumentMethods):
         except errors.MaxsimError:
             raise
         except grpc.RpcError as error:
-            raise errors.from_rpc_error(error, self._made_of) from error
+            raise errors.from_rpc_error(error, self._made_of, timeout) from error
         finally:
             closed.set()
             places.release()
@@ -286,7 +286,7 @@ class Client(RerankMethods[Ranking, "list[Ranking]"], DocumentMethods):
             try:
                 return call(request, timeout=attempts.remaining(time.monotonic()))
             except grpc.RpcError as error:
-                failure = errors.from_rpc_error(error, self._made_of)
+                failure = errors.from_rpc_error(error, self._made_of, limit)
                 delay = attempts.next_delay(failure, time.monotonic())
                 if delay is None:
                     raise failure from error

@@ -145,7 +145,7 @@ class DocumentMethods(abc.ABC):
         try:
             response = self.documents.UpsertStream(messages(), timeout=limit)
         except grpc.RpcError as error:
-            raise batches.located(errors.from_rpc_error(error, self._made_of)) from error
+            raise batches.located(errors.from_rpc_error(error, self._made_of, limit)) from error
         finally:
             closed.set()
         if failures:

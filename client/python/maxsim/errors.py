@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 
 from . import status_details
-from .advice import add_advice
+from .advice import add_advice, name_timeout
 from .connection import Connection
 
 # The server begins an INVALID_ARGUMENT with the path of the field: "queries[3].weights: ...".
@@ -19,10 +19,11 @@ _FIELD = re.compile(r"([a-z_][\w.]*(?:\[\d+\][\w.]*)*): ")
 class MaxsimError(grpc.RpcError):
     """A call that failed.
 
-    `message` is the server's; where the server was not reached it is gRPC's, with advice before it. `field` is the path
-    of the request's field that is wrong ("queries[3].weights"), where the server names one. `retry_after` is in how
-    many seconds another attempt is welcome, where the server says so. `code()` and `details()` are as gRPC's errors
-    have them. `pushback_ms` is the trailer of gRPC that bounds retries, as text."""
+    `message` is the server's. Where the server was not reached, or did not answer in time, it says so, with the address
+    and advice or the seconds, and gRPC's own error is the `__cause__`. `field` is the path of the request's field that
+    is wrong ("queries[3].weights"), where the server names one. `retry_after` is in how many seconds another attempt is
+    welcome, where the server says so. `code()` and `details()` are as gRPC's errors have them. `pushback_ms` is the
+    trailer of gRPC that bounds retries, as text."""
 
     status_code: grpc.StatusCode = grpc.StatusCode.UNKNOWN
 
@@ -199,11 +200,14 @@ def shift_indices(error: MaxsimError, name: str, num_before: int) -> MaxsimError
     return with_names(error, lambda text: index.sub(lambda found: str(int(found[0]) + num_before), text))
 
 
-def from_rpc_error(error: Any, made_of: Connection) -> MaxsimError:
-    """Returns the error of a call of grpc or of grpc.aio over a channel that is made of this."""
+def from_rpc_error(error: Any, made_of: Connection, seconds: float | None) -> MaxsimError:
+    """Returns the error of a call of grpc or of grpc.aio, which could take `seconds` (None: any time), over a channel
+    that is made of this."""
     message = error.details() or ""
     if error.code() == grpc.StatusCode.UNAVAILABLE:
         message = add_advice(message, made_of.target, made_of.credentials is not None)
+    elif error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
+        message = name_timeout(message, made_of.target, seconds)
     return make_error(error.code(), message, metadata=error.trailing_metadata())
 
 

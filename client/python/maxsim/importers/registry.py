@@ -55,7 +55,7 @@ KINDS: Mapping[str, Kind] = {
         "collection of Milvus or Milvus Lite",
         ("pymilvus", "milvus_lite"),
         "milvus",
-        ("pymilvus[milvus_lite]>=2.6",),
+        ("pymilvus[milvus-lite]>=2.6",),
     ),
     "vespa": Kind("vespa", "JSON of vespa visit, /document/v1 or a feed"),
 }

@@ -1,0 +1,32 @@
+"""The extras of client/python/pyproject.toml beside the requirements that `maxsim import` names where a library is missing.
+
+python extras_test.py
+"""
+
+import re
+import unittest
+
+from client_fixture import TESTS
+
+PYTHON = TESTS.parent / "client" / "python"
+# A package, the extras of it in brackets, and its oldest release, in quotes.
+REQUIREMENT = re.compile(r'"([a-zA-Z0-9._-]+)(?:\[([^\]"]*)\])?>=[0-9.]+"')
+# As PEP 685 spells it. pip takes other spellings of an extra only where both sides have the same.
+NORMAL = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+
+
+class ExtrasTest(unittest.TestCase):
+    def test_importers_name_the_requirements_of_an_extra_as_packages_spell_them(self):
+        extras = (PYTHON / "pyproject.toml").read_text(encoding="utf-8")
+        registry = (PYTHON / "maxsim/importers/registry.py").read_text(encoding="utf-8")
+        self.assertIn('import-milvus = ["pymilvus[milvus-lite]>=2.6"]', extras)
+        named = [*REQUIREMENT.finditer(registry)]
+        self.assertGreater(len(named), 4)
+        for found in named:
+            self.assertIn(found[0], extras)
+            for name in (found[1], *(found[2] or "").split(",")):
+                self.assertTrue(not name or NORMAL.fullmatch(name), found[0])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
