@@ -22,7 +22,8 @@ const char* ReachHint(absl::string_view message, bool tls) {
   if (absl::StrContains(message, "http1.x")) return "is this its HTTP port? The gRPC port is wanted";
   if (absl::StrContains(message, "DNS resolution")) return "is the name right?";
   // gRPC tries no address where it can make no TLS context.
-  if (tls && absl::StrContains(message, "empty address list")) {
+  if (tls &&
+      (absl::StrContains(message, "empty address list") || absl::StrContains(message, "create security handshaker"))) {
     return "no root certificates could be read: name a file of them with --tls-ca";
   }
   if (tls && (absl::StrContains(message, "andshake") || absl::StrContains(message, "ertificate") ||

@@ -55,7 +55,7 @@ def _advice(message: str, is_encrypted: bool) -> str:
     if not is_encrypted:
         if is_closed:
             return "does it want TLS? That is tls=True, or ca_file with the authority of its certificate"
-    elif "empty address list" in message:  # gRPC tries no address where it can make no TLS context.
+    elif "empty address list" in message or "create security handshaker" in message:  # gRPC could make no TLS context.
         return "no root certificates could be read: name a file of them with ca_file"
     elif is_closed:
         return "does the port speak TLS, and does it want a client's certificate (cert_file and key_file)?"

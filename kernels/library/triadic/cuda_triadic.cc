@@ -30,7 +30,7 @@ struct QuerySums {
 // The workspace of the backward pass.
 struct TriadicBackwardMemory {
   float* deltas;
-  // Of a forward pass with QueriesOwnSecondRows, where rows are rounded to 16 bits; null otherwise.
+  // The three results of a forward pass with QueriesOwnSecondRows, if products are rounded to 16 bits; null otherwise.
   char* second_output;
   float* second_lse;
   float* second_deltas;

@@ -248,11 +248,13 @@ class CallTest(unittest.TestCase):
     def test_advice_stands_only_before_what_grpc_says_of_a_server_not_reached(self):
         for message in ("the server is stopping", "Socket closed", "the encoder: DNS resolution failed"):
             self.assertEqual(add_advice(message, "far:7070", False), message)
+        failed = "connections to all backends failing"
         for message, is_encrypted, advice in (
             ("failed to connect to all addresses; last error: UNKNOWN: x: Connection refused", False, "start one with"),
             ("failed to connect to all addresses; last error: UNKNOWN: x: Connection refused", True, "start one with"),
             ("connections to all backends failing; last error: Connection reset by peer", False, "does it want TLS?"),
             ("empty address list: ", True, "no root certificates could be read"),
+            (f"{failed}; last error: UNKNOWN: x: Failed to create security handshaker.", True, "no root certificates"),
             ("empty address list: ", False, "start one with"),
         ):
             said = add_advice(message, "far:7070", is_encrypted)
