@@ -99,6 +99,12 @@ void AddEncoderIdentityKeys(std::vector<Key>& keys) {
   keys.push_back(EncoderText(
       "encoder.document_prefix", +[](Config& c) -> std::string& { return c.encoder.http.identity.document_prefix; },
       "Text before each document; the dialect maxsim adds its own."));
+  keys.push_back(EncoderText(
+      "encoder.query_prompt_name", +[](Config& c) -> std::string& { return c.encoder.http.query_prompt_name; },
+      "Name of the model's prompt for queries, which the dialect tei sends; empty: none."));
+  keys.push_back(EncoderText(
+      "encoder.document_prompt_name", +[](Config& c) -> std::string& { return c.encoder.http.document_prompt_name; },
+      "Name of the model's prompt for documents, which the dialect tei sends; empty: none."));
   keys.push_back(Count(
       "encoder.max_query_tokens", +[](Config& c) -> int32_t& { return c.encoder.http.max_query_tokens; }, 1, 4096,
       "Token vectors of one query; a text that gives more is refused."));

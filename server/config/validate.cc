@@ -55,6 +55,13 @@ absl::Status ValidateEncoder(const Config& config) {
         "encoder.query_prefix and encoder.document_prefix want another encoder.dialect than maxsim, whose encoder adds "
         "its own");
   }
+  for (const auto& [key, name] : {std::pair("encoder.query_prompt_name", &http.query_prompt_name),
+                                  std::pair("encoder.document_prompt_name", &http.document_prompt_name)}) {
+    if (name->empty() || http.dialect == encoder::Dialect::kTei) continue;
+    return absl::InvalidArgumentError(absl::StrCat(key, ": \"", *name,
+                                                   "\" is only sent in encoder.dialect tei, and it is ",
+                                                   std::string(encoder::Name(http.dialect))));
+  }
   if (http.timeout == absl::ZeroDuration()) return absl::InvalidArgumentError("encoder.timeout: \"0\" is no time");
   if (http.identity.dim != 0 && http.identity.dim < kMinDim) {
     return absl::InvalidArgumentError(

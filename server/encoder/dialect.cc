@@ -80,7 +80,7 @@ std::string_view EncodePath(Dialect dialect) {
 }
 
 std::string FormatCall(Dialect dialect, const std::string& model, TextKind kind, std::string_view prefix,
-                       const std::vector<std::string_view>& texts, int32_t max_tokens) {
+                       std::string_view prompt_name, const std::vector<std::string_view>& texts, int32_t max_tokens) {
   const bool is_query = kind == TextKind::kQuery;
   json list = json::array();
   for (const std::string_view text : texts) list.push_back(Cat(prefix, text));
@@ -101,6 +101,7 @@ std::string FormatCall(Dialect dialect, const std::string& model, TextKind kind,
       break;
     case Dialect::kTei:
       body["truncate"] = true;
+      if (!prompt_name.empty()) body["prompt_name"] = std::string(prompt_name);
       body["inputs"] = std::move(list);
       break;
     case Dialect::kMaxsim:

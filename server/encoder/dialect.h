@@ -4,7 +4,7 @@
 //           {"data": [{"index": I, "data": [[...], ...]}, ...]}
 //   openai  POST /v1/embeddings  {"model", "input": [...], "encoding_format": "float", "input_type", "is_query"}
 //           {"data": [{"index": I, "embedding": [[...], ...]}, ...]}, as PyLate's server answers
-//   tei     POST /embed_all      {"inputs": [...], "truncate": true}
+//   tei     POST /embed_all      {"inputs": [...], "truncate": true, "prompt_name"}
 //           [[[...], ...], ...]
 //   maxsim  POST /encode         {"kind": "query"|"document", "texts": [...], "max_tokens": N, "pieces": true}
 //           safetensors: "tokens" F16, BF16 or F32 [total, dim], "lengths" I32 or I64 [texts], metadata "model",
@@ -29,9 +29,11 @@ std::optional<Dialect> DialectFromName(std::string_view name);
 // The path of the URL that follows the encoder's base path.
 std::string_view EncodePath(Dialect dialect);
 
-// Returns the body of a call. `prefix` stands before each text; `texts` are UTF-8. `max_tokens` 0: no bound is sent.
+// Returns the body of a call. `prefix` stands before each text; `texts` are UTF-8. `prompt_name` is for the dialect
+// `tei`;
+// "": none is sent. `max_tokens` 0: no bound is sent.
 std::string FormatCall(Dialect dialect, const std::string& model, TextKind kind, std::string_view prefix,
-                       const std::vector<std::string_view>& texts, int32_t max_tokens);
+                       std::string_view prompt_name, const std::vector<std::string_view>& texts, int32_t max_tokens);
 
 // Returns the text with `secret` and whatever follows "Bearer" replaced by "***". An encoder, or a proxy in front of
 // it, may quote the request in an answer. `secret` may be empty.

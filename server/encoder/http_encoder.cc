@@ -182,6 +182,14 @@ absl::StatusOr<std::unique_ptr<HttpEncoder>> HttpEncoder::Create(HttpEncoderOpti
   if (absl::Status status = collection::CheckEncoderIdentity(options.identity); !status.ok()) {
     return Prefix("encoder.", status);
   }
+  if (!TellsKindsApart(options)) {
+    log::Write(
+        spdlog::level::warn, "encoder_kinds_alike",
+        {{"dialect", Name(options.dialect)},
+         {"effect", "queries and documents are sent alike, which is wrong for a model that encodes them differently"},
+         {"keys", options.dialect == Dialect::kTei ? "encoder.query_prompt_name, encoder.query_prefix"
+                                                   : "encoder.query_prefix, encoder.document_prefix"}});
+  }
   return std::unique_ptr<HttpEncoder>(
       new HttpEncoder(std::make_shared<Impl>(std::move(options), *std::move(peer), metrics)));
 }

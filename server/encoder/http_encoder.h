@@ -17,8 +17,9 @@ namespace maxsim::encoder {
 
 class HttpEncoder final : public Encoder {
  public:
-  // Reads the token and the certificates; calls nothing, so that an encoder may come up later. `metrics` may be null
-  // and must outlive it. INVALID_ARGUMENT, NOT_FOUND or PERMISSION_DENIED naming the key of the configuration.
+  // Reads the token and the certificates; calls nothing, so that an encoder may come up later. Logs a warning where
+  // nothing tells the encoder a query from a document. `metrics` may be null and must outlive it. INVALID_ARGUMENT,
+  // NOT_FOUND or PERMISSION_DENIED naming the key of the configuration.
   static absl::StatusOr<std::unique_ptr<HttpEncoder>> Create(HttpEncoderOptions options, Metrics* metrics);
 
   // Ends every request.

@@ -73,7 +73,9 @@ void HttpEncoder::Impl::Begin(std::vector<TextRange> ranges) {
                                   : is_query                           ? std::string_view(known.query_prefix)
                                                                        : std::string_view(known.document_prefix);
   call->http.path = Cat(peer_.url.base, EncodePath(options_.dialect));
-  call->http.body = FormatCall(options_.dialect, known.model, first.kind, prefix, texts, first.max_tokens);
+  call->http.body =
+      FormatCall(options_.dialect, known.model, first.kind, prefix,
+                 is_query ? options_.query_prompt_name : options_.document_prompt_name, texts, first.max_tokens);
   call->http.trace = TraceOf(call->ranges);
   call->began = MonotonicNow();
   breaker_.OnCall();

@@ -61,4 +61,10 @@ absl::StatusOr<EncoderUrl> ParseEncoderUrl(std::string_view text) {
   return url;
 }
 
+bool TellsKindsApart(const HttpEncoderOptions& options) {
+  if (options.dialect == Dialect::kMaxsim || options.dialect == Dialect::kOpenAi) return true;
+  return options.identity.query_prefix != options.identity.document_prefix ||
+         options.query_prompt_name != options.document_prompt_name;
+}
+
 }  // namespace maxsim::encoder

@@ -31,6 +31,9 @@ struct HttpEncoderOptions {
   // What is known of the encoder. The dialect `maxsim` asks it for the rest, and what is here must agree with that. The
   // prefixes stand before each text, except in the dialect `maxsim`, where the encoder adds its own.
   collection::EncoderIdentity identity;
+  // The dialect `tei` sends these with queries and documents, "" for none: names of prompts of the encoder's model.
+  std::string query_prompt_name;
+  std::string document_prompt_name;
   absl::Duration timeout = absl::Seconds(10);       // of one call, from connecting to the last byte
   absl::Duration window = absl::Milliseconds(2);    // for which a text waits for others that go into one call with it
   int max_batch_texts = 32;                         // of one call
@@ -48,5 +51,9 @@ struct HttpEncoderOptions {
   std::string tls_key_file;
   std::string tls_server_name;  // that the encoder's certificate must have; "": the URL's host
 };
+
+// False where nothing tells the encoder a query from a document: the dialect has no member for it, and both have the
+// same prefix and prompt.
+bool TellsKindsApart(const HttpEncoderOptions& options);
 
 }  // namespace maxsim::encoder

@@ -550,6 +550,10 @@ TEST(ConfigTest, AnEncoderIsCheckedAsAWhole) {
   EXPECT_THAT(error({"--encoder.model", std::string(2000, 'm')}), HasSubstr("2000 bytes is more than the limit 1024"));
   EXPECT_THAT(error({"--encoder.query_prefix", "q: "}), HasSubstr("another encoder.dialect than maxsim"));
   EXPECT_EQ(error({"--encoder.query_prefix", "q: ", "--encoder.dialect", "vllm"}), "");
+  EXPECT_THAT(error({"--encoder.query_prompt_name", "query", "--encoder.dialect", "vllm"}),
+              HasSubstr("encoder.query_prompt_name: \"query\" is only sent in encoder.dialect tei, and it is vllm"));
+  EXPECT_THAT(error({"--encoder.document_prompt_name", "d"}), HasSubstr("encoder.document_prompt_name: \"d\" is only"));
+  EXPECT_EQ(error({"--encoder.query_prompt_name", "query", "--encoder.dialect", "tei"}), "");
   EXPECT_THAT(error({"--encoder.tls_cert_file", "c"}), HasSubstr("must be given together"));
   EXPECT_THAT(error({"--encoder.url", "http://a:80", "--encoder.tls_ca_file", "ca"}), HasSubstr("it is http://a:80"));
 }

@@ -58,7 +58,7 @@ TEST(AnswerTest, ARecordedExchangeWithVllmIsSpokenAndRead) {
   std::ifstream file("tests/unit/server/encoder/recorded/vllm_pooling.json");
   ASSERT_TRUE(file) << "tests run in the repository's root";
   const nlohmann::json recorded = nlohmann::json::parse(file);
-  const std::string call = FormatCall(Dialect::kVllm, "colbert-ir/colbertv2.0", TextKind::kDocument, "",
+  const std::string call = FormatCall(Dialect::kVllm, "colbert-ir/colbertv2.0", TextKind::kDocument, "", "",
                                       {"What is a volcano?", "Bread"}, /*max_tokens=*/0);
   EXPECT_EQ(nlohmann::json::parse(call), recorded["request"]);
   const auto answer = ParseAnswer(Dialect::kVllm, recorded["answer"].dump(), 2, kDim);
@@ -235,7 +235,9 @@ TEST(DialectTest, SecretsAreCutOutOfWhatAnErrorSays) {
 
 TEST(DialectTest, CallsHaveTheMembersOfTheirDialect) {
   using test::FakeCall;
-  const auto call = [](Dialect dialect, TextKind kind) { return FormatCall(dialect, "m", kind, "p: ", {"a", "b"}, 7); };
+  const auto call = [](Dialect dialect, TextKind kind) {
+    return FormatCall(dialect, "m", kind, "p: ", "", {"a", "b"}, 7);
+  };
   for (const Dialect dialect : {Dialect::kVllm, Dialect::kOpenAi, Dialect::kTei, Dialect::kMaxsim}) {
     EXPECT_THAT(test::TextsOf(FakeCall{.body = call(dialect, TextKind::kQuery)}), ElementsAre("p: a", "p: b"));
     EXPECT_EQ(DialectFromName(Name(dialect)), dialect);
@@ -246,6 +248,9 @@ TEST(DialectTest, CallsHaveTheMembersOfTheirDialect) {
   EXPECT_THAT(call(Dialect::kOpenAi, TextKind::kQuery), HasSubstr("\"input_type\":\"query\""));
   EXPECT_THAT(call(Dialect::kTei, TextKind::kQuery), HasSubstr("\"truncate\":true"));
   EXPECT_THAT(call(Dialect::kMaxsim, TextKind::kDocument), HasSubstr("\"kind\":\"document\""));
+  EXPECT_EQ(call(Dialect::kTei, TextKind::kQuery).find("prompt_name"), std::string::npos);
+  EXPECT_THAT(FormatCall(Dialect::kTei, "m", TextKind::kQuery, "", "search_query", {"a"}, 0),
+              HasSubstr("\"prompt_name\":\"search_query\""));
   EXPECT_EQ(DialectFromName("x"), std::nullopt);
 }
 

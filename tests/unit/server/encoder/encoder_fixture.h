@@ -5,12 +5,15 @@
 
 #include <future>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/monotonic_clock.h"
 #include "server/encoder/http_encoder.h"
+#include "spdlog/sinks/ostream_sink.h"
+#include "spdlog/spdlog.h"
 #include "tests/support/fake_encoder.h"
 
 namespace maxsim::encoder {
@@ -18,6 +21,21 @@ namespace maxsim::encoder {
 inline constexpr int kTestDim = 8;
 
 using EncodeResult = absl::StatusOr<std::vector<EncodedText>>;
+
+// Sends the default logger into a string while the object lives.
+class LogText {
+ public:
+  LogText() : before_(spdlog::default_logger()) {
+    spdlog::set_default_logger(
+        std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(stream_)));
+  }
+  ~LogText() { spdlog::set_default_logger(before_); }
+  std::string text() const { return stream_.str(); }
+
+ private:
+  std::ostringstream stream_;
+  std::shared_ptr<spdlog::logger> before_;
+};
 
 // A request in progress.
 class PendingEncode {

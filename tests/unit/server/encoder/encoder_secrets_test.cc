@@ -3,10 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <sstream>
 
-#include "spdlog/sinks/ostream_sink.h"
-#include "spdlog/spdlog.h"
 #include "tests/unit/server/encoder/encoder_fixture.h"
 
 namespace maxsim::encoder {
@@ -19,21 +16,6 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 constexpr char kToken[] = "ENCODER-SECRET-TOKEN";
-
-// Sends the default logger into a string while the object lives.
-class LogText {
- public:
-  LogText() : before_(spdlog::default_logger()) {
-    spdlog::set_default_logger(
-        std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(stream_)));
-  }
-  ~LogText() { spdlog::set_default_logger(before_); }
-  std::string text() const { return stream_.str(); }
-
- private:
-  std::ostringstream stream_;
-  std::shared_ptr<spdlog::logger> before_;
-};
 
 struct Said {
   absl::Status to_client;

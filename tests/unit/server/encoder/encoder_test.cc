@@ -45,6 +45,50 @@ TEST(EncoderTest, JsonDialectsEncode) {
   }
 }
 
+TEST(EncoderTest, PromptNamesTellTheKinds) {
+  FakeEncoder fake(
+      [](const FakeCall& call) { return FakeReply{.body = test::AnswerList(test::TextsOf(call), kTestDim)}; });
+  HttpEncoderOptions options = OptionsFor(fake);
+  options.dialect = Dialect::kTei;
+  options.query_prompt_name = "the query";
+  options.document_prompt_name = "the document";
+  const auto encoder = MakeEncoder(options);
+  ExpectMatrices(EncodeNow(*encoder, Queries({"one"})), {"one"});
+  ExpectMatrices(EncodeNow(*encoder, Documents({"two"})), {"two"});
+  const std::vector<FakeCall> calls = fake.calls();
+  EXPECT_EQ(nlohmann::json::parse(calls[0].body)["prompt_name"], "the query");
+  EXPECT_EQ(nlohmann::json::parse(calls[1].body)["prompt_name"], "the document");
+}
+
+TEST(EncoderTest, KindsThatNothingTellsApartAreWarnedOf) {
+  HttpEncoderOptions options;
+  for (const Dialect dialect : {Dialect::kMaxsim, Dialect::kOpenAi}) {
+    options.dialect = dialect;
+    EXPECT_TRUE(TellsKindsApart(options));
+  }
+  for (const Dialect dialect : {Dialect::kVllm, Dialect::kTei}) {
+    HttpEncoderOptions alike;
+    alike.dialect = dialect;
+    EXPECT_FALSE(TellsKindsApart(alike));
+    alike.identity.query_prefix = alike.identity.document_prefix = "text: ";
+    EXPECT_FALSE(TellsKindsApart(alike));
+    alike.identity.query_prefix = "query: ";
+    EXPECT_TRUE(TellsKindsApart(alike));
+  }
+  options.dialect = Dialect::kTei;
+  options.document_prompt_name = "document";
+  EXPECT_TRUE(TellsKindsApart(options));
+
+  LogText log;
+  options.url = "http://127.0.0.1:1";
+  MakeEncoder(options);
+  EXPECT_EQ(log.text().find("encoder_kinds_alike"), std::string::npos) << log.text();
+  options.document_prompt_name = "";
+  MakeEncoder(options);
+  EXPECT_THAT(log.text(), HasSubstr("encoder_kinds_alike"));
+  EXPECT_THAT(log.text(), HasSubstr("encoder.query_prompt_name"));
+}
+
 std::string Sidecar(const std::vector<std::string>& texts, const std::string& fingerprint) {
   std::string bytes;
   std::vector<int64_t> lengths;
