@@ -10,12 +10,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <exception>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/abseil_mutexes.h"
+#include "base/end_of_memory.h"
 #include "base/mutex.h"
 #include "base/thread_name.h"
 #include "maxsim_version.h"
@@ -122,9 +124,13 @@ class Signals {
     }
   }
 
-  [[noreturn]] static void ExitNow(int code, const char* reason) {
-    spdlog::warn(reason);
-    maxsim::log::Flush();
+  // noexcept: without memory for the line, the process ends all the same.
+  [[noreturn]] static void ExitNow(int code, const char* reason) noexcept {
+    try {
+      spdlog::warn(reason);
+      maxsim::log::Flush();
+    } catch (const std::exception&) {
+    }
     _exit(code);
   }
 
@@ -140,6 +146,7 @@ int Serve(const maxsim::config::Loaded& loaded) {
   maxsim::SkipDeadlockSearch();
   Signals signals;
   maxsim::log::Initialize(loaded.config.log.level, loaded.config.log.format);
+  maxsim::ReportEndOfMemory();
   for (const std::string& warning : loaded.warnings) spdlog::warn("{}", warning);
   maxsim::RaiseDescriptorLimit();
   auto server = maxsim::Server::Create(loaded.config);

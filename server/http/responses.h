@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "base/guard.h"
 #include "server/http/explain_json.h"
 #include "server/http/http_status.h"
 #include "server/http/rerank_json.h"
@@ -48,19 +49,26 @@ inline Response ExplainError(const absl::Status& status) {
   return Error(ToHttpCode(status.code()), status, FormatExplainError(status));
 }
 
-// What an exception was: for want of memory a client may come again.
-inline absl::Status NoMemory() { return absl::ResourceExhaustedError("no memory for the request"); }
+// Logs an exception. Where there is no memory for the line either, it is lost: an exception of the log's would end the
+// process, since the threads that handle requests have no other handler.
+inline void LogRequestException(const char* what) noexcept {
+  try {
+    log::Write(spdlog::level::err, "http_exception", {{"error", what}});
+  } catch (const std::exception&) {
+  }
+}
 
-// Runs `work`; what it throws, as when memory runs out, fails the one request.
+// Runs `work`; what it throws, as when memory runs out, fails the one request. For want of memory a client may come
+// again.
 template <typename Result, typename Work>
 Result Guarded(Work work) {
   try {
     return work();
   } catch (const std::bad_alloc&) {
-    log::Write(spdlog::level::err, "http_exception", {{"error", "no memory"}});
-    return NoMemory();
+    LogRequestException("no memory");
+    return NoMemory();  // which allocates nothing
   } catch (const std::exception& exception) {
-    log::Write(spdlog::level::err, "http_exception", {{"error", exception.what()}});
+    LogRequestException(exception.what());
     return absl::InternalError("internal error");
   }
 }
