@@ -4,6 +4,7 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "base/saturating.h"
 #include "spdlog/spdlog.h"
 
 namespace maxsim::batching {
@@ -14,6 +15,10 @@ namespace {
 constexpr absl::Duration kSweepInterval = absl::Milliseconds(10);
 // Two sweeps keep this distance, however many deadlines lie close together.
 constexpr absl::Duration kMinSweepInterval = absl::Milliseconds(1);
+
+// While several clients wait, a batch takes up to this share of max_queue_time, so that one client's batch does not use
+// up the time that another client's job may wait.
+constexpr double kBatchShareOfQueueTime = 0.5;
 
 constexpr absl::Duration kRateTimeConstant = absl::Seconds(2);
 constexpr absl::Duration kMinRetryDelay = absl::Milliseconds(1);
@@ -43,8 +48,9 @@ absl::Status ShuttingDown() { return absl::UnavailableError("the server is shutt
 Dispatcher::Dispatcher(const SchedulerOptions& options, int num_lanes, Metrics* metrics)
     : options_(options),
       metrics_(metrics),
-      queue_(options.starvation_limit),
+      queue_(options.starvation_limit, options.max_queue_time),
       throughput_(kRateTimeConstant),
+      lane_loads_(static_cast<size_t>(num_lanes)),
       running_lanes_(num_lanes) {
   for (int lane = 0; lane < num_lanes; ++lane) free_lanes_.push_back(lane);
 }
@@ -60,9 +66,11 @@ void Dispatcher::CountRejection(const absl::Status& status) const {
                                                                                 : Rejection::kDevice);
     case absl::StatusCode::kInvalidArgument:
       return metrics_->CountRejection(Rejection::kInvalid);
-    case absl::StatusCode::kResourceExhausted:  // the engine's has no mark
-      return metrics_->CountRejection(status.GetPayload(kQueueFullMark).has_value() ? Rejection::kDisplaced
-                                                                                    : Rejection::kInvalid);
+    case absl::StatusCode::kResourceExhausted: {
+      const absl::optional<absl::Cord> mark = status.GetPayload(kQueueFullMark);
+      if (!mark.has_value()) return metrics_->CountRejection(Rejection::kInvalid);  // of the engine
+      return metrics_->CountRejection(*mark == kQueueTimeMark ? Rejection::kQueueTime : Rejection::kDisplaced);
+    }
     default:  // INTERNAL above all: a backend call that failed is no fault of the request
       return metrics_->CountRejection(Rejection::kDevice);
   }
@@ -93,10 +101,23 @@ std::string Dispatcher::ExceededBound(const engine::Job& job) const {
                       " (batching.max_queue_bytes), and this one has ", job.bytes);
 }
 
+// Estimates the work that the busy lanes have left, by the recent rate; 0 while a lane is free.
+uint64_t Dispatcher::RemainingWork(absl::Time now) const {
+  if (!free_lanes_.empty()) return 0;
+  const double lane_rate = throughput_.PerSecond() / static_cast<double>(lane_loads_.size());
+  uint64_t remaining = 0;
+  for (const LaneLoad& lane : lane_loads_) {
+    const double done = std::max(absl::ToDoubleSeconds(now - lane.since), 0.0) * lane_rate;
+    const double left = static_cast<double>(lane.work) - done;
+    if (left > 0) remaining = SaturatingAdd(remaining, std::min(lane.work, static_cast<uint64_t>(left)));
+  }
+  return remaining;
+}
+
 absl::Status Dispatcher::CheckQueueTime(const engine::Job& job, absl::Time now) const {
   const double rate = throughput_.PerSecond();
   if (rate <= 0) return absl::OkStatus();
-  const uint64_t ahead = queue_.WorkAhead(job.priority, job.client, job.work);
+  const uint64_t ahead = SaturatingAdd(queue_.WorkAhead(job.priority, job.client, job.work), RemainingWork(now));
   const absl::Duration wait = absl::Seconds(static_cast<double>(ahead) / rate);
   if (options_.max_queue_time > absl::ZeroDuration() && wait > options_.max_queue_time) {
     return QueueFull(absl::StrCat("this request would wait for about ", Rounded(wait), ", and at most ",
@@ -207,17 +228,32 @@ absl::Duration Dispatcher::BatchDelay(absl::Time now) const {
     return absl::ZeroDuration();
   }
   const QueuedJob& head = queue_.Head(now);
-  return std::min(options_.max_batch_delay, (head.job->deadline - head.enqueued) / 2) - (now - head.enqueued);
+  const absl::Time expires = std::min(head.job->deadline, head.expires);
+  return std::min(options_.max_batch_delay, (expires - head.enqueued) / 2) - (now - head.enqueued);
+}
+
+// Bounds a batch by time, too. One that ran for longer than max_queue_time would expire the jobs that come while it
+// runs, and what other clients submit meanwhile would wait for all of it.
+uint64_t Dispatcher::MaxBatchWork() const {
+  const double rate = throughput_.PerSecond();
+  if (options_.max_queue_time <= absl::ZeroDuration() || rate <= 0) return options_.max_batch_work;
+  const double lane_rate = rate / static_cast<double>(lane_loads_.size());
+  const double share = queue_.num_clients() > 1 ? kBatchShareOfQueueTime : 1;
+  const double work = share * absl::ToDoubleSeconds(options_.max_queue_time) * lane_rate;
+  return work < static_cast<double>(options_.max_batch_work) ? static_cast<uint64_t>(work) : options_.max_batch_work;
 }
 
 // Moves the jobs that are to be scored next, which count as running from here on, into `batch`. `batch` stays empty
 // where all jobs that waited were expired or cancelled. There must be a free lane.
 void Dispatcher::TakeBatch(absl::Time now, Batch* batch) {
-  batch->jobs = queue_.TakeBatch(now, {options_.max_batch_work, options_.max_batch_queries}, &dropped_);
+  batch->jobs = queue_.TakeBatch(now, {MaxBatchWork(), options_.max_batch_queries}, &dropped_);
   if (!batch->jobs.empty()) {
     if (running_jobs_ == 0) throughput_.Begin(now);
     batch->lane = free_lanes_.back();
     free_lanes_.pop_back();
+    uint64_t work = 0;
+    for (const QueuedJob& queued : batch->jobs) work = SaturatingAdd(work, queued.job->work);
+    lane_loads_[static_cast<size_t>(batch->lane)] = {.work = work, .since = now};
   }
   running_jobs_ += static_cast<int64_t>(batch->jobs.size());
   OnQueueChanged();
@@ -247,6 +283,7 @@ Dispatcher::LaneAction Dispatcher::NextLaneAction(absl::Time now, Batch* batch, 
 
 void Dispatcher::Finish(Batch* batch, int64_t num_unavailable, const absl::Status& health) {
   free_lanes_.push_back(batch->lane);
+  lane_loads_[static_cast<size_t>(batch->lane)] = {};
   throughput_.Add(batch->token_pairs, batch->end);
   running_jobs_ -= static_cast<int64_t>(batch->jobs.size());
   // Where the device is well and no stop was asked for, the unavailable results are of jobs that want all of their

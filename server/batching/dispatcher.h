@@ -21,9 +21,6 @@
 
 namespace maxsim::batching {
 
-// The payload of the RESOURCE_EXHAUSTED of a queue that is full (TakeQueueFullMark, in scheduler.h).
-inline constexpr char kQueueFullMark[] = "maxsim/queue-full";
-
 // Jobs on their way from the queue to their answers.
 struct Batch {
   int lane = -1;
@@ -128,6 +125,8 @@ class Dispatcher {
   absl::Status CheckQueueTime(const engine::Job& job, absl::Time now) const;
   bool MayCallerScore(const engine::Job& job) const;
   absl::Duration BatchDelay(absl::Time now) const;
+  uint64_t RemainingWork(absl::Time now) const;
+  uint64_t MaxBatchWork() const;
   void TakeBatch(absl::Time now, Batch* batch);
   std::string ExceededBound(const engine::Job& job) const;
   void FailOnDeviceLoss(const absl::Status& status);
@@ -144,6 +143,12 @@ class Dispatcher {
   absl::Time reaper_wake_time_ = absl::InfinitePast();  // when the reaper looks next by itself
   absl::Status device_lost_;                            // not OK once the device is lost
   int64_t running_jobs_ = 0;
+  // What a lane was given to score, and when.
+  struct LaneLoad {
+    uint64_t work = 0;  // 0 while the lane is free
+    absl::Time since;
+  };
+  std::vector<LaneLoad> lane_loads_;
   std::vector<int> free_lanes_;  // the one that was used last is the next
   int sleeping_lanes_ = 0;       // lanes' threads, with nothing to do
   int running_lanes_;            // lanes' threads that have not ended

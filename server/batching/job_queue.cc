@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
 #include "base/saturating.h"
 
 namespace maxsim::batching {
@@ -45,8 +47,19 @@ void JobQueue::Push(std::unique_ptr<engine::Job> job, absl::Time now) {
     size->work += job->work;
     size->bytes += job->bytes;
   }
-  DeficitRoundRobin& order = by_priority_[PriorityIndex(job->priority)];
-  order.Push({std::move(job), now, next_sequence_++});
+  DeficitRoundRobin<QueuedJob>& order = by_priority_[PriorityIndex(job->priority)];
+  const absl::Time expires = max_queue_time_ > absl::ZeroDuration() ? now + max_queue_time_ : absl::InfiniteFuture();
+  order.Push({std::move(job), now, expires, next_sequence_++});
+}
+
+absl::Status JobQueue::CheckMayWait(const QueuedJob& queued, absl::Time now) const {
+  absl::Status alive = CheckAlive(*queued.job, now);
+  if (!alive.ok() || now < queued.expires) return alive;
+  absl::Status status =
+      absl::ResourceExhaustedError(absl::StrCat("the queue is full: this request has waited for ",
+                                                absl::FormatDuration(max_queue_time_), " (batching.max_queue_time)"));
+  status.SetPayload(kQueueFullMark, absl::Cord(kQueueTimeMark));
+  return status;
 }
 
 void JobQueue::AccountRemoved(const QueuedJob& queued) {
@@ -88,7 +101,7 @@ uint64_t JobQueue::WorkAhead(engine::Priority priority, uint64_t client, uint64_
   uint64_t ahead = 0;
   for (size_t level = own + 1; level < kNumPriorities; ++level)
     ahead = SaturatingAdd(ahead, by_priority_[level].work());
-  const DeficitRoundRobin& order = by_priority_[own];
+  const DeficitRoundRobin<QueuedJob>& order = by_priority_[own];
   const uint64_t others = order.num_clients() - (order.HasJobsOf(client) ? 1 : 0);
   const uint64_t mine = order.work_of(client);
   const uint64_t in_turns = SaturatingAdd(mine, SaturatingMultiply(others, SaturatingAdd(mine, work)));
@@ -131,16 +144,16 @@ std::vector<QueuedJob> JobQueue::TakeBatch(absl::Time now, const BatchLimits& li
   std::vector<QueuedJob> batch;
   uint64_t work = 0;
   int num_queries = 0;
-  for (DeficitRoundRobin& order : by_priority_) order.BeginScan();
+  for (DeficitRoundRobin<QueuedJob>& order : by_priority_) order.BeginScan();
   for (int scanned = 0; scanned < kMaxScan; ++scanned) {
     const size_t first = NextPriority([this](size_t level) { return by_priority_[level].Current(); }, now);
     if (first == kNumPriorities) break;
-    DeficitRoundRobin& order = by_priority_[first];
+    DeficitRoundRobin<QueuedJob>& order = by_priority_[first];
     const QueuedJob& queued = *order.Current();
     const engine::Job& job = *queued.job;
-    if (absl::Status alive = CheckAlive(job, now); !alive.ok()) {
+    if (absl::Status may_wait = CheckMayWait(queued, now); !may_wait.ok()) {
       AccountRemoved(queued);
-      dropped->push_back({order.Drop(), std::move(alive)});
+      dropped->push_back({order.Drop(), std::move(may_wait)});
       continue;
     }
     if (!batch.empty()) {
@@ -157,25 +170,25 @@ std::vector<QueuedJob> JobQueue::TakeBatch(absl::Time now, const BatchLimits& li
     AccountRemoved(queued);
     batch.push_back(order.Take());
   }
-  for (DeficitRoundRobin& order : by_priority_) order.EndScan();
+  for (DeficitRoundRobin<QueuedJob>& order : by_priority_) order.EndScan();
   return batch;
 }
 
 absl::Time JobQueue::DropExpiredAndCancelled(absl::Time now, std::vector<DroppedJob>* dropped) {
   absl::Time earliest = absl::InfiniteFuture();
   std::vector<QueuedJob> dead;
-  for (DeficitRoundRobin& order : by_priority_) {
+  for (DeficitRoundRobin<QueuedJob>& order : by_priority_) {
     order.RemoveIf(
         [&](const QueuedJob& queued) {
-          const bool alive = CheckAlive(*queued.job, now).ok();
-          if (alive) earliest = std::min(earliest, queued.job->deadline);
-          return !alive;
+          const bool stays = now < queued.expires && CheckAlive(*queued.job, now).ok();
+          if (stays) earliest = std::min({earliest, queued.job->deadline, queued.expires});
+          return !stays;
         },
         &dead);
   }
   for (QueuedJob& queued : dead) {
     AccountRemoved(queued);
-    absl::Status reason = CheckAlive(*queued.job, now);
+    absl::Status reason = CheckMayWait(queued, now);
     dropped->push_back({std::move(queued), std::move(reason)});
   }
   return earliest;
@@ -183,7 +196,7 @@ absl::Time JobQueue::DropExpiredAndCancelled(absl::Time now, std::vector<Dropped
 
 void JobQueue::DropAll(const absl::Status& reason, std::vector<DroppedJob>* dropped) {
   std::vector<QueuedJob> all;
-  for (DeficitRoundRobin& order : by_priority_) order.RemoveIf([](const QueuedJob&) { return true; }, &all);
+  for (DeficitRoundRobin<QueuedJob>& order : by_priority_) order.RemoveIf([](const QueuedJob&) { return true; }, &all);
   for (QueuedJob& queued : all) {
     AccountRemoved(queued);
     dropped->push_back({std::move(queued), reason});

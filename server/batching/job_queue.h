@@ -10,15 +10,32 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "server/batching/deficit_round_robin.h"
+#include "base/deficit_round_robin.h"
 #include "server/engine/job.h"
 
 namespace maxsim::batching {
+
+// A job that was accepted.
+struct QueuedJob {
+  std::unique_ptr<engine::Job> job;
+  absl::Time enqueued;
+  absl::Time expires = absl::InfiniteFuture();  // When it leaves the queue, because it has waited for too long.
+  uint64_t sequence = 0;                        // Counts the accepted jobs in order of arrival.
+
+  uint64_t client() const { return job->client; }
+  uint64_t work() const { return job->work; }
+  int num_queries() const { return static_cast<int>(job->queries.size()); }
+};
 
 struct BatchLimits {
   uint64_t max_work = 0;
   int max_queries = 0;
 };
+
+// The payload of the RESOURCE_EXHAUSTED of a queue that is full (TakeQueueFullMark, in scheduler.h).
+inline constexpr char kQueueFullMark[] = "maxsim/queue-full";
+// Its value where time is the reason.
+inline constexpr char kQueueTimeMark[] = "time";
 
 // Holds a job that left the queue unscored, and why.
 struct DroppedJob {
@@ -40,7 +57,9 @@ struct QueueSize {
 // The class is not thread-safe.
 class JobQueue {
  public:
-  explicit JobQueue(absl::Duration starvation_limit) : starvation_limit_(starvation_limit) {}
+  // A job that has waited for `max_queue_time` is dropped; zero drops none.
+  explicit JobQueue(absl::Duration starvation_limit, absl::Duration max_queue_time = absl::ZeroDuration())
+      : starvation_limit_(starvation_limit), max_queue_time_(max_queue_time) {}
 
   bool empty() const { return total_.jobs == 0; }
   int64_t num_jobs() const { return total_.jobs; }
@@ -77,12 +96,12 @@ class JobQueue {
   //
   // The order of service is by priority, and within a priority by DeficitRoundRobin, with aging: where the next job of
   // one priority has waited for the starvation limit, it goes before the next jobs of other priorities that came after
-  // it. Jobs on the way that are not to be scored any more (CheckAlive) are appended to `dropped`; the batch may be
-  // empty when there are only such.
+  // it. Jobs on the way that are not to be scored any more (CheckAlive, max_queue_time) are appended to `dropped`; the
+  // batch may be empty when there are only such.
   std::vector<QueuedJob> TakeBatch(absl::Time now, const BatchLimits& limits, std::vector<DroppedJob>* dropped);
 
-  // Takes out every job that was cancelled or whose deadline has passed and appends it to `dropped`. Returns the
-  // earliest deadline among those that stay.
+  // Takes out every job that was cancelled, whose deadline has passed or that has waited for max_queue_time, and
+  // appends it to `dropped`. Returns when the next of those that stay expires.
   absl::Time DropExpiredAndCancelled(absl::Time now, std::vector<DroppedJob>* dropped);
 
   // Empties the queue.
@@ -96,9 +115,12 @@ class JobQueue {
   template <typename Next>
   size_t NextPriority(Next next, absl::Time now) const;
   void AccountRemoved(const QueuedJob& job);
+  // Returns OK, or why the job leaves the queue unscored.
+  absl::Status CheckMayWait(const QueuedJob& queued, absl::Time now) const;
 
   const absl::Duration starvation_limit_;
-  std::array<DeficitRoundRobin, kNumPriorities> by_priority_;
+  const absl::Duration max_queue_time_;
+  std::array<DeficitRoundRobin<QueuedJob>, kNumPriorities> by_priority_;
   absl::flat_hash_map<uint64_t, QueueSize> queued_by_client_;  // Holds clients that have a job here.
   QueueSize total_;
   int64_t num_queries_ = 0;

@@ -22,9 +22,9 @@ bool TakeQueueFullMark(absl::Status& status);
 //
 // An accepted job waits until a lane takes it into a batch, or until it leaves the queue unscored: within about 10 ms
 // of being cancelled (CANCELLED) or of its deadline (DEADLINE_EXCEEDED), also while every lane is busy, or because it
-// is displaced (RESOURCE_EXHAUSTED, see below). A job that is cancelled or expires while it is scored gets that status
-// in place of its result. Once no device can answer any more (Engine::Health), every job that waits or is being scored,
-// and every later one, gets UNAVAILABLE.
+// is displaced or has waited for max_queue_time (RESOURCE_EXHAUSTED, see below). A job that is cancelled or expires
+// while it is scored gets that status in place of its result. Once no device can answer any more (Engine::Health),
+// every job that waits or is being scored, and every later one, gets UNAVAILABLE.
 //
 // When a bound of the queue is reached, clients that hold more than a fair share of it give way: a job within its
 // client's share (the bound over the number of clients that wait) is still accepted, and the newest jobs of the client

@@ -17,11 +17,13 @@ struct SchedulerOptions {
   int64_t max_queue_jobs = 16384;
   // Bounds the sum of Job::bytes that wait in the queue, by the rule of max_queue_work.
   uint64_t max_queue_bytes = uint64_t{1} << 30;
-  // Bounds how long a job may have to wait for its batch to begin, as estimated when it comes: the work that would be
-  // served before it (JobQueue::WorkAhead) over the recent rate of scoring. A job beyond it is rejected; 0 rejects
-  // none. It applies once a rate has been measured and something waits. It does not bound the time until batches that
-  // run already are through (at most max_batch_work a lane), that of scoring, or what later jobs of other clients and
-  // of higher priorities, which are served first, add to the wait.
+  // Bounds how long a job waits for its batch to begin; 0 does not. A job that would wait for longer is rejected when
+  // it comes, by an estimate: the work that would be served before it (JobQueue::WorkAhead) and what the lanes have
+  // left, over the recent rate of scoring. The estimate applies once a rate has been measured and something waits. A
+  // job that was accepted and has waited this long nevertheless, because later jobs were served before it or batches
+  // took longer than expected, leaves the queue unscored. No batch takes more work than a lane does in this time by the
+  // recent rate, or in half of it while several clients wait; a single larger job runs alone. The time of scoring is
+  // not bounded.
   absl::Duration max_queue_time = absl::Seconds(1);
   // While every lane is busy, a batch gathers until its work or query count reaches the maximum; a free lane takes what
   // waits at once. max_batch_delay bounds how long a *free* lane may hold back a small batch for company, counted

@@ -24,6 +24,7 @@
 #include "server/store/device_set.h"
 #include "tests/support/corpus.h"
 #include "tests/support/engine_fixture.h"
+#include "tests/support/eventually.h"
 #include "tests/support/fake_backend.h"
 
 namespace maxsim::batching {
@@ -44,7 +45,9 @@ class SchedulerTest : public testing::Test {
     scheduler_ = nullptr;
   }
 
+  // Jobs may wait for any time, unless the test bounds it: the machine may be busy.
   void Start(SchedulerOptions options, int num_lanes = 1) {
+    if (options.max_queue_time == SchedulerOptions().max_queue_time) options.max_queue_time = absl::ZeroDuration();
     scheduler_ = nullptr;
     absl::StatusOr<std::unique_ptr<engine::Engine>> engine =
         engine::Engine::Create(&devices_, {.num_lanes = num_lanes, .executor = {}});
@@ -89,10 +92,10 @@ class SchedulerTest : public testing::Test {
     }
   }
 
-  // Waits for the answer to a job and returns its status; fails the test when there is none after 10 s.
+  // Waits for the answer to a job and returns its status; fails the test when there is none after kTestLimit.
   absl::Status WaitFor(int32_t number) {
     MutexLock lock(&mutex_);
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    const auto end = std::chrono::steady_clock::now() + test::kTestLimit;
     while (answers_[number].empty()) {
       if (!answered_.WaitUntil(lock, end) && answers_[number].empty()) {
         ADD_FAILURE() << "no answer to job " << number;
@@ -115,14 +118,7 @@ class SchedulerTest : public testing::Test {
     return batches;
   }
 
-  // Polls until `condition` holds; returns false when it does not after 10 s.
-  static bool Eventually(const std::function<bool()>& condition) {
-    for (const absl::Time end = absl::Now() + absl::Seconds(10); absl::Now() < end;
-         absl::SleepFor(absl::Milliseconds(1))) {
-      if (condition()) return true;
-    }
-    return condition();
-  }
+  static bool Eventually(const std::function<bool()>& condition) { return test::Eventually(condition); }
 
   // Returns the line of a series in the metrics' text, or "" when it is missing.
   std::string Series(const std::string& prefix) const {

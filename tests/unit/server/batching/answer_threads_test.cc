@@ -8,6 +8,7 @@
 #include <set>
 #include <thread>
 
+#include "tests/support/eventually.h"
 #include "tests/support/scheduler_fixture.h"
 
 namespace maxsim::batching {
@@ -42,10 +43,7 @@ TEST(AnswerThreadsTest, TakesAsMuchAsItHasThreadsAndMoreOnceOneIsFree) {
   EXPECT_FALSE(threads.TryStart(third));
   EXPECT_TRUE(third) << "what is not taken stays with the caller";
   gate.Open();
-  const absl::Time end = absl::Now() + absl::Seconds(10);
-  bool taken = false;
-  while (!(taken = threads.TryStart(third)) && absl::Now() < end) absl::SleepFor(absl::Milliseconds(1));
-  EXPECT_TRUE(taken);
+  EXPECT_TRUE(test::Eventually([&] { return threads.TryStart(third); }));
 }
 
 TEST(AnswerThreadsTest, WhatWasTakenIsDoneWhenTheDestructorReturns) {

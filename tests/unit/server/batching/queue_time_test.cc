@@ -1,8 +1,13 @@
-// Tests admission by time and by share: who may wait when there is more to do than can be done.
+// Tests admission by time and by share in virtual time: who may wait when there is more to do than can be done.
 #include <algorithm>
-#include <thread>
+#include <map>
+#include <vector>
 
-#include "tests/support/scheduler_fixture.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/batching/scheduler.h"
+#include "tests/unit/server/batching/virtual_scheduler.h"
 
 namespace maxsim::batching {
 namespace {
@@ -10,203 +15,251 @@ namespace {
 using engine::Priority;
 using testing::HasSubstr;
 
-class QueueTimeTest : public SchedulerTest {
+constexpr uint64_t kGreedy = 1;
+constexpr uint64_t kModest = 2;
+
+// Lanes score a token pair a millisecond. The first job that is submitted occupies the lane.
+class QueueTimeTest : public testing::Test {
  protected:
-  // Makes the backend take `per_token` for every query token.
-  void TakeTime(absl::Duration per_token) {
-    backend_.OnTopK([per_token](absl::Span<const Query> queries) {
-      int64_t tokens = 0;
-      for (const Query& query : queries) tokens += query.num_tokens;
-      absl::SleepFor(per_token * tokens);
-      return absl::OkStatus();
-    });
-  }
+  void Start(const SchedulerOptions& options) { scheduler_ = std::make_unique<VirtualScheduler>(options); }
 
-  // Starts with a measured rate of about one query token a millisecond (fewer on a busy machine), and holds the lane.
-  void StartMeasured(SchedulerOptions options) {
+  // Starts with a measured rate, and with a lane that is busy for `busy`.
+  void StartMeasured(const SchedulerOptions& options, absl::Duration busy = absl::Hours(1)) {
     Start(options);
-    TakeTime(absl::Milliseconds(1));
-    for (int idx = 0; idx < 3; ++idx) {
-      ASSERT_TRUE(Submit(100 + idx));
-      ASSERT_TRUE(WaitFor(100 + idx).ok());
-    }
-    OccupyLanes();
+    scheduler_->MeasureRate();
+    ASSERT_TRUE(scheduler_->Submit(3, static_cast<uint64_t>(absl::ToInt64Milliseconds(busy))).ok());
+    scheduler_->Run(absl::Milliseconds(1));
+    ASSERT_EQ(scheduler_->stats().running_jobs, 1);
   }
 
-  absl::Status SubmitFor(uint64_t client, int32_t number, Priority priority = Priority::kNormal,
-                         absl::Time deadline = absl::InfiniteFuture()) {
-    auto job = MakeJob(number);
-    job->client = client;
-    job->priority = priority;
-    job->deadline = deadline;
-    return Submit(std::move(job));
+  std::vector<absl::Duration> QueueTimesOf(uint64_t client) const {
+    std::vector<absl::Duration> times;
+    for (const VirtualScheduler::Answer& answer : scheduler_->answers()) {
+      if (answer.client == client && answer.status.ok()) times.push_back(answer.in_queue);
+    }
+    std::sort(times.begin(), times.end());
+    return times;
   }
+
+  std::unique_ptr<VirtualScheduler> scheduler_;
 };
 
 TEST_F(QueueTimeTest, ARequestThatWouldWaitTooLongIsRefusedAndSaysSo) {
-  StartMeasured({.max_queue_time = absl::Milliseconds(60)});
-  ASSERT_TRUE(SubmitFor(1, 1000).ok()) << "an empty queue takes any job";
-  absl::Status status = SubmitFor(1, 1);
+  StartMeasured({.max_queue_time = absl::Milliseconds(60)}, absl::Milliseconds(10));
+  ASSERT_TRUE(scheduler_->Submit(1, 1000).ok()) << "an empty queue takes any job";
+  absl::Status status = scheduler_->Submit(1, 1);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(status.message(), HasSubstr("this request would wait for about "));
+  EXPECT_THAT(status.message(), HasSubstr("this request would wait for about 1.1s"));
   EXPECT_THAT(status.message(), HasSubstr("at most 60ms (batching.max_queue_time)"));
   EXPECT_TRUE(TakeQueueFullMark(status));
   EXPECT_FALSE(TakeQueueFullMark(status));
-  EXPECT_THAT(Series("maxsim_rejections_total{reason=\"queue_time\"}"), HasSubstr(" 1"));
-  EXPECT_THAT(Series("maxsim_queue_clients"), HasSubstr(" 1"));
-  backend_.Open();
-  EXPECT_TRUE(WaitFor(1000).ok());
+  EXPECT_THAT(scheduler_->Series("maxsim_rejections_total{reason=\"queue_time\"}"), HasSubstr(" 1"));
+  EXPECT_THAT(scheduler_->Series("maxsim_queue_clients"), HasSubstr(" 1"));
+}
+
+TEST_F(QueueTimeTest, WhatTheLanesHaveLeftCountsTowardsTheWait) {
+  StartMeasured({.max_queue_time = absl::Milliseconds(60)}, absl::Milliseconds(100));
+  ASSERT_TRUE(scheduler_->Submit(1, 1).ok()) << "an empty queue takes any job";
+  EXPECT_FALSE(scheduler_->Submit(1, 1).ok()) << "100 ms are left";
+  scheduler_->Run(absl::Milliseconds(50));
+  EXPECT_TRUE(scheduler_->Submit(1, 1).ok()) << "50 ms are left";
+}
+
+TEST_F(QueueTimeTest, AnAcceptedRequestLeavesUnscoredOnceItHasWaitedForTheBound) {
+  StartMeasured({.max_queue_time = absl::Milliseconds(60)});
+  ASSERT_TRUE(scheduler_->Submit(kGreedy, 1).ok());
+  scheduler_->Run(absl::Milliseconds(60));
+  EXPECT_TRUE(scheduler_->answers().empty());
+  scheduler_->Run(absl::Milliseconds(2));
+  ASSERT_EQ(scheduler_->answers().size(), 1u);
+  absl::Status status = scheduler_->answers()[0].status;
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(status.message(), HasSubstr("this request has waited for 60ms (batching.max_queue_time)"));
+  EXPECT_TRUE(TakeQueueFullMark(status)) << "its client is told when to come back";
+  EXPECT_EQ(scheduler_->stats().queued_jobs, 0);
+  EXPECT_THAT(scheduler_->Series("maxsim_rejections_total{reason=\"queue_time\"}"), HasSubstr(" 1"));
+}
+
+TEST_F(QueueTimeTest, WithoutABoundARequestWaitsForAsLongAsItTakes) {
+  StartMeasured({.max_queue_time = absl::ZeroDuration()}, absl::Minutes(10));
+  ASSERT_TRUE(scheduler_->Submit(kGreedy, 1).ok());
+  scheduler_->Run(absl::Minutes(11));
+  ASSERT_EQ(scheduler_->answers().size(), 2u);
+  EXPECT_TRUE(scheduler_->answers()[1].status.ok());
 }
 
 TEST_F(QueueTimeTest, AClientWithLittleWaitingIsAcceptedBesideAFlood) {
-  StartMeasured({.max_queue_time = absl::Milliseconds(60)});
-  ASSERT_TRUE(SubmitFor(1, 1000).ok());
-  EXPECT_FALSE(SubmitFor(1, 2).ok());
-  EXPECT_TRUE(SubmitFor(2, 3).ok()) << "a turn of the other is as long as its own";
-  EXPECT_TRUE(SubmitFor(1, 4, Priority::kHigh).ok()) << "nothing waits before it";
-  EXPECT_FALSE(SubmitFor(2, 5, Priority::kLow).ok());
+  StartMeasured({.max_queue_time = absl::Milliseconds(60)}, absl::Milliseconds(10));
+  ASSERT_TRUE(scheduler_->Submit(1, 1000).ok());
+  EXPECT_FALSE(scheduler_->Submit(1, 2).ok());
+  EXPECT_TRUE(scheduler_->Submit(2, 3).ok()) << "a turn of the other is as long as its own";
+  EXPECT_TRUE(scheduler_->Submit(1, 4, Priority::kHigh).ok()) << "nothing waits before it";
+  EXPECT_FALSE(scheduler_->Submit(2, 5, Priority::kLow).ok());
   EXPECT_EQ(scheduler_->stats().queued_clients, 2);
-  backend_.Open();
-  EXPECT_TRUE(WaitFor(3).ok());
-  EXPECT_TRUE(WaitFor(1000).ok());
 }
 
 TEST_F(QueueTimeTest, ADeadlineThatTheQueueOutlastsIsRefusedAtOnce) {
-  StartMeasured({.max_queue_time = absl::ZeroDuration()});
-  ASSERT_TRUE(SubmitFor(1, 3000).ok());
-  ASSERT_TRUE(SubmitFor(1, 6).ok()) << "there is no bound";
-  absl::Status status = SubmitFor(1, 5, Priority::kNormal, absl::Now() + absl::Seconds(1));
+  StartMeasured({.max_queue_time = absl::ZeroDuration()}, absl::Milliseconds(10));
+  ASSERT_TRUE(scheduler_->Submit(1, 3000).ok());
+  ASSERT_TRUE(scheduler_->Submit(1, 6).ok()) << "there is no bound";
+  absl::Status status = scheduler_->Submit(1, 5, Priority::kNormal, scheduler_->now() + absl::Seconds(1));
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(status.message(), HasSubstr("and its deadline is "));
+  EXPECT_THAT(status.message(), HasSubstr("and its deadline is 1s away"));
   EXPECT_TRUE(TakeQueueFullMark(status));
-  EXPECT_TRUE(SubmitFor(1, 7, Priority::kNormal, absl::Now() + absl::Hours(1)).ok());
-  EXPECT_THAT(Series("maxsim_rejections_total{reason=\"queue_time\"}"), HasSubstr(" 1"));
-  backend_.OnTopK([](absl::Span<const Query>) { return absl::OkStatus(); });
-  backend_.Open();
-  EXPECT_TRUE(WaitFor(7).ok());
+  EXPECT_TRUE(scheduler_->Submit(1, 7, Priority::kNormal, scheduler_->now() + absl::Hours(1)).ok());
+  EXPECT_THAT(scheduler_->Series("maxsim_rejections_total{reason=\"queue_time\"}"), HasSubstr(" 1"));
 }
 
 TEST_F(QueueTimeTest, NothingIsRefusedForItsTimeBeforeARateIsKnown) {
   Start({.max_queue_time = absl::Nanoseconds(1)});
-  OccupyLanes();
-  for (int32_t number = 1; number < 20; ++number) ASSERT_TRUE(Submit(number));
-  backend_.Open();
-  EXPECT_TRUE(WaitFor(19).ok());
+  for (int idx = 0; idx < 20; ++idx) ASSERT_TRUE(scheduler_->Submit(kGreedy, 1000).ok());
 }
 
 TEST_F(QueueTimeTest, AFullQueueMakesRoomForAClientBelowItsShare) {
-  Start({.max_queue_jobs = 4});
-  OccupyLanes();
-  for (int32_t number = 1; number <= 4; ++number) ASSERT_TRUE(SubmitFor(1, number).ok());
-  EXPECT_EQ(SubmitFor(1, 5).code(), absl::StatusCode::kResourceExhausted) << "the one that fills it";
-  ASSERT_TRUE(SubmitFor(2, 6).ok());
-  absl::Status displaced = WaitFor(4);
-  EXPECT_EQ(displaced.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_TRUE(TakeQueueFullMark(displaced));
+  Start({.max_queue_jobs = 4, .max_queue_time = absl::ZeroDuration(), .max_batch_queries = 1});
+  ASSERT_TRUE(scheduler_->Submit(3, 10).ok());
+  scheduler_->Run(absl::Milliseconds(1));
+  for (uint64_t work = 1; work <= 4; ++work) ASSERT_TRUE(scheduler_->Submit(kGreedy, work).ok());
+  EXPECT_FALSE(scheduler_->Submit(kGreedy, 5).ok()) << "the one that fills it";
+  ASSERT_TRUE(scheduler_->Submit(kModest, 6).ok());
   EXPECT_EQ(scheduler_->stats().queued_jobs, 4);
-  ASSERT_TRUE(SubmitFor(2, 7).ok());
-  EXPECT_EQ(SubmitFor(2, 8).code(), absl::StatusCode::kResourceExhausted) << "beyond half of it";
-  EXPECT_EQ(WaitFor(3).code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(Series("maxsim_rejections_total{reason=\"displaced\"}"), HasSubstr(" 2"));
-  EXPECT_THAT(Series("maxsim_rejections_total{reason=\"queue_full\"}"), HasSubstr(" 2"));
-  backend_.Open();
-  for (const int32_t number : {1, 2, 6, 7}) EXPECT_TRUE(WaitFor(number).ok()) << number;
+  ASSERT_TRUE(scheduler_->Submit(kModest, 7).ok());
+  EXPECT_FALSE(scheduler_->Submit(kModest, 8).ok()) << "beyond half of it";
+  scheduler_->Run(absl::Seconds(1));
+  EXPECT_THAT(scheduler_->Series("maxsim_rejections_total{reason=\"displaced\"}"), HasSubstr(" 2"));
+  EXPECT_THAT(scheduler_->Series("maxsim_rejections_total{reason=\"queue_full\"}"), HasSubstr(" 2"));
+  EXPECT_EQ(QueueTimesOf(kGreedy).size(), 2u);
+  EXPECT_EQ(QueueTimesOf(kModest).size(), 2u);
 }
 
-// For some seconds, jobs come at twice the rate that the backend can do. What is accepted waits about as long as the
-// bound says, not as long as the overload lasts; some jobs are refused, and none is lost.
-TEST_F(QueueTimeTest, UnderTwiceTheCapacityAcceptedJobsKeepTheirTime) {
-  constexpr absl::Duration kBound = absl::Milliseconds(100);
-  constexpr absl::Duration kRun = absl::Seconds(3);
-  Start({.max_queue_time = kBound, .max_batch_queries = 4});
-  TakeTime(absl::Milliseconds(1));
-  ASSERT_TRUE(Submit(5));
-  ASSERT_TRUE(WaitFor(5).ok());
-  Mutex mutex;
-  std::vector<absl::Duration> waits;
-  int accepted = 0;
-  int rejected = 0;
-  const absl::Time begin = absl::Now();
-  // Jobs have five tokens each: 200 of them a second can be done, and 400 come.
-  for (int idx = 0; absl::Now() - begin < kRun; ++idx) {
-    auto job = MakeJob(5);
-    job->done = [&](absl::StatusOr<engine::JobResult> result) {
-      const MutexLock lock(&mutex);
-      ASSERT_TRUE(result.ok()) << result.status();
-      waits.push_back(result->queue_time);
-    };
-    absl::Status status = scheduler_->Submit(job);
-    accepted += status.ok() ? 1 : 0;
-    rejected += status.ok() ? 0 : 1;
-    EXPECT_TRUE(status.ok() || TakeQueueFullMark(status)) << status;
-    absl::SleepFor(begin + idx * absl::Microseconds(2500) - absl::Now());
-  }
-  scheduler_->Shutdown(absl::InfiniteFuture());
-  ASSERT_EQ(static_cast<int>(waits.size()), accepted);
-  EXPECT_GT(accepted, 100);
-  EXPECT_GT(rejected, accepted / 4);
-  std::sort(waits.begin(), waits.end());
-  // The batch that runs adds to the bound, and so does a machine that is busy with other things.
-  EXPECT_LT(waits[waits.size() * 99 / 100], 4 * kBound);
-  EXPECT_GT(waits[waits.size() / 2], kBound / 8) << "it was no overload";
-}
+// For two minutes one client sends ten times as much as another, together twice what the lane can do.
+class OverloadTest : public QueueTimeTest {
+ protected:
+  static constexpr absl::Duration kBound = absl::Seconds(1);
+  static constexpr uint64_t kWork = 40;  // 25 jobs a second can be done, and 50 come
 
-// A client that is refused, and comes back when it is told to, gets in within a few tries while others go on.
-TEST_F(QueueTimeTest, TheRetryDelayWorks) {
-  Start({.max_queue_time = absl::Milliseconds(50), .max_batch_queries = 4});
-  TakeTime(absl::Microseconds(500));
-  ASSERT_TRUE(Submit(4));
-  ASSERT_TRUE(WaitFor(4).ok());
-  constexpr int kClients = 40;  // twice as many as fit the bound: each job takes 2 ms
-  std::atomic<int> answered{0};
-  std::atomic<int> most_tries{0};
-  std::vector<std::thread> clients;
-  for (int client = 0; client < kClients; ++client) {
-    clients.emplace_back([&] {
-      for (int request = 0; request < 10; ++request) {
-        for (int tries = 1;; ++tries) {
-          auto job = MakeJob(4);
-          Mutex mutex;
-          ConditionVariable ready;
-          bool done = false;
-          job->done = [&](absl::StatusOr<engine::JobResult> result) {
-            EXPECT_TRUE(result.ok()) << result.status();
-            const MutexLock lock(&mutex);
-            done = true;
-            ready.NotifyOne();
-          };
-          if (scheduler_->Submit(job).ok()) {
-            MutexLock lock(&mutex);
-            while (!done) ready.Wait(lock);
-            ++answered;
-            int most = most_tries;
-            while (tries > most && !most_tries.compare_exchange_weak(most, tries)) {
-            }
-            break;
-          }
-          absl::SleepFor(scheduler_->RetryDelay());
-        }
+  void Overload() {
+    Start({.max_queue_time = kBound});
+    scheduler_->MeasureRate();
+    for (int idx = 0; idx < 120 * 50; ++idx) {
+      const uint64_t client = idx % 11 == 0 ? kModest : kGreedy;
+      absl::Status status = scheduler_->Submit(client, kWork);
+      if (!status.ok()) {
+        EXPECT_TRUE(TakeQueueFullMark(status)) << status;
+        ++refused_[client];
       }
-    });
+      ++sent_[client];
+      scheduler_->Run(absl::Milliseconds(20));
+    }
+    scheduler_->Run(2 * kBound);
   }
-  for (std::thread& client : clients) client.join();
-  EXPECT_EQ(answered, kClients * 10);
+
+  std::map<uint64_t, int> sent_;
+  std::map<uint64_t, int> refused_;
+};
+
+TEST_F(OverloadTest, AcceptedRequestsKeepTheirTimeAndTheLaneStaysBusy) {
+  Overload();
+  size_t scored = 0;
+  size_t dropped = 0;
+  for (const VirtualScheduler::Answer& answer : scheduler_->answers()) {
+    if (answer.status.ok()) {
+      ++scored;
+      EXPECT_LE(answer.in_queue, kBound);
+      EXPECT_LE(answer.total, 2 * kBound) << "a batch is no longer than the bound";
+    } else {
+      ++dropped;
+      EXPECT_LE(answer.total, kBound + absl::Milliseconds(2));
+    }
+  }
+  EXPECT_GT(scored, 120u * 25 * 98 / 100);
+  EXPECT_LT(dropped, scored / 8) << "most that would wait for longer are refused when they come";
+}
+
+TEST_F(OverloadTest, AClientBelowItsShareIsServedBeforeTheOneThatFloods) {
+  Overload();
+  const std::vector<absl::Duration> greedy = QueueTimesOf(kGreedy);
+  const std::vector<absl::Duration> modest = QueueTimesOf(kModest);
+  EXPECT_EQ(modest.size(), static_cast<size_t>(sent_[kModest])) << "it asks for less than its share";
+  EXPECT_LT(modest[modest.size() / 2], greedy[greedy.size() / 2] / 2);
+  EXPECT_GT(refused_[kGreedy], sent_[kGreedy] / 3);
+}
+
+// Clients that are refused, and come back when they are told to, get in within a few tries while others go on.
+TEST_F(QueueTimeTest, TheRetryDelayWorks) {
+  Start({.max_queue_time = absl::Milliseconds(500)});
+  scheduler_->MeasureRate();
+  constexpr size_t kClients = 40;  // twice as many as fit the bound
+  struct Client {
+    absl::Time next;
+    int tries = 0;
+    size_t answered = 0;
+    bool waits = false;
+  };
+  std::vector<Client> clients(kClients, {.next = scheduler_->now()});
+  size_t seen = 0;
+  int most_tries = 0;
+  double jitter = -1;
+  for (int step = 0; step < 60'000; ++step) {
+    for (size_t idx = 0; idx < kClients; ++idx) {
+      Client& client = clients[idx];
+      if (client.waits || client.answered == 10 || scheduler_->now() < client.next) continue;
+      most_tries = std::max(most_tries, ++client.tries);
+      client.waits = scheduler_->Submit(idx + 10, 25).ok();
+      jitter = jitter > 0.9 ? -1 : jitter + 0.1;
+      client.next = scheduler_->now() + scheduler_->RetryDelay(jitter);
+    }
+    scheduler_->Run(absl::Milliseconds(1));
+    for (; seen < scheduler_->answers().size(); ++seen) {
+      const VirtualScheduler::Answer& answer = scheduler_->answers()[seen];
+      Client& client = clients[answer.client - 10];
+      client.waits = false;
+      if (!answer.status.ok()) continue;
+      ++client.answered;
+      client.tries = 0;
+    }
+  }
+  for (const Client& client : clients) EXPECT_EQ(client.answered, 10u);
   EXPECT_LE(most_tries, 40);
 }
 
 // One of two clients floods the queue; the other's requests are scored about as if it were alone.
 TEST_F(QueueTimeTest, AFloodDoesNotDelayAnotherClient) {
-  Start({.max_queue_time = absl::ZeroDuration(), .max_batch_queries = 1});
-  OccupyLanes();
-  for (int idx = 0; idx < 300; ++idx) ASSERT_TRUE(SubmitFor(1, 2).ok());
-  for (int32_t number = 11; number <= 15; ++number) ASSERT_TRUE(SubmitFor(2, number).ok());
-  backend_.Open();
-  for (int32_t number = 11; number <= 15; ++number) ASSERT_TRUE(WaitFor(number).ok());
-  const std::vector<std::vector<int32_t>> order = Batches(0);
-  const auto last = std::find(order.begin(), order.end(), std::vector<int32_t>{15});
-  ASSERT_NE(last, order.end());
-  // Before that job, the second client has 65 tokens, the first has as many, and each may have one turn more.
-  EXPECT_LT(last - order.begin(), 1 + 5 + (65 + 2 * 15) / 2 + 1);
+  StartMeasured({.max_queue_time = absl::ZeroDuration(), .max_batch_queries = 1}, absl::Milliseconds(2));
+  for (int idx = 0; idx < 300; ++idx) ASSERT_TRUE(scheduler_->Submit(kGreedy, 2).ok());
+  for (uint64_t work = 11; work <= 15; ++work) ASSERT_TRUE(scheduler_->Submit(kModest, work).ok());
+  scheduler_->Run(absl::Seconds(2));
+  // While the second client's 65 token pairs are scored, the first has as many, and each may have one turn more.
+  EXPECT_LT(QueueTimesOf(kModest).back(), absl::Milliseconds(2 + 65 + 65 + 2 * 15 + 10));
+}
+
+TEST_F(QueueTimeTest, ABatchIsNoLongerThanTheBoundAndHalfAsLongWhileSeveralWait) {
+  for (const size_t num_clients : {1, 2}) {
+    Start({.max_queue_time = absl::Milliseconds(100)});
+    scheduler_->MeasureRate();
+    ASSERT_TRUE(scheduler_->Submit(3, 5).ok());
+    scheduler_->Run(absl::Milliseconds(1));
+    for (uint64_t idx = 0; idx < 9; ++idx) ASSERT_TRUE(scheduler_->Submit(1 + idx % num_clients, 10).ok());
+    scheduler_->Run(absl::Milliseconds(6));
+    EXPECT_LE(scheduler_->stats().running_jobs, num_clients == 1 ? 9 : 5);
+    EXPECT_GE(scheduler_->stats().running_jobs, num_clients == 1 ? 9 : 4) << "the measured rate is a little lower";
+  }
+}
+
+TEST_F(QueueTimeTest, TheDelayOfABatchTakesNoMoreThanHalfOfTheTimeThatAJobMayWait) {
+  Start({.max_queue_time = absl::Seconds(10), .max_batch_delay = absl::Hours(1)});
+  ASSERT_TRUE(scheduler_->Submit(1, 1, Priority::kNormal, scheduler_->now() + absl::Seconds(4)).ok());
+  scheduler_->Run(absl::Milliseconds(1999));
+  EXPECT_EQ(scheduler_->stats().queued_jobs, 1);
+  scheduler_->Run(absl::Milliseconds(10));
+  ASSERT_EQ(scheduler_->answers().size(), 1u);
+  EXPECT_TRUE(scheduler_->answers()[0].status.ok());
+  ASSERT_TRUE(scheduler_->Submit(1, 1).ok());
+  scheduler_->Run(absl::Milliseconds(4999));
+  EXPECT_EQ(scheduler_->stats().queued_jobs, 1);
+  scheduler_->Run(absl::Milliseconds(10));
+  ASSERT_EQ(scheduler_->answers().size(), 2u);
+  EXPECT_TRUE(scheduler_->answers()[1].status.ok());
 }
 
 }  // namespace

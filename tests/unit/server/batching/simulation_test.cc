@@ -77,6 +77,7 @@ TEST_F(SimulationTest, PromisesHoldInWorldsThatAreTheSameEachTime) {
       tally.refusals[code] += one.refusals[code];
     }
     tally.displaced += one.displaced;
+    tally.expired += one.expired;
     tally.by_callers += one.by_callers;
   }
   if (HasFailure() || StepsFromEnvironment() < kDefaultSteps || std::getenv("MAXSIM_SIMULATION_WORLD") != nullptr)
@@ -92,6 +93,7 @@ TEST_F(SimulationTest, PromisesHoldInWorldsThatAreTheSameEachTime) {
     EXPECT_GT(tally.refusals[static_cast<size_t>(code)], 100) << absl::StatusCodeToString(code);
   }
   EXPECT_GT(tally.displaced, 100);
+  EXPECT_GT(tally.expired, 100);
   EXPECT_GT(tally.by_callers, 100);
 }
 

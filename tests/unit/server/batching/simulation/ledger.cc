@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 
 namespace maxsim::batching {
@@ -44,6 +45,7 @@ JobRecord& Ledger::Add() {
 void Ledger::Accepted(JobRecord& record, absl::Time now) {
   if (now >= record.deadline) Break(absl::StrCat("job ", record.number, " was accepted after its deadline"));
   record.state = State::kWaiting;
+  if (options_.max_queue_time > absl::ZeroDuration()) record.expires = record.enqueued + options_.max_queue_time;
   auto& clients = waiting_[record.line];
   if (clients.empty()) starvation_.Changed(record.line);
   clients[record.client].insert(record.number);
@@ -169,6 +171,14 @@ void Ledger::Dropped(const DroppedJob& dropped, absl::Time now) {
       }
       break;
     case absl::StatusCode::kResourceExhausted:
+      if (dropped.reason.GetPayload(kQueueFullMark) == absl::Cord(kQueueTimeMark)) {
+        ++expired_;
+        if (now < record.expires) Break(absl::StrCat("job ", record.number, " was dropped before max_queue_time"));
+        if (now - record.expires > kMaxDead) {
+          Break(absl::StrCat("job ", record.number, " waited for ", absl::FormatDuration(now - record.enqueued)));
+        }
+        break;
+      }
       ++displaced_;
       CheckDisplaced(record);
       break;
@@ -195,12 +205,14 @@ void Ledger::Taken(const Batch& batch, absl::Time now) {
     if (record.state != State::kWaiting)
       return Break(absl::StrCat("job ", record.number, " was taken, and not waiting"));
     if (now >= record.dead_at) Break(absl::StrCat("job ", record.number, " was taken dead"));
+    if (now >= record.expires) Break(absl::StrCat("job ", record.number, " was taken after max_queue_time"));
     if (record.collection != records_[of(batch.jobs[0].job.get()).number].collection)
       Break("a batch mixes collections");
     // The jobs of one client, priority and collection are taken in the order in which they came.
     for (const uint64_t before : waiting_[record.line].at(record.client)) {
       if (before >= record.number) break;
-      if (records_[before].collection == record.collection && now < records_[before].dead_at) {
+      if (records_[before].collection == record.collection &&
+          now < std::min(records_[before].dead_at, records_[before].expires)) {
         Break(absl::StrCat("order: job ", record.number, " of client ", record.client, " goes before ", before));
       }
     }

@@ -35,6 +35,7 @@ struct JobRecord {
   absl::Time deadline;
   absl::Time enqueued;
   absl::Time dead_at = absl::InfiniteFuture();  // cancelled or expired, whichever comes first
+  absl::Time expires = absl::InfiniteFuture();  // when it has waited for max_queue_time
   std::shared_ptr<std::atomic<bool>> cancelled;
   absl::Status drop_reason;      // while kDropped: why
   absl::Time dropped_at;         // while kDropped: when
@@ -92,6 +93,7 @@ class Ledger {
   const std::array<int64_t, 17>& answers() const { return answers_; }
   const std::array<int64_t, 17>& refusals() const { return refusals_; }
   int64_t num_displaced() const { return displaced_; }
+  int64_t num_expired() const { return expired_; }
 
  private:
   void LeftQueue(JobRecord& record);
@@ -121,6 +123,7 @@ class Ledger {
   bool stop_now_ = false;
   int64_t failed_by_stop_ = 0;
   int64_t displaced_ = 0;
+  int64_t expired_ = 0;  // had waited for max_queue_time
   std::array<int64_t, 17> answers_{};
   std::array<int64_t, 17> refusals_{};
 };

@@ -47,6 +47,7 @@ std::string World::Run(Tally* tally) {
     tally->refusals[code] += ledger_.refusals()[code];
   }
   tally->displaced += ledger_.num_displaced();
+  tally->expired += ledger_.num_expired();
   tally->by_callers += tally_.by_callers;
   tally->batches += tally_.batches;
   tally->digest = tally->digest * 31 + tally_.digest;

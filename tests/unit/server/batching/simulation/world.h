@@ -53,6 +53,7 @@ struct Tally {
   std::array<int64_t, 17> answers{};  // by status code
   std::array<int64_t, 17> refusals{};
   int64_t displaced = 0;
+  int64_t expired = 0;     // after max_queue_time
   int64_t by_callers = 0;  // batches that callers scored
   int64_t batches = 0;
   uint64_t digest = 0;  // of all events in their order

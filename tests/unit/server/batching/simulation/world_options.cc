@@ -75,7 +75,8 @@ std::string Tally::ToString() const {
       count(answers, StatusCode::kOk), ", DEADLINE_EXCEEDED ", count(answers, StatusCode::kDeadlineExceeded),
       ", CANCELLED ", count(answers, StatusCode::kCancelled), ", UNAVAILABLE ",
       count(answers, StatusCode::kUnavailable), ", INTERNAL ", count(answers, StatusCode::kInternal), ", displaced ",
-      displaced, "; refused for the queue ", count(refusals, StatusCode::kResourceExhausted), ", DEADLINE_EXCEEDED ",
+      displaced, ", after max_queue_time ", expired, "; refused for the queue ",
+      count(refusals, StatusCode::kResourceExhausted), ", DEADLINE_EXCEEDED ",
       count(refusals, StatusCode::kDeadlineExceeded), ", UNAVAILABLE ", count(refusals, StatusCode::kUnavailable));
 }
 

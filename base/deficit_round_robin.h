@@ -1,0 +1,288 @@
+// Items that wait, in the order in which they are served: first come, first served for each client, and deficit round
+// robin by work between clients. Requests that are scored and calls that write wait in one. A plain data structure.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <limits>
+#include <list>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "base/saturating.h"
+
+namespace maxsim {
+
+// `Job` has functions client() and work(), both uint64_t, whose values stay the same while it waits.
+//
+// Clients stand in a ring in order of arrival and take turns. A turn adds a quantum to its client's credit, and each
+// job that is served takes its cost (its work, at least 1) off; when the credit does not cover the client's next job,
+// the client goes to the end of the ring and keeps its credit. A client without a job leaves the ring and loses its
+// credit. (M. Shreedhar, G. Varghese, "Efficient Fair Queuing using Deficit Round Robin", 1996.)
+//
+// The quantum is set when a round begins: the cost of the largest job that waits then, rounded up to a power of two
+// less one, and no more than the largest quantum. Every client gets one turn a round, and the quantum is the same for
+// all: a large job that comes and goes between the turns of two clients gives neither of them more. A job that is
+// larger than anything that waited when the round began waits for the next round. Every other turn serves a job, so
+// that the order costs O(1) a job however much jobs differ. Of two clients that both have jobs waiting, neither gets
+// ahead of the other by more than about three of the largest jobs. A new client waits for one turn of each other client
+// at most. A client that is alone is served in order of arrival.
+//
+// Not thread-safe.
+template <typename Job>
+class DeficitRoundRobin {
+ public:
+  // A smaller `max_quantum` has small jobs wait for less of another client's large ones, and a large job wait for its
+  // cost over the quantum in turns, each of which costs some nanoseconds a client.
+  explicit DeficitRoundRobin(uint64_t max_quantum = std::numeric_limits<uint64_t>::max()) : max_quantum_(max_quantum) {}
+
+  bool empty() const { return ring_.empty(); }
+  size_t num_clients() const { return ring_.size(); }
+  uint64_t work() const { return work_; }      // Sums up all jobs; the caller of Push keeps the sum below 2^64.
+  uint64_t work_of(uint64_t client_id) const;  // Returns 0 for a client without a job here.
+  bool HasJobsOf(uint64_t client_id) const { return clients_by_id_.contains(client_id); }
+
+  void Push(Job job);
+
+  // Returns the job that is served next. There must be one.
+  const Job& Head() const { return ring_.front().jobs.front(); }
+
+  // A scan goes through the waiting jobs in the order of service. A job that it takes is served, and its cost is
+  // charged to its client; a job that it skips keeps its position, and a client whose jobs were all skipped keeps its
+  // turn. Between BeginScan and EndScan only Current, Skip, Take and Drop may be called.
+  void BeginScan();
+  const Job* Current();  // Returns null at the end of the scan.
+  void Skip();           // Skip, Take and Drop need a Current that is not null.
+  Job Take();
+  Job Drop();  // Removes the job without charging its client: it is not served.
+  void EndScan();
+
+  // Removes every job that `predicate` is true of, each client's in order of arrival, and appends it to `removed`.
+  void RemoveIf(absl::FunctionRef<bool(const Job&)> predicate, std::vector<Job>* removed);
+
+  // Removes the job of the client that came last. The client must have one.
+  Job RemoveNewest(uint64_t client_id);
+
+ private:
+  using Jobs = std::list<Job>;
+  struct Client {
+    uint64_t id = 0;
+    Jobs jobs;  // In order of arrival; not empty outside of a scan.
+    uint64_t work = 0;
+    uint64_t credit = 0;
+    bool has_turn = false;  // The credit includes the quantum of this turn.
+    uint64_t round = 0;     // The round of its last turn; 0 before the first.
+    // `next` is the position of the scan with the number `scan` among this client's jobs.
+    uint64_t scan = 0;
+    typename Jobs::iterator next;
+  };
+  using Ring = std::list<Client>;
+
+  // A job costs at least 1: one that costs nothing would never use up its client's credit.
+  static uint64_t CostOf(const Job& job) { return std::max<uint64_t>(job.work(), 1); }
+
+  uint64_t Quantum() const;
+  void BeginTurn(Client& client);
+  // Ends the turn of `client`; returns the client that is next.
+  typename Ring::iterator EndTurn(typename Ring::iterator client);
+  Job Remove(Client& client, typename Jobs::iterator position);
+  // Ends turns until the front of the ring is a client whose credit covers its first job.
+  void AdvanceToServable();
+
+  uint64_t max_quantum_;
+  Ring ring_;
+  // Not abseil's, whose containers do not survive an allocation that throws (guard.h).
+  std::unordered_map<uint64_t, typename Ring::iterator> clients_by_id_;
+  uint64_t work_ = 0;
+  std::array<uint32_t, 65> num_jobs_by_cost_bits_{};  // Counts waiting jobs by the bit width of their cost.
+  int max_cost_bits_ = 0;                             // The largest bit width with a job; 0 without one.
+
+  uint64_t round_ = 0;    // The number of the current round.
+  uint64_t quantum_ = 0;  // The quantum of the current round.
+
+  uint64_t scan_ = 0;  // The number of the current or last scan.
+  typename Ring::iterator cursor_;
+};
+
+template <typename Job>
+uint64_t DeficitRoundRobin<Job>::work_of(uint64_t client_id) const {
+  const auto found = clients_by_id_.find(client_id);
+  return found == clients_by_id_.end() ? 0 : found->second->work;
+}
+
+template <typename Job>
+uint64_t DeficitRoundRobin<Job>::Quantum() const {
+  return max_cost_bits_ >= 64 ? std::numeric_limits<uint64_t>::max() : (uint64_t{1} << max_cost_bits_) - 1;
+}
+
+template <typename Job>
+void DeficitRoundRobin<Job>::BeginTurn(Client& client) {
+  if (client.has_turn) return;
+  client.has_turn = true;
+  if (client.round == round_) {
+    ++round_;
+    quantum_ = std::min(Quantum(), max_quantum_);
+  }
+  client.round = round_;
+  client.credit = SaturatingAdd(client.credit, quantum_);
+}
+
+template <typename Job>
+typename DeficitRoundRobin<Job>::Ring::iterator DeficitRoundRobin<Job>::EndTurn(typename Ring::iterator client) {
+  client->has_turn = false;
+  const auto next = std::next(client);
+  if (next == ring_.end()) return client;  // The client is the last already, and its next turn begins.
+  ring_.splice(ring_.end(), ring_, client);
+  return next;
+}
+
+template <typename Job>
+void DeficitRoundRobin<Job>::AdvanceToServable() {
+  while (!ring_.empty()) {
+    const auto front = ring_.begin();
+    BeginTurn(*front);
+    if (CostOf(front->jobs.front()) <= front->credit) return;
+    EndTurn(front);
+  }
+}
+
+template <typename Job>
+void DeficitRoundRobin<Job>::Push(Job job) {
+  const uint64_t id = job.client();
+  // What allocates comes first: where there is no memory, nothing has changed.
+  Jobs one;
+  one.push_back(std::move(job));
+  auto found = clients_by_id_.find(id);
+  const bool is_new = found == clients_by_id_.end();
+  if (is_new) {
+    Ring ring(1);
+    ring.front().id = id;
+    found = clients_by_id_.emplace(id, ring.begin()).first;
+    ring_.splice(ring_.end(), ring);
+  }
+  Client& client = *found->second;
+  client.work += one.front().work();
+  work_ += one.front().work();
+  const int cost_bits = std::bit_width(CostOf(one.front()));
+  num_jobs_by_cost_bits_[static_cast<size_t>(cost_bits)] += 1;
+  max_cost_bits_ = std::max(max_cost_bits_, cost_bits);
+  client.jobs.splice(client.jobs.end(), one);
+  if (is_new && ring_.size() == 1) {
+    client.round = round_;  // Begins a new round: the quantum of the last one does not matter any more.
+    BeginTurn(client);
+  }
+}
+
+template <typename Job>
+Job DeficitRoundRobin<Job>::Remove(Client& client, typename Jobs::iterator position) {
+  Jobs taken;
+  taken.splice(taken.begin(), client.jobs, position);
+  Job job = std::move(taken.front());
+  client.work -= job.work();
+  work_ -= job.work();
+  num_jobs_by_cost_bits_[static_cast<size_t>(std::bit_width(CostOf(job)))] -= 1;
+  while (max_cost_bits_ > 0 && num_jobs_by_cost_bits_[static_cast<size_t>(max_cost_bits_)] == 0) --max_cost_bits_;
+  return job;
+}
+
+template <typename Job>
+void DeficitRoundRobin<Job>::BeginScan() {
+  ++scan_;
+  cursor_ = ring_.begin();
+}
+
+template <typename Job>
+const Job* DeficitRoundRobin<Job>::Current() {
+  while (cursor_ != ring_.end()) {
+    Client& client = *cursor_;
+    if (client.jobs.empty()) {
+      clients_by_id_.erase(client.id);
+      cursor_ = ring_.erase(cursor_);
+      continue;
+    }
+    if (client.scan != scan_) {
+      client.scan = scan_;
+      client.next = client.jobs.begin();
+    }
+    if (client.next == client.jobs.end()) {
+      ++cursor_;
+      continue;
+    }
+    BeginTurn(client);
+    if (CostOf(*client.next) <= client.credit) return &*client.next;
+    // A client whose first job was skipped keeps its position and its turn: that job is served next.
+    if (client.next != client.jobs.begin()) {
+      ++cursor_;
+    } else {
+      cursor_ = EndTurn(cursor_);
+    }
+  }
+  return nullptr;
+}
+
+template <typename Job>
+void DeficitRoundRobin<Job>::Skip() {
+  ++cursor_->next;
+}
+
+template <typename Job>
+Job DeficitRoundRobin<Job>::Take() {
+  cursor_->credit -= CostOf(*cursor_->next);
+  return Drop();
+}
+
+template <typename Job>
+Job DeficitRoundRobin<Job>::Drop() {
+  const auto position = cursor_->next++;
+  return Remove(*cursor_, position);
+}
+
+template <typename Job>
+void DeficitRoundRobin<Job>::EndScan() {
+  // The scan may have ended before it passed a client whose last job it took.
+  if (cursor_ != ring_.end() && cursor_->jobs.empty()) {
+    clients_by_id_.erase(cursor_->id);
+    ring_.erase(cursor_);
+  }
+  cursor_ = ring_.end();
+  AdvanceToServable();
+}
+
+template <typename Job>
+void DeficitRoundRobin<Job>::RemoveIf(absl::FunctionRef<bool(const Job&)> predicate, std::vector<Job>* removed) {
+  const size_t before = removed->size();
+  for (auto client = ring_.begin(); client != ring_.end();) {
+    for (auto position = client->jobs.begin(); position != client->jobs.end();) {
+      const auto current = position++;
+      if (predicate(*current)) removed->push_back(Remove(*client, current));
+    }
+    if (client->jobs.empty()) {
+      clients_by_id_.erase(client->id);
+      client = ring_.erase(client);
+    } else {
+      ++client;
+    }
+  }
+  if (removed->size() != before) AdvanceToServable();
+}
+
+template <typename Job>
+Job DeficitRoundRobin<Job>::RemoveNewest(uint64_t client_id) {
+  const auto found = clients_by_id_.find(client_id);
+  const auto client = found->second;
+  Job job = Remove(*client, std::prev(client->jobs.end()));
+  if (client->jobs.empty()) {
+    clients_by_id_.erase(found);
+    ring_.erase(client);
+  }
+  AdvanceToServable();
+  return job;
+}
+
+}  // namespace maxsim

@@ -1,0 +1,25 @@
+// Waiting in tests. A test never judges by how fast the machine is: it waits for the outcome, and the limit here only
+// ends a test that would otherwise hang.
+#pragma once
+
+#include <chrono>
+#include <thread>
+
+namespace maxsim::test {
+
+// The longest wait for something that must happen. It is less than CTest's limit of 300 s (cmake/MaxsimTesting.cmake),
+// so that a test which fails says which wait failed.
+inline constexpr std::chrono::seconds kTestLimit{240};
+
+// Polls until `condition` holds. Returns false if it does not within kTestLimit.
+template <typename Condition>
+bool Eventually(Condition condition) {
+  const auto end = std::chrono::steady_clock::now() + kTestLimit;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() >= end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+}  // namespace maxsim::test

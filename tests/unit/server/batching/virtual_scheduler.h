@@ -1,0 +1,142 @@
+// Runs a dispatcher in virtual time: lanes that score a fixed work per second, and a reaper. Nothing depends on how
+// fast the machine is.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/batching/dispatcher.h"
+#include "server/observability/metrics.h"
+#include "tests/support/empty_collection.h"
+
+namespace maxsim::batching {
+
+class VirtualScheduler {
+ public:
+  // What became of a job that was accepted.
+  struct Answer {
+    uint64_t client = 0;
+    uint64_t work = 0;
+    absl::Status status;
+    absl::Duration in_queue;  // of a job that was scored
+    absl::Duration total;
+  };
+
+  explicit VirtualScheduler(const SchedulerOptions& options, double work_per_second = 1000, int num_lanes = 1)
+      : dispatcher_(options, num_lanes, &metrics_),
+        lane_rate_(work_per_second / num_lanes),
+        lanes_(static_cast<size_t>(num_lanes)) {}
+
+  // Submits a job; once it is accepted, `answers` tells what became of it.
+  absl::Status Submit(uint64_t client, uint64_t work, engine::Priority priority = engine::Priority::kNormal,
+                      absl::Time deadline = absl::InfiniteFuture()) {
+    auto job = std::make_unique<engine::Job>();
+    job->client = client;
+    job->work = work;
+    job->priority = priority;
+    job->deadline = deadline;
+    job->queries.resize(1);
+    job->collection = collection_;
+    job->done = [this, client, work, came = now_](absl::StatusOr<engine::JobResult> result) {
+      answers_.push_back(
+          {client, work, result.status(), result.ok() ? result->queue_time : absl::InfiniteDuration(), now_ - came});
+    };
+    return dispatcher_.Submit(job, absl::OkStatus(), now_);
+  }
+
+  // Lets the time pass, in steps of a millisecond.
+  void Run(absl::Duration time) {
+    for (const absl::Time end = now_ + time; now_ < end; now_ += absl::Milliseconds(1)) Step();
+  }
+
+  // Lets the dispatcher measure the rate of the lanes, and ends idle.
+  void MeasureRate() {
+    for (int idx = 0; idx < 3; ++idx) {
+      Submit(0, 100).IgnoreError();
+      Run(absl::Seconds(1));
+    }
+    answers_.clear();
+  }
+
+  absl::Time now() const { return now_; }
+  const std::vector<Answer>& answers() const { return answers_; }
+  SchedulerStats stats() const { return dispatcher_.stats(); }
+  absl::Duration RetryDelay(double jitter) const { return dispatcher_.RetryDelay(jitter); }
+
+  // Returns the line of a series in the metrics' text, or "" when it is missing.
+  std::string Series(const std::string& prefix) const {
+    const std::string text = metrics_.Expose();
+    const size_t begin = text.find("\n" + prefix);
+    return begin == std::string::npos ? "" : text.substr(begin + 1, text.find('\n', begin + 1) - begin - 1);
+  }
+
+ private:
+  struct Lane {
+    Batch batch;
+    absl::Time ends = absl::InfiniteFuture();
+    bool sleeps = false;
+  };
+
+  void Step() {
+    for (Lane& lane : lanes_) {
+      if (lane.ends <= now_) End(lane);
+      if (lane.ends == absl::InfiniteFuture()) Begin(lane);
+    }
+    Reap();
+    dispatcher_.TakeWakeups();  // Every thread looks at each step.
+  }
+
+  void Begin(Lane& lane) {
+    if (std::exchange(lane.sleeps, false)) dispatcher_.LaneWokeUp();
+    absl::Duration time;
+    lane.batch = Batch();
+    switch (dispatcher_.NextLaneAction(now_, &lane.batch, &time)) {
+      case Dispatcher::LaneAction::kScore: {
+        uint64_t work = 0;
+        for (const QueuedJob& queued : lane.batch.jobs) work += queued.job->work;
+        lane.batch.start = now_;
+        lane.batch.token_pairs = work;
+        lane.ends = now_ + absl::Seconds(static_cast<double>(work) / lane_rate_);
+        break;
+      }
+      case Dispatcher::LaneAction::kSleep:
+        lane.sleeps = true;
+        break;
+      default:
+        break;
+    }
+  }
+
+  void End(Lane& lane) {
+    lane.batch.end = now_;
+    for (size_t idx = 0; idx < lane.batch.jobs.size(); ++idx) lane.batch.results.emplace_back(engine::JobResult());
+    lane.ends = absl::InfiniteFuture();
+    dispatcher_.Finish(&lane.batch, 0, absl::OkStatus());
+    dispatcher_.AnswerScored(&lane.batch);
+  }
+
+  void Reap() {
+    std::vector<DroppedJob> dropped;
+    absl::Duration time;
+    dispatcher_.ReaperWokeUp();
+    while (dispatcher_.NextReaperAction(now_, &dropped, &time) == Dispatcher::ReaperAction::kAnswer) {
+      dispatcher_.AnswerDropped(&dropped);
+    }
+  }
+
+  Metrics metrics_;
+  std::shared_ptr<const store::Collection> collection_ = test::EmptyCollection();
+  absl::Time now_ = absl::FromUnixSeconds(1'000'000);
+  std::vector<Answer> answers_;
+  Dispatcher dispatcher_;
+  const double lane_rate_;
+  std::vector<Lane> lanes_;
+};
+
+}  // namespace maxsim::batching
