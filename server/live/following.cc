@@ -266,7 +266,9 @@ void StreamedCollection::Resolve(absl::Span<const StreamMessage> messages, const
       if (!found.has_value()) continue;
       if (!pending_.NoteApplied(*found, results.results[idx], messages[idx].sequence, now)) continue;
       finished.push_back(pending_.Take(*found->call));
-      queue_.Finish(finished.back()->call.num_bytes, now - finished.back()->call.arrived);
+      const WriteCall& call = finished.back()->call;
+      queue_.Finish(call.client(), call.num_bytes);
+      queue_.ObserveGroup(call.work(), now - call.arrived);
     }
   }
   changed_.NotifyAll();

@@ -112,7 +112,7 @@ LiveCollection::LiveCollection(store::LiveRequest request, const LiveOptions& op
                                                             return CompactNow(stop, reason, &changed);
                                                           },
                                                       .truncate = [this] { return Truncate(); }})),
-      queue_(request_.name, options_.max_queued_bytes),
+      queue_(request_.name, {.max_bytes = options_.max_queued_bytes, .max_queue_time = options_.max_queue_time}),
       log_(std::move(log)),
       writer_(place_->writers(), [this] { return WriteOnce(); }) {}
 

@@ -58,7 +58,7 @@ class LiveCollection final : public store::LiveDocuments {
                  Metrics* metrics, std::unique_ptr<collection::CollectionLog> log);
   ~LiveCollection() override;
 
-  void Submit(std::vector<store::Write> writes, Done done) override;
+  void Submit(std::vector<store::Write> writes, const store::WriteCaller& caller, Done done) override;
   // Applies messages of a stream, the first of which has the sequence behind state().sequence, and calls `done` as
   // Submit does. An answer has the results of all of them, or of the first few where segments have no room for more;
   // an error is that of the first one, and nothing was applied. One call at a time, and none of Submit beside.
@@ -120,6 +120,7 @@ class LiveCollection final : public store::LiveDocuments {
   // The thread that writes (writing.cc):
   absl::Time WriteOnce();
   void WriteCalls(std::vector<WriteCall>& calls);
+  void AnswerExpired(std::vector<WriteQueue::Expired>& expired);
   absl::StatusOr<std::vector<Answer>> WriteAsOneGroup(const std::vector<WriteCall>& calls);
   absl::StatusOr<Planned> PlanGroup(const std::vector<WriteCall>& calls);
   Answer PlanCall(const WriteCall& call, WriteGroup& group, std::vector<collection::LogRecord>& records);

@@ -46,8 +46,8 @@ absl::Status StreamedCollection::Refusal() const {
   return lost_;
 }
 
-void StreamedCollection::Submit(std::vector<store::Write> writes, Done done) {
-  WriteCall call{.writes = std::move(writes), .done = std::move(done), .arrived = MonotonicNow()};
+void StreamedCollection::Submit(std::vector<store::Write> writes, const store::WriteCaller& caller, Done done) {
+  WriteCall call{.writes = std::move(writes), .done = std::move(done), .arrived = MonotonicNow(), .caller = caller};
   for (const store::Write& write : call.writes) call.num_bytes += write.num_bytes();
   absl::Status refused;
   bool is_served = true;
@@ -63,7 +63,7 @@ void StreamedCollection::Submit(std::vector<store::Write> writes, Done done) {
     } else if (!absl::IsUnavailable(lost_) && !lost_.ok()) {
       refused = lost_;  // another stream than the collection's: time does not mend it
     } else {
-      refused = queue_.Admit(call.num_bytes);
+      refused = queue_.Admit(call, call.arrived);
     }
     if (refused.ok()) {
       queue_.Push(std::move(call));
@@ -108,12 +108,20 @@ void StreamedCollection::RunPublisher() {
 // Takes calls from the queue and encodes their messages. Returns whether there were some.
 bool StreamedCollection::TakeCalls(MutexLock& lock) {
   if (queue_.empty() || pending_.bytes_in_flight() > kMaxBytesInFlight) return false;
-  std::vector<WriteCall> calls = queue_.TakeGroup(kMaxTakenBytes);
+  std::vector<WriteQueue::Expired> expired;
+  std::vector<WriteCall> calls = queue_.TakeGroup(kMaxTakenBytes, MonotonicNow(), &expired);
+  for (const WriteQueue::Expired& one : expired) queue_.Finish(one.call.client(), one.call.num_bytes);
   lock.Unlock();
+  for (WriteQueue::Expired& one : expired) {
+    CountRefused(metrics_, name_, one.call);
+    client::SetNothingWritten(one.reason);
+    one.call.done(std::move(one.reason));
+  }
   std::vector<std::unique_ptr<PendingCall>> encoded;
-  uint64_t num_failed_bytes = 0;
+  std::vector<std::pair<uint64_t, uint64_t>> failed;  // client and bytes
+  failed.reserve(calls.size());
   for (WriteCall& call : calls) {
-    const uint64_t num_bytes = call.num_bytes;
+    const std::pair<uint64_t, uint64_t> client_and_bytes(call.client(), call.num_bytes);
     const absl::Status status = Guarded([&] {
       encoded.reserve(calls.size());
       encoded.push_back(Encode(call));
@@ -124,10 +132,10 @@ bool StreamedCollection::TakeCalls(MutexLock& lock) {
     absl::Status error = RetryLater(status, kUnavailableRetryDelay);
     client::SetNothingWritten(error);
     call.done(std::move(error));
-    num_failed_bytes += num_bytes;
+    failed.push_back(client_and_bytes);
   }
   lock.Lock();
-  if (num_failed_bytes > 0) queue_.Finish(num_failed_bytes, absl::ZeroDuration());
+  for (const auto& [client, num_bytes] : failed) queue_.Finish(client, num_bytes);
   for (std::unique_ptr<PendingCall>& call : encoded) pending_.Add(std::move(call));
   return true;
 }
@@ -269,7 +277,7 @@ void StreamedCollection::OnAcknowledged(std::string_view id, const absl::StatusO
 
 void StreamedCollection::Fail(const PendingCall& call, absl::Status status, MutexLock& lock) {
   std::unique_ptr<PendingCall> taken = pending_.Take(call);
-  queue_.Finish(taken->call.num_bytes, absl::ZeroDuration());
+  queue_.Finish(taken->call.client(), taken->call.num_bytes);
   lock.Unlock();
   CountRefused(metrics_, name_, taken->call);
   taken->call.done(std::move(status));

@@ -44,7 +44,7 @@ class StreamedCollection final : public store::LiveDocuments {
                      std::unique_ptr<OrderedStream> stream, const LiveOptions& options, Metrics* metrics);
   ~StreamedCollection() override;
 
-  void Submit(std::vector<store::Write> writes, Done done) override;
+  void Submit(std::vector<store::Write> writes, const store::WriteCaller& caller, Done done) override;
   absl::Status Compact(const StopSignal* stop, bool* changed) override { return collection_->Compact(stop, changed); }
   absl::StatusOr<uint64_t> SnapshotTo(const std::string& folder, const StopSignal* stop) override {
     return collection_->SnapshotTo(folder, stop);

@@ -45,8 +45,9 @@ void TryTo(Work work) {
 
 }  // namespace
 
-void LiveCollection::Submit(std::vector<store::Write> writes, Done done) {
-  Accept({.writes = std::move(writes), .done = std::move(done), .arrived = MonotonicNow()}, /*is_bounded=*/true);
+void LiveCollection::Submit(std::vector<store::Write> writes, const store::WriteCaller& caller, Done done) {
+  Accept({.writes = std::move(writes), .done = std::move(done), .arrived = MonotonicNow(), .caller = caller},
+         /*is_bounded=*/true);
 }
 
 void LiveCollection::ApplyMessages(uint64_t first_sequence, std::vector<store::Write> messages, Done done) {
@@ -69,7 +70,7 @@ void LiveCollection::Accept(WriteCall call, bool is_bounded) {
     } else if (served_generation_ == 0) {
       refused = absl::UnavailableError(Cat("collection ", request_.name, " is still loading"));
     } else if (is_bounded) {
-      refused = queue_.Admit(call.num_bytes);
+      refused = queue_.Admit(call, call.arrived);
     }
     if (refused.ok()) {
       queue_.Push(std::move(call));
@@ -93,26 +94,41 @@ absl::Time LiveCollection::WriteOnce() {
   }
   if (queue_.empty() && !recover) return retry_at_;
   std::vector<WriteCall> calls;
+  std::vector<WriteQueue::Expired> expired;
   const absl::Status taken = Guarded([&] {
     mutex_.AssertHeld();
-    calls = queue_.TakeGroup(kMaxGroupBytes);
+    calls = queue_.TakeGroup(kMaxGroupBytes, MonotonicNow(), &expired);
     return absl::OkStatus();
   });
   if (!taken.ok()) return MonotonicNow() + kNoMemoryPoll;
   writing_ = true;
   lock.Unlock();
+  AnswerExpired(expired);
   const absl::Time begin = MonotonicNow();
   if (recover) TryToRecover();
   WriteCalls(calls);
-  uint64_t num_bytes = 0;
-  for (const WriteCall& call : calls) num_bytes += call.num_bytes;
-  calls.clear();  // outside of the lock
   const absl::Duration took = MonotonicNow() - begin;
+  uint64_t work = 0;
+  for (WriteCall& call : calls) {
+    work += call.work();
+    call.writes = {};  // frees them outside of the lock
+    call.done = nullptr;
+  }
   lock.Lock();
   writing_ = false;
-  if (num_bytes > 0) queue_.Finish(num_bytes, took);
+  for (const WriteCall& call : calls) queue_.Finish(call.client(), call.num_bytes);
+  for (const WriteQueue::Expired& one : expired) queue_.Finish(one.call.client(), one.call.num_bytes);
+  queue_.ObserveGroup(work, took);
   if (waiting_pauses_ > 0) changed_.NotifyAll();
   return queue_.empty() && !stopping_ ? retry_at_ : absl::InfinitePast();
+}
+
+void LiveCollection::AnswerExpired(std::vector<WriteQueue::Expired>& expired) {
+  for (WriteQueue::Expired& one : expired) {
+    TryTo([&] { CountRefused(metrics_, request_.name, one.call); });
+    one.call.done(std::move(one.reason));
+    one.call.done = nullptr;
+  }
 }
 
 void LiveCollection::WriteCalls(std::vector<WriteCall>& calls) {

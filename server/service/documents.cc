@@ -30,6 +30,10 @@ constexpr absl::Duration kReplacedRetryDelay = absl::Milliseconds(100);
 constexpr std::string_view kEncodedField = "candidates.inline_documents.texts";
 constexpr std::string_view kTextField = "documents.text";
 
+store::WriteCaller CallerOf(const CallContext& context) {
+  return {.client = context.client, .deadline = context.deadline};
+}
+
 std::string DocumentPath(int idx) { return absl::StrCat("documents[", idx, "]"); }
 
 v1::WriteOutcome OutcomeOf(store::WriteResult::Outcome outcome) {
@@ -241,8 +245,9 @@ void DocumentService::Submit(std::unique_ptr<UpsertCall> call) {
   call->request.Clear();
   Submitted submitted = std::move(call->submitted);
   const std::shared_ptr<store::LiveDocuments> live = call->target.live;
+  const store::WriteCaller caller = CallerOf(call->context);
   status = Guarded([&] {
-    live->Submit(std::move(writes), [this, call = std::move(call)](absl::StatusOr<store::WriteResults> written) {
+    live->Submit(std::move(writes), caller, [this, call = std::move(call)](absl::StatusOr<store::WriteResults> written) {
       absl::StatusOr<v1::UpsertResponse> response = ToResponse<v1::UpsertResponse>(written);
       if (response.ok()) response->set_encoded_tokens(call->encoded_tokens);
       if (written.ok() && call->loss.num_tokens() > 0) NoteLoss(call->rules.collection, call->loss);
@@ -308,10 +313,12 @@ void DocumentService::Delete(const v1::DeleteRequest& request, CallContext conte
     });
   }
   if (!status.ok()) return call->Refuse(std::move(status));
+  const store::WriteCaller caller = CallerOf(call->context);
   Guarded([&] {
-    target.live->Submit(std::move(writes), [call = std::move(call)](absl::StatusOr<store::WriteResults> written) {
-      call->Finish(ToResponse<v1::DeleteResponse>(written));
-    });
+    target.live->Submit(std::move(writes), caller,
+                        [call = std::move(call)](absl::StatusOr<store::WriteResults> written) {
+                          call->Finish(ToResponse<v1::DeleteResponse>(written));
+                        });
     return absl::OkStatus();
   }).IgnoreError();  // The call was answered as it went.
 }

@@ -14,6 +14,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "base/folder.h"
 #include "base/stop.h"
 #include "collection/log/collection_log.h"
@@ -57,6 +58,12 @@ struct WriteResults {
   uint64_t sequence = 0;             // of the collection once they are visible
 };
 
+// Who calls for writes, and until when they may be written.
+struct WriteCaller {
+  uint64_t client = 0;                           // for fairness between clients (service::ClientOf)
+  absl::Time deadline = absl::InfiniteFuture();  // of MonotonicNow()
+};
+
 // What people are told of the stream that a live collection follows.
 struct StreamState {
   bool connected = false;      // its messages come
@@ -94,10 +101,11 @@ class LiveDocuments {
   // Writes the documents in their order, all of them or (on an error) none; where a stream orders the writes, an error
   // may leave some, as its message says. Calls `done` exactly once, from a thread of
   // its own, which `done` must not hold up, or before it returns where nothing was queued. When it is called with OK
-  // the writes are on the disk, and Find of the store gives a collection that has them. The order of calls is that of
-  // the writes. RESOURCE_EXHAUSTED, with RetryInfo, when too many bytes wait, segments are full or the disk is;
-  // UNAVAILABLE when the log cannot be written or the collection is being unloaded.
-  virtual void Submit(std::vector<Write> writes, Done done) = 0;
+  // the writes are on the disk, and Find of the store gives a collection that has them. A client's calls are written in
+  // their order, and clients take turns. RESOURCE_EXHAUSTED, with RetryInfo, when too many bytes wait, the call would
+  // wait or has waited for too long, segments are full or the disk is; DEADLINE_EXCEEDED when the caller's deadline
+  // passes before the call is written; UNAVAILABLE when the log cannot be written or the collection is being unloaded.
+  virtual void Submit(std::vector<Write> writes, const WriteCaller& caller, Done done) = 0;
 
   // Compacts what was applied until now and serves the result. `changed` is false where there was nothing to do.
   // Blocks; one that runs already is waited for first.

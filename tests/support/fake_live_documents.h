@@ -24,7 +24,8 @@ class FakeLiveDocuments final : public store::LiveDocuments {
   // Takes the writes of a call. Without one every write is applied, with the next sequence, at once.
   using OnSubmit = std::function<void(std::vector<store::Write> writes, Done done)>;
 
-  void Submit(std::vector<store::Write> writes, Done done) override {
+  void Submit(std::vector<store::Write> writes, const store::WriteCaller& caller, Done done) override {
+    last_caller = caller;
     if (on_submit != nullptr) return on_submit(std::move(writes), std::move(done));
     store::WriteResults results;
     for (store::Write& write : writes) {
@@ -70,6 +71,7 @@ class FakeLiveDocuments final : public store::LiveDocuments {
 
   OnSubmit on_submit;
   std::vector<store::Write> written;
+  store::WriteCaller last_caller;
   uint64_t sequence = 7;  // of the collection that is served, and of the last write
   std::map<std::string, uint64_t> versions;
   std::vector<std::string> written_behind;  // ids of writes that no request sees yet

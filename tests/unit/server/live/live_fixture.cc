@@ -1,4 +1,5 @@
 #include "tests/unit/server/live/live_fixture.h"
+#include "tests/support/eventually.h"
 
 #include <chrono>
 #include <cstring>
@@ -101,6 +102,7 @@ LiveTest::LiveTest(std::unique_ptr<Backend> backend) : backend_(std::move(backen
   options_.segment_bytes = 4096;
   options_.compact_after = absl::InfiniteDuration();
   options_.compact_bytes_per_second = 0;
+  options_.max_queue_time = absl::ZeroDuration();  // the machine may be busy
 }
 
 LiveTest::~LiveTest() {
@@ -137,7 +139,7 @@ void LiveTest::Reopen() {
 
 absl::StatusOr<store::WriteResults> LiveTest::Write(std::vector<store::Write> writes) {
   std::promise<absl::StatusOr<store::WriteResults>> answer;
-  live_->Submit(std::move(writes),
+  live_->Submit(std::move(writes), {},
                 [&](absl::StatusOr<store::WriteResults> results) { answer.set_value(std::move(results)); });
   return answer.get_future().get();
 }
@@ -157,12 +159,6 @@ void LiveTest::MustCompact() {
   ASSERT_GE(live_->state().compacted_sequence, sequence);
 }
 
-bool LiveTest::Eventually(const std::function<bool()>& condition) {
-  for (int tries = 0; tries < 2000; ++tries) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return false;
-}
+bool LiveTest::Eventually(const std::function<bool()>& condition) { return test::Eventually(condition); }
 
 }  // namespace maxsim::live

@@ -15,6 +15,7 @@
 #include "collection/compact/create.h"
 #include "server/live/live_collection.h"
 #include "server/live/stream_message.h"
+#include "tests/support/eventually.h"
 #include "tests/unit/server/live/fake_stream.h"
 #include "tests/unit/server/live/live_fixture.h"
 
@@ -62,7 +63,7 @@ class Replica {
   std::future<Answer> Send(std::vector<store::Write> writes) {
     auto answer = std::make_shared<std::promise<Answer>>();
     std::future<Answer> future = answer->get_future();
-    live_->Submit(std::move(writes), [answer](Answer results) { answer->set_value(std::move(results)); });
+    live_->Submit(std::move(writes), {}, [answer](Answer results) { answer->set_value(std::move(results)); });
     return future;
   }
   Answer Write(std::vector<store::Write> writes) { return Send(std::move(writes)).get(); }
@@ -75,9 +76,7 @@ class Replica {
   store::LiveDocuments& live() { return *live_; }
   store::LiveState state() { return live_->state(); }
   bool Reaches(uint64_t sequence) {
-    for (int tries = 0; tries < 2000 && state().sequence < sequence; ++tries) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
+    test::Eventually([&] { return state().sequence >= sequence; });
     return state().sequence == sequence;
   }
   Documents Now() { return Contents(**store_->Find("c")); }
@@ -106,16 +105,11 @@ class StreamedCollectionTest : public testing::Test {
     ASSERT_TRUE(LiveIsConnected(a_) && LiveIsConnected(b_));
   }
   static bool LiveIsConnected(Replica& replica) {
-    for (int tries = 0; tries < 2000 && !replica.state().stream->connected; ++tries) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    return replica.state().stream->connected;
+    return test::Eventually([&] { return replica.state().stream->connected; });
   }
   // Waits until the reason why nothing can be written is one of this code.
   static absl::Status WaitForRefusal(Replica& replica, absl::StatusCode code) {
-    for (int tries = 0; tries < 2000 && replica.state().status.code() != code; ++tries) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
+    test::Eventually([&] { return replica.state().status.code() == code; });
     return replica.state().status;
   }
 
@@ -223,9 +217,7 @@ TEST_F(StreamedCollectionTest, TakesNoWritesWhileTheStreamIsAwayAndGoesOnAfterwa
   a_.options_.nats.timeout = absl::Milliseconds(300);
   a_.Open();
   server_.Set({.away = true});
-  const absl::Time begin = MonotonicNow();
   const Answer answer = a_.Write(List(Upsert("x", 2)));
-  EXPECT_LT(MonotonicNow() - begin, absl::Seconds(5));
   EXPECT_TRUE(absl::IsUnavailable(answer.status())) << answer.status();
   EXPECT_EQ(a_.Now(), (Documents{{"x", 1}}));
   EXPECT_FALSE(a_.state().stream->connected);
@@ -374,11 +366,11 @@ TEST_F(StreamedCollectionTest, WaitsForACompactionWhereSegmentsAreFull) {
   const Answer refused = a_.Write(List(Upsert("x", 1)));
   EXPECT_TRUE(absl::IsResourceExhausted(refused.status())) << refused.status();
   EXPECT_EQ(server_.num_publishes(), before);
-  for (int rounds = 0; rounds < 100 && a_.state().sequence < 200; ++rounds) {
+  ASSERT_TRUE(test::Eventually([&] {
     bool changed = false;
-    ASSERT_TRUE(a_.live().Compact(nullptr, &changed).ok());
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
+    EXPECT_TRUE(a_.live().Compact(nullptr, &changed).ok());
+    return a_.state().sequence >= 200;
+  }));
   ASSERT_TRUE(a_.Reaches(200));
   EXPECT_EQ(a_.Now(), expected);
   // The last of the 200 may have taken the last room.

@@ -123,7 +123,7 @@ TEST_F(WritesTest, KeepTheirOrderWithinOneThread) {
   for (int64_t n = 0; n < 100; ++n) {
     auto answer = std::make_shared<std::promise<uint64_t>>();
     answers.push_back(answer->get_future());
-    live().Submit(List(Upsert("a", n)), [answer](absl::StatusOr<store::WriteResults> results) {
+    live().Submit(List(Upsert("a", n)), {}, [answer](absl::StatusOr<store::WriteResults> results) {
       answer->set_value(results.ok() ? results->results[0].sequence : 0);
     });
   }
@@ -163,14 +163,14 @@ TEST_F(WritesTest, AreRefusedAfterStopAndAcceptedOnesAreAnswered) {
   std::atomic<int> applied{0};
   std::atomic<int> refused{0};
   for (int64_t n = 0; n < 50; ++n) {
-    live().Submit(List(Upsert(absl::StrCat(n), n)), [&](absl::StatusOr<store::WriteResults> results) {
+    live().Submit(List(Upsert(absl::StrCat(n), n)), {}, [&](absl::StatusOr<store::WriteResults> results) {
       EXPECT_TRUE(results.ok()) << results.status();
       ++applied;
     });
   }
   live().Stop();
   EXPECT_EQ(applied, 50);
-  live().Submit(List(Upsert("late", 1)), [&](absl::StatusOr<store::WriteResults> results) {
+  live().Submit(List(Upsert("late", 1)), {}, [&](absl::StatusOr<store::WriteResults> results) {
     EXPECT_TRUE(absl::IsUnavailable(results.status())) << results.status();
     ++refused;
   });
@@ -197,7 +197,7 @@ TEST_F(WritesTest, BeyondTheQueuesBoundAreToldWhenToComeBack) {
   for (int64_t n = 0; n < kCalls; ++n) {
     std::vector<store::Write> writes;
     for (int64_t idx = 0; idx < 5; ++idx) writes.push_back(Upsert(absl::StrCat(n, "-", idx), n));
-    live().Submit(std::move(writes), [&](absl::StatusOr<store::WriteResults> results) {
+    live().Submit(std::move(writes), {}, [&](absl::StatusOr<store::WriteResults> results) {
       if (results.ok()) {
         ++ok;
         return;

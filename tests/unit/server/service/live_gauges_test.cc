@@ -26,7 +26,9 @@ class StatedLive final : public store::LiveDocuments {
  public:
   explicit StatedLive(const store::LiveState* state) : state_(state) {}
 
-  void Submit(std::vector<store::Write> writes, Done done) override { done(absl::UnimplementedError("no writes")); }
+  void Submit(std::vector<store::Write> writes, const store::WriteCaller&, Done done) override {
+    done(absl::UnimplementedError("no writes"));
+  }
   absl::Status Compact(const StopSignal* stop, bool* changed) override { return absl::UnimplementedError("compact"); }
   absl::StatusOr<uint64_t> SnapshotTo(const std::string& folder, const StopSignal* stop) override { return 0; }
   store::LiveState state() const override { return *state_; }

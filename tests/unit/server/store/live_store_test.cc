@@ -25,7 +25,9 @@ class FakeLive final : public LiveDocuments {
   explicit FakeLive(std::vector<std::string>* events) : events_(*events) {}
   ~FakeLive() override { events_.emplace_back("closed"); }
 
-  void Submit(std::vector<Write> writes, Done done) override { done(absl::UnimplementedError("no writes")); }
+  void Submit(std::vector<Write> writes, const WriteCaller&, Done done) override {
+    done(absl::UnimplementedError("no writes"));
+  }
   absl::Status Compact(const StopSignal* stop, bool* changed) override { return absl::UnimplementedError("compact"); }
   absl::StatusOr<uint64_t> SnapshotTo(const std::string& folder, const StopSignal* stop) override { return 0; }
   LiveState state() const override { return {}; }
