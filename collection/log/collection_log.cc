@@ -10,17 +10,21 @@
 #include <shared_mutex>
 #include <utility>
 
+#include "base/file.h"
 #include "base/guard.h"
 #include "base/text.h"
 #include "collection/log/log_check.h"
 #include "collection/log/log_database.h"
 #include "collection/log/log_files.h"
 #include "collection/log/log_mark.h"
+#include "collection/log/log_reserve.h"
 #include "collection/log/log_tombstones.h"
 #include "collection/log/log_versions.h"
 
 namespace maxsim::collection {
 namespace {
+
+constexpr std::string_view kReserveName = "reserve";
 
 // Says that a write failed when it ends without Done: with an exception, too.
 class FailedUnlessDone {
@@ -62,6 +66,8 @@ struct CollectionLog::State {
   mutable std::shared_mutex mutex;
   // One write at a time, so that the write-ahead log has nothing that is not on the disk when its length is noted.
   std::mutex write_mutex;
+  std::optional<LogReserve> reserve;  // this and the next are used with `write_mutex`, or with `mutex` held alone
+  uint64_t unflushed_bytes = 0;       // that only the write-ahead log has, at most
   // Read-only after a Recover that failed; null after one that could not even read.
   std::unique_ptr<LogDatabase> database;
   std::atomic<bool> failed{false};  // a write has, and none may follow
@@ -73,6 +79,7 @@ struct CollectionLog::State {
   absl::Status OpenDatabase();
   absl::StatusOr<const LogDatabase*> Database() const;
   absl::Status Write(rocksdb::WriteBatch& batch, std::optional<uint64_t> last_sequence = std::nullopt);
+  absl::Status KeepRoomForStart(uint64_t num_bytes);
   absl::Status NoteWrite(std::optional<uint64_t> last_sequence);
   absl::Status AddRecord(const LogRecord& record, rocksdb::WriteBatch& batch, std::string& head) const;
   absl::StatusOr<uint64_t> VersionAt(std::string_view key) const;
@@ -92,6 +99,9 @@ absl::Status CollectionLog::State::OpenDatabase() {
         Cat("the log of ", folder, " is one of ", contents->format, ", and the collection has ", Describe(format)));
   }
   const WrittenFiles before = mark->files();
+  if (!reserve.has_value()) reserve.emplace(JoinPath(LogFolder(folder), kReserveName));
+  reserve->Release();
+  unflushed_bytes = 0;
   mark->NoteWal(0, 0);  // opening it makes files of the write-ahead log, and drops it
   absl::StatusOr<std::unique_ptr<LogDatabase>> opened =
       LogDatabase::Open(LogDatabasePath(folder), LogDatabase::Access::kWrite, mark.get());
@@ -100,6 +110,7 @@ absl::Status CollectionLog::State::OpenDatabase() {
     return Prefix(Where(), opened.status());
   }
   database = *std::move(opened);
+  KeepRoomForStart(0).IgnoreError();  // the first write says it
   first = contents->first_sequence;
   last = contents->last_sequence;
   stream = contents->stream;
@@ -130,10 +141,23 @@ absl::Status CollectionLog::State::NoteWrite(std::optional<uint64_t> last_sequen
   return absl::OkStatus();
 }
 
+// Keeps room on the disk for what a start after this write would bring to files.
+absl::Status CollectionLog::State::KeepRoomForStart(uint64_t num_bytes) {
+  constexpr uint64_t kMinReserveBytes = uint64_t{1} << 20;  // for files that any start makes
+  unflushed_bytes += num_bytes;
+  if (kMinReserveBytes + unflushed_bytes <= reserve->num_bytes()) return absl::OkStatus();
+  uint64_t in_memory = 0;  // what was flushed meanwhile needs no room any more
+  if (database->db().GetAggregatedIntProperty(rocksdb::DB::Properties::kCurSizeAllMemTables, &in_memory)) {
+    unflushed_bytes = std::min(unflushed_bytes, in_memory + num_bytes);
+  }
+  return Prefix(Where(), reserve->Grow(kMinReserveBytes + unflushed_bytes));
+}
+
 absl::Status CollectionLog::State::Write(rocksdb::WriteBatch& batch, std::optional<uint64_t> last_sequence) {
   if (absl::StatusOr<const LogDatabase*> open = Database(); !open.ok()) return open.status();
   if (failed) return absl::UnavailableError(Cat(Where(), "a write failed, and it has not been recovered"));
   const std::lock_guard lock(write_mutex);
+  if (absl::Status status = KeepRoomForStart(batch.GetDataSize()); !status.ok()) return status;
   FailedUnlessDone attempt(failed);
   const rocksdb::Status status = database->db().Write(Synced(), &batch);
   if (!status.ok()) return FromRocksDb(status, Where());

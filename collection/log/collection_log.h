@@ -28,6 +28,10 @@ inline constexpr std::string_view kLogFolderName = "log";
 // Returns whether the folder at `path` has a log.
 bool HasLog(const std::string& path);
 
+// FAILED_PRECONDITION where the manifest says that the collection has a log, and the folder has none: its volume is not
+// mounted, or it was deleted.
+absl::Status CheckLogIsThere(const std::string& folder, const Manifest& manifest);
+
 // What is fixed when a log is made, and checked when it is opened.
 struct LogFormat {
   IdType id_type = IdType::kString;

@@ -159,7 +159,9 @@ absl::Status StartRocksDbThreads() {
   const std::shared_future<void> ended(end.get_future());
   absl::Status status;
   for (std::thread& probe : probes) {
-    if (status.ok()) status = StartThread("rocksdb", [ended] { ended.wait(); }, &probe);
+    if (status.ok())
+      status = StartThread(
+          "rocksdb", [ended] { ended.wait(); }, &probe);
   }
   end.set_value();
   for (std::thread& probe : probes) {

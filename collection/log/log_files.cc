@@ -65,6 +65,18 @@ bool HasLog(const std::string& path) {
   return std::filesystem::is_directory(LogFolder(path), ignored);
 }
 
+absl::Status CheckLogIsThere(const std::string& folder, const Manifest& manifest) {
+  if (!manifest.log_sequence.has_value() || HasLog(folder)) return absl::OkStatus();
+  const uint64_t held = *manifest.log_sequence;
+  if (held > 0) {
+    return absl::FailedPreconditionError(Cat(folder, ": holds the writes of a log up to sequence ", held,
+                                             ", and the folder ", kLogFolderName, " is missing: restore a snapshot"));
+  }
+  return absl::FailedPreconditionError(
+      Cat(folder, ": is a live collection that was never compacted, and the folder ", kLogFolderName,
+          " is missing, which has all of its writes: bring it back (is its volume mounted?), or restore a snapshot"));
+}
+
 uint64_t NumLogBytes(const std::string& folder) {
   uint64_t sum = 0;
   std::error_code error;

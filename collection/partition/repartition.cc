@@ -38,10 +38,8 @@ absl::Status OpenSource(const std::string& folder, Sources& sources) {
       return absl::FailedPreconditionError(Cat(folder, ": was written to just now"));
     }
     sources.logs.push_back(*std::move(log));
-  } else if (manifest->log_sequence.value_or(0) > 0) {
-    return absl::FailedPreconditionError(Cat(folder, ": holds the writes of a log up to sequence ",
-                                             *manifest->log_sequence, ", and the folder ", kLogFolderName,
-                                             " is missing: restore a snapshot"));
+  } else if (absl::Status status = CheckLogIsThere(folder, *manifest); !status.ok()) {
+    return status;
   }
   sources.collections.push_back({folder, *std::move(manifest)});
   return absl::OkStatus();

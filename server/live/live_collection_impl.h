@@ -1,8 +1,9 @@
 // The implementation of LiveDocuments (live_collection.h).
 //
-// A step of the writer, on one of the threads that all collections share, takes everything that waits as one group: it decides about each call (WriteGroup), finds room
-// in segments (ChangesWriter::Plan), appends the group to the log, which is the moment from which it exists, appends it
-// to segments and publishes the snapshot (ChangesWriter::Commit), and answers the calls.
+// A step of the writer, on one of the threads that all collections share, takes everything that waits as one group: it
+// decides about each call (WriteGroup), finds room in segments (ChangesWriter::Plan), appends the group to the log,
+// which is the moment from which it exists, appends it to segments and publishes the snapshot (ChangesWriter::Commit),
+// and answers the calls.
 //
 // Invariants:
 //  - What is served is the generation and the records of the log behind its log_sequence, in their order. Where the

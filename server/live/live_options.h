@@ -28,7 +28,8 @@ struct LiveOptions {
   // How long a call may wait until its writes begin to be written; 0: for any time.
   absl::Duration max_queue_time = absl::Seconds(5);
 
-  int max_collections = 64;  // live ones that are open at a time
+  int max_collections = 64;     // live ones that are open at a time
+  bool restore_created = true;  // serve after a restart what clients created
 
   bool compact = true;  // in the background
   // A compaction begins when segments hold so many bytes, when so large a share of a collection's documents has a

@@ -47,7 +47,7 @@ class SharedTask {
   const Step step_;
   // Guarded by the mutex of `threads_`.
   State state_ = State::kIdle;
-  bool woken_ = false;    // while it ran
+  bool woken_ = false;  // while it ran
   bool stopped_ = false;
   absl::Time at_ = absl::InfiniteFuture();  // of its entry among the timers
 };

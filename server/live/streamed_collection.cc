@@ -57,8 +57,11 @@ absl::Status StreamedCollection::Serve(std::shared_ptr<const store::Generation> 
   const MutexLock lock(&mutex_);
   if (served_ || stopping_) return status;
   applied_sequence_ = applied;
-  status = StartThread("live_publisher", [this] { RunPublisher(); }, &publisher_);
-  if (status.ok()) status = StartThread("live_follower", [this] { RunFollower(); }, &follower_);
+  status = StartThread(
+      "live_publisher", [this] { RunPublisher(); }, &publisher_);
+  if (status.ok())
+    status = StartThread(
+        "live_follower", [this] { RunFollower(); }, &follower_);
   served_ = status.ok();
   return status;
 }

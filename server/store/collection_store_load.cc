@@ -80,13 +80,13 @@ absl::StatusOr<std::shared_ptr<LiveDocuments>> CollectionStore::LiveOf(const std
     request.create = entry->wants_log;
   }
   if (!collection::HasLog(folder.path()) && !request.create) {
-    if (!manifest.log_sequence.has_value() || *manifest.log_sequence == 0) return nullptr;
+    if (!manifest.log_sequence.has_value()) return nullptr;
+    absl::Status missing = collection::CheckLogIsThere(folder.path(), manifest);
+    if (*manifest.log_sequence == 0) return missing;
     return absl::FailedPreconditionError(
-        Cat(folder.path(), ": holds the writes of a log up to sequence ", *manifest.log_sequence, ", and the folder ",
-            collection::kLogFolderName,
-            " is missing: restore a snapshot; or load it with live: true, and a new log begins "
-            "behind that sequence, without later writes, versions of ids and the "
-            "deletes of documents in shards that were kept"));
+        Cat(ForStrCat(std::string(missing.message())),
+            "; or load it with live: true, and a new log begins behind that sequence, without later writes, versions "
+            "of ids and the deletes of documents in shards that were kept"));
   }
   if (open_live_ == nullptr) {
     return absl::FailedPreconditionError(Cat(folder.path(), ": is a live collection, which this program cannot serve"));

@@ -203,7 +203,14 @@ int RunVerify(const std::string& folder, bool quiet) {
       },
       &tombstones);
   if (!report.ok()) return Fail(report.status());
-  if (collection::HasLog(folder)) AddLogProblems(folder, quiet, *report);
+  const absl::StatusOr<collection::Manifest> published = collection::ReadManifest(folder);
+  const absl::Status log_is_there = published.ok() ? collection::CheckLogIsThere(folder, *published) : absl::OkStatus();
+  if (collection::HasLog(folder)) {
+    AddLogProblems(folder, quiet, *report);
+  } else if (!log_is_there.ok()) {
+    ++report->num_problems;
+    report->problems.push_back(std::string(log_is_there.message()));
+  }
   WarnOfLoss(folder, report->loss);
   for (const std::string& problem : report->problems) std::fprintf(stderr, "problem: %s\n", problem.c_str());
   if (report->num_problems > static_cast<int64_t>(report->problems.size())) {

@@ -396,6 +396,24 @@ TEST_F(CollectionLogTest, IsExhaustedByAFullDiskAndGoesOnAfterRecovery) {
   EXPECT_EQ(ReadMarked(*log_, 0, 100).value_or(0), log_->last_sequence());
 }
 
+// What a start needs is kept free: the size of what only the write-ahead log has.
+TEST_F(CollectionLogTest, KeepsRoomOnTheDiskForTheNextStart) {
+  const std::string path = folder_.Path("log/reserve");
+  uint64_t before = 0;
+  {
+    auto log = CollectionLog::Open(folder_.path(), SmallLogFormat(), CollectionLog::Mode::kCreate);
+    ASSERT_TRUE(log.ok()) << log.status();
+    before = std::filesystem::file_size(path);
+    EXPECT_GE(before, uint64_t{1} << 20);
+    for (int idx = 0; idx < 12; ++idx) ASSERT_TRUE(AppendMarked(**log, 1, 65536).ok());  // 1 MiB each
+    EXPECT_GE(std::filesystem::file_size(path), uint64_t{10} << 20);
+  }
+  EXPECT_GE(std::filesystem::file_size(path), uint64_t{10} << 20) << "while no server has it open";
+  auto log = CollectionLog::Open(folder_.path(), SmallLogFormat(), CollectionLog::Mode::kMustExist);
+  ASSERT_TRUE(log.ok()) << log.status();
+  EXPECT_EQ(std::filesystem::file_size(path), before);
+}
+
 TEST_F(CollectionLogTest, IsReadAndNotWrittenWhileItCannotBeRecovered) {
   Create();
   ASSERT_TRUE(AppendMarked(*log_, 10, 1000).ok());

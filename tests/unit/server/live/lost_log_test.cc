@@ -50,6 +50,41 @@ TEST_F(LostLogTest, IsMissedByALoadWithoutLive) {
   EXPECT_FALSE(collection::HasLog(path_));
 }
 
+// Nothing but the log has its documents.
+TEST_F(LostLogTest, OfACollectionThatWasNeverCompactedIsRefused) {
+  WriteSome(20);
+  LoseLog();
+  for (const bool is_live : {true, false}) {
+    const absl::Status status = TryOpen(path_, is_live);
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("was never compacted, and the folder log is missing"));
+    EXPECT_FALSE(collection::HasLog(path_));
+  }
+}
+
+// The writes would go into files that no name leads to.
+TEST_F(LostLogTest, RefusesWritesOnceTheFolderIsMovedAndTakesThemOnceItIsBack) {
+  WriteSome(5);
+  const std::string elsewhere = folder_ / "elsewhere";
+  std::filesystem::rename(path_, elsewhere);
+  const auto refused = Write(List(Upsert("lost", 1)));
+  EXPECT_TRUE(absl::IsUnavailable(refused.status())) << refused.status();
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("was deleted or moved while it was open"));
+  std::filesystem::rename(elsewhere, path_);
+  ASSERT_TRUE(Eventually([&] { return live().state().status.ok(); }));
+  MustWrite(List(Upsert("found", 2)));
+  Reopen();
+  EXPECT_EQ(Now().count("found"), 1u);
+}
+
+TEST_F(LostLogTest, RefusesWritesOnceItsFilesAreDeleted) {
+  WriteSome(5);
+  std::filesystem::remove_all(std::filesystem::path(path_) / collection::kLogFolderName);
+  const auto refused = Write(List(Upsert("lost", 1)));
+  EXPECT_TRUE(absl::IsUnavailable(refused.status())) << refused.status();
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr(path_));
+}
+
 TEST_F(LostLogTest, IsBegunAnewBehindTheGenerationByALoadWithLive) {
   WriteSome(20);
   MustCompact();

@@ -7,11 +7,13 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <filesystem>
 #include <future>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/monotonic_clock.h"
 #include "collection/compact/create.h"
@@ -71,10 +73,11 @@ TEST(SharedThreadsTest, MakeNoStepOnceTheTaskIsStoppedAndGoOnWithOthers) {
   ASSERT_TRUE(threads.Start().ok());
   std::promise<void> began;
   std::promise<void> end;
-  int steps = 0;
+  const std::shared_future<void> ended(end.get_future());
+  std::atomic<int> steps{0};
   SharedTask stopped(&threads, [&] {
     if (++steps == 1) began.set_value();
-    end.get_future().wait();
+    ended.wait();
     return absl::InfinitePast();
   });
   stopped.Wake();
@@ -138,8 +141,8 @@ TEST_F(ManyCollectionsTest, BeyondTheLimitAreRefusedAndOneThatIsUnloadedMakesRoo
                                                         "live.max_collections is 64"));
   MustWrite(List(Upsert("a", 1)));
   ASSERT_TRUE(store_->Unload("c1").ok());
-  const auto loaded = store_->Load("beyond", folder_ / "beyond", store::Residency::kAuto, store::Replication::kAuto,
-                                   "", nullptr, true);
+  const auto loaded =
+      store_->Load("beyond", folder_ / "beyond", store::Residency::kAuto, store::Replication::kAuto, "", nullptr, true);
   EXPECT_TRUE(loaded.ok()) << loaded.status();
 }
 
