@@ -44,7 +44,7 @@ class _Parts:
 
 
 class RerankParts(_Parts):
-    """Splits a request by its queries. Each part has the request's options and the candidates that the queries share."""
+    """Splits a request by its queries. Each part has its options and the candidates that the queries share."""
 
     def __init__(self, request: pb.RerankRequest, limits: pb.Limits | None) -> None:
         """`limits` are the server's; None sends the request as it is."""

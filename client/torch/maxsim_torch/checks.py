@@ -43,8 +43,8 @@ def check_optional_tensors(**given: Any) -> None:
 def _refuse_layout(name: str, tensor: Tensor) -> None:
     if tensor.is_nested:
         raise TypeError(
-            f"{name} is a nested tensor, and must be dense: padded with its lengths, or packed, such as the values() and "
-            f"offsets() of a jagged tensor for maxsim_scores_packed"
+            f"{name} is a nested tensor, and must be dense: padded with its lengths, or packed, such as the values() "
+            f"and offsets() of a jagged tensor for maxsim_scores_packed"
         )
     raise TypeError(f"{name} has the layout {tensor.layout}; it is dense (torch.strided)")
 

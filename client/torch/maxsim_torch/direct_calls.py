@@ -73,7 +73,7 @@ class _Dispatch:
 
 
 class _Transforms:
-    """What torch.func's transforms want of a tensor. As with _Dispatch, AttributeError at import where names are gone."""
+    """The derivatives that torch.func takes. As with _Dispatch, AttributeError at import where names are gone."""
 
     def __init__(self) -> None:
         functorch: Any = torch._C._functorch

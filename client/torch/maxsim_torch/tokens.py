@@ -149,7 +149,7 @@ def _packed_scales(name: str, scales: Optional[Tensor], count: int, num_rows: in
     scales = _scales(name, scales)
     if scales.dim() == 0:
         return scales.expand(count), library.SCALE_A_SEQUENCE
-    # torch.compile does not find a tuple of symbolic sizes in a tuple of such tuples, so each size is compared by itself.
+    # torch.compile does not find a tuple of symbolic sizes in a tuple of such tuples: sizes are compared one by one.
     shape, size = tuple(scales.shape), scales.shape[0]
     of_sequences = len(shape) == 1 and size == count
     of_tokens = size == num_rows and (len(shape) == 1 or (len(shape) == 2 and shape[1] == 1))

@@ -227,7 +227,8 @@ def sum_maxima(maxima: Tensor, lengths: Optional[Tensor], weights: Optional[Tens
             raise ValueError(f"weights have the shape {tuple(weights.shape)}, and not {tuple(maxima.shape)}")
         # An infinite maximum stays what it is, and its weight has no gradient.
         finite = torch.isfinite(maxima)
-        maxima = torch.where(finite, torch.where(finite, maxima, 0) * real_factors("weights", weights, maxima.dtype), maxima)
+        weights = real_factors("weights", weights, maxima.dtype)
+        maxima = torch.where(finite, torch.where(finite, maxima, 0) * weights, maxima)
     if lengths is not None:
         there = torch.arange(maxima.shape[-1], device=maxima.device) < lengths.unsqueeze(-1)
         maxima = torch.where(there, maxima, 0)
