@@ -265,11 +265,11 @@ class CallTest(unittest.TestCase):
         # As grpcio 1.51 (OpenSSL) and 1.85 (BoringSSL) have them.
         handshake = "Tls handshake failed (TSI_PROTOCOL_FAILURE): SSL_ERROR_SSL: error:1000007d:SSL routines"
         for words, reason in (
-            ("UNKNOWN: ipv4:127.0.0.1:1: Failed to connect to remote host: Connection refused", "the connection was re"),
+            ("UNKNOWN: ipv4:127.0.0.1:1: Failed to connect to remote host: Connection refused", "the connection was"),
             ("UNAVAILABLE: ipv4:127.0.0.1:1: Socket closed", "it closed the connection"),
-            ("Ssl handshake failed: error:0A000086:SSL routines::certificate verify failed", "its certificate was signed"),
+            ("Ssl handshake failed: error:0A000086:SSL routines::certificate verify failed", "its certificate was"),
             (f"{handshake}:OPENSSL_internal:CERTIFICATE_VERIFY_FAILED: self signed: OK", "its certificate was signed"),
-            (f"{handshake}:OPENSSL_internal:CERTIFICATE_VERIFY_FAILED: certificate has expired", "its certificate has e"),
+            (f"{handshake}:OPENSSL_internal:CERTIFICATE_VERIFY_FAILED: certificate has expired", "its certificate has"),
             (f"{handshake}:OPENSSL_internal:WRONG_VERSION_NUMBER: Invalid", "it does not speak TLS"),
             ("Peer name 127.0.0.1 is not in peer certificate", "its certificate is for another name"),
             ("Custom verification check failed: Hostname Verification Check failed.", "its certificate is for another"),

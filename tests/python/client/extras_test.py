@@ -1,4 +1,4 @@
-"""The extras of client/python/pyproject.toml beside the requirements that `maxsim import` names where a library is missing.
+"""The extras of client/python/pyproject.toml beside the requirements that `maxsim import` names for missing libraries.
 
 python extras_test.py
 """

@@ -1,4 +1,4 @@
-"""Calls that are larger than one request may be, with both clients, over servers in this process that refuse such requests.
+"""Calls that are larger than one request may be, with both clients, over servers in this process that refuse those.
 
 python splitting_test.py
 """
@@ -41,7 +41,7 @@ class LimitedServer:
         if request.ByteSize() > self.limits.max_request_bytes:
             context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "Received message larger than max")
         if len(request.queries) > (self.limits.max_request_work or 1000):
-            self.refuse(context, "queries: ask for 99 token pairs, and at most 9 (limits.max_request_work) are accepted")
+            self.refuse(context, "queries: ask for 99 token pairs, and at most 9 (limits.max_request_work)")
         response = pb.RerankResponse(generation=3)
         for i, query in enumerate(request.queries):
             value = np.frombuffer(query.tokens.data, np.float32)[0]
@@ -58,7 +58,7 @@ class LimitedServer:
         if -1 in ids:
             self.refuse(context, f"int_ids.ids[{[*ids].index(-1)}]: is negative")
         if len(ids) * self.document_bytes > (self.limits.max_answer_bytes or 1 << 30):
-            self.refuse(context, "ids: the first 3 documents take 99 bytes, and an answer has 9 (limits.max_answer_bytes)")
+            self.refuse(context, "ids: the first 3 documents take 99 bytes (limits.max_answer_bytes)")
         response = documents_pb2.GetResponse(generation=len(self.requests), sequence=10 + len(self.requests))
         for id in ids:
             if id in self.missing:
