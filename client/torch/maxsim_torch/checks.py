@@ -25,7 +25,7 @@ def check_tensors(**given: Any) -> None:
     for name, value in given.items():
         if not isinstance(value, Tensor):
             raise TypeError(f"{name} is of the type {type(value).__name__}; it is a torch.Tensor")
-        if value.layout is not torch.strided or value.is_nested:
+        if not _is_dense(value):
             _refuse_layout(name, value)
 
 
@@ -36,8 +36,15 @@ def check_optional_tensors(**given: Any) -> None:
             continue
         if not isinstance(value, Tensor):
             raise TypeError(f"{name} is of the type {type(value).__name__}; it is a torch.Tensor or None")
-        if value.layout is not torch.strided or value.is_nested:
+        if not _is_dense(value):
             _refuse_layout(name, value)
+
+
+def _is_dense(tensor: Tensor) -> bool:
+    if tensor.layout is not torch.strided:
+        return False
+    # The oldest releases of PyTorch cannot trace is_nested.
+    return torch.compiler.is_compiling() or not tensor.is_nested
 
 
 def _refuse_layout(name: str, tensor: Tensor) -> None:
