@@ -27,7 +27,7 @@ struct CollectionSummary {
   int64_t token_bytes = 0;  // of the token matrices among them
   LengthDistribution lengths;
 
-  // Of i8: what was found in documents that are spread over the collection, all of them where it is small.
+  // What i8 storage lost of documents spread over the collection, or of all documents where it is small.
   struct Loss {
     QuantizationLoss found;
     int64_t num_tokens_read = 0;

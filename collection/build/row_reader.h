@@ -71,8 +71,7 @@ class RowReader {
   std::vector<char> converted_;  // a block as it is stored
   std::vector<float> scales_;    // of the documents that were quantised last
   int64_t first_scale_ = 0;      // whose scale the first of them is
-  // Of the documents whose rows were handed out, from the next one on that ScaleOf is called for. The last one may have
-  // more rows.
+  // Losses of documents whose rows were handed out and whose scales were not yet. The last document may have more rows.
   std::deque<QuantizationLoss> losses_;
   int64_t first_loss_ = 0;
   QuantizationLoss loss_;

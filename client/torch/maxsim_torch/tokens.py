@@ -105,7 +105,7 @@ def _mask(name: str, mask: Optional[Tensor], shape: "tuple[int, ...]") -> Option
 
 def _ones(name: str, mask: Tensor) -> Tensor:
     """Where a mask of numbers is 1. Raises ValueError for the first value that is neither 0 nor 1, where values can be
-    read. Elsewhere such a token is left out: an additive mask (0 and -inf) leaves no token and never selects padding."""
+    read. Elsewhere such a token is left out, so that an additive mask (0 and -inf) never selects the padding."""
     counts = mask == 1
     if can_read(mask):
         wrong = (~counts & (mask != 0)).flatten()

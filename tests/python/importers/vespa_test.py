@@ -258,7 +258,7 @@ class VespaTest(ImportTest):
             ({"type": kind, "values": n}, "has values without labels of t", {}),
             ({"type": kind, "blocks": [address, address]}, "has two blocks of the label '0'", {}),
             ({"type": f"tensor(a{{}},b{{}},x[{DIM}])", "blocks": {"0": n}}, "its type has 2", {}),
-            ({"blocks": {"0": n[:DIM], "1": n}}, r"has values \[32\], must be .*; several token vectors in one need", {}),
+            ({"blocks": {"0": n[:DIM], "1": n}}, r"has values \[32\], .*; several token vectors in one need", {}),
             ({"blocks": {"0": n}}, r"has values \[32\], must be rows of 16 columns", {"dim": DIM}),
             ({"0": [n[:DIM]], "1": [n[:DIM], n[DIM:]]}, r"has values \[2, 16\], .*: \[1, 16\]", {}),
             (

@@ -87,7 +87,9 @@ def add_parser(commands: _Commands) -> None:
     options.add_argument("--mask", metavar="NAME", help="column or file of the mask of the tokens that count")
     options.add_argument("--table", metavar="NAME", help="table, collection or group inside the source")
     options.add_argument("--split", metavar="NAME", help="part of a data set, such as train")
-    options.add_argument("--ids", metavar="FILE", help="file with a line for each document: its id, or JSON with id and payload")
+    options.add_argument(
+        "--ids", metavar="FILE", help="file with a line for each document: its id, or JSON with id and payload"
+    )
     options.add_argument(
         "--payloads", metavar="FILE", help="file of the documents' texts or data, apart from the source"
     )

@@ -92,7 +92,7 @@ class VectorColumn:
         permutation = getattr(arrow_type, "permutation", None)
         if permutation is not None and list(permutation) != sorted(permutation):
             raise SourceError(
-                f"{where}: is a tensor with its dimensions in the order {list(permutation)}; store [tokens, dim] plainly"
+                f"{where}: is a tensor with its dimensions in the order {list(permutation)}; must be [tokens, dim]"
             )
         known = known_columns(arrow_type)
         self._is_flattened = not is_vectors(arrow_type) and is_flattened(arrow_type)

@@ -184,10 +184,10 @@ def import_collection(
     would (of `output` too, where it is given), and writes nothing.
 
     kind: one of maxsim.importers.KINDS. storage: f16, bf16, f32 or i8; None is that of the collection that is there, or
-    else f16. name, allow_other_shape and refuse_lossy: as of CollectionWriter. skip_empty: documents without a token are left out and
-    counted, instead of being an error. on_published: is called as soon as the generation is published, also where an
-    interrupt ends the import afterwards. SourceError, or another ValueError, where the source or a document of it cannot
-    be imported; then no generation is left behind."""
+    else f16. name, allow_other_shape and refuse_lossy: as of CollectionWriter. skip_empty: documents without a token are
+    left out and counted, instead of being an error. on_published: is called as soon as the generation is published,
+    also where an interrupt ends the import afterwards. SourceError, or another ValueError, where the source or a
+    document of it cannot be imported; then no generation is left behind."""
     if storage is not None and storage not in STORAGES:
         raise SourceError(f"storage {storage!r}: must be one of {', '.join(STORAGES)}")
     if output is None and not dry_run:

@@ -25,7 +25,7 @@ def _open_descriptor(path: str, flags: int) -> int:
 
 def open_regular(path: str, mode: str = "rb", **options: Any) -> IO[Any]:
     """open(), for reading."""
-    return open(path, mode, opener=_open_descriptor, **options)  # type: ignore[no-any-return]
+    return open(path, mode, opener=_open_descriptor, **options)
 
 
 def check_regular(path: str) -> None:

@@ -119,9 +119,7 @@ class PtSource:
         found = "a tensor, which --from padded reads" if is_tensor(value) else f"a {type(value).__name__}"
         raise SourceError(f"{file}: holds {found}, must hold a list of tensors or a dictionary from ids to tensors")
 
-    def _from_columns(
-        self, columns: Dict[object, object], file: str
-    ) -> Sequence[_Document]:
+    def _from_columns(self, columns: Dict[object, object], file: str) -> Sequence[_Document]:
         """Documents of a dictionary of lists."""
         name = self._options.vectors_column
         vectors = _column(columns, name, file)

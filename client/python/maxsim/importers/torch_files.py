@@ -257,7 +257,7 @@ def _load_legacy(data: memoryview) -> object:
 
 
 def is_torch_file(path: str) -> bool:
-    """True for what begins as torch.save does; only protocols that nobody uses hide the legacy format's magic number."""
+    """True for a file that begins as those of torch.save do with their usual protocols of pickles."""
     with open_regular(path, "rb") as file:
         head = file.read(64)
     return head.startswith(_ZIP_MAGIC) or _LEGACY_MAGIC.to_bytes(10, "little") in head
