@@ -47,7 +47,8 @@ inline service::DocumentRules RulesOf(const CollectionView& collection, const se
           .slots = {},
           .form = service::StoredFormOf(ScalarTypeOf(collection.info.storage()),
                                         static_cast<int32_t>(collection.info.dim()), collection.info.rotation_seed(),
-                                        limits)};
+                                        limits),
+          .refuse_lossy_tokens = limits.refuse_lossy_tokens};
 }
 
 template <typename Ids>

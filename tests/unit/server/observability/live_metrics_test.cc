@@ -57,6 +57,17 @@ TEST(LiveMetricsTest, AGroupCommitIsCountedByKindAndOutcome) {
   EXPECT_EQ(ValueOf(metrics, "maxsim_live_commit_duration_seconds_count{collection=\"books\"}"), "2");
 }
 
+TEST(LiveMetricsTest, TokensThatI8KeepsTooLittleOfAreCountedByKind) {
+  Metrics metrics;
+  metrics.live().CountLossyTokens("books", 19, 2);
+  metrics.live().CountLossyTokens("books", 1, 0);
+  const std::string of = "maxsim_live_lossy_tokens_total{collection=\"books\",kind=";
+  EXPECT_EQ(ValueOf(metrics, of + "\"zeroed\"}"), "20");
+  EXPECT_EQ(ValueOf(metrics, of + "\"coarse\"}"), "2");
+  metrics.live().Remove("books");
+  EXPECT_THAT(metrics.Expose(), Not(HasSubstr(of)));
+}
+
 TEST(LiveMetricsTest, TheTimesOfARequestUntilDurableAndVisibleAreObservedApart) {
   Metrics metrics;
   metrics.live().Observe("books", Commit(1));
