@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Tests the console in headless Chromium, as a person meets it: a question in words and a recorded one, the heat map, the
-live figures, a server that wants a token, both themes, a narrow window, the keyboard.
+live figures, a server that requires a token, both themes, a narrow window, the keyboard.
 
   console_test.py --bin FOLDER [--encoder-python PYTHON] [--output FOLDER] [NAME...]
 
   --bin FOLDER              of maxsimd and maxsim-shard
-  --encoder-python PYTHON   has what maxsim-encoder --demo wants; without it questions in words are left out
+  --encoder-python PYTHON   has the packages of maxsim-encoder --demo; without it questions in words are left out
   --output FOLDER           where screenshots are kept (default: build/console)
   NAME                      only these tests, as unittest names them (ConsoleTest.test_..., LayoutTest.test_...)
 """
@@ -121,7 +121,7 @@ class ConsoleTest(ConsoleCase):
             text = "" if chart is None else chart.find_element(By.CSS_SELECTOR, ".values dd").text
             return text if text and not text.startswith(("–", "0", "\n")) else None
 
-        for name in ("Requests / s", "Request time", "Queries a batch", "Rejections / s", "CPU busy"):
+        for name in ("Requests / s", "Request time", "Queries per batch", "Rejections / s", "CPU busy"):
             self.wait(f"a value of {name}", lambda name=name: value(name), 30)
         lines = self.chart("Requests / s").find_elements(By.CSS_SELECTOR, ".line")
         self.wait("a line", lambda: "L" in (lines[0].get_attribute("d") or ""), 30)
@@ -174,7 +174,7 @@ class ConsoleTest(ConsoleCase):
         self.assertRegex(second, r"\b(19\.\d|20\.0)\b", "20,000 writes in a thousand seconds and what the calls took")
         self.screenshot("live-light-1280")
 
-    def test_a_server_that_wants_a_token_is_given_one(self):
+    def test_a_server_that_requires_a_token_is_given_one(self):
         self.accepted_log = ["401 (Unauthorized)"]
         tokens = self.folder / "tokens"
         tokens.write_text(TOKEN + "\n")

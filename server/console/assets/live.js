@@ -28,7 +28,7 @@ function figures(stats) {
   const list = [
     ["Requests / s", rate, ["answered", "failed"], [stats.requests.OK, sum(withoutOk(stats.requests)) ?? zeros(stats)]],
     ["Request time", duration, ["p50", "p99"], [stats.p50_us, stats.p99_us]],
-    ["Queries a batch", rate, [""], [stats.batch_queries]],
+    ["Queries per batch", rate, [""], [stats.batch_queries]],
     ["Rejections / s", rate, [""], [sum(Object.values(stats.rejections)) ?? zeros(stats)]],
     ["Queued requests", rate, [""], [stats.queue_jobs]],
   ];
