@@ -49,6 +49,7 @@ absl::Status ErrorOf(const std::vector<absl::StatusOr<Response>>& answers, const
   if (first == nullptr) return absl::OkStatus();
   std::string message = WithClientsIndex(std::string(first->message()), field, positions[failed]);
   if (answers.size() > 1) absl::StrAppend(&message, " (group ", groups[failed], ")");
+  if (absl::IsInternal(*first)) absl::StrAppend(&message, "; it may have been carried out");
   if (!written.empty()) {
     absl::StrAppend(&message, "; what is group ", absl::StrJoin(written, "'s and group "), "'s was carried out");
   }

@@ -5,13 +5,18 @@
 #include "base/text.h"
 
 namespace maxsim::tracing {
+namespace {
+
+constexpr size_t kEllipsisBytes = 3;  // that Printable adds to a text that it cuts
+
+}  // namespace
 
 absl::Status CollectorStatus(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
   const int code = status.error_code();
   const bool is_known = code > 0 && code <= static_cast<int>(grpc::StatusCode::UNAUTHENTICATED);
   return absl::Status(is_known ? static_cast<absl::StatusCode>(code) : absl::StatusCode::kUnknown,
-                      Printable(status.error_message(), kMaxCollectorErrorBytes));
+                      Printable(status.error_message(), kMaxCollectorErrorBytes - kEllipsisBytes));
 }
 
 uint64_t NumRefused(const opentelemetry::proto::collector::trace::v1::ExportTraceServiceResponse& response,

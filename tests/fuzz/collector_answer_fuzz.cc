@@ -14,7 +14,8 @@ constexpr uint64_t kNumSpans = 512;
 
 void FuzzCollectorAnswer(std::string_view input) {
   if (input.empty()) return;
-  const auto code = static_cast<grpc::StatusCode>(static_cast<signed char>(input[0]));
+  // The enumeration has the values that fit into six bits.
+  const auto code = static_cast<grpc::StatusCode>(static_cast<signed char>(input[0]) % 32);
   input.remove_prefix(1);
   const std::string_view message = input.substr(0, input.find('\0'));
   const absl::Status status = tracing::CollectorStatus(grpc::Status(code, std::string(message)));

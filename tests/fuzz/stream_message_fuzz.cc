@@ -86,6 +86,9 @@ live::nats::Message MakeMessage(std::string input, std::string* reply, std::stri
 }
 
 void CheckArrival(const std::string& input) {
+  // The library frees messages with a thread of its own.
+  static const natsStatus opened = nats_Open(-1);
+  Require(opened == NATS_OK, "the library opens");
   std::string reply;
   std::string id;
   std::string data;

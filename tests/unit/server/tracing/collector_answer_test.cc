@@ -17,7 +17,7 @@ TEST(CollectorAnswerTest, AMessageIsPrintableAndShort) {
 }
 
 TEST(CollectorAnswerTest, AnUnknownCodeIsAnError) {
-  EXPECT_TRUE(absl::IsUnknown(CollectorStatus({static_cast<grpc::StatusCode>(99), "odd"})));
+  EXPECT_TRUE(absl::IsUnknown(CollectorStatus({static_cast<grpc::StatusCode>(31), "odd"})));
   EXPECT_TRUE(absl::IsUnknown(CollectorStatus({static_cast<grpc::StatusCode>(-5), "odd"})));
 }
 
