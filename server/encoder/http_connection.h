@@ -101,6 +101,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void Read();
   void OnHeader();
   void ReadBody();
+  // Takes what has come of the body, and reads on until it is whole.
+  void TakeBody();
+  void OnEnd();
   void OnAnswer(Error error);
   void Fail(std::string_view what, Error error);
   void Finish(HttpOutcome outcome);

@@ -162,6 +162,47 @@ TEST_F(HttpConnectionTest, AnInterimAnswerIsNotTheAnswer) {
   EXPECT_TRUE(connection_->IsUsable());
 }
 
+TEST_F(HttpConnectionTest, ChunksMayComeByteByByte) {
+  Send(absl::Seconds(60));
+  TakeRequest();
+  const std::string answer =
+      "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;a=b\r\none\r\n0\r\nTrailer: x\r\n\r\n";
+  for (const char byte : answer) {
+    Answer(std::string(1, byte));
+    loop_.restart();
+    loop_.poll();
+  }
+  RunUntil([] { return false; });
+  ASSERT_EQ(outcomes_.size(), 1u);
+  EXPECT_EQ(outcomes_[0].body, "one");
+  EXPECT_TRUE(connection_->IsUsable());
+}
+
+TEST_F(HttpConnectionTest, ALastChunkMayBeCutAnywhere) {
+  Send(absl::Seconds(60));
+  TakeRequest();
+  Answer("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n");
+  for (const std::string piece : {"", "\r", "\n"}) {
+    for (int turn = 0; turn < 10; ++turn) {
+      loop_.restart();
+      loop_.run_one_for(std::chrono::milliseconds(1));
+    }
+    if (!piece.empty()) Answer(piece);
+  }
+  RunUntil([] { return false; });
+  ASSERT_EQ(outcomes_.size(), 1u);
+  EXPECT_EQ(outcomes_[0].body, "");
+}
+
+TEST_F(HttpConnectionTest, AChunksLineWithoutAnEndIsNotReadOn) {
+  Send(absl::Seconds(60));
+  TakeRequest();
+  Answer("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;" + std::string(100000, 'a'));
+  RunUntil([] { return false; });
+  ASSERT_EQ(outcomes_.size(), 1u);
+  EXPECT_THAT(outcomes_[0].error.message(), HasSubstr("cut off or not HTTP"));
+}
+
 TEST_F(HttpConnectionTest, AConnectionThatSwitchesProtocolsIsNotUsedAgain) {
   Send(absl::Seconds(60));
   TakeRequest();
