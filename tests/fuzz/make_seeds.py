@@ -261,6 +261,11 @@ def main():
             {},
         ),
     }
+    for dtype, size in (("F16", 2), ("BF16", 2), ("F32", 4)):
+        seeds[f"encoder_answer/{dtype}"] = b"310" + safetensors(
+            [("tokens", dtype, [3, 8], bytes(24 * size)), ("lengths", "I64", [2], int64s(2, 1))],
+            {"model": "m", "fingerprint": "f", "pieces": '[["a","b"],["c"]]'},
+        )
     for name, data in requests().items():
         seeds[f"request/{name}"] = data
     for name, data in http2_calls().items():
