@@ -121,7 +121,11 @@ absl::Status ServingRole::Start(const Begin& begin) {
       return absl::Status(warmed.code(), absl::StrCat(what, ": the first query failed: ", warmed.message()));
     }
   }
-  if (config_.collections.empty()) {
+  if (config_.live.restore_created) {
+    if (absl::Status status = begin("created collections"); !status.ok()) return status;
+    collections_.LoadCreated();
+  }
+  if (config_.collections.empty() && store_.List().empty()) {
     log::Write(spdlog::level::warn, "no_collection_configured",
                {{"hint", config_.allowed_roots.empty() ? "--collection NAME=PATH" : "maxsimctl load"}});
   }

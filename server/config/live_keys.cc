@@ -25,13 +25,17 @@ void AddLiveKeys(std::vector<Key>& keys) {
       "live.max_queued_bytes", +[](Config& c) -> int64_t& { return c.live.max_queued_bytes; }, kMi, 64 * kGi,
       "Writes of one collection that wait; one beyond it gets RESOURCE_EXHAUSTED."));
   keys.push_back(Count<int>(
-      "live.max_collections", +[](Config& c) -> int& { return c.live.max_collections; }, 1, 10000,
+      "live.max_collections", +[](Config& c) -> int& { return c.live.max_collections; }, 1, 4096,
       "Live collections that are open at a time; one beyond it gets RESOURCE_EXHAUSTED. Each takes about 7 descriptors "
       "and 130 lines of /metrics."));
   keys.push_back(Duration(
       "live.max_queue_time", +[](Config& c) -> absl::Duration& { return c.live.max_queue_time; }, absl::Hours(1),
       "How long a write may wait until it is written, with live.log local; one that would or does wait longer gets "
       "RESOURCE_EXHAUSTED; 0 is no bound."));
+  keys.push_back(Bool(
+      "live.restore_created", +[](Config& c) -> bool& { return c.live.restore_created; },
+      "Serve, after a restart, the collections that CreateCollection made (and UnloadCollection did not take out), as "
+      "the file .maxsimd-created.json in each folder of store.allowed_roots lists them."));
   keys.push_back(Bool(
       "live.compact", +[](Config& c) -> bool& { return c.live.compact; },
       "Compact live collections in the background; without it Admin.CompactCollection and maxsim-shard compact do."));

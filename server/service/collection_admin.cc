@@ -231,8 +231,18 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::CreateForClient(const v1::Cr
   if (!resolved.ok()) return resolved.status();
   const absl::StatusOr<collection::Manifest> made = collection::CreateLiveCollection(resolved->path, *options);
   if (!made.ok()) return made.status();
-  auto loaded = LoadNamed(options->name, *resolved, *residency, request.replicate(), /*live=*/true, context.stop);
+  const absl::Status listed = created_.Add(resolved->root, {.name = options->name,
+                                                            .path = resolved->path,
+                                                            .residency = std::string(store::Name(*residency)),
+                                                            .replicate = request.replicate()});
+  absl::StatusOr<v1::CollectionInfo> loaded = absl::UnknownError("");
+  if (listed.ok()) {
+    loaded = LoadNamed(options->name, *resolved, *residency, request.replicate(), /*live=*/true, context.stop);
+  } else {
+    loaded = listed;
+  }
   if (!loaded.ok()) {
+    created_.Remove(resolved->root, options->name).IgnoreError();
     // It was made just now, and nobody has written to it.
     std::error_code error;
     std::filesystem::remove_all(resolved->path, error);
@@ -290,6 +300,12 @@ absl::Status CollectionAdmin::Unload(const std::string& name, const ChangeContex
   absl::Status status = store_->Unload(name, context.stop);
   if (!status.ok()) return status;
   UpdateMetrics();
+  for (const std::string& root : Roots()) {
+    if (absl::Status removed = created_.Remove(root, name); !removed.ok()) {
+      log::Write(spdlog::level::warn, "created_collection_kept",
+                 {{"name", name}, {"root", root}, {"error", removed.ToString()}});
+    }
+  }
   return status;
 }
 

@@ -17,6 +17,7 @@
 #include "maxsim/v1/rerank.pb.h"
 #include "server/observability/metrics.h"
 #include "server/service/api.h"
+#include "server/service/created_collections.h"
 #include "server/store/collection_store.h"
 
 namespace maxsim::service {
@@ -46,6 +47,10 @@ class CollectionAdmin : public CollectionApi {
   // collection that cannot be loaded is removed again.
   absl::StatusOr<v1::CollectionInfo> CreateForClient(const v1::CreateCollectionRequest& request,
                                                      const ChangeContext& context) override;
+
+  // Loads the collections that clients have created under the allowed roots, but for names that are known. Each that
+  // cannot be loaded is logged, and stays in List with its error.
+  void LoadCreated();
 
   // Compacts a live collection. `changed` must not be null.
   absl::StatusOr<v1::CollectionInfo> Compact(const std::string& name, bool* changed,
@@ -96,11 +101,13 @@ class CollectionAdmin : public CollectionApi {
   absl::Status CheckPath(const std::string& path) const;
   absl::Status NotAllowed(const std::string& path) const;
   bool IsKnown(const std::string& name) const;
+  std::vector<std::string> Roots() const;  // the allowed ones that exist, without links
 
   store::CollectionStore* const store_;
   const store::DeviceSet* const devices_;
   Metrics* const metrics_;
   const std::vector<std::string> allowed_roots_;
+  CreatedCollections created_;
   Mutex metrics_mutex_;
   std::set<std::string> exported_ ABSL_GUARDED_BY(metrics_mutex_);  // collections that have gauges
 };

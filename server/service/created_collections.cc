@@ -1,0 +1,92 @@
+#include "server/service/created_collections.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "base/file.h"
+#include "base/output_file.h"
+#include "base/text.h"
+#include "nlohmann/json.hpp"
+
+namespace maxsim::service {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int64_t kMaxFileBytes = int64_t{64} << 20;
+
+std::string PathOf(const std::string& root) { return JoinPath(root, kCreatedCollectionsName); }
+
+absl::StatusOr<std::vector<CreatedCollection>> Read(const std::string& root) {
+  const std::string path = PathOf(root);
+  const absl::StatusOr<std::string> text = ReadSmallFile(path, kMaxFileBytes);
+  std::vector<CreatedCollection> list;
+  if (absl::IsNotFound(text.status())) return list;
+  if (!text.ok()) return text.status();
+  const Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  const auto damaged = [&](std::string_view what) {
+    return absl::DataLossError(Cat(path, ": ", what, "; mend it, or remove it and load its collections again"));
+  };
+  if (!json.is_object() || !json.contains("collections") || !json["collections"].is_array()) {
+    return damaged("is no JSON object with a list \"collections\"");
+  }
+  for (const Json& entry : json["collections"]) {
+    CreatedCollection created;
+    for (const auto& [key, field] : {std::pair{"name", &created.name}, std::pair{"path", &created.path},
+                                     std::pair{"residency", &created.residency}}) {
+      if (!entry.is_object() || !entry.contains(key) || !entry[key].is_string()) {
+        return damaged(Cat("an entry of \"collections\" has no text \"", key, "\""));
+      }
+      *field = entry[key].get<std::string>();
+    }
+    created.replicate = entry.value("replicate", Json(false)) == Json(true);
+    list.push_back(std::move(created));
+  }
+  return list;
+}
+
+absl::Status Write(const std::string& root, const std::vector<CreatedCollection>& list) {
+  Json entries = Json::array();
+  for (const CreatedCollection& created : list) {
+    entries.push_back({{"name", created.name},
+                       {"path", created.path},
+                       {"residency", created.residency},
+                       {"replicate", created.replicate}});
+  }
+  const std::string text = Json{{"collections", entries}}.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  absl::StatusOr<std::unique_ptr<OutputFile>> file = OutputFile::Create(PathOf(root));
+  if (!file.ok()) return file.status();
+  if (absl::Status status = (*file)->Write(text); !status.ok()) return status;
+  if (absl::Status status = (*file)->Commit(); !status.ok()) return status;
+  return SyncFolder(root);
+}
+
+bool RemoveName(const std::string& name, std::vector<CreatedCollection>& list) {
+  return std::erase_if(list, [&](const CreatedCollection& created) { return created.name == name; }) > 0;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<CreatedCollection>> CreatedCollections::List(const std::string& root) const {
+  const MutexLock lock(&mutex_);
+  return Read(root);
+}
+
+absl::Status CreatedCollections::Add(const std::string& root, const CreatedCollection& created) {
+  const MutexLock lock(&mutex_);
+  absl::StatusOr<std::vector<CreatedCollection>> list = Read(root);
+  if (!list.ok()) return list.status();
+  RemoveName(created.name, *list);
+  list->push_back(created);
+  return Write(root, *list);
+}
+
+absl::Status CreatedCollections::Remove(const std::string& root, const std::string& name) {
+  const MutexLock lock(&mutex_);
+  absl::StatusOr<std::vector<CreatedCollection>> list = Read(root);
+  if (!list.ok()) return list.status();
+  return RemoveName(name, *list) ? Write(root, *list) : absl::OkStatus();
+}
+
+}  // namespace maxsim::service

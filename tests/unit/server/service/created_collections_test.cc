@@ -1,0 +1,102 @@
+// Collections that clients created are served again after a restart.
+#include "server/service/created_collections.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/observability/metrics.h"
+#include "server/service/collection_admin.h"
+#include "server/store/collection_store.h"
+#include "tests/support/corpus.h"
+#include "tests/support/fake_backend.h"
+#include "tests/support/fake_live_documents.h"
+
+namespace maxsim::service {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// One run of a server whose clients may create collections under `root`.
+struct ServerRun {
+  explicit ServerRun(const std::string& root) : store(&devices, {}), admin(&store, &devices, &metrics, {root}) {
+    store.SetOpenLive([](const store::LiveRequest&) -> absl::StatusOr<std::shared_ptr<store::LiveDocuments>> {
+      return std::make_shared<test::FakeLiveDocuments>();
+    });
+  }
+  absl::StatusOr<v1::CollectionInfo> Create(const std::string& name) {
+    v1::CreateCollectionRequest request;
+    request.set_name(name);
+    request.set_dim(8);
+    request.set_storage(v1::DATA_TYPE_F16);
+    return admin.CreateForClient(request, {});
+  }
+  std::vector<std::string> Names() const {
+    std::vector<std::string> names;
+    for (const v1::CollectionInfo& info : admin.List()) names.push_back(info.name());
+    return names;
+  }
+
+  test::FakeBackend backend;
+  store::DeviceSet devices{{{&backend, 0}}, store::OnDeviceLoss::kExit};
+  store::CollectionStore store;
+  Metrics metrics;
+  CollectionAdmin admin;
+};
+
+TEST(CreatedCollectionsTest, ComeBackAfterARestartUntilTheyAreUnloaded) {
+  const test::TemporaryFolder folder;
+  {
+    ServerRun run(folder.path());
+    for (const char* name : {"a", "b"}) {
+      const auto created = run.Create(name);
+      ASSERT_TRUE(created.ok()) << created.status();
+    }
+  }
+  {
+    ServerRun run(folder.path());
+    EXPECT_THAT(run.Names(), IsEmpty());
+    run.admin.LoadCreated();
+    EXPECT_THAT(run.Names(), ElementsAre("a", "b"));
+    ASSERT_TRUE(run.admin.Unload("a", {}).ok());
+  }
+  ServerRun run(folder.path());
+  run.admin.LoadCreated();
+  EXPECT_THAT(run.Names(), ElementsAre("b"));
+}
+
+TEST(CreatedCollectionsTest, OneThatCannotBeLoadedKeepsNoOtherFromIt) {
+  const test::TemporaryFolder folder;
+  {
+    ServerRun run(folder.path());
+    ASSERT_TRUE(run.Create("a").ok());
+    ASSERT_TRUE(run.Create("b").ok());
+  }
+  std::ofstream(folder / "a/collection.json") << "damaged";
+  ServerRun run(folder.path());
+  run.admin.LoadCreated();
+  EXPECT_TRUE(run.store.Find("b").ok());
+  const auto damaged = run.store.Find("a");
+  EXPECT_FALSE(damaged.ok());
+  EXPECT_THAT(run.Names(), ElementsAre("a", "b")) << "the list has it, with its error";
+}
+
+TEST(CreatedCollectionsTest, AListThatCannotBeReadIsNamedAndNothingIsCreatedBesideIt) {
+  const test::TemporaryFolder folder;
+  std::ofstream(folder / kCreatedCollectionsName) << "{\"collections\": [{\"name\": 7}]}";
+  ServerRun run(folder.path());
+  const auto created = run.Create("a");
+  EXPECT_TRUE(absl::IsDataLoss(created.status())) << created.status();
+  EXPECT_THAT(std::string(created.status().message()), HasSubstr(kCreatedCollectionsName));
+  EXPECT_FALSE(std::filesystem::exists(folder / "a"));
+}
+
+}  // namespace
+}  // namespace maxsim::service
