@@ -207,7 +207,8 @@ void AddEngineKeys(std::vector<Key>& keys) {
   keys.push_back(Duration(
       "batching.max_queue_time", +[](Config& c) -> absl::Duration& { return c.batching.max_queue_time; },
       absl::Hours(1),
-      "How long a request may wait until it is scored; one that would or does wait longer gets RESOURCE_EXHAUSTED; 0 is "
+      "How long a request may wait until it is scored; one that would or does wait longer gets RESOURCE_EXHAUSTED; 0 "
+      "is "
       "no bound."));
   keys.push_back(MetadataKey(
       "batching.client_key", +[](Config& c) -> std::string& { return c.client_key; },

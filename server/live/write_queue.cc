@@ -27,7 +27,7 @@ constexpr uint64_t kMaxQuantum = uint64_t{1} << 20;
 // A group has no more calls than this, so that room for them can be reserved before the first one is taken.
 constexpr size_t kMaxGroupCalls = 4096;
 
-// Of max_bytes a client may hold this many times what is free: one client leaves a quarter, two leave a seventh.
+// A client may hold this many times what is free of max_bytes: one client leaves a quarter, two leave a seventh.
 // (A. Choudhury, E. Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998.)
 constexpr uint64_t kShareOfFree = 3;
 
