@@ -1,4 +1,5 @@
 #include "tests/support/fake_backend.h"
+#include "tests/support/eventually.h"
 
 #include <algorithm>
 #include <chrono>
@@ -220,7 +221,7 @@ void FakeBackend::Open() {
 
 bool FakeBackend::WaitForCalls(size_t count) {
   MutexLock lock(&mutex_);
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  const auto deadline = std::chrono::steady_clock::now() + kTestLimit;
   while (calls_.size() < count && changed_.WaitUntil(lock, deadline)) {
   }
   return calls_.size() >= count;

@@ -1,4 +1,5 @@
 #include "tests/support/fake_encoder.h"
+#include "tests/support/eventually.h"
 
 #include <openssl/ec.h>
 #include <openssl/evp.h>
@@ -108,7 +109,7 @@ class FakeEncoder::Impl {
   }
 
   bool WaitForCalls(int count) const {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    const auto end = std::chrono::steady_clock::now() + kTestLimit;
     MutexLock lock(&mutex_);
     while (calls_.size() < static_cast<size_t>(count)) {
       if (!changed_.WaitUntil(lock, end)) return calls_.size() >= static_cast<size_t>(count);

@@ -60,7 +60,7 @@ class FakeEncoder {
   int max_concurrent_calls() const;
   std::vector<FakeCall> calls() const;
 
-  // Waits until that many calls have come; false after ten seconds.
+  // Waits until that many calls have come; returns false after kTestLimit (eventually.h).
   bool WaitForCalls(int count) const;
 
  private:

@@ -14,6 +14,8 @@
 #include <string_view>
 #include <utility>
 
+#include "tests/support/eventually.h"
+
 namespace maxsim::test {
 
 class RawConnection {
@@ -58,13 +60,13 @@ class RawConnection {
   }
 
   // Returns what comes until the server closes, which `closed` says, or until nothing has come for `patience`.
-  std::string ReadToEnd(bool* closed, std::chrono::milliseconds patience = std::chrono::seconds(20)) {
+  std::string ReadToEnd(bool* closed, std::chrono::milliseconds patience = kTestLimit) {
     return Read(std::string::npos, patience, closed);
   }
 
   // Returns what comes until `count` answers with a Content-Length are whole, the server closes, or nothing has come
   // for `patience`.
-  std::string ReadAnswers(size_t count, std::chrono::milliseconds patience = std::chrono::seconds(20)) {
+  std::string ReadAnswers(size_t count, std::chrono::milliseconds patience = kTestLimit) {
     bool closed = false;
     return Read(count, patience, &closed);
   }

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "tests/support/certificates.h"
+#include "tests/support/eventually.h"
 #include "tests/support/raw_connection.h"
 
 namespace maxsim::test {
@@ -53,7 +54,7 @@ class TlsConnection {
                           static_cast<unsigned>(options.protocols.size()));
     }
     SSL_set_fd(ssl_.get(), raw_.fd());
-    raw_.SetPatience(std::chrono::seconds(20));
+    raw_.SetPatience(kTestLimit);
     connected_ = raw_.connected() && SSL_connect(ssl_.get()) == 1;
   }
 
@@ -68,10 +69,10 @@ class TlsConnection {
   }
 
   // These are RawConnection's. `closed` says that the server has ended its half as TLS wants it, or has closed.
-  std::string ReadToEnd(bool* closed, std::chrono::milliseconds patience = std::chrono::seconds(20)) {
+  std::string ReadToEnd(bool* closed, std::chrono::milliseconds patience = kTestLimit) {
     return Read(std::string::npos, patience, closed);
   }
-  std::string ReadAnswers(size_t count, std::chrono::milliseconds patience = std::chrono::seconds(20)) {
+  std::string ReadAnswers(size_t count, std::chrono::milliseconds patience = kTestLimit) {
     bool closed = false;
     return Read(count, patience, &closed);
   }

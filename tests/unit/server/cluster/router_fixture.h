@@ -20,23 +20,13 @@
 #include "server/cluster/timer.h"
 #include "server/observability/metrics.h"
 #include "server/service/text_encoding.h"
+#include "tests/support/eventually.h"
 #include "tests/support/fake_server.h"
 #include "tests/unit/server/cluster/view_fixture.h"
 
 namespace maxsim::cluster {
 
-inline constexpr absl::Duration kTestLimit = absl::Seconds(20);
-
-// Waits until `condition` holds, and returns whether it came to.
-template <typename Condition>
-bool Eventually(Condition condition) {
-  const absl::Time end = MonotonicNow() + kTestLimit;
-  while (!condition()) {
-    if (MonotonicNow() > end) return false;
-    absl::SleepFor(absl::Milliseconds(2));
-  }
-  return true;
-}
+using test::Eventually;
 
 // A server of one part of the collection "c". What it says of itself may be changed at any time.
 class FakeReplica {
@@ -122,7 +112,7 @@ class RouterTest : public testing::Test {
             .metrics = &metrics_,
             .environment = {.timer = &timer_, .calls = &calls_, .metrics = &metrics_.cluster(), .metadata = nullptr},
             .limits = {},
-            .timeout = kTestLimit};
+            .timeout = absl::FromChrono(test::kTestLimit)};
   }
 
   // Makes a call of a service, and waits for its answer: `start` is given what takes it.

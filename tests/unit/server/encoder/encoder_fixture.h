@@ -49,8 +49,8 @@ class PendingEncode {
   }
 
   EncodeResult Wait() {
-    if (result_.wait_for(std::chrono::seconds(20)) != std::future_status::ready) {
-      return absl::UnknownError("the test waited for 20 s");
+    if (result_.wait_for(test::kTestLimit) != std::future_status::ready) {
+      return absl::UnknownError("the test waited for kTestLimit");
     }
     return result_.get();
   }
@@ -82,6 +82,7 @@ inline HttpEncoderOptions OptionsFor(const test::FakeEncoder& fake) {
   options.identity.model = "model";
   options.identity.dim = kTestDim;
   options.window = absl::ZeroDuration();
+  options.timeout = absl::Hours(1);
   return options;
 }
 

@@ -12,8 +12,21 @@
 
 #include "base/mutex.h"
 #include "server/http/transport.h"
+#include "tests/support/eventually.h"
 
 namespace maxsim::http {
+
+// Returns the options with an hour for each time limit that the test has left at its default: a busy machine must not
+// run into it.
+inline TransportOptions Patient(TransportOptions options) {
+  const TransportOptions defaults;
+  for (const auto limit :
+       {&TransportOptions::idle_timeout, &TransportOptions::handshake_timeout, &TransportOptions::header_timeout,
+        &TransportOptions::body_timeout, &TransportOptions::write_timeout}) {
+    if (options.*limit == defaults.*limit) options.*limit = absl::Hours(1);
+  }
+  return options;
+}
 
 // Answers GET with its path, or with how it came for /how, refuses /closed-to-you before the body, and echoes POST: at
 // once or, for /held, when the test says so.
@@ -55,7 +68,7 @@ class EchoApplication final : public Application {
 
   bool WaitForHeld(size_t count) {
     MutexLock lock(&mutex_);
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    const auto end = std::chrono::steady_clock::now() + test::kTestLimit;
     while (held_.size() != count && changed_.WaitUntil(lock, end)) {
     }
     return held_.size() == count;

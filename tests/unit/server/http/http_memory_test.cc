@@ -23,6 +23,7 @@
 #include "server/http/transport.h"
 #include "server/tls/tls_certificates.h"
 #include "tests/support/certificates.h"
+#include "tests/support/eventually.h"
 #include "tests/support/raw_connection.h"
 #include "tests/support/tls_connection.h"
 
@@ -133,7 +134,7 @@ class HttpMemoryTest : public testing::Test {
     EXPECT_GE(num_failed, 50u);
     // At most four requests are handled at a time, and some of those above may wait for the limit of their phase.
     std::vector<std::unique_ptr<Connection>> connections;
-    for (const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    for (const auto end = std::chrono::steady_clock::now() + test::kTestLimit;
          connections.size() < 4 && std::chrono::steady_clock::now() < end;) {
       connections.push_back(std::make_unique<Connection>(port_));
       connections.back()->Send("POST /b HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n");

@@ -18,6 +18,7 @@
 #include "server/http/transport.h"
 #include "server/tls/tls_certificates.h"
 #include "tests/support/certificates.h"
+#include "tests/support/eventually.h"
 #include "tests/support/raw_connection.h"
 #include "tests/support/tls_connection.h"
 #include "tests/unit/server/http/echo_application.h"
@@ -50,7 +51,7 @@ class HttpTlsTest : public testing::Test {
 
   void TearDown() override {
     application_.AnswerHeld();
-    if (transport_ != nullptr) transport_->Stop(absl::Seconds(20));
+    if (transport_ != nullptr) transport_->Stop(absl::FromChrono(test::kTestLimit));
     std::filesystem::remove_all(folder_);
   }
 
@@ -68,7 +69,7 @@ class HttpTlsTest : public testing::Test {
     options.host = "127.0.0.1";
     options.max_body_bytes = 1'000'000;
     options.certificates = certificates_.get();
-    transport_ = std::make_unique<Transport>(options, &application_);
+    transport_ = std::make_unique<Transport>(Patient(options), &application_);
     const absl::StatusOr<int> port = transport_->Start();
     ASSERT_TRUE(port.ok()) << port.status();
     port_ = *port;
@@ -215,10 +216,10 @@ TEST_F(HttpTlsTest, SlowHandshakesAndRequestsHaveATimeLimit) {
       connection.ReadToEnd(&closed);
       EXPECT_TRUE(closed);
     } else {
-      while (connection.Send("x") && Clock::now() - begin < 20s) std::this_thread::sleep_for(20ms);
+      while (connection.Send("x") && Clock::now() - begin < test::kTestLimit) std::this_thread::sleep_for(20ms);
     }
     EXPECT_GE(Clock::now() - begin, 250ms) << start;
-    EXPECT_LT(Clock::now() - begin, 10s) << start;
+    EXPECT_LT(Clock::now() - begin, test::kTestLimit) << start;
   }
 }
 
@@ -234,9 +235,9 @@ TEST_F(HttpTlsTest, NewKeysAreNoRequest) {
   connection.Send(Get("/how"));
   EXPECT_THAT(connection.ReadAnswers(1), HasSubstr("\r\n\r\nencrypted"));
   const Clock::time_point begin = Clock::now();
-  while (update() && Clock::now() - begin < 20s) std::this_thread::sleep_for(20ms);
+  while (update() && Clock::now() - begin < test::kTestLimit) std::this_thread::sleep_for(20ms);
   EXPECT_GE(Clock::now() - begin, 400ms);
-  EXPECT_LT(Clock::now() - begin, 5s);
+  EXPECT_LT(Clock::now() - begin, test::kTestLimit);
 }
 
 TEST_F(HttpTlsTest, ConnectionsInTheirHandshakeGiveWayToNewOnes) {
@@ -266,9 +267,7 @@ TEST_F(HttpTlsTest, AClientThatEndsItsHalfCancelsItsRequest) {
     if (how == How::kCloseNotify) connection.FinishSending();
     if (how == How::kFin) connection.raw().FinishSending();
     if (how == How::kClose) connection.Close();
-    const Clock::time_point begin = Clock::now();
-    while (!*cancelled && Clock::now() - begin < 20s) std::this_thread::sleep_for(1ms);
-    EXPECT_TRUE(*cancelled);
+    EXPECT_TRUE(test::Eventually([&] { return cancelled->load(); }));
     application_.AnswerHeld();
     if (how == How::kCloseNotify) {
       EXPECT_THAT(connection.ReadAnswers(1), HasSubstr("\r\n\r\nbody"));
@@ -290,7 +289,7 @@ TEST_F(HttpTlsTest, AClientThatEndsItsHalfCancelsItsRequest) {
 }
 
 TEST_F(HttpTlsTest, AClientThatIsStillSendingReadsWhyItWasRefused) {
-  Serve({.linger_timeout = absl::Seconds(20)});
+  Serve({.linger_timeout = absl::FromChrono(test::kTestLimit)});
   TlsConnection connection(port_);
   connection.Send("POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n");
   const std::string piece(100'000, 'x');
@@ -317,9 +316,7 @@ TEST_F(HttpTlsTest, AnAnswerWaitsForASlowReader) {
   ASSERT_TRUE(application_.WaitForHeld(1));
   application_.AnswerHeld();
   std::this_thread::sleep_for(300ms);
-  const Clock::time_point begin = Clock::now();
-  transport_->Stop(absl::Milliseconds(300));
-  EXPECT_LT(Clock::now() - begin, 15s) << "the write timeout is 30 s";
+  transport_->Stop(absl::Milliseconds(300));  // returns, although the write timeout is an hour
 }
 
 TEST_F(HttpTlsTest, StopClosesConnectionsInTheirHandshake) {
@@ -337,7 +334,7 @@ TEST_F(HttpTlsTest, StopClosesConnectionsInTheirHandshake) {
     open.emplace_back(port_);
     open.back().Send(hello);
   }
-  std::thread stop([this] { transport_->Stop(absl::Seconds(20)); });
+  std::thread stop([this] { transport_->Stop(absl::FromChrono(test::kTestLimit)); });
   for (RawConnection& connection : open) {
     bool closed = false;
     connection.ReadToEnd(&closed);

@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/http/transport.h"
+#include "tests/support/eventually.h"
 #include "tests/support/raw_connection.h"
 #include "tests/unit/server/http/echo_application.h"
 
@@ -32,13 +33,13 @@ class HttpTransportTest : public testing::Test {
  protected:
   void TearDown() override {
     application_.AnswerHeld();
-    if (transport_ != nullptr) transport_->Stop(absl::Seconds(20));
+    if (transport_ != nullptr) transport_->Stop(absl::FromChrono(test::kTestLimit));
   }
 
   void Serve(TransportOptions options = {}) {
     options.host = "127.0.0.1";
     options.max_body_bytes = 100'000;
-    transport_ = std::make_unique<Transport>(options, &application_);
+    transport_ = std::make_unique<Transport>(Patient(options), &application_);
     const absl::StatusOr<int> port = transport_->Start();
     ASSERT_TRUE(port.ok()) << port.status();
     port_ = *port;
@@ -133,7 +134,7 @@ TEST_F(HttpTransportTest, ARefusedBodyIsNeverTakenForARequest) {
 }
 
 TEST_F(HttpTransportTest, AClientThatIsStillSendingReadsWhyItWasRefused) {
-  Serve({.linger_timeout = absl::Seconds(20)});
+  Serve({.linger_timeout = absl::FromChrono(test::kTestLimit)});
   RawConnection connection(port_);
   connection.Send("POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n");
   // This body is more than the sockets' buffers hold. The server takes it in for a while, and never answers it.
@@ -300,10 +301,10 @@ TEST_F(HttpTransportTest, EachPhaseHasATimeLimit) {
       connection.ReadToEnd(&closed);
       EXPECT_TRUE(closed);
     } else {
-      while (connection.Send("x") && Clock::now() - begin < 20s) std::this_thread::sleep_for(20ms);
+      while (connection.Send("x") && Clock::now() - begin < test::kTestLimit) std::this_thread::sleep_for(20ms);
     }
     EXPECT_GE(Clock::now() - begin, 290ms) << start;
-    EXPECT_LT(Clock::now() - begin, 10s) << start;
+    EXPECT_LT(Clock::now() - begin, test::kTestLimit) << start;
   }
   // The one request slot is free again, and an answer may take any time.
   RawConnection connection(port_);
@@ -323,9 +324,7 @@ TEST_F(HttpTransportTest, AClientThatHangsUpCancelsItsRequest) {
     const std::shared_ptr<std::atomic<bool>> cancelled = application_.cancelled();
     EXPECT_FALSE(*cancelled);
     half ? connection.FinishSending() : connection.Close();
-    const Clock::time_point begin = Clock::now();
-    while (!*cancelled && Clock::now() - begin < 20s) std::this_thread::sleep_for(1ms);
-    EXPECT_TRUE(*cancelled);
+    EXPECT_TRUE(test::Eventually([&] { return cancelled->load(); }));
     application_.AnswerHeld();
   }
   // A client that sends its next request early has not hung up.
@@ -346,7 +345,7 @@ TEST_F(HttpTransportTest, StopAnswersWhatHasArrivedAndClosesTheRest) {
   RawConnection waiting(port_);
   waiting.Send(Post("/held", "body"));
   ASSERT_TRUE(application_.WaitForHeld(1));
-  std::thread stop([this] { transport_->Stop(absl::Seconds(20)); });
+  std::thread stop([this] { transport_->Stop(absl::FromChrono(test::kTestLimit)); });
   bool closed = false;
   EXPECT_EQ(idle.ReadToEnd(&closed), "");
   EXPECT_TRUE(closed);
@@ -379,8 +378,7 @@ TEST_F(HttpTransportTest, StopCutsOffAClientThatDoesNotReadItsAnswer) {
   // A request that is answered after the grace has a second more.
   application_.AnswerHeld();
   stop.join();
-  EXPECT_GE(Clock::now() - begin, 300ms);
-  EXPECT_LT(Clock::now() - begin, 15s) << "the write timeout is 30 s";
+  EXPECT_GE(Clock::now() - begin, 300ms);  // and it returns, although the write timeout is an hour
 }
 
 TEST_F(HttpTransportTest, ManyClientsAtOnceAreServed) {

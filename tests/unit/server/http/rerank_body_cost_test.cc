@@ -1,6 +1,8 @@
 // Tests bodies of /v1/rerank that are made to cost much: time, memory, or a thread that does not come back.
+#include <time.h>
+
 #include <algorithm>
-#include <chrono>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,8 +21,6 @@ namespace {
 
 using testing::HasSubstr;
 using testing::StartsWith;
-
-using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMega = 1'000'000;
 
@@ -92,23 +92,32 @@ constexpr Shape kShapes[] = {
     {"deep documents", [](size_t n) { return "{\"documents\":" + std::string(n, '['); }},
 };
 
-// Returns the seconds that the text takes to be refused.
+// Returns the processor's seconds that this thread takes to refuse the text, the least of three attempts: they do not
+// depend on what else the machine does.
 double SecondsToRefuse(const std::string& body) {
-  const Clock::time_point begin = Clock::now();
-  const auto request = ParseCostly(body);
-  EXPECT_EQ(request.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_LT(request.status().message().size(), 600u) << request.status();
-  return std::chrono::duration<double>(Clock::now() - begin).count();
+  const auto seconds = [] {
+    timespec now = {};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+  };
+  double least = std::numeric_limits<double>::infinity();
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    const double begin = seconds();
+    const auto request = ParseCostly(body);
+    least = std::min(least, seconds() - begin);
+    EXPECT_EQ(request.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_LT(request.status().message().size(), 600u) << request.status();
+  }
+  return least;
 }
 
-// A tree built by nlohmann's parser with a callback takes 28 s for the first of them, optimized, and 64 times that for
-// the longer text.
+// Eight times the text may take about eight times as long, and not 64 times. A tree built by nlohmann's parser with a
+// callback takes 28 s for a megabyte of the first of them, optimized.
 TEST(RerankBodyCostTest, EveryShapeIsReadInLinearTime) {
+  constexpr double kNoise = 0.002;  // in seconds
   for (const Shape& shape : kShapes) {
-    EXPECT_LT(SecondsToRefuse(shape.make(kMega)), 2.5) << shape.name << ", 1 MB";
-  }
-  for (const int idx : {1, 2}) {  // those that are read to the end
-    EXPECT_LT(SecondsToRefuse(kShapes[idx].make(8 * kMega)), 20) << kShapes[idx].name << ", 8 MB";
+    const double one = SecondsToRefuse(shape.make(kMega / 4));
+    EXPECT_LT(SecondsToRefuse(shape.make(2 * kMega)), 24 * (one + kNoise)) << shape.name << ", 2 MB";
   }
 }
 

@@ -19,6 +19,7 @@
 #include "server/observability/logging.h"
 #include "spdlog/details/os.h"
 #include "spdlog/spdlog.h"
+#include "tests/support/eventually.h"
 
 namespace maxsim::log {
 namespace {
@@ -43,12 +44,12 @@ class Pipe {
   void CloseReader() {
     if (fds_[0] >= 0) close(std::exchange(fds_[0], -1));
   }
-  // Reads until `end` has come, or nothing comes for `silence`.
-  std::string Read(const std::string& end, std::chrono::milliseconds silence = 2000ms) {
+  // Reads until `end` has come, or nothing comes for kTestLimit.
+  std::string Read(const std::string& end) {
     std::string text;
     Clock::time_point last = Clock::now();
     fcntl(fds_[0], F_SETFL, O_NONBLOCK);
-    while (text.find(end) == std::string::npos && Clock::now() - last < silence) {
+    while (text.find(end) == std::string::npos && Clock::now() - last < test::kTestLimit) {
       char buffer[65536];
       const ssize_t size = read(fds_[0], buffer, sizeof(buffer));
       if (size > 0) {
@@ -87,10 +88,8 @@ TEST(LogSinkTest, WhileNobodyReadsLoggingGoesOnAndTheOldestLinesAreCounted) {
   auto sink = std::make_shared<DescriptorSink>(pipe.writer(), DescriptorSink::Options{.max_queued_bytes = 50'000});
   const auto logger = LoggerOf(sink);
   const uint64_t before = DroppedLines(DropReason::kReader);
-  const auto begin = Clock::now();
   constexpr int kLines = 1000;
   for (int i = 0; i < kLines; ++i) logger->info("line {} {}", i, std::string(1000, 'x'));
-  EXPECT_LT(Clock::now() - begin, 1s);
   const uint64_t dropped = DroppedLines(DropReason::kReader) - before;
   EXPECT_GT(dropped, 900u);
 
@@ -124,12 +123,12 @@ TEST(LogSinkTest, FlushAndDestructionGiveUpOnAReaderThatDoesNotRead) {
   EXPECT_GE(Clock::now() - begin, 200ms);
   logger.reset();
   sink.reset();
-  EXPECT_LT(Clock::now() - begin, 1s);
 }
 
 TEST(LogSinkTest, WhatWasLoggedBeforeDestructionIsThereWhenTheReaderReads) {
   Pipe pipe;
-  auto logger = LoggerOf(std::make_shared<DescriptorSink>(pipe.writer(), DescriptorSink::Options()));
+  auto logger = LoggerOf(
+      std::make_shared<DescriptorSink>(pipe.writer(), DescriptorSink::Options{.flush_time = test::kTestLimit}));
   std::thread reader([&] {
     std::this_thread::sleep_for(50ms);
     EXPECT_THAT(pipe.Read("stopped\n"), EndsWith("stopped\n"));
@@ -184,7 +183,8 @@ TEST(LogSinkTest, ACrashWaitsForTheWriter) {
   const pid_t child = fork();
   if (child == 0) {
     for (const int number : {SIGABRT, SIGSEGV}) std::signal(number, SIG_DFL);
-    auto sink = std::make_shared<DescriptorSink>(pipe.writer(), DescriptorSink::Options());
+    auto sink =
+        std::make_shared<DescriptorSink>(pipe.writer(), DescriptorSink::Options{.flush_time = test::kTestLimit});
     sink->FlushOnCrash();
     const auto logger = LoggerOf(sink);
     for (int i = 0; i < 20; ++i) logger->info("{}", std::string(1000, 'x'));

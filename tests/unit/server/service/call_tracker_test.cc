@@ -18,10 +18,8 @@ milliseconds Since(Clock::time_point begin) { return std::chrono::duration_cast<
 TEST(CallTrackerTest, WithoutCallsNothingIsWaitedFor) {
   CallTracker tracker;
   tracker.BeginDrain();
-  const Clock::time_point begin = Clock::now();
-  EXPECT_EQ(tracker.WaitForEarlierCalls(absl::Minutes(1)), 0);
-  EXPECT_TRUE(tracker.WaitForQuiet(absl::Milliseconds(250), absl::Minutes(1)));
-  EXPECT_LT(Since(begin), milliseconds(10'000));
+  EXPECT_EQ(tracker.WaitForEarlierCalls(absl::Hours(1)), 0);
+  EXPECT_TRUE(tracker.WaitForQuiet(absl::Milliseconds(250), absl::Hours(1)));
 }
 
 TEST(CallTrackerTest, AnEarlierCallIsWaitedForALaterOneIsNot) {
@@ -39,22 +37,17 @@ TEST(CallTrackerTest, AnEarlierCallIsWaitedForALaterOneIsNot) {
   ends.join();
   EXPECT_FALSE(tracker.WaitForQuiet(absl::ZeroDuration(), absl::Milliseconds(20))) << "the later one is in progress";
   later.reset();
-  EXPECT_TRUE(tracker.WaitForQuiet(absl::ZeroDuration(), absl::Minutes(1)));
+  EXPECT_TRUE(tracker.WaitForQuiet(absl::ZeroDuration(), absl::Hours(1)));
 }
 
 TEST(CallTrackerTest, QuietBeginsWithTheLastCallsEnd) {
   CallTracker tracker;
   tracker.BeginDrain();
-  std::thread clients([&] {
-    for (int i = 0; i < 5; ++i) {
-      CallTracker::Call call(&tracker);
-      std::this_thread::sleep_for(milliseconds(10));
-    }
-  });
-  clients.join();
+  std::optional<CallTracker::Call> call(&tracker);
   const Clock::time_point begin = Clock::now();
-  EXPECT_TRUE(tracker.WaitForQuiet(absl::Milliseconds(100), absl::Minutes(1)));
-  EXPECT_GE(Since(begin), milliseconds(50)) << "the last call ended a moment ago";
+  call.reset();
+  EXPECT_TRUE(tracker.WaitForQuiet(absl::Milliseconds(100), absl::Hours(1)));
+  EXPECT_GE(Since(begin), milliseconds(100)) << "from the last call's end";
 }
 
 TEST(CallTrackerTest, ClientsThatNeverRestMeetTheLimit) {
@@ -87,8 +80,8 @@ TEST(CallTrackerTest, ManyThreadsMayBeginAndEndCallsWhileOneWaits) {
     });
   }
   tracker.BeginDrain();
-  EXPECT_EQ(tracker.WaitForEarlierCalls(absl::Minutes(1)), 0);
-  EXPECT_TRUE(tracker.WaitForQuiet(absl::Milliseconds(1), absl::Minutes(1)));
+  EXPECT_EQ(tracker.WaitForEarlierCalls(absl::Hours(1)), 0);
+  EXPECT_TRUE(tracker.WaitForQuiet(absl::Milliseconds(1), absl::Hours(1)));
   for (std::thread& thread : threads) thread.join();
   EXPECT_TRUE(tracker.WaitForQuiet(absl::ZeroDuration(), absl::ZeroDuration()));
 }
