@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "collection/manifest.h"
 #include "tests/service/server_fixture.h"
+#include "tests/support/eventually.h"
 
 namespace maxsim::test {
 namespace {
@@ -22,7 +23,7 @@ using namespace std::chrono_literals;
 using testing::HasSubstr;
 
 // This time is far more than a load needs to end on a busy machine, and far less than hashing the file takes.
-constexpr auto kSoon = 20s;
+constexpr auto kSoon = kTestLimit;
 
 // Publishes a collection of one shard, all of it a hole of 4 TiB: it takes hours to hash, and next to no memory on tier
 // disk.
@@ -56,7 +57,7 @@ void PublishHole(const std::string& folder) {
 class Loading {
  public:
   Loading(RunningServer& server, const std::string& name, const std::string& path,
-          const std::string& residency = "disk", std::chrono::milliseconds timeout = 60s)
+          const std::string& residency = "disk", std::chrono::milliseconds timeout = kTestLimit)
       : status_(std::async(std::launch::async, [this, &server, name, path, residency, timeout] {
           context_.set_deadline(std::chrono::system_clock::now() + timeout);
           v1::LoadCollectionRequest request;
@@ -84,12 +85,10 @@ class CollectionLoadsServiceTest : public testing::Test {
 
   // Waits for the collection to be in the list, loading. Returns whether it came.
   bool WaitForLoading(const std::string& name) {
-    for (int i = 0; i < 1000; ++i, std::this_thread::sleep_for(10ms)) {
-      for (const v1::CollectionInfo& info : List()) {
-        if (info.name() == name) return true;
-      }
-    }
-    return false;
+    return Eventually([&] {
+      const std::vector<v1::CollectionInfo> list = List();
+      return std::any_of(list.begin(), list.end(), [&](const auto& info) { return info.name() == name; });
+    });
   }
   std::vector<v1::CollectionInfo> List() {
     grpc::ClientContext context;
@@ -146,9 +145,7 @@ TEST_F(CollectionLoadsServiceTest, AReloadOfAllComesToTheOthersBesideALongLoad) 
     }
     return uint64_t{0};
   };
-  const auto until = std::chrono::steady_clock::now() + kSoon;
-  while (generation() != 2 && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(10ms);
-  EXPECT_EQ(generation(), 2u);
+  EXPECT_TRUE(Eventually([&] { return generation() == 2; }));
   EXPECT_FALSE(hole.IsDone());
   hole.Cancel();
 }
@@ -186,9 +183,7 @@ TEST_F(CollectionLoadsServiceTest, ACallThatWaitsForAnotherOfItsNameEndsWhenItsC
     };
     return has("DEADLINE_EXCEEDED") || has("CANCELLED");
   };
-  const auto until = std::chrono::steady_clock::now() + kSoon;
-  while (!counted() && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(10ms);
-  EXPECT_TRUE(counted()) << "the server still holds the call";
+  EXPECT_TRUE(Eventually(counted)) << "the server still holds the call";
   EXPECT_FALSE(hole.IsDone());
   hole.Cancel();
 }
@@ -203,9 +198,7 @@ TEST_F(CollectionLoadsServiceTest, WhatDoesNotFitIsRefusedBeforeAByteIsRead) {
 TEST_F(CollectionLoadsServiceTest, ALongLoadEndsWithTheServer) {
   Loading hole(server_, "hole", folder_ / "hole");
   ASSERT_TRUE(WaitForLoading("hole"));
-  const auto began = std::chrono::steady_clock::now();
-  EXPECT_EQ(server_.Stop(), 0);
-  EXPECT_LT(std::chrono::steady_clock::now() - began, kSoon);
+  EXPECT_EQ(server_.Stop(), 0);  // the load would take hours
   EXPECT_EQ(hole.Wait().error_code(), grpc::UNAVAILABLE);
 }
 

@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "grpcpp/create_channel.h"
 #include "tests/service/server_fixture.h"
+#include "tests/support/eventually.h"
 #include "tests/support/fake_backend.h"
 
 namespace maxsim::test {
@@ -27,7 +28,7 @@ namespace {
 using namespace std::chrono_literals;
 
 // This time is far more than a busy machine takes.
-constexpr std::chrono::seconds kLong = 60s;
+constexpr std::chrono::seconds kLong = kTestLimit;
 
 v1::RerankRequest TwoDocuments() {
   return MakeRequest("corpus", MakeQuery(1, ScalarType::kF16, kDim, 2), {"doc-1", "doc-2"}, 5);

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/service/server_fixture.h"
+#include "tests/support/eventually.h"
 #include "tests/support/fake_backend.h"
 
 namespace maxsim::test {
@@ -34,11 +35,6 @@ struct Fakes {
   std::vector<std::unique_ptr<Backend>> owned;
   std::vector<FakeBackend*> backends;
 };
-
-bool Eventually(const std::function<bool()>& condition) {
-  for (int round = 0; round < 1000 && !condition(); ++round) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  return condition();
-}
 
 v1::GetInfoResponse Info(RunningServer& server) {
   grpc::ClientContext context;

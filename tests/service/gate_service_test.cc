@@ -21,6 +21,7 @@
 #include "grpcpp/create_channel.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "tests/service/server_fixture.h"
+#include "tests/support/eventually.h"
 #include "tests/support/http2_client.h"
 #include "tests/support/sanitized.h"
 
@@ -37,7 +38,7 @@ constexpr char kCheckPath[] = "/grpc.health.v1.Health/Check";
 constexpr char kWatchPath[] = "/grpc.health.v1.Health/Watch";
 
 // This time is far more than a busy machine takes.
-constexpr std::chrono::seconds kLong = 60s;
+constexpr std::chrono::seconds kLong = kTestLimit;
 
 // Has a TCP connection on which nothing is sent but what a test sends.
 class RawConnection {
@@ -124,13 +125,9 @@ double MetricOf(RunningServer& running, const std::string& series) {
   return at == std::string::npos ? 0 : std::stod(text.substr(at + series.size() + 2));
 }
 
-// Waits until the series has that value. Returns false when it has not within kLong.
+// Waits until the series has that value. Returns false when it has not within kTestLimit.
 bool WaitForMetric(RunningServer& running, const std::string& series, double value) {
-  for (const auto end = std::chrono::steady_clock::now() + kLong; std::chrono::steady_clock::now() < end;) {
-    if (MetricOf(running, series) == value) return true;
-    std::this_thread::sleep_for(20ms);
-  }
-  return false;
+  return Eventually([&] { return MetricOf(running, series) == value; });
 }
 
 class GateServiceTest : public testing::Test {
@@ -455,16 +452,14 @@ TEST_F(GateServiceTest, AFloodOfBytesAfterAHealthCheckEndsTheConnection) {
   gate::Packer packer;
   RawConnection client(*running);
   ASSERT_TRUE(client.Send(Begin() + gate::Call(packer, 1, kCheckPath, "")));
-  // The sockets take all of these calls, which the server would read for half a minute at its rate.
+  // At its rate the server would read these calls for longer than the test may take.
   std::string bytes;
-  for (int frame = 0; frame < 32; ++frame) {
+  for (int frame = 0; frame < 1024; ++frame) {
     bytes += Frame(FrameType::kData, 0, 1, std::string(gate::kMaxFrameBytes, 'x'));
   }
-  const auto began = std::chrono::steady_clock::now();
   client.Send(bytes);
   client.ReadToEnd();
   EXPECT_TRUE(client.ended());
-  EXPECT_LT(std::chrono::steady_clock::now() - began, 22s);
 }
 
 }  // namespace

@@ -26,6 +26,7 @@
 #include "grpcpp/server_builder.h"
 #include "server/grpc/reflection.h"
 #include "tests/service/server_fixture.h"
+#include "tests/support/eventually.h"
 #include "tests/support/sanitized.h"
 
 namespace maxsim::test {
@@ -39,7 +40,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 // This time is far more than a busy machine takes.
-constexpr std::chrono::seconds kLong = 60s;
+constexpr std::chrono::seconds kLong = kTestLimit;
 
 // Has one open stream, of either version of the service.
 template <typename Service = ServerReflection, typename Request = ServerReflectionRequest,
@@ -269,7 +270,7 @@ TEST(ReflectionServiceTest, ARequestThatIsTooLongOrIsNoneEndsItsStream) {
 }
 
 TEST(ReflectionServiceTest, StreamsEndWhenTheServerDrainsAndHoldNothingUp) {
-  RunningServer server([](config::Config* config) { config->server.shutdown_grace = absl::Seconds(60); });
+  RunningServer server([](config::Config* config) { config->server.shutdown_grace = absl::Hours(1); });
   // A connection of its own: on that of the unread answers its end could wait behind them until the port closes.
   grpc::ChannelArguments own;
   own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -279,9 +280,7 @@ TEST(ReflectionServiceTest, StreamsEndWhenTheServerDrainsAndHoldNothingUp) {
   ServerReflectionRequest request;
   request.set_file_containing_symbol("maxsim.v1.Admin");
   for (int i = 0; i < 200; ++i) ASSERT_TRUE(unread.Write(request));  // megabytes of answers, which nobody reads
-  const auto start = std::chrono::steady_clock::now();
-  EXPECT_EQ(server.Stop(), 0);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
+  EXPECT_EQ(server.Stop(), 0);                                       // and does not wait for the grace
   // The port cuts off after 100 ms what is open still, which a sanitiser may have taken for writing the stream's end.
   const grpc::StatusCode ended = idle.WaitForEnd().error_code();
   if (kSanitized && ended == grpc::CANCELLED) return;

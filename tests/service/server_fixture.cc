@@ -1,4 +1,5 @@
 #include "tests/service/server_fixture.h"
+#include "tests/support/eventually.h"
 
 #include <algorithm>
 #include <chrono>
@@ -23,7 +24,10 @@ config::Config TestConfig() {
   config.backend.kind = config::BackendKind::kCpu;
   config.backend.cpu_threads = 2;
   config.server.shutdown_delay = absl::ZeroDuration();
-  config.server.shutdown_grace = absl::Seconds(60);
+  // No limit of time may pass because the machine is busy; a test that is about one sets it.
+  config.server.shutdown_grace = absl::Hours(1);
+  config.http.request_timeout = absl::ZeroDuration();
+  config.batching.max_queue_time = absl::ZeroDuration();
   return config;
 }
 
@@ -169,14 +173,16 @@ HttpAnswer ToAnswer(const httplib::Result& result) {
 
 HttpAnswer HttpGet(int port, const std::string& path, const std::string& token) {
   httplib::Client client("127.0.0.1", port);
-  client.set_read_timeout(60);
+  client.set_connection_timeout(kTestLimit);
+  client.set_read_timeout(kTestLimit);
   return ToAnswer(client.Get(path, HeadersWith(token)));
 }
 
 HttpAnswer HttpPost(int port, const std::string& path, const std::string& body, const std::string& content_type,
                     const std::string& token) {
   httplib::Client client("127.0.0.1", port);
-  client.set_read_timeout(60);
+  client.set_connection_timeout(kTestLimit);
+  client.set_read_timeout(kTestLimit);
   return ToAnswer(client.Post(path, HeadersWith(token), body, content_type.c_str()));
 }
 
@@ -185,7 +191,7 @@ Health HealthOf(const std::shared_ptr<grpc::Channel>& channel, const std::string
   // hand, since the distribution has no generated code for them.
   grpc::GenericStub stub(channel);
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+  context.set_deadline(std::chrono::system_clock::now() + kTestLimit);
   grpc::CompletionQueue queue;
   std::string bytes;
   if (!service.empty()) bytes = std::string("\x0a") + static_cast<char>(service.size()) + service;

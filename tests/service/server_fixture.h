@@ -16,6 +16,7 @@
 #include "server/config/config.h"
 #include "server/server.h"
 #include "tests/support/corpus.h"
+#include "tests/support/eventually.h"
 #include "tests/support/random_documents.h"
 #include "tests/support/requests.h"
 
@@ -59,7 +60,7 @@ class RunningServer {
   int Wait();
 
   grpc::Status Rerank(const v1::RerankRequest& request, v1::RerankResponse* response,
-                      std::chrono::milliseconds timeout = std::chrono::seconds(60));
+                      std::chrono::milliseconds timeout = kTestLimit);
 
  private:
   TemporaryFolder folder_;

@@ -15,6 +15,7 @@
 #include "grpcpp/create_channel.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "tests/service/server_fixture.h"
+#include "tests/support/eventually.h"
 #include "tests/support/fake_backend.h"
 
 namespace maxsim::test {
@@ -22,10 +23,8 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::HasSubstr;
-using Clock = std::chrono::steady_clock;
 
-// This time is far less than the tests' grace of 60 s, and far more than a stop takes on a busy machine.
-constexpr Clock::duration kSoon = 15s;
+// The tests' grace is an hour: a stop that waited for it would not come back before CTest ends the test.
 
 v1::RerankRequest SmallRequest() {
   return MakeRequest("corpus", MakeQuery(1, ScalarType::kF16, kDim, 2), {"doc-1", "doc-2"}, 5);
@@ -79,11 +78,9 @@ TEST(ShutdownServiceTest, AnOpenHealthWatchIsToldAndDoesNotHoldTheStop) {
   RunningServer server;
   HealthWatch watch(server.channel());
   EXPECT_EQ(watch.Read(), "\x08\x01") << "SERVING";
-  const Clock::time_point begin = Clock::now();
   server.server().RequestStop("test");
   EXPECT_EQ(watch.Read(), "\x08\x02") << "NOT_SERVING";
   EXPECT_EQ(server.Wait(), 0);
-  EXPECT_LT(Clock::now() - begin, kSoon);
   EXPECT_EQ(watch.Read(), "");
 }
 
@@ -94,14 +91,12 @@ TEST(ShutdownServiceTest, AnIdleStreamEndsWithTheServer) {
   ASSERT_TRUE(stream->Write(SmallRequest()));
   v1::RerankStreamResponse answer;
   ASSERT_TRUE(stream->Read(&answer));
-  const Clock::time_point begin = Clock::now();
   server.server().RequestStop("test");
   EXPECT_FALSE(stream->Read(&answer));
   const grpc::Status status = stream->Finish();
   EXPECT_EQ(status.error_code(), grpc::UNAVAILABLE);
   EXPECT_EQ(status.error_message(), "the server is draining");
   EXPECT_EQ(server.Wait(), 0);
-  EXPECT_LT(Clock::now() - begin, kSoon);
 }
 
 TEST(ShutdownServiceTest, ClientsThatDoNotRestAreRefusedAndNeverCutOff) {
@@ -115,7 +110,7 @@ TEST(ShutdownServiceTest, ClientsThatDoNotRestAreRefusedAndNeverCutOff) {
       // Each client is refused some times: more calls come while the server refuses, as from clients that try again.
       for (int refused = 0; refused < 3;) {
         grpc::ClientContext context;
-        context.set_deadline(std::chrono::system_clock::now() + 30s);
+        context.set_deadline(std::chrono::system_clock::now() + kTestLimit);
         grpc::Status status;
         if (c % 2 == 0) {
           v1::RerankResponse response;
@@ -181,7 +176,6 @@ TEST_F(LoadShutdownTest, AStopEndsTheLoadThatRunsAndTheCallsThatWaitForTheirs) {
   begun_.get_future().wait();
   std::future<grpc::Status> waiting = std::async(std::launch::async, [this] { return Reload(); });
   EXPECT_EQ(waiting.wait_for(100ms), std::future_status::timeout);
-  const Clock::time_point begin = Clock::now();
   server_->server().RequestStop("test");
   const grpc::Status dropped = waiting.get();
   EXPECT_EQ(dropped.error_code(), grpc::UNAVAILABLE);
@@ -192,7 +186,6 @@ TEST_F(LoadShutdownTest, AStopEndsTheLoadThatRunsAndTheCallsThatWaitForTheirs) {
   EXPECT_EQ(stopped.error_code(), grpc::UNAVAILABLE);
   EXPECT_THAT(stopped.error_message(), HasSubstr("stopped, because the server shuts down"));
   EXPECT_EQ(server_->Wait(), 0);
-  EXPECT_LT(Clock::now() - begin, kSoon);
   EXPECT_EQ(backend_->num_loads(), loads_before_ + 1) << "shards after the first were loaded";
 }
 

@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/service/server_fixture.h"
+#include "tests/support/eventually.h"
 #include "tests/support/fake_backend.h"
 
 namespace maxsim::test {
@@ -127,12 +128,11 @@ TEST(StreamServiceTest, NoMoreThanTheConfiguredRequestsAreTakenAtATime) {
   for (int i = 0; i < 20; ++i) ASSERT_TRUE(stream->Write(NumberedRequest(i, query, {"doc-1"})));
   stream->WritesDone();
   // All four are on their way before a fifth could be, and nothing more comes after them.
-  const auto deadline = std::chrono::steady_clock::now() + 10s;
   const auto taken = [&] {
     const batching::SchedulerStats stats = server.server().scheduler().stats();
     return stats.queued_jobs + stats.running_jobs;
   };
-  while (taken() < 4 && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(1ms);
+  EXPECT_TRUE(Eventually([&] { return taken() >= 4; }));
   std::this_thread::sleep_for(100ms);
   EXPECT_EQ(taken(), 4);
   backend.Open();
@@ -157,11 +157,7 @@ TEST(StreamServiceTest, ACancelledStreamFreesWhatItHadQueued) {
     context.TryCancel();
     EXPECT_EQ(stream->Finish().error_code(), grpc::CANCELLED);
   }
-  const auto deadline = std::chrono::steady_clock::now() + 10s;
-  while (server.server().scheduler().stats().queued_jobs > 0 && std::chrono::steady_clock::now() < deadline) {
-    std::this_thread::sleep_for(1ms);
-  }
-  EXPECT_EQ(server.server().scheduler().stats().queued_jobs, 0);
+  EXPECT_TRUE(Eventually([&] { return server.server().scheduler().stats().queued_jobs == 0; }));
   backend.Open();
   EXPECT_EQ(server.Stop(), 0);
 }
@@ -175,13 +171,11 @@ TEST(StreamServiceTest, ADrainingServerAnswersWhatItTookAndEndsTheStream) {
   auto stream = server.stub().RerankStream(&context);
   const RandomQuery query = MakeQuery(1, ScalarType::kF16, kDim, 2);
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(stream->Write(NumberedRequest(i, query, {"doc-1"})));
-  const auto deadline = std::chrono::steady_clock::now() + 10s;
   const auto taken = [&] {
     const batching::SchedulerStats stats = server.server().scheduler().stats();
     return stats.queued_jobs + stats.running_jobs;
   };
-  while (taken() < 3 && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(1ms);
-  ASSERT_EQ(taken(), 3);
+  ASSERT_TRUE(Eventually([&] { return taken() == 3; }));
   server.server().RequestStop("test");
   std::this_thread::sleep_for(50ms);
   backend.Open();

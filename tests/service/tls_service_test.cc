@@ -14,6 +14,7 @@
 #include "grpcpp/security/credentials.h"
 #include "server/tls/tls_certificates.h"
 #include "tests/service/server_fixture.h"
+#include "tests/support/eventually.h"
 
 namespace maxsim::test {
 namespace {
@@ -41,7 +42,7 @@ class TlsServiceTest : public testing::Test {
   grpc::StatusCode Call(RunningServer& server, const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
     auto stub = v1::Reranker::NewStub(grpc::CreateChannel(server.grpc_address(), credentials));
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    context.set_deadline(std::chrono::system_clock::now() + kTestLimit);
     v1::RerankResponse response;
     return stub
         ->Rerank(&context, MakeRequest("corpus", MakeQuery(1, ScalarType::kF16, kDim, 2), {"doc-1"}, 5), &response)
@@ -105,7 +106,7 @@ TEST_F(TlsServiceTest, AReloadGivesNewConnectionsTheNewCertificateAndKeepsTheOpe
   auto open = v1::Reranker::NewStub(grpc::CreateChannel(server.grpc_address(), Trusting(false)));
   const auto call_open = [&] {
     grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    context.set_deadline(std::chrono::system_clock::now() + kTestLimit);
     v1::GetInfoResponse info;
     return open->GetInfo(&context, {}, &info).error_code();
   };

@@ -13,6 +13,7 @@
 #include "grpcpp/generic/generic_stub.h"
 #include "server/grpc/message_buffer.h"
 #include "tests/service/server_fixture.h"
+#include "tests/support/eventually.h"
 
 namespace maxsim::test {
 namespace {
@@ -51,16 +52,6 @@ class UnreadAnswersTest : public testing::Test {
   static double Held(RunningServer& server) { return Metric(server, "maxsim_unread_answer_bytes"); }
   static double Ended(RunningServer& server) { return Metric(server, "maxsim_unread_answers_ended_total"); }
 
-  template <typename Condition>
-  static bool WaitFor(Condition condition) {
-    const auto deadline = std::chrono::steady_clock::now() + 20s;
-    while (!condition()) {
-      if (std::chrono::steady_clock::now() > deadline) return false;
-      std::this_thread::sleep_for(2ms);
-    }
-    return true;
-  }
-
   static void ExpectServed(RunningServer& server) {
     v1::RerankResponse response;
     const grpc::Status status =
@@ -88,7 +79,7 @@ TEST_F(UnreadAnswersTest, StreamsWhoseAnswersPassTheBoundEndWithAReasonAndOthers
     ASSERT_TRUE(streams.back()->Write(request_));
     ExpectServed(server);
   }
-  EXPECT_TRUE(WaitFor([&] { return Ended(server) >= kStreams - 8; }));
+  EXPECT_TRUE(Eventually([&] { return Ended(server) >= kStreams - 8; }));
   EXPECT_LE(Held(server), 8.0 * kMi);
   int num_ended = 0;
   for (auto& stream : streams) {
@@ -102,7 +93,7 @@ TEST_F(UnreadAnswersTest, StreamsWhoseAnswersPassTheBoundEndWithAReasonAndOthers
     EXPECT_THAT(end.error_message(), HasSubstr("(grpc.max_unread_answer_bytes)"));
   }
   EXPECT_EQ(num_ended, Ended(server));
-  EXPECT_TRUE(WaitFor([&] { return Held(server) == 0; })) << Held(server);
+  EXPECT_TRUE(Eventually([&] { return Held(server) == 0; })) << Held(server);
 }
 
 TEST_F(UnreadAnswersTest, AStreamIsNotReadWhileItsOwnAnswersAreNot) {
@@ -117,7 +108,7 @@ TEST_F(UnreadAnswersTest, AStreamIsNotReadWhileItsOwnAnswersAreNot) {
     }
     stream->WritesDone();
   });
-  EXPECT_TRUE(WaitFor([&] { return Held(server) > 4.0 * kMi; }));
+  EXPECT_TRUE(Eventually([&] { return Held(server) > 4.0 * kMi; }));
   std::this_thread::sleep_for(300ms);
   // Some more answers were under way when the share of 4 MiB was passed.
   EXPECT_LT(Held(server), 16.0 * kMi);
@@ -127,7 +118,7 @@ TEST_F(UnreadAnswersTest, AStreamIsNotReadWhileItsOwnAnswersAreNot) {
   writer.join();
   EXPECT_TRUE(stream->Finish().ok());
   EXPECT_EQ(num_read, kRequests) << "it goes on once they are read";
-  EXPECT_TRUE(WaitFor([&] { return Held(server) == 0; })) << Held(server);
+  EXPECT_TRUE(Eventually([&] { return Held(server) == 0; })) << Held(server);
 }
 
 TEST_F(UnreadAnswersTest, UnaryCallsWhoseAnswersAreNotReadAreBoundedToo) {
@@ -150,7 +141,7 @@ TEST_F(UnreadAnswersTest, UnaryCallsWhoseAnswersAreNotReadAreBoundedToo) {
     calls.back()->WriteLast(bytes, grpc::WriteOptions(), nullptr);
     wait();
   }
-  EXPECT_TRUE(WaitFor([&] { return Ended(server) >= 4; }));
+  EXPECT_TRUE(Eventually([&] { return Ended(server) >= 4; }));
   EXPECT_LE(Held(server), 8.0 * kMi);
   ExpectServed(server);
   for (size_t i = 0; i < calls.size(); ++i) {
@@ -159,7 +150,7 @@ TEST_F(UnreadAnswersTest, UnaryCallsWhoseAnswersAreNotReadAreBoundedToo) {
     calls[i]->Finish(&status, nullptr);
     wait();
   }
-  EXPECT_TRUE(WaitFor([&] { return Held(server) == 0; })) << Held(server);
+  EXPECT_TRUE(Eventually([&] { return Held(server) == 0; })) << Held(server);
 }
 
 }  // namespace

@@ -25,6 +25,7 @@
 #include "base/mutex.h"
 #include "client/client.h"
 #include "tests/service/server_fixture.h"
+#include "tests/support/eventually.h"
 
 namespace {
 
@@ -57,7 +58,7 @@ class Callers {
   explicit Callers(RunningServer& server) : http_port_(server.http_port()) {
     client::ClientOptions options;
     options.target = server.grpc_address();
-    options.timeout = absl::Seconds(30);
+    options.timeout = absl::FromChrono(kTestLimit);
     client_ = *client::Client::Create(options);
     for (int idx = 0; idx < 3; ++idx) threads_.emplace_back([this] { Repeat([this] { return OverGrpc(); }); });
     threads_.emplace_back([this] { Repeat([this] { return OverHttp(); }); });
@@ -72,9 +73,7 @@ class Callers {
   void WaitForCalls() {
     for (const std::atomic<int>* count : {&num_grpc_, &num_http_}) {
       const int before = *count;
-      const auto limit = std::chrono::steady_clock::now() + 20s;
-      while (*count < before + 8 && std::chrono::steady_clock::now() < limit) std::this_thread::sleep_for(1ms);
-      EXPECT_GE(*count, before + 8) << "calls do not come back";
+      EXPECT_TRUE(Eventually([&] { return *count >= before + 8; })) << "calls do not come back";
     }
   }
 

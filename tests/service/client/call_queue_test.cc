@@ -14,6 +14,7 @@
 #include "client/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/eventually.h"
 #include "tests/support/fake_server.h"
 
 namespace maxsim::client {
@@ -32,7 +33,8 @@ class CallQueueTest : public testing::TestWithParam<bool> {
  protected:
   bool sessions() const { return GetParam(); }
 
-  std::unique_ptr<CallQueue> Connect(int num_channels = 1, absl::Duration timeout = absl::Seconds(30)) {
+  std::unique_ptr<CallQueue> Connect(int num_channels = 1,
+                                     absl::Duration timeout = absl::FromChrono(test::kTestLimit)) {
     ClientOptions options;
     options.target = server_.target();
     options.num_channels = num_channels;
@@ -49,7 +51,7 @@ class CallQueueTest : public testing::TestWithParam<bool> {
     std::map<uint64_t, absl::Status> statuses;
     CallQueue::Answer answer;
     while (statuses.size() < count &&
-           queue.Next(absl::Now() + absl::Seconds(20), answer) == CallQueue::Event::kAnswer) {
+           queue.Next(absl::Now() + absl::FromChrono(test::kTestLimit), answer) == CallQueue::Event::kAnswer) {
       EXPECT_TRUE(statuses.emplace(answer.tag, answer.status).second) << "two answers to " << answer.tag;
     }
     EXPECT_EQ(statuses.size(), count);
@@ -76,7 +78,7 @@ TEST_P(CallQueueTest, EveryRequestGetsItsOwnAnswer) {
   std::set<uint64_t> seen;
   CallQueue::Answer answer;
   while (seen.size() < kCalls) {
-    ASSERT_EQ(queue->Next(absl::Now() + absl::Seconds(20), answer), CallQueue::Event::kAnswer);
+    ASSERT_EQ(queue->Next(absl::Now() + absl::FromChrono(test::kTestLimit), answer), CallQueue::Event::kAnswer);
     EXPECT_TRUE(answer.status.ok()) << answer.status;
     EXPECT_EQ(answer.response.generation(), 1000 + answer.tag);
     EXPECT_TRUE(seen.insert(answer.tag).second);
@@ -121,8 +123,7 @@ TEST_P(CallQueueTest, ErrorsComeWithTheServersCodeMessageAndHint) {
 
 TEST_P(CallQueueTest, WhatIsUnderWayAtTheEndIsAnsweredToo) {
   server_.on_rerank = [](grpc::ServerContext& context, const v1::RerankRequest&, v1::RerankResponse&) {
-    const absl::Time limit = absl::Now() + absl::Seconds(20);
-    while (!context.IsCancelled() && absl::Now() < limit) absl::SleepFor(absl::Milliseconds(1));
+    test::Eventually([&] { return context.IsCancelled(); });
     return grpc::Status::CANCELLED;
   };
   const auto queue = Connect(1, absl::Milliseconds(400));
@@ -193,7 +194,7 @@ class OddStreams : public v1::Reranker::Service {
 absl::Status Ask(CallQueue& queue, uint64_t tag) {
   queue.Start(EncodedRequest(Request(1)), tag);
   CallQueue::Answer answer;
-  if (queue.Next(absl::Now() + absl::Seconds(20), answer) != CallQueue::Event::kAnswer)
+  if (queue.Next(absl::Now() + absl::FromChrono(test::kTestLimit), answer) != CallQueue::Event::kAnswer)
     return absl::UnknownError("none");
   EXPECT_EQ(answer.tag, tag);
   return answer.status;

@@ -11,12 +11,13 @@
 #include "client/client.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/eventually.h"
 #include "tests/support/fake_server.h"
 
 namespace maxsim::client {
 namespace {
 
-constexpr absl::Duration kReplicaLimit = absl::Seconds(30);
+const absl::Duration kReplicaLimit = absl::FromChrono(test::kTestLimit);
 
 class ClientReplicasTest : public testing::Test {
  protected:

@@ -17,6 +17,7 @@
 #include "loadtest/server_metrics.h"
 #include "nlohmann/json.hpp"
 #include "tests/service/server_fixture.h"
+#include "tests/support/eventually.h"
 #include "tests/support/fake_backend.h"
 
 namespace maxsim::loadtest {
@@ -266,10 +267,7 @@ TEST_F(LoadtestServiceTest, ABusyServerIsWaitedForBeforeTheClockStarts) {
   EXPECT_TRUE(gate->WaitForCalls(calls_before + 1));
   std::thread in_the_queue(send);
   const auto queued = [this] { return server_->server().scheduler().stats().queued_jobs; };
-  for (const absl::Time until = absl::Now() + absl::Seconds(20); queued() == 0 && absl::Now() < until;) {
-    absl::SleepFor(absl::Milliseconds(2));
-  }
-  EXPECT_EQ(queued(), 1);
+  EXPECT_TRUE(test::Eventually([&] { return queued() == 1; }));
   std::atomic<bool> ended{false};
   std::thread opener([&] {
     while (Counted("Rerank", "RESOURCE_EXHAUSTED") < 2 && !ended) absl::SleepFor(absl::Milliseconds(5));

@@ -1,4 +1,5 @@
 #include "tests/service/tools/programs.h"
+#include "tests/support/eventually.h"
 
 #include <fcntl.h>
 #include <spawn.h>
@@ -20,7 +21,7 @@ namespace maxsim::client {
 namespace {
 
 constexpr absl::Duration kStartLimit = absl::Seconds(120);  // generous, for sanitizers on a busy machine
-constexpr absl::Duration kStopLimit = absl::Seconds(60);
+const absl::Duration kStopLimit = absl::FromChrono(test::kTestLimit);
 
 std::string ReadAll(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
