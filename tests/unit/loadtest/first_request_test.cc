@@ -77,9 +77,7 @@ TEST_F(FirstRequestTest, PatienceEnds) {
   EXPECT_GE(result.sent, 1);
   EXPECT_LE(result.sent, 8) << "a hint of nothing is not taken at its word";
   // A hint beyond the limit is not waited for at all.
-  const absl::Time begin = absl::Now();
   EXPECT_EQ(Send([](int64_t) { return Busy(absl::Hours(1)); }).sent, 1);
-  EXPECT_LT(absl::Now() - begin, absl::Seconds(20));
 }
 
 TEST_F(FirstRequestTest, StopEndsTheWaiting) {
@@ -87,12 +85,10 @@ TEST_F(FirstRequestTest, StopEndsTheWaiting) {
     absl::SleepFor(absl::Milliseconds(100));
     stop_ = true;
   });
-  const absl::Time begin = absl::Now();
   const FirstRequestResult result =
-      Send([](int64_t) { return Busy(absl::Minutes(1)); }, {.busy_time_limit = absl::Hours(1)});
+      Send([](int64_t) { return Busy(absl::Hours(1)); }, {.busy_time_limit = absl::Hours(2)});
   stopper.join();
   EXPECT_EQ(result.status.code(), absl::StatusCode::kCancelled);
-  EXPECT_LT(absl::Now() - begin, absl::Seconds(50));
 }
 
 TEST_F(FirstRequestTest, NoAnswerIsAnError) {

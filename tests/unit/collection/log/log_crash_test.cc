@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "gtest/gtest.h"
+#include "tests/support/eventually.h"
 #include "tests/support/shard_fixture.h"
 #include "tests/unit/collection/log/log_fixture.h"
 
@@ -45,7 +46,7 @@ Appender StartAppender(const std::string& folder, int num_tokens, int batch) {
 // written to the pipe.
 uint64_t KillAfter(const Appender& appender, std::chrono::microseconds time) {
   pollfd ready{appender.fd, POLLIN, 0};
-  poll(&ready, 1, 10'000);
+  poll(&ready, 1, static_cast<int>(std::chrono::milliseconds(test::kTestLimit).count()));
   std::this_thread::sleep_for(time);
   kill(appender.pid, SIGKILL);
   int status = 0;

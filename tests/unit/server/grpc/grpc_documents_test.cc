@@ -23,6 +23,7 @@
 #include "server/service/text_encoding.h"
 #include "server/store/collection_store.h"
 #include "tests/support/corpus.h"
+#include "tests/support/eventually.h"
 #include "tests/support/fake_backend.h"
 #include "tests/support/fake_live_documents.h"
 #include "tests/support/requests.h"
@@ -52,10 +53,10 @@ class Desk {
     changed_.notify_all();
   }
 
-  // Waits until that many calls have come, 10 s at most.
+  // Waits until that many calls have come; returns false after kTestLimit.
   bool WaitFor(size_t count) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(10), [&] { return calls_.size() >= count; });
+    return changed_.wait_for(lock, test::kTestLimit, [&] { return calls_.size() >= count; });
   }
   size_t count() {
     const std::lock_guard lock(mutex_);
@@ -339,7 +340,7 @@ TEST_F(GrpcDocumentsTest, AStreamThatIsCancelledWaitsForWhatIsBeingWritten) {
   calls_.BeginDrain();
   EXPECT_EQ(calls_.WaitForEarlierCalls(absl::Milliseconds(50)), 1);
   desk_.Answer(0);
-  EXPECT_EQ(calls_.WaitForEarlierCalls(absl::Seconds(10)), 0);
+  EXPECT_EQ(calls_.WaitForEarlierCalls(absl::FromChrono(test::kTestLimit)), 0);
 }
 
 TEST_F(GrpcDocumentsTest, AStreamThatIsCancelledWhileItWaitsForRoomEnds) {
@@ -357,7 +358,7 @@ TEST_F(GrpcDocumentsTest, AStreamThatIsCancelledWhileItWaitsForRoomEnds) {
   context.TryCancel();
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
   calls_.BeginDrain();
-  EXPECT_EQ(calls_.WaitForEarlierCalls(absl::Seconds(10)), 0);
+  EXPECT_EQ(calls_.WaitForEarlierCalls(absl::FromChrono(test::kTestLimit)), 0);
 }
 
 // Has a token for searching and one for writing.

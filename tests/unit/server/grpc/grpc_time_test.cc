@@ -47,11 +47,11 @@ TEST(GrpcTimeTest, InfinityAndDeadlinesBeyondAYearAreNone) {
 }
 
 TEST(GrpcTimeTest, ADeadlineFromNowIsOnTheClockThatNobodySets) {
-  const gpr_timespec deadline = FromNow(absl::Seconds(5));
+  const gpr_timespec deadline = FromNow(absl::Hours(1));
   EXPECT_EQ(deadline.clock_type, GPR_CLOCK_MONOTONIC);
   const absl::Time converted = ToMonotonic(deadline, gpr_now(GPR_CLOCK_MONOTONIC), MonotonicNow());
   EXPECT_GT(converted, MonotonicNow());
-  EXPECT_LE(converted, MonotonicNow() + absl::Seconds(5));
+  EXPECT_LE(converted, MonotonicNow() + absl::Hours(1));
 }
 
 }  // namespace
