@@ -192,7 +192,7 @@ absl::Status Server::OpenPorts() {
   log::Write(spdlog::level::info, "listening",
              {{"grpc_port", grpc_->port()},
               {"grpc_unix_socket", config_.grpc.unix_socket.empty() ? "off" : config_.grpc.unix_socket},
-              {"http_port", http_port_ == 0 ? std::string("off") : absl::StrCat(http_port_)},
+              {"http_port", http_port_ == 0 ? log::Value("off") : log::Value(http_port_)},
               {"encoder", config_.encoder.http.url.empty() ? "off" : config_.encoder.http.url},
               {"traces", config_.tracing.endpoint.empty() ? "off" : config_.tracing.endpoint},
               {"tls", certificates_.enabled() ? "on" : "off"},

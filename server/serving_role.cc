@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/units.h"
 #include "kernels/cpu/machine.h"
 #include "server/live/live_collection.h"
 #include "server/observability/logging.h"
@@ -22,7 +21,7 @@ void LogBackend(const NumberedBackend& numbered, const engine::Engine& engine) {
               {"device", info.device},
               {"isa", info.isa},
               {"parallelism", info.parallelism},
-              {"memory", WriteBytes(info.memory_bytes)},
+              {"memory_bytes", info.memory_bytes},
               {"lanes", engine.num_lanes()}});
   if (!info.link.empty()) {
     log::Write(spdlog::level::info, "link", {{"number", numbered.number}, {"measured", info.link}});

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/saturating.h"
 #include "spdlog/spdlog.h"
+#include "server/observability/log_event.h"
 
 namespace maxsim::batching {
 namespace {
@@ -216,8 +217,9 @@ void Dispatcher::DropAll(const absl::Status& reason) {
 void Dispatcher::FailOnDeviceLoss(const absl::Status& status) {
   if (!device_lost_.ok()) return;
   device_lost_ = absl::UnavailableError(absl::StrCat("the device is lost: ", status.message()));
-  spdlog::error("requests_dropped queued_jobs={} running_jobs={} reason=\"{}\"", queue_.num_jobs(), running_jobs_,
-                device_lost_.ToString());
+  log::Write(
+      spdlog::level::err, "requests_dropped",
+      {{"queued_jobs", queue_.num_jobs()}, {"running_jobs", running_jobs_}, {"reason", device_lost_.ToString()}});
   DropAll(device_lost_);
 }
 

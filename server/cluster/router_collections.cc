@@ -164,9 +164,8 @@ void RouterCollections::ReloadAll() {
     bool changed = false;
     const auto reloaded = Reload(info.name(), &changed, {});
     if (reloaded.ok()) {
-      log::Write(
-          spdlog::level::info, "cluster_reloaded",
-          {{"name", info.name()}, {"generation", reloaded->generation()}, {"changed", changed ? "true" : "false"}});
+      log::Write(spdlog::level::info, "cluster_reloaded",
+                 {{"name", info.name()}, {"generation", reloaded->generation()}, {"changed", changed}});
     } else {
       log::Write(spdlog::level::err, "cluster_not_reloaded",
                  {{"name", info.name()}, {"error", std::string(reloaded.status().message())}});

@@ -15,7 +15,7 @@ std::string Payload(std::string_view message, std::initializer_list<Field> field
     payload += kRecordSeparator;
     payload += field.key;
     payload += kUnitSeparator;
-    if (field.value.is_number()) payload += kUnitSeparator;
+    if (!field.value.is_quoted()) payload += kUnitSeparator;
     AppendValue(field.value.text(), payload);
   }
   return payload;
@@ -56,7 +56,7 @@ void Send(spdlog::level::level_enum level, const std::string& payload) {
 
 Value Value::Number(std::string text) {
   Value value(std::move(text));
-  value.is_number_ = IsJsonNumber(value.text_);
+  value.is_quoted_ = !IsJsonNumber(value.text_);
   return value;
 }
 

@@ -14,7 +14,7 @@
 
 namespace maxsim::log {
 
-// The value of a field is a text of any bytes, or a number. Only JSON tells the two apart.
+// The value of a field: a text of any bytes, a number, or a bool. As text they look alike; JSON quotes the text alone.
 class Value {
  public:
   // Implicit, so that fields are written {"key", value}.
@@ -24,16 +24,19 @@ class Value {
   template <typename T>
   requires(std::is_arithmetic_v<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, char>) Value(T number)
       : Value(Number(absl::StrCat(number))) {}
+  // A template, so that no pointer becomes a bool.
+  template <typename T>
+  requires std::is_same_v<T, bool> Value(T flag) : text_(flag ? "true" : "false"), is_quoted_(false) {}
 
   // A number that the caller has formatted. It stays a text where JSON has no such number, as for "inf" and "nan".
   static Value Number(std::string text);
 
   const std::string& text() const { return text_; }
-  bool is_number() const { return is_number_; }
+  bool is_quoted() const { return is_quoted_; }
 
  private:
   std::string text_;
-  bool is_number_ = false;
+  bool is_quoted_ = true;  // in JSON
 };
 
 // The key is [a-z_]+.
@@ -51,7 +54,7 @@ void WriteTable(spdlog::level::level_enum level, std::string_view message, std::
                 std::string_view table);
 
 // An event travels through spdlog as one text: the message, then RS key US value for each field (RS key US US value for
-// a number), then GS table.
+// one that JSON does not quote), then GS table.
 inline constexpr char kRecordSeparator = '\x1e';
 inline constexpr char kUnitSeparator = '\x1f';
 inline constexpr char kGroupSeparator = '\x1d';

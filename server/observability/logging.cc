@@ -26,7 +26,7 @@ struct Event {
   struct Field {
     std::string_view key;
     std::string_view value;
-    bool is_number = false;
+    bool is_quoted = true;  // in JSON
   };
   std::string_view message;
   std::vector<Field> fields;
@@ -48,9 +48,9 @@ Event ParsePayload(std::string_view payload) {
     const size_t unit = field.find(kUnitSeparator);
     if (unit == std::string_view::npos) continue;
     std::string_view value = field.substr(unit + 1);
-    const bool is_number = !value.empty() && value.front() == kUnitSeparator;
-    if (is_number) value.remove_prefix(1);
-    event.fields.push_back({field.substr(0, unit), value, is_number});
+    const bool is_quoted = value.empty() || value.front() != kUnitSeparator;
+    if (!is_quoted) value.remove_prefix(1);
+    event.fields.push_back({field.substr(0, unit), value, is_quoted});
   }
   return event;
 }
@@ -81,7 +81,7 @@ class Text : public spdlog::formatter {
     const Event event = ParsePayload(std::string_view(message.payload.data(), message.payload.size()));
     prefix_->format(message, out);
     AppendText(out, event.message, /*may_quote=*/false);
-    for (const auto& [key, value, is_number] : event.fields) {
+    for (const auto& [key, value, is_quoted] : event.fields) {
       out.push_back(' ');
       Append(out, key);
       out.push_back('=');
@@ -109,11 +109,11 @@ class Json : public spdlog::formatter {
     const Event event = ParsePayload(std::string_view(message.payload.data(), message.payload.size()));
     prefix_->format(message, out);
     Append(out, JsonString(event.message));
-    for (const auto& [key, value, is_number] : event.fields) {
+    for (const auto& [key, value, is_quoted] : event.fields) {
       out.push_back(',');
       Append(out, JsonString(key));
       out.push_back(':');
-      Append(out, is_number ? std::string(value) : JsonString(value));
+      Append(out, is_quoted ? JsonString(value) : std::string(value));
     }
     if (!event.table.empty()) {
       Append(out, ",\"table\":");

@@ -42,7 +42,7 @@ void LogPlan(const LoadRequest& request, const collection::Manifest& manifest, c
                    {"needed_bytes", needed_bytes},
                    {"available_bytes", available_bytes},
                    {"pinned_bytes", plan.placement.demand.host_bytes},
-                   {"fits", plan.fits() ? "true" : "false"}},
+                   {"fits", plan.fits()}},
                   FormatMemoryPlan(devices, manifest, plan, kLoggedShards));
 }
 
@@ -55,7 +55,8 @@ void WarnOfSlowTiers(const LoadRequest& request, const MemoryPlan& plan) {
   const bool held = request.served != nullptr && request.served->tiers().find("disk") == std::string::npos;
   log::Write(spdlog::level::warn, "collection_on_disk",
              {{"name", request.name},
-              {"shards", absl::StrCat(on_disk, " of ", plan.placement.shards.size())},
+              {"shards_on_disk", on_disk},
+              {"shards", plan.placement.shards.size()},
               {"reason", held ? "memory does not hold both generations: the new one is read from its files"
                               : "memory does not hold them: they are read from their files, which is slower"},
               {"hint", "residency host refuses it instead"}});

@@ -143,7 +143,7 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
                {{"name", request.name},
                 {"path", path},
                 {"still_serving_generation",
-                 served == nullptr ? std::string("none") : absl::StrCat(served->manifest().generation)},
+                 served == nullptr ? log::Value("none") : log::Value(served->manifest().generation)},
                 {"error", loaded.status().ToString()}});
   }
   std::shared_ptr<const Collection> replaced;  // freed outside the lock: unmapping and freeing take time

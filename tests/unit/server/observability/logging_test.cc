@@ -102,7 +102,7 @@ TEST(LoggingTest, OnlyWhatIsFatalToProtobufIsShownAtEveryLevel) {
 
 TEST(LoggingTest, ATableFollowsItsEventAsTextAndIsAMemberAsJson) {
   const auto write = [] {
-    WriteTable(spdlog::level::info, "memory_plan", {{"collection", "docs"}, {"fits", "true"}},
+    WriteTable(spdlog::level::info, "memory_plan", {{"collection", "docs"}, {"fits", true}},
                "shard  bytes\na\x1b  1\n");
   };
   {
@@ -114,7 +114,7 @@ TEST(LoggingTest, ATableFollowsItsEventAsTextAndIsAMemberAsJson) {
   write();
   const auto line = nlohmann::json::parse(captured.text());
   EXPECT_EQ(line["message"], "memory_plan");
-  EXPECT_EQ(line["fits"], "true");
+  EXPECT_EQ(line["fits"], true);
   EXPECT_EQ(line["table"], "shard  bytes\na\x1b  1\n");
 }
 
