@@ -5,8 +5,8 @@
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "base/saturating.h"
-#include "spdlog/spdlog.h"
 #include "server/observability/log_event.h"
+#include "spdlog/spdlog.h"
 
 namespace maxsim::batching {
 namespace {

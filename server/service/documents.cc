@@ -11,8 +11,8 @@
 #include "base/text.h"
 #include "client/status.h"
 #include "collection/collection_name.h"
-#include "server/service/call_record.h"
 #include "server/observability/log_event.h"
+#include "server/service/call_record.h"
 #include "server/service/call_spans.h"
 #include "server/service/document_read.h"
 #include "server/service/status.h"
@@ -247,12 +247,13 @@ void DocumentService::Submit(std::unique_ptr<UpsertCall> call) {
   const std::shared_ptr<store::LiveDocuments> live = call->target.live;
   const store::WriteCaller caller = CallerOf(call->context);
   status = Guarded([&] {
-    live->Submit(std::move(writes), caller, [this, call = std::move(call)](absl::StatusOr<store::WriteResults> written) {
-      absl::StatusOr<v1::UpsertResponse> response = ToResponse<v1::UpsertResponse>(written);
-      if (response.ok()) response->set_encoded_tokens(call->encoded_tokens);
-      if (written.ok() && call->loss.num_tokens() > 0) NoteLoss(call->rules.collection, call->loss);
-      call->Finish(std::move(response));
-    });
+    live->Submit(std::move(writes), caller,
+                 [this, call = std::move(call)](absl::StatusOr<store::WriteResults> written) {
+                   absl::StatusOr<v1::UpsertResponse> response = ToResponse<v1::UpsertResponse>(written);
+                   if (response.ok()) response->set_encoded_tokens(call->encoded_tokens);
+                   if (written.ok() && call->loss.num_tokens() > 0) NoteLoss(call->rules.collection, call->loss);
+                   call->Finish(std::move(response));
+                 });
     return absl::OkStatus();
   });
   // Where that failed for want of memory, the call was answered as it went.

@@ -311,8 +311,7 @@ TEST_F(CtlServerTest, TheServersOwnWordsOnAWrongDimension) {
   const Data demo{DemoFolder(), "passages.jsonl"};
   const std::string cranfield = CranfieldFolder();
   if (demo.folder.empty()) GTEST_SKIP() << "demo/ is not in the working directory";
-  if (cranfield.empty())
-    GTEST_SKIP() << "needs Cranfield";
+  if (cranfield.empty()) GTEST_SKIP() << "needs Cranfield";
   ASSERT_NO_FATAL_FAILURE(Build(demo));
   const ServerProcess server({"docs=" + collection_});
   ASSERT_TRUE(server.ready()) << server.Log();
@@ -326,8 +325,7 @@ TEST_F(CtlServerTest, CranfieldEqualsItsPublishedTruth) {
     GTEST_SKIP()
         << "not with a sanitizer: the FP64 reference takes minutes; the bundled collection's test is the same code";
   const Data cranfield{CranfieldFolder(), "docs.jsonl"};
-  if (cranfield.folder.empty())
-    GTEST_SKIP() << "needs Cranfield";
+  if (cranfield.folder.empty()) GTEST_SKIP() << "needs Cranfield";
   ASSERT_NO_FATAL_FAILURE(Build(cranfield));
   const ServerProcess server({"docs=" + collection_});
   ASSERT_TRUE(server.ready()) << server.Log();

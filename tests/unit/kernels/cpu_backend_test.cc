@@ -74,7 +74,8 @@ int64_t ResidentBytes() {
 }
 
 TEST(CpuBackendTest, RoomForAppendedDocumentsTakesMemoryAsItIsUsed) {
-  if (test::kSanitized) GTEST_SKIP() << "not with a sanitizer: sanitizers have memory of their own for all that is allocated";
+  if (test::kSanitized)
+    GTEST_SKIP() << "not with a sanitizer: sanitizers have memory of their own for all that is allocated";
   const absl::StatusOr<std::unique_ptr<Backend>> backend = CreateCpuBackend({.num_threads = 1, .isa = ""});
   ASSERT_TRUE(backend.ok());
   const int64_t before = ResidentBytes();

@@ -169,18 +169,29 @@ TEST(EncoderFailuresTest, AFreshConnectionThatIsClosedIsNotTriedAgain) {
   EXPECT_EQ(fake.num_calls(), 3);
 }
 
-TEST(EncoderFailuresTest, TheBreakerOpensAndAProbeClosesIt) {
-  Metrics metrics;
-  std::atomic<bool> works{false};
-  FakeEncoder fake(
-      [&](const FakeCall& call) { return works ? Right(call) : FakeReply{.status = 500, .body = "sick"}; });
-  HttpEncoderOptions options = OptionsFor(fake);
-  options.breaker_failures = 3;
-  options.breaker_cooldown = absl::Milliseconds(300);
-  const auto encoder = MakeEncoder(options, &metrics);
-  for (int idx = 0; idx < 3; ++idx)
-    EXPECT_THAT(EncodeNow(*encoder, Queries({"a"})).status().message(), HasSubstr("status 500"));
-  const absl::Status open = EncodeNow(*encoder, Queries({"a"})).status();
+class EncoderBreakerTest : public testing::Test {
+ protected:
+  // Opens the breaker, whose cooldown is `cooldown`, with three failures.
+  void Open(absl::Duration cooldown) {
+    HttpEncoderOptions options = OptionsFor(fake_);
+    options.breaker_failures = 3;
+    options.breaker_cooldown = cooldown;
+    encoder_ = MakeEncoder(options, &metrics_);
+    for (int idx = 0; idx < 3; ++idx) {
+      EXPECT_THAT(EncodeNow(*encoder_, Queries({"a"})).status().message(), HasSubstr("status 500"));
+    }
+  }
+
+  Metrics metrics_;
+  std::atomic<bool> works_{false};
+  FakeEncoder fake_{
+      [this](const FakeCall& call) { return works_ ? Right(call) : FakeReply{.status = 500, .body = "sick"}; }};
+  std::unique_ptr<HttpEncoder> encoder_;
+};
+
+TEST_F(EncoderBreakerTest, AnOpenBreakerRefusesWithoutACall) {
+  Open(absl::Hours(1));
+  const absl::Status open = EncodeNow(*encoder_, Queries({"a"})).status();
   EXPECT_EQ(open.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(open.message(), HasSubstr("is not called"));
   EXPECT_THAT(open.message(), HasSubstr("after 3 failures in a row"));

@@ -14,6 +14,7 @@
 #include "server/encoder/http_encoder.h"
 #include "spdlog/sinks/ostream_sink.h"
 #include "spdlog/spdlog.h"
+#include "tests/support/eventually.h"
 #include "tests/support/fake_encoder.h"
 
 namespace maxsim::encoder {
