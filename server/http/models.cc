@@ -1,6 +1,7 @@
 #include "server/http/models.h"
 
 #include <algorithm>
+#include <cstddef>
 
 #include "absl/strings/str_cat.h"
 #include "base/text.h"
@@ -21,6 +22,13 @@ constexpr std::string_view kInfoPath = "/info";
 // Xinference's client sends its token only where the answer is that one is needed.
 constexpr std::string_view kAuthPath = "/v1/cluster/auth";
 
+// Names are at most this long in openapi.json, in characters.
+constexpr std::ptrdiff_t kMaxModelName = 512;
+
+std::ptrdiff_t NumCharacters(std::string_view utf8) {
+  return std::count_if(utf8.begin(), utf8.end(), [](char byte) { return (byte & 0xc0) != 0x80; });
+}
+
 json ModelOf(const std::string& name) {
   return {{"id", name},         {"object", "model"},      {"created", 0},     {"owned_by", "maxsim"},
           {"model_name", name}, {"model_type", "rerank"}, {"model_uid", name}};
@@ -34,6 +42,10 @@ std::vector<std::string> NamesOf(const ModelSource& source) {
 }
 
 Response AnswerOne(const ModelPath& path, const ModelSource& source) {
+  if (const std::ptrdiff_t size = NumCharacters(path.name); size > kMaxModelName) {
+    return Error(
+        absl::InvalidArgumentError(absl::StrCat("model: has ", size, " characters, the limit is ", kMaxModelName)));
+  }
   const std::vector<std::string> names = NamesOf(source);
   const bool takes_any = source.encoder != nullptr && (path.is_text || source.root_documents_are_texts);
   if (takes_any || std::find(names.begin(), names.end(), path.name) != names.end()) {

@@ -1,6 +1,7 @@
 #include "server/service/hidden_folders.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/text.h"
 
@@ -10,6 +11,14 @@ namespace {
 // A path begins after one of these, or with the text. The slashes of a URL come after others.
 constexpr std::string_view kBefore = " \t\n\"'(=[,";
 constexpr std::string_view kBehind = " \t\n\"'),;]";
+
+// Paths of the HTTP API begin with one of these. They tell the client where to ask.
+constexpr std::string_view kApiPaths[] = {"/v1/", "/v2/", "/text/"};
+
+bool IsApiPath(std::string_view path) {
+  return std::any_of(std::begin(kApiPaths), std::end(kApiPaths),
+                     [path](auto begin) { return path.starts_with(begin); });
+}
 
 size_t EndOfPath(std::string_view text, size_t begin) {
   size_t end = std::min(text.find_first_of(kBehind, begin), text.size());
@@ -45,6 +54,11 @@ std::string WithoutFolders(std::string_view text) {
     }
     const size_t end = EndOfPath(text, at);
     std::string_view path = text.substr(at, end - at);
+    if (IsApiPath(path)) {
+      shown += path;
+      at = end;
+      continue;
+    }
     while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
     shown += path.size() == 1 ? path : path.substr(path.rfind('/') + 1);
     at = end;

@@ -11,7 +11,7 @@
 namespace maxsim::service {
 
 // Returns the text with every absolute path cut to its last component: "/srv/a/log.1: cut off" becomes "log.1: cut
-// off".
+// off". Paths of the HTTP API stay.
 std::string WithoutFolders(std::string_view text);
 
 // Returns what a client may read of an error's message. A message about the client's own request stays as it is, since

@@ -18,7 +18,7 @@ import urllib.request
 from program_fixture import Maxsimd
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAMS = pathlib.Path(sys.argv.pop()).resolve() if len(sys.argv) > 1 else ROOT / "build/release/bin"
+PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
 # Names and words of people, which may look like numbers.
 TEXTS = {"time", "level", "message", "version", "commit", "request_id", "name", "collection", "peer", "error", "table", "path"}
 NUMBER = re.compile(r"-?\d[\d,.]*( ?([KMGT]i?B|B|%|[µun]?s|ms|min|of \d+))?|true|false")

@@ -390,9 +390,9 @@ TEST_F(TextServiceTest, EveryAnswerHasAnIdOfItsOwn) {
     const HttpAnswer answer = HttpPost(server_->http_port(), "/text/v1/rerank", body.dump(), "application/json");
     return json::parse(answer.body)["id"].get<std::string>();
   };
-  const std::string first = id({});
+  const std::string first = id(json::object());
   EXPECT_THAT(first, testing::StartsWith("rerank-"));
-  EXPECT_NE(id({}), first);
+  EXPECT_NE(id(json::object()), first);
   EXPECT_EQ(id({{"request_id", "mine"}}), "mine");
 }
 

@@ -13,6 +13,8 @@ TEST(HiddenFoldersTest, PathsAreCutToTheirLastComponent) {
   EXPECT_EQ(WithoutFolders("cannot open /srv/secret/corpus/shard-1.msx: No such file"),
             "cannot open shard-1.msx: No such file");
   EXPECT_EQ(WithoutFolders("/srv/secret/log.1: cut off at 7"), "log.1: cut off at 7");
+  EXPECT_EQ(WithoutFolders("/v1/rerank needs TLS, as /text/v1/rerank does"),
+            "/v1/rerank needs TLS, as /text/v1/rerank does");
   EXPECT_EQ(WithoutFolders("\"/srv/secret\" (/mnt/other/a, /b/c/) key=/d/e; /f"), "\"secret\" (a, c) key=e; f");
 }
 
