@@ -1,5 +1,6 @@
-// Items that wait, in the order in which they are served: first come, first served for each client, and deficit round
-// robin by work between clients. Requests that are scored and calls that write wait in one. A plain data structure.
+// A queue that is fair between clients. Jobs of one client are served in order of arrival; clients share by deficit
+// round robin, weighted by work. Used for the requests to score and for the write calls of a live collection. A plain
+// data structure.
 #pragma once
 
 #include <algorithm>
@@ -19,38 +20,38 @@
 
 namespace maxsim {
 
-// `Job` has functions client() and work(), both uint64_t, whose values stay the same while it waits.
+// `Job` must have client() and work(), both uint64_t. Their values must not change while the job is in the queue.
 //
-// Clients stand in a ring in order of arrival and take turns. A turn adds a quantum to its client's credit, and each
-// job that is served takes its cost (its work, at least 1) off; when the credit does not cover the client's next job,
-// the client goes to the end of the ring and keeps its credit. A client without a job leaves the ring and loses its
+// Clients stand in a ring in order of arrival and take turns. A turn adds the quantum to the client's credit, and each
+// job served subtracts its cost (its work, at least 1). When the credit does not cover the client's next job, the
+// client moves to the end of the ring and keeps its credit. A client with no jobs left leaves the ring and loses its
 // credit. (M. Shreedhar, G. Varghese, "Efficient Fair Queuing using Deficit Round Robin", 1996.)
 //
-// The quantum is set when a round begins: the cost of the largest job that waits then, rounded up to a power of two
-// less one, and no more than the largest quantum. Every client gets one turn a round, and the quantum is the same for
-// all: a large job that comes and goes between the turns of two clients gives neither of them more. A job that is
-// larger than anything that waited when the round began waits for the next round. Every other turn serves a job, so
-// that the order costs O(1) a job however much jobs differ. Of two clients that both have jobs waiting, neither gets
-// ahead of the other by more than about three of the largest jobs. A new client waits for one turn of each other client
-// at most. A client that is alone is served in order of arrival.
+// The quantum is fixed at the start of each round: the cost of the largest job waiting then, rounded up to a power of
+// two less one, and at most `max_quantum`. Every client gets one turn per round with the same quantum, so a large job
+// that comes and goes between the turns of two clients favours neither. A job larger than anything that waited at the
+// start of the round waits for the next round. Unless `max_quantum` limits the quantum, at least every second turn
+// serves a job, so the cost per job is O(1) however much jobs differ in size. Of two clients that both have jobs
+// waiting, neither gets ahead of the other by more than about three of the largest jobs. A new client waits for at most
+// one turn of each other client. A client that is alone is served in order of arrival.
 //
 // Not thread-safe.
 template <typename Job>
 class DeficitRoundRobin {
  public:
-  // A smaller `max_quantum` has small jobs wait for less of another client's large ones, and a large job wait for its
-  // cost over the quantum in turns, each of which costs some nanoseconds a client.
+  // With a smaller `max_quantum`, small jobs wait for less of another client's large jobs. In return, a job that costs
+  // more than the quantum waits for several turns, each of which takes a few nanoseconds per client.
   explicit DeficitRoundRobin(uint64_t max_quantum = std::numeric_limits<uint64_t>::max()) : max_quantum_(max_quantum) {}
 
   bool empty() const { return ring_.empty(); }
   size_t num_clients() const { return ring_.size(); }
-  uint64_t work() const { return work_; }      // Sums up all jobs; the caller of Push keeps the sum below 2^64.
+  uint64_t work() const { return work_; }      // Total of all jobs. The caller of Push keeps it below 2^64.
   uint64_t work_of(uint64_t client_id) const;  // Returns 0 for a client without a job here.
   bool HasJobsOf(uint64_t client_id) const { return clients_by_id_.contains(client_id); }
 
   void Push(Job job);
 
-  // Returns the job that is served next. There must be one.
+  // Returns the job that is served next. The queue must not be empty.
   const Job& Head() const { return ring_.front().jobs.front(); }
 
   // A scan goes through the waiting jobs in the order of service. A job that it takes is served, and its cost is
@@ -66,7 +67,7 @@ class DeficitRoundRobin {
   // Removes every job that `predicate` is true of, each client's in order of arrival, and appends it to `removed`.
   void RemoveIf(absl::FunctionRef<bool(const Job&)> predicate, std::vector<Job>* removed);
 
-  // Removes the job of the client that came last. The client must have one.
+  // Removes the job that the client added last. The client must have one.
   Job RemoveNewest(uint64_t client_id);
 
  private:
@@ -78,7 +79,7 @@ class DeficitRoundRobin {
     uint64_t credit = 0;
     bool has_turn = false;  // The credit includes the quantum of this turn.
     uint64_t round = 0;     // The round of its last turn; 0 before the first.
-    // `next` is the position of the scan with the number `scan` among this client's jobs.
+    // Where the scan with number `scan` stands among this client's jobs. Outdated if `scan` is not the current scan.
     uint64_t scan = 0;
     typename Jobs::iterator next;
   };
@@ -89,7 +90,7 @@ class DeficitRoundRobin {
 
   uint64_t Quantum() const;
   void BeginTurn(Client& client);
-  // Ends the turn of `client`; returns the client that is next.
+  // Ends the turn of `client` and returns the next client.
   typename Ring::iterator EndTurn(typename Ring::iterator client);
   Job Remove(Client& client, typename Jobs::iterator position);
   // Ends turns until the front of the ring is a client whose credit covers its first job.
@@ -97,7 +98,7 @@ class DeficitRoundRobin {
 
   uint64_t max_quantum_;
   Ring ring_;
-  // Not abseil's, whose containers do not survive an allocation that throws (guard.h).
+  // std, because abseil's containers do not survive an allocation that throws (guard.h).
   std::unordered_map<uint64_t, typename Ring::iterator> clients_by_id_;
   uint64_t work_ = 0;
   std::array<uint32_t, 65> num_jobs_by_cost_bits_{};  // Counts waiting jobs by the bit width of their cost.
@@ -137,7 +138,7 @@ template <typename Job>
 typename DeficitRoundRobin<Job>::Ring::iterator DeficitRoundRobin<Job>::EndTurn(typename Ring::iterator client) {
   client->has_turn = false;
   const auto next = std::next(client);
-  if (next == ring_.end()) return client;  // The client is the last already, and its next turn begins.
+  if (next == ring_.end()) return client;  // `client` is already the last, so its next turn begins here.
   ring_.splice(ring_.end(), ring_, client);
   return next;
 }
@@ -155,7 +156,7 @@ void DeficitRoundRobin<Job>::AdvanceToServable() {
 template <typename Job>
 void DeficitRoundRobin<Job>::Push(Job job) {
   const uint64_t id = job.client();
-  // What allocates comes first: where there is no memory, nothing has changed.
+  // Allocate first: if memory runs out, nothing has changed.
   Jobs one;
   one.push_back(std::move(job));
   auto found = clients_by_id_.find(id);
@@ -174,7 +175,7 @@ void DeficitRoundRobin<Job>::Push(Job job) {
   max_cost_bits_ = std::max(max_cost_bits_, cost_bits);
   client.jobs.splice(client.jobs.end(), one);
   if (is_new && ring_.size() == 1) {
-    client.round = round_;  // Begins a new round: the quantum of the last one does not matter any more.
+    client.round = round_;  // A new round begins, so the last round's quantum no longer matters.
     BeginTurn(client);
   }
 }

@@ -1,12 +1,13 @@
-// What a process says when memory runs out where no request can be refused: in the threads of libraries, and in code
-// that must not be interrupted.
+// Reports that memory ran out where no request can be failed for it: in threads of libraries, and in code that must not
+// be interrupted.
 #pragma once
 
 namespace maxsim {
 
-// Has the process say that memory ran out, on stderr and without an allocation, before it ends because of that: by an
-// exception of type std::bad_alloc that nothing catches, or by an abort (as gRPC's own allocation ends the process)
-// while the kernel has no memory either. To be called once. A handler of SIGABRT that was there before is called after.
+// Installs handlers that print to stderr, without allocating, that memory ran out before the process ends because of
+// it. That is either an exception of type std::bad_alloc that nothing catches, or an abort while the kernel has no
+// memory left (gRPC aborts when its own allocation fails). Call it once. A handler of SIGABRT that was installed before
+// still runs afterwards.
 void ReportEndOfMemory();
 
 }  // namespace maxsim

@@ -1,4 +1,5 @@
-// Starts a thread where the system may have none left: std::thread throws then, which ends the process.
+// Starts a thread, or returns an error if the system has none left. std::thread alone would throw, which ends the
+// process.
 #pragma once
 
 #include <system_error>
@@ -10,7 +11,7 @@
 
 namespace maxsim {
 
-// RESOURCE_EXHAUSTED where the system has no thread left. `what` names the thread for the message.
+// Returns RESOURCE_EXHAUSTED if the system cannot start another thread. `what` names the thread in the message.
 template <typename Work>
 absl::Status StartThread(std::string_view what, Work work, std::thread* thread) {
   try {

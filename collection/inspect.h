@@ -27,7 +27,7 @@ struct CollectionSummary {
   int64_t token_bytes = 0;  // of the token matrices among them
   LengthDistribution lengths;
 
-  // What i8 storage lost of documents spread over the collection, or of all documents where it is small.
+  // The loss of i8 storage, measured on documents spread over the collection, or on all documents of a small one.
   struct Loss {
     QuantizationLoss found;
     int64_t num_tokens_read = 0;
@@ -44,8 +44,8 @@ struct CollectionSummary {
   std::optional<Log> log = {};
 };
 
-// Reads the manifest and every shard's structure; checksums and values are verify's. Of i8 it reads up to
-// kInspectedBytes of token vectors, too.
+// Reads the manifest and the structure of every shard. It does not check checksums and values, as verify does. Of an i8
+// collection it also reads up to kInspectedBytes of token vectors.
 inline constexpr int64_t kInspectedBytes = int64_t{256} << 20;
 absl::StatusOr<CollectionSummary> Inspect(const std::string& folder);
 

@@ -1,8 +1,8 @@
-// Counts the tokens that i8 storage keeps badly.
+// Counts lossy tokens: those that i8 storage represents badly.
 //
-// A document has one scale, which its largest value sets. A token whose values are far smaller is rounded to a few
-// steps, or to zeros: one vector of 10,000 times the length of the others leaves nothing of these. Both show in the
-// stored elements, so that what reads a collection can count them as what writes it does.
+// A document has one scale, which its largest value determines. A token whose values are far smaller is rounded to a
+// few steps or to zeros: one vector that is 10,000 times as long as the others turns these into zeros. Both cases show
+// in the stored elements, so a reader of a collection counts the same tokens as its writer.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace maxsim::collection {
 
-// A token is coarse when rounding takes more than this share of its length.
+// A token is coarse if the rounding error exceeds this share of its length.
 inline constexpr double kMaxRoundingShare = 0.25;
 
 struct QuantizationLoss {
-  int64_t num_documents = 0;  // that have such tokens
+  int64_t num_documents = 0;  // documents with such tokens
   int64_t num_zeroed = 0;     // tokens that became zeros
   int64_t num_coarse = 0;     // tokens that are coarse and not zeros
 
@@ -22,9 +22,9 @@ struct QuantizationLoss {
   void Add(const QuantizationLoss& other);
 };
 
-// Returns the loss of one document of `num_tokens` rows of `dim` elements. `rotated` are the values that the elements
-// were made of, so that tokens that were zeros before are not counted; it is null where they are not known. A document
-// with scale 0 consists of zeros and must not be passed without them.
+// Returns the loss of one document of `num_tokens` rows of `dim` elements. `rotated` are the values before
+// quantisation; with them, tokens that were zeros from the start are not counted. It may be null if they are not known,
+// but not for a document with scale 0, which consists of zeros.
 QuantizationLoss LossOf(const int8_t* elements, const float* rotated, int64_t num_tokens, int64_t dim);
 
 // Returns "19 tokens of 1 document (18 became zeros, of 1 rounding took more than 25 % of the length)".

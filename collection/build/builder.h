@@ -39,7 +39,7 @@ struct BuildOptions {
   std::string created_by = "maxsim-shard";
   // Goes into the manifest; its dim must be that of the token vectors.
   std::optional<EncoderIdentity> encoder = {};
-  bool refuse_lossy = false;  // i8: a document of which a token is counted in QuantizationLoss is INVALID_ARGUMENT
+  bool refuse_lossy = false;  // i8: fail with INVALID_ARGUMENT on a lossy token (QuantizationLoss)
   bool has_payloads = false;  // let the manifest say that there are some, also where no document has one
   // The last write of the log in the folder that the documents hold. Is needed where the log has writes.
   std::optional<uint64_t> log_sequence = {};
@@ -60,7 +60,7 @@ struct BuildProgress {
   int64_t bytes_total = 0;  // 0 while reading
   int64_t shards_done = 0;
   int64_t shards_total = 0;
-  QuantizationLoss loss = {};  // of i8, once all shards are written
+  QuantizationLoss loss = {};  // i8 only; set once all shards are written
   // When kPublished: says why the folder could not be synchronised, if so. What is published stays so, but a power
   // failure may bring the generation before back.
   absl::Status synchronised = absl::OkStatus();

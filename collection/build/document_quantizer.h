@@ -17,9 +17,9 @@ class DocumentQuantizer {
 
   int num_threads() const { return num_threads_; }
 
-  // Documents of `lengths` tokens, one after the other in `rows` [sum of lengths, dim], which are rotated in place:
-  // fills `elements` [sum of lengths, dim], and `scales` and `losses` [lengths.size()]. Values must be finite and
-  // within kMaxAbsValue.
+  // Quantises documents of `lengths` tokens, whose rows follow each other in `rows` [sum of lengths, dim]. Rotates
+  // `rows` in place, and fills `elements` [sum of lengths, dim] and `scales` and `losses` [lengths.size()]. Values must
+  // be finite and within kMaxAbsValue.
   void Quantize(absl::Span<const int32_t> lengths, absl::Span<float> rows, int8_t* elements, absl::Span<float> scales,
                 absl::Span<QuantizationLoss> losses) const;
 

@@ -17,7 +17,7 @@ struct QuantizeOptions {
   uint64_t rotation_seed = 0;
   int num_threads = 0;             // 0: one per core
   bool allow_other_shape = false;  // as BuildOptions has it, for a target that holds an older generation
-  bool refuse_lossy = false;       // as BuildOptions has it
+  bool refuse_lossy = false;       // see BuildOptions
   int64_t max_shard_bytes = kDefaultMaxShardBytes;
   std::string created_by = "maxsim-shard";
 };

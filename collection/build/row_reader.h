@@ -20,7 +20,7 @@ struct TokenEncoding {
   ScalarType storage = ScalarType::kF16;
   uint64_t rotation_seed = 0;  // i8
   int num_threads = 1;         // i8: that quantise
-  bool refuse_lossy = false;   // i8: a document with a token that is counted in QuantizationLoss is an error
+  bool refuse_lossy = false;   // i8: fail on a document with a lossy token (QuantizationLoss)
 };
 
 // For one thread.
@@ -43,11 +43,11 @@ class RowReader {
   // with its row, column and document; and the source's errors.
   absl::StatusOr<Block> Next();
 
-  // Returns the scale of a document whose last row was in the last block, and counts its loss. Only for i8, once for
-  // each document, in order.
+  // Returns the scale of a document and adds its loss to loss(). Only for i8. Call it once per document, in order,
+  // after the block with the document's last row.
   absl::StatusOr<float> ScaleOf(int64_t document);
 
-  // Returns the loss of the documents that ScaleOf was called for.
+  // Returns the total loss of the documents that ScaleOf was called for.
   const QuantizationLoss& loss() const { return loss_; }
 
  private:
@@ -71,7 +71,8 @@ class RowReader {
   std::vector<char> converted_;  // a block as it is stored
   std::vector<float> scales_;    // of the documents that were quantised last
   int64_t first_scale_ = 0;      // whose scale the first of them is
-  // Losses of documents whose rows were handed out and whose scales were not yet. The last document may have more rows.
+  // Losses of the documents whose rows were returned, but for which ScaleOf was not called yet. The last document may
+  // have more rows to come.
   std::deque<QuantizationLoss> losses_;
   int64_t first_loss_ = 0;
   QuantizationLoss loss_;

@@ -30,8 +30,8 @@ struct ShardSets {
   std::vector<ShardSet> sets;  // at least one; every document of the catalog is in one of them
   // [kNumSlots] The index of the set that has a slot's documents; empty where there is one set.
   std::vector<uint16_t> set_of_slot;
-  int num_threads = 1;        // i8: that quantise
-  bool refuse_lossy = false;  // i8: TokenEncoding
+  int num_threads = 1;        // i8: threads that quantise
+  bool refuse_lossy = false;  // i8: see TokenEncoding
 };
 
 // Follows a WriteShards. An error that a function returns ends it.
@@ -40,7 +40,7 @@ struct ShardsObserver {
   std::function<absl::Status(int64_t documents, int64_t bytes)> on_progress;
   // Gets each shard that is complete under its name.
   std::function<absl::Status(size_t set_idx, ShardEntry entry)> on_shard;
-  // Unless it is null, what i8 storage lost is added to it once all shards are written.
+  // If not null, the loss of i8 storage is added to it once all shards are written.
   QuantizationLoss* loss = nullptr;
 };
 

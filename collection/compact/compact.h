@@ -49,7 +49,7 @@ struct CompactResult {
   int64_t shards_written = 0;
   int64_t bytes_written = 0;
   int64_t tombstones_left = 0;  // in kept shards
-  QuantizationLoss loss;        // of i8, in the shards that were written
+  QuantizationLoss loss;        // i8: in the shards that were written
 };
 
 // Compacts the writes up to and with `through` (at most log.last_sequence()) of the collection in `folder`, whose log

@@ -28,8 +28,8 @@ inline constexpr std::string_view kLogFolderName = "log";
 // Returns whether the folder at `path` has a log.
 bool HasLog(const std::string& path);
 
-// FAILED_PRECONDITION where the manifest says that the collection has a log, and the folder has none: its volume is not
-// mounted, or it was deleted.
+// Returns FAILED_PRECONDITION if the manifest says that the collection has a log but the folder has none. Then the
+// log's volume is not mounted, or the log was deleted.
 absl::Status CheckLogIsThere(const std::string& folder, const Manifest& manifest);
 
 // What is fixed when a log is made, and checked when it is opened.

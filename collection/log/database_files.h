@@ -1,5 +1,5 @@
-// Checks the files of a log's database against what its mark says, before RocksDB opens them: RocksDB takes a MANIFEST
-// that lost its end for an older state of the database, or aborts the process over it.
+// Checks the files of a log's database against its mark before RocksDB opens them. RocksDB takes a truncated MANIFEST
+// for an older state of the database, or aborts the process.
 #pragma once
 
 #include <rocksdb/db.h>
@@ -14,19 +14,19 @@
 
 namespace maxsim::collection {
 
-// Checks that CURRENT names a MANIFEST that has the bytes that the mark knows. What follows them, a crash may have cut
-// off. DATA_LOSS, naming the file.
+// Checks that CURRENT names a MANIFEST that still has all bytes that the mark records. Bytes after them may be missing,
+// because a crash may cut them off. Returns DATA_LOSS with the name of the file.
 absl::Status CheckManifestFile(const std::string& database_path, const WrittenFiles& written);
 
-// Checks the write-ahead logs that are still needed, those from `min_needed` on: none that was closed is damaged, and
-// the last one holds what the mark says. DATA_LOSS, naming the file.
+// Checks the write-ahead logs from number `min_needed` on, which are still needed: the closed ones must be undamaged,
+// and the last one must hold what the mark records. Returns DATA_LOSS with the name of the file.
 absl::Status CheckWalFiles(const std::string& database_path, const WrittenFiles& written, uint64_t min_needed);
 
-// Notes the files of a database that is not open.
+// Records the lengths of the files of a closed database in the mark.
 absl::Status NoteClosedDatabase(const std::string& database_path, LogMark& mark);
 
-// Notes how long the MANIFEST of an open database is. RocksDB's threads do the same after each flush and compaction
-// through the listener, before they delete the files that these replace. The mark must outlive the database.
+// Records the length of an open database's MANIFEST in the mark. A listener does the same on RocksDB's threads after
+// each flush and compaction, before RocksDB deletes the files that these replace. The mark must outlive the database.
 absl::Status NoteManifestOf(rocksdb::DB& db, LogMark& mark);
 std::shared_ptr<rocksdb::EventListener> MakeManifestListener(LogMark* mark);
 

@@ -34,11 +34,12 @@ struct LogContents {
 // DATA_LOSS for what is missing or wrong, an unknown version of the format among it.
 absl::StatusOr<LogContents> ReadContents(const LogDatabase& database);
 
-// Checks the log of the collection in `folder` as opening it would, but changes nothing: the database can be read, and
-// has all that the mark says. DATA_LOSS, saying from which sequence on nothing can be read, or naming the file.
+// Checks the log of the collection in `folder` as opening it would, but changes nothing: the database must be readable
+// and hold everything that the mark records. Returns DATA_LOSS with the first sequence that cannot be read, or with the
+// name of the file.
 absl::StatusOr<LogContents> CheckLog(const std::string& folder, const LogMarkContents& mark);
 
-// Opens the database in a log's folder for reading, after a check of its files.
+// Checks the files of the database in a log's folder, then opens it for reading.
 absl::StatusOr<std::unique_ptr<LogDatabase>> OpenChecked(const std::string& database_path, const WrittenFiles& written);
 
 // Returns the record with a sequence as its value. DATA_LOSS, naming the sequence, for one that is missing or damaged.

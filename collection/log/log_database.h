@@ -56,7 +56,7 @@ class LogDatabase {
     kReadUpToDamage,    // changes no file, and leaves out what lies behind the first damage of the write-ahead log
     kReadAroundDamage,  // changes no file, and leaves out what is damaged in the write-ahead log
   };
-  // `mark` is kept up to date where it is not null, and must outlive the database. CheckManifestFile comes before.
+  // Keeps `mark` up to date if it is not null; it must outlive the database. Call CheckManifestFile first.
   static absl::StatusOr<std::unique_ptr<LogDatabase>> Open(const std::string& path, Access access,
                                                            LogMark* mark = nullptr);
   ~LogDatabase();

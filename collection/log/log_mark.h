@@ -1,5 +1,5 @@
-// The file "acknowledged" beside a log's database. It locks the log, and says how much the log must hold at least: the
-// last acknowledged write, and how long RocksDB's own files were.
+// The file "acknowledged" next to a log's database. It locks the log, and records what the log must hold at least: the
+// last acknowledged write, and the lengths of RocksDB's own files.
 #pragma once
 
 #include <sys/types.h>
@@ -14,24 +14,24 @@
 
 namespace maxsim::collection {
 
-// How long two files of the database were, once they were on the disk. RocksDB only appends to them, so a shorter file
-// has lost bytes. Number 0: unknown.
+// Lengths that two files of the database are known to have on disk. RocksDB only appends to them, so a shorter file has
+// lost bytes. A file number of 0 means unknown.
 struct WrittenFiles {
-  uint64_t wal_number = 0;  // of the write-ahead log that was written to last
+  uint64_t wal_number = 0;  // the write-ahead log that was last written to
   uint64_t wal_bytes = 0;
   uint64_t manifest_number = 0;
   uint64_t manifest_bytes = 0;
-  uint64_t manifest_hash = 0;  // XXH3 of those bytes
+  uint64_t manifest_hash = 0;  // XXH3 of the first `manifest_bytes` bytes
 };
 
-// Updates the file without waiting for the disk: after a power failure it may be older than the log, and never newer. A
-// log that comes back with less than the mark says has lost writes, whatever its own checksums say: a damaged length in
-// the last pages of a write-ahead log looks like a write that a crash cut off, and so does a file that lost its end.
-// The class is thread-safe.
+// Updates the file without waiting for the disk, so after a power failure it may be older than the log, but never
+// newer. A log that holds less than its mark says has lost writes, even if its own checksums are right: a damaged
+// length near the end of a write-ahead log looks like a write that a crash cut off, and so does a truncated file.
+// Thread-safe.
 class LogMark {
  public:
-  // Opens the mark of the log in `log_folder`, or makes it, and locks it, across processes and within this one.
-  // FAILED_PRECONDITION when the log is open already: `folder`, the collection's, and the process are named.
+  // Opens or creates the mark of the log in `log_folder` and locks it, against other processes and within this one. If
+  // the log is already open, returns FAILED_PRECONDITION, which names `folder` (the collection's) and the process.
   static absl::StatusOr<std::unique_ptr<LogMark>> Open(const std::string& log_folder, const std::string& folder);
   ~LogMark();
   LogMark(const LogMark&) = delete;
@@ -39,18 +39,18 @@ class LogMark {
 
   // Returns the sequence that was noted last, 0 when there is none that can be read.
   uint64_t sequence() const;
-  // Returns zeros where nothing can be read, as in a mark of version 0.2.
+  // Returns zeros if the file has no lengths that can be read, as one of version 0.2.
   WrittenFiles files() const;
 
-  // Note a sequence that is not before the one noted, and the files' lengths. Each is one system call, whose failure
-  // costs a check and no write.
+  // Record a sequence, which must not be before the recorded one, and the lengths of files. Each is one system call. If
+  // it fails, a later check finds less, but no write is lost.
   void Note(uint64_t sequence);
   void NoteWal(uint64_t number, uint64_t num_bytes);
   void NoteWrite(uint64_t sequence, uint64_t wal_number, uint64_t wal_bytes);
   void NoteManifest(uint64_t number, uint64_t num_bytes, uint64_t hash);
 
-  // FAILED_PRECONDITION unless the file is still where it was opened: a log whose folder was deleted or moved would
-  // acknowledge writes that the next start does not find. It takes one system call.
+  // Returns FAILED_PRECONDITION unless the file is still where it was opened. If the log's folder was deleted or moved,
+  // the log would acknowledge writes that the next start does not find. Takes one system call.
   absl::Status CheckInPlace() const;
 
   // Brings it to the disk.
@@ -70,13 +70,13 @@ class LogMark {
   WrittenFiles files_ ABSL_GUARDED_BY(mutex_);
 };
 
-// What a mark says.
+// The contents of a mark.
 struct LogMarkContents {
   uint64_t sequence = 0;
   WrittenFiles files;
 };
 
-// Reads the mark of a log that may be open elsewhere; zeros for what cannot be read.
+// Reads the mark of a log, which may be open elsewhere. Values that cannot be read are zero.
 LogMarkContents ReadLogMark(const std::string& log_folder);
 
 }  // namespace maxsim::collection

@@ -1,5 +1,5 @@
-// A file of unused bytes beside a log's database, which keeps room on the disk for the next start: opening the database
-// writes what only the write-ahead log has to files of its own before it drops that.
+// A file of unused bytes next to a log's database, which reserves disk space for the next start. When RocksDB opens the
+// database, it writes the contents of the write-ahead log to new files before it deletes the write-ahead log.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +9,19 @@
 
 namespace maxsim::collection {
 
-// For one thread at a time.
+// Not thread-safe.
 class LogReserve {
  public:
   explicit LogReserve(std::string path) : path_(std::move(path)) {}
-  // Leaves the file on the disk.
+  // Does not delete the file.
   ~LogReserve();
   LogReserve(const LogReserve&) = delete;
   LogReserve& operator=(const LogReserve&) = delete;
 
-  // Has the file take at least so many bytes of the disk. RESOURCE_EXHAUSTED where the disk has no room. A file system
-  // that cannot give bytes to a file keeps none.
+  // Grows the file to at least `num_bytes` of disk space. Returns RESOURCE_EXHAUSTED if the disk is full. If the file
+  // system cannot reserve space, does nothing.
   absl::Status Grow(uint64_t num_bytes);
-  // Gives the bytes back.
+  // Frees the reserved space.
   void Release();
   uint64_t num_bytes() const { return num_bytes_; }
 

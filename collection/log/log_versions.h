@@ -1,4 +1,4 @@
-// The versions of ids, as a log's database keeps them.
+// The versions of document ids in a log's database.
 #pragma once
 
 #include <cstdint>
@@ -15,20 +15,20 @@
 
 namespace maxsim::collection {
 
-// Returns an id as it is a key of LogFamily::kVersions.
+// Returns the key of the record's id in LogFamily::kVersions.
 std::string VersionKey(const LogRecord& record, IdType id_type);
 
-// Returns the version of an id, 0 where it has none.
+// Returns the version of an id, or 0 if it has none.
 absl::StatusOr<uint64_t> ReadVersion(const LogDatabase& database, std::string_view key);
 
-// Checks that the versions in a log are those that its records gave to their ids. For one thread.
+// Checks that the log's database stores for each id the version that the log's records give it. Not thread-safe.
 class VersionCheck {
  public:
   explicit VersionCheck(IdType id_type) : id_type_(id_type) {}
-  // Takes the next record. Each id that a record names is kept in memory.
+  // Adds the next record. Keeps every id that a record names in memory.
   void Add(const LogRecord& record);
-  // Reads every version in the database, by their checksums, and calls `problem` for each id whose version is another
-  // than its last record gave it.
+  // Reads every version in the database, which checks its checksum, and calls `problem` for each id whose version
+  // differs from that of its last record.
   void Run(const LogDatabase& database, const std::function<void(std::string)>& problem) const;
 
  private:

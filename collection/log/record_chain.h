@@ -1,4 +1,4 @@
-// Checks a write-ahead log of RocksDB's without RocksDB, which takes one with a damaged end for one that a crash cut
+// Checks a write-ahead log of RocksDB without using RocksDB, which cannot tell a damaged end from one that a crash cut
 // off. The format is described in
 // https://github.com/facebook/rocksdb/wiki/Write-Ahead-Log-File-Format.
 #pragma once
@@ -11,11 +11,11 @@
 namespace maxsim::collection {
 
 struct RecordChain {
-  uint64_t num_bytes = 0;     // of the file
-  uint64_t intact_bytes = 0;  // up to the end of the last record before which all are whole, by their checksums
+  uint64_t num_bytes = 0;     // size of the file
+  uint64_t intact_bytes = 0;  // end of the last record up to which all checksums are right
 };
 
-// Follows the records of a file from its beginning. NOT_FOUND for a missing file.
+// Reads the records of a file from its beginning. Returns NOT_FOUND if there is no file.
 absl::StatusOr<RecordChain> FollowRecords(const std::string& path);
 
 }  // namespace maxsim::collection

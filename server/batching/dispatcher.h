@@ -143,7 +143,7 @@ class Dispatcher {
   absl::Time reaper_wake_time_ = absl::InfinitePast();  // when the reaper looks next by itself
   absl::Status device_lost_;                            // not OK once the device is lost
   int64_t running_jobs_ = 0;
-  // What a lane was given to score, and when.
+  // The work that a lane is scoring, and since when.
   struct LaneLoad {
     uint64_t work = 0;  // 0 while the lane is free
     absl::Time since;

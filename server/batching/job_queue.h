@@ -19,7 +19,7 @@ namespace maxsim::batching {
 struct QueuedJob {
   std::unique_ptr<engine::Job> job;
   absl::Time enqueued;
-  absl::Time expires = absl::InfiniteFuture();  // When it leaves the queue, because it has waited for too long.
+  absl::Time expires = absl::InfiniteFuture();  // When it is dropped from the queue for having waited too long.
   uint64_t sequence = 0;                        // Counts the accepted jobs in order of arrival.
 
   uint64_t client() const { return job->client; }
@@ -32,9 +32,9 @@ struct BatchLimits {
   int max_queries = 0;
 };
 
-// The payload of the RESOURCE_EXHAUSTED of a queue that is full (TakeQueueFullMark, in scheduler.h).
+// Key of the payload that marks the RESOURCE_EXHAUSTED of a full queue (TakeQueueFullMark, in scheduler.h).
 inline constexpr char kQueueFullMark[] = "maxsim/queue-full";
-// Its value where time is the reason.
+// Value of that payload if the job would wait or has waited for too long.
 inline constexpr char kQueueTimeMark[] = "time";
 
 // Holds a job that left the queue unscored, and why.
@@ -57,7 +57,7 @@ struct QueueSize {
 // The class is not thread-safe.
 class JobQueue {
  public:
-  // A job that has waited for `max_queue_time` is dropped; zero drops none.
+  // Drops jobs that have waited for `max_queue_time`; zero drops none.
   explicit JobQueue(absl::Duration starvation_limit, absl::Duration max_queue_time = absl::ZeroDuration())
       : starvation_limit_(starvation_limit), max_queue_time_(max_queue_time) {}
 
@@ -94,14 +94,14 @@ class JobQueue {
   // at the first job on that generation that does not fit, so that a large job is not overtaken for ever. Jobs on other
   // generations stay as they are. The head is taken however large it is.
   //
-  // The order of service is by priority, and within a priority by DeficitRoundRobin, with aging: where the next job of
-  // one priority has waited for the starvation limit, it goes before the next jobs of other priorities that came after
-  // it. Jobs on the way that are not to be scored any more (CheckAlive, max_queue_time) are appended to `dropped`; the
-  // batch may be empty when there are only such.
+  // Order of service: by priority, and within a priority by DeficitRoundRobin. Aging is the exception: once the next
+  // job of a priority has waited for the starvation limit, it goes before the next jobs of other priorities that came
+  // after it. Jobs on the way that must not be scored any more (CheckAlive, max_queue_time) are appended to `dropped`.
+  // If there are only such jobs, the batch is empty.
   std::vector<QueuedJob> TakeBatch(absl::Time now, const BatchLimits& limits, std::vector<DroppedJob>* dropped);
 
-  // Takes out every job that was cancelled, whose deadline has passed or that has waited for max_queue_time, and
-  // appends it to `dropped`. Returns when the next of those that stay expires.
+  // Removes every job that was cancelled, whose deadline has passed or that has waited for max_queue_time, and appends
+  // it to `dropped`. Returns the earliest time at which one of the remaining jobs expires.
   absl::Time DropExpiredAndCancelled(absl::Time now, std::vector<DroppedJob>* dropped);
 
   // Empties the queue.
@@ -115,7 +115,7 @@ class JobQueue {
   template <typename Next>
   size_t NextPriority(Next next, absl::Time now) const;
   void AccountRemoved(const QueuedJob& job);
-  // Returns OK, or why the job leaves the queue unscored.
+  // Returns OK, or the reason why the job must leave the queue unscored.
   absl::Status CheckMayWait(const QueuedJob& queued, absl::Time now) const;
 
   const absl::Duration starvation_limit_;

@@ -37,9 +37,10 @@ bool TakeQueueFullMark(absl::Status& status);
 // scheduler.
 //
 // Metrics: counts a rejection (kQueueFull, kQueueTime, kDisplaced, kDeadline, kCancelled, kDevice, kShutdown, kInvalid)
-// for every error that Submit returns or `done` gets, so callers count only what they refuse before Submit (kInvalid is
-// what the request is to blame for, INVALID_ARGUMENT and RESOURCE_EXHAUSTED of the engine; kDevice also a call that
-// failed, INTERNAL); queue and in-flight gauges, queue times and batches.
+// for every error that Submit returns or `done` gets, so callers must count only what they refuse before Submit.
+// kInvalid means that the request is to blame (the engine returned INVALID_ARGUMENT or RESOURCE_EXHAUSTED); kDevice
+// includes calls that failed with INTERNAL. Also sets the gauges of the queue and of jobs in flight, and records queue
+// times and batches.
 class Scheduler {
  public:
   // Starts two threads a lane, one of which answers, and one that drops what must leave the queue. `engine` and

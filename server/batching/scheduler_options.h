@@ -17,13 +17,12 @@ struct SchedulerOptions {
   int64_t max_queue_jobs = 16384;
   // Bounds the sum of Job::bytes that wait in the queue, by the rule of max_queue_work.
   uint64_t max_queue_bytes = uint64_t{1} << 30;
-  // Bounds how long a job waits for its batch to begin; 0 does not. A job that would wait for longer is rejected when
-  // it comes, by an estimate: the work that would be served before it (JobQueue::WorkAhead) and what the lanes have
-  // left, over the recent rate of scoring. The estimate applies once a rate has been measured and something waits. A
-  // job that was accepted and has waited this long nevertheless, because later jobs were served before it or batches
-  // took longer than expected, leaves the queue unscored. No batch takes more work than a lane does in this time by the
-  // recent rate, or in half of it while several clients wait; a single larger job runs alone. The time of scoring is
-  // not bounded.
+  // Limits how long a job waits for its batch to begin; 0 means no limit. A job that would wait longer is rejected on
+  // arrival, by an estimate: the work that would be served before it (JobQueue::WorkAhead) plus what the lanes have
+  // left, divided by the recent scoring rate. The estimate applies once a rate has been measured and while jobs wait.
+  // An accepted job that nevertheless has waited this long, because later jobs were served before it or batches took
+  // longer than expected, leaves the queue unscored. By the recent rate, no batch takes longer than this time, or half
+  // of it while several clients wait; a single larger job runs alone. The scoring time itself is not limited.
   absl::Duration max_queue_time = absl::Seconds(1);
   // While every lane is busy, a batch gathers until its work or query count reaches the maximum; a free lane takes what
   // waits at once. max_batch_delay bounds how long a *free* lane may hold back a small batch for company, counted

@@ -1,5 +1,5 @@
-// Faults in what the servers of a group answer. A router checks an answer before it uses it, as a server checks a
-// request: a replica may be broken, of another version or not one of ours at all.
+// Faults in the answers of a group's servers. A router checks every answer before it uses it, as a server checks a
+// request: a replica may be broken, run another version, or not be one of our servers at all.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@
 namespace maxsim::cluster {
 
 struct AnswerFault {
-  const char* field = "";  // of the answer; a label of maxsim_group_bad_answers_total, so one of a few constants
+  const char* field = "";  // field of the answer; a label of maxsim_group_bad_answers_total, so one of a few constants
   std::string message;     // names the place, the value and the limit: "results[0].scores[3] is nan, and ..."
 };
 
@@ -24,11 +24,11 @@ struct AnswerFault {
 template <typename Response>
 using AnswerCheck = std::function<std::optional<AnswerFault>(const Response& answer)>;
 
-// Returns the error of a replica, with a message that is UTF-8: clients get it in a message of protobuf.
+// Returns the error of a replica with its message made valid UTF-8, because clients get it in a protobuf message.
 absl::Status ErrorOfReplica(const grpc::Status& status);
 
-// Counts and logs a fault, at most one log line per second. Returns the INTERNAL error that takes the answer's place:
-// another replica is asked then. `metrics` may be null.
+// Counts a fault and logs it, at most one line per second. Returns INTERNAL, which replaces the answer, so that the
+// call is sent to another replica. `metrics` may be null.
 absl::Status RefuseAnswer(const Group& group, const Replica& replica, const AnswerFault& fault,
                           ClusterMetrics* metrics);
 

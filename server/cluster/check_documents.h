@@ -1,4 +1,4 @@
-// Checks a replica's answers to writes and reads of documents against what it was asked. Pure: no network, no clock.
+// Checks a replica's answers to writes and reads of documents against the request. Pure: no network, no clock.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace maxsim::cluster {
 
-// Check that an acknowledgement has one result per write, each with an outcome that such a write can have; that applied
-// writes have a sequence, none beyond that of the collection; and that only texts were encoded.
+// Checks that an acknowledgement has one result per write with an outcome that this kind of write can have, that
+// applied writes have a sequence no later than the collection's, and that only texts were encoded.
 std::optional<AnswerFault> CheckUpsertAnswer(const v1::UpsertRequest& request, const v1::UpsertResponse& answer);
 std::optional<AnswerFault> CheckDeleteAnswer(const v1::DeleteRequest& request, const v1::DeleteResponse& answer);
 
@@ -20,8 +20,8 @@ struct StoredShape {
   uint32_t dim = 0;
 };
 
-// Checks that an answer has every id that was asked for once per time, in order, either with its document or as
-// missing; that token vectors are there if they were asked for, with the right size and type; and the sequence.
+// Checks that an answer has every requested id, as often as it was requested and in that order, either with its
+// document or as missing; that requested token vectors are there, with the right size and type; and the sequence.
 std::optional<AnswerFault> CheckGetAnswer(const v1::GetRequest& request, const StoredShape& shape,
                                           const v1::GetResponse& answer);
 

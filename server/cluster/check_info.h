@@ -1,4 +1,4 @@
-// Checks what a server says about itself and its collections before a router builds on it. Pure: no network, no clock.
+// Checks what a server says about itself and its collections before a router relies on it. Pure: no network, no clock.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,11 @@
 
 namespace maxsim::cluster {
 
-// A router keeps the last GetInfo answer of every replica, and asks every second. One collection takes about 500 bytes.
+// A router requests GetInfo from every replica every second and keeps the last answer. A collection takes about 500
+// bytes.
 inline constexpr size_t kMaxInfoBytes = size_t{16} << 20;
 
-// Checks names, slots, and of loaded collections dimension, storage and kind of ids.
+// Checks names and slots and, for loaded collections, dimension, storage type and kind of ids.
 std::optional<AnswerFault> CheckInfoAnswer(const v1::GetInfoResponse& answer);
 
 // Checks that the answer to a change of collection `name` is about that collection.

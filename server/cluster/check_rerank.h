@@ -1,8 +1,8 @@
-// Checks a replica's answers to Rerank and Explain against what it was asked. Pure: no network, no clock.
+// Checks a replica's answers to Rerank and Explain against the request. Pure: no network, no clock.
 //
-// The checks are linear in the answer, and in the list of ids only where an answer has fewer results than top_k. They
-// must pass every right answer, whatever the client sent: a client that could make one look wrong could have all
-// replicas ejected.
+// The checks take time linear in the answer; they also go through the list of ids, but only if an answer has fewer
+// results than top_k. They must accept every right answer, whatever the client sent: a client that could make right
+// answers look wrong could get all replicas ejected.
 #pragma once
 
 #include <cstdint>
@@ -16,23 +16,23 @@
 
 namespace maxsim::cluster {
 
-// The part of a collection that a request is sent to.
+// What is known about the part of a collection that a request is sent to.
 struct AskedPart {
   bool has_int_ids = false;
   collection::SlotRange slots;
-  uint64_t num_documents = 0;  // of the generation that the request names
+  uint64_t num_documents = 0;  // in the generation that the request names
 };
 
-// Returns the facts that answers to a part's request are checked against. `collection` is that of SplitRerank.
+// Returns what the answers to a part's request are checked against. `collection` is the one passed to SplitRerank.
 AskedPart AskedPartOf(const PartRequest& part, const CollectionView* collection);
 
-// Checks that an answer has one result per query, with right counts, kinds and membership of ids, positions in range,
-// finite scores in rank order, payloads and alignments of the right number and size, and the generation and the
-// sequence that the request names. `request` must be one that SplitRerank made.
+// Checks that an answer has one result per query, with the right counts, ids of the right kind that belong to the
+// request, positions in range, finite scores in rank order, payloads and alignments of the right number and size, and
+// the generation and sequence that the request names. `request` must come from SplitRerank.
 std::optional<AnswerFault> CheckRerankAnswer(const v1::RerankRequest& request, const AskedPart& part,
                                              const v1::RerankResponse& answer);
 
-// Checks the sizes and the values of an explanation of the request's first query.
+// Checks the sizes and values of an answer that explains the request's first query.
 std::optional<AnswerFault> CheckExplainAnswer(const v1::RerankRequest& request, const v1::ExplainResponse& answer);
 
 }  // namespace maxsim::cluster

@@ -1,4 +1,4 @@
-// Finds repeated keys in a list whose size is known beforehand.
+// Finds repeated keys in a list of known size.
 #pragma once
 
 #include <bit>
@@ -10,15 +10,15 @@
 
 namespace maxsim::cluster {
 
-// An open-addressing table that never grows: the standard library's sets allocate once per key, which would cost more
-// than the rest of a check, and abseil's do not survive an allocation that throws. The hash is seeded per process.
+// An open-addressing table that never grows. The standard library's sets allocate once per key, which would cost more
+// than the rest of a check; abseil's do not survive an allocation that throws. The hash is seeded per process.
 template <typename Key>
 class DistinctKeys {
  public:
-  // Takes up to `max_keys` keys, which must be below 2^31. Strings are viewed and must outlive the table.
+  // Holds up to `max_keys` keys, fewer than 2^31. It keeps views of strings, which must outlive the table.
   explicit DistinctKeys(size_t max_keys) : slots_(std::bit_ceil(2 * max_keys + 1)) { keys_.reserve(max_keys); }
 
-  // Returns false if the key is there already.
+  // Returns false if the table already has the key.
   bool Insert(Key key) {
     size_t slot = absl::Hash<Key>()(key) & (slots_.size() - 1);
     while (slots_[slot] != 0) {
@@ -33,7 +33,7 @@ class DistinctKeys {
   size_t size() const { return keys_.size(); }
 
  private:
-  std::vector<uint32_t> slots_;  // index in `keys_` plus 1; 0: empty
+  std::vector<uint32_t> slots_;  // index in `keys_` plus 1; 0 if empty
   std::vector<Key> keys_;
 };
 

@@ -81,7 +81,7 @@ void StartGroupCall(const CallEnvironment& environment, CallTarget target, const
                     SendAttempt send, absl::AnyInvocable<void(absl::Status status, int attempt)> done);
 
 // Calls a method of a group. `request` is shared by the attempts and must not be changed. An answer that `check` finds
-// wrong counts as no answer: the attempt ends with INTERNAL.
+// wrong is not used: its attempt ends with INTERNAL.
 template <typename Request, typename Response>
 void CallGroup(const CallEnvironment& environment, CallTarget target, const GroupCallOptions& options,
                Rpc<Request, Response> rpc, std::shared_ptr<const Request> request, AnswerCheck<Response> check,
@@ -104,7 +104,7 @@ void CallGroup(const CallEnvironment& environment, CallTarget target, const Grou
     attempt->context.set_deadline(client::ToGrpcTime(options.deadline));
     if (environment.metadata != nullptr) environment.metadata->AddTo(attempt->context);
     AddTrace(span, attempt->context);
-    // The call has its replicas until its last attempt has ended.
+    // `replica` stays valid because the call keeps its replicas until its last attempt has ended.
     rpc(replica.stubs(), &attempt->context, request.get(), &attempt->response,
         [attempt, request, check, &replica, metrics = environment.metrics,
          ended = std::move(ended)](const grpc::Status& grpc_status) {

@@ -15,12 +15,13 @@ namespace maxsim::cluster {
 // the request is wrong or has no time left.
 bool IsLost(const absl::Status& status);
 
-// Merges the parts' answers, [split.parts], in the one rank order: score descending, then position ascending. Each
-// answer must have passed CheckRerankAnswer (check_rerank.h).
-// `collection` is that of SplitRerank. Timings are the longest of the parts'; total_us and encode_us are left to the
-// caller. INVALID_ARGUMENT and others as the first part said that has such an error, in terms of the client's request;
-// UNAVAILABLE where a group is lost and the request fails for that, or all are; NOT_FOUND for unknown ids where the
-// request fails for them; INVALID_ARGUMENT where the answer passes limits.max_answer_bytes.
+// Merges the answers of the parts, [split.parts], in rank order: score descending, then position ascending. Each answer
+// must have passed CheckRerankAnswer (check_rerank.h). `collection` is the one passed to SplitRerank. Each timing is
+// the longest of the parts; the caller sets total_us and encode_us.
+//
+// Returns INVALID_ARGUMENT and similar errors as the first part that has one reports it, in terms of the client's
+// request; UNAVAILABLE if all groups are lost, or one is and the request must fail for that; NOT_FOUND if ids are
+// unknown and the request must fail for that; INVALID_ARGUMENT if the answer exceeds limits.max_answer_bytes.
 absl::StatusOr<v1::RerankResponse> MergeRerank(const SplitRequest& split, const CollectionView* collection,
                                                std::vector<absl::StatusOr<v1::RerankResponse>> answers,
                                                const service::RequestLimits& limits);

@@ -57,7 +57,7 @@ class RouterCollections : public service::CollectionApi {
   template <typename Request, typename Response>
   absl::Status OnAll(Rpc<Request, Response> rpc, const Request& request, const service::ChangeContext& context,
                      absl::StatusCode done_before, const std::function<void(const Response&)>& seen);
-  // Calls a method of one server. INTERNAL for an answer that is about another collection.
+  // Calls a method of one server. Returns INTERNAL if the answer is about another collection.
   template <typename Request, typename Response>
   absl::StatusOr<Response> CallChecked(const Group& group, const Replica& replica, Rpc<Request, Response> rpc,
                                        const Request& request, const service::ChangeContext& context);

@@ -19,8 +19,8 @@ namespace maxsim::cluster {
 // say nothing, still reaches the client. Times are of MonotonicNow().
 absl::Time DeadlineOfGroups(absl::Time deadline, absl::Time now, absl::Duration default_timeout);
 
-// Calls `rpc` of every target with its request, and `done` once, when all have answered: with their answers, in order,
-// each of which its check has passed. There must be a target.
+// Calls `rpc` on every target with its own request and, when all have answered, calls `done` once with the answers in
+// order. Each answer has passed its target's check. `targets` must not be empty.
 template <typename Request, typename Response>
 void Scatter(const CallEnvironment& environment, std::vector<CallTarget> targets,
              std::vector<std::shared_ptr<const Request>> requests, std::vector<AnswerCheck<Response>> checks,

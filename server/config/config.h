@@ -24,7 +24,7 @@ namespace maxsim::config {
 // Which paths of the HTTP port want TLS.
 enum class HttpTls { kAuto, kOff, kApi, kAll };  // kAuto: kApi where there is a certificate, and kOff where not
 
-// What a string in `documents` of a rerank call is where the path does not say so.
+// What strings in `documents` of a rerank call mean on paths that do not say it themselves.
 enum class RootDocuments { kIds, kTexts };
 
 enum class BackendKind { kAuto, kCpu, kCuda };
@@ -66,13 +66,13 @@ struct Config {
     int threads = 8;                   // that read and write JSON
     int max_concurrent_requests = 64;  // /v1/rerank calls at a time, those still being received too
     uint64_t max_body_bytes = uint64_t{16} << 20;
-    uint64_t max_body_memory = 0;                        // all bodies together; 0: 16 of the largest
+    uint64_t max_body_memory = 0;                        // for all bodies together; 0: 16 times max_body_bytes
     absl::Duration request_timeout = absl::Seconds(30);  // deadline of a /v1/rerank call; zero: none
     int max_idle_connections = 1024;                     // connections without such a call, all together ...
     int max_idle_connections_per_peer = 256;             // ... and of one address
     absl::Duration idle_timeout = absl::Seconds(60);     // until such a connection is closed
     absl::Duration body_timeout = absl::Seconds(30);     // for a body to come
-    RootDocuments root_documents = RootDocuments::kIds;  // what strings are under paths without /text
+    RootDocuments root_documents = RootDocuments::kIds;  // meaning of strings on paths without /text
     std::vector<std::string> allowed_hosts;              // further names of this server for browsers; "*": any
     bool console = true;                                 // serve the console at /
     std::string console_questions;                       // file of recorded questions for it; "": none
@@ -148,7 +148,7 @@ absl::Status Validate(const Config& config);
 // Returns http.tls without kAuto.
 HttpTls HttpTlsOf(const Config& config);
 
-// Returns http.max_body_memory, or what its default of 0 means.
+// Returns http.max_body_memory, or its default if it is 0.
 uint64_t HttpBodyMemoryOf(const Config& config);
 
 // Returns what is valid and yet leaves the server more open than its keys may suggest: a line each.

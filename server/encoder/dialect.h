@@ -1,4 +1,4 @@
-// How encoders are spoken to over HTTP: where a request goes, its body, and what an error says. Pure.
+// The HTTP dialects of encoders: the path and body of a request, and the message of an error. Pure.
 //
 //   vllm    POST /pooling        {"model", "task": "token_embed", "input": [...]}
 //           {"data": [{"index": I, "data": [[...], ...]}, ...]}
@@ -29,18 +29,17 @@ std::optional<Dialect> DialectFromName(std::string_view name);
 // The path of the URL that follows the encoder's base path.
 std::string_view EncodePath(Dialect dialect);
 
-// Returns the body of a call. `prefix` stands before each text; `texts` are UTF-8. `prompt_name` is for the dialect
-// `tei`;
-// "": none is sent. `max_tokens` 0: no bound is sent.
+// Returns the body of a call. `prefix` is put before each text; `texts` must be UTF-8. `prompt_name` is for the dialect
+// `tei`; if it is "", none is sent. If `max_tokens` is 0, no limit is sent.
 std::string FormatCall(Dialect dialect, const std::string& model, TextKind kind, std::string_view prefix,
                        std::string_view prompt_name, const std::vector<std::string_view>& texts, int32_t max_tokens);
 
-// Returns the text with `secret` and whatever follows "Bearer" replaced by "***". An encoder, or a proxy in front of
-// it, may quote the request in an answer. `secret` may be empty.
+// Returns the text with `secret`, and any word after "Bearer", replaced by "***". An encoder, or a proxy in front of
+// it, may quote the request in its answer. `secret` may be empty.
 std::string WithoutSecrets(std::string_view text, std::string_view secret);
 
-// Returns what the body of an error says, in printable UTF-8 of at most kMaxSaidBytes and without secrets, for the log:
-// the message where the body is JSON as one of these services writes it, else the body.
+// Returns the message of an error's body for the log: printable UTF-8 of at most kMaxSaidBytes, without secrets. If the
+// body is not JSON in a form that one of these services writes, the body itself is the message.
 inline constexpr size_t kMaxSaidBytes = 512;
 std::string SaidInError(std::string_view body, std::string_view secret);
 

@@ -69,7 +69,7 @@ class Encoder {
   //   FAILED_PRECONDITION  the encoder wants another token, URL or model name, or is another one than it has been
   //   UNAVAILABLE          it does not answer, or too late, or with what is no answer; see RetryAfter
   //   INTERNAL             its answer holds what cannot be scored
-  // No error quotes what the encoder says: the log has that.
+  // Errors never quote the encoder's own words: only the log has those.
   // `done` may run on a thread that serves other requests as well, or within this call, and must not block.
   virtual std::shared_ptr<Cancellation> Encode(EncodeRequest request, Done done) = 0;
 };

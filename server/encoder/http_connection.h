@@ -72,14 +72,14 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   using Error = boost::system::error_code;
   using Socket = boost::asio::ip::tcp::socket;
 
-  // One call, with everything that its operations read and write. The handlers share it, so that an operation which is
-  // still pending when the call ends, as by its time limit, never touches freed memory.
+  // One call, with everything that its operations read and write. The handlers share it, so an operation that is still
+  // pending when the call ends (because of the time limit, for example) never touches freed memory.
   struct Exchange {
-    // True once a byte of an answer has come.
+    // Returns true once a byte of an answer has arrived.
     bool HasAnswer() const { return has_interim_answer || (parser.has_value() && parser->got_some()); }
 
     boost::beast::http::request<boost::beast::http::string_body> request;
-    // Engaged from Read on.
+    // Set by Read.
     std::optional<boost::beast::http::response_parser<boost::beast::http::string_body>> parser;
     uint64_t max_answer_bytes = 0;
     bool is_first = true;  // on this connection
@@ -87,8 +87,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     Done done;
   };
 
-  // Returns a handler for an operation of the call in progress. It keeps the connection and the call alive, and calls
-  // `then` unless the call has ended by the time the operation completes.
+  // Returns a handler for an operation of the current call. The handler keeps the connection and the call alive, and
+  // calls `then` unless the call has already ended when the operation completes.
   template <typename Then>
   auto InCall(Then then);
 
@@ -101,7 +101,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void Read();
   void OnHeader();
   void ReadBody();
-  // Takes what has come of the body, and reads on until it is whole.
+  // Moves the received part of the body to the answer, and reads on until the body is complete.
   void TakeBody();
   void OnEnd();
   void OnAnswer(Error error);
@@ -115,7 +115,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   std::unique_ptr<boost::asio::ssl::stream<Socket>> tls_;
   boost::beast::flat_buffer buffer_;
   bool is_connected_ = false;
-  std::shared_ptr<Exchange> exchange_;  // null: no call in progress
+  std::shared_ptr<Exchange> exchange_;  // null while no call is in progress
 };
 
 }  // namespace maxsim::encoder

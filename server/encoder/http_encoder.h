@@ -17,9 +17,9 @@ namespace maxsim::encoder {
 
 class HttpEncoder final : public Encoder {
  public:
-  // Reads the token and the certificates; calls nothing, so that an encoder may come up later. Logs a warning where
-  // nothing tells the encoder a query from a document. `metrics` may be null and must outlive it. INVALID_ARGUMENT,
-  // NOT_FOUND or PERMISSION_DENIED naming the key of the configuration.
+  // Reads the token and the certificates. It does not call the encoder, which may therefore start later. Logs a warning
+  // if the encoder cannot tell queries from documents. `metrics` may be null and must outlive the result. Returns
+  // INVALID_ARGUMENT, NOT_FOUND or PERMISSION_DENIED with the configuration key at fault.
   static absl::StatusOr<std::unique_ptr<HttpEncoder>> Create(HttpEncoderOptions options, Metrics* metrics);
 
   // Ends every request.

@@ -26,7 +26,7 @@
 
 namespace maxsim::encoder {
 
-// Lines of the log in a second about refusals, which clients can cause with every request.
+// Limits the log lines about refusals per second, because clients can cause one with every request.
 inline constexpr int kMaxRefusalLines = 5;
 
 // Everything but Encode, identity, Parse and Stop runs on the loop's thread.
@@ -105,8 +105,8 @@ class HttpEncoder::Impl : public std::enable_shared_from_this<Impl> {
   // The encoder has answered, and not with 200.
   void OnRefusal(const CallPtr& call, const HttpOutcome& outcome);
 
-  // Logs what the encoder says of its error, and returns what clients are told: its words may quote the request's
-  // headers, other clients' texts or its own internals.
+  // Logs the encoder's error message, and returns the error for clients without it: the message may quote the request's
+  // headers, other clients' texts or the encoder's internals.
   std::string LogRefusal(const std::string& where, const HttpOutcome& outcome);
 
   // Ends the requests of a call that has been counted.

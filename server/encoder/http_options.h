@@ -31,7 +31,8 @@ struct HttpEncoderOptions {
   // What is known of the encoder. The dialect `maxsim` asks it for the rest, and what is here must agree with that. The
   // prefixes stand before each text, except in the dialect `maxsim`, where the encoder adds its own.
   collection::EncoderIdentity identity;
-  // The dialect `tei` sends these with queries and documents, "" for none: names of prompts of the encoder's model.
+  // Names of prompts of the encoder's model, which the dialect `tei` sends with queries and with documents. "" sends
+  // none.
   std::string query_prompt_name;
   std::string document_prompt_name;
   absl::Duration timeout = absl::Seconds(10);       // of one call, from connecting to the last byte
@@ -52,8 +53,8 @@ struct HttpEncoderOptions {
   std::string tls_server_name;  // that the encoder's certificate must have; "": the URL's host
 };
 
-// False where nothing tells the encoder a query from a document: the dialect has no member for it, and both have the
-// same prefix and prompt.
+// Returns false if the encoder cannot tell a query from a document: the dialect does not send the kind, and both kinds
+// have the same prefix and prompt.
 bool TellsKindsApart(const HttpEncoderOptions& options);
 
 }  // namespace maxsim::encoder

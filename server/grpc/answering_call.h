@@ -27,7 +27,7 @@ class AnsweringCall : public UnaryCall {
                 grpc::ByteBuffer* response)
       : UnaryCall(tracker), context_(context), response_(response), account_(answers, context) {}
 
-  // The service fills it, and Answer writes it.
+  // Filled by the service, written by Answer.
   service::CallRecord* record() { return &record_; }
 
   // Set once nobody waits for the answer any more.
@@ -46,11 +46,11 @@ class AnsweringCall : public UnaryCall {
     if (status.ok()) account_.Add(response_->Length());
     AddTrailers(status, *context_);
     record_.Write(status.ok() ? CheckClient() : status);
-    Finish(client::ToGrpcStatus(service::ForClient(status)));  // `this` may be gone from here on
+    Finish(client::ToGrpcStatus(service::ForClient(status)));  // may delete `this`
   }
 
  private:
-  // Returns what a client got whose call gRPC ended before the answer was ready.
+  // Returns the status that the client got if gRPC ended the call before the answer was ready, else OK.
   absl::Status CheckClient() const {
     if (!cancelled_->load(std::memory_order_relaxed)) return absl::OkStatus();
     if (MonotonicNow() >= DeadlineOf(*context_))

@@ -31,11 +31,11 @@ struct CallEnd {
   }
 };
 
-// Answers a call once, and records it with the status that the answer has. The first response counts. A call that gets
-// none, because an exception ended the work, is answered with 503. Thread-safe.
+// Answers a call once, and records it with the status of that answer. Only the first response is used. If the object is
+// destroyed without a response, because an exception ended the work, it answers with 503. Thread-safe.
 class ReplyOnce {
  public:
-  // `call` is recorded as it is unless a service fills the record with what it knows.
+  // Records `call` as it is, unless a service fills the record with more.
   ReplyOnce(service::FinishedCall call, Application::Reply reply) : reply_(std::move(reply)) {
     record_.Fill(std::move(call));
   }
@@ -46,7 +46,7 @@ class ReplyOnce {
     (*this)({.status = 503, .content_type = "text/plain", .body = "no memory\n", .error = maxsim::NoMemory()});
   }
 
-  // For the context of the call, which a service gets.
+  // The record to put into the context of the service's call.
   service::CallRecord* record() { return &record_; }
 
   void operator()(Response response) {

@@ -74,7 +74,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Closes the connection if the phase is not over in time.
   void Enter(Phase phase, absl::Duration limit);
   void ReturnSlot();
-  // Counts the bytes of the body that have come since the last call. Returns false where there is no room for them.
+  // Counts the bytes of the body that have arrived since the last call. Returns false if http.max_body_memory has no
+  // room for them.
   bool HoldBody();
   std::string PeerAddress() const { return address_.has_value() ? address_->to_string() : std::string(); }
 
@@ -111,7 +112,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   PeerKey peer_{};
   std::optional<Connections::Position> position_;  // in the lists of Connections
   bool has_slot_ = false;
-  uint64_t held_body_bytes_ = 0;  // that Connections counts
+  uint64_t held_body_bytes_ = 0;  // bytes that Connections counts for this connection
   Phase phase_ = Phase::kIdle;
   std::chrono::steady_clock::time_point body_began_;  // the phase kBody
   RequestReader reader_;

@@ -54,7 +54,7 @@ class Connections {
   // Puts the connection back among the idle ones, as the one that became idle last.
   void ReturnSlot(const PeerKey& peer, Position position);
 
-  // Counts `size` more bytes of bodies, or returns false where TransportOptions::max_body_memory allows no more.
+  // Adds `size` to the counted bytes of bodies. Returns false if that would exceed TransportOptions::max_body_memory.
   bool HoldBodyBytes(uint64_t size, const Connection* holder);
   void ReleaseBodyBytes(uint64_t size) { body_bytes_ -= size; }
 
@@ -75,7 +75,8 @@ class Connections {
     size_t num_open = 0;  // busy ones too
   };
 
-  // Closes the connection, other than `except`, whose body has been on its way for longest, and too long.
+  // Closes the connection, other than `except`, whose body has been arriving for longest, if that is longer than
+  // `slow_body`.
   bool DropSlowBody(const Connection* except);
   void Report() { application_->OnConnections(size()); }
 
@@ -86,7 +87,7 @@ class Connections {
   size_t num_idle_ = 0;
   uint64_t next_turn_ = 0;
   List busy_;
-  uint64_t body_bytes_ = 0;  // of all bodies that are held
+  uint64_t body_bytes_ = 0;  // of all counted bodies
 };
 
 }  // namespace maxsim::http

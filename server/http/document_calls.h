@@ -31,7 +31,7 @@ class DocumentCalls {
   DocumentCalls(service::DocumentApi* documents, TextPlaces* text_places, boost::asio::thread_pool* pool)
       : documents_(documents), text_places_(text_places), pool_(pool) {}
 
-  // Answers a request that is a document call. `context` holds the record of `reply`.
+  // Answers a document call. `context` must refer to the record of `reply`.
   void Handle(Request request, service::CallContext context, std::shared_ptr<ReplyOnce> reply, const CallEnd& end);
 
  private:
@@ -42,7 +42,7 @@ class DocumentCalls {
   void Get(const Request& request, service::CallContext context, std::string collection,
            std::shared_ptr<ReplyOnce> reply, const CallEnd& end);
   void GetOne(service::CallContext context, const DocumentPath& path, std::shared_ptr<ReplyOnce> reply);
-  // Answers a call that never reached the service.
+  // Answers a call that is refused before it reaches the service.
   static void Refuse(service::CallContext& context, ReplyOnce& reply, const absl::Status& status);
 
   service::DocumentApi* const documents_;

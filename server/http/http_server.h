@@ -29,7 +29,7 @@ struct HttpOptions {
   int threads = 8;                   // that read and write the JSON of /v1/rerank; connections need none
   int max_concurrent_requests = 64;  // /v1/rerank calls
   uint64_t max_body_bytes = 0;
-  uint64_t max_body_memory = 0;    // all bodies together
+  uint64_t max_body_memory = 0;    // for all bodies together
   absl::Duration request_timeout;  // zero: none
   // These mean what they mean in TransportOptions, except that a time of zero is no limit.
   int max_idle_connections_per_peer = 256;
@@ -37,8 +37,8 @@ struct HttpOptions {
   absl::Duration idle_timeout = absl::Seconds(60);
   absl::Duration body_timeout = absl::Seconds(30);
   PlainText plain_text = PlainText::kProbes;  // without certificates everything is plain text
-  bool root_documents_are_texts = false;      // strings in `documents` are texts without /text, too
-  std::vector<std::string> allowed_hosts;     // further names of this server for browsers; "*": any
+  bool root_documents_are_texts = false;      // treat strings in `documents` as texts even without /text
+  std::vector<std::string> allowed_hosts;     // further host names of this server that browsers may use; "*": any
   std::string client_header;                  // by which a client names itself, as in gRPC's metadata; "": none
   bool console = false;                       // serve the console at /
   std::string console_questions;              // file of recorded questions for it; "": none

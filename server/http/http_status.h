@@ -8,8 +8,8 @@ namespace maxsim::http {
 // Storage damage (DATA_LOSS) and what else a client cannot mend is 500; CANCELLED is 499, as nginx has it.
 int ToHttpCode(absl::StatusCode code);
 
-// Returns the HTTP status of a call that failed in the HTTP port itself. A lack of memory is the server's fault then,
-// and not a full queue in which the client waits for its turn.
+// Returns the HTTP status of a call that failed in the HTTP port itself. There, RESOURCE_EXHAUSTED means that memory
+// ran out, which is the server's fault (503), and not that the client should wait for its turn in a queue (429).
 inline int StatusOfFailureHere(const absl::Status& status) {
   return absl::IsResourceExhausted(status) ? 503 : ToHttpCode(status.code());
 }

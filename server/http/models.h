@@ -1,6 +1,6 @@
-// Answers what clients of other services ask before they rerank: Xinference's and OpenAI's /v1/models, Xinference's
-// /v1/cluster/auth, and /info of text-embeddings-inference. Each path exists below /text too. It is internal to
-// server/http.
+// Answers what clients of other services request before they rerank: /v1/models of Xinference and OpenAI,
+// /v1/cluster/auth of Xinference, and /info of text-embeddings-inference. Each path also exists below /text. Internal
+// to server/http.
 #pragma once
 
 #include <optional>
@@ -15,28 +15,28 @@
 namespace maxsim::http {
 
 struct ModelPath {
-  enum class Kind { kList, kOne, kInfo, kAuth };  // kAuth: whether calls need a token
+  enum class Kind { kList, kOne, kInfo, kAuth };  // kAuth: do calls need a token?
   Kind kind = Kind::kList;
-  std::string name = {};  // of kOne
-  bool is_text = false;   // below /text
+  std::string name = {};  // for kOne
+  bool is_text = false;   // the path is below /text
 };
 
-// Returns what a path asks about models, or nullopt.
+// Returns the request about models that a path stands for, or nullopt if it is none.
 std::optional<ModelPath> ParseModelPath(std::string_view path);
 
-// What the answers are made of.
+// The data that the answers are made from.
 struct ModelSource {
   std::vector<v1::CollectionInfo> collections = {};
-  const v1::EncoderInfo* encoder = nullptr;  // null: the server takes no texts
+  const v1::EncoderInfo* encoder = nullptr;  // null if the server takes no texts
   service::RequestLimits limits = {};
   int max_requests = 0;
   bool needs_token = false;
-  // Strings are texts without /text too.
+  // Strings are texts even without /text.
   bool root_documents_are_texts = false;
 };
 
-// Models are collections and the encoder's model. Where strings are texts and there is an encoder, any name will do, as
-// it does for a rerank call; otherwise an unknown one gets 404.
+// Lists collections and the encoder's model as models. Where strings are texts and there is an encoder, any model name
+// is accepted, as in a rerank call; otherwise an unknown name gets 404.
 Response AnswerModels(const ModelPath& path, const ModelSource& source);
 
 }  // namespace maxsim::http

@@ -1,4 +1,4 @@
-// Decodes %XX in paths. It is internal to server/http.
+// Decodes %XX in paths. Internal to server/http.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ inline int HexDigit(char c) {
   return -1;
 }
 
-// Returns the decoded text, or nullopt where a % is not followed by two hexadecimal digits.
+// Returns the decoded text, or nullopt if a % is not followed by two hexadecimal digits.
 inline std::optional<std::string> PercentDecode(std::string_view text) {
   std::string decoded;
   for (size_t i = 0; i < text.size(); ++i) {

@@ -11,8 +11,8 @@
 
 namespace maxsim::http {
 
-// Thread-safe. A place may outlive this object: the service lets go of a call only after it has answered it, and by
-// then the HTTP server may be gone.
+// Thread-safe. A place may outlive this object: the service releases a call only after it has answered it, and the HTTP
+// server may be gone by then.
 class Places {
  public:
   explicit Places(int count) : num_free_(std::make_shared<std::atomic<int>>(count)) {}
@@ -30,17 +30,18 @@ class Places {
   const std::shared_ptr<std::atomic<int>> num_free_;
 };
 
-// A client that finds no place may come again after this.
+// A client that finds no place may retry after this delay.
 inline constexpr absl::Duration kBusyRetryDelay = absl::Seconds(1);
 
-// Bounds the calls that may wait for an encoder, which may hang: the other half of the places is left for vectors.
+// Limits calls that may have to wait for an encoder to half of the places. Even if the encoder hangs, the other half
+// remains for calls with vectors.
 class TextPlaces {
  public:
   explicit TextPlaces(int count) : count_(count), places_(count) {}
 
   std::shared_ptr<const void> TryTake() { return places_.TryTake(); }
 
-  // Returns the error of a call that got no place.
+  // Returns the error for a call that got no place.
   absl::Status Full() const {
     absl::Status status = absl::ResourceExhaustedError(
         absl::StrCat("http.max_concurrent_requests: ", count_, " calls with texts are in progress, half of the limit"));

@@ -1,4 +1,4 @@
-// Answers rerank and explain calls. It is internal to server/http.
+// Answers rerank and explain calls. Internal to server/http.
 #pragma once
 
 #include <memory>
@@ -19,11 +19,11 @@
 
 namespace maxsim::http {
 
-// The class is thread-safe.
+// Thread-safe.
 class RerankCalls {
  public:
-  // All must outlive the calls.
-  // `root_documents_are_texts` means that strings in `documents` are texts, whatever the path.
+  // The pointers must outlive the calls. With `root_documents_are_texts`, strings in `documents` are texts on every
+  // path.
   RerankCalls(service::RerankApi* rerank, service::ExplainApi* explain, Metrics* metrics, TextPlaces* text_places,
               boost::asio::thread_pool* pool, bool root_documents_are_texts)
       : rerank_(rerank),
@@ -33,17 +33,17 @@ class RerankCalls {
         pool_(pool),
         root_documents_are_texts_(root_documents_are_texts) {}
 
-  // Answer a request. `context` holds the record of `reply`.
+  // Answer a request. `context` must refer to the record of `reply`.
   void Rerank(Request request, RerankPath path, service::CallContext context, std::shared_ptr<ReplyOnce> reply,
               const CallEnd& end);
   void Explain(Request request, service::CallContext context, std::shared_ptr<ReplyOnce> reply, const CallEnd& end);
 
  private:
-  // Chooses the call's collection, and takes a place if the call has texts. Returns false after it refused the call.
-  // `text_path` is that of AnswerForm.
+  // Chooses the collection of a call, and takes a place if the call has texts. Returns false if it has refused the
+  // call. `text_path` is AnswerForm::text_path.
   bool Admit(service::CallContext& context, ReplyOnce& reply, const std::string& text_path, v1::RerankRequest* call,
              std::shared_ptr<const void>* place);
-  // Answers a call that never reached the service.
+  // Answers a call that is refused before it reaches the service.
   void Refuse(service::CallContext& context, ReplyOnce& reply, int http_status, const absl::Status& status) const;
   void Answer(AnswerForm form, absl::StatusOr<v1::RerankResponse> response, std::shared_ptr<ReplyOnce> reply,
               const CallEnd& end);

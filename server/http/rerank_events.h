@@ -80,12 +80,12 @@ class RerankEvents final : public BodyEvents {
   bool BeginTokens();
   bool EndDocument();
   bool EndBody();
-  std::string IdText() const;  // JSON
+  std::string IdText() const;  // as JSON
   void KeepCarried();
   bool AddRankField(const std::string& name);
-  // Makes the texts of documents from the members that rank_fields names, where it names any.
+  // If the body has rank_fields, makes each document's text from the members that these name.
   bool TakeRankFields();
-  // Takes objects with an id for documents that the body carries, if all of them are.
+  // If every document is an object with an id, takes them for documents sent with the body rather than stored ones.
   void CarryObjectsWithIds();
   bool RefuseQuery() { return Wrong("query", "must be a text, a list of rows of numbers, or {dtype, shape, data}"); }
   bool RefuseElement(std::string_view shown);
@@ -99,7 +99,7 @@ class RerankEvents final : public BodyEvents {
     std::string_view object = {};  // in the body; "" for a text that is no object
     std::string id = {};           // JSON
     bool has_text = false;
-    bool needs_fields = false;  // an object that has only members for rank_fields
+    bool needs_fields = false;  // the object has no text, only members that rank_fields may name
   };
 
   const RerankPath& path_;
@@ -117,7 +117,7 @@ class RerankEvents final : public BodyEvents {
   Document document_;
   std::string part_;  // the member of a document whose value the parser reads
   std::vector<Carried> carried_;
-  std::vector<Carried> objects_with_ids_;  // under a path of texts; they are stored documents, unless rank_fields come
+  std::vector<Carried> objects_with_ids_;  // on a path for texts: stored documents, unless the body has rank_fields
   std::vector<std::string> rank_fields_;
 };
 

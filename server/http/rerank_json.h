@@ -24,10 +24,10 @@
 namespace maxsim::http {
 
 enum class AnswerShape : uint8_t {
-  kResults,   // an object with "results", as Cohere's and Jina's
-  kData,      // an object with "data", as Voyage's
-  kList,      // the list of results alone, as text-embeddings-inference's
-  kRankings,  // an object with "rankings", as NVIDIA NIM's
+  kResults,   // an object with "results", as Cohere and Jina answer
+  kData,      // an object with "data", as Voyage answers
+  kList,      // only the list of results, as text-embeddings-inference answers
+  kRankings,  // an object with "rankings", as NVIDIA NIM answers
 };
 
 // A document that the body carries, as the answer repeats it.
@@ -43,7 +43,7 @@ struct AnswerForm {
   std::string model;  // as the request named it
   RerankApi api = RerankApi::kV1;
   AnswerShape shape = AnswerShape::kResults;
-  double score_threshold = -std::numeric_limits<double>::infinity();  // results with lower scores are left out
+  double score_threshold = -std::numeric_limits<double>::infinity();  // lower scores are left out
   std::vector<CarriedDocument> carried = {};  // by position; empty where the documents are stored ones
   std::string text_path = {};  // where strings of a call with texts would have been texts; "" where they were
 };

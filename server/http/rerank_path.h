@@ -7,7 +7,7 @@
 
 namespace maxsim::http {
 
-// As the metrics name the calls; document_calls.h has the others.
+// Names of the calls in the metrics. document_calls.h has the other names.
 inline constexpr char kRerankMethod[] = "http";
 inline constexpr char kExplainMethod[] = "explain";
 

@@ -49,8 +49,8 @@ inline Response ExplainError(const absl::Status& status) {
   return Error(ToHttpCode(status.code()), status, FormatExplainError(status));
 }
 
-// Logs an exception. Where there is no memory for the line either, it is lost: an exception of the log's would end the
-// process, since the threads that handle requests have no other handler.
+// Logs an exception. If there is no memory for the log line either, the line is lost: an exception from the logger
+// would end the process, because the threads that handle requests have no other handler.
 inline void LogRequestException(const char* what) noexcept {
   try {
     log::Write(spdlog::level::err, "http_exception", {{"error", what}});
@@ -58,15 +58,15 @@ inline void LogRequestException(const char* what) noexcept {
   }
 }
 
-// Runs `work`; what it throws, as when memory runs out, fails the one request. For want of memory a client may come
-// again.
+// Runs `work`. If it throws, because memory runs out for example, only this request fails. If memory ran out, the
+// response tells the client to retry.
 template <typename Result, typename Work>
 Result Guarded(Work work) {
   try {
     return work();
   } catch (const std::bad_alloc&) {
     LogRequestException("no memory");
-    return NoMemory();  // which allocates nothing
+    return NoMemory();  // does not allocate
   } catch (const std::exception& exception) {
     LogRequestException(exception.what());
     return absl::InternalError("internal error");

@@ -29,8 +29,8 @@ struct Request {
   std::string traceparent;       // the header's value, "" without one or with two, and without reads_trace_headers
   std::string tracestate;        // the values of all its lines, between commas
   std::string if_none_match;     // the header's value, "" without one
-  std::string host;              // the target's authority or else the header's value, with its port; "" without either
-  std::string origin;            // the header's value, "" without one
+  std::string host;              // authority of the target, or else the Host header, with the port; "" if neither
+  std::string origin;            // the Origin header; "" if there is none
   std::string peer;              // the client's address, without its port
   std::string body;
   absl::Time arrival;  // of its last byte
@@ -54,7 +54,7 @@ struct Response {
   std::string allow = {};      // methods, of a 405; "": no Allow
   std::string etag = {};       // with its quotes; "": no ETag
   std::vector<ResponseHeader> headers = {};
-  absl::Status error = {};  // what the body says, for the records; OK: the call succeeded
+  absl::Status error = {};  // error in the body, for the records; OK if the call succeeded
 };
 
 // An application says what the paths mean. All but Handle's work run on the transport's thread and must not block. An
@@ -78,9 +78,9 @@ class Application {
   // Says how many connections are open now.
   virtual void OnConnections(size_t num_open) {}
 
-  // Words for what the transport refuses: 400, 413, 429, 431 or, for want of memory, 503. A 429 with RESOURCE_EXHAUSTED
-  // is about max_requests, and one with UNAVAILABLE about max_body_memory. `request` is empty where it could not be
-  // read.
+  // Makes the response to a request that the transport refuses: 400, 413, 429, 431, or 503 if memory ran out. A 429
+  // with RESOURCE_EXHAUSTED is about max_requests, one with UNAVAILABLE about max_body_memory. `request` is empty if it
+  // could not be read.
   virtual Response Refuse(const Request& request, int status, const absl::Status& why) = 0;
 };
 
@@ -88,9 +88,9 @@ struct TransportOptions {
   std::string host = "0.0.0.0";
   int port = 0;  // 0 picks a free one
   uint64_t max_body_bytes = uint64_t{16} << 20;
-  // Received bytes of all bodies together, each of which counts until its request has been answered. A body that comes
-  // beyond this closes connections whose bodies have been on their way for longer than `slow_body`; when there are none
-  // its request gets 429. Must be at least max_body_bytes.
+  // Limit of the received bytes of all bodies together. A body counts until its request has been answered. If a further
+  // body would exceed the limit, connections whose bodies have been arriving for longer than `slow_body` are closed; if
+  // there are none, the request gets 429. Must be at least max_body_bytes.
   uint64_t max_body_memory = uint64_t{256} << 20;
   // Requests whose body is being received, or that Handle has, or whose answer is being sent. One more takes the place
   // of the one whose body has been on its way for longest, and longer than `slow_body`, whose connection is closed;

@@ -1,4 +1,4 @@
-// Compacts a live collection in the background, on threads that all collections share.
+// Compacts a live collection in the background, on threads shared by all collections.
 #pragma once
 
 #include <cstdint>
@@ -64,7 +64,7 @@ class CompactionTrigger {
 class Compactor {
  public:
   struct Work {
-    // Compacts, and serves the result. One call at a time.
+    // Compacts the collection and serves the result. Called by one thread at a time.
     std::function<absl::Status(const StopSignal* stop, std::string_view reason)> compact;
     // Drops what no generation needs, after RequestTruncation.
     std::function<absl::Status()> truncate;
@@ -73,7 +73,7 @@ class Compactor {
   Compactor(std::string name, const LiveOptions& options, SharedThreads* threads, Work work);
   ~Compactor();
 
-  // Ends what it does. Blocks.
+  // Stops the compaction that is running, if any, and waits for it.
   void Stop();
 
   void Observe(const LiveUsage& usage);
@@ -100,7 +100,7 @@ class Compactor {
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
   absl::Duration backoff_ ABSL_GUARDED_BY(mutex_);
   absl::Time not_before_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
-  SharedTask task_;  // last: its steps use the others
+  SharedTask task_;  // last, because its steps use the other members
 };
 
 }  // namespace maxsim::live

@@ -1,5 +1,5 @@
-// A live collection: writes go to its log, what is durable to segments, and each new snapshot is published; and it is
-// compacted.
+// A live collection. Writes go to its log; durable writes go to segments, and each new snapshot is published. The
+// collection compacts itself in the background.
 #pragma once
 
 #include <memory>
@@ -19,9 +19,9 @@ namespace maxsim::live {
 class LiveThreads;
 
 // Opens the log of a collection, which writes and compacts on `threads`. Nothing is served until LiveDocuments::Serve.
-// `metrics` may be null. RESOURCE_EXHAUSTED where there are as many live collections as there may be. With
-// LogKind::kNats the collection's writes are ordered by the stream that `open_stream` makes, or MakeNatsStream where it
-// is null. FAILED_PRECONDITION where the log is not of that kind.
+// `metrics` may be null. With LogKind::kNats, a stream orders the collection's writes; `open_stream` opens it, or
+// MakeNatsStream if that is null. Returns RESOURCE_EXHAUSTED if live.max_collections are already open, and
+// FAILED_PRECONDITION if the existing log is of another kind.
 absl::StatusOr<std::shared_ptr<store::LiveDocuments>> OpenLiveCollection(const store::LiveRequest& request,
                                                                          const LiveOptions& options,
                                                                          LiveThreads* threads, Metrics* metrics,

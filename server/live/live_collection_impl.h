@@ -1,9 +1,9 @@
 // The implementation of LiveDocuments (live_collection.h).
 //
-// A step of the writer, on one of the threads that all collections share, takes everything that waits as one group: it
-// decides about each call (WriteGroup), finds room in segments (ChangesWriter::Plan), appends the group to the log,
-// which is the moment from which it exists, appends it to segments and publishes the snapshot (ChangesWriter::Commit),
-// and answers the calls.
+// A step of the writer runs on one of the threads that all collections share, and handles everything that waits as one
+// group. It decides about each call (WriteGroup), finds room in segments (ChangesWriter::Plan), appends the group to
+// the log (the group exists from this moment on), appends it to segments and publishes the snapshot
+// (ChangesWriter::Commit), and answers the calls.
 //
 // Invariants:
 //  - What is served is the generation and the records of the log behind its log_sequence, in their order. Where the
@@ -161,17 +161,17 @@ class LiveCollection final : public store::LiveDocuments {
   Metrics* const metrics_;  // may be null
   const collection::LogFormat format_;
   SegmentAllocator allocator_;
-  const std::unique_ptr<LiveThreads::Place> place_;  // before what runs on its threads
+  const std::unique_ptr<LiveThreads::Place> place_;  // before the members that run on its threads
   const std::unique_ptr<Compactor> compactor_;
   StopSignal stop_;
 
   mutable Mutex mutex_;
-  ConditionVariable changed_;  // pauses, maintenance and Stop wait for it
+  ConditionVariable changed_;  // notifies pauses, maintenance and Stop
   WriteQueue queue_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
-  bool writer_ended_ ABSL_GUARDED_BY(mutex_) = false;  // nothing is written any more
+  bool writer_ended_ ABSL_GUARDED_BY(mutex_) = false;  // no further group will be written
   bool paused_ ABSL_GUARDED_BY(mutex_) = false;
   int waiting_pauses_ ABSL_GUARDED_BY(mutex_) = 0;
   bool maintained_ ABSL_GUARDED_BY(mutex_) = false;
@@ -189,7 +189,7 @@ class LiveCollection final : public store::LiveDocuments {
 
   bool compaction_failed_ = false;  // the last one; belongs to whoever holds Maintenance
 
-  SharedTask writer_;  // last: its steps use the others
+  SharedTask writer_;  // last, because its steps use the other members
 };
 
 }  // namespace maxsim::live

@@ -25,11 +25,11 @@ struct LiveOptions {
   int64_t segment_bytes = int64_t{64} << 20;
   int64_t max_segment_bytes = int64_t{4} << 30;   // of all segments of a collection on one device
   int64_t max_queued_bytes = int64_t{256} << 20;  // of writes that wait, of one collection
-  // How long a call may wait until its writes begin to be written; 0: for any time.
+  // The longest time that a call may wait before its writes begin to be written; 0: no limit.
   absl::Duration max_queue_time = absl::Seconds(5);
 
-  int max_collections = 64;     // live ones that are open at a time
-  bool restore_created = true;  // serve after a restart what clients created
+  int max_collections = 64;     // live collections open at the same time
+  bool restore_created = true;  // after a restart, serve the collections that clients created
 
   bool compact = true;  // in the background
   // A compaction begins when segments hold so many bytes, when so large a share of a collection's documents has a

@@ -1,4 +1,4 @@
-// What all live collections of a server share: the threads that write and compact, and the limit of how many there are.
+// The threads on which all live collections of a server write and compact, and the limit on the number of collections.
 #pragma once
 
 #include <memory>
@@ -12,14 +12,14 @@
 
 namespace maxsim::live {
 
-// The class is thread-safe. It must outlive the collections.
+// Thread-safe. Must outlive the collections.
 class LiveThreads {
  public:
   explicit LiveThreads(int max_collections) : max_collections_(max_collections) {}
   LiveThreads(const LiveThreads&) = delete;
   LiveThreads& operator=(const LiveThreads&) = delete;
 
-  // One of the live collections that there may be, until it is destroyed.
+  // Counts as one open live collection while it exists.
   class Place {
    public:
     explicit Place(LiveThreads* threads) : threads_(threads) {}
@@ -32,12 +32,12 @@ class LiveThreads {
    private:
     LiveThreads* const threads_;
   };
-  // RESOURCE_EXHAUSTED where there are as many as live.max_collections says, or the system has no thread left.
+  // Returns RESOURCE_EXHAUSTED if live.max_collections are already open, or if the system cannot start a thread.
   absl::StatusOr<std::unique_ptr<Place>> Enter(std::string_view name);
 
  private:
-  // A group commit waits for the disk, so that more threads than cores are of use. A compaction is bound by the disk's
-  // rate, and more than a few at a time only take longer each.
+  // A group commit mostly waits for the disk, so more threads than cores can help. Compactions share the disk's rate,
+  // so running many of them at a time only makes each take longer.
   static constexpr size_t kMaxWriters = 8;
   static constexpr size_t kMaxCompactors = 4;
 

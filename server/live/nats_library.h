@@ -50,7 +50,7 @@ std::string_view HeaderOf(natsMsg* message, const char* key);
 // Returns a number of digits alone.
 std::optional<uint64_t> ParseNumber(std::string_view text);
 
-// The header that holds the id of a message, as its sender made it.
+// The header with the message id that the sender chose.
 inline constexpr char kIdHeader[] = "Nats-Msg-Id";
 
 // What the server says of a message in the subject of its answer.
@@ -64,18 +64,18 @@ struct Delivery {
 // two tokens behind ACK, and one at the end. nullopt for anything else.
 std::optional<Delivery> ParseDelivery(std::string_view subject);
 
-// What came of a subscription to a stream, taken apart: a message of the stream, a word of the server beside them, or
-// something of another sender.
+// A parsed message from a subscription to a stream: a message of the stream, a status message of the server, or a
+// message from another sender.
 struct Arrival {
   enum class Kind { kMessage, kStatus, kForeign };
   Kind kind = Kind::kForeign;
-  // kMessage:
+  // For kMessage:
   StreamMessage message;
   uint64_t consumer_sequence = 0;
-  uint64_t last_sequence = 0;  // of the stream, as far as the server knew
-  // kStatus:
-  std::string answer_to;                                // the subject that waits for an empty answer, or ""
-  std::optional<uint64_t> last_consumer_sequence = {};  // of the last message that was sent
+  uint64_t last_sequence = 0;  // of the stream, as of this message
+  // For kStatus:
+  std::string answer_to;                                // the subject to send an empty answer to, or ""
+  std::optional<uint64_t> last_consumer_sequence = {};  // of the last message that was sent to the consumer
 };
 Arrival ReadArrival(natsMsg* message);
 
@@ -93,7 +93,7 @@ struct Acknowledgements {
   size_t prefix_bytes = 0;  // of the subject, before the id
 };
 
-// Tells the listener of an answer, whose subject says which message it is for.
+// Passes an answer to the listener. The answer's subject says which message it is for.
 void TakeAnswer(natsMsg* message, Acknowledgements& to);
 
 // Subscribes to `subject`, PREFIX.*.

@@ -1,4 +1,4 @@
-// A few threads that many live collections share, so that a collection costs no thread of its own.
+// A few threads that many live collections share, so that a collection does not need threads of its own.
 #pragma once
 
 #include <cstddef>
@@ -20,23 +20,23 @@ namespace maxsim::live {
 
 class SharedThreads;
 
-// Work that is done in steps, on any of the shared threads, and never in two at once. The class is thread-safe.
+// Work done in steps on the shared threads. Two steps of one task never run at the same time. Thread-safe.
 class SharedTask {
  public:
-  // Does what there is to do now, and returns the time (MonotonicNow) of the next step: InfinitePast for as soon as
-  // others had their turn, InfiniteFuture for only when Wake is called.
+  // Does the work that is due and returns the time (MonotonicNow) of the next step. InfinitePast means as soon as other
+  // tasks had their turn; InfiniteFuture means not before Wake is called.
   using Step = std::function<absl::Time()>;
 
   // `threads` must outlive it.
   SharedTask(SharedThreads* threads, Step step);
-  // Stops.
+  // Calls Stop.
   ~SharedTask();
   SharedTask(const SharedTask&) = delete;
   SharedTask& operator=(const SharedTask&) = delete;
 
-  // Has a step begin after this call: at once, or after the one that runs.
+  // Makes a step begin after this call: at once, or after the step that is running.
   void Wake();
-  // Waits for the step that runs. None begins afterwards. Not to be called from a step.
+  // Waits for the running step, and prevents further ones. Must not be called from a step.
   void Stop();
 
  private:
@@ -45,25 +45,26 @@ class SharedTask {
 
   SharedThreads* const threads_;
   const Step step_;
-  // Guarded by the mutex of `threads_`.
+  // The following are guarded by the mutex of `threads_`.
   State state_ = State::kIdle;
-  bool woken_ = false;  // while it ran
+  bool woken_ = false;  // Wake was called while a step ran
   bool stopped_ = false;
-  absl::Time at_ = absl::InfiniteFuture();  // of its entry among the timers
+  absl::Time at_ = absl::InfiniteFuture();  // time of its entry in the timers
 };
 
-// The class is thread-safe.
+// Thread-safe.
 class SharedThreads {
  public:
-  // `name` is that of the threads, 15 characters at most. At most `max_threads` are started, as steps wait for one.
+  // `name` is the name of the threads, at most 15 characters. Threads are started as steps need them, up to
+  // `max_threads`.
   SharedThreads(std::string name, size_t max_threads);
-  // Every task must be stopped.
+  // All tasks must have been stopped.
   ~SharedThreads();
   SharedThreads(const SharedThreads&) = delete;
   SharedThreads& operator=(const SharedThreads&) = delete;
 
-  // Starts the first thread, unless there is one. RESOURCE_EXHAUSTED where the system has none left. Without it no step
-  // is made; where later ones cannot be started, those that run do the work.
+  // Starts the first thread if there is none. No step runs before this. Returns RESOURCE_EXHAUSTED if the system cannot
+  // start a thread. If further threads cannot be started later, the existing ones do the work.
   absl::Status Start();
 
  private:

@@ -27,7 +27,7 @@ class ClusterMetrics {
   void CountHedge(std::string_view group);
   // Counts a replica's error after which another one was asked, or none was left.
   void CountRetry(std::string_view group);
-  // Counts an answer that was refused. `field` names what is wrong in it, and is one of a few constants.
+  // Counts a refused answer. `field` names the wrong field, and must be one of a few constants.
   void CountBadAnswer(std::string_view group, std::string_view field);
 
   struct ReplicaGauges {

@@ -116,8 +116,8 @@ class LiveMetrics {
   // Counts writes that belong to no acknowledged commit: those that were not accepted, or whose commit failed.
   void CountWrites(std::string_view collection, const WriteCounts& writes);
 
-  // Counts token vectors of upserts that i8 storage keeps too little of: those that became zeros, and those of whose
-  // length rounding took too much.
+  // Counts upserted token vectors that i8 storage represents badly: those that became zeros, and those that lost too
+  // much of their length to rounding.
   void CountLossyTokens(std::string_view collection, uint64_t num_zeroed, uint64_t num_coarse);
 
   // Counts a compaction that did something or failed; one that found nothing to do is none. `bytes_written` is of

@@ -14,7 +14,8 @@
 
 namespace maxsim::log {
 
-// The value of a field: a text of any bytes, a number, or a bool. As text they look alike; JSON quotes the text alone.
+// The value of a field: a text of any bytes, a number or a bool. As text all look the same; in JSON only texts are
+// quoted.
 class Value {
  public:
   // Implicit, so that fields are written {"key", value}.
@@ -24,7 +25,7 @@ class Value {
   template <typename T>
   requires(std::is_arithmetic_v<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, char>) Value(T number)
       : Value(Number(absl::StrCat(number))) {}
-  // A template, so that no pointer becomes a bool.
+  // A template, so that a pointer is not converted to bool.
   template <typename T>
   requires std::is_same_v<T, bool> Value(T flag) : text_(flag ? "true" : "false"), is_quoted_(false) {}
 
@@ -53,8 +54,8 @@ void Write(spdlog::level::level_enum level, std::string_view message, std::initi
 void WriteTable(spdlog::level::level_enum level, std::string_view message, std::initializer_list<Field> fields,
                 std::string_view table);
 
-// An event travels through spdlog as one text: the message, then RS key US value for each field (RS key US US value for
-// one that JSON does not quote), then GS table.
+// An event passes through spdlog as one text: the message, then RS key US value for each field (RS key US US value for
+// values that JSON does not quote), then GS table.
 inline constexpr char kRecordSeparator = '\x1e';
 inline constexpr char kUnitSeparator = '\x1f';
 inline constexpr char kGroupSeparator = '\x1d';

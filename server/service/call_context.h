@@ -23,8 +23,8 @@ struct CallContext {
   std::shared_ptr<std::atomic<bool>> cancelled = {};  // may be null
   bool may_be_held_up = false;                        // the calling thread: a short request may be scored on it
   tracing::Span span = {};                            // of the call; the service ends it
-  // Null: the service counts the call and ends its span before it answers. Otherwise the port does both after that
-  // (call_record.h). Valid until the answer is given.
+  // If null, the service counts the call and ends its span before it answers. Otherwise the port does both after the
+  // answer (call_record.h). Valid until the answer is given.
   CallRecord* record = nullptr;
 };
 

@@ -1,6 +1,6 @@
-// Records a finished call: one count in the metrics, the end of its span, a line of the log where it is slow. All three
-// show the status that the client got. A port may still have to answer with an error after the service has succeeded,
-// for example when there is no memory to format the answer, so the port writes the record.
+// Records a finished call: a count in the metrics, the end of its span, and a log line if it was slow. All three show
+// the status that the client got. That is why the port writes the record: it may have to answer with an error after the
+// service has succeeded, for example when there is no memory to format the answer.
 #pragma once
 
 #include <atomic>
@@ -20,16 +20,16 @@ namespace maxsim::service {
 
 class RequestLog;
 
-// Everything that is known of a call except how it ended.
+// Everything known about a call except how it ended.
 struct FinishedCall {
   Metrics* metrics = nullptr;
-  std::string_view method;  // as the metrics name it; static
+  std::string_view method;  // name in the metrics; a string literal
   absl::Time arrival = {};
   tracing::Span span = {};
-  // These are set for rerank calls only.
-  v1::Timings timings = {};  // default values: the call was not scored
+  // The rest is set for rerank calls only.
+  v1::Timings timings = {};  // empty if the call was not scored
   absl::Time queued = absl::InfinitePast();
-  RequestLog* log = nullptr;  // null: the call is not logged
+  RequestLog* log = nullptr;  // null if the call is not logged
   std::string request_id = {};
   std::string collection = {};
 };
@@ -58,23 +58,23 @@ class CallRecord {
 // Writes the record at once where the port has none.
 void Record(const CallContext& context, FinishedCall call, const absl::Status& status);
 
-// Does so for calls that have neither timings nor a line in the log. Ends the context's span.
+// The same for calls without timings and without a log line. Ends the context's span.
 void Record(CallContext& context, Metrics* metrics, const absl::Status& status);
 
 // Logs requests: all of them at debug level, the slow ones as warnings. Thread-safe.
 class RequestLog {
  public:
-  // Requests that take `slow_request` or longer are slow; zero: none are. At most one warning each 100 ms is written.
+  // Requests that take `slow_request` or longer are slow; zero means none. Writes at most one warning per 100 ms.
   explicit RequestLog(absl::Duration slow_request) : slow_request_(slow_request) {}
 
   void Write(const FinishedCall& call, const absl::Status& status, absl::Time now);
 
  private:
-  // Returns true to the one caller that may write the next warning.
+  // Returns true if the caller may write a warning now, to one of several concurrent callers.
   bool TakeSlowLine(absl::Time now);
 
   const absl::Duration slow_request_;
-  std::atomic<int64_t> next_slow_line_us_{0};  // of MonotonicNow(), since the epoch
+  std::atomic<int64_t> next_slow_line_us_{0};  // MonotonicNow() in us since the epoch
 };
 
 }  // namespace maxsim::service

@@ -25,8 +25,8 @@ void DescribeRerank(const v1::RerankRequest& request, std::string_view method, c
 void DescribeDocuments(std::string_view collection, std::string_view method, int num_documents,
                        const tracing::Span& span);
 
-// Ends the span of a call. For a rerank call that was scored, `timings` becomes attributes and the children "queue" and
-// "score", which began when the job was submitted. `queued` is InfinitePast where it never was.
+// Ends the span of a call. If a rerank call was scored, `timings` becomes attributes and the child spans "queue" and
+// "score", which begin when the job was submitted (`queued`). `queued` is InfinitePast if it never was.
 void EndRerank(const absl::Status& status, const v1::Timings& timings, absl::Time queued, absl::Time now,
                tracing::Span& span);
 

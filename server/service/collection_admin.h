@@ -48,8 +48,8 @@ class CollectionAdmin : public CollectionApi {
   absl::StatusOr<v1::CollectionInfo> CreateForClient(const v1::CreateCollectionRequest& request,
                                                      const ChangeContext& context) override;
 
-  // Loads the collections that clients have created under the allowed roots, but for names that are known. Each that
-  // cannot be loaded is logged, and stays in List with its error.
+  // Loads the collections that clients have created under the allowed roots, except those whose names are already
+  // known. A collection that cannot be loaded is logged, and stays in List with its error.
   void LoadCreated();
 
   // Compacts a live collection. `changed` must not be null.
@@ -101,7 +101,7 @@ class CollectionAdmin : public CollectionApi {
   absl::Status CheckPath(const std::string& path) const;
   absl::Status NotAllowed(const std::string& path) const;
   bool IsKnown(const std::string& name) const;
-  std::vector<std::string> Roots() const;  // the allowed ones that exist, without links
+  std::vector<std::string> Roots() const;  // the existing allowed roots, with symbolic links resolved
 
   store::CollectionStore* const store_;
   const store::DeviceSet* const devices_;

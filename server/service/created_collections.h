@@ -1,5 +1,5 @@
-// The file in each allowed root that lists the live collections that clients have created under it, so that a server
-// serves them again after a restart.
+// A file in each allowed root that lists the live collections that clients have created under the root. From it, a
+// server serves them again after a restart.
 #pragma once
 
 #include <string>
@@ -16,21 +16,22 @@ inline constexpr char kCreatedCollectionsName[] = ".maxsimd-created.json";
 
 struct CreatedCollection {
   std::string name;
-  std::string path;       // of its folder, without symbolic links
+  std::string path;       // of the collection's folder, without symbolic links
   std::string residency;  // as in admin.proto
   bool replicate = false;
 };
 
-// The class is thread-safe. Two servers must not share a root.
+// Thread-safe. Two servers must not share a root.
 class CreatedCollections {
  public:
-  // Returns what is listed in `root`; nothing where there is no file. DATA_LOSS for a file that cannot be understood.
+  // Returns the entries of the file in `root`, none if there is no file. Returns DATA_LOSS if the file cannot be
+  // parsed.
   absl::StatusOr<std::vector<CreatedCollection>> List(const std::string& root) const;
 
-  // Lists a collection in `root`, in place of one of the same name, and waits for the disk.
+  // Adds a collection to the file in `root`, replacing one of the same name, and syncs the file to disk.
   absl::Status Add(const std::string& root, const CreatedCollection& created);
 
-  // Takes a name off the list of `root`, where it is on it.
+  // Removes a name from the file in `root`, if it is there.
   absl::Status Remove(const std::string& root, const std::string& name);
 
  private:

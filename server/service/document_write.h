@@ -27,7 +27,7 @@ struct DocumentRules {
   collection::IdType id_type = collection::IdType::kString;
   collection::SlotRange slots;  // that it has documents of
   StoredForm form;
-  bool refuse_lossy_tokens = false;  // RequestLimits
+  bool refuse_lossy_tokens = false;  // see RequestLimits
 };
 DocumentRules DocumentRulesOf(const store::Collection& collection, const RequestLimits& limits);
 
@@ -38,9 +38,9 @@ absl::Status CheckDocument(const v1::Document& document, const DocumentRules& ru
 // Checks the values of a document's tokens, if it has some, as ToWrite does; it must have passed CheckDocument.
 absl::Status CheckValues(const v1::Document& document, const DocumentRules& rules, FieldPath path);
 
-// Converts a document that was checked, and whose text, if it was one, has become tokens. INVALID_ARGUMENT for a value
-// that cannot be stored, and for tokens that i8 keeps too little of where the rules refuse them; others are added to
-// `loss`. Frees the document's matrix.
+// Converts a document that has been checked and whose text, if it had one, has been encoded. Returns INVALID_ARGUMENT
+// for a value that cannot be stored and, if the rules refuse them, for lossy tokens (QuantizationLoss); otherwise adds
+// these to `loss`. Frees the document's matrix.
 absl::StatusOr<store::Write> ToWrite(v1::Document& document, const DocumentRules& rules, FieldPath path,
                                      collection::QuantizationLoss& loss);
 

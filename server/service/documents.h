@@ -48,7 +48,7 @@ class DocumentService : public DocumentApi {
   // others do. INVALID_ARGUMENT where the answer would be larger than limits.max_answer_bytes. A document's version is
   // that of the last write of its id, which may be one that comes after the answer's sequence.
   void Get(const v1::GetRequest& request, CallContext context, Done<v1::GetResponse> done) override;
-  // Returns what Get answers, and records nothing.
+  // Does the work of Get without recording the call.
   absl::StatusOr<v1::GetResponse> GetNow(const v1::GetRequest& request, const CallContext& context);
 
   bool HasIntIds(std::string_view collection) const override;
@@ -72,7 +72,7 @@ class DocumentService : public DocumentApi {
   absl::Status CheckEncoder(const store::Collection& collection) const;
   void Encode(std::unique_ptr<UpsertCall> call);
   void Submit(std::unique_ptr<UpsertCall> call);
-  // Counts what i8 lost of the documents of a request that was written, and logs it, at most once a minute.
+  // Counts the lossy tokens of a request that was written, and logs them at most once a minute.
   void NoteLoss(const std::string& collection, const collection::QuantizationLoss& loss);
   absl::StatusOr<std::vector<store::Write>> ToDeletes(const v1::DeleteRequest& request,
                                                       const DocumentRules& rules) const;

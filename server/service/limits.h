@@ -24,8 +24,7 @@ struct RequestLimits {
   // This bounds the message of one answer: payloads, ids, unknown ids, alignments. Beyond 2 GiB none can be sent.
   uint64_t max_answer_bytes = uint64_t{64} << 20;
 
-  // Refuses a document that is written to a collection in i8 and has a token that i8 keeps too little of
-  // (collection::QuantizationLoss).
+  // Refuses writes of documents with a lossy token (collection::QuantizationLoss) to collections in i8.
   bool refuse_lossy_tokens = false;
 
   // These limits have no keys of their own: they follow from the engine's executor.

@@ -49,7 +49,7 @@ class RerankService : public RerankApi {
   struct Call;
   absl::StatusOr<v1::RerankResponse> Build(const PendingAnswer& answer, const engine::JobResult& result);
   void Finish(std::unique_ptr<Call> call, absl::StatusOr<v1::RerankResponse> response);
-  // Gives the call its answer, and has that recorded.
+  // Answers the call and records it.
   void Answer(Call& call, absl::StatusOr<v1::RerankResponse> response);
   absl::Status CheckState() const;
   // FAILED_PRECONDITION is that of the generation or of the encoder: `precondition` is set to which.

@@ -26,9 +26,9 @@ struct StoredForm {
 StoredForm StoredFormOf(const store::Collection& collection, const RequestLimits& limits);
 StoredForm StoredFormOf(ScalarType storage, int32_t dim, uint64_t rotation_seed, const RequestLimits& limits);
 
-// Appends the document's rows in the storage type and sets `scale`, which i8 has and else stays, and likewise `loss`
-// unless it is null. The shape must have been checked by form.rules. INVALID_ARGUMENT for a value that cannot be
-// stored.
+// Appends the document's rows in the storage type. For i8 also sets `scale` and, unless it is null, `loss`; other types
+// leave both unchanged. The shape must have been checked by form.rules. Returns INVALID_ARGUMENT for a value that
+// cannot be stored.
 absl::Status AppendStoredRows(const v1::TokenMatrix& document, const StoredForm& form, FieldPath path,
                               std::vector<std::byte>& rows, float& scale, collection::QuantizationLoss* loss = nullptr);
 

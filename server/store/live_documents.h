@@ -58,7 +58,7 @@ struct WriteResults {
   uint64_t sequence = 0;             // of the collection once they are visible
 };
 
-// Who calls for writes, and until when they may be written.
+// The client that writes, and the deadline for its writes.
 struct WriteCaller {
   uint64_t client = 0;                           // for fairness between clients (service::ClientOf)
   absl::Time deadline = absl::InfiniteFuture();  // of MonotonicNow()
@@ -98,13 +98,13 @@ class LiveDocuments {
 
   virtual ~LiveDocuments() = default;
 
-  // Writes the documents in their order, all of them or (on an error) none; where a stream orders the writes, an error
-  // may leave some, as its message says. Calls `done` exactly once, from a thread of
-  // its own, which `done` must not hold up, or before it returns where nothing was queued. When it is called with OK
-  // the writes are on the disk, and Find of the store gives a collection that has them. A client's calls are written in
-  // their order, and clients take turns. RESOURCE_EXHAUSTED, with RetryInfo, when too many bytes wait, the call would
-  // wait or has waited for too long, segments are full or the disk is; DEADLINE_EXCEEDED when the caller's deadline
-  // passes before the call is written; UNAVAILABLE when the log cannot be written or the collection is being unloaded.
+  // Writes the documents in order. If that fails, none is written; only where a stream orders the writes, some may have
+  // been, as the message says. Calls `done` exactly once, from a thread of the collection's, which `done` must not
+  // block, or within this call if nothing was queued. When `done` gets OK, the writes are on disk, and Find of the
+  // store returns a collection that has them. A client's calls are written in order, and clients take turns.
+  // Errors: RESOURCE_EXHAUSTED, with RetryInfo, if too many bytes wait, the call would wait or has waited too long, or
+  // segments or the disk are full; DEADLINE_EXCEEDED if the caller's deadline passes before the call is written;
+  // UNAVAILABLE if the log cannot be written or the collection is being unloaded.
   virtual void Submit(std::vector<Write> writes, const WriteCaller& caller, Done done) = 0;
 
   // Compacts what was applied until now and serves the result. `changed` is false where there was nothing to do.

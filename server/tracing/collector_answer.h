@@ -1,4 +1,4 @@
-// Reads what a collector answers to spans. Pure: no network, no clock.
+// Reads a collector's answers to exported spans. Pure: no network, no clock.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@ namespace maxsim::tracing {
 
 inline constexpr size_t kMaxCollectorErrorBytes = 300;
 
-// Returns the status of a call, with a message that can be logged: printable UTF-8 of at most kMaxCollectorErrorBytes
-// bytes. A code that gRPC does not have becomes UNKNOWN.
+// Returns the status of a call with a message that is safe to log: printable UTF-8 of at most kMaxCollectorErrorBytes
+// bytes. Codes that gRPC does not define become UNKNOWN.
 absl::Status CollectorStatus(const grpc::Status& status);
 
-// Returns how many of `num_spans` spans a collector has refused of those that it took, whatever number it says.
+// Returns how many of the `num_spans` exported spans the collector refused, limited to 0 .. num_spans.
 uint64_t NumRefused(const opentelemetry::proto::collector::trace::v1::ExportTraceServiceResponse& response,
                     uint64_t num_spans);
 

@@ -1,4 +1,4 @@
-// Waiting in tests. A test never judges by how fast the machine is: it waits for the outcome, and the limit here only
+// Waiting in tests. A test never depends on how fast the machine is: it waits for the outcome, and the limit here only
 // ends a test that would otherwise hang.
 #pragma once
 

@@ -52,7 +52,7 @@ class FakeBackend : public Backend {
   // Makes TopK calls wait until Open.
   void Close();
   void Open();
-  // Waits until `count` TopK calls have begun since the start; returns false after kTestLimit (eventually.h).
+  // Waits until `count` TopK calls have begun since the start. Returns false after kTestLimit (eventually.h).
   bool WaitForCalls(size_t count);
 
   std::vector<Call> calls() const;

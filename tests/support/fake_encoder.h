@@ -1,5 +1,5 @@
-// Stands in for an encoder: listens on a free port, speaks HTTP/1.1 in plain text or TLS, and answers what a test tells
-// it to, late, cut off or without an end where it is told so.
+// A fake encoder: listens on a free port, speaks HTTP/1.1 in plain text or TLS, and answers as the test tells it to. It
+// can answer late, cut an answer off or never end it.
 #pragma once
 
 #include <atomic>
@@ -31,7 +31,7 @@ struct FakeReply {
   bool closes_unanswered = false;      // closes the connection in place of an answer
   bool is_cut_off = false;             // sends half of the body and closes
   bool closes = false;                 // says "Connection: close" and does so
-  // Not empty: sends `body` as it is, header and all, and then this piece again and again until the client closes.
+  // If not empty, sends `body` raw, including the header, and then this piece again and again until the client closes.
   std::string endless_piece = {};
   std::chrono::milliseconds piece_delay{0};  // between pieces
 };
@@ -60,7 +60,7 @@ class FakeEncoder {
   int max_concurrent_calls() const;
   std::vector<FakeCall> calls() const;
 
-  // Waits until that many calls have come; returns false after kTestLimit (eventually.h).
+  // Waits until `count` calls have arrived. Returns false after kTestLimit (eventually.h).
   bool WaitForCalls(int count) const;
 
  private:

@@ -45,7 +45,7 @@ class SchedulerTest : public testing::Test {
     scheduler_ = nullptr;
   }
 
-  // Jobs may wait for any time, unless the test bounds it: the machine may be busy.
+  // Jobs may wait without limit, unless the test sets one: the machine may be busy.
   void Start(SchedulerOptions options, int num_lanes = 1) {
     if (options.max_queue_time == SchedulerOptions().max_queue_time) options.max_queue_time = absl::ZeroDuration();
     scheduler_ = nullptr;
@@ -92,7 +92,7 @@ class SchedulerTest : public testing::Test {
     }
   }
 
-  // Waits for the answer to a job and returns its status; fails the test when there is none after kTestLimit.
+  // Waits for the answer to a job and returns its status. Fails the test if there is none within kTestLimit.
   absl::Status WaitFor(int32_t number) {
     MutexLock lock(&mutex_);
     const auto end = std::chrono::steady_clock::now() + test::kTestLimit;

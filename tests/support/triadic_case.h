@@ -22,7 +22,7 @@ struct TriadicShape {
   bool lengths = false;
   int32_t num_threads = 0;
   double logit_deviation = 3;
-  bool values_are_one = false;  // and so are the gradients of the output
+  bool values_are_one = false;  // sets the gradients of the output to one, too
 
   friend std::ostream& operator<<(std::ostream& out, const TriadicShape& shape);
 };
@@ -36,8 +36,8 @@ struct TriadicResults {
   friend bool operator==(const TriadicResults&, const TriadicResults&) = default;
 };
 
-// A call with its memory on a device. Rows behind the lengths are NaN. Logits have a standard deviation of 3 by
-// default, so that a few pairs have most of the weight and none of them can be mistaken for another.
+// A call with its memory on a device. Rows beyond the lengths are NaN. By default, logits have a standard deviation of
+// 3, so that a few pairs have most of the weight and a mix-up of pairs shows.
 class TriadicCase {
  public:
   TriadicCase(LibraryDevice& device, const TriadicShape& shape, uint64_t seed);
@@ -53,7 +53,7 @@ class TriadicCase {
   void Expect(double tolerance);
 
   // Runs both passes of a shape with values_are_one and without lengths. Each column of a gradient of values then sums
-  // up all weights, which are 1 for each query.
+  // all weights, which add up to 1 per query.
   void ExpectWeightsToSumToOne();
 
  private:

@@ -45,10 +45,11 @@ std::string Describe(const std::string& folder, const collection::Manifest& mani
 void PrintBuilt(const std::vector<collection::PartitionFolder>& folders,
                 const std::vector<collection::Manifest>& manifests, absl::Time began);
 
-// Prints a warning where i8 storage lost tokens (QuantizationLoss); `what` says which collection, and in which words.
+// Prints a warning if i8 storage has lossy tokens (QuantizationLoss). `what` begins the warning and names the
+// collection.
 void WarnOfLoss(const std::string& what, const collection::QuantizationLoss& loss);
 
-// Adds --refuse-lossy (BuildOptions).
+// Adds the flag --refuse-lossy (BuildOptions).
 void AddRefuseLossy(CLI::App& app, bool& refuse);
 
 // These add the flags --seed and --threads; `what` begins the description.

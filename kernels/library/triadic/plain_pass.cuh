@@ -19,7 +19,7 @@ inline constexpr int kPlainInnerRows = 4;
 template <int kDim, int kRows>
 struct PlainMemory {
   static constexpr int kBlockRows = kTriadicThreads / kPlainLanesInner * kRows;
-  float key_products[kDim][kBlockRows + 4];  // of the owner and the rows, rounded to their type
+  float key_products[kDim][kBlockRows + 4];  // products of the owner's key and the rows' keys, rounded to their type
   float value_products[kDim][kBlockRows + 4];
   float keys[kDim][kPlainInner + 4];
   float values[kDim][kPlainInner + 4];
@@ -42,7 +42,7 @@ __device__ __forceinline__ void ReadRows(const float* source, float (&values)[kR
   }
 }
 
-// Writes rows `begin` .. of one matrix column by column: each value is what `convert` (value, column) returns.
+// Writes the rows from `begin` on of one matrix column by column. Each value is what `convert` (value, column) returns.
 template <class T, int kDim, int kTileRows, class Convert>
 __device__ __forceinline__ void FillColumns(const DeviceRows<T>& rows, int32_t begin, const Convert& convert,
                                             float (&tile)[kDim][kTileRows + 4]) {

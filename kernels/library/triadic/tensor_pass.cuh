@@ -29,7 +29,7 @@ struct alignas(16) TensorTile {
 template <class T, int kDim>
 struct TensorMemory {
   TensorTile<T, kDim> tiles[2];
-  float owner_keys[kDim];  // times KeyFactors::owner
+  float owner_keys[kDim];  // scaled by KeyFactors::owner
   float owner_values[kDim];
   RowTerms terms[kTriadicWarps][32];  // of a warp's rows
   DeviceRows<T> row_keys;             // which no thread has registers for
@@ -72,8 +72,8 @@ __device__ __forceinline__ void CopyTile(const DeviceRows<T>& inner, int32_t beg
   }
 }
 
-// Writes fragments of the products of an owner's vector with 16 rows from `row` on, each times `row_factor`, in the
-// layout of mma's first operand.
+// Writes fragments of the products of an owner's vector with 16 rows from `row` on, each multiplied by `row_factor`, in
+// the layout of mma's first operand.
 template <class T, int kDim>
 __device__ __forceinline__ void MakeProducts(const DeviceRows<T>& rows, int32_t row, float row_factor,
                                              const float (&owner)[kDim], uint32_t (&fragments)[kDim / 16][4]) {

@@ -58,8 +58,8 @@ __device__ __forceinline__ DeviceRows<T> RowsOf(const TriadicParams& params, con
           params.dim};
 }
 
-// What the keys of the owner and of `rows` are multiplied by before they are multiplied with each other: scale * log2 e
-// for the query, 1 for the other.
+// Factors for the keys of the owner and of `rows`, applied before the keys are multiplied with each other: scale * log2
+// e for the query, 1 for the other.
 struct KeyFactors {
   float owner;
   float rows;

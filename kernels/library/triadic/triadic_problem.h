@@ -61,8 +61,8 @@ inline TriadicRoles QueriesOwn(const maxsim_triadic_call& call, const void* outp
           .inner = {call.second_keys, call.second_values, call.second_lengths, call.max_second},
           .owner_is_query = true};
 }
-// Like QueriesOwn, with the second keys as rows and the first as inner rows: the same sums, whose products of a query
-// and a second key are rounded as those of SecondOwn are.
+// Like QueriesOwn, but with the second keys as rows and the first keys as inner rows. The sums are the same, except
+// that the products of query and second key are rounded as in SecondOwn.
 inline TriadicRoles QueriesOwnSecondRows(const maxsim_triadic_call& call, const void* output_gradients) {
   const TriadicRoles roles = QueriesOwn(call, output_gradients);
   return {.owner = roles.owner, .rows = roles.inner, .inner = roles.rows, .owner_is_query = true};

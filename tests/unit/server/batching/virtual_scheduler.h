@@ -1,5 +1,5 @@
-// Runs a dispatcher in virtual time: lanes that score a fixed work per second, and a reaper. Nothing depends on how
-// fast the machine is.
+// Runs a dispatcher in virtual time, with lanes that score a fixed amount of work per second, and a reaper. Results do
+// not depend on how fast the machine is.
 #pragma once
 
 #include <algorithm>
@@ -19,12 +19,12 @@ namespace maxsim::batching {
 
 class VirtualScheduler {
  public:
-  // What became of a job that was accepted.
+  // The outcome of an accepted job.
   struct Answer {
     uint64_t client = 0;
     uint64_t work = 0;
     absl::Status status;
-    absl::Duration in_queue;  // of a job that was scored
+    absl::Duration in_queue;  // if the job was scored
     absl::Duration total;
   };
 
@@ -33,7 +33,7 @@ class VirtualScheduler {
         lane_rate_(work_per_second / num_lanes),
         lanes_(static_cast<size_t>(num_lanes)) {}
 
-  // Submits a job; once it is accepted, `answers` tells what became of it.
+  // Submits a job. If it is accepted, its outcome appears in `answers`.
   absl::Status Submit(uint64_t client, uint64_t work, engine::Priority priority = engine::Priority::kNormal,
                       absl::Time deadline = absl::InfiniteFuture()) {
     auto job = std::make_unique<engine::Job>();
@@ -50,12 +50,12 @@ class VirtualScheduler {
     return dispatcher_.Submit(job, absl::OkStatus(), now_);
   }
 
-  // Lets the time pass, in steps of a millisecond.
+  // Advances the time in steps of a millisecond.
   void Run(absl::Duration time) {
     for (const absl::Time end = now_ + time; now_ < end; now_ += absl::Milliseconds(1)) Step();
   }
 
-  // Lets the dispatcher measure the rate of the lanes, and ends idle.
+  // Lets the dispatcher measure the lanes' rate, and returns when all is idle.
   void MeasureRate() {
     for (int idx = 0; idx < 3; ++idx) {
       Submit(0, 100).IgnoreError();
@@ -69,7 +69,7 @@ class VirtualScheduler {
   SchedulerStats stats() const { return dispatcher_.stats(); }
   absl::Duration RetryDelay(double jitter) const { return dispatcher_.RetryDelay(jitter); }
 
-  // Returns the line of a series in the metrics' text, or "" when it is missing.
+  // Returns the line of a series in the metrics' text, or "" if there is none.
   std::string Series(const std::string& prefix) const {
     const std::string text = metrics_.Expose();
     const size_t begin = text.find("\n" + prefix);
@@ -89,7 +89,7 @@ class VirtualScheduler {
       if (lane.ends == absl::InfiniteFuture()) Begin(lane);
     }
     Reap();
-    dispatcher_.TakeWakeups();  // Every thread looks at each step.
+    dispatcher_.TakeWakeups();  // Wakeups are not needed: every thread is polled at each step.
   }
 
   void Begin(Lane& lane) {

@@ -1,5 +1,4 @@
-// Answers requests as a server of a few lines does, which scores by a table of small numbers, so that ties are
-// frequent.
+// A minimal fake server that answers rerank requests. Scores are small integers, so that ties are frequent.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +14,7 @@
 
 namespace maxsim::cluster {
 
-// Fake documents of requests have so many tokens.
+// The number of tokens of fake documents in requests.
 inline constexpr uint32_t kFakeDocumentTokens = 100;
 
 struct FakeDocument {
@@ -23,7 +22,7 @@ struct FakeDocument {
   uint64_t position = 0;  // in the whole collection
 };
 
-// Scores have few values, so that many documents tie. A query is known by the number of its tokens.
+// Returns one of a few values, so that many documents tie. A query is identified by its number of tokens.
 inline float ScoreOf(const v1::Query& query, const std::string& id) {
   return static_cast<float>(std::hash<std::string>()(absl::StrCat(query.tokens().num_tokens(), id)) % 4);
 }
@@ -34,7 +33,7 @@ struct FakeHit {
   std::string id;
 };
 
-// Answers as a server does that holds these documents.
+// Answers as a server that holds these documents would.
 inline v1::RerankResponse Answer(const v1::RerankRequest& request, const std::vector<FakeDocument>& documents,
                                  uint64_t sequence = 0) {
   v1::RerankResponse response;
@@ -78,7 +77,7 @@ inline v1::RerankResponse Answer(const v1::RerankRequest& request, const std::ve
       result.add_positions(hit.position);
       if (request.return_payloads()) result.add_payloads("{" + hit.id + "}");
       if (request.return_alignments()) {
-        // A document's alignment does not depend on the list that it stands in.
+        // A document's alignment must not depend on the list that it is in.
         const size_t token = hit.id.empty() ? hit.position : std::hash<std::string>()(hit.id) % 100;
         v1::Alignment& alignment = *result.add_alignments();
         for (uint32_t t = 0; t < query.tokens().num_tokens(); ++t) {

@@ -23,7 +23,7 @@ inline constexpr int kTestDim = 8;
 
 using EncodeResult = absl::StatusOr<std::vector<EncodedText>>;
 
-// Sends the default logger into a string while the object lives.
+// Redirects the default logger to a string while the object lives.
 class LogText {
  public:
   LogText() : before_(spdlog::default_logger()) {

@@ -16,8 +16,8 @@
 
 namespace maxsim::http {
 
-// Returns the options with an hour for each time limit that the test has left at its default: a busy machine must not
-// run into it.
+// Returns the options with every time limit that the test has left at its default raised to an hour, so that a busy
+// machine does not reach it.
 inline TransportOptions Patient(TransportOptions options) {
   const TransportOptions defaults;
   for (const auto limit :

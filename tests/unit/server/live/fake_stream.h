@@ -35,7 +35,7 @@ class FakeStreamServer {
   void MakeAnew();
   // Loses the last messages, so that `last` is the last one.
   void LoseBehind(uint64_t last);
-  // Takes out a message, which leaves a gap.
+  // Deletes a message, which leaves a gap.
   void Delete(uint64_t sequence);
   // Adds a message of somebody else.
   void Add(std::string data);
@@ -52,7 +52,7 @@ class FakeStreamServer {
   uint64_t created_ns_ ABSL_GUARDED_BY(mutex_) = 1'000;
   uint64_t first_ ABSL_GUARDED_BY(mutex_) = 1;
   uint64_t num_publishes_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::vector<StreamMessage> messages_ ABSL_GUARDED_BY(mutex_);  // with those that were dropped
+  std::vector<StreamMessage> messages_ ABSL_GUARDED_BY(mutex_);  // including dropped ones
   std::set<uint64_t> deleted_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, uint64_t> sequences_ ABSL_GUARDED_BY(mutex_);  // of ids
 };
