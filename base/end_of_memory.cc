@@ -14,7 +14,7 @@ namespace {
 constexpr char kUncaught[] = "out_of_memory: memory ran out where no request can be refused: the process ends\n";
 constexpr char kAborted[] = "out_of_memory: a library aborted, and the system gives no memory: the process ends\n";
 
-// What the allocator asks the kernel for at a time.
+// The size in which the allocator requests memory from the kernel.
 constexpr size_t kProbeBytes = size_t{1} << 20;
 
 std::terminate_handler previous_terminate = nullptr;
@@ -50,7 +50,7 @@ void OnAbort(int number) {
     munmap(memory, kProbeBytes);
   }
   if (previous_abort != nullptr) previous_abort(number);
-  raise(number);  // the default action follows once this handler has returned
+  raise(number);  // the default action follows when this handler returns
 }
 
 }  // namespace
@@ -58,7 +58,7 @@ void OnAbort(int number) {
 void ReportEndOfMemory() {
   previous_terminate = std::set_terminate(OnTerminate);
   struct sigaction old {};
-  if (sigaction(SIGABRT, nullptr, &old) != 0 || (old.sa_flags & SA_SIGINFO) != 0) return;  // a sanitizer's
+  if (sigaction(SIGABRT, nullptr, &old) != 0 || (old.sa_flags & SA_SIGINFO) != 0) return;  // installed by a sanitizer
   if (old.sa_handler != SIG_DFL && old.sa_handler != SIG_IGN) previous_abort = old.sa_handler;
   struct sigaction action {};
   action.sa_handler = OnAbort;

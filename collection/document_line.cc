@@ -103,7 +103,7 @@ std::string CompactObject(std::string_view json, const std::vector<size_t>& omit
   const auto is_kept = [&](size_t member) {
     return std::find(omitted.begin(), omitted.end(), member) == omitted.end();
   };
-  json.remove_prefix(json.find('{'));  // The parser lets a byte order mark pass.
+  json.remove_prefix(json.find('{'));  // the parser accepts a byte order mark
   std::string compact;
   compact.reserve(json.size());
   int depth = 0;
@@ -125,7 +125,7 @@ std::string CompactObject(std::string_view json, const std::vector<size_t>& omit
     if (c == ' ' || c == '\t' || c == '\n' || c == '\r') continue;
     if (c == '}' || c == ']') --depth;
     if (depth == 0) {
-      // The outermost brackets belong to no member; commas are written after each member that is kept.
+      // The outermost braces belong to no member. A comma was written after each member that is kept.
       if (c == '}' && compact.back() == ',') compact.pop_back();
       compact += c;
     } else if (kept) {

@@ -27,7 +27,7 @@ int64_t Quantile(const std::vector<int64_t>& counts, int64_t num_documents, doub
   return 0;
 }
 
-// Counts the loss in every `step`th document of a shard in i8.
+// Counts the loss in every `step`-th document of an i8 shard.
 void CountLoss(const DocumentsView& documents, int64_t step, CollectionSummary::Loss& loss) {
   for (int64_t idx = 0; idx < documents.num_documents; idx += step) {
     const int64_t begin = documents.offsets[idx];

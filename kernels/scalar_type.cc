@@ -148,7 +148,7 @@ bool AnyUnusable(ScalarType type, const void* data, size_t count) {
     case ScalarType::kF16:
       return AnyAbove<uint16_t, int16_t>(data, count, 0x7bff);  // the largest finite F16 is below kMaxAbsValue
     case ScalarType::kBF16:
-      // The limit rounded to BF16 is a little above it, and a value within the limit may round to that.
+      // The limit rounded to BF16 is slightly larger than the limit, but values within the limit may round to it.
       return AnyAbove<uint16_t, int16_t>(data, count, static_cast<int16_t>((kLimit + 0x8000) >> 16));
     case ScalarType::kI8:
       return std::memchr(data, 0x80, count) != nullptr;

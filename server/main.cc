@@ -124,7 +124,7 @@ class Signals {
     }
   }
 
-  // noexcept: without memory for the line, the process ends all the same.
+  // noexcept, so that the process ends even if there is no memory for the log line.
   [[noreturn]] static void ExitNow(int code, const char* reason) noexcept {
     try {
       spdlog::warn(reason);

@@ -61,7 +61,7 @@ absl::StatusOr<RowReader::Block> RowReader::NextConverted() {
   return block;
 }
 
-// Counts the loss in rows that come as they are stored, and that may begin and end inside documents.
+// Counts the loss in rows that are already in i8. The block may begin and end in the middle of a document.
 void RowReader::CountStored(const char* rows, const Block& block) {
   const auto* elements = reinterpret_cast<const int8_t*>(rows);
   int64_t row = block.first_row;
@@ -189,7 +189,7 @@ absl::Status RowReader::UnusableValue(const void* source, int64_t index) const {
                                : LoadFloat(tokens_.type(), source, static_cast<size_t>(index));
   std::string problem = is_int8 ? "is not in -127 .. 127" : "is not finite";
   if (!is_int8 && std::isfinite(value)) {
-    // f16 ends far below the limit.
+    // The largest f16 value is far below the limit.
     problem = std::fabs(value) <= kMaxAbsValue && encoding_.storage == ScalarType::kF16
                   ? std::string("is too large for f16 (largest: 65504)")
                   : Cat("is beyond the limit of ", kMaxAbsValue);

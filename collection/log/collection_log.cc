@@ -64,10 +64,10 @@ struct CollectionLog::State {
 
   // Held alone while the database is closed and opened again, shared while it is used.
   mutable std::shared_mutex mutex;
-  // One write at a time, so that the write-ahead log has nothing that is not on the disk when its length is noted.
+  // Serialises writes, so that everything in the write-ahead log is on disk when its length is recorded.
   std::mutex write_mutex;
-  std::optional<LogReserve> reserve;  // this and the next are used with `write_mutex`, or with `mutex` held alone
-  uint64_t unflushed_bytes = 0;       // that only the write-ahead log has, at most
+  std::optional<LogReserve> reserve;  // this and the next: under `write_mutex`, or with `mutex` held alone
+  uint64_t unflushed_bytes = 0;       // upper limit of the bytes that only the write-ahead log holds
   // Read-only after a Recover that failed; null after one that could not even read.
   std::unique_ptr<LogDatabase> database;
   std::atomic<bool> failed{false};  // a write has, and none may follow
@@ -102,7 +102,7 @@ absl::Status CollectionLog::State::OpenDatabase() {
   if (!reserve.has_value()) reserve.emplace(JoinPath(LogFolder(folder), kReserveName));
   reserve->Release();
   unflushed_bytes = 0;
-  mark->NoteWal(0, 0);  // opening it makes files of the write-ahead log, and drops it
+  mark->NoteWal(0, 0);  // opening the database moves the write-ahead log's contents to files and deletes it
   absl::StatusOr<std::unique_ptr<LogDatabase>> opened =
       LogDatabase::Open(LogDatabasePath(folder), LogDatabase::Access::kWrite, mark.get());
   if (!opened.ok()) {
@@ -110,7 +110,7 @@ absl::Status CollectionLog::State::OpenDatabase() {
     return Prefix(Where(), opened.status());
   }
   database = *std::move(opened);
-  KeepRoomForStart(0).IgnoreError();  // the first write says it
+  KeepRoomForStart(0).IgnoreError();  // if there is no room, the first write reports it
   first = contents->first_sequence;
   last = contents->last_sequence;
   stream = contents->stream;
@@ -126,7 +126,7 @@ absl::StatusOr<const LogDatabase*> CollectionLog::State::Database() const {
   return database.get();
 }
 
-// Notes how far the log has come. An error where its files are not there any more.
+// Records in the mark how far the log has come. Returns an error if the log's files are no longer there.
 absl::Status CollectionLog::State::NoteWrite(std::optional<uint64_t> last_sequence) {
   if (absl::Status status = mark->CheckInPlace(); !status.ok()) return status;
   std::unique_ptr<rocksdb::LogFile> wal;
@@ -141,12 +141,12 @@ absl::Status CollectionLog::State::NoteWrite(std::optional<uint64_t> last_sequen
   return absl::OkStatus();
 }
 
-// Keeps room on the disk for what a start after this write would bring to files.
+// Reserves the disk space that a start after this write needs to copy the write-ahead log to files.
 absl::Status CollectionLog::State::KeepRoomForStart(uint64_t num_bytes) {
-  constexpr uint64_t kMinReserveBytes = uint64_t{1} << 20;  // for files that any start makes
+  constexpr uint64_t kMinReserveBytes = uint64_t{1} << 20;  // for files that every start creates
   unflushed_bytes += num_bytes;
   if (kMinReserveBytes + unflushed_bytes <= reserve->num_bytes()) return absl::OkStatus();
-  uint64_t in_memory = 0;  // what was flushed meanwhile needs no room any more
+  uint64_t in_memory = 0;  // data that has been flushed since needs no reserve
   if (database->db().GetAggregatedIntProperty(rocksdb::DB::Properties::kCurSizeAllMemTables, &in_memory)) {
     unflushed_bytes = std::min(unflushed_bytes, in_memory + num_bytes);
   }

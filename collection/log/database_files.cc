@@ -30,12 +30,12 @@ std::optional<uint64_t> ParseNumber(std::string_view text) {
   return number;
 }
 
-// Turns an error of reading a file into DATA_LOSS where the file is missing: RocksDB keeps all of them.
+// Turns the error of a missing file into DATA_LOSS: RocksDB has not deleted any of these files.
 absl::Status Lost(const absl::Status& status) {
   return absl::IsNotFound(status) || absl::IsInvalidArgument(status) ? absl::DataLossError(status.message()) : status;
 }
 
-// Holds the MANIFEST that CURRENT names.
+// The MANIFEST that CURRENT names.
 struct ManifestFile {
   std::string path;
   uint64_t number = 0;
@@ -141,7 +141,7 @@ absl::Status NoteClosedDatabase(const std::string& database_path, LogMark& mark)
 
 absl::Status NoteManifestOf(rocksdb::DB& db, LogMark& mark) {
   std::vector<std::string> names;
-  uint64_t num_bytes = 0;  // of the MANIFEST that are on the disk; more may be being written
+  uint64_t num_bytes = 0;  // the MANIFEST's bytes on disk; more may be being written
   const rocksdb::Status found = db.GetLiveFiles(names, &num_bytes, /*flush_memtable=*/false);
   if (!found.ok()) return FromRocksDb(found, "");
   for (const std::string& name : names) {
@@ -162,7 +162,7 @@ namespace {
 class ManifestListener : public rocksdb::EventListener {
  public:
   explicit ManifestListener(LogMark* mark) : mark_(mark) {}
-  // A failure leaves the mark at an older length, which is true as well.
+  // If this fails, the mark keeps an older length, which is still a valid lower limit.
   void OnFlushCompleted(rocksdb::DB* db, const rocksdb::FlushJobInfo& /*info*/) override { Note(*db); }
   void OnCompactionCompleted(rocksdb::DB* db, const rocksdb::CompactionJobInfo& /*info*/) override { Note(*db); }
 

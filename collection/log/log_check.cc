@@ -113,7 +113,7 @@ absl::StatusOr<std::unique_ptr<LogDatabase>> OpenChecked(const std::string& data
 
 absl::StatusOr<LogContents> CheckLog(const std::string& folder, const LogMarkContents& mark) {
   const uint64_t acknowledged = mark.sequence;
-  // RocksDB may abort the process over a MANIFEST that has lost bytes, so that nothing more can be found out.
+  // Stop here: RocksDB may abort the process if the MANIFEST has lost bytes.
   if (absl::Status status = CheckManifestFile(LogDatabasePath(folder), mark.files); !status.ok()) {
     if (!absl::IsDataLoss(status)) return Prefix(Cat("the log of ", folder, ": "), status);
     return Prefix(Cat("the log of ", folder, " is damaged: none of its writes can be read", Known(acknowledged), ": "),

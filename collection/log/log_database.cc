@@ -146,10 +146,10 @@ uint64_t FromBigEndian(std::string_view bytes) {
 
 namespace {
 
-// RocksDB starts its threads when it first needs them, and throws out of the middle of its work where the system has
-// none left. They are started before the first database is opened, once it is known that there are as many.
+// RocksDB starts its threads when it first needs them; if the system has none left, it throws in the middle of its
+// work. So they are started before the first database is opened, after a check that the system can start that many.
 absl::Status StartRocksDbThreads() {
-  constexpr size_t kNumThreads = 3;  // one that flushes, one that compacts, and a timer's
+  constexpr size_t kNumThreads = 3;  // for flushes, for compactions and for the timer
   static std::mutex mutex;
   static bool started = false;
   const std::lock_guard lock(mutex);
@@ -177,7 +177,7 @@ absl::Status StartRocksDbThreads() {
   return absl::OkStatus();
 }
 
-// Returns an error of the system, such as that it has no thread, as a status.
+// Turns a std::system_error, such as a failure to start a thread, into a status.
 template <typename Open>
 absl::Status OpenDatabase(Open open) {
   try {

@@ -17,11 +17,11 @@ namespace {
 
 constexpr std::string_view kMarkFileName = "acknowledged";
 
-// The bytes of the file, written at once. Version 0.2 wrote the first 24 of them.
+// The bytes of the file, written in one call. Version 0.2 wrote only the first 24.
 struct MarkBytes {
   uint64_t sequence = 0;
   uint64_t sequence_checksum = 0;
-  int64_t process = 0;  // that has the log open, or had it last
+  int64_t process = 0;  // the process that has the log open, or had it last
   WrittenFiles files;
   uint64_t files_checksum = 0;
 };
@@ -30,7 +30,7 @@ static_assert(sizeof(MarkBytes) == 72);
 uint64_t ChecksumOf(uint64_t sequence) { return XXH3_64bits(&sequence, sizeof(sequence)); }
 uint64_t ChecksumOf(const WrittenFiles& files) { return XXH3_64bits(&files, sizeof(files)); }
 
-// Returns zeros for what is missing or damaged.
+// Values that are missing or damaged are zero.
 MarkBytes ReadMark(int fd) {
   MarkBytes bytes;
   const ssize_t size = ::pread(fd, &bytes, sizeof(bytes), 0);
@@ -106,7 +106,7 @@ void LogMark::NoteWrite(uint64_t sequence, uint64_t wal_number, uint64_t wal_byt
 
 void LogMark::NoteManifest(uint64_t number, uint64_t num_bytes, uint64_t hash) {
   const MutexLock lock(&mutex_);
-  // Two threads of RocksDB may come here in the other order.
+  // Two of RocksDB's threads may call this in the wrong order.
   const bool is_older =
       number < files_.manifest_number || (number == files_.manifest_number && num_bytes < files_.manifest_bytes);
   if (is_older) return;

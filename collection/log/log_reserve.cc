@@ -12,7 +12,7 @@
 namespace maxsim::collection {
 namespace {
 
-// The file grows by this much at a time, where the disk has it, so that few writes pay for it.
+// The file grows in steps of this size if the disk has room for them, so that few writes need to grow it.
 constexpr uint64_t kStepBytes = uint64_t{8} << 20;
 
 int Allocate(int fd, uint64_t from, uint64_t to) {
@@ -50,7 +50,7 @@ absl::Status LogReserve::Grow(uint64_t num_bytes) {
 
 void LogReserve::Release() {
   if (fd_ < 0) fd_ = OpenRetrying(path_, O_RDWR);
-  // Where it fails, the start may find no room, and says so.
+  // If this fails, the start may find no disk space and will report that.
   if (fd_ >= 0 && ::ftruncate(fd_, 0) == 0) num_bytes_ = 0;
 }
 

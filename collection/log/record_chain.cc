@@ -11,7 +11,7 @@ namespace maxsim::collection {
 namespace {
 
 constexpr size_t kBlockBytes = 32768;
-constexpr size_t kHeaderBytes = 7;  // masked CRC-32C of type and data, 2 bytes of length, type
+constexpr size_t kHeaderBytes = 7;  // masked CRC-32C of type and data (4 bytes), length (2), type (1)
 
 enum : unsigned char { kFull = 1, kFirst = 2, kMiddle = 3, kLast = 4 };
 
@@ -34,7 +34,7 @@ constexpr Tables MakeTables() {
   return tables;
 }
 
-// Eight bytes at a time: a write-ahead log may have 256 MB.
+// Handles eight bytes at a time, because a write-ahead log may have 256 MB.
 uint32_t Crc32c(std::string_view bytes) {
   static constexpr Tables kTables = MakeTables();
   uint32_t crc = 0xffffffff;
@@ -55,7 +55,7 @@ uint32_t Mask(uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xa282ead8; }
 
 uint64_t NumIntactBytes(std::string_view bytes) {
   uint64_t intact = 0;
-  bool in_record = false;  // after kFirst
+  bool in_record = false;  // after a kFirst, before its kLast
   size_t at = 0;
   while (true) {
     const size_t left_of_block = kBlockBytes - at % kBlockBytes;

@@ -17,8 +17,8 @@ constexpr absl::Duration kSweepInterval = absl::Milliseconds(10);
 // Two sweeps keep this distance, however many deadlines lie close together.
 constexpr absl::Duration kMinSweepInterval = absl::Milliseconds(1);
 
-// While several clients wait, a batch takes up to this share of max_queue_time, so that one client's batch does not use
-// up the time that another client's job may wait.
+// While several clients wait, a batch may take this share of max_queue_time, so that a batch of one client does not use
+// up all the time that another client's job may wait.
 constexpr double kBatchShareOfQueueTime = 0.5;
 
 constexpr absl::Duration kRateTimeConstant = absl::Seconds(2);
@@ -69,7 +69,7 @@ void Dispatcher::CountRejection(const absl::Status& status) const {
       return metrics_->CountRejection(Rejection::kInvalid);
     case absl::StatusCode::kResourceExhausted: {
       const absl::optional<absl::Cord> mark = status.GetPayload(kQueueFullMark);
-      if (!mark.has_value()) return metrics_->CountRejection(Rejection::kInvalid);  // of the engine
+      if (!mark.has_value()) return metrics_->CountRejection(Rejection::kInvalid);  // returned by the engine
       return metrics_->CountRejection(*mark == kQueueTimeMark ? Rejection::kQueueTime : Rejection::kDisplaced);
     }
     default:  // INTERNAL above all: a backend call that failed is no fault of the request
@@ -102,7 +102,7 @@ std::string Dispatcher::ExceededBound(const engine::Job& job) const {
                       " (batching.max_queue_bytes), and this one has ", job.bytes);
 }
 
-// Estimates the work that the busy lanes have left, by the recent rate; 0 while a lane is free.
+// Estimates how much work the busy lanes still have, by the recent rate. 0 while a lane is free.
 uint64_t Dispatcher::RemainingWork(absl::Time now) const {
   if (!free_lanes_.empty()) return 0;
   const double lane_rate = throughput_.PerSecond() / static_cast<double>(lane_loads_.size());
@@ -234,8 +234,8 @@ absl::Duration Dispatcher::BatchDelay(absl::Time now) const {
   return std::min(options_.max_batch_delay, (expires - head.enqueued) / 2) - (now - head.enqueued);
 }
 
-// Bounds a batch by time, too. One that ran for longer than max_queue_time would expire the jobs that come while it
-// runs, and what other clients submit meanwhile would wait for all of it.
+// Limits a batch by time, too. During a batch that ran longer than max_queue_time, the jobs that arrive would expire,
+// and other clients' jobs would have to wait for all of it.
 uint64_t Dispatcher::MaxBatchWork() const {
   const double rate = throughput_.PerSecond();
   if (options_.max_queue_time <= absl::ZeroDuration() || rate <= 0) return options_.max_batch_work;

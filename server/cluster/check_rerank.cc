@@ -62,7 +62,7 @@ class ResultCheck {
     return WrongField(field, Path(field), " has ", size, " elements, and ", expected, " belong to its results");
   }
 
-  // Checks everything that later checks use as an index.
+  // Checks the sizes of all fields that later checks index.
   Fault CheckSizes() const {
     const int hits = num_hits();
     const int strings = is_inline() || has_int_ids() ? 0 : hits;
@@ -74,7 +74,7 @@ class ResultCheck {
     if (!fault.has_value()) fault = CheckSize("payloads", result_.payloads_size(), has_payloads ? hits : 0);
     const bool has_alignments = request_.return_alignments();
     if (!fault.has_value()) fault = CheckSize("alignments", result_.alignments_size(), has_alignments ? hits : 0);
-    // Texts are encoded here, so no replica knows any.
+    // The router encodes texts itself, so a replica never has the tokens of a query as text.
     if (!fault.has_value()) fault = CheckSize("query_tokens", result_.query_tokens_size(), 0);
     if (!fault.has_value() && (!is_listed() || has_int_ids())) {
       fault = CheckSize("missing_string_ids", result_.missing_string_ids().ids_size(), 0);
@@ -85,8 +85,8 @@ class ResultCheck {
     return fault;
   }
 
-  // Checks that scores are finite and in rank order. Scores that are equal and differ in their bits are -0 and 0, which
-  // a device may rank either way.
+  // Checks that scores are finite and in rank order. The only equal scores with different bits are -0 and 0, which a
+  // device may rank either way.
   Fault CheckScores() const {
     for (int i = 0; i < num_hits(); ++i) {
       const float score = result_.scores(i);
@@ -114,7 +114,7 @@ class ResultCheck {
     return CheckListed(sent_.string_ids().ids(), result_.string_ids().ids(), result_.missing_string_ids().ids());
   }
 
-  // Checks that the result has the best top_k of so many documents, less those that it calls unavailable.
+  // Checks that the result has min(top_k, `num_documents` less the unavailable ones) documents.
   Fault CheckCount(uint64_t num_documents) const {
     const uint64_t unavailable = result_.unavailable_documents();
     if (unavailable > num_documents) {
@@ -149,7 +149,7 @@ class ResultCheck {
       }
       if (!seen.Insert(id)) return WrongField("ids", Path("ids"), "[", i, "] is repeated");
     }
-    // A live collection's number of documents is not known.
+    // The number of documents in a live collection is not known.
     if (request_.generation() != 0) return CheckCount(part_.num_documents);
     if (static_cast<uint64_t>(ids.size()) <= request_.top_k()) return std::nullopt;
     return WrongField("scores", Path("scores"), " has ", ids.size(), " elements, and top_k is ", request_.top_k());
@@ -166,7 +166,7 @@ class ResultCheck {
       }
       if (!seen.Insert(ids.Get(i))) return WrongField("ids", Path("ids"), "[", i, "] is repeated");
     }
-    // Missing ids come in the order of the list, each once.
+    // Missing ids must be in the order of the list, each once.
     int next = 0;
     for (int i = 0; i < missing.size(); ++i) {
       while (next < sent.size() && sent.Get(next) != missing.Get(i)) ++next;
@@ -174,7 +174,8 @@ class ResultCheck {
         return WrongField("missing", Path("missing"), "[", i, "] is no candidate in its order, or one that was found");
       }
     }
-    // Repeated candidates count once: they are looked for only where they would explain too few results.
+    // A candidate that is repeated counts once. To save time, repeated ones are looked for only if there are too few
+    // results.
     const auto num_missing = static_cast<uint64_t>(missing.size());
     if (!CheckCount(static_cast<uint64_t>(sent.size()) - num_missing).has_value()) return std::nullopt;
     DistinctKeys<KeyOf<Ids>> distinct(static_cast<size_t>(sent.size()));
@@ -253,7 +254,7 @@ std::optional<AnswerFault> CheckRerankAnswer(const v1::RerankRequest& request, c
   }
   if (!fault.has_value()) fault = CheckTimings(answer.timings());
   for (int i = 0; !fault.has_value() && i < answer.results_size(); ++i) {
-    // No query without tokens has an answer, and normalized scores are divided by their number.
+    // A query without tokens has no answer; normalized scores would be divided by zero tokens.
     if (request.queries(i).tokens().num_tokens() == 0) {
       return WrongField("results", "results[", i, "] is for a query without tokens");
     }

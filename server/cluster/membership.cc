@@ -249,7 +249,7 @@ void Membership::BeginPolls() {
   }
 }
 
-// INTERNAL for a wrong answer: such a replica does not answer, as far as the router can tell.
+// Returns INTERNAL for a wrong answer. The router then treats the replica as one that does not answer.
 absl::Status Membership::CheckInfo(const Group& group, const Replica& replica, const v1::GetInfoResponse& info) const {
   return Guarded([&] {
     const std::optional<AnswerFault> fault = CheckInfoAnswer(info);

@@ -65,7 +65,7 @@ absl::Status ReadErrorOf(const absl::Status& status, const std::string& group) {
   return absl::Status(status.code(), absl::StrCat("group ", group, ": ", status.message()));
 }
 
-// Returns a check for each request's answer: `check` is called with both.
+// Returns one check per request, which calls `check` with the request and its answer.
 template <typename Response, typename Request, typename Check>
 std::vector<AnswerCheck<Response>> ChecksOf(const std::vector<std::shared_ptr<const Request>>& requests, Check check) {
   std::vector<AnswerCheck<Response>> checks;
@@ -75,7 +75,8 @@ std::vector<AnswerCheck<Response>> ChecksOf(const std::vector<std::shared_ptr<co
   return checks;
 }
 
-// INVALID_ARGUMENT, as of a single server, for documents that are each group's to send and too large together.
+// Returns INVALID_ARGUMENT, as a single server does, if the groups' answers are within the limit but too large
+// together.
 absl::Status CheckReadSize(const v1::GetResponse& merged, const service::RequestLimits& limits) {
   const auto bytes = static_cast<uint64_t>(merged.ByteSizeLong());
   if (bytes <= limits.max_answer_bytes) return absl::OkStatus();

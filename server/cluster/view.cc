@@ -124,7 +124,7 @@ absl::Status CheckSameShape(const v1::CollectionInfo& a, const v1::CollectionInf
   return absl::OkStatus();
 }
 
-// Returns where a server contradicts what the collection and its group's part were before, or OK.
+// Returns an error if a server contradicts the known shape of the collection or the known slots of its group, else OK.
 absl::Status Contradiction(const CollectionView& before, const Group& group, const v1::CollectionInfo& info) {
   if (absl::Status status = CheckSameShape(before.info, info, before.name); !status.ok()) return status;
   for (const CollectionView::Part& part : before.parts) {
@@ -136,8 +136,9 @@ absl::Status Contradiction(const CollectionView& before, const Group& group, con
   return absl::OkStatus();
 }
 
-// Leaves out the servers that contradict what was before while others of their group, with the same generation, do not:
-// one server that is set up wrongly must not take the collection away. Returns what the last of them says, or OK.
+// Removes the servers that contradict the known state, if another server of their group with the same generation does
+// not: one server that is configured wrongly must not take the collection away. Returns the contradiction of the last
+// removed server, or OK.
 absl::Status LeaveOutContradictions(const CollectionView* before, uint64_t generation, std::vector<GroupSaid>& groups) {
   absl::Status left_out;
   if (before == nullptr || !before->status.ok()) return left_out;

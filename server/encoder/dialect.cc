@@ -23,7 +23,7 @@ constexpr size_t kMoreBytes = 3;
 // A body of an error that is longer is not parsed.
 constexpr size_t kMaxErrorBytes = size_t{64} << 10;
 
-// What stands in place of a secret.
+// Replaces a secret.
 constexpr std::string_view kCut = "***";
 
 // Returns the member of that name where it is a text, else "".
@@ -145,7 +145,7 @@ std::string SaidInError(std::string_view body, std::string_view secret) {
   }
   if (message.empty()) {
     message = std::string(body.substr(0, kMaxErrorBytes));
-    // The bound may have left the begin of the secret at the end.
+    // The cut may have left the beginning of the secret at the end of the message.
     const bool is_cut = message.size() < body.size();
     for (size_t size = is_cut ? std::min(secret.size(), message.size()) : 0; size > 0; --size) {
       if (!std::string_view(message).ends_with(secret.substr(0, size))) continue;

@@ -28,10 +28,10 @@ namespace http = boost::beast::http;
 using Tcp = asio::ip::tcp;
 
 constexpr uint32_t kMaxHeaderBytes = 16 * 1024;
-constexpr size_t kReadBytes = 64 * 1024;  // at a time, as Beast does
+constexpr size_t kReadBytes = 64 * 1024;  // size of one read, as in Beast
 constexpr size_t kMaxShownError = 200;
 
-// What follows this status is another protocol.
+// After an answer with this status, the connection speaks another protocol.
 constexpr unsigned kSwitchingProtocols = 101;
 
 // The largest Retry-After that is passed on, in seconds.
@@ -58,7 +58,7 @@ HttpConnection::HttpConnection(asio::io_context* loop, const HttpPeer* peer)
 
 template <typename Then>
 auto HttpConnection::InCall(Then then) {
-  // The constraint lets Asio choose among its overloads by what `then` takes.
+  // The constraint lets Asio choose among its overloads by the arguments that `then` takes.
   return [ self = shared_from_this(), exchange = exchange_, then = std::move(then) ](
       Error error, auto&&... rest) mutable requires std::invocable<Then&, Error, decltype(rest)...> {
     if (self->exchange_ == exchange) then(error, rest...);
@@ -145,7 +145,8 @@ void HttpConnection::Write() {
   is_connected_ = true;
   WithStream([this](auto& stream) {
     http::async_write(stream, exchange_->request, InCall([this](Error error, size_t) {
-                        // An encoder may refuse a call before it has read it, and close; its answer can still be read.
+                        // An encoder may refuse a call and close before it has read all of it. Its answer can still be
+                        // read.
                         if (error && error != asio::error::broken_pipe && error != asio::error::connection_reset) {
                           return Fail("cannot send", error);
                         }
@@ -166,8 +167,8 @@ void HttpConnection::Read() {
 }
 
 void HttpConnection::OnHeader() {
-  // An interim answer (RFC 9110, 15.2) precedes the final one. Taken for the final one, it would leave that to be read
-  // as the answer to the next call.
+  // An interim answer (RFC 9110, 15.2) precedes the final one. If it were taken for the final answer, the final one
+  // would be read as the answer to the next call.
   const unsigned status = exchange_->parser->get().result_int();
   const bool is_interim = status >= 100 && status < 200 && status != kSwitchingProtocols;
   if (!is_interim) return ReadBody();
@@ -186,7 +187,7 @@ void HttpConnection::ReadBody() {
 
 void HttpConnection::TakeBody() {
   auto& parser = *exchange_->parser;
-  // Given four bytes of the last chunk, Beast 1.74 ends a program that has assertions. Chunks end with five bytes.
+  // Beast 1.74 fails an assertion if it gets only four bytes of the last chunk, which has at least five.
   const size_t min_bytes = parser.chunked() ? 5 : 1;
   Error error;
   while (!parser.is_done() && buffer_.size() >= min_bytes && error != http::error::need_more) {
@@ -194,7 +195,7 @@ void HttpConnection::TakeBody() {
     if (error && error != http::error::need_more) return OnAnswer(error);
   }
   if (parser.is_done()) return OnAnswer({});
-  // What is not taken of so many bytes is the line before a chunk, without an end.
+  // The parser has left this many bytes unread, so they are a chunk's header line without an end.
   if (buffer_.size() > kMaxHeaderBytes) return OnAnswer(http::error::header_limit);
   WithStream([this](auto& stream) {
     stream.async_read_some(buffer_.prepare(kReadBytes), InCall([this](Error failed, size_t size) {
@@ -207,7 +208,7 @@ void HttpConnection::TakeBody() {
 
 void HttpConnection::OnEnd() {
   Error error;
-  exchange_->parser->put_eof(error);  // an error where the answer says its length
+  exchange_->parser->put_eof(error);  // sets an error if the answer states its length
   OnAnswer(error);
 }
 

@@ -240,7 +240,7 @@ void HttpEncoder::Impl::Succeed(const CallPtr& call, std::string_view result) {
 
 void HttpEncoder::Impl::Fail(const CallPtr& call, std::string_view result, absl::Status why) {
   Count(*call, result);
-  // What cannot be read of an answer may be quoted.
+  // The error may quote the part of the answer that could not be read.
   why = WithMessage(why, WithoutSecrets(std::string(why.message()), peer_.token));
   OnFailure(why);
   EndCall(call, WithMessage(why, Cat(where_, ": ", std::string(why.message()))));

@@ -15,8 +15,8 @@ namespace {
 
 constexpr size_t kLongestQuote = 100;
 
-// Reserved for private use (RFC 6761, RFC 6762, RFC 8375, ICANN's .internal), and svc, which ends short names of
-// Kubernetes' services and is no top-level domain.
+// Suffixes for private use (RFC 6761, RFC 6762, RFC 8375, ICANN's .internal). svc is not a top-level domain; the short
+// names of Kubernetes services end with it.
 constexpr std::array<std::string_view, 5> kPrivateSuffixes = {".localhost", ".local", ".internal", ".home.arpa",
                                                               ".svc"};
 
@@ -47,7 +47,7 @@ std::string HostNameOf(std::string_view authority) {
 
 bool IsPrivateName(std::string_view name) {
   if (name.empty() || name.front() == '[' || IsIpv4(name)) return true;
-  if (name.find('.') == name.npos) return true;  // no top-level domain answers for itself
+  if (name.find('.') == name.npos) return true;  // a top-level domain is not a host
   return std::any_of(kPrivateSuffixes.begin(), kPrivateSuffixes.end(),
                      [name](std::string_view suffix) { return name.ends_with(suffix); });
 }
@@ -72,7 +72,7 @@ absl::Status BrowserGuard::CheckHost(std::string_view host) const {
 }
 
 absl::Status BrowserGuard::CheckOrigin(std::string_view origin, std::string_view host) const {
-  if (origin.empty() || allows_all_) return absl::OkStatus();  // without an origin it is not a browser
+  if (origin.empty() || allows_all_) return absl::OkStatus();  // clients other than browsers send no Origin
   const size_t scheme_end = origin.find("://");
   if (scheme_end != origin.npos) {
     const std::string_view authority = origin.substr(scheme_end + 3);
@@ -87,11 +87,11 @@ absl::Status BrowserGuard::CheckOrigin(std::string_view origin, std::string_view
 }
 
 absl::Status BrowserGuard::Check(const Request& request) const {
-  // The certificate has told a browser whose server this is.
+  // With TLS, the certificate has already proved to the browser that the name is this server's.
   if (!request.encrypted) {
     if (absl::Status status = CheckHost(request.host); !status.ok()) return status;
   }
-  // Answers to these are for pages of the same site only, which the browser sees to.
+  // The browser lets only pages of the same site read the answers to these.
   if (request.method == "GET" || request.method == "HEAD") return absl::OkStatus();
   return CheckOrigin(request.origin, request.host);
 }

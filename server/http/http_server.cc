@@ -173,14 +173,14 @@ class HttpServer::Impl final : private Application {
     return CheckTls(request, plain_text_, deps_.certificates->asks_clients());
   }
 
-  // Checks the token or, where none is needed, that no page of another site has sent the request.
+  // Checks the token. If none is needed, checks instead that the request is not from a web page of another site.
   absl::Status CheckClient(const Request& request, service::Scope scope) const {
     if (deps_.authenticator->enabled(scope)) return deps_.authenticator->Check(request.authorization, scope);
     return browser_guard_.Check(request);
   }
 
   Response AnswerModel(const Request& request, const ModelPath& path) const {
-    // Whether a token is needed must be known before one is sent.
+    // Clients call this path without a token, to find out whether they need one.
     if (path.kind != ModelPath::Kind::kAuth) {
       if (absl::Status status = CheckClient(request, service::Scope::kSearch); !status.ok()) return Error(status);
     }
@@ -289,7 +289,7 @@ class HttpServer::Impl final : private Application {
     return CountedError(request, http_status, status, MonotonicNow());
   }
 
-  // Counts a call that is refused before its body is there. Other requests are not counted.
+  // Counts a call that is refused before its body has been read. Requests that are not calls are not counted.
   Response CountedError(const Request& request, int http_status, const absl::Status& status, absl::Time arrival) {
     const char* const call = CallOf(request);
     if (call == nullptr) return Error(http_status, status);

@@ -19,10 +19,10 @@ using nlohmann::json;
 constexpr std::string_view kTextPrefix = "/text";
 constexpr std::string_view kModelsPath = "/v1/models";
 constexpr std::string_view kInfoPath = "/info";
-// Xinference's client sends its token only where the answer is that one is needed.
+// Xinference's client sends its token only if this path answers that one is needed.
 constexpr std::string_view kAuthPath = "/v1/cluster/auth";
 
-// Names are at most this long in openapi.json, in characters.
+// The limit in openapi.json, in characters.
 constexpr std::ptrdiff_t kMaxModelName = 512;
 
 std::ptrdiff_t NumCharacters(std::string_view utf8) {
@@ -90,7 +90,7 @@ std::optional<ModelPath> ParseModelPath(std::string_view path) {
   std::optional<std::string> name = PercentDecode(path.substr(1));
   if (!name.has_value()) return std::nullopt;
   parsed.kind = ModelPath::Kind::kOne;
-  parsed.name = *std::move(name);  // which may hold a slash, as those of the Hugging Face Hub do
+  parsed.name = *std::move(name);  // may hold a slash, as names on the Hugging Face Hub do
   return parsed;
 }
 

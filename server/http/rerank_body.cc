@@ -140,7 +140,7 @@ bool RerankEvents::MemberText(std::string& value) {
     case Member::kReturnDocuments:
     case Member::kReturnAlignments:
     case Member::kNormalize:
-      // Clients that make their JSON from settings send strings.
+      // Clients that build their JSON from settings may send booleans as strings.
       if (absl::EqualsIgnoreCase(value, "true")) return Bool(true);
       if (absl::EqualsIgnoreCase(value, "false")) return Bool(false);
       return Refuse(Shown(value));

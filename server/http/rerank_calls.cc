@@ -17,20 +17,20 @@
 namespace maxsim::http {
 namespace {
 
-// Returns the path to which a request should have gone if its strings are texts; "" where they cannot be.
+// Returns the path for this request if its strings were texts, or "" if they cannot be texts.
 std::string TextPathOf(const v1::RerankRequest& request, const RerankPath& path) {
   const bool may_be_texts =
       !path.strings_are_texts && service::HasTexts(request) && request.candidates().has_string_ids();
   return may_be_texts ? absl::StrCat("/text", std::string(path.path)) : "";
 }
 
-// Adds the likely mistake to an error about a collection or an id that is not there.
+// Adds a hint at the likely mistake to an error about an unknown collection or id.
 absl::Status WithTextHint(const absl::Status& status, const std::string& text_path) {
   if (text_path.empty() || !(absl::IsNotFound(status) || absl::IsInvalidArgument(status))) return status;
   return WithMessage(status, absl::StrCat(status.message(), "; where the documents are texts, ask ", text_path));
 }
 
-// Refuses an answer to a query of text that knows none of its ids: they are probably texts, sent without /text.
+// Returns NOT_FOUND if a query with a text found none of its ids. They are probably texts that were sent without /text.
 absl::StatusOr<v1::RerankResponse> TextsForIds(const AnswerForm& form, v1::RerankResponse response) {
   if (form.text_path.empty() || response.results_size() != 1) return response;
   const v1::QueryResult& result = response.results(0);
@@ -39,7 +39,7 @@ absl::StatusOr<v1::RerankResponse> TextsForIds(const AnswerForm& form, v1::Reran
       absl::StrCat("documents: none of ", result.missing_string_ids().ids_size(), " ids is known"));
 }
 
-// Clients of other services expect each answer to have an id of its own.
+// Clients of other services expect a different id in each answer.
 std::string NewRequestId() {
   return absl::StrCat("rerank-", absl::Hex(tracing::RandomId(), absl::kZeroPad16),
                       absl::Hex(tracing::RandomId(), absl::kZeroPad16));
@@ -50,7 +50,7 @@ std::string NewRequestId() {
 void RerankCalls::Refuse(service::CallContext& context, ReplyOnce& reply, int http_status,
                          const absl::Status& status) const {
   reply.record()->SetSpan(std::move(context.span));
-  // Rejections are those of rerank requests.
+  // Rejections are counted for rerank requests only.
   if (context.method == kRerankMethod) CountRejectedCall(http_status, status, *metrics_);
   reply(Error(http_status, status));
 }
@@ -121,7 +121,7 @@ void RerankCalls::Answer(AnswerForm form, absl::StatusOr<v1::RerankResponse> res
     return (*reply)(ServiceError(absl::IsNotFound(response.status()) ? WithTextHint(response.status(), form.text_path)
                                                                      : response.status()));
   }
-  // The answer is not written on the scheduler's thread, since long answers take long to write.
+  // Formatting a long answer takes long, so it is not done on the scheduler's thread.
   boost::asio::post(
       *pool_, [form = std::move(form), reply = std::move(reply), response = *std::move(response), end]() mutable {
         auto body = Guarded<absl::StatusOr<std::string>>(

@@ -165,7 +165,7 @@ json LiveOf(const v1::LiveInfo& live) {
   return entry;
 }
 
-// Some clients of Cohere, Xinference and SiliconFlow read their bill here and fail without one.
+// Some clients of Cohere, Xinference and SiliconFlow read the billed units from here and fail without them.
 json MetaOf(const AnswerForm& form, const v1::RerankResponse& response) {
   return {{"api_version", {{"version", form.api == RerankApi::kV2 ? "2" : "1"}}},
           {"billed_units", {{"search_units", 1}}},

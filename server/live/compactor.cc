@@ -134,7 +134,7 @@ void Compactor::TruncateIfAsked() {
   mutex_.Lock();
 }
 
-// Does what is due, and returns when to look again.
+// Does the work that is due, and returns when to check again.
 absl::Time Compactor::RunOnce() {
   MutexLock lock(&mutex_);
   TruncateIfAsked();

@@ -189,7 +189,7 @@ absl::Status StreamedCollection::ApplyAll(const std::vector<StreamMessage>& mess
                                                ": those between are gone; start this server from a newer snapshot of "
                                                "another one (maxsimctl snapshot)"));
     }
-    // The collection numbers what it is given without gaps, so messages after a gap have to wait for the check above.
+    // The collection numbers messages without gaps, so messages after a gap must wait for the check above.
     size_t num_consecutive = 1;
     while (num_consecutive < rest.size() && rest[num_consecutive].sequence == next + num_consecutive) ++num_consecutive;
     std::vector<StreamOutcome> outcomes;

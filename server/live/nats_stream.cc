@@ -119,7 +119,7 @@ void NatsStream::Disconnect() {
 }
 
 absl::Status NatsStream::Connect() {
-  // A connection on which subscribing to the answers failed is of no use: writes on it would never be answered.
+  // Without the subscription to answers the connection is useless: no write on it would ever be answered.
   const bool is_usable = connection_ != nullptr && answers_subscription_ != nullptr;
   if (is_usable && natsConnection_Status(connection_.get()) != NATS_CONN_STATUS_CLOSED) return CheckConnected();
   Disconnect();
@@ -305,7 +305,7 @@ absl::Status NatsStream::Take(const nats::Message& message, std::vector<StreamMe
   last_heard_ = MonotonicNow();
   nats::Arrival arrival = nats::ReadArrival(message.get());
   if (arrival.kind == nats::Arrival::Kind::kStatus) return TakeStatus(arrival);
-  if (arrival.kind == nats::Arrival::Kind::kForeign) return absl::OkStatus();  // of somebody who writes to the inbox
+  if (arrival.kind == nats::Arrival::Kind::kForeign) return absl::OkStatus();  // another sender wrote to the inbox
   if (arrival.consumer_sequence != consumer_sequence_ + 1) {
     return absl::UnavailableError(Cat(server_, ": messages were lost on the way"));
   }

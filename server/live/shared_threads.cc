@@ -73,7 +73,7 @@ void SharedThreads::MakeReady(SharedTask* task) {
   if (num_idle_ >= ready_.size()) {
     ready_changed_.NotifyOne();
   } else if (!threads_.empty() && threads_.size() < max_threads_) {
-    AddThread().IgnoreError();  // those that run take it then
+    AddThread().IgnoreError();  // on failure, a running thread takes the task later
   } else if (num_idle_ > 0) {
     ready_changed_.NotifyOne();
   }
@@ -83,7 +83,7 @@ void SharedThreads::SetTimer(SharedTask* task, absl::Time at) {
   if (at == absl::InfiniteFuture()) return;
   task->at_ = at;
   const auto entry = timers_.emplace(at, task);
-  // A thread that sleeps until a later time must look again.
+  // A thread that sleeps until a later time must recompute its wait.
   if (entry == timers_.begin() && num_idle_ > 0) ready_changed_.NotifyOne();
 }
 
@@ -112,7 +112,7 @@ void SharedThreads::RunStep(SharedTask* task, MutexLock& lock) {
     step_ended_.NotifyAll();
   } else if (task->woken_ || next <= MonotonicNow()) {
     task->state_ = SharedTask::State::kReady;
-    ready_.push_back(task);  // this thread goes on with the first that is ready
+    ready_.push_back(task);  // this thread continues with the first ready task
   } else {
     SetTimer(task, next);
   }

@@ -28,7 +28,7 @@ StreamedCollection::StreamedCollection(std::string name, MessageRules rules, std
       options_(options),
       metrics_(metrics),
       collection_(std::move(collection)),
-      // What a call waits for is mostly the stream's answers, which nats.timeout bounds.
+      // A call mostly waits for the stream's answers, which nats.timeout limits.
       queue_(name_, {.max_bytes = options.max_queued_bytes, .max_queue_time = absl::ZeroDuration()}),
       pending_(MakeNonce()),
       lost_(absl::UnavailableError(Cat(stream->server(), " has not answered yet"))),

@@ -16,23 +16,24 @@ constexpr absl::Duration kMaxRetryDelay = absl::Seconds(5);
 // The rate follows the last few groups, so that a slow disk shows soon and one slow sync does not.
 constexpr double kRateWeight = 0.2;
 
-// The work of a write beside its bytes, in bytes: 100,000 deletes of 350 bytes take about as long to log and apply as
-// upserts of 400 MB.
+// The fixed work per write, in bytes: logging and applying 100,000 deletes of 350 bytes takes about as long as upserts
+// of 400 MB.
 constexpr uint64_t kWorkPerWrite = 4096;
 
-// What a turn of a client is worth. While a client writes calls that take a second, another one's small calls wait for
-// the call that is being written, and go before the next.
+// The largest quantum of a client's turn. It is small, so that while a client writes calls that take a second each,
+// another client's small calls wait only for the call that is being written.
 constexpr uint64_t kMaxQuantum = uint64_t{1} << 20;
 
-// A group has no more calls than this, so that room for them can be reserved before the first one is taken.
+// The largest number of calls in a group. Room for all of them is reserved before the first is taken.
 constexpr size_t kMaxGroupCalls = 4096;
 
-// A client may hold this many times what is free of max_bytes: one client leaves a quarter, two leave a seventh.
-// (A. Choudhury, E. Hahne, "Dynamic queue length thresholds for shared-memory packet switches", 1998.)
+// A client may hold at most this many times the free part of max_bytes. So a single client leaves a quarter free, two
+// clients leave a seventh. (A. Choudhury, E. Hahne, "Dynamic queue length thresholds for shared-memory packet
+// switches", 1998.)
 constexpr uint64_t kShareOfFree = 3;
 
-// A call is admitted if it would wait for this share of max_queue_time at most. The rest is for calls of others that
-// come later and go before it: nearly all calls that are admitted are written.
+// A call is admitted if its estimated wait is at most this share of max_queue_time. The rest allows for later calls of
+// other clients that go first, so that nearly all admitted calls are written in time.
 constexpr double kAdmittedShare = 0.9;
 
 absl::Duration SecondsFor(uint64_t work, double per_second) {
@@ -55,8 +56,8 @@ absl::Status WriteQueue::Refusal(const std::string& reason, absl::Duration retry
   return status;
 }
 
-// Estimates how long the call would wait if it came now and nothing came after it: for the rest of the group that is
-// being written, for the earlier calls of its client, and for the turns that the others have meanwhile.
+// Estimates how long the call would wait if it arrived now and no further call came: for the rest of the group that is
+// being written, for its client's earlier calls, and for the other clients' turns in between.
 absl::Duration WriteQueue::WaitOf(const WriteCall& call, absl::Time now) const {
   if (work_per_second_ <= 0) return absl::ZeroDuration();
   const uint64_t mine = waiting_.work_of(call.client());
@@ -107,7 +108,7 @@ absl::Status WriteQueue::CheckMayWait(const WriteCall& call, absl::Time now) con
   if (call.caller.deadline <= now) {
     return absl::DeadlineExceededError("the deadline passed before the call was written; nothing was written");
   }
-  // Messages of a stream come one call after another, and are written however long it takes.
+  // Messages of a stream must be applied in order, one call after another, so they never expire.
   if (max_queue_time_ <= absl::ZeroDuration() || call.first_sequence != 0 || now - call.arrived < max_queue_time_) {
     return absl::OkStatus();
   }

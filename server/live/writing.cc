@@ -1,4 +1,4 @@
-// What writes.
+// The writer of a live collection.
 #include <algorithm>
 #include <utility>
 
@@ -82,7 +82,7 @@ void LiveCollection::Accept(WriteCall call, bool is_bounded) {
   call.done(std::move(refused));
 }
 
-// Writes one group, and returns when there is more to do.
+// Writes one group, and returns when the next step is due.
 absl::Time LiveCollection::WriteOnce() {
   MutexLock lock(&mutex_);
   if (paused_ || waiting_pauses_ > 0) return absl::InfiniteFuture();  // the end of the pause wakes the writer

@@ -10,8 +10,8 @@
 namespace maxsim::service {
 namespace {
 
-// Shortest time between two warnings about slow requests. Under overload every request is slow, and thousands of lines
-// would make it worse.
+// The shortest time between two warnings about slow requests. Under overload every request is slow, and thousands of
+// log lines would make it slower still.
 constexpr absl::Duration kSlowLineInterval = absl::Milliseconds(100);
 
 int64_t WholeMicroseconds(double us) { return static_cast<int64_t>(us); }

@@ -53,7 +53,7 @@ void DescribeDocuments(std::string_view collection, std::string_view method, int
 void EndRerank(const absl::Status& status, const v1::Timings& timings, absl::Time queued, absl::Time now,
                tracing::Span& span) {
   if (!span.is_recording()) return;
-  // A scored call may still end with an error, when its answer cannot be written.
+  // A scored call may still end with an error, if its answer cannot be written.
   if (timings.total_us() > 0) {
     span.SetAttribute("maxsim.encode_us", timings.encode_us());
     span.SetAttribute("maxsim.queue_us", timings.queue_us());

@@ -1,4 +1,4 @@
-// How the collections that clients created come back after a restart.
+// Loads the collections that clients created, after a restart.
 #include <filesystem>
 #include <string>
 #include <system_error>

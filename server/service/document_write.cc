@@ -73,7 +73,7 @@ absl::Status CheckTokensOrText(const v1::Document& document, const DocumentRules
   return absl::OkStatus();
 }
 
-// Returns the payload without white space around it: what is stored begins with '{'.
+// Removes white space around the payload, because a stored payload must begin with '{'.
 std::string_view TrimmedPayload(std::string_view payload) {
   constexpr std::string_view kSpace = " \t\r\n";
   const size_t begin = std::min(payload.find_first_not_of(kSpace), payload.size());

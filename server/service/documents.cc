@@ -110,7 +110,7 @@ struct DocumentService::UpsertCall : Call<v1::UpsertResponse> {
   Target target;
   DocumentRules rules;
   uint64_t encoded_tokens = 0;
-  collection::QuantizationLoss loss;  // of all its documents
+  collection::QuantizationLoss loss;  // of all documents in the call
 };
 
 absl::Status DocumentService::CheckCollectionField(const std::string& name) const {
@@ -214,7 +214,7 @@ void DocumentService::Encode(std::unique_ptr<UpsertCall> call) {
 void DocumentService::NoteLoss(const std::string& collection, const collection::QuantizationLoss& loss) {
   metrics_->live().CountLossyTokens(collection, static_cast<uint64_t>(loss.num_zeroed),
                                     static_cast<uint64_t>(loss.num_coarse));
-  // An encoder that makes outliers makes them in every request. The metric counts all.
+  // An encoder that produces outliers does so in every request, so the log line is limited; the metric counts all.
   constexpr int64_t kEveryNs = int64_t{60} * 1'000'000'000;
   const int64_t now = absl::ToUnixNanos(MonotonicNow());
   int64_t next = next_loss_line_ns_;

@@ -8,11 +8,11 @@
 namespace maxsim::service {
 namespace {
 
-// A path begins after one of these, or with the text. The slashes of a URL come after others.
+// A path begins at the start of the text or after one of these characters. The slashes in a URL do not.
 constexpr std::string_view kBefore = " \t\n\"'(=[,";
 constexpr std::string_view kBehind = " \t\n\"'),;]";
 
-// Paths of the HTTP API begin with one of these. They tell the client where to ask.
+// Paths of the HTTP API begin with one of these. They are kept, because they tell the client which path to call.
 constexpr std::string_view kApiPaths[] = {"/v1/", "/v2/", "/text/"};
 
 bool IsApiPath(std::string_view path) {
@@ -22,7 +22,7 @@ bool IsApiPath(std::string_view path) {
 
 size_t EndOfPath(std::string_view text, size_t begin) {
   size_t end = std::min(text.find_first_of(kBehind, begin), text.size());
-  // The colon before an explanation is no part of the path.
+  // A colon before an explanation is not part of the path.
   while (end > begin + 1 && text[end - 1] == ':') --end;
   return end;
 }

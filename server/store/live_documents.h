@@ -102,6 +102,7 @@ class LiveDocuments {
   // been, as the message says. Calls `done` exactly once, from a thread of the collection's, which `done` must not
   // block, or within this call if nothing was queued. When `done` gets OK, the writes are on disk, and Find of the
   // store returns a collection that has them. A client's calls are written in order, and clients take turns.
+  //
   // Errors: RESOURCE_EXHAUSTED, with RetryInfo, if too many bytes wait, the call would wait or has waited too long, or
   // segments or the disk are full; DEADLINE_EXCEEDED if the caller's deadline passes before the call is written;
   // UNAVAILABLE if the log cannot be written or the collection is being unloaded.

@@ -7,7 +7,7 @@
 namespace maxsim::tracing {
 namespace {
 
-constexpr size_t kEllipsisBytes = 3;  // that Printable adds to a text that it cuts
+constexpr size_t kEllipsisBytes = 3;  // appended by Printable to a text that it cuts
 
 }  // namespace
 

@@ -142,7 +142,7 @@ absl::Status OtlpExporter::Send(const Request& request, uint64_t num_spans, uint
     if (time <= absl::ZeroDuration()) return absl::DeadlineExceededError("the server ends");
     attempt_ = &context;
   }
-  // Shutdown must not find the attempt after the context is gone, not even if Export throws for want of memory.
+  // Shutdown must not find the attempt after its context is gone, even if Export throws because memory runs out.
   const absl::Cleanup forget_attempt = [this] {
     const MutexLock lock(&mutex_);
     attempt_ = nullptr;

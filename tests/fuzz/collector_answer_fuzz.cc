@@ -1,5 +1,5 @@
-// Fuzzes what a collector answers to spans. The input's first byte is the code of the call's status, what follows up to
-// the first NUL byte is its message, and the rest the bytes of its response.
+// Fuzzes a collector's answers to spans. In the input, the first byte is the status code of the call, the bytes up to
+// the first NUL are its message, and the rest is the response.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -14,7 +14,7 @@ constexpr uint64_t kNumSpans = 512;
 
 void FuzzCollectorAnswer(std::string_view input) {
   if (input.empty()) return;
-  // The enumeration has the values that fit into six bits.
+  // Restricted to values that the enumeration can represent.
   const auto code = static_cast<grpc::StatusCode>(static_cast<signed char>(input[0]) % 32);
   input.remove_prefix(1);
   const std::string_view message = input.substr(0, input.find('\0'));

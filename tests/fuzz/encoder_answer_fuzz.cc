@@ -1,9 +1,9 @@
-// Fuzzes what an encoder answers: a whole HTTP answer as a connection reads it, or a body alone, in each dialect. What
-// is accepted can be scored and is what the body says; what is refused is refused in printable words, without the
-// token.
+// Fuzzes the answers of an encoder: a whole HTTP answer as a connection reads it, or only a body, in each dialect. An
+// accepted answer must be scorable and equal to the body's contents. A refused one must give a printable message
+// without the token.
 //
-// The first byte chooses the dialect and whether a head comes first, the second one the number of texts and the
-// dimension, the third one the cuts. Digits will do.
+// The first byte chooses the dialect and whether an HTTP head comes first, the second the number of texts and the
+// dimension, the third where the bytes are cut. They may be digits.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -47,7 +47,7 @@ void RequirePrintable(const std::string& text) {
   }
 }
 
-// An encoder on the loopback interface that answers each connection with given bytes, and a loop for the other end.
+// An encoder on the loopback interface that answers each connection with given bytes, and an event loop for the client.
 class Encoder {
  public:
   Encoder() : acceptor_(loop_, tcp::endpoint(asio::ip::address_v4::loopback(), 0)) {
@@ -55,8 +55,8 @@ class Encoder {
     peer_.url.port = std::to_string(acceptor_.local_endpoint().port());
   }
 
-  // Returns what a call gets that is answered with these bytes, and then with the end of the connection. `seed` 0:
-  // they come at once.
+  // Returns the outcome of a call that is answered with `bytes`, after which the connection ends. With `seed` 0 they
+  // are sent at once, otherwise in pieces.
   HttpOutcome Answer(std::string_view bytes, unsigned seed) {
     boost::system::error_code ignored;
     std::optional<HttpOutcome> outcome;
@@ -75,7 +75,7 @@ class Encoder {
       step();
       acceptor_.accept(socket, ignored);
     }
-    // A connection that is closed while it has bytes to read is reset, and the answer may be lost.
+    // Closing a connection that has unread bytes resets it, and the answer may be lost.
     while (socket.available() == 0) step();
     std::string request(socket.available(), ' ');
     socket.receive(asio::buffer(request));
@@ -102,7 +102,7 @@ class Encoder {
   tcp::acceptor acceptor_;
 };
 
-// Returns the body of an answer that is whole and has the status 200.
+// Returns the body of a complete answer with status 200, otherwise nullopt.
 std::optional<std::string> BodyOf(std::string_view answer, unsigned seed) {
   static Encoder& fake = *new Encoder();
   HttpOutcome whole = fake.Answer(answer, 0);
@@ -127,14 +127,14 @@ std::optional<std::string> BodyOf(std::string_view answer, unsigned seed) {
   return std::move(whole.body);
 }
 
-// As the server narrows a number: an integer of 64 bits at once, and not by way of a double.
+// Narrows a number as the server does: a 64-bit integer directly to float, not by way of a double.
 float ValueOf(const nlohmann::json& value) {
   const bool is_large = value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX};
   if (value.is_number_integer() && !is_large) return static_cast<float>(value.get<int64_t>());
   return static_cast<float>(value.get<double>());
 }
 
-// Requires that matrices are those that a parser of whole documents finds in TEI's [[[value, ...], ...], ...].
+// Requires the same matrices that a DOM parser finds in TEI's [[[value, ...], ...], ...].
 void CheckTei(std::string_view body, const encoder::Answer& answer) {
   const nlohmann::json lists = nlohmann::json::parse(body);
   Require(lists.size() == answer.texts.size(), "each text has its list");
@@ -171,7 +171,7 @@ void CheckAnswer(Dialect dialect, std::string_view body, size_t num_texts, int32
 }
 
 void CheckError(std::string_view body) {
-  // A byte 1 stands for the token, so that the fuzzer need not find it.
+  // A byte 1 in the input stands for the token, so that the fuzzer need not find the token itself.
   std::string quoting;
   for (const char c : body) c == '\1' ? quoting.append(kSecret) : quoting.append(1, c);
   const std::string said = encoder::SaidInError(quoting, kSecret);

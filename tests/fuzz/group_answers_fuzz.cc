@@ -1,9 +1,9 @@
-// Fuzzes what a router makes of the answers of its groups: whatever they answer to a split request, the check and the
-// merge end in a right answer or in an error.
+// Fuzzes the router's handling of answers from its groups: whatever they answer to a split request, check and merge
+// must end in a right answer or in an error.
 //
-// The input is a byte that says which request it is, one of its options, one that says how the rest is read (see
-// ReadAnswers) and which part is lost, and top_k. The rest is the answers of two parts: their bytes, or changes to
-// right answers, which reach further into the merge than bytes do.
+// The first four bytes of the input are: the request, one of its options, how the rest is read (see ReadAnswers) and
+// which part is lost, and top_k. The rest is the answers of two parts: either their bytes, or changes to right answers,
+// which get further into the merge than random bytes do.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -31,7 +31,7 @@ using Answers = std::vector<absl::StatusOr<v1::RerankResponse>>;
 constexpr int kNumParts = 2;
 constexpr uint64_t kNumDocuments = 24;
 
-// Takes bytes off the front of the input; zeros once it has ended.
+// Takes bytes off the front of the input. After its end, returns zeros.
 class Reader {
  public:
   explicit Reader(std::string_view rest) : rest_(rest) {}
@@ -124,7 +124,7 @@ v1::RerankRequest MakeRequest(uint8_t kinds, uint8_t options, uint8_t top_k) {
   return request;
 }
 
-// Changes one place of a result.
+// Changes a result in one place.
 void Change(Reader& input, v1::QueryResult& result) {
   const uint8_t what = input.Byte();
   const int idx = input.Byte();
@@ -171,8 +171,8 @@ void Change(Reader& input, v1::QueryResult& result) {
   }
 }
 
-// Returns the answers of the parts: an even `how` says that their bytes follow, each after two bytes of length, and an
-// odd one that changes of six bytes follow.
+// Returns the answers of the parts. With an even `how`, their bytes follow, each answer after its length in two bytes;
+// with an odd one, changes of six bytes each follow.
 Answers ReadAnswers(uint8_t how, Reader& input, const cluster::SplitRequest& split) {
   Answers answers;
   for (const cluster::PartRequest& part : split.parts) {
@@ -198,7 +198,7 @@ Answers ReadAnswers(uint8_t how, Reader& input, const cluster::SplitRequest& spl
   return answers;
 }
 
-// Returns the scores of a query that the merged answer takes the best of.
+// Returns all scores of a query in the parts' answers, of which the merged answer must have the best.
 std::vector<float> ScoresOf(const cluster::SplitRequest& split, const Answers& answers, int query) {
   std::vector<float> scores;
   for (size_t i = 0; i < answers.size(); ++i) {

@@ -1,6 +1,5 @@
-// Fuzzes what comes from a stream: messages, as they are and with a head that is right, what JetStream says of them,
-// and whole messages of the NATS library, with their subjects and headers. The first byte says which, and of which
-// collection.
+// Fuzzes the input from a stream: messages, raw and with a valid head; JetStream's answers about them; and whole
+// messages of the NATS library with subjects and headers. The first byte chooses the kind of input and the collection.
 #include <xxhash.h>
 
 #include <algorithm>
@@ -54,7 +53,7 @@ void CheckAnswer(std::string_view data) {
   Require(sequence.ok() || IsUtf8(std::string(sequence.status().message())), "a message is text");
 }
 
-// Takes the part of the input before its first NUL byte, which nothing in a header can hold.
+// Takes the part of the input before its first NUL byte, since a header cannot contain NUL.
 std::string TakeField(std::string& input) {
   const size_t end = std::min(input.find('\0'), input.size());
   std::string field = input.substr(0, end);
@@ -62,8 +61,8 @@ std::string TakeField(std::string& input) {
   return field;
 }
 
-// Returns a message as the library hands it out, made of the input's fields: subject, subject of the answer, four
-// headers; the rest is its data. Null for one that the library does not make.
+// Returns a message as the library delivers it, made from the input's fields: subject, reply subject and four headers;
+// the rest is the data. Null if the library does not make such a message.
 live::nats::Message MakeMessage(std::string input, std::string* reply, std::string* id, std::string* data) {
   const std::string subject = TakeField(input);
   *reply = TakeField(input);
@@ -86,7 +85,7 @@ live::nats::Message MakeMessage(std::string input, std::string* reply, std::stri
 }
 
 void CheckArrival(const std::string& input) {
-  // The library frees messages with a thread of its own.
+  // The library frees messages on a thread of its own, which this starts.
   static const natsStatus opened = nats_Open(-1);
   Require(opened == NATS_OK, "the library opens");
   std::string reply;

@@ -125,7 +125,7 @@ double MetricOf(RunningServer& running, const std::string& series) {
   return at == std::string::npos ? 0 : std::stod(text.substr(at + series.size() + 2));
 }
 
-// Waits until the series has that value. Returns false when it has not within kTestLimit.
+// Waits until the series has the value. Returns false after kTestLimit.
 bool WaitForMetric(RunningServer& running, const std::string& series, double value) {
   return Eventually([&] { return MetricOf(running, series) == value; });
 }
@@ -452,7 +452,7 @@ TEST_F(GateServiceTest, AFloodOfBytesAfterAHealthCheckEndsTheConnection) {
   gate::Packer packer;
   RawConnection client(*running);
   ASSERT_TRUE(client.Send(Begin() + gate::Call(packer, 1, kCheckPath, "")));
-  // At its rate the server would read these calls for longer than the test may take.
+  // At its rate limit, the server would read these calls for longer than the test may take.
   std::string bytes;
   for (int frame = 0; frame < 1024; ++frame) {
     bytes += Frame(FrameType::kData, 0, 1, std::string(gate::kMaxFrameBytes, 'x'));

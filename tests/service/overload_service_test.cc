@@ -96,7 +96,7 @@ TEST_F(OverloadServiceTest, ACancelledRequestLeavesTheQueueUnscored) {
 TEST_F(OverloadServiceTest, AnExpiredRequestIsAnsweredInTimeAndCounted) {
   Serve();
   std::thread holder = HoldLane();
-  // The server knows only of a request that reaches it before the deadline. On a busy machine that takes more time.
+  // The server must receive the request before the deadline, which takes longer on a busy machine.
   std::chrono::milliseconds timeout = 50ms;
   EXPECT_TRUE(Eventually([&] {
     v1::RerankResponse response;

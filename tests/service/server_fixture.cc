@@ -24,7 +24,7 @@ config::Config TestConfig() {
   config.backend.kind = config::BackendKind::kCpu;
   config.backend.cpu_threads = 2;
   config.server.shutdown_delay = absl::ZeroDuration();
-  // No limit of time may pass because the machine is busy; a test that is about one sets it.
+  // No time limit may pass because the machine is busy; a test of a limit sets it itself.
   config.server.shutdown_grace = absl::Hours(1);
   config.http.request_timeout = absl::ZeroDuration();
   config.batching.max_queue_time = absl::ZeroDuration();

@@ -24,7 +24,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-// The tests' grace is an hour: a stop that waited for it would not come back before CTest ends the test.
+// The tests' grace is an hour, so a stop that waits for it would run into CTest's time limit.
 
 v1::RerankRequest SmallRequest() {
   return MakeRequest("corpus", MakeQuery(1, ScalarType::kF16, kDim, 2), {"doc-1", "doc-2"}, 5);

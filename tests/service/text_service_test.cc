@@ -329,7 +329,7 @@ TEST_F(TextServiceTest, HttpTakesTextsOnEveryPath) {
   EXPECT_THAT(unknown.body, HasSubstr("nobody"));
 }
 
-// What a program does that knows another service: its model's name, and texts as strings.
+// A client of another service sends that service's model name, and texts as strings.
 TEST_F(TextServiceTest, AnotherServicesModelWithTextsIsToldOfTheTextPath) {
   Start(TeiHandler(kDim));
   const auto message = [&](const char* path, const json& body) {
@@ -341,7 +341,7 @@ TEST_F(TextServiceTest, AnotherServicesModelWithTextsIsToldOfTheTextPath) {
   EXPECT_THAT(message("/v1/rerank", body),
               AllOf(HasSubstr("rerank-v3.5"), HasSubstr("; where the documents are texts, ask /text/v1/rerank")));
   EXPECT_THAT(message("/v2/rerank", body), HasSubstr("ask /text/v2/rerank"));
-  // Neither of these has texts.
+  // Neither of these requests has texts.
   EXPECT_THAT(message("/v1/rerank", {{"model", "rerank-v3.5"}, {"query", "why"}, {"documents", {7}}}),
               Not(HasSubstr("/text")));
   EXPECT_THAT(message("/v1/rerank", {{"model", "rerank-v3.5"}, {"query", "why"}, {"documents", "*"}}),

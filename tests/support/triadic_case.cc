@@ -217,7 +217,7 @@ void TriadicCase::ExpectWeightsToSumToOne() {
   Backward();
   const TriadicResults results = Results();
   const double expected = static_cast<double>(shape_.num_queries);
-  // Weights are rounded on tensor cores, and gradients where they are written.
+  // Tensor cores round the weights, and gradients are rounded when they are written.
   const double tolerance = expected * (4 * RoundingOf(shape_.type) + 1e-4);
   for (const size_t i : {3, 4}) {
     const std::vector<double> values = WidenLibraryValues(shape_.type, results.gradients[i]);

@@ -36,10 +36,10 @@ const char* ReachHint(absl::string_view message, bool tls) {
   return "start one with 'maxsimd --collection NAME=PATH', or name another with --server";
 }
 
-// Returns ": " and what happened, in place of gRPC's own words; empty if it does not know them.
+// Returns ": " and the reason, to replace gRPC's own message; "" if the message is not known.
 std::string ReachReason(absl::string_view message) {
   struct Reason {
-    absl::string_view words;  // of gRPC, or of OpenSSL or BoringSSL below it
+    absl::string_view words;  // in messages of gRPC, or of OpenSSL or BoringSSL below it
     absl::string_view reason;
   };
   static constexpr Reason kReasons[] = {
@@ -128,7 +128,7 @@ absl::Status Context::AddAdvice(const absl::Status& status, absl::Duration deadl
       return absl::UnauthenticatedError(absl::StrCat(
           status.message(), options.token_file.empty() ? " (give the server's token with --token-file)" : ""));
     case absl::StatusCode::kDeadlineExceeded:
-      // A server that ran out of time says where; gRPC's own message says nothing more.
+      // A server whose deadline passed says where; gRPC's own message adds nothing.
       return absl::DeadlineExceededError(absl::StrCat(
           "no answer from ", options.server, " within ", absl::ToDoubleSeconds(deadline), " s (see --timeout)",
           absl::StartsWithIgnoreCase(status.message(), "deadline exceeded") ? ""

@@ -11,7 +11,7 @@
 int main(int argc, char** argv) {
   // `maxsimctl ... | head` ends with a message about the output, not with a signal.
   std::signal(SIGPIPE, SIG_IGN);
-  // gRPC prints lines of its own about a failed TLS handshake, which maxsimctl's one line explains.
+  // gRPC prints its own lines about a failed TLS handshake. maxsimctl's error line already explains it.
   setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);
   maxsim::ctl::Environment environment{.out = std::cout, .err = std::cerr};
   environment.out_is_terminal = isatty(STDOUT_FILENO) != 0;

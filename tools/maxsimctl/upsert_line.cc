@@ -80,7 +80,7 @@ class UpsertLineEvents : public JsonEvents {
       return true;
     }
     if (depth() == 2 && In(Member::kTokens) && num_rows_ == 0) {
-      // These are the texts of the tokens, which `explain` shows; numbers or rows before this one have failed already.
+      // These are the tokens' texts, which `explain` shows. Numbers or rows before this string have already failed.
       has_words_ = true;
       member_ = Member::kField;
       seen_ &= ~(1u << static_cast<int>(Member::kTokens));
@@ -167,7 +167,7 @@ class UpsertLineEvents : public JsonEvents {
            Fail(Cat("\"tokens\": row ", num_rows_ - 1, " has ", length, " numbers, and row 0 has ", row_length_));
   }
 
-  // The payload of fields has the levels of the line; one that is a member may have one more than the base allows.
+  // Payload fields are as deep as the line itself. A "payload" member may be one level deeper than the parser's limit.
   bool FitsPayload() { return depth() <= collection::kMaxPayloadDepth || FailTooDeep(collection::kMaxPayloadDepth); }
 
   const std::string_view line_;
@@ -175,9 +175,9 @@ class UpsertLineEvents : public JsonEvents {
   Member member_ = Member::kId;  // the top-level member that is being read
   unsigned seen_ = 0;            // a bit for each member of kMembers
   size_t num_members_ = 0;
-  std::vector<size_t> omitted_;             // numbers of the members that are no fields of the payload
+  std::vector<size_t> omitted_;             // numbers of the members that do not belong to the payload
   std::unordered_set<std::string> fields_;  // all members that are not in kMembers
-  bool has_words_ = false;                  // "tokens" holds strings
+  bool has_words_ = false;                  // "tokens" holds the tokens' texts
   size_t payload_begin_ = 0;
   std::vector<float> values_;
   size_t row_begin_ = 0, row_length_ = 0, num_rows_ = 0;

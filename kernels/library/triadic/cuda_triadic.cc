@@ -21,16 +21,16 @@ TriadicParams TriadicParamsOf(const TriadicProblem& problem, const TriadicRoles&
   return params;
 }
 
-// What a backward pass takes from the forward pass that rounded the products of keys as it does: of every query.
+// What a backward pass needs for every query from a forward pass that rounds the products of keys in the same way.
 struct QuerySums {
   const float* lse;
-  const float* delta;  // <output, gradient of the output>
+  const float* delta;  // <output, gradient of the output>, for every query
 };
 
 // The workspace of the backward pass.
 struct TriadicBackwardMemory {
   float* deltas;
-  // The three results of a forward pass with QueriesOwnSecondRows, if products are rounded to 16 bits; null otherwise.
+  // The results of a forward pass with QueriesOwnSecondRows. Null unless products are rounded to 16 bits.
   char* second_output;
   float* second_lse;
   float* second_deltas;
@@ -141,7 +141,8 @@ Status CudaTriadicBackward(const TriadicProblem& problem, const maxsim_triadic_g
   QuerySums of_second = saved;
   const bool any_second = gradients.second_key_gradients != nullptr || gradients.second_value_gradients != nullptr;
   if (memory.second_lse != nullptr && any_second) {
-    // The saved softmax has rounded products of queries and first keys, SecondOwn those of queries and second keys.
+    // The saved softmax is of rounded products of queries and first keys, but SecondOwn rounds those of queries and
+    // second keys.
     const TriadicRoles roles = QueriesOwnSecondRows(problem.call, nullptr);
     status = RunForwardPass(problem, roles, memory.second_output, memory.second_lse);
     if (status.ok()) status = ComputeDeltas(problem, memory.second_output, output_gradients, memory.second_deltas);

@@ -25,7 +25,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Returns a Python that has safetensors and NumPy: MAXSIM_STORES_PYTHON, which CTest sets, or python3.
+// Returns a Python with safetensors and NumPy: MAXSIM_STORES_PYTHON, which CTest sets, or python3.
 std::string StoresPython() {
   const char* chosen = std::getenv("MAXSIM_STORES_PYTHON");
   return chosen != nullptr ? chosen : "python3";

@@ -396,7 +396,8 @@ TEST_F(CollectionLogTest, IsExhaustedByAFullDiskAndGoesOnAfterRecovery) {
   EXPECT_EQ(ReadMarked(*log_, 0, 100).value_or(0), log_->last_sequence());
 }
 
-// What a start needs is kept free: the size of what only the write-ahead log has.
+// The log reserves as much disk space as the next start needs: the size of the data that only the write-ahead log
+// holds.
 TEST_F(CollectionLogTest, KeepsRoomOnTheDiskForTheNextStart) {
   const std::string path = folder_.Path("log/reserve");
   uint64_t before = 0;

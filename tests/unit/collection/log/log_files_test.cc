@@ -1,5 +1,5 @@
-// Damages each file of a log: what is opened has everything, or a clear error names the folder. RocksDB aborts the
-// process over some of these files, and takes others for an older state.
+// Damages each file of a log in turn: the log must open with everything in it, or fail with an error that names the
+// folder. RocksDB itself aborts the process over some of these files, and takes others for an older state.
 #include <algorithm>
 #include <filesystem>
 #include <functional>
@@ -22,16 +22,16 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int32_t kFileTokens = 70;  // of 16 bytes: a value that goes to a blob file
+constexpr int32_t kFileTokens = 70;  // of 16 bytes each, so that the value goes to a blob file
 constexpr uint64_t kDropped = 8;
 
-// Each record has a version of its own.
+// Each record has a different version.
 uint64_t VersionOfSequence(uint64_t sequence) { return 1000 + sequence; }
 
 class LogFilesTest : public ::testing::Test {
  protected:
-  // Makes a log that was opened three times, with records and versions in tables, blob files and the write-ahead log,
-  // and versions of ids whose records were dropped.
+  // Makes a log that has been opened three times. It has records and versions in tables, blob files and the write-ahead
+  // log, and versions of ids whose records were truncated.
   void MakeTruncated() {
     Append(kDropped + 4);
     {
@@ -44,7 +44,7 @@ class LogFilesTest : public ::testing::Test {
     Keep(kDropped);
   }
 
-  // Makes a log whose only tables are those that the second start has made of the first one's write-ahead log.
+  // Makes a log whose only tables are those that the second start has made from the first one's write-ahead log.
   void MakeNew() {
     Append(30);
     Append(1);
@@ -87,7 +87,7 @@ class LogFilesTest : public ::testing::Test {
     }
   }
 
-  // Has all files as they were, but for one.
+  // Restores all files, except that `name` gets other bytes.
   void Damage(const std::string& name, const std::string& bytes) {
     if (was_opened_) {
       std::filesystem::remove_all(folder_.Path("log"));
@@ -101,7 +101,7 @@ class LogFilesTest : public ::testing::Test {
     WriteBytes(PathOf(name), bytes);
   }
 
-  // Opens the log and compares everything. OK, or the first error that a user of the log would get.
+  // Opens the log and compares everything. Returns the first error that a user of the log would get, or OK.
   absl::Status ReadAll() {
     auto log = CollectionLog::Open(folder_.path(), SmallLogFormat(), CollectionLog::Mode::kMustExist);
     log_was_opened_ = log.ok();
@@ -124,7 +124,7 @@ class LogFilesTest : public ::testing::Test {
     return status;
   }
 
-  // Runs verify and ReadAll over the files as they are now.
+  // Runs verify and ReadAll on the current files.
   void Check(const std::string& what) {
     SCOPED_TRACE(what);
     const absl::StatusOr<LogReport> report = VerifyLog(folder_.path(), manifest_);
@@ -158,7 +158,7 @@ class LogFilesTest : public ::testing::Test {
 
   std::string PathOf(const std::string& name) { return folder_.Path("log/" + name); }
 
-  // Returns the files that RocksDB reads, in their order.
+  // Returns the files that RocksDB reads, in the order in which to damage them.
   std::vector<std::pair<std::string, std::string>> FilesToDamage() {
     std::vector<std::pair<std::string, std::string>> files;
     for (const auto& [name, bytes] : files_) {
@@ -172,7 +172,7 @@ class LogFilesTest : public ::testing::Test {
   uint64_t first_ = 0;
   uint64_t last_ = 0;
   std::map<std::string, std::string> files_;  // of the log's folder
-  std::string damaged_;                       // the file that is not as it was
+  std::string damaged_;                       // name of the file that is damaged now
   bool log_was_opened_ = false;
   bool was_opened_ = true;  // so that several files may be new
   int num_whole_ = 0;

@@ -1,4 +1,4 @@
-// Tests admission by time and by share in virtual time: who may wait when there is more to do than can be done.
+// Tests, in virtual time, admission by queue time and by fair share under overload.
 #include <algorithm>
 #include <map>
 #include <vector>
@@ -18,12 +18,12 @@ using testing::HasSubstr;
 constexpr uint64_t kGreedy = 1;
 constexpr uint64_t kModest = 2;
 
-// Lanes score a token pair a millisecond. The first job that is submitted occupies the lane.
+// Lanes score one token pair per millisecond. The first job that is submitted occupies the lane.
 class QueueTimeTest : public testing::Test {
  protected:
   void Start(const SchedulerOptions& options) { scheduler_ = std::make_unique<VirtualScheduler>(options); }
 
-  // Starts with a measured rate, and with a lane that is busy for `busy`.
+  // Starts with a measured rate and a lane that stays busy for `busy`.
   void StartMeasured(const SchedulerOptions& options, absl::Duration busy = absl::Hours(1)) {
     Start(options);
     scheduler_->MeasureRate();
@@ -132,11 +132,11 @@ TEST_F(QueueTimeTest, AFullQueueMakesRoomForAClientBelowItsShare) {
   EXPECT_EQ(QueueTimesOf(kModest).size(), 2u);
 }
 
-// For two minutes one client sends ten times as much as another, together twice what the lane can do.
+// For two minutes one client sends ten times as much as another. Together they send twice what the lane can score.
 class OverloadTest : public QueueTimeTest {
  protected:
   static constexpr absl::Duration kBound = absl::Seconds(1);
-  static constexpr uint64_t kWork = 40;  // 25 jobs a second can be done, and 50 come
+  static constexpr uint64_t kWork = 40;  // the lane can do 25 such jobs a second, and 50 arrive
 
   void Overload() {
     Start({.max_queue_time = kBound});
@@ -185,11 +185,11 @@ TEST_F(OverloadTest, AClientBelowItsShareIsServedBeforeTheOneThatFloods) {
   EXPECT_GT(refused_[kGreedy], sent_[kGreedy] / 3);
 }
 
-// Clients that are refused, and come back when they are told to, get in within a few tries while others go on.
+// A refused client that retries after the delay it was given gets in within a few tries, although others go on sending.
 TEST_F(QueueTimeTest, TheRetryDelayWorks) {
   Start({.max_queue_time = absl::Milliseconds(500)});
   scheduler_->MeasureRate();
-  constexpr size_t kClients = 40;  // twice as many as fit the bound
+  constexpr size_t kClients = 40;  // twice as many as the limit admits
   struct Client {
     absl::Time next;
     int tries = 0;
@@ -229,7 +229,8 @@ TEST_F(QueueTimeTest, AFloodDoesNotDelayAnotherClient) {
   for (int idx = 0; idx < 300; ++idx) ASSERT_TRUE(scheduler_->Submit(kGreedy, 2).ok());
   for (uint64_t work = 11; work <= 15; ++work) ASSERT_TRUE(scheduler_->Submit(kModest, work).ok());
   scheduler_->Run(absl::Seconds(2));
-  // While the second client's 65 token pairs are scored, the first has as many, and each may have one turn more.
+  // While the second client's 65 token pairs are scored, so are as many of the first client's; each may get one more
+  // turn.
   EXPECT_LT(QueueTimesOf(kModest).back(), absl::Milliseconds(2 + 65 + 65 + 2 * 15 + 10));
 }
 

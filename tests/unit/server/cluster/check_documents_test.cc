@@ -1,4 +1,4 @@
-// Tests that wrong acknowledgements of writes and wrong answers to reads are refused, and right ones are not.
+// Tests that wrong answers to writes and reads are refused, and right ones accepted.
 #include "server/cluster/check_documents.h"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Tests that a router refuses what a server says of itself where it cannot be so.
+// Tests that a router refuses impossible information from a server about itself.
 #include "server/cluster/check_info.h"
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Tests that right answers pass, and that an answer which is wrong in one place is refused for it.
+// Tests that right answers pass, and that an answer with one wrong field is refused because of that field.
 #include "server/cluster/check_rerank.h"
 
 #include <functional>
@@ -30,7 +30,7 @@ class CheckRerankTest : public testing::Test {
     part_ = {.has_int_ids = false, .slots = slots_, .num_documents = documents_.size()};
   }
 
-  // Sets the candidates: the first `count` documents, and one id that nobody has.
+  // Sets the candidates: the first `count` documents, and an id that does not exist.
   void ListIds(int count) {
     v1::StringIds& ids = *request_.mutable_candidates()->mutable_string_ids();
     for (int i = 0; i < count; ++i) ids.add_ids(documents_[static_cast<size_t>(i)].id);
@@ -42,7 +42,7 @@ class CheckRerankTest : public testing::Test {
     const std::optional<AnswerFault> fault = CheckRerankAnswer(request_, part_, answer);
     return fault.has_value() ? fault->field : "";
   }
-  // Returns the field that is wrong in an answer after a change to its first result.
+  // Applies `change` to the first result, and returns the field that the check then reports.
   std::string FieldAfter(const std::function<void(v1::QueryResult&)>& change) const {
     v1::RerankResponse answer = Right();
     EXPECT_EQ(FieldOf(answer), "");
@@ -148,7 +148,7 @@ TEST_F(CheckRerankTest, AScanHasTheBestOfThePart) {
   EXPECT_EQ(
       FieldAfter([](v1::QueryResult& result) { result.mutable_string_ids()->set_ids(1, result.string_ids().ids(0)); }),
       "ids");
-  // A replica that has another partition than it was asked for answers with documents of other slots.
+  // A replica with another partition than the router expects answers with documents of other slots.
   part_.slots = collection::PartitionOf(0, 3);
   const std::optional<AnswerFault> fault = CheckRerankAnswer(request_, part_, Right());
   ASSERT_TRUE(fault.has_value());

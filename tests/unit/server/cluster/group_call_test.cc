@@ -279,7 +279,7 @@ TEST_F(GroupCallTest, WithoutMeasuredTimesNobodyIsAskedTwice) {
 }
 
 TEST_F(GroupCallTest, AnAnswerInTimeAsksNobodyElse) {
-  // A busy machine may take a while from the beginning to the end of the call.
+  // On a busy machine the call may take a while.
   Expect(absl::Seconds(2));
   Begin(/*may_hedge=*/true);
   End(0, absl::OkStatus());

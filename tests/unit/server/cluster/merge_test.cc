@@ -1,4 +1,4 @@
-// Tests that the merged answers of parts are what one server says: against a fake server (fake_answer.h).
+// Tests that merging the parts' answers gives what one server would answer (fake_answer.h).
 #include "server/cluster/merge.h"
 
 #include <algorithm>

@@ -67,7 +67,7 @@ class RouterRerankerTest : public RouterTest {
     };
   }
 
-  // Returns what answers with two results and one alignment, which nobody asked for.
+  // Returns a handler that answers with two results and one alignment that was not requested.
   static test::FakeServer::RerankHandler OneAlignmentTooMany() {
     return [](grpc::ServerContext&, const v1::RerankRequest&, v1::RerankResponse& response) {
       response.set_generation(1);

@@ -19,7 +19,7 @@ TEST(TimerTest, FunctionsRunInTheOrderOfTheirTimes) {
   Timer timer;
   std::vector<int> order;
   absl::Notification done;
-  const absl::Time now = MonotonicNow() + absl::Seconds(1);  // after all three have been given to the timer
+  const absl::Time now = MonotonicNow() + absl::Seconds(1);  // late enough that all three are added before it
   timer.At(now + absl::Milliseconds(60), absl::ZeroDuration(), [&] {
     order.push_back(3);
     done.Notify();
@@ -42,7 +42,7 @@ TEST(TimerTest, AnEarlierFunctionIsNotHeldUpByOneThatWaits) {
 TEST(TimerTest, FunctionsWhoseSlackAllowsItRunTogether) {
   Timer timer;
   constexpr absl::Duration kSlack = absl::Milliseconds(50);
-  // Far enough away that both are there before the first one's time, on a busy machine too.
+  // Late enough that both are added before the first one's time, even on a busy machine.
   const absl::Time begin =
       absl::UnixEpoch() + absl::Ceil(MonotonicNow() + absl::Seconds(1) - absl::UnixEpoch(), kSlack);
   std::vector<int> order;

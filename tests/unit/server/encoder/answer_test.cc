@@ -220,10 +220,10 @@ TEST(DialectTest, SecretsAreCutOutOfWhatAnErrorSays) {
   EXPECT_EQ(WithoutSecrets("bearer ", token), "bearer ");
   EXPECT_EQ(WithoutSecrets("the bearers of", ""), "the bearers of");
   EXPECT_EQ(WithoutSecrets("", token), "");
-  // JSON may write a token's slash with a backslash before it.
+  // In JSON, a slash in the token may be escaped with a backslash.
   EXPECT_EQ(SaidInError(R"({"error":"key S3CRET\/t+ken= is wrong"})", token), "key *** is wrong");
   EXPECT_EQ(SaidInError(R"(cut {"error":"Bearer S3CRET\/t+ken= is)", token), R"(cut {"error":"Bearer *** is)");
-  // However long the body is, no part of a token is left where it is cut.
+  // However long the body is, no part of a token may remain where it is cut.
   for (size_t size = (size_t{64} << 10) - 20; size < (size_t{64} << 10) + 5; ++size) {
     const std::string said = SaidInError(std::string(size, ' ') + token + " and more", token);
     EXPECT_EQ(said.find("S"), std::string::npos) << size << said;

@@ -171,7 +171,7 @@ TEST(EncoderFailuresTest, AFreshConnectionThatIsClosedIsNotTriedAgain) {
 
 class EncoderBreakerTest : public testing::Test {
  protected:
-  // Opens the breaker, whose cooldown is `cooldown`, with three failures.
+  // Opens the breaker with three failures. Its cooldown is `cooldown`.
   void Open(absl::Duration cooldown) {
     HttpEncoderOptions options = OptionsFor(fake_);
     options.breaker_failures = 3;

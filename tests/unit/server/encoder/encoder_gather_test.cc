@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 TEST(EncoderGatherTest, TextsOfOneWindowAndKindGoTogether) {
   FakeEncoder fake(Right);
   HttpEncoderOptions options = OptionsFor(fake);
-  // Only full calls are sent.
+  // Long enough that only full calls are sent.
   options.window = absl::Hours(1);
   options.max_batch_texts = 3;
   const auto encoder = MakeEncoder(options);
@@ -41,7 +41,7 @@ TEST(EncoderGatherTest, TextsOfOneWindowAndKindGoTogether) {
 TEST(EncoderGatherTest, ACallIsInTheTraceOfTheFirstSampledRequest) {
   FakeEncoder fake(Right);
   HttpEncoderOptions options = OptionsFor(fake);
-  // Only full calls are sent.
+  // Long enough that only full calls are sent.
   options.window = absl::Hours(1);
   options.max_batch_texts = 4;
   const auto encoder = MakeEncoder(options);
@@ -93,7 +93,7 @@ TEST(EncoderGatherTest, ALongRequestIsCutIntoCallsAndPutTogether) {
 }
 
 TEST(EncoderGatherTest, AQueryDoesNotWaitForAllOfALongRequest) {
-  // The first call is answered once the other requests have come.
+  // The first call is answered only after the other requests have arrived.
   std::promise<void> open;
   FakeEncoder fake([opened = open.get_future().share()](const FakeCall& call) {
     opened.wait();
@@ -148,7 +148,7 @@ TEST(EncoderGatherTest, OnlyTheGuiltyRequestOfACallFails) {
     });
     HttpEncoderOptions options = OptionsFor(fake);
     options.window = absl::Hours(1);
-    options.max_batch_texts = 4;  // as many as the three requests have
+    options.max_batch_texts = 4;  // the number of texts in the three requests
     const auto encoder = MakeEncoder(options);
     PendingEncode good(*encoder, Queries({"one", "two"}));
     PendingEncode bad(*encoder, Queries({"bad"}));

@@ -1,4 +1,4 @@
-// What an encoder says in an error is for the log, without the token, and never for a client.
+// Tests that an encoder's error message goes to the log, without the token, and never to a client.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ struct Said {
   std::string in_log;
 };
 
-// What becomes of an answer that quotes the request. `dialect` maxsim asks for /info first.
+// Returns the log and the client's error after an answer that quotes the request. The dialect maxsim calls /info first.
 Said SaidBy(const std::function<FakeReply(const FakeCall&)>& handler, Dialect dialect = Dialect::kVllm,
             int breaker_failures = 0) {
   LogText log;

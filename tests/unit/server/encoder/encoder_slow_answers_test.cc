@@ -1,4 +1,4 @@
-// An encoder whose answer is still arriving when encoder.timeout passes: the call fails, and nothing else happens.
+// Tests that when encoder.timeout passes while an answer is still arriving, the call fails and nothing else happens.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// A connection to an encoder whose other end the test moves by hand, on one thread: what the two ends do, and when the
-// time limit passes, happens in the order that the test says.
+// Tests a connection to an encoder. The test itself plays the encoder, on the same thread, so that sends, receives and
+// the passing of the time limit happen in exactly the order that the test sets.
 #include "server/encoder/http_connection.h"
 
 #include <gmock/gmock.h>
@@ -58,7 +58,7 @@ class HttpConnectionTest : public testing::Test {
     loop_.run();
   }
 
-  // Lets the request come to the far end.
+  // Runs the loop until the request has arrived at the far end.
   void AwaitRequest() {
     RunUntil([this] {
       Error error;
@@ -72,10 +72,10 @@ class HttpConnectionTest : public testing::Test {
     far_end_.receive(asio::buffer(request));
   }
 
-  // What is written to a socket of the loopback interface is readable at its other end at once.
+  // Bytes written to a loopback socket are readable at its other end at once.
   void Answer(const std::string& bytes) { asio::write(far_end_, asio::buffer(bytes)); }
 
-  // From here on the time limit has passed, and the loop has not noticed yet.
+  // Lets the time limit pass, without running the loop, which therefore has not noticed it yet.
   void LetTimePass() {
     while (MonotonicNow() <= end_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -97,8 +97,8 @@ class HttpConnectionTest : public testing::Test {
   absl::Time end_;
 };
 
-// In each of these tests more bytes are there than one read takes, so that the time limit is noticed between a read
-// that has completed and its handler.
+// In each of these tests, more bytes are available than one read takes, so that the loop notices the time limit after a
+// read has completed and before its handler runs.
 TEST_F(HttpConnectionTest, ATimeoutWithinAHeader) {
   Send();
   TakeRequest();
@@ -131,7 +131,7 @@ TEST_F(HttpConnectionTest, ATimeoutWithinChunks) {
 TEST_F(HttpConnectionTest, ATimeoutWhileTheRequestIsSent) {
   Send(kTimeout, std::string(size_t{64} << 20, 'x'));
   AwaitRequest();
-  // The socket's buffers are full. Once they have been emptied, a write can go on.
+  // The socket's buffers are full. After they have been drained, a write can continue.
   std::string some(size_t{8} << 20, ' ');
   RunUntil([&] { return loop_.poll() == 0; });
   far_end_.receive(asio::buffer(some));

@@ -53,7 +53,7 @@ class Desk {
     changed_.notify_all();
   }
 
-  // Waits until that many calls have come; returns false after kTestLimit.
+  // Waits until `count` calls have arrived. Returns false after kTestLimit.
   bool WaitFor(size_t count) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, test::kTestLimit, [&] { return calls_.size() >= count; });

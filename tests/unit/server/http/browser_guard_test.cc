@@ -37,7 +37,7 @@ TEST(BrowserGuardTest, RefusesNamesThatAnotherSiteMayHave) {
     EXPECT_THAT(std::string(status.message()), HasSubstr("Host: is \"" + std::string(host) + "\"")) << host;
     EXPECT_THAT(std::string(status.message()), HasSubstr("http.allowed_hosts")) << host;
   }
-  // The browser has checked the certificate of this one.
+  // With TLS, the browser has checked the certificate.
   EXPECT_TRUE(Check("GET", "search.example.org", "", {}, /*encrypted=*/true).ok());
 }
 
@@ -55,7 +55,7 @@ TEST(BrowserGuardTest, RefusesPostsOfOtherSitesPages) {
       EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied) << origin;
       EXPECT_THAT(std::string(status.message()), HasSubstr("Origin: is \"" + std::string(origin) + "\"")) << origin;
     }
-    // Without an answer's CORS headers, which this server never sends, the page cannot read what comes back.
+    // This server sends no CORS headers, so the page cannot read the answer.
     EXPECT_TRUE(Check("GET", "localhost:7071", origin).ok()) << origin;
     EXPECT_FALSE(Check("POST", "localhost:7071", origin, {}, /*encrypted=*/true).ok()) << origin;
   }
@@ -65,7 +65,7 @@ TEST(BrowserGuardTest, TakesPostsOfItsOwnPageAndOfConfiguredSites) {
   EXPECT_TRUE(Check("POST", "localhost:7071", "http://localhost:7071").ok());
   EXPECT_TRUE(Check("POST", "LocalHost:7071", "http://localhost:7071").ok());
   EXPECT_TRUE(Check("POST", "[::1]:7071", "http://[::1]:7071").ok());
-  // A proxy that ends TLS and names the server by its own name for it.
+  // A proxy ends TLS, and sends its own name for the server as Host.
   EXPECT_TRUE(Check("POST", "maxsimd:7071", "https://search.example.org", {"search.example.org"}).ok());
   EXPECT_TRUE(Check("POST", "maxsimd:7071", "https://any.example.org", {"*"}).ok());
 }

@@ -1,4 +1,4 @@
-// Tests the bound on the bodies of all requests together.
+// Tests the limit on the bodies of all requests together.
 #include <memory>
 #include <string>
 
@@ -40,7 +40,7 @@ class HttpBodiesTest : public testing::Test {
     return absl::StrCat("POST ", path, " HTTP/1.1\r\nHost: x\r\nContent-Length: ", size, "\r\n\r\n");
   }
 
-  // Sends a request that the application keeps.
+  // Sends `count` requests, which the application keeps without answering.
   void Hold(RawConnection& connection, size_t count) {
     connection.Send(Header("/held", 1000) + std::string(1000, 'h'));
     ASSERT_TRUE(application_.WaitForHeld(count));
@@ -88,7 +88,7 @@ TEST_F(HttpBodiesTest, ABodyThatComesSlowlyGivesItsMemoryToOthers) {
   slow.Send(std::string(999, 's'));
   RawConnection fresh(port_);
   Hold(fresh, 2);
-  // Where the bytes of the slow body are read after the others, it is the one that is refused.
+  // If the slow body's bytes are read after the others, the slow one is refused.
   bool closed = false;
   EXPECT_THAT(slow.ReadToEnd(&closed), AnyOf("", StartsWith("HTTP/1.1 429 ")));
   EXPECT_TRUE(closed);

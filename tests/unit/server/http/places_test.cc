@@ -23,7 +23,7 @@ TEST(PlacesTest, APlaceMayOutliveTheObjectThatGaveIt) {
   auto places = std::make_unique<Places>(1);
   std::shared_ptr<const void> place = places->TryTake();
   places = nullptr;
-  place = nullptr;  // AddressSanitizer sees a write to what is gone
+  place = nullptr;  // AddressSanitizer would report a write to freed memory
 }
 
 }  // namespace

@@ -92,8 +92,8 @@ constexpr Shape kShapes[] = {
     {"deep documents", [](size_t n) { return "{\"documents\":" + std::string(n, '['); }},
 };
 
-// Returns the processor's seconds that this thread takes to refuse the text, the least of three attempts: they do not
-// depend on what else the machine does.
+// Returns the CPU seconds that this thread takes to refuse the text: the least of three attempts, so that other work on
+// the machine does not matter.
 double SecondsToRefuse(const std::string& body) {
   const auto seconds = [] {
     timespec now = {};
@@ -111,8 +111,8 @@ double SecondsToRefuse(const std::string& body) {
   return least;
 }
 
-// Eight times the text may take about eight times as long, and not 64 times. A tree built by nlohmann's parser with a
-// callback takes 28 s for a megabyte of the first of them, optimized.
+// A text eight times as long may take about eight times as long, but not 64 times. nlohmann's parser with a callback
+// takes 28 s to build a tree of one megabyte of the first shape, optimized.
 TEST(RerankBodyCostTest, EveryShapeIsReadInLinearTime) {
   constexpr double kNoise = 0.002;  // in seconds
   for (const Shape& shape : kShapes) {

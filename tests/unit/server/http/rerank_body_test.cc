@@ -265,7 +265,7 @@ TEST(RerankBodyTest, ClientsOfOtherServicesAreRead) {
     EXPECT_TRUE(parsed.ok()) << members << parsed.status();
     return *std::move(parsed);
   };
-  // SiliconFlow as LlamaIndex sends it, Xinference's client, LiteLLM, RAGFlow.
+  // As sent by LlamaIndex (SiliconFlow), Xinference's client, LiteLLM and RAGFlow.
   parse("/text/v1/rerank", R"("documents": ["a"], "max_chunks_per_doc": 1024, "overlap_tokens": 80)");
   parse("/text/v1/rerank", R"("documents": ["a"], "return_len": null, "kwargs": "{}")");
   parse("/text/rerank",
@@ -296,7 +296,7 @@ TEST(RerankBodyTest, RankFieldsSayWhatTheTextOfAnObjectIs) {
   EXPECT_THAT(texts(R"([{"text": "x", "title": "T"}, "s"])", R"(["title"])", "/text/v1/rerank"), ElementsAre("T", "s"));
   EXPECT_THAT(texts(R"([{"id": 1, "title": "T"}, {"id": 2, "title": "U"}])", R"(["title"])", "/text/v1/rerank"),
               ElementsAre("T", "U"));
-  // Elsewhere these are stored documents.
+  // On paths without /text these are stored documents.
   const auto stored =
       ParseFor("/v1/rerank", R"({"query": "q", "documents": [{"id": 1, "title": "T"}], "rank_fields": ["title"]})");
   EXPECT_THAT(stored->request.candidates().int_ids().ids(), ElementsAre(1));

@@ -50,7 +50,7 @@ TEST_F(LostLogTest, IsMissedByALoadWithoutLive) {
   EXPECT_FALSE(collection::HasLog(path_));
 }
 
-// Nothing but the log has its documents.
+// Only the log had its documents.
 TEST_F(LostLogTest, OfACollectionThatWasNeverCompactedIsRefused) {
   WriteSome(20);
   LoseLog();
@@ -62,7 +62,7 @@ TEST_F(LostLogTest, OfACollectionThatWasNeverCompactedIsRefused) {
   }
 }
 
-// The writes would go into files that no name leads to.
+// The writes would go into files that no path leads to any more.
 TEST_F(LostLogTest, RefusesWritesOnceTheFolderIsMovedAndTakesThemOnceItIsBack) {
   WriteSome(5);
   const std::string elsewhere = folder_ / "elsewhere";

@@ -88,7 +88,7 @@ TEST(SharedThreadsTest, MakeNoStepOnceTheTaskIsStoppedAndGoOnWithOthers) {
     return absl::InfiniteFuture();
   });
   other.Wake();
-  other_ran.get_future().wait();  // beside the one that waits
+  other_ran.get_future().wait();  // while the first task still waits
   end.set_value();
   stopped.Stop();
   const int before = steps;
@@ -98,7 +98,7 @@ TEST(SharedThreadsTest, MakeNoStepOnceTheTaskIsStoppedAndGoOnWithOthers) {
 
 class ManyCollectionsTest : public LiveTest {
  protected:
-  // Makes collections in one store.
+  // Creates a collection in the store that all of them share.
   absl::Status Add(const std::string& name) {
     const std::string path = folder_ / name;
     const auto made = collection::CreateLiveCollection(path, {.name = name, .dim = kDim});
@@ -146,7 +146,7 @@ TEST_F(ManyCollectionsTest, BeyondTheLimitAreRefusedAndOneThatIsUnloadedMakesRoo
   EXPECT_TRUE(loaded.ok()) << loaded.status();
 }
 
-// Runs in a process of its own, which may start no thread.
+// Runs in its own process, which is not allowed to start threads.
 TEST_F(ManyCollectionsTest, AreRefusedWhereTheSystemHasNoThreadLeft) {
   Create();
   store_ = nullptr;

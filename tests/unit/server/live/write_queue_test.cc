@@ -1,4 +1,4 @@
-// Tests the queue of writes in virtual time: who is admitted, who is written next, and what is not written any more.
+// Tests the queue of writes in virtual time: which calls are admitted, which are written next, and which expire.
 #include "server/live/write_queue.h"
 
 #include <map>
@@ -41,7 +41,7 @@ class WriteQueueTest : public testing::Test {
     return clients;
   }
 
-  // Ends the group that was taken last, which has taken `took`.
+  // Ends the group that was taken last, after it has taken `took`.
   void Finish(WriteQueue& queue, absl::Duration took) {
     uint64_t work = 0;
     for (const WriteCall& call : group_) {
@@ -53,7 +53,7 @@ class WriteQueueTest : public testing::Test {
     group_.clear();
   }
 
-  // Has the queue measure that a mebibyte takes a second.
+  // Makes the queue measure a rate of one MiB per second.
   void MeasureRate(WriteQueue& queue) {
     queue.Push(CallOf(1 << 20));
     Take(queue);
@@ -188,8 +188,9 @@ TEST_F(WriteQueueTest, WhatHasWaitedTooLongOrIsPastItsDeadlineIsNotWritten) {
   EXPECT_EQ(queue.num_bytes(), 0u);
 }
 
-// For five minutes four threads of one client send calls of two seconds each as soon as the last one is answered, and
-// another client sends small writes. What is accepted keeps its time, and the small ones wait for one large call.
+// For five minutes, four threads of one client send calls of two seconds each, the next as soon as the last is
+// answered, and another client sends small writes. Accepted calls are written in time, and a small one waits for one
+// large call at most.
 TEST_F(WriteQueueTest, AFloodOfLargeCallsDelaysAnotherClientByOneOfThem) {
   constexpr absl::Duration kBound = absl::Seconds(5);
   WriteQueue queue = QueueOf(1 << 30, kBound);

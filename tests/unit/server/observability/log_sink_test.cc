@@ -44,7 +44,7 @@ class Pipe {
   void CloseReader() {
     if (fds_[0] >= 0) close(std::exchange(fds_[0], -1));
   }
-  // Reads until `end` has come, or nothing comes for kTestLimit.
+  // Reads until `end` arrives, or nothing arrives for kTestLimit.
   std::string Read(const std::string& end) {
     std::string text;
     Clock::time_point last = Clock::now();

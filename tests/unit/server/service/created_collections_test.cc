@@ -1,4 +1,4 @@
-// Collections that clients created are served again after a restart.
+// Tests that collections that clients created are served again after a restart.
 #include "server/service/created_collections.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Tests that a collector can say whatever it likes.
+// Tests that whatever a collector answers is handled.
 #include "server/tracing/collector_answer.h"
 
 #include <limits>

@@ -234,7 +234,7 @@ TEST_F(OtlpExporterTest, ASpanArrivesWithEverythingThatItHas) {
   EXPECT_EQ(sent.attributes(1).value().int_value(), 7);
   EXPECT_EQ(sent.attributes(2).value().double_value(), 0.5);
   EXPECT_TRUE(sent.attributes(3).value().bool_value());
-  // Times are the wall clock's: a busy machine may stop the exporter between its looks at the two clocks.
+  // These times are from the wall clock, and a busy machine may stop the exporter between its two clock reads.
   EXPECT_GE(sent.start_time_unix_nano(), static_cast<uint64_t>(absl::ToUnixNanos(before - absl::Minutes(5))));
   EXPECT_LE(sent.end_time_unix_nano(), static_cast<uint64_t>(absl::ToUnixNanos(after + absl::Minutes(5))));
   EXPECT_LE(sent.start_time_unix_nano(), sent.end_time_unix_nano());
