@@ -7,7 +7,8 @@ Each key of values.yaml has a comment above it; a section's says what it is for.
 that is empty or holds what the chart does not look into. --check writes nothing and fails where the table is another. It also
 fails where a key has no comment, and where values.yaml and values.schema.json do not have the same keys.
 
-It also copies deploy/prometheus/alerts.yml into the chart, whose folder has to work alone; --check compares the two.
+Also copies deploy/prometheus/alerts.yml into the chart, because the chart's folder must work on its own; --check
+compares them.
 
 Runs on the distribution's Python: python3-yaml is one of its packages.
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Runs CTest's tests of one preset and says at the end what did not run, and why.
+"""Runs the CTest tests of a preset, and reports at the end which did not run and why.
 
     scripts/run-tests.py PRESET [--integrations] [--jobs N] [ARGUMENTS OF CTEST...]
 
@@ -20,7 +20,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
-# The first words of a reason, and what they tell the reader of the summary.
+# Accepted reasons to skip, by their first words, with the explanation for the summary.
 ALLOWED_SKIPS = {
     "needs a GPU": "this machine has no GPU that the tests can use",
     "needs a Hopper GPU": "this machine has no GPU of compute capability 9.0",
@@ -31,13 +31,14 @@ ALLOWED_SKIPS = {
     "needs a file system with sparse files": "the test makes files of 4 TiB that take no room",
     "needs root": "the test mounts, limits or gives files to other users",
 }
-# Builds with a sanitizer may leave out what the sanitizer itself prevents.
+# Further reasons in builds with a sanitizer, for tests that the sanitizer itself makes impossible.
 ALLOWED_IN_SANITIZED = {"not with a sanitizer": "the sanitizer's own memory, descriptors or time are in the way"}
 
 REPORT = re.compile(
     r'^\d+/\d+ Test: (?P<name>\S+)\n.*?^Output:\n-+\n(?P<output>.*?)^<end of output>\n.*?^-+\n(?P<outcome>Test \w+)', re.M | re.S
 )
-# GoogleTest: "FILE:LINE: Skipped\nREASON"; a script: "skipped: REASON"; unittest: "... skipped 'REASON'".
+# How a skip's reason is printed.
+# GoogleTest: "FILE:LINE: Skipped\nREASON"; scripts: "skipped: REASON"; unittest: "... skipped 'REASON'".
 REASONS = [
     re.compile(r"^\S+:\d+: Skipped\n(.*)", re.M),
     re.compile(r"^skipped: (.*)", re.M),
@@ -47,7 +48,7 @@ UNITTEST_COUNT = re.compile(r"^OK \(.*\bskipped=(\d+)", re.M)
 
 
 class Test:
-    """The outcomes of one test, a try each, and the reasons for which the last try skipped something."""
+    """The outcomes of one test's tries, and the reasons for which the last try skipped something."""
 
     def __init__(self):
         self.outcomes, self.reasons = [], collections.Counter()
@@ -70,7 +71,7 @@ class Test:
 
 
 def read_report(path, tests):
-    """Adds what CTest's LastTest.log says to the tests."""
+    """Adds the results in CTest's LastTest.log to the tests."""
     for match in REPORT.finditer(path.read_text(errors="replace")):
         tests[match["name"]].add(match["output"], match["outcome"])
 
@@ -87,7 +88,7 @@ def run_phase(command, build, tests):
 
 
 def print_skips(tests, allowed):
-    """Prints what was skipped, by reason, and returns the skips that no reason allows."""
+    """Prints the skipped tests by reason, and returns those whose reason is not allowed."""
     by_reason, wrong = collections.defaultdict(list), []
     for name, test in sorted(tests.items()):
         for reason, count in sorted(test.reasons.items()):
@@ -116,7 +117,7 @@ def main():
     base = ["ctest", "--test-dir", build, "--output-on-failure", "-j", str(arguments.jobs), *further]
     if arguments.preset == "tsan":
         base += ["-L", "concurrent"]
-    # CTest takes a test that matches every -L; it leaves one out that matches every -LE.
+    # CTest runs the tests that match every -L, and leaves out those that match every -LE.
     if arguments.integrations:
         others, machine = ["-L", "integration", "-LE", "machine"], ["-L", "integration", "-L", "machine"]
     else:

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Times maxsim.Client.rerank against the bare gRPC stub, which sends a message that is already made and does not read
-the answer. Both ask the same server the same question, in turn, so that the machine's load meets both alike.
+"""Times maxsim.Client.rerank against the bare gRPC stub, which sends a ready-made message and does not read the answer.
+Both send the same request to the same server, in turn, so that the machine's load affects both alike.
 
     build/release/bin/maxsimd --collection demo=build/demo &
     PYTHONPATH=client/python bench/client/top_k.py --collection demo --candidates 100 --top-k 100
 
-Prints a JSON object: the medians in microseconds of the stub, of the client, and of the client where the caller then
-reads `ids` and `scores`, or every Document.
+Prints a JSON object with the median times in microseconds: of the stub; of the client; and of the client when the
+caller then reads `ids` and `scores`, or every Document.
 """
 
 import argparse

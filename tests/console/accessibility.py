@@ -180,5 +180,6 @@ return wrong;
 
 
 def cut_text(driver):
-    """An element whose content is wider than itself is cut, or runs over its neighbour. Regions that scroll may be."""
+    """Returns the elements whose text is cut off or runs over a neighbour, because it is wider than the element.
+    Regions that scroll are left out."""
     return driver.execute_script(CUT_TEXT)

@@ -1,4 +1,5 @@
-"""What the tests of the console share: a browser, servers with the bundled collection, and what a person does on the page."""
+"""The base of the console's tests: a browser, servers with the bundled collection, and actions of a user on the
+page."""
 
 import json
 import pathlib
@@ -16,7 +17,7 @@ from servers import ROOT, Server
 QUESTION = "Why do some volcanoes explode while others only pour out lava?"
 WAIT_S = 20
 
-arguments = None  # of the command line; console_test.py sets it before a test runs
+arguments = None  # command line; set by console_test.py before the tests run
 
 
 def make_driver():
@@ -30,7 +31,7 @@ def make_driver():
 
 
 def build_collection(folder, name, lines, dim=128, scale=1):
-    """A collection from these lines of JSON. Each document has two tokens, which are the first axes times `scale`."""
+    """Makes a collection from lines of JSON. Each document has two tokens, the first two axes times `scale`."""
     import numpy as np
 
     tokens = np.zeros((2 * len(lines), dim), dtype=np.float16)
@@ -68,7 +69,7 @@ class ConsoleCase(unittest.TestCase):
         self.resize(1280)
         self.emulate("light")
         self.driver.get_log("browser")  # of the test before
-        # What the browser may complain of, beside nothing.
+        # Messages that the browser's log may contain. Any other fails the test.
         self.accepted_log = []
 
     def tearDown(self):
@@ -77,7 +78,7 @@ class ConsoleCase(unittest.TestCase):
         unexpected = [line for line in log if not any(text in line for text in self.accepted_log)]
         self.assertEqual(unexpected, [], "the browser's console, which has what the policy refused too")
 
-    # What a person does and sees.
+    # Actions of a user, and what the page shows.
 
     def serve(self, flags):
         server = Server(arguments.bin, flags)

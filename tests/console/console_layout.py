@@ -1,4 +1,4 @@
-"""How the console looks: that nothing is cut, that it fits a phone, that everyone can use it."""
+"""The console's layout: nothing is cut off, it fits a phone, and it is accessible."""
 
 import base64
 import json
@@ -12,7 +12,7 @@ from servers import Load
 
 class LayoutTest(ConsoleCase):
     def show_stats(self, **changes):
-        """Draws the charts from an answer of /v1/stats with these members changed."""
+        """Draws the charts from an answer of /v1/stats in which these members are changed."""
         script = """
             const [changes, done] = arguments;
             Promise.all([import("/console/live.js"), fetch("/v1/stats").then((answer) => answer.json())])
@@ -53,7 +53,8 @@ class LayoutTest(ConsoleCase):
         self.assertEqual(path("dots").count("M"), 2, "two samples are alone")
 
     def test_figures_of_a_heat_map_are_not_cut(self):
-        """The first axes as vectors have a similarity of 1; vectors a hundred times as long one of 10,000."""
+        """Axes as token vectors have similarities of 1; token vectors a hundred times as long have similarities of
+        10,000."""
         import numpy as np
 
         line = json.dumps({"id": "one"})
@@ -110,7 +111,7 @@ class LayoutTest(ConsoleCase):
         self.wait("the collections", lambda: names() == ["another-dimension", "demo"])
         selected = lambda: Select(self.find("#collection")).first_selected_option.text
         self.wait("the collection", lambda: selected() == "demo" and self.find("#ask-button").is_enabled())
-        # A choice made by hand stays, though nothing can be asked there.
+        # A choice made by hand stays, even if the collection cannot be queried.
         self.choose("#collection", "another-dimension")
         self.assertIn("Load a file", self.text_of("#ask-note"))
         self.assertEqual(selected(), "another-dimension")
@@ -140,7 +141,7 @@ class LayoutTest(ConsoleCase):
                     self.assertEqual(accessibility.cut_text(self.driver), [])
         self.resize(1280)
         self.assertEqual(accessibility.keyboard(self.driver), [])
-        # A person's choice stands over the system's.
+        # The user's choice takes precedence over the system's.
         ground = lambda: self.driver.execute_script("return getComputedStyle(document.documentElement).backgroundColor")
         dark = ground()
         Select(self.find("#theme")).select_by_visible_text("Light")

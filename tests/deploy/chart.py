@@ -77,7 +77,7 @@ class Rendered:
         self.documents = documents(done.stdout)
 
     def of(self, *kinds):
-        """The objects of these kinds, without those of NATS."""
+        """Returns the objects of these kinds, except those of NATS."""
         return [one for one in self.documents if one["kind"] in kinds and component(one) != "nats"]
 
     def nats(self, kind, name):

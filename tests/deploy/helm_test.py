@@ -191,7 +191,7 @@ class ValuesTest(ChartTest):
         self.assertEqual([one for one in outside.documents if chart.component(one) == "nats"], [])
 
     def test_the_chart_is_whole_in_its_own_folder(self):
-        """A copy of the folder renders: it has no links, and Helm asks for no other chart."""
+        """A copy of the chart's folder renders on its own: it has no symbolic links, and depends on no other chart."""
         links = [str(path) for path in chart.CHART.rglob("*") if path.is_symlink()]
         self.assertEqual(links, [])
         self.assertNotIn("dependencies", yaml.safe_load((chart.CHART / "Chart.yaml").read_text()))

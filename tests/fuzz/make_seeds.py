@@ -136,7 +136,7 @@ def requests():
 
 
 def query_result(hits, position_of, ids=None, payloads=False, alignments=0, missing=()):
-    """Returns a QueryResult of documents by number, in their order, with scores that fall from 1."""
+    """Returns a QueryResult with these document numbers in order, and scores that fall from 1."""
     names = lambda numbers: message(*((1, f"doc-{number}") for number in numbers))
     fields = []
     if ids == "strings":
@@ -162,8 +162,8 @@ def answers(*results, generation=7):
 
 
 def group_answers():
-    """Inputs of group_answers_fuzz.cc, which says what their first four bytes are."""
-    # Documents whose slots are of the first of two parts, by number, up to 31.
+    """Returns inputs for group_answers_fuzz.cc, which describes their first four bytes."""
+    # Numbers up to 31 of documents whose slots belong to the first of two parts.
     strings = [0, 1, 2, 5, 6, 8, 10, 12, 16, 17, 20, 21, 23, 29, 30]
     ints = [2, 4, 5, 6, 7, 9, 13, 15, 16, 18, 19, 22, 25, 26, 27, 30, 31]
     candidates = [3, 30, 1, 4, 3, 31, 30, 9, 2]

@@ -3,8 +3,8 @@ all clients.
 
     proxy_test.py FOLDER_OF_THE_PROGRAMS FOLDER_FOR_NGINX [unittest's arguments]
 
-The server wants no token, so that its own gate lets everybody through: what holds is the proxy. FOLDER_FOR_NGINX keeps
-the distribution's nginx where none is installed.
+The server requires no token, so its own gate admits every peer; the protection comes from the proxy. FOLDER_FOR_NGINX
+caches the distribution's nginx if none is installed.
 MAXSIM_HOSTILE_SECONDS sets how long each attack is (2).
 """
 

@@ -13,7 +13,7 @@ READY_LIMIT_S = 30
 
 
 def find_program():
-    """Returns the path of nats-server. Debian puts it where only root looks."""
+    """Returns the path of nats-server. Debian installs it in a folder that is only in root's PATH."""
     program = shutil.which("nats-server") or shutil.which("nats-server", path="/usr/sbin:/usr/local/sbin")
     if program is None:
         raise FileNotFoundError("there is no nats-server: `scripts/setup.sh test` installs it")

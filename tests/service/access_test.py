@@ -1,5 +1,5 @@
-"""Who gets what of maxsimd: web pages of other sites nothing where no token is needed, and folders of the server's machine
-administrators alone.
+"""Tests what maxsimd shows to whom: without tokens, web pages of other sites get nothing; only administrators see the
+folders of the server's machine.
 
 python access_test.py FOLDER_OF_THE_PROGRAMS
 """
@@ -20,7 +20,7 @@ from tracing_fixture import DIM, PATIENCE_S, wire_messages  # noqa: E402
 
 PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
 SEARCH, ADMIN = "token-for-searching", "token-for-everything"
-# Everything that a token would guard.
+# Everything that a token protects.
 GUARDED = [
     ("POST", "/v1/rerank"),
     ("POST", "/text/v2/rerank"),
@@ -123,7 +123,7 @@ class TokensTest(unittest.TestCase):
         cls.addClassCleanup(cls.server.stop)
         request = cls.message("CreateCollectionRequest")(name="docs", dim=DIM)
         cls.call("Admin/CreateCollection", request, ADMIN)
-        # A reload that fails leaves its error.
+        # A failed reload leaves its error in the collection's state.
         (cls.root / "docs" / "collection.json").write_text("{")
         try:
             cls.call("Admin/ReloadCollection", cls.message("ReloadCollectionRequest")(name="docs"), ADMIN)

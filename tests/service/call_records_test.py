@@ -1,5 +1,5 @@
-"""What maxsimd records of a call is what its client got: one count with the answer's code, one span with its status and, for
-a rerank call, a line of the log with its code. On both ports, for answers and for errors from every layer.
+"""Tests that maxsimd records a call as its client saw it: one count with the answer's code, one span with its status
+and, for a rerank call, a log line with its code. On both ports, for answers and for errors from every layer.
 
 python call_records_test.py FOLDER_OF_THE_PROGRAMS
 """
@@ -31,8 +31,8 @@ UPSERT, DELETE, GET = "Documents/Upsert", "Documents/Delete", "Documents/Get"
 DOCUMENTS = "/v1/collections/docs/documents"
 MAX_BODY = 64 << 10
 
-# The name of the case, method and path, body (JSON unless it is text), token, the status and code that the client gets,
-# what the metrics call the method, and the span's name; None: no span.
+# Name of the case; method and path; body (JSON unless it is text); token; status and code that the client gets; the
+# method's name in the metrics; name of the span (None: no span).
 HTTP_CALLS = [
     ("vectors", "POST /v1/rerank", {"query": ROWS, "documents": ["doc-1", "doc-2"]}, SEARCH, 200, "OK", "http", RERANK),
     ("texts as ids", "POST /v1/rerank", {"query": "why", "documents": TEXTS}, SEARCH, 404, "NOT_FOUND", "http", RERANK),
@@ -115,7 +115,7 @@ class CallRecordsTest(unittest.TestCase):
 
     @classmethod
     def call(cls, method, request, token, trace=None):
-        """The code that a client of gRPC gets. `request` is a message or bytes."""
+        """Returns the code that a gRPC client gets. `request` is a message or bytes."""
         metadata = [("authorization", f"Bearer {token}")] if token else []
         if trace is not None:
             metadata.append(("traceparent", traceparent(trace)))
@@ -128,7 +128,7 @@ class CallRecordsTest(unittest.TestCase):
         return "OK"
 
     def get_counts(self):
-        """The calls that the metrics have counted so far, by method and code."""
+        """Returns the number of calls that the metrics have counted so far, by method and code."""
         connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=PATIENCE_S)
         connection.request("GET", "/metrics")
         text = connection.getresponse().read().decode()
@@ -138,7 +138,7 @@ class CallRecordsTest(unittest.TestCase):
         return {(method, code): int(float(value)) for method, code, value in lines}
 
     def check(self, method, code, span_name, make_call):
-        """Makes a call in a trace of its own, and checks everything that is recorded of it."""
+        """Makes a call in its own trace, and checks everything that is recorded about it."""
         type(self).num_traces += 1
         trace = f"{0xC0000 + self.num_traces:032x}"
         before = self.get_counts()
@@ -156,7 +156,7 @@ class CallRecordsTest(unittest.TestCase):
         self.assertEqual(span.status.code, error, span.status.message)
         if code != "OK":
             self.assertTrue(span.status.message.startswith(code + ": "), span.status.message)
-        # Calls that cannot be read have no line.
+        # Calls that could not be parsed have no log line.
         if span_name == RERANK and "maxsim.method" in attributes(span):
             lines = self.get_request_lines()[num_lines:]
             self.assertEqual([(line["method"], line["code"]) for line in lines], [(method, code)])

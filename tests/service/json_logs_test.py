@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""JSON log lines have numbers and booleans where an event has them, and no text that stands for one.
+"""Tests that JSON log lines hold numbers and booleans as such, and never as text.
 
   json_logs_test.py FOLDER_OF_THE_PROGRAMS
 """
@@ -19,7 +19,7 @@ from program_fixture import Maxsimd
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
-# Names and words of people, which may look like numbers.
+# Fields with names and words chosen by people, which may look like numbers.
 TEXTS = {"time", "level", "message", "version", "commit", "request_id", "name", "collection", "peer", "error", "table", "path"}
 NUMBER = re.compile(r"-?\d[\d,.]*( ?([KMGT]i?B|B|%|[µun]?s|ms|min|of \d+))?|true|false")
 EVENTS = {"backend", "collection_load_failed", "collection_loaded", "collection_unloaded", "compacted", "draining",
@@ -28,7 +28,7 @@ EVENTS = {"backend", "collection_load_failed", "collection_loaded", "collection_
 
 
 def numbers_as_text(event):
-    """The fields of an event that are texts and stand for a number or a bool."""
+    """Returns the fields of an event that hold a number or a bool as text."""
     wrong = {key: value for key, value in event.items()
              if key not in TEXTS and isinstance(value, str) and NUMBER.fullmatch(value)}
     if re.search(r"\b[a-z_]+=", event["message"]):
@@ -80,7 +80,7 @@ class JsonLogsTest(unittest.TestCase):
         self.assertEqual([event for event in events if numbers_as_text(event)], [])
 
     def test_no_source_formats_a_number_for_a_field(self):
-        """Events that only a GPU, a cluster or a broken disk brings forth are read in the source."""
+        """Checks the source for events that only occur with a GPU, a cluster or a broken disk."""
         wrong = []
         for path in sorted((ROOT / "server").rglob("*.cc")):
             source = path.read_text()

@@ -140,7 +140,7 @@ class LlamaIndexSiliconFlow(LlamaIndex):
 
 
 class Xinference(Client):
-    """Xinference's own client, which asks for the model's description first."""
+    """Xinference's own client, which first requests the model's description."""
 
     def __init__(self):
         from xinference_client import RESTfulClient

@@ -174,7 +174,7 @@ class DropIn:
 
 
 class NamesModel:
-    """What holds for a client that sends the name of a model."""
+    """Tests for clients that send the name of a model."""
 
     def test_texts_are_scored_as_the_collection_that_the_model_names_scores(self):
         self.assertEqual(bits(self.rank(world.server, "/text", world.texts, model="demo")), bits(world.by_vectors))
@@ -184,14 +184,14 @@ class NamesModel:
 
 
 class Cuts:
-    """What holds for a client that may ask for fewer results than documents."""
+    """Tests for clients that may request fewer results than documents."""
 
     def test_top_n_ends_the_list(self):
         self.assertEqual(bits(self.rank(world.server, "/text", world.texts, top_n=3)), bits(world.by_vectors[:3]))
 
 
 def only_with(package):
-    """Leaves out the tests of a client whose package is not tested in this environment."""
+    """A class decorator that drops the tests of a client if its package is not in this environment."""
     return lambda case: case if package in PACKAGES else None
 
 
@@ -270,7 +270,7 @@ class XinferenceOptionsTest(unittest.TestCase):
         self.assertIn("/text/v1/models", str(raised.exception))
 
 
-# Clients that are not on PyPI, or are large there: what they send and what they read of the answer, from their sources.
+# Imitates clients that are not on PyPI or are large: sends the requests and reads the answers that their sources do.
 class OtherServicesTest(unittest.TestCase):
     def ask(self, method, path, body=None):
         status, _, data = call(world.server.port, method, path, body, {"Authorization": f"Bearer {KEY}"})

@@ -167,7 +167,8 @@ class UpsertLineEvents : public JsonEvents {
            Fail(Cat("\"tokens\": row ", num_rows_ - 1, " has ", length, " numbers, and row 0 has ", row_length_));
   }
 
-  // Payload fields are as deep as the line itself. A "payload" member may be one level deeper than the parser's limit.
+  // A payload made of the line's fields is as deep as the line. JsonEvents allows one level more, for a "payload"
+  // member.
   bool FitsPayload() { return depth() <= collection::kMaxPayloadDepth || FailTooDeep(collection::kMaxPayloadDepth); }
 
   const std::string_view line_;

@@ -74,8 +74,8 @@ _MODULES = {
     "token_vectors": "vectors",
 }
 
-# gRPC prints lines of its own about a failed TLS handshake, which the errors of this package explain. It reads the
-# variable when it is imported.
+# gRPC prints its own lines about a failed TLS handshake, which the errors of this package already explain. gRPC reads
+# this variable when it is imported.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 

@@ -1,5 +1,5 @@
-"""What to tell the user of a server that was not reached or did not answer in time, judged by gRPC's words. Those are
-left out: they are the message of the error's `__cause__`."""
+"""Messages for calls that did not reach a server or got no answer in time. They are chosen by the words of gRPC's own
+message, which they replace; the error's `__cause__` has it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NOT_REACHED = re.compile(
     re.IGNORECASE,
 )
 _OUT_OF_TIME = re.compile("deadline exceeded", re.IGNORECASE)
-# What happened, by words of gRPC and of OpenSSL and BoringSSL below it. The first that fits counts.
+# Reasons by words in the message, which are gRPC's or those of OpenSSL and BoringSSL below it. The first match counts.
 _REASONS = (
     ("http1.x", "it answers in HTTP/1"),
     ("DNS resolution|errors resolving|address lookup", "no address was found for the name"),
@@ -29,8 +29,8 @@ _REASONS = (
 
 
 def add_advice(message: str, target: str, is_encrypted: bool) -> str:
-    """Returns what to say of an UNAVAILABLE: the server's name, advice and the reason in place of gRPC's own message,
-    or the message as it is if it comes from a server that was reached."""
+    """Returns the message of an UNAVAILABLE error. If no server was reached, this is the server's name, advice and the
+    reason instead of gRPC's own message; otherwise it is the server's message, unchanged."""
     if not _NOT_REACHED.match(message):
         return message
     found = (reason for words, reason in _REASONS if re.search(words, message, re.IGNORECASE))
@@ -39,8 +39,8 @@ def add_advice(message: str, target: str, is_encrypted: bool) -> str:
 
 
 def name_timeout(message: str, target: str, seconds: float | None) -> str:
-    """Returns what to say of a DEADLINE_EXCEEDED: the server and the seconds in place of gRPC's own message, or the
-    server's message as it is."""
+    """Returns the message of a DEADLINE_EXCEEDED error: the server and the timeout instead of gRPC's own message, or
+    the server's message, unchanged."""
     if seconds is None or not _OUT_OF_TIME.match(message):
         return message
     return f"no answer from maxsimd at {target} within {seconds:g} s, the timeout of the call"
@@ -55,7 +55,7 @@ def _advice(message: str, is_encrypted: bool) -> str:
     if not is_encrypted:
         if is_closed:
             return "does it want TLS? That is tls=True, or ca_file with the authority of its certificate"
-    elif "empty address list" in message or "create security handshaker" in message:  # gRPC could make no TLS context.
+    elif "empty address list" in message or "create security handshaker" in message:  # gRPC has no TLS context
         return "no root certificates could be read: name a file of them with ca_file"
     elif is_closed:
         return "does the port speak TLS, and does it want a client's certificate (cert_file and key_file)?"

@@ -161,7 +161,7 @@ class AsyncDocumentMethods(abc.ABC):
         return parts.documents()
 
     async def _server_limits(self, timeout: float | None) -> pb.Limits:
-        """Returns the server's limits. Asks for them once."""
+        """Returns the server's limits, which the first call requests."""
         if self._limits is None:
             self._limits = (await self.info(timeout=timeout)).limits
         return self._limits

@@ -182,8 +182,8 @@ class DocumentMethods(abc.ABC):
         were written. Ids that the collection does not hold are in `.missing`. `min_sequence` is that of `rerank`.
 
         More than 1,000 ids, or documents that are too large for one answer (limits.max_answer_bytes), are read in
-        several requests, each of which may take `timeout`. Writes may come in between: the result has the oldest
-        `generation` and `sequence` that a request saw."""
+        several requests, each of which may take `timeout`. Other clients may write in between; the result has the
+        oldest `generation` and `sequence` of these requests."""
         parts = GetParts(collection, ids, return_tokens, min_sequence)
         while (request := parts.next_request()) is not None:
             try:
@@ -193,7 +193,7 @@ class DocumentMethods(abc.ABC):
         return parts.documents()
 
     def _server_limits(self, timeout: float | None) -> pb.Limits:
-        """Returns the server's limits. Asks for them once."""
+        """Returns the server's limits, which the first call requests."""
         if self._limits is None:
             self._limits = self.info(timeout=timeout).limits
         return self._limits

@@ -19,11 +19,11 @@ _FIELD = re.compile(r"([a-z_][\w.]*(?:\[\d+\][\w.]*)*): ")
 class MaxsimError(grpc.RpcError):
     """A call that failed.
 
-    `message` is the server's. Where the server was not reached, or did not answer in time, it says so, with the address
-    and advice or the seconds, and gRPC's own error is the `__cause__`. `field` is the path of the request's field that
-    is wrong ("queries[3].weights"), where the server names one. `retry_after` is in how many seconds another attempt is
-    welcome, where the server says so. `code()` and `details()` are as gRPC's errors have them. `pushback_ms` is the
-    trailer of gRPC that bounds retries, as text."""
+    `message` is the server's. If the server was not reached or did not answer in time, `message` says so, with the
+    server's address and advice or the timeout, and gRPC's own error is the `__cause__`. `field` is the path of the
+    field at fault in the request ("queries[3].weights"), if the server names one. `retry_after` is the number of
+    seconds after which the server suggests another attempt, if it does. `code()` and `details()` are as in gRPC's
+    errors. `pushback_ms` is the value of gRPC's trailer that limits retries, as text."""
 
     status_code: grpc.StatusCode = grpc.StatusCode.UNKNOWN
 
@@ -194,15 +194,14 @@ def with_names(error: MaxsimError, renamed: Callable[[str], str]) -> MaxsimError
 
 
 def shift_indices(error: MaxsimError, name: str, num_before: int) -> MaxsimError:
-    """Returns an error that names the items of a list by their index in the whole call, where the request held only
-    those after the first `num_before`: "queries[3]" becomes "queries[67]"."""
+    """Returns an error whose message has the list's indices in the whole call. The request held only the items after
+    the first `num_before`: "queries[3]" becomes "queries[67]"."""
     index = re.compile(rf"(?<=\b{name}\[)\d+(?=\])")
     return with_names(error, lambda text: index.sub(lambda found: str(int(found[0]) + num_before), text))
 
 
 def from_rpc_error(error: Any, made_of: Connection, seconds: float | None) -> MaxsimError:
-    """Returns the error of a call of grpc or of grpc.aio, which could take `seconds` (None: any time), over a channel
-    that is made of this."""
+    """Returns the MaxsimError for an error of grpc or grpc.aio. `seconds` is the call's timeout (None: no limit)."""
     message = error.details() or ""
     if error.code() == grpc.StatusCode.UNAVAILABLE:
         message = add_advice(message, made_of.target, made_of.credentials is not None)

@@ -48,8 +48,8 @@ class Document:
 class Ranking(Sequence[Document]):
     """The best documents of one query, best first. A slice of it is a ranking again.
 
-    A ranking that a server answered makes its Documents when they are asked for: `ids`, `scores` and `positions` make
-    none, an index makes one.
+    Documents of a ranking from a server are created when they are first used. `ids`, `scores` and `positions` create
+    none, and an index creates one.
 
     `missing` are the candidates that the collection does not hold. `generation` is that of the collection which
     answered, 0 without one. `unavailable` counts candidates that were not scored because the server has lost their
@@ -121,19 +121,19 @@ class Ranking(Sequence[Document]):
         }
 
     def _answer(self) -> _Answer | None:
-        """Returns the message that the documents are yet to be made of, or None if `documents` has them."""
+        """Returns the message from which the documents are yet to be created, or None if `documents` exists already."""
         return self.__dict__.get("_unread")
 
-    if not TYPE_CHECKING:  # A type checker would take any attribute otherwise.
+    if not TYPE_CHECKING:  # Otherwise a type checker would accept any attribute.
 
         def __getattr__(self, name: str) -> Any:
-            """Makes `documents` when it is read first. Python calls this only for an attribute that is not there."""
+            """Creates `documents` on first use. Python calls this only for attributes that do not exist."""
             values = self.__dict__
             answer = values.get("_unread") if name == "documents" else None
             if answer is not None:
                 values.setdefault("documents", answer.documents())
                 values.pop("_unread", None)
-            if name in values:  # Another thread may have made it.
+            if name in values:  # Another thread may have created it.
                 return values[name]
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
@@ -142,7 +142,7 @@ class Ranking(Sequence[Document]):
 
 
 class _Answer:
-    """One query's result as it came over the wire, and the Documents that were made of it so far."""
+    """One query's result from the server, and the Documents created from it so far."""
 
     def __init__(self, result: pb.QueryResult) -> None:
         self.result = result
@@ -150,7 +150,7 @@ class _Answer:
         self._ids: Sequence[Id] | None = None
         if kind is not None:
             self._ids = result.string_ids.ids if kind == "string_ids" else result.int_ids.ids
-        # A Document stays the same object, because callers may change its payload.
+        # Keeps each Document that was handed out, because the caller may change its payload.
         self._made: dict[int, Document] = {}
 
     def ids(self) -> list[Id]:
@@ -162,7 +162,7 @@ class _Answer:
         return self._made.setdefault(index, self._make(index)) if made is None else made
 
     def documents(self) -> list[Document]:
-        """Returns all documents. Reads column after column, in half the time that `document` takes for each."""
+        """Returns all documents. Reading column by column takes half as long as calling `document` for each."""
         result = self.result
         documents = [
             Document(*values)
@@ -209,7 +209,7 @@ def read_response(response: pb.RerankResponse) -> list[Ranking]:
 
 
 def _ranking(result: pb.QueryResult, response: pb.RerankResponse) -> Ranking:
-    """Returns a ranking without `documents`, which the first use makes."""
+    """Returns a ranking that creates `documents` on first use."""
     ranking = Ranking.__new__(Ranking)
     ranking.__dict__.update(
         _unread=_Answer(result),

@@ -1,4 +1,4 @@
-"""Splits a call that is too large for one request of the server, and joins the answers."""
+"""Splits a call that is too large for one request into several, and joins their answers."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from .v1 import documents_pb2
 from .v1 import rerank_pb2 as pb
 from .writes import make_get_request, request_bytes
 
-MAX_GET_IDS = 1000  # of one request
-# A query's tag and length in a RerankRequest, beside its own bytes.
+MAX_GET_IDS = 1000  # limit of one request
+# Bytes of a query's tag and length in a RerankRequest, in addition to the query itself.
 _FRAME_BYTES = 6
-# The limits that a request with fewer queries or ids may keep, as the server's errors name them.
+# Limits on a sum over queries or ids, as the server's errors name them. A smaller request may stay within them.
 _TOTALS = re.compile(r"\(limits\.(max_queries_per_request|max_request_work|max_alignments|max_answer_bytes)\)")
 
 
 class _Parts:
-    """Consecutive parts of a call's queries or ids. The caller sends the request of each in turn, and passes the answer
-    to `add` or the error to `refused`."""
+    """Splits a call's queries or ids into consecutive parts. The caller sends one request at a time, and passes its
+    answer to `add` or its error to `refused`."""
 
     def __init__(self, num_items: int, max_items: int, name: str) -> None:
-        """`name` is the list's name in the server's errors, say "queries"."""
+        """`name` is the name of the list in the server's errors, for example "queries"."""
         self._num_items, self._max_items, self._name = num_items, max_items, name
         self._first = self._end = 0  # the part that was sent last
 
     def refused(self, error: errors.MaxsimError) -> None:
-        """Makes this part and later ones half as large if the server refused the part for the sum over its items.
-        Raises any other error, whose indices then count from the first item of the call."""
+        """Halves this part and later ones if the server refused the part because of a limit on the sum over its items.
+        Raises any other error, with its indices counted from the first item of the call."""
         size = self._end - self._first
         if size > 1 and error.code() == grpc.StatusCode.INVALID_ARGUMENT and _TOTALS.search(error.message):
             self._max_items = size // 2
@@ -44,15 +44,16 @@ class _Parts:
 
 
 class RerankParts(_Parts):
-    """Splits a request by its queries. Each part has its options and the candidates that the queries share."""
+    """Splits a request by its queries. Each part has the request's options and the candidates that the queries
+    share."""
 
     def __init__(self, request: pb.RerankRequest, limits: pb.Limits | None) -> None:
-        """`limits` are the server's; None sends the request as it is."""
+        """`limits` are the server's. With None, the whole request is sent first."""
         num_queries = len(request.queries)
         super().__init__(num_queries, (limits and limits.max_queries_per_request) or num_queries, "queries")
         self._whole = request
         self._max_bytes = request_bytes(limits) if limits else MAX_MESSAGE_BYTES
-        self._queries: Sequence[pb.Query] = []  # empty until the request has to be split
+        self._queries: Sequence[pb.Query] = []  # empty until the request is split
         self._sizes: list[int] = []
         self._rankings: list[Ranking] = []
 
@@ -79,13 +80,14 @@ class RerankParts(_Parts):
         return self._rankings
 
     def _take_queries(self) -> None:
-        """Moves the queries out of the request, and leaves what all parts share."""
+        """Moves the queries out of the request, which keeps what all parts share."""
         self._queries = list(self._whole.queries)
         self._sizes = [query.ByteSize() + _FRAME_BYTES for query in self._queries]
         del self._whole.queries[:]
 
     def _end_of_part(self) -> int:
-        """A part has at least one query, which the server refuses if it is too large by itself."""
+        """Returns the end of the next part. It has at least one query; if that one is too large, the server refuses
+        it."""
         end = self._first + 1
         most = min(self._first + self._max_items, self._num_items)
         num_bytes = self._whole.ByteSize() + self._sizes[self._first]
@@ -122,7 +124,7 @@ class GetParts(_Parts):
         self._first = self._end
 
     def documents(self) -> StoredDocuments:
-        """Returns all documents in the order of the ids, with the oldest generation and sequence that a part saw."""
+        """Returns all documents in the order of the ids, with the oldest generation and sequence of the answers."""
         return StoredDocuments(
             [document for answer in self._answers for document in answer.documents],
             [id for answer in self._answers for id in answer.missing],

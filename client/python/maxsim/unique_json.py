@@ -1,4 +1,4 @@
-"""JSON whose objects must not name a key twice. Python's own parser keeps the last one without a word."""
+"""Parses JSON and refuses objects with a repeated key. Python's own parser silently keeps the last one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Tuple, Union
 
 
 def unique_keys(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
-    """An object_pairs_hook of json. ValueError names a key that appears twice."""
+    """An object_pairs_hook for json. Raises ValueError with the name of a repeated key."""
     made = dict(pairs)
     if len(made) < len(pairs):
         names = [name for name, _ in pairs]
@@ -17,5 +17,5 @@ def unique_keys(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
 
 
 def parse_json(text: Union[str, bytes]) -> Any:
-    """json.loads(text) with unique keys."""
+    """Like json.loads(text), but refuses repeated keys."""
     return json.loads(text, object_pairs_hook=unique_keys)

@@ -111,7 +111,7 @@ def _as_numpy(array: Any, name: str) -> tuple[npt.NDArray[Any], bool]:
 
 def _split_bfloat16(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], bool]:
     """ml_dtypes gives NumPy a type named bfloat16."""
-    if values.dtype.isbuiltin != 1 and values.dtype.name == "bfloat16":  # NumPy makes the name anew in each call
+    if values.dtype.isbuiltin != 1 and values.dtype.name == "bfloat16":  # NumPy builds the name anew on each access
         return np.ascontiguousarray(values).view(np.uint16), True
     return values, False
 

@@ -137,7 +137,7 @@ class DeleteAnswers:
         self._sequence = max(self._sequence, response.sequence)
 
     def located(self, error: errors.MaxsimError) -> errors.MaxsimError:
-        """Returns the error of a request with its ids' indices among all of the call."""
+        """Returns the error of one request with its indices counted in the ids of the whole call."""
         return errors.shift_indices(error, "ids", len(self._results))
 
     def results(self) -> WriteResults:

@@ -43,7 +43,7 @@ class Handler(BaseHTTPRequestHandler):
         super().setup()
         self._input = TimedInput(self.connection)
         self.rfile = io.BufferedReader(self._input)
-        # The head and a small body leave in one write.
+        # Sends the head and a small body in one write.
         self.wfile = io.BufferedWriter(TimedOutput(self.connection, self.server.options.idle_timeout_s), _WRITE_BYTES)
 
     def parse_request(self) -> bool:
@@ -52,7 +52,7 @@ class Handler(BaseHTTPRequestHandler):
         self._input.begin_head()
         source = self.rfile
         try:
-            # Python's own parser passes over lines that are no headers, and what it passes over may be the length.
+            # Python's own parser ignores lines that are not headers, and an ignored line may hold the length.
             self.rfile = io.BytesIO(read_head(source))
             return super().parse_request()
         except HeadError as error:

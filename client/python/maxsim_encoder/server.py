@@ -32,8 +32,8 @@ class ServerOptions:
     port: int = 8090  # 0 takes a free one
     max_body_bytes: int = 16 << 20
     max_connections: int = 256
-    idle_timeout_s: float = 60.0  # of a connection without a request, and of a client that reads an answer
-    header_timeout_s: float = 10.0  # from a request's first byte to the end of its head; of a handshake of TLS
+    idle_timeout_s: float = 60.0  # for a connection without a request, and for a client to read an answer
+    header_timeout_s: float = 10.0  # from a request's first byte to the end of its head; also for a TLS handshake
     body_timeout_s: float = 30.0  # from a request's head to the end of its body
     token: Optional[bytes] = None  # what "Authorization: Bearer" must hold
     tls: Optional[ssl.SSLContext] = None
@@ -96,8 +96,8 @@ class _Connection:
     """What the server knows of a connection."""
 
     peer: str  # its address
-    busy: bool = False  # has a request in progress
-    working: bool = False  # that request has come whole, and may be answered
+    busy: bool = False  # a request is in progress
+    working: bool = False  # that request has arrived completely, and may be answered
 
 
 class Server(ThreadingHTTPServer):
@@ -114,7 +114,7 @@ class Server(ThreadingHTTPServer):
         self.service = service
         self.stopping = False
         self._lock = threading.Lock()
-        self._connections: Dict[socket.socket, _Connection] = {}  # the one that has waited for longest first
+        self._connections: Dict[socket.socket, _Connection] = {}  # in order of last activity, oldest first
         self._none_left = threading.Condition(self._lock)
         super().__init__((options.host, options.port), Handler)
 
@@ -131,8 +131,8 @@ class Server(ThreadingHTTPServer):
         return f"{'https' if self.options.tls else 'http'}://{host}:{self.server_port}"
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Starts the connection's thread. One beyond the limit takes the place of another one that is not being
-        answered, so that connections that send nothing, or slowly, keep nobody out."""
+        """Starts a thread for the connection. Beyond the limit, a connection that is not being answered is closed for
+        it, so that connections that send nothing, or send slowly, cannot keep others out."""
         evicted = None
         with self._lock:
             full = len(self._connections) >= self.options.max_connections
@@ -148,8 +148,8 @@ class Server(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def _take_slowest(self) -> Optional[socket.socket]:
-        """Takes out the connection that has waited for longest without a whole request, of the peer that has most of
-        them: no peer drives out another's. None where all are being answered."""
+        """Removes and returns the connection that has waited longest without a complete request. It belongs to the peer
+        with the most such connections, so a peer with many drives out its own first. None if all are being answered."""
         waiting = [(key, known) for key, known in self._connections.items() if not known.working]
         if not waiting:
             return None
@@ -164,7 +164,7 @@ class Server(ThreadingHTTPServer):
         connection = request
         try:
             if self.options.tls is not None:
-                request.settimeout(self.options.header_timeout_s)  # Python bounds all of a handshake by this
+                request.settimeout(self.options.header_timeout_s)  # in Python this limits the whole handshake
                 connection = self.options.tls.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
                 self._replace(request, connection)
                 connection.do_handshake()
@@ -179,7 +179,8 @@ class Server(ThreadingHTTPServer):
             self.shutdown_request(connection)
 
     def _replace(self, request: socket.socket, connection: socket.socket) -> None:
-        """Enters the encrypted connection for the one below it. Raises ConnectionError where that has been evicted."""
+        """Registers the TLS connection in place of its socket. Raises ConnectionError if that has been evicted
+        meanwhile."""
         with self._lock:
             known = self._connections.pop(request, None)
             if known is None:
@@ -194,10 +195,10 @@ class Server(ThreadingHTTPServer):
     def set_working(self, connection: socket.socket, working: bool) -> None:
         with self._lock:
             known = self._connections.pop(connection, None)
-            if known is None:  # it has been evicted meanwhile
+            if known is None:  # evicted meanwhile
                 return
             known.working = working
-            self._connections[connection] = known  # the last one: it has just been heard of
+            self._connections[connection] = known  # goes to the end, as the most recently active
 
     def authorized(self, header: Optional[str]) -> bool:
         """Whether an Authorization header holds the token; compares in constant time."""
@@ -234,7 +235,7 @@ class Server(ThreadingHTTPServer):
 
 
 def _end(connection: socket.socket) -> None:
-    """Makes the reads and writes of a connection end; its thread closes it then."""
+    """Makes pending reads and writes of the connection end, after which its thread closes it."""
     try:
         socket.socket.shutdown(connection, socket.SHUT_RDWR)
     except OSError:

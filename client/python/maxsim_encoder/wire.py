@@ -1,4 +1,5 @@
-"""The bytes of one connection: time limits that hold however slowly they come and go, and heads that have one reading."""
+"""Reads and writes one connection: with time limits that slow peers cannot extend, and only request heads that every
+reader parses alike."""
 
 from __future__ import annotations
 
@@ -8,17 +9,18 @@ import socket
 import time
 from typing import Any, Optional
 
-# A request may have this many bytes before its body, and an answer is written in pieces of _WRITE_BYTES.
+# Limit of a request's bytes before its body. An answer is written in pieces of _WRITE_BYTES.
 MAX_HEAD_BYTES = 1 << 16
 _WRITE_BYTES = 1 << 16
 
-# A name without white space before the colon (RFC 9112, 5.1), and a value of visible characters. A line that begins
-# with white space continues the one before it in some readers, and a bare carriage return ends one in some.
+# A name without white space before the colon (RFC 9112, 5.1), and a value of visible characters. Other heads are
+# ambiguous: some readers take a line that begins with white space as a continuation, and a bare carriage return as a
+# line end.
 _HEADER = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*")
 
 
 class HeadError(Exception):
-    """A head that is refused, with this status."""
+    """A request head that is refused with `status`."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -26,28 +28,28 @@ class HeadError(Exception):
 
 
 class TimedInput(io.RawIOBase):
-    """Reads a connection under a deadline for all that is read, not for each read."""
+    """Reads a connection with one deadline for all bytes together, not one per read."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._deadline = 0.0
-        self._head_s: Optional[float] = None  # set while no byte of the next request has come
+        self._head_s: Optional[float] = None  # None once a byte of the next request has arrived
 
     def readable(self) -> bool:
         return True
 
     def await_request(self, idle_s: float, head_s: float) -> None:
-        """Gives the next request `idle_s` to begin, and from then on `head_s` for its head."""
+        """Sets the time limits of the next request: `idle_s` until its first byte, then `head_s` for its head."""
         self._deadline = time.monotonic() + idle_s
         self._head_s = head_s
 
     def begin_head(self) -> None:
-        """The first byte of a request has been read, here or with those of the request before it."""
+        """Call this when the first byte of a request has been read, possibly together with the previous request."""
         if self._head_s is not None:
             self.limit(self._head_s)
 
     def limit(self, seconds: float) -> None:
-        """Gives what is read from now on so many seconds in all."""
+        """Limits the total time of all reads from now on."""
         self._deadline = time.monotonic() + seconds
         self._head_s = None
 
@@ -63,7 +65,7 @@ class TimedInput(io.RawIOBase):
 
 
 class TimedOutput(io.RawIOBase):
-    """Writes a connection; each write has `seconds` in all, however the peer reads."""
+    """Writes to a connection. Each write may take `seconds` in total, however slowly the peer reads."""
 
     def __init__(self, connection: socket.socket, seconds: float) -> None:
         self._connection = connection
@@ -86,8 +88,8 @@ class TimedOutput(io.RawIOBase):
 
 
 def read_head(source: io.BufferedIOBase) -> bytes:
-    """The lines of a head behind its first, up to and with the empty one. Raises HeadError; ConnectionError where the
-    peer goes before."""
+    """Returns the header lines after the first line of a head, including the final empty line. Raises HeadError, or
+    ConnectionError if the peer closes before that."""
     lines = []
     num_bytes = 0
     while True:

@@ -21,7 +21,7 @@ MAX_DOCUMENT_TOKENS = 65536
 
 
 def check_tensors(**given: Any) -> None:
-    """Raises TypeError for an argument that is no dense tensor."""
+    """Raises TypeError for an argument that is not a dense tensor."""
     for name, value in given.items():
         if not isinstance(value, Tensor):
             raise TypeError(f"{name} is of the type {type(value).__name__}; it is a torch.Tensor")
@@ -43,7 +43,7 @@ def check_optional_tensors(**given: Any) -> None:
 def _is_dense(tensor: Tensor) -> bool:
     if tensor.layout is not torch.strided:
         return False
-    # The oldest releases of PyTorch cannot trace is_nested.
+    # torch.compile cannot trace is_nested in the oldest supported releases of PyTorch.
     return torch.compiler.is_compiling() or not tensor.is_nested
 
 
@@ -57,7 +57,7 @@ def _refuse_layout(name: str, tensor: Tensor) -> None:
 
 
 def real_factors(name: str, factors: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Returns factors in `dtype`. Raises TypeError for complex ones, whose imaginary part would be lost."""
+    """Converts factors to `dtype`. Raises TypeError for complex factors, whose imaginary part would be lost."""
     if factors.dtype == dtype:
         return factors
     if factors.is_complex():

@@ -73,7 +73,8 @@ class _Dispatch:
 
 
 class _Transforms:
-    """The derivatives that torch.func takes. As with _Dispatch, AttributeError at import where names are gone."""
+    """Detects the transforms of torch.func that differentiate. As in _Dispatch, raises AttributeError at import if a name no
+    longer exists."""
 
     def __init__(self) -> None:
         functorch: Any = torch._C._functorch
@@ -84,7 +85,8 @@ class _Transforms:
         self._grad, self._jvp = functorch.TransformType.Grad, functorch.TransformType.Jvp
 
     def derivative(self, tensor: Tensor) -> str:
-        """Returns "reverse" or "forward" if a transform differentiates by the tensor in that mode, else ""."""
+        """Returns "reverse" or "forward" if a transform differentiates with respect to the tensor in that mode, else
+        ""."""
         kinds = {one.level(): one.key() for one in self._stack() or ()}
         top = max(kinds, default=0)
         while self._is_wrapped(tensor):
@@ -92,7 +94,8 @@ class _Transforms:
             kind = kinds.get(level)
             if kind == self._grad and tensor.requires_grad and torch.is_grad_enabled():
                 return "reverse"
-            # Only the innermost transform can be asked for the tangent; a tensor of an outer one mostly has one.
+            # Only the innermost transform's tangent can be read. A tensor of an outer one is taken to have a tangent, as
+            # it mostly does.
             if kind == self._jvp and (level != top or forward_ad.unpack_dual(tensor).tangent is not None):
                 return "forward"
             tensor = self._unwrapped(tensor)

@@ -200,8 +200,8 @@ def maxsim_scores(
     | [Nq, K, Ld, d] | [Nq, K]: K documents for each query, as in distillation |
 
     `query_lengths` [Nq] and `document_lengths` (the shape of `documents` without its last two dimensions) are integers:
-    the tokens of each that there are. `query_mask` [Nq, Lq] and `document_mask` [..., Ld] are of booleans, or of 0 and 1:
-    a token counts where lengths and mask say so. `weights` [Nq, Lq] are a factor for each query token.
+    the number of tokens of each. `query_mask` [Nq, Lq] and `document_mask` [..., Ld] are booleans, or 0 and 1. A token
+    counts if both lengths and mask include it. `weights` [Nq, Lq] are a factor for each query token.
 
     Queries and documents have one type: float32, float16, bfloat16, or int8 with scales, float32 and 0 or more, one for
     each sequence ([Nq], the shape of `document_lengths`), one for each token ([Nq, Lq], that of `document_mask`), or

@@ -29,7 +29,7 @@ def counting(
     if lengths is not None:
         counts &= torch.arange(shape[-1], device=device) < lengths.unsqueeze(-1)
     if mask is not None:
-        counts &= mask == 1  # of booleans too
+        counts &= mask == 1  # works for booleans, too
     return counts
 
 

@@ -104,8 +104,8 @@ def _mask(name: str, mask: Optional[Tensor], shape: "tuple[int, ...]") -> Option
 
 
 def _ones(name: str, mask: Tensor) -> Tensor:
-    """Where a mask of numbers is 1. Raises ValueError for the first value that is neither 0 nor 1, where values can be
-    read. Elsewhere such a token is left out, so that an additive mask (0 and -inf) never selects the padding."""
+    """Returns where a mask of numbers is 1. Raises ValueError for the first value other than 0 and 1, if values can be
+    read. If not, such a token does not count, so an additive mask (0 and -inf) never selects the padding."""
     counts = mask == 1
     if can_read(mask):
         wrong = (~counts & (mask != 0)).flatten()
@@ -149,7 +149,7 @@ def _packed_scales(name: str, scales: Optional[Tensor], count: int, num_rows: in
     scales = _scales(name, scales)
     if scales.dim() == 0:
         return scales.expand(count), library.SCALE_A_SEQUENCE
-    # torch.compile does not find a tuple of symbolic sizes in a tuple of such tuples: sizes are compared one by one.
+    # torch.compile cannot search a tuple of tuples for a tuple of symbolic sizes, so sizes are compared one by one.
     shape, size = tuple(scales.shape), scales.shape[0]
     of_sequences = len(shape) == 1 and size == count
     of_tokens = size == num_rows and (len(shape) == 1 or (len(shape) == 2 and shape[1] == 1))

@@ -114,7 +114,7 @@ def run_async(coroutine):
 
 
 class Waiting:
-    """An AsyncClient whose calls are awaited on the spot."""
+    """An AsyncClient with blocking methods, which run its coroutines to their end."""
 
     def __init__(self, *arguments, **named):
         from maxsim import AsyncClient
@@ -134,7 +134,7 @@ class BothTest(unittest.TestCase):
     """Tests of both clients against a server in this process, which has an `address`."""
 
     def clients(self, server, **arguments):
-        """Yields a blocking client, and an AsyncClient that is waited for."""
+        """Yields a blocking client, and an AsyncClient with blocking methods."""
         from maxsim import Client
 
         for kind in (Client, Waiting):

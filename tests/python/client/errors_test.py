@@ -262,7 +262,7 @@ class CallTest(unittest.TestCase):
             self.assertNotIn("last error", said)
 
     def test_the_reason_stands_in_place_of_grpcs_words(self):
-        # As grpcio 1.51 (OpenSSL) and 1.85 (BoringSSL) have them.
+        # Messages of grpcio 1.51 (OpenSSL) and 1.85 (BoringSSL).
         handshake = "Tls handshake failed (TSI_PROTOCOL_FAILURE): SSL_ERROR_SSL: error:1000007d:SSL routines"
         for words, reason in (
             ("UNKNOWN: ipv4:127.0.0.1:1: Failed to connect to remote host: Connection refused", "the connection was"),

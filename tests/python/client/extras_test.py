@@ -1,4 +1,5 @@
-"""The extras of client/python/pyproject.toml beside the requirements that `maxsim import` names for missing libraries.
+"""Compares the extras in client/python/pyproject.toml with the packages that `maxsim import` names for missing
+libraries.
 
 python extras_test.py
 """
@@ -9,9 +10,9 @@ import unittest
 from client_fixture import TESTS
 
 PYTHON = TESTS.parent / "client" / "python"
-# A package, the extras of it in brackets, and its oldest release, in quotes.
+# A quoted requirement: package, its extras in brackets, and the oldest release.
 REQUIREMENT = re.compile(r'"([a-zA-Z0-9._-]+)(?:\[([^\]"]*)\])?>=[0-9.]+"')
-# As PEP 685 spells it. pip takes other spellings of an extra only where both sides have the same.
+# Names normalized as in PEP 685. pip accepts other spellings of an extra only if both sides use the same.
 NORMAL = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 

@@ -264,7 +264,7 @@ class RankingTest(unittest.TestCase):
             self.assertEqual(made, [9])
             self.assertEqual((ranking[2:].ids, ranking[::-2].ids), (["c"], ["c", "a"]))
             self.assertEqual(made, [9, 4])
-            # A caller may have changed a payload: documents stay the objects that they are.
+            # The caller may have changed a payload, so documents must stay the same objects.
             self.assertEqual([document.payload for document in ranking], [{"title": "A"}, None, {"seen": True}])
             self.assertIs(ranking[2], ranking.documents[2])
             self.assertIs(ranking[-3], ranking[0])

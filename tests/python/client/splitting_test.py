@@ -1,4 +1,5 @@
-"""Calls that are larger than one request may be, with both clients, over servers in this process that refuse those.
+"""Tests calls that are too large for one request, with both clients, on servers in this process that refuse such
+requests.
 
 python splitting_test.py
 """
@@ -18,8 +19,8 @@ DIM = 8
 
 
 class LimitedServer:
-    """Scores query i, a matrix of the value i, as i, and refuses what exceeds its limits as the server does. A document
-    takes `document_bytes` of an answer."""
+    """A server that scores query i, a matrix of the value i, as i, and refuses what exceeds its limits, as maxsimd
+    does. A document takes `document_bytes` in an answer."""
 
     def __init__(self, test, document_bytes=10, missing=(), **limits):
         self.requests, self.num_infos, self.document_bytes, self.missing = [], 0, document_bytes, missing
@@ -111,7 +112,7 @@ class RerankManyTest(BothTest):
         for client in self.clients(server := LimitedServer(self, max_request_bytes=10_000)):
             self.check(client, server, queries, range(10), ids=["a"])
             self.assertEqual(self.sizes(server), [3, 3, 3, 1])
-            # The candidates that queries share are in every request.
+            # Candidates that queries share are repeated in every request.
             self.check(client, server, queries, range(10), ids=["a" * 3000])
             self.assertEqual(self.sizes(server), [2, 2, 2, 2, 2])
 

@@ -1,4 +1,4 @@
-"""Tokens that i8 storage keeps badly are counted by all that write and read a collection, alike.
+"""Tests that all programs that write or read a collection count the same lossy tokens of i8 storage.
 
 python loss_test.py MAXSIM_SHARD
 """
@@ -30,7 +30,7 @@ class LossTest(TemporaryFolderTest):
         for document in self.documents[:10]:
             document[0] *= 1e4
         self.documents[10][0] *= 60
-        self.documents[11][3] = 0  # It was nothing before.
+        self.documents[11][3] = 0  # was a zero vector before, so it is not lossy
 
     def write(self, storage="i8", make=CollectionWriter, **options):
         with make(self.folder / storage, dim=DIM, name="x", storage=storage, **options) as writer:
@@ -66,7 +66,7 @@ class LossTest(TemporaryFolderTest):
         built = self.run_shard(*build, "--output", self.folder / "built")
         self.assertEqual(built.returncode, 0, built.stderr)
         self.assertIn(WARNING, built.stderr)
-        # What is stored does not tell that a token was zero before.
+        # The stored elements do not show that a token was zero before.
         verified = self.run_shard("verify", self.folder / "built")
         self.assertEqual(verified.returncode, 0)
         self.assertIn("i8 keeps too little of 210 tokens of 12 documents (191 became zeros", verified.stderr)

@@ -1,4 +1,4 @@
-"""Files that lead elsewhere, never end or are damaged: python hostile_files_test.py [PROGRAMS]"""
+"""Tests files that lead elsewhere, never end or are damaged: python hostile_files_test.py [PROGRAMS]"""
 
 import os
 import unittest
@@ -75,7 +75,7 @@ class HostileFilesTest(ImportTest):
             self.assertNotIn("\x1b", out)
 
     def test_wrong_offsets_of_an_arrow_file_are_an_error(self):
-        """They would be lengths and places in memory that is not the file's."""
+        """Bad offsets would be read as lengths and addresses in memory outside of the file."""
         vectors = pa.array([[[1.0] * DIM]] * 3, pa.list_(pa.list_(pa.float32())))
         offsets = np.array([0x1234567, 0x1234577, 0x1234587, 0x1234597], np.int32)
         ids = pa.array(["a" * 16, "b" * 16, "c" * 16])

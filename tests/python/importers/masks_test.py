@@ -1,4 +1,4 @@
-"""Masks of padded arrays, whose values must say which tokens count: python masks_test.py [PROGRAMS]"""
+"""Tests masks of padded arrays, whose values must say which tokens count: python masks_test.py [PROGRAMS]"""
 
 import unittest
 

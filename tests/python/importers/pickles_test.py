@@ -1,4 +1,4 @@
-"""Pickles of lists of arrays, where no torch is: python pickles_test.py [PROGRAMS]"""
+"""Tests pickles of lists of arrays without torch installed: python pickles_test.py [PROGRAMS]"""
 
 import pickle
 import unittest

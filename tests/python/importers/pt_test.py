@@ -41,7 +41,7 @@ class PtTest(IndexTest):
         self.assert_index("pt", self.path, range(4), wanted, tolerance=0)
 
     def test_a_view_of_torch_with_the_opposite_sign(self):
-        """torch keeps x.conj().imag as the numbers of x.imag and a flag."""
+        """torch stores x.conj().imag as the elements of x.imag and a flag."""
         complex_documents = [torch.randn(5, 32, dtype=torch.cfloat) for _ in range(3)]
         views = [document.conj().imag for document in complex_documents]
         self.assertTrue(all(view.is_neg() for view in views))

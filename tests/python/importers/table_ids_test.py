@@ -1,4 +1,5 @@
-"""Ids in Arrow tables, of every type that other libraries write, and tensors: python table_ids_test.py [PROGRAMS]"""
+"""Tests ids in Arrow tables, in every type that other libraries write, and tensors: python table_ids_test.py
+[PROGRAMS]"""
 
 import decimal
 import unittest

@@ -1,4 +1,4 @@
-"""Tensors and transforms that maxsim_torch's functions refuse, and default devices that they must not depend on.
+"""Tests that maxsim_torch's functions refuse some tensors and transforms, and do not depend on the default device.
 
 python refusals_test.py LIBMAXSIM.so        with torch installed
 """
@@ -40,7 +40,7 @@ class RefusalsTest(TorchTest):
         return numbers, residuals, centroids, torch.tensor([-1.0, -0.5, 0.5, 1.0])
 
     def calls(self):
-        """Every function of one matrix of queries, by name."""
+        """Returns every function of one matrix of queries, by name."""
         documents, more, codes = self.documents, self.more, self.codes()
         head, bias = self.values(8, 8), self.values(8)
         return {
@@ -110,9 +110,9 @@ class RefusalsTest(TorchTest):
         }
         for name, call in self.calls().items():
             if name == "maxsim_top_k":
-                continue  # It has no gradients by definition.
+                continue  # has no gradients by definition
             for how, transform in {**transforms, **forward}.items():
-                # hessian is forward mode over reverse mode, and either is refused first.
+                # hessian is forward mode over reverse mode, and either of them may be refused first.
                 message = "forward-mode derivatives" if how in forward and how != "hessian" else "derivatives"
                 with self.subTest(name, how=how):
                     pattern = f"^maxsim_torch::[a-z_0-9]+ has no {message} "

@@ -1,6 +1,6 @@
-"""maxsim-encoder's connections: heads that two readers could read differently, and peers that are slow on purpose.
+"""Tests maxsim-encoder's connections with ambiguous request heads, and with peers that are slow on purpose.
 
-python python_encoder_connections_test.py      wants the packages of demo/requirements.txt
+python python_encoder_connections_test.py      needs the packages of demo/requirements.txt
 """
 
 import contextlib
@@ -98,7 +98,7 @@ class HeadTest(unittest.TestCase):
 
     def test_headers_that_clients_send_are_read(self):
         lines = (b"A:b", b"B:", b"C: \xc3\xa4\t!", b"X-Y_z.1: ~", b"Content-Type: application/json; a=\"b\"", length(BODY))
-        # Three requests in one packet are three answers.
+        # Three requests in one packet get three answers.
         statuses, answer = self.statuses((head(*lines) + BODY) * 3)
         self.assertEqual(statuses, [200] * 3, answer)
 
@@ -116,7 +116,7 @@ class SlowPeersTest(unittest.TestCase):
             time.sleep(0.005)
 
     def drip(self, connections):
-        """Sends each a byte now and then, so that no single read takes long, until the test ends."""
+        """Until the test ends, sends a byte on each connection now and then, so that no single read takes long."""
         end = threading.Event()
 
         def send():
@@ -172,7 +172,7 @@ class SlowPeersTest(unittest.TestCase):
         while server.server._connections:
             self.assertLess(time.monotonic(), limit)
             with contextlib.suppress(ConnectionError):
-                connection.recv(1000)  # a little now and then, so that no single write takes long
+                connection.recv(1000)  # slowly, but so often that no single write takes long
             time.sleep(0.01)
 
     def test_connections_that_drip_or_send_nothing_keep_nobody_out(self):
@@ -190,10 +190,10 @@ class SlowPeersTest(unittest.TestCase):
     def test_the_one_that_has_waited_for_longest_gives_way(self):
         server = self.serve(max_connections=2)
         first, second = (http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_S) for _ in range(2))
-        for connection in (first, second, first):  # the first one has been heard of last
+        for connection in (first, second, first):  # the first connection was active last
             self.addCleanup(connection.close)
             self.assertEqual(call(server.port, "POST", "/embed_all", {"inputs": "a"}, connection=connection)[0], 200)
-            self.await_working(server, 0)  # an answer is read a moment before its connection counts as idle
+            self.await_working(server, 0)  # the client has the answer before the connection counts as idle
         kept = first.sock
         self.assertEqual(call(server.port, "GET", "/health")[0], 200)
         self.assertEqual(read_to_the_end(second.sock), b"")

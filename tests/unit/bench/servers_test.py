@@ -35,7 +35,7 @@ class ThreadTimesTest(unittest.TestCase):
             time.sleep(1)
         self.assertEqual(list(threads.processors), ["one"])
         self.assertEqual(list(threads.processors["one"]), ["a (busy) one"])
-        # A busy machine gives it any share of a processor.
+        # On a busy machine the process may get any share of a processor.
         self.assertGreater(threads.processors["one"]["a (busy) one"], 0)
         self.assertLess(threads.processors["one"]["a (busy) one"], 1.2)
 

@@ -1,4 +1,5 @@
-"""Counts the tokens that i8 storage keeps badly, as collection/quantization_loss.h does and says why."""
+"""Counts lossy tokens: those that i8 storage represents badly. collection/quantization_loss.h does the same and
+explains it."""
 
 from __future__ import annotations
 
@@ -8,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# A token is coarse when rounding takes more than this share of its length.
+# A token is coarse if the rounding error exceeds this share of its length.
 MAX_ROUNDING_SHARE = 0.25
 
 
 @dataclass(frozen=True)
 class QuantizationLoss:
-    """num_documents: that have such tokens. num_zeroed: tokens that became zeros. num_coarse: tokens of whose length
-    rounding took more than MAX_ROUNDING_SHARE, and that are not zeros."""
+    """num_documents: documents that have lossy tokens. num_zeroed: tokens that became zeros. num_coarse: tokens that
+    are not zeros and lost more than MAX_ROUNDING_SHARE of their length to rounding."""
 
     num_documents: int = 0
     num_zeroed: int = 0
@@ -44,8 +45,8 @@ class QuantizationLoss:
 
 
 def lossy_rows(elements: NDArray[np.int8], rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Returns the numbers of the rows that became zeros and of the rows that are coarse; `elements` [n, dim] were made
-    of `rows` [n, dim]."""
+    """Returns the numbers of the rows that became zeros and of the rows that are coarse. `elements` [n, dim] are the
+    quantised `rows` [n, dim]."""
     least = int(elements.shape[1] / (12 * MAX_ROUNDING_SHARE * MAX_ROUNDING_SHARE))
     sums = np.einsum("ij,ij->i", elements, elements, dtype=np.int32)
     found = np.flatnonzero(sums <= least)

@@ -72,8 +72,8 @@ class Documents:
     ids: list[Any] = field(default_factory=list)
     payloads: list[bytes] = field(default_factory=list)
     payload_bytes: int = 0
-    loss: QuantizationLoss = QuantizationLoss()  # This is known once they are encoded.
-    first_lossy: Optional[int] = None  # It is the first document with a token that i8 keeps badly.
+    loss: QuantizationLoss = QuantizationLoss()  # Set once the documents are encoded.
+    first_lossy: Optional[int] = None  # The first document with a lossy token.
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -118,7 +118,7 @@ class Documents:
         return QuantizationLoss(len(np.unique(found)), len(zeroed), len(coarse))
 
     def check_loss(self) -> None:
-        """CollectionError where i8 keeps a token of a document badly."""
+        """Raises CollectionError if a document has a lossy token."""
         if self.first_lossy is None:
             return
         raise CollectionError(

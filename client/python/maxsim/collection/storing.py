@@ -26,7 +26,7 @@ class Storing:
     ) -> None:
         self.shards = shards
         self.failure: Optional[BaseException] = None  # Nothing can be stored after it.
-        self.loss = QuantizationLoss()  # of all documents that are stored
+        self.loss = QuantizationLoss()  # of all stored documents
         self._refuse_lossy = refuse_lossy
         self._quantizer = quantizer
         self._workers = workers

@@ -59,7 +59,7 @@ class Summary:
     num_tokens: int
     num_bytes: int  # The shard files have so many together.
     num_shards: int
-    loss: QuantizationLoss = QuantizationLoss()  # These are the tokens that i8 keeps badly.
+    loss: QuantizationLoss = QuantizationLoss()  # The lossy tokens, with "i8".
 
 
 class CollectionWriter:
@@ -86,8 +86,9 @@ class CollectionWriter:
         num_threads: that convert and quantise. None: one for each core.
         allow_other_shape: lets the generation differ from the one in the folder in its dimension or the type of its
             ids, or lack its payloads: requests that are made for that one will fail.
-        refuse_lossy: with "i8", makes a document an error of which a token becomes zeros, or loses more than a quarter
-            of its length to rounding, since another of its tokens is far longer. Otherwise Summary.loss counts them.
+        refuse_lossy: with "i8", raises an error for a document in which a token becomes zeros, or loses more than
+            a quarter of its length to rounding, because another token of the document is far longer. Without it, such
+            tokens are only counted in Summary.loss.
         created_by: the program that the manifest names. None: this package and its version.
 
     Raises CollectionError for what the folder, an option or a document has wrong, and OSError for what the disk has.

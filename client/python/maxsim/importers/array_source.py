@@ -205,8 +205,8 @@ def _padded_lengths(counts: RowArray, num_documents: int, num_tokens: int) -> np
 
 
 def _masked_documents(vectors: RowArray, mask: RowArray) -> Iterator[np.ndarray]:
-    """The tokens of each document whose mask is 1; where it is neither 0 nor 1 it is refused. Where the tokens are
-    neighbours the document is a view of its block."""
+    """Returns the tokens of each document whose mask is 1. A mask value other than 0 and 1 is an error. If the tokens
+    are adjacent, the document is a view of its block."""
     rows = block_rows(vectors.shape, vectors.dtype)
     first_row = 0
     for block, mask_block in zip(vectors.blocks(rows), mask.blocks(rows)):

@@ -67,7 +67,7 @@ def read_batches(paths: Sequence[str], columns: List[str]) -> Iterator[Batch]:
         with _readable(path) as (_, batches):
             for batch in batches:
                 rows = batch.select(columns)
-                # Offsets of a damaged file would be read from other memory.
+                # Without this check, offsets in a damaged file could point to memory outside of it.
                 rows.validate(full=True)
                 yield Batch(path, first_row, rows)
                 first_row += batch.num_rows

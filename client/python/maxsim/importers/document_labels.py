@@ -151,15 +151,15 @@ class FileLabels:
 
 
 def _count_lines(path: str) -> int:
-    """The lines up to the last one that is not empty."""
+    """Returns the lines up to the last one that is not empty."""
     with open_regular(path, "rb") as file:
         lines = (number for number, line in enumerate(file, 1) if line.removeprefix(codecs.BOM_UTF8).strip())
         return max(lines, default=0)
 
 
 def open_file_labels(options: ImportOptions, num_documents: int) -> Optional[FileLabels]:
-    """The labels of the file that --ids names, or None without --ids. A wrong number of lines is told at once, before
-    any document is read."""
+    """Returns the labels in the file that --ids names, or None without --ids. Raises an error for a wrong number of
+    lines before any document is read."""
     if options.ids is None:
         return None
     if options.id_column is not None:
@@ -171,7 +171,7 @@ def open_file_labels(options: ImportOptions, num_documents: int) -> Optional[Fil
 
 
 def with_fields(payload: Payload, fields: Payload) -> Payload:
-    """`payload` of a source with the fields that a line of --ids adds; a line's field replaces one of the same name."""
+    """Returns a source's `payload` with the fields from a line of --ids, which replace fields of the same name."""
     return {**(payload or {}), **fields} if fields else payload
 
 

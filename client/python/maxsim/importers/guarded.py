@@ -18,7 +18,7 @@ _DATA_ERRORS = (
     LookupError,
     MemoryError,
     RuntimeError,
-    SystemError,  # of extension modules that are given what they do not expect
+    SystemError,  # raised by extension modules on unexpected input
     TypeError,
     ValueError,
     struct.error,

@@ -22,7 +22,7 @@ _RAGGED_ROWS = 256
 def open_source(path: str, options: ImportOptions) -> Source:
     """Opens the group that --table names, or the root, of the file at `path`. Names of data sets may be paths."""
     check_options("hdf5", options, (*ARRAY_OPTIONS, "table"))
-    check_regular(path)  # h5py's own errors of a file that is not there do not name it as others do
+    check_regular(path)  # h5py's own error for a missing file does not name it
     try:
         file = h5py.File(path, "r")
     except OSError as error:
@@ -43,7 +43,7 @@ def _data_sets(path: str, file_name: str, group: Any, options: ImportOptions) ->
     def open_rows(name: str) -> _DataSetRows:
         where = f"{path}: {posixpath.join(group.name, name)}"
         data = group[name]
-        # A file from elsewhere could name any file of this machine, and its bytes would become vectors.
+        # A file from elsewhere could name any file of this machine, whose bytes would then become vectors.
         if data.external or data.is_virtual or data.file.filename != file_name:
             raise SourceError(f"{where}: its values lie in another file, which is not read")
         return _DataSetRows(where, data)

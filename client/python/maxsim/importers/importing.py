@@ -38,9 +38,9 @@ Progress = Callable[[int, Optional[int], int], None]
 class ImportReport:
     """What an import wrote, or what a dry run would.
 
-    id_type is "string" or "int64". num_payloads: documents that have one, and payload_fields how many documents have
-    each field. num_skipped: documents without a token, which were left out. num_bytes: of the shards; of a dry run
-    without their headers, a few KiB each. loss: the tokens that storage i8 keeps badly."""
+    id_type is "string" or "int64". num_payloads: documents with a payload; payload_fields: for each field, how many
+    documents have it. num_skipped: documents without a token, which were left out. num_bytes: size of the shards; for a
+    dry run without their headers, a few KiB each. loss: the lossy tokens of i8 storage."""
 
     kind: str
     output: Optional[str]
@@ -183,11 +183,11 @@ def import_collection(
     """Imports what lies at `path` as the collection `output`, or, with dry_run, reads all of it, checks what an import
     would (of `output` too, where it is given), and writes nothing.
 
-    kind: one of maxsim.importers.KINDS. storage: f16, bf16, f32 or i8; None is that of the collection that is there, or
-    else f16. name, allow_other_shape and refuse_lossy: as of CollectionWriter. skip_empty: documents without a token are
-    left out and counted, instead of being an error. on_published: is called as soon as the generation is published,
-    also where an interrupt ends the import afterwards. SourceError, or another ValueError, where the source or a
-    document of it cannot be imported; then no generation is left behind."""
+    kind: one of maxsim.importers.KINDS. storage: f16, bf16, f32 or i8; None means the storage of the existing
+    collection, or f16 for a new one. name, allow_other_shape and refuse_lossy: as in CollectionWriter. skip_empty:
+    leaves out and counts documents without a token, instead of raising an error. on_published: called as soon as the
+    generation is published, even if an interrupt then ends the import. Raises SourceError, or another ValueError, if
+    the source or one of its documents cannot be imported; then no generation is left behind."""
     if storage is not None and storage not in STORAGES:
         raise SourceError(f"storage {storage!r}: must be one of {', '.join(STORAGES)}")
     if output is None and not dry_run:
@@ -201,7 +201,7 @@ def import_collection(
     else:
         kind_of_writer = CollectionWriter
     writer = kind_of_writer(
-        output,  # type: ignore[arg-type]  # A dry run may have none.
+        output,  # type: ignore[arg-type]  # None only in a dry run
         dim=source.dim,
         storage=storage,
         name=name,

@@ -66,7 +66,7 @@ class _Text:
                     f"{self.path}: JSON at character {self.used + self.at} is nested too deeply"
                 ) from None
             except ValueError as error:
-                if not isinstance(error, json.JSONDecodeError):  # More text does not mend a key that appears twice.
+                if not isinstance(error, json.JSONDecodeError):  # More text cannot repair a repeated key.
                     position = self.used + self.at
                     raise SourceError(f"{self.path}: JSON at character {position}: {error}") from None
                 self._read_bytes *= 2

@@ -1,5 +1,5 @@
-"""Opens the files of a source. What is no regular file is refused: reading a FIFO waits without end, and a device such
-as /dev/zero has none."""
+"""Opens the files of a source. Refuses everything that is not a regular file: reading a FIFO may wait forever, and a
+device such as /dev/zero has no end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from maxsim.importers.source import SourceError
 
 
 def _open_descriptor(path: str, flags: int) -> int:
-    # Opening a FIFO would wait for whoever writes it.
+    # Without O_NONBLOCK, opening a FIFO would wait for a writer.
     descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
@@ -24,10 +24,10 @@ def _open_descriptor(path: str, flags: int) -> int:
 
 
 def open_regular(path: str, mode: str = "rb", **options: Any) -> IO[Any]:
-    """open(), for reading."""
+    """Opens a regular file for reading, with the options of open()."""
     return open(path, mode, opener=_open_descriptor, **options)
 
 
 def check_regular(path: str) -> None:
-    """Raises what open_regular would, where a library opens the file itself."""
+    """Raises the errors of open_regular, for files that a library then opens itself."""
     open_regular(path).close()

@@ -52,7 +52,7 @@ def open_source(path: str, options: ImportOptions) -> Source:
 
 
 def _open(path: str) -> pq.ParquetFile:
-    check_regular(path)  # pyarrow's own errors of a file that is not there do not name it as others do
+    check_regular(path)  # pyarrow's own error for a missing file does not name it
     try:
         return pq.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False)
     except (pa.ArrowException, OSError) as error:

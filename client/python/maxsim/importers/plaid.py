@@ -103,7 +103,7 @@ class PlaidSource(PackedSource):
             yield PackedDocuments(ids, vectors, np.array(lengths, dtype=np.int64), payloads)
             first = numbers.stop
         if labels is not None:
-            next(labels, None)  # A file that has grown since it was opened is noticed here.
+            next(labels, None)  # Notices a file that has grown since it was opened.
 
     def _path(self, name: str) -> str:
         return os.path.join(self._folder, name)
@@ -174,8 +174,8 @@ class PlaidSource(PackedSource):
     # Ids and payloads.
 
     def _read_ids(self) -> Optional[Sequence[DocumentId]]:
-        """The ids by the documents' numbers, or None where they are the numbers, a column of the payloads or the lines
-        of --ids."""
+        """Returns the ids by document number, from a column of the payloads or the lines of --ids. None if the ids are
+        the document numbers."""
         assert self.num_documents is not None
         is_pylate = os.path.basename(os.path.normpath(self._folder)) == _FOLDER_OF_PYLATE
         path = find_id_map(os.path.dirname(os.path.normpath(self._folder)) if is_pylate else self._folder)

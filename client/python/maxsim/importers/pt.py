@@ -28,7 +28,7 @@ from maxsim.importers.unpickling import load_pickle
 _KIND = "pt"
 _PICKLE_ENDINGS = (".pkl", ".pickle", ".p")
 _ENDINGS = (".pt", ".pth", ".bin", *_PICKLE_ENDINGS)
-# The id of a document whose file has none: its number.
+# Marks a document whose file gives no id; its number becomes its id.
 _NUMBERED = object()
 
 # Id (or _NUMBERED), tensor and payload.
@@ -89,7 +89,7 @@ class PtSource:
             next(labels, None)
 
     def _documents(self, file: str) -> Sequence[_Document]:
-        """The documents of a file. No element of a tensor is read."""
+        """Returns the documents of a file. Does not read the elements of tensors yet."""
         if is_torch_file(file) or not file.endswith(_PICKLE_ENDINGS):
             value = load_torch(file)
         else:

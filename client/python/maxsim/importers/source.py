@@ -83,7 +83,7 @@ class ImportOptions:
     table: Optional[str] = None
     # Part of a data set, such as "train".
     split: Optional[str] = None
-    # File with a line for each document, in order: its id, or a JSON object with its id and fields of its payload.
+    # A file with one line per document, in order: its id, or a JSON object with its id and fields for its payload.
     ids: Optional[str] = None
     # File that holds the texts or other data of the documents, where it lies apart from the source.
     payloads: Optional[str] = None

@@ -1,4 +1,4 @@
-"""Ids in an Arrow column: choosing the column, and its values as strings or integers."""
+"""Ids in an Arrow column: chooses the column, and converts its values to strings or integers."""
 
 # pyright: reportMissingImports=false
 from __future__ import annotations
@@ -10,14 +10,14 @@ import pyarrow as pa
 from maxsim.importers.arrow_vectors import storage_type
 from maxsim.importers.source import SourceError
 
-# The first of these that a table has is its column of ids.
+# Usual names of an id column. The first one that a table has is used.
 ID_COLUMNS = ("id", "_id", "ids", "doc_id", "docid", "document_id", "pid")
 _UUID = "arrow.uuid"
 
 
 def choose_ids(where: str, schema: pa.Schema) -> Optional[str]:
-    """The column that is named like one of ids, or None where there is none. SourceError where it holds something else:
-    numbering the documents instead would lose their ids."""
+    """Returns the column named like an id column, or None if there is none. Raises SourceError if its type cannot hold
+    ids, because numbering the documents instead would lose their ids."""
     name = next((name for name in ID_COLUMNS if name in schema.names), None)
     if name is not None:
         check_ids(f"{where}: column {name!r}", schema.field(name).type)
@@ -25,12 +25,12 @@ def choose_ids(where: str, schema: pa.Schema) -> Optional[str]:
 
 
 def check_ids(where: str, arrow_type: Any) -> None:
-    """SourceError where a column of this type cannot hold ids."""
+    """Raises SourceError if a column of this type cannot hold ids."""
     _converter(where, arrow_type)
 
 
 def id_values(where: str, column: Any, first_row: int) -> Sequence[Any]:
-    """The ids of a column's rows, strings or integers; none of them may be null."""
+    """Returns the ids in a column, as strings or integers. Raises SourceError if one is null."""
     convert = _converter(where, column.type)
     values: List[Any] = column.to_pylist()
     if None in values:
@@ -48,7 +48,7 @@ def id_values(where: str, column: Any, first_row: int) -> Sequence[Any]:
 
 
 def _converter(where: str, arrow_type: Any) -> Optional[Callable[[Any], Any]]:
-    """Makes an id of a value of Arrow's; None where the value is one."""
+    """Returns a function from a value of this type to an id, or None if the values already are ids."""
     types = pa.types
     if isinstance(arrow_type, pa.BaseExtensionType) and arrow_type.extension_name == _UUID:
         return str
@@ -70,6 +70,7 @@ def _converter(where: str, arrow_type: Any) -> Optional[Callable[[Any], Any]]:
 
 
 def _is_view(arrow_type: Any, kind: str) -> bool:
-    """True for Arrow's string_view and binary_view, which Polars writes and old releases of pyarrow do not know."""
+    """Returns True for Arrow's string_view and binary_view. Polars writes them, and old releases of pyarrow do not know
+    them."""
     is_kind = getattr(pa.types, f"is_{kind}_view", None)
     return bool(is_kind is not None and is_kind(arrow_type))

@@ -60,7 +60,8 @@ class Tensor:
     _storage: _Storage
     _offset: int
     _strides: Tuple[int, ...]
-    # The stored elements have the opposite sign: torch marks a view such as x.conj().imag so, and copies nothing.
+    # The stored elements have the opposite sign. torch sets this flag on a view such as x.conj().imag instead of
+    # copying.
     _is_negated: bool = False
 
     @property
@@ -114,7 +115,7 @@ def _rebuild_tensor(arguments: Tuple[object, ...]) -> object:
 
 
 def _read_negated(arguments: Tuple[object, ...]) -> bool:
-    """True where the flags of a tensor, its seventh argument, say that its elements have the opposite sign."""
+    """Returns True if the flags of a tensor, its seventh argument, say that its elements have the opposite sign."""
     flags = arguments[6] if len(arguments) > 6 else None
     if flags is None:
         return False
@@ -257,7 +258,7 @@ def _load_legacy(data: memoryview) -> object:
 
 
 def is_torch_file(path: str) -> bool:
-    """True for a file that begins as those of torch.save do with their usual protocols of pickles."""
+    """Returns True if a file begins as torch.save begins one with its usual pickle protocols."""
     with open_regular(path, "rb") as file:
         head = file.read(64)
     return head.startswith(_ZIP_MAGIC) or _LEGACY_MAGIC.to_bytes(10, "little") in head

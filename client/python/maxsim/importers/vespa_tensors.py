@@ -25,7 +25,7 @@ _FORM_KEYS = frozenset({"type", "cells", "blocks", "values"})
 _TYPE = re.compile(r"tensor(?:<(\w+)>)?\((.*)\)")
 _DIMENSION = re.compile(r"(\w+)(?:\{\}|\[([0-9]{0,18})\])")
 
-# Sizes of the indexed dimensions of a dense part; None is one that is not known.
+# Sizes of the indexed dimensions of a dense part; None is an unknown size.
 Sizes = Tuple[Optional[int], ...]
 
 
@@ -128,13 +128,13 @@ class TensorReader:
         raise SourceError(f"{where}: holds {content!r:.60}, no tensor of token vectors")
 
     def _columns(self, tensor_type: Optional[TensorType]) -> Optional[int]:
-        """The cells of a token vector, where type or user give them."""
+        """Returns the number of cells of a token vector, if the type or the user gives it."""
         if tensor_type is not None and tensor_type.dim is not None:
             return tensor_type.dim
         return self.dim // 8 if self.dim is not None and self._unpack_bits else self.dim
 
     def _sizes(self, tensor_type: TensorType) -> Sizes:
-        """The sizes of a dense part, of which the last one is the columns."""
+        """Returns the sizes of a dense part; the last one is the number of columns."""
         return (*(size for _, size in tensor_type.indexed[:-1]), self._columns(tensor_type))
 
     def _blocks(
@@ -151,14 +151,16 @@ class TensorReader:
         return np.concatenate([self._values(blocks[index], tensor_type, where, sizes) for index in _order(keys)])
 
     def _block_sizes(self, block: Any) -> Sizes:
-        """The sizes of all blocks of a tensor without a type: a block is one token vector, or has a list for each."""
+        """Returns the sizes of all blocks of a tensor without a type. A block is one token vector, or a list of token
+        vectors."""
         columns = self._columns(None)
         if isinstance(block, list) and block and isinstance(block[0], list):
             return len(block), columns if columns is not None else len(block[0])
         return (columns if columns is not None or isinstance(block, str) else len(block),)
 
     def _values(self, values: Any, tensor_type: Optional[TensorType], where: str, sizes: Sizes) -> np.ndarray:
-        """The cells of a dense part of `sizes`, nested, flat or as hexadecimal digits, as rows of the last size."""
+        """Returns the cells of a dense part of `sizes`, given nested, flat or as hexadecimal digits, as rows of the
+        last size."""
         columns = sizes[-1]
         if isinstance(values, str):
             array = self._hex_values(values, tensor_type, where, columns)
@@ -214,8 +216,8 @@ class TensorReader:
 
 
 def _fits(shape: Tuple[int, ...], sizes: Sizes) -> bool:
-    """True where values of `shape` are those of a dense part of `sizes`, in its shape or flat; None is any size. Flat
-    values with a size that is not known are whole rows of the others."""
+    """Returns True if values of `shape` are those of a dense part of `sizes`, in its shape or flat; None is any size.
+    Flat values with an unknown size must be whole rows of the known ones."""
     if 0 in sizes:
         return False
     if len(shape) == len(sizes) and len(sizes) > 1:

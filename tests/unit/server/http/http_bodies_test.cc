@@ -40,7 +40,7 @@ class HttpBodiesTest : public testing::Test {
     return absl::StrCat("POST ", path, " HTTP/1.1\r\nHost: x\r\nContent-Length: ", size, "\r\n\r\n");
   }
 
-  // Sends `count` requests, which the application keeps without answering.
+  // Sends a request that the application keeps without answering, and waits until it keeps `count` of them.
   void Hold(RawConnection& connection, size_t count) {
     connection.Send(Header("/held", 1000) + std::string(1000, 'h'));
     ASSERT_TRUE(application_.WaitForHeld(count));

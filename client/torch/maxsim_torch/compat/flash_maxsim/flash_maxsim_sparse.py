@@ -50,7 +50,8 @@ def maxsim_sparse_naive(Q: Tensor, D: Tensor, indices: Tensor) -> Tensor:
 
 
 class _CallableModule(types.ModuleType):
-    """flash_maxsim.flash_maxsim_sparse is this module, as in flash-maxsim, and can be called, as its pages do."""
+    """Makes this module callable. In flash-maxsim, flash_maxsim_sparse is a module, but its documentation calls it as a
+    function."""
 
     def __call__(self, Q: Tensor, D: Tensor, indices: Tensor, doc_lengths: Tensor | None = None) -> Tensor:
         return flash_maxsim_sparse(Q, D, indices, doc_lengths)
