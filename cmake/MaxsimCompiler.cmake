@@ -12,7 +12,7 @@ endif()
 
 find_program(CCACHE ccache)
 if(CCACHE)
-  # Paths are hashed relative to the repository, so that clones share what was compiled.
+  # ccache hashes paths relative to the repository, so that clones share compiled files.
   set(launcher ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${CCACHE})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${launcher})

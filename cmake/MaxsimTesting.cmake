@@ -1,12 +1,15 @@
-# maxsim_test(NAME SOURCES ... DEPENDS ... [LABELS ...] [TIMEOUT seconds] [SHARDS count]): a GoogleTest binary, one CTest
-# test a binary, or for a long one `count`, NAME_1 and so on, with a share of its cases each.
-# Labels: unit, service, gpu (needs a GPU, and skips itself without one), concurrent (CI runs it again under
-# TSan), asan (although it is concurrent, ASan runs it as well: it reads bytes from outside), machine
-# (depends on real time: runs after the others, and a second time where it fails), integration (`make test-integrations`), seeded
-# (MAXSIM_TEST_SEED changes what it does: `make explore` runs it with new seeds).
+# maxsim_test(NAME SOURCES ... DEPENDS ... [LABELS ...] [TIMEOUT seconds] [SHARDS count]): adds a GoogleTest binary as a
+# CTest test, or with SHARDS as the tests NAME_1, NAME_2 and so on, each of which runs a share of its cases. Labels:
+#   unit, service
+#   gpu          needs a GPU, and skips itself without one
+#   concurrent   CI runs it again under TSan, and does not run it under ASan
+#   asan         runs under ASan although it is concurrent, because it reads bytes from outside
+#   machine      depends on real time: runs after the others, and a second time if it fails
+#   integration  runs only in `make test-integrations`
+#   seeded       depends on MAXSIM_TEST_SEED: `make explore` runs it with new seeds
 function(maxsim_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT;SHARDS" "SOURCES;DEPENDS;LABELS" ${ARGN})
-  # TSan reports memory that is used after it was freed, too: what it runs, ASan need not.
+  # TSan also reports use of freed memory, so ASan need not run the tests that TSan runs.
   if(MAXSIM_SANITIZE MATCHES "address" AND "concurrent" IN_LIST ARG_LABELS AND NOT "asan" IN_LIST ARG_LABELS)
     return()
   endif()
@@ -16,7 +19,7 @@ function(maxsim_test name)
   endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 900)  # ends only what hangs, on a busy machine too
+    set(ARG_TIMEOUT 900)  # only ends tests that hang, even on a busy machine
   endif()
   if(NOT ARG_SHARDS)
     set(ARG_SHARDS 1)
@@ -45,12 +48,13 @@ function(maxsim_concurrent_cases test filter)
   set_tests_properties(${name} PROPERTIES TIMEOUT 300 LABELS concurrent ENVIRONMENT "${MAXSIM_TEST_ENVIRONMENT}")
 endfunction()
 
-# The Python of tests without an ENVIRONMENT. The distribution's packages (deploy/apt-packages.txt) belong to this one.
+# The Python for tests without an ENVIRONMENT. The distribution's Python packages (deploy/apt-packages.txt) are for this
+# one.
 set(MAXSIM_PYTHON /usr/bin/python3 CACHE FILEPATH "Python that has the distribution's grpc, grpc_tools and numpy")
 
-# maxsim_python_environment(NAME REQUIREMENTS [INTEGRATION]): declares a virtual environment of packages from PyPI, which the
-# test environment_NAME makes before the tests that use it. One with INTEGRATION holds gigabytes: only
-# `make test-integrations` makes it, and the tests that use it get the label integration.
+# maxsim_python_environment(NAME REQUIREMENTS [INTEGRATION]): declares a virtual environment of PyPI packages. The test
+# environment_NAME creates it before the tests that use it. An environment with INTEGRATION takes gigabytes: only `make
+# test-integrations` creates it, and the tests that use it get the label integration.
 function(maxsim_python_environment name requirements)
   set(venv ${PROJECT_BINARY_DIR}/tests/environments/${name})
   add_test(NAME environment_${name}
@@ -60,7 +64,7 @@ function(maxsim_python_environment name requirements)
   if("INTEGRATION" IN_LIST ARGN)
     list(APPEND labels integration)
   endif()
-  # Made first: the download takes no processor.
+  # Created first, because the download needs no processor.
   set_tests_properties(environment_${name} PROPERTIES
     FIXTURES_SETUP environment_${name} LABELS "${labels}" TIMEOUT 900 COST 1000)
   set_property(GLOBAL PROPERTY maxsim_labels_of_${name} ${labels})
@@ -73,9 +77,9 @@ function(maxsim_python_test name program)
   set(modified)
   if(ARG_ENVIRONMENT)
     set(venv ${PROJECT_BINARY_DIR}/tests/environments/${ARG_ENVIRONMENT})
-    # Through env, because CTest looks for a program long before the environment is made.
+    # Run by way of env, because CTest looks up a test's program long before the environment is created.
     set(python /usr/bin/env ${venv}/bin/python)
-    # Compiling PyTorch takes longer than most tests, so that processes share what one has compiled.
+    # Compiling PyTorch to bytecode takes longer than most tests, so test processes share the compiled files.
     set(modified PYTHONDONTWRITEBYTECODE=unset: PYTHONPYCACHEPREFIX=set:${venv}/compiled)
     get_property(labels GLOBAL PROPERTY maxsim_labels_of_${ARG_ENVIRONMENT})
     if("integration" IN_LIST labels)
@@ -85,9 +89,9 @@ function(maxsim_python_test name program)
     set(python ${MAXSIM_PYTHON} -B)
   endif()
   if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 900)  # ends only what hangs, on a busy machine too
+    set(ARG_TIMEOUT 900)  # only ends tests that hang, even on a busy machine
   endif()
-  # A test of unittest names the reason of a skip only when it is verbose.
+  # unittest prints the reason of a skip only in verbose mode.
   file(STRINGS ${program} calls REGEX "unittest\\.main\\(\\)")
   if(calls)
     list(APPEND ARG_ARGUMENTS -v)

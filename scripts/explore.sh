@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Looks for new failures for some minutes: half of the time the fuzz targets (scripts/fuzz.sh), half of it the tests with the
-# label `seeded`, one after another, each time with a new seed. `make explore MINUTES=n` builds before it calls this.
+# Searches for new failures for MINUTES minutes: half of the time with the fuzz targets (scripts/fuzz.sh), half of it
+# with the tests with the label `seeded`, one after another, with a new seed each time. `make explore MINUTES=n` builds
+# first and then calls this.
 #
 #   scripts/explore.sh MINUTES
 #
-# Goes on after a failure, and exits with 1 at the end if there was one. A failed test prints the command that repeats it with
-# its seed; a fuzz target that fails prints its own. What was found belongs into a test or into tests/fuzz/corpus.
+# Goes on after a failure; exits with 1 at the end if there was one. For a failed test it prints the command that
+# repeats the test with its seed; a failed fuzz target prints its own. Turn every finding into a test or an input in
+# tests/fuzz/corpus.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -3,8 +3,8 @@
 #
 #   make-environment.sh VENV REQUIREMENTS.txt
 #
-# uv installs exactly the packages that the file names: a file has to name what its packages depend on, too. Each package
-# is unpacked once for all environments, into uv's cache. MAXSIM_PYTHON names the Python (default: /usr/bin/python3).
+# uv installs exactly the packages in the file, so the file must also list their dependencies. Each package is unpacked
+# once for all environments, into uv's cache. MAXSIM_PYTHON selects the Python (default: /usr/bin/python3).
 set -eu
 python=${MAXSIM_PYTHON:-/usr/bin/python3}
 venv=$1
@@ -13,7 +13,7 @@ folder=$(dirname "$venv")
 uv_version=0.13.9
 tool=$folder/uv-$uv_version
 
-# try COMMAND...: a registry that does not answer once is asked again.
+# try COMMAND...: repeats a command that fails, because a registry may not answer once.
 try() {
   "$@" || { sleep 5 && "$@"; } || { sleep 20 && "$@"; }
 }
@@ -29,7 +29,7 @@ if [ ! -e "$tool/complete" ]; then
 fi
 exec 9>&-
 
-# An environment is made again when its packages or its Python changed.
+# The environment is rebuilt if its packages or its Python have changed.
 wanted=$("$python" -c 'import sys; print(sys.version)' && cat "$requirements")
 exec 9>"$venv.lock"
 flock 9

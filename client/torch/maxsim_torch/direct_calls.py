@@ -73,8 +73,8 @@ class _Dispatch:
 
 
 class _Transforms:
-    """Detects the transforms of torch.func that differentiate. As in _Dispatch, raises AttributeError at import if a name no
-    longer exists."""
+    """Detects the transforms of torch.func that differentiate. As in _Dispatch, raises AttributeError at import if a
+    name no longer exists."""
 
     def __init__(self) -> None:
         functorch: Any = torch._C._functorch
