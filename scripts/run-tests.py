@@ -98,7 +98,7 @@ def print_skips(tests, allowed):
             else:
                 by_reason[known].append(f"{name} ({count})" if not test.skipped else name)
         if test.skipped and not test.reasons:
-            wrong.append(f"{name}: says no reason")
+            wrong.append(f"{name}: gives no reason")
     if by_reason:
         print("\nSkipped, with the number of cases:")
     for reason, names in sorted(by_reason.items()):

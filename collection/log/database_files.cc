@@ -113,8 +113,8 @@ absl::Status CheckWalFiles(const std::string& database_path, const WrittenFiles&
     }
   }
   if (found || written.wal_bytes == 0 || written.wal_number < min_needed) return absl::OkStatus();
-  return absl::DataLossError(Cat(database_path, ": the write-ahead log ", written.wal_number, " is missing, of which ",
-                                 written.wal_bytes, " bytes were written"));
+  return absl::DataLossError(Cat(database_path, ": the write-ahead log ", written.wal_number, " is missing; at least ",
+                                 written.wal_bytes, " bytes of it were written"));
 }
 
 absl::Status NoteClosedDatabase(const std::string& database_path, LogMark& mark) {

@@ -32,7 +32,7 @@ Fault CheckWrites(int num_writes, bool is_delete, const Response& answer) {
     if (outcome != v1::WRITE_OUTCOME_APPLIED && outcome != v1::WRITE_OUTCOME_STALE &&
         (outcome != v1::WRITE_OUTCOME_NOT_FOUND || !is_delete)) {
       return Wrong("outcome", "results[", i, "].outcome is ", static_cast<int>(outcome),
-                   ", which is none of such a write");
+                   ", which this kind of write cannot have");
     }
     if (result.sequence() > answer.sequence() || (outcome == v1::WRITE_OUTCOME_APPLIED && result.sequence() == 0)) {
       return Wrong("sequence", "results[", i, "].sequence is ", result.sequence(), ", and the collection's is ",
@@ -82,7 +82,7 @@ Fault CheckIdsRead(const v1::GetRequest& request, const Ids& sent, const Ids& mi
     } else if (num_missing < missing.size() && missing.Get(num_missing) == sent.Get(i)) {
       ++num_missing;
     } else {
-      return Wrong("ids", "ids[", i, "] has neither a document nor is it missing");
+      return Wrong("ids", "ids[", i, "] is neither in documents nor missing");
     }
   }
   if (documents == answer.documents_size() && num_missing == missing.size() && missing_of_other_kind == 0) {

@@ -56,7 +56,7 @@ std::optional<AnswerFault> CheckInfoAnswer(const v1::GetInfoResponse& answer) {
     const v1::CollectionInfo& info = answer.collections(i);
     const std::string path = absl::StrCat("collections[", i, "]");
     if (!collection::IsCollectionName(info.name()) || !names.insert(info.name()).second) {
-      return WrongInfo("name", path, ".name is ", Quote(info.name()), ", which is no name or one that is repeated");
+      return WrongInfo("name", path, ".name is ", Quote(info.name()), ", which is not a valid name or is repeated");
     }
     if (info.has_partition()) {
       const v1::PartitionInfo& slots = info.partition();

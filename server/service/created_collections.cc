@@ -26,7 +26,7 @@ absl::StatusOr<std::vector<CreatedCollection>> Read(const std::string& root) {
   if (!text.ok()) return text.status();
   const Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
   const auto damaged = [&](std::string_view what) {
-    return absl::DataLossError(Cat(path, ": ", what, "; mend it, or remove it and load its collections again"));
+    return absl::DataLossError(Cat(path, ": ", what, "; repair it, or remove it and load its collections again"));
   };
   if (!json.is_object() || !json.contains("collections") || !json["collections"].is_array()) {
     return damaged("is no JSON object with a list \"collections\"");

@@ -126,8 +126,8 @@ def _add_limit_flags(group: "argparse._ArgumentGroup") -> None:
     number("--max-body-bytes", 16 << 20, 1, "bytes of a request's body")
     number("--max-connections", 256, 1, "connections; more are closed")
     number("--idle-timeout-s", 60.0, 0.001, "a connection without a request ends after this, s", whole=False)
-    number("--header-timeout-s", 10.0, 0.001, "a request's head must have come within this, s", whole=False)
-    number("--body-timeout-s", 30.0, 0.001, "a request's body must have come within this, s", whole=False)
+    number("--header-timeout-s", 10.0, 0.001, "a request's head must arrive within this, s", whole=False)
+    number("--body-timeout-s", 30.0, 0.001, "a request's body must arrive within this, s", whole=False)
     number("--shutdown-timeout-s", 30.0, 0, "how long accepted requests are answered after SIGTERM, s", whole=False)
 
 

@@ -53,7 +53,7 @@ def _refuse_layout(name: str, tensor: Tensor) -> None:
             f"{name} is a nested tensor, and must be dense: padded with its lengths, or packed, such as the values() "
             f"and offsets() of a jagged tensor for maxsim_scores_packed"
         )
-    raise TypeError(f"{name} has the layout {tensor.layout}; it is dense (torch.strided)")
+    raise TypeError(f"{name} has the layout {tensor.layout}; it must be dense (torch.strided)")
 
 
 def real_factors(name: str, factors: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
