@@ -54,9 +54,9 @@ class DeficitRoundRobin {
   // Returns the job that is served next. The queue must not be empty.
   const Job& Head() const { return ring_.front().jobs.front(); }
 
-  // A scan goes through the waiting jobs in the order of service. A job that it takes is served, and its cost is
-  // charged to its client; a job that it skips keeps its position, and a client whose jobs were all skipped keeps its
-  // turn. Between BeginScan and EndScan only Current, Skip, Take and Drop may be called.
+  // A scan visits the waiting jobs in the order of service. Take serves a job and charges its cost to its client. Skip
+  // leaves a job where it is; a client whose jobs are all skipped keeps its turn. Between BeginScan and EndScan, call
+  // only Current, Skip, Take and Drop.
   void BeginScan();
   const Job* Current();  // Returns null at the end of the scan.
   void Skip();           // Skip, Take and Drop need a Current that is not null.
@@ -64,7 +64,8 @@ class DeficitRoundRobin {
   Job Drop();  // Removes the job without charging its client: it is not served.
   void EndScan();
 
-  // Removes every job that `predicate` is true of, each client's in order of arrival, and appends it to `removed`.
+  // Removes the jobs for which `predicate` is true and appends them to `removed`, those of each client in order of
+  // arrival.
   void RemoveIf(absl::FunctionRef<bool(const Job&)> predicate, std::vector<Job>* removed);
 
   // Removes the job that the client added last. The client must have one.

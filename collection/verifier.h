@@ -21,7 +21,7 @@ struct ShardReport {
   int64_t num_tokens = 0;
   int64_t num_bytes = 0;
   int64_t num_problems = 0;
-  QuantizationLoss loss;  // of i8
+  QuantizationLoss loss;  // lossy tokens of i8
 };
 
 struct VerifyReport {
@@ -31,7 +31,7 @@ struct VerifyReport {
   int64_t num_bytes = 0;
   int64_t num_problems = 0;
   std::vector<std::string> problems;  // the first kMaxProblems
-  QuantizationLoss loss;              // of i8; no problem: the collection is what was written
+  QuantizationLoss loss;              // lossy tokens of i8; not a problem, since the files are intact
 };
 
 // Checks, for every shard the manifest names: size and checksum, structure and offsets, ids (encoding, length, none

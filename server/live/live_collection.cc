@@ -50,7 +50,7 @@ absl::Status CheckKind(const collection::CollectionLog& log, const std::string& 
 // A log that is made anew knows no versions of ids: its server would apply messages otherwise than the others.
 absl::Status CheckBeginsAtAll(const store::LiveRequest& request, LogKind kind) {
   const uint64_t held = request.manifest.log_sequence.value_or(0);
-  // A stream has all writes of one that was never compacted, and nobody else has.
+  // If the collection was never compacted, its stream still has all writes. Without a stream, only the log has them.
   if (kind == LogKind::kLocal && held == 0) return collection::CheckLogIsThere(request.path, request.manifest);
   if (kind == LogKind::kLocal || held == 0 || collection::HasLog(request.path)) return absl::OkStatus();
   return absl::FailedPreconditionError(Cat(

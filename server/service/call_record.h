@@ -54,8 +54,8 @@ class CallRecord {
   FinishedCall call_;
 };
 
-// Called by a service just before it answers a call with `status`. Fills the record of the port that made the call.
-// Writes the record at once where the port has none.
+// A service calls this just before it answers a call with `status`. Fills the record of the port that made the call, or
+// writes the record at once if the port has none.
 void Record(const CallContext& context, FinishedCall call, const absl::Status& status);
 
 // The same for calls without timings and without a log line. Ends the context's span.

@@ -7,8 +7,8 @@
 
 namespace maxsim::test {
 
-// The longest wait for something that must happen. It is less than CTest's limit of 300 s (cmake/MaxsimTesting.cmake),
-// so that a test which fails says which wait failed.
+// The longest wait for something that must happen. It is less than CTest's default limit of 900 s
+// (cmake/MaxsimTesting.cmake), so that a test that fails reports which wait failed.
 inline constexpr std::chrono::seconds kTestLimit{240};
 
 // Polls until `condition` holds. Returns false if it does not within kTestLimit.
