@@ -172,7 +172,7 @@ TEST_F(HttpConnectionTest, ChunksMayComeByteByByte) {
     loop_.restart();
     loop_.poll();
   }
-  RunUntil([] { return false; });
+  RunUntil([this] { return !outcomes_.empty(); });
   ASSERT_EQ(outcomes_.size(), 1u);
   EXPECT_EQ(outcomes_[0].body, "one");
   EXPECT_TRUE(connection_->IsUsable());
@@ -189,7 +189,7 @@ TEST_F(HttpConnectionTest, ALastChunkMayBeCutAnywhere) {
     }
     if (!piece.empty()) Answer(piece);
   }
-  RunUntil([] { return false; });
+  RunUntil([this] { return !outcomes_.empty(); });
   ASSERT_EQ(outcomes_.size(), 1u);
   EXPECT_EQ(outcomes_[0].body, "");
 }
