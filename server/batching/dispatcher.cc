@@ -226,7 +226,7 @@ void Dispatcher::FailOnDeviceLoss(const absl::Status& status) {
 // Returns how much longer a free lane leaves the queue alone, max_batch_delay at most; zero or less means not at all.
 absl::Duration Dispatcher::BatchDelay(absl::Time now) const {
   if (options_.max_batch_delay <= absl::ZeroDuration() || stopping_) return absl::ZeroDuration();
-  if (queue_.work() >= options_.max_batch_work || queue_.num_queries() >= options_.max_batch_queries) {
+  if (queue_.work() >= MaxBatchWork() || queue_.num_queries() >= options_.max_batch_queries) {
     return absl::ZeroDuration();
   }
   const QueuedJob& head = queue_.Head(now);

@@ -6,6 +6,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_replace.h"
 #include "base/text.h"
 #include "nlohmann/json.hpp"
 
@@ -144,9 +145,10 @@ std::string SaidInError(std::string_view body, std::string_view secret) {
     if (!parsed.is_discarded()) message = MessageIn(parsed);
   }
   if (message.empty()) {
-    message = std::string(body.substr(0, kMaxErrorBytes));
+    // JSON may spell the slashes of a secret "\\/".
+    message = absl::StrReplaceAll(ForStrCat(body.substr(0, kMaxErrorBytes)), {{"\\/", "/"}});
     // The cut may have left the beginning of the secret at the end of the message.
-    const bool is_cut = message.size() < body.size();
+    const bool is_cut = body.size() > kMaxErrorBytes;
     for (size_t size = is_cut ? std::min(secret.size(), message.size()) : 0; size > 0; --size) {
       if (!std::string_view(message).ends_with(secret.substr(0, size))) continue;
       message.resize(message.size() - size);

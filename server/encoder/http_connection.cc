@@ -150,6 +150,7 @@ void HttpConnection::Write() {
                         if (error && error != asio::error::broken_pipe && error != asio::error::connection_reset) {
                           return Fail("cannot send", error);
                         }
+                        exchange_->is_sent = !error;
                         Read();
                       }));
   });
@@ -222,7 +223,7 @@ void HttpConnection::OnAnswer(Error error) {
     return Fail(exchange_->HasAnswer() ? "its answer is cut off or not HTTP" : "it closed the connection", error);
   HttpOutcome outcome;
   http::response<http::string_body> answer = exchange_->parser->release();
-  is_connected_ = answer.keep_alive() && answer.result_int() != kSwitchingProtocols;
+  is_connected_ = exchange_->is_sent && answer.keep_alive() && answer.result_int() != kSwitchingProtocols;
   outcome.status = answer.result_int();
   outcome.retry_after = RetryAfterOf(answer);
   outcome.body = std::move(answer.body());

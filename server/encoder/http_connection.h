@@ -84,6 +84,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     uint64_t max_answer_bytes = 0;
     bool is_first = true;  // on this connection
     bool has_interim_answer = false;
+    bool is_sent = false;  // the whole request
     Done done;
   };
 

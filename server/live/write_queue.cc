@@ -1,6 +1,7 @@
 #include "server/live/write_queue.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/text.h"
@@ -122,13 +123,23 @@ std::vector<WriteCall> WriteQueue::TakeGroup(uint64_t max_bytes, absl::Time now,
   const size_t max_calls = std::min(num_waiting_, kMaxGroupCalls);
   group.reserve(max_calls);
   expired->reserve(expired->size() + max_calls);
+  const size_t num_expired = expired->size();
   uint64_t bytes = 0;
   taken_work_ = 0;
   taken_ = now;
   waiting_.BeginScan();
   for (size_t scanned = 0; scanned < max_calls; ++scanned) {
     const WriteCall& next = *waiting_.Current();
-    if (absl::Status may_wait = CheckMayWait(next, now); !may_wait.ok()) {
+    absl::Status may_wait;
+    try {
+      may_wait = CheckMayWait(next, now);
+    } catch (const std::bad_alloc&) {
+      // There is no memory for the refusal, so the call goes on waiting. The calls taken so far must not be lost.
+      waiting_.EndScan();
+      if (group.empty() && expired->size() == num_expired) throw;
+      return group;
+    }
+    if (!may_wait.ok()) {
       expired->push_back({waiting_.Drop(), std::move(may_wait)});
       --num_waiting_;
       continue;

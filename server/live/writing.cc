@@ -104,10 +104,11 @@ absl::Time LiveCollection::WriteOnce() {
   writing_ = true;
   lock.Unlock();
   AnswerExpired(expired);
-  const absl::Time begin = MonotonicNow();
   if (recover) TryToRecover();
+  const absl::Time begin = MonotonicNow();
   WriteCalls(calls);
-  const absl::Duration took = MonotonicNow() - begin;
+  // Calls that fail because nothing can be written say nothing about the rate of writes.
+  const absl::Duration took = failure_.ok() ? MonotonicNow() - begin : absl::ZeroDuration();
   uint64_t work = 0;
   for (WriteCall& call : calls) {
     work += call.work();

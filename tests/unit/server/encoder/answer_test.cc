@@ -223,6 +223,7 @@ TEST(DialectTest, SecretsAreCutOutOfWhatAnErrorSays) {
   // In JSON, a slash in the token may be escaped with a backslash.
   EXPECT_EQ(SaidInError(R"({"error":"key S3CRET\/t+ken= is wrong"})", token), "key *** is wrong");
   EXPECT_EQ(SaidInError(R"(cut {"error":"Bearer S3CRET\/t+ken= is)", token), R"(cut {"error":"Bearer *** is)");
+  EXPECT_EQ(SaidInError(R"(cut {"key":"S3CRET\/t+ken= is)", token), R"(cut {"key":"*** is)");
   // However long the body is, no part of a token may remain where it is cut.
   for (size_t size = (size_t{64} << 10) - 20; size < (size_t{64} << 10) + 5; ++size) {
     const std::string said = SaidInError(std::string(size, ' ') + token + " and more", token);
