@@ -54,7 +54,7 @@ absl::StatusOr<CollectionSummary> Inspect(const std::string& folder) {
   CollectionSummary summary{folder, *std::move(manifest), 0, 0, {}, {}, {}};
   summary.token_bytes =
       summary.manifest.num_tokens * summary.manifest.dim * static_cast<int64_t>(SizeOf(summary.manifest.storage));
-  if (summary.manifest.storage == ScalarType::kI8) summary.loss.emplace();
+  if (summary.manifest.storage == ScalarType::kI8) summary.loss = CollectionSummary::Loss{};
   const int64_t step = (summary.token_bytes + kInspectedBytes - 1) / kInspectedBytes;
   std::vector<int64_t> counts(kMaxDocumentTokens + 1);
   for (const ShardEntry& entry : summary.manifest.shards) {

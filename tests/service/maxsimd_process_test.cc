@@ -288,7 +288,7 @@ TEST_F(ProcessTest, HangUpReloadsTheCollections) {
   }
   EXPECT_EQ(last["collection_loaded"].value("generation", 0), 2) << process.Log();
   EXPECT_EQ(last["collection_loaded"].value("documents", 0), 200);
-  EXPECT_EQ(last["memory_plan"].value("fits", ""), "true");
+  EXPECT_TRUE(last["memory_plan"].value("fits", false));
   EXPECT_GT(last["memory_plan"].value("needed_bytes", int64_t{0}), 0);
   EXPECT_THAT(last["memory_plan"].value("table", ""), HasSubstr("generation 2: 200 documents"));
 }
