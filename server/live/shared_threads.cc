@@ -101,12 +101,7 @@ void SharedThreads::TakeDueTimers() {
   while (!timers_.empty() && timers_.begin()->first <= now) MakeReady(timers_.begin()->second);
 }
 
-void SharedThreads::RunStep(SharedTask* task, MutexLock& lock) {
-  task->state_ = SharedTask::State::kRunning;
-  task->woken_ = false;
-  lock.Unlock();
-  const absl::Time next = task->step_();
-  lock.Lock();
+void SharedThreads::EndStep(SharedTask* task, absl::Time next) {
   task->state_ = SharedTask::State::kIdle;
   if (task->stopped_) {
     step_ended_.NotifyAll();
@@ -125,7 +120,12 @@ void SharedThreads::Run() {
     if (!ready_.empty()) {
       SharedTask* const task = ready_.front();
       ready_.pop_front();
-      RunStep(task, lock);
+      task->state_ = SharedTask::State::kRunning;
+      task->woken_ = false;
+      lock.Unlock();
+      const absl::Time next = task->step_();
+      lock.Lock();
+      EndStep(task, next);
       continue;
     }
     ++num_idle_;

@@ -75,7 +75,7 @@ class SharedThreads {
   void SetTimer(SharedTask* task, absl::Time at) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CancelTimer(SharedTask* task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TakeDueTimers() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void RunStep(SharedTask* task, MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndStep(SharedTask* task, absl::Time next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status AddThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::string name_;
