@@ -69,6 +69,8 @@ class LimitsTest(unittest.TestCase):
         root = self.site.collection.parent / "live"
         root.mkdir()
         root.chmod(0o777)
+        # The server keeps its list of created collections in the allowed root.
+        root.parent.chmod(0o777)
         with Maxsimd(PROGRAMS, self.site.folder / "server-live", self.site.collection, LIMITS) as server:
             channel = server.channel()
             self.addCleanup(channel.close)
