@@ -13,6 +13,7 @@ import sys
 import tempfile
 import unittest
 
+import grpc
 from attack import STOP_LIMIT_S, Range, run_attack, start_attacker
 from attacks import ATTACKS, TRUSTED_NOT_TO
 from maxsimd import Limits, Maxsimd
@@ -61,7 +62,7 @@ class LimitsTest(unittest.TestCase):
             self.assertIn(code, (0, 4), server.log_end(3000))
             self.assertEqual("shutdown_overdue" in server.log(), code == 4)
 
-    def test_many_live_collections_share_a_few_threads(self):
+    def test_live_collections_beyond_what_the_process_may_open_are_refused(self):
         if LIMITS.threads is None:
             self.skipTest("needs root: threads are not limited")
         from maxsim.v1 import admin_pb2, admin_pb2_grpc  # generated
@@ -77,9 +78,18 @@ class LimitsTest(unittest.TestCase):
             create = admin_pb2_grpc.AdminStub(channel).CreateCollection
             self.site.questions.learn(server)
             server.limit_threads(server.usage().threads + 24)
-            for i in range(40):
-                request = admin_pb2.CreateCollectionRequest(name=f"live-{i}", dim=8, path=str(root / f"live-{i}"))
-                create(request, metadata=server.metadata(), timeout=60)
+            created = 0
+            with self.assertRaises(grpc.RpcError) as refused:
+                for i in range(100):
+                    request = admin_pb2.CreateCollectionRequest(name=f"live-{i}", dim=8, path=str(root / f"live-{i}"))
+                    create(request, metadata=server.metadata(), timeout=60)
+                    created += 1
+            self.assertGreater(created, 2)
+            self.assertIn(
+                refused.exception.code(),
+                (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE),
+                refused.exception.details(),
+            )
             self.assertTrue(server.alive(), server.log_end(3000))
             self.assertEqual(self.site.questions.ask(server, 0), "")
 
