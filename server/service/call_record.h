@@ -58,7 +58,7 @@ class CallRecord {
 // writes the record at once if the port has none.
 void Record(const CallContext& context, FinishedCall call, const absl::Status& status);
 
-// The same for calls without timings and without a log line. Ends the context's span.
+// Records a call that has neither timings nor a log line, and ends the span of its context.
 void Record(CallContext& context, Metrics* metrics, const absl::Status& status);
 
 // Logs requests: all of them at debug level, the slow ones as warnings. Thread-safe.
