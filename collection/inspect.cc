@@ -41,7 +41,7 @@ void CountLoss(const DocumentsView& documents, int64_t step, CollectionSummary::
 
 std::string DescribeLoss(const CollectionSummary& summary) {
   const CollectionSummary::Loss& loss = *summary.loss;
-  const std::string found = loss.found.num_tokens() == 0 ? "none" : Describe(loss.found);
+  std::string found = loss.found.num_tokens() == 0 ? "none" : Describe(loss.found);
   if (loss.num_tokens_read == summary.manifest.num_tokens) return found;
   return Cat(found, ", of ", FormatCount(loss.num_tokens_read), " tokens that were read; verify reads all");
 }

@@ -70,9 +70,8 @@ void SharedThreads::MakeReady(SharedTask* task) {
   CancelTimer(task);
   task->state_ = SharedTask::State::kReady;
   ready_.push_back(task);
-  if (num_idle_ >= ready_.size()) {
-    ready_changed_.NotifyOne();
-  } else if (!threads_.empty() && threads_.size() < max_threads_) {
+  const bool needs_thread = num_idle_ < ready_.size() && !threads_.empty() && threads_.size() < max_threads_;
+  if (needs_thread) {
     AddThread().IgnoreError();  // on failure, a running thread takes the task later
   } else if (num_idle_ > 0) {
     ready_changed_.NotifyOne();
