@@ -17,7 +17,7 @@ namespace {
 class EndOfMemoryDeathTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (test::kSanitized) GTEST_SKIP() << "a sanitizer has handlers of its own";
+    if (test::kSanitized) GTEST_SKIP() << "not with a sanitizer: it has handlers of its own";
     testing::GTEST_FLAG(death_test_style) = "threadsafe";
   }
 };
