@@ -40,7 +40,7 @@ template <typename Job>
 class DeficitRoundRobin {
  public:
   // With a smaller `max_quantum`, small jobs wait for less of another client's large jobs. In return, a job that costs
-  // more than the quantum waits for several turns, each of which takes a few nanoseconds per client.
+  // more than the quantum needs several turns. A turn takes a few nanoseconds per client.
   explicit DeficitRoundRobin(uint64_t max_quantum = std::numeric_limits<uint64_t>::max()) : max_quantum_(max_quantum) {}
 
   bool empty() const { return ring_.empty(); }

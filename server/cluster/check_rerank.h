@@ -16,7 +16,7 @@
 
 namespace maxsim::cluster {
 
-// What is known about the part of a collection that a request is sent to.
+// Describes the part of a collection to which the router sends a request.
 struct AskedPart {
   bool has_int_ids = false;
   collection::SlotRange slots;

@@ -24,7 +24,7 @@ namespace maxsim::config {
 // Which paths of the HTTP port want TLS.
 enum class HttpTls { kAuto, kOff, kApi, kAll };  // kAuto: kApi where there is a certificate, and kOff where not
 
-// What strings in `documents` of a rerank call mean on paths that do not say it themselves.
+// Tells how to read strings in the `documents` of a rerank call on a path outside /text: as ids or as texts.
 enum class RootDocuments { kIds, kTexts };
 
 enum class BackendKind { kAuto, kCpu, kCuda };

@@ -11,7 +11,7 @@ scores of one server that holds everything, and the oldest of these sequences is
 that begin and end while NATS is away get UNAVAILABLE. At the end all replicas hold what the oracle holds.
 
 With namespaces each server has a network of its own that delays and loses packets; relays are the same on the loopback,
-without loss. Without --kind namespaces are taken where they can be made. Exit code 77: there is no nats-server.
+without loss. Without --kind namespaces are taken where they can be made.
 MAXSIM_TEST_SEED and MAXSIM_CLUSTER_SECONDS set seed and duration too.
 """
 

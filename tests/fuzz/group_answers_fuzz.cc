@@ -198,7 +198,7 @@ Answers ReadAnswers(uint8_t how, Reader& input, const cluster::SplitRequest& spl
   return answers;
 }
 
-// Returns all scores of a query in the parts' answers, of which the merged answer must have the best.
+// Returns all scores of a query in the parts' answers. The merged answer must have the best of them.
 std::vector<float> ScoresOf(const cluster::SplitRequest& split, const Answers& answers, int query) {
   std::vector<float> scores;
   for (size_t i = 0; i < answers.size(); ++i) {

@@ -21,7 +21,7 @@ TriadicParams TriadicParamsOf(const TriadicProblem& problem, const TriadicRoles&
   return params;
 }
 
-// What a backward pass needs for every query from a forward pass that rounds the products of keys in the same way.
+// Per-query results of a forward pass. A backward pass reads them; both passes round the products of keys alike.
 struct QuerySums {
   const float* lse;
   const float* delta;  // <output, gradient of the output>, for every query
