@@ -3,11 +3,12 @@
     attacks.py NAME JSON
 
 JSON is an object: grpc_port, http_port, token (of a client that may search and administrate, for the attacks that need
-one), seconds, and what single attacks want. A program of its own, so that the attacker does not slow down who measures.
-Prints what it did as one line of JSON.
+one), seconds, and what single attacks want. It attacks for so many seconds, and further until its standard input ends. A
+program of its own, so that the attacker does not slow down who measures. Prints what it did as one line of JSON.
 """
 
 import json
+import select
 import socket
 import sys
 import time
@@ -33,7 +34,7 @@ class Attacker:
         self.end = time.monotonic() + self.seconds
 
     def running(self):
-        return time.monotonic() < self.end
+        return time.monotonic() < self.end or not select.select([sys.stdin], [], [], 0)[0]
 
     def authorization(self):
         return [("authorization", f"Bearer {self.token}")]

@@ -3,8 +3,8 @@ token.
 
     limits_test.py FOLDER_OF_THE_PROGRAMS [unittest's arguments]
 
-Probes are answered within a second meanwhile; afterwards a call is answered as before, and what the attack took is given
-back. `attack.py` runs one attack for as long as one likes. MAXSIM_HOSTILE_SECONDS sets how long each is here (2).
+Probes are answered meanwhile; afterwards a call is answered as before, and what the attack took is given
+back. `attack.py` runs one attack for as long as one likes. MAXSIM_HOSTILE_SECONDS sets how long each is here, at least (2).
 """
 
 import os

@@ -298,7 +298,7 @@ class Questions:
         """Returns why this is no right answer to request i, or ""."""
         return "" if self.essence(response) == self.answers[i] else f"request {i} has another answer than before"
 
-    def ask(self, server, i, timeout_s=10.0):
+    def ask(self, server, i, timeout_s=60.0):
         """Asks request i on a new connection. Returns why that failed, or ""."""
         with server.channel() as channel:
             try:
@@ -322,11 +322,12 @@ class Watch:
 
     INTERVAL_S = 0.1
 
-    def __init__(self, server, probe_timeout_s=10.0):
+    def __init__(self, server, probe_timeout_s=60.0):
         self.server = server
         self.probe_timeout_s = probe_timeout_s
         self.peak = Usage()
         self.slowest = {}  # by probe, in seconds
+        self.answered = {}  # by probe, how many times
         self.failures = {}
         self._stop = threading.Event()
         probes = {
@@ -337,7 +338,7 @@ class Watch:
         self._threads = [threading.Thread(target=self._sample, daemon=True)]
         for name, probe in probes.items():
             self.slowest[name] = 0.0
-            self.failures[name] = 0
+            self.answered[name] = self.failures[name] = 0
             self._threads.append(threading.Thread(target=self._probe, args=(name, probe), daemon=True))
         for thread in self._threads:
             thread.start()
@@ -355,9 +356,14 @@ class Watch:
                     break
             waited_s = time.monotonic() - start
             self.slowest[name] = max(self.slowest[name], waited_s)
+            if answered:
+                self.answered[name] += 1
             # A probe that stop() cuts short is no failure.
-            if not answered and waited_s >= self.probe_timeout_s:
+            elif waited_s >= self.probe_timeout_s:
                 self.failures[name] += 1
+
+    def least_answered(self):
+        return min(self.answered.values())
 
     def stop(self):
         self._stop.set()

@@ -50,7 +50,7 @@ class ProxyTest(unittest.TestCase):
             seen["rss_bytes"] = proxy.rss_bytes()
             with grpc.insecure_channel(f"127.0.0.1:{proxy.port}") as channel:
                 check = channel.unary_unary("/grpc.health.v1.Health/Check")
-                self.assertEqual(check(b"", timeout=10), b"\x08\x01")
+                self.assertEqual(check(b"", timeout=60), b"\x08\x01")
 
         limits = Limits()
         outcome = run_attack(self.site, name, SECONDS, limits, False, MEMORY_MIB, through_proxy, usable)

@@ -19,7 +19,7 @@ MUTATED = REFUSALS | {
     grpc.StatusCode.NOT_FOUND,
     grpc.StatusCode.OUT_OF_RANGE,
 }
-VALID_TIMEOUT_S = 20
+VALID_TIMEOUT_S = 60
 # gRPC 1.51 shrinks its windows when its memory quota is nearly full, and then ends calls of honest clients for data that
 # the earlier window allowed.
 WINDOW_SHRUNK = "RST_STREAM with error code 1"

@@ -25,7 +25,6 @@
 struct control {
   _Atomic int64_t write_error;    // errno of write and its like; 0: none
   _Atomic int64_t sync_error;     // errno of fsync and fdatasync
-  _Atomic int64_t sync_delay_us;  // before each sync
   _Atomic int64_t hold_syncs;     // while it is not 0, syncs wait
   _Atomic int64_t read_error;     // errno of read and its like
   _Atomic int64_t clock_seconds;  // by which the wall clock is moved
@@ -81,8 +80,6 @@ static int sync_fault(int file) {
   if (!is_ours(file)) return 0;
   count_down();
   atomic_fetch_add(&control->num_syncs, 1);
-  const int64_t delay = atomic_load(&control->sync_delay_us);
-  if (delay > 0) usleep((useconds_t)delay);
   if (atomic_load(&control->hold_syncs) != 0) {
     atomic_fetch_add(&control->num_held, 1);
     while (atomic_load(&control->hold_syncs) != 0) usleep(1000);

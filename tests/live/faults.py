@@ -10,7 +10,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 FIELDS = [
-    "write_error", "sync_error", "sync_delay_us", "hold_syncs", "read_error", "clock_seconds", "kill_after",
+    "write_error", "sync_error", "hold_syncs", "read_error", "clock_seconds", "kill_after",
     "num_writes", "num_syncs", "num_held",
 ]  # fmt: skip
 

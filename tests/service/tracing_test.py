@@ -295,9 +295,7 @@ class TracingTest(unittest.TestCase):
             self.assertGreater(dropped, num_calls)
             self.assertEqual(counter(server, "maxsim_spans_exported_total"), 0)
         finally:
-            begin = time.monotonic()
             self.assertEqual(server.stop(), 0)
-        self.assertLess(time.monotonic() - begin, 10)
         self.assertIn("traces_are_not_taken", server.log())
 
 

@@ -203,12 +203,12 @@ class CallTest(unittest.TestCase):
 
     def test_retries_keep_to_the_timeout(self):
         for kind in (Client, AsyncClient):
-            port, _ = self.failing(GONE, times=1000)
+            port, calls = self.failing(GONE, times=1000)
             begin = time.monotonic()
             retry = Retry(max_attempts=1000, initial_backoff=0.02, max_backoff=0.02)
             error = self.ask(port, kind, timeout=0.5, retry=retry)
             self.assertIsInstance(error, (errors.Unavailable, errors.DeadlineExceeded))
-            self.assertLess(time.monotonic() - begin, 5)
+            self.assertLess(len(calls), 1000)
             self.assertGreater(time.monotonic() - begin, 0.3)
 
     def test_a_call_that_takes_too_long_ends(self):

@@ -88,13 +88,11 @@ class BatchTest(unittest.TestCase):
         self.assertEqual(metric(server.port, 'maxsim_encoder_requests_total{route="/encode",code="200"}'), 13)
 
     def test_the_window_gathers_what_comes_within_it(self):
-        server = self.start(window_s=1.0, max_batch_texts=3)
-        began = time.monotonic()
+        # A full batch does not wait for the end of the window.
+        server = self.start(window_s=3600.0, max_batch_texts=3)
         threads, _ = self.post_all(server, [{"texts": [text], "kind": "query"} for text in "abc"])
         for thread in threads:
             thread.join()
-        # A full batch does not wait for the end of the window.
-        self.assertLess(time.monotonic() - began, 0.9)
         self.assertEqual([len(texts) for texts, _, _ in self.encoder.calls], [3])
 
     def test_a_long_request_is_split_and_lets_others_between(self):
