@@ -14,7 +14,8 @@ BROKEN or EXCEPTION, with which such programs report what they found. Where a su
 not installed, stand_ins/ has its functions.
 
 --out gets JSON, and a file beside it that ends with .md the tables, anew after each file of the suite. The status is 1
-where a test passes with the package and not with ours, and 0 otherwise.
+where a test passes with the package and not with ours, and 0 otherwise. docs/performance/torch has that JSON without
+the tests that pass with both (bench/reduce_reports.py), which --join does not take.
 """
 
 import argparse
