@@ -10,7 +10,7 @@
 //    the other queries of a call, the order, the thread count or the run. Repeating a call gives the same bits.
 //  - For quantised documents the score is that of the quantised query (kernels/quantize.h), and so is the reference.
 //  - |score - FP64 reference| <= 1e-5 * sum_i |w_i| * max_j sum_k |q_ik * d_jk| (kernels/reference.h computes both).
-//  - Results are ordered by score descending, then by position ascending.
+//  - Results are in rank order (kernels/rank_order.h).
 #pragma once
 
 #include <cstddef>
@@ -91,11 +91,6 @@ struct Scored {
 
   friend bool operator==(const Scored&, const Scored&) = default;
 };
-
-// The one sort order of results: score descending, then position ascending.
-constexpr bool RanksBefore(const Scored& a, const Scored& b) {
-  return a.score != b.score ? a.score > b.score : a.position < b.position;
-}
 
 // Which document token a query token matched, and how well.
 struct TokenMatch {

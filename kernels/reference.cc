@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "kernels/quantize.h"
+#include "kernels/rank_order.h"
 
 namespace maxsim {
 namespace {
@@ -198,11 +199,8 @@ std::vector<double> ReferenceSimilarities(const DocumentsView& documents, const 
 std::vector<ReferenceHit> ReferenceTopK(absl::Span<const ReferenceScore> scores, int32_t k) {
   std::vector<ReferenceHit> hits(scores.size());
   for (size_t idx = 0; idx < scores.size(); ++idx) hits[idx] = {scores[idx].score, static_cast<uint32_t>(idx)};
-  const auto ranks_before = [](const ReferenceHit& a, const ReferenceHit& b) {
-    return a.score != b.score ? a.score > b.score : a.position < b.position;
-  };
   const size_t wanted = std::min(hits.size(), static_cast<size_t>(std::max(k, 0)));
-  std::partial_sort(hits.begin(), hits.begin() + wanted, hits.end(), ranks_before);
+  std::partial_sort(hits.begin(), hits.begin() + wanted, hits.end(), RanksBefore);
   hits.resize(wanted);
   return hits;
 }

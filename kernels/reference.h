@@ -36,7 +36,7 @@ struct ReferenceHit {
   uint32_t position = 0;
 };
 
-// Returns the best k of `scores` by score descending, then position ascending.
+// Returns the best k of `scores`, in rank order.
 std::vector<ReferenceHit> ReferenceTopK(absl::Span<const ReferenceScore> scores, int32_t k);
 
 }  // namespace maxsim

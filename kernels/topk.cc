@@ -20,32 +20,6 @@ void SelectTopK(int32_t k, std::vector<Scored>* scored) {
   std::sort(scored->begin(), scored->end(), RanksBefore);
 }
 
-void MergeTopK(absl::Span<const absl::Span<const Scored>> lists, int32_t k, std::vector<Scored>* merged) {
-  merged->clear();
-  // The cursors are a heap, with the list whose head ranks first on top.
-  struct Cursor {
-    const Scored* head;
-    const Scored* end;
-  };
-  std::vector<Cursor> heap;
-  heap.reserve(lists.size());
-  for (absl::Span<const Scored> list : lists) {
-    if (!list.empty()) heap.push_back({list.data(), list.data() + list.size()});
-  }
-  const auto ranks_after = [](const Cursor& a, const Cursor& b) { return RanksBefore(*b.head, *a.head); };
-  std::make_heap(heap.begin(), heap.end(), ranks_after);
-  while (!heap.empty() && merged->size() < static_cast<size_t>(std::max(k, 0))) {
-    std::pop_heap(heap.begin(), heap.end(), ranks_after);
-    Cursor& first = heap.back();
-    merged->push_back(*first.head);
-    if (++first.head == first.end) {
-      heap.pop_back();
-    } else {
-      std::push_heap(heap.begin(), heap.end(), ranks_after);
-    }
-  }
-}
-
 void TopKSelector::Reset(int32_t k) {
   k_ = static_cast<size_t>(std::max(k, 1));
   capacity_ = std::max(2 * k_, kMinSelectorCapacity);

@@ -1,6 +1,5 @@
-// Selection of the best k on the host, in the order of RanksBefore: score descending, then position ascending. The
-// order is total as long as positions differ and no score is NaN, so every function here has one right answer, whatever
-// the order of its input.
+// Selection of the best k on the host, in rank order. That order is total as long as positions differ and no score is
+// NaN, so every function here has one right answer, whatever the order of its input.
 #pragma once
 
 #include <cstddef>
@@ -9,15 +8,12 @@
 
 #include "absl/types/span.h"
 #include "kernels/maxsim.h"
+#include "kernels/rank_order.h"
 
 namespace maxsim {
 
 // Reduces `scored` to its best `k`, in rank order, in O(n + k log k).
 void SelectTopK(int32_t k, std::vector<Scored>* scored);
-
-// Merges lists that are each in rank order into the best `k` of all, in rank order. `merged` is overwritten and keeps
-// its capacity; it must not be one of `lists`. Takes O(k log lists).
-void MergeTopK(absl::Span<const absl::Span<const Scored>> lists, int32_t k, std::vector<Scored>* merged);
 
 // Selects the best k of a stream without keeping the stream: holds at most max(2 k, 1024) results, in memory that grows
 // with them to the next power of two. Push is amortised O(1). Not thread-safe.

@@ -18,6 +18,7 @@
 #include "kernels/cuda/select/topk_launch.h"
 #include "kernels/cuda/testing/random_fill.h"
 #include "kernels/plan/select.h"
+#include "kernels/rank_order.h"
 #include "kernels/reference.h"
 
 namespace maxsim::bench {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "kernels/rank_order.h"
 
 namespace maxsim::evaluation {
 
@@ -53,10 +54,7 @@ absl::StatusOr<std::vector<ScoredDocument>> ScoredCollection::TopK(const QuerySe
     if (!found.ok()) return found.status();
     const auto middle = static_cast<ptrdiff_t>(best.size());
     for (const Scored& scored : *found) best.push_back({part.first + scored.position, scored.score});
-    std::inplace_merge(best.begin(), best.begin() + middle, best.end(),
-                       [](const ScoredDocument& a, const ScoredDocument& b) {
-                         return a.score != b.score ? a.score > b.score : a.ordinal < b.ordinal;
-                       });
+    std::inplace_merge(best.begin(), best.begin() + middle, best.end(), RanksBefore);
     if (best.size() > static_cast<size_t>(k)) best.resize(static_cast<size_t>(k));
   }
   return best;

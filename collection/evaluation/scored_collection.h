@@ -16,9 +16,8 @@
 
 namespace maxsim::evaluation {
 
-// Holds a document's ordinal in the collection (through the shards, in manifest order) and its score.
 struct ScoredDocument {
-  uint64_t ordinal = 0;
+  uint64_t position = 0;  // its ordinal in the collection: through the shards, in manifest order
   float score = 0;
 };
 

@@ -158,7 +158,7 @@ absl::StatusOr<Ranked> Comparer::Rank(ScoredCollection& collection, int64_t quer
       collection.TopK(*queries_, query, static_cast<int32_t>(num_documents_));
   if (!all.ok()) return all.status();
   ranked.scores.resize(num_documents_);
-  for (const ScoredDocument& document : *all) ranked.scores[document.ordinal] = document.score;
+  for (const ScoredDocument& document : *all) ranked.scores[document.position] = document.score;
   all->resize(static_cast<size_t>(result_.overlap_depth));
   ranked.best = *std::move(all);
   return ranked;
@@ -169,7 +169,7 @@ void Comparer::CompareRankings(int64_t query, const std::vector<ScoredDocument>&
   const auto ordinals = [](const std::vector<ScoredDocument>& ranking) {
     std::vector<uint64_t> list;
     list.reserve(ranking.size());
-    for (const ScoredDocument& document : ranking) list.push_back(document.ordinal);
+    for (const ScoredDocument& document : ranking) list.push_back(document.position);
     return list;
   };
   result_.mean_overlap += Overlap(ordinals(before), ordinals(after));
@@ -186,7 +186,7 @@ double Comparer::Ndcg(const ScoredCollection& collection, const std::vector<Scor
   std::vector<std::string> ids;
   ids.reserve(kNdcgDepth);
   for (size_t idx = 0; idx < std::min<size_t>(ranking.size(), kNdcgDepth); ++idx) {
-    ids.push_back(collection.IdText(ranking[idx].ordinal));
+    ids.push_back(collection.IdText(ranking[idx].position));
   }
   return NdcgAt(ids, grades, kNdcgDepth);
 }

@@ -10,6 +10,7 @@
 #include "base/saturating.h"
 #include "base/text.h"
 #include "client/status.h"
+#include "kernels/rank_order.h"
 #include "server/service/candidates.h"
 #include "server/service/status.h"
 #include "server/service/translate.h"
@@ -39,12 +40,9 @@ struct Hit {
   int32_t idx = 0;    // in that
 };
 
-// Documents that were written to live partitions with logs of their own may have one position: then the groups' order
-// decides, so that every top_k ranks them alike.
-bool RanksBefore(const Hit& a, const Hit& b) {
-  if (a.score != b.score) return a.score > b.score;
-  return a.position != b.position ? a.position < b.position : a.from < b.from;
-}
+// The rank order. Documents that were written to live partitions with logs of their own may have one position: then the
+// groups' order decides, so that every top_k ranks them alike.
+bool MergesBefore(const Hit& a, const Hit& b) { return RanksBefore(a, b) || (!RanksBefore(b, a) && a.from < b.from); }
 
 void MoveHit(PartResult& from, int idx, uint64_t position, const SplitRequest& split, const SplitRequest::Query& query,
              v1::QueryResult& to) {
@@ -157,7 +155,7 @@ class Merger {
       to.set_unavailable_documents(SaturatingAdd(to.unavailable_documents(), part.result->unavailable_documents()));
     }
     const auto count = std::min(hits.size(), static_cast<size_t>(split_.top_k));
-    std::partial_sort(hits.begin(), hits.begin() + static_cast<std::ptrdiff_t>(count), hits.end(), RanksBefore);
+    std::partial_sort(hits.begin(), hits.begin() + static_cast<std::ptrdiff_t>(count), hits.end(), MergesBefore);
     hits.resize(count);
     if (asked.kind != SplitRequest::Query::Kind::kInline) {
       // The kind of ids is said even where there is none.

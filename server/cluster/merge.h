@@ -15,7 +15,7 @@ namespace maxsim::cluster {
 // the request is wrong or has no time left.
 bool IsLost(const absl::Status& status);
 
-// Merges the answers of the parts, [split.parts], in rank order: score descending, then position ascending. Each answer
+// Merges the answers of the parts, [split.parts], in rank order (kernels/rank_order.h). Each answer
 // must have passed CheckRerankAnswer (check_rerank.h). `collection` is the one passed to SplitRerank. Each timing is
 // the longest of the parts; the caller sets total_us and encode_us.
 //

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/monotonic_clock.h"
+#include "kernels/rank_order.h"
 
 namespace maxsim::engine {
 

@@ -15,11 +15,6 @@
 
 namespace maxsim::engine {
 
-// This is the one sort order of hits: score descending, then position ascending.
-inline bool RanksBefore(const Hit& a, const Hit& b) {
-  return a.score != b.score ? a.score > b.score : a.position < b.position;
-}
-
 // Holds the hits of one query on one device.
 struct DeviceHits {
   std::vector<Hit> hits;            // a few times top_k at most, in no order

@@ -2,6 +2,7 @@
 #include <limits>
 #include <numeric>
 
+#include "kernels/rank_order.h"
 #include "server/engine/device_scorer.h"
 
 namespace maxsim::engine {

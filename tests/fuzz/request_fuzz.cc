@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/rank_order.h"
 #include "server/grpc/message_buffer.h"
 #include "server/service/answer.h"
 #include "server/service/translate.h"

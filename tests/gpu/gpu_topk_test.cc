@@ -16,6 +16,7 @@
 #include "kernels/cuda/runtime/stream.h"
 #include "kernels/cuda/select/topk_launch.h"
 #include "kernels/plan/select.h"
+#include "kernels/rank_order.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/hold.h"
 #include "tests/support/contract_runner.h"

@@ -15,6 +15,7 @@
 #include "collection/partition/repartition.h"
 #include "collection/positions.h"
 #include "collection/slots.h"
+#include "kernels/rank_order.h"
 #include "maxsim/v1/documents.grpc.pb.h"
 #include "tests/service/server_fixture.h"
 
@@ -192,9 +193,7 @@ TEST_P(PartitionMergeTest, PartsInRankOrderAreTheWholeTiesIncluded) {
       const std::vector<RankedDocument> part = Ranked(Result(Scan("part-" + std::to_string(idx), top_k)));
       merged.insert(merged.end(), part.begin(), part.end());
     }
-    std::sort(merged.begin(), merged.end(), [](const RankedDocument& a, const RankedDocument& b) {
-      return a.score != b.score ? a.score > b.score : a.position < b.position;
-    });
+    std::sort(merged.begin(), merged.end(), RanksBefore);
     ASSERT_GE(merged.size(), expected.size());
     merged.resize(expected.size());
     EXPECT_EQ(merged, expected) << "top " << top_k;

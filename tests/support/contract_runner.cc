@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "kernels/quantize.h"
+#include "kernels/rank_order.h"
 #include "kernels/reference.h"
 #include "tests/support/backend_contract.h"
 #include "tests/support/sanitized.h"

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <random>
 
+#include "kernels/rank_order.h"
 #include "tests/support/backend_contract.h"
 #include "tests/support/contract_runner.h"
 #include "tests/support/sanitized.h"

@@ -1,4 +1,5 @@
 #include "tests/support/fake_backend.h"
+#include "kernels/rank_order.h"
 #include "tests/support/eventually.h"
 
 #include <algorithm>

@@ -1,11 +1,11 @@
-// Sort keys: unsigned integers that order candidates as RanksBefore does, the best first when descending.
+// Sort keys: unsigned integers in rank order (kernels/rank_order.h), the best first when descending.
 #pragma once
 
 #include <cstdint>
 
 namespace maxsim::cuda {
 
-// Returns an integer of at least 1 that is the larger the higher the score is. -0 counts as +0, as in RanksBefore.
+// Returns an integer of at least 1 that is the larger the higher the score is. -0 counts as +0, as in the rank order.
 __device__ __forceinline__ uint32_t OrderedBits(float score) {
   const uint32_t bits = __float_as_uint(__fadd_rn(score, 0.0f));
   return bits ^ ((bits & 0x80000000u) ? 0xffffffffu : 0x80000000u);

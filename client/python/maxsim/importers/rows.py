@@ -30,24 +30,6 @@ class RowArray(Protocol):
     def read(self) -> np.ndarray: ...
 
 
-class MemoryRows:
-    """A NumPy array as a RowArray."""
-
-    def __init__(self, where: str, array: np.ndarray) -> None:
-        self.where = where
-        self.array = array
-        self.shape: Tuple[int, ...] = array.shape
-        self.dtype = array.dtype
-
-    def blocks(self, rows_at_once: Optional[int] = None) -> Iterator[np.ndarray]:
-        step = rows_at_once or block_rows(self.shape, self.dtype)
-        for first in range(0, self.shape[0], step):
-            yield self.array[first : first + step]
-
-    def read(self) -> np.ndarray:
-        return self.array
-
-
 class LazyArrays(Mapping[str, RowArray]):
     """Arrays by name, each opened when it is asked for: there may be one for each document."""
 

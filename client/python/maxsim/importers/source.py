@@ -147,17 +147,6 @@ def note_left(names: Sequence[str], noun: str = "column") -> List[str]:
     return [f"{noun}s {shown} are not taken; --payload-columns takes them"]
 
 
-def select_payload(columns: Sequence[str], row: Mapping[str, object], where: str) -> Optional[Mapping[str, object]]:
-    """The payload of `row`: the fields that `columns` names, or all for ALL_COLUMNS; None where that leaves none."""
-    if tuple(columns) == ALL_COLUMNS:
-        return dict(row) or None
-    missing = [name for name in columns if name not in row]
-    if missing:
-        there = ", ".join(map(str, row)) or "none"
-        raise SourceError(f"{where}: no column {missing[0]!r} for the payload; there are {there}")
-    return {name: row[name] for name in columns} or None
-
-
 def checked_line(id: str, where: str) -> str:
     """`id`, which is a line of a file; SourceError, which begins with `where`, for one that no document can have."""
     if not id:

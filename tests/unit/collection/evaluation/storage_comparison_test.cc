@@ -109,7 +109,7 @@ TEST_F(StorageComparisonTest, JudgementsGiveNdcgOfBoth) {
   const QuerySet queries = QuerySet::FromFloats(kDim, lengths, values);
   const auto ranking = first.TopK(queries, 0, 1);
   ASSERT_TRUE(ranking.ok());
-  EXPECT_EQ(ranking->front().ordinal, 20u) << "a document is nearest to itself";
+  EXPECT_EQ(ranking->front().position, 20u) << "a document is nearest to itself";
   EXPECT_EQ(first.IdText(20), "1020");
   const std::vector<QueryText> texts = {{.id = "judged", .text = "", .tokens = {}},
                                         {.id = "not judged", .text = "", .tokens = {}}};
@@ -141,8 +141,8 @@ TEST_F(StorageComparisonTest, ScoresAreTheKernelsThroughAllShards) {
     if (rank > 0) {
       EXPECT_GE((*best)[rank - 1].score, document.score);
     }
-    if (document.ordinal % 3 == 0) {
-      EXPECT_EQ((*scores)[document.ordinal / 3], document.score);
+    if (document.position % 3 == 0) {
+      EXPECT_EQ((*scores)[document.position / 3], document.score);
     }
   }
 }

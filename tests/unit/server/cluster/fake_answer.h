@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/rank_order.h"
 #include "maxsim/v1/rerank.pb.h"
 
 namespace maxsim::cluster {
@@ -66,9 +67,7 @@ inline v1::RerankResponse Answer(const v1::RerankRequest& request, const std::ve
         }
       }
     }
-    std::sort(hits.begin(), hits.end(), [](const FakeHit& a, const FakeHit& b) {
-      return a.score != b.score ? a.score > b.score : a.position < b.position;
-    });
+    std::sort(hits.begin(), hits.end(), RanksBefore);
     hits.resize(std::min<size_t>(hits.size(), request.top_k()));
     if (!candidates.has_inline_documents()) result.mutable_string_ids();
     for (const FakeHit& hit : hits) {

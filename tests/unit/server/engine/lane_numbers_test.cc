@@ -6,6 +6,7 @@
 #include <cmath>
 #include <random>
 
+#include "kernels/rank_order.h"
 #include "kernels/scalar_type.h"
 #include "tests/support/engine_fixture.h"
 
@@ -68,7 +69,7 @@ class LaneNumbersTest : public testing::TestWithParam<ScalarType> {
       EXPECT_NEAR(hit.score, scores[candidate].score, 1e-5 * scores[candidate].magnitude);
       if (idx != 0) {
         const Hit& before = result.hits[idx - 1];
-        EXPECT_TRUE(before.score > hit.score || (before.score == hit.score && before.position < hit.position));
+        EXPECT_TRUE(RanksBefore(before, hit));
       }
       worst = std::min(worst, scores[candidate].score);
     }

@@ -1,0 +1,19 @@
+// The rank order: the one order of a query's candidates, in every selection and every merge.
+#pragma once
+
+namespace maxsim {
+
+// Compares two candidates of one query, each a struct with members `score` and `position`: the higher score ranks
+// first, and of equal scores (-0 equals +0) the smaller position. The order is total where no two positions are equal
+// and no score is NaN. A function object, so that algorithms can inline it.
+//
+// Devices sort by keys of the same order (kernels/cuda/select/key.cuh).
+struct RankOrder {
+  template <typename Candidate>
+  constexpr bool operator()(const Candidate& a, const Candidate& b) const {
+    return a.score != b.score ? a.score > b.score : a.position < b.position;
+  }
+};
+inline constexpr RankOrder RanksBefore;
+
+}  // namespace maxsim
