@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "bench/kernels/gpu_data.h"
-#include "kernels/cuda/call/cuda_executor.h"
+#include "kernels/cuda/cuda_executor.h"
 #include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/stream.h"
 #include "kernels/cuda/select/topk_launch.h"

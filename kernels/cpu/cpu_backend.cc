@@ -12,7 +12,7 @@
 #include "kernels/cpu/cpu_appendable.h"
 #include "kernels/cpu/cpu_documents.h"
 #include "kernels/cpu/cpu_executor.h"
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/loops/isa.h"
 #include "kernels/cpu/machine.h"
 #include "kernels/thread_pool.h"
 #include "kernels/validate.h"

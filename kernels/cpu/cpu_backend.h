@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/loops/isa.h"
 #include "kernels/maxsim.h"
 
 namespace maxsim::cpu {

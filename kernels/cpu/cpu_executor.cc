@@ -6,9 +6,9 @@
 #include <limits>
 #include <new>
 
-#include "kernels/cpu/kernel_use.h"
-#include "kernels/cpu/row_block.h"
-#include "kernels/cpu/sum_maxima.h"
+#include "kernels/cpu/loops/kernel_use.h"
+#include "kernels/cpu/loops/row_block.h"
+#include "kernels/cpu/loops/sum_maxima.h"
 #include "kernels/validate.h"
 
 namespace maxsim::cpu {

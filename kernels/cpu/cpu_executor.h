@@ -7,9 +7,9 @@
 
 #include "absl/functional/function_ref.h"
 #include "kernels/cpu/cpu_documents.h"
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/loops/isa.h"
+#include "kernels/cpu/loops/step_buffer.h"
 #include "kernels/cpu/query_stack.h"
-#include "kernels/cpu/step_buffer.h"
 #include "kernels/maxsim.h"
 #include "kernels/thread_pool.h"
 #include "kernels/topk.h"

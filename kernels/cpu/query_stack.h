@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "kernels/cpu/isa.h"
-#include "kernels/cpu/pack.h"
+#include "kernels/cpu/loops/isa.h"
+#include "kernels/cpu/loops/pack.h"
 #include "kernels/maxsim.h"
 
 namespace maxsim::cpu {

@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/cuda/call/copy_input.h"
-#include "kernels/cuda/call/quantize_launch.h"
-#include "kernels/cuda/cuda_appendable.h"
-#include "kernels/cuda/host_documents/gather.h"
+#include "kernels/cuda/call/launch/copy_input.h"
+#include "kernels/cuda/call/launch/quantize_launch.h"
+#include "kernels/cuda/documents/cuda_appendable.h"
 #include "kernels/cuda/runtime/cuda_error.h"
+#include "kernels/cuda/runtime/gather.h"
 #include "kernels/cuda/runtime/stream.h"
 #include "kernels/cuda/runtime/uploader.h"
 #include "kernels/cuda/score/add_partials.h"

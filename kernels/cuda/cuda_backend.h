@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "kernels/cuda/call/cuda_executor.h"
-#include "kernels/cuda/cuda_documents.h"
+#include "kernels/cuda/cuda_executor.h"
+#include "kernels/cuda/documents/cuda_documents.h"
 #include "kernels/cuda/host_documents/host_documents.h"
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/maxsim.h"

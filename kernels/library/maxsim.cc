@@ -5,16 +5,16 @@
 #include <utility>
 
 #include "absl/functional/function_ref.h"
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/loops/isa.h"
 #include "kernels/library/cpu/cpu_backward.h"
 #include "kernels/library/cpu/cpu_forward.h"
 #include "kernels/library/cpu/host_tokens.h"
 #include "kernels/library/cuda/cuda_passes.h"
-#include "kernels/library/finish.h"
 #include "kernels/library/include/maxsim/maxsim.h"
-#include "kernels/library/problem.h"
-#include "kernels/library/read_struct.h"
-#include "kernels/library/status.h"
+#include "kernels/library/problem/finish.h"
+#include "kernels/library/problem/problem.h"
+#include "kernels/library/problem/read_struct.h"
+#include "kernels/library/problem/status.h"
 #include "maxsim_version.h"
 
 namespace maxsim::library {

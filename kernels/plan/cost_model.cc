@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/cuda/score/hopper_stream/config.h"
+#include "kernels/plan/hopper_stream_shape.h"
 #include "kernels/plan/shares.h"
 
 namespace maxsim {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <bit>
 
-#include "kernels/cuda/score/hopper_common/config.h"
 #include "kernels/plan/cost_model.h"
+#include "kernels/plan/hopper_shape.h"
 #include "kernels/plan/score.h"
 
 namespace maxsim {

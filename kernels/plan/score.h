@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-#include "kernels/cuda/score/hopper_stream/config.h"
+#include "kernels/plan/hopper_stream_shape.h"
 #include "kernels/plan/rows.h"
 #include "kernels/plan/score_tile.h"
 #include "kernels/scalar_type.h"

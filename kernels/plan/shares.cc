@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/cuda/score/hopper_stream/config.h"
 #include "kernels/plan/ceil_div.h"
 #include "kernels/plan/cost_model.h"
+#include "kernels/plan/hopper_stream_shape.h"
 #include "kernels/plan/score.h"
 
 namespace maxsim {

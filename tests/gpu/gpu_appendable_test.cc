@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/cuda_appendable.h"
+#include "kernels/cuda/documents/cuda_appendable.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/hold.h"
 #include "tests/support/contract_runner.h"

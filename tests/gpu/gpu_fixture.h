@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda/call/cuda_executor.h"
 #include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/cuda_executor.h"
 #include "kernels/plan/score_tile.h"
 #include "tests/support/random_documents.h"
 

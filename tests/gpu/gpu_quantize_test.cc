@@ -4,9 +4,9 @@
 
 #include <bit>
 
-#include "kernels/cuda/call/quantize_launch.h"
+#include "kernels/cuda/call/launch/quantize_launch.h"
 #include "kernels/cuda/runtime/device_memory.h"
-#include "kernels/cuda/score/hopper_stream/config.h"
+#include "kernels/plan/hopper_stream_shape.h"
 #include "kernels/plan/rows.h"
 #include "kernels/quantize.h"
 #include "tests/gpu/gpu_fixture.h"

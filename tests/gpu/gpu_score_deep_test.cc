@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/cuda/score/hopper_wide/config.h"
+#include "kernels/plan/hopper_wide_shape.h"
 #include "kernels/plan/rows.h"
 #include "tests/gpu/gpu_score_fixture.h"
 #include "tests/support/contract_runner.h"

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cuda/score/hopper_deep/config.h"
-#include "kernels/cuda/score/hopper_wide/config.h"
+#include "kernels/plan/hopper_deep_shape.h"
+#include "kernels/plan/hopper_wide_shape.h"
 #include "kernels/plan/rows.h"
 #include "kernels/plan/score_tile.h"
 #include "tests/gpu/gpu_fixture.h"

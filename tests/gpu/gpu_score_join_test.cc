@@ -7,8 +7,8 @@
 #include <random>
 #include <vector>
 
-#include "kernels/cuda/call/cuda_executor.h"
-#include "kernels/cuda/score/hopper_wide/config.h"
+#include "kernels/cuda/cuda_executor.h"
+#include "kernels/plan/hopper_wide_shape.h"
 #include "tests/gpu/gpu_score_fixture.h"
 #include "tests/support/contract_runner.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "kernels/cuda/score/hopper_wide/config.h"
+#include "kernels/plan/hopper_wide_shape.h"
 #include "tests/gpu/gpu_score_fixture.h"
 #include "tests/support/contract_runner.h"
 

@@ -1,11 +1,12 @@
-// Compares single-launch calls (kernels/cuda/call/single_launch_call.h) with the same calls in several launches.
+// Compares single-launch calls (kernels/cuda/score/hopper_stream/single_launch_call.h) with the same calls in several
+// launches.
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <random>
 #include <thread>
 
-#include "kernels/cuda/cuda_documents.h"
+#include "kernels/cuda/documents/cuda_documents.h"
 #include "kernels/cuda/runtime/repeated_launch.h"
 #include "kernels/plan/device_limits.h"
 #include "kernels/plan/shares.h"

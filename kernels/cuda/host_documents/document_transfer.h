@@ -11,13 +11,13 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "kernels/cuda/cuda_documents.h"
+#include "kernels/cuda/documents/cuda_documents.h"
 #include "kernels/cuda/host_documents/batch_plan.h"
 #include "kernels/cuda/host_documents/document_cache.h"
-#include "kernels/cuda/host_documents/gather.h"
 #include "kernels/cuda/host_documents/host_documents.h"
 #include "kernels/cuda/runtime/device_memory.h"
 #include "kernels/cuda/runtime/event.h"
+#include "kernels/cuda/runtime/gather.h"
 #include "kernels/cuda/runtime/stream.h"
 #include "kernels/cuda/runtime/uploader.h"
 

@@ -4,12 +4,12 @@
 #include <utility>
 
 #include "absl/functional/function_ref.h"
-#include "kernels/cuda/call/score_launcher.h"
-#include "kernels/cuda/call/score_pass.h"
-#include "kernels/cuda/call/slice.h"
-#include "kernels/cuda/call/slice_capacity.h"
-#include "kernels/cuda/call/slice_input.h"
-#include "kernels/cuda/call/slice_results.h"
+#include "kernels/cuda/call/launch/score_launcher.h"
+#include "kernels/cuda/call/launch/score_pass.h"
+#include "kernels/cuda/call/launch/slice_input.h"
+#include "kernels/cuda/call/paths/slice.h"
+#include "kernels/cuda/call/paths/slice_results.h"
+#include "kernels/cuda/call/planning/slice_capacity.h"
 #include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/stream.h"
 

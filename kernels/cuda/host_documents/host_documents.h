@@ -7,8 +7,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "kernels/cuda/cuda_documents.h"
-#include "kernels/cuda/loaded_documents.h"
+#include "kernels/cuda/documents/cuda_documents.h"
+#include "kernels/cuda/documents/loaded_documents.h"
 #include "kernels/cuda/runtime/device_memory.h"
 #include "kernels/maxsim.h"
 #include "kernels/thread_pool.h"

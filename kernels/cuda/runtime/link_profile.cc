@@ -6,10 +6,10 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_format.h"
-#include "kernels/cuda/host_documents/gather.h"
 #include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/device_memory.h"
 #include "kernels/cuda/runtime/event.h"
+#include "kernels/cuda/runtime/gather.h"
 #include "kernels/cuda/runtime/stream.h"
 
 namespace maxsim::cuda {

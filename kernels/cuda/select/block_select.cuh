@@ -13,7 +13,7 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/call/completion.cuh"
+#include "kernels/cuda/select/completion.cuh"
 #include "kernels/cuda/select/key.cuh"
 #include "kernels/plan/select.h"
 

@@ -7,9 +7,9 @@
 #include "kernels/cuda/select/order_candidates.h"
 
 #include "kernels/cuda/runtime/grid_order.cuh"
-#include "kernels/cuda/score/hopper_common/config.h"
 #include "kernels/cuda/select/block_scan.cuh"
 #include "kernels/limits.h"
+#include "kernels/plan/hopper_shape.h"
 #include "kernels/plan/order.h"
 #include "kernels/plan/select.h"
 

@@ -1,8 +1,8 @@
 // Small selections: a candidate's rank is the number of larger keys, since no two keys are equal. The comparisons are
 // quadratic in the candidates, but they are made all at once and without the passes of a sort: 4,096 candidates take
 // microseconds.
-#include "kernels/cuda/call/completion.cuh"
 #include "kernels/cuda/runtime/grid_order.cuh"
+#include "kernels/cuda/select/completion.cuh"
 #include "kernels/cuda/select/key.cuh"
 #include "kernels/cuda/select/topk_launch.h"
 

@@ -1,7 +1,7 @@
 // The kernel of large selections (selection.cuh), a row of thread blocks for each query, and the launches of a
 // selection.
-#include "kernels/cuda/call/completion.cuh"
 #include "kernels/cuda/runtime/grid_order.cuh"
+#include "kernels/cuda/select/completion.cuh"
 #include "kernels/cuda/select/selection.cuh"
 #include "kernels/cuda/select/selection_bound.cuh"
 #include "kernels/cuda/select/selection_gather.cuh"

@@ -28,7 +28,7 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/call/completion.cuh"
+#include "kernels/cuda/select/completion.cuh"
 #include "kernels/cuda/select/selection_state.cuh"
 
 namespace maxsim::cuda::selection {

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <limits>
 
-#include "kernels/cuda/call/completion.h"
 #include "kernels/cuda/select/block_scan.cuh"
+#include "kernels/cuda/select/completion.h"
 #include "kernels/cuda/select/key.cuh"
 #include "kernels/cuda/select/topk_launch.h"
 #include "kernels/plan/select.h"

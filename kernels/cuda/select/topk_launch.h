@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/call/completion.h"
+#include "kernels/cuda/select/completion.h"
 #include "kernels/plan/select.h"
 
 namespace maxsim::cuda {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/library/cpu/row_decoder.h"
-#include "kernels/library/problem.h"
+#include "kernels/library/problem/problem.h"
 
 namespace maxsim::library {
 

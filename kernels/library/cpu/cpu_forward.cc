@@ -6,11 +6,11 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/cpu/kernel_use.h"
-#include "kernels/cpu/pack.h"
-#include "kernels/cpu/row_block.h"
-#include "kernels/cpu/step_buffer.h"
-#include "kernels/cpu/sum_maxima.h"
+#include "kernels/cpu/loops/kernel_use.h"
+#include "kernels/cpu/loops/pack.h"
+#include "kernels/cpu/loops/row_block.h"
+#include "kernels/cpu/loops/step_buffer.h"
+#include "kernels/cpu/loops/sum_maxima.h"
 #include "kernels/library/cpu/host_tokens.h"
 #include "kernels/library/cpu/parallel.h"
 #include "kernels/library/cpu/query_lanes.h"

@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/loops/isa.h"
 #include "kernels/library/cpu/row_decoder.h"
-#include "kernels/library/problem.h"
+#include "kernels/library/problem/problem.h"
 
 namespace maxsim::library {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/library/problem.h"
+#include "kernels/library/problem/problem.h"
 
 namespace maxsim::library {
 

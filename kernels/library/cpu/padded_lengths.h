@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "kernels/library/status.h"
+#include "kernels/library/problem/status.h"
 
 namespace maxsim::library {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "absl/functional/function_ref.h"
-#include "kernels/library/status.h"
+#include "kernels/library/problem/status.h"
 
 namespace maxsim::library {
 

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/cpu/isa.h"
-#include "kernels/cpu/pack.h"
-#include "kernels/cpu/step_buffer.h"
-#include "kernels/library/problem.h"
+#include "kernels/cpu/loops/isa.h"
+#include "kernels/cpu/loops/pack.h"
+#include "kernels/cpu/loops/step_buffer.h"
+#include "kernels/library/problem/problem.h"
 
 namespace maxsim::library {
 

@@ -9,7 +9,7 @@
 #include "kernels/library/cuda/backward.h"
 #include "kernels/library/cuda/cuda_support.h"
 #include "kernels/library/cuda/forward.h"
-#include "kernels/library/cuda/hopper/hopper_forward.h"
+#include "kernels/library/cuda/hopper_forward.h"
 
 namespace maxsim::library {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/library/problem.h"
+#include "kernels/library/problem/problem.h"
 
 namespace maxsim::library {
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "kernels/library/cuda/sort_matches.h"
-#include "kernels/library/status.h"
+#include "kernels/library/problem/status.h"
 
 namespace maxsim::library {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "kernels/library/include/maxsim/maxsim.h"
-#include "kernels/library/problem.h"
+#include "kernels/library/problem/problem.h"
 
 namespace maxsim::library {
 

@@ -5,9 +5,9 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/score/shared_arrays.h"
 #include "kernels/library/cuda/device_problem.h"
 #include "kernels/plan/rows.h"
+#include "kernels/plan/shared_arrays.h"
 #include "kernels/scalar_type.h"
 
 namespace maxsim::library {

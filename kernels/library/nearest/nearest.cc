@@ -3,9 +3,9 @@
 #include <limits>
 #include <string>
 
-#include "kernels/library/finish.h"
 #include "kernels/library/nearest/nearest_problem.h"
-#include "kernels/library/read_struct.h"
+#include "kernels/library/problem/finish.h"
+#include "kernels/library/problem/read_struct.h"
 #include "kernels/limits.h"
 
 namespace maxsim::library {

@@ -5,9 +5,9 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/score/shared_arrays.h"
 #include "kernels/library/cuda/device_problem.h"
 #include "kernels/library/include/maxsim/residual_codes.h"
+#include "kernels/plan/shared_arrays.h"
 #include "kernels/scalar_type.h"
 
 namespace maxsim::library {

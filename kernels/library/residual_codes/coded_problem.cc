@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/library/cpu/host_tokens.h"
-#include "kernels/library/read_struct.h"
+#include "kernels/library/problem/read_struct.h"
 #include "kernels/library/residual_codes/residual_decoder.h"
 
 namespace maxsim::library {

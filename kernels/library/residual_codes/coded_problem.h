@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "kernels/library/include/maxsim/residual_codes.h"
-#include "kernels/library/problem.h"
-#include "kernels/library/status.h"
+#include "kernels/library/problem/problem.h"
+#include "kernels/library/problem/status.h"
 
 namespace maxsim::library {
 

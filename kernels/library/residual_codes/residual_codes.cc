@@ -4,11 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/loops/isa.h"
 #include "kernels/library/cpu/cpu_backward.h"
 #include "kernels/library/cpu/cpu_forward.h"
-#include "kernels/library/finish.h"
-#include "kernels/library/read_struct.h"
+#include "kernels/library/problem/finish.h"
+#include "kernels/library/problem/read_struct.h"
 #include "kernels/library/residual_codes/coded_problem.h"
 #include "kernels/library/residual_codes/cuda_codes.h"
 #include "kernels/library/residual_codes/residual_decoder.h"

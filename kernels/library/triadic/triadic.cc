@@ -4,8 +4,8 @@
 #include <limits>
 #include <string>
 
-#include "kernels/library/finish.h"
-#include "kernels/library/read_struct.h"
+#include "kernels/library/problem/finish.h"
+#include "kernels/library/problem/read_struct.h"
 #include "kernels/library/triadic/triadic_problem.h"
 #include "kernels/limits.h"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "kernels/library/include/maxsim/triadic.h"
-#include "kernels/library/status.h"
+#include "kernels/library/problem/status.h"
 #include "kernels/scalar_type.h"
 
 namespace maxsim::library {

@@ -1,5 +1,5 @@
 // Tests how the host sees a small call's results come in, without a device.
-#include "kernels/cuda/call/call_arrival.h"
+#include "kernels/cuda/call/planning/call_arrival.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "kernels/cuda/call/call_input.h"
+#include "kernels/cuda/call/planning/call_input.h"
 
 #include <cstdint>
 #include <cstring>
@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "kernels/cuda/cuda_documents.h"
-#include "kernels/cuda/score/hopper_stream/config.h"
+#include "kernels/cuda/documents/cuda_documents.h"
 #include "kernels/plan/device_limits.h"
+#include "kernels/plan/hopper_stream_shape.h"
 #include "kernels/plan/order.h"
 #include "kernels/plan/rows.h"
 #include "kernels/plan/score_tile.h"

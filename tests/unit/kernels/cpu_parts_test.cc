@@ -16,10 +16,10 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cpu/pack.h"
+#include "kernels/cpu/loops/pack.h"
+#include "kernels/cpu/loops/row_block.h"
+#include "kernels/cpu/loops/sum_maxima.h"
 #include "kernels/cpu/query_stack.h"
-#include "kernels/cpu/row_block.h"
-#include "kernels/cpu/sum_maxima.h"
 #include "kernels/thread_pool.h"
 #include "tests/support/random_documents.h"
 #include "tests/support/sanitized.h"

@@ -5,9 +5,9 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "kernels/cpu/avx512_shape.h"
-#include "kernels/cpu/kernel.inl.h"
-#include "kernels/cpu/kernel_amx.inl.h"
+#include "kernels/cpu/loops/avx512_shape.h"
+#include "kernels/cpu/loops/kernel.inl.h"
+#include "kernels/cpu/loops/kernel_amx.inl.h"
 #include "kernels/scalar_type.h"
 
 namespace maxsim::test {

@@ -1,9 +1,9 @@
 // Has AVX-512 with VNNI and BF16, and AMX, in plain C++: lanes, panels, tiles and steps are the hardware's, so that
 // every machine runs the backend contract on them. What this leaves untested is the few instructions of
-// kernels/cpu/isa_{avx512*,amx}.cc.
+// kernels/cpu/loops/isa_{avx512*,amx}.cc.
 #pragma once
 
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/loops/isa.h"
 
 namespace maxsim::test {
 

@@ -1,13 +1,13 @@
 // The sizes that an executor was made for, and the way from public documents to the CUDA backend's own.
-#include "kernels/cuda/call/executor_limits.h"
+#include "kernels/cuda/call/planning/executor_limits.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "kernels/cuda/cuda_documents.h"
-#include "kernels/cuda/loaded_documents.h"
+#include "kernels/cuda/documents/cuda_documents.h"
+#include "kernels/cuda/documents/loaded_documents.h"
 #include "kernels/limits.h"
 
 namespace maxsim::cuda {

@@ -13,10 +13,10 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/loops/isa.h"
 #include "kernels/library/cpu/cpu_forward.h"
 #include "kernels/library/include/maxsim/maxsim.h"
-#include "kernels/library/problem.h"
+#include "kernels/library/problem/problem.h"
 #include "kernels/maxsim.h"
 #include "tests/support/library_case.h"
 #include "tests/support/random_documents.h"

@@ -6,14 +6,14 @@
 #include <type_traits>
 #include <vector>
 
-#include "kernels/cuda/score/hopper_common/config.h"
-#include "kernels/cuda/score/hopper_deep/config.h"
-#include "kernels/cuda/score/hopper_stream/config.h"
-#include "kernels/cuda/score/hopper_wide/config.h"
-#include "kernels/cuda/score/portable/config.h"
-#include "kernels/cuda/score/shared_arrays.h"
+#include "kernels/plan/hopper_deep_shape.h"
+#include "kernels/plan/hopper_shape.h"
+#include "kernels/plan/hopper_stream_shape.h"
+#include "kernels/plan/hopper_wide_shape.h"
+#include "kernels/plan/portable_shape.h"
 #include "kernels/plan/rows.h"
 #include "kernels/plan/score_tile.h"
+#include "kernels/plan/shared_arrays.h"
 #include "tests/unit/kernels/plan_fixture.h"
 
 namespace maxsim {

@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/score/hopper_deep/config.h"
-#include "kernels/cuda/score/hopper_stream/config.h"
-#include "kernels/cuda/score/hopper_wide/config.h"
-#include "kernels/cuda/score/portable/config.h"
 #include "kernels/limits.h"
 #include "kernels/plan/cost_model.h"
+#include "kernels/plan/hopper_deep_shape.h"
+#include "kernels/plan/hopper_stream_shape.h"
+#include "kernels/plan/hopper_wide_shape.h"
 #include "kernels/plan/plan_score.h"
+#include "kernels/plan/portable_shape.h"
 #include "kernels/plan/row_tiles.h"
 #include "kernels/plan/rows.h"
 #include "kernels/plan/score.h"

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/loops/isa.h"
 #include "kernels/library/cpu/cpu_forward.h"
 #include "kernels/library/residual_codes/coded_problem.h"
 #include "kernels/library/residual_codes/residual_decoder.h"

@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/runtime/cuda_error.h"
-#include "kernels/cuda/score/hopper_common/config.h"
-#include "kernels/cuda/score/hopper_deep/config.h"
+#include "kernels/plan/hopper_deep_shape.h"
+#include "kernels/plan/hopper_shape.h"
 #include "kernels/plan/rows.h"
 
 namespace maxsim::cuda::sm90 {

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/score/hopper_common/config.h"
+#include "kernels/plan/hopper_shape.h"
 #include "kernels/plan/score_tile.h"
 
 namespace maxsim::cuda::sm90 {

@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/score/hopper_common/config.h"
 #include "kernels/cuda/score/hopper_common/token_tile.cuh"
 #include "kernels/cuda/score/score_params.h"
 #include "kernels/cuda/score/sums.cuh"
+#include "kernels/plan/hopper_shape.h"
 #include "kernels/plan/rows.h"
 #include "kernels/scalar_type.h"
 

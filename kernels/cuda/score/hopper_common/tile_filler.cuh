@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/score/hopper_common/config.h"
 #include "kernels/cuda/score/hopper_common/params.h"
 #include "kernels/cuda/score/hopper_common/token_tile.cuh"
 #include "kernels/cuda/score/hopper_common/work_unit_slot.cuh"
+#include "kernels/plan/hopper_shape.h"
 #include "kernels/plan/order.h"
 
 namespace maxsim::cuda::sm90 {

@@ -1,11 +1,11 @@
-// The description of a token tile in shared memory (kernels/cuda/score/hopper_common/config.h): the loading warp writes
+// The description of a token tile in shared memory (kernels/plan/hopper_shape.h): the loading warp writes
 // it, and others read it until the multiplying warps let the tile go.
 #pragma once
 
 #include <cstdint>
 
-#include "kernels/cuda/score/hopper_common/config.h"
 #include "kernels/cuda/score/hopper_common/ptx/shared.cuh"
+#include "kernels/plan/hopper_shape.h"
 
 namespace maxsim::cuda::sm90 {
 

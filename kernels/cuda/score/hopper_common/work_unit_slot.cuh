@@ -4,11 +4,11 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/score/hopper_common/config.h"
 #include "kernels/cuda/score/hopper_common/ptx/mbarrier.cuh"
 #include "kernels/cuda/score/hopper_common/ptx/shared.cuh"
 #include "kernels/cuda/score/hopper_common/token_tile.cuh"
 #include "kernels/cuda/score/hopper_common/work_queue.cuh"
+#include "kernels/plan/hopper_shape.h"
 
 namespace maxsim::cuda::sm90 {
 

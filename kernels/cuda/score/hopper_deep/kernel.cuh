@@ -20,10 +20,10 @@
 #include "kernels/cuda/score/fetch_params.cuh"
 #include "kernels/cuda/score/hopper_common/scheduler_warp.cuh"
 #include "kernels/cuda/score/hopper_common/work_unit_slot.cuh"
-#include "kernels/cuda/score/hopper_deep/config.h"
 #include "kernels/cuda/score/hopper_deep/loader.cuh"
 #include "kernels/cuda/score/hopper_deep/multiplier.cuh"
 #include "kernels/cuda/score/hopper_deep/params.h"
+#include "kernels/plan/hopper_deep_shape.h"
 
 namespace maxsim::cuda::sm90 {
 

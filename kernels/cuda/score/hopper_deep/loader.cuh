@@ -3,7 +3,6 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/score/hopper_common/config.h"
 #include "kernels/cuda/score/hopper_common/document_maps.h"
 #include "kernels/cuda/score/hopper_common/ptx/mbarrier.cuh"
 #include "kernels/cuda/score/hopper_common/ptx/shared.cuh"
@@ -11,9 +10,10 @@
 #include "kernels/cuda/score/hopper_common/tile_filler.cuh"
 #include "kernels/cuda/score/hopper_common/token_tile.cuh"
 #include "kernels/cuda/score/hopper_common/work_unit_slot.cuh"
-#include "kernels/cuda/score/hopper_deep/config.h"
 #include "kernels/cuda/score/hopper_deep/params.h"
 #include "kernels/cuda/score/hopper_deep/ring.cuh"
+#include "kernels/plan/hopper_deep_shape.h"
+#include "kernels/plan/hopper_shape.h"
 #include "kernels/plan/rows.h"
 
 namespace maxsim::cuda::sm90 {

@@ -8,16 +8,16 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/score/hopper_common/config.h"
 #include "kernels/cuda/score/hopper_common/ptx/mbarrier.cuh"
 #include "kernels/cuda/score/hopper_common/ptx/shared.cuh"
 #include "kernels/cuda/score/hopper_common/ptx/wgmma.cuh"
 #include "kernels/cuda/score/hopper_common/token_tile.cuh"
-#include "kernels/cuda/score/hopper_deep/config.h"
 #include "kernels/cuda/score/hopper_deep/params.h"
 #include "kernels/cuda/score/hopper_deep/ping_pong.cuh"
 #include "kernels/cuda/score/hopper_deep/query_tile_maxima.cuh"
 #include "kernels/cuda/score/hopper_deep/ring.cuh"
+#include "kernels/plan/hopper_deep_shape.h"
+#include "kernels/plan/hopper_shape.h"
 #include "kernels/plan/rows.h"
 
 namespace maxsim::cuda::sm90 {

@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/cuda/score/hopper_common/config.h"
 #include "kernels/cuda/score/hopper_common/work_unit_slot.cuh"
-#include "kernels/cuda/score/hopper_deep/config.h"
 #include "kernels/cuda/score/hopper_deep/params.h"
+#include "kernels/plan/hopper_deep_shape.h"
+#include "kernels/plan/hopper_shape.h"
 
 namespace maxsim::cuda::sm90 {
 

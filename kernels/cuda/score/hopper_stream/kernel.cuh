@@ -23,7 +23,6 @@
 #include "kernels/cuda/score/hopper_common/ptx/global.cuh"
 #include "kernels/cuda/score/hopper_common/ptx/mbarrier.cuh"
 #include "kernels/cuda/score/hopper_common/ptx/shared.cuh"
-#include "kernels/cuda/score/hopper_stream/config.h"
 #include "kernels/cuda/score/hopper_stream/loader.cuh"
 #include "kernels/cuda/score/hopper_stream/params.h"
 #include "kernels/cuda/score/hopper_stream/ring.cuh"
@@ -31,6 +30,7 @@
 #include "kernels/cuda/score/hopper_stream/share.cuh"
 #include "kernels/cuda/score/hopper_stream/single_launch_call.cuh"
 #include "kernels/cuda/score/sums.cuh"
+#include "kernels/plan/hopper_stream_shape.h"
 #include "kernels/plan/rows.h"
 
 namespace maxsim::cuda::sm90 {

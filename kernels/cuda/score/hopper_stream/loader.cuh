@@ -6,11 +6,11 @@
 #include "kernels/cuda/score/hopper_common/ptx/bulk_copy.cuh"
 #include "kernels/cuda/score/hopper_common/ptx/mbarrier.cuh"
 #include "kernels/cuda/score/hopper_common/ptx/shared.cuh"
-#include "kernels/cuda/score/hopper_stream/config.h"
 #include "kernels/cuda/score/hopper_stream/params.h"
 #include "kernels/cuda/score/hopper_stream/ring.cuh"
 #include "kernels/cuda/score/hopper_stream/share.cuh"
 #include "kernels/cuda/score/hopper_stream/team.cuh"
+#include "kernels/plan/hopper_stream_shape.h"
 #include "kernels/plan/rows.h"
 #include "kernels/plan/shares.h"
 

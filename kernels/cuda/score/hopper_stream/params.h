@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "kernels/cuda/call/single_launch_call.h"
 #include "kernels/cuda/score/hopper_common/params.h"
+#include "kernels/cuda/score/hopper_stream/single_launch_call.h"
 #include "kernels/plan/rows.h"
 #include "kernels/plan/shares.h"
 

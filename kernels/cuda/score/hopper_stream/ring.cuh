@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/score/hopper_stream/config.h"
 #include "kernels/cuda/score/hopper_stream/params.h"
+#include "kernels/plan/hopper_stream_shape.h"
 #include "kernels/plan/rows.h"
 #include "kernels/plan/shares.h"
 

@@ -14,12 +14,12 @@
 
 #include "kernels/cuda/score/hopper_common/ptx/mbarrier.cuh"
 #include "kernels/cuda/score/hopper_common/ptx/shared.cuh"
-#include "kernels/cuda/score/hopper_stream/config.h"
 #include "kernels/cuda/score/hopper_stream/params.h"
 #include "kernels/cuda/score/hopper_stream/ring.cuh"
 #include "kernels/cuda/score/portable/ptx/mma.cuh"
 #include "kernels/cuda/score/sums.cuh"
 #include "kernels/limits.h"
+#include "kernels/plan/hopper_stream_shape.h"
 #include "kernels/plan/rows.h"
 
 namespace maxsim::cuda::sm90 {

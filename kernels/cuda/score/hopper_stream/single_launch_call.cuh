@@ -1,14 +1,15 @@
-// What a stream kernel does for a single-launch call (kernels/cuda/call/single_launch_call.h) beside scoring.
+// What a stream kernel does for a single-launch call (kernels/cuda/score/hopper_stream/single_launch_call.h) beside
+// scoring.
 #pragma once
 
 #include <cuda_runtime.h>
 
 #include <cstdint>
 
-#include "kernels/cuda/call/completion.cuh"
-#include "kernels/cuda/call/single_launch_call.h"
 #include "kernels/cuda/score/hopper_common/ptx/global.cuh"
+#include "kernels/cuda/score/hopper_stream/single_launch_call.h"
 #include "kernels/cuda/select/block_select.cuh"
+#include "kernels/cuda/select/completion.cuh"
 
 namespace maxsim::cuda::sm90 {
 

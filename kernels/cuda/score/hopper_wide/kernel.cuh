@@ -22,13 +22,13 @@
 #include "kernels/cuda/score/hopper_common/scheduler_warp.cuh"
 #include "kernels/cuda/score/hopper_common/token_tile.cuh"
 #include "kernels/cuda/score/hopper_common/work_unit_slot.cuh"
-#include "kernels/cuda/score/hopper_wide/config.h"
 #include "kernels/cuda/score/hopper_wide/loader.cuh"
 #include "kernels/cuda/score/hopper_wide/multiplier.cuh"
 #include "kernels/cuda/score/hopper_wide/params.h"
 #include "kernels/cuda/score/hopper_wide/ring.cuh"
 #include "kernels/cuda/score/hopper_wide/tail_repeater.cuh"
 #include "kernels/cuda/score/hopper_wide/tile_copier.cuh"
+#include "kernels/plan/hopper_wide_shape.h"
 
 namespace maxsim::cuda::sm90 {
 

@@ -8,9 +8,9 @@
 #include "kernels/cuda/score/hopper_common/tile_filler.cuh"
 #include "kernels/cuda/score/hopper_common/token_tile.cuh"
 #include "kernels/cuda/score/hopper_common/work_unit_slot.cuh"
-#include "kernels/cuda/score/hopper_wide/config.h"
 #include "kernels/cuda/score/hopper_wide/params.h"
 #include "kernels/cuda/score/hopper_wide/ring.cuh"
+#include "kernels/plan/hopper_wide_shape.h"
 #include "kernels/plan/score_tile.h"
 #include "kernels/scalar_type.h"
 

@@ -13,15 +13,15 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/score/hopper_common/config.h"
 #include "kernels/cuda/score/hopper_common/ptx/mbarrier.cuh"
 #include "kernels/cuda/score/hopper_common/ptx/wgmma.cuh"
 #include "kernels/cuda/score/hopper_common/token_tile.cuh"
-#include "kernels/cuda/score/hopper_wide/config.h"
 #include "kernels/cuda/score/hopper_wide/params.h"
 #include "kernels/cuda/score/hopper_wide/ring.cuh"
 #include "kernels/cuda/score/hopper_wide/set_maxima.cuh"
 #include "kernels/cuda/score/sums.cuh"
+#include "kernels/plan/hopper_shape.h"
+#include "kernels/plan/hopper_wide_shape.h"
 #include "kernels/plan/rows.h"
 #include "kernels/plan/score_tile.h"
 #include "kernels/scalar_type.h"

@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/cuda/score/hopper_common/config.h"
 #include "kernels/cuda/score/hopper_common/work_unit_slot.cuh"
-#include "kernels/cuda/score/hopper_wide/config.h"
+#include "kernels/plan/hopper_shape.h"
+#include "kernels/plan/hopper_wide_shape.h"
 
 namespace maxsim::cuda::sm90 {
 

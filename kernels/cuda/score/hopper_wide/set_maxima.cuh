@@ -15,13 +15,13 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "kernels/cuda/score/hopper_common/config.h"
 #include "kernels/cuda/score/hopper_common/ptx/shared.cuh"
 #include "kernels/cuda/score/hopper_common/query_tile_sums.cuh"
 #include "kernels/cuda/score/hopper_common/token_tile.cuh"
-#include "kernels/cuda/score/hopper_wide/config.h"
 #include "kernels/cuda/score/score_params.h"
 #include "kernels/cuda/score/sums.cuh"
+#include "kernels/plan/hopper_shape.h"
+#include "kernels/plan/hopper_wide_shape.h"
 #include "kernels/plan/rows.h"
 #include "kernels/plan/score_tile.h"
 #include "kernels/scalar_type.h"

@@ -4,12 +4,12 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/score/hopper_common/config.h"
 #include "kernels/cuda/score/hopper_common/ptx/mbarrier.cuh"
 #include "kernels/cuda/score/hopper_common/ptx/shared.cuh"
 #include "kernels/cuda/score/hopper_common/token_tile.cuh"
-#include "kernels/cuda/score/hopper_wide/config.h"
 #include "kernels/cuda/score/hopper_wide/ring.cuh"
+#include "kernels/plan/hopper_shape.h"
+#include "kernels/plan/hopper_wide_shape.h"
 #include "kernels/plan/score_tile.h"
 
 namespace maxsim::cuda::sm90 {

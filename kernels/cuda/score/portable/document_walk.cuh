@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/score/portable/config.h"
+#include "kernels/plan/portable_shape.h"
 
 namespace maxsim::cuda::sm80 {
 

@@ -16,12 +16,12 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/score/portable/config.h"
 #include "kernels/cuda/score/portable/document_walk.cuh"
 #include "kernels/cuda/score/portable/params.h"
 #include "kernels/cuda/score/portable/row_maxima.cuh"
 #include "kernels/cuda/score/portable/tile_loader.cuh"
 #include "kernels/cuda/score/portable/warp_tile.cuh"
+#include "kernels/plan/portable_shape.h"
 #include "kernels/plan/rows.h"
 #include "kernels/plan/score_tile.h"
 

@@ -1,0 +1,42 @@
+// Tile shapes of the AVX-512 instruction sets and of AMX. They lie apart from the instructions, so that tests can run
+// these tiles on a machine without the instructions (tests/unit/kernels/emulated_isa.h).
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/cpu/loops/isa.h"
+
+namespace maxsim::cpu {
+
+struct Avx512Shape {
+  static constexpr size_t kLanes = 16;
+  static constexpr size_t kPanelVectors = 4;
+  static constexpr size_t kBlockSteps = 128;
+  // 16 to 24 of the 32 registers hold sums. So many hide the latency of a multiplication, and tiles stay so short that
+  // the last tile of a document wastes little.
+  static constexpr int Rows(int vectors) { return vectors == 4 ? 6 : 8; }
+  static constexpr size_t kRowMultiple = 24;
+  static constexpr Feed kFeed = {.form = StepForm::kF32, .row_multiple = kRowMultiple};
+};
+
+struct Avx512Bf16Shape : Avx512Shape {
+  // 64 steps are 128 columns: the error bound of a block is the FP32 path's.
+  static constexpr size_t kBlockSteps = 64;
+  static constexpr Feed kFeed = {.form = StepForm::kBf16Pairs, .row_multiple = kRowMultiple};
+};
+
+struct Avx512VnniShape : Avx512Shape {
+  static constexpr Feed kFeed = {.form = StepForm::kUnsignedI8Quads, .row_multiple = kRowMultiple};
+};
+
+// An AMX tile has sixteen rows of sixteen steps.
+struct AmxBf16Shape {
+  static constexpr Feed kFeed = {
+      .form = StepForm::kBf16Pairs, .row_multiple = 16, .step_multiple = 16, .in_place = true};
+};
+
+struct AmxI8Shape {
+  static constexpr Feed kFeed = {.form = StepForm::kI8Quads, .row_multiple = 16, .step_multiple = 16, .in_place = true};
+};
+
+}  // namespace maxsim::cpu

@@ -1,0 +1,62 @@
+// Packing of query tokens into panels, the layout that the kernels of kernels/cpu/loops/isa.h read.
+//
+// Lanes (query tokens, padded with zero to whole vectors) are split into panels of up to `panel_vectors` vectors. A
+// panel is [num_steps, its lanes] steps, row-major; panels follow one another. Only the last panel may be narrower, so
+// a panel's place depends on the lanes before it alone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "kernels/cpu/loops/isa.h"
+#include "kernels/scalar_type.h"
+
+namespace maxsim::cpu {
+
+// Returns the columns of one step.
+constexpr size_t StepColumns(StepForm form) {
+  switch (form) {
+    case StepForm::kF32:
+      return 1;
+    case StepForm::kBf16Pairs:
+    case StepForm::kI16Pairs:
+      return 2;
+    case StepForm::kI8Quads:
+    case StepForm::kUnsignedI8Quads:
+      return 4;
+  }
+  return 1;
+}
+
+// Returns the steps of a row of `dim` columns.
+constexpr size_t NumSteps(const Feed& feed, size_t dim) {
+  const size_t num_columns = StepColumns(feed.form) * feed.step_multiple;
+  return (dim + num_columns - 1) / num_columns * feed.step_multiple;
+}
+
+// Returns the form of the queries that documents of `form` are multiplied with.
+constexpr StepForm QueryForm(StepForm form) { return form == StepForm::kUnsignedI8Quads ? StepForm::kI8Quads : form; }
+
+struct PanelLayout {
+  size_t lanes = 0;          // query tokens of one vector
+  size_t panel_vectors = 0;  // vectors of a full panel
+  size_t num_vectors = 0;    // vectors of all panels
+  size_t num_steps = 0;      // steps of a query token
+
+  size_t num_lanes() const { return num_vectors * lanes; }
+  size_t size() const { return num_lanes() * num_steps; }  // in steps
+};
+
+// Returns the place, in steps, of step `step` of the query token in lane `lane`.
+size_t PanelIndex(const PanelLayout& layout, size_t lane, size_t step);
+
+// Writes one query token (its steps in order) into its lane.
+void PackQueryToken(const PanelLayout& layout, size_t lane, absl::Span<const uint32_t> steps, uint32_t* panels);
+
+// Turns `count` stored rows of `dim` elements into steps: [count, num_steps]. The steps' columns beyond a row's last
+// one are zero. kBf16Pairs takes BF16, kF32 any type, the others I8.
+void RowsToSteps(StepForm form, ScalarType type, const void* rows, size_t count, size_t dim, size_t num_steps,
+                 uint32_t* steps);
+
+}  // namespace maxsim::cpu

@@ -1,0 +1,31 @@
+// Copies a call's input to the device without a copy engine.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cuda/select/completion.h"
+
+namespace maxsim::cuda {
+
+// Loads the kernel's code, so that the first call that needs it does not. Once a device.
+cudaError_t PrepareCopyInput();
+
+struct InputCopy {
+  const void* pinned;  // the input, [bytes] in pinned memory
+  void* device;        // output, [bytes]
+  size_t bytes;        // a multiple of 16
+  // The candidate lists in the input begin at byte `ordinals`, a multiple of 16, and have `num_ordinals` elements.
+  size_t ordinals;
+  size_t num_ordinals;
+  const int64_t* offsets;  // [num_documents + 1] in device memory, which are prefetched; null: nothing is
+};
+
+// Starts a kernel that copies a call's input: it takes half the time of a copy engine where there is little data, and
+// the next kernel can start meanwhile. It also brings the offsets of listed documents into the L2 cache, because what
+// scores the documents reads those first of all. Notes input_begin and input_end in `times`, in pinned memory.
+cudaError_t LaunchCopyInput(const InputCopy& copy, CallTimes* times, cudaStream_t stream);
+
+}  // namespace maxsim::cuda

@@ -1,0 +1,37 @@
+// Rotating and quantising queries against I8 documents on the device, bit for bit as kernels/quantize.h does it.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "kernels/cuda/select/completion.h"
+
+namespace maxsim::cuda {
+
+struct QuantizeParams {
+  const float* values;   // [num_rows, value_pitch], in device or pinned memory; absent rows are zero
+  const float* weights;  // [num_rows], in device or pinned memory
+  // Output [num_rows, row_bytes], zero past `dim`. In operand order it has blocks of [32, StreamQueryPitch(row_bytes)]
+  // in the order of StreamQueryOffset (kernels/plan/hopper_stream_shape.h).
+  int8_t* rows;
+  float* factors;          // output [num_rows]: weight times scale, rounded once
+  uint64_t rotation_seed;  // DocumentsView::rotation_seed
+  int64_t value_pitch;     // elements of a row of `values`
+  int32_t num_rows;
+  int32_t dim;
+  int32_t row_bytes;      // a multiple of 16
+  int32_t operand_order;  // 1: `rows` is in operand order; 0: it is row-major
+  float rotation_factor;  // RotationFactor(dim)
+  int32_t unused;         // zero, so that parameters can be compared byte by byte
+  CallTimes* times;       // in pinned memory: input_begin and input_end are noted there; null: they are not
+};
+
+// Loads the kernel's code, so that the first call that needs it does not. Once a device.
+cudaError_t PrepareQuantizeQueries();
+
+// Starts the kernel; does nothing where there are no rows. A kernel that is launched behind it with programmatic stream
+// serialisation may begin at once.
+cudaError_t LaunchQuantizeQueries(const QuantizeParams& params, cudaStream_t stream);
+
+}  // namespace maxsim::cuda

@@ -1,0 +1,72 @@
+// Fills in the parameters of the scoring kernels and launches them. Everything that an executor knows of ScoreParams
+// and of the structs derived from it is in this file and its .cc.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/cuda/call/launch/quantize_launch.h"
+#include "kernels/cuda/call/launch/score_pass.h"
+#include "kernels/cuda/call/planning/call_context.h"
+#include "kernels/cuda/documents/cuda_documents.h"
+#include "kernels/cuda/score/hopper_common/document_maps.h"
+#include "kernels/cuda/score/hopper_common/params.h"
+#include "kernels/cuda/score/hopper_stream/params.h"
+#include "kernels/cuda/score/score_params.h"
+
+namespace maxsim::cuda {
+
+// What a single-launch call launches (kernels/cuda/score/hopper_stream/single_launch_call.h). Two of them that are
+// equal byte for byte launch the same, for plans of one type, row width and grid.
+struct SingleLaunch {
+  QuantizeParams queries;  // the rounding of the query, a launch of its own before; `rows` is null unless it is wanted
+  StreamParams scores;
+
+  int32_t team_blocks() const { return scores.teams.blocks; }
+};
+static_assert(std::is_trivially_copyable_v<SingleLaunch>);
+
+// Launches on the workspace's CUDA stream, for the slice whose plan is workspace.input and whose input is on the device
+// or on its way there. Errors are CUDA's.
+class ScoreLauncher {
+ public:
+  explicit ScoreLauncher(const CallContext& context) : context_(context) {}
+
+  // Starts everything that scores the pass: joins lists and orders candidates where that is planned, launches the
+  // scoring kernel as often as the room for partial sums asks for, and adds those sums. The scores go to
+  // workspace.scores. Notes in the trace whether candidates were ordered, and the thread blocks of a team.
+  absl::Status LaunchScores(const ScorePass& pass) const;
+
+  // Starts what finds the matching tokens of a query of `query_tokens` tokens in the pass's documents, for a plan of
+  // CallInput::PlanMatches. The matches, [documents, query_tokens], go to workspace.partials.
+  absl::Status LaunchMatches(const ScorePass& pass, int32_t query_tokens) const;
+
+  // Returns what LaunchSingle is to launch for a slice that is a single-launch call over `documents`. It reads the
+  // input in workspace.pinned_input and writes the results to workspace.pinned_results.
+  SingleLaunch SingleLaunchOf(const CudaDocuments& documents) const;
+  absl::Status LaunchSingle(const SingleLaunch& launch) const;
+
+ private:
+  absl::Status JoinLists() const;
+  absl::StatusOr<CandidateOrder> OrderCandidates(const ScorePass& pass) const;
+  int32_t ClaimCandidates(const ScorePass& pass) const;
+  // Fills in what is the same for every launch of the pass.
+  void FillPass(const ScorePass& pass, ScoreParams& params) const;
+  // These fill in the parameters for the pass's candidates first .. first + count, which one launch scores.
+  void FillScores(const ScorePass& pass, int64_t first, int64_t count, ScoreParams& params) const;
+  void FillHopper(const ScorePass& pass, int64_t first, int64_t count, HopperParams& params) const;
+  void FillWorkQueue(const ScorePass& pass, int64_t first, int64_t count, const CandidateOrder& order,
+                     WorkQueueParams& params) const;
+  StreamParams StreamParamsOf(const ScorePass& pass, int64_t first, int64_t count) const;
+  // Launches the plan's kernel over these candidates. `queries` describes the query rows to a deep kernel.
+  cudaError_t LaunchKernel(const ScorePass& pass, int64_t first, int64_t count, const CandidateOrder& order,
+                           const sm90::QueryMap& queries) const;
+
+  const CallContext context_;
+};
+
+}  // namespace maxsim::cuda

@@ -1,0 +1,26 @@
+// One pass: documents that kernels can read, and the candidates among them that are scored by one launch sequence.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/documents/cuda_documents.h"
+
+namespace maxsim::cuda {
+
+// Borrows the documents until the pass has been scored.
+struct ScorePass {
+  const CudaDocuments* memory = nullptr;  // the rows, their type and their tensor maps; offsets and scales are below
+  const int64_t* offsets = nullptr;       // device memory, indexed by the numbers that candidates name documents by
+  const float* scales = nullptr;          // device memory, indexed as `offsets`; null but for I8
+  int64_t first = 0;                      // the pass has the candidates first .. first + count of every query
+  int64_t count = 0;
+  int64_t mean_tokens = 0;      // mean tokens of a document
+  int64_t longest_tokens = 0;   // tokens of the longest document; 0: unknown
+  int64_t spread_tokens = 0;    // SpreadTokens (kernels/plan/shares.h); 0: unknown
+  int64_t document_tokens = 0;  // tokens of every document, where all have as many and lie in order; else 0
+
+  // Returns the pass over the first `num_candidates` candidates of every query, which are among `documents`.
+  static ScorePass Over(const CudaDocuments& documents, int64_t num_candidates);
+};
+
+}  // namespace maxsim::cuda

@@ -1,0 +1,41 @@
+// How the input of a planned slice comes to the device: written to pinned memory, copied by an engine or by a kernel,
+// and queries against I8 documents rotated and rounded. The slice's plan is workspace.input.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "kernels/cuda/call/launch/copy_input.h"
+#include "kernels/cuda/call/launch/quantize_launch.h"
+#include "kernels/cuda/call/planning/call_context.h"
+#include "kernels/cuda/call/planning/workspace.h"
+#include "kernels/cuda/documents/cuda_documents.h"
+
+namespace maxsim::cuda {
+
+// Returns what kernels read of each candidate before its tokens, in device memory; null where the Hopper kernels need
+// not, because all documents are equally long.
+inline const int64_t* ListedOffsets(const CudaDocuments& documents) {
+  return documents.document_tokens() > 0 ? nullptr : documents.device_offsets();
+}
+
+// Writes the slice's input to pinned memory, which nothing that was started may still read. INTERNAL when the workspace
+// has no room for it, which would be a mistake in SliceCapacity.
+absl::Status WriteInput(Workspace& workspace);
+
+// Describes the copy of the input by a kernel. `offsets` is InputCopy::offsets.
+InputCopy InputByKernel(const Workspace& workspace, const int64_t* offsets);
+
+// Writes the input, records workspace.start, and starts the copy to the device: by the copy engine, or by a kernel
+// where tuning.stage_events is set. `offsets` is InputCopy::offsets.
+absl::Status CopyInput(const CallContext& context, const int64_t* offsets);
+
+// Starts the rounding of the queries that are in device memory. Does nothing unless `documents` are I8.
+absl::Status QuantizeQueries(const Workspace& workspace, const CudaDocuments& documents);
+
+// Returns the parameters that round the queries of the input that begins at `input`, in device or in pinned memory.
+// `times` is QuantizeParams::times.
+QuantizeParams QuantizeParamsOf(const Workspace& workspace, const uint8_t* input, const CudaDocuments& documents,
+                                CallTimes* times);
+
+}  // namespace maxsim::cuda

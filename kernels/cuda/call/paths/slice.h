@@ -1,0 +1,35 @@
+// A slice: whole queries of a call that the workspace has room for at once. A call that does not fit is cut into
+// slices, which run one after the other.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "kernels/cuda/call/planning/call_context.h"
+#include "kernels/cuda/documents/cuda_documents.h"
+#include "kernels/maxsim.h"
+
+namespace maxsim::cuda {
+
+// What of a slice's documents and of its path decides how it may be planned.
+struct SliceOptions {
+  bool tensor_maps = false;  // whether there are tensor maps of the documents (CudaDocuments::maps)
+  bool join = false;         // whether candidate lists may be joined
+};
+
+// Plans the slice `queries`, which fit the workspace, over `documents`: the plan is then workspace.input. Notes it in
+// the trace.
+absl::Status PlanSlice(const CallContext& context, const Documents& documents, absl::Span<const Query> queries,
+                       const SliceOptions& options);
+
+// Cuts the call `queries` over documents in device memory into slices and runs them, each on the path that it fits.
+// `results` has one element per query and gets the best candidates of each. Notes in the trace what was done.
+absl::Status RunSlices(const CallContext& context, const CudaDocuments& documents, absl::Span<const Query> queries,
+                       absl::Span<std::vector<Scored>> results);
+
+// Starts what the last slice started on the device once more, as it was planned, and does not wait for it. `path` is
+// the path of that slice. FAILED_PRECONDITION unless it was a zero-copy or a single-launch call.
+absl::Status LaunchAgain(const CallContext& context, CallPath path, const CudaDocuments& documents);
+
+}  // namespace maxsim::cuda

@@ -1,0 +1,31 @@
+// How the best candidates of a scored slice are selected, and how they come back. The slice's plan is workspace.input.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "kernels/cuda/call/planning/call_context.h"
+#include "kernels/cuda/call/planning/workspace.h"
+#include "kernels/cuda/runtime/event.h"
+#include "kernels/cuda/select/completion.h"
+#include "kernels/maxsim.h"
+
+namespace maxsim::cuda {
+
+// Starts the selection from workspace.scores. `results` has room for the slice's results and is in device or pinned
+// memory. The last kernel notes its times in `times`, in pinned memory, which may be null.
+absl::Status LaunchSelection(const CallContext& context, DeviceScored* results, CallTimes* times);
+
+// Records the end of the scores, starts the selection and the copy of its results to workspace.pinned_results, records
+// an event behind each, and waits for the last one asleep.
+absl::Status SelectAndCopyResults(const CallContext& context);
+
+// Adds what the stages took to trace.seconds, by the events of a slice that is done. `copied_in` is when everything
+// that was to be scored had come over.
+absl::Status AddStageSeconds(const CallContext& context, const Event& copied_in);
+
+// Copies the slice's results from workspace.pinned_results to `results`, which has one element per query of the slice.
+void GiveResults(const Workspace& workspace, absl::Span<std::vector<Scored>> results);
+
+}  // namespace maxsim::cuda

@@ -1,0 +1,39 @@
+// The path of a zero-copy call, a small slice that takes no copies: one kernel brings the input over from pinned
+// memory, and the last one writes the results to pinned memory. Nothing stands between the kernels in the CUDA stream,
+// so that each can begin while the one before it ends, except for the kernels that join lists, where lists are joined.
+#pragma once
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "kernels/cuda/call/planning/call_context.h"
+#include "kernels/cuda/documents/cuda_documents.h"
+
+namespace maxsim::cuda {
+
+class ZeroCopyPath {
+ public:
+  // Returns whether the slice that is planned (workspace.input) is a zero-copy call. A single-launch call is one, too.
+  static bool Fits(const CallContext& context);
+
+  // Borrows `documents`. The slice is planned and Fits.
+  ZeroCopyPath(const CallContext& context, const CudaDocuments& documents) : context_(context), documents_(documents) {}
+
+  // Runs the slice and waits for it: its results are then in workspace.pinned_results. Adds to trace.seconds. After an
+  // error nothing runs on the CUDA stream any more.
+  absl::Status Run() const;
+
+  // Starts what Run starts on the device, for an input that is in workspace.pinned_input.
+  absl::Status Launch() const;
+
+ private:
+  const CallContext context_;
+  const CudaDocuments& documents_;
+};
+
+// Runs a slice whose kernels write its results and their times to pinned memory, as ZeroCopyPath::Run says, where
+// `launch` starts the kernels: writes the input, launches, waits until every result has arrived, and adds to
+// trace.seconds.
+absl::Status RunWithoutCopies(const CallContext& context, const CudaDocuments& documents,
+                              absl::FunctionRef<absl::Status()> launch);
+
+}  // namespace maxsim::cuda

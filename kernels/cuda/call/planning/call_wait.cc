@@ -1,0 +1,98 @@
+#include "kernels/cuda/call/planning/call_wait.h"
+
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+
+namespace maxsim::cuda {
+namespace {
+
+using Duration = CallWait::Clock::duration;
+using std::chrono::microseconds;
+
+// An octave of work has four classes: within one of them times differ by less than the polling covers.
+constexpr int kClassesOfOctave = 4;
+constexpr int kClasses = 64 * kClassesOfOctave;
+
+// How long a call is polled for beyond the time that such calls have taken.
+constexpr Duration kPollBeyondSleep = microseconds(8);
+// Polling begins about this long before the end of the call.
+constexpr Duration kMargin = microseconds(4);
+// Sleeping costs two switches of context, and a processor that has slept begins slowly: calls of one query over a
+// thousand documents are polled for all the while.
+constexpr Duration kLeastSleep = microseconds(30);
+// Calls that would be slept for longer than this lose nothing by waiting for the event.
+constexpr Duration kMostSleep = microseconds(2000);
+// Waiting for an event takes this much longer than the call.
+constexpr Duration kWakeUp = microseconds(25);
+// A sleep that was too long or too short changes by this much where nothing better is known.
+constexpr Duration kStep = microseconds(4);
+
+void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Sleeps until `time` as exactly as the kernel can: its timers may be 50 us late where a thread does not ask for
+// better.
+void SleepUntil(CallWait::Clock::time_point time) {
+  const auto since_boot = std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+  timespec until{};
+  until.tv_sec = static_cast<time_t>(since_boot / 1000000000);
+  until.tv_nsec = static_cast<decltype(until.tv_nsec)>(since_boot % 1000000000);
+  const int slack = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
+  prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+  clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr);
+  if (slack > 0) prctl(PR_SET_TIMERSLACK, slack, 0, 0, 0);
+}
+
+// Returns whether the results have arrived before `end`.
+bool PollUntil(CallArrival& arrival, CallWait::Clock::time_point end) {
+  while (!arrival.IsComplete()) {
+    if (CallWait::Clock::now() >= end) return false;
+    Pause();
+  }
+  return true;
+}
+
+}  // namespace
+
+CallWait::CallWait() : sleep_times_(kClasses, Duration::zero()) {}
+
+absl::Status CallWait::Wait(WaitMode mode, CallArrival& arrival, const Event& event, Clock::time_point begin,
+                            double work) {
+  if (mode == WaitMode::kEvent) return event.Wait();
+  if (mode == WaitMode::kPoll) {
+    return PollUntil(arrival, begin + std::chrono::seconds(1)) ? absl::OkStatus() : event.Wait();
+  }
+  const int work_class = static_cast<int>(std::log2(std::max(work, 1.0)) * kClassesOfOctave);
+  Duration& sleep = sleep_times_[static_cast<size_t>(std::min(work_class, kClasses - 1))];
+  if (sleep < kMostSleep) {
+    if (sleep >= kLeastSleep) SleepUntil(begin + sleep);
+    if (arrival.IsComplete()) {
+      // The sleep was too long, and perhaps by far. What the call took on the device says how far, unless it had to
+      // wait there.
+      const Duration device_time = std::chrono::duration_cast<Duration>(arrival.DeviceTime());
+      sleep = std::max(std::min(sleep - std::min(sleep, kStep), device_time), sleep / 2);
+      return absl::OkStatus();
+    }
+    const Clock::time_point end = std::max(begin + std::max(sleep, kLeastSleep), Clock::now()) + kPollBeyondSleep;
+    if (PollUntil(arrival, end)) {
+      // The time counts as `end` at most: a thread that had to leave its processor says nothing of calls.
+      const Duration took = std::min(Clock::now(), end) - begin;
+      sleep = std::max(sleep + (took - kMargin - sleep) / 4, Duration::zero());
+      return absl::OkStatus();
+    }
+  }
+  absl::Status status = event.Wait();
+  sleep = std::min(std::max(Clock::now() - begin - kWakeUp, sleep < kMostSleep ? sleep + kStep : Duration::zero()),
+                   kMostSleep);
+  return status;
+}
+
+}  // namespace maxsim::cuda

@@ -1,0 +1,38 @@
+// Waiting for a call of some ten microseconds. Waiting for an event asleep costs an interrupt and a wake-up, which
+// takes as long again, and polling all the time costs a core. So the host polls all along for calls of up to some 30
+// us. For longer ones it sleeps for nearly as long as such calls have taken, then polls for a few microseconds, and
+// waits for the event when that was not enough.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "kernels/cuda/call/planning/call_arrival.h"
+#include "kernels/cuda/runtime/event.h"
+
+namespace maxsim::cuda {
+
+// How to wait: as the comment above says, by polling alone, or by the event alone. The last two are for tests and
+// measurements.
+enum class WaitMode : uint8_t { kAdaptive, kPoll, kEvent };
+
+// Waits for calls, and learns how long they take. Not thread-safe.
+class CallWait {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  CallWait();
+
+  // Waits until all of the call's results have arrived or `event`, recorded behind it, is done. Returns the event's
+  // error. `begin` is when the call was launched. `work` is any measure of it: calls of about the same work take about
+  // the same time.
+  absl::Status Wait(WaitMode mode, CallArrival& arrival, const Event& event, Clock::time_point begin, double work);
+
+ private:
+  // How long to sleep from `begin` on, by class of work.
+  std::vector<Clock::duration> sleep_times_;
+};
+
+}  // namespace maxsim::cuda

@@ -1,0 +1,20 @@
+// Whether a call is within the sizes that an executor was made for (ExecutorOptions). This is plain host code.
+#pragma once
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "kernels/cuda/documents/cuda_documents.h"
+#include "kernels/maxsim.h"
+
+namespace maxsim::cuda {
+
+// INVALID_ARGUMENT when a size of `options` is one that no executor can be made for.
+absl::Status CheckOptions(const ExecutorOptions& options);
+
+// RESOURCE_EXHAUSTED, naming the size and the limit, when a call of TopK, Align or Stage is beyond `options`.
+absl::Status CheckTopKLimits(const ExecutorOptions& options, const Documents& documents,
+                             absl::Span<const Query> queries);
+absl::Status CheckAlignLimits(const ExecutorOptions& options, const Documents& documents, const Query& query);
+absl::Status CheckStageLimits(const ExecutorOptions& options, const CudaDocuments::Shape& shape);
+
+}  // namespace maxsim::cuda

@@ -1,0 +1,56 @@
+// The knobs of a CUDA executor: what decides between ways of a call that all give the same bits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cuda/call/planning/call_wait.h"
+#include "kernels/cuda/score/hopper_stream/single_launch_call.h"
+#include "kernels/plan/shares.h"
+
+namespace maxsim::cuda {
+
+// When candidate lists are joined: never, where that saves time, or wherever it saves reads.
+enum class Joins : uint8_t { kNever, kWorthwhile, kWheneverReadsAreSaved };
+
+// When the wide and deep kernels take candidates in an order of their own: never, where that saves time, or wherever
+// that is possible.
+enum class Ordering : uint8_t { kNever, kWorthwhile, kAlways };
+
+// Servers leave the defaults; tests and measurements set others through CudaExecutor::tuning(). A value holds for the
+// calls that begin after it was set.
+struct ExecutorTuning {
+  // The tilings that a call may choose from, a bit each (DeviceLimits::tiles). Where none of them can run, kRows32
+  // does.
+  uint32_t tiles = ~uint32_t{0};
+
+  Joins joins = Joins::kWorthwhile;           // kernels/plan/list_join.h
+  Ordering ordering = Ordering::kWorthwhile;  // kernels/plan/order.h
+  StreamTuning stream;                        // how the stream kernels' work is shared out
+
+  // Slices of at most so many bytes of input and so many results are zero-copy calls: kernels read and write pinned
+  // memory. In larger ones that would keep multiprocessors busy with what copy engines do as fast.
+  size_t zero_copy_input_bytes = size_t{512} << 10;
+  int64_t zero_copy_results = 4096;
+
+  // Whether a slice of one short query over few candidates is a single-launch call where there is a kernel for it.
+  bool single_launch_calls = true;
+  int32_t single_launch_patience = kSingleLaunchPatience;  // SingleLaunchCall::patience, in polls of some 0.7 us
+
+  WaitMode wait_mode = WaitMode::kAdaptive;  // how zero-copy calls are waited for
+
+  // Whether events between the stages time them. Every slice then takes copies, and events keep its stages apart: the
+  // input, with the rounding of queries to INT8, and then kernels alone until the results are copied. Without events
+  // the kernels of zero-copy calls note the times.
+  bool stage_events = false;
+
+  // A claim of the Hopper kernels has about `claim_tokens` tokens, where there are enough: a claim costs the scheduler
+  // or loading warp some instructions. Every thread block makes at least `claims_per_block` claims, so that all of them
+  // end together, but none of fewer than `least_claim_tokens` tokens: until a claim has its answer, two token tiles of
+  // INT8 have been multiplied.
+  int64_t claim_tokens = 1024;
+  int64_t claims_per_block = 24;
+  int64_t least_claim_tokens = 256;
+};
+
+}  // namespace maxsim::cuda

@@ -1,0 +1,40 @@
+// The documents that came with a request (Executor::Stage), in device memory that an executor keeps for them.
+#pragma once
+
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/cuda/documents/cuda_documents.h"
+#include "kernels/cuda/runtime/device.h"
+#include "kernels/cuda/runtime/device_memory.h"
+#include "kernels/cuda/runtime/uploader.h"
+#include "kernels/maxsim.h"
+
+namespace maxsim::cuda {
+
+// Owns the memory. Not thread-safe.
+class StagedDocuments {
+ public:
+  // Allocates room for the documents that `options` allow, on the current device. To be called once, before Stage.
+  // RESOURCE_EXHAUSTED when it does not fit.
+  absl::Status Allocate(const ExecutorOptions& options);
+
+  // Starts to copy the documents of `view`, which is valid, to `device`, the current one, and describes them there.
+  // They have room (CheckStageLimits). The documents before are gone; the result is valid until the next Stage.
+  // `stream` is the CUDA stream of the calls that use them, so that nobody has to wait for the copies. The view's
+  // memory has been read when this returns.
+  absl::StatusOr<const CudaDocuments*> Stage(const Device* device, const DocumentsView& view,
+                                             const CudaDocuments::Shape& shape, cudaStream_t stream);
+
+ private:
+  absl::Status Upload(const DocumentsView& view, const CudaDocuments::Shape& shape, cudaStream_t stream);
+
+  Uploader uploader_;
+  DeviceBuffer tokens_;   // [rows, row_bytes], of options.max_staged_bytes
+  DeviceBuffer offsets_;  // int64_t, [options.max_staged_documents + 1]
+  DeviceBuffer scales_;   // float, [options.max_staged_documents]
+  std::optional<CudaDocuments> documents_;
+};
+
+}  // namespace maxsim::cuda

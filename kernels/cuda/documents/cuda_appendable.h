@@ -1,0 +1,90 @@
+// Documents in device memory that further ones are appended to (AppendableDocuments, kernels/maxsim.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/mutex.h"
+#include "kernels/cuda/documents/cuda_documents.h"
+#include "kernels/cuda/runtime/device.h"
+#include "kernels/cuda/runtime/device_memory.h"
+#include "kernels/cuda/runtime/event.h"
+#include "kernels/cuda/runtime/stream.h"
+#include "kernels/cuda/runtime/uploader.h"
+#include "kernels/maxsim.h"
+#include "kernels/plan/document_lengths.h"
+
+namespace maxsim::cuda {
+
+// The arrays are those of CudaDocuments. They never move, and no byte is written again once it was appended, so that
+// snapshots are CudaDocuments in borrowed memory. Kernels need not know of appends: they read nothing behind the last
+// document of a snapshot, whose tensor maps end with its last token.
+//
+// Copies go through CUDA streams of their own, from and to pinned memory that is allocated at the start: an append
+// waits for its own copies and has no executor wait.
+class CudaAppendable final : public AppendableDocuments {
+ public:
+  // Makes room for `shape`, which is valid, on `device`, which must outlive the result and its snapshots.
+  // RESOURCE_EXHAUSTED when it does not fit. The caller notes errors in the device's health.
+  static absl::StatusOr<std::shared_ptr<CudaAppendable>> Create(Device* device, const AppendableShape& shape);
+
+  absl::Status Append(const DocumentsView& documents) override;
+  std::shared_ptr<const Documents> Snapshot() const override;
+  absl::Status ReadRows(int64_t first_token, int64_t num_tokens, void* rows) const override;
+
+ private:
+  // Snapshots hold on to the arrays.
+  struct Arrays {
+    DeviceBuffer tokens;   // [max_tokens, row_bytes]
+    DeviceBuffer offsets;  // int64_t, [max_documents + 1]; the first one is 0 from the start
+    DeviceBuffer scales;   // float, [max_documents] of I8
+  };
+  // Where documents go: behind so many.
+  struct Place {
+    int64_t document = 0;
+    int64_t token = 0;
+  };
+
+  CudaAppendable(Device* device, const AppendableShape& shape);
+
+  absl::Status Allocate();
+  DocumentLengths lengths() const;
+
+  // Return the device memory for documents, tokens and scales at `place`; `ends` is that of their last offsets.
+  uint8_t* RowsAt(int64_t token) const;
+  int64_t* EndsAt(const Place& place) const { return arrays_->offsets.as<int64_t>() + place.document + 1; }
+  float* ScalesAt(const Place& place) const { return arrays_->scales.as<float>() + place.document; }
+
+  // Copies the documents to the arrays and waits for it.
+  absl::Status Copy(const DocumentsView& documents, const Place& place);
+  // Start the copies: of documents that fit in small_staging_ together, and of any others.
+  absl::Status CopySmall(const DocumentsView& documents, const Place& place);
+  absl::Status CopyLarge(const DocumentsView& documents, const Place& place);
+  absl::Status CopyBack(int64_t first_token, int64_t num_tokens, uint8_t* rows) const;
+
+  Device* const device_;
+  const AppendableShape shape_;
+  const size_t source_row_bytes_;  // as in DocumentsView
+  const size_t row_bytes_;         // in device memory
+  const std::shared_ptr<Arrays> arrays_ = std::make_shared<Arrays>();
+
+  // These belong to the thread that appends.
+  Stream stream_;
+  Event copied_;
+  PinnedBuffer small_staging_;
+  Uploader uploader_;
+
+  mutable Mutex mutex_;
+  DocumentLengths lengths_ ABSL_GUARDED_BY(mutex_);  // of what was appended
+
+  // ReadRows copies under this mutex.
+  mutable Mutex reading_;
+  Stream read_stream_ ABSL_GUARDED_BY(reading_);
+  mutable Event read_ ABSL_GUARDED_BY(reading_);
+  PinnedBuffer read_staging_ ABSL_GUARDED_BY(reading_);
+};
+
+}  // namespace maxsim::cuda

@@ -1,0 +1,44 @@
+// A single-launch call scores one short query over few candidates by one launch of a stream kernel, which brings the
+// query's rows over before it multiplies and selects after it has scored. Other zero-copy calls take three launches, of
+// which each waits until all thread blocks of the one before it have ended. A query against I8 documents is rounded,
+// and brought over, by a launch of its own before. The host's side is kernels/cuda/call/paths/single_launch_path.h.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "kernels/cuda/select/completion.h"
+#include "kernels/plan/hopper_stream_shape.h"
+#include "kernels/plan/rows.h"
+
+namespace maxsim::cuda {
+
+// The bytes of the rows that registers hold at most, with their weights.
+inline constexpr int32_t kSingleLaunchInputBytes = kQueryTileTokens * kStreamRegisterRowBytes + 256;
+
+// A thread block looks so often for the input, some 0.7 us each time, before it brings it over itself.
+inline constexpr int32_t kSingleLaunchPatience = 64;
+
+// What the thread blocks tell each other, in device memory. All of it is zero before the launch and after it.
+struct SingleLaunchState {
+  uint32_t input_there;  // whether the query's rows are in device memory
+  uint32_t ended;        // thread blocks whose scores are there; the last one selects
+};
+
+struct SingleLaunchCall {
+  SingleLaunchState* state;  // null: the launch only scores, and other launches bring the input over and select
+  // The query's weights and rows, which are brought over from `host_input`, in pinned memory, to `input`, in device
+  // memory. Where input_bytes is 0 they are on the device. The list of candidates is read in pinned memory: what a
+  // thread block needs of it is little, and wanted first of all.
+  const uint4* host_input;
+  uint4* input;
+  uint32_t input_bytes;  // a multiple of 16, at most kSingleLaunchInputBytes
+  int32_t num_candidates;
+  int32_t k;
+  int32_t patience;       // polls of a thread block for the input; see kSingleLaunchPatience
+  DeviceScored* results;  // [k] in pinned memory
+  CallTimes* times;       // in pinned memory; times of the input are noted only where input_bytes is not 0
+};
+
+}  // namespace maxsim::cuda

@@ -1,0 +1,537 @@
+// The forward pass on Hopper: a warp loads tiles of documents and says which of their tokens count; one or two
+// warpgroups multiply them (wgmma) with query rows that stay in registers.
+//
+// A warp of a warpgroup has one query tile: its rows 0 to 15 are those of one product, its rows 16 to 31 of a second
+// one, so that a query tile's maxima meet in the registers of a warp. Each lane keeps the best similarity of its four
+// rows, with its token where matches are asked for. The tensor cores work for one warpgroup while the other compares.
+//
+// The bits are those of the other kernels: groups of 16 columns in order, the first of equal tokens, the butterfly of
+// docs/internals/correctness.md.
+//
+// NOTES:
+//  - A tile's rows behind its document are the next document's, or zeros behind the array. They are multiplied and not
+//    looked at.
+//  - One lane reads what a tile says of itself and tells the others, so that the compiler knows it to be the same for
+//    all of them.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cuda/runtime/launch.cuh"
+#include "kernels/cuda/score/hopper_common/ptx/mbarrier.cuh"
+#include "kernels/cuda/score/hopper_common/ptx/shared.cuh"
+#include "kernels/cuda/score/hopper_common/ptx/tensor_copy.cuh"
+#include "kernels/cuda/score/hopper_common/ptx/wgmma.cuh"
+#include "kernels/library/cuda/device_tokens.cuh"
+#include "kernels/library/cuda/forward_kernel.cuh"
+#include "kernels/library/cuda/hopper_forward.h"
+
+namespace maxsim::library {
+
+namespace sm90 = cuda::sm90;
+
+// A thread block's shared memory.
+template <int kHalves, int kWarpgroups>
+struct HopperShared {
+  // Two thread blocks of one warpgroup share a multiprocessor.
+  static constexpr int kStages = (kWarpgroups == 1 ? 4 : 8) * (3 - kHalves);
+  static constexpr int kTileBytes = kHalves * kHopperTokens * kHopperHalfBytes;
+
+  alignas(1024) uint8_t tokens[kStages][kTileBytes];
+  alignas(16) HopperTile tiles[kStages];
+  uint64_t full[kStages];   // the tile is there, and described
+  uint64_t empty[kStages];  // every warp that multiplies has done so
+};
+
+// Addresses in a HopperShared, of the shared state space, and where in the ring a warp is.
+template <class Shared>
+class HopperRing {
+ public:
+  __device__ __forceinline__ explicit HopperRing(uint32_t base) : base_(base) {}
+
+  __device__ __forceinline__ uint32_t Tokens() const { return base_ + stage_ * uint32_t{Shared::kTileBytes}; }
+  __device__ __forceinline__ uint32_t Tile() const {
+    return base_ + static_cast<uint32_t>(offsetof(Shared, tiles) + stage_ * sizeof(HopperTile));
+  }
+  __device__ __forceinline__ uint32_t Full() const { return Barrier(offsetof(Shared, full)); }
+  __device__ __forceinline__ uint32_t Empty() const { return Barrier(offsetof(Shared, empty)); }
+  __device__ __forceinline__ uint32_t parity() const { return parity_; }
+  __device__ __forceinline__ void Advance() {
+    if (++stage_ < Shared::kStages) return;
+    stage_ = 0;
+    parity_ ^= 1;
+  }
+
+  // For one thread, before any other uses the ring.
+  __device__ __forceinline__ void Init(int readers) {
+    for (; stage_ < Shared::kStages; ++stage_) {
+      sm90::InitBarrier(Full(), 2);  // when the copies are started, and when the tile is described
+      sm90::InitBarrier(Empty(), readers);
+    }
+    stage_ = 0;
+    sm90::FenceBarrierInit();
+  }
+
+ private:
+  __device__ __forceinline__ uint32_t Barrier(size_t first) const {
+    return base_ + static_cast<uint32_t>(first + stage_ * sizeof(uint64_t));
+  }
+
+  const uint32_t base_;
+  uint32_t stage_ = 0;
+  uint32_t parity_ = 0;
+};
+
+// A thread block's part of the call.
+struct HopperPart {
+  int64_t list;
+  int64_t row_tile;
+  int64_t begin;  // places in the list
+  int64_t end;
+
+  // Thread blocks with the same documents follow one another, so that the L2 cache has these for all of them.
+  __device__ __forceinline__ explicit HopperPart(const HopperForwardParams& p) {
+    const HopperForwardPlan& plan = p.plan;
+    const int64_t block = blockIdx.x;
+    row_tile = block % plan.row_tiles;
+    const int64_t split = block / plan.row_tiles % plan.splits;
+    list = block / plan.row_tiles / plan.splits;
+    begin = split * plan.documents_a_block;
+    end = min(begin + plan.documents_a_block, p.forward.problem.list_length);
+  }
+};
+
+// The warp that loads tiles.
+template <int kHalves, class Shared>
+class HopperLoader {
+ public:
+  __device__ __forceinline__ HopperLoader(const HopperForwardParams& params, const HopperPart& part, uint32_t base)
+      : p_(params), part_(part), ring_(base), lane_(threadIdx.x % 32) {}
+
+  __device__ __forceinline__ void Run() {
+    Document next = At(part_.begin);
+    for (int64_t place = part_.begin; place < part_.end; ++place) {
+      const Document document = next;
+      // What is read here is wanted a document later.
+      if (place + 1 < part_.end) next = At(place + 1);
+      int32_t first = 0;
+      do {
+        Load(document, place, first);
+        first += kHopperTokens;
+      } while (first < document.length);
+    }
+    End();
+  }
+
+ private:
+  struct Document {
+    int64_t first_row = 0;
+    int32_t length = 0;
+  };
+
+  __device__ __forceinline__ Document At(int64_t place) const {
+    const DeviceProblem& problem = p_.forward.problem;
+    const int64_t document =
+        problem.pairing == MAXSIM_ALL ? place : DocumentAt(problem, part_.list * problem.list_length + place);
+    return {FirstRow(problem.documents, document), NumRows(problem.documents, document)};
+  }
+
+  // A document without rows has one tile all the same, of which no token counts.
+  __device__ __forceinline__ void Load(const Document& document, int64_t place, int32_t first) {
+    sm90::WaitBarrier(ring_.Empty(), ring_.parity() ^ 1);
+    const int64_t row = document.first_row + first;
+    const int32_t num_tokens = max(0, min(kHopperTokens, document.length - first));
+    if (lane_ == 0) {
+      constexpr int32_t kBoxBytes = kHopperBoxTokens * kHopperHalfBytes;
+      // The multiplying warps read a box at least, and nothing behind the last.
+      const int32_t num_boxes = max(1, (num_tokens + kHopperBoxTokens - 1) / kHopperBoxTokens);
+      sm90::ArriveExpecting(ring_.Full(), static_cast<uint32_t>(num_boxes * kHalves * kBoxBytes));
+#pragma unroll
+      for (int half = 0; half < kHalves; ++half) {
+        for (int32_t box = 0; box < num_boxes; ++box) {
+          sm90::CopyBox(ring_.Tokens() + half * kHopperTokens * kHopperHalfBytes + box * kBoxBytes, p_.documents,
+                        half * (kHopperHalfBytes / 2), static_cast<int32_t>(row) + box * kHopperBoxTokens,
+                        ring_.Full());
+        }
+      }
+    }
+    HopperTile tile{};
+    const uint8_t* const mask = p_.forward.problem.documents.mask;
+#pragma unroll
+    for (int word = 0; word < kHopperTokens / 32; ++word) {
+      const int32_t token = word * 32 + lane_;
+      const bool counts = first + token < document.length && (mask == nullptr || mask[row + token] != 0);
+      tile.counts[word] = __ballot_sync(0xffffffffu, counts);
+    }
+    tile.first_token = first;
+    tile.num_tokens = num_tokens;
+    tile.flags = first + kHopperTokens >= document.length ? HopperTile::kLastOfDocument : 0;
+    tile.place = place;
+    Describe(tile);
+  }
+
+  __device__ __forceinline__ void End() {
+    sm90::WaitBarrier(ring_.Empty(), ring_.parity() ^ 1);
+    if (lane_ == 0) sm90::Arrive(ring_.Full());
+    HopperTile tile{};
+    tile.flags = HopperTile::kEndOfWork;
+    Describe(tile);
+  }
+
+  __device__ __forceinline__ void Describe(const HopperTile& tile) {
+    if (lane_ == 0) {
+      const uint32_t address = ring_.Tile();
+      sm90::StoreShared(address, tile.counts[0], tile.counts[1], tile.counts[2],
+                        static_cast<uint32_t>(tile.first_token));
+      sm90::StoreShared(address + 16, tile.flags, static_cast<uint32_t>(tile.num_tokens),
+                        static_cast<uint32_t>(tile.place), static_cast<uint32_t>(tile.place >> 32));
+      sm90::Arrive(ring_.Full());
+    }
+    ring_.Advance();
+  }
+
+  const HopperForwardParams& p_;
+  const HopperPart& part_;
+  HopperRing<Shared> ring_;
+  const int lane_;
+};
+
+// A warp that multiplies: a query tile.
+template <ScalarType kType, int kHalves, int kWarpgroups, bool kMatches, class Shared>
+class HopperMultiplier {
+  static constexpr int kSets = 2;
+  static constexpr int kSteps = kHalves * kHopperHalfBytes / kStepBytes;
+  static constexpr int kStepsOfHalf = kHopperHalfBytes / kStepBytes;
+  using Sums = float[kHopperTokens / 2];
+
+  // The best similarity of a row in a document so far, and what tells which of four tokens has it: two neighbours, and
+  // two neighbours eight further.
+  struct Best {
+    float value;
+    float first;    // the similarity of the first token,
+    float of_pair;  // the larger one of the first two,
+    float third;    // and that of the third
+    int32_t token;  // the first token, or kNoToken
+
+    // Returns the first of the four that has the value.
+    __device__ __forceinline__ int32_t Token() const {
+      if (token == kNoToken) return kNoToken;
+      return token + (first == value ? 0 : of_pair == value ? 1 : third == value ? 8 : 9);
+    }
+  };
+
+ public:
+  __device__ __forceinline__ HopperMultiplier(const HopperForwardParams& params, const HopperPart& part, uint32_t base,
+                                              int warp)
+      : p_(params), ring_(base), lane_(threadIdx.x % 32) {
+    const int64_t tile_of_list = part.row_tile * (kWarpgroups * kHopperWarps) + warp;
+    is_there_ = tile_of_list < params.plan.tiles_a_list;
+    const int64_t tile = part.list * params.plan.tiles_a_list + tile_of_list;
+    query_ = tile / params.forward.plan.query_tiles;
+    query_tile_ = static_cast<int32_t>(tile % params.forward.plan.query_tiles);
+    ReadRows();
+  }
+
+  __device__ __forceinline__ void Run() {
+    ClearBest();
+    while (true) {
+      sm90::WaitBarrier(ring_.Full(), ring_.parity());
+      ReadTile();
+      if ((flags_ & HopperTile::kEndOfWork) != 0) return;
+      if (num_tokens_ > 64) {
+        Multiply<96>();
+      } else if (num_tokens_ > 32) {
+        Multiply<64>();
+      } else {
+        Multiply<32>();
+      }
+      any_token_ |= counts_[0] | counts_[1] | counts_[2];
+      if ((flags_ & HopperTile::kLastOfDocument) != 0) {
+        FinishDocument();
+        ClearBest();
+      }
+    }
+  }
+
+ private:
+  // Loads the query tile: the operands of both products, factors, and which rows count.
+  __device__ __forceinline__ void ReadRows() {
+    const DeviceProblem& problem = p_.forward.problem;
+    const int32_t first = query_tile_ * kQueryTileTokens;
+    const int num_rows = is_there_ ? max(0, min(kQueryTileTokens, NumRows(problem.queries, query_) - first)) : 0;
+    const int64_t first_row = is_there_ ? FirstRow(problem.queries, query_) + first : 0;
+    const int row_bytes = static_cast<int>(p_.forward.plan.row_bytes);
+    const uint8_t* const rows = static_cast<const uint8_t*>(problem.queries.rows) + first_row * row_bytes;
+#pragma unroll
+    for (int s = 0; s < kSets; ++s) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int row = RowOf(s, h);
+        const bool there = row < num_rows;
+        const bool counts = there && (problem.queries.mask == nullptr || problem.queries.mask[first_row + row] != 0);
+        row_counts_[s][h] = counts;
+        factor_[s][h] = counts && problem.weights != nullptr ? problem.weights[first_row + row] : 1.0f;
+#pragma unroll
+        for (int k = 0; k < kSteps; ++k) {
+#pragma unroll
+          for (int c = 0; c < 2; ++c) {
+            const int byte = k * kStepBytes + c * 16 + lane_ % 4 * 4;
+            a_[s][k][2 * c + h] =
+                there && byte < row_bytes
+                    ? *reinterpret_cast<const uint32_t*>(rows + static_cast<int64_t>(row) * row_bytes + byte)
+                    : 0u;
+          }
+        }
+      }
+    }
+    any_row_ =
+        __any_sync(0xffffffffu, row_counts_[0][0] || row_counts_[0][1] || row_counts_[1][0] || row_counts_[1][1]);
+  }
+
+  // The row in the query tile of a lane's sums.
+  __device__ __forceinline__ int RowOf(int set, int h) const { return set * 16 + h * 8 + lane_ / 4; }
+
+  __device__ __forceinline__ void ReadTile() {
+    uint32_t words[8] = {};
+    if (lane_ == 0) {
+      sm90::LoadShared(ring_.Tile(), words[0], words[1], words[2], words[3]);
+      sm90::LoadShared(ring_.Tile() + 16, words[4], words[5], words[6], words[7]);
+    }
+#pragma unroll
+    for (uint32_t& word : words) word = __shfl_sync(0xffffffffu, word, 0);
+#pragma unroll
+    for (int w = 0; w < kHopperTokens / 32; ++w) counts_[w] = words[w];
+    first_token_ = static_cast<int32_t>(words[3]);
+    flags_ = words[4];
+    num_tokens_ = static_cast<int32_t>(words[5]);
+    place_ = static_cast<int64_t>(words[6] | uint64_t{words[7]} << 32);
+  }
+
+  __device__ __forceinline__ void ClearBest() {
+#pragma unroll
+    for (int s = 0; s < kSets; ++s) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        best_[s][h].value = cuda::LowestSum<float>();
+        if constexpr (kMatches) best_[s][h].token = kNoToken;
+      }
+    }
+    any_token_ = 0;
+  }
+
+  template <int N>
+  __device__ __forceinline__ void StartProducts(Sums& sums, int set, uint64_t tokens) {
+#pragma unroll
+    for (int k = 0; k < kSteps; ++k) {
+      const uint64_t step =
+          k / kStepsOfHalf * (kHopperTokens * kHopperHalfBytes / 16) + k % kStepsOfHalf * (kStepBytes / 16);
+      if (k == 0) {
+        sm90::MultiplyAddFirst<kType, N, true>(sums, a_[set][k], tokens + step);
+      } else {
+        sm90::MultiplyAddFirst<kType, N, false>(sums, a_[set][k], tokens + step);
+      }
+    }
+    sm90::CommitGroup();
+  }
+
+  // Multiplies the tile's first N tokens, and lets it go.
+  template <int N>
+  __device__ __forceinline__ void Multiply() {
+    Sums sums[kSets];
+    const bool all = (counts_[0] & (N > 32 ? counts_[1] : ~0u) & (N > 64 ? counts_[2] : ~0u)) == ~0u;
+    const uint64_t tokens = sm90::DescribeOperand(ring_.Tokens());
+    sm90::FenceOperands();
+    StartProducts<N>(sums[0], 0, tokens);
+    StartProducts<N>(sums[1], 1, tokens);
+    sm90::WaitGroups<1>();
+    sm90::Pin<N>(sums[0]);
+    all ? Raise<N, true>(sums[0], 0) : Raise<N, false>(sums[0], 0);
+    sm90::WaitGroups<0>();
+    sm90::Pin<N>(sums[1]);
+    if (lane_ == 0) sm90::Arrive(ring_.Empty());
+    ring_.Advance();
+    all ? Raise<N, true>(sums[1], 1) : Raise<N, false>(sums[1], 1);
+  }
+
+  // Takes in similarities of tokens which all count if kAll, four of a lane's tokens at a time.
+  template <int N, bool kAll>
+  __device__ __forceinline__ void Raise(const Sums& sums, int set) {
+    const int32_t own = lane_ % 4 * 2;
+    int32_t raised[2] = {-1, -1};
+#pragma unroll
+    for (int octet = 0; octet < N / 8; octet += 2) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        float four[4];
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+          const int of = octet + j / 2;
+          const bool counts = kAll || (counts_[of / 4] >> own >> (of % 4 * 8 + j % 2) & 1) != 0;
+          four[j] = counts ? sums[of * 4 + h * 2 + j % 2] : cuda::LowestSum<float>();
+        }
+        const float of_pair = fmaxf(four[0], four[1]);
+        const float largest = fmaxf(of_pair, fmaxf(four[2], four[3]));
+        if constexpr (kMatches) {
+          RaiseTo(largest, four[0], of_pair, four[2], octet, &best_[set][h], &raised[h]);
+        } else {
+          best_[set][h].value = fmaxf(best_[set][h].value, largest);
+        }
+      }
+    }
+    if constexpr (kMatches) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        if (raised[h] >= 0) best_[set][h].token = first_token_ + own + raised[h] * 8;
+      }
+    }
+  }
+
+  // Takes in four tokens, if their largest similarity is larger than the best: a lane's tokens come in ascending order,
+  // and the first of equals stays. Selections would keep the unit busy that compares, so values are moved by
+  // multiply-adds, which have another; a factor that the compiler does not know keeps them what they are.
+  __device__ __forceinline__ void RaiseTo(float largest, float first, float of_pair, float third, int octet, Best* best,
+                                          int32_t* raised) const {
+    asm("{\n.reg .pred more;\nsetp.gt.f32 more, %5, %0;\n@more fma.rn.f32 %0, %5, %10, %11;\n"
+        "@more fma.rn.f32 %1, %6, %10, %11;\n@more fma.rn.f32 %2, %7, %10, %11;\n@more fma.rn.f32 %3, %8, %10, %11;\n"
+        "@more mov.b32 %4, %9;\n}\n"
+        : "+f"(best->value), "+f"(best->first), "+f"(best->of_pair), "+f"(best->third), "+r"(*raised)
+        : "f"(largest), "f"(first), "f"(of_pair), "f"(third), "r"(octet), "f"(p_.one), "f"(0.0f));
+  }
+
+  // Joins what the four lanes of a row have, writes the matches, and adds the weighted maxima.
+  __device__ __forceinline__ void FinishDocument() {
+    const DeviceProblem& problem = p_.forward.problem;
+    const int64_t pair = query_ * problem.list_length + place_;
+    [[maybe_unused]] const int64_t max_tokens = problem.queries.max_tokens;
+    float term[kSets][2];
+#pragma unroll
+    for (int s = 0; s < kSets; ++s) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        float best = best_[s][h].value;
+        if constexpr (kMatches) {
+          int32_t token = best_[s][h].Token();
+#pragma unroll
+          for (int distance = 1; distance < 4; distance *= 2) {
+            const float value = __shfl_xor_sync(0xffffffffu, best, distance);
+            const int32_t other = __shfl_xor_sync(0xffffffffu, token, distance);
+            if (value > best || (value == best && other < token)) {
+              best = value;
+              token = other;
+            }
+          }
+          const int64_t query_token = query_tile_ * kQueryTileTokens + RowOf(s, h);
+          if (is_there_ && lane_ % 4 == 0 && query_token < max_tokens) {
+            p_.forward.argmax[pair * max_tokens + query_token] = row_counts_[s][h] && token != kNoToken ? token : -1;
+          }
+        } else {
+#pragma unroll
+          for (int distance = 1; distance < 4; distance *= 2) {
+            best = fmaxf(best, __shfl_xor_sync(0xffffffffu, best, distance));
+          }
+        }
+        term[s][h] = row_counts_[s][h] ? __fmul_rn(best, factor_[s][h]) : 0.0f;
+      }
+    }
+    // The butterfly of distances 16, 8, 4, 2, 1 over the query tile's rows.
+    float sum = __fadd_rn(__fadd_rn(term[0][0], term[1][0]), __fadd_rn(term[0][1], term[1][1]));
+#pragma unroll
+    for (int distance = 16; distance >= 4; distance /= 2) {
+      sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, distance));
+    }
+    if (lane_ == 0 && is_there_) WriteSum(pair, sum);
+  }
+
+  __device__ __forceinline__ void WriteSum(int64_t pair, float sum) const {
+    const ForwardParams& forward = p_.forward;
+    if (forward.partials == nullptr) {
+      forward.scores[pair] = !any_row_ ? 0.0f : any_token_ == 0 ? forward.problem.empty_score : __fadd_rn(sum, 0.0f);
+      return;
+    }
+    forward.partials[pair * forward.plan.query_tiles + query_tile_] = !any_row_ ? __uint_as_float(kNoQueryToken)
+                                                                      : any_token_ == 0
+                                                                          ? __uint_as_float(kNoDocumentToken)
+                                                                          : sum;
+  }
+
+  const HopperForwardParams& p_;
+  HopperRing<Shared> ring_;
+  const int lane_;
+  bool is_there_;  // whether the warp has a query tile
+  int64_t query_;
+  int32_t query_tile_;
+  uint32_t a_[kSets][kSteps][4];
+  float factor_[kSets][2];
+  bool row_counts_[kSets][2];
+  bool any_row_;
+  Best best_[kSets][2];
+  uint32_t any_token_;
+  // The tile.
+  uint32_t counts_[kHopperTokens / 32];
+  int32_t first_token_;
+  int32_t num_tokens_;
+  uint32_t flags_;
+  int64_t place_;
+};
+
+// A thread has so many registers once the roles are known. A multiprocessor has 65,536 of them, and a thread block has
+// what it was launched with, an equal share for each thread.
+template <int kWarpgroups>
+struct HopperRegisters {
+  static constexpr int kBlocks = kWarpgroups == 1 ? 2 : 1;  // of a multiprocessor
+  static constexpr int kThreads = (kWarpgroups + 1) * kHopperWarps * 32;
+  static constexpr int kLaunch = 65536 / (kBlocks * kThreads) / 8 * 8;
+  static constexpr int kLoader = 40;
+  static constexpr int kMultiplier = kWarpgroups == 1 ? 216 : 232;
+  static_assert(kLoader + kWarpgroups * kMultiplier <= (kWarpgroups + 1) * kLaunch);
+};
+
+template <ScalarType kType, int kHalves, int kWarpgroups, bool kMatches>
+__global__ void __launch_bounds__(HopperRegisters<kWarpgroups>::kThreads, HopperRegisters<kWarpgroups>::kBlocks)
+    HopperForwardKernel(const __grid_constant__ HopperForwardParams params) {
+  extern __shared__ __align__(1024) uint8_t hopper_shared[];
+  using Shared = HopperShared<kHalves, kWarpgroups>;
+  using Registers = HopperRegisters<kWarpgroups>;
+  constexpr int kWarps = kWarpgroups * kHopperWarps;
+  const auto base = static_cast<uint32_t>(__cvta_generic_to_shared(hopper_shared));
+  if (threadIdx.x == 0) HopperRing<Shared>(base).Init(kWarps);
+  __syncthreads();
+  const HopperPart part(params);
+  // One lane tells the warp's number, so that the compiler knows it to be the same for the whole warp.
+  const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x / 32), 0);
+  if (warp >= kWarps) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers::kLoader));
+    if (warp == kWarps) HopperLoader<kHalves, Shared>(params, part, base).Run();
+  } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers::kMultiplier));
+    HopperMultiplier<kType, kHalves, kWarpgroups, kMatches, Shared>(params, part, base, warp).Run();
+  }
+}
+
+template <ScalarType kType, int kHalves, int kWarpgroups>
+cudaError_t LaunchHopperForward(const HopperForwardParams& params, cudaStream_t stream) {
+  using Registers = HopperRegisters<kWarpgroups>;
+  constexpr size_t kSharedBytes = sizeof(HopperShared<kHalves, kWarpgroups>);
+  static_assert(kSharedBytes * Registers::kBlocks <= 225 * 1024);
+  const auto kernel = params.forward.argmax == nullptr ? HopperForwardKernel<kType, kHalves, kWarpgroups, false>
+                                                       : HopperForwardKernel<kType, kHalves, kWarpgroups, true>;
+  const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
+  if (error != cudaSuccess) return error;
+  return cuda::LaunchKernel(kernel, dim3(static_cast<unsigned>(params.plan.num_blocks)), dim3(Registers::kThreads),
+                            kSharedBytes, stream, params);
+}
+
+template <ScalarType kType>
+cudaError_t HopperForwardLauncher<kType>::Launch(const HopperForwardParams& params, cudaStream_t stream) {
+  if (params.forward.plan.row_bytes <= kHopperHalfBytes) {
+    return params.plan.warpgroups == 1 ? LaunchHopperForward<kType, 1, 1>(params, stream)
+                                       : LaunchHopperForward<kType, 1, 2>(params, stream);
+  }
+  return params.plan.warpgroups == 1 ? LaunchHopperForward<kType, 2, 1>(params, stream)
+                                     : LaunchHopperForward<kType, 2, 2>(params, stream);
+}
+
+}  // namespace maxsim::library

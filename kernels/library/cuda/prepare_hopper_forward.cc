@@ -1,0 +1,122 @@
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <limits>
+
+#include "kernels/library/cuda/hopper_forward.h"
+
+namespace maxsim::library {
+namespace {
+
+constexpr int64_t CeilingOf(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
+
+// A thread block takes as long as so many tiles to read its query rows and to fill its ring.
+constexpr int64_t kTilesOfStart = 6;
+// The most thread blocks that one place on a multiprocessor has one after another, if the call can be cut so.
+constexpr int64_t kMostRounds = 24;
+
+using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
+
+// Returns the driver's function, or null. It is found at run time so that nothing links the driver's library.
+EncodeTiled FindEncodeTiled() {
+  static std::atomic<EncodeTiled> known = nullptr;
+  EncodeTiled encode = known.load(std::memory_order_relaxed);
+  if (encode != nullptr) return encode;
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  if (cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found) !=
+          cudaSuccess ||
+      found != cudaDriverEntryPointSuccess) {
+    cudaGetLastError();
+    return nullptr;
+  }
+  encode = reinterpret_cast<EncodeTiled>(function);
+  known.store(encode, std::memory_order_relaxed);
+  return encode;
+}
+
+bool Describe(const maxsim_tokens& documents, ScalarType type, int64_t row_bytes, CUtensorMap* map) {
+  const EncodeTiled encode = FindEncodeTiled();
+  if (encode == nullptr) return false;
+  const std::array<cuuint64_t, 2> dims = {static_cast<cuuint64_t>(documents.dim),
+                                          static_cast<cuuint64_t>(documents.num_rows)};
+  const std::array<cuuint64_t, 1> strides = {static_cast<cuuint64_t>(row_bytes)};
+  const std::array<cuuint32_t, 2> box = {kHopperHalfBytes / static_cast<cuuint32_t>(SizeOf(type)), kHopperBoxTokens};
+  const std::array<cuuint32_t, 2> steps = {1, 1};
+  const CUtensorMapDataType element =
+      type == ScalarType::kBF16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+  return encode(map, element, dims.size(), const_cast<void*>(documents.rows), dims.data(), strides.data(), box.data(),
+                steps.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
+// Returns the multiprocessors of the current device, or 0 where it is no Hopper.
+int64_t HopperProcessors() {
+  int device = 0;
+  int major = 0;
+  int minor = 0;
+  int processors = 0;
+  if (cudaGetDevice(&device) != cudaSuccess ||
+      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess ||
+      cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) != cudaSuccess ||
+      cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device) != cudaSuccess) {
+    cudaGetLastError();
+    return 0;
+  }
+  return major == 9 && minor == 0 ? processors : 0;
+}
+
+// Returns how many of a list's documents a thread block has, so that thread blocks come out even on the device's
+// `places`. `units` thread blocks have the same documents.
+int64_t DocumentsABlock(int64_t list_length, int64_t document_tiles, int64_t units, int64_t places) {
+  const auto documents_of = [&](int64_t rounds) {
+    return CeilingOf(list_length, std::clamp<int64_t>(rounds * places / units, 1, list_length));
+  };
+  // The tiles that one place has after another.
+  const auto tiles_of = [&](int64_t documents) {
+    const int64_t num_blocks = units * CeilingOf(list_length, documents);
+    return CeilingOf(num_blocks, places) * (documents * document_tiles + kTilesOfStart);
+  };
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (int64_t rounds = 1; rounds <= kMostRounds; ++rounds) least = std::min(least, tiles_of(documents_of(rounds)));
+  // Many small thread blocks even out that documents differ in length.
+  int64_t rounds = kMostRounds;
+  while (rounds > 1 && tiles_of(documents_of(rounds)) > least + least / 32) --rounds;
+  return documents_of(rounds);
+}
+
+HopperForwardPlan PlanHopperForward(const DeviceProblem& problem, int64_t query_tiles, int64_t processors) {
+  HopperForwardPlan plan;
+  const bool shared_list = problem.pairing == MAXSIM_ALL;
+  plan.num_lists = shared_list ? 1 : problem.queries.num_sequences;
+  plan.tiles_a_list = shared_list ? problem.queries.num_sequences * query_tiles : query_tiles;
+  plan.warpgroups = plan.tiles_a_list > kHopperWarps ? 2 : 1;
+  plan.row_tiles = CeilingOf(plan.tiles_a_list, plan.warpgroups * kHopperWarps);
+  const int64_t units = plan.num_lists * plan.row_tiles;
+  const int64_t document_tiles = std::max<int64_t>(CeilingOf(problem.documents.max_tokens, kHopperTokens), 1);
+  plan.documents_a_block =
+      DocumentsABlock(problem.list_length, document_tiles, units, processors * (plan.warpgroups == 1 ? 2 : 1));
+  plan.splits = CeilingOf(problem.list_length, plan.documents_a_block);
+  plan.num_blocks = units * plan.splits;
+  return plan;
+}
+
+}  // namespace
+
+bool PrepareHopperForward(const ForwardParams& forward, ScalarType type, HopperForwardParams* params) {
+  const DeviceProblem& problem = forward.problem;
+  if ((type != ScalarType::kF16 && type != ScalarType::kBF16) || !forward.aligned ||
+      forward.plan.row_bytes > kHopperMaxRowBytes) {
+    return false;
+  }
+  // The copy engine's coordinates are of 32 bits.
+  if (problem.documents.num_rows < 1 || problem.documents.num_rows > INT32_MAX - kHopperTokens) return false;
+  const int64_t processors = HopperProcessors();
+  if (processors == 0) return false;
+  params->plan = PlanHopperForward(problem, forward.plan.query_tiles, processors);
+  if (params->plan.num_blocks > INT32_MAX) return false;
+  params->forward = forward;
+  return Describe(problem.documents, type, forward.plan.row_bytes, &params->documents);
+}
+
+}  // namespace maxsim::library

@@ -1,0 +1,95 @@
+// The shared memory of the deep kernels (kernels/cuda/score/hopper_deep/kernel.cuh): what plan and kernel both compute
+// from.
+//
+// A row is cut into *column chunks* of 128 bytes, and a stage of the ring holds a chunk of a token tile, or with
+// kDeep128 of one for each of the two warpgroups. The row tile's chunks stay in shared memory where there is room for
+// them and three stages; otherwise a stage holds the row tile's chunk as well.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/plan/hopper_shape.h"
+#include "kernels/plan/portable_shape.h"
+#include "kernels/plan/rows.h"
+#include "kernels/plan/score_tile.h"
+#include "kernels/plan/shared_arrays.h"
+
+namespace maxsim {
+
+inline constexpr int32_t kDeepChunkBytes = 128;
+inline constexpr int32_t kDeepMaxRowBytes = kChainColumns * 2;
+// Two warpgroups multiply. Of the warps of the third one schedules work and one loads.
+inline constexpr int32_t kDeepThreads = 384;
+inline constexpr int32_t kDeepMultipliers = 8;  // warps
+inline constexpr int32_t kDeepAlignment = 1024;
+inline constexpr int32_t kDeepMinResidentStages = 3;
+inline constexpr int32_t kDeepMaxStages = 4;
+
+// The descriptions of so many token tiles of a warpgroup are kept. A tile takes three chunks or more of the ring's four
+// stages at most, so that those under way are of two tiles; a third one is being filled.
+inline constexpr int32_t kDeepTileEntries = 3;
+inline constexpr int32_t kDeepMinChunks = 3;
+
+// Returns the token tiles, of different documents, that a pipeline stage holds side by side.
+constexpr int32_t DeepTilesOfStage(ScoreTile tile) { return tile == ScoreTile::kDeep128 ? 2 : 1; }
+
+// Returns the column chunks of a row.
+constexpr int32_t DeepChunks(int64_t row_bytes) {
+  return static_cast<int32_t>((row_bytes + kDeepChunkBytes - 1) / kDeepChunkBytes);
+}
+
+// A chunk of a row tile and one of a token tile have so many bytes.
+constexpr int32_t DeepQueryChunkBytes(ScoreTile tile) { return TraitsOf(tile).rows * kDeepChunkBytes; }
+inline constexpr int32_t kDeepTokensChunkBytes = kDeepTokens * kDeepChunkBytes;
+
+// The pieces of a token tile: each has an octet at least.
+inline constexpr int32_t kDeepMostPieces = TileOctets(kDeepTokens);
+
+// What lies first in the shared memory. Kernels compute addresses in it by offsetof.
+struct DeepHead {
+  TileSpace<kDeepMostPieces> entries[kDeepTileEntries][2];  // of the token tiles of each warpgroup
+  NotesSpace<kDeepMostPieces> notes[2];
+  uint64_t full[kDeepMaxStages];  // barriers of stages: the copies are there; the multiplying warps are done
+  uint64_t empty[kDeepMaxStages];
+  uint64_t slot_barriers[kUnitBarriers];
+  WorkUnitSpace slot;  // of the work unit that is handed over
+};
+static_assert(kDeepMaxStages <= kDeepMinChunks + 1);
+
+struct DeepShape {
+  bool query_resident = false;
+  int32_t stages = 0;
+};
+
+// Where what lies behind a DeepHead begins, in bytes. All of it is swizzled, and aligned to kDeepAlignment.
+struct DeepLayout {
+  int32_t query;        // the resident chunks of the row tile, where it is resident
+  int32_t stages;       // the ring
+  int32_t stage_bytes;  // the row tile's chunk where it is streamed, then one of every token tile
+  int32_t total;
+};
+
+constexpr DeepLayout DeepLayoutOf(ScoreTile tile, DeepShape shape, int32_t chunks) {
+  DeepLayout layout{};
+  const int32_t query_bytes = DeepQueryChunkBytes(tile);
+  layout.stage_bytes = (shape.query_resident ? 0 : query_bytes) + DeepTilesOfStage(tile) * kDeepTokensChunkBytes;
+  SharedArrays arrays(kDeepAlignment);
+  arrays.Take<DeepHead>(1);
+  layout.query = arrays.TakeBytes(shape.query_resident ? chunks * query_bytes : 0, kDeepAlignment);
+  layout.stages = arrays.TakeBytes(shape.stages * layout.stage_bytes, kDeepAlignment);
+  layout.total = arrays.bytes();
+  return layout;
+}
+
+// Returns the shape with the most stages that fit; one of 0 stages when not even two do.
+constexpr DeepShape DeepShapeOf(ScoreTile tile, int64_t row_bytes, int32_t shared_bytes) {
+  for (const bool resident : {true, false}) {
+    for (int32_t stages = kDeepMaxStages; stages >= (resident ? kDeepMinResidentStages : kMinStages); --stages) {
+      const DeepShape shape{resident, stages};
+      if (DeepLayoutOf(tile, shape, DeepChunks(row_bytes)).total <= shared_bytes) return shape;
+    }
+  }
+  return {};
+}
+
+}  // namespace maxsim

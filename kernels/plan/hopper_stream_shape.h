@@ -1,0 +1,119 @@
+// The sizes and the shared memory of the stream kernels: what the plan and the kernels both compute from.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/plan/rows.h"
+#include "kernels/plan/shared_arrays.h"
+
+namespace maxsim {
+
+// The maxima of so many documents can meet at once, no fewer than the stages of any ring; so many bytes beside a tile
+// describe it; so many warps multiply at most, each a whole tile: with the loading one as many as leave 168 registers a
+// thread.
+inline constexpr int32_t kStreamSlots = 32;
+inline constexpr int32_t kStreamEntryBytes = 16;
+inline constexpr int32_t kStreamAlignment = 128;  // of the shared memory; bulk copies want 16
+inline constexpr int32_t kStreamMaxWarps = 11;
+// Rows of at most this many bytes keep the query in registers, and tiles take about 8 KB.
+inline constexpr int32_t kStreamRegisterRowBytes = 256;
+inline constexpr int32_t kStreamTileBytes = 8192;
+// Wider rows keep it in shared memory. What a thread block may have of that on Hopper, and the least stages that keep
+// the memory busy: one tile is multiplied while two are on their way.
+inline constexpr int32_t kStreamSharedBytes = 227 * 1024;
+inline constexpr int32_t kStreamMinStages = 3;
+
+// Query rows as the stream kernels read them, in device memory and in shared memory: whole steps, zero past a row's
+// end, and a query tile of kQueryTileTokens rows in the order of the products' operands. Of every step and 16 rows a
+// lane finds its operand of mma.sync in 16 bytes: of its quarter of the step, two rows' first words and their second
+// ones.
+constexpr int32_t StreamQueryPitch(int64_t row_bytes) {
+  return static_cast<int32_t>((row_bytes + kStepBytes - 1) / kStepBytes * kStepBytes);
+}
+
+// Returns where byte `byte` of row `row` lies in its query tile.
+constexpr int32_t StreamQueryOffset(int32_t row, int32_t byte) {
+  const int32_t operand = byte / kStepBytes * (kQueryTileTokens / 16) + row / 16;
+  const int32_t lane = row % 8 * 4 + byte % kStepBytes / 8;
+  const int32_t word = byte % 8 / 4 * 2 + row % 16 / 8;
+  return (operand * 32 + lane) * 16 + word * 4 + byte % 4;
+}
+
+// Says where the parts of a stream kernel's shared memory begin, in bytes; the token tiles come first.
+struct StreamLayout {
+  int32_t query;       // kQueryTileTokens rows of StreamQueryPitch bytes; none where registers hold them
+  int32_t entries;     // [stages]
+  int32_t full;        // [stages] barriers of 8 bytes
+  int32_t empty;       // [stages] barriers
+  int32_t query_full;  // a barrier
+  int32_t maxima;      // [kStreamSlots][kQueryTileTokens]
+  int32_t counts;      // [kStreamSlots]
+  int32_t cuts;        // [stages]
+  int32_t total;
+};
+
+constexpr StreamLayout StreamLayoutOf(int32_t stages, int32_t stage_bytes, int32_t query_bytes) {
+  StreamLayout layout{};
+  SharedArrays arrays(kStreamAlignment);
+  arrays.TakeBytes(stages * stage_bytes, 16);
+  layout.query = arrays.TakeBytes(query_bytes, 16);
+  layout.entries = arrays.TakeBytes(stages * kStreamEntryBytes, 16);
+  layout.full = arrays.Take<uint64_t>(stages);
+  layout.empty = arrays.Take<uint64_t>(stages);
+  layout.query_full = arrays.Take<uint64_t>(1);
+  layout.maxima = arrays.Take<uint32_t>(kStreamSlots * kQueryTileTokens);
+  layout.counts = arrays.Take<uint32_t>(kStreamSlots);
+  layout.cuts = arrays.Take<uint32_t>(stages);
+  layout.total = arrays.bytes();
+  return layout;
+}
+
+// The ring of a stream kernel. A stage is always the same warp's, so that their number divides the stages'.
+struct StreamShape {
+  int32_t tile_tokens = 0;
+  int32_t stage_bytes = 0;
+  int32_t stages = 0;  // 0: no ring for such rows
+  int32_t warps = 0;   // that multiply
+  int32_t query_bytes = 0;
+
+  constexpr StreamLayout Layout() const { return StreamLayoutOf(stages, stage_bytes, query_bytes); }
+  constexpr int32_t threads() const { return 32 * (warps + 1); }
+};
+
+inline constexpr StreamShape kStreamRegisterShape{0, kStreamTileBytes, 2 * kStreamMaxWarps, kStreamMaxWarps, 0};
+
+// Returns the ring for wide rows with tiles of so many tokens; one of no stages when too few fit.
+constexpr StreamShape StreamSharedShape(int64_t row_bytes, int32_t tile_tokens) {
+  StreamShape shape{tile_tokens, static_cast<int32_t>(tile_tokens * row_bytes), 0, 0,
+                    kQueryTileTokens * StreamQueryPitch(row_bytes)};
+  while (shape.stages < kStreamSlots &&
+         StreamLayoutOf(shape.stages + 1, shape.stage_bytes, shape.query_bytes).total <= kStreamSharedBytes) {
+    ++shape.stages;
+  }
+  if (shape.stages < kStreamMinStages) return {};
+  // One a warp where they are few, else as many warps as leave an eighth of the stages at most without one: with few
+  // warps it is their latency that sets the pace.
+  const int32_t fit = shape.stages;
+  shape.warps = std::min(fit, kStreamMaxWarps);
+  while (fit % shape.warps > fit / 8) --shape.warps;
+  shape.stages -= fit % shape.warps;
+  return shape;
+}
+
+// Tokens of a tile are what mma.sync takes, 16, where as many fit: a half of that reads the query twice as often. Tiles
+// of short rows take 32, which is 8 KB or more.
+constexpr StreamShape StreamShapeOf(int64_t row_bytes) {
+  if (row_bytes <= kStreamRegisterRowBytes) {
+    StreamShape shape = kStreamRegisterShape;
+    shape.tile_tokens = static_cast<int32_t>(kStreamTileBytes / row_bytes / 8 * 8);
+    return shape;
+  }
+  for (const int32_t tokens : {32, 16, 8}) {
+    if (tokens == 32 && tokens * row_bytes > kStreamTileBytes * 3 / 2) continue;
+    if (const StreamShape shape = StreamSharedShape(row_bytes, tokens); shape.stages > 0) return shape;
+  }
+  return {};
+}
+
+}  // namespace maxsim

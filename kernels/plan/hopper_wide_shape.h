@@ -1,0 +1,59 @@
+// The sizes and the shared memory of the wide kernels: what the plan and the kernels both compute from.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/plan/hopper_shape.h"
+#include "kernels/plan/rows.h"
+#include "kernels/plan/score_tile.h"
+
+namespace maxsim {
+
+// A row has so many bytes in one swizzled half of a pipeline stage. Of the threads two warpgroups multiply.
+inline constexpr int32_t kWideHalfBytes = 128;
+inline constexpr int32_t kWideMaxRowBytes = 2 * kWideHalfBytes;
+inline constexpr int32_t kWideThreads = 384;
+inline constexpr int32_t kWideMultipliers = 8;   // warps
+inline constexpr int32_t kWideAlignment = 1024;  // of the stages, and so of all of it
+// A row is named by a signed 32-bit number.
+inline constexpr int64_t kWideMaxTokens = (int64_t{1} << 31) - 1 - kWideTokens;
+
+// Return the halves of a row of `steps` steps, and the stages of the ring, which takes nearly all of the shared memory.
+constexpr int32_t WideHalves(int32_t steps) { return steps * kStepBytes <= kWideHalfBytes ? 1 : 2; }
+constexpr int32_t WideStages(int32_t halves) { return halves == 1 ? 11 : 6; }
+
+// So many documents may end in a wide tile, which has no more pieces: once a piece goes on in the next tile, this one
+// is full. A multiplying warp keeps so many bytes of each until it is summed: a lane's two maxima of both sets of rows.
+inline constexpr int32_t kWideMostEnds = 8;
+inline constexpr int32_t kWideEndBytes = 2 * 2 * 32 * 4;
+
+// The shared memory of a wide kernel whose rows have kHalves halves. Kernels compute addresses in it by offsetof.
+template <int32_t kHalves>
+struct WideShared {
+  static constexpr int32_t kStages = WideStages(kHalves);
+
+  // Token tiles: for each half of the columns kWideTokens swizzled rows, as tensor copies and wgmma want them.
+  uint8_t tiles[kStages][kHalves][kWideTokens][kWideHalfBytes];
+  TileSpace<kWideMostEnds> entries[kStages];
+  NotesSpace<kWideMostEnds> notes[kStages];
+  // The documents that have ended, of each multiplying warp, and the weights of the rows that it has.
+  alignas(16) uint8_t scratch[kWideMultipliers][kWideMostEnds][kWideEndBytes];
+  alignas(16) float weights[kWideMultipliers][kQueryTileTokens];
+  WorkUnitSpace slot;  // of the work unit that is handed over
+  // Barriers of stages: the tile is described; it has been copied; documents' last octets are whole; the multiplying
+  // warps have let go of it.
+  uint64_t described[kStages];
+  uint64_t full[kStages];
+  uint64_t whole[kStages];
+  uint64_t empty[kStages];
+  uint64_t slot_barriers[kUnitBarriers];
+
+  static_assert(kHalves * kWideTokens * kWideHalfBytes % kWideAlignment == 0, "every token tile is aligned");
+};
+
+// Returns the size of the shared memory in bytes.
+constexpr int32_t WideSharedBytes(int32_t halves) {
+  return static_cast<int32_t>(halves == 1 ? sizeof(WideShared<1>) : sizeof(WideShared<2>));
+}
+
+}  // namespace maxsim
