@@ -9,6 +9,7 @@
 #include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/plan/hopper_deep_shape.h"
 #include "kernels/plan/hopper_shape.h"
+#include "kernels/plan/hopper_wide_shape.h"
 #include "kernels/plan/rows.h"
 
 namespace maxsim::cuda::sm90 {
