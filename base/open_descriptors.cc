@@ -1,6 +1,7 @@
 #include "base/open_descriptors.h"
 
 #include <dirent.h>
+#include <sys/resource.h>
 
 namespace maxsim {
 
@@ -13,6 +14,11 @@ std::optional<int64_t> CountOpenDescriptors() {
   }
   ::closedir(folder);
   return count;
+}
+
+uint64_t DescriptorLimit() {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : UINT64_MAX;
 }
 
 }  // namespace maxsim

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/open_descriptors.h"
+
 namespace maxsim {
 namespace {
 
@@ -29,11 +31,6 @@ uint64_t RaiseDescriptorLimit() {
     (void)setrlimit(RLIMIT_NOFILE, &limit);  // Without it the old limit stays.
   }
   return DescriptorLimit();
-}
-
-uint64_t DescriptorLimit() {
-  rlimit limit{};
-  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : UINT64_MAX;
 }
 
 DescriptorPlan PlanDescriptors(const config::Config& config, uint64_t num_open, uint64_t limit) {

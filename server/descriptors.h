@@ -10,9 +10,6 @@ namespace maxsim {
 // Raises the process' soft limit to its hard one, which needs no privilege. Returns the limit in force.
 uint64_t RaiseDescriptorLimit();
 
-// Returns the limit in force.
-uint64_t DescriptorLimit();
-
 // How the descriptors are to be shared out.
 struct DescriptorPlan {
   uint64_t needed = 0;      // by the configuration as it is

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "base/folder.h"
 #include "base/monotonic_clock.h"
+#include "base/open_descriptors.h"
 #include "base/text.h"
 #include "collection/collection_name.h"
 #include "collection/compact/create.h"
@@ -65,6 +66,18 @@ absl::StatusOr<collection::CreateOptions> CreateOptionsOf(const v1::CreateCollec
   }
   options.encoder = {.model = encoder.model(), .fingerprint = encoder.fingerprint(), .dim = options.dim};
   return options;
+}
+
+// Returns RESOURCE_EXHAUSTED where one more live collection would leave connections less than half of the descriptors
+// that the process may have.
+absl::Status CheckDescriptors() {
+  constexpr uint64_t kOfNewCollection = 8;
+  const uint64_t limit = DescriptorLimit();
+  const auto num_open = static_cast<uint64_t>(CountOpenDescriptors().value_or(0));
+  if (num_open + kOfNewCollection <= limit / 2) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the process has ", num_open, " file descriptors open and may have ", limit, "; a live collection takes ",
+      kOfNewCollection, ", and half stay free for connections: unload a collection, or raise the limit"));
 }
 
 }  // namespace
@@ -229,6 +242,7 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::CreateForClient(const v1::Cr
   }
   const absl::StatusOr<Allowed> resolved = ResolveNew(path);
   if (!resolved.ok()) return resolved.status();
+  if (const absl::Status room = CheckDescriptors(); !room.ok()) return room;
   const absl::StatusOr<collection::Manifest> made = collection::CreateLiveCollection(resolved->path, *options);
   if (!made.ok()) return made.status();
   const absl::Status listed = created_.Add(resolved->root, {.name = options->name,

@@ -39,10 +39,10 @@ class LimitsTest(unittest.TestCase):
     def tearDownClass(cls):
         cls.temporary.cleanup()
 
-    def attack(self, name):
+    def attack(self, name, site=None):
         if name == "sparse_loads" and not self.site.has_sparse:
             self.skipTest("needs a file system with sparse files of 4 TiB")
-        outcome = run_attack(self.site, name, SECONDS * SLOWER.get(name, 1), LIMITS, memory_mib=MEMORY_MIB)
+        outcome = run_attack(site or self.site, name, SECONDS * SLOWER.get(name, 1), LIMITS, memory_mib=MEMORY_MIB)
         print(f"{name}: {outcome}", flush=True)
         self.assertEqual(outcome.problems(MEMORY_MIB, LIMITS), [])
 
@@ -67,16 +67,19 @@ class LimitsTest(unittest.TestCase):
             self.skipTest("needs root: threads are not limited")
         from maxsim.v1 import admin_pb2, admin_pb2_grpc  # generated
 
-        root = self.site.collection.parent / "live"
+        folder = self.site.folder / "with-live-collections"
+        folder.mkdir()
+        site = Range(PROGRAMS, folder, SEED)
+        root = site.collection.parent / "live"
         root.mkdir()
         root.chmod(0o777)
         # The server keeps its list of created collections in the allowed root.
         root.parent.chmod(0o777)
-        with Maxsimd(PROGRAMS, self.site.folder / "server-live", self.site.collection, LIMITS) as server:
+        with Maxsimd(PROGRAMS, site.folder / "server-live", site.collection, LIMITS) as server:
             channel = server.channel()
             self.addCleanup(channel.close)
             create = admin_pb2_grpc.AdminStub(channel).CreateCollection
-            self.site.questions.learn(server)
+            site.questions.learn(server)
             server.limit_threads(server.usage().threads + 24)
             created = 0
             with self.assertRaises(grpc.RpcError) as refused:
@@ -84,14 +87,16 @@ class LimitsTest(unittest.TestCase):
                     request = admin_pb2.CreateCollectionRequest(name=f"live-{i}", dim=8, path=str(root / f"live-{i}"))
                     create(request, metadata=server.metadata(), timeout=60)
                     created += 1
-            self.assertGreater(created, 2)
+            self.assertGreater(created, 0)
             self.assertIn(
                 refused.exception.code(),
                 (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE),
                 refused.exception.details(),
             )
             self.assertTrue(server.alive(), server.log_end(3000))
-            self.assertEqual(self.site.questions.ask(server, 0), "")
+            self.assertEqual(site.questions.ask(server, 0), "")
+        # The collections come back with the next start, and leave room for connections.
+        self.attack("slow_bodies", site)
 
 
 for attack_name in sorted(ATTACKS.keys() - TRUSTED_NOT_TO):
