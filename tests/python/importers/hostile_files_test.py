@@ -58,6 +58,21 @@ class HostileFilesTest(ImportTest):
         self.assert_refused("plaid", index, "metadata.json: " + message)
         self.assert_refused("colbert", index, "metadata.json: " + message)
 
+    def test_a_pipe_in_a_folder_that_a_library_reads_is_refused_and_not_waited_for(self):
+        message = "is a pipe or a device, must be a regular file"
+        store = self.folder / "s.zarr"
+        (store / "tokens").mkdir(parents=True)
+        os.mkfifo(store / "tokens" / "0.0")
+        self.assert_refused("zarr", store, "0.0: " + message)
+        os.mkfifo(self.folder / "pipe.zarr")
+        self.assert_refused("zarr", self.folder / "pipe.zarr", message)
+        other = self.folder / "other.zarr"
+        other.mkdir()
+        (other / "again").symlink_to(other)
+        (other / "group").symlink_to(store)
+        (other / "nowhere").symlink_to(self.folder / "none")
+        self.assert_refused("zarr", other, "0.0: " + message)
+
     def test_escape_characters_do_not_reach_the_terminal(self):
         path = self.folder / "a.feather"
         vectors = pa.array([[[1.0] * DIM]], pa.list_(pa.list_(pa.float32())))

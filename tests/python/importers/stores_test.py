@@ -9,6 +9,7 @@ pymilvus describes them and the entities as Milvus' guide shows them."""
 import base64
 import datetime
 import json
+import os
 import pickle
 import resource
 import sqlite3
@@ -251,6 +252,14 @@ class LanceDbTest(StoresTest):
         self.make("halves", pa.float16(), numbers)
         self.assert_refused("lancedb", path, "say --table, one of docs, halves")
         self.assert_source("lancedb", path, numbers, self.documents, table="halves")
+
+    def test_a_pipe_in_its_folder_is_refused_and_not_waited_for(self):
+        self.make("docs", pa.float32(), string_ids(COUNT))
+        path = self.folder / "lance"
+        os.mkfifo(path / "docs.lance" / "data" / "pipe.lance")
+        message = "pipe.lance: is a pipe or a device, must be a regular file"
+        self.assert_refused("lancedb", path, message)
+        self.assert_refused("lancedb", path / "docs.lance", message)
 
     def test_rows_that_were_deleted_and_added(self):
         table = self.make("docs", pa.float32(), list(range(COUNT)))

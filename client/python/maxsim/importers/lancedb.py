@@ -9,6 +9,7 @@ from typing import Any, Iterator, List, Tuple
 import lancedb
 import pyarrow as pa
 
+from maxsim.importers.opening import check_folder
 from maxsim.importers.source import ImportOptions, Source, SourceError, check_options
 from maxsim.importers.table_source import TABLE_OPTIONS, Batch, TableSource
 
@@ -24,6 +25,7 @@ def open_source(path: str, options: ImportOptions) -> Source:
     path, name = _split(path, options)
     if "://" not in path and not os.path.isdir(path):
         raise SourceError(f"{path}: no such folder")
+    is_local = "://" not in path
     try:
         database = lancedb.connect(path)
         names = _table_names(database)
@@ -31,6 +33,8 @@ def open_source(path: str, options: ImportOptions) -> Source:
             name = names[0]
         if name not in names:
             raise SourceError(f"{path}: say --table, one of {', '.join(names) or 'none'}")
+        if is_local:
+            check_folder(os.path.join(path, f"{name}{_SUFFIX}"))
         table = database.open_table(name)
         schema, num_rows = table.schema, table.count_rows()
     except SourceError:

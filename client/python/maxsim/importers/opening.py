@@ -28,6 +28,25 @@ def open_regular(path: str, mode: str = "rb", **options: Any) -> IO[Any]:
     return open(path, mode, opener=_open_descriptor, **options)
 
 
+def check_folder(path: str) -> None:
+    """Raises SourceError where something in a folder, or in its folders, is neither a regular file nor a folder. For
+    folders whose files a library opens itself. Follows symbolic links, as libraries do."""
+    seen = set()
+    waiting = [path]
+    while waiting:
+        folder = waiting.pop()
+        status = os.stat(folder)
+        if (status.st_dev, status.st_ino) in seen:
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir():
+                    waiting.append(entry.path)
+                elif not entry.is_file() and os.path.exists(entry.path):
+                    raise SourceError(f"{entry.path}: is a pipe or a device, must be a regular file")
+
+
 def check_regular(path: str) -> None:
     """Raises the errors of open_regular, for files that a library then opens itself."""
     open_regular(path).close()

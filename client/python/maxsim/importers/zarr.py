@@ -11,6 +11,7 @@ import numpy as np
 import zarr
 
 from maxsim.importers.array_source import ARRAY_OPTIONS, open_array_source
+from maxsim.importers.opening import check_folder, check_regular
 from maxsim.importers.rows import LazyArrays, block_rows
 from maxsim.importers.source import ImportOptions, Source, SourceError, check_options
 
@@ -20,6 +21,8 @@ def open_source(path: str, options: ImportOptions) -> Source:
     check_options("zarr", options, (*ARRAY_OPTIONS, "table"))
     if "://" not in path and not os.path.exists(path):
         raise SourceError(f"{path}: no such file or folder")
+    if "://" not in path:
+        check_folder(path) if os.path.isdir(path) else check_regular(path)
     try:
         node = zarr.open(zarr.storage.ZipStore(path, mode="r") if os.path.isfile(path) else path, mode="r")
         if options.table is not None:
