@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "base/file.h"
 #include "base/output_file.h"
 #include "base/text.h"
@@ -15,6 +16,20 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int64_t kMaxFileBytes = int64_t{64} << 20;
+
+// JSON has no bytes that are not UTF-8, and a folder's name may. Such a path is in base64.
+constexpr char kPath[] = "path";
+constexpr char kPathInBase64[] = "path_base64";
+
+// Reads the path of an entry, which must be an object. Returns false if it has none.
+bool ReadPath(const Json& entry, std::string& path) {
+  if (const auto text = entry.find(kPath); text != entry.end() && text->is_string()) {
+    path = text->get<std::string>();
+    return true;
+  }
+  const auto bytes = entry.find(kPathInBase64);
+  return bytes != entry.end() && bytes->is_string() && absl::Base64Unescape(bytes->get<std::string>(), &path);
+}
 
 std::string PathOf(const std::string& root) { return JoinPath(root, kCreatedCollectionsName); }
 
@@ -33,13 +48,13 @@ absl::StatusOr<std::vector<CreatedCollection>> Read(const std::string& root) {
   }
   for (const Json& entry : json["collections"]) {
     CreatedCollection created;
-    for (const auto& [key, field] : {std::pair{"name", &created.name}, std::pair{"path", &created.path},
-                                     std::pair{"residency", &created.residency}}) {
+    for (const auto& [key, field] : {std::pair{"name", &created.name}, std::pair{"residency", &created.residency}}) {
       if (!entry.is_object() || !entry.contains(key) || !entry[key].is_string()) {
         return damaged(Cat("an entry of \"collections\" has no text \"", key, "\""));
       }
       *field = entry[key].get<std::string>();
     }
+    if (!ReadPath(entry, created.path)) return damaged("an entry of \"collections\" has no text \"path\"");
     created.replicate = entry.value("replicate", Json(false)) == Json(true);
     list.push_back(std::move(created));
   }
@@ -49,10 +64,13 @@ absl::StatusOr<std::vector<CreatedCollection>> Read(const std::string& root) {
 absl::Status Write(const std::string& root, const std::vector<CreatedCollection>& list) {
   Json entries = Json::array();
   for (const CreatedCollection& created : list) {
-    entries.push_back({{"name", created.name},
-                       {"path", created.path},
-                       {"residency", created.residency},
-                       {"replicate", created.replicate}});
+    Json entry = {{"name", created.name}, {"residency", created.residency}, {"replicate", created.replicate}};
+    if (IsUtf8(created.path)) {
+      entry[kPath] = created.path;
+    } else {
+      entry[kPathInBase64] = absl::Base64Escape(created.path);
+    }
+    entries.push_back(std::move(entry));
   }
   const std::string text = Json{{"collections", entries}}.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   absl::StatusOr<std::unique_ptr<OutputFile>> file = OutputFile::Create(PathOf(root));

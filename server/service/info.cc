@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "base/text.h"
 #include "maxsim_version.h"
 
 namespace maxsim::service {
@@ -27,7 +28,8 @@ v1::CollectionInfo ToProto(const store::CollectionStatus& status, const store::D
   info.set_name(status.name);
   info.set_state(StateOf(status.state));
   info.set_error(status.error);
-  info.set_path(status.path);
+  // A message holds UTF-8 alone, and clients cannot read one with other bytes.
+  info.set_path(Printable(status.path, status.path.size()));
   if (status.live != nullptr) *info.mutable_live() = ToProto(status.live->state());
   if (status.collection == nullptr) return info;
   const store::Collection& collection = *status.collection;

@@ -72,6 +72,20 @@ TEST(CreatedCollectionsTest, ComeBackAfterARestartUntilTheyAreUnloaded) {
   EXPECT_THAT(run.Names(), ElementsAre("b"));
 }
 
+TEST(CreatedCollectionsTest, ThoseUnderAFolderWhoseNameIsNotUtf8ComeBack) {
+  const test::TemporaryFolder folder;
+  const std::string root = folder / "caf\xe9";
+  std::filesystem::create_directory(root);
+  {
+    ServerRun run(root);
+    const auto created = run.Create("a");
+    ASSERT_TRUE(created.ok()) << created.status();
+  }
+  ServerRun run(root);
+  run.admin.LoadCreated();
+  EXPECT_TRUE(run.store.Find("a").ok());
+}
+
 TEST(CreatedCollectionsTest, OneThatCannotBeLoadedKeepsNoOtherFromIt) {
   const test::TemporaryFolder folder;
   {
