@@ -27,6 +27,37 @@ size_t EndOfPath(std::string_view text, size_t begin) {
   return end;
 }
 
+// How the message of ErrnoStatus goes on after the path, for the errors whose code is NOT_FOUND.
+constexpr std::string_view kFileReasons[] = {": No such file or directory", ": Not a directory"};
+
+// Returns the position of the first reason from `at` on, or npos.
+size_t FindFileReason(std::string_view text, size_t at) {
+  size_t first = text.npos;
+  for (const std::string_view reason : kFileReasons) first = std::min(first, text.find(reason, at));
+  return first;
+}
+
+bool BeginsPath(std::string_view text, size_t at) {
+  return text[at] == '/' && (at == 0 || kBefore.find(text[at - 1]) != kBefore.npos);
+}
+
+// Returns the text with the paths of files that were not found cut to their last components. Such a path may have
+// spaces.
+std::string WithoutFoldersOfFiles(std::string_view text) {
+  std::string shown;
+  size_t at = 0;
+  for (size_t end = FindFileReason(text, 0); end != text.npos; end = FindFileReason(text, end + 1)) {
+    size_t begin = at;
+    while (begin < end && !BeginsPath(text, begin)) ++begin;
+    shown += text.substr(at, begin - at);
+    const std::string_view path = text.substr(begin, end - begin);
+    shown += path.substr(path.rfind('/') + 1);
+    at = end;
+  }
+  shown += text.substr(at);
+  return shown;
+}
+
 bool IsAboutTheRequest(absl::StatusCode code) {
   switch (code) {
     case absl::StatusCode::kInvalidArgument:
@@ -47,8 +78,7 @@ std::string WithoutFolders(std::string_view text) {
   std::string shown;
   size_t at = 0;
   while (at < text.size()) {
-    const bool begins = text[at] == '/' && (at == 0 || kBefore.find(text[at - 1]) != kBefore.npos);
-    if (!begins) {
+    if (!BeginsPath(text, at)) {
       shown += text[at++];
       continue;
     }
@@ -67,12 +97,12 @@ std::string WithoutFolders(std::string_view text) {
 }
 
 std::string MessageForClient(absl::StatusCode code, std::string_view message) {
-  return IsAboutTheRequest(code) ? std::string(message) : WithoutFolders(message);
+  return IsAboutTheRequest(code) ? WithoutFoldersOfFiles(message) : WithoutFolders(message);
 }
 
 absl::Status ForClient(const absl::Status& status) {
-  if (status.ok() || IsAboutTheRequest(status.code())) return status;
-  return WithMessage(status, WithoutFolders(std::string(status.message())));
+  if (status.ok()) return status;
+  return WithMessage(status, MessageForClient(status.code(), std::string(status.message())));
 }
 
 void HideFolders(v1::CollectionInfo& info) {

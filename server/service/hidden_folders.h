@@ -14,8 +14,8 @@ namespace maxsim::service {
 // off". Paths of the HTTP API are kept.
 std::string WithoutFolders(std::string_view text);
 
-// Returns an error's message as a client may see it. A message about the client's own request is kept as it is, because
-// anything that looks like a path in it is the client's own id or URL.
+// Returns an error's message as a client may see it. A message about the client's own request is kept, because what
+// looks like a path in it is the client's own id or URL; only the path of a file that the server did not find is cut.
 std::string MessageForClient(absl::StatusCode code, std::string_view message);
 
 // Returns the status with the message changed in that way, and with its payloads.

@@ -31,6 +31,21 @@ TEST(HiddenFoldersTest, MessagesAboutTheRequestStayAsTheyAre) {
   EXPECT_EQ(ForClient(absl::OkStatus()), absl::OkStatus());
 }
 
+TEST(HiddenFoldersTest, TheFolderOfAFileThatWasNotFoundIsHiddenWhateverTheCode) {
+  const auto shown = [](const std::string& message) {
+    const absl::Status status = ForClient(absl::NotFoundError(message));
+    EXPECT_EQ(MessageForClient(absl::StatusCode::kNotFound, message), std::string(status.message()));
+    return std::string(status.message());
+  };
+  EXPECT_EQ(shown("cannot open /srv/secret/log.1: No such file or directory"),
+            "cannot open log.1: No such file or directory");
+  EXPECT_EQ(shown("collection c: cannot open folder /srv/my secret/c: Not a directory"),
+            "collection c: cannot open folder c: Not a directory");
+  EXPECT_EQ(shown("/a/b: No such file or directory; /c/d: No such file or directory; /e/f"),
+            "b: No such file or directory; d: No such file or directory; /e/f");
+  EXPECT_EQ(shown("x: No such file or directory"), "x: No such file or directory");
+}
+
 TEST(HiddenFoldersTest, AnErrorKeepsItsCodeAndItsRetryHint) {
   absl::Status status = absl::UnavailableError("cannot write /srv/secret/log.1: No space left on device");
   client::SetRetryAfter(absl::Seconds(3), status);
