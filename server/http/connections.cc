@@ -53,6 +53,7 @@ void Connections::Remove(const PeerKey& key, Position position) {
 }
 
 bool Connections::DropSlowBody(const Connection* except) {
+  // Connections are in the order in which their bodies began, so that the first slow one is the slowest.
   const auto slow = std::find_if(busy_.begin(), busy_.end(), [&](const Entry& entry) {
     return entry.connection.get() != except && entry.connection->ReceivingFor() > options_.slow_body;
   });
