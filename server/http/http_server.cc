@@ -75,6 +75,16 @@ const char* CallOf(const Request& request) {
   return FindRerankPath(request.path) == nullptr ? nullptr : kRerankMethod;
 }
 
+// Returns what the metrics call a request, or null for one that is not counted: a probe, a scrape, a file of the
+// console, and a path that does not exist.
+const char* CountedAs(const Request& request) {
+  if (const char* const call = CallOf(request); call != nullptr) return call;
+  if (request.method != "GET" && request.method != "HEAD") return nullptr;
+  const bool is_info = request.path == kCollectionsPath || request.path == kStatsPath ||
+                       request.path == kQuestionsPath || ParseModelPath(request.path).has_value();
+  return is_info ? kInfoMethod : nullptr;
+}
+
 std::string_view SpanNameOf(const Request& request) {
   if (const std::optional<DocumentCall> call = DocumentCallOf(request)) return SpanNameOf(*call);
   return request.path == kExplainPath ? service::kExplainSpan : service::kRerankSpan;
@@ -159,8 +169,10 @@ class HttpServer::Impl final : private Application {
         return Response{.content_type = "application/json", .body = std::string(EmbeddedFiles().front().bytes)};
       }
       if (request.path == kCollectionsPath || request.path == kStatsPath) {
-        if (absl::Status status = CheckClient(request, service::Scope::kSearch); !status.ok()) return Error(status);
-        return Json(200, request.path == kStatsPath ? StatsText() : CollectionsText(request));
+        if (absl::Status status = CheckClient(request, service::Scope::kSearch); !status.ok()) {
+          return CountedError(request, ToHttpCode(status.code()), status, MonotonicNow());
+        }
+        return Counted(request, Json(200, request.path == kStatsPath ? StatsText() : CollectionsText(request)));
       }
       if (const std::optional<ModelPath> path = ParseModelPath(request.path)) return AnswerModel(request, *path);
       if (console_.has_value() && console_->Knows(request.path)) return AnswerConsole(request);
@@ -179,25 +191,28 @@ class HttpServer::Impl final : private Application {
     return browser_guard_.Check(request);
   }
 
-  Response AnswerModel(const Request& request, const ModelPath& path) const {
+  Response AnswerModel(const Request& request, const ModelPath& path) {
     // Clients call this path without a token, to find out whether they need one.
     if (path.kind != ModelPath::Kind::kAuth) {
-      if (absl::Status status = CheckClient(request, service::Scope::kSearch); !status.ok()) return Error(status);
+      if (absl::Status status = CheckClient(request, service::Scope::kSearch); !status.ok()) {
+        return CountedError(request, ToHttpCode(status.code()), status, MonotonicNow());
+      }
     }
     const std::unique_ptr<v1::EncoderInfo> encoder = deps_.rerank->encoder();
-    return AnswerModels(path, {.collections = deps_.collections->List(),
-                               .encoder = encoder.get(),
-                               .limits = deps_.rerank->limits(),
-                               .max_requests = max_requests_,
-                               .needs_token = deps_.authenticator->enabled(service::Scope::kSearch),
-                               .root_documents_are_texts = root_documents_are_texts_});
+    return Counted(request, AnswerModels(path, {.collections = deps_.collections->List(),
+                                                .encoder = encoder.get(),
+                                                .limits = deps_.rerank->limits(),
+                                                .max_requests = max_requests_,
+                                                .needs_token = deps_.authenticator->enabled(service::Scope::kSearch),
+                                                .root_documents_are_texts = root_documents_are_texts_}));
   }
 
   Response AnswerConsole(const Request& request) {
-    if (request.path == kQuestionsPath) {
-      if (absl::Status status = CheckClient(request, service::Scope::kSearch); !status.ok()) return Error(status);
+    if (request.path != kQuestionsPath) return console_->Answer(request);
+    if (absl::Status status = CheckClient(request, service::Scope::kSearch); !status.ok()) {
+      return CountedError(request, ToHttpCode(status.code()), status, MonotonicNow());
     }
-    return console_->Answer(request);
+    return Counted(request, console_->Answer(request));
   }
 
   std::string MetricsText() {
@@ -289,9 +304,16 @@ class HttpServer::Impl final : private Application {
     return CountedError(request, http_status, status, MonotonicNow());
   }
 
-  // Counts a call that is refused before its body has been read. Requests that are not calls are not counted.
+  // Counts a request without a body that was answered at once: with what was asked for, or that it is not there.
+  Response Counted(const Request& request, Response response) {
+    const absl::StatusCode code = response.status == 404 ? absl::StatusCode::kNotFound : absl::StatusCode::kOk;
+    deps_.metrics->CountRequest(CountedAs(request), code, absl::ZeroDuration());
+    return response;
+  }
+
+  // Counts a request that is refused before its body has been read, unless it is one that is not counted (CountedAs).
   Response CountedError(const Request& request, int http_status, const absl::Status& status, absl::Time arrival) {
-    const char* const call = CallOf(request);
+    const char* const call = CountedAs(request);
     if (call == nullptr) return Error(http_status, status);
     deps_.metrics->CountRequest(call, status.code(), MonotonicNow() - arrival);
     if (call != kRerankMethod) return Error(http_status, status);  // rejections are those of rerank requests

@@ -10,6 +10,7 @@ namespace maxsim::http {
 // Names of the calls in the metrics. document_calls.h has the other names.
 inline constexpr char kRerankMethod[] = "http";
 inline constexpr char kExplainMethod[] = "explain";
+inline constexpr char kInfoMethod[] = "http_info";
 
 enum class RerankApi : uint8_t {
   kV1,        // Cohere v1, Jina, Voyage

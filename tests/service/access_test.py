@@ -9,6 +9,7 @@ import json
 import pathlib
 import sys
 import tempfile
+import time
 import unittest
 
 import grpc
@@ -135,6 +136,27 @@ class TokensTest(unittest.TestCase):
         with grpc.insecure_channel(cls.server.address) as channel:
             stub = channel.unary_unary(f"/maxsim.v1.{method}", lambda m: m.SerializeToString())
             return stub(request, metadata=[("authorization", f"Bearer {token}")], timeout=PATIENCE_S)
+
+    def count(self, code, method):
+        """Returns maxsim_requests_total of the code and method."""
+        series = f'maxsim_requests_total{{code="{code}",method="{method}"}} '
+        lines = call(self.server, "GET", "/metrics")[1].decode().splitlines()
+        return sum(float(line.removeprefix(series)) for line in lines if line.startswith(series))
+
+    def test_requests_for_information_are_counted_also_where_they_are_refused(self):
+        paths = [path for method, path in GUARDED if method == "GET" and not path.endswith("/documents/a")]
+        for code, headers, status in (
+            ("UNAUTHENTICATED", {}, 401),
+            ("OK", {"Authorization": f"Bearer {SEARCH}"}, 200),
+        ):
+            before = self.count(code, "http_info")
+            for path in paths:
+                self.assertEqual(call(self.server, "GET", path, **headers)[0], status, path)
+            # The text of the metrics is made anew only after a while.
+            limit = time.monotonic() + 60
+            while self.count(code, "http_info") < before + len(paths):
+                self.assertLess(time.monotonic(), limit, f"{before} and {len(paths)} more are not counted as {code}")
+                time.sleep(0.1)
 
     def get_collection(self, token):
         data = self.call("Reranker/GetInfo", self.message("GetInfoRequest")(), token)
