@@ -38,6 +38,11 @@ AnswerBudget::Account& AnswerBudget::LargestAccount() const {
   });
 }
 
+std::string AnswerBudget::MessageFor(uint64_t bytes) const {
+  return absl::StrCat("answers of ", bytes, " bytes waited to be read by this call, and at most ", max_bytes_,
+                      " (grpc.max_unread_answer_bytes) may in all calls");
+}
+
 void AnswerBudget::Account::Add(uint64_t bytes) {
   std::vector<std::pair<grpc_call*, uint64_t>> ended;
   {
@@ -52,18 +57,22 @@ void AnswerBudget::Account::Add(uint64_t bytes) {
       grpc_call* const call = largest.context_->c_call();
       grpc_call_ref(call);
       ended.emplace_back(call, largest.bytes_);
+      largest.ended_bytes_ = std::max<uint64_t>(largest.bytes_, 1);
       budget_->CloseAccount(largest);
     }
     if (budget_->metrics_ != nullptr) budget_->metrics_->SetUnreadAnswerBytes(budget_->bytes_);
   }
   for (const auto& [call, call_bytes] : ended) {
     if (budget_->metrics_ != nullptr) budget_->metrics_->CountUnreadAnswersEnded();
-    const std::string message =
-        absl::StrCat("answers of ", call_bytes, " bytes waited to be read by this call, and at most ",
-                     budget_->max_bytes_, " (grpc.max_unread_answer_bytes) may in all calls");
-    grpc_call_cancel_with_status(call, GRPC_STATUS_RESOURCE_EXHAUSTED, message.c_str(), nullptr);
+    grpc_call_cancel_with_status(call, GRPC_STATUS_RESOURCE_EXHAUSTED, budget_->MessageFor(call_bytes).c_str(),
+                                 nullptr);
     grpc_call_unref(call);
   }
+}
+
+absl::Status AnswerBudget::Account::ended() const {
+  const MutexLock lock(&budget_->mutex_);
+  return ended_bytes_ == 0 ? absl::OkStatus() : absl::ResourceExhaustedError(budget_->MessageFor(ended_bytes_));
 }
 
 void AnswerBudget::Account::Remove(uint64_t bytes) {

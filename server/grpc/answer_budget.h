@@ -7,11 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "base/mutex.h"
 #include "grpcpp/server_context.h"
 #include "server/observability/metrics.h"
 
 namespace maxsim::rpc {
+
+// HTTP/2 lets a server send this much of an answer at once, whatever the client does (RFC 9113, 6.9.2).
+inline constexpr uint64_t kSentAtOnceBytes = 65535;
 
 // The class is thread-safe. It must outlive its accounts.
 class AnswerBudget {
@@ -36,6 +40,8 @@ class AnswerBudget {
     void Add(uint64_t bytes);
     // Says that `bytes` of the answers have been read.
     void Remove(uint64_t bytes);
+    // Returns the error with which the budget ended the call, else OK.
+    absl::Status ended() const;
     // Says that all answers have been read, or never will be. Idempotent; later Adds count for nothing. To be called by
     // OnDone at the latest.
     void Close();
@@ -46,9 +52,10 @@ class AnswerBudget {
     grpc::CallbackServerContext* const context_;
     // The budget's mutex_ guards what follows; clang cannot tell that every account's budget_ is the same one.
     uint64_t bytes_ = 0;
-    uint64_t peer_ = 0;        // whose they are, once listed
-    size_t idx_ = kNotListed;  // in accounts_
-    bool closed_ = false;      // or ended by the budget
+    uint64_t peer_ = 0;         // whose they are, once listed
+    size_t idx_ = kNotListed;   // in accounts_
+    bool closed_ = false;       // or ended by the budget
+    uint64_t ended_bytes_ = 0;  // what it held when the budget ended it; 0: it did not
   };
 
   // A stream that holds more than this is not read, for its answers are not either.
@@ -57,13 +64,14 @@ class AnswerBudget {
  private:
   static constexpr size_t kNotListed = SIZE_MAX;
 
+  std::string MessageFor(uint64_t bytes) const;
   void ListAccount(Account& account) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CloseAccount(Account& account) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Account& LargestAccount() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const uint64_t max_bytes_;
   Metrics* const metrics_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;              // of all accounts
   std::vector<Account*> accounts_ ABSL_GUARDED_BY(mutex_);  // that hold something, or did
 };

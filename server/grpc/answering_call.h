@@ -35,6 +35,14 @@ class AnsweringCall : public UnaryCall {
 
   void OnCancel() override { cancelled_->store(true, std::memory_order_relaxed); }
 
+  void OnDone() override {
+    Guarded([&] {
+      record_.Write(CheckClient());
+      return absl::OkStatus();
+    }).IgnoreError();
+    UnaryCall::OnDone();  // deletes `this`
+  }
+
   // Ends the call, once, from any thread.
   template <typename Response>
   void Answer(const absl::StatusOr<Response>& response) {
@@ -45,13 +53,19 @@ class AnsweringCall : public UnaryCall {
     // Until gRPC has let go of the call, and with it of the answer.
     if (status.ok()) account_.Add(response_->Length());
     AddTrailers(status, *context_);
-    record_.Write(status.ok() ? CheckClient() : status);
+    // Whether the client gets a larger answer shows only once gRPC is done with the call.
+    if (status.ok() && response_->Length() > kSentAtOnceBytes) {
+      record_.EndTime();
+    } else {
+      record_.Write(status.ok() ? CheckClient() : status);
+    }
     Finish(client::ToGrpcStatus(service::ForClient(status)));  // may delete `this`
   }
 
  private:
-  // Returns the status that the client got if gRPC ended the call before the answer was ready, else OK.
+  // Returns the status that the client got if gRPC ended the call before the client had the answer, else OK.
   absl::Status CheckClient() const {
+    if (absl::Status ended = account_.ended(); !ended.ok()) return ended;
     if (!cancelled_->load(std::memory_order_relaxed)) return absl::OkStatus();
     if (MonotonicNow() >= DeadlineOf(*context_))
       return absl::DeadlineExceededError("the answer came after the deadline");

@@ -1,8 +1,9 @@
 #include "server/grpc/rerank_stream.h"
 
 #include <atomic>
-#include <deque>
 #include <functional>
+#include <iterator>
+#include <list>
 #include <memory>
 #include <new>
 #include <string>
@@ -100,27 +101,31 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
 
   void OnWriteDone(bool ok) override {
     const std::shared_ptr<RerankStreamCall> keep = self_;
-    uint64_t bytes = 0;
+    Answers written;
+    Answers dropped;
     {
       MutexLock lock(&mutex_);
       writing_ = false;
-      bytes = answers_.front().Length();
-      unread_bytes_ -= bytes;
-      answers_.pop_front();
+      written.splice(written.end(), answers_, answers_.begin());
+      unread_bytes_ -= written.front().message.Length();
       --in_flight_;
-      if (!ok) Break();
+      if (!ok) Break(dropped);
     }
-    account_.Remove(bytes);
+    account_.Remove(written.front().message.Length());
+    WriteRecords(written, /*is_sent=*/ok);
+    WriteRecords(dropped, /*is_sent=*/false);
     Proceed();
   }
 
   void OnCancel() override {
     const std::shared_ptr<RerankStreamCall> keep = self_;
     cancelled_->store(true, std::memory_order_relaxed);
+    Answers dropped;
     {
       MutexLock lock(&mutex_);
-      Break();
+      Break(dropped);
     }
+    WriteRecords(dropped, /*is_sent=*/false);
     Proceed();
   }
 
@@ -133,6 +138,14 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   }
 
  private:
+  struct WaitingAnswer {
+    grpc::ByteBuffer message;
+    // To be written once it is known whether the client got the answer. Null if it is written already.
+    std::unique_ptr<service::CallRecord> record;
+  };
+  // Taken apart without memory, and an answer that gRPC reads stays where it is.
+  using Answers = std::list<WaitingAnswer>;
+
   enum class End { kNo, kOk, kRefused, kDrained, kCancelled };
 
   // A request that was read while the stream was told to end still gets its answer; one after its end does not.
@@ -143,13 +156,30 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     return true;
   }
 
-  // Notes that nobody listens any more. The answer that is being written stays until gRPC has let go of it.
-  void Break() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  // Notes that nobody listens any more, and moves the answers that are not sent to `dropped`, which is empty. The one
+  // that is being written stays until gRPC has let go of it.
+  void Break(Answers& dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     broken_ = true;
-    while (answers_.size() > (writing_ ? 1 : 0)) {
-      unread_bytes_ -= answers_.back().Length();
-      answers_.pop_back();
-    }
+    dropped.splice(dropped.end(), answers_, writing_ ? std::next(answers_.begin()) : answers_.begin(), answers_.end());
+    for (const WaitingAnswer& answer : dropped) unread_bytes_ -= answer.message.Length();
+  }
+
+  // Returns the status of a stream whose client does not get its answers.
+  absl::Status WhyEnded() const {
+    if (absl::Status ended = account_.ended(); !ended.ok()) return ended;
+    if (MonotonicNow() >= deadline_) return absl::DeadlineExceededError("the answer came after the deadline");
+    return absl::CancelledError("the client cancelled the stream");
+  }
+
+  // Writes the records of answers that the client got or, if `is_sent` is false, did not get. On threads of gRPC, which
+  // no exception may leave.
+  void WriteRecords(const Answers& answers, bool is_sent) const {
+    Guarded([&] {
+      for (const WaitingAnswer& answer : answers) {
+        if (answer.record != nullptr) answer.record->Write(is_sent ? absl::OkStatus() : WhyEnded());
+      }
+      return absl::OkStatus();
+    }).IgnoreError();
   }
 
   // Has the request that was read answered. Without memory for that the stream ends: there is none for an error either.
@@ -169,54 +199,70 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     message_.Clear();
     if (!parsed.ok()) {
       service_->CountUnread(kMethod, arrival, parsed);
-      return Answer(ToStreamResponse("", parsed));
+      return Answer(ToStreamResponse("", parsed), nullptr);
     }
     const std::string id = request.request_id();
     auto record = std::make_unique<service::CallRecord>();
     service::CallRecord* const of_call = record.get();
-    service_->Rerank(std::move(request),
-                     {.method = kMethod,
-                      .arrival = arrival,
-                      .deadline = deadline_,
-                      .client = client_,
-                      .cancelled = cancelled_,
-                      .span = StartSpan(tracer_, kSpan, parent_, arrival),
-                      .record = of_call},
-                     [this, keep = self_, id, record = std::move(record)](absl::StatusOr<v1::RerankResponse> response) {
-                       absl::Status status = response.status();
-                       if (status.ok() && *cancelled_) status = absl::CancelledError("the client cancelled the stream");
-                       // On a thread of the scheduler, which no exception may leave.
-                       try {
-                         grpc::ByteBuffer answer = ToStreamResponse(id, std::move(response));
-                         record->Write(status);
-                         Answer(std::move(answer));
-                       } catch (const std::bad_alloc&) {
-                         record->Write(NoMemory());
-                         Abandon();
-                       }
-                     });
+    service_->Rerank(
+        std::move(request),
+        {.method = kMethod,
+         .arrival = arrival,
+         .deadline = deadline_,
+         .client = client_,
+         .cancelled = cancelled_,
+         .span = StartSpan(tracer_, kSpan, parent_, arrival),
+         .record = of_call},
+        [this, keep = self_, id, record = std::move(record)](absl::StatusOr<v1::RerankResponse> response) mutable {
+          const absl::Status status = response.status();
+          record->EndTime();
+          if (!status.ok()) record->Write(status);
+          // On a thread of the scheduler, which no exception may leave.
+          try {
+            grpc::ByteBuffer answer = ToStreamResponse(id, std::move(response));
+            Answer(std::move(answer), std::move(record));
+          } catch (const std::bad_alloc&) {
+            if (record != nullptr) record->Write(NoMemory());
+            Abandon();
+          }
+        });
   }
 
-  void Answer(grpc::ByteBuffer answer) {
-    const uint64_t bytes = answer.Length();
+  // `record` may be null. It is written exactly once, even if this throws std::bad_alloc.
+  void Answer(grpc::ByteBuffer message, std::unique_ptr<service::CallRecord> record) {
+    const uint64_t bytes = message.Length();
+    Answers answer;
+    try {
+      answer.push_back({std::move(message), nullptr});
+    } catch (const std::bad_alloc&) {
+      if (record != nullptr) record->Write(NoMemory());
+      throw;
+    }
+    answer.front().record = std::move(record);
     // Before the answer can be written, and so removed. Without the mutex: the budget may cancel this very call.
     account_.Add(bytes);
     {
       MutexLock lock(&mutex_);
-      if (finished_ || broken_) return;
-      answers_.push_back(std::move(answer));
-      unread_bytes_ += bytes;
+      if (!finished_ && !broken_) {
+        // A client that has its answer may look at the metrics.
+        if (answers_.empty() && bytes <= kSentAtOnceBytes) WriteRecords(answer, /*is_sent=*/true);
+        answers_.splice(answers_.end(), answer);
+        unread_bytes_ += bytes;
+      }
     }
+    if (!answer.empty()) return WriteRecords(answer, /*is_sent=*/false);
     Proceed();
   }
 
   // An answer is lost for want of memory. The client is not left to wait for it.
   void Abandon() {
+    Answers dropped;
     {
       MutexLock lock(&mutex_);
       if (finished_) return;
-      Break();
+      Break(dropped);
     }
+    WriteRecords(dropped, /*is_sent=*/false);
     Proceed();
   }
 
@@ -230,7 +276,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
       ++starting_;
       if (!broken_ && !writing_ && !answers_.empty()) {
         writing_ = true;
-        write = &answers_.front();
+        write = &answers_.front().message;
       }
       if (!broken_ && !reading_ && !reads_done_ && !draining_ && refused_.ok() && in_flight_ < max_in_flight_ &&
           unread_bytes_ <= max_unread_bytes_) {
@@ -284,8 +330,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   grpc::ByteBuffer message_;                // belongs to the one read at a time, and to its handling
 
   Mutex mutex_;
-  // The front answer is being written while writing_; a deque leaves it where it is.
-  std::deque<grpc::ByteBuffer> answers_ ABSL_GUARDED_BY(mutex_);
+  Answers answers_ ABSL_GUARDED_BY(mutex_);            // the front one is being written while writing_
   uint64_t unread_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of answers_
   int in_flight_ ABSL_GUARDED_BY(mutex_) = 0;          // requests that were read, and whose answers are not written yet
   int starting_ ABSL_GUARDED_BY(mutex_) = 0;           // threads between deciding on an operation and having started it

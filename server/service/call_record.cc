@@ -1,5 +1,6 @@
 #include "server/service/call_record.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/monotonic_clock.h"
@@ -18,9 +19,11 @@ int64_t WholeMicroseconds(double us) { return static_cast<int64_t>(us); }
 
 }  // namespace
 
+void CallRecord::EndTime() { end_ = MonotonicNow(); }
+
 void CallRecord::Write(const absl::Status& status) {
   if (call_.metrics == nullptr) return;
-  const absl::Time now = MonotonicNow();
+  const absl::Time now = std::min(end_, MonotonicNow());
   std::exchange(call_.metrics, nullptr)->CountRequest(call_.method, status.code(), now - call_.arrival);
   EndRerank(status, call_.timings, call_.queued, now, call_.span);
   if (call_.log != nullptr) call_.log->Write(call_, status, now);

@@ -52,6 +52,19 @@ class UnreadAnswersTest : public testing::Test {
   static double Held(RunningServer& server) { return Metric(server, "maxsim_unread_answer_bytes"); }
   static double Ended(RunningServer& server) { return Metric(server, "maxsim_unread_answers_ended_total"); }
 
+  // Returns 0 for a series that does not exist.
+  static double Requests(RunningServer& server, const std::string& method, const std::string& code) {
+    const std::string text = "\n" + server.server().metrics().Expose();
+    for (const std::string& labels :
+         {"code=\"" + code + "\",method=\"" + method + "\"", "method=\"" + method + "\",code=\"" + code + "\""}) {
+      const std::string name = "\nmaxsim_requests_total{" + labels + "} ";
+      if (const size_t begin = text.find(name); begin != std::string::npos) {
+        return std::stod(text.substr(begin + name.size()));
+      }
+    }
+    return 0;
+  }
+
   static void ExpectServed(RunningServer& server) {
     v1::RerankResponse response;
     const grpc::Status status =
@@ -94,6 +107,9 @@ TEST_F(UnreadAnswersTest, StreamsWhoseAnswersPassTheBoundEndWithAReasonAndOthers
   }
   EXPECT_EQ(num_ended, Ended(server));
   EXPECT_TRUE(Eventually([&] { return Held(server) == 0; })) << Held(server);
+  // Each stream had one request.
+  EXPECT_TRUE(Eventually([&] { return Requests(server, "RerankStream", "RESOURCE_EXHAUSTED") == num_ended; }));
+  EXPECT_TRUE(Eventually([&] { return Requests(server, "RerankStream", "OK") == kStreams - num_ended; }));
 }
 
 TEST_F(UnreadAnswersTest, AStreamIsNotReadWhileItsOwnAnswersAreNot) {
@@ -151,6 +167,7 @@ TEST_F(UnreadAnswersTest, UnaryCallsWhoseAnswersAreNotReadAreBoundedToo) {
     wait();
   }
   EXPECT_TRUE(Eventually([&] { return Held(server) == 0; })) << Held(server);
+  EXPECT_TRUE(Eventually([&] { return Requests(server, "Rerank", "RESOURCE_EXHAUSTED") == Ended(server); }));
 }
 
 }  // namespace
