@@ -8,6 +8,7 @@ import copy as copy_module
 import dataclasses
 import json
 import pickle
+import threading
 import unittest
 import unittest.mock
 
@@ -326,6 +327,26 @@ class RankingTest(unittest.TestCase):
         del values["documents"]
         wanted = {"missing": ["z"], "generation": 7, "unavailable": 2, "query_tokens": ["what", "?"], "sequence": 0}
         self.assertEqual(values, wanted)
+
+    def test_a_document_that_one_thread_makes_is_the_one_that_all_threads_see(self):
+        making, go_on = threading.Event(), threading.Event()
+        payload_of = maxsim.ranking._payload
+
+        def slow_payload(text):
+            if not making.is_set():
+                making.set()
+                go_on.wait()
+            return payload_of(text)
+
+        with unittest.mock.patch.object(maxsim.ranking, "_payload", slow_payload):
+            with concurrent.futures.ThreadPoolExecutor(2) as threads:
+                one = threads.submit(lambda: self.ranking[0])
+                making.wait()
+                rest = threads.submit(lambda: self.ranking.documents)
+                # Gives a version without a lock the time to make all documents anew.
+                concurrent.futures.wait([rest], timeout=1)
+                go_on.set()
+                self.assertIs(one.result(), rest.result()[0])
 
 
 if __name__ == "__main__":
