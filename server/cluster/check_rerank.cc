@@ -74,8 +74,9 @@ class ResultCheck {
     if (!fault.has_value()) fault = CheckSize("payloads", result_.payloads_size(), has_payloads ? hits : 0);
     const bool has_alignments = request_.return_alignments();
     if (!fault.has_value()) fault = CheckSize("alignments", result_.alignments_size(), has_alignments ? hits : 0);
-    // The router encodes texts itself, so a replica never has the tokens of a query as text.
+    // The router encodes texts itself, so a replica never has the tokens of a query as text, and no text was cut.
     if (!fault.has_value()) fault = CheckSize("query_tokens", result_.query_tokens_size(), 0);
+    if (!fault.has_value()) fault = CheckSize("truncated", result_.truncated_size(), 0);
     if (!fault.has_value() && (!is_listed() || has_int_ids())) {
       fault = CheckSize("missing_string_ids", result_.missing_string_ids().ids_size(), 0);
     }

@@ -21,6 +21,7 @@ struct RouterExplainer::Call {
   tracing::Span encode_span;
   v1::RerankRequest request;
   std::vector<std::string> query_tokens;
+  bool query_truncated = false;
   service::Done<service::Explanation> done;
 
   ~Call() {
@@ -66,6 +67,7 @@ void RouterExplainer::Explain(v1::RerankRequest request, service::CallContext co
                         if (!status.ok()) return Finish(*call, std::move(status));
                         call->request = std::move(encoded->request);
                         call->query_tokens = std::move(encoded->query_pieces.front());
+                        call->query_truncated = encoded->truncated.queries.front().text;
                         Ask(call);
                       });
 }
@@ -96,6 +98,7 @@ void RouterExplainer::Ask(std::shared_ptr<Call> call) {
         if (!answer.ok()) return Finish(*call, answer.status());
         service::Explanation explanation = service::FromProto(*answer);
         explanation.query_tokens = std::move(call->query_tokens);
+        explanation.query_truncated = call->query_truncated;
         Finish(*call, std::move(explanation));
       });
 }

@@ -64,6 +64,7 @@ struct RouterReranker::Call {
   tracing::Span encode_span;
   std::vector<std::vector<std::string>> query_pieces;
   uint64_t encoded_tokens = 0;
+  service::TruncatedTexts truncated;
   service::Done<v1::RerankResponse> done;
   int num_attempts = 0;
   // These belong to the attempt under way.
@@ -133,6 +134,7 @@ void RouterReranker::Encode(std::shared_ptr<Call> call) {
                         call->request = std::move(encoded->request);
                         call->query_pieces = std::move(encoded->query_pieces);
                         call->encoded_tokens = encoded->num_tokens;
+                        call->truncated = std::move(encoded->truncated);
                         Score(call);
                       });
 }
@@ -219,8 +221,12 @@ void RouterReranker::Gather(const std::shared_ptr<Call>& call,
       }).IgnoreError();
     });
   }
-  absl::StatusOr<v1::RerankResponse> response =
-      Guarded([&] { return MergeRerank(call->split, call->collection.get(), std::move(answers), deps_.limits); });
+  absl::StatusOr<v1::RerankResponse> response = Guarded([&] {
+    absl::StatusOr<v1::RerankResponse> merged =
+        MergeRerank(call->split, call->collection.get(), std::move(answers), deps_.limits);
+    if (merged.ok()) service::MarkTruncated(call->truncated, *merged);
+    return merged;
+  });
   if (response.ok()) {
     response->set_encoded_tokens(call->encoded_tokens);
     for (size_t i = 0; i < call->query_pieces.size() && call->request.return_alignments(); ++i) {

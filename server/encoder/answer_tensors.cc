@@ -18,8 +18,8 @@ using collection::SafetensorsTensor;
 // Names of an encoder longer than this are cut.
 constexpr size_t kMaxNameBytes = 1024;
 
-// Longer lists of pieces are passed over: parsed, they would take many times their bytes.
-constexpr size_t kMaxPiecesBytes = size_t{4} << 20;
+// Longer lists in the metadata are passed over: parsed, they would take many times their bytes.
+constexpr size_t kMaxListBytes = size_t{4} << 20;
 
 // Where the rows of each text are.
 absl::StatusOr<std::vector<int32_t>> ReadLengths(const SafetensorsTensor& tensor, std::string_view body,
@@ -50,7 +50,7 @@ absl::StatusOr<std::vector<int32_t>> ReadLengths(const SafetensorsTensor& tensor
 // Gives texts their pieces where `metadata` names one for each token of every text. Nothing depends on them, so that
 // others are passed over.
 void AddPieces(std::string_view metadata, std::vector<EncodedText>* texts) {
-  if (metadata.size() > kMaxPiecesBytes) return;
+  if (metadata.size() > kMaxListBytes) return;
   nlohmann::json lists = nlohmann::json::parse(metadata, nullptr, /*allow_exceptions=*/false);
   if (!lists.is_array() || lists.size() != texts->size()) return;
   for (size_t idx = 0; idx < texts->size(); ++idx) {
@@ -60,6 +60,19 @@ void AddPieces(std::string_view metadata, std::vector<EncodedText>* texts) {
     const bool all_texts = std::all_of(list.begin(), list.end(), [](const auto& piece) { return piece.is_string(); });
     if (!all_texts) continue;
     for (nlohmann::json& piece : list) text.pieces.push_back(std::move(piece.get_ref<std::string&>()));
+  }
+}
+
+// Marks the texts whose indices `metadata` lists. No score depends on it, so that anything else in the list is passed
+// over.
+void MarkTruncated(std::string_view metadata, std::vector<EncodedText>* texts) {
+  if (metadata.size() > kMaxListBytes) return;
+  const nlohmann::json list = nlohmann::json::parse(metadata, nullptr, /*allow_exceptions=*/false);
+  if (!list.is_array()) return;
+  for (const nlohmann::json& idx : list) {
+    if (idx.is_number_unsigned() && idx.get<uint64_t>() < texts->size()) {
+      (*texts)[idx.get<uint64_t>()].is_truncated = true;
+    }
   }
 }
 
@@ -97,6 +110,7 @@ absl::StatusOr<Answer> ParseTensors(std::string_view body, size_t num_texts) {
     next += text.values.size() * SizeOf(*type);
   }
   if (const auto pieces = header->FindMetadata("pieces"); pieces.has_value()) AddPieces(*pieces, &answer.texts);
+  if (const auto list = header->FindMetadata("truncated"); list.has_value()) MarkTruncated(*list, &answer.texts);
   answer.model = std::string(header->FindMetadata("model").value_or("").substr(0, kMaxNameBytes));
   answer.fingerprint = std::string(header->FindMetadata("fingerprint").value_or("").substr(0, kMaxNameBytes));
   return answer;

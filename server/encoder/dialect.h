@@ -8,8 +8,9 @@
 //           [[[...], ...], ...]
 //   maxsim  POST /encode         {"kind": "query"|"document", "texts": [...], "max_tokens": N, "pieces": true}
 //           safetensors: "tokens" F16, BF16 or F32 [total, dim], "lengths" I32 or I64 [texts], metadata "model",
-//           "fingerprint" and, for queries, "pieces", a JSON list of each text's tokens as texts; GET /info gives its
-//           identity (collection/encoder_identity.h)
+//           "fingerprint", "truncated", a JSON list of the indices of texts whose ends were cut, and, for queries,
+//           "pieces", a JSON list of each text's tokens as texts; GET /info gives its identity
+//           (collection/encoder_identity.h)
 #pragma once
 
 #include <optional>

@@ -23,6 +23,7 @@ struct EncodedText {
   int32_t dim = 0;
   std::vector<float> values = {};
   std::vector<std::string> pieces = {};  // each token's text, [num_tokens], or empty where the encoder names none
+  bool is_truncated = false;             // the encoder says that it cut the end of the text
 
   friend bool operator==(const EncodedText&, const EncodedText&) = default;
 };

@@ -36,6 +36,7 @@ std::string WritesText(const Response& response) {
     const v1::WriteResult& result = response.results(i);
     absl::StrAppend(&text, i == 0 ? "" : ",", "{\"outcome\":\"", std::string(NameOf(result.outcome())), "\"");
     if (result.sequence() > 0) absl::StrAppend(&text, ",\"sequence\":", result.sequence());
+    if (result.truncated()) text += ",\"truncated\":true";
     text += '}';
   }
   absl::StrAppend(&text, "],\"sequence\":", response.sequence());

@@ -91,6 +91,7 @@ std::string FormatExplanation(const std::string& collection, const v1::Candidate
   if (document.string_ids().ids_size() == 1) head["id"] = document.string_ids().ids(0);
   if (document.int_ids().ids_size() == 1) head["id"] = document.int_ids().ids(0);
   if (!explanation.query_tokens.empty()) head["query_tokens"] = explanation.query_tokens;
+  if (explanation.query_truncated) head["query_truncated"] = true;
   if (!explanation.document_tokens.empty()) head["document_tokens"] = explanation.document_tokens;
   std::string text = head.dump(-1, ' ', false, json::error_handler_t::replace);
   text.pop_back();

@@ -99,13 +99,15 @@ bool RerankEvents::TakeRankFields() {
     }
     const Json object = Json::parse(carried_[i].object.begin(), carried_[i].object.end());
     std::string text;
+    bool has_any = false;
     for (const std::string& field : rank_fields_) {
       const auto found = object.find(field);
       if (found == object.end() || found->is_null()) continue;
+      has_any = true;
       if (!text.empty()) text += '\n';
       text += found->is_string() ? found->get<std::string>() : found->dump();
     }
-    if (text.empty()) {
+    if (!has_any) {
       return Wrong(Cat(documents_name_, "[", i, "]"), "has none of the members that rank_fields names");
     }
     carried().set_texts(static_cast<int>(i), text);

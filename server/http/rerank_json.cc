@@ -37,22 +37,23 @@ void AppendDocument(const AnswerForm& form, const v1::QueryResult& result, int i
     return;
   }
   if (!carried->id.empty()) text += absl::StrCat(",\"id\":", carried->id);
-  if (carried->text.empty() && carried->object.empty()) return;
+  if (!carried->text.has_value() && carried->object.empty()) return;
+  const std::string own_text = carried->text.value_or("");
   switch (form.shape) {
     case AnswerShape::kResults:
     case AnswerShape::kRankings:
       text += ",\"document\":";
       if (form.api == RerankApi::kInfinity) {
-        text += Dump(carried->text);
+        text += Dump(own_text);
         break;
       }
-      text += carried->object.empty() ? Dump({{"text", carried->text}}) : carried->object;
+      text += carried->object.empty() ? Dump({{"text", own_text}}) : carried->object;
       break;
     case AnswerShape::kData:
-      text += absl::StrCat(",\"document\":", Dump(carried->text));
+      text += absl::StrCat(",\"document\":", Dump(own_text));
       break;
     case AnswerShape::kList:
-      text += absl::StrCat(",\"text\":", Dump(carried->text));
+      text += absl::StrCat(",\"text\":", Dump(own_text));
       break;
   }
 }
@@ -70,6 +71,7 @@ std::string ResultText(const AnswerForm& form, const v1::QueryResult& result, in
   }
   std::string text = Dump(entry);
   text.pop_back();
+  if (idx < result.truncated_size() && result.truncated(idx)) text += ",\"truncated\":true";
   AppendDocument(form, result, idx, text);
   text += '}';
   return text;
@@ -220,6 +222,7 @@ absl::StatusOr<std::string> FormatRerankResponse(const AnswerForm& form, const v
   if (response.results_size() > 0 && response.results(0).query_tokens_size() > 0) {
     answer.Append(absl::StrCat(",\"query_tokens\":", Dump(response.results(0).query_tokens())));
   }
+  if (response.results_size() > 0 && response.results(0).query_truncated()) answer.Append(",\"query_truncated\":true");
   if (form.shape == AnswerShape::kData) answer.Append(",\"object\":\"list\"");
   AddResults(form, response, ListNameOf(form.shape), answer);
   answer.Append("}");

@@ -4,6 +4,7 @@
 //    "results": [{"index": I, "id": ID, "relevance_score": S, "document": {...}, "alignment": {...}}, ...],
 //    "meta": {"api_version": {"version": "1"}, "billed_units": {"search_units": 1}, "tokens": {...}},
 //    "missing": [ID, ...], "unavailable_documents": N (where a device is lost), "query_tokens": [TEXT, ...],
+//    "query_truncated": true (where the encoder cut the query; the result of a document that it cut has "truncated"),
 //    "usage": {"prompt_tokens": N, "total_tokens": N}, "timings": {"encode_us": ..., "queue_us": ..., "copy_us": ...,
 //    "kernel_us": ..., "total_us": ...}}
 //
@@ -12,6 +13,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,8 +36,8 @@ enum class AnswerShape : uint8_t {
 struct CarriedDocument {
   std::string id = {};  // JSON; "" for none
   // Empty unless documents are to come back.
-  std::string object = {};  // JSON as it was sent; "" for a text alone, and for tokens
-  std::string text = {};    // "" for tokens
+  std::string object = {};               // JSON as it was sent; "" for a text alone, and for tokens
+  std::optional<std::string> text = {};  // null for tokens
 };
 
 // How an answer is written.

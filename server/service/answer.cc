@@ -191,6 +191,7 @@ v1::RerankResponse BuildResponse(const PendingAnswer& answer, const engine::JobR
     FillResult(answer, collection, query, scored, *response.add_results());
   }
   if (collection.is_partition()) FillPositions(answer, collection, response, result);
+  MarkTruncated(answer.truncated, response);
   v1::Timings& timings = *response.mutable_timings();
   timings.set_queue_us(absl::ToDoubleMicroseconds(result.queue_time));
   timings.set_copy_us(absl::ToDoubleMicroseconds(result.copy_time));

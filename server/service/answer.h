@@ -11,6 +11,7 @@
 #include "server/engine/job.h"
 #include "server/service/candidates.h"
 #include "server/service/limits.h"
+#include "server/service/truncated_texts.h"
 #include "server/store/collection.h"
 
 namespace maxsim::service {
@@ -24,6 +25,7 @@ struct PendingAnswer {
   std::vector<std::string> payload_fields;  // members of payloads that come back; empty: all
   bool normalize = false;
   uint64_t encoded_tokens = 0;  // token vectors that an encoder made
+  TruncatedTexts truncated;
   struct Query {
     std::shared_ptr<const ResolvedCandidates> candidates;
     uint32_t num_tokens = 0;

@@ -10,6 +10,7 @@
 #include "collection/document_line.h"
 #include "collection/shard_contents.h"
 #include "kernels/limits.h"
+#include "server/service/blank_text.h"
 #include "server/service/status.h"
 
 namespace maxsim::service {
@@ -67,9 +68,7 @@ absl::Status CheckTokensOrText(const v1::Document& document, const DocumentRules
   if (document.has_tokens()) return InvalidField(path(), "has tokens and text; one of them is accepted");
   if (!IsUtf8(document.text())) return InvalidField(Cat(path(), ".text"), "is not UTF-8");
   // No encoder makes a vector of white space alone.
-  if (document.text().find_first_not_of(" \t\n\v\f\r") == std::string::npos) {
-    return InvalidField(Cat(path(), ".text"), "is empty");
-  }
+  if (IsBlank(document.text())) return InvalidField(Cat(path(), ".text"), "is empty");
   return absl::OkStatus();
 }
 

@@ -110,6 +110,7 @@ struct DocumentService::UpsertCall : Call<v1::UpsertResponse> {
   Target target;
   DocumentRules rules;
   uint64_t encoded_tokens = 0;
+  std::vector<int> truncated;         // documents whose texts the encoder cut
   collection::QuantizationLoss loss;  // of all documents in the call
 };
 
@@ -198,12 +199,18 @@ void DocumentService::Encode(std::unique_ptr<UpsertCall> call) {
                    EndCall(encoded.status(), call->encode_span);
                    if (!encoded.ok()) return call->Refuse(NamedAsInUpsert(encoded.status()));
                    // By its first answer the encoder has said who it is.
-                   absl::Status same = Guarded([&] { return CheckEncoder(*call->target.collection); });
+                   absl::Status same = Guarded([&] {
+                     call->truncated.reserve(static_cast<size_t>(call->request.documents_size()));
+                     return CheckEncoder(*call->target.collection);
+                   });
                    if (!same.ok()) return call->Refuse(std::move(same));
                    auto& matrices = *encoded->request.mutable_candidates()->mutable_inline_documents();
+                   const TruncatedTexts::Documents truncated = encoded->truncated.documents;
                    int next = 0;
-                   for (v1::Document& document : *call->request.mutable_documents()) {
+                   for (int i = 0; i < call->request.documents_size(); ++i) {
+                     v1::Document& document = *call->request.mutable_documents(i);
                      if (document.has_tokens()) continue;
+                     if (truncated != nullptr && (*truncated)[static_cast<size_t>(next)]) call->truncated.push_back(i);
                      *document.mutable_tokens() = std::move(*matrices.mutable_documents(next++));
                    }
                    call->encoded_tokens = encoded->num_tokens;
@@ -250,7 +257,10 @@ void DocumentService::Submit(std::unique_ptr<UpsertCall> call) {
     live->Submit(std::move(writes), caller,
                  [this, call = std::move(call)](absl::StatusOr<store::WriteResults> written) {
                    absl::StatusOr<v1::UpsertResponse> response = ToResponse<v1::UpsertResponse>(written);
-                   if (response.ok()) response->set_encoded_tokens(call->encoded_tokens);
+                   if (response.ok()) {
+                     response->set_encoded_tokens(call->encoded_tokens);
+                     for (const int idx : call->truncated) response->mutable_results(idx)->set_truncated(true);
+                   }
                    if (written.ok() && call->loss.num_tokens() > 0) NoteLoss(call->rules.collection, call->loss);
                    call->Finish(std::move(response));
                  });

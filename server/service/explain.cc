@@ -113,6 +113,7 @@ v1::ExplainResponse ToProto(const Explanation& explanation) {
   response.set_num_document_tokens(static_cast<uint32_t>(explanation.num_document_tokens));
   response.mutable_similarities()->Add(explanation.similarities.begin(), explanation.similarities.end());
   for (const std::string& token : explanation.query_tokens) response.add_query_tokens(token);
+  response.set_query_truncated(explanation.query_truncated);
   for (const std::string& token : explanation.document_tokens) response.add_document_tokens(token);
   return response;
 }
@@ -124,6 +125,7 @@ Explanation FromProto(const v1::ExplainResponse& response) {
           .num_document_tokens = response.num_document_tokens(),
           .similarities = {response.similarities().begin(), response.similarities().end()},
           .query_tokens = {response.query_tokens().begin(), response.query_tokens().end()},
+          .query_truncated = response.query_truncated(),
           .document_tokens = {response.document_tokens().begin(), response.document_tokens().end()}};
 }
 
@@ -201,7 +203,10 @@ void ExplainService::Explain(v1::RerankRequest request, CallContext context, Don
                      if (absl::Status status = CheckTexts(encoded->request); !status.ok()) return status;
                      return Compute(encoded->request, call->context);
                    });
-                   if (explanation.ok()) explanation->query_tokens = std::move(encoded->query_pieces.front());
+                   if (explanation.ok()) {
+                     explanation->query_tokens = std::move(encoded->query_pieces.front());
+                     explanation->query_truncated = encoded->truncated.queries.front().text;
+                   }
                    Finish(std::move(call), std::move(explanation));
                  });
 }

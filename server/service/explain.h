@@ -31,6 +31,7 @@ struct Explanation {
   int64_t num_document_tokens = 0;
   std::vector<double> similarities;          // [num_query_tokens, num_document_tokens], before the weights
   std::vector<std::string> query_tokens;     // texts of a text's tokens, where the encoder names them, else empty
+  bool query_truncated = false;              // the encoder cut the end of the query's text
   std::vector<std::string> document_tokens;  // the payload's list `tokens` where it has one text a token, else empty
 };
 

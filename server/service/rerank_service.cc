@@ -32,6 +32,7 @@ struct RerankService::Call {
   absl::Time queued = absl::InfinitePast();  // when the job was submitted; set only where the call is traced
   std::vector<std::vector<std::string>> query_pieces;
   uint64_t encoded_tokens = 0;
+  TruncatedTexts truncated;
   PendingAnswer answer;
   Done done;
 };
@@ -163,6 +164,7 @@ void RerankService::Encode(std::unique_ptr<Call> call, v1::RerankRequest request
                    }
                    call->query_pieces = std::move(encoded->query_pieces);
                    call->encoded_tokens = encoded->num_tokens;
+                   call->truncated = std::move(encoded->truncated);
                    Score(std::move(call), encoded->request);
                  });
 }
@@ -177,6 +179,7 @@ void RerankService::Score(std::unique_ptr<Call> call, const v1::RerankRequest& r
   }
   call->answer = std::move(translated->answer);
   call->answer.encoded_tokens = call->encoded_tokens;
+  call->answer.truncated = std::move(call->truncated);
   for (size_t i = 0; i < call->query_pieces.size(); ++i) {
     call->answer.queries[i].pieces = std::move(call->query_pieces[i]);
   }

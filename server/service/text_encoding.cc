@@ -15,12 +15,13 @@
 #include <boost/asio/thread_pool.hpp>
 
 #include "absl/cleanup/cleanup.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/guard.h"
 #include "base/monotonic_clock.h"
 #include "client/status.h"
 #include "collection/encoder_identity.h"
+#include "kernels/limits.h"
+#include "server/service/blank_text.h"
 #include "server/service/info.h"
 #include "server/service/status.h"
 
@@ -57,9 +58,6 @@ std::vector<v1::InlineDocuments*> InlineLists(v1::RerankRequest& request) {
   return lists;
 }
 
-// True for a text without a character that is no white space: no encoder makes a vector of it.
-bool IsBlank(const std::string& text) { return absl::StripAsciiWhitespace(text).empty(); }
-
 absl::Status CheckQueryTexts(const v1::RerankRequest& request) {
   for (int i = 0; i < request.queries_size(); ++i) {
     const v1::Query& query = request.queries(i);
@@ -82,9 +80,6 @@ absl::Status CheckDocumentTexts(const v1::InlineDocuments& list, const std::stri
                         absl::StrCat("has ", list.texts_size(), " documents, and 1 to ", limits.max_inline_documents,
                                      " (limits.max_inline_documents) are accepted"));
   }
-  for (int i = 0; i < list.texts_size(); ++i) {
-    if (IsBlank(list.texts(i))) return InvalidField(absl::StrCat(path, ".", kDocumentTexts, "[", i, "]"), "is empty");
-  }
   return absl::OkStatus();
 }
 
@@ -96,12 +91,25 @@ std::vector<std::string> TakeQueryTexts(v1::RerankRequest& request) {
   return texts;
 }
 
-std::vector<std::string> TakeDocumentTexts(v1::RerankRequest& request) {
+// Takes the texts of all documents that are not blank. `is_blank` becomes [document texts].
+std::vector<std::string> TakeDocumentTexts(v1::RerankRequest& request, std::vector<bool>& is_blank) {
   std::vector<std::string> texts;
   for (v1::InlineDocuments* list : InlineLists(request)) {
-    for (std::string& text : *list->mutable_texts()) texts.push_back(std::move(text));
+    for (std::string& text : *list->mutable_texts()) {
+      is_blank.push_back(IsBlank(text));
+      if (!is_blank.back()) texts.push_back(std::move(text));
+    }
   }
   return texts;
+}
+
+// Returns the dimension of a blank document: that of the encoder or, if it encoded nothing, of the query.
+int32_t DimOfBlanks(const std::vector<EncodedText>& encoded, const v1::RerankRequest& request) {
+  if (!encoded.empty()) return encoded.front().dim;
+  if (request.queries().empty()) return kMinDim;
+  // The client's own number is checked only later.
+  const uint32_t dim = request.queries(0).tokens().dim();
+  return static_cast<int32_t>(std::clamp<uint32_t>(dim, kMinDim, kMaxDim));
 }
 
 void SetTokens(const EncodedText& encoded, v1::TokenMatrix& matrix) {
@@ -114,6 +122,7 @@ void SetTokens(const EncodedText& encoded, v1::TokenMatrix& matrix) {
 // Gives the queries and the documents that are texts their tokens; frees each matrix once it has been copied.
 void PlaceQueries(std::vector<EncodedText>& encoded, EncodedRequest& result) {
   result.query_pieces.resize(static_cast<size_t>(result.request.queries_size()));
+  result.truncated.queries.resize(static_cast<size_t>(result.request.queries_size()));
   size_t next = 0;
   for (int i = 0; i < result.request.queries_size(); ++i) {
     v1::Query& query = *result.request.mutable_queries(i);
@@ -121,20 +130,48 @@ void PlaceQueries(std::vector<EncodedText>& encoded, EncodedRequest& result) {
     EncodedText text = std::move(encoded[next++]);
     query.clear_text();
     SetTokens(text, *query.mutable_tokens());
+    result.truncated.queries[static_cast<size_t>(i)].text = text.is_truncated;
     result.num_tokens += static_cast<uint64_t>(text.num_tokens);
     result.query_pieces[static_cast<size_t>(i)] = std::move(text.pieces);
   }
 }
 
-void PlaceDocuments(std::vector<EncodedText>& encoded, EncodedRequest& result) {
+// Queries must have been placed. `is_blank` is that of TakeDocumentTexts, and `encoded` has a text for each that is
+// not.
+void PlaceDocuments(const std::vector<bool>& is_blank, std::vector<EncodedText>& encoded, EncodedRequest& result) {
+  const int32_t blank_dim = DimOfBlanks(encoded, result.request);
   size_t next = 0;
+  size_t next_encoded = 0;
+  std::vector<TruncatedTexts::Documents> truncated;  // [InlineLists]
   for (v1::InlineDocuments* list : InlineLists(result.request)) {
-    for (int i = 0; i < list->texts_size(); ++i) {
-      const EncodedText text = std::move(encoded[next++]);
+    std::vector<bool> of_list(static_cast<size_t>(list->texts_size()));
+    bool any = false;
+    for (size_t i = 0; i < of_list.size(); ++i) {
+      if (is_blank[next++]) {
+        const std::vector<float> zeros(static_cast<size_t>(blank_dim));
+        SetTokens({.num_tokens = 1, .dim = blank_dim, .values = zeros}, *list->add_documents());
+        continue;
+      }
+      const EncodedText text = std::move(encoded[next_encoded++]);
       SetTokens(text, *list->add_documents());
       result.num_tokens += static_cast<uint64_t>(text.num_tokens);
+      of_list[i] = text.is_truncated;
+      any |= text.is_truncated;
     }
     list->clear_texts();
+    truncated.push_back(any ? std::make_shared<const std::vector<bool>>(std::move(of_list)) : nullptr);
+  }
+  auto next_list = truncated.begin();
+  const v1::RerankRequest& request = result.request;
+  if (request.candidates().has_inline_documents()) result.truncated.documents = *next_list++;
+  for (int i = 0; i < request.queries_size(); ++i) {
+    const v1::Query& query = request.queries(i);
+    TruncatedTexts::Documents& documents = result.truncated.queries[static_cast<size_t>(i)].documents;
+    if (query.candidates().has_inline_documents()) {
+      documents = *next_list++;
+    } else if (!query.has_candidates()) {
+      documents = result.truncated.documents;
+    }
   }
 }
 
@@ -152,7 +189,8 @@ struct TextEncoding::Pending {
   Done done;
   absl::Time deadline;
   encoder::TraceHeaders trace;
-  uint64_t num_bytes = 0;  // of the request as it came
+  uint64_t num_bytes = 0;      // of the request as it came
+  std::vector<bool> is_blank;  // [document texts]
   std::thread::id caller = std::this_thread::get_id();
   std::atomic<int> num_parts = 1;  // calls to the encoder, and Encode itself
   absl::Status failure;            // of Encode itself
@@ -263,7 +301,7 @@ void TextEncoding::Encode(v1::RerankRequest request, absl::Time deadline, encode
   pending->result.request = std::move(request);
   pending->failure = Guarded([&] {
     Begin(pending, TextKind::kQuery, TakeQueryTexts(pending->result.request));
-    Begin(pending, TextKind::kDocument, TakeDocumentTexts(pending->result.request));
+    Begin(pending, TextKind::kDocument, TakeDocumentTexts(pending->result.request, pending->is_blank));
     return absl::OkStatus();
   });
   End(pending);
@@ -315,7 +353,7 @@ void TextEncoding::Finish(Pending& pending) {
   if (status.ok()) {
     status = Guarded([&] {
       PlaceQueries(*pending.queries, pending.result);
-      PlaceDocuments(*pending.documents, pending.result);
+      PlaceDocuments(pending.is_blank, *pending.documents, pending.result);
       return absl::OkStatus();
     });
   }

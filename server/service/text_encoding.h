@@ -18,6 +18,7 @@
 #include "maxsim/v1/rerank.pb.h"
 #include "server/encoder/encoder.h"
 #include "server/service/limits.h"
+#include "server/service/truncated_texts.h"
 #include "server/store/collection.h"
 
 namespace boost::asio {
@@ -34,6 +35,7 @@ struct EncodedRequest {
   v1::RerankRequest request;
   std::vector<std::vector<std::string>> query_pieces;  // [queries] each token's text; empty where it is not known
   uint64_t num_tokens = 0;                             // token vectors that the encoder made
+  TruncatedTexts truncated;
 };
 
 // What texts are to be scored against: a collection, as far as its encoder is concerned.
@@ -66,14 +68,15 @@ class TextEncoding {
 
   // Says whether the request's texts may be scored against a collection (null: without one), as far as that is known
   // before they are encoded. FAILED_PRECONDITION: there is no encoder, or the collection is another one's.
-  // INVALID_ARGUMENT: a text is empty, or there are too many. UNAVAILABLE after Stop.
+  // INVALID_ARGUMENT: a query's text is blank, or there are too many texts. UNAVAILABLE after Stop.
   absl::Status Check(const v1::RerankRequest& request, const TextTarget* target, const RequestLimits& limits) const;
 
   // Calls `done` exactly once, with the encoded request or with the encoder's error (encoder::Encoder::Encode), which
   // names the field of a text that is refused; RESOURCE_EXHAUSTED also beyond max_held_bytes, UNAVAILABLE also after
-  // Stop. Check must have been OK. `done` runs within this call where the encoder answers at once, as for a query that
-  // it has cached, else on a thread that it may hold up for as long as it takes to convert and score the request.
-  // `deadline` is of MonotonicNow(), `trace` what the encoder is told of the call's trace.
+  // Stop. Check must have been OK. The encoder does not get documents that are blank: they become one token of zeros,
+  // whose similarity with any token is 0. `done` runs within this call where the encoder answers at once, as for a
+  // query that it has cached, else on a thread that it may hold up for as long as it takes to convert and score the
+  // request. `deadline` is of MonotonicNow(), `trace` what the encoder is told of the call's trace.
   void Encode(v1::RerankRequest request, absl::Time deadline, encoder::TraceHeaders trace, Done done);
 
   // Refuses what comes from now on, waits until `deadline` for what is in progress, and ends the rest with UNAVAILABLE.

@@ -155,8 +155,6 @@ TEST_F(TextServiceTest, TextsThatAreWrongCostTheEncoderNothing) {
        "queries[0]: has tokens and text"},
       {[](auto* r) { r->set_collection("other"); }, grpc::NOT_FOUND, "other"},
       {[](auto* r) { r->set_top_k(20000); }, grpc::INVALID_ARGUMENT, "top_k: is 20000"},
-      {[](auto* r) { r->mutable_candidates()->mutable_inline_documents()->add_texts(""); }, grpc::INVALID_ARGUMENT,
-       "candidates.inline_documents.texts[0]: is empty"},
       {[](auto* r) {
          r->mutable_candidates()->mutable_inline_documents()->add_texts("a");
          *r->mutable_candidates()->mutable_inline_documents()->add_documents() = Encoded("a", kDim);
@@ -178,6 +176,120 @@ TEST_F(TextServiceTest, TextsThatAreWrongCostTheEncoderNothing) {
     EXPECT_THAT(status.error_message(), HasSubstr(one.text));
   }
   EXPECT_EQ(encoder_->num_calls(), 0);
+}
+
+TEST_F(TextServiceTest, ABlankDocumentScoresZeroAndFailsNoOther) {
+  for (const ScalarType storage : {ScalarType::kF16, ScalarType::kI8}) {
+    Start(TeiHandler(kDim), nullptr, storage);
+    for (const char* collection : {"corpus", ""}) {
+      v1::RerankRequest request = TextRequest("a question");
+      request.set_collection(collection);
+      for (const char* text : {"", "one two", " \t\n", "\u3000\u00a0", "a"}) {
+        request.mutable_candidates()->mutable_inline_documents()->add_texts(text);
+      }
+      const v1::QueryResult result = Answer(request).results(0);
+      ASSERT_EQ(result.scores_size(), 5);
+      for (int i = 0; i < 5; ++i) {
+        const uint64_t position = result.positions(i);
+        EXPECT_EQ(result.scores(i) == 0, position != 1 && position != 4) << position << ": " << result.scores(i);
+      }
+    }
+    for (const FakeCall& call : encoder_->calls()) {
+      EXPECT_THAT(TextsOf(call), testing::Each(testing::AnyOf("a question", "one two", "a")));
+    }
+  }
+}
+
+TEST_F(TextServiceTest, BlankDocumentsAloneAreScoredByVectorsToo) {
+  Start(TeiHandler(kDim));
+  v1::RerankRequest request = TextRequest("");
+  *request.mutable_queries(0)->mutable_tokens() = Encoded("a", kDim);
+  for (int i = 0; i < 2; ++i) request.mutable_candidates()->mutable_inline_documents()->add_texts("");
+  EXPECT_THAT(Answer(request).results(0).scores(), testing::ElementsAre(0, 0));
+  EXPECT_EQ(encoder_->num_calls(), 0);
+  // A client's dimension does not decide how much memory is taken.
+  request.mutable_queries(0)->mutable_tokens()->set_dim(4'000'000'000);
+  EXPECT_EQ(StatusOf(request).error_code(), grpc::INVALID_ARGUMENT);
+}
+
+TEST_F(TextServiceTest, HttpRepeatsABlankDocumentAsItWasSent) {
+  Start(TeiHandler(kDim));
+  const auto post = [&](const char* path, const json& body) {
+    const HttpAnswer answer = HttpPost(server_->http_port(), path, body.dump(), "application/json");
+    EXPECT_EQ(answer.status, 200) << path << ": " << answer.body;
+    return json::parse(answer.body, nullptr, false);
+  };
+  const json body = {{"query", "why"}, {"documents", {"one", ""}}, {"return_documents", true}};
+  const json results = post("/text/v1/rerank", body)["results"];
+  ASSERT_EQ(results.size(), 2u);
+  EXPECT_EQ(results[1]["relevance_score"], 0.0);
+  EXPECT_EQ(results[1]["document"]["text"], "");
+  const json fields = {{"query", "why"}, {"documents", {{{"a", ""}}, {{"a", "one"}}}}, {"rank_fields", {"a"}}};
+  EXPECT_EQ(post("/text/v1/rerank", fields)["results"].size(), 2u);
+}
+
+// An encoder in the dialect maxsim that says of texts with "long" that it cut them.
+FakeReply AnswerWithTruncated(const FakeCall& call) {
+  if (call.method == "GET") {
+    return {.body = R"({"model": "m", "fingerprint": "f", "dim": 32, "query_prefix": "", "document_prefix": "",
+                        "query_length": 32, "document_length": 300, "query_expansion": false})"};
+  }
+  std::string tokens;
+  std::vector<int64_t> lengths;
+  json truncated = json::array();
+  for (const std::string& text : TextsOf(call)) {
+    const std::vector<float> values = MatrixOf(text, kDim);
+    tokens.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+    if (text.find("long") != text.npos) truncated.push_back(lengths.size());
+    lengths.push_back(static_cast<int64_t>(values.size()) / kDim);
+  }
+  const size_t lengths_bytes = lengths.size() * sizeof(int64_t);
+  const json header = {
+      {"__metadata__", {{"model", "m"}, {"fingerprint", "f"}, {"truncated", truncated.dump()}}},
+      {"lengths", {{"dtype", "I64"}, {"shape", {lengths.size()}}, {"data_offsets", {0, lengths_bytes}}}},
+      {"tokens",
+       {{"dtype", "F32"},
+        {"shape", {tokens.size() / sizeof(float) / kDim, kDim}},
+        {"data_offsets", {lengths_bytes, lengths_bytes + tokens.size()}}}}};
+  std::string text = header.dump();
+  text.append((8 - text.size() % 8) % 8, ' ');
+  const uint64_t size = text.size();
+  std::string body(reinterpret_cast<const char*>(&size), sizeof(size));
+  body += text;
+  body.append(reinterpret_cast<const char*>(lengths.data()), lengths_bytes);
+  return {.body = body + tokens};
+}
+
+TEST_F(TextServiceTest, TextsThatTheEncoderCutAreMarked) {
+  Start(AnswerWithTruncated, [](config::Config* config) { config->encoder.http.dialect = encoder::Dialect::kMaxsim; });
+  v1::RerankRequest request = TextRequest("a long question");
+  request.mutable_candidates()->clear_whole_collection();
+  for (const char* text : {"short", "long one two", "", "a"}) {
+    request.mutable_candidates()->mutable_inline_documents()->add_texts(text);
+  }
+  request.add_queries()->set_text("short");
+  request.mutable_queries(1)->mutable_candidates()->mutable_inline_documents()->add_texts("a");
+  request.add_queries()->set_text("long again");
+  request.mutable_queries(2)->mutable_candidates()->mutable_whole_collection();
+  for (int i = 0; i < 2; ++i) {  // also from the cache, where one query is asked
+    const v1::RerankResponse response = Answer(request);
+    const v1::QueryResult& first = response.results(0);
+    EXPECT_TRUE(first.query_truncated());
+    ASSERT_EQ(first.truncated_size(), 4);
+    for (int hit = 0; hit < 4; ++hit) EXPECT_EQ(first.truncated(hit), first.positions(hit) == 1) << hit;
+    EXPECT_FALSE(response.results(1).query_truncated());
+    EXPECT_EQ(response.results(1).truncated_size(), 0);
+    EXPECT_TRUE(response.results(2).query_truncated());
+    EXPECT_EQ(response.results(2).truncated_size(), 0);
+  }
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(Answer(TextRequest("long and cached")).results(0).query_truncated());
+
+  const json body = {{"query", "a long question"}, {"documents", {"long document", "short"}}};
+  const HttpAnswer answer = HttpPost(server_->http_port(), "/text/v1/rerank", body.dump(), "application/json");
+  const json answered = json::parse(answer.body, nullptr, false);
+  EXPECT_EQ(answered["query_truncated"], true) << answer.body;
+  ASSERT_EQ(answered["results"].size(), 2u) << answer.body;
+  for (const json& result : answered["results"]) EXPECT_EQ(result.contains("truncated"), result["index"] == 0);
 }
 
 TEST_F(TextServiceTest, VectorsOfAnotherWidthAreRefusedByName) {

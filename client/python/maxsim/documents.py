@@ -54,10 +54,12 @@ DocumentLike: TypeAlias = (
 class WriteResult:
     """What became of one document or id. `outcome` is "applied": it is written, and requests see it; "stale": a version
     that is not older was there, and nothing changed; or, of a delete, "not_found": the collection does not hold the id.
-    `sequence` is the number of the write, 0 where nothing was written."""
+    `sequence` is the number of the write, 0 where nothing was written. `truncated`: the server's encoder cut the end of
+    the document's text. Not all encoders tell."""
 
     outcome: Outcome
     sequence: int
+    truncated: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,7 +155,7 @@ def write_result(result: documents_pb2.WriteResult) -> WriteResult:
     outcome = _OUTCOMES.get(result.outcome)
     if outcome is None:
         raise errors.Internal(f"the server answered the outcome {result.outcome}, which this version does not know")
-    return WriteResult(outcome, result.sequence)
+    return WriteResult(outcome, result.sequence, result.truncated)
 
 
 def _stored(document: documents_pb2.StoredDocument) -> StoredDocument:

@@ -23,7 +23,8 @@ class Document:
     `id` is None for documents that came with the request. `position` is that in the list of candidates as it was sent;
     where the whole collection was ranked, the document's ordinal. `payload` is the parsed JSON object, where payloads
     were asked for and the document has one. With alignments=True, `matches` [query tokens] is the index of the document
-    token that each query token matched, and `similarities` [query tokens] their inner product."""
+    token that each query token matched, and `similarities` [query tokens] their inner product. `truncated`: the server's
+    encoder cut the end of the document's text, which came with the request. Not all encoders tell."""
 
     id: Id | None
     score: float
@@ -31,9 +32,10 @@ class Document:
     payload: Any = None
     matches: npt.NDArray[np.int64] | None = dataclasses.field(default=None, compare=False)
     similarities: npt.NDArray[np.float32] | None = dataclasses.field(default=None, compare=False)
+    truncated: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns plain Python values, without what is None."""
+        """Returns plain Python values, without what is None; `truncated` only if it is True."""
         values = {
             "id": self.id,
             "score": self.score,
@@ -41,6 +43,7 @@ class Document:
             "payload": self.payload,
             "matches": None if self.matches is None else self.matches.tolist(),
             "similarities": None if self.similarities is None else self.similarities.tolist(),
+            "truncated": self.truncated or None,
         }
         return {name: value for name, value in values.items() if value is not None}
 
@@ -56,7 +59,7 @@ class Ranking(Sequence[Document]):
     answered, 0 without one. `unavailable` counts candidates that were not scored because the server has lost their
     device. `query_tokens` are the query's tokens as text, for a query of text with alignments=True where the encoder
     names them. `sequence` is the number of the last write to a live collection that the answer has seen, 0 of any
-    other."""
+    other. `query_truncated`: the server's encoder cut the end of the query's text. Not all encoders tell."""
 
     documents: list[Document]
     missing: list[Id] = dataclasses.field(default_factory=list)
@@ -64,6 +67,7 @@ class Ranking(Sequence[Document]):
     unavailable: int = 0
     query_tokens: list[str] = dataclasses.field(default_factory=list)
     sequence: int = 0
+    query_truncated: bool = False
 
     @property
     def ids(self) -> list[Id]:
@@ -119,6 +123,7 @@ class Ranking(Sequence[Document]):
             "unavailable": self.unavailable,
             "query_tokens": list(self.query_tokens),
             "sequence": self.sequence,
+            "query_truncated": self.query_truncated,
         }
 
     def _answer(self) -> _Answer | None:
@@ -188,6 +193,7 @@ class _Answer:
                 chain(map(_payload, result.payloads), repeat(None)),
                 chain(map(_matches, result.alignments), repeat(None)),
                 chain(map(_similarities, result.alignments), repeat(None)),
+                chain(result.truncated, repeat(False)),
             )
         ]
         for i, made in self._made.items():
@@ -203,6 +209,7 @@ class _Answer:
             _payload(result.payloads[i]) if i < len(result.payloads) else None,
             _matches(result.alignments[i]) if i < len(result.alignments) else None,
             _similarities(result.alignments[i]) if i < len(result.alignments) else None,
+            i < len(result.truncated) and result.truncated[i],
         )
 
 
@@ -233,6 +240,7 @@ def _ranking(result: pb.QueryResult, response: pb.RerankResponse) -> Ranking:
         unavailable=result.unavailable_documents,
         query_tokens=list(result.query_tokens),
         sequence=response.sequence,
+        query_truncated=result.query_truncated,
     )
     return ranking
 

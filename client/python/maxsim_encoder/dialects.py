@@ -228,11 +228,14 @@ def _json(value: object) -> Tuple[str, bytes]:
 def render_encode(
     results: List[Encoded], request: EncodeRequest, info: EncoderInfo, limits: Limits
 ) -> Tuple[str, bytes]:
-    """safetensors: "tokens" [all tokens, dim], "lengths" I64 [texts], and who made them as metadata."""
+    """safetensors: "tokens" [all tokens, dim], "lengths" I64 [texts], and as metadata who made them and, where the ends of
+    texts were cut, a JSON list of these texts' indices."""
     name, dtype = DTYPES[limits.dtype]
     tokens = np.concatenate([one.vectors for one in results]).astype(dtype).tobytes()
     lengths = np.array([len(one.vectors) for one in results], dtype="<i8")
     metadata = {"model": info.model, "fingerprint": info.fingerprint}
+    if any(one.truncated for one in results):
+        metadata["truncated"] = json.dumps([i for i, one in enumerate(results) if one.truncated])
     if request.pieces:
         metadata["pieces"] = json.dumps([one.pieces for one in results], ensure_ascii=False)
     header = {

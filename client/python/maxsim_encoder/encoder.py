@@ -41,6 +41,7 @@ class Encoded(NamedTuple):
 
     vectors: Matrix  # [tokens, dim], at least one row
     pieces: Optional[List[str]]  # the word piece of each vector, None where the model does not tell
+    truncated: bool = False  # whether the text was longer than length_limit allows, and its end was cut
 
 
 @runtime_checkable
@@ -63,3 +64,11 @@ def length_limit(info: EncoderInfo, kind: str, max_tokens: Optional[int]) -> int
     """Tokens after which a text of this kind is cut."""
     own = info.query_length if kind == QUERY else info.document_length
     return own if max_tokens is None else min(own, max_tokens)
+
+
+def cut_texts(encoder: Encoder, texts: Sequence[str], kind: str, max_tokens: Optional[int]) -> List[bool]:
+    """For each text, whether `encode` cuts it. For models whose libraries do not tell; tokenizes the texts once more. An
+    expanded query has a fixed number of tokens, which `max_tokens` does not change."""
+    fixed = kind == QUERY and encoder.info.query_expansion
+    limit = length_limit(encoder.info, kind, None if fixed else max_tokens)
+    return [count > limit for count in encoder.count_tokens(texts, kind)]

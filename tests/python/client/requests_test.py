@@ -325,8 +325,27 @@ class RankingTest(unittest.TestCase):
         )
         self.assertEqual({*values["documents"][1]}, {"id", "score", "position", "matches", "similarities"})
         del values["documents"]
-        wanted = {"missing": ["z"], "generation": 7, "unavailable": 2, "query_tokens": ["what", "?"], "sequence": 0}
+        wanted = {
+            "missing": ["z"],
+            "generation": 7,
+            "unavailable": 2,
+            "query_tokens": ["what", "?"],
+            "sequence": 0,
+            "query_truncated": False,
+        }
         self.assertEqual(values, wanted)
+
+    def test_texts_that_the_encoder_cut_are_marked(self):
+        result = pb.QueryResult(scores=[2, 1], positions=[1, 0], query_truncated=True, truncated=[False, True])
+        for read_all in (False, True):
+            ranking = read_response(pb.RerankResponse(results=[result]))[0]
+            if read_all:
+                self.assertEqual(len(ranking.documents), 2)
+            self.assertEqual([ranking[i].truncated for i in range(2)], [False, True])
+            self.assertTrue(ranking.query_truncated)
+            self.assertNotIn("truncated", ranking[0].to_dict())
+            self.assertIs(ranking[1].to_dict()["truncated"], True)
+            self.assertIs(ranking.to_dict()["query_truncated"], True)
 
     def test_a_document_that_one_thread_makes_is_the_one_that_all_threads_see(self):
         making, go_on = threading.Event(), threading.Event()

@@ -17,7 +17,7 @@ sys.path.insert(0, str(ROOT / "client" / "python"))
 
 from maxsim_encoder.batcher import BatchOptions  # noqa: E402
 from maxsim_encoder.dialects import Limits  # noqa: E402
-from maxsim_encoder.encoder import Encoded, EncoderInfo  # noqa: E402
+from maxsim_encoder.encoder import Encoded, EncoderInfo, length_limit  # noqa: E402
 from maxsim_encoder.server import Server, ServerOptions, Service  # noqa: E402
 
 READY_LIMIT_S = 60
@@ -41,7 +41,8 @@ class FakeEncoder:
         self.gate.wait()
         if any("explode" in text for text in texts):
             raise RuntimeError("a secret path")
-        return [Encoded(self._vectors(text, kind, max_tokens), list(text)) for text in texts]
+        limit = length_limit(self.info, kind, max_tokens)
+        return [Encoded(self._vectors(text, kind, max_tokens), list(text), len(text) > limit) for text in texts]
 
     def _vectors(self, text, kind, max_tokens):
         rows = [[ord(c), len(text), float(kind == "query")] for c in text[: max_tokens or self.info.query_length]]

@@ -121,6 +121,14 @@ class DemoTest(unittest.TestCase):
         self.assertEqual((len(whole), len(cut)), (7, 3))
         np.testing.assert_allclose(cut, short, atol=1e-6)
 
+    def test_texts_that_were_cut_are_named(self):
+        longest = "word " * 254  # 256 tokens with [CLS] and [SEP]
+        _, metadata = self.encode([longest + "word", "short", longest, "word " * 300], "document")
+        self.assertEqual(json.loads(metadata["truncated"]), [0, 3])
+        self.assertNotIn("truncated", self.encode(["short", longest], "query")[1])
+        texts = ["one two three", "one two"]
+        self.assertEqual(json.loads(self.encode(texts, "query", max_tokens=4)[1]["truncated"]), [0])
+
     def test_truncate_false_refuses_what_would_be_cut(self):
         body = {"inputs": ["short", "word " * 300], "truncate": False}
         status, code, message = error_of(self.port, "/embed_all", body)

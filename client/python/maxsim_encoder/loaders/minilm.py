@@ -118,19 +118,21 @@ class MiniLm:
         """See Encoder.encode. Queries and documents are encoded alike."""
         limit = max(length_limit(self.info, kind, max_tokens), MIN_LENGTH)
         ids: List[List[int]] = []
+        truncated: List[bool] = []
         for encoding in self._tokenizer.encode_batch(list(texts)):
             if len(encoding.ids) > limit:
                 self.num_cut += 1
                 ids.append([*encoding.ids[: limit - 1], self._separator])
             else:
                 ids.append(encoding.ids)
+            truncated.append(len(encoding.ids) > limit)
         result = []
-        for text_ids, states in zip(ids, self._bert(ids)):
+        for text_ids, states, is_cut in zip(ids, self._bert(ids), truncated):
             kept = [i for i, token in enumerate(text_ids) if token not in self._dropped]
             vectors = normalised(states[kept])
             if self.project is not None:
                 vectors = normalised(self.project(vectors))
-            result.append(Encoded(vectors, [self._pieces[text_ids[i]] for i in kept]))
+            result.append(Encoded(vectors, [self._pieces[text_ids[i]] for i in kept], is_cut))
         return result
 
     def count_tokens(self, texts: Sequence[str], kind: str) -> List[int]:

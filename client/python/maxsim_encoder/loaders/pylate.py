@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional, Sequence
 
-from maxsim_encoder.encoder import QUERY, Encoded, EncoderError, EncoderInfo
+from maxsim_encoder.encoder import QUERY, Encoded, EncoderError, EncoderInfo, cut_texts
 from maxsim_encoder.loaders.torch_models import (
     as_matrix,
     describe,
@@ -42,7 +42,8 @@ class PyLate:
         finally:
             if shorter:
                 setattr(self._model, name, own)
-        return [Encoded(as_matrix(matrix), None) for matrix in matrices]
+        truncated = cut_texts(self, texts, kind, max_tokens)
+        return [Encoded(as_matrix(matrix), None, is_cut) for matrix, is_cut in zip(matrices, truncated)]
 
     def encode_with_pieces(self, texts: Sequence[str], kind: str) -> List[Encoded]:
         """As encode, with the word piece of each vector where the rules of the checkpoint tell them. Costs a second
@@ -58,7 +59,7 @@ class PyLate:
         result = []
         for ids, mask, one in zip(features["input_ids"], keep, encoded):
             pieces: List[str] = self._model.tokenizer.convert_ids_to_tokens(ids[mask].tolist())
-            result.append(Encoded(one.vectors, pieces if len(pieces) == len(one.vectors) else None))
+            result.append(one._replace(pieces=pieces if len(pieces) == len(one.vectors) else None))
         return result
 
     def count_tokens(self, texts: Sequence[str], kind: str) -> List[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional, Sequence
 
-from maxsim_encoder.encoder import QUERY, Encoded, EncoderError, EncoderInfo, length_limit
+from maxsim_encoder.encoder import QUERY, Encoded, EncoderError, EncoderInfo, cut_texts, length_limit
 from maxsim_encoder.loaders.torch_models import (
     as_matrix,
     describe,
@@ -36,7 +36,8 @@ class MultiVector:
         matrices = encode(
             list(texts), batch_size=self._batch_size, show_progress_bar=False, convert_to_numpy=True, **options
         )
-        return [Encoded(as_matrix(matrix), None) for matrix in matrices]
+        truncated = cut_texts(self, texts, kind, max_tokens)
+        return [Encoded(as_matrix(matrix), None, is_cut) for matrix, is_cut in zip(matrices, truncated)]
 
     def count_tokens(self, texts: Sequence[str], kind: str) -> List[int]:
         """See Encoder.count_tokens."""
