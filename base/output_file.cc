@@ -8,7 +8,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include "base/text.h"
 
@@ -135,6 +138,23 @@ absl::Status SyncFolder(const std::string& folder) {
   ::close(fd);
   if (result != 0) return ErrnoStatus(error, "cannot synchronise folder", folder);
   return absl::OkStatus();
+}
+
+absl::Status CreateFolders(const std::string& folder) {
+  std::vector<std::filesystem::path> missing;  // the innermost first
+  std::error_code error;
+  std::filesystem::path path = folder;
+  if (!path.has_filename()) path = path.parent_path();  // "folder/"
+  for (; !path.empty() && !std::filesystem::exists(path, error); path = path.parent_path()) missing.push_back(path);
+  absl::Status status;
+  std::filesystem::create_directories(folder, error);
+  if (error) status = ErrnoStatus(error.value(), "cannot create folder", folder);
+  for (auto made = missing.rbegin(); made != missing.rend() && status.ok(); ++made) {
+    status = SyncFolder(made->has_parent_path() ? made->parent_path().string() : ".");
+  }
+  if (status.ok()) return status;
+  for (const std::filesystem::path& made : missing) ::rmdir(made.c_str());
+  return status;
 }
 
 absl::StatusOr<FolderLock> FolderLock::Acquire(const std::string& folder) {

@@ -60,6 +60,11 @@ inline constexpr std::string_view kTemporarySuffix = ".tmp";
 
 absl::Status SyncFolder(const std::string& folder);
 
+// Creates a folder, and the folders above it that are missing, and syncs the folder above each: without that a power
+// cut may take away a new folder with everything in it, even if that was synced. A folder that is there is left as it
+// is. On an error it removes the folders that it has created.
+absl::Status CreateFolders(const std::string& folder);
+
 // Holds an advisory lock on a file in the folder while the object lives. A process that dies gives it up. The file goes
 // with the object; one that a dead process left is taken over.
 class FolderLock {

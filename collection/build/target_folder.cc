@@ -22,8 +22,7 @@ absl::Status OutputFolder::Create(const std::string& folder) {
        path = path.parent_path()) {
     created_.push_back(path);
   }
-  std::filesystem::create_directories(folder, error);
-  return error ? ErrnoStatus(error.value(), "cannot create folder", folder) : absl::OkStatus();
+  return CreateFolders(folder);
 }
 
 TargetFolder::TargetFolder(const PartitionFolder& target)

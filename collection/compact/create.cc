@@ -2,9 +2,7 @@
 
 #include <unistd.h>
 
-#include <filesystem>
 #include <memory>
-#include <system_error>
 #include <utility>
 
 #include "base/file.h"
@@ -36,9 +34,7 @@ absl::StatusOr<Manifest> CreateLiveCollection(const std::string& folder, const C
   if (absl::StatusOr<Manifest> check = ParseManifest(FormatManifest(manifest), folder); !check.ok()) {
     return check.status();
   }
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) return ErrnoStatus(error.value(), "cannot create folder", folder);
+  if (absl::Status status = CreateFolders(folder); !status.ok()) return status;
   absl::StatusOr<FolderLock> lock = FolderLock::Acquire(folder);
   if (!lock.ok()) return lock.status();
   const absl::StatusOr<Manifest> there = ReadManifest(folder);

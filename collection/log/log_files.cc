@@ -112,9 +112,7 @@ absl::Status CreateLog(const std::string& folder, const LogFormat& format, uint6
 
 absl::StatusOr<uint64_t> CopyLog(rocksdb::DB& db, const std::string& folder) {
   if (HasLog(folder)) return absl::FailedPreconditionError(Cat(folder, ": has a log already"));
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) return ErrnoStatus(error.value(), "cannot create folder", folder);
+  if (absl::Status status = CreateFolders(folder); !status.ok()) return status;
   if (absl::Status status = BeginLog(folder); !status.ok()) return status;
   const std::string unfinished = JoinPath(folder, kUnfinishedName);
   const std::string path = JoinPath(unfinished, kLogDatabaseName);
