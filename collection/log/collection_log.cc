@@ -104,7 +104,7 @@ absl::Status CollectionLog::State::OpenDatabase() {
   unflushed_bytes = 0;
   mark->NoteWal(0, 0);  // opening the database moves the write-ahead log's contents to files and deletes it
   absl::StatusOr<std::unique_ptr<LogDatabase>> opened =
-      LogDatabase::Open(LogDatabasePath(folder), LogDatabase::Access::kWrite, mark.get());
+      LogDatabase::Open(LogDatabasePath(folder), LogDatabase::Access::kWrite, mark.get(), contents->torn_tails);
   if (!opened.ok()) {
     mark->NoteWal(before.wal_number, before.wal_bytes);
     return Prefix(Where(), opened.status());

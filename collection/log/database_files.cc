@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <optional>
 #include <string_view>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -59,6 +62,29 @@ absl::StatusOr<ManifestFile> ReadManifestFile(const std::string& database_path) 
   if (!bytes.ok()) return Lost(bytes.status());
   manifest.bytes = *std::move(bytes);
   return manifest;
+}
+
+// The write-ahead log that was begun last; number 0 if there is none.
+struct WalFile {
+  std::string path;
+  uint64_t number = 0;
+};
+
+// Leaves out files of fewer bytes than `min_bytes`.
+absl::StatusOr<WalFile> FindLastWal(const std::string& database_path, uint64_t min_bytes = 0) {
+  const absl::StatusOr<std::vector<std::string>> names = ListFiles(database_path);
+  if (!names.ok()) return names.status();
+  WalFile last;
+  for (const std::string& name : *names) {
+    if (!absl::EndsWith(name, ForStrCat(kWalSuffix))) continue;
+    const uint64_t number = ParseNumber(std::string_view(name).substr(0, name.size() - 4)).value_or(0);
+    std::string path = JoinPath(database_path, name);
+    std::error_code error;
+    const uint64_t num_bytes = std::filesystem::file_size(path, error);
+    if (error) return ErrnoStatus(error.value(), "cannot look at", path);
+    if (number > last.number && num_bytes >= min_bytes) last = {std::move(path), number};
+  }
+  return last;
 }
 
 absl::Status CheckClosedWal(const std::string& path) {
@@ -117,25 +143,40 @@ absl::Status CheckWalFiles(const std::string& database_path, const WrittenFiles&
                                  written.wal_bytes, " bytes of it were written"));
 }
 
+absl::StatusOr<TornTails> FindTornTails(const std::string& database_path, const WrittenFiles& written) {
+  TornTails tails;
+  const auto add = [&](const std::string& path, const RecordChain& chain) {
+    if (chain.intact_bytes < chain.num_bytes) tails[path] = chain.intact_bytes;
+  };
+  const absl::StatusOr<ManifestFile> manifest = ReadManifestFile(database_path);
+  if (!manifest.ok()) return manifest.status();
+  const RecordChain edits = FollowRecords(std::string_view(manifest->bytes));
+  const bool is_noted = manifest->number == written.manifest_number && written.manifest_number != 0;
+  // RocksDB may write several edits before a sync. They are behind what the mark records, which is synced after it.
+  if (is_noted ? edits.intact_bytes >= written.manifest_bytes : !edits.goes_on) add(manifest->path, edits);
+  // A start that did not finish leaves a write-ahead log with a record that has no write, or with nothing.
+  constexpr uint64_t kMinBytes = 7 + 12 + 1;  // more than the heads of a record and of a batch
+  const absl::StatusOr<WalFile> wal = FindLastWal(database_path, kMinBytes);
+  if (!wal.ok()) return wal.status();
+  if (wal->number == 0) return tails;
+  const absl::StatusOr<RecordChain> chain = FollowRecords(wal->path);
+  if (!chain.ok()) return chain.status();
+  const uint64_t min_bytes = wal->number == written.wal_number ? written.wal_bytes : 0;
+  if (chain->intact_bytes >= min_bytes && !chain->goes_on) add(wal->path, *chain);
+  return tails;
+}
+
 absl::Status NoteClosedDatabase(const std::string& database_path, LogMark& mark) {
   const absl::StatusOr<ManifestFile> manifest = ReadManifestFile(database_path);
   if (!manifest.ok()) return manifest.status();
-  const absl::StatusOr<std::vector<std::string>> names = ListFiles(database_path);
-  if (!names.ok()) return names.status();
   mark.NoteManifest(manifest->number, manifest->bytes.size(),
                     XXH3_64bits(manifest->bytes.data(), manifest->bytes.size()));
-  uint64_t last = 0;
-  std::string path;
-  for (const std::string& name : *names) {
-    if (!absl::EndsWith(name, ForStrCat(kWalSuffix))) continue;
-    const uint64_t number = ParseNumber(std::string_view(name).substr(0, name.size() - 4)).value_or(0);
-    if (number > last) path = JoinPath(database_path, name);
-    last = std::max(last, number);
-  }
-  if (last == 0) return absl::OkStatus();
-  const absl::StatusOr<RecordChain> chain = FollowRecords(path);
+  const absl::StatusOr<WalFile> wal = FindLastWal(database_path);
+  if (!wal.ok()) return wal.status();
+  if (wal->number == 0) return absl::OkStatus();
+  const absl::StatusOr<RecordChain> chain = FollowRecords(wal->path);
   if (!chain.ok()) return chain.status();
-  mark.NoteWal(last, chain->intact_bytes);
+  mark.NoteWal(wal->number, chain->intact_bytes);
   return absl::OkStatus();
 }
 
@@ -154,6 +195,8 @@ absl::Status NoteManifestOf(rocksdb::DB& db, LogMark& mark) {
     if (!number.has_value() || bytes->size() < num_bytes) return absl::DataLossError(Cat(path, ": is too short"));
     mark.NoteManifest(*number, num_bytes, XXH3_64bits(bytes->data(), num_bytes));
   }
+  // If this fails, the disk has an older length, which is still a valid lower limit.
+  mark.Sync().IgnoreError();
   return absl::OkStatus();
 }
 

@@ -10,7 +10,9 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "collection/log/log_mark.h"
+#include "collection/log/torn_tails.h"
 
 namespace maxsim::collection {
 
@@ -22,11 +24,18 @@ absl::Status CheckManifestFile(const std::string& database_path, const WrittenFi
 // and the last one must hold what the mark records. Returns DATA_LOSS with the name of the file.
 absl::Status CheckWalFiles(const std::string& database_path, const WrittenFiles& written, uint64_t min_needed);
 
+// Returns the length of the undamaged beginning of the MANIFEST and of the last write-ahead log, for those that end
+// with what may have been written when the power failed, and was not synced. It lies after what the mark records. The
+// mark may be older than the write-ahead log, so nothing that was written later may follow in that: each record of it
+// is synced before the next one is written.
+absl::StatusOr<TornTails> FindTornTails(const std::string& database_path, const WrittenFiles& written);
+
 // Records the lengths of the files of a closed database in the mark.
 absl::Status NoteClosedDatabase(const std::string& database_path, LogMark& mark);
 
-// Records the length of an open database's MANIFEST in the mark. A listener does the same on RocksDB's threads after
-// each flush and compaction, before RocksDB deletes the files that these replace. The mark must outlive the database.
+// Records the length of an open database's MANIFEST in the mark, and syncs the mark. A listener does the same on
+// RocksDB's threads after each flush and compaction, before RocksDB deletes the files that these replace. The mark must
+// outlive the database.
 absl::Status NoteManifestOf(rocksdb::DB& db, LogMark& mark);
 std::shared_ptr<rocksdb::EventListener> MakeManifestListener(LogMark* mark);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "absl/time/time.h"
 #include "base/text.h"
@@ -51,9 +52,12 @@ absl::StatusOr<LogStream> ReadStream(const LogDatabase& database) {
 }
 
 absl::StatusOr<LogContents> OpenAndRead(const std::string& folder, const WrittenFiles& written) {
-  absl::StatusOr<std::unique_ptr<LogDatabase>> database = OpenChecked(LogDatabasePath(folder), written);
+  TornTails tails;
+  absl::StatusOr<std::unique_ptr<LogDatabase>> database = OpenChecked(LogDatabasePath(folder), written, &tails);
   if (!database.ok()) return database.status();
-  return ReadContents(**database);
+  absl::StatusOr<LogContents> contents = ReadContents(**database);
+  if (contents.ok()) contents->torn_tails = std::move(tails);
+  return contents;
 }
 
 }  // namespace
@@ -98,10 +102,16 @@ absl::StatusOr<LogContents> ReadContents(const LogDatabase& database) {
   return contents;
 }
 
-absl::StatusOr<std::unique_ptr<LogDatabase>> OpenChecked(const std::string& database_path,
-                                                         const WrittenFiles& written) {
+absl::StatusOr<std::unique_ptr<LogDatabase>> OpenChecked(const std::string& database_path, const WrittenFiles& written,
+                                                         TornTails* tails) {
   if (absl::Status status = CheckManifestFile(database_path, written); !status.ok()) return status;
   absl::StatusOr<std::unique_ptr<LogDatabase>> database = LogDatabase::Open(database_path, LogDatabase::Access::kRead);
+  if (absl::IsDataLoss(database.status())) {
+    const absl::StatusOr<TornTails> torn = FindTornTails(database_path, written);
+    if (!torn.ok() || torn->empty()) return database.status();
+    database = LogDatabase::Open(database_path, LogDatabase::Access::kRead, nullptr, *torn);
+    if (database.ok() && tails != nullptr) *tails = *torn;
+  }
   if (!database.ok()) return database.status();
   uint64_t min_needed = 0;
   if (!(*database)->db().GetIntProperty(rocksdb::DB::Properties::kMinLogNumberToKeep, &min_needed)) {

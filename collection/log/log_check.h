@@ -29,6 +29,7 @@ struct LogContents {
   uint64_t last_sequence = 0;
   bool has_versions = false;
   std::optional<LogStream> stream;
+  TornTails torn_tails;  // with which the database can be opened
 };
 
 // DATA_LOSS for what is missing or wrong, an unknown version of the format among it.
@@ -39,8 +40,10 @@ absl::StatusOr<LogContents> ReadContents(const LogDatabase& database);
 // name of the file.
 absl::StatusOr<LogContents> CheckLog(const std::string& folder, const LogMarkContents& mark);
 
-// Checks the files of the database in a log's folder, then opens it for reading.
-absl::StatusOr<std::unique_ptr<LogDatabase>> OpenChecked(const std::string& database_path, const WrittenFiles& written);
+// Checks the files of the database in a log's folder, then opens it for reading, without what a power cut has torn.
+// Stores that in `tails`, if it is not null.
+absl::StatusOr<std::unique_ptr<LogDatabase>> OpenChecked(const std::string& database_path, const WrittenFiles& written,
+                                                         TornTails* tails = nullptr);
 
 // Returns the record with a sequence as its value. DATA_LOSS, naming the sequence, for one that is missing or damaged.
 absl::Status GetRecord(const LogDatabase& database, uint64_t sequence, rocksdb::PinnableSlice* value);

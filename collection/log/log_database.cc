@@ -189,11 +189,16 @@ absl::Status OpenDatabase(Open open) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<LogDatabase>> LogDatabase::Open(const std::string& path, Access access, LogMark* mark) {
+absl::StatusOr<std::unique_ptr<LogDatabase>> LogDatabase::Open(const std::string& path, Access access, LogMark* mark,
+                                                               const TornTails& tails) {
   std::unique_ptr<LogDatabase> database(new LogDatabase());
   std::vector<rocksdb::ColumnFamilyHandle*> families;
   rocksdb::DB* db = nullptr;
   rocksdb::DBOptions options = DatabaseOptions(access);
+  if (!tails.empty()) {
+    database->env_ = MakeEnvWithoutTails(tails);
+    options.env = database->env_.get();
+  }
   if (mark != nullptr) options.listeners.push_back(MakeManifestListener(mark));
   const bool writes = access == Access::kCreate || access == Access::kWrite;
   if (absl::Status status = StartRocksDbThreads(); !status.ok()) return status;

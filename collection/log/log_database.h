@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "collection/log/torn_tails.h"
 
 namespace maxsim::collection {
 
@@ -56,9 +57,10 @@ class LogDatabase {
     kReadUpToDamage,    // changes no file, and leaves out what lies behind the first damage of the write-ahead log
     kReadAroundDamage,  // changes no file, and leaves out what is damaged in the write-ahead log
   };
-  // Keeps `mark` up to date if it is not null; it must outlive the database. Call CheckManifestFile first.
+  // Keeps `mark` up to date if it is not null; it must outlive the database. Call CheckManifestFile first. Reads files
+  // without the tails that FindTornTails has found in them.
   static absl::StatusOr<std::unique_ptr<LogDatabase>> Open(const std::string& path, Access access,
-                                                           LogMark* mark = nullptr);
+                                                           LogMark* mark = nullptr, const TornTails& tails = {});
   ~LogDatabase();
   LogDatabase(const LogDatabase&) = delete;
   LogDatabase& operator=(const LogDatabase&) = delete;
@@ -72,6 +74,7 @@ class LogDatabase {
 
  private:
   LogDatabase() = default;
+  std::unique_ptr<rocksdb::Env> env_;  // null: RocksDB's own
   std::unique_ptr<rocksdb::DB> db_;
   std::array<rocksdb::ColumnFamilyHandle*, kNumLogFamilies> families_{};
 };

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <string_view>
+#include <optional>
 
 #include "base/file.h"
 
@@ -53,43 +53,69 @@ uint32_t Crc32c(std::string_view bytes) {
 
 uint32_t Mask(uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xa282ead8; }
 
-uint64_t NumIntactBytes(std::string_view bytes) {
-  uint64_t intact = 0;
+// A record, or a part of one that continues in the next block.
+struct Fragment {
+  unsigned char type = 0;
+  size_t num_bytes = 0;
+};
+
+// Returns the undamaged fragment that begins at `at`, or nullopt.
+std::optional<Fragment> FragmentAt(std::string_view bytes, size_t at) {
+  const size_t left_of_block = kBlockBytes - at % kBlockBytes;
+  if (at >= bytes.size() || std::min(bytes.size() - at, left_of_block) < kHeaderBytes) return std::nullopt;
+  uint32_t checksum = 0;
+  uint16_t length = 0;
+  std::memcpy(&checksum, bytes.data() + at, sizeof(checksum));
+  std::memcpy(&length, bytes.data() + at + sizeof(checksum), sizeof(length));
+  const auto type = static_cast<unsigned char>(bytes[at + 6]);
+  const size_t num_bytes = kHeaderBytes + length;
+  if (type < kFull || type > kLast || num_bytes > std::min(bytes.size() - at, left_of_block)) return std::nullopt;
+  if (checksum != Mask(Crc32c(bytes.substr(at + 6, 1 + size_t{length})))) return std::nullopt;
+  return Fragment{type, num_bytes};
+}
+
+// Returns whether an undamaged record begins behind `at`.
+bool BeginsBehind(std::string_view bytes, size_t at) {
+  for (++at; at + kHeaderBytes <= bytes.size(); ++at) {
+    const auto type = static_cast<unsigned char>(bytes[at + 6]);
+    if ((type == kFull || type == kFirst) && FragmentAt(bytes, at).has_value()) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+RecordChain FollowRecords(std::string_view bytes) {
+  RecordChain chain{.num_bytes = bytes.size()};
   bool in_record = false;  // after a kFirst, before its kLast
   size_t at = 0;
+  size_t record = 0;  // where the one that is read begins
   while (true) {
     const size_t left_of_block = kBlockBytes - at % kBlockBytes;
     if (left_of_block < kHeaderBytes) {
       const std::string_view padding = bytes.substr(std::min(at, bytes.size()), left_of_block);
-      if (padding.find_first_not_of('\0') != std::string_view::npos) return intact;
+      if (padding.find_first_not_of('\0') != std::string_view::npos) break;
       at += left_of_block;
     }
-    if (at >= bytes.size() || bytes.size() - at < kHeaderBytes) return intact;
-    uint32_t checksum = 0;
-    uint16_t length = 0;
-    std::memcpy(&checksum, bytes.data() + at, sizeof(checksum));
-    std::memcpy(&length, bytes.data() + at + sizeof(checksum), sizeof(length));
-    const auto type = static_cast<unsigned char>(bytes[at + 6]);
-    const size_t num_bytes = kHeaderBytes + length;
-    if (num_bytes > kBlockBytes - at % kBlockBytes || num_bytes > bytes.size() - at) return intact;
-    if (checksum != Mask(Crc32c(bytes.substr(at + 6, 1 + size_t{length})))) return intact;
-    const bool begins = type == kFull || type == kFirst;
-    if (!begins && type != kMiddle && type != kLast) return intact;
-    if (begins == in_record) return intact;
-    at += num_bytes;
-    in_record = type == kFirst || type == kMiddle;
-    if (!in_record) intact = at;
+    if (!in_record) record = at;
+    const std::optional<Fragment> fragment = FragmentAt(bytes, at);
+    if (!fragment.has_value()) break;
+    const bool begins = fragment->type == kFull || fragment->type == kFirst;
+    if (begins == in_record) break;
+    at += fragment->num_bytes;
+    in_record = fragment->type == kFirst || fragment->type == kMiddle;
+    if (!in_record) chain.intact_bytes = at;
   }
+  chain.goes_on = BeginsBehind(bytes, record);
+  return chain;
 }
-
-}  // namespace
 
 absl::StatusOr<RecordChain> FollowRecords(const std::string& path) {
   const absl::StatusOr<InputFile> file = InputFile::Open(path);
   if (!file.ok()) return file.status();
   const absl::StatusOr<FileBytes> bytes = FileBytes::Map(*file);
   if (!bytes.ok()) return bytes.status();
-  return RecordChain{bytes->size(), NumIntactBytes(bytes->view())};
+  return FollowRecords(bytes->view());
 }
 
 }  // namespace maxsim::collection

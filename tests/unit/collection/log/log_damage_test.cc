@@ -1,5 +1,6 @@
 // Changes bytes of a log's files: what is lost is said, with the sequence from which on, and nothing is invented.
 #include <algorithm>
+#include <cstddef>
 #include <filesystem>
 #include <map>
 #include <random>
@@ -122,6 +123,23 @@ TEST_F(LogDamageTest, DropsAWriteThatACrashCutOff) {
   const auto read = OpenAndRead();
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(*read, kRecords);
+}
+
+// A power cut may leave some sectors of the last record and zeros for the others. An older record is never dropped.
+TEST_F(LogDamageTest, DropsAWriteThatAPowerCutHasTornUnlessAnotherFollows) {
+  Make(/*flushed=*/false);
+  const std::string path = FindFile(".log");
+  const std::string whole = ReadBytes(path);
+  const auto length_of_first = static_cast<size_t>(static_cast<unsigned char>(whole[4])) |
+                               static_cast<size_t>(static_cast<unsigned char>(whole[5])) << 8;
+  const std::string record = whole.substr(0, 7 + length_of_first);  // undamaged wherever it stands in a block
+  ASSERT_LT(whole.size() % 32768 + 2 * record.size(), 32768U) << "they must fit into the block";
+  std::string torn = record;
+  std::fill(torn.begin() + 7 + static_cast<std::ptrdiff_t>(length_of_first / 2), torn.end(), '\0');
+  WriteBytes(path, whole + torn + record);
+  EXPECT_TRUE(absl::IsDataLoss(OpenAndRead().status()));
+  WriteBytes(path, whole + torn);
+  EXPECT_EQ(OpenAndRead().value_or(0), kRecords);
 }
 
 TEST_F(LogDamageTest, NamesTheSequenceThatABlobFileHasLost) {
