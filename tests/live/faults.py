@@ -15,10 +15,10 @@ FIELDS = [
 ]  # fmt: skip
 
 
-def compile_library(folder):
-    """Compiles faults.c into `folder`, unless that was done, and returns the library's path."""
-    library = pathlib.Path(folder).resolve() / "faults.so"
-    source = HERE / "faults.c"
+def compile_library(folder, name="faults"):
+    """Compiles NAME.c into `folder`, unless that was done, and returns the library's path."""
+    library = pathlib.Path(folder).resolve() / f"{name}.so"
+    source = HERE / f"{name}.c"
     if not library.exists() or library.stat().st_mtime < source.stat().st_mtime:
         library.parent.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=library.parent, suffix=".so")

@@ -5,6 +5,7 @@ again.
 """
 
 import json
+import os
 import pathlib
 import random
 import shutil
@@ -61,6 +62,10 @@ class World:
 
     def begin(self):
         """Starts the server over the collection's first generation."""
+        self.build_base()
+        self.start()
+
+    def build_base(self):
         setup = self.setup
         for number in range(setup["num_base"]):
             payload = json.loads(payload_of(number % 3 and number)) if number % 3 else None
@@ -68,6 +73,10 @@ class World:
             self.oracle.begin_with(self.id_of(number), vectors(setup["seed"] + number // 2, self.dim), text)
         if setup["num_base"]:
             self.oracle.build(self.programs, self.path, NAME)
+
+    def start(self):
+        setup = self.setup
+        if setup["num_base"]:
             self.server.start()
             self.server.load(NAME, self.path, live=True)
         else:
@@ -194,11 +203,15 @@ class World:
     def do_restart(self, operation):
         self.server.stop()
         if operation.get("offline"):
-            command = [str(self.programs / "maxsim-shard"), "compact", str(self.path)]
-            done = subprocess.run(command, capture_output=True, text=True)
-            expect(done.returncode == 0, f"maxsim-shard compact: {done.stdout}{done.stderr}")
+            self.compact_offline()
         self.server.start({NAME: self.path})
         self.check_all()
+
+    def compact_offline(self):
+        command = [str(self.programs / "maxsim-shard"), "compact", str(self.path)]
+        environment = {**os.environ, **self.server.environment}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        expect(done.returncode == 0, f"maxsim-shard compact: {done.stdout}{done.stderr}")
 
     def do_kill(self, _):
         self.server.kill()

@@ -1,0 +1,301 @@
+"""What a disk may hold after a power cut, of what recorder.c recorded.
+
+A Recording is the record of the programs that ran with its environment. `Recording.cut` writes the folder as a disk may
+have it where the power failed behind one of the entries:
+
+- The bytes of a file that were written before its last sync are there. Each later write is there, or is not, or has
+  lost some of its sectors, which then hold what was there before, or zeros.
+- Names (of files and folders that were made, renamed, linked or removed) are there from the next sync of their folder
+  on. A sync of the file is not enough, as POSIX has it. Later changes of names may be there or not.
+
+A Choice says which of them are there. ORDERED is a journal: the changes of names are there up to one of them, the
+writes of a file likewise, and only the last one of a file is torn, at its end. INDEPENDENT is the least that POSIX
+promises: each is there or not by itself, except that a change of a name needs the earlier ones of the same name.
+"""
+
+import dataclasses
+import os
+import pathlib
+import random
+import shutil
+import struct
+
+HEAD = struct.Struct("<IIIIQqQ")
+CREATE, MAKE_FOLDER, RENAME, LINK, REMOVE, WRITE, RESIZE, ALLOCATE, SYNC, UNKNOWN = range(1, 11)
+SECTOR = 512
+ORDERED, INDEPENDENT = "ordered", "independent"
+
+
+@dataclasses.dataclass
+class Entry:
+    kind: int
+    path: str
+    second_path: str
+    inode: int
+    offset: int
+    data: bytes
+    end: int  # of the entry, in the file of the record
+
+
+@dataclasses.dataclass
+class Choice:
+    """What survives of that which was not synced. The two shares are the chances of one write and one name."""
+
+    seed: int
+    mode: str
+    writes: float
+    names: float
+
+    @staticmethod
+    def of(seed):
+        chooser = random.Random(seed)
+        share = lambda: chooser.choice([0, 0.5, 0.9, 1])  # noqa: E731
+        return Choice(seed, chooser.choice([ORDERED, INDEPENDENT]), share(), share())
+
+
+class File:
+    """A file's bytes: those that are on the disk, and the changes since the last sync."""
+
+    def __init__(self, data=b""):
+        self.synced, self.pending = bytearray(data), []
+
+    def sync(self):
+        for change in self.pending:
+            apply(self.synced, *change)
+        self.pending = []
+
+    def contents(self, choice, chooser):
+        """Returns the bytes that are there after the power cut."""
+        data = bytearray(self.synced)
+        if choice.mode == ORDERED:
+            count = chooser.randint(0, len(self.pending)) if choice.writes not in (0, 1) else 0
+            kept = self.pending if choice.writes == 1 else self.pending[:count]
+            for change in kept:
+                apply(data, *change)
+            left = self.pending[len(kept) :]
+            if choice.writes and left and left[0][0] == WRITE:
+                _, offset, written = left[0]
+                apply(data, WRITE, offset, written[: cut_in(offset, len(written), chooser)])
+            return data
+        for kind, offset, written in self.pending:
+            if chooser.random() >= choice.writes:
+                continue
+            if kind == WRITE and chooser.random() < 0.6:
+                tear(data, offset, written, chooser)
+            else:
+                apply(data, kind, offset, written)
+        return data
+
+
+def apply(data, kind, offset, written):
+    if kind == WRITE and written:
+        if len(data) < offset:
+            data.extend(bytes(offset - len(data)))
+        data[offset : offset + len(written)] = written
+    elif kind == RESIZE and offset < len(data):
+        del data[offset:]
+    elif kind in (RESIZE, ALLOCATE) and offset > len(data):
+        data.extend(bytes(offset - len(data)))
+
+
+def cut_in(offset, count, chooser):
+    """Returns how much of a write is there that ends at the end of a sector."""
+    ends = range(SECTOR - offset % SECTOR, count, SECTOR)
+    return chooser.choice(ends) if ends else 0
+
+
+def tear(data, offset, written, chooser):
+    """Writes some sectors of a write. The file has the length that it has with all of them."""
+    apply(data, ALLOCATE, offset + len(written), b"")
+    begin = 0
+    while begin < len(written):
+        end = min(len(written), begin + SECTOR - (offset + begin) % SECTOR)
+        if chooser.random() < 0.5:
+            apply(data, WRITE, offset + begin, written[begin:end])
+        begin = end
+
+
+class Folder:
+    def __init__(self):
+        self.entries = {}
+        self.synced_at = -1  # the change of names that the last sync came after
+
+
+@dataclasses.dataclass
+class NameChange:
+    """Takes a name away, gives a file or folder a name, or both at once."""
+
+    removed: tuple  # (folder, name), or None
+    given: tuple
+    what: object  # that gets the name
+
+    def places(self):
+        return [place for place in (self.removed, self.given) if place]
+
+    def apply(self, folders):
+        if self.removed:
+            folders[id(self.removed[0])].pop(self.removed[1], None)
+        if self.given:
+            folders.setdefault(id(self.given[0]), {})[self.given[1]] = self.what
+
+
+class Disk:
+    """Follows a record from the folder as it was before."""
+
+    def __init__(self, root, ignored=None):
+        self.root_path = str(root)
+        self.by_inode = {}
+        self.changes = []
+        self.ignored = ignored or (lambda path, is_folder: False)  # whose syncs are as if they were not called
+        self.paths = {}  # of files that were opened, for `ignored`
+
+    def begin_with(self, before, inodes):
+        """Takes the folder `before`, whose paths had those inodes when the record began."""
+        self.root = self._read(pathlib.Path(before), "", inodes)
+        self.first = {id(one): dict(one.entries) for one in self._folders(self.root)}
+        self.all_folders = self._folders(self.root)
+
+    def _read(self, path, relative, inodes):
+        if path.is_dir():
+            made = Folder()
+            for child in sorted(path.iterdir()):
+                made.entries[child.name] = self._read(child, f"{relative}/{child.name}", inodes)
+        else:
+            made = File(path.read_bytes())
+        self.by_inode[inodes[relative]] = made
+        self.paths[inodes[relative]] = relative
+        return made
+
+    def _folders(self, folder):
+        found = [folder]
+        for one in folder.entries.values():
+            if isinstance(one, Folder):
+                found += self._folders(one)
+        return found
+
+    def _place(self, path):
+        """Returns the folder that a path is in by its names now, and the last name."""
+        names = os.path.relpath(path, self.root_path).split("/")
+        folder = self.root
+        for name in names[:-1]:
+            folder = folder.entries[name]
+        return folder, names[-1]
+
+    def _change(self, removed, given, what):
+        change = NameChange(removed, given, what)
+        if removed:
+            removed[0].entries.pop(removed[1])
+        if given:
+            given[0].entries[given[1]] = what
+        self.changes.append(change)
+
+    def follow(self, entry):
+        if entry.kind == UNKNOWN:
+            raise AssertionError(f"the record has no entry for {entry.second_path} of {entry.path}")
+        if entry.kind in (CREATE, MAKE_FOLDER):
+            made = File() if entry.kind == CREATE else Folder()
+            self.by_inode[entry.inode] = made
+            self.paths[entry.inode] = entry.path
+            self._change(None, self._place(entry.path), made)
+        elif entry.kind in (RENAME, LINK):
+            place = self._place(entry.path)
+            what = place[0].entries[place[1]]
+            self._change(place if entry.kind == RENAME else None, self._place(entry.second_path), what)
+        elif entry.kind == REMOVE:
+            self._change(self._place(entry.path), None, None)
+        elif entry.kind == SYNC:
+            self._sync(self.by_inode[entry.inode], self.paths[entry.inode])
+        else:
+            self.by_inode[entry.inode].pending.append((entry.kind, entry.offset, entry.data))
+
+    def _sync(self, what, path):
+        if self.ignored(path, isinstance(what, Folder)):
+            return
+        if isinstance(what, Folder):
+            what.synced_at = len(self.changes) - 1
+        else:
+            what.sync()
+
+    def _is_synced(self, index):
+        return any(folder.synced_at >= index for folder, _ in self.changes[index].places())
+
+    def _surviving_names(self, choice, chooser):
+        count = len(self.changes)
+        synced = [index for index in range(count) if self._is_synced(index)]
+        if choice.mode == ORDERED:
+            least = synced[-1] + 1 if synced else 0
+            end = {0: least, 1: count}.get(choice.names, chooser.randint(least, count))
+            return self.changes[:end]
+        kept, blocked, certain = [], set(), set(synced)
+        for index, change in enumerate(self.changes):
+            places = {(id(folder), name) for folder, name in change.places()}
+            if index in certain or (not places & blocked and chooser.random() < choice.names):
+                kept.append(change)
+            else:
+                blocked |= places
+        return kept
+
+    def write_to(self, target, choice):
+        """Writes the folder as it is after a power cut."""
+        chooser = random.Random(choice.seed)
+        folders = {key: dict(entries) for key, entries in self.first.items()}
+        for change in self._surviving_names(choice, chooser):
+            change.apply(folders)
+        written = {}
+
+        def write(folder, path):
+            path.mkdir(parents=True)
+            for name, what in sorted(folders.get(id(folder), {}).items()):
+                if isinstance(what, Folder):
+                    write(what, path / name)
+                    continue
+                if id(what) not in written:
+                    written[id(what)] = what.contents(choice, chooser)
+                (path / name).write_bytes(written[id(what)])
+
+        write(self.root, pathlib.Path(target))
+
+
+class Recording:
+    """A record of changes to the folder `root`, and a copy of the folder as it was when the record began."""
+
+    def __init__(self, library, root, folder):
+        self.library, self.root = library, pathlib.Path(root).resolve()
+        self.path = pathlib.Path(folder) / "record"
+        self.before = pathlib.Path(folder) / "before"
+        self.path.touch()
+        shutil.copytree(self.root, self.before)
+        paths = [self.root, *self.root.rglob("*")]
+        self.inodes = {str(one)[len(str(self.root)) :]: one.stat().st_ino for one in paths}
+
+    def environment(self):
+        return {
+            "LD_PRELOAD": str(self.library),
+            "MAXSIM_RECORD": str(self.path),
+            "MAXSIM_RECORD_UNDER": str(self.root),
+        }
+
+    def position(self):
+        """Returns how much is recorded. What a program has answered stands before it."""
+        return os.stat(self.path).st_size
+
+    def read(self):
+        """Returns all entries."""
+        data, at, entries = self.path.read_bytes(), 0, []
+        while at < len(data):
+            kind, path_bytes, second_bytes, _, inode, offset, data_bytes = HEAD.unpack_from(data, at)
+            at += HEAD.size
+            parts = []
+            for count in (path_bytes, second_bytes, data_bytes):
+                parts.append(data[at : at + count])
+                at += count
+            entries.append(Entry(kind, parts[0].decode(), parts[1].decode(), inode, offset, parts[2], at))
+        return entries
+
+    def cut(self, entries, count, choice, target, ignored=None):
+        """Writes the folder to `target` as a disk may have it after the first `count` entries."""
+        disk = Disk(self.root, ignored)
+        disk.begin_with(self.before, self.inodes)
+        for entry in entries[:count]:
+            disk.follow(entry)
+        disk.write_to(target, choice)
