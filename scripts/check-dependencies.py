@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Prints which folder includes which, and fails where one includes a folder above it.
+"""Prints which folder includes which, and fails where one includes a folder above it, or where files go in a circle.
 
   scripts/check-dependencies.py [--print]
 
@@ -7,8 +7,13 @@ The order is the table of docs/internals/architecture.md between the two comment
 the highest first, a folder in backquotes. A folder may include itself and what stands below it. Two folders of one row
 may not include each other. A file belongs to the longest folder of the table that holds it. Prints one line a folder
 with --print, and otherwise only what is against the order.
+
+Beneath the folders of CIRCLE_ROOTS no folders may include each other in a circle, and the modules of PACKAGES may not
+import each other in one. An import counts wherever it stands: in a function, and for type checkers alone. KNOWN has the
+includes that close today's circles. One that no longer closes any must be removed.
 """
 
+import ast
 import collections
 import pathlib
 import re
@@ -20,6 +25,37 @@ PAGE = ROOT / "docs" / "internals" / "architecture.md"
 TABLE = re.compile(r"<!-- order: checked by scripts/check-dependencies.py -->\n(.*?)<!-- end of order -->", re.S)
 SOURCES = ("*.h", "*.cc", "*.cu", "*.cuh")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
+
+CIRCLE_ROOTS = ("kernels", "server/http", "tools/maxsimctl")
+PACKAGES = ("client/python/maxsim", "client/python/maxsim_client", "client/python/maxsim_encoder",
+            "client/torch/maxsim_torch")
+_CUDA, _SCORE = "kernels/cuda", "kernels/cuda/score"
+KNOWN = {
+    # Plans read the tile sizes of the kernels that they plan for, in each kernel's config.h.
+    ("kernels/plan", f"{_SCORE}/hopper_common"),
+    ("kernels/plan", f"{_SCORE}/hopper_deep"),
+    ("kernels/plan", f"{_SCORE}/hopper_stream"),
+    ("kernels/plan", f"{_SCORE}/hopper_wide"),
+    ("kernels/plan", f"{_SCORE}/portable"),
+    # A call and the documents in host memory take cuda_documents.h and loaded_documents.h of the folder above, whose
+    # backend makes both.
+    (f"{_CUDA}/call", _CUDA),
+    (f"{_CUDA}/host_documents", _CUDA),
+    # The executor has a member for calls on documents in host memory, which launch scores as the executor does.
+    (f"{_CUDA}/call", f"{_CUDA}/host_documents"),
+    # The profile of the link times the kernel that gathers documents.
+    (f"{_CUDA}/runtime", f"{_CUDA}/host_documents"),
+    # Kernels that end a call write its completion (completion.cuh, single_launch_call.h), and the call launches them.
+    (f"{_CUDA}/select", f"{_CUDA}/call"),
+    (f"{_SCORE}/hopper_stream", f"{_CUDA}/call"),
+    # Tensor maps are described for both kernels that have them, with the boxes of the deep one.
+    (f"{_SCORE}/hopper_common", f"{_SCORE}/hopper_deep"),
+    # The C functions choose a backend, and backends read the problem that the C functions checked.
+    ("kernels/library", "kernels/library/cpu"),
+    ("kernels/library", "kernels/library/cuda"),
+    # The passes try Hopper's kernel, which shares headers with the one for every GPU.
+    ("kernels/library/cuda", "kernels/library/cuda/hopper"),
+}
 
 
 def levels():
@@ -41,6 +77,91 @@ def folder_of(path, order):
     """The longest folder of the order that holds `path`, or None."""
     holders = [folder for folder in order if path.startswith(folder + "/")]
     return max(holders, key=len, default=None)
+
+
+def circle(graph):
+    """A circle of the graph {name: names that it needs} as a list that ends where it begins, or None."""
+    done, path = set(), []
+
+    def visit(name):
+        if name in path:
+            return [*path[path.index(name):], name]
+        if name in done:
+            return None
+        path.append(name)
+        found = next((found for below in sorted(graph.get(name, ())) if (found := visit(below))), None)
+        path.pop()
+        done.add(name)
+        return found
+
+    return next((found for name in sorted(graph) if (found := visit(name))), None)
+
+
+def reaches(graph, first, last):
+    """Whether a way leads from one name of the graph to another."""
+    seen, ahead = set(), [first]
+    while ahead:
+        name = ahead.pop()
+        if name == last:
+            return True
+        if name not in seen:
+            seen.add(name)
+            ahead.extend(graph.get(name, ()))
+    return False
+
+
+def include_circles(names):
+    """What is wrong with the includes between folders beneath CIRCLE_ROOTS."""
+    graph = collections.defaultdict(set)
+    for name in names:
+        root = next((root for root in CIRCLE_ROOTS if name.startswith(root + "/")), None)
+        if root is None:
+            continue
+        folder = str(pathlib.PurePosixPath(name).parent)
+        for included in INCLUDE.findall((ROOT / name).read_text(encoding="utf-8")):
+            below = str(pathlib.PurePosixPath(included).parent)
+            if included.startswith(root + "/") and below != folder and (ROOT / included).exists():
+                graph[folder].add(below)
+    for folder, below in sorted(KNOWN):
+        if below not in graph[folder] or not reaches(graph, below, folder):
+            yield f"{folder}/ and {below}/ are in no circle: KNOWN need not name them"
+    found = circle({folder: {one for one in below if (folder, one) not in KNOWN} for folder, below in graph.items()})
+    if found is not None:
+        yield "folders include each other in a circle: " + " -> ".join(f"{folder}/" for folder in found)
+
+
+def imported(tree, package, modules):
+    """The names in `modules` that a module of `package` imports. `from package import name` is an import of the module
+    package.name, if there is one, and otherwise of the package."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in modules)
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) + 1 - node.level] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            for alias in node.names:
+                name = f"{base}.{alias.name}"
+                if name in modules or base in modules:
+                    yield name if name in modules else base
+
+
+def import_circles():
+    """What is wrong with the imports of each Python package."""
+    for folder in map(pathlib.PurePosixPath, PACKAGES):
+        files = {}
+        listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "--", f"{folder}/*.py"], cwd=ROOT,
+                                check=True, capture_output=True, text=True).stdout.splitlines()
+        for name in filter(lambda name: (ROOT / name).exists(), listed):
+            parts = pathlib.PurePosixPath(name).relative_to(folder.parent).with_suffix("").parts
+            files[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = name
+        graph = {}
+        for module, name in files.items():
+            package = module if name.endswith("/__init__.py") else module.rpartition(".")[0]
+            tree = ast.parse((ROOT / name).read_text(encoding="utf-8"))
+            graph[module] = set(imported(tree, package, files)) - {module}
+        found = circle(graph)
+        if found is not None:
+            yield f"{folder}: modules import each other in a circle: {' -> '.join(found)}"
 
 
 def main():
@@ -68,6 +189,7 @@ def main():
             edges[includer].add(below)
             if order[below] >= order[includer]:
                 wrong.append(f"{name} includes {included}: {below}/ does not stand below {includer}/")
+    wrong += [*include_circles(names), *import_circles()]
     if "--print" in sys.argv[1:]:
         for folder in sorted(order, key=lambda name: (-order[name], name)):
             print(f"{folder}/ -> {', '.join(sorted(name + '/' for name in edges[folder])) or 'nothing'}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import operator
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Coroutine, Iterable, Mapping
 from types import TracebackType
@@ -13,23 +14,33 @@ import grpc
 import grpc.aio
 
 from . import arguments, connection, errors
-from .admin_requests import IdType, Storage, make_create_request, make_load_request, make_snapshot_request
 from .async_document_methods import AnsweredT, AskedT, AsyncCall, AsyncDocumentMethods
-from .documents import DocumentLike, StoredDocuments, UpsertSummary, WriteResults
+from .client_methods import ClientMethods, ResultT, Steps
+from .documents import StoredDocuments, WriteResults
 from .interceptors import async_call_metadata
-from .methods import RerankMethods, ServedCollection
-from .ranking import Ranking, read_response
-from .requests import Ids, Request, collection_name
+from .methods import ServedCollection, in_collection
+from .ranking import Ranking
+from .requests import Request, collection_name
 from .retries import NEVER, Attempts, Retry, check_retry
-from .splitting import RerankParts
 from .streams import DEFAULT_IN_FLIGHT, OpenRequests, StreamAnswer, check_stream_arguments
-from .v1 import admin_pb2, admin_pb2_grpc, documents_pb2_grpc, rerank_pb2_grpc
+from .v1 import admin_pb2_grpc, documents_pb2_grpc, rerank_pb2_grpc
 from .v1 import rerank_pb2 as pb
-from .writes import DEFAULT_BATCH_BYTES, DEFAULT_BATCH_DOCUMENTS
 
 
 class AsyncClient(
-    RerankMethods["Coroutine[Any, Any, Ranking]", "Coroutine[Any, Any, list[Ranking]]"], AsyncDocumentMethods
+    ClientMethods[
+        "Coroutine[Any, Any, Ranking]",
+        "Coroutine[Any, Any, list[Ranking]]",
+        "Coroutine[Any, Any, pb.GetInfoResponse]",
+        "Coroutine[Any, Any, list[pb.CollectionInfo]]",
+        "Coroutine[Any, Any, pb.CollectionInfo]",
+        "Coroutine[Any, Any, bool]",
+        "Coroutine[Any, Any, None]",
+        "Coroutine[Any, Any, int]",
+        "Coroutine[Any, Any, WriteResults]",
+        "Coroutine[Any, Any, StoredDocuments]",
+    ],
+    AsyncDocumentMethods,
 ):
     """Client for asyncio: the same methods, awaited. It belongs to the event loop of its first call.
 
@@ -157,82 +168,25 @@ class AsyncClient(
             call.cancel()
             await asyncio.gather(writer, return_exceptions=True)
 
-    async def info(self, *, timeout: float | None = None) -> pb.GetInfoResponse:
-        """Client.info."""
-        return await self._call(self.reranker.GetInfo, pb.GetInfoRequest(), timeout)
-
-    async def collections(self, *, timeout: float | None = None) -> list[pb.CollectionInfo]:
-        """Client.collections."""
-        answer = await self._call(self.admin.ListCollections, admin_pb2.ListCollectionsRequest(), timeout)
-        return list(answer.collections)
-
-    async def load(
-        self,
-        name: str,
-        path: str,
-        *,
-        residency: str = "auto",
-        replicate: bool = False,
-        live: bool = False,
-        timeout: float | None = None,
-    ) -> pb.CollectionInfo:
-        """Client.load."""
-        request = make_load_request(name, path, residency, replicate, live)
-        return (await self._admin_call(self.admin.LoadCollection, request, timeout)).collection
-
-    async def reload(self, name: str, *, timeout: float | None = None) -> bool:
-        """Client.reload."""
-        request = admin_pb2.ReloadCollectionRequest(name=arguments.text(name, "name"))
-        return (await self._admin_call(self.admin.ReloadCollection, request, timeout)).changed
-
-    async def unload(self, name: str, *, timeout: float | None = None) -> None:
-        """Client.unload."""
-        request = admin_pb2.UnloadCollectionRequest(name=arguments.text(name, "name"))
-        await self._admin_call(self.admin.UnloadCollection, request, timeout)
-
-    async def create_collection(
-        self,
-        name: str,
-        dim: int,
-        *,
-        path: str = "",
-        storage: Storage = "f16",
-        id_type: IdType = "string",
-        residency: str = "auto",
-        replicate: bool = False,
-        encoder: pb.EncoderInfo | None = None,
-        timeout: float | None = None,
-    ) -> pb.CollectionInfo:
-        """Client.create_collection."""
-        request = make_create_request(name, dim, path, storage, id_type, residency, replicate, encoder)
-        return (await self._admin_call(self.admin.CreateCollection, request, timeout)).collection
-
-    async def compact_collection(self, name: str, *, timeout: float | None = None) -> bool:
-        """Client.compact_collection."""
-        request = admin_pb2.CompactCollectionRequest(name=arguments.text(name, "name"))
-        return (await self._admin_call(self.admin.CompactCollection, request, timeout)).changed
-
-    async def snapshot_collection(self, name: str, path: str, *, timeout: float | None = None) -> int:
-        """Client.snapshot_collection."""
-        request = make_snapshot_request(name, path)
-        return (await self._admin_call(self.admin.SnapshotCollection, request, timeout)).sequence
-
-    async def _rerank_one(self, request: pb.RerankRequest, timeout: float | None) -> Ranking:
-        return read_response(await self._call(self.reranker.Rerank, request, timeout))[0]
-
-    async def _rerank_many(self, request: pb.RerankRequest, timeout: float | None) -> list[Ranking]:
-        parts = RerankParts(request, await self._server_limits(timeout) if len(request.queries) > 1 else None)
-        while (part := parts.next_request()) is not None:
-            try:
-                parts.add(await self._call(self.reranker.Rerank, part, timeout))
-            except errors.MaxsimError as error:
-                parts.refused(error)
-        return parts.rankings()
-
-    async def _admin_call(
-        self, call: AsyncCall[AskedT, AnsweredT], request: AskedT, timeout: float | None
-    ) -> AnsweredT:
-        return await self._call(call, request, timeout, NEVER, self._admin_timeout)
+    async def _run(self, steps: Steps[ResultT]) -> ResultT:
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    answer = await self._call(
+                        operator.attrgetter(step.method)(self),
+                        step.request,
+                        step.timeout,
+                        NEVER if step.once else None,
+                        self._admin_timeout if step.once else None,
+                    )
+                except errors.MaxsimError as error:
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(answer)
+        except StopIteration as end:
+            result: ResultT = end.value
+            return result
 
     async def _call(
         self,
@@ -259,45 +213,10 @@ class AsyncClient(
 class AsyncClientCollection(ServedCollection["Coroutine[Any, Any, Ranking]", "Coroutine[Any, Any, list[Ranking]]"]):
     """A collection as an AsyncClient sees it: `await client.collection("notes").upsert(documents)`."""
 
-    def __init__(self, client: AsyncClient, name: str | None) -> None:
-        super().__init__(client, name)
-        self._documents = client
-
-    async def upsert(
-        self, documents: Iterable[DocumentLike] | AsyncIterable[DocumentLike], *, timeout: float | None = None
-    ) -> WriteResults:
-        """AsyncClient.upsert into this collection."""
-        return await self._documents.upsert(self.name or "", documents, timeout=timeout)
-
-    async def upsert_stream(
-        self,
-        documents: Iterable[DocumentLike] | AsyncIterable[DocumentLike],
-        *,
-        batch_documents: int = DEFAULT_BATCH_DOCUMENTS,
-        batch_bytes: int = DEFAULT_BATCH_BYTES,
-        timeout: float | None = None,
-    ) -> UpsertSummary:
-        """AsyncClient.upsert_stream into this collection."""
-        return await self._documents.upsert_stream(
-            self.name or "", documents, batch_documents=batch_documents, batch_bytes=batch_bytes, timeout=timeout
-        )
-
-    async def delete(self, ids: Ids, *, version: int | None = None, timeout: float | None = None) -> WriteResults:
-        """AsyncClient.delete of this collection."""
-        return await self._documents.delete(self.name or "", ids, version=version, timeout=timeout)
-
-    async def get(
-        self,
-        ids: Ids,
-        *,
-        return_tokens: bool = False,
-        min_sequence: int | None = None,
-        timeout: float | None = None,
-    ) -> StoredDocuments:
-        """AsyncClient.get of this collection."""
-        return await self._documents.get(
-            self.name or "", ids, return_tokens=return_tokens, min_sequence=min_sequence, timeout=timeout
-        )
+    upsert = in_collection(AsyncClient.upsert)
+    upsert_stream = in_collection(AsyncClient.upsert_stream)
+    delete = in_collection(AsyncClient.delete)
+    get = in_collection(AsyncClient.get)
 
 
 async def _send(

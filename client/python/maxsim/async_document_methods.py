@@ -1,4 +1,4 @@
-"""The methods of AsyncClient that write and read documents."""
+"""The methods of AsyncClient that write documents."""
 
 from __future__ import annotations
 
@@ -11,17 +11,15 @@ import grpc
 import grpc.aio
 
 from . import errors
+from .client_methods import ResultT, Steps
 from .connection import Connection
-from .documents import DocumentLike, StoredDocuments, UpsertSummary, WriteResults, read_summary
-from .requests import Ids
+from .documents import DocumentLike, UpsertSummary, WriteResults, read_summary
 from .retries import Retry
-from .splitting import GetParts
 from .v1 import documents_pb2, documents_pb2_grpc
 from .v1 import rerank_pb2 as pb
 from .writes import (
     DEFAULT_BATCH_BYTES,
     DEFAULT_BATCH_DOCUMENTS,
-    DeleteAnswers,
     UpsertAnswers,
     UpsertBatches,
     check_documents,
@@ -51,7 +49,10 @@ class AsyncDocumentMethods(abc.ABC):
     def documents(self) -> documents_pb2_grpc.DocumentsAsyncStub: ...
 
     @abc.abstractmethod
-    async def info(self, *, timeout: float | None = None) -> pb.GetInfoResponse: ...
+    def _limits_steps(self, timeout: float | None) -> Steps[pb.Limits]: ...
+
+    @abc.abstractmethod
+    async def _run(self, steps: Steps[ResultT]) -> ResultT: ...
 
     @abc.abstractmethod
     async def _call(
@@ -130,40 +131,9 @@ class AsyncDocumentMethods(abc.ABC):
             raise failure
         return read_summary(response)
 
-    async def delete(
-        self, collection: str, ids: Ids, *, version: int | None = None, timeout: float | None = None
-    ) -> WriteResults:
-        """Client.delete."""
-        answers = DeleteAnswers(collection, ids, version)
-        for request in answers.requests:
-            try:
-                answers.add(await self._call(self.documents.Delete, request, timeout))
-            except errors.MaxsimError as error:
-                raise answers.located(error) from error
-        return answers.results()
-
-    async def get(
-        self,
-        collection: str,
-        ids: Ids,
-        *,
-        return_tokens: bool = False,
-        min_sequence: int | None = None,
-        timeout: float | None = None,
-    ) -> StoredDocuments:
-        """Client.get."""
-        parts = GetParts(collection, ids, return_tokens, min_sequence)
-        while (request := parts.next_request()) is not None:
-            try:
-                parts.add(await self._call(self.documents.Get, request, timeout))
-            except errors.MaxsimError as error:
-                parts.refused(error)
-        return parts.documents()
-
     async def _server_limits(self, timeout: float | None) -> pb.Limits:
-        """Returns the server's limits, which the first call requests."""
         if self._limits is None:
-            self._limits = (await self.info(timeout=timeout)).limits
+            return await self._run(self._limits_steps(timeout))
         return self._limits
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,24 +12,36 @@ from typing import Any
 import grpc
 
 from . import arguments, connection, errors
-from .admin_requests import IdType, Storage, make_create_request, make_load_request, make_snapshot_request
+from .client_methods import ClientMethods, ResultT, Steps
 from .document_methods import AnsweredT, AskedT, BlockingCall, DocumentMethods
-from .documents import DocumentLike, StoredDocuments, UpsertSummary, WriteResults
+from .documents import StoredDocuments, WriteResults
 from .interceptors import CallMetadata
-from .methods import RerankMethods, ServedCollection
-from .ranking import Document, Ranking, read_response
-from .requests import Ids, Request, collection_name, token_matrix
+from .methods import ServedCollection, in_collection
+from .ranking import Document, Ranking
+from .requests import Request, collection_name, token_matrix
 from .retries import NEVER, Attempts, Retry, check_retry
-from .splitting import RerankParts
 from .streams import DEFAULT_IN_FLIGHT, OpenRequests, StreamAnswer, check_stream_arguments
-from .v1 import admin_pb2, admin_pb2_grpc, documents_pb2_grpc, rerank_pb2_grpc
+from .v1 import admin_pb2_grpc, documents_pb2_grpc, rerank_pb2_grpc
 from .v1 import rerank_pb2 as pb
-from .writes import DEFAULT_BATCH_BYTES, DEFAULT_BATCH_DOCUMENTS
 
 __all__ = ["Client", "Document", "Ranking", "token_matrix"]
 
 
-class Client(RerankMethods[Ranking, "list[Ranking]"], DocumentMethods):
+class Client(
+    ClientMethods[
+        Ranking,
+        "list[Ranking]",
+        pb.GetInfoResponse,
+        "list[pb.CollectionInfo]",
+        pb.CollectionInfo,
+        bool,
+        None,
+        int,
+        WriteResults,
+        StoredDocuments,
+    ],
+    DocumentMethods,
+):
     """A connection to maxsimd, or to each of several. Thread-safe. Connects on its first call.
 
     Calls raise a MaxsimError with the server's code and message, ValueError for an argument that is wrong. `reranker`,
@@ -180,96 +193,25 @@ class Client(RerankMethods[Ranking, "list[Ranking]"], DocumentMethods):
             places.release()
             call.cancel()
 
-    def info(self, *, timeout: float | None = None) -> pb.GetInfoResponse:
-        """Version, limits, devices and collections. Of a live collection `live` is set: the sequence number of the last
-        write that requests see, the size of the changes since the last compaction, and why nothing can be written."""
-        return self._call(self.reranker.GetInfo, pb.GetInfoRequest(), timeout)
-
-    def collections(self, *, timeout: float | None = None) -> list[pb.CollectionInfo]:
-        """As Admin lists them, which may want an administrator's token; `info().collections` wants none."""
-        request = admin_pb2.ListCollectionsRequest()
-        return list(self._call(self.admin.ListCollections, request, timeout).collections)
-
-    # Each of the following is one server's: of several that `target` names, give it the one that is meant. Where the
-    # server has `auth.admin_tokens_file`, they want a token of that. They are made once: another attempt after a lost
-    # answer would report a conflict with the first.
-
-    def load(
-        self,
-        name: str,
-        path: str,
-        *,
-        residency: str = "auto",
-        replicate: bool = False,
-        live: bool = False,
-        timeout: float | None = None,
-    ) -> pb.CollectionInfo:
-        """Serves the folder `path`, on the server's machine, as the collection `name`; returns when it is loaded.
-        `residency` is "auto", "gpu", "host" or "disk"; `replicate` copies it to every device. `live` accepts writes,
-        and makes the log of them where there is none; a collection with a log is live anyway."""
-        request = make_load_request(name, path, residency, replicate, live)
-        return self._admin_call(self.admin.LoadCollection, request, timeout).collection
-
-    def reload(self, name: str, *, timeout: float | None = None) -> bool:
-        """Swaps in the generation that is published now; False where it was the one being served."""
-        request = admin_pb2.ReloadCollectionRequest(name=arguments.text(name, "name"))
-        return self._admin_call(self.admin.ReloadCollection, request, timeout).changed
-
-    def unload(self, name: str, *, timeout: float | None = None) -> None:
-        """Ends serving a collection; its memory is freed when the last call that uses it has been answered."""
-        request = admin_pb2.UnloadCollectionRequest(name=arguments.text(name, "name"))
-        self._admin_call(self.admin.UnloadCollection, request, timeout)
-
-    def create_collection(
-        self,
-        name: str,
-        dim: int,
-        *,
-        path: str = "",
-        storage: Storage = "f16",
-        id_type: IdType = "string",
-        residency: str = "auto",
-        replicate: bool = False,
-        encoder: pb.EncoderInfo | None = None,
-        timeout: float | None = None,
-    ) -> pb.CollectionInfo:
-        """Makes an empty live collection of vectors of `dim` values, and serves it.
-
-        path: its folder on the server's machine, which is made; "" is the name, under the server's only allowed root.
-        storage: "f16", "bf16", "f32", or "i8", of half the size. id_type: "string" or "int64". residency and replicate:
-        as for `load`. encoder: what makes its vectors, say info().encoder; a text is encoded by no other one.
-
-        AlreadyExists: the name is served, or the folder holds a collection; PermissionDenied: no root allows the
-        folder."""
-        request = make_create_request(name, dim, path, storage, id_type, residency, replicate, encoder)
-        return self._admin_call(self.admin.CreateCollection, request, timeout).collection
-
-    def compact_collection(self, name: str, *, timeout: float | None = None) -> bool:
-        """Writes the changes of a live collection into its next generation and serves that; False where there were
-        none. The server does so by itself, too."""
-        request = admin_pb2.CompactCollectionRequest(name=arguments.text(name, "name"))
-        return self._admin_call(self.admin.CompactCollection, request, timeout).changed
-
-    def snapshot_collection(self, name: str, path: str, *, timeout: float | None = None) -> int:
-        """Copies a live collection as it is now to the folder `path` on the server's machine, which must not be there;
-        returns the sequence number of the last write that the copy holds."""
-        request = make_snapshot_request(name, path)
-        return self._admin_call(self.admin.SnapshotCollection, request, timeout).sequence
-
-    def _rerank_one(self, request: pb.RerankRequest, timeout: float | None) -> Ranking:
-        return read_response(self._call(self.reranker.Rerank, request, timeout))[0]
-
-    def _rerank_many(self, request: pb.RerankRequest, timeout: float | None) -> list[Ranking]:
-        parts = RerankParts(request, self._server_limits(timeout) if len(request.queries) > 1 else None)
-        while (part := parts.next_request()) is not None:
-            try:
-                parts.add(self._call(self.reranker.Rerank, part, timeout))
-            except errors.MaxsimError as error:
-                parts.refused(error)
-        return parts.rankings()
-
-    def _admin_call(self, call: BlockingCall[AskedT, AnsweredT], request: AskedT, timeout: float | None) -> AnsweredT:
-        return self._call(call, request, timeout, NEVER, self._admin_timeout)
+    def _run(self, steps: Steps[ResultT]) -> ResultT:
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    answer = self._call(
+                        operator.attrgetter(step.method)(self),
+                        step.request,
+                        step.timeout,
+                        NEVER if step.once else None,
+                        self._admin_timeout if step.once else None,
+                    )
+                except errors.MaxsimError as error:
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(answer)
+        except StopIteration as end:
+            result: ResultT = end.value
+            return result
 
     def _call(
         self,
@@ -296,40 +238,7 @@ class Client(RerankMethods[Ranking, "list[Ranking]"], DocumentMethods):
 class ClientCollection(ServedCollection[Ranking, "list[Ranking]"]):
     """A collection as a Client sees it: `client.collection("notes").upsert(documents)`."""
 
-    def __init__(self, client: Client, name: str | None) -> None:
-        super().__init__(client, name)
-        self._documents = client
-
-    def upsert(self, documents: Iterable[DocumentLike], *, timeout: float | None = None) -> WriteResults:
-        """Client.upsert into this collection."""
-        return self._documents.upsert(self.name or "", documents, timeout=timeout)
-
-    def upsert_stream(
-        self,
-        documents: Iterable[DocumentLike],
-        *,
-        batch_documents: int = DEFAULT_BATCH_DOCUMENTS,
-        batch_bytes: int = DEFAULT_BATCH_BYTES,
-        timeout: float | None = None,
-    ) -> UpsertSummary:
-        """Client.upsert_stream into this collection."""
-        return self._documents.upsert_stream(
-            self.name or "", documents, batch_documents=batch_documents, batch_bytes=batch_bytes, timeout=timeout
-        )
-
-    def delete(self, ids: Ids, *, version: int | None = None, timeout: float | None = None) -> WriteResults:
-        """Client.delete of this collection."""
-        return self._documents.delete(self.name or "", ids, version=version, timeout=timeout)
-
-    def get(
-        self,
-        ids: Ids,
-        *,
-        return_tokens: bool = False,
-        min_sequence: int | None = None,
-        timeout: float | None = None,
-    ) -> StoredDocuments:
-        """Client.get of this collection."""
-        return self._documents.get(
-            self.name or "", ids, return_tokens=return_tokens, min_sequence=min_sequence, timeout=timeout
-        )
+    upsert = in_collection(Client.upsert)
+    upsert_stream = in_collection(Client.upsert_stream)
+    delete = in_collection(Client.delete)
+    get = in_collection(Client.get)

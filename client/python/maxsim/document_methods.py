@@ -1,4 +1,4 @@
-"""The methods of Client that write and read documents."""
+"""The methods of Client that write documents."""
 
 from __future__ import annotations
 
@@ -10,17 +10,15 @@ from typing import Protocol, TypeVar
 import grpc
 
 from . import errors
+from .client_methods import ResultT, Steps
 from .connection import Connection
-from .documents import DocumentLike, StoredDocuments, UpsertSummary, WriteResults, read_summary
-from .requests import Ids
+from .documents import DocumentLike, UpsertSummary, WriteResults, read_summary
 from .retries import Retry
-from .splitting import GetParts
 from .v1 import documents_pb2, documents_pb2_grpc
 from .v1 import rerank_pb2 as pb
 from .writes import (
     DEFAULT_BATCH_BYTES,
     DEFAULT_BATCH_DOCUMENTS,
-    DeleteAnswers,
     UpsertAnswers,
     UpsertBatches,
     check_documents,
@@ -46,7 +44,10 @@ class DocumentMethods(abc.ABC):
     _limits: pb.Limits | None = None  # the server's, after the first call that needs them
 
     @abc.abstractmethod
-    def info(self, *, timeout: float | None = None) -> pb.GetInfoResponse: ...
+    def _limits_steps(self, timeout: float | None) -> Steps[pb.Limits]: ...
+
+    @abc.abstractmethod
+    def _run(self, steps: Steps[ResultT]) -> ResultT: ...
 
     @abc.abstractmethod
     def _call(
@@ -152,48 +153,6 @@ class DocumentMethods(abc.ABC):
             raise failures[0]
         return read_summary(response)
 
-    def delete(
-        self, collection: str, ids: Ids, *, version: int | None = None, timeout: float | None = None
-    ) -> WriteResults:
-        """Takes documents out of a live collection; returns when every later request is without them.
-
-        `ids` are all strings or all integers. One that the collection does not hold has the outcome "not_found" and is
-        no error. With a `version`, 1 or more, a document of a version that is not older stays ("stale"), and a later
-        upsert with an older one is stale. Retries, `timeout` and errors are those of `upsert`."""
-        answers = DeleteAnswers(collection, ids, version)
-        for request in answers.requests:
-            try:
-                answers.add(self._call(self.documents.Delete, request, timeout))
-            except errors.MaxsimError as error:
-                raise answers.located(error) from error
-        return answers.results()
-
-    def get(
-        self,
-        collection: str,
-        ids: Ids,
-        *,
-        return_tokens: bool = False,
-        min_sequence: int | None = None,
-        timeout: float | None = None,
-    ) -> StoredDocuments:
-        """Reads documents of a live collection or of any other: payloads, versions and, with return_tokens=True, token
-        vectors as float32 [tokens, dim]. Those of an i8 collection are rotated and quantised, and not the vectors that
-        were written. Ids that the collection does not hold are in `.missing`. `min_sequence` is that of `rerank`.
-
-        More than 1,000 ids, or documents that are too large for one answer (limits.max_answer_bytes), are read in
-        several requests, each of which may take `timeout`. Other clients may write in between; the result has the
-        oldest `generation` and `sequence` of these requests."""
-        parts = GetParts(collection, ids, return_tokens, min_sequence)
-        while (request := parts.next_request()) is not None:
-            try:
-                parts.add(self._call(self.documents.Get, request, timeout))
-            except errors.MaxsimError as error:
-                parts.refused(error)
-        return parts.documents()
-
     def _server_limits(self, timeout: float | None) -> pb.Limits:
-        """Returns the server's limits, which the first call requests."""
-        if self._limits is None:
-            self._limits = self.info(timeout=timeout).limits
-        return self._limits
+        return self._limits or self._run(self._limits_steps(timeout))
+

@@ -4,8 +4,10 @@ returns a coroutine of."""
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
-from typing import Generic, TypeVar
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from .requests import (
     Documents,
@@ -23,6 +25,24 @@ from .v1 import rerank_pb2 as pb
 
 OneT = TypeVar("OneT")  # Ranking, or a coroutine of it
 ManyT = TypeVar("ManyT")  # list[Ranking], or a coroutine of it
+ArgumentsT = ParamSpec("ArgumentsT")
+AnswerT = TypeVar("AnswerT")
+
+
+def in_collection(
+    method: Callable[Concatenate[Any, str, ArgumentsT], AnswerT],
+) -> Callable[Concatenate[Any, ArgumentsT], AnswerT]:
+    """Returns a client's method as one of ServedCollection: the same without the argument `collection`."""
+
+    @functools.wraps(method)
+    def call(self: Any, /, *given: ArgumentsT.args, **named: ArgumentsT.kwargs) -> AnswerT:
+        answer: AnswerT = getattr(self._client, method.__name__)(self.name or "", *given, **named)
+        return answer
+
+    signature = inspect.signature(method)
+    kept = [one for name, one in signature.parameters.items() if name != "collection"]
+    call.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
+    return call
 
 
 class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
@@ -149,76 +169,5 @@ class ServedCollection(Generic[OneT, ManyT]):
         self._client = client
         self.name = name
 
-    def rerank(
-        self,
-        query: Query,
-        ids: Ids | None = None,
-        *,
-        documents: Documents | None = None,
-        weights: Weights | None = None,
-        top_k: int = 10,
-        payloads: bool = False,
-        payload_fields: Sequence[str] = (),
-        alignments: bool = False,
-        normalize: bool = False,
-        priority: Priority = "normal",
-        missing_policy: MissingPolicy = "report",
-        request_id: str = "",
-        min_sequence: int | None = None,
-        timeout: float | None = None,
-    ) -> OneT:
-        """Client.rerank in this collection."""
-        return self._client.rerank(
-            self.name,
-            query,
-            ids,
-            documents=documents,
-            weights=weights,
-            top_k=top_k,
-            payloads=payloads,
-            payload_fields=payload_fields,
-            alignments=alignments,
-            normalize=normalize,
-            priority=priority,
-            missing_policy=missing_policy,
-            request_id=request_id,
-            min_sequence=min_sequence,
-            timeout=timeout,
-        )
-
-    def rerank_many(
-        self,
-        queries: Sequence[Query],
-        ids: Ids | Sequence[Ids | None] | None = None,
-        *,
-        documents: Documents | Sequence[Documents] | None = None,
-        weights: Sequence[Weights | None] | None = None,
-        top_k: int = 10,
-        payloads: bool = False,
-        payload_fields: Sequence[str] = (),
-        alignments: bool = False,
-        normalize: bool = False,
-        priority: Priority = "normal",
-        missing_policy: MissingPolicy = "report",
-        request_id: str = "",
-        min_sequence: int | None = None,
-        timeout: float | None = None,
-    ) -> ManyT:
-        """Client.rerank_many in this collection."""
-        return self._client.rerank_many(
-            self.name,
-            queries,
-            ids,
-            documents=documents,
-            weights=weights,
-            top_k=top_k,
-            payloads=payloads,
-            payload_fields=payload_fields,
-            alignments=alignments,
-            normalize=normalize,
-            priority=priority,
-            missing_policy=missing_policy,
-            request_id=request_id,
-            min_sequence=min_sequence,
-            timeout=timeout,
-        )
+    rerank = in_collection(RerankMethods[OneT, ManyT].rerank)
+    rerank_many = in_collection(RerankMethods[OneT, ManyT].rerank_many)

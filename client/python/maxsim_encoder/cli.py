@@ -17,7 +17,8 @@ from maxsim_encoder import __version__
 
 if TYPE_CHECKING:
     from maxsim_encoder.encoder import Encoder
-    from maxsim_encoder.server import Server, Service
+    from maxsim_encoder.server import Server
+    from maxsim_encoder.service import Service
 
 # Libraries of linear algebra read these once, when NumPy or PyTorch is imported.
 _THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
@@ -158,7 +159,9 @@ def make_server(args: argparse.Namespace) -> "Server":
     """The server that the arguments describe, listening, without its model. Raises OSError, EncoderError."""
     from maxsim_encoder.batcher import BatchOptions
     from maxsim_encoder.dialects import Limits
-    from maxsim_encoder.server import Server, ServerOptions, Service
+    from maxsim_encoder.connections import ServerOptions
+    from maxsim_encoder.server import Server
+    from maxsim_encoder.service import Service
 
     batch = BatchOptions(args.window_ms / 1e3, args.max_batch_texts, args.max_queue_texts, args.queue_timeout_s)
     service = Service(batch, Limits(args.max_request_texts, args.max_text_bytes, args.dtype))

@@ -11,16 +11,14 @@ import time
 import traceback
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
-from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 from urllib.parse import parse_qsl, urlsplit
 
 from maxsim_encoder import __version__
+from maxsim_encoder.connections import Connections
 from maxsim_encoder.dialects import DIALECTS, JSON
 from maxsim_encoder.errors import RequestError, shown
-from maxsim_encoder.wire import HeadError, TimedInput, TimedOutput, read_head
-
-if TYPE_CHECKING:
-    from maxsim_encoder.server import Server
+from maxsim_encoder.wire import HeadError, TimedInput, TimedOutput, client_is_there, read_head
 
 _GET_ROUTES = ("/health", "/info", "/metrics")
 # An error's body that is left unread up to this many bytes is read, so that the connection can go on.
@@ -34,7 +32,7 @@ class Handler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
-    server: "Server"
+    server: Connections
 
     def version_string(self) -> str:
         return f"maxsim-encoder/{__version__}"
@@ -143,8 +141,6 @@ class Handler(BaseHTTPRequestHandler):
         return service.answer(route, body, query, self._client_is_there)
 
     def _client_is_there(self) -> bool:
-        from maxsim_encoder.server import client_is_there
-
         # A server that stops has closed its own reading side, which looks as if the client had closed.
         return self.server.stopping or client_is_there(self.connection)
 

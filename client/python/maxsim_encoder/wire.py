@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import re
+import select
 import socket
 import time
 from typing import Any, Optional
@@ -106,3 +107,15 @@ def read_head(source: io.BufferedIOBase) -> bytes:
         if not _HEADER.fullmatch(text):
             shown = text[:80].decode("latin-1").encode("unicode_escape").decode()
             raise HeadError(400, f"a header must be a name, a colon and a value, is {shown}")
+
+
+def client_is_there(connection: socket.socket) -> bool:
+    """False when the peer has closed its side. Looks at the bytes below TLS, and takes none."""
+    try:
+        if not select.select([connection], [], [], 0)[0]:
+            return True
+        return bool(socket.socket.recv(connection, 1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+    except (BlockingIOError, InterruptedError):
+        return True
+    except (OSError, ValueError):
+        return False

@@ -1,7 +1,7 @@
 """Tensors of a call of the library: checked, kept until the call has returned, and given a workspace."""
 
 import ctypes
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Sequence
 
 import torch
 from torch import Tensor
@@ -56,17 +56,64 @@ class CallMemory:
         self.kept.append(structure)
         return ctypes.addressof(structure)
 
-    def compute(self, function: "Callable[..., None]", *arguments: Any, bytes_of: "Callable[[Any], int]") -> None:
-        """Calls function(call, *arguments), on CUDA with the tensors' device as the current one and with the workspace
-        that bytes_of(call) says."""
+    def take(self, inputs: Any) -> None:
+        """Writes the fields of a NamedTuple into the members with their names: addresses of tensors, and numbers."""
+        for name, value in zip(inputs._fields, inputs):
+            is_tensor = value is None or isinstance(value, Tensor)
+            setattr(self.call, name, self.address(value) if is_tensor else value)
+
+    def forward(self, passes: library.Passes, results: "Sequence[Tensor]", *codes: Any) -> None:
+        """Computes the forward pass into `results`: values, and matches, which may be empty."""
+        addresses = [tensor.data_ptr() or None for tensor in results]
+        self._compute(
+            passes.forward,
+            lambda: passes.workspace_bytes(self.call, library.FORWARD, *codes),
+            *codes,
+            *addresses,
+        )
+
+    def backward(
+        self,
+        passes: library.Passes,
+        given: "Sequence[Tensor]",
+        results: "Sequence[Optional[Tensor]]",
+        *codes: Any,
+        with_workspace: bool = True,
+    ) -> None:
+        """Computes the backward pass out of `given`, what the structure of gradients begins with, into `results`, its
+        other members; those that are empty or None are not computed."""
+        structure = passes.gradients
+        gradients = structure(
+            ctypes.sizeof(structure),
+            *map(self.address, given),
+            *(None if tensor is None else tensor.data_ptr() or None for tensor in results),
+        )
+        self._compute(
+            passes.backward,
+            lambda: passes.workspace_bytes(self.call, library.BACKWARD, *codes) if with_workspace else 0,
+            *codes,
+            gradients,
+        )
+
+    def _compute(self, function: "Callable[..., None]", size_of: "Callable[[], int]", *arguments: Any) -> None:
+        """Calls function(call, *arguments), on CUDA with the tensors' device as the current one and with a workspace of
+        size_of() bytes."""
         if not self.on_cuda:
             function(self.call, *arguments)
             return
         with torch.cuda.device(self.device.index):
-            size = bytes_of(self.call)
+            size = size_of()
             if size > 0:
                 workspace = torch.empty(size, dtype=torch.uint8, device=self.device)
                 self.kept.append(workspace)
                 self.call.workspace = workspace.data_ptr()
                 self.call.workspace_bytes = size
             function(self.call, *arguments)
+
+
+def index_type(*lengths: Optional[Tensor]) -> int:
+    """The type of lengths, which is one for all that are there."""
+    for tensor in lengths:
+        if tensor is not None:
+            return INDEX_TYPES[tensor.dtype]
+    return library.INT64

@@ -7,7 +7,9 @@ where nothing wants to see the call, it is computed at once; otherwise the call 
 
 import contextlib
 import inspect
-from typing import Any, Callable, Iterator, Optional, Tuple
+import operator as operator_module
+import typing
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -117,6 +119,13 @@ def hides_gradients() -> bool:
     return _dispatch is not None and _dispatch.in_transform()
 
 
+def wants_gradient(*tensors: Optional[Tensor]) -> bool:
+    """Whether one of the tensors wants a gradient, or may want one without telling."""
+    if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors):
+        return True
+    return hides_gradients()
+
+
 def can_read(tensor: Tensor) -> bool:
     """Whether a tensor's values may be looked at: they are in the memory of the CPU, and nothing traces the call."""
     if torch.compiler.is_compiling() or tensor.__class__ not in _CLASSES or tensor.device.type != "cpu":
@@ -164,17 +173,34 @@ def _function(name: str, compute: "Callable[..., Any]", results: _Results) -> An
 
 
 class Operator:
-    """An operator torch.ops.maxsim_torch.NAME, made of a function with annotations as torch.library.custom_op wants
-    them, which writes none of its arguments and returns none of them. It has register_fake and register_autograd of
-    custom_op's result."""
+    """An operator torch.ops.maxsim_torch.NAME, as torch.library.custom_op makes it of `compute`. It writes none of its
+    arguments and returns none of them.
 
-    def __init__(self, name: str, compute: "Callable[..., Any]"):
+    `compute` and `fake`, which makes results without values, take the arguments one by one; `fields` are their names
+    and types. The operator returns `num_results` tensors."""
+
+    def __init__(
+        self,
+        name: str,
+        fields: "Dict[str, Any]",
+        num_results: int,
+        compute: "Callable[..., Any]",
+        fake: "Callable[..., Any]",
+    ):
         self.compute = compute
         self._name = name
+        self._fields = fields
+        parameters = [
+            inspect.Parameter(field, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=kind)
+            for field, kind in fields.items()
+        ]
+        # PyTorch derives the operator's schema from the signature.
+        returned: Any = Tuple[(Tensor,) * num_results]  # type: ignore[misc]
+        compute.__signature__ = inspect.Signature(parameters, return_annotation=returned)  # type: ignore[attr-defined]
         self._definition = torch.library.custom_op(f"maxsim_torch::{name}", compute, mutates_args=())
+        self._definition.register_fake(fake)
         self._overload = getattr(torch.ops.maxsim_torch, name).default
-        annotations = inspect.signature(compute).parameters.values()
-        self._tensors = [idx for idx, one in enumerate(annotations) if one.annotation in (Tensor, Optional[Tensor])]
+        self._tensors = [idx for idx, kind in enumerate(fields.values()) if _is_tensor(kind)]
         self._differentiated = self._overload  # what computes the operator where gradients are wanted
 
     def __call__(self, *arguments: Any) -> Any:
@@ -221,13 +247,42 @@ class Operator:
                 f"torch.autograd.grad or backward(), also of what torch.func.vmap returns"
             )
 
-    def register_fake(self, fake: "Callable[..., Any]") -> "Callable[..., Any]":
-        return self._definition.register_fake(fake)
+    def gradients(
+        self, of: "Sequence[str]", without: "Dict[str, Any]", empty: "Optional[Callable[..., Any]]" = None
+    ) -> "Callable[[Callable[..., Any]], Backward]":
+        """Makes the operator NAME_backward of the function below, and this operator's backward pass of that one; see
+        Backward."""
+        return lambda function: Backward(self, of, without, function, empty)
 
-    def register_autograd(
-        self, differentiate: "Callable[..., Tuple[Any, ...]]", *, setup_context: "Callable[[Any, Any, Any], None]"
-    ) -> None:
-        results = _Results(differentiate, setup_context)
+    def _differentiate_by(self, backward: "Backward") -> None:
+        names = list(self._fields)
+        places = [names.index(name) for name in backward.of]
+        kept = [names.index(name) for name in backward.kept]
+        tensors = [idx for idx in kept if idx in self._tensors]
+        numbers = [idx for idx in kept if idx not in self._tensors]
+        with_argmax = names.index("with_argmax") if "with_argmax" in names else None
+
+        def save(ctx: Any, inputs: Any, output: Any) -> None:
+            ctx.mark_non_differentiable(*output[1:])
+            if with_argmax is not None and not inputs[with_argmax]:
+                return
+            ctx.save_for_backward(*output[len(output) - backward.num_results_kept :], *(inputs[idx] for idx in tensors))
+            ctx.numbers = tuple(inputs[idx] for idx in numbers)
+
+        def differentiate(ctx: Any, gradient: Tensor, *_: Any) -> Any:
+            if not hasattr(ctx, "numbers"):
+                raise RuntimeError(
+                    f"maxsim_torch::{self._name} was called without with_argmax, and has no gradients"
+                )
+            asked = [ctx.needs_input_grad[idx] for idx in places]
+            made = backward(gradient, *ctx.saved_tensors, *ctx.numbers, *backward.end_of_arguments(asked))
+            results: "List[Optional[Tensor]]" = [None] * len(names)
+            for idx, wanted, result in zip(places, asked, made):
+                if wanted:
+                    results[idx] = result
+            return tuple(results)
+
+        results = _Results(differentiate, save)
         self._definition.register_autograd(results.differentiate, setup_context=results.save)
         if _dispatch is not None:
             # Function.apply without its search for what transforms of torch.func left behind.
@@ -236,6 +291,99 @@ class Operator:
             ).apply
 
 
-def operator(name: str) -> "Callable[[Callable[..., Any]], Operator]":
-    """Makes the operator torch.ops.maxsim_torch.NAME of the function below."""
-    return lambda compute: Operator(name, compute)
+class Backward(Operator):
+    """The operator NAME_backward of an operator NAME: the gradients of its arguments `of`.
+
+    It is made of function(inputs, asked, gradient, *results, **more). `inputs` are NAME's, in which the arguments
+    `without` have the values given there, and `asked` says for each argument of `of` whether its gradient is wanted:
+    those that are not are empty. `gradient` is that of NAME's first result, `results` are NAME's last ones, and `more`
+    are numbers with defaults, which the backward pass takes. `empty`, with the same arguments, makes results without
+    values; without it they are like the arguments that they are gradients of.
+
+    The operator's arguments are gradient, results, NAME's that it is not `without`, `more`, and `asked`: one list where
+    the function says List[bool], and otherwise an of_ARGUMENT for each."""
+
+    def __init__(
+        self,
+        forward: Operator,
+        of: "Sequence[str]",
+        without: "Dict[str, Any]",
+        function: "Callable[..., Any]",
+        empty: "Optional[Callable[..., Any]]",
+    ):
+        self.of = of
+        self.kept = [name for name in forward._fields if name not in without]
+        inputs, asked, *others = inspect.signature(function).parameters.values()
+        first = {one.name: Tensor for one in others if one.annotation is Tensor}
+        more = {one.name: one for one in others if one.annotation is not Tensor}
+        self.num_results_kept = len(first) - 1
+        self._defaults = tuple(one.default for one in more.values())
+        self._asks_by_list = asked.annotation == List[bool]
+        fields: "Dict[str, Any]" = {**first, **{name: forward._fields[name] for name in self.kept}}
+        self._take_kept = operator_module.itemgetter(*map(list(forward._fields).index, self.kept))
+        names = [*fields, *without]
+        fields.update({name: one.annotation for name, one in more.items()})
+        fields.update({"asked": List[bool]} if self._asks_by_list else {f"of_{name}": bool for name in of})
+        take_inputs = operator_module.itemgetter(*map(names.index, forward._fields))
+        num_first, end, constants = len(first), len(first) + len(self.kept), tuple(without.values())
+        num_before_asked = end + len(more)
+
+        def call(used: "Callable[..., Any]", arguments: "Tuple[Any, ...]") -> Any:
+            given = inputs.annotation._make(take_inputs((*arguments[:end], *constants)))
+            wanted = arguments[-1] if self._asks_by_list else arguments[num_before_asked:]
+            return used(given, wanted, *arguments[:num_first], *arguments[end:num_before_asked])
+
+        def like_inputs(given: Any, wanted: "Sequence[bool]", *_: Any) -> "Tuple[Tensor, ...]":
+            return empty_gradients([getattr(given, name) for name in of], wanted)
+
+        super().__init__(
+            f"{forward._name}_backward",
+            fields,
+            len(of),
+            lambda *arguments: call(function, arguments),
+            lambda *arguments: call(empty or like_inputs, arguments),
+        )
+        forward._differentiate_by(self)
+
+    def end_of_arguments(self, asked: "Sequence[bool]") -> "Tuple[Any, ...]":
+        """The arguments after those of the forward pass."""
+        return (*self._defaults, list(asked)) if self._asks_by_list else (*self._defaults, *asked)
+
+    def differentiate(self, inputs: Any, asked: "Sequence[bool]", gradient: Tensor, *results: Tensor) -> Any:
+        """Calls the operator for the forward pass of `inputs`."""
+        return self(gradient, *results, *self._take_kept(inputs), *self.end_of_arguments(asked))
+
+
+def _is_tensor(kind: Any) -> bool:
+    return kind in (Tensor, Optional[Tensor])
+
+
+def empty_gradients(tensors: "Sequence[Optional[Tensor]]", asked: "Sequence[bool]") -> "Tuple[Tensor, ...]":
+    """Memory for the gradients of tensors, the first of which is not None. Those not asked for, or of None, are
+    empty."""
+    some = tensors[0]
+    assert some is not None
+    return tuple(
+        some.new_empty((0,), dtype=torch.float32)
+        if tensor is None
+        else tensor.new_empty(tensor.shape if wanted else (0,))
+        for tensor, wanted in zip(tensors, asked)
+    )
+
+
+def operator(name: str, empty: "Callable[[Any], Any]") -> "Callable[[Callable[[Any], Any]], Operator]":
+    """Makes the operator torch.ops.maxsim_torch.NAME of the function below. That takes a NamedTuple: its fields are the
+    operator's arguments. `empty` takes it too, and makes results without values, for compilers and tracers."""
+
+    def make(function: "Callable[[Any], Any]") -> Operator:
+        hints = typing.get_type_hints(function)
+        inputs, results = hints["inputs"], typing.get_args(hints["return"])
+        return Operator(
+            name,
+            typing.get_type_hints(inputs),
+            len(results),
+            lambda *arguments: function(inputs._make(arguments)),
+            lambda *arguments: empty(inputs._make(arguments)),
+        )
+
+    return make

@@ -5,13 +5,15 @@ The sums over blocks are taken in float32 and in the order of the blocks, so tha
 run. Nothing here waits for a GPU, and shapes alone decide what is done.
 """
 
-from typing import Iterator, NamedTuple, Optional, Tuple
+from typing import Any, Iterator, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor
 
 from . import library
-from .operators import scores, scores_backward
+from .operators import arguments_of, scores, scores_backward
+from .pairing import Pairs
+from .tokens import Tokens, plain_tokens
 
 # The float32 values of a block's document vectors, unless the caller says how many documents a block has: 64 MiB. The
 # kernels are as fast on blocks of 16 MiB, and a block of this size is small beside what a training step holds.
@@ -59,6 +61,23 @@ class Problem(NamedTuple):
     pairing: int
     list_length: int
     empty_score: float
+
+    @classmethod
+    def of(cls, inputs: Any, weights: Optional[Tensor], documents: Tensor) -> "Problem":
+        """The problem of an operator's `inputs` and `documents` [num_documents, Ld, ...], whose shape alone counts."""
+        return cls(
+            inputs.queries,
+            weights,
+            inputs.query_mask,
+            inputs.query_lengths,
+            inputs.document_mask,
+            inputs.document_lengths,
+            inputs.candidates,
+            *documents.shape[:2],
+            inputs.pairing,
+            inputs.list_length,
+            inputs.empty_score,
+        )
 
     @property
     def num_queries(self) -> int:
@@ -122,37 +141,16 @@ class Problem(NamedTuple):
         """Scores the block's documents, whose vectors are `rows` [documents, Ld, d], and writes what is the block's of
         `result` [num_queries, list_length] and, with_argmax, of `argmax` [num_queries, list_length, Lq]."""
         inside, named = self._inside(block)
-        lengths, mask, count = _part(self.document_lengths, block), _part(self.document_mask, block), len(rows)
+        lengths, mask = _slice(self.document_lengths, block.documents), _slice(self.document_mask, block.documents)
         if inside is not None:
             # A document without a token stands for those of other blocks, and costs nothing.
             if lengths is None:
-                lengths = torch.full((count,), self.max_document_tokens, dtype=torch.int64, device=rows.device)
+                lengths = torch.full((len(rows),), self.max_document_tokens, dtype=torch.int64, device=rows.device)
             rows, lengths = with_one_more(rows), torch.cat([lengths, lengths.new_zeros(1)])
-            mask, count = None if mask is None else with_one_more(mask), count + 1
-        values, matches = scores(
-            self.queries[block.queries],
-            rows,
-            _slice(self.weights, block.queries),
-            None,
-            _slice(self.query_mask, block.queries),
-            _slice(self.query_lengths, block.queries),
-            None,
-            None,
-            mask,
-            lengths,
-            None,
-            named,
-            block.queries.stop - block.queries.start,
-            count,
-            self.max_query_tokens,
-            self.max_document_tokens,
-            self.pairing,
-            block.columns.stop - block.columns.start,
-            self.empty_score,
-            library.SCALE_A_SEQUENCE,
-            library.SCALE_A_SEQUENCE,
-            with_argmax,
-        )
+            mask = None if mask is None else with_one_more(mask)
+        documents = plain_tokens(rows, mask, lengths)
+        inputs = arguments_of(*self._of_block(block, documents, named), self.empty_score, with_argmax)
+        values, matches = scores(*inputs)
         if inside is None:
             result[block.queries, block.columns] = values
             if with_argmax:
@@ -204,28 +202,20 @@ class Problem(NamedTuple):
         if inside is not None and named is not None:
             # What is of other blocks adds nothing, and may name any document of this one.
             values, named = torch.where(inside, values, 0), torch.where(inside, named, 0)
-        made: Tuple[Tensor, Tensor, Tensor] = scores_backward(
-            values.contiguous(),
-            winners.argmax.contiguous(),
-            self.queries[block.queries],
-            rows,
-            _slice(self.weights, block.queries),
-            None,
-            _slice(self.query_mask, block.queries),
-            _slice(self.query_lengths, block.queries),
-            None,
-            None,
-            None,
-            named,
-            block.queries.stop - block.queries.start,
-            block.num_documents,
-            self.max_query_tokens,
-            rows.shape[1],
-            self.pairing,
-            block.columns.stop - block.columns.start,
-            *wanted,
+        inputs = arguments_of(*self._of_block(block, plain_tokens(rows), named))
+        made: Tuple[Tensor, Tensor, Tensor] = scores_backward.differentiate(
+            inputs, wanted, values.contiguous(), winners.argmax.contiguous()
         )
         return made
+
+    def _of_block(
+        self, block: Block, documents: Tokens, candidates: Optional[Tensor]
+    ) -> Tuple[Tokens, Tokens, Optional[Tensor], Pairs]:
+        """Queries, documents, weights and pairs of a block."""
+        part = block.queries
+        queries = plain_tokens(self.queries[part], _slice(self.query_mask, part), _slice(self.query_lengths, part))
+        pairs = Pairs(candidates, self.pairing, block.columns.stop - block.columns.start)
+        return queries, documents, _slice(self.weights, part), pairs
 
 
 class QueryGradients:
@@ -267,10 +257,6 @@ def write_rows(result: Tensor, block: Block, winners: Winners, rows: Tensor) -> 
 
 def _slice(tensor: Optional[Tensor], part: slice) -> Optional[Tensor]:
     return None if tensor is None else tensor[part]
-
-
-def _part(tensor: Optional[Tensor], block: Block) -> Optional[Tensor]:
-    return None if tensor is None else tensor[block.documents]
 
 
 def with_one_more(rows: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ The kernels do not multiply float8 themselves: tensor cores of compute capabilit
 than float32 has, so that scores would be others than those of the converted values.
 """
 
-from typing import Optional, Tuple
+from typing import NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -15,81 +15,47 @@ from torch import Tensor
 from . import library
 from .direct_calls import operator
 from .document_blocks import Problem
-from .operators import scores
-from .tokens import FLOAT8, Tokens, shaped
+from .operators import arguments_of, empty_results_of, scores
+from .pairing import Pairs
+from .tokens import FLOAT8, Tokens, flat, shaped
 
 
-@operator("float8_scores")
-def float8_scores(
-    queries: Tensor,
-    documents: Tensor,
-    weights: Optional[Tensor],
-    query_mask: Optional[Tensor],
-    query_lengths: Optional[Tensor],
-    document_mask: Optional[Tensor],
-    document_lengths: Optional[Tensor],
-    token_scales: Optional[Tensor],
-    candidates: Optional[Tensor],
-    pairing: int,
-    list_length: int,
-    empty_score: float,
-    block_documents: int,
-    with_argmax: bool,
-) -> Tuple[Tensor, Tensor]:
+class Float8Scores(NamedTuple):
+    """The arguments of torch.ops.maxsim_torch.float8_scores."""
+
+    queries: Tensor
+    documents: Tensor
+    weights: Optional[Tensor]
+    query_mask: Optional[Tensor]
+    query_lengths: Optional[Tensor]
+    document_mask: Optional[Tensor]
+    document_lengths: Optional[Tensor]
+    token_scales: Optional[Tensor]
+    candidates: Optional[Tensor]
+    pairing: int
+    list_length: int
+    empty_score: float
+    block_documents: int
+    with_argmax: bool
+
+
+@operator("float8_scores", empty_results_of)
+def float8_scores(inputs: Float8Scores) -> Tuple[Tensor, Tensor]:
     """torch.ops.maxsim_torch.scores of `queries` [Nq, Lq, d] of a type that the kernels multiply, and of `documents`
     [Nd, Ld, d] in float8, or any type, which are converted to that of the queries in blocks of `block_documents` (0:
     what document_blocks.py holds to be good). `token_scales` [Nd, Ld] multiply the vectors of documents."""
-    problem = Problem(
-        queries,
-        weights,
-        query_mask,
-        query_lengths,
-        document_mask,
-        document_lengths,
-        candidates,
-        documents.shape[0],
-        documents.shape[1],
-        pairing,
-        list_length,
-        empty_score,
-    )
+    documents, token_scales = inputs.documents, inputs.token_scales
+    problem = Problem.of(inputs, inputs.weights, documents)
     problem.check_candidates()
-    result, argmax = _float8_scores_fake(queries, list_length, empty_score, with_argmax)
-    for block in problem.blocks(problem.documents_a_block(block_documents, documents.shape[2])):
-        rows = documents[block.documents].to(queries.dtype)
+    result, argmax = empty_results_of(inputs)
+    result.fill_(inputs.empty_score)
+    argmax.fill_(-1)
+    for block in problem.blocks(problem.documents_a_block(inputs.block_documents, documents.shape[2])):
+        rows = documents[block.documents].to(inputs.queries.dtype)
         if token_scales is not None:
             rows = rows * token_scales[block.documents].unsqueeze(-1).to(rows.dtype)
-        problem.score(block, rows, with_argmax, result, argmax)
+        problem.score(block, rows, inputs.with_argmax, result, argmax)
     return result, argmax
-
-
-def _float8_scores_fake(
-    queries: Tensor, list_length: int, empty_score: float, with_argmax: bool
-) -> Tuple[Tensor, Tensor]:
-    shape = (queries.shape[0], list_length)
-    argmax_shape = (*shape, queries.shape[1]) if with_argmax else (0,)
-    result = queries.new_full(shape, empty_score, dtype=torch.float32)
-    return result, queries.new_full(argmax_shape, -1, dtype=torch.int32)
-
-
-@float8_scores.register_fake
-def _(  # type: ignore[no-untyped-def]
-    queries,
-    documents,
-    weights,
-    query_mask,
-    query_lengths,
-    document_mask,
-    document_lengths,
-    token_scales,
-    candidates,
-    pairing,
-    list_length,
-    empty_score,
-    block_documents,
-    with_argmax,
-):
-    return _float8_scores_fake(queries, list_length, empty_score, with_argmax)
 
 
 def is_float8(queries: Tokens, documents: Tokens) -> bool:
@@ -125,15 +91,13 @@ def _query_factors(queries: Tokens, weights: Optional[Tensor]) -> Optional[Tenso
     return scales if weights is None else weights * scales
 
 
-def _with_document_scales(
-    values: Tensor, documents: Tokens, candidates: Optional[Tensor], pairing: int, empty_score: float
-) -> Tensor:
+def _with_document_scales(values: Tensor, documents: Tokens, pairs: Pairs, empty_score: float) -> Tensor:
     """Scores [num_queries, list_length], in which those of empty documents are minus infinity, times the scale of each
     document."""
     if documents.scales is not None and documents.scale_of == library.SCALE_A_SEQUENCE:
-        if candidates is not None:
-            scales = documents.scales[candidates.reshape(values.shape)]
-        elif pairing == library.ALL:
+        if pairs.candidates is not None:
+            scales = documents.scales[pairs.candidates.reshape(values.shape)]
+        elif pairs.pairing == library.ALL:
             scales = documents.scales.reshape(1, -1)
         else:
             scales = documents.scales.reshape(values.shape)
@@ -145,68 +109,41 @@ def score(
     queries: Tokens,
     documents: Tokens,
     weights: Optional[Tensor],
-    candidates: Optional[Tensor],
-    pairing: int,
-    list_length: int,
+    pairs: Pairs,
     empty_score: float,
     with_argmax: bool,
 ) -> Tuple[Tensor, Tensor]:
     """Scores [num_queries, list_length] and matches, as torch.ops.maxsim_torch.scores has them, where one side is
     float8. Padded documents are converted in blocks, packed ones at once."""
     common = _common_type(queries, documents)
-    rows = queries.rows.to(common)
     factors = _query_factors(queries, weights)
-    token_scales = None
-    if documents.scales is not None and documents.scale_of == library.SCALE_A_TOKEN:
-        token_scales = documents.scales
     minus_infinity = float("-inf")
+    token_scales = documents.scales if documents.scale_of == library.SCALE_A_TOKEN else None
+    converted = queries._replace(rows=queries.rows.to(common), scales=None, scale_of=library.SCALE_A_SEQUENCE)
     values: Tensor
     argmax: Tensor
     if queries.offsets is None and documents.offsets is None:
-        padded = (queries.num_sequences, queries.max_tokens)
-        kept = (documents.num_sequences, documents.max_tokens)
+        made, kept = flat(converted), flat(documents)
         values, argmax = float8_scores(
-            rows.reshape(*padded, rows.shape[-1]),
-            documents.rows.reshape(*kept, rows.shape[-1]),
-            shaped(factors, padded),
-            shaped(queries.mask, padded),
-            shaped(queries.lengths, padded[:1]),
-            shaped(documents.mask, kept),
-            shaped(documents.lengths, kept[:1]),
-            shaped(token_scales, kept),
-            shaped(candidates, (padded[0], list_length)),
-            pairing,
-            list_length,
+            made.rows,
+            kept.rows,
+            shaped(factors, (made.num_sequences, made.max_tokens)),
+            made.mask,
+            made.lengths,
+            kept.mask,
+            kept.lengths,
+            None if token_scales is None else kept.scales,
+            shaped(pairs.candidates, (made.num_sequences, pairs.list_length)),
+            pairs.pairing,
+            pairs.list_length,
             minus_infinity,
             0,
             with_argmax,
         )
     else:
-        document_rows = documents.rows.to(common)
+        rows = documents.rows.to(common)
         if token_scales is not None:
-            document_rows = document_rows * token_scales.unsqueeze(-1)
-        values, argmax = scores(
-            rows,
-            document_rows,
-            factors,
-            queries.offsets,
-            queries.mask,
-            queries.lengths,
-            None,
-            documents.offsets,
-            documents.mask,
-            documents.lengths,
-            None,
-            candidates,
-            queries.num_sequences,
-            documents.num_sequences,
-            queries.max_tokens,
-            documents.max_tokens,
-            pairing,
-            list_length,
-            minus_infinity,
-            library.SCALE_A_SEQUENCE,
-            library.SCALE_A_SEQUENCE,
-            with_argmax,
-        )
-    return _with_document_scales(values, documents, candidates, pairing, empty_score), argmax
+            rows = rows * token_scales.unsqueeze(-1)
+        plain = documents._replace(rows=rows, scales=None, scale_of=library.SCALE_A_SEQUENCE)
+        values, argmax = scores(*arguments_of(converted, plain, factors, pairs, minus_infinity, with_argmax))
+    return _with_document_scales(values, documents, pairs, empty_score), argmax

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple, Optional, Union, overload
 import torch
 from torch import Tensor
 
-from . import float8, library, saved_int8
+from . import float8, saved_int8
 from .checks import (
     MAX_DOCUMENT_TOKENS,
     MAX_QUERY_TOKENS,
@@ -18,9 +18,9 @@ from .checks import (
     real_factors,
 )
 from .direct_calls import hides_gradients
-from .operators import scores
-from .pairing import explain_values_of, pair
-from .tokens import Tokens, check_type, length_of_one, packed, padded
+from .operators import arguments_of, scores
+from .pairing import Pairs, explain_values_of, pair
+from .tokens import Tokens, check_type, packed, padded, padded_queries
 
 
 class ScoresAndArgmax(NamedTuple):
@@ -59,43 +59,18 @@ def _compute(
     queries: Tokens,
     documents: Tokens,
     weights: Optional[Tensor],
-    candidates: Optional[Tensor],
-    pairing: int,
-    list_length: int,
+    pairs: Pairs,
     empty_score: float,
     with_argmax: bool,
     saves_int8: bool,
 ) -> "tuple[Tensor, Tensor]":
     """Scores and matches by the operator that the types ask for."""
     if float8.is_float8(queries, documents):
-        return float8.score(
-            queries, documents, weights, candidates, pairing, list_length, empty_score, with_argmax
-        )
+        return float8.score(queries, documents, weights, pairs, empty_score, with_argmax)
     if saves_int8:
-        return saved_int8.score(queries, documents, weights, candidates, pairing, list_length, empty_score)
+        return saved_int8.score(queries, documents, weights, pairs, empty_score)
     made: "tuple[Tensor, Tensor]" = scores(
-        queries.rows,
-        documents.rows,
-        weights,
-        queries.offsets,
-        queries.mask,
-        queries.lengths,
-        queries.scales,
-        documents.offsets,
-        documents.mask,
-        documents.lengths,
-        documents.scales,
-        candidates,
-        queries.num_sequences,
-        documents.num_sequences,
-        queries.max_tokens,
-        documents.max_tokens,
-        pairing,
-        list_length,
-        empty_score,
-        queries.scale_of,
-        documents.scale_of,
-        with_argmax,
+        *arguments_of(queries, documents, weights, pairs, empty_score, with_argmax)
     )
     return made
 
@@ -104,12 +79,9 @@ def _score(
     queries: Tokens,
     documents: Tokens,
     weights: Optional[Tensor],
-    candidates: Optional[Tensor],
-    pairing: int,
-    list_length: int,
+    pairs: Pairs,
     empty_score: float,
     return_argmax: bool,
-    shape: "tuple[int, ...]",
     save_documents: Optional[str] = None,
 ) -> Union[Tensor, ScoresAndArgmax]:
     differentiated = _check_inputs(queries, documents, weights)
@@ -118,15 +90,22 @@ def _score(
     saves_int8 = saved_int8.check(save_documents, queries, documents) and may_differentiate
     if weights is not None:
         weights = real_factors("weights", weights)
-    values, argmax = explained(
-        lambda: _compute(
-            queries, documents, weights, candidates, pairing, list_length, empty_score, with_argmax, saves_int8
-        ),
-        lambda: explain_values_of(queries, documents, candidates),
+    computed = explained(
+        lambda: _compute(queries, documents, weights, pairs, empty_score, with_argmax, saves_int8),
+        lambda: explain_values_of(queries, documents, pairs.candidates),
     )
+    return as_people_see(computed, pairs, queries.max_tokens, return_argmax)
+
+
+def as_people_see(
+    computed: "tuple[Tensor, Tensor]", pairs: Pairs, max_query_tokens: int, return_argmax: bool
+) -> Union[Tensor, ScoresAndArgmax]:
+    """An operator's scores [num_queries, list_length] and matches in the shape of the pairs."""
+    values, argmax = computed
+    shape = pairs.shape
     if len(shape) != 2:  # The operators' scores have two dimensions already.
         values = values.reshape(shape)
-        argmax = argmax.reshape((*shape, queries.max_tokens)) if return_argmax else argmax
+        argmax = argmax.reshape((*shape, max_query_tokens)) if return_argmax else argmax
     return ScoresAndArgmax(values, argmax) if return_argmax else values
 
 
@@ -247,37 +226,12 @@ def maxsim_scores(
     check_type("documents", documents, document_scales)
     check_columns("queries", queries)
     check_columns("documents", documents)
-    one_query = queries.dim() == 2
-    if queries.dim() not in (2, 3):
-        raise ValueError(f"queries have the shape {tuple(queries.shape)}; they are [Nq, Lq, d] or [Lq, d]")
+    made_queries, one_query = padded_queries(queries, query_lengths, query_mask, query_scales)
     if documents.dim() not in (3, 4):
         raise ValueError(f"documents have the shape {tuple(documents.shape)}; they are [Nd, Ld, d] or [Nq, K, Ld, d]")
-    if one_query and query_lengths is not None:
-        query_lengths = length_of_one(query_lengths)
-    made_queries = padded("query", queries, query_lengths, query_mask, query_scales)
     made_documents = padded("document", documents, document_lengths, document_mask, document_scales)
-    if documents.dim() == 4:
-        if paired or candidates is not None:
-            raise ValueError("documents of [Nq, K, Ld, d] are neither paired nor named by candidates")
-        num_queries, list_length = documents.shape[:2]
-        if num_queries != made_queries.num_sequences:
-            raise ValueError(f"there are documents of {num_queries} queries, and {made_queries.num_sequences} queries")
-        named, pairing = None, library.LISTS
-        shape: "tuple[int, ...]" = (list_length,) if one_query else (num_queries, list_length)
-    else:
-        named, pairing, list_length, shape = pair(made_queries, made_documents, candidates, paired, one_query)
-    return _score(
-        made_queries,
-        made_documents,
-        weights,
-        named,
-        pairing,
-        list_length,
-        empty_score,
-        return_argmax,
-        shape,
-        save_documents,
-    )
+    pairs = pair(made_queries, made_documents, candidates, paired, one_query)
+    return _score(made_queries, made_documents, weights, pairs, empty_score, return_argmax, save_documents)
 
 
 @overload
@@ -383,19 +337,12 @@ def maxsim_scores_packed(
     if query_offsets is None:
         if max_query_tokens is not None:
             raise ValueError("max_query_tokens is of packed queries, which come with query_offsets")
-        one_query = queries.dim() == 2
-        if queries.dim() not in (2, 3):
-            raise ValueError(f"queries have the shape {tuple(queries.shape)}; they are [Nq, Lq, d] or [Lq, d]")
-        if one_query and query_lengths is not None:
-            query_lengths = length_of_one(query_lengths)
-        made_queries = padded("query", queries, query_lengths, query_mask, query_scales)
+        made_queries, one_query = padded_queries(queries, query_lengths, query_mask, query_scales)
     else:
         one_query = False
         if max_query_tokens is None or query_lengths is not None:
             raise ValueError("packed queries come with max_query_tokens, and without query_lengths")
         max_query_tokens = checked_count("max_query_tokens", max_query_tokens, 0, MAX_QUERY_TOKENS)
         made_queries = packed("query", queries, query_offsets, None, query_mask, query_scales, max_query_tokens)
-    named, pairing, list_length, shape = pair(made_queries, made_documents, candidates, paired, one_query)
-    return _score(
-        made_queries, made_documents, weights, named, pairing, list_length, empty_score, return_argmax, shape
-    )
+    pairs = pair(made_queries, made_documents, candidates, paired, one_query)
+    return _score(made_queries, made_documents, weights, pairs, empty_score, return_argmax)

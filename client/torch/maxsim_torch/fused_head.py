@@ -4,13 +4,14 @@ The vectors of all documents never exist. The forward pass makes those of one bl
 backward pass makes those of the tokens that matched again, out of the hidden states, the weight and the matches.
 """
 
-from typing import Any, NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
 
 from .direct_calls import operator
 from .document_blocks import Problem, QueryGradients, Winners, rows_of_winners, write_rows
+from .operators import empty_results_of
 
 # A vector that is shorter than this is divided by it, as torch.nn.functional.normalize does.
 _SHORTEST = 1e-12
@@ -68,153 +69,77 @@ def _without_what_does_not_count(hidden: Tensor, winners: Winners, problem: Prob
     return torch.where(counts.unsqueeze(-1), hidden, 0)
 
 
-def _empty_results(problem: Problem, with_argmax: bool) -> Tuple[Tensor, Tensor]:
-    shape = (problem.num_queries, problem.list_length)
-    argmax_shape = (*shape, problem.max_query_tokens) if with_argmax else (0,)
-    queries = problem.queries
-    return queries.new_empty(shape, dtype=torch.float32), queries.new_empty(argmax_shape, dtype=torch.int32)
+class FusedHead(NamedTuple):
+    """The arguments of torch.ops.maxsim_torch.fused_head."""
+
+    queries: Tensor
+    hidden: Tensor
+    weight: Tensor
+    bias: Optional[Tensor]
+    token_weights: Optional[Tensor]
+    query_mask: Optional[Tensor]
+    query_lengths: Optional[Tensor]
+    document_mask: Optional[Tensor]
+    document_lengths: Optional[Tensor]
+    candidates: Optional[Tensor]
+    pairing: int
+    list_length: int
+    empty_score: float
+    normalize: bool
+    block_documents: int
+    with_argmax: bool
 
 
-@operator("fused_head")
-def fused_head(
-    queries: Tensor,
-    hidden: Tensor,
-    weight: Tensor,
-    bias: Optional[Tensor],
-    token_weights: Optional[Tensor],
-    query_mask: Optional[Tensor],
-    query_lengths: Optional[Tensor],
-    document_mask: Optional[Tensor],
-    document_lengths: Optional[Tensor],
-    candidates: Optional[Tensor],
-    pairing: int,
-    list_length: int,
-    empty_score: float,
-    normalize: bool,
-    block_documents: int,
-    with_argmax: bool,
-) -> Tuple[Tensor, Tensor]:
+@operator("fused_head", empty_results_of)
+def fused_head(inputs: FusedHead) -> Tuple[Tensor, Tensor]:
     """Scores [num_queries, list_length] in float32, and with_argmax the matches [num_queries, list_length, Lq] in
     int32, which are empty otherwise, of `queries` [num_queries, Lq, d] and the vectors of `hidden` [num_documents, Ld,
     h]. `weight` is [d, h] and `bias` [d], all of one type. `block_documents` is 0 for what document_blocks.py holds
     to be good. The numbers are those of torch.ops.maxsim_torch.scores."""
-    problem = Problem(
-        queries,
-        token_weights,
-        query_mask,
-        query_lengths,
-        document_mask,
-        document_lengths,
-        candidates,
-        hidden.shape[0],
-        hidden.shape[1],
-        pairing,
-        list_length,
-        empty_score,
-    )
+    hidden, weight = inputs.hidden, inputs.weight
+    problem = Problem.of(inputs, inputs.token_weights, hidden)
     problem.check_candidates()
-    result, argmax = _empty_results(problem, with_argmax)
-    if candidates is not None:
-        result.fill_(empty_score)
+    result, argmax = empty_results_of(inputs)
+    if inputs.candidates is not None:
+        result.fill_(inputs.empty_score)
         argmax.fill_(-1)
     with _without_autocast(hidden.device):
-        for block in problem.blocks(problem.documents_a_block(block_documents, weight.shape[0])):
-            rows = _project(hidden[block.documents], weight, bias, normalize).rows
-            problem.score(block, rows, with_argmax, result, argmax)
+        for block in problem.blocks(problem.documents_a_block(inputs.block_documents, weight.shape[0])):
+            rows = _project(hidden[block.documents], weight, inputs.bias, inputs.normalize).rows
+            problem.score(block, rows, inputs.with_argmax, result, argmax)
     return result, argmax
 
 
-@fused_head.register_fake
-def _fused_head_fake(  # type: ignore[no-untyped-def]
-    queries,
-    hidden,
-    weight,
-    bias,
-    token_weights,
-    query_mask,
-    query_lengths,
-    document_mask,
-    document_lengths,
-    candidates,
-    pairing,
-    list_length,
-    empty_score,
-    normalize,
-    block_documents,
-    with_argmax,
-):
-    argmax_shape = (queries.shape[0], list_length, queries.shape[1]) if with_argmax else (0,)
-    return (
-        queries.new_empty((queries.shape[0], list_length), dtype=torch.float32),
-        queries.new_empty(argmax_shape, dtype=torch.int32),
-    )
-
-
-def _empty_gradients(
-    queries: Tensor,
-    hidden: Tensor,
-    weight: Tensor,
-    wanted: "tuple[bool, bool, bool, bool, bool]",
-) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+def _empty_gradients(inputs: FusedHead, asked: Sequence[bool], *_: Any) -> "Tuple[Tensor, ...]":
+    queries, hidden, weight = inputs[:3]
     shapes = (queries.shape, hidden.shape, weight.shape, weight.shape[:1], queries.shape[:2])
     types = (queries.dtype, hidden.dtype, weight.dtype, weight.dtype, torch.float32)
-    made = [
-        queries.new_empty(shape if asked else (0,), dtype=dtype) for shape, dtype, asked in zip(shapes, types, wanted)
-    ]
-    return made[0], made[1], made[2], made[3], made[4]
-
-
-@operator("fused_head_backward")
-def fused_head_backward(
-    score_gradients: Tensor,
-    argmax: Tensor,
-    queries: Tensor,
-    hidden: Tensor,
-    weight: Tensor,
-    bias: Optional[Tensor],
-    token_weights: Optional[Tensor],
-    query_mask: Optional[Tensor],
-    query_lengths: Optional[Tensor],
-    document_mask: Optional[Tensor],
-    document_lengths: Optional[Tensor],
-    candidates: Optional[Tensor],
-    pairing: int,
-    list_length: int,
-    normalize: bool,
-    block_documents: int,
-    of_queries: bool,
-    of_hidden: bool,
-    of_weight: bool,
-    of_bias: bool,
-    of_token_weights: bool,
-) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """The gradients of queries, hidden, weight, bias and token_weights in their types and shapes. Those that are not
-    asked for are empty."""
-    problem = Problem(
-        queries,
-        token_weights,
-        query_mask,
-        query_lengths,
-        document_mask,
-        document_lengths,
-        candidates,
-        hidden.shape[0],
-        hidden.shape[1],
-        pairing,
-        list_length,
-        0.0,
+    return tuple(
+        queries.new_empty(shape if wanted else (0,), dtype=dtype) for shape, dtype, wanted in zip(shapes, types, asked)
     )
+
+
+@fused_head.gradients(
+    of=FusedHead._fields[:5], without={"empty_score": 0.0, "with_argmax": True}, empty=_empty_gradients
+)
+def fused_head_backward(
+    inputs: FusedHead, asked: Sequence[bool], score_gradients: Tensor, argmax: Tensor
+) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """The gradients of queries, hidden, weight, bias and token_weights in their types and shapes."""
+    of_queries, of_hidden, of_weight, of_bias, of_token_weights = asked
+    hidden, weight = inputs.hidden, inputs.weight
+    problem = Problem.of(inputs, inputs.token_weights, hidden)
     of_rows = of_hidden or of_weight or of_bias
     sums = QueryGradients(problem, of_queries, of_token_weights)
     hidden_gradients = hidden.new_zeros(hidden.shape if of_hidden else (0,))
     weight_sum = weight.new_zeros(weight.shape if of_weight else (0,), dtype=torch.float32)
     bias_sum = weight.new_zeros(weight.shape[:1] if of_bias else (0,), dtype=torch.float32)
     with _without_autocast(hidden.device):
-        for block in problem.blocks(problem.documents_a_block(block_documents, weight.shape[0])):
+        for block in problem.blocks(problem.documents_a_block(inputs.block_documents, weight.shape[0])):
             winners = problem.winners(block, argmax)
             states = rows_of_winners(hidden, block, winners)
             states = _without_what_does_not_count(states, winners, problem, block.documents)
-            projected = _project(states, weight, bias, normalize)
+            projected = _project(states, weight, inputs.bias, inputs.normalize)
             wanted = (of_queries, of_rows, of_token_weights)
             of_block = problem.gradients(block, winners, projected.rows, score_gradients, wanted)
             sums.add(block, of_block[0], of_block[2])
@@ -237,50 +162,3 @@ def fused_head_backward(
         bias_sum.to(weight.dtype),
         token_weight_gradients,
     )
-
-
-@fused_head_backward.register_fake
-def _fused_head_backward_fake(  # type: ignore[no-untyped-def]
-    score_gradients,
-    argmax,
-    queries,
-    hidden,
-    weight,
-    bias,
-    token_weights,
-    query_mask,
-    query_lengths,
-    document_mask,
-    document_lengths,
-    candidates,
-    pairing,
-    list_length,
-    normalize,
-    block_documents,
-    of_queries,
-    of_hidden,
-    of_weight,
-    of_bias,
-    of_token_weights,
-):
-    wanted = (of_queries, of_hidden, of_weight, of_bias, of_token_weights)
-    return _empty_gradients(queries, hidden, weight, wanted)
-
-
-def _save(ctx: Any, inputs: Any, output: Any) -> None:
-    with_argmax = inputs[15]
-    if not with_argmax:
-        return
-    ctx.save_for_backward(output[1], *inputs[:10])
-    ctx.numbers = (inputs[10], inputs[11], inputs[13], inputs[14])
-
-
-def _differentiate(ctx: Any, score_gradients: Tensor, _: Any) -> Any:
-    if not hasattr(ctx, "numbers"):
-        raise RuntimeError("maxsim_torch::fused_head was called without with_argmax, and has no gradients")
-    wanted = tuple(ctx.needs_input_grad[:5])
-    gradients = fused_head_backward(score_gradients, *ctx.saved_tensors, *ctx.numbers, *wanted)
-    return (*(gradient if asked else None for gradient, asked in zip(gradients, wanted)), *(None,) * 11)
-
-
-fused_head.register_autograd(_differentiate, setup_context=_save)

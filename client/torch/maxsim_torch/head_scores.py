@@ -2,10 +2,8 @@
 
 from typing import Optional, Union
 
-import torch
 from torch import Tensor
 
-from . import library
 from .checks import (
     check_columns,
     check_optional_tensors,
@@ -15,11 +13,11 @@ from .checks import (
     explained,
     real_factors,
 )
-from .direct_calls import hides_gradients
-from .functions import ScoresAndArgmax
+from .direct_calls import wants_gradient
+from .functions import ScoresAndArgmax, as_people_see
 from .fused_head import fused_head
 from .pairing import explain_values_of, pair
-from .tokens import FLOATS, length_of_one, padded, shaped
+from .tokens import FLOATS, flat, padded, padded_queries, shaped
 
 
 def _check_head(queries: Tensor, hidden: Tensor, weight: Tensor, bias: Optional[Tensor]) -> None:
@@ -28,8 +26,6 @@ def _check_head(queries: Tensor, hidden: Tensor, weight: Tensor, bias: Optional[
             f"queries have the type {queries.dtype} and hidden {hidden.dtype}; both have one type, float32, float16 "
             f"or bfloat16"
         )
-    if queries.dim() not in (2, 3):
-        raise ValueError(f"queries have the shape {tuple(queries.shape)}; they are [Nq, Lq, d] or [Lq, d]")
     if hidden.dim() not in (3, 4):
         raise ValueError(f"hidden has the shape {tuple(hidden.shape)}; it is [Nd, Ld, h] or [Nq, K, Ld, h]")
     check_columns("queries", queries)
@@ -99,60 +95,41 @@ def fused_head_scores(
         candidates=candidates,
     )
     empty_score = checked_number("empty_score", empty_score)
+    made, one_query = padded_queries(queries, query_lengths, query_mask, None)
     _check_head(queries, hidden, weight, bias)
     if block_documents is not None:
         block_documents = checked_count("block_documents", block_documents, 1)
-    one_query = queries.dim() == 2
-    if one_query and query_lengths is not None:
-        query_lengths = length_of_one(query_lengths)
-    made_queries = padded("query", queries, query_lengths, query_mask, None)
-    made_documents = padded("document", hidden, document_lengths, document_mask, None)
+    documents = padded("document", hidden, document_lengths, document_mask, None)
     if token_weights is not None:
         if tuple(token_weights.shape) != tuple(queries.shape[:-1]):
             shapes = f"{tuple(token_weights.shape)}, not {tuple(queries.shape[:-1])}"
             raise ValueError(f"token_weights have the shape {shapes}")
-        token_weights = real_factors("token_weights", token_weights).reshape(
-            made_queries.num_sequences, made_queries.max_tokens
-        )
-    named: Optional[Tensor] = None
-    if hidden.dim() == 4:
-        if paired or candidates is not None:
-            raise ValueError("hidden of [Nq, K, Ld, h] is neither paired nor named by candidates")
-        if hidden.shape[0] != made_queries.num_sequences:
-            count = made_queries.num_sequences
-            raise ValueError(f"hidden has documents of {hidden.shape[0]} queries; there are {count}")
-        pairing, list_length = library.LISTS, hidden.shape[1]
-        shape: "tuple[int, ...]" = (list_length,) if one_query else (hidden.shape[0], list_length)
-    else:
-        named, pairing, list_length, shape = pair(made_queries, made_documents, candidates, paired, one_query)
+        token_weights = real_factors("token_weights", token_weights).reshape(made.num_sequences, made.max_tokens)
+    lists = ("hidden of [Nq, K, Ld, h] is", "hidden has documents of")
+    pairs = pair(made, documents, candidates, paired, one_query, lists)
     weight = real_factors("weight", weight, hidden.dtype)
     bias = None if bias is None else real_factors("bias", bias, hidden.dtype)
-    inputs = (queries, hidden, weight, bias, token_weights)
-    differentiated = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in inputs)
-    values: Tensor
-    argmax: Tensor
-    values, argmax = explained(
+    with_argmax = return_argmax or wants_gradient(queries, hidden, weight, bias, token_weights)
+    flat_queries, flat_documents = flat(made), flat(documents)
+    computed: "tuple[Tensor, Tensor]" = explained(
         lambda: fused_head(
-            queries.reshape(made_queries.num_sequences, *queries.shape[-2:]),
-            hidden.reshape(made_documents.num_sequences, *hidden.shape[-2:]),
+            flat_queries.rows,
+            flat_documents.rows,
             weight,
             bias,
             token_weights,
-            shaped(made_queries.mask, (made_queries.num_sequences, made_queries.max_tokens)),
-            shaped(made_queries.lengths, (made_queries.num_sequences,)),
-            shaped(made_documents.mask, (made_documents.num_sequences, made_documents.max_tokens)),
-            shaped(made_documents.lengths, (made_documents.num_sequences,)),
-            None if named is None else named.reshape(made_queries.num_sequences, list_length),
-            pairing,
-            list_length,
+            flat_queries.mask,
+            flat_queries.lengths,
+            flat_documents.mask,
+            flat_documents.lengths,
+            shaped(pairs.candidates, (made.num_sequences, pairs.list_length)),
+            pairs.pairing,
+            pairs.list_length,
             empty_score,
             normalize,
             block_documents or 0,
-            return_argmax or differentiated or hides_gradients(),
+            with_argmax,
         ),
-        lambda: explain_values_of(made_queries, made_documents, named),
+        lambda: explain_values_of(made, documents, pairs.candidates),
     )
-    values = values.reshape(shape)
-    if not return_argmax:
-        return values
-    return ScoresAndArgmax(values, argmax.reshape((*shape, made_queries.max_tokens)))
+    return as_people_see(computed, pairs, made.max_tokens, return_argmax)

@@ -4,7 +4,7 @@ import ctypes
 import os
 import pathlib
 import typing
-from typing import Any
+from typing import Any, List, Optional, Tuple
 
 # The numbers of maxsim.h.
 CPU, CUDA = 0, 1
@@ -22,45 +22,49 @@ class LibraryError(RuntimeError):
     """The library failed for a reason that is not in the arguments, such as an error of CUDA."""
 
 
+Fields = List[Tuple[str, Any]]
+
+
+def int32s(*names: str) -> Fields:
+    return [(name, ctypes.c_int32) for name in names]
+
+
+def int64s(*names: str) -> Fields:
+    return [(name, ctypes.c_int64) for name in names]
+
+
+def pointers(*names: str) -> Fields:
+    return [(name, ctypes.c_void_p) for name in names]
+
+
+# The first member of every structure, and the last ones of every call.
+STRUCT_SIZE: Fields = [("struct_size", ctypes.c_size_t)]
+WORKSPACE: Fields = [*pointers("stream", "workspace"), ("workspace_bytes", ctypes.c_size_t)]
+
+
 class Tokens(ctypes.Structure):
     """The structure maxsim_tokens: queries or documents."""
 
     _fields_: typing.ClassVar = [
-        ("struct_size", ctypes.c_size_t),
-        ("layout", ctypes.c_int32),
-        ("type", ctypes.c_int32),
-        ("dim", ctypes.c_int32),
-        ("index_type", ctypes.c_int32),
-        ("num_sequences", ctypes.c_int64),
-        ("max_tokens", ctypes.c_int64),
-        ("num_rows", ctypes.c_int64),
-        ("rows", ctypes.c_void_p),
-        ("offsets", ctypes.c_void_p),
-        ("lengths", ctypes.c_void_p),
-        ("mask", ctypes.c_void_p),
-        ("scales", ctypes.c_void_p),
-        ("scale_of", ctypes.c_int32),
-        ("reserved", ctypes.c_int32),
+        *STRUCT_SIZE,
+        *int32s("layout", "type", "dim", "index_type"),
+        *int64s("num_sequences", "max_tokens", "num_rows"),
+        *pointers("rows", "offsets", "lengths", "mask", "scales"),
+        *int32s("scale_of", "reserved"),
     ]
 
 
 class Call(ctypes.Structure):
-    """The structure maxsim_call: what is scored, and where."""
+    """The structure maxsim_call: what is scored, and where. `queries` and `documents` are addresses of Tokens."""
 
     _fields_: typing.ClassVar = [
-        ("struct_size", ctypes.c_size_t),
-        ("device", ctypes.c_int32),
-        ("pairing", ctypes.c_int32),
-        ("queries", ctypes.c_void_p),  # the address of Tokens
-        ("documents", ctypes.c_void_p),
-        ("weights", ctypes.c_void_p),
-        ("candidates", ctypes.c_void_p),
-        ("list_length", ctypes.c_int64),
+        *STRUCT_SIZE,
+        *int32s("device", "pairing"),
+        *pointers("queries", "documents", "weights", "candidates"),
+        *int64s("list_length"),
         ("empty_score", ctypes.c_float),
-        ("num_threads", ctypes.c_int32),
-        ("stream", ctypes.c_void_p),
-        ("workspace", ctypes.c_void_p),
-        ("workspace_bytes", ctypes.c_size_t),
+        *int32s("num_threads"),
+        *WORKSPACE,
     ]
 
 
@@ -68,12 +72,8 @@ class Gradients(ctypes.Structure):
     """The structure maxsim_gradients: what maxsim_backward takes and writes."""
 
     _fields_: typing.ClassVar = [
-        ("struct_size", ctypes.c_size_t),
-        ("argmax", ctypes.c_void_p),
-        ("score_gradients", ctypes.c_void_p),
-        ("query_gradients", ctypes.c_void_p),
-        ("document_gradients", ctypes.c_void_p),
-        ("weight_gradients", ctypes.c_void_p),
+        *STRUCT_SIZE,
+        *pointers("argmax", "score_gradients", "query_gradients", "document_gradients", "weight_gradients"),
     ]
 
 
@@ -95,24 +95,10 @@ def _load() -> ctypes.CDLL:
     library.maxsim_version.restype = ctypes.c_char_p
     library.maxsim_last_error.restype = ctypes.c_char_p
     library.maxsim_device_available.argtypes = [ctypes.c_int32, ctypes.POINTER(ctypes.c_int32)]
-    library.maxsim_workspace_bytes.argtypes = [
-        ctypes.POINTER(Call),
-        ctypes.c_int32,
-        ctypes.POINTER(ctypes.c_size_t),
-    ]
-    library.maxsim_forward.argtypes = [ctypes.POINTER(Call), ctypes.c_void_p, ctypes.c_void_p]
-    library.maxsim_backward.argtypes = [ctypes.POINTER(Call), ctypes.POINTER(Gradients)]
     return library
 
 
 _library = _load()
-
-
-def loaded(name: str, arguments: "list[Any]") -> Any:
-    """The function of the library, with the types of its arguments; it returns a status, which `check` takes."""
-    function = getattr(_library, name)
-    function.argtypes = arguments
-    return function
 
 
 def check(status: int) -> None:
@@ -129,23 +115,50 @@ def check(status: int) -> None:
     raise LibraryError(text)
 
 
-def loaded_passes(
-    name: str, call: "type[ctypes.Structure]", gradients: "type[ctypes.Structure]"
-) -> "tuple[Any, Any, Any]":
-    """The functions of a family of operators: for the workspace, the forward pass and the backward pass."""
-    size = ctypes.POINTER(ctypes.c_size_t)
-    return (
-        loaded(f"{name}_workspace_bytes", [ctypes.POINTER(call), ctypes.c_int32, size]),
-        loaded(name, [ctypes.POINTER(call), ctypes.c_void_p, ctypes.c_void_p]),
-        loaded(f"{name}_backward", [ctypes.POINTER(call), ctypes.POINTER(gradients)]),
-    )
+class Passes:
+    """The functions of a family of operators: `name`_workspace_bytes, the forward pass `forward` and `name`_backward.
+
+    They take a call and, where `codes` says its type, a structure beside it."""
+
+    def __init__(
+        self,
+        name: str,
+        call: "type[ctypes.Structure]",
+        gradients: "type[ctypes.Structure]",
+        forward: str = "",
+        codes: "Optional[type[ctypes.Structure]]" = None,
+    ):
+        self.gradients = gradients
+        taken = [ctypes.POINTER(structure) for structure in (call, codes) if structure is not None]
+        # One size is for both passes where there are codes.
+        which = [ctypes.c_int32] if codes is None else []
+        self._size = _loaded(f"{name}_workspace_bytes", [*taken, *which, ctypes.POINTER(ctypes.c_size_t)])
+        self._forward = _loaded(forward or name, [*taken, ctypes.c_void_p, ctypes.c_void_p])
+        self._backward = _loaded(f"{name}_backward", [*taken, ctypes.POINTER(gradients)])
+
+    def workspace_bytes(self, call: ctypes.Structure, which: int, *codes: ctypes.Structure) -> int:
+        """The bytes of workspace that a pass (FORWARD or BACKWARD) needs."""
+        size = ctypes.c_size_t()
+        check(self._size(call, *(codes or (which,)), size))
+        return size.value
+
+    def forward(self, call: ctypes.Structure, *arguments: Any) -> None:
+        """Calls the forward pass: with the codes, if any, and the addresses of values and of what comes beside them."""
+        check(self._forward(call, *arguments))
+
+    def backward(self, call: ctypes.Structure, *structures: ctypes.Structure) -> None:
+        """Calls the backward pass: with the codes, if any, and the gradients."""
+        check(self._backward(call, *structures))
 
 
-def size_from(function: Any, *arguments: Any) -> int:
-    """What a function writes to its last argument, a size."""
-    size = ctypes.c_size_t()
-    check(function(*arguments, ctypes.byref(size)))
-    return size.value
+def _loaded(name: str, arguments: "list[Any]") -> Any:
+    """The function of the library, with the types of its arguments; it returns a status, which `check` takes."""
+    function = getattr(_library, name)
+    function.argtypes = arguments
+    return function
+
+
+MAXSIM = Passes("maxsim", Call, Gradients, forward="maxsim_forward")
 
 
 def library_version() -> str:
@@ -162,18 +175,3 @@ def device_available(device: str) -> bool:
     available = ctypes.c_int32()
     check(_library.maxsim_device_available(CPU if device == "cpu" else CUDA, ctypes.byref(available)))
     return available.value != 0
-
-
-def workspace_bytes(call: Call, which: int) -> int:
-    """The bytes of workspace that a pass (FORWARD or BACKWARD) needs."""
-    return size_from(_library.maxsim_workspace_bytes, ctypes.byref(call), which)
-
-
-def forward(call: Call, scores: int, argmax: int) -> None:
-    """Calls maxsim_forward; `scores` and `argmax` are addresses, of which the second may be 0."""
-    check(_library.maxsim_forward(ctypes.byref(call), scores, argmax or None))
-
-
-def backward(call: Call, gradients: Gradients) -> None:
-    """Calls maxsim_backward."""
-    check(_library.maxsim_backward(ctypes.byref(call), ctypes.byref(gradients)))

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from .checks import check_columns, check_tensors, explain_values, explained
 from .nearest_operators import nearest as nearest_operator
-from .tokens import FLOATS, indices
+from .tokens import FLOATS, flat_rows, indices, of_one_type, shaped
 
 
 class NearestDistances(NamedTuple):
@@ -34,20 +34,14 @@ def _sets(x: Tensor, y: Tensor) -> "tuple[int, ...]":
     return tuple(x.shape[:-2])
 
 
-def _lengths_of(name: str, lengths: Optional[Tensor], points: Tensor) -> Optional[Tensor]:
-    if lengths is None:
-        return None
-    return indices(name, lengths, tuple(points.shape[:-2]))
-
-
 def _lengths(
     x: Tensor, y: Tensor, x_lengths: Optional[Tensor], y_lengths: Optional[Tensor]
-) -> "tuple[Optional[Tensor], Optional[Tensor]]":
+) -> "list[Optional[Tensor]]":
     """Lengths of one integer type."""
-    x_lengths, y_lengths = _lengths_of("x_lengths", x_lengths, x), _lengths_of("y_lengths", y_lengths, y)
-    if x_lengths is not None and y_lengths is not None and x_lengths.dtype != y_lengths.dtype:
-        x_lengths, y_lengths = x_lengths.to(torch.int64), y_lengths.to(torch.int64)
-    return x_lengths, y_lengths
+    given = (("x_lengths", x_lengths, x), ("y_lengths", y_lengths, y))
+    return of_one_type(
+        [None if one is None else indices(name, one, tuple(points.shape[:-2])) for name, one, points in given]
+    )
 
 
 def nearest_distances(
@@ -84,22 +78,11 @@ def nearest_distances(
         explain_values("y_lengths", y_lengths, y.shape[-2])
 
     distances, argmin = explained(
-        lambda: nearest_operator(_flat(x), _flat(y), _flat_lengths(x_lengths), _flat_lengths(y_lengths)), explain
+        lambda: nearest_operator(flat_rows(x), flat_rows(y), shaped(x_lengths, (-1,)), shaped(y_lengths, (-1,))),
+        explain,
     )
     shape = (*outer, x.shape[-2])
     return NearestDistances(distances.reshape(shape), argmin.reshape(shape))
-
-
-def _flat(points: Tensor) -> Tensor:
-    """[..., points, d] as [sets, points, d]."""
-    sets = 1
-    for size in points.shape[:-2]:
-        sets = sets * size
-    return points.reshape(sets, points.shape[-2], points.shape[-1])
-
-
-def _flat_lengths(lengths: Optional[Tensor]) -> Optional[Tensor]:
-    return None if lengths is None else lengths.reshape(-1)
 
 
 def mean_distance(

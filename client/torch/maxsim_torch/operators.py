@@ -5,14 +5,16 @@ it is executed; torch.compile and export see the fake implementations alone, so 
 """
 
 import ctypes
-from typing import Any, Optional, Tuple
+from typing import Any, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
 
 from . import library
 from .call_memory import INDEX_TYPES, TYPES, CallMemory
-from .direct_calls import operator
+from .direct_calls import empty_gradients, operator
+from .pairing import Pairs
+from .tokens import Tokens
 
 _TYPES = {**TYPES, torch.int8: library.I8}
 _TOKENS_SIZE = ctypes.sizeof(library.Tokens)
@@ -20,103 +22,137 @@ _TOKENS_SIZE = ctypes.sizeof(library.Tokens)
 _NO_CANDIDATES = 8
 
 
+class Scores(NamedTuple):
+    """The arguments of torch.ops.maxsim_torch.scores: queries and documents (Tokens), Pairs and numbers."""
+
+    queries: Tensor
+    documents: Tensor
+    weights: Optional[Tensor]
+    query_offsets: Optional[Tensor]
+    query_mask: Optional[Tensor]
+    query_lengths: Optional[Tensor]
+    query_scales: Optional[Tensor]
+    document_offsets: Optional[Tensor]
+    document_mask: Optional[Tensor]
+    document_lengths: Optional[Tensor]
+    document_scales: Optional[Tensor]
+    candidates: Optional[Tensor]
+    num_queries: int
+    num_documents: int
+    max_query_tokens: int
+    max_document_tokens: int
+    pairing: int
+    list_length: int
+    empty_score: float
+    query_scale_of: int
+    document_scale_of: int
+    with_argmax: bool
+
+
+def arguments_of(
+    queries: Tokens,
+    documents: Tokens,
+    weights: Optional[Tensor],
+    pairs: Pairs,
+    empty_score: float = 0.0,
+    with_argmax: bool = False,
+) -> Scores:
+    """The arguments of `scores`, one by one."""
+    return Scores(
+        queries.rows,
+        documents.rows,
+        weights,
+        queries.offsets,
+        queries.mask,
+        queries.lengths,
+        queries.scales,
+        documents.offsets,
+        documents.mask,
+        documents.lengths,
+        documents.scales,
+        pairs.candidates,
+        queries.num_sequences,
+        documents.num_sequences,
+        queries.max_tokens,
+        documents.max_tokens,
+        pairs.pairing,
+        pairs.list_length,
+        empty_score,
+        queries.scale_of,
+        documents.scale_of,
+        with_argmax,
+    )
+
+
 class Call(CallMemory):
-    """A maxsim_call over tensors, which it keeps until the call has returned."""
+    """A maxsim_call over the tensors of `inputs`, which are Scores or have their names, and of queries and documents.
+    It keeps them until the call has returned. Documents of residual codes, `coded`, have no rows of vectors: their rows
+    are the codes, one a token."""
 
-    def __init__(self, pairing: int, list_length: int, empty_score: float, device: torch.device):
-        super().__init__(library.Call, device)
-        self.call.pairing = pairing
-        self.call.list_length = list_length
-        self.call.empty_score = empty_score
+    def __init__(self, inputs: Any, queries: Tokens, documents: Tokens, coded: bool = False):
+        super().__init__(library.Call, queries.rows.device)
+        rows = queries.rows
+        self.call.pairing = inputs.pairing
+        self.call.list_length = inputs.list_length
+        self.call.empty_score = inputs.empty_score
+        self.call.queries = self._tokens(queries, rows.dtype, rows.shape[-1], rows)
+        vectors = None if coded else documents.rows
+        of_vectors = rows if coded else documents.rows
+        self.call.documents = self._tokens(documents, of_vectors.dtype, of_vectors.shape[-1], vectors)
+        self.call.weights = self.address(inputs.weights)
+        candidates = inputs.candidates
+        self.call.candidates = self.address(candidates)
+        if candidates is not None and candidates.numel() == 0:
+            self.call.candidates = _NO_CANDIDATES
 
-    def tokens(
-        self,
-        rows: Tensor,
-        offsets: Optional[Tensor],
-        lengths: Optional[Tensor],
-        mask: Optional[Tensor],
-        scales: Optional[Tensor],
-        scale_of: int,
-        num_sequences: int,
-        max_tokens: int,
-    ) -> int:
+    def _tokens(self, tokens: Tokens, dtype: torch.dtype, dim: int, vectors: Optional[Tensor]) -> int:
         """The address of a maxsim_tokens, which is kept, too."""
+        rows, offsets, mask, lengths, scales, scale_of, num_sequences, max_tokens = tokens
         if offsets is None:
             layout, indices = library.PADDED, lengths
         else:
             layout, indices = library.PACKED if lengths is None else library.SCATTERED, offsets
-        dim = rows.shape[-1]
-        tokens = library.Tokens(
+        made = library.Tokens(
             _TOKENS_SIZE,
             layout,
-            _TYPES[rows.dtype],
+            _TYPES[dtype],
             dim,
             INDEX_TYPES[indices.dtype] if indices is not None else library.INT64,
             num_sequences,
             max_tokens,
-            rows.numel() // max(dim, 1),
-            self.address(rows),
+            rows.numel() if vectors is None else rows.numel() // max(dim, 1),
+            self.address(vectors),
             self.address(offsets),
             self.address(lengths),
             self.address(mask),
             self.address(scales),
             scale_of,
         )
-        return self.address_of(tokens)
-
-    def take_candidates(self, candidates: Optional[Tensor]) -> None:
-        self.call.candidates = self.address(candidates)
-        if candidates is not None and candidates.numel() == 0:
-            self.call.candidates = _NO_CANDIDATES
+        return self.address_of(made)
 
 
-def _make_call(
-    queries: Tensor,
-    documents: Tensor,
-    weights: Optional[Tensor],
-    query_offsets: Optional[Tensor],
-    query_mask: Optional[Tensor],
-    query_lengths: Optional[Tensor],
-    query_scales: Optional[Tensor],
-    document_offsets: Optional[Tensor],
-    document_mask: Optional[Tensor],
-    document_lengths: Optional[Tensor],
-    document_scales: Optional[Tensor],
-    candidates: Optional[Tensor],
-    num_queries: int,
-    num_documents: int,
-    max_query_tokens: int,
-    max_document_tokens: int,
-    pairing: int,
-    list_length: int,
-    empty_score: float,
-    query_scale_of: int = library.SCALE_A_SEQUENCE,
-    document_scale_of: int = library.SCALE_A_SEQUENCE,
-) -> Call:
-    made = Call(pairing, list_length, empty_score, queries.device)
-    made.call.queries = made.tokens(
-        queries,
-        query_offsets,
-        query_lengths,
-        query_mask,
-        query_scales,
-        query_scale_of,
-        num_queries,
-        max_query_tokens,
+def _call(inputs: Scores) -> Call:
+    queries = Tokens(
+        inputs.queries,
+        inputs.query_offsets,
+        inputs.query_mask,
+        inputs.query_lengths,
+        inputs.query_scales,
+        inputs.query_scale_of,
+        inputs.num_queries,
+        inputs.max_query_tokens,
     )
-    made.call.documents = made.tokens(
-        documents,
-        document_offsets,
-        document_lengths,
-        document_mask,
-        document_scales,
-        document_scale_of,
-        num_documents,
-        max_document_tokens,
+    documents = Tokens(
+        inputs.documents,
+        inputs.document_offsets,
+        inputs.document_mask,
+        inputs.document_lengths,
+        inputs.document_scales,
+        inputs.document_scale_of,
+        inputs.num_documents,
+        inputs.max_document_tokens,
     )
-    made.call.weights = made.address(weights)
-    made.take_candidates(candidates)
-    return made
+    return Call(inputs, queries, documents)
 
 
 def empty_results(
@@ -130,236 +166,44 @@ def empty_results(
     )
 
 
-def _empty_gradients(
-    queries: Tensor,
-    documents: Tensor,
-    weights: Optional[Tensor],
-    of_queries: bool,
-    of_documents: bool,
-    of_weights: bool,
-) -> Tuple[Tensor, Tensor, Tensor]:
-    """Memory for what `scores_backward` returns."""
-    weight_shape = weights.shape if weights is not None and of_weights else (0,)
-    return (
-        queries.new_empty(queries.shape if of_queries else (0,)),
-        documents.new_empty(documents.shape if of_documents else (0,)),
-        queries.new_empty(weight_shape, dtype=torch.float32),
+def empty_results_of(inputs: Any) -> Tuple[Tensor, Tensor]:
+    """The same for operators whose queries are padded."""
+    num_queries, max_query_tokens = inputs.queries.shape[:2]
+    return empty_results(inputs.queries, num_queries, inputs.list_length, max_query_tokens, inputs.with_argmax)
+
+
+def _empty_scores(inputs: Scores) -> Tuple[Tensor, Tensor]:
+    return empty_results(
+        inputs.queries, inputs.num_queries, inputs.list_length, inputs.max_query_tokens, inputs.with_argmax
     )
 
 
-@operator("scores")
-def scores(
-    queries: Tensor,
-    documents: Tensor,
-    weights: Optional[Tensor],
-    query_offsets: Optional[Tensor],
-    query_mask: Optional[Tensor],
-    query_lengths: Optional[Tensor],
-    query_scales: Optional[Tensor],
-    document_offsets: Optional[Tensor],
-    document_mask: Optional[Tensor],
-    document_lengths: Optional[Tensor],
-    document_scales: Optional[Tensor],
-    candidates: Optional[Tensor],
-    num_queries: int,
-    num_documents: int,
-    max_query_tokens: int,
-    max_document_tokens: int,
-    pairing: int,
-    list_length: int,
-    empty_score: float,
-    query_scale_of: int,
-    document_scale_of: int,
-    with_argmax: bool,
-) -> Tuple[Tensor, Tensor]:
+@operator("scores", _empty_scores)
+def scores(inputs: Scores) -> Tuple[Tensor, Tensor]:
     """maxsim_forward: scores [num_queries, list_length] in float32, and with_argmax the matches [num_queries,
     list_length, max_query_tokens] in int32, which are empty otherwise. `list_length` is the documents of each query:
     with pairing ALL all of them, with PAIRS one. Rows are the last dimension of `queries` and `documents`. Scales are
     vectors; `query_scale_of` and `document_scale_of` (SCALE_A_SEQUENCE, SCALE_A_TOKEN) say what each belongs to."""
-    result, argmax = empty_results(queries, num_queries, list_length, max_query_tokens, with_argmax)
-    made = _make_call(
-        queries,
-        documents,
-        weights,
-        query_offsets,
-        query_mask,
-        query_lengths,
-        query_scales,
-        document_offsets,
-        document_mask,
-        document_lengths,
-        document_scales,
-        candidates,
-        num_queries,
-        num_documents,
-        max_query_tokens,
-        max_document_tokens,
-        pairing,
-        list_length,
-        empty_score,
-        query_scale_of,
-        document_scale_of,
-    )
-    made.compute(
-        library.forward,
-        result.data_ptr(),
-        argmax.data_ptr() if with_argmax else 0,
-        bytes_of=lambda call: library.workspace_bytes(call, library.FORWARD),
-    )
-    return result, argmax
-
-
-@scores.register_fake
-def _scores_fake(  # type: ignore[no-untyped-def]
-    queries,
-    documents,
-    weights,
-    query_offsets,
-    query_mask,
-    query_lengths,
-    query_scales,
-    document_offsets,
-    document_mask,
-    document_lengths,
-    document_scales,
-    candidates,
-    num_queries,
-    num_documents,
-    max_query_tokens,
-    max_document_tokens,
-    pairing,
-    list_length,
-    empty_score,
-    query_scale_of,
-    document_scale_of,
-    with_argmax,
-):
-    return empty_results(queries, num_queries, list_length, max_query_tokens, with_argmax)
-
-
-@operator("scores_backward")
-def scores_backward(
-    score_gradients: Tensor,
-    argmax: Tensor,
-    queries: Tensor,
-    documents: Tensor,
-    weights: Optional[Tensor],
-    query_offsets: Optional[Tensor],
-    query_mask: Optional[Tensor],
-    query_lengths: Optional[Tensor],
-    document_offsets: Optional[Tensor],
-    document_mask: Optional[Tensor],
-    document_lengths: Optional[Tensor],
-    candidates: Optional[Tensor],
-    num_queries: int,
-    num_documents: int,
-    max_query_tokens: int,
-    max_document_tokens: int,
-    pairing: int,
-    list_length: int,
-    of_queries: bool,
-    of_documents: bool,
-    of_weights: bool,
-) -> Tuple[Tensor, Tensor, Tensor]:
-    """maxsim_backward: the gradients of queries, documents and weights in their types and shapes. Those that are not
-    asked for are empty."""
-    made = _make_call(
-        queries,
-        documents,
-        weights,
-        query_offsets,
-        query_mask,
-        query_lengths,
-        None,
-        document_offsets,
-        document_mask,
-        document_lengths,
-        None,
-        candidates,
-        num_queries,
-        num_documents,
-        max_query_tokens,
-        max_document_tokens,
-        pairing,
-        list_length,
-        0.0,
-    )
-    results = _empty_gradients(queries, documents, weights, of_queries, of_documents, of_weights)
-    gradients = library.Gradients(
-        ctypes.sizeof(library.Gradients),
-        made.address(argmax),
-        made.address(score_gradients),
-        results[0].data_ptr() if of_queries else None,
-        results[1].data_ptr() if of_documents else None,
-        results[2].data_ptr() if of_weights else None,
-    )
-    made.compute(
-        library.backward,
-        gradients,
-        bytes_of=lambda call: library.workspace_bytes(call, library.BACKWARD) if of_documents else 0,
-    )
+    results = _empty_scores(inputs)
+    _call(inputs).forward(library.MAXSIM, results)
     return results
 
 
-@scores_backward.register_fake
-def _scores_backward_fake(  # type: ignore[no-untyped-def]
-    score_gradients,
-    argmax,
-    queries,
-    documents,
-    weights,
-    query_offsets,
-    query_mask,
-    query_lengths,
-    document_offsets,
-    document_mask,
-    document_lengths,
-    candidates,
-    num_queries,
-    num_documents,
-    max_query_tokens,
-    max_document_tokens,
-    pairing,
-    list_length,
-    of_queries,
-    of_documents,
-    of_weights,
-):
-    return _empty_gradients(queries, documents, weights, of_queries, of_documents, of_weights)
-
-
-def _save(ctx: Any, inputs: Any, output: Any) -> None:
-    queries, documents, weights, query_offsets, query_mask, query_lengths = inputs[:6]
-    document_offsets, document_mask, document_lengths = inputs[7:10]
-    candidates = inputs[11]
-    with_argmax = inputs[21]
-    if not with_argmax:
-        return
-    ctx.save_for_backward(
-        output[1],
-        queries,
-        documents,
-        weights,
-        query_offsets,
-        query_mask,
-        query_lengths,
-        document_offsets,
-        document_mask,
-        document_lengths,
-        candidates,
-    )
-    ctx.numbers = inputs[12:18]
-
-
-def _differentiate(ctx: Any, score_gradients: Tensor, _: Any) -> Any:
-    if not hasattr(ctx, "numbers"):
-        raise RuntimeError("maxsim_torch::scores was called without with_argmax, and has no gradients")
-    of_queries, of_documents, of_weights = ctx.needs_input_grad[:3]
-    gradients = scores_backward(
-        score_gradients, *ctx.saved_tensors, *ctx.numbers, of_queries, of_documents, of_weights
-    )
-    wanted = (of_queries, of_documents, of_weights)
-    return (*(gradient if asked else None for gradient, asked in zip(gradients, wanted)), *(None,) * 19)
-
-
-scores.register_autograd(_differentiate, setup_context=_save)
+@scores.gradients(
+    of=("queries", "documents", "weights"),
+    without={
+        "query_scales": None,
+        "document_scales": None,
+        "empty_score": 0.0,
+        "query_scale_of": library.SCALE_A_SEQUENCE,
+        "document_scale_of": library.SCALE_A_SEQUENCE,
+        "with_argmax": True,
+    },
+)
+def scores_backward(
+    inputs: Scores, asked: Sequence[bool], score_gradients: Tensor, argmax: Tensor
+) -> "Tuple[Tensor, ...]":
+    """maxsim_backward: the gradients of queries, documents and weights in their types and shapes."""
+    results = empty_gradients((inputs.queries, inputs.documents, inputs.weights), asked)
+    _call(inputs).backward(library.MAXSIM, (argmax, score_gradients), results, with_workspace=asked[1])
+    return results

@@ -1,6 +1,6 @@
 """Which documents each query is scored with."""
 
-from typing import Optional
+from typing import NamedTuple, Optional
 
 import torch
 from torch import Tensor
@@ -10,29 +10,48 @@ from .checks import explain_values
 from .tokens import Tokens, explain_tokens, indices
 
 
+class Pairs(NamedTuple):
+    """Which documents each query meets, as the operators take it (pairing ALL, PAIRS or LISTS, the documents of each
+    query, and with candidates their indices), and the shape of the scores as people see it."""
+
+    candidates: Optional[Tensor]
+    pairing: int
+    list_length: int
+    shape: "tuple[int, ...]" = ()
+
+
 def pair(
     queries: Tokens,
     documents: Tokens,
     candidates: Optional[Tensor],
     paired: bool,
     one_query: bool,
-) -> "tuple[Optional[Tensor], int, int, tuple[int, ...]]":
-    """Returns candidates, pairing, list length and the shape of the scores, where documents are one list."""
+    lists: "tuple[str, str]" = ("documents of [Nq, K, Ld, d] are", "there are documents of"),
+) -> Pairs:
+    """Pairs of what people give. Documents of four dimensions are a list for each query; errors call them `lists`."""
+    if documents.offsets is None and documents.rows.dim() == 4:
+        if paired or candidates is not None:
+            raise ValueError(f"{lists[0]} neither paired nor named by candidates")
+        num_lists, list_length = documents.rows.shape[:2]
+        if num_lists != queries.num_sequences:
+            raise ValueError(f"{lists[1]} {num_lists} queries, and there are {queries.num_sequences} queries")
+        return Pairs(None, library.LISTS, list_length, (list_length,) if one_query else (num_lists, list_length))
     if paired and candidates is not None:
         raise ValueError("paired queries and documents have no candidates")
     if paired:
         if queries.num_sequences != documents.num_sequences:
             raise ValueError(f"{queries.num_sequences} queries are paired with {documents.num_sequences} documents")
-        return None, library.PAIRS, 1, () if one_query else (queries.num_sequences,)
+        return Pairs(None, library.PAIRS, 1, () if one_query else (queries.num_sequences,))
     if candidates is None:
         shape = (documents.num_sequences,) if one_query else (queries.num_sequences, documents.num_sequences)
-        return None, library.ALL, documents.num_sequences, shape
+        return Pairs(None, library.ALL, documents.num_sequences, shape)
     wanted = 1 if one_query else 2
     if candidates.dim() != wanted or (not one_query and candidates.shape[0] != queries.num_sequences):
         which = "[K] for one query [Lq, d]" if one_query else f"[{queries.num_sequences}, K] for these queries"
         raise ValueError(f"candidates have the shape {tuple(candidates.shape)}; they are {which}")
-    candidates = indices("candidates", candidates, tuple(candidates.shape))
-    return candidates.to(torch.int64), library.LISTS, candidates.shape[-1], tuple(candidates.shape)
+    shape = tuple(candidates.shape)
+    candidates = indices("candidates", candidates, shape).to(torch.int64)
+    return Pairs(candidates, library.LISTS, shape[-1], shape)
 
 
 def explain_values_of(queries: Tokens, documents: Tokens, candidates: Optional[Tensor]) -> None:

@@ -5,7 +5,6 @@ from typing import Literal, Optional, Union, overload
 import torch
 from torch import Tensor
 
-from . import library
 from .checks import (
     MAX_DOCUMENT_TOKENS,
     check_columns,
@@ -15,13 +14,13 @@ from .checks import (
     explained,
     real_factors,
 )
-from .direct_calls import hides_gradients
-from .functions import ScoresAndArgmax
+from .direct_calls import wants_gradient
+from .functions import ScoresAndArgmax, as_people_see
 from .pairing import explain_values_of, pair
 from .residual_codes_operators import BIT_ORDERS
 from .residual_codes_operators import residual_code_scores as operator
 from .residual_codes_reference import check_codes
-from .tokens import FLOATS, Tokens, length_of_one, packed, padded, shaped
+from .tokens import FLOATS, Tokens, flat, packed, padded, padded_queries
 
 
 def _check_codes(
@@ -170,35 +169,21 @@ def residual_code_scores(
     )
     empty_score = checked_number("empty_score", empty_score)
     numbers = _check_codes(queries, centroid_numbers, residuals, centroids, bucket_weights, bit_order)
-    one_query = queries.dim() == 2
-    if one_query and query_lengths is not None:
-        query_lengths = length_of_one(query_lengths)
-    made_queries = padded("query", queries, query_lengths, query_mask, None)
+    made_queries, one_query = padded_queries(queries, query_lengths, query_mask, None)
     documents = _documents(residuals, document_offsets, document_lengths, document_mask)
     if weights is not None:
         if tuple(weights.shape) != tuple(queries.shape[:-1]):
             raise ValueError(f"weights have the shape {tuple(weights.shape)}, and not {tuple(queries.shape[:-1])}")
         weights = real_factors("weights", weights).reshape(made_queries.num_sequences, made_queries.max_tokens)
-    queries = queries.reshape(made_queries.num_sequences, *queries.shape[-2:])
-    if residuals.dim() == 4:
-        if paired or candidates is not None:
-            raise ValueError("codes of [Nq, K, Ld] are neither paired nor named by candidates")
-        if residuals.shape[0] != queries.shape[0]:
-            raise ValueError(f"there are codes of {residuals.shape[0]} queries, and {queries.shape[0]} queries")
-        named, pairing, list_length = None, library.LISTS, residuals.shape[1]
-        shape: "tuple[int, ...]" = (list_length,) if one_query else (queries.shape[0], list_length)
-    else:
-        named, pairing, list_length, shape = pair(made_queries, documents, candidates, paired, one_query)
-    differentiated = torch.is_grad_enabled() and (
-        queries.requires_grad or (weights is not None and weights.requires_grad)
-    )
-    values: Tensor
-    argmax: Tensor
-    values, argmax = explained(
+    lists = ("codes of [Nq, K, Ld] are", "there are codes of")
+    pairs = pair(made_queries, documents, candidates, paired, one_query, lists)
+    with_argmax = return_argmax or wants_gradient(queries, weights)
+    rows = flat(made_queries)
+    computed: "tuple[Tensor, Tensor]" = explained(
         lambda: operator(
-            queries,
-            shaped(made_queries.mask, tuple(queries.shape[:2])),
-            shaped(made_queries.lengths, tuple(queries.shape[:1])),
+            rows.rows,
+            rows.mask,
+            rows.lengths,
             weights,
             numbers,
             residuals,
@@ -207,19 +192,16 @@ def residual_code_scores(
             documents.offsets,
             documents.mask,
             documents.lengths,
-            named,
+            pairs.candidates,
             documents.num_sequences,
             documents.max_tokens,
-            pairing,
-            list_length,
+            pairs.pairing,
+            pairs.list_length,
             empty_score,
             normalize,
             BIT_ORDERS[bit_order],
-            return_argmax or differentiated or hides_gradients(),
+            with_argmax,
         ),
-        lambda: explain_values_of(made_queries, documents, named),
+        lambda: explain_values_of(made_queries, documents, pairs.candidates),
     )
-    values = values.reshape(shape)
-    if not return_argmax:
-        return values
-    return ScoresAndArgmax(values, argmax.reshape((*shape, queries.shape[1])))
+    return as_people_see(computed, pairs, made_queries.max_tokens, return_argmax)

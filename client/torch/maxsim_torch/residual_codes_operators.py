@@ -3,15 +3,15 @@ residual_code_scores_backward. residual_codes.py has what people call."""
 
 import ctypes
 import typing
-from typing import Any, Optional, Tuple
+from typing import NamedTuple, Optional, Sequence, Tuple
 
-import torch
 from torch import Tensor
 
 from . import library
-from .call_memory import INDEX_TYPES, TYPES
-from .direct_calls import operator
-from .operators import Call, empty_results
+from .call_memory import INDEX_TYPES
+from .direct_calls import empty_gradients, operator
+from .operators import Call, empty_results_of
+from .tokens import Tokens, plain_tokens
 
 # The numbers of residual_codes.h.
 BIT_ORDERS = {"colbert": 0, "low_first": 1}
@@ -22,292 +22,85 @@ class ResidualCodes(ctypes.Structure):
     """The structure maxsim_residual_codes: the tokens of all documents."""
 
     _fields_: typing.ClassVar = [
-        ("struct_size", ctypes.c_size_t),
-        ("nbits", ctypes.c_int32),
-        ("bit_order", ctypes.c_int32),
-        ("number_type", ctypes.c_int32),
-        ("normalize", ctypes.c_int32),
-        ("num_centroids", ctypes.c_int64),
-        ("centroid_numbers", ctypes.c_void_p),
-        ("residuals", ctypes.c_void_p),
-        ("centroids", ctypes.c_void_p),
-        ("bucket_weights", ctypes.c_void_p),
+        *library.STRUCT_SIZE,
+        *library.int32s("nbits", "bit_order", "number_type", "normalize"),
+        *library.int64s("num_centroids"),
+        *library.pointers("centroid_numbers", "residuals", "centroids", "bucket_weights"),
     ]
 
 
-_CALL, _CODES = ctypes.POINTER(library.Call), ctypes.POINTER(ResidualCodes)
-_size = library.loaded("maxsim_residual_codes_workspace_bytes", [_CALL, _CODES, ctypes.POINTER(ctypes.c_size_t)])
-_forward_pass = library.loaded("maxsim_residual_codes_forward", [_CALL, _CODES, ctypes.c_void_p, ctypes.c_void_p])
-_backward_pass = library.loaded("maxsim_residual_codes_backward", [_CALL, _CODES, ctypes.POINTER(library.Gradients)])
+_PASSES = library.Passes(
+    "maxsim_residual_codes", library.Call, library.Gradients, "maxsim_residual_codes_forward", ResidualCodes
+)
 
 
-def _workspace_bytes(call: library.Call, codes: ResidualCodes) -> int:
-    return library.size_from(_size, ctypes.byref(call), ctypes.byref(codes))
+class CodeScores(NamedTuple):
+    """The arguments of torch.ops.maxsim_torch.residual_code_scores."""
+
+    queries: Tensor
+    query_mask: Optional[Tensor]
+    query_lengths: Optional[Tensor]
+    weights: Optional[Tensor]
+    centroid_numbers: Tensor
+    residuals: Tensor
+    centroids: Tensor
+    bucket_weights: Tensor
+    document_offsets: Optional[Tensor]
+    document_mask: Optional[Tensor]
+    document_lengths: Optional[Tensor]
+    candidates: Optional[Tensor]
+    num_documents: int
+    max_document_tokens: int
+    pairing: int
+    list_length: int
+    empty_score: float
+    normalize: bool
+    bit_order: int
+    with_argmax: bool
 
 
-def _forward(call: library.Call, codes: ResidualCodes, scores: int, argmax: Optional[int]) -> None:
-    library.check(_forward_pass(ctypes.byref(call), ctypes.byref(codes), scores, argmax))
-
-
-def _backward(call: library.Call, codes: ResidualCodes, gradients: library.Gradients) -> None:
-    library.check(_backward_pass(ctypes.byref(call), ctypes.byref(codes), ctypes.byref(gradients)))
-
-
-def _make_call(
-    queries: Tensor,
-    query_mask: Optional[Tensor],
-    query_lengths: Optional[Tensor],
-    weights: Optional[Tensor],
-    centroid_numbers: Tensor,
-    residuals: Tensor,
-    centroids: Tensor,
-    bucket_weights: Tensor,
-    document_offsets: Optional[Tensor],
-    document_mask: Optional[Tensor],
-    document_lengths: Optional[Tensor],
-    candidates: Optional[Tensor],
-    num_documents: int,
-    max_document_tokens: int,
-    pairing: int,
-    list_length: int,
-    empty_score: float,
-    normalize: bool,
-    bit_order: int,
-) -> "tuple[Call, ResidualCodes]":
-    """The structures of a call. Arguments are those of the operator."""
-    made = Call(pairing, list_length, empty_score, queries.device)
-    per_sequence = library.SCALE_A_SEQUENCE
-    made.call.queries = made.tokens(
-        queries, None, query_lengths, query_mask, None, per_sequence, queries.shape[0], queries.shape[1]
+def _call(inputs: CodeScores) -> "tuple[Call, ResidualCodes]":
+    """The structures of a call."""
+    documents = Tokens(
+        inputs.centroid_numbers,
+        inputs.document_offsets,
+        inputs.document_mask,
+        inputs.document_lengths,
+        None,
+        library.SCALE_A_SEQUENCE,
+        inputs.num_documents,
+        inputs.max_document_tokens,
     )
-    documents = library.Tokens(struct_size=ctypes.sizeof(library.Tokens))
-    if document_offsets is None:
-        documents.layout = library.PADDED
-    else:
-        documents.layout = library.PACKED if document_lengths is None else library.SCATTERED
-    documents.type = TYPES[queries.dtype]
-    documents.dim = queries.shape[-1]
-    index = document_offsets if document_offsets is not None else document_lengths
-    documents.index_type = INDEX_TYPES[index.dtype] if index is not None else library.INT64
-    documents.num_sequences = num_documents
-    documents.max_tokens = max_document_tokens
-    documents.num_rows = centroid_numbers.numel()
-    documents.offsets = made.address(document_offsets)
-    documents.lengths = made.address(document_lengths)
-    documents.mask = made.address(document_mask)
-    made.call.documents = made.address_of(documents)
-    made.call.weights = made.address(weights)
-    made.take_candidates(candidates)
-    codes = ResidualCodes(struct_size=ctypes.sizeof(ResidualCodes))
-    codes.nbits = NBITS[bucket_weights.numel()]
-    codes.bit_order = bit_order
-    codes.number_type = INDEX_TYPES[centroid_numbers.dtype]
-    codes.normalize = int(normalize)
-    codes.num_centroids = centroids.shape[0]
-    codes.centroid_numbers = made.address(centroid_numbers)
-    codes.residuals = made.address(residuals)
-    codes.centroids = made.address(centroids)
-    codes.bucket_weights = made.address(bucket_weights)
+    queries = plain_tokens(inputs.queries, inputs.query_mask, inputs.query_lengths)
+    made = Call(inputs, queries, documents, coded=True)
+    codes = ResidualCodes(
+        ctypes.sizeof(ResidualCodes),
+        NBITS[inputs.bucket_weights.numel()],
+        inputs.bit_order,
+        INDEX_TYPES[inputs.centroid_numbers.dtype],
+        int(inputs.normalize),
+        inputs.centroids.shape[0],
+        *map(made.address, (inputs.centroid_numbers, inputs.residuals, inputs.centroids, inputs.bucket_weights)),
+    )
     return made, codes
 
 
-@operator("residual_code_scores")
-def residual_code_scores(
-    queries: Tensor,
-    query_mask: Optional[Tensor],
-    query_lengths: Optional[Tensor],
-    weights: Optional[Tensor],
-    centroid_numbers: Tensor,
-    residuals: Tensor,
-    centroids: Tensor,
-    bucket_weights: Tensor,
-    document_offsets: Optional[Tensor],
-    document_mask: Optional[Tensor],
-    document_lengths: Optional[Tensor],
-    candidates: Optional[Tensor],
-    num_documents: int,
-    max_document_tokens: int,
-    pairing: int,
-    list_length: int,
-    empty_score: float,
-    normalize: bool,
-    bit_order: int,
-    with_argmax: bool,
-) -> Tuple[Tensor, Tensor]:
+@operator("residual_code_scores", empty_results_of)
+def residual_code_scores(inputs: CodeScores) -> Tuple[Tensor, Tensor]:
     """maxsim_residual_codes_forward: scores [Nq, list_length] in float32, and with_argmax the matches [Nq, list_length,
     Lq] in int32, which are empty otherwise. `queries` are [Nq, Lq, d], and centroids of their type."""
-    result, argmax = empty_results(queries, queries.shape[0], list_length, queries.shape[1], with_argmax)
-    made, codes = _make_call(
-        queries,
-        query_mask,
-        query_lengths,
-        weights,
-        centroid_numbers,
-        residuals,
-        centroids,
-        bucket_weights,
-        document_offsets,
-        document_mask,
-        document_lengths,
-        candidates,
-        num_documents,
-        max_document_tokens,
-        pairing,
-        list_length,
-        empty_score,
-        normalize,
-        bit_order,
-    )
-    made.compute(
-        _forward,
-        codes,
-        result.data_ptr(),
-        argmax.data_ptr() if with_argmax else None,
-        bytes_of=lambda call: _workspace_bytes(call, codes),
-    )
-    return result, argmax
-
-
-@residual_code_scores.register_fake
-def _scores_fake(  # type: ignore[no-untyped-def]
-    queries,
-    query_mask,
-    query_lengths,
-    weights,
-    centroid_numbers,
-    residuals,
-    centroids,
-    bucket_weights,
-    document_offsets,
-    document_mask,
-    document_lengths,
-    candidates,
-    num_documents,
-    max_document_tokens,
-    pairing,
-    list_length,
-    empty_score,
-    normalize,
-    bit_order,
-    with_argmax,
-):
-    return empty_results(queries, queries.shape[0], list_length, queries.shape[1], with_argmax)
-
-
-@operator("residual_code_scores_backward")
-def residual_code_scores_backward(
-    score_gradients: Tensor,
-    argmax: Tensor,
-    queries: Tensor,
-    query_mask: Optional[Tensor],
-    query_lengths: Optional[Tensor],
-    weights: Optional[Tensor],
-    centroid_numbers: Tensor,
-    residuals: Tensor,
-    centroids: Tensor,
-    bucket_weights: Tensor,
-    document_offsets: Optional[Tensor],
-    document_mask: Optional[Tensor],
-    document_lengths: Optional[Tensor],
-    candidates: Optional[Tensor],
-    num_documents: int,
-    max_document_tokens: int,
-    pairing: int,
-    list_length: int,
-    normalize: bool,
-    bit_order: int,
-    of_queries: bool,
-    of_weights: bool,
-) -> Tuple[Tensor, Tensor]:
-    """maxsim_residual_codes_backward: the gradients of queries and weights, empty where they are not asked for."""
-    made, codes = _make_call(
-        queries,
-        query_mask,
-        query_lengths,
-        weights,
-        centroid_numbers,
-        residuals,
-        centroids,
-        bucket_weights,
-        document_offsets,
-        document_mask,
-        document_lengths,
-        candidates,
-        num_documents,
-        max_document_tokens,
-        pairing,
-        list_length,
-        0.0,
-        normalize,
-        bit_order,
-    )
-    results = _empty_gradients(queries, weights, of_queries, of_weights)
-    gradients = library.Gradients(struct_size=ctypes.sizeof(library.Gradients))
-    gradients.argmax = made.address(argmax)
-    gradients.score_gradients = made.address(score_gradients)
-    gradients.query_gradients = results[0].data_ptr() if of_queries else None
-    gradients.weight_gradients = results[1].data_ptr() if of_weights else None
-    made.compute(_backward, codes, gradients, bytes_of=lambda _: 0)
+    results = empty_results_of(inputs)
+    made, codes = _call(inputs)
+    made.forward(_PASSES, results, codes)
     return results
 
 
-def _empty_gradients(
-    queries: Tensor, weights: Optional[Tensor], of_queries: bool, of_weights: bool
-) -> Tuple[Tensor, Tensor]:
-    """Memory for what `residual_code_scores_backward` returns."""
-    weight_shape = weights.shape if weights is not None and of_weights else (0,)
-    return (
-        queries.new_empty(queries.shape if of_queries else (0,)),
-        queries.new_empty(weight_shape, dtype=torch.float32),
-    )
-
-
-@residual_code_scores_backward.register_fake
-def _scores_backward_fake(  # type: ignore[no-untyped-def]
-    score_gradients,
-    argmax,
-    queries,
-    query_mask,
-    query_lengths,
-    weights,
-    centroid_numbers,
-    residuals,
-    centroids,
-    bucket_weights,
-    document_offsets,
-    document_mask,
-    document_lengths,
-    candidates,
-    num_documents,
-    max_document_tokens,
-    pairing,
-    list_length,
-    normalize,
-    bit_order,
-    of_queries,
-    of_weights,
-):
-    return _empty_gradients(queries, weights, of_queries, of_weights)
-
-
-def _save(ctx: Any, inputs: Any, output: Any) -> None:
-    if not inputs[19]:
-        return
-    ctx.save_for_backward(output[1], *inputs[:12])
-    ctx.numbers = (*inputs[12:16], *inputs[17:19])
-
-
-def _differentiate(ctx: Any, score_gradients: Tensor, _: Any) -> Any:
-    if not hasattr(ctx, "numbers"):
-        raise RuntimeError("maxsim_torch::residual_code_scores was called without with_argmax, and has no gradients")
-    of_queries, of_weights = ctx.needs_input_grad[0], ctx.needs_input_grad[3]
-    gradients = residual_code_scores_backward(score_gradients, *ctx.saved_tensors, *ctx.numbers, of_queries, of_weights)
-    results: "list[Optional[Tensor]]" = [None] * 20
-    if of_queries:
-        results[0] = gradients[0]
-    if of_weights:
-        results[3] = gradients[1]
-    return tuple(results)
-
-
-residual_code_scores.register_autograd(_differentiate, setup_context=_save)
+@residual_code_scores.gradients(of=("queries", "weights"), without={"empty_score": 0.0, "with_argmax": True})
+def residual_code_scores_backward(
+    inputs: CodeScores, asked: Sequence[bool], score_gradients: Tensor, argmax: Tensor
+) -> "Tuple[Tensor, ...]":
+    """maxsim_residual_codes_backward: the gradients of queries and weights."""
+    made, codes = _call(inputs)
+    queries, weights = results = empty_gradients((inputs.queries, inputs.weights), asked)
+    made.backward(_PASSES, (argmax, score_gradients), (queries, None, weights), codes, with_workspace=False)
+    return results

@@ -5,15 +5,16 @@ It makes those again out of int8, a block of documents at a time. Scores and the
 documents' vectors no more, are those without this to the bit.
 """
 
-from typing import Any, Optional, Tuple
+from typing import Any, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
 
 from .direct_calls import operator
 from .document_blocks import Problem, QueryGradients, rows_of_winners, write_rows
-from .operators import scores
-from .tokens import FLOATS, Tokens, shaped
+from .operators import arguments_of, empty_results, scores
+from .pairing import Pairs
+from .tokens import FLOATS, Tokens, flat, plain_tokens, shaped
 
 
 def quantize(rows: Tensor) -> Tuple[Tensor, Tensor]:
@@ -31,117 +32,79 @@ def dequantize(rows: Tensor, scales: Tensor, dtype: torch.dtype) -> Tensor:
     return (rows.to(torch.float32) * scales.unsqueeze(-1)).to(dtype)
 
 
-@operator("scores_saving_int8")
-def scores_saving_int8(
-    queries: Tensor,
-    documents: Tensor,
-    weights: Optional[Tensor],
-    query_mask: Optional[Tensor],
-    query_lengths: Optional[Tensor],
-    document_mask: Optional[Tensor],
-    document_lengths: Optional[Tensor],
-    candidates: Optional[Tensor],
-    pairing: int,
-    list_length: int,
-    empty_score: float,
-) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
-    """torch.ops.maxsim_torch.scores of `queries` [Nq, Lq, d] and `documents` [Nd, Ld, d], with matches; and what the
-    backward pass keeps of the documents: int8 [Nd, Ld, d], and scales [Nd, Ld] in float32."""
-    num_documents, max_tokens = documents.shape[:2]
-    values, argmax = scores(
-        queries,
-        documents,
-        weights,
-        None,
-        query_mask,
-        query_lengths,
-        None,
-        None,
-        document_mask,
-        document_lengths,
-        None,
-        candidates,
-        queries.shape[0],
-        num_documents,
-        queries.shape[1],
-        max_tokens,
-        pairing,
-        list_length,
-        empty_score,
-        0,
-        0,
-        True,
-    )
-    saved = documents.new_empty(documents.shape, dtype=torch.int8)
-    scales = documents.new_empty(documents.shape[:2], dtype=torch.float32)
-    problem = _problem(queries, weights, query_mask, query_lengths, candidates, documents, pairing, list_length)
-    step = problem.documents_a_block(0, documents.shape[2])
-    for first in range(0, num_documents, step):
-        part = slice(first, min(first + step, num_documents))
-        saved[part], scales[part] = quantize(documents[part])
-    return values, argmax, saved, scales
+class SavingInt8(NamedTuple):
+    """The arguments of torch.ops.maxsim_torch.scores_saving_int8."""
+
+    queries: Tensor
+    documents: Tensor
+    weights: Optional[Tensor]
+    query_mask: Optional[Tensor]
+    query_lengths: Optional[Tensor]
+    document_mask: Optional[Tensor]
+    document_lengths: Optional[Tensor]
+    candidates: Optional[Tensor]
+    pairing: int
+    list_length: int
+    empty_score: float
 
 
-@scores_saving_int8.register_fake
-def _scores_saving_int8_fake(  # type: ignore[no-untyped-def]
-    queries,
-    documents,
-    weights,
-    query_mask,
-    query_lengths,
-    document_mask,
-    document_lengths,
-    candidates,
-    pairing,
-    list_length,
-    empty_score,
-):
-    shape = (queries.shape[0], list_length)
+def _empty_results(inputs: SavingInt8) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
+    queries, documents = inputs.queries, inputs.documents
+    num_queries, max_query_tokens = queries.shape[:2]
     return (
-        queries.new_empty(shape, dtype=torch.float32),
-        queries.new_empty((*shape, queries.shape[1]), dtype=torch.int32),
+        *empty_results(queries, num_queries, inputs.list_length, max_query_tokens, with_argmax=True),
         documents.new_empty(documents.shape, dtype=torch.int8),
         documents.new_empty(documents.shape[:2], dtype=torch.float32),
     )
 
 
-def _problem(
-    queries: Tensor,
-    weights: Optional[Tensor],
-    query_mask: Optional[Tensor],
-    query_lengths: Optional[Tensor],
-    candidates: Optional[Tensor],
-    documents: Tensor,
-    pairing: int,
-    list_length: int,
-) -> Problem:
-    count, tokens = documents.shape[:2]
-    return Problem(
-        queries, weights, query_mask, query_lengths, None, None, candidates, count, tokens, pairing, list_length, 0.0
+@operator("scores_saving_int8", _empty_results)
+def scores_saving_int8(inputs: SavingInt8) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
+    """torch.ops.maxsim_torch.scores of `queries` [Nq, Lq, d] and `documents` [Nd, Ld, d], with matches; and what the
+    backward pass keeps of the documents: int8 [Nd, Ld, d], and scales [Nd, Ld] in float32."""
+    queries = plain_tokens(inputs.queries, inputs.query_mask, inputs.query_lengths)
+    documents = plain_tokens(inputs.documents, inputs.document_mask, inputs.document_lengths)
+    pairs = Pairs(inputs.candidates, inputs.pairing, inputs.list_length)
+    values, argmax = scores(*arguments_of(queries, documents, inputs.weights, pairs, inputs.empty_score, True))
+    rows = documents.rows
+    saved = rows.new_empty(rows.shape, dtype=torch.int8)
+    scales = rows.new_empty(rows.shape[:2], dtype=torch.float32)
+    step = Problem.of(inputs, inputs.weights, rows).documents_a_block(0, rows.shape[2])
+    for first in range(0, documents.num_sequences, step):
+        part = slice(first, min(first + step, documents.num_sequences))
+        saved[part], scales[part] = quantize(rows[part])
+    return values, argmax, saved, scales
+
+
+def _empty_gradients(
+    inputs: SavingInt8, asked: Sequence[bool], _score_gradients: Tensor, _argmax: Tensor, saved: Tensor, *_: Any
+) -> Tuple[Tensor, Tensor, Tensor]:
+    queries = inputs.queries
+    return (
+        queries.new_empty(queries.shape if asked[0] else (0,)),
+        queries.new_empty(saved.shape if asked[1] else (0,)),
+        queries.new_empty(queries.shape[:2] if asked[2] else (0,), dtype=torch.float32),
     )
 
 
-@operator("scores_saving_int8_backward")
+@scores_saving_int8.gradients(
+    of=("queries", "documents", "weights"),
+    without={"documents": None, "document_mask": None, "document_lengths": None, "empty_score": 0.0},
+    empty=_empty_gradients,
+)
 def scores_saving_int8_backward(
+    inputs: SavingInt8,
+    asked: Sequence[bool],
     score_gradients: Tensor,
     argmax: Tensor,
     saved: Tensor,
     scales: Tensor,
-    queries: Tensor,
-    weights: Optional[Tensor],
-    query_mask: Optional[Tensor],
-    query_lengths: Optional[Tensor],
-    candidates: Optional[Tensor],
-    pairing: int,
-    list_length: int,
-    block_documents: int,
-    of_queries: bool,
-    of_documents: bool,
-    of_weights: bool,
+    block_documents: int = 0,
 ) -> Tuple[Tensor, Tensor, Tensor]:
-    """The gradients of queries and documents in the queries' type, and of weights. Those that are not asked for are
-    empty."""
-    problem = _problem(queries, weights, query_mask, query_lengths, candidates, saved, pairing, list_length)
+    """The gradients of queries and documents in the queries' type, and of weights."""
+    of_queries, of_documents, of_weights = asked
+    queries = inputs.queries
+    problem = Problem.of(inputs, inputs.weights, saved)
     sums = QueryGradients(problem, of_queries, of_weights)
     document_gradients = queries.new_zeros(saved.shape if of_documents else (0,))
     for block in problem.blocks(problem.documents_a_block(block_documents, saved.shape[2])):
@@ -158,47 +121,6 @@ def scores_saving_int8_backward(
     return query_gradients, document_gradients, weight_gradients
 
 
-@scores_saving_int8_backward.register_fake
-def _scores_saving_int8_backward_fake(  # type: ignore[no-untyped-def]
-    score_gradients,
-    argmax,
-    saved,
-    scales,
-    queries,
-    weights,
-    query_mask,
-    query_lengths,
-    candidates,
-    pairing,
-    list_length,
-    block_documents,
-    of_queries,
-    of_documents,
-    of_weights,
-):
-    return (
-        queries.new_empty(queries.shape if of_queries else (0,)),
-        queries.new_empty(saved.shape if of_documents else (0,)),
-        queries.new_empty(queries.shape[:2] if of_weights else (0,), dtype=torch.float32),
-    )
-
-
-def _save(ctx: Any, inputs: Any, output: Any) -> None:
-    queries, _, weights, query_mask, query_lengths = inputs[:5]
-    candidates, pairing, list_length = inputs[7:10]
-    ctx.save_for_backward(output[1], output[2], output[3], queries, weights, query_mask, query_lengths, candidates)
-    ctx.numbers = (pairing, list_length, 0)
-
-
-def _differentiate(ctx: Any, score_gradients: Tensor, *_: Any) -> Any:
-    wanted = tuple(ctx.needs_input_grad[:3])
-    gradients = scores_saving_int8_backward(score_gradients, *ctx.saved_tensors, *ctx.numbers, *wanted)
-    return (*(gradient if asked else None for gradient, asked in zip(gradients, wanted)), *(None,) * 8)
-
-
-scores_saving_int8.register_autograd(_differentiate, setup_context=_save)
-
-
 def check(save_documents: Optional[str], queries: Tokens, documents: Tokens) -> bool:
     """Whether documents are to be kept in int8. Raises a ValueError for what they cannot be kept in."""
     if save_documents is None:
@@ -212,28 +134,21 @@ def check(save_documents: Optional[str], queries: Tokens, documents: Tokens) -> 
 
 
 def score(
-    queries: Tokens,
-    documents: Tokens,
-    weights: Optional[Tensor],
-    candidates: Optional[Tensor],
-    pairing: int,
-    list_length: int,
-    empty_score: float,
+    queries: Tokens, documents: Tokens, weights: Optional[Tensor], pairs: Pairs, empty_score: float
 ) -> Tuple[Tensor, Tensor]:
     """Scores [num_queries, list_length] and matches of padded queries and documents."""
-    padded = (queries.num_sequences, queries.max_tokens)
-    kept = (documents.num_sequences, documents.max_tokens)
+    queries, documents = flat(queries), flat(documents)
     made: Tuple[Tensor, Tensor, Tensor, Tensor] = scores_saving_int8(
-        queries.rows.reshape(*padded, queries.rows.shape[-1]),
-        documents.rows.reshape(*kept, documents.rows.shape[-1]),
-        shaped(weights, padded),
-        shaped(queries.mask, padded),
-        shaped(queries.lengths, padded[:1]),
-        shaped(documents.mask, kept),
-        shaped(documents.lengths, kept[:1]),
-        shaped(candidates, (padded[0], list_length)),
-        pairing,
-        list_length,
+        queries.rows,
+        documents.rows,
+        shaped(weights, (queries.num_sequences, queries.max_tokens)),
+        queries.mask,
+        queries.lengths,
+        documents.mask,
+        documents.lengths,
+        shaped(pairs.candidates, (queries.num_sequences, pairs.list_length)),
+        pairs.pairing,
+        pairs.list_length,
         empty_score,
     )
     return made[0], made[1]

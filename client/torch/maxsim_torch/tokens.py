@@ -34,6 +34,23 @@ class Tokens(NamedTuple):
     max_tokens: int
 
 
+def plain_tokens(rows: Tensor, mask: Optional[Tensor] = None, lengths: Optional[Tensor] = None) -> Tokens:
+    """Padded sequences [sequences, max_tokens, dim] without scales, which nothing checks."""
+    return Tokens(rows, None, mask, lengths, None, library.SCALE_A_SEQUENCE, rows.shape[0], rows.shape[1])
+
+
+def flat(tokens: Tokens) -> Tokens:
+    """Padded sequences of any dimensions as [sequences, max_tokens, dim], and what belongs to them alike."""
+    count, most = tokens.num_sequences, tokens.max_tokens
+    of_tokens = tokens.scale_of == library.SCALE_A_TOKEN
+    return tokens._replace(
+        rows=tokens.rows.reshape(count, most, tokens.rows.shape[-1]),
+        mask=shaped(tokens.mask, (count, most)),
+        lengths=shaped(tokens.lengths, (count,)),
+        scales=shaped(tokens.scales, (count, most) if of_tokens else (count,)),
+    )
+
+
 def shaped(tensor: Optional[Tensor], shape: "tuple[int, ...]") -> Optional[Tensor]:
     """The tensor in another shape, if there is one."""
     return None if tensor is None else tensor.reshape(shape)
@@ -86,11 +103,19 @@ def indices(name: str, tensor: Tensor, shape: "tuple[int, ...]") -> Tensor:
     return tensor if tensor.dtype in (torch.int32, torch.int64) else tensor.to(torch.int64)
 
 
-def length_of_one(query_lengths: Tensor) -> Tensor:
-    """The length of a query without a dimension of queries."""
-    if query_lengths.numel() != 1:
-        raise ValueError(f"query_lengths have the shape {tuple(query_lengths.shape)}; one query has one length")
-    return query_lengths.reshape(())
+def of_one_type(lengths: "list[Optional[Tensor]]") -> "list[Optional[Tensor]]":
+    """Lengths in int64 where they have two types."""
+    if len({one.dtype for one in lengths if one is not None}) > 1:
+        return [None if one is None else one.to(torch.int64) for one in lengths]
+    return lengths
+
+
+def flat_rows(rows: Tensor) -> Tensor:
+    """[..., rows, d] as [sets, rows, d]."""
+    count = 1
+    for size in rows.shape[:-2]:
+        count = count * size
+    return rows.reshape(count, rows.shape[-2], rows.shape[-1])
 
 
 def _mask(name: str, mask: Optional[Tensor], shape: "tuple[int, ...]") -> Optional[Tensor]:
@@ -161,6 +186,20 @@ def _packed_scales(name: str, scales: Optional[Tensor], count: int, num_rows: in
     if not of_sequences and not of_tokens:
         raise ValueError(f"{name} have the shape {shape}, and neither {(count,)}, {(num_rows,)} nor {(num_rows, 1)}")
     return scales.reshape(-1), library.SCALE_A_SEQUENCE if of_sequences else library.SCALE_A_TOKEN
+
+
+def padded_queries(
+    queries: Tensor, lengths: Optional[Tensor], mask: Optional[Tensor], scales: Optional[Tensor]
+) -> "tuple[Tokens, bool]":
+    """Queries [Nq, Lq, d] or one [Lq, d], and whether it is one."""
+    one_query = queries.dim() == 2
+    if queries.dim() not in (2, 3):
+        raise ValueError(f"queries have the shape {tuple(queries.shape)}; they are [Nq, Lq, d] or [Lq, d]")
+    if one_query and lengths is not None:
+        if lengths.numel() != 1:
+            raise ValueError(f"query_lengths have the shape {tuple(lengths.shape)}; one query has one length")
+        lengths = lengths.reshape(())
+    return padded("query", queries, lengths, mask, scales), one_query
 
 
 def padded(

@@ -15,7 +15,7 @@ from .checks import (
     explained,
     real_factors,
 )
-from .tokens import FLOATS, indices
+from .tokens import FLOATS, flat_rows, indices, of_one_type
 from .triadic_operators import triadic, triadic_max
 
 # The limits of triadic.h.
@@ -69,22 +69,12 @@ def _lengths(given: "dict[str, Optional[Tensor]]", outer: "tuple[int, ...]") -> 
         except RuntimeError:
             raise ValueError(f"{name} have the shape {tuple(lengths.shape)}, and not {outer}") from None
         made.append(lengths.reshape(-1))
-    if len({lengths.dtype for lengths in made if lengths is not None}) > 1:
-        made = [None if lengths is None else lengths.to(torch.int64) for lengths in made]
-    return made
+    return of_one_type(made)
 
 
 def _explain(lengths: "dict[str, Optional[Tensor]]", sequences: "list[Tensor]") -> None:
     for (name, given), sequence in zip(lengths.items(), sequences):
         explain_values(name, given, sequence.shape[-2])
-
-
-def _flat(tensor: Tensor) -> Tensor:
-    """[..., tokens, d] as [problems, tokens, d]."""
-    problems = 1
-    for size in tensor.shape[:-2]:
-        problems = problems * size
-    return tensor.reshape(problems, tensor.shape[-2], tensor.shape[-1])
 
 
 def triadic_attention(
@@ -139,7 +129,7 @@ def triadic_attention(
     if isinstance(scale, float) and not torch.compiler.is_compiling() and not math.isfinite(scale):
         raise ValueError(f"scale is {scale}; it is finite")
     output: Tensor
-    rows = [_flat(tensor) for tensor in tensors.values()]
+    rows = [flat_rows(tensor) for tensor in tensors.values()]
     output, _ = explained(
         lambda: triadic(*rows, *lengths, float(scale)),
         lambda: _explain(lengths_of, [first_keys, second_keys]),
@@ -210,7 +200,7 @@ def triadic_maxsim_scores(
     outer = _outer(tensors, MAX_COLUMNS)
     given = {"query_lengths": query_lengths, "first_lengths": first_lengths, "second_lengths": second_lengths}
     lengths = _lengths(given, outer)
-    rows = [_flat(tensor) for tensor in tensors.values()]
+    rows = [flat_rows(tensor) for tensor in tensors.values()]
     maxima, argmax = explained(
         lambda: triadic_max(*rows, *lengths), lambda: _explain(given, list(tensors.values()))
     )

@@ -269,7 +269,7 @@ class ErrorsTest(TorchTest):
         refuse(TypeError, "weight is of the type NoneType", queries, hidden, None)
         refuse(TypeError, "document_mask is of the type bool", queries, hidden, weight, document_mask=True)
         refuse(ValueError, "queries have 5000 columns", torch.randn(2, 1, 5000), hidden, weight)
-        refuse(ValueError, "hidden has documents of 5 queries; there are 2", queries, hidden[:, None], weight)
+        refuse(ValueError, "hidden has documents of 5 queries, and there are 2", queries, hidden[:, None], weight)
         refuse(ValueError, "neither paired nor", queries, hidden[:2, None], weight, paired=True)
         refuse(ValueError, "2 queries are paired with 5", queries, hidden, weight, paired=True)
         wrong = {"candidates": torch.tensor([[0], [5]])}

@@ -26,7 +26,15 @@ from torch.autograd import forward_ad  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 import maxsim_torch  # noqa: E402
-from maxsim_torch import direct_calls, maxsim_scores, maxsim_scores_packed, operators, reference  # noqa: E402
+from maxsim_torch import (  # noqa: E402
+    call_memory,
+    direct_calls,
+    library,
+    maxsim_scores,
+    maxsim_scores_packed,
+    operators,
+    reference,
+)
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 SEED = int(os.environ.get("MAXSIM_TEST_SEED", "20240611"))
@@ -742,9 +750,9 @@ class ErrorsTest(SeededTest):
     def test_other_devices_are_refused_by_name(self):
         for device, pattern in (("xpu:0", "on xpu:0; maxsim_torch computes on cpu and cuda"), ("mps", "on mps")):
             with self.assertRaisesRegex(NotImplementedError, pattern):
-                operators.Call(0, 1, 0.0, torch.device(device))
+                call_memory.CallMemory(library.Call, torch.device(device))
         with mock.patch("torch.version.hip", "6.2"), self.assertRaisesRegex(NotImplementedError, "of ROCm 6.2"):
-            operators.Call(0, 1, 0.0, torch.device("cuda:0"))
+            call_memory.CallMemory(library.Call, torch.device("cuda:0"))
 
 
 class PagesTest(SeededTest):

@@ -16,9 +16,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "client" / "python"))
 
 from maxsim_encoder.batcher import BatchOptions  # noqa: E402
+from maxsim_encoder.connections import ServerOptions  # noqa: E402
 from maxsim_encoder.dialects import Limits  # noqa: E402
 from maxsim_encoder.encoder import Encoded, EncoderInfo, length_limit  # noqa: E402
-from maxsim_encoder.server import Server, ServerOptions, Service  # noqa: E402
+from maxsim_encoder.server import Server  # noqa: E402
+from maxsim_encoder.service import Service  # noqa: E402
 
 READY_LIMIT_S = 60
 

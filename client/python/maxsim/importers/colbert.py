@@ -20,21 +20,13 @@ import numpy as np
 
 from maxsim.collection.errors import quote
 from maxsim.importers.document_labels import Payload, open_file_labels, with_fields
-from maxsim.importers.index_files import (
-    find_id_map,
-    read_count,
-    read_id_map,
-    read_lengths,
-    read_object,
-    read_texts,
-)
-from maxsim.importers.residual_codec import ResidualCodec
+from maxsim.importers.index_files import read_object, read_texts
+from maxsim.importers.residual_index import ResidualIndex
 from maxsim.importers.source import (
     ALL_COLUMNS,
     DocumentId,
     ImportOptions,
     PackedDocuments,
-    PackedSource,
     SourceError,
     check_options,
 )
@@ -51,31 +43,22 @@ def open_source(path: str, options: ImportOptions) -> ColbertSource:
     return ColbertSource(path, options)
 
 
-class ColbertSource(PackedSource):
+class ColbertSource(ResidualIndex):
     kind = _KIND
 
     def __init__(self, folder: str, options: ImportOptions) -> None:
-        self._folder = folder
-        self._options = options
-        self._notes: List[str] = []
-        self.notes: Sequence[str] = self._notes
-        path = self._path("metadata.json")
-        if os.path.exists(self._path("centroids.npy")):
-            raise SourceError(f"{folder}: is an index of fast-plaid or PyLate, which --from plaid reads")
-        if not os.path.exists(path):
-            raise SourceError(f"{folder}: has no metadata.json: it is no finished index of colbert-ai")
-        metadata = read_object(path)
+        super().__init__(folder, options)
+        metadata = self._read_index_metadata(
+            "centroids.npy", "fast-plaid or PyLate, which --from plaid", "finished index of colbert-ai"
+        )
         config = metadata.get("config")
-        nbits = read_count(config if isinstance(config, dict) else {}, "nbits", path)
-        num_chunks = read_count(metadata, "num_chunks", path)
+        nbits = self._count(config if isinstance(config, dict) else {}, "nbits")
+        num_chunks = self._count(metadata, "num_chunks")
         centroids = load_tensor(self._path("centroids.pt"), 2, ("f16", "bf16", "f32")).array()
-        self._codec = ResidualCodec(centroids, self._read_weights(), nbits, folder)
-        self._lengths = [read_lengths(self._path(f"doclens.{chunk}.json")) for chunk in range(num_chunks)]
+        self._read_codec("colbert-ai", centroids, self._read_weights(), nbits, num_chunks)
         self._num_passages = sum(map(len, self._lengths))
-        self.dim = self._codec.dim
         deleted = sum(lengths.count(0) for lengths in self._lengths)
         self.num_documents: Optional[int] = self._num_passages - deleted
-        self._notes.append(f"index of colbert-ai, {nbits} bits a value, {len(centroids)} centroids, {num_chunks} chunks")
         if deleted:
             self._notes.append(f"{deleted} deleted passages are left out")
         self._documents = self._read_documents()
@@ -107,9 +90,6 @@ class ColbertSource(PackedSource):
         next(texts, None)  # The file of the texts must end here, as must that of --ids.
         if labels is not None:
             next(labels, None)
-
-    def _path(self, name: str) -> str:
-        return os.path.join(self._folder, name)
 
     def _read_weights(self) -> np.ndarray:
         path = self._path("buckets.pt")
@@ -163,11 +143,7 @@ class ColbertSource(PackedSource):
                 ids[passage] = f"{document}#{seen[document]}"
                 seen[document] += 1
             return ids
-        path = find_id_map(self._folder)
-        if path is None:
-            return None
-        self._notes.append(f"ids of PyLate ({os.path.basename(path)})")
-        return read_id_map(path)
+        return self._read_pylate_ids(self._folder)
 
     def _id(self, passage: int) -> DocumentId:
         if self._ids is None:

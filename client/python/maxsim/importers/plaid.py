@@ -21,22 +21,14 @@ from typing import Iterator, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 
 from maxsim.importers.document_labels import Payload, open_file_labels, with_fields
-from maxsim.importers.index_files import (
-    find_id_map,
-    map_array,
-    read_count,
-    read_id_map,
-    read_lengths,
-    read_object,
-)
+from maxsim.importers.index_files import map_array, read_object
 from maxsim.importers.plaid_payloads import PayloadTable
-from maxsim.importers.residual_codec import ResidualCodec
+from maxsim.importers.residual_index import ResidualIndex
 from maxsim.importers.source import (
     ALL_COLUMNS,
     DocumentId,
     ImportOptions,
     PackedDocuments,
-    PackedSource,
     SourceError,
     check_options,
 )
@@ -54,33 +46,23 @@ def open_source(path: str, options: ImportOptions) -> PlaidSource:
     return PlaidSource(inner if os.path.isdir(inner) else path, options)
 
 
-class PlaidSource(PackedSource):
+class PlaidSource(ResidualIndex):
     kind = _KIND
 
     def __init__(self, folder: str, options: ImportOptions) -> None:
-        self._folder = folder
-        self._options = options
-        self._notes: List[str] = []
-        self.notes: Sequence[str] = self._notes
-        metadata_path = self._path("metadata.json")
-        if os.path.exists(self._path("centroids.pt")):
-            raise SourceError(f"{folder}: is an index of colbert-ai, which --from colbert reads")
-        if not os.path.exists(metadata_path):
-            raise SourceError(f"{folder}: has no metadata.json: it is no index of fast-plaid, PyLate or NextPlaid")
-        metadata = read_object(metadata_path)
-        nbits = read_count(metadata, "nbits", metadata_path)
-        num_chunks = read_count(metadata, "num_chunks", metadata_path)
+        super().__init__(folder, options)
+        metadata = self._read_index_metadata(
+            "centroids.pt", "colbert-ai, which --from colbert", "index of fast-plaid, PyLate or NextPlaid"
+        )
+        nbits, num_chunks = self._count(metadata, "nbits"), self._count(metadata, "num_chunks")
         is_next_plaid = metadata.get("next_plaid_compatible") is True
         centroids, weights = map_array(self._path("centroids.npy")), map_array(self._path("bucket_weights.npy"))
         if not is_next_plaid:
             # fast-plaid itself computes with halves.
             centroids, weights = centroids.astype(np.float16), weights.astype(np.float16)
-        self._codec = ResidualCodec(centroids, weights, nbits, folder)
-        self._lengths = [read_lengths(self._path(f"doclens.{chunk}.json")) for chunk in range(num_chunks)]
-        self.dim = self._codec.dim
-        self.num_documents: Optional[int] = sum(map(len, self._lengths))
         library = "NextPlaid" if is_next_plaid else "fast-plaid"
-        self._notes.append(f"index of {library}, {nbits} bits a value, {len(centroids)} centroids, {num_chunks} chunks")
+        self._read_codec(library, centroids, weights, nbits, num_chunks)
+        self.num_documents: Optional[int] = sum(map(len, self._lengths))
         self._exact = self._read_exact()
         self._table = self._open_table()
         self._labels = open_file_labels(options, self.num_documents)
@@ -104,9 +86,6 @@ class PlaidSource(PackedSource):
             first = numbers.stop
         if labels is not None:
             next(labels, None)  # Notices a file that has grown since it was opened.
-
-    def _path(self, name: str) -> str:
-        return os.path.join(self._folder, name)
 
     # Vectors.
 
@@ -177,19 +156,12 @@ class PlaidSource(PackedSource):
         """Returns the ids by document number, from a column of the payloads or the lines of --ids. None if the ids are
         the document numbers."""
         assert self.num_documents is not None
-        is_pylate = os.path.basename(os.path.normpath(self._folder)) == _FOLDER_OF_PYLATE
-        path = find_id_map(os.path.dirname(os.path.normpath(self._folder)) if is_pylate else self._folder)
-        if self._options.ids is not None or self._options.id_column is not None or path is None:
+        if self._options.ids is not None or self._options.id_column is not None:
             return None
-        ids = read_id_map(path)
-        missing = next((number for number in range(self.num_documents) if number not in ids), None)
-        if missing is not None or len(ids) != self.num_documents:
-            raise SourceError(
-                f"{path}: has {len(ids)} ids for {self.num_documents} documents"
-                + (f", none for document {missing}" if missing is not None else "")
-            )
-        self._notes.append(f"ids of PyLate ({os.path.basename(path)})")
-        return [ids[number] for number in range(self.num_documents)]
+        inner = os.path.normpath(self._folder)
+        is_pylate = os.path.basename(inner) == _FOLDER_OF_PYLATE
+        ids = self._read_pylate_ids(os.path.dirname(inner) if is_pylate else self._folder, self.num_documents)
+        return None if ids is None else [ids[number] for number in range(self.num_documents)]
 
     def _rows(self) -> Optional[Iterator[Mapping[str, object]]]:
         """What metadata.db has of each document, or None where there is none."""

@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from ... import library
-from ...operators import scores_backward
+from ...operators import arguments_of, scores_backward
+from ...pairing import Pairs
+from ...tokens import plain_tokens
 from ._arguments import batched_matches, parts
 from .flash_maxsim_quant import quantize_int8_symmetric
 
@@ -49,21 +51,17 @@ class _ScoresKeepingInt8(torch.autograd.Function):
             of_part = (slice(None), slice(begin, end)) if shared else (slice(begin, end),)
             rows = slice(begin * listed, end * listed)
             part_queries = queries if shared else queries[begin:end]
-            query_part, document_part, _ = scores_backward(
+            inputs = arguments_of(
+                plain_tokens(part_queries.float()),
+                plain_tokens(codes[rows].float() * scales[rows].float()),
+                None,
+                Pairs(None, library.ALL if shared else library.LISTS, end - begin if shared else listed),
+            )
+            query_part, document_part, _ = scores_backward.differentiate(
+                inputs,
+                (of_queries, of_documents, False),
                 score_gradients[of_part].contiguous(),
                 argmax[of_part].contiguous(),
-                part_queries.float(),
-                codes[rows].float() * scales[rows].float(),
-                *(None,) * 8,
-                part_queries.shape[0],
-                (end - begin) * listed,
-                queries.shape[1],
-                codes.shape[1],
-                library.ALL if shared else library.LISTS,
-                end - begin if shared else listed,
-                of_queries,
-                of_documents,
-                False,
             )
             if of_queries and shared:
                 query_gradients += query_part

@@ -6,7 +6,9 @@ import torch
 from torch import Tensor
 
 from ... import library
-from ...operators import scores_backward
+from ...operators import arguments_of, scores_backward
+from ...pairing import Pairs
+from ...tokens import padded, plain_tokens
 from ._arguments import alike, require, require_dims
 
 
@@ -37,21 +39,17 @@ def torch_backward(
     if shared_docs:
         argmax = argmax.reshape(num_listed, num_queries, query_tokens).transpose(0, 1)
     queries, documents = alike(Q, documents)
-    gradients = scores_backward(
+    inputs = arguments_of(
+        plain_tokens(queries),
+        padded("document", documents, None, None, None),
+        None,
+        Pairs(None, library.ALL if shared_docs else library.LISTS, num_listed),
+    )
+    gradients = scores_backward.differentiate(
+        inputs,
+        (True, True, False),
         grad_scores.float().contiguous(),
         argmax.reshape(num_queries, num_listed, query_tokens).to(torch.int32).contiguous(),
-        queries,
-        documents,
-        *(None,) * 8,
-        num_queries,
-        documents[..., 0, 0].numel() if documents.shape[-2] > 0 else 0,
-        query_tokens,
-        documents.shape[-2],
-        library.ALL if shared_docs else library.LISTS,
-        num_listed,
-        True,
-        True,
-        False,
     )
     return gradients[0].to(Q.dtype), gradients[1].to(D.dtype).reshape(D.shape)
 

@@ -5,7 +5,9 @@ from typing import Optional
 from torch import Tensor
 
 from .... import library
-from ....operators import scores_backward
+from ....operators import arguments_of, scores_backward
+from ....pairing import Pairs
+from ....tokens import plain_tokens
 from .._scoring import same_type
 
 
@@ -20,27 +22,13 @@ def gradients(
     num_queries, num_tokens = Q.shape[:2]
     list_length = D.shape[0] // num_queries if kd_layout else D.shape[0]
     queries, documents = same_type(Q, D)
-    of_queries, of_documents, _ = scores_backward(
-        grad_scores.float(),
-        argmax.reshape(num_queries, list_length, num_tokens),
-        queries,
-        documents,
+    inputs = arguments_of(
+        plain_tokens(queries, None if q_mask is None else q_mask != 0),
+        plain_tokens(documents),
         None,
-        None,
-        None if q_mask is None else q_mask != 0,
-        None,
-        None,
-        None,
-        None,
-        None,
-        num_queries,
-        D.shape[0],
-        num_tokens,
-        D.shape[1],
-        library.LISTS if kd_layout else library.ALL,
-        list_length,
-        True,
-        True,
-        False,
+        Pairs(None, library.LISTS if kd_layout else library.ALL, list_length),
+    )
+    of_queries, of_documents, _ = scores_backward.differentiate(
+        inputs, (True, True, False), grad_scores.float(), argmax.reshape(num_queries, list_length, num_tokens)
     )
     return of_queries.to(Q.dtype), of_documents.to(D.dtype)

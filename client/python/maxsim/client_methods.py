@@ -1,0 +1,253 @@
+"""The methods that Client and AsyncClient share besides rerank. Each asks a server's Reranker, Admin or Documents, one
+call after another. A Client returns a result, and an AsyncClient a coroutine of it."""
+
+# mypy: disable-error-code="no-any-return"
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Generator
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+
+from . import arguments, errors
+from .admin_requests import IdType, Storage, make_create_request, make_load_request, make_snapshot_request
+from .documents import StoredDocuments, WriteResults
+from .methods import ManyT, OneT, RerankMethods
+from .ranking import Ranking, read_response
+from .requests import Ids
+from .splitting import GetParts, RerankParts
+from .v1 import admin_pb2
+from .v1 import rerank_pb2 as pb
+from .writes import DeleteAnswers
+
+# Each is the type in its name, or a coroutine of it.
+InfoT = TypeVar("InfoT")
+ListT = TypeVar("ListT")  # list[CollectionInfo]
+CollectionT = TypeVar("CollectionT")  # CollectionInfo
+BoolT = TypeVar("BoolT")
+NoneT = TypeVar("NoneT")
+IntT = TypeVar("IntT")
+WriteResultsT = TypeVar("WriteResultsT")
+StoredDocumentsT = TypeVar("StoredDocumentsT")
+
+ResultT = TypeVar("ResultT")
+
+
+class Step(NamedTuple):
+    """A call of a method: `method` of a generated stub, such as "admin.LoadCollection".
+
+    One that is made `once` has the client's timeout for administration, and is not retried."""
+
+    method: str
+    request: Any
+    timeout: float | None
+    once: bool = False
+
+
+# Yields calls, is sent their answers or thrown their errors, and returns what the method does.
+Steps: TypeAlias = Generator[Step, Any, ResultT]
+
+
+class ClientMethods(
+    RerankMethods[OneT, ManyT],
+    Generic[OneT, ManyT, InfoT, ListT, CollectionT, BoolT, NoneT, IntT, WriteResultsT, StoredDocumentsT],
+):
+    """What a client asks of a server beside streams and upserts."""
+
+    _limits: pb.Limits | None = None  # the server's, after the first call that needs them
+
+    @abc.abstractmethod
+    def _run(self, steps: Steps[ResultT]) -> Any:
+        """Makes the calls that `steps` yields, and returns its result."""
+
+    def _ask(
+        self,
+        method: str,
+        make: Callable[[], Any],
+        timeout: float | None,
+        read: Callable[[Any], Any] = lambda answer: answer,
+        once: bool = True,
+    ) -> Any:
+        """Makes one call, of the request that `make` makes when it runs. Returns what `read` finds in the answer."""
+
+        def steps() -> Steps[Any]:
+            return read((yield Step(method, make(), timeout, once)))
+
+        return self._run(steps())
+
+    def info(self, *, timeout: float | None = None) -> InfoT:
+        """Version, limits, devices and collections. Of a live collection `live` is set: the sequence number of the last
+        write that requests see, the size of the changes since the last compaction, and why nothing can be written."""
+        return self._ask("reranker.GetInfo", pb.GetInfoRequest, timeout, once=False)
+
+    def collections(self, *, timeout: float | None = None) -> ListT:
+        """As Admin lists them, which may want an administrator's token; `info().collections` wants none."""
+        return self._ask(
+            "admin.ListCollections",
+            admin_pb2.ListCollectionsRequest,
+            timeout,
+            lambda answer: list(answer.collections),
+            once=False,
+        )
+
+    # Each of the following is one server's: of several that `target` names, give it the one that is meant. Where the
+    # server has `auth.admin_tokens_file`, they want a token of that. They are made once: another attempt after a lost
+    # answer would report a conflict with the first.
+
+    def load(
+        self,
+        name: str,
+        path: str,
+        *,
+        residency: str = "auto",
+        replicate: bool = False,
+        live: bool = False,
+        timeout: float | None = None,
+    ) -> CollectionT:
+        """Serves the folder `path`, on the server's machine, as the collection `name`; returns when it is loaded.
+        `residency` is "auto", "gpu", "host" or "disk"; `replicate` copies it to every device. `live` accepts writes,
+        and makes the log of them where there is none; a collection with a log is live anyway."""
+        return self._ask(
+            "admin.LoadCollection",
+            lambda: make_load_request(name, path, residency, replicate, live),
+            timeout,
+            lambda answer: answer.collection,
+        )
+
+    def reload(self, name: str, *, timeout: float | None = None) -> BoolT:
+        """Swaps in the generation that is published now; False where it was the one being served."""
+        return self._ask(
+            "admin.ReloadCollection",
+            lambda: admin_pb2.ReloadCollectionRequest(name=arguments.text(name, "name")),
+            timeout,
+            lambda answer: answer.changed,
+        )
+
+    def unload(self, name: str, *, timeout: float | None = None) -> NoneT:
+        """Ends serving a collection; its memory is freed when the last call that uses it has been answered."""
+        return self._ask(
+            "admin.UnloadCollection",
+            lambda: admin_pb2.UnloadCollectionRequest(name=arguments.text(name, "name")),
+            timeout,
+            lambda answer: None,
+        )
+
+    def create_collection(
+        self,
+        name: str,
+        dim: int,
+        *,
+        path: str = "",
+        storage: Storage = "f16",
+        id_type: IdType = "string",
+        residency: str = "auto",
+        replicate: bool = False,
+        encoder: pb.EncoderInfo | None = None,
+        timeout: float | None = None,
+    ) -> CollectionT:
+        """Makes an empty live collection of vectors of `dim` values, and serves it.
+
+        path: its folder on the server's machine, which is made; "" is the name, under the server's only allowed root.
+        storage: "f16", "bf16", "f32", or "i8", of half the size. id_type: "string" or "int64". residency and replicate:
+        as for `load`. encoder: what makes its vectors, say info().encoder; a text is encoded by no other one.
+
+        AlreadyExists: the name is served, or the folder holds a collection; PermissionDenied: no root allows the
+        folder."""
+        return self._ask(
+            "admin.CreateCollection",
+            lambda: make_create_request(name, dim, path, storage, id_type, residency, replicate, encoder),
+            timeout,
+            lambda answer: answer.collection,
+        )
+
+    def compact_collection(self, name: str, *, timeout: float | None = None) -> BoolT:
+        """Writes the changes of a live collection into its next generation and serves that; False where there were
+        none. The server does so by itself, too."""
+        return self._ask(
+            "admin.CompactCollection",
+            lambda: admin_pb2.CompactCollectionRequest(name=arguments.text(name, "name")),
+            timeout,
+            lambda answer: answer.changed,
+        )
+
+    def snapshot_collection(self, name: str, path: str, *, timeout: float | None = None) -> IntT:
+        """Copies a live collection as it is now to the folder `path` on the server's machine, which must not be there;
+        returns the sequence number of the last write that the copy holds."""
+        return self._ask(
+            "admin.SnapshotCollection",
+            lambda: make_snapshot_request(name, path),
+            timeout,
+            lambda answer: answer.sequence,
+        )
+
+    def delete(
+        self, collection: str, ids: Ids, *, version: int | None = None, timeout: float | None = None
+    ) -> WriteResultsT:
+        """Takes documents out of a live collection; returns when every later request is without them.
+
+        `ids` are all strings or all integers. One that the collection does not hold has the outcome "not_found" and is
+        no error. With a `version`, 1 or more, a document of a version that is not older stays ("stale"), and a later
+        upsert with an older one is stale. Retries, `timeout` and errors are those of `upsert`."""
+
+        def steps() -> Steps[WriteResults]:
+            answers = DeleteAnswers(collection, ids, version)
+            for request in answers.requests:
+                try:
+                    answers.add((yield Step("documents.Delete", request, timeout)))
+                except errors.MaxsimError as error:
+                    raise answers.located(error) from error
+            return answers.results()
+
+        return self._run(steps())
+
+    def get(
+        self,
+        collection: str,
+        ids: Ids,
+        *,
+        return_tokens: bool = False,
+        min_sequence: int | None = None,
+        timeout: float | None = None,
+    ) -> StoredDocumentsT:
+        """Reads documents of a live collection or of any other: payloads, versions and, with return_tokens=True, token
+        vectors as float32 [tokens, dim]. Those of an i8 collection are rotated and quantised, and not the vectors that
+        were written. Ids that the collection does not hold are in `.missing`. `min_sequence` is that of `rerank`.
+
+        More than 1,000 ids, or documents that are too large for one answer (limits.max_answer_bytes), are read in
+        several requests, each of which may take `timeout`. Other clients may write in between; the result has the
+        oldest `generation` and `sequence` of these requests."""
+
+        def steps() -> Steps[StoredDocuments]:
+            parts = GetParts(collection, ids, return_tokens, min_sequence)
+            while (request := parts.next_request()) is not None:
+                try:
+                    parts.add((yield Step("documents.Get", request, timeout)))
+                except errors.MaxsimError as error:
+                    parts.refused(error)
+            return parts.documents()
+
+        return self._run(steps())
+
+    def _rerank_one(self, request: pb.RerankRequest, timeout: float | None) -> OneT:
+        return self._ask(
+            "reranker.Rerank", lambda: request, timeout, lambda answer: read_response(answer)[0], once=False
+        )
+
+    def _rerank_many(self, request: pb.RerankRequest, timeout: float | None) -> ManyT:
+        def steps() -> Steps[list[Ranking]]:
+            limits = (yield from self._limits_steps(timeout)) if len(request.queries) > 1 else None
+            parts = RerankParts(request, limits)
+            while (part := parts.next_request()) is not None:
+                try:
+                    parts.add((yield Step("reranker.Rerank", part, timeout)))
+                except errors.MaxsimError as error:
+                    parts.refused(error)
+            return parts.rankings()
+
+        return self._run(steps())
+
+    def _limits_steps(self, timeout: float | None) -> Steps[pb.Limits]:
+        """Returns the server's limits, which the first call requests."""
+        if self._limits is None:
+            self._limits = (yield Step("reranker.GetInfo", pb.GetInfoRequest(), timeout)).limits
+        return self._limits
