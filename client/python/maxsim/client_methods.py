@@ -248,6 +248,7 @@ class ClientMethods(
 
     def _limits_steps(self, timeout: float | None) -> Steps[pb.Limits]:
         """Returns the server's limits, which the first call requests."""
-        if self._limits is None:
-            self._limits = (yield Step("reranker.GetInfo", pb.GetInfoRequest(), timeout)).limits
-        return self._limits
+        limits = self._limits
+        if limits is None:
+            self._limits = limits = (yield Step("reranker.GetInfo", pb.GetInfoRequest(), timeout)).limits
+        return limits
