@@ -9,8 +9,7 @@ may not include each other. A file belongs to the longest folder of the table th
 with --print, and otherwise only what is against the order.
 
 Beneath the folders of CIRCLE_ROOTS no folders may include each other in a circle, and the modules of PACKAGES may not
-import each other in one. An import counts wherever it stands: in a function, and for type checkers alone. KNOWN has the
-includes that close today's circles. One that no longer closes any must be removed.
+import each other in one. An import counts wherever it stands: in a function, and for type checkers alone.
 """
 
 import ast
@@ -26,36 +25,9 @@ TABLE = re.compile(r"<!-- order: checked by scripts/check-dependencies.py -->\n(
 SOURCES = ("*.h", "*.cc", "*.cu", "*.cuh")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 
-CIRCLE_ROOTS = ("kernels", "server/http", "tools/maxsimctl")
+CIRCLE_ROOTS = ("base", "bench", "client", "collection", "kernels", "loadtest", "server", "tools")
 PACKAGES = ("client/python/maxsim", "client/python/maxsim_client", "client/python/maxsim_encoder",
             "client/torch/maxsim_torch")
-_CUDA, _SCORE = "kernels/cuda", "kernels/cuda/score"
-KNOWN = {
-    # Plans read the tile sizes of the kernels that they plan for, in each kernel's config.h.
-    ("kernels/plan", f"{_SCORE}/hopper_common"),
-    ("kernels/plan", f"{_SCORE}/hopper_deep"),
-    ("kernels/plan", f"{_SCORE}/hopper_stream"),
-    ("kernels/plan", f"{_SCORE}/hopper_wide"),
-    ("kernels/plan", f"{_SCORE}/portable"),
-    # A call and the documents in host memory take cuda_documents.h and loaded_documents.h of the folder above, whose
-    # backend makes both.
-    (f"{_CUDA}/call", _CUDA),
-    (f"{_CUDA}/host_documents", _CUDA),
-    # The executor has a member for calls on documents in host memory, which launch scores as the executor does.
-    (f"{_CUDA}/call", f"{_CUDA}/host_documents"),
-    # The profile of the link times the kernel that gathers documents.
-    (f"{_CUDA}/runtime", f"{_CUDA}/host_documents"),
-    # Kernels that end a call write its completion (completion.cuh, single_launch_call.h), and the call launches them.
-    (f"{_CUDA}/select", f"{_CUDA}/call"),
-    (f"{_SCORE}/hopper_stream", f"{_CUDA}/call"),
-    # Tensor maps are described for both kernels that have them, with the boxes of the deep one.
-    (f"{_SCORE}/hopper_common", f"{_SCORE}/hopper_deep"),
-    # The C functions choose a backend, and backends read the problem that the C functions checked.
-    ("kernels/library", "kernels/library/cpu"),
-    ("kernels/library", "kernels/library/cuda"),
-    # The passes try Hopper's kernel, which shares headers with the one for every GPU.
-    ("kernels/library/cuda", "kernels/library/cuda/hopper"),
-}
 
 
 def levels():
@@ -97,19 +69,6 @@ def circle(graph):
     return next((found for name in sorted(graph) if (found := visit(name))), None)
 
 
-def reaches(graph, first, last):
-    """Whether a way leads from one name of the graph to another."""
-    seen, ahead = set(), [first]
-    while ahead:
-        name = ahead.pop()
-        if name == last:
-            return True
-        if name not in seen:
-            seen.add(name)
-            ahead.extend(graph.get(name, ()))
-    return False
-
-
 def include_circles(names):
     """What is wrong with the includes between folders beneath CIRCLE_ROOTS."""
     graph = collections.defaultdict(set)
@@ -122,10 +81,7 @@ def include_circles(names):
             below = str(pathlib.PurePosixPath(included).parent)
             if included.startswith(root + "/") and below != folder and (ROOT / included).exists():
                 graph[folder].add(below)
-    for folder, below in sorted(KNOWN):
-        if below not in graph[folder] or not reaches(graph, below, folder):
-            yield f"{folder}/ and {below}/ are in no circle: KNOWN need not name them"
-    found = circle({folder: {one for one in below if (folder, one) not in KNOWN} for folder, below in graph.items()})
+    found = circle(graph)
     if found is not None:
         yield "folders include each other in a circle: " + " -> ".join(f"{folder}/" for folder in found)
 
