@@ -7,7 +7,7 @@ import zlib
 import numpy as np
 from stores_fixture import ImportTest
 
-from maxsim.importers.guarded import guarded
+from maxsim.importers.readers.guarded import guarded
 from maxsim.importers.source import PackedDocuments, PackedSource, SourceDocument, SourceError
 
 ERRORS = (

@@ -182,8 +182,8 @@ class ImportingTest(ImportTest):
             import_collection("plait", "x", dry_run=True)
 
     def test_importing_the_package_imports_no_library(self):
-        code = "import sys; sys.path.insert(0, sys.argv[1]); import maxsim.command_line, maxsim.importers.plaid\n"
-        code += "import maxsim.importers.pt; print(*sys.modules)"
+        code = "import sys; sys.path.insert(0, sys.argv[1]); import maxsim.command_line, maxsim.importers.indexes.plaid\n"
+        code += "import maxsim.importers.indexes.pt; print(*sys.modules)"
         run = subprocess.run([sys.executable, "-c", code, str(PACKAGE)], check=True, capture_output=True, text=True)
         self.assertEqual(set(run.stdout.split()) & {"grpc", "torch", "pyarrow", "h5py", "pandas"}, set())
 

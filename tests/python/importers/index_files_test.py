@@ -6,7 +6,7 @@ import unittest.mock
 
 from stores_fixture import ImportTest
 
-from maxsim.importers import index_files
+from maxsim.importers.indexes import index_files
 from maxsim.importers.source import SourceError
 
 

@@ -4,7 +4,7 @@ import unittest
 
 from stores_fixture import DIM  # It puts the packages on the path.
 
-from maxsim.importers.milvus_tokens import TokenEntities, VectorField
+from maxsim.importers.databases.milvus_tokens import TokenEntities, VectorField
 from maxsim.importers.source import SourceError
 
 

@@ -380,7 +380,7 @@ class MilvusTest(StoresTest):
         client.describe_collection.return_value = {"fields": fields}
         client.query.return_value = [{"count(*)": COUNT}]
         client.query_iterator.side_effect = lambda *_, **options: FakeIterator(entities, options)
-        patch = unittest.mock.patch("maxsim.importers.milvus.MilvusClient", return_value=client)
+        patch = unittest.mock.patch("maxsim.importers.databases.milvus.MilvusClient", return_value=client)
         self.addCleanup(patch.stop)
         patch.start()
         titles = [{"title": payload["title"]} for payload in self.payloads]

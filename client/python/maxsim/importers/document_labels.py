@@ -9,8 +9,8 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Protocol, Tuple
 
 import numpy as np
 
-from maxsim.importers.opening import open_regular
-from maxsim.importers.rows import RowArray
+from maxsim.importers.readers.opening import open_regular
+from maxsim.importers.readers.rows import RowArray
 from maxsim.importers.source import (
     ALL_COLUMNS,
     DocumentId,

@@ -11,7 +11,7 @@ from typing import Dict, Mapping
 import numpy as np
 
 from maxsim.collection.limits import MAX_PAYLOAD_BYTES, MAX_PAYLOAD_DEPTH
-from maxsim.importers.describing import describe
+from maxsim.importers.readers.describing import describe
 from maxsim.importers.source import SourceError
 
 # JSON has these as they are.

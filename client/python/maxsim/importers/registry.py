@@ -8,7 +8,7 @@ import dataclasses
 import importlib
 from typing import Iterator, Mapping, Tuple
 
-from maxsim.importers.guarded import guarded
+from maxsim.importers.readers.guarded import guarded
 from maxsim.importers.source import ImportOptions, Source, SourceError
 
 
@@ -28,36 +28,36 @@ class Kind:
 _ARROW = ("pyarrow>=15",)
 
 KINDS: Mapping[str, Kind] = {
-    "plaid": Kind("plaid", "index folder of fast-plaid, PyLate or NextPlaid"),
-    "colbert": Kind("colbert", "index folder of colbert-ai or RAGatouille"),
-    "byaldi": Kind("byaldi", "index folder of byaldi"),
-    "pt": Kind("pt", "file of torch.save: a list of tensors, or a dictionary from ids to tensors"),
-    "parquet": Kind("parquet", "Parquet file, or a folder of them", ("pyarrow",), "arrow", _ARROW),
+    "plaid": Kind("indexes.plaid", "index folder of fast-plaid, PyLate or NextPlaid"),
+    "colbert": Kind("indexes.colbert", "index folder of colbert-ai or RAGatouille"),
+    "byaldi": Kind("indexes.byaldi", "index folder of byaldi"),
+    "pt": Kind("indexes.pt", "file of torch.save: a list of tensors, or a dictionary from ids to tensors"),
+    "parquet": Kind("tables.parquet", "Parquet file, or a folder of them", ("pyarrow",), "arrow", _ARROW),
     "arrow": Kind(
-        "arrow", "Arrow IPC file or stream, Feather file, or a folder of them", ("pyarrow",), "arrow", _ARROW
+        "tables.arrow", "Arrow IPC file or stream, Feather file, or a folder of them", ("pyarrow",), "arrow", _ARROW
     ),
-    "datasets": Kind("datasets", "folder of datasets' save_to_disk", ("pyarrow",), "arrow", _ARROW),
-    "hdf5": Kind("hdf5", "HDF5 file", ("h5py",), "hdf5", ("h5py>=3.8",)),
-    "zarr": Kind("zarr", "Zarr store of version 2 or 3", ("zarr",), "zarr", ("zarr>=2.16",)),
-    "padded": Kind("padded", "padded array [N, L, dim] with a mask or lengths: npy, npz, safetensors, pt"),
-    "npy": Kind("npy", "NumPy array of packed token vectors with lengths, or a folder of arrays"),
-    "npz": Kind("npz", "NumPy archive of packed or padded vectors, or an array a document"),
+    "datasets": Kind("tables.datasets", "folder of datasets' save_to_disk", ("pyarrow",), "arrow", _ARROW),
+    "hdf5": Kind("arrays.hdf5", "HDF5 file", ("h5py",), "hdf5", ("h5py>=3.8",)),
+    "zarr": Kind("arrays.zarr", "Zarr store of version 2 or 3", ("zarr",), "zarr", ("zarr>=2.16",)),
+    "padded": Kind("arrays.padded", "padded array [N, L, dim] with a mask or lengths: npy, npz, safetensors, pt"),
+    "npy": Kind("arrays.npy", "NumPy array of packed token vectors with lengths, or a folder of arrays"),
+    "npz": Kind("arrays.npz", "NumPy archive of packed or padded vectors, or an array a document"),
     "qdrant": Kind(
-        "qdrant",
+        "databases.qdrant",
         "collection of Qdrant: a server's URL or a local folder",
         ("qdrant_client",),
         "qdrant",
         ("qdrant-client>=1.10",),
     ),
-    "lancedb": Kind("lancedb", "table of LanceDB", ("lancedb", "pyarrow"), "lancedb", ("lancedb>=0.20", *_ARROW)),
+    "lancedb": Kind("tables.lancedb", "table of LanceDB", ("lancedb", "pyarrow"), "lancedb", ("lancedb>=0.20", *_ARROW)),
     "milvus": Kind(
-        "milvus",
+        "databases.milvus",
         "collection of Milvus or Milvus Lite",
         ("pymilvus", "milvus_lite"),
         "milvus",
         ("pymilvus[milvus-lite]>=2.6",),
     ),
-    "vespa": Kind("vespa", "JSON of vespa visit, /document/v1 or a feed"),
+    "vespa": Kind("databases.vespa", "JSON of vespa visit, /document/v1 or a feed"),
 }
 
 

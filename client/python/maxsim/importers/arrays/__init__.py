@@ -1,0 +1,1 @@
+"""Importers of array files: NumPy, Zarr, HDF5."""

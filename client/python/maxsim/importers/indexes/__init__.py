@@ -1,0 +1,1 @@
+"""Importers of the indexes and tensor files of late-interaction libraries."""

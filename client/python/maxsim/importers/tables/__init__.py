@@ -1,0 +1,1 @@
+"""Importers of tables: Arrow, Parquet, datasets, LanceDB."""
