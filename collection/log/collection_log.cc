@@ -3,8 +3,6 @@
 #include <rocksdb/write_batch.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
@@ -13,81 +11,18 @@
 #include "base/file.h"
 #include "base/guard.h"
 #include "base/text.h"
+#include "collection/log/collection_log_state.h"
 #include "collection/log/log_check.h"
 #include "collection/log/log_database.h"
 #include "collection/log/log_files.h"
-#include "collection/log/log_mark.h"
-#include "collection/log/log_reserve.h"
 #include "collection/log/log_tombstones.h"
-#include "collection/log/log_versions.h"
 
 namespace maxsim::collection {
 namespace {
 
 constexpr std::string_view kReserveName = "reserve";
 
-// Says that a write failed when it ends without Done: with an exception, too.
-class FailedUnlessDone {
- public:
-  explicit FailedUnlessDone(std::atomic<bool>& failed) : failed_(failed) {}
-  ~FailedUnlessDone() {
-    if (!done_) failed_ = true;
-  }
-  FailedUnlessDone(const FailedUnlessDone&) = delete;
-  FailedUnlessDone& operator=(const FailedUnlessDone&) = delete;
-  void Done() { done_ = true; }
-
- private:
-  std::atomic<bool>& failed_;
-  bool done_ = false;
-};
-
-// Returns an error of a record that no format has, before anything of it is written.
-absl::Status CheckRecord(const LogRecord& record, const LogFormat& format, uint64_t expected) {
-  if (record.sequence != expected) {
-    return Invalid("sequence ", record.sequence, " is appended, expected ", expected);
-  }
-  if (record.kind != LogRecord::Kind::kUpsert) return absl::OkStatus();
-  const size_t wanted =
-      static_cast<size_t>(record.num_tokens) * static_cast<size_t>(format.dim) * SizeOf(format.storage);
-  if (record.num_tokens >= 1 && record.rows.size() == wanted) return absl::OkStatus();
-  return Invalid("sequence ", record.sequence, ": ", record.rows.size(), " bytes of rows for ", record.num_tokens,
-                 " tokens of dimension ", format.dim);
-}
-
 }  // namespace
-
-struct CollectionLog::State {
-  std::string folder;  // the collection's
-  LogFormat format;
-  std::unique_ptr<LogMark> mark;
-
-  // Held alone while the database is closed and opened again, shared while it is used.
-  mutable std::shared_mutex mutex;
-  // Serialises writes, so that everything in the write-ahead log is on disk when its length is recorded.
-  std::mutex write_mutex;
-  std::optional<LogReserve> reserve;  // this and the next: under `write_mutex`, or with `mutex` held alone
-  uint64_t unflushed_bytes = 0;       // upper limit of the bytes that only the write-ahead log holds
-  // Read-only after a Recover that failed; null after one that could not even read.
-  std::unique_ptr<LogDatabase> database;
-  std::atomic<bool> failed{false};  // a write has, and none may follow
-  std::atomic<bool> has_versions{false};
-  std::atomic<uint64_t> first{0};
-  std::atomic<uint64_t> last{0};
-  std::optional<LogStream> stream;  // written while `mutex` is held alone
-
-  absl::Status OpenDatabase();
-  absl::StatusOr<const LogDatabase*> Database() const;
-  absl::Status Write(rocksdb::WriteBatch& batch, std::optional<uint64_t> last_sequence = std::nullopt);
-  absl::Status KeepRoomForStart(uint64_t num_bytes);
-  absl::Status NoteWrite(std::optional<uint64_t> last_sequence);
-  absl::Status AddRecord(const LogRecord& record, rocksdb::WriteBatch& batch, std::string& head) const;
-  absl::StatusOr<uint64_t> VersionAt(std::string_view key) const;
-  absl::Status Truncate(uint64_t through, int64_t generation);
-  absl::Status ReclaimSpace() const;
-  absl::Status Follow(const LogStream& named);
-  std::string Where() const { return Cat("the log of ", folder, ": "); }
-};
 
 absl::Status CollectionLog::State::OpenDatabase() {
   // What cannot be read whole is left as it is: opening it for writing would drop what looks like a write cut off.
@@ -115,6 +50,9 @@ absl::Status CollectionLog::State::OpenDatabase() {
   last = contents->last_sequence;
   stream = contents->stream;
   has_versions = contents->has_versions;
+  needs_upgrade = contents->needs_upgrade;
+  remembered_bytes = contents->remembered_bytes;
+  NoteDeletedBytes(contents->deleted_bytes);
   failed = false;
   // What was recovered has been written to files of its own, on the disk, whether or not it was acknowledged.
   mark->Note(contents->last_sequence);
@@ -124,75 +62,6 @@ absl::Status CollectionLog::State::OpenDatabase() {
 absl::StatusOr<const LogDatabase*> CollectionLog::State::Database() const {
   if (database == nullptr) return absl::UnavailableError(Cat(Where(), "could not be opened again after a failure"));
   return database.get();
-}
-
-// Records in the mark how far the log has come. Returns an error if the log's files are no longer there.
-absl::Status CollectionLog::State::NoteWrite(std::optional<uint64_t> last_sequence) {
-  if (absl::Status status = mark->CheckInPlace(); !status.ok()) return status;
-  std::unique_ptr<rocksdb::LogFile> wal;
-  if (const rocksdb::Status status = database->db().GetCurrentWalFile(&wal); !status.ok()) {
-    return FromRocksDb(status, Cat(Where(), "its write-ahead log was deleted or moved while it was open: "));
-  }
-  if (last_sequence.has_value()) {
-    mark->NoteWrite(*last_sequence, wal->LogNumber(), wal->SizeFileBytes());
-  } else {
-    mark->NoteWal(wal->LogNumber(), wal->SizeFileBytes());
-  }
-  return absl::OkStatus();
-}
-
-// Reserves the disk space that a start after this write needs to copy the write-ahead log to files.
-absl::Status CollectionLog::State::KeepRoomForStart(uint64_t num_bytes) {
-  constexpr uint64_t kMinReserveBytes = uint64_t{1} << 20;  // for files that every start creates
-  unflushed_bytes += num_bytes;
-  if (kMinReserveBytes + unflushed_bytes <= reserve->num_bytes()) return absl::OkStatus();
-  uint64_t in_memory = 0;  // data that has been flushed since needs no reserve
-  if (database->db().GetAggregatedIntProperty(rocksdb::DB::Properties::kCurSizeAllMemTables, &in_memory)) {
-    unflushed_bytes = std::min(unflushed_bytes, in_memory + num_bytes);
-  }
-  return Prefix(Where(), reserve->Grow(kMinReserveBytes + unflushed_bytes));
-}
-
-absl::Status CollectionLog::State::Write(rocksdb::WriteBatch& batch, std::optional<uint64_t> last_sequence) {
-  if (absl::StatusOr<const LogDatabase*> open = Database(); !open.ok()) return open.status();
-  if (failed) return absl::UnavailableError(Cat(Where(), "a write failed, and it has not been recovered"));
-  const std::lock_guard lock(write_mutex);
-  if (absl::Status status = KeepRoomForStart(batch.GetDataSize()); !status.ok()) return status;
-  FailedUnlessDone attempt(failed);
-  const rocksdb::Status status = database->db().Write(Synced(), &batch);
-  if (!status.ok()) return FromRocksDb(status, Where());
-  if (absl::Status noted = NoteWrite(last_sequence); !noted.ok()) return noted;
-  attempt.Done();
-  return absl::OkStatus();
-}
-
-absl::Status CollectionLog::State::AddRecord(const LogRecord& record, rocksdb::WriteBatch& batch,
-                                             std::string& head) const {
-  head.clear();
-  AppendRecordHead(record, format.id_type, &head);
-  const std::string key = BigEndian(record.sequence);
-  const rocksdb::Slice key_part(key);
-  const std::array<rocksdb::Slice, 3> parts = {rocksdb::Slice(head), AsSlice(record.rows), AsSlice(record.payload)};
-  const int num_parts = record.kind == LogRecord::Kind::kUpsert ? 3 : 1;
-  rocksdb::Status status = batch.Put(database->family(LogFamily::kRecords), rocksdb::SliceParts(&key_part, 1),
-                                     rocksdb::SliceParts(parts.data(), num_parts));
-  if (record.kind == LogRecord::Kind::kSkipped) return FromRocksDb(status, Where());
-  rocksdb::ColumnFamilyHandle* const versions = database->family(LogFamily::kVersions);
-  if (status.ok() && record.version != 0) {
-    status = batch.Put(versions, VersionKey(record, format.id_type), BigEndian(record.version));
-  } else if (status.ok() && has_versions) {
-    status = batch.Delete(versions, VersionKey(record, format.id_type));
-  }
-  return FromRocksDb(status, Cat(Where(), "sequence ", record.sequence, ": "));
-}
-
-absl::StatusOr<uint64_t> CollectionLog::State::VersionAt(std::string_view key) const {
-  const std::shared_lock lock(mutex);
-  absl::StatusOr<const LogDatabase*> open = Database();
-  if (!open.ok()) return open.status();
-  if (!has_versions) return 0;
-  absl::StatusOr<uint64_t> version = ReadVersion(**open, key);
-  return version.ok() ? version : Prefix(Where(), version.status());
 }
 
 absl::Status CollectionLog::State::Truncate(uint64_t through, int64_t generation) {
@@ -227,7 +96,8 @@ absl::Status CollectionLog::State::Follow(const LogStream& named) {
   }
   rocksdb::ColumnFamilyHandle* const meta = database->family(LogFamily::kMeta);
   rocksdb::WriteBatch batch;
-  rocksdb::Status status = batch.Put(meta, AsSlice(kFormatVersionKey), Cat(kStreamedLogFormatVersion));
+  const uint64_t version = needs_upgrade ? kOldStreamedLogFormatVersion : kStreamedLogFormatVersion;
+  rocksdb::Status status = batch.Put(meta, AsSlice(kFormatVersionKey), Cat(version));
   if (status.ok()) status = batch.Put(meta, AsSlice(kStreamNameKey), named.name);
   if (status.ok()) status = batch.Put(meta, AsSlice(kStreamCreatedKey), Cat(named.created_ns));
   if (!status.ok()) return FromRocksDb(status, Where());
@@ -249,6 +119,9 @@ absl::Status CollectionLog::State::ReclaimSpace() const {
   const std::string end = BigEndian(first);
   const rocksdb::Slice begin_key(begin);
   const rocksdb::Slice end_key(end);
+  if (absl::Status dropped = status.ok() ? DropForgottenVersions() : absl::OkStatus(); !dropped.ok()) {
+    return Prefix(Cat(Where(), "giving space back: "), dropped);
+  }
   // The files of keys are small, and blob files to which no key points go.
   if (status.ok()) status = db.CompactRange(options, database->family(LogFamily::kRecords), &begin_key, &end_key);
   // Files that the last step has made obsolete would stay until the next one: this looks for them.
@@ -270,11 +143,12 @@ CollectionLog::~CollectionLog() {
 }
 
 absl::StatusOr<std::unique_ptr<CollectionLog>> CollectionLog::Open(const std::string& folder, const LogFormat& format,
-                                                                   Mode mode, uint64_t begin) {
+                                                                   Mode mode, uint64_t begin,
+                                                                   uint64_t remembered_bytes) {
   return Guarded([&]() -> absl::StatusOr<std::unique_ptr<CollectionLog>> {
     if (!HasLog(folder)) {
       if (mode == Mode::kMustExist) return absl::NotFoundError(Cat(folder, ": has no log"));
-      if (absl::Status status = CreateLog(folder, format, begin); !status.ok()) return status;
+      if (absl::Status status = CreateLog(folder, format, begin, remembered_bytes); !status.ok()) return status;
     }
     auto state = std::make_unique<State>();
     state->folder = folder;
@@ -301,46 +175,6 @@ absl::Status CollectionLog::Follow(const LogStream& stream) {
     const std::unique_lock lock(state_->mutex);
     if (absl::StatusOr<const LogDatabase*> open = state_->Database(); !open.ok()) return open.status();
     return state_->Follow(stream);
-  });
-}
-
-absl::Status CollectionLog::Append(absl::Span<const LogRecord> records) {
-  if (records.empty()) return absl::OkStatus();
-  return Guarded([&]() -> absl::Status {
-    const std::shared_lock lock(state_->mutex);
-    if (absl::StatusOr<const LogDatabase*> open = state_->Database(); !open.ok()) return open.status();
-    constexpr size_t kBytesBeside = 64 + 1024;  // of a record: two keys with an id, the head, the batch's own
-    size_t num_bytes = kBytesBeside;
-    for (const LogRecord& record : records) num_bytes += record.rows.size() + record.payload.size() + kBytesBeside;
-    rocksdb::WriteBatch batch(num_bytes);
-    std::string head;
-    uint64_t last = state_->last;
-    bool has_versions = state_->has_versions;
-    for (const LogRecord& record : records) {
-      if (absl::Status status = CheckRecord(record, state_->format, last + 1); !status.ok()) {
-        return Prefix(state_->Where(), status);
-      }
-      last = record.sequence;
-      has_versions |= record.version != 0;
-    }
-    rocksdb::ColumnFamilyHandle* const meta = state_->database->family(LogFamily::kMeta);
-    rocksdb::Status status = batch.Put(meta, AsSlice(kLastKey), Cat(last));
-    if (status.ok() && has_versions && !state_->has_versions) status = batch.Put(meta, AsSlice(kHasVersionsKey), "");
-    if (!status.ok()) return FromRocksDb(status, state_->Where());
-    // A batch may give an id a version and take it away again.
-    const bool had_versions = state_->has_versions.exchange(has_versions);
-    absl::Status added;
-    for (const LogRecord& record : records) {
-      added = state_->AddRecord(record, batch, head);
-      if (!added.ok()) break;
-    }
-    if (added.ok()) added = state_->Write(batch, last);
-    if (!added.ok()) {
-      state_->has_versions = had_versions;
-      return added;
-    }
-    state_->last = last;
-    return absl::OkStatus();
   });
 }
 
@@ -393,14 +227,6 @@ absl::Status CollectionLog::ReadBehind(uint64_t after, const Visitor& visit) con
     if (!state_->has_versions) return absl::OkStatus();
     return Prefix(state_->Where(), ReadRecordsBehind(**open, state_->format, after, visit));
   });
-}
-
-absl::StatusOr<uint64_t> CollectionLog::VersionOf(std::string_view id) const {
-  return Guarded([&] { return state_->VersionAt(id); });
-}
-
-absl::StatusOr<uint64_t> CollectionLog::VersionOf(int64_t id) const {
-  return Guarded([&] { return state_->VersionAt(BigEndian(static_cast<uint64_t>(id))); });
 }
 
 absl::Status CollectionLog::PutTombstones(const Manifest& manifest, const Tombstones& tombstones) {

@@ -18,6 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "collection/log/log_record.h"
+#include "collection/log/version_memory.h"
 #include "collection/manifest.h"
 
 namespace maxsim::collection {
@@ -73,9 +74,11 @@ class CollectionLog {
   // Opens the log in `folder`, the collection's. One that is made has no write, and the first gets the sequence behind
   // `begin`: what the shards hold that it is made for. NOT_FOUND; FAILED_PRECONDITION when another process has it open,
   // or the log is one of another format (which is named); DATA_LOSS for a log that is damaged: the message says from
-  // which sequence on, and nothing is changed.
+  // which sequence on, and nothing is changed. A log that is made remembers versions of deleted ids for
+  // `remembered_bytes` (version_memory.h); one that exists keeps its own limit.
   static absl::StatusOr<std::unique_ptr<CollectionLog>> Open(const std::string& folder, const LogFormat& format,
-                                                             Mode mode, uint64_t begin = 0);
+                                                             Mode mode, uint64_t begin = 0,
+                                                             uint64_t remembered_bytes = kRememberedBytes);
   virtual ~CollectionLog();
 
   const LogFormat& format() const;
@@ -91,6 +94,12 @@ class CollectionLog {
   // Has the log follow a stream from now on, and keeps that on the disk. FAILED_PRECONDITION where it follows another
   // one, or has had writes that are no stream's. Nobody may append meanwhile.
   absl::Status Follow(const LogStream& stream);
+
+  // A log of an earlier version does not tell the versions of deleted ids from those of documents. This marks those of
+  // all ids for which `holds` returns false, and does nothing to other logs. `holds` says whether the collection has a
+  // document of the record's id with the writes up to last_sequence(). Must succeed before the first Append, which is
+  // FAILED_PRECONDITION otherwise. Reads all versions.
+  absl::Status UpgradeVersions(const std::function<bool(const LogRecord&)>& holds);
 
   // Writes the records, whose sequences follow last_sequence(), with the versions of their ids, and returns when they
   // are on the disk. On an error none of them may be believed to be written, or not written: nothing can be appended
@@ -112,9 +121,12 @@ class CollectionLog {
   // are those of Read.
   absl::Status ReadBehind(uint64_t after, const Visitor& visit) const;
 
-  // The client's version of an id, whether it was written or deleted with it; 0 where it has none.
-  absl::StatusOr<uint64_t> VersionOf(std::string_view id) const;
-  absl::StatusOr<uint64_t> VersionOf(int64_t id) const;
+  // Return the client's version of an id, whether it was written or deleted with it; 0 if it has none, or was deleted
+  // and is forgotten (version_memory.h). `pending_bytes` are the DeletedBytes of records that are to be appended before
+  // the write that asks.
+  absl::StatusOr<uint64_t> VersionOf(std::string_view id, uint64_t pending_bytes = 0) const;
+  absl::StatusOr<uint64_t> VersionOf(int64_t id, uint64_t pending_bytes = 0) const;
+  uint64_t remembered_bytes() const;
 
   // Notes, on the disk, the tombstones of a generation that is about to be published. [shards] What was noted for that
   // number or a later one before is dropped: those generations were never published.
@@ -128,7 +140,8 @@ class CollectionLog {
   // one (0: of none): those before it are not opened again, and those behind it never came to be published. Nobody may
   // be compacting.
   absl::Status Truncate(uint64_t through, int64_t generation);
-  // Gives the disk space of records that were dropped back. It writes what is in memory to files, which takes a while.
+  // Gives the disk space of records that were dropped, and of versions that are forgotten, back. It writes what is in
+  // memory to files, which takes a while.
   absl::Status ReclaimSpace();
 
   // Returns about how many bytes the log has on the disk.

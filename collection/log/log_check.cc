@@ -51,6 +51,27 @@ absl::StatusOr<LogStream> ReadStream(const LogDatabase& database) {
   return LogStream{*std::move(name), *created_ns};
 }
 
+absl::StatusOr<bool> HasMeta(const LogDatabase& database, std::string_view key) {
+  const absl::Status status = database.GetMeta(key).status();
+  if (!status.ok() && !absl::IsNotFound(status)) return status;
+  return status.ok();
+}
+
+absl::Status ReadVersionMemory(const LogDatabase& database, LogContents& contents) {
+  const absl::StatusOr<uint64_t> deleted = database.GetMetaNumber(kDeletedBytesKey);
+  const absl::StatusOr<uint64_t> remembered = database.GetMetaNumber(kRememberedBytesKey);
+  for (const absl::Status& status : {deleted.status(), remembered.status()}) {
+    if (absl::IsNotFound(status)) return absl::DataLossError(status.message());
+    if (!status.ok()) return status;
+  }
+  contents.deleted_bytes = *deleted;
+  contents.remembered_bytes = *remembered;
+  const absl::StatusOr<bool> old_versions = HasMeta(database, kOldVersionsKey);
+  if (!old_versions.ok()) return old_versions.status();
+  contents.needs_upgrade = *old_versions;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<LogContents> OpenAndRead(const std::string& folder, const WrittenFiles& written) {
   TornTails tails;
   absl::StatusOr<std::unique_ptr<LogDatabase>> database = OpenChecked(LogDatabasePath(folder), written, &tails);
@@ -83,11 +104,11 @@ absl::StatusOr<LogContents> ReadContents(const LogDatabase& database) {
     if (absl::IsNotFound(status)) return absl::DataLossError(status.message());
     if (!status.ok()) return status;
   }
-  if (*version != kLogFormatVersion && *version != kStreamedLogFormatVersion) {
-    return absl::DataLossError(Cat("format_version ", *version, "; this version reads ", kLogFormatVersion, " and ",
+  if (*version < kOldLogFormatVersion || *version > kStreamedLogFormatVersion) {
+    return absl::DataLossError(Cat("format_version ", *version, "; this version reads ", kOldLogFormatVersion, " .. ",
                                    kStreamedLogFormatVersion));
   }
-  if (*version == kStreamedLogFormatVersion) {
+  if (*version == kOldStreamedLogFormatVersion || *version == kStreamedLogFormatVersion) {
     absl::StatusOr<LogStream> stream = ReadStream(database);
     if (!stream.ok()) return stream.status();
     contents.stream = *std::move(stream);
@@ -96,9 +117,12 @@ absl::StatusOr<LogContents> ReadContents(const LogDatabase& database) {
   contents.format = *std::move(format);
   contents.first_sequence = *first;
   contents.last_sequence = *last;
-  const absl::StatusOr<std::string> has_versions = database.GetMeta(kHasVersionsKey);
-  if (!has_versions.ok() && !absl::IsNotFound(has_versions.status())) return has_versions.status();
-  contents.has_versions = has_versions.ok();
+  const absl::StatusOr<bool> has_versions = HasMeta(database, kHasVersionsKey);
+  if (!has_versions.ok()) return has_versions.status();
+  contents.has_versions = *has_versions;
+  contents.needs_upgrade = *version < kLogFormatVersion;
+  if (contents.needs_upgrade) return contents;
+  if (absl::Status status = ReadVersionMemory(database, contents); !status.ok()) return status;
   return contents;
 }
 

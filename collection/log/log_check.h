@@ -12,15 +12,19 @@
 #include "collection/log/collection_log.h"
 #include "collection/log/log_database.h"
 #include "collection/log/log_mark.h"
+#include "collection/log/version_memory.h"
 
 namespace maxsim::collection {
 
 // The database inside of a log's folder.
 inline constexpr std::string_view kLogDatabaseName = "records";
 
-inline constexpr uint64_t kLogFormatVersion = 1;
+inline constexpr uint64_t kLogFormatVersion = 3;
 // A log that follows a stream has another one, so that versions that know of none do not append to it.
-inline constexpr uint64_t kStreamedLogFormatVersion = 2;
+inline constexpr uint64_t kStreamedLogFormatVersion = 4;
+// These logs do not tell the versions of deleted ids from those of documents (CollectionLog::UpgradeVersions).
+inline constexpr uint64_t kOldLogFormatVersion = 1;
+inline constexpr uint64_t kOldStreamedLogFormatVersion = 2;
 
 // What a log says of itself.
 struct LogContents {
@@ -28,6 +32,9 @@ struct LogContents {
   uint64_t first_sequence = 0;
   uint64_t last_sequence = 0;
   bool has_versions = false;
+  bool needs_upgrade = false;  // CollectionLog::UpgradeVersions
+  uint64_t deleted_bytes = 0;  // with the next, as version_memory.h has them
+  uint64_t remembered_bytes = kRememberedBytes;
   std::optional<LogStream> stream;
   TornTails torn_tails;  // with which the database can be opened
 };

@@ -19,6 +19,7 @@
 #include "base/start_thread.h"
 #include "base/text.h"
 #include "collection/log/database_files.h"
+#include "collection/log/log_versions.h"
 
 namespace maxsim::collection {
 namespace {
@@ -90,7 +91,7 @@ rocksdb::ColumnFamilyOptions FamilyOptions(size_t buffer_bytes, const std::share
   return options;
 }
 
-std::vector<rocksdb::ColumnFamilyDescriptor> Families() {
+std::vector<rocksdb::ColumnFamilyDescriptor> Families(const VersionFilter* version_filter) {
   const std::shared_ptr<rocksdb::Cache> cache = rocksdb::NewLRUCache(kCacheBytes);
   rocksdb::ColumnFamilyOptions records = FamilyOptions(kRecordBufferBytes, cache);
   // Token vectors hardly compress: of the F16 rows of the Cranfield collection LZ4 leaves all, and zstd 92 %.
@@ -101,9 +102,11 @@ std::vector<rocksdb::ColumnFamilyDescriptor> Families() {
   records.enable_blob_garbage_collection = false;
   records.level0_slowdown_writes_trigger = 40;
   records.level0_stop_writes_trigger = 60;
+  rocksdb::ColumnFamilyOptions versions = FamilyOptions(kVersionBufferBytes, cache);
+  versions.compaction_filter = version_filter;
   return {{rocksdb::kDefaultColumnFamilyName, FamilyOptions(kSmallBufferBytes, cache)},
           {"records", records},
-          {"versions", FamilyOptions(kVersionBufferBytes, cache)},
+          {"versions", versions},
           {"tombstones", FamilyOptions(kSmallBufferBytes, cache)}};
 }
 
@@ -189,9 +192,12 @@ absl::Status OpenDatabase(Open open) {
 
 }  // namespace
 
+LogDatabase::LogDatabase() : version_filter_(std::make_unique<VersionFilter>()) {}
+
 absl::StatusOr<std::unique_ptr<LogDatabase>> LogDatabase::Open(const std::string& path, Access access, LogMark* mark,
                                                                const TornTails& tails) {
   std::unique_ptr<LogDatabase> database(new LogDatabase());
+  const std::vector<rocksdb::ColumnFamilyDescriptor> described = Families(database->version_filter_.get());
   std::vector<rocksdb::ColumnFamilyHandle*> families;
   rocksdb::DB* db = nullptr;
   rocksdb::DBOptions options = DatabaseOptions(access);
@@ -203,8 +209,8 @@ absl::StatusOr<std::unique_ptr<LogDatabase>> LogDatabase::Open(const std::string
   const bool writes = access == Access::kCreate || access == Access::kWrite;
   if (absl::Status status = StartRocksDbThreads(); !status.ok()) return status;
   const absl::Status status = OpenDatabase([&] {
-    if (writes) return rocksdb::DB::Open(options, path, Families(), &families, &db);
-    return rocksdb::DB::OpenForReadOnly(options, path, Families(), &families, &db, /*error_if_wal_file_exists=*/false);
+    if (writes) return rocksdb::DB::Open(options, path, described, &families, &db);
+    return rocksdb::DB::OpenForReadOnly(options, path, described, &families, &db, /*error_if_wal_file_exists=*/false);
   });
   if (!status.ok()) return status;
   database->db_.reset(db);
@@ -219,6 +225,8 @@ LogDatabase::~LogDatabase() {
   for (rocksdb::ColumnFamilyHandle* family : families_) db_->DestroyColumnFamilyHandle(family).PermitUncheckedError();
   db_->Close().PermitUncheckedError();
 }
+
+void LogDatabase::ForgetVersionsBelow(uint64_t deleted_bytes) { version_filter_->set_forgotten_below(deleted_bytes); }
 
 absl::StatusOr<std::string> LogDatabase::GetMeta(std::string_view key) const {
   std::string value;

@@ -17,12 +17,13 @@
 namespace maxsim::collection {
 
 class LogMark;
+class VersionFilter;
 
 // The column families. Keys are big-endian, so that their order is that of the numbers.
 enum class LogFamily : size_t {
   kMeta,        // what the keys below name, in decimal digits or text
   kRecords,     // sequence -> a value of log_record.h
-  kVersions,    // id -> the client's version
+  kVersions,    // id -> a value of log_versions.h
   kTombstones,  // generation, number of the shard -> log_sequence, the shard's checksum, ordinals
 };
 inline constexpr size_t kNumLogFamilies = 4;
@@ -34,7 +35,10 @@ inline constexpr std::string_view kFirstKey = "first_sequence";
 inline constexpr std::string_view kLastKey = "last_sequence";
 inline constexpr std::string_view kStreamNameKey = "stream_name";  // with the next, in a log that follows a stream
 inline constexpr std::string_view kStreamCreatedKey = "stream_created_ns";
-inline constexpr std::string_view kHasVersionsKey = "has_versions";  // present once a write had one
+inline constexpr std::string_view kHasVersionsKey = "has_versions";          // present once a write had one
+inline constexpr std::string_view kDeletedBytesKey = "deleted_bytes";        // as version_memory.h has it
+inline constexpr std::string_view kRememberedBytesKey = "remembered_bytes";  // likewise
+inline constexpr std::string_view kOldVersionsKey = "has_old_versions";      // present while the log is upgraded
 
 // Makes an absl::Status of RocksDB's. DATA_LOSS for damage and missing files, RESOURCE_EXHAUSTED for a full disk, quota
 // or file size limit, UNAVAILABLE for anything else that fails.
@@ -68,12 +72,16 @@ class LogDatabase {
   rocksdb::DB& db() const { return *db_; }
   rocksdb::ColumnFamilyHandle* family(LogFamily family) const { return families_[static_cast<size_t>(family)]; }
 
+  // Has later compactions drop versions of ids that were deleted before the log's count of deleted bytes was this.
+  void ForgetVersionsBelow(uint64_t deleted_bytes);
+
   // NOT_FOUND when there is no such key.
   absl::StatusOr<std::string> GetMeta(std::string_view key) const;
   absl::StatusOr<uint64_t> GetMetaNumber(std::string_view key) const;
 
  private:
-  LogDatabase() = default;
+  LogDatabase();
+  const std::unique_ptr<VersionFilter> version_filter_;  // before the database, which uses it
   std::unique_ptr<rocksdb::Env> env_;  // null: RocksDB's own
   std::unique_ptr<rocksdb::DB> db_;
   std::array<rocksdb::ColumnFamilyHandle*, kNumLogFamilies> families_{};

@@ -41,7 +41,8 @@ absl::Status FinishLog(const std::string& folder) {
   return SyncFolder(folder);
 }
 
-absl::Status WriteFirstMeta(const LogDatabase& database, const LogFormat& format, uint64_t begin) {
+absl::Status WriteFirstMeta(const LogDatabase& database, const LogFormat& format, uint64_t begin,
+                            uint64_t remembered_bytes) {
   rocksdb::WriteBatch batch;
   const auto put = [&](std::string_view key, const std::string& value) {
     return batch.Put(database.family(LogFamily::kMeta), AsSlice(key), value);
@@ -50,6 +51,8 @@ absl::Status WriteFirstMeta(const LogDatabase& database, const LogFormat& format
   if (status.ok()) status = put(kFormatKey, Describe(format));
   if (status.ok()) status = put(kFirstKey, Cat(begin));
   if (status.ok()) status = put(kLastKey, Cat(begin));
+  if (status.ok()) status = put(kDeletedBytesKey, Cat(0));
+  if (status.ok()) status = put(kRememberedBytesKey, Cat(remembered_bytes));
   if (status.ok()) status = database.db().Write(Synced(), &batch);
   return FromRocksDb(status, "");
 }
@@ -89,7 +92,7 @@ uint64_t NumLogBytes(const std::string& folder) {
   return sum;
 }
 
-absl::Status CreateLog(const std::string& folder, const LogFormat& format, uint64_t begin) {
+absl::Status CreateLog(const std::string& folder, const LogFormat& format, uint64_t begin, uint64_t remembered_bytes) {
   if (absl::Status status = BeginLog(folder); !status.ok()) return status;
   const std::string unfinished = JoinPath(folder, kUnfinishedName);
   {
@@ -101,7 +104,9 @@ absl::Status CreateLog(const std::string& folder, const LogFormat& format, uint6
       absl::StatusOr<std::unique_ptr<LogDatabase>> database =
           LogDatabase::Open(path, LogDatabase::Access::kCreate, mark->get());
       if (!database.ok()) return Prefix(prefix, database.status());
-      if (absl::Status status = WriteFirstMeta(**database, format, begin); !status.ok()) return Prefix(prefix, status);
+      if (absl::Status status = WriteFirstMeta(**database, format, begin, remembered_bytes); !status.ok()) {
+        return Prefix(prefix, status);
+      }
     }
     (*mark)->Note(begin);
     if (absl::Status status = NoteClosedDatabase(path, **mark); !status.ok()) return Prefix(prefix, status);

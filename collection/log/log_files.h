@@ -28,7 +28,7 @@ inline rocksdb::WriteOptions Synced() {
 
 // Makes an empty log, whose first write gets the sequence behind `begin`, under another name, and gives it its own when
 // it is on the disk.
-absl::Status CreateLog(const std::string& folder, const LogFormat& format, uint64_t begin);
+absl::Status CreateLog(const std::string& folder, const LogFormat& format, uint64_t begin, uint64_t remembered_bytes);
 
 // Makes a log of the same contents as the open database, likewise. FAILED_PRECONDITION when there is one. Returns its
 // last sequence.

@@ -141,6 +141,11 @@ absl::StatusOr<LogReport> VerifyLog(const std::string& folder, const Manifest& m
     absl::StatusOr<std::unique_ptr<LogDatabase>> database =
         OpenChecked(LogDatabasePath(folder), ReadLogMark(LogFolder(folder)).files);
     if (!database.ok()) return Prefix(Cat("the log of ", folder, ": "), database.status());
+    // Writes may have come since.
+    const absl::StatusOr<LogContents> contents = ReadContents(**database);
+    if (!contents.ok()) return Prefix(Cat("the log of ", folder, ": "), contents.status());
+    report.first_sequence = contents->first_sequence;
+    report.last_sequence = contents->last_sequence;
     VersionCheck versions(format.id_type);
     // One after the other, so that what lies behind a damaged record is checked too.
     for (uint64_t sequence = report.first_sequence; sequence < report.last_sequence; ++sequence) {
@@ -150,10 +155,13 @@ absl::StatusOr<LogReport> VerifyLog(const std::string& folder, const Manifest& m
         versions.Add(record);
         return absl::OkStatus();
       });
-      if (!read.ok()) problem(std::string(read.message()));
+      if (!read.ok()) {
+        versions.SkipUnreadable();
+        problem(std::string(read.message()));
+      }
       if (!text.empty()) problem(Cat("the write with sequence ", sequence + 1, ": ", text));
     }
-    versions.Run(**database, problem);
+    versions.Run(**database, *contents, problem);
     return std::move(report);
   });
 }

@@ -1,8 +1,12 @@
 // The versions of document ids in a log's database.
 #pragma once
 
+#include <rocksdb/compaction_filter.h>
+
+#include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -15,11 +19,43 @@
 
 namespace maxsim::collection {
 
+struct LogContents;
+
+// The version of an id, as the database stores it.
+struct StoredVersion {
+  uint64_t version = 0;
+  // The log's count of deleted bytes (version_memory.h) with the delete that gave the id this version; nullopt for the
+  // version of a document.
+  std::optional<uint64_t> deleted_at;
+};
+
 // Returns the key of the record's id in LogFamily::kVersions.
 std::string VersionKey(const LogRecord& record, IdType id_type);
+// Returns a record with the id of a key, which the record views. DATA_LOSS for a key that is no id.
+absl::StatusOr<LogRecord> RecordOfVersionKey(std::string_view key, IdType id_type);
 
-// Returns the version of an id, or 0 if it has none.
-absl::StatusOr<uint64_t> ReadVersion(const LogDatabase& database, std::string_view key);
+// Return the value in LogFamily::kVersions, and take it apart.
+std::string VersionValue(const StoredVersion& version);
+absl::StatusOr<StoredVersion> ParseVersion(std::string_view value);
+
+// Returns what the database stores for an id, which may be forgotten; nullopt if there is nothing.
+absl::StatusOr<std::optional<StoredVersion>> FindVersion(const LogDatabase& database, std::string_view key);
+
+// Returns the version of an id, or 0 if it has none, or one of a delete that is forgotten (ForgottenBelow).
+absl::StatusOr<uint64_t> ReadVersion(const LogDatabase& database, std::string_view key, uint64_t forgotten_below);
+
+// Has compactions of the database drop forgotten versions. Thread-safe.
+class VersionFilter : public rocksdb::CompactionFilter {
+ public:
+  // Only for deletes that are on the disk.
+  void set_forgotten_below(uint64_t forgotten_below) { forgotten_below_ = forgotten_below; }
+  bool Filter(int level, const rocksdb::Slice& key, const rocksdb::Slice& value, std::string* new_value,
+              bool* value_changed) const override;
+  const char* Name() const override { return "maxsim.VersionFilter"; }
+
+ private:
+  std::atomic<uint64_t> forgotten_below_{0};
+};
 
 // Checks that the log's database stores for each id the version that the log's records give it. Not thread-safe.
 class VersionCheck {
@@ -27,17 +63,28 @@ class VersionCheck {
   explicit VersionCheck(IdType id_type) : id_type_(id_type) {}
   // Adds the next record. Keeps every id that a record names in memory.
   void Add(const LogRecord& record);
+  // Says that a record in between cannot be read. Then deleted bytes are not compared.
+  void SkipUnreadable() { all_readable_ = false; }
   // Reads every version in the database, which checks its checksum, and calls `problem` for each id whose version
-  // differs from that of its last record.
-  void Run(const LogDatabase& database, const std::function<void(std::string)>& problem) const;
+  // differs from that of its last record. `contents` is that of the same database.
+  void Run(const LogDatabase& database, const LogContents& contents,
+           const std::function<void(std::string)>& problem) const;
 
  private:
   struct Last {
     uint64_t sequence = 0;
     uint64_t version = 0;
+    bool is_delete = false;
+    uint64_t deleted_bytes = 0;  // of the records up to this one
   };
+  // Returns what is wrong with the version that is stored for the id of a record, or "".
+  std::string ProblemOf(const std::optional<StoredVersion>& stored, const Last& last,
+                        const LogContents& contents) const;
+
   const IdType id_type_;
   std::unordered_map<std::string, Last> last_;  // by key
+  uint64_t deleted_bytes_ = 0;                  // of all records
+  bool all_readable_ = true;
 };
 
 }  // namespace maxsim::collection

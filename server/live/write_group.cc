@@ -41,8 +41,12 @@ const WriteGroup::State* WriteGroup::Find(std::string_view key) const {
 
 absl::StatusOr<bool> WriteGroup::IsStale(const Write& write, const LogRecord& record, const State* state) const {
   if (write.version == 0) return false;
-  if (state != nullptr) return state->version >= write.version;
-  const absl::StatusOr<uint64_t> version = known_.version_of(record);
+  if (state != nullptr) {
+    const bool forgotten =
+        !state->exists && state->deleted_at < collection::ForgottenBelow(call_deleted_bytes_, known_.remembered_bytes);
+    return !forgotten && state->version >= write.version;
+  }
+  const absl::StatusOr<uint64_t> version = known_.version_of(record, call_deleted_bytes_);
   if (!version.ok()) return version.status();
   return *version >= write.version;
 }
@@ -58,6 +62,7 @@ void WriteGroup::Skip(collection::SkipReason reason, Decision& decision) {
 absl::StatusOr<WriteGroup::Decision> WriteGroup::Decide(absl::Span<const Write> writes) {
   call_states_.clear();
   call_last_sequence_ = last_sequence_;
+  call_deleted_bytes_ = deleted_bytes_;
   Decision decision;
   decision.records.reserve(writes.size());
   decision.results.reserve(writes.size());
@@ -88,7 +93,8 @@ absl::StatusOr<WriteGroup::Decision> WriteGroup::Decide(absl::Span<const Write> 
       continue;
     }
     record.sequence = ++call_last_sequence_;
-    call_states_[key] = {.exists = !is_delete, .version = write.version};
+    call_deleted_bytes_ += collection::DeletedBytes(record, id_type_);
+    call_states_[key] = {.exists = !is_delete, .version = write.version, .deleted_at = call_deleted_bytes_};
     decision.records.push_back(record);
     decision.results.push_back(
         {.outcome = missing ? Outcome::kNotFound : Outcome::kApplied, .sequence = record.sequence});
@@ -100,11 +106,13 @@ void WriteGroup::Keep() {
   for (const auto& [key, state] : call_states_) states_[key] = state;
   call_states_.clear();
   last_sequence_ = call_last_sequence_;
+  deleted_bytes_ = call_deleted_bytes_;
 }
 
 void WriteGroup::Drop() {
   call_states_.clear();
   call_last_sequence_ = last_sequence_;
+  call_deleted_bytes_ = deleted_bytes_;
 }
 
 }  // namespace maxsim::live

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "collection/log/log_record.h"
+#include "collection/log/version_memory.h"
 #include "collection/manifest.h"
 #include "server/store/live_documents.h"
 
@@ -25,7 +26,9 @@ class WriteGroup {
   // What is known beside the group.
   struct Known {
     std::function<bool(const collection::LogRecord&)> holds;  // whether the collection has a document of the id
-    std::function<absl::StatusOr<uint64_t>(const collection::LogRecord&)> version_of;
+    // The version of the id once deletes of the group of this many bytes (version_memory.h) are in the log.
+    std::function<absl::StatusOr<uint64_t>(const collection::LogRecord&, uint64_t pending_bytes)> version_of;
+    uint64_t remembered_bytes = collection::kRememberedBytes;  // the log's
   };
   enum class Numbering {
     kOfThoseThatTakePlace,
@@ -54,6 +57,7 @@ class WriteGroup {
   struct State {
     bool exists = false;
     uint64_t version = 0;
+    uint64_t deleted_at = 0;  // where it does not exist: deleted bytes of the group with its delete
   };
   using States = std::unordered_map<std::string_view, State>;  // int64 ids by their bytes
 
@@ -70,6 +74,8 @@ class WriteGroup {
   const Numbering numbering_;
   uint64_t last_sequence_;           // of the calls that were kept
   uint64_t call_last_sequence_ = 0;  // of the call that was decided about
+  uint64_t deleted_bytes_ = 0;       // of the records of the calls that were kept
+  uint64_t call_deleted_bytes_ = 0;  // with those of the call that was decided about
   States states_;                    // after the calls that were kept
   States call_states_;               // beside these, after the call that was decided about
 };

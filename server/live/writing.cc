@@ -185,13 +185,16 @@ absl::StatusOr<std::vector<LiveCollection::Answer>> LiveCollection::WriteAsOneGr
 absl::StatusOr<LiveCollection::Planned> LiveCollection::PlanGroup(const std::vector<WriteCall>& calls) {
   ChangesWriter& writer = *served_.writer;
   const bool of_stream = calls.front().first_sequence != 0;
+  const std::shared_ptr<collection::CollectionLog> log = this->log();
   WriteGroup group(format_.id_type, writer.sequence(),
                    {.holds = [&](const LogRecord& record) { return writer.changes().Holds(record); },
                     .version_of =
-                        [this, log = log()](const LogRecord& record) {
-                          return format_.id_type == collection::IdType::kString ? log->VersionOf(record.string_id)
-                                                                                : log->VersionOf(record.int_id);
-                        }},
+                        [this, log](const LogRecord& record, uint64_t pending_bytes) {
+                          return format_.id_type == collection::IdType::kString
+                                     ? log->VersionOf(record.string_id, pending_bytes)
+                                     : log->VersionOf(record.int_id, pending_bytes);
+                        },
+                    .remembered_bytes = log->remembered_bytes()},
                    of_stream ? WriteGroup::Numbering::kOfAll : WriteGroup::Numbering::kOfThoseThatTakePlace);
   writer.Begin();
   Planned planned;

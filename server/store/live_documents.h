@@ -117,7 +117,8 @@ class LiveDocuments {
 
   virtual LiveState state() const = 0;
 
-  // Returns the client's version of an id, whether it was written or deleted with it; 0 where it has none. Only the
+  // Returns the client's version of an id, whether it was written or deleted with it; 0 if it has none, or was deleted
+  // and is forgotten (CollectionLog::VersionOf). Only the
   // function of the collection's id type may be called. Errors are those of the log.
   virtual absl::StatusOr<uint64_t> VersionOf(std::string_view id) const = 0;
   virtual absl::StatusOr<uint64_t> VersionOf(int64_t id) const = 0;

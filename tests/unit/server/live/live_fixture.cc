@@ -3,12 +3,14 @@
 
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <future>
 #include <set>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "collection/compact/create.h"
+#include "collection/log/collection_log.h"
 #include "server/live/live_collection.h"
 
 namespace maxsim::live {
@@ -110,10 +112,16 @@ LiveTest::~LiveTest() {
   store_.reset();
 }
 
-void LiveTest::Create() {
-  const auto made = collection::CreateLiveCollection(path_, {.name = "c", .dim = kDim});
+void CreateWithMemory(const std::string& path, uint64_t remembered_bytes) {
+  using Log = collection::CollectionLog;
+  const auto made = collection::CreateLiveCollection(path, {.name = "c", .dim = kDim});
   ASSERT_TRUE(made.ok()) << made.status();
+  std::filesystem::remove_all(std::filesystem::path(path) / "log");
+  const auto log = Log::Open(path, collection::LogFormat::Of(*made), Log::Mode::kCreate, 0, remembered_bytes);
+  ASSERT_TRUE(log.ok()) << log.status();
 }
+
+void LiveTest::Create(uint64_t remembered_bytes) { CreateWithMemory(path_, remembered_bytes); }
 
 absl::Status LiveTest::TryOpen(const std::string& path, bool live) {
   live_.reset();

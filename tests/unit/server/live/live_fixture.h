@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "collection/log/version_memory.h"
 #include "kernels/maxsim.h"
 #include "server/live/live_options.h"
 #include "server/live/live_threads.h"
@@ -39,6 +40,9 @@ std::vector<store::Write> List(Writes... writes) {
 }
 int32_t NumTokens(int64_t value);
 
+// Makes a live collection without documents. Its log remembers versions of deleted ids for `remembered_bytes`.
+void CreateWithMemory(const std::string& path, uint64_t remembered_bytes);
+
 // Reads all documents that are alive, as a scan of the collection sees them, and checks that each is whole, that none
 // is there twice, and that Find and the totals agree with them.
 Documents Contents(const store::Collection& collection);
@@ -51,8 +55,8 @@ class LiveTest : public testing::Test {
   explicit LiveTest(std::unique_ptr<Backend> backend = *CreateCpuBackend({.num_threads = 1, .isa = ""}));
   ~LiveTest() override;
 
-  // Makes the collection without documents.
-  void Create();
+  // Makes the collection without documents. Its log remembers versions of deleted ids for `remembered_bytes`.
+  void Create(uint64_t remembered_bytes = collection::kRememberedBytes);
   // Loads it, which makes a log where there is none. Reopen unloads it before, as a process that ends does.
   absl::Status TryOpen(const std::string& path, bool live = true);
   void Open();

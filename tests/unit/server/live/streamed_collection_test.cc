@@ -5,7 +5,9 @@
 #include <filesystem>
 #include <future>
 #include <memory>
+#include <random>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -401,6 +403,45 @@ TEST_F(StreamedCollectionTest, AgreesOnEveryServerWhateverIsWrittenWhere) {
   EXPECT_EQ(a_.Now(), b_.Now());
   a_.Open();
   EXPECT_EQ(a_.Now(), b_.Now());
+}
+
+TEST_F(StreamedCollectionTest, AgreesOnEveryServerWhatIsForgotten) {
+  for (const std::string_view name : {"a", "b"}) {
+    std::filesystem::remove_all(folder_ / std::string(name));
+    CreateWithMemory(folder_ / std::string(name), 300);
+  }
+  OpenBoth();
+  const auto write = [](Replica& replica, int seed) {
+    std::mt19937 random(seed);
+    for (int call = 0; call < 60; ++call) {
+      std::vector<store::Write> writes;
+      for (int idx = 0; idx < 8; ++idx) {
+        const std::string id = absl::StrCat("id", random() % 12);
+        const uint64_t version = 1 + random() % 40;
+        writes.push_back(random() % 2 == 0 ? Delete(id, version) : Upsert(id, 1000 * seed + call, version));
+      }
+      replica.MustWrite(std::move(writes));
+      // Only one of them compacts and starts again, which drops what is forgotten there.
+      bool changed = false;
+      if (seed == 1 && call % 10 == 9) {
+        EXPECT_TRUE(replica.live().Compact(nullptr, &changed).ok());
+      }
+      if (seed != 1 || call % 20 != 19) continue;
+      replica.Open();
+      ASSERT_TRUE(LiveIsConnected(replica));
+    }
+  };
+  std::thread other([&] { write(b_, 2); });
+  write(a_, 1);
+  other.join();
+  ASSERT_TRUE(a_.Reaches(server_.num_messages()) && b_.Reaches(server_.num_messages()));
+  EXPECT_EQ(a_.Now(), b_.Now());
+  for (int idx = 0; idx < 12; ++idx) {
+    const std::string id = absl::StrCat("id", idx);
+    EXPECT_EQ(a_.live().VersionOf(std::string_view(id)).value_or(98),
+              b_.live().VersionOf(std::string_view(id)).value_or(99))
+        << id;
+  }
 }
 
 TEST_F(StreamedCollectionTest, AnswersWhatItAcceptedBeforeItStops) {

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "tests/unit/server/live/live_fixture.h"
 
@@ -15,7 +16,7 @@ class WriteGroupTest : public testing::Test {
   WriteGroup Make(WriteGroup::Numbering numbering = WriteGroup::Numbering::kOfThoseThatTakePlace) {
     return WriteGroup(collection::IdType::kString, 10,
                       {.holds = [this](const collection::LogRecord& record) { return held_.contains(Id(record)); },
-                       .version_of = [this](const collection::LogRecord& record) -> absl::StatusOr<uint64_t> {
+                       .version_of = [this](const collection::LogRecord& record, uint64_t) -> absl::StatusOr<uint64_t> {
                          const auto found = held_.find(Id(record));
                          return found == held_.end() ? 0 : found->second;
                        }},
@@ -75,10 +76,33 @@ TEST_F(WriteGroupTest, GivesEveryMessageOfAStreamItsSequence) {
   EXPECT_EQ(decision->results[4].sequence, 15u);
 }
 
+TEST_F(WriteGroupTest, ForgetsDeletedIdsAsIfEveryWriteWereItsOwnGroup) {
+  std::vector<uint64_t> pending;
+  WriteGroup group(
+      collection::IdType::kString, 10,
+      {.holds = [](const collection::LogRecord&) { return false; },
+       .version_of = [&](const collection::LogRecord&, uint64_t pending_bytes) -> absl::StatusOr<uint64_t> {
+         pending.push_back(pending_bytes);
+         return 0;
+       },
+       .remembered_bytes = 130});
+  // Each delete adds 65 bytes.
+  const auto first = List(Delete("a", 9), Delete("b", 9));
+  const auto dropped = List(Delete("x", 9));
+  const auto second = List(Delete("c", 9), Upsert("a", 1, 8), Delete("d", 9), Upsert("a", 1, 8), Upsert("b", 1, 8));
+  EXPECT_EQ(OutcomesOf(group.Decide(first)), "NN");
+  group.Keep();
+  EXPECT_EQ(OutcomesOf(group.Decide(dropped)), "N");
+  group.Drop();
+  EXPECT_EQ(OutcomesOf(group.Decide(second)), "NSNAS");
+  EXPECT_EQ(pending, (std::vector<uint64_t>{0, 65, 130, 130, 195}));
+}
+
 TEST_F(WriteGroupTest, TellsIntegerIdsApart) {
-  WriteGroup group(collection::IdType::kInt64, 0,
-                   {.holds = [](const collection::LogRecord& record) { return record.int_id == 7; },
-                    .version_of = [](const collection::LogRecord&) -> absl::StatusOr<uint64_t> { return 0; }});
+  WriteGroup group(
+      collection::IdType::kInt64, 0,
+      {.holds = [](const collection::LogRecord& record) { return record.int_id == 7; },
+       .version_of = [](const collection::LogRecord&, uint64_t) -> absl::StatusOr<uint64_t> { return 0; }});
   std::vector<store::Write> writes(3);
   for (store::Write& write : writes) write.kind = collection::LogRecord::Kind::kDelete;
   writes[0].int_id = 7;

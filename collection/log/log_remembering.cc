@@ -1,0 +1,123 @@
+// The versions of ids in a log: how long they are remembered, and how a log of an earlier version comes to tell those
+// of deleted ids from those of documents.
+#include <rocksdb/write_batch.h>
+
+#include <memory>
+#include <optional>
+#include <shared_mutex>
+
+#include "base/guard.h"
+#include "base/text.h"
+#include "collection/log/collection_log_state.h"
+#include "collection/log/log_check.h"
+#include "collection/log/log_versions.h"
+#include "collection/log/version_memory.h"
+
+namespace maxsim::collection {
+namespace {
+
+// Size of a batch of versions that are marked.
+constexpr size_t kMaxBatchBytes = size_t{4} << 20;
+
+// Forgotten versions are dropped once they may take this share of the remembered bytes: all versions are written again.
+constexpr uint64_t kDroppedShare = 8;
+
+}  // namespace
+
+// Says how many deleted bytes the writes on the disk have.
+void CollectionLog::State::NoteDeletedBytes(uint64_t now) {
+  deleted_bytes = now;
+  database->ForgetVersionsBelow(ForgottenBelow(now, remembered_bytes));
+}
+
+absl::StatusOr<uint64_t> CollectionLog::State::VersionAt(std::string_view key, uint64_t pending_bytes) const {
+  const std::shared_lock lock(mutex);
+  absl::StatusOr<const LogDatabase*> open = Database();
+  if (!open.ok()) return open.status();
+  if (!has_versions) return 0;
+  absl::StatusOr<uint64_t> version =
+      ReadVersion(**open, key, ForgottenBelow(deleted_bytes + pending_bytes, remembered_bytes));
+  return version.ok() ? version : Prefix(Where(), version.status());
+}
+
+absl::Status CollectionLog::State::DropForgottenVersions() const {
+  const uint64_t below = ForgottenBelow(deleted_bytes, remembered_bytes);
+  if (below <= compacted_below + remembered_bytes / kDroppedShare) return absl::OkStatus();
+  rocksdb::CompactRangeOptions options;
+  options.exclusive_manual_compaction = false;
+  options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
+  const rocksdb::Status status =
+      database->db().CompactRange(options, database->family(LogFamily::kVersions), nullptr, nullptr);
+  if (status.ok()) compacted_below = below;
+  return FromRocksDb(status, "");
+}
+
+// Marks the versions of ids without a document as those of deletes at 0 deleted bytes, before all others.
+absl::Status CollectionLog::State::MarkOldVersions(const std::function<bool(const LogRecord&)>& holds) {
+  rocksdb::ColumnFamilyHandle* const versions = database->family(LogFamily::kVersions);
+  rocksdb::ReadOptions options;
+  options.fill_cache = false;
+  const std::unique_ptr<rocksdb::Iterator> iterator(database->db().NewIterator(options, versions));
+  rocksdb::WriteBatch batch;
+  for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
+    absl::StatusOr<StoredVersion> version = ParseVersion(AsView(iterator->value()));
+    if (!version.ok()) return version.status();
+    const absl::StatusOr<LogRecord> record = RecordOfVersionKey(AsView(iterator->key()), format.id_type);
+    if (!record.ok()) return record.status();
+    if (version->deleted_at.has_value() || holds(*record)) continue;
+    version->deleted_at = 0;
+    const rocksdb::Status put = batch.Put(versions, iterator->key(), VersionValue(*version));
+    if (!put.ok()) return FromRocksDb(put, "");
+    if (batch.GetDataSize() < kMaxBatchBytes) continue;
+    if (absl::Status written = Write(batch); !written.ok()) return written;
+    batch.Clear();
+  }
+  if (!iterator->status().ok()) return FromRocksDb(iterator->status(), "versions: ");
+  return batch.Count() == 0 ? absl::OkStatus() : Write(batch);
+}
+
+absl::Status CollectionLog::State::UpgradeVersions(const std::function<bool(const LogRecord&)>& holds) {
+  if (!needs_upgrade) return absl::OkStatus();
+  rocksdb::ColumnFamilyHandle* const meta = database->family(LogFamily::kMeta);
+  // Programs that do not know the mark of a deleted id's version must not read one, after a crash in between either.
+  rocksdb::WriteBatch begin;
+  const uint64_t version = stream.has_value() ? kStreamedLogFormatVersion : kLogFormatVersion;
+  rocksdb::Status status = begin.Put(meta, AsSlice(kFormatVersionKey), Cat(version));
+  if (status.ok()) status = begin.Put(meta, AsSlice(kOldVersionsKey), "");
+  if (status.ok()) status = begin.Put(meta, AsSlice(kDeletedBytesKey), Cat(deleted_bytes.load()));
+  if (status.ok()) status = begin.Put(meta, AsSlice(kRememberedBytesKey), Cat(remembered_bytes));
+  if (!status.ok()) return FromRocksDb(status, Where());
+  if (absl::Status written = Write(begin); !written.ok()) return written;
+  if (absl::Status marked = has_versions ? MarkOldVersions(holds) : absl::OkStatus(); !marked.ok()) {
+    return Prefix(Where(), marked);
+  }
+  rocksdb::WriteBatch end;
+  status = end.Delete(meta, AsSlice(kOldVersionsKey));
+  if (!status.ok()) return FromRocksDb(status, Where());
+  if (absl::Status written = Write(end); !written.ok()) return written;
+  needs_upgrade = false;
+  return absl::OkStatus();
+}
+
+absl::Status CollectionLog::UpgradeVersions(const std::function<bool(const LogRecord&)>& holds) {
+  return Guarded([&]() -> absl::Status {
+    const std::shared_lock lock(state_->mutex);
+    if (absl::StatusOr<const LogDatabase*> open = state_->Database(); !open.ok()) return open.status();
+    return state_->UpgradeVersions(holds);
+  });
+}
+
+absl::StatusOr<uint64_t> CollectionLog::VersionOf(std::string_view id, uint64_t pending_bytes) const {
+  return Guarded([&] { return state_->VersionAt(id, pending_bytes); });
+}
+
+absl::StatusOr<uint64_t> CollectionLog::VersionOf(int64_t id, uint64_t pending_bytes) const {
+  return Guarded([&] { return state_->VersionAt(BigEndian(static_cast<uint64_t>(id)), pending_bytes); });
+}
+
+uint64_t CollectionLog::remembered_bytes() const {
+  const std::shared_lock lock(state_->mutex);
+  return state_->remembered_bytes;
+}
+
+}  // namespace maxsim::collection
