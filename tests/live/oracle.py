@@ -15,6 +15,11 @@ import numpy as np
 TOLERANCE = 1e-5
 APPLIED, STALE, NOT_FOUND = 1, 2, 3  # maxsim.v1.WriteOutcome
 
+# A delete with a version counts the bytes of its id and BYTES_PER_VERSION. The version is forgotten once later deletes
+# have counted more than REMEMBERED_BYTES (collection/log/version_memory.h).
+REMEMBERED_BYTES = 128 << 20
+BYTES_PER_VERSION = 64
+
 
 _MASK = (1 << 64) - 1
 
@@ -129,13 +134,16 @@ class Oracle:
     def __init__(self, storage, id_type):
         self.storage, self.id_type = storage, id_type
         self.documents = {}  # by id, in the collection's order
-        self.versions = {}  # by id, of written and of deleted documents
+        self.versions = {}  # by id, of written and of deleted documents, also those that are forgotten
+        self.deleted_at = {}  # by id that was deleted with a version: `deleted_bytes` with that delete
+        self.deleted_bytes = 0  # of all deletes with a version
         self.sequence = 0
         self._whole = None
 
     def copy(self):
         other = Oracle(self.storage, self.id_type)
         other.documents, other.versions = dict(self.documents), dict(self.versions)
+        other.deleted_at, other.deleted_bytes = dict(self.deleted_at), self.deleted_bytes
         other.sequence = self.sequence
         return other
 
@@ -153,14 +161,26 @@ class Oracle:
         self.documents[id] = Document(self.storage, vectors, payload)
         self._whole = None
 
+    def version_of(self, id):
+        """Returns the version that a write of the id must pass; 0 if there is none, or it is forgotten."""
+        if self.deleted_bytes - self.deleted_at.get(id, self.deleted_bytes) > REMEMBERED_BYTES:
+            return 0
+        return self.versions.get(id, 0)
+
     def _is_stale(self, id, version):
         if version == 0:
             self.versions.pop(id, None)
-            return False
-        if self.versions.get(id, 0) >= version:
+        elif self.version_of(id) >= version:
             return True
-        self.versions[id] = version
+        else:
+            self.versions[id] = version
+        self.deleted_at.pop(id, None)
         return False
+
+    def _note_deleted(self, id):
+        """Counts the delete with a version."""
+        self.deleted_bytes += BYTES_PER_VERSION + (8 if self.id_type == "int64" else len(id.encode()))
+        self.deleted_at[id] = self.deleted_bytes
 
     def upsert(self, id, vectors, payload="", version=0):
         """Returns the outcome of one document's write."""
@@ -179,6 +199,8 @@ class Oracle:
             return NOT_FOUND
         if self._is_stale(id, version):
             return STALE
+        if version:
+            self._note_deleted(id)
         if id not in self.documents:
             return NOT_FOUND
         self.sequence += 1

@@ -1,0 +1,75 @@
+"""Versions of deleted ids are remembered until later deletes pass the limit, and then forgotten: the same whether the
+server compacts, is killed or starts again, and their disk space is given back.
+
+    versions_test.py FOLDER_OF_THE_PROGRAMS
+"""
+
+import pathlib
+import sys
+import tempfile
+import time
+
+import oracle as exact
+import server as client
+from world import NAME, World, expect
+
+SETUP = {"storage": "f16", "dim": 8, "id_type": "string", "num_base": 0, "seed": 5, "flags": client.NEVER_COMPACTS}
+IDS_PER_CALL = 100_000
+WAIT_S = 120
+FIRST, SECOND = 1, 4  # numbers of ids that are deleted before the others: World.id_of
+
+
+def log_bytes(world):
+    return sum(one.stat().st_size for one in (world.path / "log" / "records").iterdir())
+
+
+def delete_many(world, begin, count):
+    """Deletes ids of 512 bytes that have no document, with a version."""
+    ids = [f"{number:0512d}" for number in range(begin, begin + count)]
+    response = world.server.delete(client.delete_request(NAME, ids, 5))
+    for id, result in zip(ids, response.results):
+        expect(world.oracle.delete(id, 5) == result.outcome == exact.NOT_FOUND, f"outcome {result.outcome} of {id[-9:]}")
+        world.oracle.sequence += 1
+    return response
+
+
+def write(world, number, version):
+    """Writes a document, and returns its outcome, which is the oracle's."""
+    world.do_upsert({"docs": [[number, 3, version, 0, "f32"]]})
+    return world.oracle.versions.get(world.id_of(number)) == version
+
+
+def main():
+    programs = pathlib.Path(sys.argv[1])
+    with tempfile.TemporaryDirectory(prefix="maxsim-versions-") as folder, World(programs, folder, SETUP) as world:
+        world.begin()
+        write(world, 7, 3)
+        world.do_delete({"ids": [FIRST], "version": 9})
+        per_id = exact.BYTES_PER_VERSION + 512
+        in_limit = exact.REMEMBERED_BYTES // per_id  # so many later deletes leave the version remembered
+        for begin in range(0, in_limit, IDS_PER_CALL):
+            delete_many(world, begin, min(IDS_PER_CALL, in_limit - begin))
+        expect(not write(world, FIRST, 8), "a version within the limit is forgotten")
+        world.do_kill({})
+        expect(not write(world, FIRST, 8), "a version within the limit is forgotten after a kill")
+        delete_many(world, in_limit, IDS_PER_CALL)  # enough for a compaction to drop what is forgotten
+        world.do_delete({"ids": [SECOND], "version": 9})
+        world.do_kill({})
+        before = log_bytes(world)
+        world.do_compact({})
+        limit = exact.REMEMBERED_BYTES * 1.25
+        until = time.monotonic() + WAIT_S  # files go in the background
+        while log_bytes(world) > limit and time.monotonic() < until:
+            time.sleep(0.1)
+        print(f"{before} bytes of the log, {log_bytes(world)} after a compaction")
+        expect(log_bytes(world) <= limit, f"{log_bytes(world)} bytes of the log after a compaction, limit {limit}")
+        expect(not write(world, SECOND, 8), "the newest version is forgotten")
+        expect(write(world, FIRST, 8), "a version beyond the limit is remembered")
+        expect(not write(world, 7, 2), "the version of a document is forgotten")
+        world.do_restart({})
+        world.check_all()
+        world.server.stop()
+
+
+if __name__ == "__main__":
+    main()
