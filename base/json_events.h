@@ -98,8 +98,9 @@ class JsonEvents {
   bool malformed() const { return malformed_; }
 
   // Records the error and stops the parser.
-  bool Fail(std::string_view message) {
-    if (error_.ok()) error_ = absl::InvalidArgumentError(std::string(message));
+  bool Fail(std::string_view message) { return Fail(absl::InvalidArgumentError(std::string(message))); }
+  bool Fail(absl::Status error) {
+    if (error_.ok()) error_ = std::move(error);
     return false;
   }
 

@@ -11,6 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "client/error_details.h"
 #include "grpc/compression.h"
 #include "grpc/grpc.h"
 #include "grpcpp/create_channel.h"
@@ -23,13 +24,13 @@ constexpr int kMaxChannels = 256;
 constexpr absl::Duration kFirstReconnect = absl::Milliseconds(200);
 constexpr absl::Duration kSlowestReconnect = absl::Seconds(5);
 
-absl::StatusOr<std::string> ReadPem(const std::string& path, const char* option) {
+absl::StatusOr<std::string> ReadPem(const std::string& path, const std::string& option) {
   if (path.empty()) return std::string();
   std::error_code ignored;
   // Opening a named pipe that nobody writes to would wait for ever.
   const std::filesystem::file_type type = std::filesystem::status(path, ignored).type();
   if (type == std::filesystem::file_type::fifo || type == std::filesystem::file_type::socket) {
-    return absl::InvalidArgumentError(absl::StrCat("tls.", option, ": '", path, "' is a pipe or a socket, not a file"));
+    return InvalidField(option, absl::StrCat("'", path, "' is a pipe or a socket, not a file"));
   }
   errno = 0;
   std::ifstream file(path, std::ios::binary);
@@ -42,10 +43,11 @@ absl::StatusOr<std::string> ReadPem(const std::string& path, const char* option)
   }
   if (file.bad() || !file.eof()) {
     const std::string reason = errno == 0 ? "" : absl::StrCat(": ", std::generic_category().message(errno));
-    return absl::NotFoundError(absl::StrCat("tls.", option, ": cannot read '", path, "'", reason));
+    return FieldError(absl::StatusCode::kNotFound, kReasonInvalidField, option,
+                      absl::StrCat("cannot read '", path, "'", reason));
   }
   // gRPC would take the system's certificates in place of none.
-  if (text.empty()) return absl::InvalidArgumentError(absl::StrCat("tls.", option, ": '", path, "' is empty"));
+  if (text.empty()) return InvalidField(option, absl::StrCat("'", path, "' is empty"));
   return text;
 }
 
@@ -114,9 +116,9 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(const 
     return absl::InvalidArgumentError("tls.cert_file and tls.key_file must be given together");
   }
   grpc::SslCredentialsOptions ssl;
-  for (const auto& [path, option, target] : {std::tuple{&options.ca_file, "ca_file", &ssl.pem_root_certs},
-                                             std::tuple{&options.cert_file, "cert_file", &ssl.pem_cert_chain},
-                                             std::tuple{&options.key_file, "key_file", &ssl.pem_private_key}}) {
+  for (const auto& [path, option, target] : {std::tuple{&options.ca_file, "tls.ca_file", &ssl.pem_root_certs},
+                                             std::tuple{&options.cert_file, "tls.cert_file", &ssl.pem_cert_chain},
+                                             std::tuple{&options.key_file, "tls.key_file", &ssl.pem_private_key}}) {
     absl::StatusOr<std::string> pem = ReadPem(*path, option);
     if (!pem.ok()) return pem.status();
     *target = *std::move(pem);

@@ -39,8 +39,8 @@ void RerankSession::Cancel() { context_.TryCancel(); }
 
 absl::Status StatusOf(const v1::RerankStreamResponse& response) {
   if (response.code() == 0) return absl::OkStatus();
-  absl::Status status =
-      FromGrpcStatus(grpc::Status(static_cast<grpc::StatusCode>(response.code()), response.message()));
+  absl::Status status = FromGrpcStatus(
+      grpc::Status(static_cast<grpc::StatusCode>(response.code()), response.message(), response.status_details()));
   if (response.retry_after_ms() > 0) SetRetryAfter(absl::Milliseconds(response.retry_after_ms()), status);
   return status;
 }

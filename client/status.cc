@@ -1,5 +1,8 @@
 #include "client/status.h"
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -12,8 +15,20 @@ namespace {
 
 constexpr int64_t kMaxRetrySeconds = 365 * 24 * 3600;
 
-constexpr char kErrorDomain[] = "maxsim";
-constexpr char kNothingWrittenReason[] = "NOTHING_WRITTEN";
+// The message is in the trailers twice, and percent-encoding makes three bytes of one.
+constexpr size_t kMaxDetailBytes = 1024;
+
+// What the messages begin with of errors that gRPC makes for calls that were never sent: its load balancer had no
+// connection for them. gRPC has no data that says so. (These are the words of gRPC 1.51, and of earlier ones. An error
+// in other words costs a write its second replica and nothing else.)
+constexpr std::array<const char*, 2> kNoConnection = {"failed to connect to all addresses",
+                                                      "connections to all backends failing"};
+
+bool IsNotConnected(const grpc::Status& status) {
+  if (status.error_code() != grpc::StatusCode::UNAVAILABLE || !status.error_details().empty()) return false;
+  return std::any_of(kNoConnection.begin(), kNoConnection.end(),
+                     [&](const char* words) { return status.error_message().starts_with(words); });
+}
 
 }  // namespace
 
@@ -24,6 +39,7 @@ absl::Status FromGrpcStatus(const grpc::Status& status) {
     code = static_cast<int>(absl::StatusCode::kUnknown);
   }
   absl::Status result(static_cast<absl::StatusCode>(code), status.error_message());
+  if (IsNotConnected(status)) SetReason(kReasonNotConnected, result);
   google_rpc::Status details;
   if (!details.ParseFromString(status.error_details())) return result;
   for (const std::string& bytes : details.details()) {
@@ -39,6 +55,7 @@ grpc::Status ToGrpcStatus(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
   google_rpc::Status details;
   status.ForEachPayload([&](absl::string_view type_url, const absl::Cord& value) {
+    if (value.size() > kMaxDetailBytes) return;
     google::protobuf::Any detail;
     detail.set_type_url(std::string(type_url));
     detail.set_value(std::string(value));
@@ -48,7 +65,7 @@ grpc::Status ToGrpcStatus(const absl::Status& status) {
   std::string bytes;
   if (details.details_size() > 0) {
     details.set_code(static_cast<int32_t>(status.code()));
-    details.set_message(message);
+    if (message.size() <= kMaxDetailBytes) details.set_message(message);
     details.SerializeToString(&bytes);
   }
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()), message, bytes);
@@ -75,18 +92,8 @@ void SetRetryAfter(absl::Duration delay, absl::Status& status) {
   status.SetPayload(kRetryInfoTypeUrl, absl::Cord(retry_info.SerializeAsString()));
 }
 
-void SetNothingWritten(absl::Status& status) {
-  google_rpc::ErrorInfo info;
-  info.set_reason(kNothingWrittenReason);
-  info.set_domain(kErrorDomain);
-  status.SetPayload(kErrorInfoTypeUrl, absl::Cord(info.SerializeAsString()));
-}
+void SetNothingWritten(absl::Status& status) { SetReason(kReasonNothingWritten, status); }
 
-bool IsNothingWritten(const absl::Status& status) {
-  const auto payload = status.GetPayload(kErrorInfoTypeUrl);
-  google_rpc::ErrorInfo info;
-  return payload.has_value() && info.ParseFromString(std::string(*payload)) && info.domain() == kErrorDomain &&
-         info.reason() == kNothingWrittenReason;
-}
+bool IsNothingWritten(const absl::Status& status) { return ReasonOf(status) == kReasonNothingWritten; }
 
 }  // namespace maxsim::client

@@ -1,25 +1,26 @@
 // absl::Status <-> grpc::Status, with what a server says about trying again.
 //
 // Codes are equal by number. The details of a status (the `grpc-status-details-bin` trailer, a google.rpc.Status)
-// become payloads of the absl::Status, keyed by type URL, and the way back writes them again: nothing is lost on a
-// round trip. All functions are thread-safe.
+// become payloads of the absl::Status, keyed by type URL, and the way back writes them again. All functions are
+// thread-safe.
 #pragma once
 
 #include <optional>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "client/error_details.h"
 #include "grpcpp/support/status.h"
 
 namespace maxsim::client {
 
 // Key of the payload that holds a google.rpc.RetryInfo.
 inline constexpr char kRetryInfoTypeUrl[] = "type.googleapis.com/google.rpc.RetryInfo";
-// Key of the payload that holds a google.rpc.ErrorInfo.
-inline constexpr char kErrorInfoTypeUrl[] = "type.googleapis.com/google.rpc.ErrorInfo";
 
-// Details that do not parse are dropped; code and message always survive. A code outside the known ones is UNKNOWN.
+// Details that do not parse are dropped; code and message always survive. A code outside the known ones is UNKNOWN. An
+// error of gRPC's own for a call that it had no connection for gets the reason NOT_CONNECTED (client/error_details.h).
 absl::Status FromGrpcStatus(const grpc::Status& status);
+// A detail of more than 1 KiB is left out, because clients refuse trailers of more than 8 KiB.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
 // Returns the delay of the status's RetryInfo; nullopt where it has none, or one that is negative or malformed.

@@ -4,16 +4,20 @@
 
 namespace maxsim::collection {
 
-bool IsCollectionName(std::string_view name) { return CheckCollectionName(name).ok(); }
+bool IsCollectionName(std::string_view name) { return CollectionNameProblem(name).empty(); }
 
-absl::Status CheckCollectionName(std::string_view name) {
+std::string CollectionNameProblem(std::string_view name) {
   constexpr std::string_view kAllowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
   if (name.empty() || name.size() > kMaxCollectionNameBytes ||
       name.find_first_not_of(kAllowed) != std::string_view::npos) {
-    return Invalid("name: ", Quote(name), " is not 1 to ", kMaxCollectionNameBytes, " of A-Z a-z 0-9 . _ -");
+    return Cat(Quote(name), " is not 1 to ", kMaxCollectionNameBytes, " of A-Z a-z 0-9 . _ -");
   }
-  if (name.find_first_not_of('.') == std::string_view::npos) return Invalid("name: ", Quote(name), " is only dots");
-  return absl::OkStatus();
+  return name.find_first_not_of('.') == std::string_view::npos ? Cat(Quote(name), " is only dots") : "";
+}
+
+absl::Status CheckCollectionName(std::string_view name) {
+  const std::string problem = CollectionNameProblem(name);
+  return problem.empty() ? absl::OkStatus() : Invalid("name: ", problem);
 }
 
 }  // namespace maxsim::collection

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -12,6 +13,9 @@ inline constexpr size_t kMaxCollectionNameBytes = 128;
 
 // Returns whether `name` is 1 to 128 of A-Z a-z 0-9 . _ - and not only dots: a name can be a folder's.
 bool IsCollectionName(std::string_view name);
+
+// Returns what is wrong with a name, for an error that names the field before it; "" for IsCollectionName.
+std::string CollectionNameProblem(std::string_view name);
 
 // Returns INVALID_ARGUMENT, with a message that begins "name: ", unless IsCollectionName.
 absl::Status CheckCollectionName(std::string_view name);

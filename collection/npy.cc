@@ -11,7 +11,6 @@
 namespace maxsim::collection {
 namespace {
 
-constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr size_t kMaxRank = 32;
 
 // The header is the text of a Python dictionary with the keys 'descr' (a string), 'fortran_order' (True or False) and
@@ -150,7 +149,7 @@ absl::StatusOr<ElementType> TypeFromDescr(std::string_view descr) {
 }  // namespace
 
 absl::StatusOr<NpyHeader> ParseNpyHeader(std::string_view bytes, int64_t total_bytes) {
-  if (bytes.size() < 10 || bytes.substr(0, kMagic.size()) != kMagic) {
+  if (bytes.size() < 10 || bytes.substr(0, kNpyMagic.size()) != kNpyMagic) {
     return Invalid("not a .npy file: it does not begin with \\x93NUMPY");
   }
   const int version = static_cast<unsigned char>(bytes[6]);

@@ -13,6 +13,9 @@
 
 namespace maxsim::collection {
 
+// What every .npy file begins with.
+inline constexpr std::string_view kNpyMagic = "\x93NUMPY";
+
 struct NpyHeader {
   ElementType type = ElementType::kF32;
   std::vector<int64_t> shape;  // empty for a scalar

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Prints which folder includes which, and fails where one includes a folder above it, or where files go in a circle.
+"""Prints which folder includes which, and fails where one includes a folder above it, where files go in a circle, or where
+code reads the text of an error.
 
   scripts/check-dependencies.py [--print]
 
@@ -10,6 +11,10 @@ with --print, and otherwise only what is against the order.
 
 Beneath the folders of CIRCLE_ROOTS no folders may include each other in a circle, and the modules of PACKAGES may not
 import each other in one. An import counts wherever it stands: in a function, and for type checkers alone.
+
+The text of an error is for people: code finds out what happened by the error's code and details
+(client/error_details.h), and never searches its message. READS_MESSAGES are the files that may, because gRPC's own
+errors have no details.
 """
 
 import ast
@@ -23,6 +28,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "internals" / "architecture.md"
 TABLE = re.compile(r"<!-- order: checked by scripts/check-dependencies.py -->\n(.*?)<!-- end of order -->", re.S)
 SOURCES = ("*.h", "*.cc", "*.cu", "*.cuh")
+READS_MESSAGES = {"client/status.cc", "tools/maxsimctl/context.cc"}
+MESSAGE_SEARCH = re.compile(
+    r"\b(?:StartsWith|EndsWith|StrContains|ConsumePrefix|ConsumeSuffix)\w*\([^;]*?\bmessage\(\)"
+    r"|\bmessage\(\)\s*\.\s*(?:find|rfind|starts_with|ends_with|contains)\(")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 
 CIRCLE_ROOTS = ("base", "bench", "client", "collection", "kernels", "loadtest", "server", "tools")
@@ -134,7 +143,11 @@ def main():
         if includer is None:
             wrong.append(f"{name}: its folder stands nowhere in the order")
             continue
-        for included in INCLUDE.findall((ROOT / name).read_text(encoding="utf-8")):
+        text = (ROOT / name).read_text(encoding="utf-8")
+        if name not in READS_MESSAGES and (search := MESSAGE_SEARCH.search(text)):
+            line = text.count("\n", 0, search.start()) + 1
+            wrong.append(f"{name}:{line} searches the text of an error: read its details (client/error_details.h)")
+        for included in INCLUDE.findall(text):
             if included.startswith("tests/"):
                 wrong.append(f"{name} includes {included}, a test's")
             if not (ROOT / included).exists():

@@ -2,27 +2,25 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
+#include "absl/status/status.h"
+#include "client/error_details.h"
+#include "client/field_path.h"
 
 namespace maxsim::cluster {
 
-// Returns a message about `field`[K] as one about `field`[indices[K]], where an item of a part's request stands in the
-// client's. Other messages stay as they are.
+// Returns an error about `list`[K], or a field of it, as one about `list`[indices[K]], where an item of a part's
+// request stands in the client's. Other errors stay as they are.
 template <typename Index>
-std::string WithClientsIndex(const std::string& message, const std::string& field, const std::vector<Index>& indices) {
-  const std::string opening = absl::StrCat(field, "[");
-  if (!message.starts_with(opening)) return message;
-  const size_t end = message.find(']', opening.size());
-  size_t idx = 0;
-  if (end == std::string::npos || !absl::SimpleAtoi(message.substr(opening.size(), end - opening.size()), &idx) ||
-      idx >= indices.size()) {
-    return message;
-  }
-  return absl::StrCat(opening, indices[idx], message.substr(end));
+absl::Status WithClientsIndex(const absl::Status& status, std::string_view list, const std::vector<Index>& indices) {
+  const std::string field = client::FieldOf(status);
+  const std::optional<size_t> idx = client::IndexIn(field, list);
+  if (!idx.has_value() || *idx >= indices.size()) return status;
+  return client::WithField(status, client::WithIndex(field, list, static_cast<size_t>(indices[*idx])));
 }
 
 }  // namespace maxsim::cluster

@@ -1,11 +1,9 @@
 #include "server/cluster/group_call.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <string>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/guard.h"
 #include "base/monotonic_clock.h"
@@ -33,11 +31,6 @@ constexpr absl::Duration kLookInterval = absl::Milliseconds(100);
 
 // A look may come later by the time until it, divided by this, so that the timer wakes once for many calls.
 constexpr int kLookSlack = 16;
-
-// What gRPC's errors of calls that were never sent begin with: its load balancer had no connection for them. (Of gRPC
-// 1.51, and of what it said before; one in other words costs a write its second replica and nothing else.)
-constexpr std::array<const char*, 2> kNoConnection = {"failed to connect to all addresses",
-                                                      "connections to all backends failing"};
 
 // An error about the request, or about whoever sent it, says nothing against the replica. Nor does one that says when
 // to come back: the replica lacks a write that the request wants to see, or a stream that takes writes, and is well.
@@ -358,14 +351,12 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
 }  // namespace
 
 bool IsOtherGeneration(const absl::Status& status) {
-  return absl::IsFailedPrecondition(status) && absl::EndsWith(status.message(), "(generation)");
+  return absl::IsFailedPrecondition(status) && client::ReasonOf(status) == client::kReasonOtherGeneration;
 }
 
 bool IsSafeToRepeat(const absl::Status& status) {
-  if (client::IsNothingWritten(status)) return true;
-  return absl::IsUnavailable(status) && std::any_of(kNoConnection.begin(), kNoConnection.end(), [&](const char* words) {
-           return absl::StartsWith(status.message(), words);
-         });
+  const std::string reason = client::ReasonOf(status);
+  return reason == client::kReasonNothingWritten || reason == client::kReasonNotConnected;
 }
 
 bool MayAskAnother(const absl::Status& status) {

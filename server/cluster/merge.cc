@@ -8,9 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/saturating.h"
-#include "base/text.h"
 #include "client/status.h"
 #include "kernels/rank_order.h"
+#include "server/cluster/clients_index.h"
 #include "server/service/candidates.h"
 #include "server/service/status.h"
 #include "server/service/translate.h"
@@ -140,8 +140,10 @@ class Merger {
       field = "return_payloads";
       advice = "lower top_k";
     }
-    return service::InvalidField(field, absl::StrCat("the answer takes ", bytes, " bytes, and has at most ",
-                                                     limits_.max_answer_bytes, " (limits.max_answer_bytes); ", advice));
+    return service::InvalidField(field,
+                                 absl::StrCat("the answer takes ", bytes, " bytes, and has at most ",
+                                              limits_.max_answer_bytes, " (limits.max_answer_bytes); ", advice),
+                                 {limits_.max_answer_bytes, bytes, "limits.max_answer_bytes"});
   }
 
   absl::Status BuildResult(size_t query, v1::QueryResult& to) {
@@ -168,8 +170,10 @@ class Merger {
     for (const Hit& hit : hits) MoveHit(parts_[query][hit.from], hit.idx, hit.position, split_, asked, to);
     CountLost(query, to);
     if (split_.fail_on_missing && to.unavailable_documents() > 0) {
-      return absl::UnavailableError(absl::StrCat("queries[", query, "]: the device of ", to.unavailable_documents(),
-                                                 " of its candidates is lost (missing_policy is FAIL)"));
+      return service::FieldError(absl::StatusCode::kUnavailable, client::kReasonDeviceLost,
+                                 absl::StrCat("queries[", query, "]"),
+                                 absl::StrCat("the device of ", to.unavailable_documents(),
+                                              " of its candidates is lost (missing_policy is FAIL)"));
     }
     return AddMissing(query, to);
   }
@@ -267,7 +271,7 @@ absl::Status ErrorOf(const SplitRequest& split, const CollectionView* collection
     const absl::Status& status = answers[i].status();
     if (status.ok()) continue;
     if (!IsLost(status) || (split.names_generation && IsOtherGeneration(status))) {
-      return WithMessage(status, WithClientsQuery(split.parts[i], std::string(status.message())));
+      return WithClientsIndex(status, "queries", split.parts[i].queries);
     }
     ++num_lost;
     const size_t part = split.parts[i].part;

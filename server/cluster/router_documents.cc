@@ -31,10 +31,19 @@ namespace {
 
 using service::ServingState;
 
+// Returns an error of a part's request in terms of the client's: as one about the same document or id.
+absl::Status WithClientsItem(const absl::Status& status, const Positions& positions) {
+  absl::Status changed = status;
+  for (const std::string_view list : {"documents", "string_ids.ids", "int_ids.ids"}) {
+    changed = WithClientsIndex(changed, list, positions);
+  }
+  return changed;
+}
+
 // Returns the first error of a write to several groups, in terms of the client's call; it says what was written.
 template <typename Response>
 absl::Status ErrorOf(const std::vector<absl::StatusOr<Response>>& answers, const std::vector<std::string>& groups,
-                     const std::vector<Positions>& positions, const std::string& field) {
+                     const std::vector<Positions>& positions) {
   const absl::Status* first = nullptr;
   size_t failed = 0;
   std::vector<std::string> written;
@@ -47,21 +56,22 @@ absl::Status ErrorOf(const std::vector<absl::StatusOr<Response>>& answers, const
     }
   }
   if (first == nullptr) return absl::OkStatus();
-  std::string message = WithClientsIndex(std::string(first->message()), field, positions[failed]);
-  if (answers.size() > 1) absl::StrAppend(&message, " (group ", groups[failed], ")");
-  if (absl::IsInternal(*first)) absl::StrAppend(&message, "; it may have been carried out");
+  std::string addition;
+  if (answers.size() > 1) absl::StrAppend(&addition, " (group ", groups[failed], ")");
+  if (absl::IsInternal(*first)) absl::StrAppend(&addition, "; it may have been carried out");
   if (!written.empty()) {
-    absl::StrAppend(&message, "; what is group ", absl::StrJoin(written, "'s and group "), "'s was carried out");
+    absl::StrAppend(&addition, "; what is group ", absl::StrJoin(written, "'s and group "), "'s was carried out");
   }
-  absl::Status status = WithMessage(*first, message);
-  // It was true of one group.
-  status.ErasePayload(client::kErrorInfoTypeUrl);
+  absl::Status status = client::WithAddition(WithClientsItem(*first, positions[failed]), addition);
+  // That nothing was written is true of one group.
+  if (IsSafeToRepeat(status)) status.ErasePayload(client::kErrorInfoTypeUrl);
   return status;
 }
 
-// Returns the error of a read in its server's words, with the name of a group that is lost.
-absl::Status ReadErrorOf(const absl::Status& status, const std::string& group) {
-  if (!IsLost(status)) return status;
+// Returns the error of a read in its server's words and in terms of the client's call, with the name of a group that is
+// lost.
+absl::Status ReadErrorOf(const absl::Status& status, const std::string& group, const Positions& positions) {
+  if (!IsLost(status)) return WithClientsItem(status, positions);
   return absl::Status(status.code(), absl::StrCat("group ", group, ": ", status.message()));
 }
 
@@ -81,9 +91,10 @@ absl::Status CheckReadSize(const v1::GetResponse& merged, const service::Request
   const auto bytes = static_cast<uint64_t>(merged.ByteSizeLong());
   if (bytes <= limits.max_answer_bytes) return absl::OkStatus();
   return service::InvalidField(
-      "ids", absl::StrCat("the documents take ", bytes, " bytes, and an answer has at most ", limits.max_answer_bytes,
-                          " (limits.max_answer_bytes); ask for "
-                          "fewer, or without return_tokens"));
+      "ids",
+      absl::StrCat("the documents take ", bytes, " bytes, and an answer has at most ", limits.max_answer_bytes,
+                   " (limits.max_answer_bytes); ask for fewer, or without return_tokens"),
+      {limits.max_answer_bytes, bytes, "limits.max_answer_bytes"});
 }
 
 // Puts the parts' results where their items stood, and the highest sequence where the parts have one log.
@@ -180,7 +191,7 @@ struct RouterDocuments::Call {
 };
 
 absl::StatusOr<std::shared_ptr<const CollectionView>> RouterDocuments::FindLive(const std::string& name) const {
-  if (absl::Status status = collection::CheckCollectionName(name); !status.ok()) {
+  if (const absl::Status status = collection::CheckCollectionName(name); !status.ok()) {
     return service::InvalidField("collection", std::string(status.message()));
   }
   auto collection = deps_.membership->view()->Find(name);
@@ -215,8 +226,10 @@ void RouterDocuments::Upsert(v1::UpsertRequest request, service::CallContext con
     if (!collection.ok()) return collection.status();
     const int count = request.documents_size();
     if (count < 1 || count > service::kMaxUpsertDocuments) {
-      return service::InvalidField("documents", absl::StrCat("has ", count, " documents, and 1 to ",
-                                                             service::kMaxUpsertDocuments, " are accepted"));
+      return service::InvalidField(
+          "documents",
+          absl::StrCat("has ", count, " documents, and 1 to ", service::kMaxUpsertDocuments, " are accepted"),
+          {service::kMaxUpsertDocuments, count});
     }
     const service::DocumentRules rules = RulesOf(**collection, deps_.limits);
     Dealt dealt;
@@ -259,7 +272,7 @@ void RouterDocuments::Upsert(v1::UpsertRequest request, service::CallContext con
       [call, groups = std::move(sent.groups), positions = std::move(sent.positions), one_log = sent.one_log,
        submitted = std::move(submitted)](std::vector<absl::StatusOr<v1::UpsertResponse>> answers) mutable {
         absl::StatusOr<v1::UpsertResponse> merged = Guarded([&]() -> absl::StatusOr<v1::UpsertResponse> {
-          if (absl::Status s = ErrorOf(answers, groups, positions, "documents"); !s.ok()) return s;
+          if (absl::Status s = ErrorOf(answers, groups, positions); !s.ok()) return s;
           v1::UpsertResponse response = MergeWrites(answers, positions, one_log);
           for (const absl::StatusOr<v1::UpsertResponse>& answer : answers) {
             response.set_encoded_tokens(response.encoded_tokens() + answer->encoded_tokens());
@@ -297,7 +310,7 @@ void RouterDocuments::Delete(const v1::DeleteRequest& request, service::CallCont
       [call, groups = std::move(sent.groups), positions = std::move(sent.positions),
        one_log = sent.one_log](const std::vector<absl::StatusOr<v1::DeleteResponse>>& answers) {
         call->Finish(Guarded([&]() -> absl::StatusOr<v1::DeleteResponse> {
-          if (absl::Status s = ErrorOf(answers, groups, positions, "ids"); !s.ok()) return s;
+          if (absl::Status s = ErrorOf(answers, groups, positions); !s.ok()) return s;
           return MergeWrites(answers, positions, one_log);
         }));
       });
@@ -339,7 +352,7 @@ void RouterDocuments::Get(const v1::GetRequest& request, service::CallContext co
           v1::GetResponse merged;
           std::vector<v1::GetResponse*> of_parts;
           for (size_t i = 0; i < answers.size(); ++i) {
-            if (!answers[i].ok()) return ReadErrorOf(answers[i].status(), groups[i]);
+            if (!answers[i].ok()) return ReadErrorOf(answers[i].status(), groups[i], positions[i]);
             v1::GetResponse& answer = *answers[i];
             of_parts.push_back(&answer);
             merged.set_generation(std::max(merged.generation(), answer.generation()));

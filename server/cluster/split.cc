@@ -6,7 +6,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/text.h"
-#include "server/cluster/clients_index.h"
 #include "server/service/candidates.h"
 #include "server/service/status.h"
 #include "server/service/translate.h"
@@ -97,8 +96,10 @@ class Splitter {
     }
     if (matches <= static_cast<uint64_t>(limits_.max_alignments)) return absl::OkStatus();
     return service::InvalidField(
-        "return_alignments", absl::StrCat("asks for ", matches, " token matches (top_k x query tokens), and at most ",
-                                          limits_.max_alignments, " (limits.max_alignments) are accepted"));
+        "return_alignments",
+        absl::StrCat("asks for ", matches, " token matches (top_k x query tokens), and at most ",
+                     limits_.max_alignments, " (limits.max_alignments) are accepted"),
+        {limits_.max_alignments, matches, "limits.max_alignments"});
   }
 
   absl::Status ReadQuery(int idx) {
@@ -275,10 +276,6 @@ void ReturnInlineDocuments(const SplitRequest& split, v1::RerankRequest& request
       }
     }
   }
-}
-
-std::string WithClientsQuery(const PartRequest& part, const std::string& message) {
-  return WithClientsIndex(message, "queries", part.queries);
 }
 
 }  // namespace maxsim::cluster

@@ -62,7 +62,4 @@ void ReturnInlineDocuments(const SplitRequest& split, v1::RerankRequest& request
 // Returns INVALID_ARGUMENT for a sequence that is asked of groups with logs of their own.
 absl::Status CheckMinSequence(uint64_t min_sequence, const CollectionView& collection);
 
-// Returns a message about "queries[K]" of a part's request as one about that query of the client's.
-std::string WithClientsQuery(const PartRequest& part, const std::string& message);
-
 }  // namespace maxsim::cluster

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/error_details.h"
 #include "server/engine/device_load.h"
 #include "server/engine/helper_thread.h"
 
@@ -181,10 +182,11 @@ void Lane::Batch::FailIncompleteJobs() {
     if (!queries_.jobs()[query.job_idx]->fail_on_unavailable || !queries_.Alive(query)) continue;
     const uint64_t count = NumUnavailable(query);
     if (count == 0) continue;
-    queries_.Fail(query.job_idx,
-                  absl::UnavailableError(absl::StrCat("queries[", query.query_idx, "]: ", count,
-                                                      " candidates are on a device that is lost (missing_policy is "
-                                                      "FAIL)")));
+    queries_.Fail(
+        query.job_idx,
+        client::FieldError(absl::StatusCode::kUnavailable, client::kReasonDeviceLost,
+                           absl::StrCat("queries[", query.query_idx, "]"),
+                           absl::StrCat(count, " candidates are on a device that is lost (missing_policy is FAIL)")));
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/monotonic_clock.h"
+#include "client/error_details.h"
 
 namespace maxsim::engine {
 
@@ -68,7 +69,7 @@ void BatchQueries::AddJob(size_t job_idx, const ExecutorOptions& limits) {
   for (size_t query_idx = 0; query_idx < job.queries.size() && alive_[job_idx]; ++query_idx) {
     const absl::Status status = CheckQuery(job.queries[query_idx], limits);
     if (!status.ok()) {
-      Fail(job_idx, absl::Status(status.code(), absl::StrCat("queries[", query_idx, "]: ", status.message())));
+      Fail(job_idx, client::WithField(status, absl::StrCat("queries[", query_idx, "]")));
     }
   }
   if (!alive_[job_idx]) return;

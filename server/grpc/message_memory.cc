@@ -12,7 +12,6 @@
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/message.h"
 #include "grpcpp/support/proto_buffer_reader.h"
-#include "server/service/status.h"
 
 namespace maxsim::rpc {
 namespace {
@@ -249,9 +248,10 @@ absl::Status CheckParsedMemory(const grpc::ByteBuffer& buffer, const Descriptor*
     return absl::InvalidArgumentError(
         absl::StrCat("the message of ", size, " bytes is no ", type->full_name(), ": it is malformed"));
   }
-  return service::InvalidField(
-      walk.field() == nullptr ? "a field that this server does not know" : walk.field()->full_name(),
-      absl::StrCat("is there so many times that the message of ", size, " bytes would take more than ", limit,
+  // The name is the message type's and not a path in the request, so that it is no field of the error.
+  return absl::InvalidArgumentError(
+      absl::StrCat(walk.field() == nullptr ? "a field that this server does not know" : walk.field()->full_name(),
+                   ": is there so many times that the message of ", size, " bytes would take more than ", limit,
                    " bytes of memory"));
 }
 

@@ -30,7 +30,9 @@ grpc::ByteBuffer ToStreamResponse(const std::string& request_id, absl::StatusOr<
   if (response.ok()) {
     *answer.mutable_response() = *std::move(response);
   } else {
-    answer.set_message(service::MessageForClient(response.status().code(), std::string(response.status().message())));
+    const grpc::Status status = client::ToGrpcStatus(service::ForClient(response.status()));
+    answer.set_message(status.error_message());
+    answer.set_status_details(status.error_details());
     answer.set_retry_after_ms(service::RetryDelayMs(response.status()));
   }
   return ToBuffer(answer);

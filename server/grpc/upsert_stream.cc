@@ -29,9 +29,12 @@ constexpr absl::Duration kMaxWait = absl::Seconds(60);
 constexpr absl::Duration kShortestWait = absl::Milliseconds(10);
 constexpr absl::Duration kLongestWait = absl::Seconds(1);
 
-// Names the request that an error is of. `joint` stands between its number and the message.
-absl::Status InRequest(uint64_t number, std::string_view joint, const absl::Status& status) {
-  return WithMessage(status, Cat("requests[", number, "]", joint, std::string(status.message())));
+// Names the request that an error is of: its field then begins at the stream.
+absl::Status InRequest(uint64_t number, const absl::Status& status) {
+  const std::string request = Cat("requests[", number, "]");
+  const std::string field = client::FieldOf(status);
+  if (!field.empty()) return client::WithField(status, Cat(request, ".", field));
+  return WithMessage(status, Cat(request, ": ", std::string(status.message())));
 }
 
 }  // namespace
@@ -143,7 +146,7 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
     // The bytes stay, in case that the request has to be offered again.
     if (absl::Status parsed = ParseMessage(message_, request); !parsed.ok()) {
       service_->CountUnread(kUpsertStream, arrival, parsed);
-      return Refuse(*attempt, InRequest(attempt->request, ": ", parsed));
+      return Refuse(*attempt, InRequest(attempt->request, parsed));
     }
     service_->Upsert(
         std::move(request),
@@ -193,8 +196,7 @@ class UpsertStreamCall : public grpc::ServerReadReactor<grpc::ByteBuffer>,
 
   void TakeError(Attempt& attempt, const absl::Status& status) {
     if (WaitForRoom(attempt, status)) return;
-    // The message of INVALID_ARGUMENT begins with the path of a field.
-    Refuse(attempt, InRequest(attempt.request, absl::IsInvalidArgument(status) ? "." : ": ", status));
+    Refuse(attempt, InRequest(attempt.request, status));
   }
 
   void Refuse(Attempt& attempt, const absl::Status& status) {

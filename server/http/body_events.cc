@@ -119,7 +119,8 @@ bool BodyEvents::MatrixNumber(double value, const Json& exact) {
   }
   if (num_rows_ > 0 && row_size_ == dim_) return RefuseRow();
   if (row_size_ == kMaxDim) {
-    return Wrong(Cat(MatrixPath(), "[0]"), Cat("has more than ", kMaxDim, " numbers, the largest dimension"));
+    return Wrong(Cat(MatrixPath(), "[0]"), Cat("has more than ", kMaxDim, " numbers, the largest dimension"),
+                 {kMaxDim, ""});
   }
   const float narrow = Narrow(value);
   matrix_->mutable_data()->append(reinterpret_cast<const char*>(&narrow), sizeof(narrow));
@@ -190,7 +191,7 @@ bool BodyEvents::EndContainer() {
 
 bool BodyEvents::StartRow() {
   if (num_rows_ >= max_rows_) {
-    return Wrong(MatrixPath(), Cat("has more than ", max_rows_, " rows (", limit_name_, ")"));
+    return Wrong(MatrixPath(), Cat("has more than ", max_rows_, " rows (", limit_name_, ")"), {max_rows_, limit_name_});
   }
   row_size_ = 0;
   return true;

@@ -11,6 +11,7 @@
 #include "base/json_events.h"
 #include "base/stop.h"
 #include "base/text.h"
+#include "client/error_details.h"
 #include "maxsim/v1/rerank.pb.h"
 #include "nlohmann/json.hpp"
 
@@ -67,7 +68,10 @@ class BodyEvents : public JsonEvents {
   bool Ignore();
 
   // Fails with what is wrong with a member of the body.
-  bool Wrong(std::string_view member, std::string_view what) { return Fail(Cat(member, ": ", what)); }
+  bool Wrong(std::string_view member, std::string_view what) { return Fail(client::InvalidField(member, what)); }
+  bool Wrong(std::string_view member, std::string_view what, const client::Limit& limit) {
+    return Fail(client::InvalidField(member, what, limit));
+  }
   bool WrongValue(std::string_view member, std::string_view shown, std::string_view wanted) {
     return Wrong(member, Cat("is ", Printable(shown, kLongestQuote), wanted));
   }

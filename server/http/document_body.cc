@@ -106,7 +106,8 @@ class UpsertEvents final : public BodyEvents {
     if (depth() == 1) return true;
     if (depth() == 3) {
       if (request_.documents_size() == service::kMaxUpsertDocuments) {
-        return Wrong("documents", Cat("has more than ", service::kMaxUpsertDocuments, " documents"));
+        return Wrong("documents", Cat("has more than ", service::kMaxUpsertDocuments, " documents"),
+                     {service::kMaxUpsertDocuments, ""});
       }
       request_.add_documents();
       seen_ = 0;
@@ -253,7 +254,7 @@ class IdsEvents final : public BodyEvents {
   std::string MatrixPath() const override { return "ids"; }  // No matrix is read.
   int num_ids() const { return request_.string_ids().ids_size() + request_.int_ids().ids_size(); }
   bool IsFull() const { return num_ids() == max_ids_; }
-  bool TooMany() { return Wrong("ids", Cat("has more than ", max_ids_, " ids")); }
+  bool TooMany() { return Wrong("ids", Cat("has more than ", max_ids_, " ids"), {max_ids_, ""}); }
 
   const int max_ids_;
   Request& request_;

@@ -161,8 +161,8 @@ void DocumentCalls::GetOne(service::CallContext context, const DocumentPath& pat
     int64_t id = 0;
     if (!absl::SimpleAtoi(path.id, &id)) {
       return Refuse(context, *reply,
-                    absl::InvalidArgumentError(absl::StrCat("id: ", Quote(path.id), ", and the ids of collection ",
-                                                            path.collection, " are 64-bit integers")));
+                    service::InvalidField("id", absl::StrCat(Quote(path.id), ", and the ids of collection ",
+                                                             path.collection, " are 64-bit integers")));
     }
     request.mutable_int_ids()->add_ids(id);
   } else {

@@ -8,6 +8,8 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "client/error_details.h"
+#include "client/field_path.h"
 #include "kernels/scalar_type.h"
 #include "server/http/json_text.h"
 #include "server/http/rerank_json.h"
@@ -63,33 +65,27 @@ std::string DocumentText(const v1::StoredDocument& document) {
   return text;
 }
 
-// What ends the path of a field by gRPC, and what it is in a body.
-struct RenamedEnding {
+// What begins or ends the path of a field by gRPC, and what it is in a body.
+struct RenamedPath {
   std::string_view path;
   std::string_view member;
 };
-constexpr std::array<RenamedEnding, 7> kRenamedEndings = {{{".string_id", ".id"},
-                                                           {".int_id", ".id"},
-                                                           {".tokens.num_tokens", ".tokens.shape[0]"},
-                                                           {".tokens.dim", ".tokens.shape[1]"},
-                                                           {".tokens.dtype", ".tokens.dtype"},
-                                                           {"string_ids", "ids"},
-                                                           {"int_ids", "ids"}}};
+constexpr std::array<RenamedPath, 4> kRenamedLists = {
+    {{"string_ids.ids", "ids"}, {"int_ids.ids", "ids"}, {"string_ids", "ids"}, {"int_ids", "ids"}}};
+constexpr std::array<RenamedPath, 4> kRenamedEndings = {{{".string_id", ".id"},
+                                                         {".int_id", ".id"},
+                                                         {".tokens.num_tokens", ".tokens.shape[0]"},
+                                                         {".tokens.dim", ".tokens.shape[1]"}}};
 
-std::string NamedAsInBody(std::string message) {
-  const size_t end = message.find(": ");
-  if (end == message.npos) return message;
-  std::string path = message.substr(0, end);
-  // string_ids.ids[3] is ids[3].
-  for (const std::string_view list : {"string_ids.", "int_ids."}) {
-    if (path.starts_with(list)) return message.substr(list.size());
+std::string NameInBody(const std::string& field) {
+  for (const RenamedPath& list : kRenamedLists) {
+    if (client::IsWithin(field, list.path)) return client::Rebased(field, list.path, list.member);
   }
-  for (const RenamedEnding& renamed : kRenamedEndings) {
-    if (!path.ends_with(renamed.path)) continue;
-    path.replace(path.size() - renamed.path.size(), renamed.path.size(), renamed.member);
-    return path + message.substr(end);
+  for (const RenamedPath& ending : kRenamedEndings) {
+    if (!field.ends_with(ending.path)) continue;
+    return field.substr(0, field.size() - ending.path.size()).append(ending.member);
   }
-  return message;
+  return field;
 }
 
 }  // namespace
@@ -126,7 +122,8 @@ std::string FormatDocument(const v1::GetResponse& response) {
 }
 
 std::string FormatDocumentError(const absl::Status& status) {
-  return FormatError(absl::Status(status.code(), NamedAsInBody(std::string(status.message()))));
+  const std::string field = client::FieldOf(status);
+  return FormatError(field.empty() ? status : client::WithField(status, NameInBody(field)));
 }
 
 }  // namespace maxsim::http

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/text.h"
+#include "client/error_details.h"
 #include "nlohmann/json.hpp"
 #include "server/http/rerank_body.h"
 #include "server/http/rerank_json.h"
@@ -26,10 +27,6 @@ constexpr int kMaxExplainDepth = 4;
 
 constexpr std::array<std::string_view, 5> kExplainMembers = {"model", "query", "id", "query_weights", "request_id"};
 
-absl::Status WrongMember(std::string_view member, std::string_view what) {
-  return absl::InvalidArgumentError(Cat(member, ": ", what));
-}
-
 // Parses the body. What is nested deeper than a query is, is dropped on the way: the parser of /v1/rerank then refuses
 // the member that it was in.
 absl::StatusOr<json> ParseWhole(const std::string& body) {
@@ -45,13 +42,8 @@ absl::StatusOr<json> ParseWhole(const std::string& body) {
 
 // What the parser of /v1/rerank and the service call by names that this body does not have.
 absl::Status NamedAsInBody(const absl::Status& status) {
-  std::string message(status.message());
-  for (const std::string_view name : {"documents[0]", "documents"}) {
-    if (!message.starts_with(Cat(name, ":"))) continue;
-    message.replace(0, name.size(), "id");
-    break;
-  }
-  return WithMessage(status, message);
+  const std::string field = client::FieldOf(status);
+  return field == "documents[0]" || field == "documents" ? client::WithField(status, "id") : status;
 }
 
 // Appends six digits, which are what a picture shows: all of FP64's would make the answer three times as long.
@@ -70,12 +62,14 @@ absl::StatusOr<v1::RerankRequest> ParseExplainRequest(const std::string& body, c
   if (!parsed->is_object()) return absl::InvalidArgumentError("the body is not a JSON object");
   for (const auto& [name, value] : parsed->items()) {
     if (std::find(kExplainMembers.begin(), kExplainMembers.end(), name) != kExplainMembers.end()) continue;
-    return WrongMember(Printable(name, kLongestShown),
-                       "is not a member (model, query, id, query_weights and request_id are)");
+    return client::InvalidField(Printable(name, kLongestShown),
+                                "is not a member (model, query, id, query_weights and request_id are)");
   }
   const auto id = parsed->find("id");
-  if (id == parsed->end()) return WrongMember("id", "is missing");
-  if (!id->is_string() && !id->is_number_integer()) return WrongMember("id", "is neither a text nor a 64-bit integer");
+  if (id == parsed->end()) return client::InvalidField("id", "is missing");
+  if (!id->is_string() && !id->is_number_integer()) {
+    return client::InvalidField("id", "is neither a text nor a 64-bit integer");
+  }
   // One parser reads both bodies, so that a query means the same in both.
   json rerank = *std::move(parsed);
   rerank["documents"] = json::array({rerank["id"]});
@@ -110,7 +104,7 @@ std::string FormatExplanation(const std::string& collection, const v1::Candidate
 }
 
 std::string FormatExplainError(const absl::Status& status) {
-  return FormatError(NamedAsInBody(absl::Status(status.code(), NamedAsInRerankBody(std::string(status.message())))));
+  return FormatError(NamedAsInBody(NamedAsInRerankBody(status)));
 }
 
 }  // namespace maxsim::http

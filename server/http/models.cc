@@ -43,8 +43,8 @@ std::vector<std::string> NamesOf(const ModelSource& source) {
 
 Response AnswerOne(const ModelPath& path, const ModelSource& source) {
   if (const std::ptrdiff_t size = NumCharacters(path.name); size > kMaxModelName) {
-    return Error(
-        absl::InvalidArgumentError(absl::StrCat("model: has ", size, " characters, the limit is ", kMaxModelName)));
+    return Error(service::InvalidField("model", absl::StrCat("has ", size, " characters, the limit is ", kMaxModelName),
+                                       {kMaxModelName, size}));
   }
   const std::vector<std::string> names = NamesOf(source);
   const bool takes_any = source.encoder != nullptr && (path.is_text || source.root_documents_are_texts);
@@ -52,8 +52,8 @@ Response AnswerOne(const ModelPath& path, const ModelSource& source) {
     return Json(200, Dump(ModelOf(path.name)));
   }
   const char* const hint = source.encoder == nullptr ? "" : "; for documents that are texts, ask /text/v1/models";
-  return Error(
-      absl::NotFoundError(absl::StrCat("model: ", Quote(path.name), " is no collection of this server", hint)));
+  return Error(service::FieldError(absl::StatusCode::kNotFound, client::kReasonInvalidField, "model",
+                                   absl::StrCat(Quote(path.name), " is no collection of this server", hint)));
 }
 
 json InfoOf(const ModelSource& source) {

@@ -81,7 +81,8 @@ bool RerankEvents::Bool(bool value) {
 
 bool RerankEvents::AddRankField(const std::string& name) {
   if (rank_fields_.size() >= static_cast<size_t>(service::kMaxPayloadFields)) {
-    return Wrong("rank_fields", Cat("has more than ", service::kMaxPayloadFields, " names"));
+    return Wrong("rank_fields", Cat("has more than ", service::kMaxPayloadFields, " names"),
+                 {service::kMaxPayloadFields, ""});
   }
   rank_fields_.push_back(name);
   return true;
@@ -107,7 +108,8 @@ bool RerankEvents::Text(std::string& value) {
   }
   if (depth() == 2 && member_ == Member::kPayloadFields) {
     if (request_.payload_fields_size() >= service::kMaxPayloadFields) {
-      return Wrong("payload_fields", Cat("has more than ", service::kMaxPayloadFields, " names"));
+      return Wrong("payload_fields", Cat("has more than ", service::kMaxPayloadFields, " names"),
+                   {service::kMaxPayloadFields, ""});
     }
     request_.add_payload_fields(value);
     return true;

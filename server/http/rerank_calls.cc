@@ -6,7 +6,7 @@
 #include <boost/asio/post.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "base/text.h"
+#include "client/error_details.h"
 #include "server/http/explain_json.h"
 #include "server/http/http_status.h"
 #include "server/http/rejections.h"
@@ -27,7 +27,7 @@ std::string TextPathOf(const v1::RerankRequest& request, const RerankPath& path)
 // Adds a hint at the likely mistake to an error about an unknown collection or id.
 absl::Status WithTextHint(const absl::Status& status, const std::string& text_path) {
   if (text_path.empty() || !(absl::IsNotFound(status) || absl::IsInvalidArgument(status))) return status;
-  return WithMessage(status, absl::StrCat(status.message(), "; where the documents are texts, ask ", text_path));
+  return client::WithAddition(status, absl::StrCat("; where the documents are texts, ask ", text_path));
 }
 
 // Returns NOT_FOUND if a query with a text found none of its ids. They are probably texts that were sent without /text.
@@ -35,8 +35,8 @@ absl::StatusOr<v1::RerankResponse> TextsForIds(const AnswerForm& form, v1::Reran
   if (form.text_path.empty() || response.results_size() != 1) return response;
   const v1::QueryResult& result = response.results(0);
   if (result.scores_size() > 0 || !result.has_missing_string_ids()) return response;
-  return absl::NotFoundError(
-      absl::StrCat("documents: none of ", result.missing_string_ids().ids_size(), " ids is known"));
+  return service::FieldError(absl::StatusCode::kNotFound, client::kReasonUnknownIds, "documents",
+                             absl::StrCat("none of ", result.missing_string_ids().ids_size(), " ids is known"));
 }
 
 // Clients of other services expect a different id in each answer.

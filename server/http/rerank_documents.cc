@@ -25,8 +25,9 @@ bool RerankEvents::TakeKind(Kind kind, absl::FunctionRef<std::string()> shown) {
   const bool is_stored = kind == Kind::kStringIds || kind == Kind::kIntIds;
   const int64_t limit = is_stored ? limits_.max_candidates_per_query : limits_.max_inline_documents;
   if (num_documents_ < limit) return true;
-  return Wrong(documents_name_, is_stored ? Cat("has more than ", limit, " ids (limits.max_candidates_per_query)")
-                                          : Cat("has more than ", limit, " documents (limits.max_inline_documents)"));
+  const std::string_view key = is_stored ? "limits.max_candidates_per_query" : "limits.max_inline_documents";
+  return Wrong(documents_name_, Cat("has more than ", limit, is_stored ? " ids (" : " documents (", key, ")"),
+               {limit, key});
 }
 
 bool RerankEvents::AddStringId(const std::string& id) {

@@ -2,13 +2,15 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "client/error_details.h"
+#include "client/field_path.h"
 #include "collection/document_line.h"
 #include "kernels/scalar_type.h"
 #include "nlohmann/json.hpp"
@@ -117,7 +119,8 @@ class AnswerText {
   absl::Status status_;
 };
 
-// The gRPC paths that a request from here can be refused for, and what they are in the body.
+// The gRPC paths that a request from here can be refused for, and what they are in the body. A path within one is
+// within the other, too; the first that fits counts.
 struct Renamed {
   std::string_view path;
   std::string_view member;
@@ -135,17 +138,10 @@ constexpr std::array<Renamed, 17> kRenamed = {{{"queries[0].tokens.num_tokens", 
                                                {"candidates.int_ids.ids", "documents"},
                                                {"candidates.string_ids", "documents"},
                                                {"candidates.int_ids", "documents"},
-                                               {"candidates:", "documents:"},
-                                               {"collection:", "model:"},
-                                               {"return_payloads:", "return_documents:"},
-                                               {"top_k:", "top_n:"}}};
-
-std::string ErrorBody(absl::StatusCode code, const std::string& full_message) {
-  const std::string message = service::MessageForClient(code, full_message);
-  return Dump({{"error", {{"code", service::CodeName(code)}, {"message", message}}},
-               {"message", message},
-               {"detail", message}});
-}
+                                               {"candidates", "documents"},
+                                               {"collection", "model"},
+                                               {"return_payloads", "return_documents"},
+                                               {"top_k", "top_n"}}};
 
 json EncoderOf(const v1::EncoderInfo& encoder) {
   return {{"model", encoder.model()}, {"fingerprint", encoder.fingerprint()}, {"dim", encoder.dim()}};
@@ -241,20 +237,27 @@ void AppendPayload(const std::string& payload, std::string& text) {
   }
 }
 
-std::string FormatError(const absl::Status& status) { return ErrorBody(status.code(), std::string(status.message())); }
+std::string FormatError(const absl::Status& status) {
+  const absl::Status shown = service::ForClient(status);
+  const std::string message(shown.message());
+  json error = {{"code", service::CodeName(shown.code())}, {"message", message}};
+  if (std::string field = client::FieldOf(shown); !field.empty()) error["field"] = std::move(field);
+  if (std::string reason = client::ReasonOf(shown); !reason.empty()) error["reason"] = std::move(reason);
+  if (const std::optional<uint64_t> limit = client::LimitOf(shown)) error["limit"] = *limit;
+  if (std::string key = client::LimitKeyOf(shown); !key.empty()) error["limit_key"] = std::move(key);
+  return Dump({{"error", std::move(error)}, {"message", message}, {"detail", message}});
+}
 
-std::string NamedAsInRerankBody(std::string message) {
+absl::Status NamedAsInRerankBody(const absl::Status& status) {
+  const std::string field = client::FieldOf(status);
   for (const Renamed& renamed : kRenamed) {
-    if (!absl::StartsWith(message, std::string(renamed.path))) continue;
-    message.replace(0, renamed.path.size(), renamed.member);
-    break;
+    if (!client::IsWithin(field, renamed.path)) continue;
+    return client::WithField(status, client::Rebased(field, renamed.path, renamed.member));
   }
-  return message;
+  return status;
 }
 
-std::string FormatServiceError(const absl::Status& status) {
-  return ErrorBody(status.code(), NamedAsInRerankBody(std::string(status.message())));
-}
+std::string FormatServiceError(const absl::Status& status) { return FormatError(NamedAsInRerankBody(status)); }
 
 std::string FormatCollections(const std::vector<v1::CollectionInfo>& collections, const v1::EncoderInfo* encoder) {
   json body;

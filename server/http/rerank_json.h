@@ -59,12 +59,13 @@ std::string FormatRerankResponse(const AnswerForm& form, const v1::RerankRespons
 // object becomes a string, and none an empty object.
 void AppendPayload(const std::string& payload, std::string& text);
 
-// Returns {"error": {"code": "INVALID_ARGUMENT", "message": "..."}, "message": "...", "detail": "..."}: clients of
-// different services show different ones of these.
+// Returns {"error": {"code": "INVALID_ARGUMENT", "message": "...", "field": "top_n", "reason": "LIMIT_EXCEEDED",
+// "limit": 1024, "limit_key": "limits.max_top_k"}, "message": "...", "detail": "..."}. Clients of different services
+// show different ones of the three messages. The members after the first two are there where the status has them.
 std::string FormatError(const absl::Status& status);
 
-// Returns a message of RerankService in which the field that it names by the gRPC path is named as in the body.
-std::string NamedAsInRerankBody(std::string message);
+// Returns an error of RerankService with its field named as in the body, in place of the gRPC path.
+absl::Status NamedAsInRerankBody(const absl::Status& status);
 
 // Formats an error of RerankService, with NamedAsInRerankBody.
 std::string FormatServiceError(const absl::Status& status);

@@ -7,6 +7,7 @@
 #include "base/monotonic_clock.h"
 #include "base/text.h"
 #include "base/thread_name.h"
+#include "client/error_details.h"
 #include "client/status.h"
 #include "server/live/streamed_collection.h"
 #include "server/live/write_metrics.h"
@@ -163,9 +164,10 @@ absl::Status StreamedCollection::CheckSize(const PendingCall& call) const {
   for (size_t idx = 0; idx < call.writes.size(); ++idx) {
     const uint64_t num_bytes = call.writes[idx].data->size();
     if (num_bytes <= limit) continue;
-    return absl::InvalidArgumentError(Cat("documents[", idx, "]: is ", num_bytes, " bytes as a message, and ",
-                                          stream_->server(), " accepts ", limit,
-                                          " (max_payload); nothing of the call was written"));
+    return client::InvalidField(Cat("documents[", idx, "]"),
+                                Cat("is ", num_bytes, " bytes as a message, and ", stream_->server(), " accepts ",
+                                    limit, " (max_payload); nothing of the call was written"),
+                                {limit, num_bytes});
   }
   return absl::OkStatus();
 }

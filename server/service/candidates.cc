@@ -28,7 +28,8 @@ absl::Status CheckListSize(int64_t size, const RequestLimits& limits, FieldPath 
   if (size >= 1 && size <= limits.max_candidates_per_query) return absl::OkStatus();
   return InvalidField(absl::StrCat(path(), ".", field, ".ids"),
                       absl::StrCat("has ", size, " ids, and 1 to ", limits.max_candidates_per_query,
-                                   " (limits.max_candidates_per_query) are accepted"));
+                                   " (limits.max_candidates_per_query) are accepted"),
+                      {limits.max_candidates_per_query, size, "limits.max_candidates_per_query"});
 }
 
 // Finds the ids, drops repeated ones and adds up what is left. `add_missing` is called with the index of each id that
@@ -70,7 +71,8 @@ bool IsWrongId(const std::string& id) { return id.empty() || id.size() > static_
 
 absl::Status WrongId(const std::string& id, size_t idx, FieldPath path) {
   return InvalidField(absl::StrCat(path(), ".string_ids.ids[", idx, "]"),
-                      absl::StrCat("has ", id.size(), " bytes, and 1 to ", kMaxIdBytes, " are accepted"));
+                      absl::StrCat("has ", id.size(), " bytes, and 1 to ", kMaxIdBytes, " are accepted"),
+                      {kMaxIdBytes, id.size()});
 }
 
 absl::Status ResolveStrings(const v1::StringIds& list, const store::Collection& collection, const RequestLimits& limits,
@@ -120,7 +122,8 @@ absl::Status ResolveInline(const v1::InlineDocuments& list, const store::Collect
   if (count < 1 || count > limits.max_inline_documents) {
     return InvalidField(absl::StrCat(path(), ".inline_documents.documents"),
                         absl::StrCat("has ", count, " documents, and 1 to ", limits.max_inline_documents,
-                                     " (limits.max_inline_documents) are accepted"));
+                                     " (limits.max_inline_documents) are accepted"),
+                        {limits.max_inline_documents, count, "limits.max_inline_documents"});
   }
   const StoredForm form = StoredFormOf(collection, limits);
   set.kind = engine::CandidateSet::Kind::kInline;
@@ -158,8 +161,9 @@ absl::Status ResolveInline(const v1::InlineDocuments& list, const store::Collect
 }  // namespace
 
 absl::Status UnknownIds(size_t num_missing, size_t num_ids, std::string_view first, FieldPath path) {
-  return absl::NotFoundError(absl::StrCat(path(), ": ", num_missing, " of ", num_ids, " ids are unknown, the first is ",
-                                          std::string(first), " (missing_policy is FAIL)"));
+  return FieldError(absl::StatusCode::kNotFound, client::kReasonUnknownIds, path(),
+                    absl::StrCat(num_missing, " of ", num_ids, " ids are unknown, the first is ", std::string(first),
+                                 " (missing_policy is FAIL)"));
 }
 
 absl::Status CheckListedIds(const v1::Candidates& candidates, collection::IdType held, std::string_view collection,

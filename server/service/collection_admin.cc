@@ -28,15 +28,26 @@ namespace {
 absl::StatusOr<store::Residency> ParseResidency(const std::string& name) {
   const auto parsed = name.empty() ? std::optional(store::Residency::kAuto) : store::ResidencyFromName(name);
   if (parsed.has_value()) return *parsed;
-  return absl::InvalidArgumentError(
-      absl::StrCat("residency: is \"", name, "\", and auto, gpu, host and disk are accepted"));
+  return InvalidField("residency", absl::StrCat("is \"", name, "\", and auto, gpu, host and disk are accepted"));
+}
+
+absl::Status CheckName(const std::string& name) {
+  const std::string problem = collection::CollectionNameProblem(name);
+  return problem.empty() ? absl::OkStatus() : InvalidField("name", problem);
+}
+
+absl::Status PathError(absl::StatusCode code, std::string_view problem) {
+  const bool is_outside = code == absl::StatusCode::kPermissionDenied;
+  return FieldError(code, is_outside ? client::kReasonOutsideAllowedRoots : client::kReasonInvalidField, "path",
+                    problem);
 }
 
 // What a collection is made from. INVALID_ARGUMENT for what no collection has.
 absl::StatusOr<collection::CreateOptions> CreateOptionsOf(const v1::CreateCollectionRequest& request) {
-  if (absl::Status status = collection::CheckCollectionName(request.name()); !status.ok()) return status;
+  if (absl::Status status = CheckName(request.name()); !status.ok()) return status;
   if (request.dim() < static_cast<uint32_t>(kMinDim) || request.dim() > static_cast<uint32_t>(kMaxDim)) {
-    return InvalidField("dim", absl::StrCat("is ", request.dim(), ", and ", kMinDim, " to ", kMaxDim, " are accepted"));
+    return InvalidField("dim", absl::StrCat("is ", request.dim(), ", and ", kMinDim, " to ", kMaxDim, " are accepted"),
+                        {kMaxDim, request.dim()});
   }
   if (!v1::DataType_IsValid(request.storage())) {
     return InvalidField("storage", absl::StrCat("is ", static_cast<int>(request.storage()), ", and 0 to ",
@@ -57,8 +68,10 @@ absl::StatusOr<collection::CreateOptions> CreateOptionsOf(const v1::CreateCollec
   for (const auto& [field, text] :
        {std::pair("encoder.model", &encoder.model()), std::pair("encoder.fingerprint", &encoder.fingerprint())}) {
     if (text->size() > collection::kMaxEncoderTextBytes) {
-      return InvalidField(field, absl::StrCat("has ", text->size(), " bytes, and at most ",
-                                              collection::kMaxEncoderTextBytes, " are accepted"));
+      return InvalidField(
+          field,
+          absl::StrCat("has ", text->size(), " bytes, and at most ", collection::kMaxEncoderTextBytes, " are accepted"),
+          {collection::kMaxEncoderTextBytes, text->size()});
     }
   }
   if (encoder.dim() != 0 && encoder.dim() != request.dim()) {
@@ -114,14 +127,15 @@ std::optional<std::string> CollectionAdmin::RootOf(const std::filesystem::path& 
 }
 
 absl::Status CollectionAdmin::CheckPath(const std::string& path) const {
-  if (path.empty()) return absl::InvalidArgumentError("path: is empty, and a folder on the server's machine is wanted");
+  if (path.empty()) return InvalidField("path", "is empty, and a folder on the server's machine is wanted");
   // The system would take it to end at a zero byte.
   if (std::any_of(path.begin(), path.end(),
                   [](char c) { return absl::ascii_iscntrl(static_cast<unsigned char>(c)); })) {
-    return absl::InvalidArgumentError(absl::StrCat("path: ", Quote(path), " holds a control character"));
+    return InvalidField("path", absl::StrCat(Quote(path), " holds a control character"));
   }
   if (!allowed_roots_.empty()) return absl::OkStatus();
-  return absl::PermissionDeniedError("path: store.allowed_roots names no folder that clients may load from");
+  return PathError(absl::StatusCode::kPermissionDenied,
+                   "store.allowed_roots names no folder that clients may load from");
 }
 
 absl::Status CollectionAdmin::NotAllowed(const std::string& path) const {
@@ -129,9 +143,9 @@ absl::Status CollectionAdmin::NotAllowed(const std::string& path) const {
   std::error_code of_absolute;
   const std::filesystem::path absolute = std::filesystem::absolute(path, of_absolute);
   const bool is_relative = !of_absolute && std::filesystem::path(path).is_relative();
-  return absl::PermissionDeniedError(
-      absl::StrCat("path: ", path, is_relative ? absl::StrCat(" (", absolute.string(), " on the server)") : "",
-                   " is not under store.allowed_roots (", absl::StrJoin(allowed_roots_, ", "), ")"));
+  return PathError(absl::StatusCode::kPermissionDenied,
+                   absl::StrCat(path, is_relative ? absl::StrCat(" (", absolute.string(), " on the server)") : "",
+                                " is not under store.allowed_roots (", absl::StrJoin(allowed_roots_, ", "), ")"));
 }
 
 absl::StatusOr<CollectionAdmin::Allowed> CollectionAdmin::ResolveAllowed(const std::string& path) const {
@@ -148,7 +162,7 @@ absl::StatusOr<CollectionAdmin::Allowed> CollectionAdmin::ResolveAllowed(const s
     std::error_code of_parent;
     const auto parent = std::filesystem::canonical(std::filesystem::path(path).parent_path(), of_parent);
     if (!is_link && !of_parent && RootOf(parent).has_value()) {
-      return absl::NotFoundError(absl::StrCat("path: ", path, ": ", error.message()));
+      return PathError(absl::StatusCode::kNotFound, absl::StrCat(path, ": ", error.message()));
     }
   }
   return NotAllowed(path);
@@ -160,8 +174,7 @@ absl::Status CollectionAdmin::CheckInNoCollection(const std::string& path, const
   for (std::filesystem::path folder = parent;; folder = folder.parent_path()) {
     std::error_code error;
     if (std::filesystem::exists(folder / collection::kManifestFileName, error)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("path: ", path, " lies in the folder of a collection, ", folder.string()));
+      return InvalidField("path", absl::StrCat(path, " lies in the folder of a collection, ", folder.string()));
     }
     if (folder == root || folder == folder.root_path()) return absl::OkStatus();
   }
@@ -181,8 +194,8 @@ absl::StatusOr<CollectionAdmin::Allowed> CollectionAdmin::ResolveNew(const std::
     std::error_code of_wanted;
     const std::filesystem::path would_be = std::filesystem::weakly_canonical(wanted, of_wanted);
     if (of_wanted || !RootOf(would_be).has_value()) return NotAllowed(path);
-    return absl::NotFoundError(
-        absl::StrCat("path: ", path, ": the folder that it is to be made in: ", error.message()));
+    return PathError(absl::StatusCode::kNotFound,
+                     absl::StrCat(path, ": the folder that it is to be made in: ", error.message()));
   }
   std::optional<std::string> root = RootOf(parent);
   if (!root.has_value()) return NotAllowed(path);
@@ -190,7 +203,8 @@ absl::StatusOr<CollectionAdmin::Allowed> CollectionAdmin::ResolveNew(const std::
   const std::filesystem::path resolved = parent / name;
   // A link, wherever it leads, is something that is there.
   if (std::filesystem::exists(std::filesystem::symlink_status(resolved, error))) {
-    return absl::AlreadyExistsError(absl::StrCat("path: ", path, " is there already, and a new folder is wanted"));
+    return PathError(absl::StatusCode::kAlreadyExists,
+                     absl::StrCat(path, " is there already, and a new folder is wanted"));
   }
   return Allowed{resolved.string(), *std::move(root)};
 }
@@ -215,7 +229,7 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadForClient(const v1::Load
                                                                   const ChangeContext& context) {
   const absl::StatusOr<store::Residency> residency = ParseResidency(request.residency());
   if (!residency.ok()) return residency.status();
-  if (absl::Status status = collection::CheckCollectionName(request.name()); !status.ok()) return status;
+  if (absl::Status status = CheckName(request.name()); !status.ok()) return status;
   auto resolved = ResolveAllowed(request.path());
   if (!resolved.ok()) return resolved.status();
   return LoadNamed(request.name(), *resolved, *residency, request.replicate(), request.live(), context.stop);
@@ -229,13 +243,14 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::CreateForClient(const v1::Cr
   if (!options.ok()) return options.status();
   if (store_->partition().has_value() && !store_->partition()->is_whole()) options->partition = store_->partition();
   if (IsKnown(options->name)) {
-    return absl::AlreadyExistsError(absl::StrCat("name: collection ", options->name, " is loaded already"));
+    return FieldError(absl::StatusCode::kAlreadyExists, client::kReasonInvalidField, "name",
+                      absl::StrCat("collection ", options->name, " is loaded already"));
   }
   std::string path = request.path();
   if (path.empty()) {
     if (allowed_roots_.size() > 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("path: is empty, and store.allowed_roots has ", allowed_roots_.size(), " folders: name one"));
+      return InvalidField(
+          "path", absl::StrCat("is empty, and store.allowed_roots has ", allowed_roots_.size(), " folders: name one"));
     }
     const std::filesystem::path root = allowed_roots_.empty() ? "" : allowed_roots_.front();
     path = (root / options->name).string();
@@ -340,63 +355,6 @@ void CollectionAdmin::CountLoad(const std::string& name, bool ok, absl::Duration
   // A label comes from a client here: only what is served becomes one, until it is unloaded.
   if (store_->Find(name).ok()) metrics_->CountReload(name, ok, duration);
   UpdateMetrics();
-}
-
-namespace {
-
-LiveGauges GaugesOf(const store::LiveState& state) {
-  return {.sequence = state.sequence,
-          .compacted_sequence = state.compacted_sequence,
-          .num_changed_documents = state.num_changed_documents,
-          .num_deleted_documents = state.num_deleted_documents,
-          .num_segments = state.num_segments,
-          .segment_bytes = state.segment_bytes,
-          .segment_used_bytes = state.segment_used_bytes,
-          .log_bytes = state.log_bytes,
-          .accepts_writes = state.status.ok(),
-          .is_compacting = state.is_compacting,
-          .stream = state.stream.has_value()
-                        ? std::optional<LiveGauges::Stream>({.connected = state.stream->connected, .lag = state.lag()})
-                        : std::nullopt};
-}
-
-}  // namespace
-
-void CollectionAdmin::UpdateMetrics() {
-  MutexLock lock(&metrics_mutex_);
-  std::set<std::string> gone = std::move(exported_);
-  exported_.clear();
-  double device = 0;
-  double host = 0;
-  double index = 0;
-  for (const store::CollectionStatus& status : store_->List()) {
-    if (status.collection == nullptr) continue;
-    const store::Collection& collection = *status.collection;
-    Metrics::CollectionGauges gauges;
-    gauges.storage = Name(collection.storage());
-    gauges.residency = collection.tiers();
-    gauges.generation = static_cast<uint64_t>(collection.manifest().generation);
-    gauges.num_documents = collection.num_documents();
-    gauges.num_tokens = collection.num_tokens();
-    gauges.num_unavailable = collection.num_unavailable(*devices_);
-    for (const store::Collection::TierUsage& share : collection.tier_usage()) {
-      gauges.resident.push_back({Name(share.tier), devices_->number(share.device), share.resident_bytes()});
-      device += static_cast<double>(share.device_bytes);
-      host += static_cast<double>(share.host_bytes);
-    }
-    metrics_->SetCollection(status.name, gauges);
-    if (status.live != nullptr) metrics_->live().Set(status.name, GaugesOf(status.live->state()));
-    gone.erase(status.name);
-    exported_.insert(status.name);
-    index += static_cast<double>(collection.index_bytes());
-  }
-  for (const std::string& name : gone) {
-    metrics_->RemoveCollection(name);
-    metrics_->live().Remove(name);
-  }
-  metrics_->SetMemory("host", "id_index", index);
-  metrics_->SetMemory(devices_->is_gpu() ? "pinned" : "host", "collections", host);
-  if (devices_->is_gpu()) metrics_->SetMemory("device", "collections", device);
 }
 
 }  // namespace maxsim::service

@@ -88,9 +88,11 @@ class Reader {
       bytes_ += num_tokens * static_cast<uint64_t>(collection_.dim()) * SizeOf(collection_.storage());
     }
     if (bytes_ > limits_.max_answer_bytes) {
-      return InvalidField("ids", absl::StrCat("the first ", response_.documents_size(), " documents take ", bytes_,
-                                              " bytes, and an answer has at most ", limits_.max_answer_bytes,
-                                              " (limits.max_answer_bytes); ask for fewer, or without return_tokens"));
+      return InvalidField("ids",
+                          absl::StrCat("the first ", response_.documents_size(), " documents take ", bytes_,
+                                       " bytes, and an answer has at most ", limits_.max_answer_bytes,
+                                       " (limits.max_answer_bytes); ask for fewer, or without return_tokens"),
+                          {limits_.max_answer_bytes, bytes_, "limits.max_answer_bytes"});
     }
     document.set_num_tokens(static_cast<uint32_t>(num_tokens));
     document.set_payload(std::string(payload));

@@ -18,7 +18,8 @@ namespace {
 
 absl::Status CheckStringId(const std::string& id, FieldPath path) {
   if (id.empty() || id.size() > static_cast<size_t>(kMaxIdBytes)) {
-    return InvalidField(path(), Cat("has ", id.size(), " bytes, and 1 to ", kMaxIdBytes, " are accepted"));
+    return InvalidField(path(), Cat("has ", id.size(), " bytes, and 1 to ", kMaxIdBytes, " are accepted"),
+                        {kMaxIdBytes, id.size()});
   }
   return IsUtf8(id) ? absl::OkStatus() : InvalidField(path(), "is not UTF-8");
 }
@@ -84,7 +85,8 @@ absl::Status CheckPayload(const std::string& payload, FieldPath path) {
   if (payload.empty()) return absl::OkStatus();
   if (payload.size() > static_cast<size_t>(collection::kMaxPayloadBytes)) {
     return InvalidField(
-        path(), Cat("has ", payload.size(), " bytes, and at most ", collection::kMaxPayloadBytes, " are accepted"));
+        path(), Cat("has ", payload.size(), " bytes, and at most ", collection::kMaxPayloadBytes, " are accepted"),
+        {collection::kMaxPayloadBytes, payload.size()});
   }
   const absl::Status status = collection::CheckPayload(TrimmedPayload(payload));
   if (status.ok()) return status;
@@ -100,7 +102,7 @@ absl::Status CheckLoss(const collection::QuantizationLoss& loss, const DocumentR
 
 absl::Status CheckCount(int count, int max_ids, const char* field) {
   if (count >= 1 && count <= max_ids) return absl::OkStatus();
-  return InvalidField(field, Cat("has ", count, " ids, and 1 to ", max_ids, " are accepted"));
+  return InvalidField(field, Cat("has ", count, " ids, and 1 to ", max_ids, " are accepted"), {max_ids, count});
 }
 
 }  // namespace

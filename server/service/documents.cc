@@ -9,6 +9,7 @@
 #include "base/guard.h"
 #include "base/monotonic_clock.h"
 #include "base/text.h"
+#include "client/field_path.h"
 #include "client/status.h"
 #include "collection/collection_name.h"
 #include "server/observability/log_event.h"
@@ -74,9 +75,9 @@ absl::Status CheckWanted(const CallContext& context) {
 
 // Names the field of a text that the encoder refuses as it is called here.
 absl::Status NamedAsInUpsert(const absl::Status& status) {
-  const std::string message(status.message());
-  if (!message.starts_with(kEncodedField)) return status;
-  return absl::Status(status.code(), Cat(kTextField, message.substr(kEncodedField.size())));
+  const std::string field = client::FieldOf(status);
+  if (!client::IsWithin(field, kEncodedField)) return status;
+  return client::WithField(status, client::Rebased(field, kEncodedField, kTextField));
 }
 
 }  // namespace
@@ -116,8 +117,10 @@ struct DocumentService::UpsertCall : Call<v1::UpsertResponse> {
 
 absl::Status DocumentService::CheckCollectionField(const std::string& name) const {
   if (name.size() >= 1 && name.size() <= collection::kMaxCollectionNameBytes) return absl::OkStatus();
-  return InvalidField("collection", absl::StrCat("has ", name.size(), " bytes, and 1 to ",
-                                                 collection::kMaxCollectionNameBytes, " are accepted"));
+  return InvalidField(
+      "collection",
+      absl::StrCat("has ", name.size(), " bytes, and 1 to ", collection::kMaxCollectionNameBytes, " are accepted"),
+      {collection::kMaxCollectionNameBytes, name.size()});
 }
 
 absl::StatusOr<DocumentService::Target> DocumentService::FindTarget(const std::string& name) const {
@@ -149,7 +152,8 @@ absl::Status DocumentService::Prepare(UpsertCall& call) const {
   const int count = call.request.documents_size();
   if (count < 1 || count > kMaxUpsertDocuments) {
     return InvalidField("documents",
-                        absl::StrCat("has ", count, " documents, and 1 to ", kMaxUpsertDocuments, " are accepted"));
+                        absl::StrCat("has ", count, " documents, and 1 to ", kMaxUpsertDocuments, " are accepted"),
+                        {kMaxUpsertDocuments, count});
   }
   call.rules = DocumentRulesOf(*call.target.collection, limits_);
   bool has_texts = false;
@@ -342,8 +346,8 @@ absl::StatusOr<v1::GetResponse> DocumentService::Read(const v1::GetRequest& requ
     absl::StatusOr<v1::GetResponse> response = ReadOnce(request);
     if (!absl::IsAborted(response.status())) return response;
   }
-  absl::Status status =
-      absl::UnavailableError("ids: documents are replaced faster than they are read with their versions");
+  absl::Status status = FieldError(absl::StatusCode::kUnavailable, client::kReasonDocumentsReplaced, "ids",
+                                   "documents are replaced faster than they are read with their versions");
   client::SetRetryAfter(kReplacedRetryDelay, status);
   return status;
 }

@@ -73,9 +73,11 @@ absl::StatusOr<Explanation> ExplainDocument(const engine::JobQuery& job_query, c
                                             uint64_t ordinal) {
   const int64_t num_tokens = collection.num_document_tokens(ordinal);
   if (num_tokens * job_query.num_tokens > kMaxExplainedPairs) {
-    return InvalidField("queries[0].tokens", absl::StrCat("asks for ", num_tokens * job_query.num_tokens,
-                                                          " token pairs (query tokens x document tokens), and at most ",
-                                                          kMaxExplainedPairs, " are explained"));
+    return InvalidField("queries[0].tokens",
+                        absl::StrCat("asks for ", num_tokens * job_query.num_tokens,
+                                     " token pairs (query tokens x document tokens), and at most ", kMaxExplainedPairs,
+                                     " are explained"),
+                        {kMaxExplainedPairs, num_tokens * job_query.num_tokens});
   }
   absl::StatusOr<store::Collection::StoredDocument> stored = collection.ReadDocument(ordinal);
   if (!stored.ok()) return stored.status();

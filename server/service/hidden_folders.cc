@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "base/text.h"
+#include "client/error_details.h"
 
 namespace maxsim::service {
 namespace {
@@ -96,13 +96,9 @@ std::string WithoutFolders(std::string_view text) {
   return shown;
 }
 
-std::string MessageForClient(absl::StatusCode code, std::string_view message) {
-  return IsAboutTheRequest(code) ? WithoutFoldersOfFiles(message) : WithoutFolders(message);
-}
-
 absl::Status ForClient(const absl::Status& status) {
   if (status.ok()) return status;
-  return WithMessage(status, MessageForClient(status.code(), std::string(status.message())));
+  return client::WithText(status, IsAboutTheRequest(status.code()) ? WithoutFoldersOfFiles : WithoutFolders);
 }
 
 void HideFolders(v1::CollectionInfo& info) {

@@ -14,11 +14,9 @@ namespace maxsim::service {
 // off". Paths of the HTTP API are kept.
 std::string WithoutFolders(std::string_view text);
 
-// Returns an error's message as a client may see it. A message about the client's own request is kept, because what
-// looks like a path in it is the client's own id or URL; only the path of a file that the server did not find is cut.
-std::string MessageForClient(absl::StatusCode code, std::string_view message);
-
-// Returns the status with the message changed in that way, and with its payloads.
+// Returns an error as a client may see it, with its details. The text of one about the client's own request is kept,
+// because what looks like a path in it is the client's own id or URL; only the path of a file that the server did not
+// find is cut.
 absl::Status ForClient(const absl::Status& status);
 
 // Removes folders from the texts of a CollectionInfo.

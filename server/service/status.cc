@@ -4,15 +4,10 @@
 #include <optional>
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "client/status.h"
 
 namespace maxsim::service {
-
-absl::Status InvalidField(std::string_view path, std::string_view message) {
-  return absl::InvalidArgumentError(absl::StrCat(std::string(path), ": ", std::string(message)));
-}
 
 absl::Status CheckServing(ServingState state) {
   switch (state) {

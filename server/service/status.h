@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "client/error_details.h"
 #include "server/service/call_context.h"
 
 namespace maxsim::service {
@@ -13,8 +14,10 @@ namespace maxsim::service {
 // gRPC's own retries obey this trailing metadata, which is milliseconds as text.
 inline constexpr char kPushbackKey[] = "grpc-retry-pushback-ms";
 
-// Returns INVALID_ARGUMENT about one field of a request, "queries[3].weights" for example.
-absl::Status InvalidField(std::string_view path, std::string_view message);
+// Errors about one field of a request, "queries[3].weights" for example.
+using client::FieldError;
+using client::InvalidField;
+using client::Limit;
 
 // Returns OK where new calls are served, or else UNAVAILABLE with what they are told.
 absl::Status CheckServing(ServingState state);

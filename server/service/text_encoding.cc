@@ -78,7 +78,8 @@ absl::Status CheckDocumentTexts(const v1::InlineDocuments& list, const std::stri
   if (list.texts_size() > limits.max_inline_documents) {
     return InvalidField(absl::StrCat(path, ".", kDocumentTexts),
                         absl::StrCat("has ", list.texts_size(), " documents, and 1 to ", limits.max_inline_documents,
-                                     " (limits.max_inline_documents) are accepted"));
+                                     " (limits.max_inline_documents) are accepted"),
+                        {limits.max_inline_documents, list.texts_size(), "limits.max_inline_documents"});
   }
   return absl::OkStatus();
 }

@@ -4,12 +4,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/limits.h"
+#include "server/service/status.h"
 
 namespace maxsim::service {
 namespace {
 
-absl::Status Invalid(FieldPath path, std::string_view field, const std::string& message) {
-  return absl::InvalidArgumentError(absl::StrCat(path(), ".", std::string(field), ": ", message));
+absl::Status Invalid(FieldPath path, std::string_view field, const std::string& problem) {
+  return InvalidField(absl::StrCat(path(), ".", std::string(field)), problem);
 }
 
 float ElementAsF32(ScalarType type, const void* data, size_t idx) {
@@ -38,9 +39,10 @@ absl::Status CheckShape(const v1::TokenMatrix& matrix, const TokenMatrixRules& r
                                   "and BF16 (3) are accepted"));
   }
   if (matrix.num_tokens() == 0 || matrix.num_tokens() > rules.max_tokens) {
-    return Invalid(path, "num_tokens",
-                   absl::StrCat("is ", matrix.num_tokens(), ", and 1 to ", rules.max_tokens, " (",
-                                std::string(rules.limit_name), ") are accepted"));
+    return InvalidField(absl::StrCat(path(), ".num_tokens"),
+                        absl::StrCat("is ", matrix.num_tokens(), ", and 1 to ", rules.max_tokens, " (",
+                                     std::string(rules.limit_name), ") are accepted"),
+                        {rules.max_tokens, matrix.num_tokens(), rules.limit_name});
   }
   if (matrix.dim() != static_cast<uint32_t>(rules.dim)) {
     return Invalid(path, "dim",

@@ -76,12 +76,14 @@ absl::StatusOr<uint64_t> CheckWork(const v1::RerankRequest& request, int32_t top
   if (work > limits.max_request_work) {
     return InvalidField("queries",
                         absl::StrCat("ask for ", work, " token pairs (query tokens x candidate tokens), and at most ",
-                                     limits.max_request_work, " (limits.max_request_work) are accepted"));
+                                     limits.max_request_work, " (limits.max_request_work) are accepted"),
+                        {limits.max_request_work, work, "limits.max_request_work"});
   }
   if (request.return_alignments() && matches > static_cast<uint64_t>(limits.max_alignments)) {
     return InvalidField("return_alignments",
                         absl::StrCat("asks for ", matches, " token matches (top_k x query tokens), and at most ",
-                                     limits.max_alignments, " (limits.max_alignments) are accepted"));
+                                     limits.max_alignments, " (limits.max_alignments) are accepted"),
+                        {limits.max_alignments, matches, "limits.max_alignments"});
   }
   if (request.return_alignments()) {
     if (absl::Status status = CheckAlignments(matches, limits); !status.ok()) return status;
@@ -137,14 +139,17 @@ absl::Status BuildJobQueries(const v1::RerankRequest& request, const TokenMatrix
 
 absl::Status CheckPayloadFields(const v1::RerankRequest& request) {
   if (request.payload_fields_size() > kMaxPayloadFields) {
-    return InvalidField("payload_fields", absl::StrCat("has ", request.payload_fields_size(), " names, and at most ",
-                                                       kMaxPayloadFields, " are accepted"));
+    return InvalidField(
+        "payload_fields",
+        absl::StrCat("has ", request.payload_fields_size(), " names, and at most ", kMaxPayloadFields, " are accepted"),
+        {kMaxPayloadFields, request.payload_fields_size()});
   }
   for (int i = 0; i < request.payload_fields_size(); ++i) {
     const size_t num_bytes = request.payload_fields(i).size();
     if (num_bytes >= 1 && num_bytes <= kMaxPayloadFieldBytes) continue;
     return InvalidField(absl::StrCat("payload_fields[", i, "]"),
-                        absl::StrCat("has ", num_bytes, " bytes, and 1 to ", kMaxPayloadFieldBytes, " are accepted"));
+                        absl::StrCat("has ", num_bytes, " bytes, and 1 to ", kMaxPayloadFieldBytes, " are accepted"),
+                        {kMaxPayloadFieldBytes, num_bytes});
   }
   return absl::OkStatus();
 }
@@ -159,8 +164,9 @@ absl::Status CheckSequence(uint64_t min_sequence, const store::Collection& colle
     return InvalidField("min_sequence", absl::StrCat("is ", min_sequence, ", and collection \"", collection.name(),
                                                      "\" is not live: it has no writes to wait for"));
   }
-  absl::Status status = absl::UnavailableError(absl::StrCat("min_sequence: is ", min_sequence, ", and collection ",
-                                                            collection.name(), " has come to ", collection.sequence()));
+  absl::Status status = FieldError(absl::StatusCode::kUnavailable, client::kReasonSequenceNotReached, "min_sequence",
+                                   absl::StrCat("is ", min_sequence, ", and collection ", collection.name(),
+                                                " has come to ", collection.sequence()));
   client::SetRetryAfter(kSequenceRetryDelay, status);
   return status;
 }
@@ -177,8 +183,11 @@ absl::Status CheckGeneration(uint64_t generation, const std::string& collection,
                                                    " is live: min_sequence says what it must have"));
   }
   if (generation == served) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat("collection ", collection, ": is of generation ", served,
-                                                    ", and generation ", generation, " was asked for (generation)"));
+  absl::Status status =
+      absl::FailedPreconditionError(absl::StrCat("collection ", collection, ": is of generation ", served,
+                                                 ", and generation ", generation, " was asked for (generation)"));
+  client::SetReason(client::kReasonOtherGeneration, status);
+  return status;
 }
 
 const v1::Candidates& CandidatesOf(const v1::RerankRequest& request, const v1::Query& query) {
@@ -194,7 +203,7 @@ absl::Status ChooseCollection(absl::FunctionRef<bool(const std::string&)> is_ser
   if (!request->collection().empty()) return absl::OkStatus();
   const std::vector<std::string> all = names();
   if (all.empty()) {
-    return absl::InvalidArgumentError("model: no collection is loaded, and documents are asked for by id");
+    return InvalidField("model", "no collection is loaded, and documents are asked for by id");
   }
   if (all.size() > 1) {
     return InvalidField("model", absl::StrCat("is missing, and the server has ", all.size(), " collections"));
@@ -210,8 +219,10 @@ bool HasInlineDocumentsAlone(const v1::RerankRequest& request) {
 
 absl::Status CheckEnvelope(const v1::RerankRequest& request, const RequestLimits& limits) {
   if (request.request_id().size() > static_cast<size_t>(kMaxRequestIdBytes)) {
-    return InvalidField("request_id", absl::StrCat("has ", request.request_id().size(), " bytes, and at most ",
-                                                   kMaxRequestIdBytes, " are accepted"));
+    return InvalidField(
+        "request_id",
+        absl::StrCat("has ", request.request_id().size(), " bytes, and at most ", kMaxRequestIdBytes, " are accepted"),
+        {kMaxRequestIdBytes, request.request_id().size()});
   }
   if (request.collection().empty() && !HasInlineDocumentsAlone(request)) {
     return InvalidField("collection", "is empty; only inline documents are scored without one");
@@ -220,17 +231,22 @@ absl::Status CheckEnvelope(const v1::RerankRequest& request, const RequestLimits
     return InvalidField("generation", absl::StrCat("is ", request.generation(), ", and no collection is named"));
   }
   if (request.collection().size() > collection::kMaxCollectionNameBytes) {
-    return InvalidField("collection", absl::StrCat("has ", request.collection().size(), " bytes, and at most ",
-                                                   collection::kMaxCollectionNameBytes, " are accepted"));
+    return InvalidField("collection",
+                        absl::StrCat("has ", request.collection().size(), " bytes, and at most ",
+                                     collection::kMaxCollectionNameBytes, " are accepted"),
+                        {collection::kMaxCollectionNameBytes, request.collection().size()});
   }
   if (request.queries_size() < 1 || request.queries_size() > limits.max_queries_per_request) {
-    return InvalidField(
-        "queries", absl::StrCat("has ", request.queries_size(), " queries, and 1 to ", limits.max_queries_per_request,
-                                " (limits.max_queries_per_request) are accepted"));
+    return InvalidField("queries",
+                        absl::StrCat("has ", request.queries_size(), " queries, and 1 to ",
+                                     limits.max_queries_per_request, " (limits.max_queries_per_request) are accepted"),
+                        {limits.max_queries_per_request, request.queries_size(), "limits.max_queries_per_request"});
   }
   if (request.top_k() > limits.max_top_k) {
-    return InvalidField("top_k", absl::StrCat("is ", request.top_k(), ", and at most ", limits.max_top_k,
-                                              " (limits.max_top_k) is accepted"));
+    return InvalidField(
+        "top_k",
+        absl::StrCat("is ", request.top_k(), ", and at most ", limits.max_top_k, " (limits.max_top_k) is accepted"),
+        {limits.max_top_k, request.top_k(), "limits.max_top_k"});
   }
   if (!v1::MissingPolicy_IsValid(request.missing_policy())) {
     return InvalidField("missing_policy", absl::StrCat("is ", static_cast<int>(request.missing_policy()), ", and 0 to ",

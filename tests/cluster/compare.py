@@ -1,27 +1,20 @@
 """What must be equal of two servers' answers: all but the times."""
 
 import json
-import re
 
 import grpc
-
-# A field that a message begins with: "queries[3].tokens: has ...".
-FIELD = re.compile(r"^([a-z_0-9]+(?:\[\d+\])?(?:\.[a-z_0-9]+(?:\[\d+\])?)*): ")
-
-
-def field_of(message):
-    found = FIELD.match(message)
-    return found.group(1) if found else ""
+import nodes  # noqa: F401  which finds the package maxsim
+from maxsim.status_details import DETAILS_KEY, StatusDetails, read_metadata
 
 
 class Failure:
-    """An error in an answer's place."""
+    """An error in an answer's place. `said` is what it says beside code and message."""
 
-    def __init__(self, code, message):
-        self.code, self.message = code, message
+    def __init__(self, code, message, said=None):
+        self.code, self.message, self.said = code, message, said or StatusDetails()
 
     def essence(self):
-        return self.code, field_of(self.message)
+        return self.code, self.said.field, self.said.reason, self.said.limit, self.said.limit_key
 
     def __repr__(self):
         return f"error {self.code}: {self.message}"
@@ -32,14 +25,15 @@ def call(method, request, timeout_s=60):
     try:
         return method(request, timeout=timeout_s)
     except grpc.RpcError as error:
-        return Failure(error.code().value[0], error.details())
+        return Failure(error.code().value[0], error.details(), read_metadata(error.trailing_metadata()))
 
 
 def stream(stub, requests, timeout_s=120):
     """Returns what a stream answers each request, by request_id."""
     answers = {}
     for one in stub.RerankStream(iter(requests), timeout=timeout_s):
-        answers[one.request_id] = Failure(one.code, one.message) if one.code else one.response
+        said = read_metadata([(DETAILS_KEY, one.status_details)])
+        answers[one.request_id] = Failure(one.code, one.message, said) if one.code else one.response
     return answers
 
 
@@ -90,7 +84,7 @@ def http_difference(wanted, got):
         return f"status {got[0]} {got[1][:300]!r} instead of {wanted[0]} {wanted[1][:300]!r}"
     a, b = (json.loads(body) for _, body in (wanted, got))
     if wanted[0] != 200:
-        a, b = ((one["error"]["code"], field_of(one["message"])) for one in (a, b))
+        a, b = ({**one["error"], "message": ""} for one in (a, b))
     else:
         for one in (a, b):
             if isinstance(one, dict):

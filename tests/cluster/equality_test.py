@@ -127,7 +127,7 @@ def main():
                     print(f"{done} requests: {time.monotonic() - begin:.0f} s", flush=True)
             cluster.stop()
     print(dict(sorted(equality.counts.items())))
-    for wanted, got in {compare.field_of(a) + a[-20:]: (a, b) for a, b in equality.words}.values():
+    for wanted, got in {a[-20:]: (a, b) for a, b in equality.words}.values():
         print(f"other words: {got}\n  instead of {wanted}")
     if equality.counts["answers"] < arguments.requests // 3 or not equality.counts["code 3"]:
         sys.exit("too little was answered, or refused, for this to mean something")

@@ -3,6 +3,7 @@
 harness_test.py FOLDER_OF_THE_PROGRAMS        of which it takes none
 """
 
+import dataclasses
 import socket
 import struct
 import sys
@@ -18,6 +19,7 @@ import oracle as exact
 import traffic
 import wires
 from equality_test import make_corpora
+from maxsim.status_details import StatusDetails
 from maxsim.v1 import rerank_pb2
 from numbered import vectors
 
@@ -82,10 +84,15 @@ class CompareTest(unittest.TestCase):
         wrong.unavailable_groups.append("g0")
         self.assertIn("unavailable_groups", compare.difference(an_answer(), wrong))
 
-    def test_errors_are_compared_by_code_and_field(self):
-        wanted = compare.Failure(3, "queries[1].tokens: has a value that is not finite")
-        self.assertEqual(compare.difference(wanted, compare.Failure(3, "queries[1].tokens: is wrong")), "")
-        for other in ((3, "queries[0].tokens: has a value that is not finite"), (5, wanted.message), (3, "is wrong")):
+    def test_errors_are_compared_by_code_and_details(self):
+        said = StatusDetails(field="queries[1].tokens", reason="LIMIT_EXCEEDED", limit=3)
+        wanted = compare.Failure(3, "queries[1].tokens: has a value that is not finite", said)
+        self.assertEqual(compare.difference(wanted, compare.Failure(3, "is wrong", said)), "")
+        for other in (
+            (3, wanted.message),
+            (5, wanted.message, said),
+            *((3, wanted.message, dataclasses.replace(said, **one)) for one in ({"field": "x"}, {"limit": 4})),
+        ):
             self.assertNotEqual(compare.difference(wanted, compare.Failure(*other)), "")
         self.assertNotEqual(compare.difference(wanted, an_answer()), "")
         self.assertNotEqual(compare.difference(an_answer(), wanted), "")
@@ -95,9 +102,9 @@ class CompareTest(unittest.TestCase):
         self.assertEqual(compare.http_difference((200, body), (200, body.replace(b":1}}", b":2}}"))), "")
         self.assertNotEqual(compare.http_difference((200, body), (200, body.replace(b"0.1", b"0.10000001"))), "")
         self.assertNotEqual(compare.http_difference((200, body), (404, body)), "")
-        error = b'{"error":{"code":"NOT_FOUND"},"message":"model: is not there"}'
+        error = b'{"error":{"code":"NOT_FOUND","field":"model"},"message":"model: is not there"}'
         self.assertEqual(compare.http_difference((404, error), (404, error.replace(b"not", b"nowhere"))), "")
-        self.assertNotEqual(compare.http_difference((404, error), (404, error.replace(b"model", b"query"))), "")
+        self.assertNotEqual(compare.http_difference((404, error), (404, error.replace(b'"model"', b'"query"'))), "")
 
     def test_clients_in_the_background_want_the_answer_of_the_generation_that_is_named(self):
         pool = background.Pool(None, make_corpora(1), 1, 3)

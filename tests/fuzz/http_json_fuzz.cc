@@ -18,6 +18,7 @@
 #include "server/http/explain_json.h"
 #include "server/http/rerank_body.h"
 #include "server/http/rerank_members.h"
+#include "server/service/status.h"
 #include "tests/fuzz/target.h"
 
 namespace maxsim::fuzz {
@@ -155,7 +156,9 @@ bool HasTwins(const std::string& body) {
 }
 
 void CheckAnswers(const std::string& text) {
-  const absl::Status error = absl::InvalidArgumentError(absl::StrCat("queries[0].tokens.dim: is ", text));
+  absl::Status error = service::InvalidField(absl::StrCat("queries[0].tokens.", text), text);
+  Require(json::accept(http::FormatServiceError(error)), "an error of any field is JSON");
+  error = service::InvalidField("queries[0].tokens.dim", text, {3, 4, "limits.x"});
   Require(json::accept(http::FormatError(error)), "an error is JSON");
   Require(json::accept(http::FormatServiceError(error)), "a service's error is JSON");
   v1::RerankResponse response;
@@ -241,7 +244,7 @@ void CheckDocumentCalls(const std::string& body, bool has_twins) {
   response.mutable_documents(0)->set_payload(body);
   response.mutable_missing_string_ids()->add_ids(body);
   Require(json::accept(*http::FormatDocuments(response)), "a list of documents is JSON");
-  Require(json::accept(http::FormatDocumentError(absl::InvalidArgumentError(body))), "an error is JSON");
+  Require(json::accept(http::FormatDocumentError(service::InvalidField(body, body))), "an error is JSON");
 }
 
 void FuzzHttpJson(std::string_view input) {

@@ -3,9 +3,12 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <new>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -21,6 +24,7 @@
 #include "collection/inspect.h"
 #include "collection/log/log_summary.h"
 #include "collection/manifest.h"
+#include "collection/npy.h"
 #include "collection/partition/repartition.h"
 #include "collection/slots.h"
 #include "collection/verifier.h"
@@ -77,10 +81,19 @@ absl::Status CheckUsage(const BuildArguments& arguments) {
   return CheckSeed(arguments.seed, *ScalarTypeFromName(arguments.storage));
 }
 
+bool IsNpyFile(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return false;  // a pipe could be opened for ever
+  std::string begin(collection::kNpyMagic.size(), '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  return begin == collection::kNpyMagic;
+}
+
 // An archive given as --tokens is no .npy file.
 absl::Status WithArchiveHint(const std::string& tokens, const absl::Status& status) {
-  const bool archive = absl::EndsWith(tokens, ".npz") || absl::EndsWith(tokens, ".safetensors");
-  if (!archive || !absl::StrContains(status.message(), "not a .npy file")) return status;
+  const bool is_archive = absl::EndsWith(tokens, ".npz") || absl::EndsWith(tokens, ".safetensors");
+  if (!is_archive || !absl::IsInvalidArgument(status) || IsNpyFile(tokens)) return status;
   return absl::Status(status.code(), Cat(status.message(), "; give an archive as --input"));
 }
 

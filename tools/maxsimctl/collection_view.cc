@@ -1,9 +1,9 @@
 #include "tools/maxsimctl/collection_view.h"
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "client/error_details.h"
 #include "kernels/scalar_type.h"
 #include "tools/command_line/terminal.h"
 
@@ -181,10 +181,7 @@ void PrintCollections(const google::protobuf::RepeatedPtrField<v1::CollectionInf
 }
 
 absl::Status NameAllowedRoots(const absl::Status& status) {
-  if (status.code() != absl::StatusCode::kPermissionDenied ||
-      !absl::StrContains(status.message(), "store.allowed_roots")) {
-    return status;
-  }
+  if (client::ReasonOf(status) != client::kReasonOutsideAllowedRoots) return status;
   return absl::PermissionDeniedError(
       absl::StrCat(status.message(),
                    "; add a folder that holds it to store.allowed_roots in the configuration of the "

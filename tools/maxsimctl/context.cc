@@ -17,7 +17,8 @@
 namespace maxsim::ctl {
 namespace {
 
-// What the user of a server that cannot be reached can do about it, judged by gRPC's words.
+// Returns what the user of a server that cannot be reached can do about it. Errors of gRPC's own have no data beside
+// their code, so that its words are read here.
 const char* ReachHint(absl::string_view message, bool tls) {
   if (absl::StrContains(message, "http1.x")) return "is this its HTTP port? The gRPC port is wanted";
   if (absl::StrContains(message, "DNS resolution")) return "is the name right?";
@@ -128,7 +129,7 @@ absl::Status Context::AddAdvice(const absl::Status& status, absl::Duration deadl
       return absl::UnauthenticatedError(absl::StrCat(
           status.message(), options.token_file.empty() ? " (give the server's token with --token-file)" : ""));
     case absl::StatusCode::kDeadlineExceeded:
-      // A server whose deadline passed says where; gRPC's own message adds nothing.
+      // A server whose deadline passed says where; gRPC's own message, which has no data beside it, adds nothing.
       return absl::DeadlineExceededError(absl::StrCat(
           "no answer from ", options.server, " within ", absl::ToDoubleSeconds(deadline), " s (see --timeout)",
           absl::StartsWithIgnoreCase(status.message(), "deadline exceeded") ? ""

@@ -2,14 +2,17 @@
 #include <cstdint>
 #include <fstream>
 #include <iostream>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "base/lines.h"
 #include "base/monotonic_clock.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "client/error_details.h"
+#include "client/field_path.h"
 #include "collection/build/import.h"
 #include "tools/command_line/terminal.h"
 #include "tools/maxsimctl/commands.h"
@@ -122,17 +125,8 @@ class Upserter {
 
   // The server counts the documents of a request; their place in the input says more.
   absl::Status Located(const absl::Status& status) const {
-    constexpr std::string_view kField = "documents[";
-    const std::string message(status.message());
-    if (!absl::StartsWith(message, "documents[")) return status;
-    const size_t end = message.find(']');
-    size_t idx = 0;
-    if (end == std::string::npos ||
-        !ParseNumber(std::string_view(message).substr(kField.size(), end - kField.size()), idx) ||
-        idx >= places_.size()) {
-      return status;
-    }
-    return Prefix(places_[idx] + ": ", status);
+    const std::optional<size_t> idx = client::IndexIn(client::FieldOf(status), "documents");
+    return idx.has_value() && *idx < places_.size() ? Prefix(places_[*idx] + ": ", status) : status;
   }
 
   absl::Status WithCount(const absl::Status& status) const {

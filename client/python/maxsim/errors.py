@@ -12,18 +12,17 @@ from . import status_details
 from .advice import add_advice, name_timeout
 from .connection import Connection
 
-# The server begins an INVALID_ARGUMENT with the path of the field: "queries[3].weights: ...".
-_FIELD = re.compile(r"([a-z_][\w.]*(?:\[\d+\][\w.]*)*): ")
-
 
 class MaxsimError(grpc.RpcError):
     """A call that failed.
 
     `message` is the server's. If the server was not reached or did not answer in time, `message` says so, with the
     server's address and advice or the timeout, and gRPC's own error is the `__cause__`. `field` is the path of the
-    field at fault in the request ("queries[3].weights"), if the server names one. `retry_after` is the number of
-    seconds after which the server suggests another attempt, if it does. `code()` and `details()` are as in gRPC's
-    errors. `pushback_ms` is the value of gRPC's trailer that limits retries, as text."""
+    field at fault in the request ("queries[3].weights"), if the server names one. `reason` says in a word what
+    happened ("LIMIT_EXCEEDED"), `limit` is the largest value that the server accepts, and `limit_key` the key of its
+    configuration that sets the limit ("limits.max_top_k"); each is None where the server does not say it.
+    `retry_after` is the number of seconds after which the server suggests another attempt, if it does. `code()` and
+    `details()` are as in gRPC's errors. `pushback_ms` is the value of gRPC's trailer that limits retries, as text."""
 
     status_code: grpc.StatusCode = grpc.StatusCode.UNKNOWN
 
@@ -35,12 +34,21 @@ class MaxsimError(grpc.RpcError):
         field: str | None = None,
         retry_after: float | None = None,
         pushback_ms: str | None = None,
+        problem: str | None = None,
+        reason: str | None = None,
+        limit: int | None = None,
+        limit_key: str | None = None,
     ) -> None:
+        """`problem` is what the message says after the field."""
         super().__init__(message)
         self.message = message
         self.field = field
         self.retry_after = retry_after
         self.pushback_ms = pushback_ms
+        self.reason = reason
+        self.limit = limit
+        self.limit_key = limit_key
+        self._problem = problem
         if status_code is not None:
             self.status_code = status_code
 
@@ -54,18 +62,21 @@ class MaxsimError(grpc.RpcError):
         return f"{self.status_code.name}: {self.message}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (type(self), self.message, self.status_code, self.field, self.retry_after, self.pushback_ms)
+        return _restore, (type(self), self.message, self._details())
+
+    def _details(self) -> dict[str, Any]:
+        """Returns what the constructor takes beside the message."""
+        names = ("status_code", "field", "retry_after", "pushback_ms", "reason", "limit", "limit_key")
+        return {**{name: getattr(self, name) for name in names}, "problem": self._problem}
+
+    def with_field(self, field: str) -> MaxsimError:
+        """Returns the error about another field, whose message names it."""
+        message = self.message if self._problem is None else f"{field}: {self._problem}"
+        return _restore(type(self), message, {**self._details(), "field": field})
 
 
-def _restore(
-    kind: type[MaxsimError],
-    message: str,
-    status_code: grpc.StatusCode,
-    field: str | None,
-    retry_after: float | None,
-    pushback_ms: str | None,
-) -> MaxsimError:
-    return kind(message, status_code=status_code, field=field, retry_after=retry_after, pushback_ms=pushback_ms)
+def _restore(kind: type[MaxsimError], message: str, details: dict[str, Any]) -> MaxsimError:
+    return kind(message, **details)
 
 
 class InvalidArgument(MaxsimError):
@@ -168,33 +179,26 @@ def make_error(
 ) -> MaxsimError:
     """Returns the error of a code, with what its trailing metadata says."""
     details = status_details.read_metadata(metadata)
-    field = details.field
-    if field is None and code == grpc.StatusCode.INVALID_ARGUMENT:
-        named = _FIELD.match(message)
-        field = named[1] if named else None
     return _CLASSES.get(code, MaxsimError)(
         message,
         status_code=code,
-        field=field,
+        field=details.field,
         retry_after=details.retry_after if retry_after is None else retry_after,
         pushback_ms=details.pushback_ms,
+        problem=details.problem,
+        reason=details.reason,
+        limit=details.limit,
+        limit_key=details.limit_key,
     )
 
 
 def with_names(error: MaxsimError, renamed: Callable[[str], str]) -> MaxsimError:
-    """Returns an error of the same kind whose message and field go through `renamed`."""
-    return _restore(
-        type(error),
-        renamed(error.message),
-        error.status_code,
-        None if error.field is None else renamed(error.field),
-        error.retry_after,
-        error.pushback_ms,
-    )
+    """Returns the error about the field that `renamed` makes of its field; the error itself where it has none."""
+    return error if error.field is None else error.with_field(renamed(error.field))
 
 
 def shift_indices(error: MaxsimError, name: str, num_before: int) -> MaxsimError:
-    """Returns an error whose message has the list's indices in the whole call. The request held only the items after
+    """Returns an error whose field has the list's indices in the whole call. The request held only the items after
     the first `num_before`: "queries[3]" becomes "queries[67]"."""
     index = re.compile(rf"(?<=\b{name}\[)\d+(?=\])")
     return with_names(error, lambda text: index.sub(lambda found: str(int(found[0]) + num_before), text))
@@ -210,7 +214,10 @@ def from_rpc_error(error: Any, made_of: Connection, seconds: float | None) -> Ma
     return make_error(error.code(), message, metadata=error.trailing_metadata())
 
 
-def from_code_number(number: int, message: str, retry_after_ms: int = 0) -> MaxsimError:
-    """Returns the error of a google.rpc.Code, as the answers of a stream carry it."""
+def from_code_number(number: int, message: str, retry_after_ms: int = 0, details: bytes = b"") -> MaxsimError:
+    """Returns the error of a google.rpc.Code, as the answers of a stream carry it. `details` is a google.rpc.Status."""
     code = _CODES.get(number, grpc.StatusCode.UNKNOWN)
-    return make_error(code, message, retry_after=retry_after_ms / 1000 if retry_after_ms else None)
+    metadata = [(status_details.DETAILS_KEY, details)]
+    return make_error(
+        code, message, metadata=metadata, retry_after=retry_after_ms / 1000 if retry_after_ms else None
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,8 +19,11 @@ from .writes import make_get_request, request_bytes
 MAX_GET_IDS = 1000  # limit of one request
 # Bytes of a query's tag and length in a RerankRequest, in addition to the query itself.
 _FRAME_BYTES = 6
-# Limits on a sum over queries or ids, as the server's errors name them. A smaller request may stay within them.
-_TOTALS = re.compile(r"\(limits\.(max_queries_per_request|max_request_work|max_alignments|max_answer_bytes)\)")
+# Limits on a sum over queries or ids. A smaller request may stay within them.
+_TOTALS = (
+    *("limits.max_queries_per_request", "limits.max_request_work"),
+    *("limits.max_alignments", "limits.max_answer_bytes"),
+)
 
 
 class _Parts:
@@ -37,7 +39,7 @@ class _Parts:
         """Halves this part and later ones if the server refused the part because of a limit on the sum over its items.
         Raises any other error, with its indices counted from the first item of the call."""
         size = self._end - self._first
-        if size > 1 and error.code() == grpc.StatusCode.INVALID_ARGUMENT and _TOTALS.search(error.message):
+        if size > 1 and error.code() == grpc.StatusCode.INVALID_ARGUMENT and error.limit_key in _TOTALS:
             self._max_items = size // 2
             return
         raise errors.shift_indices(error, self._name, self._first) from error

@@ -1,4 +1,5 @@
-"""Reads what the trailing metadata of a failed call says beside code and message: google.rpc.RetryInfo and BadRequest.
+"""Reads what the trailing metadata of a failed call says beside code and message: google.rpc.RetryInfo, BadRequest and
+ErrorInfo.
 
 The few messages are read by their field numbers, so that the package does not ask for googleapis-common-protos.
 """
@@ -12,32 +13,51 @@ DETAILS_KEY = "grpc-status-details-bin"
 PUSHBACK_KEY = "grpc-retry-pushback-ms"
 RETRY_INFO = "type.googleapis.com/google.rpc.RetryInfo"
 BAD_REQUEST = "type.googleapis.com/google.rpc.BadRequest"
+ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
+_DOMAIN = "maxsim"
 _MAX_RETRY_S = 365 * 24 * 3600
 
 
 @dataclasses.dataclass(frozen=True)
 class StatusDetails:
-    """`retry_after` is RetryInfo's delay in seconds, `field` the first field that BadRequest names. `pushback_ms` is
-    the text of gRPC's own trailer, which replaces every other delay."""
+    """`retry_after` is RetryInfo's delay in seconds. `field` is the first field that BadRequest names, `problem` what
+    is wrong with it. `reason` is that of ErrorInfo, `limit` the largest value that is accepted, `limit_key` the key of the
+    server's configuration that sets it. `pushback_ms` is the text of gRPC's own trailer, which replaces every other
+    delay."""
 
     retry_after: float | None = None
     field: str | None = None
     pushback_ms: str | None = None
+    problem: str | None = None
+    reason: str | None = None
+    limit: int | None = None
+    limit_key: str | None = None
 
 
 def read_metadata(metadata: Iterable[tuple[str, str | bytes]] | None) -> StatusDetails:
     """Returns what is found; a malformed detail counts as none."""
-    retry_after, field, pushback = None, None, None
+    found = StatusDetails()
     for key, value in metadata or ():
         if key == PUSHBACK_KEY:
-            pushback = value.decode("ascii", "replace") if isinstance(value, bytes) else value
+            text = value.decode("ascii", "replace") if isinstance(value, bytes) else value
+            found = dataclasses.replace(found, pushback_ms=text)
         if key == DETAILS_KEY and isinstance(value, bytes):
             for url, detail in _details(value):
                 if url == RETRY_INFO:
-                    retry_after = _retry_delay(detail)
+                    found = dataclasses.replace(found, retry_after=_retry_delay(detail))
                 elif url == BAD_REQUEST:
-                    field = _first_field(detail)
-    return StatusDetails(retry_after, field, pushback)
+                    field, problem = _first_violation(detail)
+                    found = dataclasses.replace(found, field=field, problem=problem)
+                elif url == ERROR_INFO and _text(_last(detail, 2)) == _DOMAIN:
+                    known = dict(_entry(entry) for entry in _all(detail, 3))
+                    limit = known.get("limit", "")
+                    found = dataclasses.replace(
+                        found,
+                        reason=_text(_last(detail, 1)),
+                        limit=int(limit) if limit.isdecimal() else None,
+                        limit_key=known.get("limit_key"),
+                    )
+    return found
 
 
 def _details(status: bytes) -> Iterator[tuple[str, bytes]]:
@@ -57,12 +77,22 @@ def _retry_delay(retry_info: bytes) -> float | None:
     return seconds + nanos * 1e-9
 
 
-def _first_field(bad_request: bytes) -> str | None:
+def _first_violation(bad_request: bytes) -> tuple[str | None, str | None]:
+    """Returns field and description of the first violation that names its field."""
     for violation in _all(bad_request, 1):
-        name = _last(violation, 1)
-        if isinstance(name, bytes):
-            return name.decode("utf-8", "replace")
-    return None
+        name = _text(_last(violation, 1))
+        if name is not None:
+            return name, _text(_last(violation, 2))
+    return None, None
+
+
+def _entry(entry: bytes) -> tuple[str, str]:
+    """Returns key and value of an entry of a map."""
+    return _text(_last(entry, 1)) or "", _text(_last(entry, 2)) or ""
+
+
+def _text(value: int | bytes | None) -> str | None:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else None
 
 
 def _bytes(value: int | bytes | None) -> bytes:

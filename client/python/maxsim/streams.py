@@ -91,7 +91,9 @@ class OpenRequests:
         if request is None:
             raise errors.Internal(f"the server answered {response.request_id!r}, which was not asked")
         if response.code:
-            error = errors.from_code_number(response.code, response.message, response.retry_after_ms)
+            error = errors.from_code_number(
+                response.code, response.message, response.retry_after_ms, response.status_details
+            )
             return StreamAnswer(int(name), request, error, None)
         rankings = read_response(response.response)
         return StreamAnswer(int(name), request, None, rankings[0] if rankings else None)

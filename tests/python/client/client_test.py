@@ -342,6 +342,12 @@ class ClientTest(RealServerTest):
         with self.assertRaises(errors.InvalidArgument) as raised:
             self.client.rerank_many("text", [self.queries[0], np.ones((2, DIM + 8), np.float32)])
         self.assertEqual(raised.exception.field, "queries[1].tokens.dim")
+        with self.assertRaises(errors.InvalidArgument) as raised:
+            self.client.rerank("text", self.queries[0], top_k=10**6)
+        error = raised.exception
+        self.assertEqual((error.field, error.reason), ("top_k", "LIMIT_EXCEEDED"))
+        self.assertEqual((error.limit, error.limit_key), (self.client.info().limits.max_top_k, "limits.max_top_k"))
+        self.assertIn(f"top_k: is {10**6}, and at most {error.limit} ", error.message)
         with self.assertRaises(errors.NotFound) as raised:
             self.client.rerank("nowhere", self.queries[0])
         self.assertIsNone(raised.exception.field)

@@ -11,6 +11,7 @@ import grpc
 import numpy as np
 
 from client_fixture import BothTest, Waiting, run_async, serve
+from wire_details import refuse
 
 import maxsim  # noqa: E402
 from maxsim import AsyncClient, Client, NewDocument, Retry, WriteResult, errors  # noqa: E402
@@ -201,13 +202,14 @@ class UpsertTest(BothTest):
             if request.documents[0].int_id == 0:
                 results = [documents_pb2.WriteResult(outcome=APPLIED, sequence=1)] * len(request.documents)
                 return documents_pb2.UpsertResponse(results=results, sequence=1)
-            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "documents[3].payload: 2000000 bytes; the limit is 1048576")
+            refuse(context, "documents[3].payload", "2000000 bytes; the limit is 1048576", limit="1048576")
 
         one = np.ones((1, 1), np.float16)
         for client in self.clients(FakeDocuments(self, max_request_bytes=64 << 20, Upsert=upsert)):
             with self.assertRaises(errors.InvalidArgument) as caught:
                 client.upsert("docs", [(i, one) for i in range(10_005)])
             self.assertEqual(caught.exception.field, "documents[10003].payload")
+            self.assertEqual((caught.exception.reason, caught.exception.limit), ("INVALID_FIELD", 1_048_576))
             self.assertTrue(caught.exception.message.startswith("documents[10003].payload: 2000000"))
 
     def test_unavailable_is_retried_and_a_full_memory_where_it_is_wanted(self):
@@ -344,14 +346,12 @@ class StreamTest(BothTest):
         self.assertTrue(taken)
 
     def test_an_error_names_the_document_among_all(self):
-        def refuse(requests, context):
+        def upsert_stream(requests, context):
             for _ in zip(range(3), requests):
                 pass
-            context.abort(
-                grpc.StatusCode.INVALID_ARGUMENT, "requests[2].documents[1].payload: 3 bytes, which are no JSON"
-            )
+            refuse(context, "requests[2].documents[1].payload", "3 bytes, which are no JSON")
 
-        for client in self.clients(FakeDocuments(self, UpsertStream=refuse)):
+        for client in self.clients(FakeDocuments(self, UpsertStream=upsert_stream)):
             with self.assertRaises(errors.InvalidArgument) as caught:
                 client.upsert_stream("docs", [("a", TOKENS)] * 20, batch_documents=4)
             self.assertEqual(caught.exception.field, "documents[9].payload")

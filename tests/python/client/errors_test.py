@@ -13,6 +13,7 @@ import grpc
 import numpy as np
 
 from client_fixture import run_async, serve, use_package
+from wire_details import bad_request, error_info, field, retry_info, status
 
 use_package()
 from maxsim import AsyncClient, Client, MaxsimError, Request, Retry, errors  # noqa: E402
@@ -25,45 +26,28 @@ QUERY = np.ones((1, 8), np.float32)
 BUSY, GONE = grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE
 
 
-def varint(number):
-    parts = bytearray()
-    while number > 0x7F:
-        parts.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*parts, number])
-
-
-def field(number, value):
-    """A field on the wire: a varint, or bytes with their length."""
-    if isinstance(value, int):
-        return varint(number << 3) + varint(value)
-    return varint(number << 3 | 2) + varint(len(value)) + value
-
-
-def status(*details):
-    """google.rpc.Status with these (type, bytes)."""
-    found = b"".join(
-        field(3, field(1, f"type.googleapis.com/google.rpc.{kind}".encode()) + field(2, value))
-        for kind, value in details
-    )
-    return field(1, 8) + field(2, b"m") + found
-
-
-def retry_info(seconds, nanos=0):
-    return "RetryInfo", field(1, field(1, seconds) + field(2, nanos))
-
-
-BAD_REQUEST = "BadRequest", field(1, field(1, b"queries[0].text") + field(2, b"too long"))
+BAD_REQUEST = bad_request("queries[0].text", "is too long")
 
 
 class DetailsTest(unittest.TestCase):
     def read(self, *details):
         return read_metadata([("other", "x"), ("grpc-status-details-bin", status(*details))])
 
-    def test_retry_info_and_bad_request_are_found_among_others(self):
-        found = self.read(("DebugInfo", field(1, b"x")), retry_info(2, 500_000_000), BAD_REQUEST)
-        self.assertEqual(found, StatusDetails(2.5, "queries[0].text", None))
-        self.assertEqual(read_metadata([("grpc-retry-pushback-ms", "70")]), StatusDetails(None, None, "70"))
+    def test_what_is_known_is_found_among_others(self):
+        limit = error_info("LIMIT_EXCEEDED", limit="64", limit_key="limits.max_top_k", value="65", more="x")
+        found = self.read(("DebugInfo", field(1, b"x")), retry_info(2, 500_000_000), BAD_REQUEST, limit)
+        self.assertEqual(
+            found,
+            StatusDetails(
+                retry_after=2.5,
+                field="queries[0].text",
+                problem="is too long",
+                reason="LIMIT_EXCEEDED",
+                limit=64,
+                limit_key="limits.max_top_k",
+            ),
+        )
+        self.assertEqual(read_metadata([("grpc-retry-pushback-ms", "70")]), StatusDetails(pushback_ms="70"))
         self.assertEqual(read_metadata(None), StatusDetails())
 
     def test_what_is_malformed_counts_as_none(self):
@@ -74,9 +58,15 @@ class DetailsTest(unittest.TestCase):
             ("RetryInfo", b""),
             ("RetryInfo", field(1, 5)),
             ("RetryInfo", b"\xff"),
+            ("BadRequest", field(1, field(2, b"no field"))),
+            ("BadRequest", field(1, 5)),
+            ("ErrorInfo", b"\xff"),
+            error_info("LIMIT_EXCEEDED", domain="googleapis.com", limit="3"),
         ):
             self.assertEqual(self.read(info), StatusDetails(), info)
-        whole = status(retry_info(2), BAD_REQUEST)
+        for limit in ("", "-1", "1e3", "many"):
+            self.assertEqual(self.read(error_info("R", limit=limit)), StatusDetails(reason="R"), limit)
+        whole = status(retry_info(2), BAD_REQUEST, error_info("R", limit="3"))
         for end in range(len(whole)):
             read_metadata([("grpc-status-details-bin", whole[:end])])  # raises nothing
 
@@ -319,22 +309,38 @@ class CallTest(unittest.TestCase):
             self.assertIsInstance(error, errors.Unavailable)
             self.assertIsInstance(error, grpc.RpcError)
 
-    def test_the_detail_wins_over_the_message_in_naming_the_field(self):
-        metadata = [("grpc-status-details-bin", status(BAD_REQUEST))]
+    def test_field_reason_and_limit_are_those_of_the_details_and_of_no_message(self):
+        info = error_info("LIMIT_EXCEEDED", limit="64", limit_key="limits.max_top_k")
+        metadata = [("grpc-status-details-bin", status(BAD_REQUEST, info))]
         code = grpc.StatusCode.INVALID_ARGUMENT
-        self.assertEqual(errors.make_error(code, "top_k: is 0", metadata=metadata).field, "queries[0].text")
-        self.assertEqual(errors.make_error(code, "top_k: is 0").field, "top_k")
-        self.assertEqual(errors.make_error(code, "queries[3].tokens.data: short").field, "queries[3].tokens.data")
-        self.assertIsNone(errors.make_error(code, "It is wrong: yes").field)
-        self.assertIsNone(errors.make_error(grpc.StatusCode.INTERNAL, "top_k: is 0").field)
+        error = errors.make_error(code, "top_k: is 0", metadata=metadata)
+        self.assertEqual((error.field, error.reason), ("queries[0].text", "LIMIT_EXCEEDED"))
+        self.assertEqual((error.limit, error.limit_key), (64, "limits.max_top_k"))
+        error = errors.make_error(code, "top_k: is 0")
+        self.assertEqual((error.field, error.reason, error.limit, error.limit_key), (None,) * 4)
+        error = errors.from_code_number(3, "m", details=status(BAD_REQUEST, info))
+        self.assertEqual((error.field, error.limit), ("queries[0].text", 64))
+
+    def test_indices_are_shifted_in_the_field_and_the_message_follows(self):
+        metadata = [("grpc-status-details-bin", status(bad_request("queries[3].tokens", "is not queries[3]")))]
+        error = errors.make_error(grpc.StatusCode.INVALID_ARGUMENT, "any text", metadata=metadata)
+        shifted = errors.shift_indices(error, "queries", 64)
+        self.assertEqual(shifted.field, "queries[67].tokens")
+        self.assertEqual(shifted.message, "queries[67].tokens: is not queries[3]")
+        self.assertEqual(errors.shift_indices(error, "documents", 64).field, "queries[3].tokens")
+        plain = errors.make_error(grpc.StatusCode.INTERNAL, "queries[3]: no field")
+        self.assertEqual(errors.shift_indices(plain, "queries", 64).message, "queries[3]: no field")
 
     def test_every_code_has_an_error_and_errors_can_be_pickled(self):
+        details = {"field": "top_k", "problem": "is 0", "reason": "R", "limit": 3, "limit_key": "k"}
         for code in grpc.StatusCode:
-            error = errors.make_error(code, "m", retry_after=1.5)
-            self.assertIs(error.code(), code)
+            error = errors.MaxsimError("m", status_code=code, retry_after=1.5, **details)
+            self.assertIs(errors.make_error(code, "m").code(), code)
             again = pickle.loads(pickle.dumps(error))
             self.assertIs(type(again), type(error))
             self.assertEqual((str(again), again.retry_after, again.code()), (f"{code.name}: m", 1.5, code))
+            self.assertEqual((again.field, again.reason, again.limit, again.limit_key), ("top_k", "R", 3, "k"))
+            self.assertEqual(again.with_field("x").message, "x: is 0")
 
 
 if __name__ == "__main__":

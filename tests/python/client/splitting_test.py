@@ -10,6 +10,7 @@ import grpc
 import numpy as np
 
 from client_fixture import BothTest, serve
+from wire_details import refuse
 
 from maxsim import errors
 from maxsim.v1 import documents_pb2
@@ -32,22 +33,20 @@ class LimitedServer:
         self.num_infos += 1
         return pb.GetInfoResponse(limits=self.limits)
 
-    def refuse(self, context, message):
-        context.abort(grpc.StatusCode.INVALID_ARGUMENT, message)
-
     def Rerank(self, request, context):
         self.requests.append(request)
         if len(request.queries) > self.limits.max_queries_per_request:
-            self.refuse(context, f"queries: has {len(request.queries)} queries (limits.max_queries_per_request)")
+            problem = f"has {len(request.queries)} queries"
+            refuse(context, "queries", problem, limit_key="limits.max_queries_per_request")
         if request.ByteSize() > self.limits.max_request_bytes:
             context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "Received message larger than max")
         if len(request.queries) > (self.limits.max_request_work or 1000):
-            self.refuse(context, "queries: ask for 99 token pairs, and at most 9 (limits.max_request_work)")
+            refuse(context, "queries", "ask for 99 token pairs, and at most 9", limit_key="limits.max_request_work")
         response = pb.RerankResponse(generation=3)
         for i, query in enumerate(request.queries):
             value = np.frombuffer(query.tokens.data, np.float32)[0]
             if value < 0:
-                self.refuse(context, f"queries[{i}].tokens: has a negative value")
+                refuse(context, f"queries[{i}].tokens", "has a negative value")
             response.results.add(scores=[value], positions=[0], string_ids=pb.StringIds(ids=["a"]))
         return response
 
@@ -55,11 +54,11 @@ class LimitedServer:
         self.requests.append(request)
         ids = request.int_ids.ids or request.string_ids.ids
         if len(ids) > 1000:
-            self.refuse(context, f"int_ids.ids: has {len(ids)} ids, and 1 to 1000 are accepted")
+            refuse(context, "int_ids.ids", f"has {len(ids)} ids, and 1 to 1000 are accepted")
         if -1 in ids:
-            self.refuse(context, f"int_ids.ids[{[*ids].index(-1)}]: is negative")
+            refuse(context, f"int_ids.ids[{[*ids].index(-1)}]", "is negative")
         if len(ids) * self.document_bytes > (self.limits.max_answer_bytes or 1 << 30):
-            self.refuse(context, "ids: the first 3 documents take 99 bytes (limits.max_answer_bytes)")
+            refuse(context, "ids", "the first 3 documents take 99 bytes", limit_key="limits.max_answer_bytes")
         response = documents_pb2.GetResponse(generation=len(self.requests), sequence=10 + len(self.requests))
         for id in ids:
             if id in self.missing:
@@ -70,7 +69,7 @@ class LimitedServer:
 
     def Delete(self, request, context):
         if -1 in request.int_ids.ids:
-            self.refuse(context, f"int_ids.ids[{[*request.int_ids.ids].index(-1)}]: is negative")
+            refuse(context, f"int_ids.ids[{[*request.int_ids.ids].index(-1)}]", "is negative")
         results = [documents_pb2.WriteResult(outcome=1, sequence=1)] * len(request.int_ids.ids)
         return documents_pb2.DeleteResponse(results=results, sequence=1)
 
@@ -128,13 +127,14 @@ class RerankManyTest(BothTest):
 
     def test_one_query_beyond_a_limit_is_an_error(self):
         def rerank(request, context):
-            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "queries: ask for 9 pairs (limits.max_request_work)")
+            refuse(context, "queries", "ask for 9 pairs", limit_key="limits.max_request_work")
 
         server = LimitedServer(self)
         server.address = f"127.0.0.1:{serve(self, GetInfo=server.GetInfo, Rerank=rerank)}"
         for client in self.clients(server):
-            with self.assertRaisesRegex(errors.InvalidArgument, "max_request_work"):
+            with self.assertRaises(errors.InvalidArgument) as caught:
                 client.rerank_many("docs", queries_of(range(9)))
+            self.assertEqual(caught.exception.limit_key, "limits.max_request_work")
 
     def test_an_error_names_the_query_among_all(self):
         for client in self.clients(LimitedServer(self)):
@@ -181,7 +181,7 @@ class GetAndDeleteTest(BothTest):
             self.assertEqual(len(client.get("docs", np.arange(1100))), 1100)
             self.assertEqual(self.sizes(server), [1000, 500, 250, 250, 250, 250, 100])
         for client in self.clients(LimitedServer(self, document_bytes=1000, max_answer_bytes=300)):
-            with self.assertRaisesRegex(errors.InvalidArgument, "limits.max_answer_bytes"):
+            with self.assertRaisesRegex(errors.InvalidArgument, "documents take 99 bytes"):
                 client.get("docs", [1, 2])
 
     def test_an_error_names_the_id_among_all(self):

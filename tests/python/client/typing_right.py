@@ -96,6 +96,8 @@ def failing(client: maxsim.Client) -> str | None:
         return error.field
     except maxsim.MaxsimError as error:
         assert_type(error.retry_after, float | None)
+        assert_type(error.reason, str | None)
+        assert_type(error.limit, int | None)
         assert_type(error.code(), grpc.StatusCode)
     except grpc.RpcError:
         pass

@@ -189,13 +189,13 @@ TEST_F(CtlDocumentsTest, AWrongLineIsNamedWithWhatHasBeenWritten) {
 
 TEST_F(CtlDocumentsTest, WhatTheServerRefusesIsNamedByItsLine) {
   server_.on_upsert = [](auto&, auto&, auto&) {
-    return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "documents[1].tokens.dim is 3; the collection has 2");
+    return client::ToGrpcStatus(client::InvalidField("documents[1].tokens.dim", "is 3; the collection has 2"));
   };
   const std::string path =
       WriteFile("docs.jsonl", "{\"id\": \"a\", \"tokens\": [[1, 2]]}\n\n{\"id\": \"b\", \"tokens\": [[1, 2, 3]]}\n");
   const CommandOutcome run = Run({"upsert", "notes", "--documents", path});
   EXPECT_EQ(run.code, kExitFailed);
-  EXPECT_THAT(run.err, HasSubstr("docs.jsonl:3: documents[1].tokens.dim is 3; the collection has 2\n"));
+  EXPECT_THAT(run.err, HasSubstr("docs.jsonl:3: documents[1].tokens.dim: is 3; the collection has 2\n"));
 }
 
 TEST_F(CtlDocumentsTest, UpsertWaitsWhileTheServerHasNoRoom) {
@@ -391,7 +391,8 @@ TEST_F(CtlDocumentsTest, CollectionsAreMadeCompactedAndCopied) {
 
 TEST_F(CtlDocumentsTest, AFolderThatIsNotAllowedNamesTheKey) {
   server_.admin_status =
-      grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "path: /x is not under store.allowed_roots (/srv)");
+      client::ToGrpcStatus(client::FieldError(absl::StatusCode::kPermissionDenied, client::kReasonOutsideAllowedRoots,
+                                              "path", "/x is not under store.allowed_roots (/srv)"));
   for (const std::vector<std::string>& arguments :
        std::vector<std::vector<std::string>>{{"create", "n", "--dim", "8"}, {"snapshot", "notes", "/x"}}) {
     const CommandOutcome run = Run(arguments);

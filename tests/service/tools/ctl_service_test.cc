@@ -13,6 +13,7 @@
 #include <sstream>
 #include <thread>
 
+#include "client/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -489,7 +490,8 @@ TEST_F(CtlTest, LoadReloadUnload) {
 
 TEST_F(CtlTest, ALoadFromAnotherFolderNamesTheKeyToSet) {
   server_.admin_status =
-      grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "path: /data/new is not under store.allowed_roots (/srv)");
+      client::ToGrpcStatus(client::FieldError(absl::StatusCode::kPermissionDenied, client::kReasonOutsideAllowedRoots,
+                                              "path", "/data/new is not under store.allowed_roots (/srv)"));
   const Outcome run = Run({"load", "new", "/data/new"});
   EXPECT_EQ(run.code, kExitFailed);
   EXPECT_THAT(run.err, HasSubstr("is not under store.allowed_roots (/srv); add a folder that holds it to "

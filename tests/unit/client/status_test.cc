@@ -33,6 +33,30 @@ TEST(StatusTest, AStatusWithoutPayloadHasNoDetails) {
   EXPECT_EQ(ToGrpcStatus(absl::NotFoundError("why")).error_details(), "");
 }
 
+TEST(StatusTest, ADetailThatNoTrailerHasRoomForIsLeftOut) {
+  absl::Status status = InvalidField("f", std::string(1000, 'p'));
+  EXPECT_EQ(FromGrpcStatus(ToGrpcStatus(status)), status);
+  status = InvalidField("f", std::string(4000, 'p'));
+  const grpc::Status on_the_wire = ToGrpcStatus(status);
+  EXPECT_LT(on_the_wire.error_details().size(), 200);
+  EXPECT_EQ(FieldOf(FromGrpcStatus(on_the_wire)), "");
+  EXPECT_EQ(ReasonOf(FromGrpcStatus(on_the_wire)), "INVALID_FIELD");
+  EXPECT_EQ(FromGrpcStatus(on_the_wire).message(), status.message());
+}
+
+TEST(StatusTest, ACallThatGrpcHadNoConnectionForSaysSo) {
+  const std::string words = "failed to connect to all addresses; last error: it was refused";
+  const absl::Status status = FromGrpcStatus({grpc::StatusCode::UNAVAILABLE, words});
+  EXPECT_EQ(status.message(), words);
+  EXPECT_EQ(ReasonOf(status), kReasonNotConnected);
+  EXPECT_EQ(ReasonOf(FromGrpcStatus({grpc::StatusCode::INTERNAL, words})), "");
+  EXPECT_EQ(ReasonOf(FromGrpcStatus({grpc::StatusCode::UNAVAILABLE, "Socket closed"})), "");
+  // A server that has details to give was reached.
+  absl::Status of_server = absl::UnavailableError(words);
+  SetRetryAfter(absl::Seconds(1), of_server);
+  EXPECT_EQ(FromGrpcStatus(ToGrpcStatus(of_server)), of_server);
+}
+
 TEST(StatusTest, AnUnknownCodeBecomesUnknown) {
   EXPECT_EQ(FromGrpcStatus(grpc::Status(grpc::StatusCode::DO_NOT_USE, "x")), absl::UnknownError("x"));
 }

@@ -218,8 +218,14 @@ TEST_F(MergeTest, AnErrorOfAFieldNamesTheClientsQuery) {
       collection_->part_of_slot[static_cast<size_t>(collection::SlotOf(std::string_view("doc-0")))]);
   // A part that is asked for the second query alone calls it the first.
   const size_t other = of_first == 0 ? 1 : 0;
-  EXPECT_EQ(Merge({other}, absl::InvalidArgumentError("queries[0].tokens.dim: is 3")).status(),
-            absl::InvalidArgumentError("queries[1].tokens.dim: is 3"));
+  const client::Limit limit(2, 3, "limits.x");
+  EXPECT_EQ(Merge({other}, client::InvalidField("queries[0].tokens.dim", "is 3, not queries[0]'s", limit)).status(),
+            client::InvalidField("queries[1].tokens.dim", "is 3, not queries[0]'s", limit));
+  for (const char* field : {"queries[7].tokens", "queries", "top_k"}) {
+    EXPECT_EQ(Merge({other}, client::InvalidField(field, "is 3")).status(), client::InvalidField(field, "is 3"));
+  }
+  EXPECT_EQ(Merge({other}, absl::InvalidArgumentError("queries[0]: no field")).status(),
+            absl::InvalidArgumentError("queries[0]: no field"));
 }
 
 TEST_F(MergeTest, UnknownIdsFailARequestThatSaysSo) {

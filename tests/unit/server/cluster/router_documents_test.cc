@@ -151,6 +151,46 @@ TEST_F(RouterDocumentsTest, AnErrorSaysWhichGroupsHaveWritten) {
   EXPECT_FALSE(client::IsNothingWritten(status));
 }
 
+// Each group has one of three items, and counts it as the first.
+TEST_F(RouterDocumentsTest, AnErrorOfAGroupsItemNamesTheClientsItem) {
+  const client::Limit limit(1, 2, "limits.x");
+  for (int index : {0, 1}) {
+    Answer(replica(1, index), client::ToGrpcStatus(client::InvalidField("documents[0].payload", "has 2 bytes", limit)));
+  }
+  StartRouter();
+  const absl::Status written = Upsert({IdOf(0, 2), IdOf(0, 2, 1), IdOf(1, 2)}).status();
+  EXPECT_EQ(client::FieldOf(written), "documents[2].payload");
+  EXPECT_EQ(client::ReasonOf(written), client::kReasonLimitExceeded);
+  EXPECT_EQ(client::LimitOf(written), 1u);
+  EXPECT_EQ(written.message(), "documents[2].payload: has 2 bytes (group g1); what is group g0's was carried out");
+
+  for (int index : {0, 1}) {
+    const grpc::Status wrong = client::ToGrpcStatus(client::InvalidField("string_ids.ids[0]", "is of another slot"));
+    Answer(replica(1, index), wrong);
+    replica(1, index).server().on_delete = [wrong](auto&, auto&, auto&) { return wrong; };
+    replica(0, index).server().on_delete = [](auto&, const v1::DeleteRequest& request, v1::DeleteResponse& response) {
+      for (int i = 0; i < request.string_ids().ids_size(); ++i) {
+        response.add_results()->set_outcome(v1::WRITE_OUTCOME_NOT_FOUND);
+      }
+      return grpc::Status::OK;
+    };
+  }
+  v1::DeleteRequest request;
+  request.set_collection("c");
+  for (const std::string& id : {IdOf(0, 2), IdOf(0, 2, 1), IdOf(1, 2)}) request.mutable_string_ids()->add_ids(id);
+  const absl::Status deleted = Wait<v1::DeleteResponse>([&](service::Done<v1::DeleteResponse> done) {
+                                 documents_->Delete(request, {.method = "Delete"}, std::move(done));
+                               }).status();
+  EXPECT_EQ(client::FieldOf(deleted), "string_ids.ids[2]");
+  v1::GetRequest read;
+  read.set_collection("c");
+  *read.mutable_string_ids() = request.string_ids();
+  const absl::Status got = Wait<v1::GetResponse>([&](service::Done<v1::GetResponse> done) {
+                             documents_->Get(read, {.method = "Get"}, std::move(done));
+                           }).status();
+  EXPECT_EQ(got, client::InvalidField("string_ids.ids[2]", "is of another slot"));
+}
+
 TEST_F(RouterDocumentsTest, AWrongAcknowledgementIsAnErrorAndTheWriteIsNotRepeated) {
   for (int index : {0, 1}) {
     replica(0, index).server().on_upsert = [](grpc::ServerContext&, const v1::UpsertRequest&, v1::UpsertResponse&) {

@@ -142,10 +142,12 @@ class RouterTest : public testing::Test {
 };
 
 // Returns an id whose slot is of a partition.
-inline std::string IdOf(int partition, int count) {
+inline std::string IdOf(int partition, int count, int skip = 0) {
   for (int i = 0;; ++i) {
     std::string id = absl::StrCat("doc-", i);
-    if (collection::PartitionOf(partition, count).contains(collection::SlotOf(std::string_view(id)))) return id;
+    if (collection::PartitionOf(partition, count).contains(collection::SlotOf(std::string_view(id))) && skip-- == 0) {
+      return id;
+    }
   }
 }
 

@@ -212,15 +212,5 @@ TEST_F(SplitTest, WrongRequestsNameTheFieldOfTheClient) {
   EXPECT_THAT(std::string(Split().status().message()), HasSubstr("is of generation 7, and generation 6 was asked for"));
 }
 
-TEST(WithClientsQueryTest, TheIndexOfAQueryIsThatOfTheClient) {
-  PartRequest part;
-  part.queries = {2, 5};
-  EXPECT_EQ(WithClientsQuery(part, "queries[1].tokens.dim: is 3"), "queries[5].tokens.dim: is 3");
-  EXPECT_EQ(WithClientsQuery(part, "queries[2].tokens"), "queries[2].tokens");
-  EXPECT_EQ(WithClientsQuery(part, "queries: ask for 4"), "queries: ask for 4");
-  EXPECT_EQ(WithClientsQuery(part, "queries[x]"), "queries[x]");
-  EXPECT_EQ(WithClientsQuery(part, "top_k: is 4"), "top_k: is 4");
-}
-
 }  // namespace
 }  // namespace maxsim::cluster

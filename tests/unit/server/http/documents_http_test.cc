@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "client/error_details.h"
 #include "nlohmann/json.hpp"
 #include "server/http/document_body.h"
 #include "server/http/document_json.h"
@@ -210,15 +211,23 @@ TEST(DocumentJsonTest, DocumentsComeWithWhatTheyHave) {
 }
 
 TEST(DocumentJsonTest, ErrorsNameMembersOfTheBody) {
-  const auto message = [](const char* text) {
-    return json::parse(FormatDocumentError(absl::InvalidArgumentError(text)))["message"].get<std::string>();
+  const auto field = [](const char* path) {
+    const json body = json::parse(FormatDocumentError(client::InvalidField(path, "is string_id: none")));
+    EXPECT_EQ(body["message"], body["error"]["field"].get<std::string>() + ": is string_id: none");
+    return body["error"]["field"].get<std::string>();
   };
-  EXPECT_EQ(message("documents[2].string_id: has 0 bytes"), "documents[2].id: has 0 bytes");
-  EXPECT_EQ(message("documents[2].tokens.dim: is 3"), "documents[2].tokens.shape[1]: is 3");
-  EXPECT_EQ(message("documents[2].payload: is string_id: none"), "documents[2].payload: is string_id: none");
-  EXPECT_EQ(message("string_ids.ids[7]: is not UTF-8"), "ids[7]: is not UTF-8");
-  EXPECT_EQ(message("int_ids: the ids are of type string"), "ids: the ids are of type string");
-  EXPECT_EQ(message("collection: has 0 bytes"), "collection: has 0 bytes");
+  EXPECT_EQ(field("documents[2].string_id"), "documents[2].id");
+  EXPECT_EQ(field("documents[2].int_id"), "documents[2].id");
+  EXPECT_EQ(field("documents[2].tokens.dim"), "documents[2].tokens.shape[1]");
+  EXPECT_EQ(field("documents[2].tokens.num_tokens"), "documents[2].tokens.shape[0]");
+  EXPECT_EQ(field("documents[2].tokens.dtype"), "documents[2].tokens.dtype");
+  EXPECT_EQ(field("documents[2].payload"), "documents[2].payload");
+  EXPECT_EQ(field("string_ids.ids[7]"), "ids[7]");
+  EXPECT_EQ(field("int_ids.ids"), "ids");
+  EXPECT_EQ(field("int_ids"), "ids");
+  EXPECT_EQ(field("collection"), "collection");
+  EXPECT_EQ(json::parse(FormatDocumentError(absl::InternalError("string_ids: a fault")))["message"],
+            "string_ids: a fault");
 }
 
 }  // namespace

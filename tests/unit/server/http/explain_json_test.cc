@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "client/error_details.h"
 #include "nlohmann/json.hpp"
 
 namespace maxsim::http {
@@ -98,9 +99,9 @@ TEST(ExplainJsonTest, AnAnswerHasARowPerTokenOfTheQuery) {
 }
 
 TEST(ExplainJsonTest, AnErrorOfTheServiceNamesTheId) {
-  const json error =
-      json::parse(FormatExplainError(absl::InvalidArgumentError("candidates.int_ids: the ids are texts")));
+  const json error = json::parse(FormatExplainError(client::InvalidField("candidates.int_ids", "the ids are texts")));
   EXPECT_EQ(error["error"]["message"], "id: the ids are texts");
+  EXPECT_EQ(error["error"]["field"], "id");
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include "server/service/status.h"
 
 namespace maxsim::http {
 namespace {
@@ -147,28 +148,47 @@ TEST(RerankJsonTest, AlignmentsNameTheTokensOfAText) {
 }
 
 TEST(RerankJsonTest, ErrorsNameFieldsAsTheBodyDoes) {
-  const auto message = [](const char* text) {
-    const json body = json::parse(FormatServiceError(absl::InvalidArgumentError(text)));
+  const auto field = [](const char* path) {
+    const json body = json::parse(FormatServiceError(service::InvalidField(path, "is top_k: 3")));
+    const std::string named = body["error"]["field"];
     EXPECT_EQ(body["error"]["code"], "INVALID_ARGUMENT");
+    EXPECT_EQ(body["error"]["reason"], "INVALID_FIELD");
+    EXPECT_EQ(body["error"]["message"], named + ": is top_k: 3");
     EXPECT_EQ(body["message"], body["error"]["message"]);
     EXPECT_EQ(body["detail"], body["error"]["message"]);
-    return body["error"]["message"].get<std::string>();
+    return named;
   };
-  EXPECT_EQ(message("queries[0].tokens.dim: is 3"), "query.shape[1]: is 3");
-  EXPECT_EQ(message("queries[0].tokens.data: holds nan"), "query.data: holds nan");
-  EXPECT_EQ(message("candidates.string_ids.ids[3]: has 0 bytes"), "documents[3]: has 0 bytes");
-  EXPECT_EQ(message("candidates.inline_documents.documents[2].data: has 3 bytes"), "documents[2].data: has 3 bytes");
-  EXPECT_EQ(message("candidates.inline_documents.texts[1]: is empty"), "documents[1]: is empty");
-  EXPECT_EQ(message("inline_documents.texts: is too long"), "documents: is too long");
-  EXPECT_EQ(message("queries[0].text: is empty"), "query: is empty");
-  EXPECT_EQ(message("top_k: is 99999"), "top_n: is 99999");
-  EXPECT_EQ(message("something else"), "something else");
+  EXPECT_EQ(field("queries[0].tokens.num_tokens"), "query.shape[0]");
+  EXPECT_EQ(field("queries[0].tokens.dim"), "query.shape[1]");
+  EXPECT_EQ(field("queries[0].tokens.data"), "query.data");
+  EXPECT_EQ(field("candidates"), "documents");
+  EXPECT_EQ(field("candidates.string_ids"), "documents");
+  EXPECT_EQ(field("candidates.string_ids.ids[3]"), "documents[3]");
+  EXPECT_EQ(field("candidates.inline_documents.documents[2].data"), "documents[2].data");
+  EXPECT_EQ(field("candidates.inline_documents.texts[1]"), "documents[1]");
+  EXPECT_EQ(field("inline_documents.texts"), "documents");
+  EXPECT_EQ(field("queries[0].text"), "query");
+  EXPECT_EQ(field("queries[0].weights[2]"), "query_weights[2]");
+  EXPECT_EQ(field("top_k"), "top_n");
+  EXPECT_EQ(field("top_k_more"), "top_k_more");
+  const json plain = json::parse(FormatServiceError(absl::InvalidArgumentError("top_k: has no field")));
+  EXPECT_EQ(plain["error"], json::parse(R"({"code": "INVALID_ARGUMENT", "message": "top_k: has no field"})"));
+}
+
+TEST(RerankJsonTest, AnErrorSaysWhichLimitWasPassedAndHidesFolders) {
+  const json limited = json::parse(FormatError(service::InvalidField("top_n", "is 65", {64, 65, "limits.max_top_k"})));
+  EXPECT_EQ(limited["error"], json::parse(R"({"code": "INVALID_ARGUMENT", "message": "top_n: is 65", "field": "top_n",
+                                              "reason": "LIMIT_EXCEEDED", "limit": 64,
+                                              "limit_key": "limits.max_top_k"})"));
+  const json denied = json::parse(FormatServiceError(service::FieldError(
+      absl::StatusCode::kPermissionDenied, "OUTSIDE_ALLOWED_ROOTS", "collection", "/srv/x is not under /srv/y")));
+  EXPECT_EQ(denied["error"]["message"], "model: x is not under y");
 }
 
 TEST(RerankJsonTest, WhatTheBodyItselfNamesIsNotRenamed) {
-  for (const char* text : {"top_k: is not a member", "collection: is not a member",
-                           "queries[0].tokens: is not a member", "candidates.int_ids: is not a member"}) {
-    EXPECT_EQ(json::parse(FormatError(absl::InvalidArgumentError(text)))["error"]["message"], text);
+  for (const char* name : {"top_k", "collection", "queries[0].tokens", "candidates.int_ids"}) {
+    const json body = json::parse(FormatError(service::InvalidField(name, "is not a member")));
+    EXPECT_EQ(body["error"]["message"], std::string(name) + ": is not a member");
   }
 }
 

@@ -14,6 +14,7 @@
 
 #include "client/status.h"
 #include "server/encoder/encoder.h"
+#include "server/service/status.h"
 #include "tests/support/corpus.h"
 #include "tests/support/fake_backend.h"
 #include "tests/support/fake_live_documents.h"
@@ -221,14 +222,14 @@ TEST_F(DocumentServiceTest, TextsWantAnEncoderThatTakesThem) {
   EXPECT_EQ(Upsert(request).status().code(), absl::StatusCode::kFailedPrecondition);
   SetEncoder();
   const absl::Status refused = Upsert(request).status();
-  EXPECT_EQ(refused, absl::InvalidArgumentError("documents.text: too long"));
+  EXPECT_EQ(refused, InvalidField("documents.text", "too long"));
   EXPECT_TRUE(live_->written.empty());
 }
 
 TEST_F(DocumentServiceTest, DeletesAreWrittenWithTheirVersion) {
   v1::DeleteRequest request;
   request.set_collection("live");
-  EXPECT_EQ(Delete(request).status(), absl::InvalidArgumentError("ids: neither string_ids nor int_ids is set"));
+  EXPECT_EQ(Delete(request).status(), InvalidField("ids", "neither string_ids nor int_ids is set"));
   request.mutable_string_ids()->add_ids("doc-1");
   request.mutable_string_ids()->add_ids("nobody");
   request.set_version(3);

@@ -1,0 +1,147 @@
+#include "client/error_details.h"
+
+#include <charconv>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/cord.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "maxsim/google_rpc/status.pb.h"
+
+namespace maxsim::client {
+namespace {
+
+constexpr char kDomain[] = "maxsim";
+
+// Keys of ErrorInfo's metadata.
+constexpr char kLimit[] = "limit";
+constexpr char kLimitKey[] = "limit_key";
+constexpr char kValue[] = "value";
+
+// Returns a payload; an empty message where there is none, or a malformed one.
+template <typename Message>
+Message PayloadOf(const absl::Status& status, const char* type_url) {
+  Message message;
+  const auto payload = status.GetPayload(type_url);
+  if (!payload.has_value() || !message.ParseFromString(std::string(*payload))) message.Clear();
+  return message;
+}
+
+template <typename Message>
+void SetPayload(const Message& message, const char* type_url, absl::Status& status) {
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.SetSerializationDeterministic(true);  // a map in order, so that equal errors are equal statuses
+    message.SerializeToCodedStream(&coded);
+  }
+  status.SetPayload(type_url, absl::Cord(std::move(bytes)));
+}
+
+google_rpc::ErrorInfo InfoOf(const absl::Status& status) {
+  auto info = PayloadOf<google_rpc::ErrorInfo>(status, kErrorInfoTypeUrl);
+  if (info.domain() != kDomain) info.Clear();
+  return info;
+}
+
+std::string MetadataOf(const absl::Status& status, const char* key) {
+  const google_rpc::ErrorInfo info = InfoOf(status);
+  const auto found = info.metadata().find(std::string(key));
+  return found == info.metadata().end() ? std::string() : found->second;
+}
+
+std::string TextOf(std::string_view field, std::string_view problem) {
+  return std::string(field).append(": ").append(problem);
+}
+
+// Returns the status with another message, field and problem. Its other payloads stay.
+absl::Status Rendered(const absl::Status& status, const google_rpc::BadRequest& request) {
+  const google_rpc::BadRequest::FieldViolation& violation = request.field_violations(0);
+  absl::Status rendered(status.code(), TextOf(violation.field(), violation.description()));
+  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { rendered.SetPayload(url, payload); });
+  SetPayload(request, kBadRequestTypeUrl, rendered);
+  return rendered;
+}
+
+}  // namespace
+
+absl::Status FieldError(absl::StatusCode code, std::string_view reason, std::string_view field,
+                        std::string_view problem) {
+  google_rpc::BadRequest request;
+  google_rpc::BadRequest::FieldViolation& violation = *request.add_field_violations();
+  violation.set_field(std::string(field));
+  violation.set_description(std::string(problem));
+  absl::Status status(code, TextOf(field, problem));
+  SetPayload(request, kBadRequestTypeUrl, status);
+  SetReason(reason, status);
+  return status;
+}
+
+absl::Status InvalidField(std::string_view field, std::string_view problem) {
+  return FieldError(absl::StatusCode::kInvalidArgument, kReasonInvalidField, field, problem);
+}
+
+absl::Status InvalidField(std::string_view field, std::string_view problem, const Limit& limit) {
+  absl::Status status = InvalidField(field, problem);
+  google_rpc::ErrorInfo info;
+  info.set_reason(std::string(kReasonLimitExceeded));
+  info.set_domain(kDomain);
+  (*info.mutable_metadata())[kLimit] = std::to_string(limit.max);
+  if (limit.value.has_value()) (*info.mutable_metadata())[kValue] = std::to_string(*limit.value);
+  if (!limit.key.empty()) (*info.mutable_metadata())[kLimitKey] = std::string(limit.key);
+  SetPayload(info, kErrorInfoTypeUrl, status);
+  return status;
+}
+
+void SetReason(std::string_view reason, absl::Status& status) {
+  google_rpc::ErrorInfo info;
+  info.set_reason(std::string(reason));
+  info.set_domain(kDomain);
+  SetPayload(info, kErrorInfoTypeUrl, status);
+}
+
+std::string FieldOf(const absl::Status& status) {
+  const auto request = PayloadOf<google_rpc::BadRequest>(status, kBadRequestTypeUrl);
+  return request.field_violations().empty() ? std::string() : request.field_violations(0).field();
+}
+
+std::string ReasonOf(const absl::Status& status) { return InfoOf(status).reason(); }
+
+std::optional<uint64_t> LimitOf(const absl::Status& status) {
+  const std::string text = MetadataOf(status, kLimit);
+  uint64_t limit = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), limit);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return limit;
+}
+
+std::string LimitKeyOf(const absl::Status& status) { return MetadataOf(status, kLimitKey); }
+
+absl::Status WithField(const absl::Status& status, std::string_view field) {
+  auto request = PayloadOf<google_rpc::BadRequest>(status, kBadRequestTypeUrl);
+  if (request.field_violations().empty())
+    request.add_field_violations()->set_description(std::string(status.message()));
+  request.mutable_field_violations(0)->set_field(std::string(field));
+  return Rendered(status, request);
+}
+
+absl::Status WithAddition(const absl::Status& status, std::string_view addition) {
+  return WithText(status, [addition](std::string_view text) { return std::string(text).append(addition); });
+}
+
+absl::Status WithText(const absl::Status& status, absl::FunctionRef<std::string(std::string_view)> change) {
+  auto request = PayloadOf<google_rpc::BadRequest>(status, kBadRequestTypeUrl);
+  const absl::string_view message = status.message();
+  absl::Status changed(status.code(), change(std::string_view(message.data(), message.size())));
+  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { changed.SetPayload(url, payload); });
+  if (request.field_violations().empty()) return changed;
+  google_rpc::BadRequest::FieldViolation& violation = *request.mutable_field_violations(0);
+  violation.set_description(change(violation.description()));
+  SetPayload(request, kBadRequestTypeUrl, changed);
+  return changed;
+}
+
+}  // namespace maxsim::client

@@ -1,0 +1,79 @@
+// What an error says beside its code and its message: the field that is wrong, the reason, the limit that was passed.
+//
+// Programs read these and never the message, which is for people. They are payloads of the absl::Status: a
+// google.rpc.BadRequest with the field, and a google.rpc.ErrorInfo with the reason and, in its metadata, the limit. By
+// gRPC they travel in the trailer `grpc-status-details-bin` (client/status.h), by HTTP as members of the error.
+//
+// The message of an error with a field is "FIELD: PROBLEM", and stays so: what changes one of the two is WithField,
+// WithAddition or WithText. All functions are thread-safe.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+
+namespace maxsim::client {
+
+// Keys of the payloads.
+inline constexpr char kBadRequestTypeUrl[] = "type.googleapis.com/google.rpc.BadRequest";
+inline constexpr char kErrorInfoTypeUrl[] = "type.googleapis.com/google.rpc.ErrorInfo";
+
+// The reasons, in the domain "maxsim". docs/reference/errors.md says when each comes.
+inline constexpr std::string_view kReasonInvalidField = "INVALID_FIELD";
+inline constexpr std::string_view kReasonLimitExceeded = "LIMIT_EXCEEDED";
+inline constexpr std::string_view kReasonUnknownIds = "UNKNOWN_IDS";
+inline constexpr std::string_view kReasonOtherGeneration = "OTHER_GENERATION";
+inline constexpr std::string_view kReasonSequenceNotReached = "SEQUENCE_NOT_REACHED";
+inline constexpr std::string_view kReasonDocumentsReplaced = "DOCUMENTS_REPLACED";
+inline constexpr std::string_view kReasonDeviceLost = "DEVICE_LOST";
+inline constexpr std::string_view kReasonOutsideAllowedRoots = "OUTSIDE_ALLOWED_ROOTS";
+inline constexpr std::string_view kReasonNothingWritten = "NOTHING_WRITTEN";
+inline constexpr std::string_view kReasonNotConnected = "NOT_CONNECTED";
+
+// A limit that a value does not keep: the largest value that is accepted, what was sent, and the key of the
+// configuration that sets the limit ("" for a constant). Numbers are 0 or more.
+struct Limit {
+  // For a value that was not read to its end.
+  Limit(std::integral auto of_max, std::string_view of_key) : max(static_cast<uint64_t>(of_max)), key(of_key) {}
+  Limit(std::integral auto of_max, std::integral auto sent, std::string_view of_key = {})
+      : max(static_cast<uint64_t>(of_max)), value(static_cast<uint64_t>(sent)), key(of_key) {}
+
+  uint64_t max;
+  std::optional<uint64_t> value = {};
+  std::string_view key;
+};
+
+// Returns an error about a field, with the message "FIELD: PROBLEM".
+absl::Status FieldError(absl::StatusCode code, std::string_view reason, std::string_view field,
+                        std::string_view problem);
+
+// Returns INVALID_ARGUMENT about a field, with the reason INVALID_FIELD, or LIMIT_EXCEEDED and the limit.
+absl::Status InvalidField(std::string_view field, std::string_view problem);
+absl::Status InvalidField(std::string_view field, std::string_view problem, const Limit& limit);
+
+// Gives a status that is not OK a reason, in place of the one that it has.
+void SetReason(std::string_view reason, absl::Status& status);
+
+// Returns the path of the field, the reason, the largest value that is accepted, and the key that sets it. "" or
+// nullopt where the status has none, or a malformed one, or a reason in another domain.
+std::string FieldOf(const absl::Status& status);
+std::string ReasonOf(const absl::Status& status);
+std::optional<uint64_t> LimitOf(const absl::Status& status);
+std::string LimitKeyOf(const absl::Status& status);
+
+// Returns the error about another field, or about this one where it had none: "FIELD: " then comes before its message.
+// Everything else stays.
+absl::Status WithField(const absl::Status& status, std::string_view field);
+
+// Returns the error with more text at the end of its message.
+absl::Status WithAddition(const absl::Status& status, std::string_view addition);
+
+// Returns the error with the text that `change` makes of its message, and of its problem where it has a field.
+absl::Status WithText(const absl::Status& status, absl::FunctionRef<std::string(std::string_view)> change);
+
+}  // namespace maxsim::client

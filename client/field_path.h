@@ -1,0 +1,25 @@
+// Paths of fields in errors: "queries[3].tokens.dim" is the member `dim` of `tokens` of the fourth of `queries`. All
+// functions are pure.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace maxsim::client {
+
+// Returns whether `path` is `outer`, or a member or an element of it: "tokens.dim" and "tokens[1]" are within "tokens",
+// and "tokens2" is not.
+bool IsWithin(std::string_view path, std::string_view outer);
+
+// Returns `path` with `outer`, which it is within, replaced by `replacement`.
+std::string Rebased(std::string_view path, std::string_view outer, std::string_view replacement);
+
+// Returns the index that `path` has in `list`: 3 for "queries[3].tokens" in "queries". nullopt where it has none.
+std::optional<size_t> IndexIn(std::string_view path, std::string_view list);
+
+// Returns `path`, which has an index in `list`, with another one.
+std::string WithIndex(std::string_view path, std::string_view list, size_t idx);
+
+}  // namespace maxsim::client
