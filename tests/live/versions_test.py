@@ -25,10 +25,11 @@ def log_bytes(world):
 
 def delete_many(world, begin, count):
     """Deletes ids of 512 bytes that have no document, with a version."""
-    ids = [f"{number:0512d}" for number in range(begin, begin + count)]
+    # RocksDB stores what neighbouring keys begin with once: so they differ early.
+    ids = [f"{number:09d}".ljust(512, "x") for number in range(begin, begin + count)]
     response = world.server.delete(client.delete_request(NAME, ids, 5))
     for id, result in zip(ids, response.results):
-        expect(world.oracle.delete(id, 5) == result.outcome == exact.NOT_FOUND, f"outcome {result.outcome} of {id[-9:]}")
+        expect(world.oracle.delete(id, 5) == result.outcome == exact.NOT_FOUND, f"outcome {result.outcome} of {id[:9]}")
         world.oracle.sequence += 1
     return response
 
