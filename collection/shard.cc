@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/text.h"
-#include "collection/safetensors.h"
+#include "collection/formats/safetensors.h"
 #include "collection/shard_contents.h"
 
 namespace maxsim::collection {

@@ -8,8 +8,8 @@
 #include "absl/strings/numbers.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "collection/formats/safetensors.h"
 #include "collection/positions.h"
-#include "collection/safetensors.h"
 #include "kernels/limits.h"
 
 namespace maxsim::collection {

@@ -11,7 +11,7 @@
 #include "base/units.h"
 #include "collection/catalog.h"
 #include "collection/document_line.h"
-#include "collection/element_type.h"
+#include "collection/formats/element_type.h"
 #include "collection/shard.h"
 #include "collection/slots.h"
 #include "kernels/limits.h"

@@ -8,7 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "loadtest/machine.h"
+#include "loadtest/run/machine.h"
 #include "maxsim_version.h"
 #include "tools/command_line/checks.h"
 #include "tools/command_line/server_target.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "loadtest/options.h"
+#include "loadtest/run/options.h"
 
 namespace maxsim::loadtest {
 

@@ -28,7 +28,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "internals" / "architecture.md"
 TABLE = re.compile(r"<!-- order: checked by scripts/check-dependencies.py -->\n(.*?)<!-- end of order -->", re.S)
 SOURCES = ("*.h", "*.cc", "*.cu", "*.cuh")
-READS_MESSAGES = {"client/status.cc", "tools/maxsimctl/context.cc"}
+READS_MESSAGES = {"client/status.cc", "tools/maxsimctl/support/context.cc"}
 MESSAGE_SEARCH = re.compile(
     r"\b(?:StartsWith|EndsWith|StrContains|ConsumePrefix|ConsumeSuffix)\w*\([^;]*?\bmessage\(\)"
     r"|\bmessage\(\)\s*\.\s*(?:find|rfind|starts_with|ends_with|contains)\(")

@@ -11,7 +11,7 @@
 #include "base/token_file.h"
 #include "maxsim_version.h"
 #include "server/observability/logging.h"
-#include "server/service/info.h"
+#include "server/service/request/info.h"
 #include "server/startup.h"
 
 namespace maxsim {

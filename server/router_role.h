@@ -8,17 +8,17 @@
 #include "absl/status/statusor.h"
 #include "base/stop.h"
 #include "client/grpc_support.h"
-#include "server/cluster/call_registry.h"
-#include "server/cluster/membership.h"
+#include "server/cluster/groups/call_registry.h"
+#include "server/cluster/groups/membership.h"
+#include "server/cluster/groups/timer.h"
 #include "server/cluster/router_collections.h"
 #include "server/cluster/router_documents.h"
 #include "server/cluster/router_explainer.h"
 #include "server/cluster/router_reranker.h"
-#include "server/cluster/timer.h"
 #include "server/config/config.h"
 #include "server/observability/metrics.h"
 #include "server/role.h"
-#include "server/service/text_encoding.h"
+#include "server/service/request/text_encoding.h"
 
 namespace maxsim {
 

@@ -7,8 +7,8 @@
 #include "kernels/cpu/machine.h"
 #include "server/live/live_collection.h"
 #include "server/observability/logging.h"
-#include "server/service/activity.h"
-#include "server/service/info.h"
+#include "server/service/call/activity.h"
+#include "server/service/request/info.h"
 
 namespace maxsim {
 namespace {

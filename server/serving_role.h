@@ -11,18 +11,18 @@
 #include "server/batching/scheduler.h"
 #include "server/config/config.h"
 #include "server/engine/engine.h"
-#include "server/live/live_threads.h"
+#include "server/live/local/live_threads.h"
 #include "server/observability/metrics.h"
 #include "server/observability/nvml.h"
 #include "server/role.h"
 #include "server/service/collection_admin.h"
 #include "server/service/documents.h"
 #include "server/service/explain.h"
+#include "server/service/request/text_encoding.h"
 #include "server/service/rerank_service.h"
-#include "server/service/text_encoding.h"
 #include "server/startup.h"
 #include "server/store/collection_store.h"
-#include "server/store/device_set.h"
+#include "server/store/memory/device_set.h"
 
 namespace maxsim {
 

@@ -12,9 +12,9 @@
 #include "server/batching/scheduler.h"
 #include "server/config/config.h"
 #include "server/encoder/encoder.h"
-#include "server/live/live_options.h"
+#include "server/live/local/live_options.h"
 #include "server/observability/metrics.h"
-#include "server/store/collection.h"
+#include "server/store/collection/collection.h"
 
 namespace maxsim {
 

@@ -25,7 +25,7 @@
 #include "maxsim/v1/rerank.grpc.pb.h"
 #include "server/grpc/grpc_port.h"
 #include "server/grpc/grpc_reranker.h"
-#include "server/grpc/message_buffer.h"
+#include "server/grpc/messages/message_buffer.h"
 #include "server/startup.h"
 #include "server/tls/tls_certificates.h"
 #include "xxhash.h"

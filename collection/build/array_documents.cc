@@ -3,11 +3,11 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "collection/build/array_input.h"
 #include "collection/build/document_input.h"
-#include "collection/build/quantized_tokens.h"
+#include "collection/build/sources/array_input.h"
+#include "collection/build/sources/quantized_tokens.h"
 #include "collection/document_line.h"
-#include "collection/npy.h"
+#include "collection/formats/npy.h"
 #include "collection/shard_contents.h"
 #include "kernels/limits.h"
 

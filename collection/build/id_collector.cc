@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "collection/build/document_lines.h"
+#include "collection/build/sources/document_lines.h"
 
 namespace maxsim::collection {
 Catalog& IdCollector::CatalogOf(IdType type) {

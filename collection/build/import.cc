@@ -8,8 +8,8 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "collection/build/document_input.h"
-#include "collection/build/document_lines.h"
-#include "collection/build/joined_sources.h"
+#include "collection/build/sources/document_lines.h"
+#include "collection/build/sources/joined_sources.h"
 
 namespace maxsim::collection {
 namespace {

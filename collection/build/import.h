@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "collection/build/builder.h"
-#include "collection/build/sources.h"
+#include "collection/build/sources/sources.h"
 #include "collection/catalog.h"
 #include "collection/encoder_identity.h"
 #include "collection/manifest.h"

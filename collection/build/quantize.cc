@@ -9,7 +9,7 @@
 
 #include "base/text.h"
 #include "collection/build/document_input.h"
-#include "collection/build/sources.h"
+#include "collection/build/sources/sources.h"
 #include "collection/catalog.h"
 
 namespace maxsim::collection {

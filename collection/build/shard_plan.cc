@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/text.h"
-#include "collection/safetensors.h"
+#include "collection/formats/safetensors.h"
 #include "collection/shard_contents.h"
 #include "kernels/limits.h"
 

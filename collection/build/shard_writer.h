@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "collection/build/row_reader.h"
 #include "collection/build/shard_plan.h"
-#include "collection/build/sources.h"
+#include "collection/build/sources/row_reader.h"
+#include "collection/build/sources/sources.h"
 #include "collection/catalog.h"
 #include "collection/manifest.h"
 

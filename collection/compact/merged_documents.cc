@@ -6,7 +6,7 @@
 
 #include "base/folder.h"
 #include "base/text.h"
-#include "collection/element_type.h"
+#include "collection/formats/element_type.h"
 #include "collection/positions.h"
 
 namespace maxsim::collection {

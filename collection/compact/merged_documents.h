@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "base/stop.h"
-#include "collection/build/sources.h"
+#include "collection/build/sources/sources.h"
 #include "collection/catalog.h"
 #include "collection/compact/changed_ids.h"
 #include "collection/log/collection_log.h"

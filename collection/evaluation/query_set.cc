@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "collection/npy.h"
+#include "collection/formats/npy.h"
 #include "kernels/limits.h"
 
 namespace maxsim::evaluation {

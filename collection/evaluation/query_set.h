@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "collection/element_type.h"
+#include "collection/formats/element_type.h"
 #include "kernels/scalar_type.h"
 
 namespace maxsim::evaluation {

@@ -82,7 +82,7 @@ class LogDatabase {
  private:
   LogDatabase();
   const std::unique_ptr<VersionFilter> version_filter_;  // before the database, which uses it
-  std::unique_ptr<rocksdb::Env> env_;  // null: RocksDB's own
+  std::unique_ptr<rocksdb::Env> env_;                    // null: RocksDB's own
   std::unique_ptr<rocksdb::DB> db_;
   std::array<rocksdb::ColumnFamilyHandle*, kNumLogFamilies> families_{};
 };

@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "base/text.h"
-#include "collection/element_type.h"
+#include "collection/formats/element_type.h"
 #include "kernels/scalar_type.h"
 
 namespace maxsim::collection {

@@ -16,7 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "base/file.h"
-#include "collection/build/sources.h"
+#include "collection/build/sources/sources.h"
 #include "collection/catalog.h"
 #include "collection/manifest.h"
 #include "collection/shard.h"

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/cluster/answer_fault.h"
-#include "server/cluster/check_info.h"
-#include "server/cluster/rpcs.h"
+#include "server/cluster/groups/answer_fault.h"
+#include "server/cluster/groups/check_info.h"
+#include "server/cluster/groups/rpcs.h"
 #include "server/observability/logging.h"
 
 namespace maxsim::cluster {

@@ -10,8 +10,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/stop.h"
-#include "server/cluster/admin_call.h"
-#include "server/cluster/membership.h"
+#include "server/cluster/groups/admin_call.h"
+#include "server/cluster/groups/membership.h"
 #include "server/service/api.h"
 
 namespace maxsim::cluster {

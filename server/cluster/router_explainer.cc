@@ -5,13 +5,13 @@
 
 #include "base/guard.h"
 #include "base/monotonic_clock.h"
-#include "server/cluster/check_rerank.h"
-#include "server/cluster/rpcs.h"
-#include "server/cluster/scatter.h"
-#include "server/service/call_record.h"
-#include "server/service/call_spans.h"
+#include "server/cluster/groups/rpcs.h"
+#include "server/cluster/parts/check_rerank.h"
+#include "server/cluster/parts/scatter.h"
+#include "server/service/call/call_record.h"
+#include "server/service/call/call_spans.h"
 #include "server/service/explain.h"
-#include "server/service/translate.h"
+#include "server/service/request/translate.h"
 
 namespace maxsim::cluster {
 

@@ -8,14 +8,14 @@
 #include "base/guard.h"
 #include "base/monotonic_clock.h"
 #include "client/status.h"
-#include "server/cluster/check_rerank.h"
-#include "server/cluster/merge.h"
-#include "server/cluster/rpcs.h"
-#include "server/cluster/scatter.h"
-#include "server/service/call_record.h"
-#include "server/service/call_spans.h"
-#include "server/service/status.h"
-#include "server/service/translate.h"
+#include "server/cluster/groups/rpcs.h"
+#include "server/cluster/parts/check_rerank.h"
+#include "server/cluster/parts/merge.h"
+#include "server/cluster/parts/scatter.h"
+#include "server/service/call/call_record.h"
+#include "server/service/call/call_spans.h"
+#include "server/service/call/status.h"
+#include "server/service/request/translate.h"
 
 namespace maxsim::cluster {
 namespace {

@@ -11,12 +11,12 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "maxsim/v1/rerank.pb.h"
-#include "server/cluster/group_call.h"
-#include "server/cluster/membership.h"
-#include "server/cluster/split.h"
+#include "server/cluster/groups/group_call.h"
+#include "server/cluster/groups/membership.h"
+#include "server/cluster/parts/split.h"
 #include "server/observability/metrics.h"
 #include "server/service/api.h"
-#include "server/service/text_encoding.h"
+#include "server/service/request/text_encoding.h"
 
 namespace maxsim::cluster {
 

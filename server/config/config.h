@@ -10,14 +10,14 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "server/batching/scheduler.h"
-#include "server/cluster/cluster_options.h"
+#include "server/cluster/groups/cluster_options.h"
 #include "server/encoder/http_options.h"
 #include "server/engine/engine.h"
-#include "server/live/live_options.h"
-#include "server/service/limits.h"
+#include "server/live/local/live_options.h"
+#include "server/service/call/limits.h"
 #include "server/store/collection_store.h"
-#include "server/store/device_set.h"
-#include "server/store/residency.h"
+#include "server/store/memory/device_set.h"
+#include "server/store/memory/residency.h"
 
 namespace maxsim::config {
 

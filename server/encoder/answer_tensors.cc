@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "base/text.h"
-#include "collection/element_type.h"
-#include "collection/safetensors.h"
+#include "collection/formats/element_type.h"
+#include "collection/formats/safetensors.h"
 #include "kernels/scalar_type.h"
 #include "nlohmann/json.hpp"
 #include "server/encoder/answer.h"

@@ -8,8 +8,8 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "server/engine/job.h"
-#include "server/store/collection.h"
-#include "server/store/parts.h"
+#include "server/store/collection/collection.h"
+#include "server/store/collection/parts.h"
 
 namespace maxsim::engine {
 

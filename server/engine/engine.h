@@ -13,7 +13,7 @@
 #include "absl/types/span.h"
 #include "kernels/maxsim.h"
 #include "server/engine/job.h"
-#include "server/store/device_set.h"
+#include "server/store/memory/device_set.h"
 
 namespace maxsim::engine {
 

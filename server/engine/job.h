@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "kernels/maxsim.h"
-#include "server/store/collection.h"
+#include "server/store/collection/collection.h"
 
 namespace maxsim::engine {
 

@@ -11,11 +11,11 @@
 #include "client/status.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/byte_buffer.h"
-#include "server/grpc/answer_budget.h"
 #include "server/grpc/grpc_call.h"
-#include "server/grpc/message_buffer.h"
-#include "server/service/call_record.h"
-#include "server/service/call_tracker.h"
+#include "server/grpc/messages/answer_budget.h"
+#include "server/grpc/messages/message_buffer.h"
+#include "server/service/call/call_record.h"
+#include "server/service/call/call_tracker.h"
 #include "server/service/hidden_folders.h"
 
 namespace maxsim::rpc {

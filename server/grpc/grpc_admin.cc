@@ -10,10 +10,10 @@
 #include "base/monotonic_clock.h"
 #include "client/status.h"
 #include "server/grpc/grpc_call.h"
-#include "server/grpc/message_buffer.h"
+#include "server/grpc/messages/message_buffer.h"
 #include "server/observability/logging.h"
-#include "server/service/call_spans.h"
-#include "server/service/status.h"
+#include "server/service/call/call_spans.h"
+#include "server/service/call/status.h"
 
 namespace maxsim::rpc {
 namespace {

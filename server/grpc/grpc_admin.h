@@ -10,8 +10,8 @@
 #include "server/grpc/worker.h"
 #include "server/observability/metrics.h"
 #include "server/service/api.h"
-#include "server/service/auth.h"
-#include "server/service/call_tracker.h"
+#include "server/service/call/auth.h"
+#include "server/service/call/call_tracker.h"
 #include "server/tracing/tracer.h"
 
 namespace maxsim::rpc {

@@ -5,8 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/guard.h"
 #include "base/monotonic_clock.h"
-#include "server/service/client_of.h"
-#include "server/service/status.h"
+#include "server/service/call/client_of.h"
+#include "server/service/call/status.h"
 
 namespace maxsim::rpc {
 

@@ -10,8 +10,8 @@
 #include "grpc/support/time.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/server_callback.h"
-#include "server/service/auth.h"
-#include "server/service/call_tracker.h"
+#include "server/service/call/auth.h"
+#include "server/service/call/call_tracker.h"
 #include "server/tracing/tracer.h"
 
 namespace maxsim::rpc {

@@ -5,9 +5,9 @@
 #include "base/monotonic_clock.h"
 #include "server/grpc/answering_call.h"
 #include "server/grpc/grpc_call.h"
-#include "server/grpc/message_buffer.h"
+#include "server/grpc/messages/message_buffer.h"
 #include "server/grpc/upsert_stream.h"
-#include "server/service/call_spans.h"
+#include "server/service/call/call_spans.h"
 
 namespace maxsim::rpc {
 namespace {

@@ -16,7 +16,7 @@
 #include "server/gate/gate.h"
 #include "server/grpc/tls_credentials.h"
 #include "server/observability/metrics.h"
-#include "server/service/auth.h"
+#include "server/service/call/auth.h"
 #include "server/tls/tls_certificates.h"
 
 namespace maxsim {

@@ -5,11 +5,11 @@
 #include "base/monotonic_clock.h"
 #include "server/grpc/answering_call.h"
 #include "server/grpc/grpc_call.h"
-#include "server/grpc/message_buffer.h"
-#include "server/service/call_spans.h"
+#include "server/grpc/messages/message_buffer.h"
+#include "server/service/call/call_spans.h"
+#include "server/service/call/status.h"
 #include "server/service/explain.h"
 #include "server/service/hidden_folders.h"
-#include "server/service/status.h"
 
 namespace maxsim::rpc {
 namespace {

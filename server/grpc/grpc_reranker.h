@@ -7,12 +7,12 @@
 #include <string>
 
 #include "maxsim/v1/rerank.grpc.pb.h"
-#include "server/grpc/answer_budget.h"
+#include "server/grpc/messages/answer_budget.h"
 #include "server/grpc/rerank_stream.h"
 #include "server/observability/metrics.h"
 #include "server/service/api.h"
-#include "server/service/auth.h"
-#include "server/service/call_tracker.h"
+#include "server/service/call/auth.h"
+#include "server/service/call/call_tracker.h"
 #include "server/tracing/tracer.h"
 
 namespace maxsim::rpc {

@@ -9,8 +9,8 @@
 #include "google/protobuf/message.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 #include "server/grpc/grpc_call.h"
-#include "server/grpc/message_buffer.h"
-#include "server/service/status.h"
+#include "server/grpc/messages/message_buffer.h"
+#include "server/service/call/status.h"
 
 namespace maxsim::rpc {
 namespace {

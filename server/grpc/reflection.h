@@ -17,8 +17,8 @@
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
 #include "server/grpc/service_descriptors.h"
-#include "server/service/auth.h"
-#include "server/service/call_tracker.h"
+#include "server/service/call/auth.h"
+#include "server/service/call/call_tracker.h"
 
 namespace maxsim::rpc {
 

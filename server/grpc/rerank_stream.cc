@@ -15,10 +15,10 @@
 #include "client/status.h"
 #include "maxsim/v1/rerank.pb.h"
 #include "server/grpc/grpc_call.h"
-#include "server/grpc/message_buffer.h"
-#include "server/service/call_record.h"
+#include "server/grpc/messages/message_buffer.h"
+#include "server/service/call/call_record.h"
+#include "server/service/call/status.h"
 #include "server/service/hidden_folders.h"
-#include "server/service/status.h"
 
 namespace maxsim::rpc {
 namespace {

@@ -8,10 +8,10 @@
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
-#include "server/grpc/answer_budget.h"
+#include "server/grpc/messages/answer_budget.h"
 #include "server/grpc/stream_registry.h"
 #include "server/service/api.h"
-#include "server/service/call_tracker.h"
+#include "server/service/call/call_tracker.h"
 #include "server/tracing/tracer.h"
 
 namespace maxsim::rpc {

@@ -18,7 +18,7 @@
 #include "grpcpp/alarm.h"
 #include "maxsim/v1/documents.pb.h"
 #include "server/grpc/grpc_call.h"
-#include "server/grpc/message_buffer.h"
+#include "server/grpc/messages/message_buffer.h"
 #include "server/service/hidden_folders.h"
 
 namespace maxsim::rpc {

@@ -10,7 +10,7 @@
 #include "grpcpp/support/server_callback.h"
 #include "server/grpc/stream_registry.h"
 #include "server/service/api.h"
-#include "server/service/call_tracker.h"
+#include "server/service/call/call_tracker.h"
 #include "server/tracing/tracer.h"
 
 namespace maxsim::rpc {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "server/http/transport.h"
+#include "server/http/transport/transport.h"
 
 namespace maxsim::http {
 

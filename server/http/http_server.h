@@ -14,7 +14,7 @@
 #include "server/observability/activity.h"
 #include "server/observability/metrics.h"
 #include "server/service/api.h"
-#include "server/service/auth.h"
+#include "server/service/call/auth.h"
 #include "server/tls/tls_certificates.h"
 #include "server/tracing/tracer.h"
 

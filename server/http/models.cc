@@ -7,9 +7,9 @@
 #include "base/text.h"
 #include "maxsim_version.h"
 #include "nlohmann/json.hpp"
-#include "server/http/json_text.h"
-#include "server/http/percent.h"
-#include "server/http/responses.h"
+#include "server/http/rerank/responses.h"
+#include "server/http/text/json_text.h"
+#include "server/http/text/percent.h"
 
 namespace maxsim::http {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "maxsim/v1/rerank.pb.h"
-#include "server/http/transport.h"
-#include "server/service/limits.h"
+#include "server/http/transport/transport.h"
+#include "server/service/call/limits.h"
 
 namespace maxsim::http {
 

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "maxsim_version.h"
 #include "nlohmann/json.hpp"
-#include "server/service/status.h"
+#include "server/service/call/status.h"
 
 namespace maxsim::http {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "absl/status/status.h"
 #include "server/http/http_server.h"
-#include "server/http/transport.h"
+#include "server/http/transport/transport.h"
 
 namespace maxsim::http {
 

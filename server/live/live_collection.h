@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "server/live/live_options.h"
-#include "server/live/ordered_stream.h"
+#include "server/live/local/live_options.h"
+#include "server/live/stream/ordered_stream.h"
 #include "server/store/collection_store.h"
 #include "server/store/live_documents.h"
 

@@ -17,8 +17,8 @@
 #include "maxsim/v1/admin.pb.h"
 #include "maxsim/v1/documents.pb.h"
 #include "maxsim/v1/rerank.pb.h"
-#include "server/service/call_context.h"
-#include "server/service/limits.h"
+#include "server/service/call/call_context.h"
+#include "server/service/call/limits.h"
 #include "server/tracing/span.h"
 
 namespace maxsim::service {
@@ -34,7 +34,7 @@ class RerankApi {
  public:
   virtual ~RerankApi() = default;
 
-  // Scores a request. Errors as in rerank.proto; RESOURCE_EXHAUSTED carries RetryInfo (server/service/status.h).
+  // Scores a request. Errors as in rerank.proto; RESOURCE_EXHAUSTED carries RetryInfo (server/service/call/status.h).
   virtual void Rerank(v1::RerankRequest request, CallContext context, Done<v1::RerankResponse> done) = 0;
 
   // For callers who name a model and know of no collections: takes away the name of one that is not served where all

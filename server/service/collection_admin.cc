@@ -19,8 +19,8 @@
 #include "kernels/limits.h"
 #include "maxsim_version.h"
 #include "server/observability/logging.h"
-#include "server/service/info.h"
-#include "server/service/status.h"
+#include "server/service/call/status.h"
+#include "server/service/request/info.h"
 
 namespace maxsim::service {
 namespace {

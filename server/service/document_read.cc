@@ -12,10 +12,10 @@
 #include "absl/types/span.h"
 #include "client/status.h"
 #include "kernels/scalar_type.h"
+#include "server/service/call/running_place.h"
+#include "server/service/call/status.h"
 #include "server/service/document_write.h"
-#include "server/service/running_place.h"
-#include "server/service/status.h"
-#include "server/service/translate.h"
+#include "server/service/request/translate.h"
 
 namespace maxsim::service {
 namespace {

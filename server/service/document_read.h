@@ -5,8 +5,8 @@
 
 #include "absl/status/statusor.h"
 #include "maxsim/v1/documents.pb.h"
-#include "server/service/limits.h"
-#include "server/store/collection.h"
+#include "server/service/call/limits.h"
+#include "server/store/collection/collection.h"
 #include "server/store/live_documents.h"
 
 namespace maxsim::service {

@@ -10,8 +10,8 @@
 #include "collection/document_line.h"
 #include "collection/shard_contents.h"
 #include "kernels/limits.h"
-#include "server/service/blank_text.h"
-#include "server/service/status.h"
+#include "server/service/call/status.h"
+#include "server/service/request/blank_text.h"
 
 namespace maxsim::service {
 namespace {

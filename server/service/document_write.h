@@ -8,10 +8,10 @@
 #include "collection/manifest.h"
 #include "collection/slots.h"
 #include "maxsim/v1/documents.pb.h"
-#include "server/service/limits.h"
-#include "server/service/stored_rows.h"
-#include "server/service/token_matrix.h"
-#include "server/store/collection.h"
+#include "server/service/call/limits.h"
+#include "server/service/request/stored_rows.h"
+#include "server/service/request/token_matrix.h"
+#include "server/store/collection/collection.h"
 #include "server/store/live_documents.h"
 
 namespace maxsim::service {

@@ -13,10 +13,10 @@
 #include "client/status.h"
 #include "collection/collection_name.h"
 #include "server/observability/log_event.h"
-#include "server/service/call_record.h"
-#include "server/service/call_spans.h"
+#include "server/service/call/call_record.h"
+#include "server/service/call/call_spans.h"
+#include "server/service/call/status.h"
 #include "server/service/document_read.h"
-#include "server/service/status.h"
 
 namespace maxsim::service {
 namespace {

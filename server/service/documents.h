@@ -17,9 +17,9 @@
 #include "maxsim/v1/documents.pb.h"
 #include "server/observability/metrics.h"
 #include "server/service/api.h"
+#include "server/service/call/limits.h"
 #include "server/service/document_write.h"
-#include "server/service/limits.h"
-#include "server/service/text_encoding.h"
+#include "server/service/request/text_encoding.h"
 #include "server/store/collection_store.h"
 
 namespace maxsim::service {

@@ -14,11 +14,11 @@
 #include "client/status.h"
 #include "kernels/reference.h"
 #include "nlohmann/json.hpp"
-#include "server/service/call_record.h"
-#include "server/service/call_spans.h"
-#include "server/service/running_place.h"
-#include "server/service/status.h"
-#include "server/service/translate.h"
+#include "server/service/call/call_record.h"
+#include "server/service/call/call_spans.h"
+#include "server/service/call/running_place.h"
+#include "server/service/call/status.h"
+#include "server/service/request/translate.h"
 
 namespace maxsim::service {
 namespace {

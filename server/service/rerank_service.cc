@@ -10,9 +10,9 @@
 #include "client/status.h"
 #include "collection/collection_name.h"
 #include "kernels/limits.h"
-#include "server/service/call_record.h"
-#include "server/service/call_spans.h"
-#include "server/service/status.h"
+#include "server/service/call/call_record.h"
+#include "server/service/call/call_spans.h"
+#include "server/service/call/status.h"
 
 namespace maxsim::service {
 

@@ -10,13 +10,13 @@
 #include "base/stop.h"
 #include "collection/log/collection_log.h"
 #include "collection/manifest.h"
-#include "server/store/collection.h"
+#include "server/store/collection/collection.h"
+#include "server/store/collection/generation.h"
 #include "server/store/collection_store.h"
-#include "server/store/device_set.h"
-#include "server/store/file_ledger.h"
-#include "server/store/generation.h"
-#include "server/store/memory_ledger.h"
-#include "server/store/residency.h"
+#include "server/store/memory/device_set.h"
+#include "server/store/memory/file_ledger.h"
+#include "server/store/memory/memory_ledger.h"
+#include "server/store/memory/residency.h"
 
 namespace maxsim::store {
 

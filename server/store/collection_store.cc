@@ -8,8 +8,8 @@
 #include "collection/manifest.h"
 #include "server/observability/log_event.h"
 #include "server/store/collection_store_impl.h"
-#include "server/store/file_ledger.h"
-#include "server/store/memory_ledger.h"
+#include "server/store/memory/file_ledger.h"
+#include "server/store/memory/memory_ledger.h"
 #include "server/store/memory_plan.h"
 
 namespace maxsim::store {

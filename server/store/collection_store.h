@@ -20,10 +20,10 @@
 #include "collection/slots.h"
 #include "kernels/limits.h"
 #include "kernels/maxsim.h"
-#include "server/store/collection.h"
-#include "server/store/device_set.h"
+#include "server/store/collection/collection.h"
 #include "server/store/live_documents.h"
-#include "server/store/residency.h"
+#include "server/store/memory/device_set.h"
+#include "server/store/memory/residency.h"
 
 namespace maxsim::store {
 

@@ -14,10 +14,10 @@
 #include "collection/log/collection_log.h"
 #include "collection/manifest.h"
 #include "server/observability/log_event.h"
+#include "server/store/collection/generation.h"
 #include "server/store/collection_loader.h"
 #include "server/store/collection_store.h"
 #include "server/store/collection_store_impl.h"
-#include "server/store/generation.h"
 
 namespace maxsim::store {
 namespace {

@@ -11,7 +11,7 @@
 #include "base/saturating.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "server/store/id_index.h"
+#include "server/store/collection/id_index.h"
 
 namespace maxsim::store {
 namespace {

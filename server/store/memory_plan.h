@@ -9,10 +9,10 @@
 #include "collection/manifest.h"
 #include "kernels/maxsim.h"
 #include "server/store/collection_store.h"
-#include "server/store/device_set.h"
-#include "server/store/memory_ledger.h"
-#include "server/store/placement.h"
-#include "server/store/residency.h"
+#include "server/store/memory/device_set.h"
+#include "server/store/memory/memory_ledger.h"
+#include "server/store/memory/placement.h"
+#include "server/store/memory/residency.h"
 
 namespace maxsim::store {
 

@@ -21,7 +21,7 @@
 #include "kernels/limits.h"
 #include "kernels/maxsim.h"
 #include "server/observability/log_event.h"
-#include "server/store/residency.h"
+#include "server/store/memory/residency.h"
 
 namespace maxsim::store {
 namespace {

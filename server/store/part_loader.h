@@ -7,12 +7,12 @@
 #include "base/folder.h"
 #include "base/stop.h"
 #include "collection/manifest.h"
+#include "server/store/collection/part.h"
 #include "server/store/collection_store.h"
-#include "server/store/device_set.h"
-#include "server/store/file_ledger.h"
-#include "server/store/memory_ledger.h"
-#include "server/store/part.h"
-#include "server/store/placement.h"
+#include "server/store/memory/device_set.h"
+#include "server/store/memory/file_ledger.h"
+#include "server/store/memory/memory_ledger.h"
+#include "server/store/memory/placement.h"
 
 namespace maxsim::store {
 

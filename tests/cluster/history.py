@@ -25,7 +25,7 @@ class Write:
 
 
 class Message:
-    """A message of the stream (server/live/stream_message.h)."""
+    """A message of the stream (server/live/stream/stream_message.h)."""
 
     def __init__(self, sequence, data, id_type):
         self.sequence = sequence

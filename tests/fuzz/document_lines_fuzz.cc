@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "collection/build/document_lines.h"
+#include "collection/build/sources/document_lines.h"
 #include "nlohmann/json.hpp"
 #include "tests/fuzz/target.h"
 

@@ -17,9 +17,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "server/cluster/check_rerank.h"
-#include "server/cluster/merge.h"
-#include "server/cluster/split.h"
+#include "server/cluster/parts/check_rerank.h"
+#include "server/cluster/parts/merge.h"
+#include "server/cluster/parts/split.h"
 #include "tests/fuzz/target.h"
 #include "tests/unit/server/cluster/fake_answer.h"
 

@@ -17,7 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "server/http/connection.h"
+#include "server/http/transport/connection.h"
 #include "tests/fuzz/target.h"
 
 namespace maxsim::fuzz {

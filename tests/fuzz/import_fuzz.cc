@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "collection/build/import.h"
-#include "collection/element_type.h"
+#include "collection/formats/element_type.h"
 #include "kernels/limits.h"
 #include "tests/fuzz/target.h"
 

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "collection/build/array_input.h"
-#include "collection/npy.h"
+#include "collection/build/sources/array_input.h"
+#include "collection/formats/npy.h"
 #include "tests/fuzz/target.h"
 
 namespace maxsim::fuzz {

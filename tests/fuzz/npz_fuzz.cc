@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/file.h"
-#include "collection/build/array_input.h"
-#include "collection/build/byte_stream.h"
-#include "collection/zip.h"
+#include "collection/build/sources/array_input.h"
+#include "collection/build/sources/byte_stream.h"
+#include "collection/formats/zip.h"
 #include "tests/fuzz/target.h"
 
 namespace maxsim::fuzz {

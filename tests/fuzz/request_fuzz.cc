@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "kernels/rank_order.h"
-#include "server/grpc/message_buffer.h"
-#include "server/service/answer.h"
-#include "server/service/translate.h"
+#include "server/grpc/messages/message_buffer.h"
+#include "server/service/request/answer.h"
+#include "server/service/request/translate.h"
 #include "tests/fuzz/request_expectation.h"
 #include "tests/fuzz/request_server.h"
 #include "tests/fuzz/target.h"

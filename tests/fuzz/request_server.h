@@ -9,10 +9,10 @@
 #include "google/protobuf/stubs/logging.h"
 #include "kernels/maxsim.h"
 #include "server/engine/engine.h"
-#include "server/service/limits.h"
-#include "server/store/collection.h"
-#include "tests/support/corpus.h"
-#include "tests/support/random_documents.h"
+#include "server/service/call/limits.h"
+#include "server/store/collection/collection.h"
+#include "tests/support/collection/corpus.h"
+#include "tests/support/values/random_documents.h"
 
 namespace maxsim::fuzz {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "collection/build/array_input.h"
-#include "collection/safetensors.h"
+#include "collection/build/sources/array_input.h"
+#include "collection/formats/safetensors.h"
 #include "tests/fuzz/target.h"
 
 namespace maxsim::fuzz {

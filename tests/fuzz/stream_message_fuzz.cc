@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "server/live/nats_library.h"
-#include "server/live/stream_message.h"
+#include "server/live/stream/nats_library.h"
+#include "server/live/stream/stream_message.h"
 #include "tests/fuzz/target.h"
 
 namespace maxsim::fuzz {

@@ -7,7 +7,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_split.h"
-#include "server/service/auth.h"
+#include "server/service/call/auth.h"
 #include "tests/fuzz/target.h"
 #include "tools/command_line/token_file.h"
 

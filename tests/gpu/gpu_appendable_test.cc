@@ -13,7 +13,7 @@
 #include "kernels/cuda/documents/cuda_appendable.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/hold.h"
-#include "tests/support/contract_runner.h"
+#include "tests/support/contract/contract_runner.h"
 
 namespace maxsim::test {
 namespace {

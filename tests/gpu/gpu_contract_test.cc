@@ -1,8 +1,8 @@
-// Runs the backend contract (tests/support/backend_contract.h) on the CUDA backend.
+// Runs the backend contract (tests/support/contract/backend_contract.h) on the CUDA backend.
 #include <gtest/gtest.h>
 
 #include "tests/gpu/gpu_fixture.h"
-#include "tests/support/backend_contract.h"
+#include "tests/support/contract/backend_contract.h"
 
 namespace maxsim::test {
 namespace {

@@ -11,7 +11,7 @@
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/cuda_executor.h"
 #include "kernels/plan/score_tile.h"
-#include "tests/support/random_documents.h"
+#include "tests/support/values/random_documents.h"
 
 namespace maxsim::test {
 

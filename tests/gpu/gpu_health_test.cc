@@ -7,7 +7,7 @@
 #include "kernels/cuda/runtime/stream.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/trap.h"
-#include "tests/support/contract_runner.h"
+#include "tests/support/contract/contract_runner.h"
 
 namespace maxsim::test {
 namespace {

@@ -8,7 +8,7 @@
 #include "kernels/cuda/testing/random_fill.h"
 #include "kernels/reference.h"
 #include "tests/gpu/gpu_fixture.h"
-#include "tests/support/contract_runner.h"
+#include "tests/support/contract/contract_runner.h"
 
 namespace maxsim::test {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "kernels/cuda/runtime/device_memory.h"
 #include "kernels/cuda/runtime/stream.h"
-#include "tests/support/library_device.h"
+#include "tests/support/library/library_device.h"
 
 namespace maxsim::test {
 

@@ -17,7 +17,7 @@
 #include "kernels/library/include/maxsim/maxsim.h"
 #include "kernels/maxsim.h"
 #include "tests/gpu/gpu_fixture.h"
-#include "tests/support/library_case.h"
+#include "tests/support/library/library_case.h"
 
 namespace maxsim::test {
 namespace {

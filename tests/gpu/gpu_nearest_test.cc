@@ -4,8 +4,8 @@
 #include "kernels/library/include/maxsim/nearest.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/gpu_library_device.h"
-#include "tests/support/nearest_case.h"
-#include "tests/support/random_documents.h"
+#include "tests/support/library/nearest_case.h"
+#include "tests/support/values/random_documents.h"
 
 namespace maxsim::test {
 namespace {

@@ -9,7 +9,7 @@
 #include "kernels/cuda/runtime/stream.h"
 #include "kernels/library/include/maxsim/residual_codes.h"
 #include "tests/gpu/gpu_fixture.h"
-#include "tests/support/codes_case.h"
+#include "tests/support/library/codes_case.h"
 
 namespace maxsim::test {
 namespace {

@@ -7,7 +7,7 @@
 #include "kernels/plan/hopper_wide_shape.h"
 #include "kernels/plan/rows.h"
 #include "tests/gpu/gpu_score_fixture.h"
-#include "tests/support/contract_runner.h"
+#include "tests/support/contract/contract_runner.h"
 
 namespace maxsim::test {
 namespace {

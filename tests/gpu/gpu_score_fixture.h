@@ -13,7 +13,7 @@
 #include "kernels/plan/rows.h"
 #include "kernels/plan/score_tile.h"
 #include "tests/gpu/gpu_fixture.h"
-#include "tests/support/contract_runner.h"
+#include "tests/support/contract/contract_runner.h"
 
 namespace maxsim::test {
 

@@ -11,7 +11,7 @@
 #include "kernels/plan/rows.h"
 #include "kernels/plan/shares.h"
 #include "tests/gpu/gpu_score_fixture.h"
-#include "tests/support/contract_runner.h"
+#include "tests/support/contract/contract_runner.h"
 
 namespace maxsim::test {
 namespace {

@@ -11,7 +11,7 @@
 #include "absl/types/span.h"
 #include "kernels/plan/hopper_wide_shape.h"
 #include "tests/gpu/gpu_score_fixture.h"
-#include "tests/support/contract_runner.h"
+#include "tests/support/contract/contract_runner.h"
 
 namespace maxsim::test {
 namespace {

@@ -12,7 +12,7 @@
 #include "kernels/plan/shares.h"
 #include "tests/gpu/gpu_fixture.h"
 #include "tests/gpu/hold.h"
-#include "tests/support/contract_runner.h"
+#include "tests/support/contract/contract_runner.h"
 
 namespace maxsim::test {
 namespace {

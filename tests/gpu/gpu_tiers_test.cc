@@ -10,8 +10,8 @@
 #include "kernels/plan/rows.h"
 #include "kernels/plan/score_tile.h"
 #include "tests/gpu/gpu_fixture.h"
-#include "tests/support/backend_contract.h"
-#include "tests/support/contract_runner.h"
+#include "tests/support/contract/backend_contract.h"
+#include "tests/support/contract/contract_runner.h"
 #include "tests/support/tier_backend.h"
 
 namespace maxsim::test {

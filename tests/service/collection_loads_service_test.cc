@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "collection/manifest.h"
 #include "tests/service/server_fixture.h"
-#include "tests/support/eventually.h"
+#include "tests/support/values/eventually.h"
 
 namespace maxsim::test {
 namespace {

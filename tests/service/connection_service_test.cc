@@ -19,8 +19,8 @@
 #include "absl/strings/str_cat.h"
 #include "grpcpp/create_channel.h"
 #include "tests/service/server_fixture.h"
-#include "tests/support/eventually.h"
 #include "tests/support/fake_backend.h"
+#include "tests/support/values/eventually.h"
 
 namespace maxsim::test {
 namespace {

@@ -16,8 +16,8 @@
 #include "server/console/assets.h"
 #include "server/service/explain.h"
 #include "tests/service/server_fixture.h"
+#include "tests/support/connections/raw_connection.h"
 #include "tests/support/fake_backend.h"
-#include "tests/support/raw_connection.h"
 
 namespace maxsim::test {
 namespace {

@@ -9,8 +9,8 @@
 #include <gtest/gtest.h>
 
 #include "tests/service/server_fixture.h"
-#include "tests/support/eventually.h"
 #include "tests/support/fake_backend.h"
+#include "tests/support/values/eventually.h"
 
 namespace maxsim::test {
 namespace {

@@ -21,9 +21,9 @@
 #include "grpcpp/create_channel.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "tests/service/server_fixture.h"
-#include "tests/support/eventually.h"
-#include "tests/support/http2_client.h"
-#include "tests/support/sanitized.h"
+#include "tests/support/connections/http2_client.h"
+#include "tests/support/values/eventually.h"
+#include "tests/support/values/sanitized.h"
 
 namespace maxsim::test {
 namespace {

@@ -17,9 +17,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/service/server_fixture.h"
-#include "tests/support/raw_connection.h"
-#include "tests/support/sanitized.h"
-#include "tests/support/tls_connection.h"
+#include "tests/support/connections/raw_connection.h"
+#include "tests/support/connections/tls_connection.h"
+#include "tests/support/values/sanitized.h"
 
 namespace maxsim::test {
 namespace {

@@ -14,7 +14,7 @@
 #include "httplib.h"
 #include "nlohmann/json.hpp"
 #include "tests/service/server_fixture.h"
-#include "tests/support/raw_connection.h"
+#include "tests/support/connections/raw_connection.h"
 
 namespace maxsim::test {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "httplib.h"
 #include "tests/service/server_fixture.h"
-#include "tests/support/certificates.h"
+#include "tests/support/connections/certificates.h"
 
 namespace maxsim::test {
 namespace {

@@ -21,8 +21,8 @@
 #include "grpcpp/create_channel.h"
 #include "nlohmann/json.hpp"
 #include "tests/service/server_fixture.h"
-#include "tests/support/eventually.h"
-#include "tests/support/raw_connection.h"
+#include "tests/support/connections/raw_connection.h"
+#include "tests/support/values/eventually.h"
 
 namespace maxsim::test {
 namespace {

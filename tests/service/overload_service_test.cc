@@ -12,9 +12,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/service/server_fixture.h"
-#include "tests/support/eventually.h"
+#include "tests/support/connections/raw_connection.h"
 #include "tests/support/fake_backend.h"
-#include "tests/support/raw_connection.h"
+#include "tests/support/values/eventually.h"
 
 namespace maxsim::test {
 namespace {

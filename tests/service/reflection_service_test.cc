@@ -26,8 +26,8 @@
 #include "grpcpp/server_builder.h"
 #include "server/grpc/reflection.h"
 #include "tests/service/server_fixture.h"
-#include "tests/support/eventually.h"
-#include "tests/support/sanitized.h"
+#include "tests/support/values/eventually.h"
+#include "tests/support/values/sanitized.h"
 
 namespace maxsim::test {
 namespace {

@@ -1,5 +1,5 @@
 #include "tests/service/server_fixture.h"
-#include "tests/support/eventually.h"
+#include "tests/support/values/eventually.h"
 
 #include <algorithm>
 #include <chrono>

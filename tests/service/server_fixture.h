@@ -15,10 +15,10 @@
 #include "maxsim/v1/rerank.grpc.pb.h"
 #include "server/config/config.h"
 #include "server/server.h"
-#include "tests/support/corpus.h"
-#include "tests/support/eventually.h"
-#include "tests/support/random_documents.h"
+#include "tests/support/collection/corpus.h"
 #include "tests/support/requests.h"
+#include "tests/support/values/eventually.h"
+#include "tests/support/values/random_documents.h"
 
 namespace maxsim::test {
 

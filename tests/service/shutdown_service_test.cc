@@ -15,8 +15,8 @@
 #include "grpcpp/create_channel.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "tests/service/server_fixture.h"
-#include "tests/support/eventually.h"
 #include "tests/support/fake_backend.h"
+#include "tests/support/values/eventually.h"
 
 namespace maxsim::test {
 namespace {

@@ -14,8 +14,8 @@
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "tests/service/server_fixture.h"
-#include "tests/support/eventually.h"
-#include "tests/support/fake_encoder.h"
+#include "tests/support/connections/fake_encoder.h"
+#include "tests/support/values/eventually.h"
 
 namespace maxsim::test {
 namespace {

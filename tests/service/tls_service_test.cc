@@ -14,7 +14,7 @@
 #include "grpcpp/security/credentials.h"
 #include "server/tls/tls_certificates.h"
 #include "tests/service/server_fixture.h"
-#include "tests/support/eventually.h"
+#include "tests/support/values/eventually.h"
 
 namespace maxsim::test {
 namespace {

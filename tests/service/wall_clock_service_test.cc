@@ -25,7 +25,7 @@
 #include "base/mutex.h"
 #include "client/client.h"
 #include "tests/service/server_fixture.h"
-#include "tests/support/eventually.h"
+#include "tests/support/values/eventually.h"
 
 namespace {
 

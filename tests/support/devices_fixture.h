@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "server/store/collection_store.h"
-#include "server/store/device_set.h"
+#include "server/store/memory/device_set.h"
 #include "tests/support/engine_fixture.h"
 #include "tests/support/fake_backend.h"
 

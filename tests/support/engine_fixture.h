@@ -13,8 +13,8 @@
 #include "kernels/reference.h"
 #include "server/engine/engine.h"
 #include "server/engine/job.h"
-#include "tests/support/corpus.h"
-#include "tests/support/random_documents.h"
+#include "tests/support/collection/corpus.h"
+#include "tests/support/values/random_documents.h"
 
 namespace maxsim::engine {
 

@@ -1,6 +1,6 @@
 #include "tests/support/fake_backend.h"
 #include "kernels/rank_order.h"
-#include "tests/support/eventually.h"
+#include "tests/support/values/eventually.h"
 
 #include <algorithm>
 #include <chrono>

@@ -7,7 +7,7 @@
 
 #include "absl/types/span.h"
 #include "maxsim/v1/rerank.pb.h"
-#include "tests/support/random_documents.h"
+#include "tests/support/values/random_documents.h"
 
 namespace maxsim::test {
 

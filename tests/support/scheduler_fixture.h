@@ -21,11 +21,11 @@
 #include "server/batching/scheduler.h"
 #include "server/engine/engine.h"
 #include "server/observability/metrics.h"
-#include "server/store/device_set.h"
-#include "tests/support/corpus.h"
+#include "server/store/memory/device_set.h"
+#include "tests/support/collection/corpus.h"
 #include "tests/support/engine_fixture.h"
-#include "tests/support/eventually.h"
 #include "tests/support/fake_backend.h"
+#include "tests/support/values/eventually.h"
 
 namespace maxsim::batching {
 

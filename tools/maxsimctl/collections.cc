@@ -1,5 +1,5 @@
-#include "tools/maxsimctl/collection_view.h"
-#include "tools/maxsimctl/commands.h"
+#include "tools/maxsimctl/support/collection_view.h"
+#include "tools/maxsimctl/support/commands.h"
 
 namespace maxsim::ctl {
 namespace {

@@ -2,8 +2,8 @@
 
 #include "kernels/limits.h"
 #include "kernels/scalar_type.h"
-#include "tools/maxsimctl/collection_view.h"
-#include "tools/maxsimctl/commands.h"
+#include "tools/maxsimctl/support/collection_view.h"
+#include "tools/maxsimctl/support/commands.h"
 
 namespace maxsim::ctl {
 namespace {

@@ -6,8 +6,8 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "tools/command_line/terminal.h"
-#include "tools/maxsimctl/commands.h"
-#include "tools/maxsimctl/document_ids.h"
+#include "tools/maxsimctl/support/commands.h"
+#include "tools/maxsimctl/support/document_ids.h"
 
 namespace maxsim::ctl {
 namespace {

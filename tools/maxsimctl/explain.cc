@@ -2,10 +2,10 @@
 
 #include "base/text.h"
 #include "client/messages.h"
-#include "tools/maxsimctl/commands.h"
 #include "tools/maxsimctl/explain_view.h"
-#include "tools/maxsimctl/input_files.h"
-#include "tools/maxsimctl/rerank_response.h"
+#include "tools/maxsimctl/support/commands.h"
+#include "tools/maxsimctl/support/input_files.h"
+#include "tools/maxsimctl/support/rerank_response.h"
 
 namespace maxsim::ctl {
 namespace {

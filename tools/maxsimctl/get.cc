@@ -4,11 +4,11 @@
 
 #include "absl/strings/str_join.h"
 #include "base/text.h"
-#include "collection/element_type.h"
+#include "collection/formats/element_type.h"
 #include "kernels/scalar_type.h"
 #include "tools/command_line/terminal.h"
-#include "tools/maxsimctl/commands.h"
-#include "tools/maxsimctl/document_ids.h"
+#include "tools/maxsimctl/support/commands.h"
+#include "tools/maxsimctl/support/document_ids.h"
 
 namespace maxsim::ctl {
 namespace {

@@ -7,9 +7,9 @@
 #include "client/messages.h"
 #include "kernels/limits.h"
 #include "tools/command_line/terminal.h"
-#include "tools/maxsimctl/commands.h"
-#include "tools/maxsimctl/input_files.h"
-#include "tools/maxsimctl/rerank_response.h"
+#include "tools/maxsimctl/support/commands.h"
+#include "tools/maxsimctl/support/input_files.h"
+#include "tools/maxsimctl/support/rerank_response.h"
 
 namespace maxsim::ctl {
 namespace {

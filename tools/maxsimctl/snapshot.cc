@@ -1,7 +1,7 @@
 #include "base/text.h"
 #include "tools/command_line/terminal.h"
-#include "tools/maxsimctl/collection_view.h"
-#include "tools/maxsimctl/commands.h"
+#include "tools/maxsimctl/support/collection_view.h"
+#include "tools/maxsimctl/support/commands.h"
 
 namespace maxsim::ctl {
 namespace {

@@ -1,5 +1,5 @@
 #include "tools/command_line/terminal.h"
-#include "tools/maxsimctl/commands.h"
+#include "tools/maxsimctl/support/commands.h"
 
 namespace maxsim::ctl {
 namespace {

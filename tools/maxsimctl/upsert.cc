@@ -15,8 +15,8 @@
 #include "client/field_path.h"
 #include "collection/build/import.h"
 #include "tools/command_line/terminal.h"
-#include "tools/maxsimctl/commands.h"
-#include "tools/maxsimctl/document_source.h"
+#include "tools/maxsimctl/support/commands.h"
+#include "tools/maxsimctl/support/document_source.h"
 
 namespace maxsim::ctl {
 namespace {

@@ -17,8 +17,8 @@
 #include "client/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/support/eventually.h"
 #include "tests/support/fake_server.h"
+#include "tests/support/values/eventually.h"
 
 namespace maxsim::client {
 namespace {

@@ -14,11 +14,11 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "loadtest/command_line.h"
-#include "loadtest/server_metrics.h"
+#include "loadtest/run/server_metrics.h"
 #include "nlohmann/json.hpp"
 #include "tests/service/server_fixture.h"
-#include "tests/support/eventually.h"
 #include "tests/support/fake_backend.h"
+#include "tests/support/values/eventually.h"
 
 namespace maxsim::loadtest {
 namespace {

@@ -14,7 +14,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/support/fake_server.h"
-#include "tools/maxsimctl/maxsimctl.h"
+#include "tools/maxsimctl/support/maxsimctl.h"
 
 namespace maxsim::ctl {
 namespace {

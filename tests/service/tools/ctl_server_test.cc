@@ -11,8 +11,8 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/service/tools/programs.h"
-#include "tests/support/fake_encoder.h"
-#include "tests/support/sanitized.h"
+#include "tests/support/connections/fake_encoder.h"
+#include "tests/support/values/sanitized.h"
 
 namespace maxsim::client {
 namespace {

@@ -19,8 +19,8 @@
 #include "nlohmann/json.hpp"
 #include "tests/support/fake_server.h"
 #include "tools/command_line/server_target.h"
-#include "tools/maxsimctl/context.h"
-#include "tools/maxsimctl/maxsimctl.h"
+#include "tools/maxsimctl/support/context.h"
+#include "tools/maxsimctl/support/maxsimctl.h"
 
 namespace maxsim::ctl {
 namespace {

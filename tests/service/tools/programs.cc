@@ -1,5 +1,5 @@
 #include "tests/service/tools/programs.h"
-#include "tests/support/eventually.h"
+#include "tests/support/values/eventually.h"
 
 #include <fcntl.h>
 #include <spawn.h>

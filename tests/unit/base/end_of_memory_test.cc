@@ -9,7 +9,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/sanitized.h"
+#include "tests/support/values/sanitized.h"
 
 namespace maxsim {
 namespace {

@@ -174,7 +174,7 @@ class WorldTest(unittest.TestCase):
                 run(**wrong)
 
     def test_buckets_are_those_of_the_router(self):
-        # Upper limits of server/cluster/latency_window.h: one by one below 8, then eight for each power of two.
+        # Upper limits of server/cluster/groups/latency_window.h: one by one below 8, then eight for each power of two.
         limits = {0: 1, 7: 8, 8: 9, 15: 16, 16: 18, 17: 18, 1000: 1024, 1024: 1152, 1151: 1152, 1152: 1280}
         self.assertEqual({us: world.bucket_limit(us) for us in limits}, limits)
 

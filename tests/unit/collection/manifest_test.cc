@@ -7,7 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "tests/support/shard_fixture.h"
+#include "tests/support/collection/shard_fixture.h"
 
 namespace maxsim::collection {
 namespace {

@@ -18,7 +18,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "collection/shard.h"
-#include "tests/support/shard_fixture.h"
+#include "tests/support/collection/shard_fixture.h"
 
 namespace maxsim::collection {
 namespace {

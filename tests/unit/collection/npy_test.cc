@@ -1,10 +1,10 @@
-#include "collection/npy.h"
+#include "collection/formats/npy.h"
 
 #include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/support/shard_fixture.h"
+#include "tests/support/collection/shard_fixture.h"
 
 namespace maxsim::collection {
 namespace {

@@ -1,4 +1,4 @@
-#include "collection/safetensors.h"
+#include "collection/formats/safetensors.h"
 
 #include <string>
 

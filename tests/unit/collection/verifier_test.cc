@@ -10,11 +10,11 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "collection/safetensors.h"
+#include "collection/formats/safetensors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/support/sanitized.h"
-#include "tests/support/shard_fixture.h"
+#include "tests/support/collection/shard_fixture.h"
+#include "tests/support/values/sanitized.h"
 
 namespace maxsim::collection {
 namespace {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "kernels/maxsim.h"
-#include "tests/support/contract_runner.h"
-#include "tests/support/random_documents.h"
-#include "tests/support/sanitized.h"
+#include "tests/support/contract/contract_runner.h"
+#include "tests/support/values/random_documents.h"
+#include "tests/support/values/sanitized.h"
 
 namespace maxsim {
 namespace {

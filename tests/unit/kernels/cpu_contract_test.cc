@@ -9,8 +9,8 @@
 
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/maxsim.h"
-#include "tests/support/backend_contract.h"
-#include "tests/support/random_documents.h"
+#include "tests/support/contract/backend_contract.h"
+#include "tests/support/values/random_documents.h"
 #include "tests/unit/kernels/emulated_isa.h"
 
 namespace maxsim {

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "kernels/maxsim.h"
-#include "tests/support/contract_runner.h"
-#include "tests/support/random_documents.h"
+#include "tests/support/contract/contract_runner.h"
+#include "tests/support/values/random_documents.h"
 
 namespace {
 

@@ -21,8 +21,8 @@
 #include "kernels/cpu/loops/sum_maxima.h"
 #include "kernels/cpu/query_stack.h"
 #include "kernels/thread_pool.h"
-#include "tests/support/random_documents.h"
-#include "tests/support/sanitized.h"
+#include "tests/support/values/random_documents.h"
+#include "tests/support/values/sanitized.h"
 
 namespace maxsim::cpu {
 namespace {

@@ -18,9 +18,9 @@
 #include "kernels/library/include/maxsim/maxsim.h"
 #include "kernels/library/problem/problem.h"
 #include "kernels/maxsim.h"
-#include "tests/support/library_case.h"
-#include "tests/support/random_documents.h"
-#include "tests/support/sanitized.h"
+#include "tests/support/library/library_case.h"
+#include "tests/support/values/random_documents.h"
+#include "tests/support/values/sanitized.h"
 
 namespace maxsim::test {
 namespace {

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "kernels/library/include/maxsim/nearest.h"
-#include "tests/support/library_device.h"
-#include "tests/support/nearest_case.h"
-#include "tests/support/random_documents.h"
+#include "tests/support/library/library_device.h"
+#include "tests/support/library/nearest_case.h"
+#include "tests/support/values/random_documents.h"
 
 namespace maxsim::test {
 namespace {

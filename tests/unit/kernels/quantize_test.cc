@@ -15,7 +15,7 @@
 #include "kernels/limits.h"
 #include "kernels/reference.h"
 #include "kernels/validate.h"
-#include "tests/support/random_documents.h"
+#include "tests/support/values/random_documents.h"
 
 namespace maxsim {
 namespace {

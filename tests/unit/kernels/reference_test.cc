@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "kernels/quantize.h"
-#include "tests/support/contract_runner.h"
-#include "tests/support/random_documents.h"
+#include "tests/support/contract/contract_runner.h"
+#include "tests/support/values/random_documents.h"
 
 namespace maxsim {
 namespace {

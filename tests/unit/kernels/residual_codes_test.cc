@@ -15,9 +15,9 @@
 #include "kernels/library/cpu/cpu_forward.h"
 #include "kernels/library/residual_codes/coded_problem.h"
 #include "kernels/library/residual_codes/residual_decoder.h"
-#include "tests/support/codes_case.h"
-#include "tests/support/random_documents.h"
-#include "tests/support/sanitized.h"
+#include "tests/support/library/codes_case.h"
+#include "tests/support/values/random_documents.h"
+#include "tests/support/values/sanitized.h"
 
 namespace maxsim::test {
 namespace {

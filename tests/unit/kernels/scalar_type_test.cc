@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "kernels/limits.h"
-#include "tests/support/random_documents.h"
+#include "tests/support/values/random_documents.h"
 
 namespace maxsim {
 namespace {

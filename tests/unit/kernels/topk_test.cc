@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "tests/support/random_documents.h"
+#include "tests/support/values/random_documents.h"
 
 namespace maxsim {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "kernels/library/include/maxsim/triadic.h"
-#include "tests/support/library_device.h"
-#include "tests/support/random_documents.h"
-#include "tests/support/triadic_case.h"
+#include "tests/support/library/library_device.h"
+#include "tests/support/library/triadic_case.h"
+#include "tests/support/values/random_documents.h"
 
 namespace maxsim::test {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "loadtest/workload.h"
+#include "loadtest/run/workload.h"
 
 namespace maxsim::loadtest {
 namespace {

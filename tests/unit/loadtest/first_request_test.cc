@@ -1,5 +1,5 @@
 // Tests the request that is sent before the clock starts, against a server that is a model.
-#include "loadtest/first_request.h"
+#include "loadtest/run/first_request.h"
 
 #include <atomic>
 #include <thread>

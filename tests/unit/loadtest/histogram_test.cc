@@ -1,4 +1,4 @@
-#include "loadtest/histogram.h"
+#include "loadtest/run/histogram.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "loadtest/random.h"
+#include "loadtest/random/random.h"
 
 namespace maxsim::loadtest {
 namespace {

@@ -1,4 +1,4 @@
-#include "loadtest/machine.h"
+#include "loadtest/run/machine.h"
 
 #include <gtest/gtest.h>
 

@@ -13,8 +13,8 @@
 #include "base/mutex.h"
 #include "client/call_queue.h"
 #include "gtest/gtest.h"
-#include "loadtest/worker.h"
-#include "loadtest/workload.h"
+#include "loadtest/run/worker.h"
+#include "loadtest/run/workload.h"
 
 namespace maxsim::loadtest {
 

@@ -1,4 +1,4 @@
-#include "loadtest/popularity.h"
+#include "loadtest/random/popularity.h"
 
 #include <array>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "loadtest/report.h"
+#include "loadtest/report/report.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,8 +6,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "loadtest/chart.h"
-#include "loadtest/random.h"
+#include "loadtest/random/random.h"
+#include "loadtest/report/chart.h"
 
 namespace maxsim::loadtest {
 namespace {

@@ -1,5 +1,5 @@
 // Tests runs against a server that is a model. Machines that run tests are busy, so that times are bounded from below.
-#include "loadtest/run.h"
+#include "loadtest/run/run.h"
 
 #include <cmath>
 

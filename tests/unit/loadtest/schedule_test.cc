@@ -1,11 +1,11 @@
-#include "loadtest/schedule.h"
+#include "loadtest/random/schedule.h"
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "loadtest/token_counts.h"
+#include "loadtest/random/token_counts.h"
 
 namespace maxsim::loadtest {
 namespace {

@@ -1,4 +1,4 @@
-#include "loadtest/server_metrics.h"
+#include "loadtest/run/server_metrics.h"
 
 #include <unistd.h>
 
@@ -11,7 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "httplib.h"
-#include "tests/support/certificates.h"
+#include "tests/support/connections/certificates.h"
 
 namespace maxsim::loadtest {
 namespace {

@@ -1,12 +1,12 @@
 // Tests the sweep against servers whose capacity is known.
-#include "loadtest/sweep.h"
+#include "loadtest/run/sweep.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "loadtest/schedule.h"
+#include "loadtest/random/schedule.h"
 
 namespace maxsim::loadtest {
 namespace {

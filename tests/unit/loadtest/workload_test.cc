@@ -1,4 +1,4 @@
-#include "loadtest/workload.h"
+#include "loadtest/run/workload.h"
 
 #include <cstdio>
 #include <fstream>

@@ -1,4 +1,4 @@
-#include "tools/maxsimctl/input_files.h"
+#include "tools/maxsimctl/support/input_files.h"
 
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
-#include "tools/maxsimctl/quality_report.h"
+#include "tools/maxsimctl/evaluate/quality_report.h"
 
 #include "gtest/gtest.h"
-#include "tools/maxsimctl/evaluation_inputs.h"
+#include "tools/maxsimctl/evaluate/evaluation_inputs.h"
 
 namespace maxsim::ctl {
 namespace {

@@ -1,4 +1,4 @@
-#include "tools/maxsimctl/score_comparison.h"
+#include "tools/maxsimctl/evaluate/score_comparison.h"
 
 #include <cmath>
 #include <limits>

@@ -10,8 +10,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "tests/support/run_shard.h"
-#include "tests/support/shard_fixture.h"
+#include "tests/support/collection/run_shard.h"
+#include "tests/support/collection/shard_fixture.h"
 
 namespace maxsim::shard_tool {
 namespace {

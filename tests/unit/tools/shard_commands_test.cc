@@ -8,15 +8,15 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "collection/formats/npy.h"
 #include "collection/manifest.h"
-#include "collection/npy.h"
 #include "collection/shard.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "tests/support/run_shard.h"
-#include "tests/support/sanitized.h"
-#include "tests/support/shard_fixture.h"
+#include "tests/support/collection/run_shard.h"
+#include "tests/support/collection/shard_fixture.h"
+#include "tests/support/values/sanitized.h"
 
 namespace maxsim::shard_tool {
 namespace {

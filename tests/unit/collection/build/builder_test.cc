@@ -15,15 +15,15 @@
 #include "base/file.h"
 #include "base/output_file.h"
 #include "base/text.h"
-#include "collection/build/memory_sources.h"
 #include "collection/build/shard_plan.h"
+#include "collection/build/sources/memory_sources.h"
 #include "collection/shard.h"
 #include "collection/verifier.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/limits.h"
-#include "tests/support/sanitized.h"
-#include "tests/support/shard_fixture.h"
+#include "tests/support/collection/shard_fixture.h"
+#include "tests/support/values/sanitized.h"
 
 namespace maxsim::collection {
 namespace {

@@ -10,13 +10,13 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "collection/safetensors.h"
+#include "collection/formats/safetensors.h"
+#include "collection/formats/zip.h"
 #include "collection/shard.h"
-#include "collection/zip.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/support/shard_fixture.h"
-#include "tests/support/zip_writer.h"
+#include "tests/support/collection/shard_fixture.h"
+#include "tests/support/collection/zip_writer.h"
 
 namespace maxsim::collection {
 namespace {

@@ -7,11 +7,11 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "collection/build/import.h"
-#include "collection/safetensors.h"
+#include "collection/formats/safetensors.h"
 #include "collection/shard.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/support/shard_fixture.h"
+#include "tests/support/collection/shard_fixture.h"
 
 namespace maxsim::collection {
 namespace {

@@ -16,9 +16,9 @@
 #include "collection/manifest.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/support/run_shard.h"
-#include "tests/support/shard_fixture.h"
-#include "tests/support/zip_writer.h"
+#include "tests/support/collection/run_shard.h"
+#include "tests/support/collection/shard_fixture.h"
+#include "tests/support/collection/zip_writer.h"
 
 namespace {
 

@@ -18,9 +18,9 @@
 #include "gtest/gtest.h"
 #include "kernels/quantize.h"
 #include "nlohmann/json.hpp"
-#include "tests/support/run_shard.h"
-#include "tests/support/sanitized.h"
-#include "tests/support/shard_fixture.h"
+#include "tests/support/collection/run_shard.h"
+#include "tests/support/collection/shard_fixture.h"
+#include "tests/support/values/sanitized.h"
 
 namespace maxsim::collection {
 namespace {

@@ -1,5 +1,5 @@
 // Tests imports of token vectors that others quantised (i8, F8_E4M3), and of i8 shards of our own.
-#include "collection/build/quantized_tokens.h"
+#include "collection/build/sources/quantized_tokens.h"
 
 #include <cmath>
 #include <cstring>
@@ -10,12 +10,12 @@
 
 #include "base/text.h"
 #include "collection/build/import.h"
-#include "collection/safetensors.h"
+#include "collection/formats/safetensors.h"
 #include "collection/shard.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/quantize.h"
-#include "tests/support/shard_fixture.h"
+#include "tests/support/collection/shard_fixture.h"
 
 namespace maxsim::collection {
 namespace {

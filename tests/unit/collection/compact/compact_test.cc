@@ -11,7 +11,7 @@
 #include "collection/verifier.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/support/shard_fixture.h"
+#include "tests/support/collection/shard_fixture.h"
 #include "tests/unit/collection/compact/live_model.h"
 
 namespace maxsim::collection {

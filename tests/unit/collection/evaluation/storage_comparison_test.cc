@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "collection/build/builder.h"
-#include "collection/build/memory_sources.h"
+#include "collection/build/sources/memory_sources.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

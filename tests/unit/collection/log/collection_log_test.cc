@@ -11,8 +11,8 @@
 #include "base/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/support/eventually.h"
-#include "tests/support/shard_fixture.h"
+#include "tests/support/collection/shard_fixture.h"
+#include "tests/support/values/eventually.h"
 #include "tests/unit/collection/log/log_fixture.h"
 
 namespace maxsim::collection {

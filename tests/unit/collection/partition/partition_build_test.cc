@@ -5,8 +5,8 @@
 #include <tuple>
 #include <vector>
 
+#include "collection/formats/safetensors.h"
 #include "collection/inspect.h"
-#include "collection/safetensors.h"
 #include "tests/unit/collection/partition/partition_fixture.h"
 
 namespace maxsim::collection {

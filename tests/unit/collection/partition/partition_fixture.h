@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "collection/build/builder.h"
-#include "collection/build/memory_sources.h"
+#include "collection/build/sources/memory_sources.h"
 #include "collection/manifest.h"
 #include "collection/partition/repartition.h"
 #include "collection/shard.h"
@@ -19,7 +19,7 @@
 #include "collection/verifier.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/support/shard_fixture.h"
+#include "tests/support/collection/shard_fixture.h"
 
 namespace maxsim::collection {
 

@@ -8,8 +8,8 @@
 #include <set>
 #include <thread>
 
-#include "tests/support/eventually.h"
 #include "tests/support/scheduler_fixture.h"
+#include "tests/support/values/eventually.h"
 
 namespace maxsim::batching {
 namespace {

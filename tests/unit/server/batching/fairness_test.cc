@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "server/batching/job_queue.h"
-#include "tests/support/empty_collection.h"
-#include "tests/support/random_documents.h"
+#include "tests/support/collection/empty_collection.h"
+#include "tests/support/values/random_documents.h"
 
 namespace maxsim::batching {
 namespace {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "server/batching/throughput_meter.h"
-#include "tests/support/empty_collection.h"
+#include "tests/support/collection/empty_collection.h"
 
 namespace maxsim::batching {
 namespace {

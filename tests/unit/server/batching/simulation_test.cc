@@ -14,7 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "spdlog/spdlog.h"
-#include "tests/support/corpus.h"
+#include "tests/support/collection/corpus.h"
 #include "tests/support/fake_backend.h"
 #include "tests/unit/server/batching/simulation/world.h"
 

@@ -13,7 +13,7 @@
 #include "absl/time/time.h"
 #include "server/batching/dispatcher.h"
 #include "server/observability/metrics.h"
-#include "tests/support/empty_collection.h"
+#include "tests/support/collection/empty_collection.h"
 
 namespace maxsim::batching {
 

@@ -1,5 +1,5 @@
 // Tests that wrong answers to writes and reads are refused, and right ones accepted.
-#include "server/cluster/check_documents.h"
+#include "server/cluster/parts/check_documents.h"
 
 #include <cmath>
 #include <functional>

@@ -1,5 +1,5 @@
 // Tests that a router refuses impossible information from a server about itself.
-#include "server/cluster/check_info.h"
+#include "server/cluster/groups/check_info.h"
 
 #include <functional>
 #include <limits>

@@ -1,5 +1,5 @@
 // Tests that right answers pass, and that an answer with one wrong field is refused because of that field.
-#include "server/cluster/check_rerank.h"
+#include "server/cluster/parts/check_rerank.h"
 
 #include <functional>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "server/cluster/cluster_options.h"
+#include "server/cluster/groups/cluster_options.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -1,5 +1,5 @@
 // Tests calls to a group whose replicas do what a test says.
-#include "server/cluster/group_call.h"
+#include "server/cluster/groups/group_call.h"
 
 #include <optional>
 #include <string>
@@ -11,7 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/tracing/tracer.h"
-#include "tests/support/eventually.h"
+#include "tests/support/values/eventually.h"
 #include "tests/unit/server/cluster/span_keeper.h"
 #include "tests/unit/server/cluster/view_fixture.h"
 

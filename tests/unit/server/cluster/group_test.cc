@@ -1,4 +1,4 @@
-#include "server/cluster/group.h"
+#include "server/cluster/groups/group.h"
 
 #include <vector>
 

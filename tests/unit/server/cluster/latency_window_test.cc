@@ -1,4 +1,4 @@
-#include "server/cluster/latency_window.h"
+#include "server/cluster/groups/latency_window.h"
 
 #include <cmath>
 

@@ -1,5 +1,5 @@
 // Tests what a router knows of its servers, and that nothing holds that up.
-#include "server/cluster/membership.h"
+#include "server/cluster/groups/membership.h"
 
 #include <fstream>
 

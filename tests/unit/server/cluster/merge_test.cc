@@ -1,5 +1,5 @@
 // Tests that merging the parts' answers gives what one server would answer (fake_answer.h).
-#include "server/cluster/merge.h"
+#include "server/cluster/parts/merge.h"
 
 #include <algorithm>
 #include <optional>
@@ -10,7 +10,7 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "gtest/gtest.h"
-#include "server/cluster/check_rerank.h"
+#include "server/cluster/parts/check_rerank.h"
 #include "tests/unit/server/cluster/fake_answer.h"
 #include "tests/unit/server/cluster/view_fixture.h"
 

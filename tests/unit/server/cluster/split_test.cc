@@ -1,4 +1,4 @@
-#include "server/cluster/split.h"
+#include "server/cluster/parts/split.h"
 
 #include <set>
 

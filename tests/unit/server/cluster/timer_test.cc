@@ -1,4 +1,4 @@
-#include "server/cluster/timer.h"
+#include "server/cluster/groups/timer.h"
 
 #include <atomic>
 #include <thread>
@@ -8,7 +8,7 @@
 #include "base/monotonic_clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/support/eventually.h"
+#include "tests/support/values/eventually.h"
 
 namespace maxsim::cluster {
 namespace {

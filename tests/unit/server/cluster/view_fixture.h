@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/cluster/group.h"
-#include "server/cluster/view.h"
+#include "server/cluster/groups/group.h"
+#include "server/cluster/groups/view.h"
 
 namespace maxsim::cluster {
 

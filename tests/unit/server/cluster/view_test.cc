@@ -1,4 +1,4 @@
-#include "server/cluster/view.h"
+#include "server/cluster/groups/view.h"
 
 #include "base/monotonic_clock.h"
 #include "gmock/gmock.h"

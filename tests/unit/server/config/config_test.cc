@@ -13,7 +13,7 @@
 #include "kernels/maxsim.h"
 #include "server/config/keys.h"
 #include "server/config/load.h"
-#include "tests/support/corpus.h"
+#include "tests/support/collection/corpus.h"
 
 namespace maxsim::config {
 namespace {

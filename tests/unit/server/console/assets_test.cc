@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "tests/support/corpus.h"
+#include "tests/support/collection/corpus.h"
 
 namespace maxsim::console {
 namespace {

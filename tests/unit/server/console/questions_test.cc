@@ -7,7 +7,7 @@
 #include <string>
 
 #include "nlohmann/json.hpp"
-#include "tests/support/corpus.h"
+#include "tests/support/collection/corpus.h"
 
 namespace maxsim::console {
 namespace {

@@ -9,11 +9,11 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "collection/safetensors.h"
+#include "collection/formats/safetensors.h"
 #include "kernels/scalar_type.h"
 #include "nlohmann/json.hpp"
 #include "server/encoder/http_options.h"
-#include "tests/support/fake_encoder.h"
+#include "tests/support/connections/fake_encoder.h"
 
 namespace maxsim::encoder {
 namespace {

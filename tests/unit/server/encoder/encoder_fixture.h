@@ -14,8 +14,8 @@
 #include "server/encoder/http_encoder.h"
 #include "spdlog/sinks/ostream_sink.h"
 #include "spdlog/spdlog.h"
-#include "tests/support/eventually.h"
-#include "tests/support/fake_encoder.h"
+#include "tests/support/connections/fake_encoder.h"
+#include "tests/support/values/eventually.h"
 
 namespace maxsim::encoder {
 

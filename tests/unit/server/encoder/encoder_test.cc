@@ -6,7 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "collection/safetensors.h"
+#include "collection/formats/safetensors.h"
 #include "nlohmann/json.hpp"
 #include "tests/unit/server/encoder/encoder_fixture.h"
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "collection/build/memory_sources.h"
+#include "collection/build/sources/memory_sources.h"
+#include "tests/support/collection/live_documents.h"
 #include "tests/support/engine_fixture.h"
-#include "tests/support/live_documents.h"
 
 namespace maxsim::engine {
 namespace {

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "tests/support/http2_client.h"
+#include "tests/support/connections/http2_client.h"
 
 namespace maxsim::gate {
 namespace {

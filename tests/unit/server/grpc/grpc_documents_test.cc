@@ -20,13 +20,13 @@
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
 #include "server/service/documents.h"
-#include "server/service/text_encoding.h"
+#include "server/service/request/text_encoding.h"
 #include "server/store/collection_store.h"
-#include "tests/support/corpus.h"
-#include "tests/support/eventually.h"
+#include "tests/support/collection/corpus.h"
+#include "tests/support/collection/fake_live_documents.h"
 #include "tests/support/fake_backend.h"
-#include "tests/support/fake_live_documents.h"
 #include "tests/support/requests.h"
+#include "tests/support/values/eventually.h"
 
 namespace maxsim::rpc {
 namespace {

@@ -1,4 +1,4 @@
-#include "server/grpc/message_memory.h"
+#include "server/grpc/messages/message_memory.h"
 
 #include <algorithm>
 #include <string>
@@ -9,7 +9,7 @@
 
 #include "grpcpp/support/slice.h"
 #include "maxsim/v1/rerank.pb.h"
-#include "server/grpc/message_buffer.h"
+#include "server/grpc/messages/message_buffer.h"
 
 namespace maxsim::rpc {
 namespace {

@@ -1,4 +1,4 @@
-#include "server/http/browser_guard.h"
+#include "server/http/transport/browser_guard.h"
 
 #include <string>
 

@@ -1,4 +1,4 @@
-#include "server/http/call_end.h"
+#include "server/http/transport/call_end.h"
 
 #include <memory>
 #include <string>
@@ -7,9 +7,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/http/responses.h"
+#include "server/http/rerank/responses.h"
 #include "server/observability/metrics.h"
-#include "server/service/call_record.h"
+#include "server/service/call/call_record.h"
 
 namespace maxsim::http {
 namespace {

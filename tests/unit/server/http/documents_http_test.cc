@@ -7,9 +7,9 @@
 
 #include "client/error_details.h"
 #include "nlohmann/json.hpp"
-#include "server/http/document_body.h"
-#include "server/http/document_json.h"
-#include "server/http/document_path.h"
+#include "server/http/documents/document_body.h"
+#include "server/http/documents/document_json.h"
+#include "server/http/documents/document_path.h"
 #include "server/service/document_write.h"
 
 namespace maxsim::http {

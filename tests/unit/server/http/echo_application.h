@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "server/http/transport.h"
-#include "tests/support/eventually.h"
+#include "server/http/transport/transport.h"
+#include "tests/support/values/eventually.h"
 
 namespace maxsim::http {
 

@@ -1,5 +1,5 @@
 // Tests the bodies of /v1/explain.
-#include "server/http/explain_json.h"
+#include "server/http/rerank/explain_json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

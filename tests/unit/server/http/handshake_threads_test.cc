@@ -1,5 +1,5 @@
 // Tests the order of handshakes' steps.
-#include "server/http/handshake_threads.h"
+#include "server/http/transport/handshake_threads.h"
 
 #include <string>
 #include <vector>

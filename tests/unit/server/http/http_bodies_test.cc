@@ -7,8 +7,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "server/http/transport.h"
-#include "tests/support/raw_connection.h"
+#include "server/http/transport/transport.h"
+#include "tests/support/connections/raw_connection.h"
 #include "tests/unit/server/http/echo_application.h"
 
 namespace maxsim::http {

@@ -1,4 +1,4 @@
-#include "server/http/http_status.h"
+#include "server/http/text/http_status.h"
 
 #include <gtest/gtest.h>
 

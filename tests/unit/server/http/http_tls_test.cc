@@ -15,12 +15,12 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "server/http/transport.h"
+#include "server/http/transport/transport.h"
 #include "server/tls/tls_certificates.h"
-#include "tests/support/certificates.h"
-#include "tests/support/eventually.h"
-#include "tests/support/raw_connection.h"
-#include "tests/support/tls_connection.h"
+#include "tests/support/connections/certificates.h"
+#include "tests/support/connections/raw_connection.h"
+#include "tests/support/connections/tls_connection.h"
+#include "tests/support/values/eventually.h"
 #include "tests/unit/server/http/echo_application.h"
 
 namespace maxsim::http {

@@ -1,4 +1,4 @@
-#include "server/http/places.h"
+#include "server/http/transport/places.h"
 
 #include <gtest/gtest.h>
 

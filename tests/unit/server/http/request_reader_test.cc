@@ -1,6 +1,6 @@
 // Tests the framing of requests, without sockets: what a request is, and that it does not depend on how its bytes
 // arrive.
-#include "server/http/request_reader.h"
+#include "server/http/transport/request_reader.h"
 
 #include <algorithm>
 #include <cstring>

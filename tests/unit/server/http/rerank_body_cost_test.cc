@@ -13,8 +13,8 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "server/http/base64.h"
-#include "server/http/rerank_body.h"
+#include "server/http/rerank/rerank_body.h"
+#include "server/http/text/base64.h"
 
 namespace maxsim::http {
 namespace {

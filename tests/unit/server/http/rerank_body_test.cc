@@ -1,4 +1,4 @@
-#include "server/http/rerank_body.h"
+#include "server/http/rerank/rerank_body.h"
 
 #include <cstdint>
 #include <cstring>

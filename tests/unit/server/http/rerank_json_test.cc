@@ -1,4 +1,4 @@
-#include "server/http/rerank_json.h"
+#include "server/http/rerank/rerank_json.h"
 
 #include <cstdint>
 #include <fstream>
@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
-#include "server/service/status.h"
+#include "server/service/call/status.h"
 
 namespace maxsim::http {
 namespace {

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "server/live/compactor.h"
+#include "server/live/local/compactor.h"
 
 namespace maxsim::live {
 namespace {

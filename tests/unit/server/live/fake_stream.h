@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "server/live/ordered_stream.h"
+#include "server/live/stream/ordered_stream.h"
 
 namespace maxsim::live {
 

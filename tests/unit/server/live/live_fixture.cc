@@ -1,5 +1,5 @@
 #include "tests/unit/server/live/live_fixture.h"
-#include "tests/support/eventually.h"
+#include "tests/support/values/eventually.h"
 
 #include <chrono>
 #include <cstring>

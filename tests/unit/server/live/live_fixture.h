@@ -14,12 +14,12 @@
 #include "absl/status/statusor.h"
 #include "collection/log/version_memory.h"
 #include "kernels/maxsim.h"
-#include "server/live/live_options.h"
-#include "server/live/live_threads.h"
-#include "server/store/collection.h"
+#include "server/live/local/live_options.h"
+#include "server/live/local/live_threads.h"
+#include "server/store/collection/collection.h"
 #include "server/store/collection_store.h"
 #include "server/store/live_documents.h"
-#include "tests/support/corpus.h"
+#include "tests/support/collection/corpus.h"
 
 namespace maxsim::live {
 

@@ -1,4 +1,4 @@
-#include "server/live/nats_library.h"
+#include "server/live/stream/nats_library.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

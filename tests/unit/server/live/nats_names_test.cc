@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "server/live/nats_stream.h"
+#include "server/live/stream/nats_stream.h"
 
 namespace maxsim::live {
 namespace {

@@ -1,4 +1,4 @@
-#include "server/live/pending_calls.h"
+#include "server/live/stream/pending_calls.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tests/support/random_documents.h"
+#include "tests/support/values/random_documents.h"
 #include "tests/unit/server/live/live_fixture.h"
 
 namespace maxsim::live {

@@ -1,4 +1,4 @@
-#include "server/live/segment_allocator.h"
+#include "server/live/local/segment_allocator.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "server/live/shared_threads.h"
+#include "server/live/local/shared_threads.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@
 #include "base/monotonic_clock.h"
 #include "collection/compact/create.h"
 #include "server/live/live_collection.h"
-#include "tests/support/sanitized.h"
+#include "tests/support/values/sanitized.h"
 #include "tests/unit/server/live/live_fixture.h"
 
 namespace maxsim::live {

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "collection/log/collection_log.h"
-#include "server/live/snapshot_folder.h"
+#include "server/live/local/snapshot_folder.h"
 #include "tests/unit/server/live/live_fixture.h"
 
 namespace maxsim::live {

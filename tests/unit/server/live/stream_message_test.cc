@@ -1,4 +1,4 @@
-#include "server/live/stream_message.h"
+#include "server/live/stream/stream_message.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

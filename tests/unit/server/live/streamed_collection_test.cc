@@ -16,8 +16,8 @@
 #include "base/monotonic_clock.h"
 #include "collection/compact/create.h"
 #include "server/live/live_collection.h"
-#include "server/live/stream_message.h"
-#include "tests/support/eventually.h"
+#include "server/live/stream/stream_message.h"
+#include "tests/support/values/eventually.h"
 #include "tests/unit/server/live/fake_stream.h"
 #include "tests/unit/server/live/live_fixture.h"
 

@@ -1,4 +1,4 @@
-#include "server/live/write_group.h"
+#include "server/live/local/write_group.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Tests the queue of writes in virtual time: which calls are admitted, which are written next, and which expire.
-#include "server/live/write_queue.h"
+#include "server/live/local/write_queue.h"
 
 #include <map>
 #include <utility>

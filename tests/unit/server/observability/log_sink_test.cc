@@ -19,7 +19,7 @@
 #include "server/observability/logging.h"
 #include "spdlog/details/os.h"
 #include "spdlog/spdlog.h"
-#include "tests/support/eventually.h"
+#include "tests/support/values/eventually.h"
 
 namespace maxsim::log {
 namespace {

@@ -1,4 +1,4 @@
-#include "server/service/auth.h"
+#include "server/service/call/auth.h"
 
 #include <sys/stat.h>
 
@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/corpus.h"
+#include "tests/support/collection/corpus.h"
 
 namespace maxsim::service {
 namespace {

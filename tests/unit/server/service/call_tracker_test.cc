@@ -1,4 +1,4 @@
-#include "server/service/call_tracker.h"
+#include "server/service/call/call_tracker.h"
 
 #include <chrono>
 #include <optional>

@@ -1,7 +1,7 @@
 // Tests which requests count as one client's.
 #include <gtest/gtest.h>
 
-#include "server/service/client_of.h"
+#include "server/service/call/client_of.h"
 
 namespace maxsim::service {
 namespace {

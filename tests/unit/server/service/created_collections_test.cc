@@ -13,9 +13,9 @@
 #include "server/observability/metrics.h"
 #include "server/service/collection_admin.h"
 #include "server/store/collection_store.h"
-#include "tests/support/corpus.h"
+#include "tests/support/collection/corpus.h"
+#include "tests/support/collection/fake_live_documents.h"
 #include "tests/support/fake_backend.h"
-#include "tests/support/fake_live_documents.h"
 
 namespace maxsim::service {
 namespace {

@@ -12,8 +12,8 @@
 #include <gtest/gtest.h>
 
 #include "collection/shard_contents.h"
-#include "server/service/candidates.h"
-#include "tests/support/corpus.h"
+#include "server/service/request/candidates.h"
+#include "tests/support/collection/corpus.h"
 #include "tests/support/fake_backend.h"
 #include "tests/support/requests.h"
 

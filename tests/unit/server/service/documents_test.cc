@@ -14,10 +14,10 @@
 
 #include "client/status.h"
 #include "server/encoder/encoder.h"
-#include "server/service/status.h"
-#include "tests/support/corpus.h"
+#include "server/service/call/status.h"
+#include "tests/support/collection/corpus.h"
+#include "tests/support/collection/fake_live_documents.h"
 #include "tests/support/fake_backend.h"
-#include "tests/support/fake_live_documents.h"
 #include "tests/support/requests.h"
 
 namespace maxsim::service {

@@ -10,9 +10,9 @@
 
 #include "server/observability/metrics.h"
 #include "server/service/collection_admin.h"
-#include "server/store/changes.h"
+#include "server/store/collection/changes.h"
 #include "server/store/collection_store.h"
-#include "tests/support/corpus.h"
+#include "tests/support/collection/corpus.h"
 #include "tests/support/fake_backend.h"
 
 namespace maxsim::service {

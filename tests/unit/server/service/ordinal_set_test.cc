@@ -1,11 +1,11 @@
-#include "server/service/ordinal_set.h"
+#include "server/service/request/ordinal_set.h"
 
 #include <random>
 #include <unordered_set>
 
 #include <gtest/gtest.h>
 
-#include "tests/support/random_documents.h"
+#include "tests/support/values/random_documents.h"
 
 namespace maxsim::service {
 namespace {

@@ -1,4 +1,4 @@
-#include "server/service/payload_fields.h"
+#include "server/service/request/payload_fields.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "server/service/status.h"
+#include "server/service/call/status.h"
 
 #include <string>
 

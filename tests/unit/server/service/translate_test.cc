@@ -1,5 +1,5 @@
 // Tests what a valid request becomes, and what a result becomes.
-#include "server/service/translate.h"
+#include "server/service/request/translate.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,9 +13,9 @@
 
 #include "kernels/quantize.h"
 #include "server/store/collection_store.h"
-#include "tests/support/corpus.h"
+#include "tests/support/collection/corpus.h"
+#include "tests/support/collection/fake_live_documents.h"
 #include "tests/support/fake_backend.h"
-#include "tests/support/fake_live_documents.h"
 #include "tests/support/requests.h"
 
 namespace maxsim::service {

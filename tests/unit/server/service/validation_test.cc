@@ -8,8 +8,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/service/translate.h"
-#include "tests/support/corpus.h"
+#include "server/service/request/translate.h"
+#include "tests/support/collection/corpus.h"
 #include "tests/support/fake_backend.h"
 #include "tests/support/requests.h"
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "server/store/collection_store.h"
-#include "tests/support/corpus.h"
+#include "tests/support/collection/corpus.h"
 #include "tests/support/fake_backend.h"
 
 namespace maxsim::store {

@@ -1,4 +1,4 @@
-#include "server/store/changes.h"
+#include "server/store/collection/changes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,9 +9,9 @@
 #include <thread>
 #include <vector>
 
-#include "server/store/append_only_list.h"
-#include "tests/support/corpus.h"
-#include "tests/support/live_documents.h"
+#include "server/store/collection/append_only_list.h"
+#include "tests/support/collection/corpus.h"
+#include "tests/support/collection/live_documents.h"
 
 namespace maxsim::store {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "server/store/memory_plan.h"
-#include "tests/support/corpus.h"
+#include "tests/support/collection/corpus.h"
 #include "tests/support/fake_backend.h"
 
 namespace maxsim::store {

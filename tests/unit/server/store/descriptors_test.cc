@@ -11,8 +11,8 @@
 
 #include "base/file.h"
 #include "server/store/collection_store.h"
-#include "server/store/file_ledger.h"
-#include "tests/support/corpus.h"
+#include "server/store/memory/file_ledger.h"
+#include "tests/support/collection/corpus.h"
 #include "tests/support/fake_backend.h"
 
 namespace maxsim::store {

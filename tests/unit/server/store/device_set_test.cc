@@ -1,4 +1,4 @@
-#include "server/store/device_set.h"
+#include "server/store/memory/device_set.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "server/store/document_lengths.h"
+#include "server/store/collection/document_lengths.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tests/support/corpus.h"
+#include "tests/support/collection/corpus.h"
 #include "tests/support/fake_backend.h"
 
 namespace maxsim::store {

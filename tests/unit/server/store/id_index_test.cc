@@ -1,4 +1,4 @@
-#include "server/store/id_index.h"
+#include "server/store/collection/id_index.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,9 +10,9 @@
 
 #include "absl/types/span.h"
 #include "collection/build/builder.h"
-#include "collection/build/memory_sources.h"
+#include "collection/build/sources/memory_sources.h"
 #include "collection/manifest.h"
-#include "tests/support/corpus.h"
+#include "tests/support/collection/corpus.h"
 
 namespace maxsim::store {
 namespace {

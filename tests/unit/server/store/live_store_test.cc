@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "server/store/changes.h"
+#include "server/store/collection/changes.h"
 #include "server/store/collection_store.h"
-#include "server/store/memory_ledger.h"
-#include "tests/support/corpus.h"
+#include "server/store/memory/memory_ledger.h"
+#include "tests/support/collection/corpus.h"
 #include "tests/support/fake_backend.h"
 
 namespace maxsim::store {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "server/store/collection_store.h"
-#include "server/store/device_set.h"
-#include "tests/support/corpus.h"
+#include "server/store/memory/device_set.h"
+#include "tests/support/collection/corpus.h"
 #include "tests/support/fake_backend.h"
 
 namespace maxsim::store {

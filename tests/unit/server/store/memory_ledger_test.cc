@@ -1,4 +1,4 @@
-#include "server/store/memory_ledger.h"
+#include "server/store/memory/memory_ledger.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "server/store/parts.h"
+#include "server/store/collection/parts.h"
 
 #include <gtest/gtest.h>
 

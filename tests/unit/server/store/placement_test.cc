@@ -1,4 +1,4 @@
-#include "server/store/placement.h"
+#include "server/store/memory/placement.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

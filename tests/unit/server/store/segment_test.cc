@@ -1,4 +1,4 @@
-#include "server/store/segment.h"
+#include "server/store/collection/segment.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

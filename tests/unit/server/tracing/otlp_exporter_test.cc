@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "server/tracing/tracer.h"
-#include "tests/support/eventually.h"
+#include "tests/support/values/eventually.h"
 
 namespace maxsim::tracing {
 namespace {

@@ -1,0 +1,51 @@
+// Reads arrays by name inside the files that a build imports from.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "collection/build/sources/byte_stream.h"
+#include "collection/formats/element_type.h"
+
+namespace maxsim::collection {
+
+struct ArrayInput {
+  std::string origin;  // "docs.npz: lengths", for messages
+  ElementType type = ElementType::kF32;
+  std::vector<int64_t> shape;
+  std::unique_ptr<ByteStream> bytes;  // stands at the first element
+};
+
+// Returns the array of a .npy file.
+absl::StatusOr<ArrayInput> OpenNpyArray(const std::string& path);
+
+// Holds an archive of arrays, .npz or safetensors.
+class ArrayArchive {
+ public:
+  virtual ~ArrayArchive() = default;
+  virtual bool Has(const std::string& name) const = 0;
+  // What a safetensors file says beside its arrays; nullopt for .npz.
+  virtual std::optional<std::string> FindMetadata(std::string_view key) const = 0;
+  // NOT_FOUND, listing the names there are, when there is none of this name.
+  virtual absl::StatusOr<ArrayInput> Open(const std::string& name) const = 0;
+};
+
+absl::StatusOr<std::unique_ptr<ArrayArchive>> OpenArchive(const std::string& path);
+
+// Reads an integer array of one dimension with `max_count` elements at most, and hands one after another to `take`,
+// whose first error ends the reading: no more of the array is decompressed or held than has been found good.
+absl::Status ForEachInteger(ArrayInput& array, int64_t max_count,
+                            absl::FunctionRef<absl::Status(int64_t idx, int64_t value)> take);
+
+// Reads an integer array of one dimension with `max_count` elements at most, as a whole.
+absl::StatusOr<std::vector<int64_t>> ReadIntegers(ArrayInput& array, int64_t max_count);
+
+}  // namespace maxsim::collection

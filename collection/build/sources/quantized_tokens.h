@@ -1,0 +1,33 @@
+// Token vectors that somebody else quantised, brought back to FP32 while they are read: i8 elements with a scale for
+// each token or each document, F8_E4M3 elements with or without, and the rotated rows of this project's own i8 shards.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "collection/build/sources/array_input.h"
+#include "collection/build/sources/sources.h"
+
+namespace maxsim::collection {
+
+// True for the element types that this reads.
+bool IsQuantized(ElementType type);
+
+struct Quantization {
+  // Scales have a floating-point type, and are finite and 0 or more: one for each token [T] or [T, 1], one for each
+  // document [N] or [N, 1], or one for all ([], [1]). i8 needs them; without them f8_e4m3 is taken as it is.
+  std::optional<ArrayInput> scales;
+  // The seed of the rotation that rows got before they were quantised; nullopt where they got none.
+  std::optional<uint64_t> rotation_seed;
+};
+
+// Returns a source of type f32: scale x element, rotated back. `tokens` is [T, d] of a quantised type; `lengths` are
+// those of the documents and sum to T. Scales are read along with the tokens, so that a wrong one is an error of Next.
+// INVALID_ARGUMENT for scales that are missing, or of another type or shape.
+absl::StatusOr<std::unique_ptr<TokenSource>> OpenQuantizedTokens(ArrayInput tokens, Quantization quantization,
+                                                                 std::vector<int32_t> lengths);
+
+}  // namespace maxsim::collection

@@ -1,0 +1,139 @@
+#include "loadtest/random/popularity.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <utility>
+
+namespace maxsim::loadtest {
+namespace {
+
+// After so many draws for each rank that is wanted, most further draws would repeat earlier ranks, and FillUp is
+// faster.
+constexpr uint64_t kDrawsEach = 2;
+// The head of FillUp has so many ranks for each rank that is wanted.
+constexpr uint64_t kHeadEach = 2;
+
+// These return log1p(x) / x and expm1(x) / x, and their limits at 0.
+double LogRatio(double x) { return std::abs(x) > 1e-8 ? std::log1p(x) / x : 1 - x / 2; }
+double ExpRatio(double x) { return std::abs(x) > 1e-8 ? std::expm1(x) / x : 1 + x / 2; }
+
+}  // namespace
+
+// All members are in units of the first rank and of its weight, since the weights of far ranks are too small, and too
+// much alike, to be told apart as parts of the integral from rank 1 on.
+ZipfRank::ZipfRank(uint64_t first, uint64_t last, double exponent)
+    : first_(first), last_(last), scale_(static_cast<double>(first)), exponent_(exponent) {
+  integral_first_ = Integral((scale_ + 0.5) / scale_) - RelativeWeight(scale_);
+  integral_last_ = Integral((static_cast<double>(last) + 0.5) / scale_);
+  const double second = scale_ + 1;
+  shortcut_ = second - scale_ * InverseIntegral(Integral((second + 0.5) / scale_) - RelativeWeight(second));
+}
+
+double ZipfRank::Weight(uint64_t rank) const { return std::exp(-exponent_ * std::log(static_cast<double>(rank))); }
+
+// Returns the weight of one rank in the units of Integral.
+double ZipfRank::RelativeWeight(double rank) const { return std::exp(-exponent_ * std::log(rank / scale_)) / scale_; }
+
+// The sum is that of Euler and Maclaurin: the integral, half of both ends, and a twelfth of the difference of their
+// slopes. The terms that are left out begin with the third derivative, which from rank 128 on is less than 1e-6 of the
+// first weight for exponents up to 10.
+double ZipfRank::TotalWeight() const {
+  const double end = static_cast<double>(last_) / scale_;
+  const double end_weight = std::exp(-exponent_ * std::log(end));
+  const double sum = scale_ * Integral(end) + (1 + end_weight) / 2 + exponent_ / scale_ * (1 - end_weight / end) / 12;
+  return Weight(first_) * sum;
+}
+
+// Returns the integral of x^-exponent, with a constant that lets exponent 1 join continuously: (x^(1-e) - 1) / (1 - e).
+double ZipfRank::Integral(double x) const {
+  const double log_x = std::log(x);
+  return ExpRatio((1 - exponent_) * log_x) * log_x;
+}
+
+double ZipfRank::InverseIntegral(double y) const {
+  const double t = std::max(y * (1 - exponent_), -1.0);
+  return std::exp(LogRatio(t) * y);
+}
+
+uint64_t ZipfRank::Sample(Random& random) const {
+  while (true) {
+    const double u = integral_last_ + random.Uniform() * (integral_first_ - integral_last_);
+    const double x = scale_ * InverseIntegral(u);
+    const auto rank = static_cast<uint64_t>(std::clamp(x + 0.5, scale_, static_cast<double>(last_)));
+    const auto r = static_cast<double>(rank);
+    if (r - x <= shortcut_ || u >= Integral((r + 0.5) / scale_) - RelativeWeight(r)) return rank;
+  }
+}
+
+Permutation::Permutation(uint64_t n, uint64_t seed)
+    : n_(n), seed_(seed), half_bits_(std::max(1, (static_cast<int>(std::bit_width(n - 1)) + 1) / 2)) {}
+
+uint64_t Permutation::Once(uint64_t index) const {
+  const uint64_t mask = (uint64_t{1} << half_bits_) - 1;
+  uint64_t left = index >> half_bits_, right = index & mask;
+  for (uint64_t round = 0; round < 4; ++round) {
+    const uint64_t mixed = left ^ (MixSeed(seed_ + round, right) & mask);
+    left = std::exchange(right, mixed);
+  }
+  return (left << half_bits_) | right;
+}
+
+uint64_t Permutation::operator()(uint64_t index) const {
+  do index = Once(index);
+  while (index >= n_);
+  return index;
+}
+
+Popularity::Popularity(uint64_t n, double exponent, uint64_t seed)
+    : n_(n), exponent_(exponent), rank_(n, exponent), permutation_(n, seed) {}
+
+std::vector<uint64_t> Popularity::SampleDistinct(uint64_t count, Random& random) const {
+  std::vector<uint64_t> documents;
+  documents.reserve(count);
+  absl::flat_hash_set<uint64_t> drawn;
+  drawn.reserve(count);
+  for (uint64_t draws = 0; documents.size() < count && draws < kDrawsEach * count + 64; ++draws) {
+    const uint64_t rank = rank_.Sample(random);
+    if (drawn.insert(rank).second) documents.push_back(DocumentOfRank(rank));
+  }
+  if (documents.size() < count) FillUp(count, random, drawn, documents);
+  return documents;
+}
+
+// Drawing one by one from the ranks that are left takes ranks in the order in which independent Poisson processes, with
+// the weights as rates, have their first arrivals. For each of the first ranks, the head, the first arrival is
+// computed. All other ranks are one process, each of whose arrivals belongs to a rank drawn by weight and counts when
+// it is that rank's first one.
+//
+// A rank whose weight would let it arrive once on the average has arrived with a chance of 1 - 1/e, so that by the time
+// at which `count` have, only the first 1.6 * count can expect that. The ranks behind a head of 2 * count cannot: few
+// of their arrivals are of a rank that was there before, and there are fewer than 1.6 * count of them.
+void Popularity::FillUp(uint64_t count, Random& random, absl::flat_hash_set<uint64_t>& drawn,
+                        std::vector<uint64_t>& documents) const {
+  const uint64_t head = std::min(n_, std::max(kHeadEach * count, ZipfRank::kLeastFirstOfSum));
+  std::vector<std::pair<double, uint64_t>> arrivals;
+  arrivals.reserve(head);
+  for (uint64_t rank = 1; rank <= head; ++rank) {
+    if (!drawn.contains(rank)) arrivals.emplace_back(random.Exponential() / rank_.Weight(rank), rank);
+  }
+  const auto end = arrivals.begin() + static_cast<std::ptrdiff_t>(count - documents.size());
+  std::partial_sort(arrivals.begin(), end, arrivals.end());
+  auto next = arrivals.begin();
+  if (head < n_) {
+    const ZipfRank tail(head + 1, n_, exponent_);
+    const double mean_gap = 1 / tail.TotalWeight();
+    for (double time = mean_gap * random.Exponential(); documents.size() < count;) {
+      if (next->first <= time) {
+        documents.push_back(DocumentOfRank(next++->second));
+        continue;
+      }
+      const uint64_t rank = tail.Sample(random);
+      if (drawn.insert(rank).second) documents.push_back(DocumentOfRank(rank));
+      time += mean_gap * random.Exponential();
+    }
+  }
+  for (; documents.size() < count; ++next) documents.push_back(DocumentOfRank(next->second));
+}
+
+}  // namespace maxsim::loadtest

@@ -1,0 +1,84 @@
+// The options of one run of maxsim-loadtest. They are plain values, which ParseCommandLine (command_line.h) fills in
+// and checks.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/time/time.h"
+#include "client/options.h"
+#include "kernels/scalar_type.h"
+#include "loadtest/random/schedule.h"
+#include "loadtest/random/token_counts.h"
+#include "maxsim/v1/rerank.pb.h"
+
+namespace maxsim::loadtest {
+
+enum class CandidateKind { kIds, kWholeCollection, kInline };
+// What is checked of an answer. kExact checks everything that the server promises and a client can see. kOrder does not
+// compare the bits of several answers to one request, for servers that do not promise equal bits. kNone checks nothing.
+enum class AnswerCheck { kExact, kOrder, kNone };
+enum class Mode { kClosed, kOpen, kSweep };
+
+struct WorkloadOptions {
+  std::string collection;
+
+  CandidateKind candidates = CandidateKind::kIds;
+  uint64_t num_candidates = 1000;  // ids, or inline documents, of one query
+  std::string ids_file;
+  uint64_t int_ids = 0;  // ids are 0 .. int_ids - 1; 0: the ids of ids_file
+  // With a prefix, ids are strings: the prefix and a number below int_ids. Without one they are the numbers.
+  std::optional<std::string> id_prefix;
+  double zipf_exponent = 0;  // exponent of the candidates' popularity (popularity.h)
+  TokenCounts document_tokens{180};
+
+  std::string queries_file, query_lengths_file;  // recorded queries; empty: synthetic ones
+  TokenCounts query_tokens{32};
+  ScalarType dtype = ScalarType::kF16;  // storage type of synthetic tokens
+  uint32_t queries_per_request = 1;
+  bool shared_candidates = true;
+  uint64_t seed = 1;
+
+  uint32_t top_k = 100;
+  v1::Priority priority = v1::PRIORITY_NORMAL;
+  AnswerCheck check = AnswerCheck::kExact;
+
+  uint64_t pool_requests = 1024;              // requests that are prepared before the clock starts and sent in turn
+  uint64_t pool_bytes = uint64_t{512} << 20;  // bound on their bytes; 4 requests are prepared in any case
+};
+
+struct LoadOptions {
+  Mode mode = Mode::kClosed;
+  int concurrency = 16;  // closed loop: requests under way
+  double rate = 0;       // open loop: requests a second; sweep: where it begins
+  Arrivals arrivals = Arrivals::kPoisson;
+  absl::Duration target_p99 = absl::ZeroDuration();  // sweep: what the p99 must not pass
+  // A sweep ends when the bounds of the highest rate differ by no more than this share.
+  double sweep_precision = 0.05;
+  absl::Duration warmup = absl::Seconds(2);
+  absl::Duration duration = absl::Seconds(10);
+  int threads = 1;
+  int max_in_flight = 4096;  // open loop: bound on requests under way
+  // A send that is later than this counts as late.
+  absl::Duration late_after = absl::Milliseconds(1);
+  absl::Duration timeout = absl::Seconds(10);  // bound on one request
+  bool stream = false;                         // send by RerankStream in place of Rerank
+  uint64_t seed = 1;
+};
+
+struct OutputOptions {
+  std::string json_file, html_file, metrics_url;
+  bool quiet = false;
+};
+
+struct Options {
+  client::ClientOptions client;  // target, timeout, num_channels, TLS, token, client's name
+  std::string token_file;
+  WorkloadOptions workload;
+  LoadOptions load;
+  OutputOptions output;
+  std::string command;  // as it was typed
+};
+
+}  // namespace maxsim::loadtest

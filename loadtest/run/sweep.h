@@ -1,0 +1,52 @@
+// Searches for the highest open-loop rate whose p99 stays under a target: doubles the rate until it does not, then
+// bisects.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "loadtest/run/run.h"
+
+namespace maxsim::loadtest {
+
+// One rate that was tried.
+struct SweepStep {
+  double rate = 0;
+  bool held = false;
+  std::string reason;  // why it did not hold
+  RunResult result;
+};
+
+struct SweepResult {
+  std::vector<SweepStep> steps;  // in the order in which they were tried
+  int best = -1;                 // index of the step with the highest rate that held; -1: none held
+  // True when the lowest rate that failed is within the precision above `best`. Otherwise the reason says why the limit
+  // was not found.
+  bool converged = false;
+  std::string converged_reason;  // why it has not converged
+  // True when a rate above `best` failed because of the load tester: the server's own limit may be higher.
+  bool client_bound = false;
+  std::string client_bound_reason;
+};
+
+struct SweepOptions {
+  double first_rate = 100;  // requests a second
+  absl::Duration target_p99;
+  double precision = 0.05;  // the search ends when the lowest rate that failed is at most this share above the best
+};
+
+// Returns why a run does not hold the target, or "" when it does: its p99 is at most `target_p99`, it has no error, at
+// most 0.1 % was rejected, and everything was sent.
+std::string WhyNotHeld(const RunResult& result, absl::Duration target_p99);
+
+// Searches. `measure` runs one rate, and `on_step` is called with each step when it is done. Rates below a thousandth
+// of the first are not tried. An error of `measure` at the first step is returned; after a later error, which may be
+// CANCELLED, the result holds the steps so far and has not converged.
+absl::StatusOr<SweepResult> FindHighestRate(const SweepOptions& options,
+                                            const std::function<absl::StatusOr<RunResult>(double rate)>& measure,
+                                            const std::function<void(const SweepStep&)>& on_step);
+
+}  // namespace maxsim::loadtest

@@ -1,0 +1,66 @@
+// Calls of the Admin service of one server, which may take long and can be given up.
+#pragma once
+
+#include <chrono>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/monotonic_clock.h"
+#include "base/mutex.h"
+#include "base/stop.h"
+#include "client/grpc_support.h"
+#include "client/status.h"
+#include "grpcpp/client_context.h"
+#include "grpcpp/support/status.h"
+#include "server/cluster/groups/answer_fault.h"
+#include "server/cluster/groups/group.h"
+#include "server/cluster/groups/group_call.h"
+#include "server/cluster/groups/replica.h"
+#include "server/service/api.h"
+#include "server/service/call/call_spans.h"
+#include "server/tracing/span.h"
+
+namespace maxsim::cluster {
+
+// Loading a large collection takes minutes.
+inline constexpr absl::Duration kAdminTimeout = absl::Hours(2);
+
+// Calls a method of a server and blocks until it has answered, or soon after the context's `stop`, which must not be
+// null, was stopped: the server is told then, and the status is that of `stop`. The call has a span within the
+// context's, which the server is told of.
+template <typename Request, typename Response>
+absl::StatusOr<Response> CallAdmin(const Group& group, const Replica& replica, Rpc<Request, Response> rpc,
+                                   const Request& request, const service::ChangeContext& change) {
+  const StopSignal& stop = *change.stop;
+  tracing::Span span = service::StartGroupAttempt(change.span, group.name(), replica.target(), 0, /*is_hedge=*/false);
+  struct {
+    Mutex mutex;
+    ConditionVariable changed;
+    bool has_ended ABSL_GUARDED_BY(mutex) = false;
+    grpc::Status status ABSL_GUARDED_BY(mutex);
+  } call;
+  grpc::ClientContext context;
+  Response response;
+  context.set_deadline(client::ToGrpcTime(MonotonicNow() + kAdminTimeout));
+  client::CallMetadata(replica.options()).AddTo(context);
+  AddTrace(span.AsParent(), context);
+  rpc(replica.stubs(), &context, &request, &response, [&call](const grpc::Status& status) {
+    const MutexLock lock(&call.mutex);
+    call.status = status;
+    call.has_ended = true;
+    call.changed.NotifyAll();
+  });
+  MutexLock lock(&call.mutex);
+  while (!call.has_ended) {
+    if (stop.stopped()) context.TryCancel();
+    call.changed.WaitFor(lock, std::chrono::milliseconds(50));
+  }
+  absl::Status status = ErrorOfReplica(call.status);
+  if (!status.ok() && stop.stopped()) status = stop.status();
+  service::EndCall(status, span);
+  if (status.ok()) return response;
+  return status;
+}
+
+}  // namespace maxsim::cluster

@@ -1,0 +1,80 @@
+#include "server/cluster/groups/check_info.h"
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <set>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "base/text.h"
+#include "collection/collection_name.h"
+#include "collection/slots.h"
+#include "kernels/limits.h"
+
+namespace maxsim::cluster {
+namespace {
+
+template <typename... Args>
+std::optional<AnswerFault> WrongInfo(const char* field, const Args&... message) {
+  return AnswerFault{field, absl::StrCat(message...)};
+}
+
+bool IsStorage(v1::DataType type) {
+  return type == v1::DATA_TYPE_F32 || type == v1::DATA_TYPE_F16 || type == v1::DATA_TYPE_BF16 ||
+         type == v1::DATA_TYPE_I8;
+}
+
+// Checks the fields that a collection has once a generation of it is loaded.
+std::optional<AnswerFault> CheckLoaded(const std::string& path, const v1::CollectionInfo& info) {
+  if (info.dim() < static_cast<uint32_t>(kMinDim) || info.dim() > static_cast<uint32_t>(kMaxDim)) {
+    return WrongInfo("dim", path, ".dim is ", info.dim(), ", and ", kMinDim, " to ", kMaxDim, " are accepted");
+  }
+  if (!IsStorage(info.storage())) {
+    return WrongInfo("storage", path, ".storage is ", static_cast<int>(info.storage()), ", which is no type");
+  }
+  if (info.id_type() != v1::ID_TYPE_STRING && info.id_type() != v1::ID_TYPE_INT64) {
+    return WrongInfo("id_type", path, ".id_type is ", static_cast<int>(info.id_type()), ", which is no type");
+  }
+  if (!std::isfinite(info.loaded_at_unix_seconds())) {
+    return WrongInfo("loaded_at_unix_seconds", path, ".loaded_at_unix_seconds is ", info.loaded_at_unix_seconds());
+  }
+  if (info.encoder().dim() > static_cast<uint32_t>(std::numeric_limits<int32_t>::max())) {
+    return WrongInfo("encoder", path, ".encoder.dim is ", info.encoder().dim());
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<AnswerFault> CheckInfoAnswer(const v1::GetInfoResponse& answer) {
+  if (const size_t bytes = answer.ByteSizeLong(); bytes > kMaxInfoBytes) {
+    return WrongInfo("collections", "GetInfo takes ", bytes, " bytes, and at most ", kMaxInfoBytes, " are accepted");
+  }
+  std::set<std::string_view> names;
+  for (int i = 0; i < answer.collections_size(); ++i) {
+    const v1::CollectionInfo& info = answer.collections(i);
+    const std::string path = absl::StrCat("collections[", i, "]");
+    if (!collection::IsCollectionName(info.name()) || !names.insert(info.name()).second) {
+      return WrongInfo("name", path, ".name is ", Quote(info.name()), ", which is not a valid name or is repeated");
+    }
+    if (info.has_partition()) {
+      const v1::PartitionInfo& slots = info.partition();
+      if (slots.first_slot() >= slots.end_slot() || slots.end_slot() > static_cast<uint32_t>(collection::kNumSlots)) {
+        return WrongInfo("partition", path, ".partition is ", slots.first_slot(), " to ", slots.end_slot(),
+                         ", and must be a range within 0 to ", collection::kNumSlots);
+      }
+    }
+    if (info.generation() == 0) continue;
+    if (auto fault = CheckLoaded(path, info); fault.has_value()) return fault;
+  }
+  return std::nullopt;
+}
+
+std::optional<AnswerFault> CheckChangedCollection(const std::string& name, const v1::CollectionInfo& answered) {
+  if (answered.name() == name) return std::nullopt;
+  return WrongInfo("collection", "collection.name is ", Quote(answered.name()), ", and ", Quote(name),
+                   " was to be changed");
+}
+
+}  // namespace maxsim::cluster

@@ -1,0 +1,23 @@
+// Checks what a server says about itself and its collections before a router relies on it. Pure: no network, no clock.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "maxsim/v1/rerank.pb.h"
+#include "server/cluster/groups/answer_fault.h"
+
+namespace maxsim::cluster {
+
+// A router requests GetInfo from every replica every second and keeps the last answer. A collection takes about 500
+// bytes.
+inline constexpr size_t kMaxInfoBytes = size_t{16} << 20;
+
+// Checks names and slots and, for loaded collections, dimension, storage type and kind of ids.
+std::optional<AnswerFault> CheckInfoAnswer(const v1::GetInfoResponse& answer);
+
+// Checks that the answer to a change of collection `name` is about that collection.
+std::optional<AnswerFault> CheckChangedCollection(const std::string& name, const v1::CollectionInfo& answered);
+
+}  // namespace maxsim::cluster

@@ -1,0 +1,393 @@
+#include "server/cluster/groups/group_call.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/guard.h"
+#include "base/monotonic_clock.h"
+#include "base/mutex.h"
+#include "server/service/call/call_spans.h"
+#include "server/tracing/trace_context.h"
+
+namespace maxsim::cluster {
+namespace {
+
+// When those may come again who found a group with too many calls.
+constexpr absl::Duration kTooManyCallsDelay = absl::Milliseconds(50);
+
+// A replica that is full is not asked for so long at most, whatever it says: others' requests may be smaller.
+constexpr absl::Duration kMaxFullTime = absl::Seconds(1);
+
+// A replica that answers nobody for ten times the group's percentile stands still. The bounds are for groups whose
+// calls take microseconds, and for those that have no percentile yet.
+constexpr int kSilencePercentiles = 10;
+constexpr absl::Duration kMinSilence = absl::Milliseconds(100);
+constexpr absl::Duration kMaxSilence = absl::Seconds(5);
+
+// How often a call that takes long is looked at.
+constexpr absl::Duration kLookInterval = absl::Milliseconds(100);
+
+// A look may come later by the time until it, divided by this, so that the timer wakes once for many calls.
+constexpr int kLookSlack = 16;
+
+// An error about the request, or about whoever sent it, says nothing against the replica. Nor does one that says when
+// to come back: the replica lacks a write that the request wants to see, or a stream that takes writes, and is well.
+bool IsFault(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+      return !client::RetryAfter(status).has_value();
+    case absl::StatusCode::kInternal:
+    case absl::StatusCode::kDataLoss:
+    case absl::StatusCode::kUnknown:
+      return true;
+    default:
+      return false;
+  }
+}
+
+absl::Status Full(const Group& group, absl::Duration retry_after, const std::string& why) {
+  absl::Status status = absl::ResourceExhaustedError(absl::StrCat("group ", group.name(), " ", why));
+  client::SetRetryAfter(retry_after, status);
+  return status;
+}
+
+absl::Status Draining() { return absl::UnavailableError("the server is draining"); }
+
+// Ends the span of an attempt that was under way when its call ended with `status`.
+void EndWithCall(const absl::Status& status, tracing::Span& span) {
+  if (!span.is_recording()) return;
+  const char* const why = status.ok() ? "another replica answered first" : "the call ended before the answer";
+  service::EndCall(absl::CancelledError(why), span);
+}
+
+class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupCall> {
+ public:
+  GroupCall(const CallEnvironment& environment, CallTarget target, const GroupCallOptions& options, SendAttempt send,
+            absl::AnyInvocable<void(absl::Status, int)> done)
+      : environment_(environment),
+        target_(std::move(target)),
+        options_(options),
+        send_(std::move(send)),
+        done_(std::move(done)) {}
+
+  // A call is answered in any case: one that was lost for want of memory, here.
+  ~GroupCall() override {
+    if (!begun_ || done_ == nullptr) return;
+    target_.group->EndCall();
+    if (environment_.calls != nullptr) environment_.calls->Remove(this);
+    done_(NoMemory(), 0);
+  }
+
+  void Start() {
+    Group& group = *target_.group;
+    if (target_.replicas.empty()) {
+      return Refuse(
+          absl::UnavailableError(absl::StrCat("no replica of group ", group.name(), " can answer this call")));
+    }
+    const absl::Time now = MonotonicNow();
+    if (const std::optional<absl::Time> until = FullUntil(now)) {
+      return Refuse(Full(group, *until - now, "is full"));
+    }
+    if (!group.TryBeginCall()) {
+      return Refuse(Full(group, kTooManyCallsDelay,
+                         absl::StrCat("has ", group.max_calls_in_flight(),
+                                      " calls in flight, which is the limit (cluster.max_calls_in_flight)")));
+    }
+    begin_ = now;
+    if (environment_.calls != nullptr && !environment_.calls->Add(shared_from_this())) {
+      group.EndCall();
+      return Refuse(Draining());
+    }
+    begun_ = true;
+    group.EarnHedge();
+    Protected([&] {
+      TryAttempt();
+      if (MayAskSecond()) {
+        ScheduleHedge();
+      } else if (options_.cancelled != nullptr) {
+        LookIn(kLookInterval, begin_);
+      }
+    });
+  }
+
+  void End() override { Finish(Draining(), 0, MonotonicNow()); }
+
+ private:
+  struct Attempt {
+    std::shared_ptr<Replica> replica;
+    std::function<void()> cancel;
+    bool ended = false;
+    tracing::Span span = {};  // it ends with the attempt, or with the call
+  };
+
+  // Does something that may find no memory, and ends the call where it does.
+  template <typename Work>
+  void Protected(Work work) {
+    const absl::Status status = Guarded([&] {
+      work();
+      return absl::OkStatus();
+    });
+    if (!status.ok()) Finish(status, 0, MonotonicNow());
+  }
+
+  bool MayAskSecond() const { return options_.may_hedge && target_.replicas.size() > 1; }
+
+  // Returns when the first of the replicas may be asked again where all are full.
+  std::optional<absl::Time> FullUntil(absl::Time now) const {
+    absl::Time first = absl::InfiniteFuture();
+    for (const std::shared_ptr<Replica>& replica : target_.replicas) {
+      first = std::min(first, replica->health().full_until());
+    }
+    return first > now ? std::optional<absl::Time>(first) : std::nullopt;
+  }
+
+  // Asks another replica; false where all were asked, or the call has ended.
+  bool TryAttempt(bool is_hedge = false) {
+    int number = 0;
+    std::shared_ptr<Replica> replica;
+    tracing::SpanParent span;
+    {
+      const MutexLock lock(&mutex_);
+      if (finished_) return false;
+      std::vector<const Replica*> tried;
+      tried.reserve(attempts_.size());
+      for (const Attempt& attempt : attempts_) tried.push_back(attempt.replica.get());
+      replica = ChooseReplica(target_.replicas, tried, MonotonicNow(), target_.group->NextTurn());
+      if (replica == nullptr) return false;
+      number = static_cast<int>(attempts_.size());
+      attempts_.push_back({.replica = replica, .cancel = nullptr});
+      attempts_.back().span =
+          service::StartGroupAttempt(options_.span, target_.group->name(), replica->target(), number, is_hedge);
+      span = attempts_.back().span.AsParent();
+      ++num_in_flight_;
+    }
+    replica->BeginCall();
+    std::function<void()> cancel =
+        send_(*replica, number, span,
+              [call = shared_from_this(), number](const absl::Status& status) { call->OnEnd(number, status); });
+    {
+      const MutexLock lock(&mutex_);
+      if (!finished_) {
+        attempts_[static_cast<size_t>(number)].cancel = std::move(cancel);
+        return true;
+      }
+    }
+    cancel();  // too late
+    return true;
+  }
+
+  void ScheduleHedge() {
+    const absl::Duration delay = target_.group->latencies().percentile();
+    LookIn(delay == absl::InfiniteDuration() ? kLookInterval : delay, begin_);
+  }
+
+  void LookIn(absl::Duration delay, absl::Time now) {
+    environment_.timer->At(now + delay, delay / kLookSlack, [weak = weak_from_this()] {
+      const std::shared_ptr<GroupCall> call = weak.lock();
+      if (call != nullptr) call->Protected([&] { call->Look(); });
+    });
+  }
+
+  // Returns for how long a replica that is well always answers somebody while it has calls.
+  absl::Duration Silence() const {
+    const absl::Duration percentile = target_.group->latencies().percentile();
+    return std::clamp(kSilencePercentiles * percentile, kMinSilence, kMaxSilence);
+  }
+
+  // Ends a call that nobody waits for, or asks another replica where that is due; then looks again in a while.
+  void Look() {
+    {
+      const MutexLock lock(&mutex_);
+      if (finished_) return;
+    }
+    const absl::Time now = MonotonicNow();
+    if (options_.cancelled != nullptr && *options_.cancelled) {
+      return Finish(absl::CancelledError("the client went away"), 0, now);
+    }
+    if (MayAskSecond()) Hedge(now);
+    if (const absl::Status status = ErrorWhereOthersStandStill(now); !status.ok()) return Finish(status, 0, now);
+    LookIn(kLookInterval, now);
+  }
+
+  // Asks another replica where the group has saved for that, or where those that were asked do not answer anybody any
+  // more.
+  void Hedge(absl::Time now) {
+    bool all_asked = false;
+    bool nobody_answers = true;
+    {
+      const MutexLock lock(&mutex_);
+      if (num_in_flight_ == 0) return;  // Another one is about to be asked.
+      for (const Attempt& attempt : attempts_) {
+        if (attempt.ended) continue;
+        const Replica& replica = *attempt.replica;
+        if (replica.poll_status().ok() && !replica.health().is_ejected(now)) nobody_answers = false;
+      }
+      all_asked = attempts_.size() == target_.replicas.size();
+    }
+    if (all_asked) return;
+    const bool measured = target_.group->latencies().percentile() < absl::InfiniteDuration();
+    if (nobody_answers || (measured && target_.group->TakeHedge())) {
+      if (TryAttempt(/*is_hedge=*/true) && environment_.metrics != nullptr) {
+        environment_.metrics->CountHedge(target_.group->name());
+      }
+    }
+  }
+
+  void Note(Replica& replica, const absl::Status& status, absl::Time now) {
+    if (IsFault(status)) return replica.health().CountFailure(now);
+    // A client that is in a hurry says nothing against a replica that answers others.
+    if (absl::IsDeadlineExceeded(status)) return replica.health().CountOvertaken(now, Silence(), begin_);
+    const std::optional<absl::Duration> full = client::RetryAfter(status);
+    if (absl::IsResourceExhausted(status) && full.has_value()) {
+      replica.health().SetFullUntil(now + std::min(*full, kMaxFullTime));
+    }
+    replica.health().CountSuccess(now);
+  }
+
+  void OnEnd(int number, const absl::Status& status) {
+    const absl::Time now = MonotonicNow();
+    std::shared_ptr<Replica> replica;
+    bool is_late = false;
+    {
+      const MutexLock lock(&mutex_);
+      Attempt& attempt = attempts_[static_cast<size_t>(number)];
+      attempt.ended = true;
+      service::EndCall(status, attempt.span);
+      replica = attempt.replica;
+      --num_in_flight_;
+      is_late = finished_;
+      if (come_back_.ok() && client::RetryAfter(status).has_value()) come_back_ = status;
+    }
+    replica->EndCall();
+    // An attempt that was ended from here says nothing.
+    if (is_late) return;
+    Note(*replica, status, now);
+    if (status.ok()) {
+      target_.group->latencies().Add(now - begin_);
+      return Finish(status, number, now);
+    }
+    const bool may_repeat = options_.may_repeat || IsSafeToRepeat(status);
+    if (!may_repeat || !MayAskAnother(status) || now >= options_.deadline) return Finish(status, number, now);
+    if (environment_.metrics != nullptr) environment_.metrics->CountRetry(target_.group->name());
+    Protected([&] {
+      if (!TryAttempt() && !HasAttemptInFlight()) Finish(ErrorOfAll(status), number, now);
+    });
+  }
+
+  // Returns the group's error where `last` is that of the last replica: one that says when to come back, since a
+  // replica that will answer then is there, whatever the others say.
+  absl::Status ErrorOfAll(const absl::Status& last) {
+    const MutexLock lock(&mutex_);
+    return come_back_.ok() || client::RetryAfter(last).has_value() ? last : come_back_;
+  }
+
+  // Returns the error that says when to come back, where all that were asked otherwise stand still: who comes back then
+  // is answered, and who waits for them is not. OK in any other case.
+  absl::Status ErrorWhereOthersStandStill(absl::Time now) {
+    const MutexLock lock(&mutex_);
+    if (come_back_.ok() || attempts_.size() < target_.replicas.size()) return absl::OkStatus();
+    for (const Attempt& attempt : attempts_) {
+      if (!attempt.ended && !attempt.replica->health().stands_still(now, Silence(), begin_)) return absl::OkStatus();
+    }
+    for (const Attempt& attempt : attempts_) {
+      if (!attempt.ended) attempt.replica->health().CountOvertaken(now, Silence(), begin_);
+    }
+    return come_back_;
+  }
+
+  bool HasAttemptInFlight() {
+    const MutexLock lock(&mutex_);
+    return num_in_flight_ > 0;
+  }
+
+  void Finish(const absl::Status& status, int number, absl::Time now) {
+    std::vector<std::function<void()>> cancels;
+    {
+      const MutexLock lock(&mutex_);
+      if (finished_) return;
+      finished_ = true;
+      for (size_t i = 0; i < attempts_.size(); ++i) {
+        if (attempts_[i].ended) continue;
+        EndWithCall(status, attempts_[i].span);
+        if (status.ok() && i < static_cast<size_t>(number))
+          attempts_[i].replica->health().CountOvertaken(now, Silence(), begin_);
+        if (attempts_[i].cancel != nullptr) cancels.push_back(std::move(attempts_[i].cancel));
+      }
+    }
+    for (const std::function<void()>& cancel : cancels) cancel();
+    target_.group->EndCall();
+    if (environment_.metrics != nullptr) {
+      environment_.metrics->CountCall(target_.group->name(), status.code(), now - begin_);
+    }
+    std::exchange(done_, nullptr)(status, number);
+    if (environment_.calls != nullptr) environment_.calls->Remove(this);
+  }
+
+  // Ends a call that did not begin.
+  void Refuse(const absl::Status& status) {
+    if (environment_.metrics != nullptr) {
+      environment_.metrics->CountCall(target_.group->name(), status.code(), absl::ZeroDuration());
+    }
+    std::exchange(done_, nullptr)(status, 0);
+  }
+
+  const CallEnvironment environment_;
+  const CallTarget target_;
+  const GroupCallOptions options_;
+  const SendAttempt send_;
+  absl::AnyInvocable<void(absl::Status, int)> done_;
+  absl::Time begin_;
+  bool begun_ = false;  // It has a place of the group.
+
+  Mutex mutex_;
+  std::vector<Attempt> attempts_ ABSL_GUARDED_BY(mutex_);
+  int num_in_flight_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status come_back_ ABSL_GUARDED_BY(mutex_);  // the first error that says when to come back; OK: there was none
+};
+
+}  // namespace
+
+bool IsOtherGeneration(const absl::Status& status) {
+  return absl::IsFailedPrecondition(status) && client::ReasonOf(status) == client::kReasonOtherGeneration;
+}
+
+bool IsSafeToRepeat(const absl::Status& status) {
+  const std::string reason = client::ReasonOf(status);
+  return reason == client::kReasonNothingWritten || reason == client::kReasonNotConnected;
+}
+
+bool MayAskAnother(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kInternal:
+    case absl::StatusCode::kDataLoss:
+    case absl::StatusCode::kUnknown:
+    case absl::StatusCode::kCancelled:  // by the replica: who asked for the call has another way
+      return true;
+    case absl::StatusCode::kResourceExhausted:
+      return client::RetryAfter(status).has_value();
+    default:
+      return IsOtherGeneration(status);
+  }
+}
+
+void AddTrace(const tracing::SpanParent& span, grpc::ClientContext& context) {
+  Guarded([&] {
+    const std::string traceparent = span.traceparent();
+    if (traceparent.empty()) return absl::OkStatus();
+    context.AddMetadata(tracing::kTraceparentKey, traceparent);
+    const std::string_view state = span.tracestate();
+    if (!state.empty()) context.AddMetadata(tracing::kTracestateKey, std::string(state));
+    return absl::OkStatus();
+  }).IgnoreError();  // A call without memory for its trace goes on without it.
+}
+
+void StartGroupCall(const CallEnvironment& environment, CallTarget target, const GroupCallOptions& options,
+                    SendAttempt send, absl::AnyInvocable<void(absl::Status, int)> done) {
+  std::make_shared<GroupCall>(environment, std::move(target), options, std::move(send), std::move(done))->Start();
+}
+
+}  // namespace maxsim::cluster

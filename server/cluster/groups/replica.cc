@@ -1,0 +1,110 @@
+#include "server/cluster/groups/replica.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "grpc/impl/codegen/grpc_types.h"
+#include "grpcpp/create_channel.h"
+
+namespace maxsim::cluster {
+namespace {
+
+// A connection that was lost is tried again at once and then at least so often: a replica that comes back is wanted.
+constexpr int kMaxReconnectBackoffMs = 1000;
+constexpr int kMinReconnectBackoffMs = 50;
+
+absl::Time FromMicros(int64_t us) { return absl::FromUnixMicros(us); }
+
+}  // namespace
+
+void ReplicaHealth::CountSuccess(absl::Time now) {
+  last_success_us_.store(absl::ToUnixMicros(now), std::memory_order_relaxed);
+  num_failures_.store(0, std::memory_order_relaxed);
+  if (ejection_us_.load(std::memory_order_relaxed) == 0) return;
+  ejection_us_.store(0, std::memory_order_relaxed);
+  ejected_until_us_.store(0, std::memory_order_relaxed);
+}
+
+void ReplicaHealth::CountFailure(absl::Time now) {
+  if (num_failures_.fetch_add(1, std::memory_order_relaxed) + 1 < kMaxFailures) return;
+  if (is_ejected(now)) return;  // calls that began before
+  const int64_t last_us = ejection_us_.load(std::memory_order_relaxed);
+  const int64_t next_us =
+      std::clamp(2 * last_us, absl::ToInt64Microseconds(kMinEjection), absl::ToInt64Microseconds(kMaxEjection));
+  ejection_us_.store(next_us, std::memory_order_relaxed);
+  ejected_until_us_.store(absl::ToUnixMicros(now) + next_us, std::memory_order_relaxed);
+}
+
+bool ReplicaHealth::stands_still(absl::Time now, absl::Duration silence, absl::Time call_begin) const {
+  return now - std::max(call_begin, FromMicros(last_success_us_.load(std::memory_order_relaxed))) >= silence;
+}
+
+void ReplicaHealth::CountOvertaken(absl::Time now, absl::Duration silence, absl::Time call_begin) {
+  if (stands_still(now, silence, call_begin)) CountFailure(now);
+}
+
+bool ReplicaHealth::is_ejected(absl::Time now) const {
+  return now < FromMicros(ejected_until_us_.load(std::memory_order_relaxed));
+}
+
+void ReplicaHealth::SetFullUntil(absl::Time time) {
+  full_until_us_.store(absl::ToUnixMicros(time), std::memory_order_relaxed);
+}
+
+absl::Time ReplicaHealth::full_until() const { return FromMicros(full_until_us_.load(std::memory_order_relaxed)); }
+
+absl::StatusOr<std::shared_ptr<Replica>> Replica::Create(const client::ClientOptions& options) {
+  std::shared_ptr<Replica> replica(new Replica(options));
+  if (absl::Status status = client::ValidateClientOptions(options); !status.ok()) return status;
+  if (absl::Status status = replica->Connect(); !status.ok()) return status;
+  return replica;
+}
+
+absl::Status Replica::Connect() {
+  auto credentials = client::MakeCredentials(options_.tls);
+  if (!credentials.ok()) return credentials.status();
+  grpc::ChannelArguments arguments = client::MakeChannelArguments(options_);
+  // A new channel is to have a new connection, not the hanging one of the channel before it.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kMinReconnectBackoffMs);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kMaxReconnectBackoffMs);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kMaxReconnectBackoffMs);
+  const std::shared_ptr<grpc::Channel> channel = grpc::CreateCustomChannel(options_.target, *credentials, arguments);
+  ReplicaStubs stubs{.reranker = v1::Reranker::NewStub(channel),
+                     .documents = v1::Documents::NewStub(channel),
+                     .admin = v1::Admin::NewStub(channel)};
+  const MutexLock lock(&mutex_);
+  stubs_ = std::move(stubs);
+  return absl::OkStatus();
+}
+
+void Replica::Reconnect() { Connect().IgnoreError(); }
+
+ReplicaStubs Replica::stubs() const {
+  const MutexLock lock(&mutex_);
+  return stubs_;
+}
+
+std::shared_ptr<const v1::GetInfoResponse> Replica::info() const {
+  const MutexLock lock(&mutex_);
+  return info_;
+}
+
+void Replica::SetInfo(std::shared_ptr<const v1::GetInfoResponse> info) {
+  poll_failures_ = 0;
+  const MutexLock lock(&mutex_);
+  info_ = std::move(info);
+  poll_status_ = absl::OkStatus();
+}
+
+void Replica::SetPollError(const absl::Status& status) {
+  const MutexLock lock(&mutex_);
+  poll_status_ = status;
+}
+
+absl::Status Replica::poll_status() const {
+  const MutexLock lock(&mutex_);
+  return poll_status_;
+}
+
+}  // namespace maxsim::cluster

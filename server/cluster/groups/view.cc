@@ -1,0 +1,373 @@
+#include "server/cluster/groups/view.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/saturating.h"
+#include "base/text.h"
+
+namespace maxsim::cluster {
+namespace {
+
+// What one replica has said of a collection.
+struct Said {
+  std::shared_ptr<Replica> replica;
+  bool answers = false;
+  v1::CollectionInfo info;
+};
+
+// What the replicas of one group have said of a collection, those that have it ready.
+struct GroupSaid {
+  std::shared_ptr<Group> group;
+  std::vector<Said> replicas;
+  std::string error;  // of one that has not
+
+  bool answers() const {
+    return std::any_of(replicas.begin(), replicas.end(), [](const Said& said) { return said.answers; });
+  }
+  bool Has(uint64_t generation) const {
+    return std::any_of(replicas.begin(), replicas.end(), [&](const Said& said) {
+      return said.info.generation() == generation && (said.answers || !answers());
+    });
+  }
+};
+
+collection::SlotRange SlotsOf(const v1::CollectionInfo& info) {
+  if (!info.has_partition()) return {};
+  return {static_cast<int32_t>(info.partition().first_slot()), static_cast<int32_t>(info.partition().end_slot())};
+}
+
+// Returns whether a server that has said `info` (null: nothing) answers and had loaded all of its collections; it
+// answers no request before.
+bool IsLoaded(const Replica& replica, const v1::GetInfoResponse* info) {
+  return info != nullptr && replica.poll_status().ok() && !info->loading();
+}
+
+// Returns whether a server has said nothing of a collection yet: it has not answered, or it loads that or others.
+bool IsSilent(const v1::GetInfoResponse* info, std::string_view name) {
+  if (info == nullptr) return true;
+  for (const v1::CollectionInfo& collection : info->collections()) {
+    if (collection.name() != name) continue;
+    return collection.generation() == 0 && collection.state() == v1::COLLECTION_STATE_LOADING;
+  }
+  return info->loading();
+}
+
+std::vector<GroupSaid> AskAll(const std::vector<std::shared_ptr<Group>>& groups, std::string_view name) {
+  std::vector<GroupSaid> all;
+  for (const std::shared_ptr<Group>& group : groups) {
+    GroupSaid of_group{.group = group, .replicas = {}, .error = {}};
+    for (const std::shared_ptr<Replica>& replica : group->replicas()) {
+      const std::shared_ptr<const v1::GetInfoResponse> info = replica->info();
+      if (info == nullptr) continue;
+      const bool answers = IsLoaded(*replica, info.get());
+      for (const v1::CollectionInfo& collection : info->collections()) {
+        if (collection.name() != name) continue;
+        // A failed reload leaves the generation before; so state and error say nothing while there is one.
+        if (collection.generation() == 0) {
+          of_group.error = collection.error();
+        } else {
+          of_group.replicas.push_back({replica, answers, collection});
+        }
+      }
+    }
+    // What a server said before it went away counts where nobody else of its group says something.
+    if (of_group.answers()) {
+      of_group.replicas.erase(std::remove_if(of_group.replicas.begin(), of_group.replicas.end(),
+                                             [](const Said& said) { return !said.answers; }),
+                              of_group.replicas.end());
+    }
+    if (!of_group.replicas.empty() || !of_group.error.empty()) all.push_back(std::move(of_group));
+  }
+  return all;
+}
+
+// Returns the generation to ask for: the newest that all groups have that answer, or else the one that most have.
+uint64_t ChooseGeneration(const std::vector<GroupSaid>& groups) {
+  std::set<uint64_t, std::greater<>> known;  // newest first
+  for (const GroupSaid& group : groups) {
+    for (const Said& said : group.replicas) known.insert(said.info.generation());
+  }
+  uint64_t best = 0;
+  int64_t best_count = -1;
+  for (const uint64_t generation : known) {
+    const int64_t count =
+        std::count_if(groups.begin(), groups.end(), [&](const GroupSaid& group) { return group.Has(generation); });
+    if (count > best_count) {
+      best = generation;
+      best_count = count;
+    }
+  }
+  return best;
+}
+
+// Says where two servers contradict each other about a collection.
+absl::Status CheckSameShape(const v1::CollectionInfo& a, const v1::CollectionInfo& b, const std::string& name) {
+  const auto differs = [&](const char* what, const std::string& left, const std::string& right) {
+    return absl::UnavailableError(absl::StrCat("collection ", Quote(name), ": ", what, " is ", left,
+                                               " on one server and ", right, " on another"));
+  };
+  if (a.dim() != b.dim()) return differs("dim", absl::StrCat(a.dim()), absl::StrCat(b.dim()));
+  if (a.id_type() != b.id_type()) {
+    return differs("id_type", v1::IdType_Name(a.id_type()), v1::IdType_Name(b.id_type()));
+  }
+  if (a.storage() != b.storage()) {
+    return differs("storage", v1::DataType_Name(a.storage()), v1::DataType_Name(b.storage()));
+  }
+  if (a.rotation_seed() != b.rotation_seed()) {
+    return differs("rotation_seed", absl::StrCat(a.rotation_seed()), absl::StrCat(b.rotation_seed()));
+  }
+  if (a.has_live() != b.has_live())
+    return differs("live", a.has_live() ? "true" : "false", b.has_live() ? "true" : "false");
+  return absl::OkStatus();
+}
+
+// Returns an error if a server contradicts the known shape of the collection or the known slots of its group, else OK.
+absl::Status Contradiction(const CollectionView& before, const Group& group, const v1::CollectionInfo& info) {
+  if (absl::Status status = CheckSameShape(before.info, info, before.name); !status.ok()) return status;
+  for (const CollectionView::Part& part : before.parts) {
+    if (part.target.group.get() != &group || part.slots == SlotsOf(info)) continue;
+    return absl::UnavailableError(absl::StrCat("collection ", Quote(before.name), ": group ", group.name(), " held ",
+                                               collection::DescribeSlots(part.slots), ", and a server of it holds ",
+                                               collection::DescribeSlots(SlotsOf(info))));
+  }
+  return absl::OkStatus();
+}
+
+// Removes the servers that contradict the known state, if another server of their group with the same generation does
+// not: one server that is configured wrongly must not take the collection away. Returns the contradiction of the last
+// removed server, or OK.
+absl::Status LeaveOutContradictions(const CollectionView* before, uint64_t generation, std::vector<GroupSaid>& groups) {
+  absl::Status left_out;
+  if (before == nullptr || !before->status.ok()) return left_out;
+  for (GroupSaid& group : groups) {
+    const auto counts = [&](const Said& said) { return said.info.has_live() || said.info.generation() == generation; };
+    const auto agrees = [&](const Said& said) { return Contradiction(*before, *group.group, said.info).ok(); };
+    if (std::none_of(group.replicas.begin(), group.replicas.end(),
+                     [&](const Said& said) { return counts(said) && agrees(said); })) {
+      continue;
+    }
+    const auto contradicts = [&](const Said& said) {
+      if (!counts(said) || agrees(said)) return false;
+      left_out = Contradiction(*before, *group.group, said.info);
+      return true;
+    };
+    group.replicas.erase(std::remove_if(group.replicas.begin(), group.replicas.end(), contradicts),
+                         group.replicas.end());
+  }
+  return left_out;
+}
+
+// Deals the slots out to the parts. Slots that nobody holds are taken to be those of `silent`, a group that has never
+// answered, where there is one. UNAVAILABLE where a slot is in two groups, or in none.
+absl::Status DealSlots(const std::shared_ptr<Group>& silent, CollectionView& view) {
+  view.part_of_slot.fill(-1);
+  for (size_t idx = 0; idx < view.parts.size(); ++idx) {
+    const CollectionView::Part& part = view.parts[idx];
+    for (int32_t slot = part.slots.first; slot < part.slots.end; ++slot) {
+      int16_t& owner = view.part_of_slot[static_cast<size_t>(slot)];
+      if (owner >= 0) {
+        return absl::UnavailableError(absl::StrCat("collection ", Quote(view.name), ": group ",
+                                                   view.parts[static_cast<size_t>(owner)].target.group->name(),
+                                                   " and group ", part.target.group->name(), " both hold slot ", slot));
+      }
+      owner = static_cast<int16_t>(idx);
+    }
+  }
+  for (int32_t slot = 0; slot < collection::kNumSlots; ++slot) {
+    int16_t& owner = view.part_of_slot[static_cast<size_t>(slot)];
+    if (owner >= 0) continue;
+    if (silent != nullptr) {
+      if (view.parts.empty() || view.parts.back().target.group != silent) {
+        view.parts.push_back({.target = {.group = silent, .replicas = {}}, .num_documents = 0, .slots = {}});
+      }
+      owner = static_cast<int16_t>(view.parts.size() - 1);
+      continue;
+    }
+    return absl::UnavailableError(
+        absl::StrCat("collection ", Quote(view.name), ": no group has said that it holds slot ", slot));
+  }
+  return absl::OkStatus();
+}
+
+void AddUp(const v1::CollectionInfo& part, bool is_first, v1::CollectionInfo& sum) {
+  sum.set_num_documents(SaturatingAdd(sum.num_documents(), part.num_documents()));
+  sum.set_num_tokens(SaturatingAdd(sum.num_tokens(), part.num_tokens()));
+  sum.set_num_shards(SaturatingAdd(sum.num_shards(), part.num_shards()));
+  sum.set_token_bytes(SaturatingAdd(sum.token_bytes(), part.token_bytes()));
+  sum.set_resident_bytes(SaturatingAdd(sum.resident_bytes(), part.resident_bytes()));
+  sum.set_unavailable_documents(SaturatingAdd(sum.unavailable_documents(), part.unavailable_documents()));
+  sum.set_has_payloads(sum.has_payloads() || part.has_payloads());
+  sum.set_loaded_at_unix_seconds(std::max(sum.loaded_at_unix_seconds(), part.loaded_at_unix_seconds()));
+  if (sum.residency().empty()) sum.set_residency(part.residency());
+  if (!part.has_live()) return;
+  v1::LiveInfo& live = *sum.mutable_live();
+  live.set_sequence(is_first ? part.live().sequence() : std::min(live.sequence(), part.live().sequence()));
+  live.set_compacted_sequence(std::max(live.compacted_sequence(), part.live().compacted_sequence()));
+  live.set_num_changed_documents(SaturatingAdd(live.num_changed_documents(), part.live().num_changed_documents()));
+  live.set_num_deleted_documents(SaturatingAdd(live.num_deleted_documents(), part.live().num_deleted_documents()));
+  live.set_num_segments(SaturatingAdd(live.num_segments(), part.live().num_segments()));
+  live.set_segment_bytes(SaturatingAdd(live.segment_bytes(), part.live().segment_bytes()));
+  live.set_segment_used_bytes(SaturatingAdd(live.segment_used_bytes(), part.live().segment_used_bytes()));
+  live.set_log_bytes(SaturatingAdd(live.log_bytes(), part.live().log_bytes()));
+  if (live.log().empty()) live.set_log(part.live().log());
+  live.set_lag(std::max(live.lag(), part.live().lag()));
+  live.set_is_compacting(live.is_compacting() || part.live().is_compacting());
+  if (live.error().empty()) live.set_error(part.live().error());
+}
+
+// Adds the group's part, with the replicas that have the view's generation. Returns why it contradicts itself.
+absl::Status AddPart(const GroupSaid& group, CollectionView& view) {
+  CollectionView::Part part;
+  part.target.group = group.group;
+  const v1::CollectionInfo* of_part = nullptr;
+  for (const Said& said : group.replicas) {
+    const bool has_generation = view.generation == 0 || said.info.generation() == view.generation;
+    if (!has_generation) continue;
+    if (absl::Status status = CheckSameShape(view.info, said.info, view.name); !status.ok()) return status;
+    if (of_part != nullptr && SlotsOf(*of_part) != SlotsOf(said.info)) {
+      return absl::UnavailableError(absl::StrCat(
+          "collection ", Quote(view.name), ": replicas of group ", group.group->name(), " hold ",
+          collection::DescribeSlots(SlotsOf(*of_part)), " and ", collection::DescribeSlots(SlotsOf(said.info))));
+    }
+    part.target.replicas.push_back(said.replica);
+    of_part = &said.info;
+  }
+  // A group that has another generation alone cannot answer, and still says which slots are its own.
+  if (of_part == nullptr) of_part = &group.replicas.front().info;
+  part.slots = SlotsOf(*of_part);
+  part.num_documents = of_part->num_documents();
+  AddUp(*of_part, view.parts.empty(), view.info);
+  view.parts.push_back(std::move(part));
+  return absl::OkStatus();
+}
+
+// Returns a group of which no replica has said what it has of the collection: it has never answered, or its servers
+// load. Null where there is none.
+std::shared_ptr<Group> SilentGroup(const std::vector<std::shared_ptr<Group>>& groups, const std::string& name) {
+  for (const std::shared_ptr<Group>& group : groups) {
+    const Replicas replicas = group->replicas();
+    if (std::all_of(replicas.begin(), replicas.end(),
+                    [&](const std::shared_ptr<Replica>& replica) { return IsSilent(replica->info().get(), name); })) {
+      return group;
+    }
+  }
+  return nullptr;
+}
+
+// Adds the parts that groups had before and say nothing of now.
+void KeepParts(const std::vector<std::shared_ptr<Group>>& groups, const CollectionView* before, CollectionView& view) {
+  if (before == nullptr || view.parts.empty()) return;
+  for (const CollectionView::Part& part : before->parts) {
+    const auto is_same = [&](const std::shared_ptr<Group>& group) { return group == part.target.group; };
+    const bool has_part = std::any_of(view.parts.begin(), view.parts.end(), [&](const CollectionView::Part& now) {
+      return now.target.group == part.target.group;
+    });
+    if (has_part || std::none_of(groups.begin(), groups.end(), is_same)) continue;
+    view.parts.push_back({.target = {.group = part.target.group, .replicas = {}},
+                          .num_documents = part.num_documents,
+                          .slots = part.slots});
+  }
+}
+
+bool HadPart(const Group& group, const CollectionView* before) {
+  return before != nullptr &&
+         std::any_of(before->parts.begin(), before->parts.end(),
+                     [&](const CollectionView::Part& part) { return part.target.group.get() == &group; });
+}
+
+std::shared_ptr<const CollectionView> ReadCollection(const std::vector<std::shared_ptr<Group>>& groups,
+                                                     const std::string& name, const CollectionView* before) {
+  std::vector<GroupSaid> said = AskAll(groups, name);
+  auto view = std::make_shared<CollectionView>();
+  view->name = name;
+  view->info.set_name(name);
+  const v1::CollectionInfo* shape = nullptr;
+  const uint64_t newest = ChooseGeneration(said);
+  const absl::Status left_out = LeaveOutContradictions(before, newest, said);
+  for (const GroupSaid& group : said) {
+    for (const Said& one : group.replicas) {
+      if (shape == nullptr || (shape->generation() != newest && one.info.generation() == newest)) shape = &one.info;
+    }
+    if (group.replicas.empty() && !group.error.empty() && !HadPart(*group.group, before)) {
+      view->status.Update(absl::UnavailableError(
+          absl::StrCat("collection ", Quote(name), ": group ", group.group->name(), ": ", group.error)));
+    }
+  }
+  if (shape != nullptr) {
+    view->info.set_dim(shape->dim());
+    view->info.set_storage(shape->storage());
+    view->info.set_id_type(shape->id_type());
+    view->info.set_rotation_seed(shape->rotation_seed());
+    if (shape->has_encoder()) *view->info.mutable_encoder() = shape->encoder();
+    if (shape->has_live()) view->info.mutable_live();
+    view->generation = shape->has_live() ? 0 : newest;
+    view->info.set_generation(view->generation);
+  }
+  for (const GroupSaid& group : said) {
+    if (!group.replicas.empty()) view->status.Update(AddPart(group, *view));
+  }
+  KeepParts(groups, before, *view);
+  if (view->status.ok()) view->status = DealSlots(SilentGroup(groups, name), *view);
+  view->info.set_state(view->status.ok() ? v1::COLLECTION_STATE_READY : v1::COLLECTION_STATE_FAILED);
+  view->info.set_error(std::string((view->status.ok() ? left_out : view->status).message()));
+  return view;
+}
+
+}  // namespace
+
+std::shared_ptr<const View> View::Of(std::vector<std::shared_ptr<Group>> groups, const View* before) {
+  std::shared_ptr<View> view(new View(std::move(groups)));
+  std::set<std::string> names;
+  for (const std::shared_ptr<Group>& group : view->groups_) {
+    for (const std::shared_ptr<Replica>& replica : group->replicas()) {
+      const std::shared_ptr<const v1::GetInfoResponse> info = replica->info();
+      if (info == nullptr) continue;
+      if (IsLoaded(*replica, info.get())) view->loaded_.insert(replica.get());
+      for (const v1::CollectionInfo& collection : info->collections()) names.insert(collection.name());
+    }
+  }
+  for (const std::string& name : names) {
+    const CollectionView* known = nullptr;
+    if (before != nullptr) {
+      const auto found = before->collections_.find(name);
+      if (found != before->collections_.end()) known = found->second.get();
+    }
+    view->collections_[name] = ReadCollection(view->groups_, name, known);
+  }
+  return view;
+}
+
+absl::StatusOr<std::shared_ptr<const CollectionView>> View::Find(std::string_view name) const {
+  const auto found = collections_.find(name);
+  if (found == collections_.end()) {
+    return absl::NotFoundError(absl::StrCat("no collection ", Quote(name), " on any server of the cluster"));
+  }
+  if (!found->second->status.ok()) return found->second->status;
+  return found->second;
+}
+
+absl::StatusOr<CallTarget> View::AnyGroup(uint64_t turn) const {
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    const std::shared_ptr<Group>& group = groups_[(turn + i) % groups_.size()];
+    Replicas replicas = group->replicas();
+    replicas.erase(std::remove_if(replicas.begin(), replicas.end(),
+                                  [](const std::shared_ptr<Replica>& replica) {
+                                    return !IsLoaded(*replica, replica->info().get());
+                                  }),
+                   replicas.end());
+    if (!replicas.empty()) return CallTarget{group, std::move(replicas)};
+  }
+  return absl::UnavailableError("no server of the cluster answers");
+}
+
+v1::ReplicaState View::StateOf(const Replica& replica, absl::Time now) const {
+  if (!replica.poll_status().ok()) return v1::REPLICA_STATE_CONNECTING;
+  if (replica.health().is_ejected(now)) return v1::REPLICA_STATE_EJECTED;
+  return IsLoaded(replica, replica.info().get()) && loaded_.contains(&replica) ? v1::REPLICA_STATE_READY
+                                                                               : v1::REPLICA_STATE_LOADING;
+}
+
+}  // namespace maxsim::cluster

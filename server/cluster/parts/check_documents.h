@@ -1,0 +1,28 @@
+// Checks a replica's answers to writes and reads of documents against the request. Pure: no network, no clock.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "maxsim/v1/documents.pb.h"
+#include "server/cluster/groups/answer_fault.h"
+
+namespace maxsim::cluster {
+
+// Checks that an acknowledgement has one result per write with an outcome that this kind of write can have, that
+// applied writes have a sequence no later than the collection's, and that only texts were encoded.
+std::optional<AnswerFault> CheckUpsertAnswer(const v1::UpsertRequest& request, const v1::UpsertResponse& answer);
+std::optional<AnswerFault> CheckDeleteAnswer(const v1::DeleteRequest& request, const v1::DeleteResponse& answer);
+
+// The form in which a collection stores its documents.
+struct StoredShape {
+  v1::DataType storage = v1::DATA_TYPE_F16;
+  uint32_t dim = 0;
+};
+
+// Checks that an answer has every requested id, as often as it was requested and in that order, either with its
+// document or as missing; that requested token vectors are there, with the right size and type; and the sequence.
+std::optional<AnswerFault> CheckGetAnswer(const v1::GetRequest& request, const StoredShape& shape,
+                                          const v1::GetResponse& answer);
+
+}  // namespace maxsim::cluster

@@ -1,0 +1,293 @@
+#include "server/cluster/parts/check_rerank.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "kernels/limits.h"
+#include "server/cluster/parts/distinct_keys.h"
+#include "server/service/request/translate.h"
+
+namespace maxsim::cluster {
+namespace {
+
+using Fault = std::optional<AnswerFault>;
+using StringList = google::protobuf::RepeatedPtrField<std::string>;
+using IntList = google::protobuf::RepeatedField<int64_t>;
+
+template <typename Ids>
+using KeyOf = std::conditional_t<std::is_same_v<Ids, StringList>, absl::string_view, int64_t>;
+
+template <typename... Args>
+Fault WrongField(const char* field, const Args&... message) {
+  return AnswerFault{field, absl::StrCat(message...)};
+}
+
+bool HaveSameBits(float a, float b) { return std::memcmp(&a, &b, sizeof(a)) == 0; }
+
+// Checks the result of one query.
+class ResultCheck {
+ public:
+  ResultCheck(const v1::RerankRequest& request, int query_idx, const AskedPart& part, const v1::QueryResult& result)
+      : request_(request),
+        query_(request.queries(query_idx)),
+        sent_(service::CandidatesOf(request, query_)),
+        part_(part),
+        result_(result),
+        idx_(query_idx) {}
+
+  Fault Run() const {
+    Fault fault = CheckSizes();
+    if (!fault.has_value()) fault = CheckScores();
+    if (!fault.has_value()) fault = CheckDocuments();
+    if (!fault.has_value() && request_.return_alignments()) fault = CheckAlignments();
+    return fault;
+  }
+
+ private:
+  bool is_inline() const { return sent_.has_inline_documents(); }
+  bool is_listed() const { return sent_.has_string_ids() || sent_.has_int_ids(); }
+  bool has_int_ids() const { return is_listed() ? sent_.has_int_ids() : part_.has_int_ids; }
+  int num_hits() const { return result_.scores_size(); }
+  std::string Path(const char* field) const { return absl::StrCat("results[", idx_, "].", field); }
+
+  Fault CheckSize(const char* field, int size, int expected) const {
+    if (size == expected) return std::nullopt;
+    return WrongField(field, Path(field), " has ", size, " elements, and ", expected, " belong to its results");
+  }
+
+  // Checks the sizes of all fields that later checks index.
+  Fault CheckSizes() const {
+    const int hits = num_hits();
+    const int strings = is_inline() || has_int_ids() ? 0 : hits;
+    const int ints = is_inline() || !has_int_ids() ? 0 : hits;
+    Fault fault = CheckSize("positions", result_.positions_size(), hits);
+    if (!fault.has_value()) fault = CheckSize("string_ids", result_.string_ids().ids_size(), strings);
+    if (!fault.has_value()) fault = CheckSize("int_ids", result_.int_ids().ids_size(), ints);
+    const bool has_payloads = request_.return_payloads() || request_.payload_fields_size() > 0;
+    if (!fault.has_value()) fault = CheckSize("payloads", result_.payloads_size(), has_payloads ? hits : 0);
+    const bool has_alignments = request_.return_alignments();
+    if (!fault.has_value()) fault = CheckSize("alignments", result_.alignments_size(), has_alignments ? hits : 0);
+    // The router encodes texts itself, so a replica never has the tokens of a query as text, and no text was cut.
+    if (!fault.has_value()) fault = CheckSize("query_tokens", result_.query_tokens_size(), 0);
+    if (!fault.has_value()) fault = CheckSize("truncated", result_.truncated_size(), 0);
+    if (!fault.has_value() && (!is_listed() || has_int_ids())) {
+      fault = CheckSize("missing_string_ids", result_.missing_string_ids().ids_size(), 0);
+    }
+    if (!fault.has_value() && (!is_listed() || !has_int_ids())) {
+      fault = CheckSize("missing_int_ids", result_.missing_int_ids().ids_size(), 0);
+    }
+    return fault;
+  }
+
+  // Checks that scores are finite and in rank order. The only equal scores with different bits are -0 and 0, which a
+  // device may rank either way.
+  Fault CheckScores() const {
+    for (int i = 0; i < num_hits(); ++i) {
+      const float score = result_.scores(i);
+      if (!std::isfinite(score)) {
+        return WrongField("scores", Path("scores"), "[", i, "] is ", score, ", and scores are finite");
+      }
+      if (i == 0) continue;
+      const float before = result_.scores(i - 1);
+      const bool is_tie = HaveSameBits(before, score);
+      if (score > before || (is_tie && result_.positions(i) <= result_.positions(i - 1))) {
+        return WrongField("order", Path("scores"), "[", i, "] is ", score, " at position ", result_.positions(i),
+                          ", and ranks before ", before, " at position ", result_.positions(i - 1));
+      }
+    }
+    return std::nullopt;
+  }
+
+  Fault CheckDocuments() const {
+    if (is_inline()) return CheckInline();
+    if (!is_listed())
+      return has_int_ids() ? CheckWhole(result_.int_ids().ids()) : CheckWhole(result_.string_ids().ids());
+    if (has_int_ids()) {
+      return CheckListed(sent_.int_ids().ids(), result_.int_ids().ids(), result_.missing_int_ids().ids());
+    }
+    return CheckListed(sent_.string_ids().ids(), result_.string_ids().ids(), result_.missing_string_ids().ids());
+  }
+
+  // Checks that the result has min(top_k, `num_documents` less the unavailable ones) documents.
+  Fault CheckCount(uint64_t num_documents) const {
+    const uint64_t unavailable = result_.unavailable_documents();
+    if (unavailable > num_documents) {
+      return WrongField("unavailable_documents", Path("unavailable_documents"), " is ", unavailable, ", and ",
+                        num_documents, " documents were to be scored");
+    }
+    const uint64_t expected = std::min<uint64_t>(request_.top_k(), num_documents - unavailable);
+    if (static_cast<uint64_t>(num_hits()) == expected) return std::nullopt;
+    return WrongField("scores", Path("scores"), " has ", num_hits(), " elements, and ", expected,
+                      " were to be returned");
+  }
+
+  Fault CheckInline() const {
+    const int count = sent_.inline_documents().documents_size();
+    DistinctKeys<uint64_t> seen(static_cast<size_t>(num_hits()));
+    for (int i = 0; i < num_hits(); ++i) {
+      const uint64_t position = result_.positions(i);
+      if (position >= static_cast<uint64_t>(count)) return PositionBeyond(i, count);
+      if (!seen.Insert(position)) return WrongField("positions", Path("positions"), "[", i, "] is repeated");
+    }
+    return CheckCount(static_cast<uint64_t>(count));
+  }
+
+  template <typename Ids>
+  Fault CheckWhole(const Ids& ids) const {
+    DistinctKeys<KeyOf<Ids>> seen(static_cast<size_t>(ids.size()));
+    for (int i = 0; i < ids.size(); ++i) {
+      const auto& id = ids.Get(i);
+      if (const int32_t slot = collection::SlotOf(id); !part_.slots.contains(slot)) {
+        return WrongField("ids", Path("ids"), "[", i, "] is of slot ", slot, ", and the group has ",
+                          collection::DescribeSlots(part_.slots));
+      }
+      if (!seen.Insert(id)) return WrongField("ids", Path("ids"), "[", i, "] is repeated");
+    }
+    // The number of documents in a live collection is not known.
+    if (request_.generation() != 0) return CheckCount(part_.num_documents);
+    if (static_cast<uint64_t>(ids.size()) <= request_.top_k()) return std::nullopt;
+    return WrongField("scores", Path("scores"), " has ", ids.size(), " elements, and top_k is ", request_.top_k());
+  }
+
+  template <typename Ids>
+  Fault CheckListed(const Ids& sent, const Ids& ids, const Ids& missing) const {
+    DistinctKeys<KeyOf<Ids>> seen(static_cast<size_t>(ids.size()) + static_cast<size_t>(missing.size()));
+    for (int i = 0; i < ids.size(); ++i) {
+      const uint64_t position = result_.positions(i);
+      if (position >= static_cast<uint64_t>(sent.size())) return PositionBeyond(i, sent.size());
+      if (sent.Get(static_cast<int>(position)) != ids.Get(i)) {
+        return WrongField("ids", Path("ids"), "[", i, "] is not the candidate at position ", position);
+      }
+      if (!seen.Insert(ids.Get(i))) return WrongField("ids", Path("ids"), "[", i, "] is repeated");
+    }
+    // Missing ids must be in the order of the list, each once.
+    int next = 0;
+    for (int i = 0; i < missing.size(); ++i) {
+      while (next < sent.size() && sent.Get(next) != missing.Get(i)) ++next;
+      if (next == sent.size() || !seen.Insert(missing.Get(i))) {
+        return WrongField("missing", Path("missing"), "[", i, "] is no candidate in its order, or one that was found");
+      }
+    }
+    // A candidate that is repeated counts once. To save time, repeated ones are looked for only if there are too few
+    // results.
+    const auto num_missing = static_cast<uint64_t>(missing.size());
+    if (!CheckCount(static_cast<uint64_t>(sent.size()) - num_missing).has_value()) return std::nullopt;
+    DistinctKeys<KeyOf<Ids>> distinct(static_cast<size_t>(sent.size()));
+    for (const auto& id : sent) distinct.Insert(id);
+    return CheckCount(distinct.size() - num_missing);
+  }
+
+  Fault PositionBeyond(int idx, int count) const {
+    return WrongField("positions", Path("positions"), "[", idx, "] is ", result_.positions(idx), ", and ", count,
+                      " candidates were sent");
+  }
+
+  Fault CheckAlignments() const {
+    const auto num_tokens = static_cast<int64_t>(query_.tokens().num_tokens());
+    for (int i = 0; i < num_hits(); ++i) {
+      const v1::Alignment& alignment = result_.alignments(i);
+      if (alignment.document_tokens_size() != num_tokens || alignment.similarities_size() != num_tokens) {
+        return WrongField("alignments", Path("alignments"), "[", i, "] has ", alignment.document_tokens_size(),
+                          " tokens and ", alignment.similarities_size(), " similarities for a query of ", num_tokens);
+      }
+      int64_t document_tokens = kMaxDocumentTokens;
+      if (is_inline()) {
+        document_tokens = sent_.inline_documents().documents(static_cast<int>(result_.positions(i))).num_tokens();
+      }
+      for (int t = 0; t < alignment.document_tokens_size(); ++t) {
+        if (alignment.document_tokens(t) < document_tokens && std::isfinite(alignment.similarities(t))) continue;
+        return WrongField("alignments", Path("alignments"), "[", i, "] has token ", alignment.document_tokens(t),
+                          " with similarity ", alignment.similarities(t), ", and tokens end at ", document_tokens);
+      }
+    }
+    return std::nullopt;
+  }
+
+  const v1::RerankRequest& request_;
+  const v1::Query& query_;
+  const v1::Candidates& sent_;
+  const AskedPart& part_;
+  const v1::QueryResult& result_;
+  const int idx_;
+};
+
+Fault CheckGenerationAsked(uint64_t asked, uint64_t answered) {
+  if (asked == 0 || asked == answered) return std::nullopt;
+  return WrongField("generation", "generation is ", answered, ", and ", asked, " was asked for");
+}
+
+Fault CheckTimings(const v1::Timings& timings) {
+  for (const auto& [name, value] : {std::pair{"queue_us", timings.queue_us()}, std::pair{"copy_us", timings.copy_us()},
+                                    std::pair{"kernel_us", timings.kernel_us()}}) {
+    if (!std::isfinite(value)) return WrongField("timings", "timings.", name, " is ", value, ", and times are finite");
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+AskedPart AskedPartOf(const PartRequest& part, const CollectionView* collection) {
+  if (collection == nullptr || part.part == PartRequest::kAnyGroup) return {};
+  const CollectionView::Part& of = collection->parts[part.part];
+  return {.has_int_ids = collection->has_int_ids(), .slots = of.slots, .num_documents = of.num_documents};
+}
+
+std::optional<AnswerFault> CheckRerankAnswer(const v1::RerankRequest& request, const AskedPart& part,
+                                             const v1::RerankResponse& answer) {
+  if (answer.request_id() != request.request_id()) {
+    return WrongField("request_id", "request_id is that of another request");
+  }
+  if (answer.results_size() != request.queries_size()) {
+    return WrongField("results", "results has ", answer.results_size(), " elements, and ", request.queries_size(),
+                      " queries were sent");
+  }
+  Fault fault = CheckGenerationAsked(request.generation(), answer.generation());
+  if (!fault.has_value() && answer.sequence() < request.min_sequence()) {
+    fault = WrongField("sequence", "sequence is ", answer.sequence(), ", and at least ", request.min_sequence(),
+                       " was asked for");
+  }
+  if (!fault.has_value()) fault = CheckTimings(answer.timings());
+  for (int i = 0; !fault.has_value() && i < answer.results_size(); ++i) {
+    // A query without tokens has no answer; normalized scores would be divided by zero tokens.
+    if (request.queries(i).tokens().num_tokens() == 0) {
+      return WrongField("results", "results[", i, "] is for a query without tokens");
+    }
+    fault = ResultCheck(request, i, part, answer.results(i)).Run();
+  }
+  return fault;
+}
+
+std::optional<AnswerFault> CheckExplainAnswer(const v1::RerankRequest& request, const v1::ExplainResponse& answer) {
+  if (Fault fault = CheckGenerationAsked(request.generation(), answer.generation()); fault.has_value()) return fault;
+  const uint32_t query_tokens = request.queries(0).tokens().num_tokens();
+  if (answer.num_query_tokens() != query_tokens || answer.query_tokens_size() != 0) {
+    return WrongField("query_tokens", "num_query_tokens is ", answer.num_query_tokens(), " with ",
+                      answer.query_tokens_size(), " texts, and the query has ", query_tokens, " tokens without text");
+  }
+  const uint64_t document_tokens = answer.num_document_tokens();
+  const auto num_texts = static_cast<uint64_t>(answer.document_tokens_size());
+  if (document_tokens < 1 || document_tokens > kMaxDocumentTokens || (num_texts != 0 && num_texts != document_tokens)) {
+    return WrongField("document_tokens", "num_document_tokens is ", document_tokens, " with ", num_texts,
+                      " texts, and 1 to ", kMaxDocumentTokens, " are accepted");
+  }
+  if (static_cast<uint64_t>(answer.similarities_size()) != document_tokens * query_tokens) {
+    return WrongField("similarities", "similarities has ", answer.similarities_size(), " elements, and ",
+                      document_tokens, " x ", query_tokens, " belong to the tokens");
+  }
+  if (!std::isfinite(answer.score()))
+    return WrongField("scores", "score is ", answer.score(), ", and scores are finite");
+  for (int i = 0; i < answer.similarities_size(); ++i) {
+    if (std::isfinite(answer.similarities(i))) continue;
+    return WrongField("similarities", "similarities[", i, "] is ", answer.similarities(i), ", and they are finite");
+  }
+  return std::nullopt;
+}
+
+}  // namespace maxsim::cluster

@@ -1,0 +1,141 @@
+// Deals the items of a call of Documents out to the groups that have their slots.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "collection/slots.h"
+#include "maxsim/v1/documents.pb.h"
+#include "server/cluster/groups/group_call.h"
+#include "server/cluster/groups/view.h"
+#include "server/cluster/parts/split.h"
+#include "server/service/call/limits.h"
+#include "server/service/call/status.h"
+#include "server/service/document_write.h"
+#include "server/service/request/stored_rows.h"
+
+namespace maxsim::cluster {
+
+// The items of a call, documents or ids, dealt out to the parts of a collection. A part has no entry where it has none.
+using Dealt = std::map<size_t, Positions>;
+
+inline ScalarType ScalarTypeOf(v1::DataType type) {
+  switch (type) {
+    case v1::DATA_TYPE_F32:
+      return ScalarType::kF32;
+    case v1::DATA_TYPE_BF16:
+      return ScalarType::kBF16;
+    case v1::DATA_TYPE_I8:
+      return ScalarType::kI8;
+    default:
+      return ScalarType::kF16;
+  }
+}
+
+inline service::DocumentRules RulesOf(const CollectionView& collection, const service::RequestLimits& limits) {
+  return {.collection = collection.name,
+          .id_type = collection.has_int_ids() ? collection::IdType::kInt64 : collection::IdType::kString,
+          .slots = {},
+          .form = service::StoredFormOf(ScalarTypeOf(collection.info.storage()),
+                                        static_cast<int32_t>(collection.info.dim()), collection.info.rotation_seed(),
+                                        limits),
+          .refuse_lossy_tokens = limits.refuse_lossy_tokens};
+}
+
+template <typename Ids>
+Dealt DealIds(const CollectionView& collection, const Ids& ids) {
+  Dealt dealt;
+  for (int i = 0; i < ids.size(); ++i) {
+    dealt[collection.PartIndexOf(collection::SlotOf(ids.Get(i)))].push_back(static_cast<uint32_t>(i));
+  }
+  return dealt;
+}
+
+// Checks the ids of a Delete or a Get, and deals them out.
+template <typename Request>
+absl::StatusOr<Dealt> CheckAndDeal(const Request& request, const CollectionView& collection,
+                                   const service::RequestLimits& limits, int max_ids) {
+  const service::DocumentRules rules = RulesOf(collection, limits);
+  if (request.has_string_ids()) {
+    if (absl::Status s = service::CheckIds(request.string_ids(), rules, max_ids); !s.ok()) return s;
+    return DealIds(collection, request.string_ids().ids());
+  }
+  if (request.has_int_ids()) {
+    if (absl::Status s = service::CheckIds(request.int_ids(), rules, max_ids); !s.ok()) return s;
+    return DealIds(collection, request.int_ids().ids());
+  }
+  return service::InvalidField("ids", "neither string_ids nor int_ids is set");
+}
+
+template <typename Request>
+void CopyIds(const Request& from, const Positions& positions, Request& to) {
+  for (const uint32_t position : positions) {
+    if (from.has_int_ids()) {
+      to.mutable_int_ids()->add_ids(from.int_ids().ids(static_cast<int>(position)));
+    } else {
+      *to.mutable_string_ids()->add_ids() = from.string_ids().ids(static_cast<int>(position));
+    }
+  }
+}
+
+// What is sent, and which items of the client's call each part of it has.
+template <typename Request>
+struct DealtCall {
+  std::vector<CallTarget> targets;
+  std::vector<std::shared_ptr<const Request>> requests;
+  std::vector<std::string> groups;
+  std::vector<Positions> positions;
+  bool one_log = false;  // the parts' sequences are of one
+
+  void Add(const CollectionView::Part& part, Positions items, std::shared_ptr<const Request> request) {
+    targets.push_back(part.target);
+    groups.push_back(part.target.group->name());
+    positions.push_back(std::move(items));
+    requests.push_back(std::move(request));
+  }
+};
+
+// Checks the ids of a Delete or a Get, and adds a request for each part that has some; `fill` sets what each says
+// beside its ids.
+template <typename Request, typename Fill>
+absl::Status DealCall(const Request& request, const CollectionView& collection, const service::RequestLimits& limits,
+                      int max_ids, Fill fill, DealtCall<Request>& sent) {
+  absl::StatusOr<Dealt> dealt = CheckAndDeal(request, collection, limits, max_ids);
+  if (!dealt.ok()) return dealt.status();
+  sent.one_log = collection.has_one_log();
+  for (auto& [part, positions] : *dealt) {
+    auto of_part = std::make_shared<Request>();
+    of_part->set_collection(request.collection());
+    fill(*of_part);
+    CopyIds(request, positions, *of_part);
+    sent.Add(collection.parts[part], std::move(positions), std::move(of_part));
+  }
+  return absl::OkStatus();
+}
+
+// Returns the target without the replicas that have said that they cannot write to the collection now, where others are
+// left: one that is cut off the stream is no place for a write while its neighbours are not.
+inline CallTarget ForWrites(CallTarget target, const std::string& collection) {
+  const auto cannot_write = [&](const std::shared_ptr<Replica>& replica) {
+    const std::shared_ptr<const v1::GetInfoResponse> info = replica->info();
+    if (info == nullptr) return false;
+    return std::any_of(info->collections().begin(), info->collections().end(), [&](const v1::CollectionInfo& one) {
+      return one.name() == collection && !one.live().error().empty();
+    });
+  };
+  Replicas able;
+  std::remove_copy_if(target.replicas.begin(), target.replicas.end(), std::back_inserter(able), cannot_write);
+  if (!able.empty()) target.replicas = std::move(able);
+  return target;
+}
+
+}  // namespace maxsim::cluster

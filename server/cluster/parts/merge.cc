@@ -1,0 +1,320 @@
+#include "server/cluster/parts/merge.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/saturating.h"
+#include "client/status.h"
+#include "kernels/rank_order.h"
+#include "server/cluster/parts/clients_index.h"
+#include "server/service/call/status.h"
+#include "server/service/request/candidates.h"
+#include "server/service/request/translate.h"
+
+namespace maxsim::cluster {
+namespace {
+
+// A part's result for one query.
+struct PartResult {
+  const PartRequest* part = nullptr;
+  size_t sub_query = 0;  // in the part's request
+  v1::QueryResult* result = nullptr;
+
+  const Positions* positions() const { return part->positions[sub_query].get(); }
+  // Returns the position in the client's list, or in the whole collection.
+  uint64_t PositionOf(int hit) const {
+    const uint64_t position = result->positions(hit);
+    return positions() == nullptr ? position : (*positions())[position];
+  }
+};
+
+// One document of a part's result.
+struct Hit {
+  float score = 0;
+  uint64_t position = 0;
+  uint32_t from = 0;  // index of its PartResult
+  int32_t idx = 0;    // in that
+};
+
+// The rank order. Documents that were written to live partitions with logs of their own may have one position: then the
+// groups' order decides, so that every top_k ranks them alike.
+bool MergesBefore(const Hit& a, const Hit& b) { return RanksBefore(a, b) || (!RanksBefore(b, a) && a.from < b.from); }
+
+void MoveHit(PartResult& from, int idx, uint64_t position, const SplitRequest& split, const SplitRequest::Query& query,
+             v1::QueryResult& to) {
+  v1::QueryResult& source = *from.result;
+  const float score = source.scores(idx);
+  to.add_scores(split.normalize ? score / static_cast<float>(query.num_tokens) : score);
+  to.add_positions(position);
+  if (query.kind != SplitRequest::Query::Kind::kInline) {
+    if (split.has_int_ids) {
+      to.mutable_int_ids()->add_ids(source.int_ids().ids(idx));
+    } else {
+      *to.mutable_string_ids()->add_ids() = std::move(*source.mutable_string_ids()->mutable_ids(idx));
+    }
+  }
+  if (source.payloads_size() > 0) *to.add_payloads() = std::move(*source.mutable_payloads(idx));
+  if (source.alignments_size() > 0) *to.add_alignments() = std::move(*source.mutable_alignments(idx));
+}
+
+// A missing id: where it stands in the client's list, and where to find it.
+struct MissingId {
+  uint64_t position = 0;
+  uint32_t from = 0;
+  int32_t idx = 0;
+};
+
+// Finds the positions of a part's missing ids, which come in the order of its list.
+template <typename Ids>
+void FindMissing(const Ids& missing, const Ids& sent, const Positions& positions, uint32_t from,
+                 std::vector<MissingId>& found) {
+  int next = 0;
+  for (int i = 0; i < missing.size(); ++i) {
+    while (next < sent.size() && sent.Get(next) != missing.Get(i)) ++next;
+    if (next == sent.size()) return;
+    found.push_back({positions[static_cast<size_t>(next)], from, i});
+  }
+}
+
+class Merger {
+ public:
+  Merger(const SplitRequest& split, const CollectionView* collection, const service::RequestLimits& limits)
+      : split_(split), collection_(collection), limits_(limits), parts_(split.queries.size()) {}
+
+  // Takes a part's answer, which must outlive this.
+  void Add(const PartRequest& part, v1::RerankResponse& answer) {
+    for (size_t i = 0; i < part.queries.size(); ++i) {
+      parts_[static_cast<size_t>(part.queries[i])].push_back({&part, i, answer.mutable_results(static_cast<int>(i))});
+    }
+    v1::Timings& timings = *response_.mutable_timings();
+    timings.set_queue_us(std::max(timings.queue_us(), answer.timings().queue_us()));
+    timings.set_copy_us(std::max(timings.copy_us(), answer.timings().copy_us()));
+    timings.set_kernel_us(std::max(timings.kernel_us(), answer.timings().kernel_us()));
+    // Inline documents are of no generation, unless there is nothing else.
+    if (part.request->generation() != 0 || collection_ == nullptr || collection_->generation == 0 ||
+        response_.generation() == 0) {
+      response_.set_generation(answer.generation());
+    }
+    if (collection_ != nullptr && !collection_->has_one_log()) return;
+    // An answer has seen what all its parts have seen.
+    response_.set_sequence(num_answers_++ == 0 ? answer.sequence() : std::min(response_.sequence(), answer.sequence()));
+  }
+
+  // Notes a part that was lost.
+  void Lose(const PartRequest& part, const std::string& group) {
+    if (!group.empty()) response_.add_unavailable_groups(group);
+    lost_.push_back(&part);
+  }
+
+  absl::StatusOr<v1::RerankResponse> Build() {
+    response_.set_request_id(split_.request_id);
+    for (size_t query = 0; query < split_.queries.size(); ++query) {
+      absl::Status status = BuildResult(query, *response_.add_results());
+      if (!status.ok()) return status;
+    }
+    if (absl::Status status = CheckSize(); !status.ok()) return status;
+    return std::move(response_);
+  }
+
+ private:
+  // INVALID_ARGUMENT, about what takes the most, where the answer is larger than limits.max_answer_bytes.
+  absl::Status CheckSize() const {
+    const auto bytes = static_cast<uint64_t>(response_.ByteSizeLong());
+    if (bytes <= limits_.max_answer_bytes) return absl::OkStatus();
+    uint64_t payload_bytes = 0;
+    uint64_t missing_bytes = 0;
+    for (const v1::QueryResult& result : response_.results()) {
+      for (const std::string& payload : result.payloads()) payload_bytes += payload.size();
+      missing_bytes += result.missing_string_ids().ByteSizeLong() + result.missing_int_ids().ByteSizeLong();
+    }
+    const char* field = "top_k";
+    const char* advice = "lower it, or send fewer queries";
+    if (missing_bytes > limits_.max_answer_bytes) {
+      field = "candidates";
+      advice = "most of it are unknown ids: send fewer of them, or fewer queries";
+    } else if (bytes - payload_bytes <= limits_.max_answer_bytes) {
+      field = "return_payloads";
+      advice = "lower top_k";
+    }
+    return service::InvalidField(field,
+                                 absl::StrCat("the answer takes ", bytes, " bytes, and has at most ",
+                                              limits_.max_answer_bytes, " (limits.max_answer_bytes); ", advice),
+                                 {limits_.max_answer_bytes, bytes, "limits.max_answer_bytes"});
+  }
+
+  absl::Status BuildResult(size_t query, v1::QueryResult& to) {
+    const SplitRequest::Query& asked = split_.queries[query];
+    std::vector<Hit> hits;
+    for (size_t from = 0; from < parts_[query].size(); ++from) {
+      const PartResult& part = parts_[query][from];
+      for (int i = 0; i < part.result->scores_size(); ++i) {
+        hits.push_back({part.result->scores(i), part.PositionOf(i), static_cast<uint32_t>(from), i});
+      }
+      to.set_unavailable_documents(SaturatingAdd(to.unavailable_documents(), part.result->unavailable_documents()));
+    }
+    const auto count = std::min(hits.size(), static_cast<size_t>(split_.top_k));
+    std::partial_sort(hits.begin(), hits.begin() + static_cast<std::ptrdiff_t>(count), hits.end(), MergesBefore);
+    hits.resize(count);
+    if (asked.kind != SplitRequest::Query::Kind::kInline) {
+      // The kind of ids is said even where there is none.
+      if (split_.has_int_ids) {
+        to.mutable_int_ids();
+      } else {
+        to.mutable_string_ids();
+      }
+    }
+    for (const Hit& hit : hits) MoveHit(parts_[query][hit.from], hit.idx, hit.position, split_, asked, to);
+    CountLost(query, to);
+    if (split_.fail_on_missing && to.unavailable_documents() > 0) {
+      return service::FieldError(absl::StatusCode::kUnavailable, client::kReasonDeviceLost,
+                                 absl::StrCat("queries[", query, "]"),
+                                 absl::StrCat("the device of ", to.unavailable_documents(),
+                                              " of its candidates is lost (missing_policy is FAIL)"));
+    }
+    return AddMissing(query, to);
+  }
+
+  // Counts the documents of lost parts: of listed ids each once, of the whole collection as many as were there last.
+  void CountLost(size_t query, v1::QueryResult& to) {
+    uint64_t count = 0;
+    for (const PartRequest* part : lost_) {
+      for (size_t i = 0; i < part->queries.size(); ++i) {
+        if (part->queries[i] != static_cast<int>(query)) continue;
+        if (split_.queries[query].kind == SplitRequest::Query::Kind::kWhole) {
+          count = SaturatingAdd(count, collection_->parts[part->part].num_documents);
+        } else if (part->positions[i] != nullptr) {
+          count += CountIds(*part, i);
+        } else {
+          count += static_cast<uint64_t>(SentTo(*part, i).inline_documents().documents_size());
+        }
+      }
+    }
+    to.set_unavailable_documents(SaturatingAdd(to.unavailable_documents(), count));
+  }
+
+  static const v1::Candidates& SentTo(const PartRequest& part, size_t sub_query) {
+    return service::CandidatesOf(*part.request, part.request->queries(static_cast<int>(sub_query)));
+  }
+
+  // Counts the different ids of a part's list.
+  static uint64_t CountIds(const PartRequest& part, size_t sub_query) {
+    const v1::Candidates& sent = SentTo(part, sub_query);
+    if (sent.has_int_ids()) {
+      return std::set<int64_t>(sent.int_ids().ids().begin(), sent.int_ids().ids().end()).size();
+    }
+    return std::set<std::string_view>(sent.string_ids().ids().begin(), sent.string_ids().ids().end()).size();
+  }
+
+  absl::Status AddMissing(size_t query, v1::QueryResult& to) {
+    std::vector<PartResult>& parts = parts_[query];
+    std::vector<MissingId> missing;
+    for (size_t from = 0; from < parts.size(); ++from) {
+      const PartResult& part = parts[from];
+      const int count =
+          split_.has_int_ids ? part.result->missing_int_ids().ids_size() : part.result->missing_string_ids().ids_size();
+      if (count == 0) continue;
+      const v1::Candidates& sent = SentTo(*part.part, part.sub_query);
+      if (split_.has_int_ids) {
+        FindMissing(part.result->missing_int_ids().ids(), sent.int_ids().ids(), *part.positions(),
+                    static_cast<uint32_t>(from), missing);
+      } else {
+        FindMissing(part.result->missing_string_ids().ids(), sent.string_ids().ids(), *part.positions(),
+                    static_cast<uint32_t>(from), missing);
+      }
+    }
+    if (missing.empty()) return absl::OkStatus();
+    std::sort(missing.begin(), missing.end(),
+              [](const MissingId& a, const MissingId& b) { return a.position < b.position; });
+    if (split_.fail_on_missing) return Unknown(query, missing);
+    for (const MissingId& id : missing) {
+      v1::QueryResult& from = *parts[id.from].result;
+      if (split_.has_int_ids) {
+        to.mutable_missing_int_ids()->add_ids(from.missing_int_ids().ids(id.idx));
+      } else {
+        *to.mutable_missing_string_ids()->add_ids() =
+            std::move(*from.mutable_missing_string_ids()->mutable_ids(id.idx));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Unknown(size_t query, const std::vector<MissingId>& missing) const {
+    const SplitRequest::Query& asked = split_.queries[query];
+    const MissingId& first = missing.front();
+    const v1::QueryResult& from = *parts_[query][first.from].result;
+    const std::string id = split_.has_int_ids ? absl::StrCat(from.missing_int_ids().ids(first.idx))
+                                              : absl::StrCat("\"", from.missing_string_ids().ids(first.idx), "\"");
+    return service::UnknownIds(missing.size(), asked.num_ids, id, [&] {
+      return asked.has_own_candidates ? absl::StrCat("queries[", query, "].candidates") : std::string("candidates");
+    });
+  }
+
+  const SplitRequest& split_;
+  const CollectionView* const collection_;
+  const service::RequestLimits& limits_;
+  std::vector<std::vector<PartResult>> parts_;  // [queries]
+  std::vector<const PartRequest*> lost_;
+  size_t num_answers_ = 0;
+  v1::RerankResponse response_;
+};
+
+// Returns the error that a request ends with, or OK where the parts that answered are enough.
+absl::Status ErrorOf(const SplitRequest& split, const CollectionView* collection,
+                     const std::vector<absl::StatusOr<v1::RerankResponse>>& answers) {
+  size_t num_lost = 0;
+  absl::Status lost;
+  for (size_t i = 0; i < answers.size(); ++i) {
+    const absl::Status& status = answers[i].status();
+    if (status.ok()) continue;
+    if (!IsLost(status) || (split.names_generation && IsOtherGeneration(status))) {
+      return WithClientsIndex(status, "queries", split.parts[i].queries);
+    }
+    ++num_lost;
+    const size_t part = split.parts[i].part;
+    const std::string group = part == PartRequest::kAnyGroup || collection == nullptr
+                                  ? std::string("the cluster")
+                                  : absl::StrCat("group ", collection->parts[part].target.group->name());
+    lost.Update(absl::UnavailableError(absl::StrCat(group, " does not answer: ", status.message())));
+  }
+  if (num_lost == 0 || (num_lost < answers.size() && !split.fail_on_missing)) return absl::OkStatus();
+  return lost;
+}
+
+}  // namespace
+
+bool IsLost(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+      // A group that says when it can answer is not lost: it has not come to RerankRequest.min_sequence yet.
+      return !client::RetryAfter(status).has_value();
+    case absl::StatusCode::kInternal:
+    case absl::StatusCode::kDataLoss:
+    case absl::StatusCode::kUnknown:
+    case absl::StatusCode::kNotFound:  // the collection was unloaded there
+      return true;
+    default:
+      return IsOtherGeneration(status);
+  }
+}
+
+absl::StatusOr<v1::RerankResponse> MergeRerank(const SplitRequest& split, const CollectionView* collection,
+                                               std::vector<absl::StatusOr<v1::RerankResponse>> answers,
+                                               const service::RequestLimits& limits) {
+  if (absl::Status status = ErrorOf(split, collection, answers); !status.ok()) return status;
+  Merger merger(split, collection, limits);
+  for (size_t i = 0; i < answers.size(); ++i) {
+    const PartRequest& part = split.parts[i];
+    if (!answers[i].ok()) {
+      merger.Lose(part, collection == nullptr ? "" : collection->parts[part.part].target.group->name());
+      continue;
+    }
+    merger.Add(part, *answers[i]);
+  }
+  return merger.Build();
+}
+
+}  // namespace maxsim::cluster

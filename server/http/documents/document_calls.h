@@ -1,0 +1,53 @@
+// Answers the calls that write and read documents. It is internal to server/http.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <boost/asio/thread_pool.hpp>
+
+#include "server/http/documents/document_path.h"
+#include "server/http/transport/call_end.h"
+#include "server/http/transport/places.h"
+#include "server/http/transport/transport.h"
+#include "server/service/api.h"
+#include "server/service/call/auth.h"
+
+namespace maxsim::http {
+
+// Returns the document call that a request is, or nullopt.
+std::optional<DocumentCall> DocumentCallOf(const Request& request);
+
+// Return what the metrics and the traces call it, and what a token must be for.
+const char* MethodOf(DocumentCall call);
+std::string_view SpanNameOf(DocumentCall call);
+service::Scope ScopeOf(DocumentCall call);
+
+// The class is thread-safe. It must outlive its calls, and so must what it is made of.
+class DocumentCalls {
+ public:
+  DocumentCalls(service::DocumentApi* documents, TextPlaces* text_places, boost::asio::thread_pool* pool)
+      : documents_(documents), text_places_(text_places), pool_(pool) {}
+
+  // Answers a document call. `context` must refer to the record of `reply`.
+  void Handle(Request request, service::CallContext context, std::shared_ptr<ReplyOnce> reply, const CallEnd& end);
+
+ private:
+  void Upsert(Request request, service::CallContext context, std::string collection, std::shared_ptr<ReplyOnce> reply,
+              const CallEnd& end);
+  void Delete(const Request& request, service::CallContext context, std::string collection,
+              std::shared_ptr<ReplyOnce> reply, const CallEnd& end);
+  void Get(const Request& request, service::CallContext context, std::string collection,
+           std::shared_ptr<ReplyOnce> reply, const CallEnd& end);
+  void GetOne(service::CallContext context, const DocumentPath& path, std::shared_ptr<ReplyOnce> reply);
+  // Answers a call that is refused before it reaches the service.
+  static void Refuse(service::CallContext& context, ReplyOnce& reply, const absl::Status& status);
+
+  service::DocumentApi* const documents_;
+  TextPlaces* const text_places_;
+  boost::asio::thread_pool* const pool_;
+};
+
+}  // namespace maxsim::http

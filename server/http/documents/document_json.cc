@@ -1,0 +1,129 @@
+#include "server/http/documents/document_json.h"
+
+#include <array>
+#include <cctype>
+#include <cstddef>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "client/error_details.h"
+#include "client/field_path.h"
+#include "kernels/scalar_type.h"
+#include "server/http/rerank/rerank_json.h"
+#include "server/http/text/json_text.h"
+
+namespace maxsim::http {
+namespace {
+
+std::string_view NameOf(v1::WriteOutcome outcome) {
+  switch (outcome) {
+    case v1::WRITE_OUTCOME_APPLIED:
+      return "applied";
+    case v1::WRITE_OUTCOME_STALE:
+      return "stale";
+    case v1::WRITE_OUTCOME_NOT_FOUND:
+      return "not_found";
+    default:
+      return "unspecified";
+  }
+}
+
+// Writes the answer's results and sequence, without the brace at the end.
+template <typename Response>
+std::string WritesText(const Response& response) {
+  std::string text = "{\"results\":[";
+  for (int i = 0; i < response.results_size(); ++i) {
+    const v1::WriteResult& result = response.results(i);
+    absl::StrAppend(&text, i == 0 ? "" : ",", "{\"outcome\":\"", std::string(NameOf(result.outcome())), "\"");
+    if (result.sequence() > 0) absl::StrAppend(&text, ",\"sequence\":", result.sequence());
+    if (result.truncated()) text += ",\"truncated\":true";
+    text += '}';
+  }
+  absl::StrAppend(&text, "],\"sequence\":", response.sequence());
+  return text;
+}
+
+// Writes a document, without the brace at the end.
+std::string DocumentText(const v1::StoredDocument& document) {
+  std::string text =
+      absl::StrCat("{\"id\":", document.has_string_id() ? Dump(document.string_id()) : absl::StrCat(document.int_id()),
+                   ",\"num_tokens\":", document.num_tokens());
+  if (!document.payload().empty()) {
+    text += ",\"payload\":";
+    AppendPayload(document.payload(), text);
+  }
+  if (document.version() > 0) absl::StrAppend(&text, ",\"version\":", document.version());
+  if (document.sequence() > 0) absl::StrAppend(&text, ",\"sequence\":", document.sequence());
+  if (!document.has_tokens()) return text;
+  const v1::TokenMatrix& tokens = document.tokens();
+  const auto type = static_cast<ScalarType>(tokens.dtype());
+  absl::StrAppend(&text, ",\"tokens\":{\"dtype\":\"", std::string(Name(type)), "\",\"shape\":[", tokens.num_tokens(),
+                  ",", tokens.dim(), "],\"data\":\"", absl::Base64Escape(tokens.data()), "\"}");
+  if (type == ScalarType::kI8) text += absl::StrCat(",\"scale\":", Dump(document.scale()));
+  return text;
+}
+
+// What begins or ends the path of a field by gRPC, and what it is in a body.
+struct RenamedPath {
+  std::string_view path;
+  std::string_view member;
+};
+constexpr std::array<RenamedPath, 4> kRenamedLists = {
+    {{"string_ids.ids", "ids"}, {"int_ids.ids", "ids"}, {"string_ids", "ids"}, {"int_ids", "ids"}}};
+constexpr std::array<RenamedPath, 4> kRenamedEndings = {{{".string_id", ".id"},
+                                                         {".int_id", ".id"},
+                                                         {".tokens.num_tokens", ".tokens.shape[0]"},
+                                                         {".tokens.dim", ".tokens.shape[1]"}}};
+
+std::string NameInBody(const std::string& field) {
+  for (const RenamedPath& list : kRenamedLists) {
+    if (client::IsWithin(field, list.path)) return client::Rebased(field, list.path, list.member);
+  }
+  for (const RenamedPath& ending : kRenamedEndings) {
+    if (!field.ends_with(ending.path)) continue;
+    return field.substr(0, field.size() - ending.path.size()).append(ending.member);
+  }
+  return field;
+}
+
+}  // namespace
+
+std::string FormatWrites(const v1::UpsertResponse& response) {
+  return absl::StrCat(WritesText(response), ",\"usage\":{\"total_tokens\":", response.encoded_tokens(), "}}");
+}
+
+std::string FormatWrites(const v1::DeleteResponse& response) { return WritesText(response) + "}"; }
+
+absl::StatusOr<std::string> FormatDocuments(const v1::GetResponse& response, const StopCheck& stop) {
+  constexpr size_t kStopBytes = size_t{1} << 20;  // some milliseconds of base64
+  std::string text = "{\"documents\":[";
+  size_t next_stop_bytes = kStopBytes;
+  for (int i = 0; i < response.documents_size(); ++i) {
+    if (stop != nullptr && text.size() >= next_stop_bytes) {
+      if (absl::Status status = stop(); !status.ok()) return status;
+      next_stop_bytes = text.size() + kStopBytes;
+    }
+    absl::StrAppend(&text, i == 0 ? "" : ",", DocumentText(response.documents(i)), "}");
+  }
+  text += "],\"missing\":[";
+  const char* comma = "";
+  for (const std::string& id : response.missing_string_ids().ids()) {
+    absl::StrAppend(&text, std::exchange(comma, ","), Dump(id));
+  }
+  for (const int64_t id : response.missing_int_ids().ids()) absl::StrAppend(&text, std::exchange(comma, ","), id);
+  absl::StrAppend(&text, "],\"generation\":", response.generation(), ",\"sequence\":", response.sequence(), "}");
+  return text;
+}
+
+std::string FormatDocument(const v1::GetResponse& response) {
+  return absl::StrCat(DocumentText(response.documents(0)), ",\"generation\":", response.generation(), "}");
+}
+
+std::string FormatDocumentError(const absl::Status& status) {
+  const std::string field = client::FieldOf(status);
+  return FormatError(field.empty() ? status : client::WithField(status, NameInBody(field)));
+}
+
+}  // namespace maxsim::http

@@ -1,0 +1,51 @@
+#include "server/http/documents/document_path.h"
+
+#include <cstddef>
+
+#include "server/http/text/percent.h"
+
+namespace maxsim::http {
+namespace {
+
+constexpr std::string_view kCollections = "/v1/collections/";
+constexpr std::string_view kDocuments = "documents";
+
+// An id of this name is read by GET, as any other one.
+constexpr std::string_view kGetName = "get";
+
+}  // namespace
+
+std::optional<DocumentPath> ParseDocumentPath(std::string_view path) {
+  if (!path.starts_with(kCollections)) return std::nullopt;
+  path.remove_prefix(kCollections.size());
+  const size_t name_end = path.find('/');
+  if (name_end == path.npos || name_end == 0) return std::nullopt;
+  std::optional<std::string> name = PercentDecode(path.substr(0, name_end));
+  path.remove_prefix(name_end + 1);
+  if (!name.has_value() || !path.starts_with(kDocuments)) return std::nullopt;
+  path.remove_prefix(kDocuments.size());
+  if (path.empty()) return DocumentPath{*std::move(name), ""};
+  // A slash of the id itself is encoded.
+  if (path.size() < 2 || path[0] != '/' || path.find('/', 1) != path.npos) return std::nullopt;
+  std::optional<std::string> id = PercentDecode(path.substr(1));
+  if (!id.has_value()) return std::nullopt;
+  return DocumentPath{*std::move(name), *std::move(id)};
+}
+
+std::optional<DocumentCall> FindDocumentCall(std::string_view method, const DocumentPath& path) {
+  if (path.id.empty()) {
+    if (method == "PUT") return DocumentCall::kUpsert;
+    if (method == "DELETE") return DocumentCall::kDelete;
+    return std::nullopt;
+  }
+  if (method == "GET" || method == "HEAD") return DocumentCall::kGetOne;
+  if (method == "POST" && path.id == kGetName) return DocumentCall::kGet;
+  return std::nullopt;
+}
+
+std::string_view MethodsOf(const DocumentPath& path) {
+  if (path.id.empty()) return "DELETE, PUT";
+  return path.id == kGetName ? "GET, HEAD, POST" : "GET, HEAD";
+}
+
+}  // namespace maxsim::http

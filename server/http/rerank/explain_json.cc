@@ -1,0 +1,110 @@
+#include "server/http/rerank/explain_json.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/text.h"
+#include "client/error_details.h"
+#include "nlohmann/json.hpp"
+#include "server/http/rerank/rerank_body.h"
+#include "server/http/rerank/rerank_json.h"
+#include "server/http/rerank/rerank_path.h"
+
+namespace maxsim::http {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kLongestShown = 300;
+
+// A body is an object, a matrix, its rows and their numbers.
+constexpr int kMaxExplainDepth = 4;
+
+constexpr std::array<std::string_view, 5> kExplainMembers = {"model", "query", "id", "query_weights", "request_id"};
+
+// Parses the body. What is nested deeper than a query is, is dropped on the way: the parser of /v1/rerank then refuses
+// the member that it was in.
+absl::StatusOr<json> ParseWhole(const std::string& body) {
+  const auto is_shallow = [](int depth, json::parse_event_t, const json&) { return depth <= kMaxExplainDepth; };
+  try {
+    return json::parse(body, is_shallow);
+  } catch (const json::exception& error) {
+    std::string_view what = error.what();
+    if (const size_t bracket = what.find("] "); bracket != std::string_view::npos) what.remove_prefix(bracket + 2);
+    return absl::InvalidArgumentError(Cat("the body is not JSON: ", Printable(what, kLongestShown)));
+  }
+}
+
+// What the parser of /v1/rerank and the service call by names that this body does not have.
+absl::Status NamedAsInBody(const absl::Status& status) {
+  const std::string field = client::FieldOf(status);
+  return field == "documents[0]" || field == "documents" ? client::WithField(status, "id") : status;
+}
+
+// Appends six digits, which are what a picture shows: all of FP64's would make the answer three times as long.
+void AppendSimilarity(double value, std::string& text) { absl::StrAppend(&text, static_cast<float>(value)); }
+
+}  // namespace
+
+absl::StatusOr<v1::RerankRequest> ParseExplainRequest(const std::string& body, const service::RequestLimits& limits,
+                                                      const StopCheck& stop) {
+  if (body.size() > kMaxExplainBodyBytes) {
+    return absl::InvalidArgumentError(
+        Cat("the body has ", body.size(), " bytes, and at most ", kMaxExplainBodyBytes, " are accepted"));
+  }
+  absl::StatusOr<json> parsed = ParseWhole(body);
+  if (!parsed.ok()) return parsed.status();
+  if (!parsed->is_object()) return absl::InvalidArgumentError("the body is not a JSON object");
+  for (const auto& [name, value] : parsed->items()) {
+    if (std::find(kExplainMembers.begin(), kExplainMembers.end(), name) != kExplainMembers.end()) continue;
+    return client::InvalidField(Printable(name, kLongestShown),
+                                "is not a member (model, query, id, query_weights and request_id are)");
+  }
+  const auto id = parsed->find("id");
+  if (id == parsed->end()) return client::InvalidField("id", "is missing");
+  if (!id->is_string() && !id->is_number_integer()) {
+    return client::InvalidField("id", "is neither a text nor a 64-bit integer");
+  }
+  // One parser reads both bodies, so that a query means the same in both.
+  json rerank = *std::move(parsed);
+  rerank["documents"] = json::array({rerank["id"]});
+  rerank.erase("id");
+  absl::StatusOr<RerankBody> read = ParseRerankBody(rerank.dump(), *FindRerankPath("/v1/rerank"), limits, stop);
+  if (!read.ok()) return NamedAsInBody(read.status());
+  return std::move(read->request);
+}
+
+std::string FormatExplanation(const std::string& collection, const v1::Candidates& document,
+                              const service::Explanation& explanation) {
+  json head = {{"model", collection}, {"generation", explanation.generation}, {"score", explanation.score}};
+  if (document.string_ids().ids_size() == 1) head["id"] = document.string_ids().ids(0);
+  if (document.int_ids().ids_size() == 1) head["id"] = document.int_ids().ids(0);
+  if (!explanation.query_tokens.empty()) head["query_tokens"] = explanation.query_tokens;
+  if (explanation.query_truncated) head["query_truncated"] = true;
+  if (!explanation.document_tokens.empty()) head["document_tokens"] = explanation.document_tokens;
+  std::string text = head.dump(-1, ' ', false, json::error_handler_t::replace);
+  text.pop_back();
+  text += ",\"similarities\":[";
+  const double* similarity = explanation.similarities.data();
+  for (int64_t i = 0; i < explanation.num_query_tokens; ++i) {
+    text += i == 0 ? "[" : ",[";
+    for (int64_t j = 0; j < explanation.num_document_tokens; ++j) {
+      if (j > 0) text += ',';
+      AppendSimilarity(*similarity++, text);
+    }
+    text += ']';
+  }
+  text += "]}";
+  return text;
+}
+
+std::string FormatExplainError(const absl::Status& status) {
+  return FormatError(NamedAsInBody(NamedAsInRerankBody(status)));
+}
+
+}  // namespace maxsim::http

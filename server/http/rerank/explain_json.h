@@ -1,0 +1,38 @@
+// Converts /v1/explain to and from the service's terms. The functions are pure.
+//
+//   {"model": COLLECTION, "query": as in /v1/rerank, "id": ID, "query_weights": [...], "request_id": "..."}
+//
+//   {"id": ID, "model": COLLECTION, "generation": G, "score": S, "query_tokens": ["...", ...],
+//    "document_tokens": ["...", ...], "similarities": [[...], ...]}
+//
+// "similarities" has a row for each token of the query and a column for each of the document. The lists of tokens are
+// there only where the tokens' texts are known.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/stop.h"
+#include "maxsim/v1/rerank.pb.h"
+#include "server/service/call/limits.h"
+#include "server/service/explain.h"
+
+namespace maxsim::http {
+
+// A body has at most so many bytes: it holds one query. It is taken apart as a whole, for a hundred times its memory.
+inline constexpr size_t kMaxExplainBodyBytes = size_t{1} << 20;
+
+// Returns a request with one query and one candidate. INVALID_ARGUMENT as ParseRerankBody has it, by whose rules all
+// members but "id" are read.
+absl::StatusOr<v1::RerankRequest> ParseExplainRequest(const std::string& body, const service::RequestLimits& limits,
+                                                      const StopCheck& stop = nullptr);
+
+// `collection` and `document`, which has one id, are what was explained.
+std::string FormatExplanation(const std::string& collection, const v1::Candidates& document,
+                              const service::Explanation& explanation);
+
+// Formats an error of ExplainService: a field is named as in the body.
+std::string FormatExplainError(const absl::Status& status);
+
+}  // namespace maxsim::http

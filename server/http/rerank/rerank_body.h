@@ -1,0 +1,36 @@
+// Reads the body of a rerank call into the wire contract's message.
+//
+//   {"model": COLLECTION, "query": TEXT | MATRIX, "documents": [DOCUMENT, ...] | "*", "top_n": N,
+//    "return_documents": true, "return_alignments": true, "payload_fields": [NAME, ...], "normalize": true,
+//    "query_weights": [...], "request_id": "..."}
+//
+// A MATRIX is {"dtype": "f32"|"f16"|"bf16", "shape": [tokens, dim], "data": BASE64} or [[...], ...]. A DOCUMENT is the
+// id of a stored one (a text or an integer), a text (under the paths that say so), or an object: {"id": ID}, {"text":
+// TEXT} or {"tokens": MATRIX}, the latter two with whatever other members. Members have other names in the services
+// whose clients call, and some of theirs are passed over (rerank_members.h); null is a member that is left out.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/stop.h"
+#include "maxsim/v1/rerank.pb.h"
+#include "server/http/rerank/rerank_json.h"
+#include "server/http/rerank/rerank_path.h"
+#include "server/service/call/limits.h"
+
+namespace maxsim::http {
+
+struct RerankBody {
+  v1::RerankRequest request;  // `collection` is what the body calls its model
+  AnswerForm form;            // but for its model
+};
+
+// INVALID_ARGUMENT naming the member of the body, its value and what is accepted; of several errors the one that comes
+// first. Elements beyond `limits` end the reading; all else that the message can hold is left to the service to refuse.
+// `stop` is asked every few milliseconds, and its error returned; null: never. Takes time in proportion to the body,
+// and memory in proportion to the message.
+absl::StatusOr<RerankBody> ParseRerankBody(const std::string& body, const RerankPath& path,
+                                           const service::RequestLimits& limits, const StopCheck& stop = nullptr);
+
+}  // namespace maxsim::http

@@ -1,0 +1,298 @@
+#include "server/http/rerank/rerank_json.h"
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/error_details.h"
+#include "client/field_path.h"
+#include "collection/document_line.h"
+#include "kernels/scalar_type.h"
+#include "nlohmann/json.hpp"
+#include "server/http/text/json_text.h"
+#include "server/service/call/status.h"
+#include "server/service/hidden_folders.h"
+
+namespace maxsim::http {
+namespace {
+
+using nlohmann::json;
+
+// Returns the document that the body carries for a result, or null for a stored one.
+const CarriedDocument* CarriedFor(const AnswerForm& form, const v1::QueryResult& result, int idx) {
+  const uint64_t position = result.positions(idx);
+  return position < form.carried.size() ? &form.carried[position] : nullptr;
+}
+
+// Appends the members that a result has beside its place and score.
+void AppendDocument(const AnswerForm& form, const v1::QueryResult& result, int idx, std::string& text) {
+  const CarriedDocument* const carried = CarriedFor(form, result, idx);
+  if (carried == nullptr) {
+    if (idx >= result.payloads_size()) return;
+    text += ",\"document\":";
+    AppendPayload(result.payloads(idx), text);
+    return;
+  }
+  if (!carried->id.empty()) text += absl::StrCat(",\"id\":", carried->id);
+  if (!carried->text.has_value() && carried->object.empty()) return;
+  const std::string own_text = carried->text.value_or("");
+  switch (form.shape) {
+    case AnswerShape::kResults:
+    case AnswerShape::kRankings:
+      text += ",\"document\":";
+      if (form.api == RerankApi::kInfinity) {
+        text += Dump(own_text);
+        break;
+      }
+      text += carried->object.empty() ? Dump({{"text", own_text}}) : carried->object;
+      break;
+    case AnswerShape::kData:
+      text += absl::StrCat(",\"document\":", Dump(own_text));
+      break;
+    case AnswerShape::kList:
+      text += absl::StrCat(",\"text\":", Dump(own_text));
+      break;
+  }
+}
+
+std::string ResultText(const AnswerForm& form, const v1::QueryResult& result, int idx) {
+  const char* const score = form.shape == AnswerShape::kList       ? "score"
+                            : form.shape == AnswerShape::kRankings ? "logit"
+                                                                   : "relevance_score";
+  json entry = {{"index", result.positions(idx)}, {score, result.scores(idx)}};
+  if (result.has_string_ids()) entry["id"] = result.string_ids().ids(idx);
+  if (result.has_int_ids()) entry["id"] = result.int_ids().ids(idx);
+  if (idx < result.alignments_size()) {
+    const v1::Alignment& alignment = result.alignments(idx);
+    entry["alignment"] = {{"document_tokens", alignment.document_tokens()}, {"similarities", alignment.similarities()}};
+  }
+  std::string text = Dump(entry);
+  text.pop_back();
+  if (idx < result.truncated_size() && result.truncated(idx)) text += ",\"truncated\":true";
+  AppendDocument(form, result, idx, text);
+  text += '}';
+  return text;
+}
+
+// The text of an answer, to which nothing more is added once `stop` has said so.
+class AnswerText {
+ public:
+  explicit AnswerText(const StopCheck& stop) : stop_(stop) {}
+
+  void Append(std::string_view text) { text_ += text; }
+
+  // Begins a list: elements that are added from here on have commas between them.
+  void BeginList(std::string_view text) {
+    text_ += text;
+    is_first_ = true;
+  }
+
+  // Adds the text that `element` makes.
+  template <typename Element>
+  void Add(Element element) {
+    if (stop_ != nullptr && text_.size() >= next_stop_bytes_ && status_.ok()) {
+      status_ = stop_();
+      next_stop_bytes_ = text_.size() + kStopBytes;
+    }
+    if (!status_.ok()) return;
+    if (!std::exchange(is_first_, false)) text_ += ',';
+    text_ += element();
+  }
+
+  absl::StatusOr<std::string> Finish() && {
+    if (!status_.ok()) return status_;
+    return std::move(text_);
+  }
+
+ private:
+  static constexpr size_t kStopBytes = size_t{64} << 10;  // less than 10 ms of formatting
+
+  const StopCheck& stop_;
+  std::string text_;
+  size_t next_stop_bytes_ = 0;
+  bool is_first_ = true;
+  absl::Status status_;
+};
+
+// The gRPC paths that a request from here can be refused for, and what they are in the body. A path within one is
+// within the other, too; the first that fits counts.
+struct Renamed {
+  std::string_view path;
+  std::string_view member;
+};
+constexpr std::array<Renamed, 17> kRenamed = {{{"queries[0].tokens.num_tokens", "query.shape[0]"},
+                                               {"queries[0].tokens.dim", "query.shape[1]"},
+                                               {"queries[0].tokens", "query"},
+                                               {"queries[0].text", "query"},
+                                               {"queries[0].weights", "query_weights"},
+                                               {"candidates.inline_documents.documents", "documents"},
+                                               {"candidates.inline_documents.texts", "documents"},
+                                               {"inline_documents.texts", "documents"},
+                                               {"candidates.inline_documents", "documents"},
+                                               {"candidates.string_ids.ids", "documents"},
+                                               {"candidates.int_ids.ids", "documents"},
+                                               {"candidates.string_ids", "documents"},
+                                               {"candidates.int_ids", "documents"},
+                                               {"candidates", "documents"},
+                                               {"collection", "model"},
+                                               {"return_payloads", "return_documents"},
+                                               {"top_k", "top_n"}}};
+
+json EncoderOf(const v1::EncoderInfo& encoder) {
+  return {{"model", encoder.model()}, {"fingerprint", encoder.fingerprint()}, {"dim", encoder.dim()}};
+}
+
+json LiveOf(const v1::LiveInfo& live) {
+  json entry = {{"sequence", live.sequence()},
+                {"compacted_sequence", live.compacted_sequence()},
+                {"num_changed_documents", live.num_changed_documents()},
+                {"num_deleted_documents", live.num_deleted_documents()},
+                {"num_segments", live.num_segments()},
+                {"segment_bytes", live.segment_bytes()},
+                {"segment_used_bytes", live.segment_used_bytes()},
+                {"log_bytes", live.log_bytes()},
+                {"is_compacting", live.is_compacting()},
+                {"log", live.log()},
+                {"lag", live.lag()}};
+  if (!live.error().empty()) entry["error"] = live.error();
+  return entry;
+}
+
+// Some clients of Cohere, Xinference and SiliconFlow read the billed units from here and fail without them.
+json MetaOf(const AnswerForm& form, const v1::RerankResponse& response) {
+  return {{"api_version", {{"version", form.api == RerankApi::kV2 ? "2" : "1"}}},
+          {"billed_units", {{"search_units", 1}}},
+          {"tokens", {{"input_tokens", response.encoded_tokens()}, {"output_tokens", 0}}}};
+}
+
+std::string_view ListNameOf(AnswerShape shape) {
+  if (shape == AnswerShape::kData) return ",\"data\":[";
+  return shape == AnswerShape::kRankings ? ",\"rankings\":[" : ",\"results\":[";
+}
+
+// Appends `results` as a list of the member `name`; a list alone has no name.
+void AddResults(const AnswerForm& form, const v1::RerankResponse& response, std::string_view name, AnswerText& answer) {
+  answer.BeginList(name);
+  for (const v1::QueryResult& result : response.results()) {
+    for (int i = 0; i < result.scores_size(); ++i) {
+      if (result.scores(i) >= form.score_threshold) answer.Add([&] { return ResultText(form, result, i); });
+    }
+  }
+  answer.Append("]");
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> FormatRerankResponse(const AnswerForm& form, const v1::RerankResponse& response,
+                                                 const StopCheck& stop) {
+  AnswerText answer(stop);
+  if (form.shape == AnswerShape::kList) {
+    AddResults(form, response, "[", answer);
+    return std::move(answer).Finish();
+  }
+  answer.Append(absl::StrCat("{\"generation\":", response.generation(), ",\"id\":", Dump(response.request_id())));
+  if (response.sequence() > 0) answer.Append(absl::StrCat(",\"sequence\":", response.sequence()));
+  uint64_t unavailable = 0;
+  answer.BeginList(",\"missing\":[");
+  for (const v1::QueryResult& result : response.results()) {
+    unavailable += result.unavailable_documents();
+    for (const std::string& id : result.missing_string_ids().ids()) answer.Add([&] { return Dump(id); });
+    for (const int64_t id : result.missing_int_ids().ids()) answer.Add([&] { return absl::StrCat(id); });
+  }
+  const v1::Timings& timings = response.timings();
+  answer.Append("],\"meta\":" + Dump(MetaOf(form, response)));
+  answer.Append(absl::StrCat(",\"model\":", Dump(form.model), ",\"timings\":",
+                             Dump({{"encode_us", timings.encode_us()},
+                                   {"queue_us", timings.queue_us()},
+                                   {"copy_us", timings.copy_us()},
+                                   {"kernel_us", timings.kernel_us()},
+                                   {"total_us", timings.total_us()}})));
+  if (unavailable > 0) answer.Append(absl::StrCat(",\"unavailable_documents\":", unavailable));
+  answer.Append(absl::StrCat(",\"usage\":{\"prompt_tokens\":", response.encoded_tokens(),
+                             ",\"total_tokens\":", response.encoded_tokens(), "}"));
+  if (response.results_size() > 0 && response.results(0).query_tokens_size() > 0) {
+    answer.Append(absl::StrCat(",\"query_tokens\":", Dump(response.results(0).query_tokens())));
+  }
+  if (response.results_size() > 0 && response.results(0).query_truncated()) answer.Append(",\"query_truncated\":true");
+  if (form.shape == AnswerShape::kData) answer.Append(",\"object\":\"list\"");
+  AddResults(form, response, ListNameOf(form.shape), answer);
+  answer.Append("}");
+  return std::move(answer).Finish();
+}
+
+std::string FormatRerankResponse(const AnswerForm& form, const v1::RerankResponse& response) {
+  return *FormatRerankResponse(form, response, /*stop=*/nullptr);
+}
+
+void AppendPayload(const std::string& payload, std::string& text) {
+  if (payload.empty()) {
+    text += "{}";
+  } else {
+    text += collection::CheckPayload(payload).ok() ? payload : Dump(payload);
+  }
+}
+
+std::string FormatError(const absl::Status& status) {
+  const absl::Status shown = service::ForClient(status);
+  const std::string message(shown.message());
+  json error = {{"code", service::CodeName(shown.code())}, {"message", message}};
+  if (std::string field = client::FieldOf(shown); !field.empty()) error["field"] = std::move(field);
+  if (std::string reason = client::ReasonOf(shown); !reason.empty()) error["reason"] = std::move(reason);
+  if (const std::optional<uint64_t> limit = client::LimitOf(shown)) error["limit"] = *limit;
+  if (std::string key = client::LimitKeyOf(shown); !key.empty()) error["limit_key"] = std::move(key);
+  return Dump({{"error", std::move(error)}, {"message", message}, {"detail", message}});
+}
+
+absl::Status NamedAsInRerankBody(const absl::Status& status) {
+  const std::string field = client::FieldOf(status);
+  for (const Renamed& renamed : kRenamed) {
+    if (!client::IsWithin(field, renamed.path)) continue;
+    return client::WithField(status, client::Rebased(field, renamed.path, renamed.member));
+  }
+  return status;
+}
+
+std::string FormatServiceError(const absl::Status& status) { return FormatError(NamedAsInRerankBody(status)); }
+
+std::string FormatCollections(const std::vector<v1::CollectionInfo>& collections, const v1::EncoderInfo* encoder) {
+  json body;
+  if (encoder != nullptr) body["encoder"] = EncoderOf(*encoder);
+  json list = json::array();
+  for (const v1::CollectionInfo& info : collections) {
+    json entry = {{"name", info.name()}, {"state", v1::CollectionState_Name(info.state()).substr(17)}};
+    if (!info.error().empty()) entry["error"] = info.error();
+    if (info.generation() > 0) {
+      entry.update({{"generation", info.generation()},
+                    {"dim", info.dim()},
+                    {"storage", std::string(Name(static_cast<ScalarType>(info.storage())))},
+                    {"id_type", info.id_type() == v1::ID_TYPE_STRING ? "string" : "int64"},
+                    {"num_documents", info.num_documents()},
+                    {"num_tokens", info.num_tokens()},
+                    {"resident_bytes", info.resident_bytes()},
+                    {"residency", info.residency()}});
+      if (info.has_live()) entry["live"] = LiveOf(info.live());
+      if (info.has_partition()) {
+        entry["partition"] = {{"first_slot", info.partition().first_slot()}, {"end_slot", info.partition().end_slot()}};
+      }
+      if (info.has_encoder()) entry["encoder"] = EncoderOf(info.encoder());
+      if (info.unavailable_documents() > 0) entry["unavailable_documents"] = info.unavailable_documents();
+      for (const v1::TierInfo& tier : info.tiers()) {
+        entry["tiers"].push_back({{"tier", tier.tier()},
+                                  {"device", tier.device()},
+                                  {"num_shards", tier.num_shards()},
+                                  {"token_bytes", tier.token_bytes()},
+                                  {"resident_bytes", tier.resident_bytes()}});
+      }
+    }
+    list.push_back(std::move(entry));
+  }
+  body["collections"] = std::move(list);
+  return Dump(body);
+}
+
+}  // namespace maxsim::http

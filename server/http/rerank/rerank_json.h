@@ -1,0 +1,76 @@
+// Writes what the HTTP port answers, in the shapes that clients of other services know. The functions are pure.
+//
+//   {"id": REQUEST_ID, "model": MODEL, "generation": G,
+//    "results": [{"index": I, "id": ID, "relevance_score": S, "document": {...}, "alignment": {...}}, ...],
+//    "meta": {"api_version": {"version": "1"}, "billed_units": {"search_units": 1}, "tokens": {...}},
+//    "missing": [ID, ...], "unavailable_documents": N (where a device is lost), "query_tokens": [TEXT, ...],
+//    "query_truncated": true (where the encoder cut the query; the result of a document that it cut has "truncated"),
+//    "usage": {"prompt_tokens": N, "total_tokens": N}, "timings": {"encode_us": ..., "queue_us": ..., "copy_us": ...,
+//    "kernel_us": ..., "total_us": ...}}
+//
+// "index" counts in `documents` as it was sent; "*" is the whole collection, in its own order.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/stop.h"
+#include "maxsim/v1/rerank.pb.h"
+#include "server/http/rerank/rerank_path.h"
+
+namespace maxsim::http {
+
+enum class AnswerShape : uint8_t {
+  kResults,   // an object with "results", as Cohere and Jina answer
+  kData,      // an object with "data", as Voyage answers
+  kList,      // only the list of results, as text-embeddings-inference answers
+  kRankings,  // an object with "rankings", as NVIDIA NIM answers
+};
+
+// A document that the body carries, as the answer repeats it.
+struct CarriedDocument {
+  std::string id = {};  // JSON; "" for none
+  // Empty unless documents are to come back.
+  std::string object = {};               // JSON as it was sent; "" for a text alone, and for tokens
+  std::optional<std::string> text = {};  // null for tokens
+};
+
+// How an answer is written.
+struct AnswerForm {
+  std::string model;  // as the request named it
+  RerankApi api = RerankApi::kV1;
+  AnswerShape shape = AnswerShape::kResults;
+  double score_threshold = -std::numeric_limits<double>::infinity();  // lower scores are left out
+  std::vector<CarriedDocument> carried = {};  // by position; empty where the documents are stored ones
+  std::string text_path = {};  // where strings of a call with texts would have been texts; "" where they were
+};
+
+// `stop` is asked every few milliseconds, and its error returned; null: never.
+absl::StatusOr<std::string> FormatRerankResponse(const AnswerForm& form, const v1::RerankResponse& response,
+                                                 const StopCheck& stop);
+std::string FormatRerankResponse(const AnswerForm& form, const v1::RerankResponse& response);
+
+// Appends a payload as it was stored: parsed and written anew, numbers would lose digits. A payload that is no JSON
+// object becomes a string, and none an empty object.
+void AppendPayload(const std::string& payload, std::string& text);
+
+// Returns {"error": {"code": "INVALID_ARGUMENT", "message": "...", "field": "top_n", "reason": "LIMIT_EXCEEDED",
+// "limit": 1024, "limit_key": "limits.max_top_k"}, "message": "...", "detail": "..."}. Clients of different services
+// show different ones of the three messages. The members after the first two are there where the status has them.
+std::string FormatError(const absl::Status& status);
+
+// Returns an error of RerankService with its field named as in the body, in place of the gRPC path.
+absl::Status NamedAsInRerankBody(const absl::Status& status);
+
+// Formats an error of RerankService, with NamedAsInRerankBody.
+std::string FormatServiceError(const absl::Status& status);
+
+// Returns {"encoder": {"model": ..., "dim": ...}, "collections": [{...}, ...]}; `encoder` may be null.
+std::string FormatCollections(const std::vector<v1::CollectionInfo>& collections, const v1::EncoderInfo* encoder);
+
+}  // namespace maxsim::http

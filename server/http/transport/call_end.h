@@ -1,0 +1,64 @@
+// Ends an HTTP call: says when the work on it has to stop, and sees that it gets one answer. It is internal to
+// server/http.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "base/guard.h"
+#include "server/http/transport/transport.h"
+#include "server/service/call/call_record.h"
+
+namespace maxsim::http {
+
+// What ends a call before it is answered. Copies are of one call; thread-safe.
+struct CallEnd {
+  using Clock = std::chrono::steady_clock;
+
+  Clock::time_point deadline = Clock::time_point::max();
+  std::shared_ptr<const std::atomic<bool>> cancelled;  // the client has gone
+  const std::atomic<bool>* closing = nullptr;          // the server has no time left
+
+  // OK, or why the work on the call has to stop.
+  absl::Status Check() const {
+    if (*cancelled) return absl::CancelledError("the client closed the connection");
+    if (*closing) return absl::UnavailableError("the server is shutting down");
+    if (Clock::now() < deadline) return absl::OkStatus();
+    return absl::DeadlineExceededError("http.request_timeout: it passed before the answer was ready");
+  }
+};
+
+// Answers a call once, and records it with the status of that answer. Only the first response is used. If the object is
+// destroyed without a response, because an exception ended the work, it answers with 503. Thread-safe.
+class ReplyOnce {
+ public:
+  // Records `call` as it is, unless a service fills the record with more.
+  ReplyOnce(service::FinishedCall call, Application::Reply reply) : reply_(std::move(reply)) {
+    record_.Fill(std::move(call));
+  }
+  ReplyOnce(const ReplyOnce&) = delete;
+  ReplyOnce& operator=(const ReplyOnce&) = delete;
+  // Needs no memory of its own.
+  ~ReplyOnce() {
+    (*this)({.status = 503, .content_type = "text/plain", .body = "no memory\n", .error = maxsim::NoMemory()});
+  }
+
+  // The record to put into the context of the service's call.
+  service::CallRecord* record() { return &record_; }
+
+  void operator()(Response response) {
+    if (called_.exchange(true)) return;
+    record_.Write(response.error);
+    reply_(std::move(response));
+  }
+
+ private:
+  std::atomic<bool> called_{false};
+  service::CallRecord record_;
+  Application::Reply reply_;
+};
+
+}  // namespace maxsim::http

@@ -1,0 +1,127 @@
+// Serves one connection of the transport. It is internal to server/http.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/address.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/beast/http/message.hpp>
+#include <boost/beast/http/string_body.hpp>
+
+#include "absl/time/time.h"
+#include "server/http/transport/connections.h"
+#include "server/http/transport/request_reader.h"
+#include "server/http/transport/slot_memory.h"
+#include "server/http/transport/stream.h"
+#include "server/http/transport/transport.h"
+
+namespace maxsim::http {
+
+// Logs what ended the work on one event.
+void LogException(const std::exception& exception) noexcept;
+
+// Reads a request, has it answered, and goes on with the next. All members run on the loop's thread; operations in
+// flight keep the connection alive.
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  Connection(boost::asio::io_context* loop, boost::asio::ip::tcp::socket socket, Connections* connections);
+
+  // Puts itself among the idle connections and begins. Throws std::bad_alloc; then it is closed.
+  void Start();
+
+  // Closes at once. Idempotent.
+  void Close();
+
+  // Closes unless a request is being answered.
+  void Drain();
+
+  // For how long its body has been on its way; zero in other phases.
+  absl::Duration ReceivingFor() const;
+
+  // Closes, for another request is to have the place of its body.
+  void GiveWay();
+
+  // Closes unless the application still has the request: whose client reads slowly has had its time.
+  void EndGrace();
+
+ private:
+  using Error = boost::system::error_code;
+  enum class Phase { kIdle, kHandshake, kHeader, kBody, kHandling, kWriting, kLingering, kClosed };
+  struct Delivery;
+  struct HandshakeStep;
+
+  // Runs what an event asks for. For want of memory the request gets a 503, or the connection is closed.
+  template <typename Work>
+  void Guarded(Work work) {
+    try {
+      work();
+    } catch (const std::exception& exception) {
+      LogException(exception);
+      OnNoMemory();
+    }
+  }
+  void OnNoMemory();
+
+  // Closes the connection if the phase is not over in time.
+  void Enter(Phase phase, absl::Duration limit);
+  void ReturnSlot();
+  // Counts the bytes of the body that have arrived since the last call. Returns false if http.max_body_memory has no
+  // room for them.
+  bool HoldBody();
+  std::string PeerAddress() const { return address_.has_value() ? address_->to_string() : std::string(); }
+
+  // These are in connection_handshake.cc. A connection without a handshake begins with AwaitRequest.
+  void AwaitFirstByte();
+  void OnFirstByte();
+  void BeginHandshake();
+  void TakeHandshakeStep();
+  void OnHandshakeStep(TlsSession::Result result);
+  void CloseStream();
+
+  void AwaitRequest();
+  void BeginRequest();
+  void ReceiveMore();
+  void Take(RequestReader::Progress progress);
+  void OnHeader();
+  void AcceptBody();
+  void OnRequest();
+  void WatchForHangup();
+  void Refuse(int status, const absl::Status& why);
+  // The rest of a request that is answered early must not be taken for the next one: then `more_to_come` ends the
+  // connection.
+  void Answer(Response response, bool more_to_come);
+  void OnWritten(bool more_to_come);
+  void Linger();
+  void Discard();
+
+  boost::asio::io_context& loop_;
+  Stream stream_;
+  std::optional<uint64_t> handshake_step_;  // that waits for a thread, or has one, or whose result is on its way
+  boost::asio::steady_timer deadline_;
+  Connections& connections_;
+  std::optional<boost::asio::ip::address> address_;  // the peer's; the system has none where it has gone already
+  PeerKey peer_{};
+  std::optional<Connections::Position> position_;  // in the lists of Connections
+  bool has_slot_ = false;
+  uint64_t held_body_bytes_ = 0;  // bytes that Connections counts for this connection
+  Phase phase_ = Phase::kIdle;
+  std::chrono::steady_clock::time_point body_began_;  // the phase kBody
+  RequestReader reader_;
+  std::shared_ptr<std::atomic<bool>> cancelled_;  // of the request that the application has
+  bool keep_alive_ = false;
+  boost::beast::http::response<boost::beast::http::string_body> message_;
+  std::array<char, 1024> scratch_;
+  // Where the loop keeps an answer, or a handshake's step, from another thread: that needs no memory then.
+  SlotMemory delivery_memory_;
+};
+
+}  // namespace maxsim::http

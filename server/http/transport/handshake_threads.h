@@ -1,0 +1,52 @@
+// Runs the steps of TLS handshakes on threads of their own: a signature takes as long as hundreds of answers to probes.
+// It is internal to server/http.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <thread>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "base/mutex.h"
+#include "server/http/transport/connections.h"
+
+namespace maxsim::http {
+
+// The class is thread-safe.
+class HandshakeThreads {
+ public:
+  using Step = absl::AnyInvocable<void()>;
+
+  explicit HandshakeThreads(int num_threads);
+  ~HandshakeThreads();  // waits for steps that run, and drops those that wait
+  HandshakeThreads(const HandshakeThreads&) = delete;
+  HandshakeThreads& operator=(const HandshakeThreads&) = delete;
+
+  // Has a thread run the step; returns its number, for Remove. Peers take turns, a step each, so that a flood from one
+  // holds up another for no longer than a step. Of one peer the newest step goes first: under a flood the oldest
+  // connections are closed first, and what their handshakes had taken would be lost. Throws std::bad_alloc. A step must
+  // not throw.
+  uint64_t Add(const PeerKey& peer, Step step);
+
+  // Takes back a step that waits; false when it runs, or has run.
+  bool Remove(const PeerKey& peer, uint64_t number);
+
+ private:
+  using Steps = std::map<uint64_t, Step, std::greater<>>;  // by number, the newest first
+
+  void Run();
+  Step Next() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  Mutex mutex_;
+  ConditionVariable not_empty_;
+  std::map<PeerKey, Steps> waiting_ ABSL_GUARDED_BY(mutex_);  // of peers that have any
+  PeerKey last_ ABSL_GUARDED_BY(mutex_) = {};                 // the peer whose turn it was
+  uint64_t next_number_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace maxsim::http

@@ -1,0 +1,121 @@
+// Brings the changes of a generation up to what the log holds: documents go into segments, and Changes takes note.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "base/stop.h"
+#include "collection/log/collection_log.h"
+#include "collection/log/log_record.h"
+#include "server/live/local/segment_allocator.h"
+#include "server/store/collection/changes.h"
+#include "server/store/collection/collection.h"
+#include "server/store/collection/generation.h"
+
+namespace maxsim::live {
+
+// What it holds is the log's records behind the generation's log_sequence, up to and with sequence(), in their order.
+//
+// Two of them may share segments: that of the generation which is served, and that of the next, which is being made.
+// Only the first appends to a segment that both have, until the next one takes its place (TakeSegments).
+//
+// For one thread at a time.
+class ChangesWriter {
+ public:
+  ChangesWriter(const std::shared_ptr<const store::Generation>& generation, bool replicated,
+                SegmentAllocator* allocator);
+
+  const store::Generation& generation() const { return changes_->generation(); }
+  uint64_t sequence() const { return sequence_; }  // of the last record
+  const std::vector<LiveSegment>& segments() const { return segments_; }
+  store::Changes& changes() { return *changes_; }
+  uint64_t used_bytes() const;  // of segments (SegmentAllocator::UsedBytes)
+  uint64_t text_bytes() const;  // of ids and payloads in segments
+
+  // Writing goes on in three steps. Begin forgets what was planned. Plan finds room for the records of one call, which
+  // follow those planned before, and takes memory where that needs a new segment: all or, on RESOURCE_EXHAUSTED, none.
+  // The records, and what they view, must stay until Commit, which appends all that was planned to segments. When a
+  // device is lost it goes on without. On an error of Commit, or when memory runs out in it (std::bad_alloc), the first
+  // few records may have been taken over, as sequence() says, and CatchUp has to follow.
+  void Begin(SegmentAllocator::Bound bound = SegmentAllocator::Bound::kConfigured);
+  absl::Status Plan(absl::Span<const collection::LogRecord> records);
+  absl::Status Commit();
+  // Frees what was planned, where no Commit follows.
+  void Forget();
+
+  // Reads the log up to `through` and takes over its records. A document that a shared segment holds stays there; the
+  // others are appended to own ones. On an error, or std::bad_alloc, some records may have been taken over. Errors are
+  // the log's, RESOURCE_EXHAUSTED, and the status of `stop`.
+  absl::Status CatchUp(const collection::CollectionLog& log, uint64_t through, const StopSignal* stop);
+
+  // Says which segments the generation before has now, in their order. Those whose documents are all behind this
+  // generation's log_sequence are shared, where a device that answers has them.
+  void ShareSegments(absl::Span<const LiveSegment> segments);
+  // From now on this writer appends to the segments that it shares with the one before, which must not any more.
+  void TakeSegments(const ChangesWriter& before);
+
+  // What comes next goes into a new segment.
+  void Seal();
+  // Takes the last Seal back: what comes next goes into the segment that was sealed, unless there is a later one.
+  void Unseal();
+
+  // Returns the collection as it is now, for which requests may be scored.
+  std::shared_ptr<const store::Collection> Snapshot() { return changes_->Snapshot(sequence_); }
+
+ private:
+  // A segment that planned documents go to.
+  struct Open {
+    LiveSegment segment;
+    bool is_new = false;     // Changes does not have it
+    int64_t num_tokens = 0;  // of `upserts`
+    int64_t text_bytes = 0;
+    int64_t num_before = 0;  // documents that it had before these
+    std::vector<collection::LogRecord> upserts;
+  };
+  struct Shared {
+    LiveSegment segment;
+    uint32_t next_ordinal = 0;  // of the document that no record was taken over for yet
+    bool added = false;
+    size_t idx = 0;  // in Changes
+  };
+
+  // Return the segments with what each holds: now, and once what is planned is done, with the new ones.
+  std::vector<LiveSegment> Held() const;
+  std::vector<LiveSegment> HeldWhenDone() const;
+  absl::Status PlanUpsert(const collection::LogRecord& record);
+  absl::Status AppendTo(Open& open);
+  void Add(const LiveSegment& segment);
+  bool TakeNote(const collection::LogRecord& record);
+  bool HasUnnoted() const;
+  // Returns the shared segment that has the sequence, or null.
+  Shared* FindShared(uint64_t sequence);
+  absl::Status NoteShared(Shared& shared, const collection::LogRecord& record);
+
+  const std::shared_ptr<store::Changes> changes_;
+  const bool replicated_;
+  SegmentAllocator* const allocator_;
+  uint64_t sequence_;
+  std::vector<LiveSegment> segments_;  // [Changes::num_segments()]
+  bool growing_ = false;               // the last of them may be appended to
+  bool sealed_ = false;                // and could be, were it not sealed
+  bool last_is_shared_ = false;        // and could be, were it not for the generation before
+
+  SegmentAllocator::Bound bound_ = SegmentAllocator::Bound::kConfigured;
+  std::vector<Open> open_;  // the growing segment, where there is one, and new ones behind it
+  std::vector<collection::LogRecord> planned_;
+  size_t num_appended_ = 0;  // of open_, by Commit
+  // The first appended document that Changes does not have yet.
+  size_t next_open_ = 0;
+  size_t next_offset_ = 0;      // in the upserts
+  std::vector<Shared> shared_;  // by sequence
+};
+
+// Returns whether segments of the generation go to every device, as its shards do.
+bool IsReplicated(const store::Generation& generation, store::Replication replication);
+
+}  // namespace maxsim::live

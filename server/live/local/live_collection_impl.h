@@ -1,0 +1,195 @@
+// The implementation of LiveDocuments (live_collection.h).
+//
+// A step of the writer runs on one of the threads that all collections share, and handles everything that waits as one
+// group. It decides about each call (WriteGroup), finds room in segments (ChangesWriter::Plan), appends the group to
+// the log (the group exists from this moment on), appends it to segments and publishes the snapshot
+// (ChangesWriter::Commit), and answers the calls.
+//
+// Invariants:
+//  - What is served is the generation and the records of the log behind its log_sequence, in their order. Where the
+//    log has records that are not applied (an append failed and was recovered from, a segment found no memory after the
+//    append), nothing is written until they are.
+//  - `served_` and what hangs on it belong to the thread that writes while `writing_`, and to whoever holds a
+//  WriterPause
+//    while `paused_`; the two exclude each other.
+//  - A generation takes the place of the one before, and is published, during a pause. So snapshots are published in
+//    the order of their sequences.
+//
+// Locks: `mutex_` is held for moments and never while something else is called. The store holds its entry (not its
+// mutex) when it calls Serve and Stop; compaction waits for the entry in LiveRequest::reload, and gives up when Stop
+// asks it to. `publish` takes the store's mutex, under which nobody waits for this object. Maintenance (compaction,
+// truncation, copying to a folder) excludes itself and waits for pauses; a pause waits for the group that is written,
+// and for nothing else.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/mutex.h"
+#include "base/stop.h"
+#include "collection/compact/compact.h"
+#include "collection/log/collection_log.h"
+#include "server/live/local/changes_writer.h"
+#include "server/live/local/compactor.h"
+#include "server/live/local/live_options.h"
+#include "server/live/local/live_threads.h"
+#include "server/live/local/segment_allocator.h"
+#include "server/live/local/shared_threads.h"
+#include "server/live/local/write_group.h"
+#include "server/live/local/write_queue.h"
+#include "server/store/collection_store.h"
+#include "server/store/live_documents.h"
+
+namespace maxsim {
+class Metrics;
+}  // namespace maxsim
+
+namespace maxsim::live {
+
+class LiveCollection final : public store::LiveDocuments {
+ public:
+  LiveCollection(store::LiveRequest request, const LiveOptions& options, std::unique_ptr<LiveThreads::Place> place,
+                 Metrics* metrics, std::unique_ptr<collection::CollectionLog> log);
+  ~LiveCollection() override;
+
+  void Submit(std::vector<store::Write> writes, const store::WriteCaller& caller, Done done) override;
+  // Applies messages of a stream, the first of which has the sequence behind state().sequence, and calls `done` as
+  // Submit does. An answer has the results of all of them, or of the first few where segments have no room for more;
+  // an error is that of the first one, and nothing was applied. One call at a time, and none of Submit beside.
+  void ApplyMessages(uint64_t first_sequence, std::vector<store::Write> messages, Done done);
+  // Return the stream that the log follows, and have it follow one (CollectionLog::Follow).
+  std::optional<collection::LogStream> stream() const;
+  absl::Status Follow(const collection::LogStream& stream);
+  absl::Status Compact(const StopSignal* stop, bool* changed) override;
+  absl::StatusOr<uint64_t> SnapshotTo(const std::string& folder, const StopSignal* stop) override;
+  store::LiveState state() const override;
+  absl::StatusOr<uint64_t> VersionOf(std::string_view id) const override;
+  absl::StatusOr<uint64_t> VersionOf(int64_t id) const override;
+  absl::Status ReadBehind(uint64_t sequence, const collection::CollectionLog::Visitor& visit) const override;
+  absl::StatusOr<uint64_t> VersionOfWrite(uint64_t sequence) const override;
+  absl::StatusOr<collection::Tombstones> TombstonesOf(const collection::Manifest& manifest) const override;
+  absl::Status Serve(std::shared_ptr<const store::Generation> generation, Publish publish,
+                     const StopSignal* stop) override;
+  void Stop() override;
+
+ private:
+  using Answer = absl::StatusOr<store::WriteResults>;
+
+  // What a group of calls writes, and what each is answered; the records view the calls.
+  struct Planned {
+    std::vector<collection::LogRecord> records;
+    std::vector<Answer> answers;
+  };
+
+  // Keeps the thread that writes between two groups while it lives. Whoever holds one must not wait for anybody.
+  class WriterPause {
+   public:
+    explicit WriterPause(LiveCollection* live);
+    ~WriterPause();
+    WriterPause(const WriterPause&) = delete;
+    WriterPause& operator=(const WriterPause&) = delete;
+
+   private:
+    LiveCollection* const live_;
+  };
+  // Excludes others that read or drop files of generations while it lives. Begin waits, until `stop` or Stop.
+  class Maintenance {
+   public:
+    explicit Maintenance(LiveCollection* live) : live_(live) {}
+    ~Maintenance();
+    Maintenance(const Maintenance&) = delete;
+    Maintenance& operator=(const Maintenance&) = delete;
+    absl::Status Begin(const StopSignal* stop);
+
+   private:
+    LiveCollection* const live_;
+    bool held_ = false;
+  };
+  // What requests are answered from, and how they come to see it.
+  struct Served {
+    std::unique_ptr<ChangesWriter> writer;
+    Publish publish;
+  };
+
+  // The thread that writes (writing.cc):
+  absl::Time WriteOnce();
+  void WriteCalls(std::vector<WriteCall>& calls);
+  void AnswerExpired(std::vector<WriteQueue::Expired>& expired);
+  absl::StatusOr<std::vector<Answer>> WriteAsOneGroup(const std::vector<WriteCall>& calls);
+  absl::StatusOr<Planned> PlanGroup(const std::vector<WriteCall>& calls);
+  Answer PlanCall(const WriteCall& call, WriteGroup& group, std::vector<collection::LogRecord>& records);
+  Answer PlanMessages(const WriteCall& call, WriteGroup& group, std::vector<collection::LogRecord>& records);
+  absl::StatusOr<std::vector<store::WriteResult>> PlanWrites(absl::Span<const store::Write> writes, WriteGroup& group,
+                                                             std::vector<collection::LogRecord>& records);
+  void Accept(WriteCall call, bool is_bounded);
+  absl::Status AppendAndPublish(const std::vector<collection::LogRecord>& records, absl::Time* durable);
+  absl::Status NoMemory(const absl::Status& status);
+  void Fail(const absl::Status& status, bool of_log);
+  void TryToRecover();
+  absl::Status Recover();
+
+  // Serving (serving.cc):
+  absl::StatusOr<std::unique_ptr<ChangesWriter>> FollowLog(const std::shared_ptr<const store::Generation>& generation,
+                                                           const StopSignal* stop);
+  absl::Status TakeOver(std::unique_ptr<ChangesWriter> writer, Publish publish, const StopSignal* stop);
+  absl::Status CheckFollowsLog(const collection::Manifest& manifest) const;
+  absl::Status NameLogSequence(const collection::Manifest& manifest);
+
+  // Must be called by whoever owns served_.
+  void PublishSnapshot();
+  void UpdateState();
+
+  absl::Status CompactNow(const StopSignal* stop, std::string_view reason, bool* changed);
+  absl::Status ServePublished(const collection::Manifest& published, const StopSignal* stop);
+  absl::Status Truncate();
+  absl::Status DropCompacted(collection::CollectionLog& log);
+  void ReportCompaction(std::string_view reason, const absl::Status& status,
+                        const absl::StatusOr<collection::CompactResult>& result, absl::Duration took, bool stopped);
+  void SetCompacting(bool is_compacting);
+  std::shared_ptr<collection::CollectionLog> log() const;  // null after Stop
+  absl::Status Unloading() const;
+
+  const store::LiveRequest request_;
+  const LiveOptions options_;
+  Metrics* const metrics_;  // may be null
+  const collection::LogFormat format_;
+  SegmentAllocator allocator_;
+  const std::unique_ptr<LiveThreads::Place> place_;  // before the members that run on its threads
+  const std::unique_ptr<Compactor> compactor_;
+  StopSignal stop_;
+
+  mutable Mutex mutex_;
+  ConditionVariable changed_;  // notifies pauses, maintenance and Stop
+  WriteQueue queue_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool writer_ended_ ABSL_GUARDED_BY(mutex_) = false;  // no further group will be written
+  bool paused_ ABSL_GUARDED_BY(mutex_) = false;
+  int waiting_pauses_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool maintained_ ABSL_GUARDED_BY(mutex_) = false;
+  std::shared_ptr<collection::CollectionLog> log_ ABSL_GUARDED_BY(mutex_);
+  store::LiveState state_ ABSL_GUARDED_BY(mutex_);
+  int64_t served_generation_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Time retry_at_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();  // to recover
+
+  // The following belong to the thread that writes and to pauses, as served_ does.
+  Served served_;
+  absl::Status failure_;  // why the log holds, or may hold, records that are not applied
+  bool log_failed_ = false;
+  absl::Duration backoff_;
+  absl::Status full_;  // of the last group, where a call found no room in segments
+
+  bool compaction_failed_ = false;  // the last one; belongs to whoever holds Maintenance
+
+  SharedTask writer_;  // last, because its steps use the other members
+};
+
+}  // namespace maxsim::live

@@ -1,0 +1,51 @@
+// The threads on which all live collections of a server write and compact, and the limit on the number of collections.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/mutex.h"
+#include "server/live/local/shared_threads.h"
+
+namespace maxsim::live {
+
+// Thread-safe. Must outlive the collections.
+class LiveThreads {
+ public:
+  explicit LiveThreads(int max_collections) : max_collections_(max_collections) {}
+  LiveThreads(const LiveThreads&) = delete;
+  LiveThreads& operator=(const LiveThreads&) = delete;
+
+  // Counts as one open live collection while it exists.
+  class Place {
+   public:
+    explicit Place(LiveThreads* threads) : threads_(threads) {}
+    ~Place();
+    Place(const Place&) = delete;
+    Place& operator=(const Place&) = delete;
+    SharedThreads* writers() const { return &threads_->writers_; }
+    SharedThreads* compactors() const { return &threads_->compactors_; }
+
+   private:
+    LiveThreads* const threads_;
+  };
+  // Returns RESOURCE_EXHAUSTED if live.max_collections are already open, or if the system cannot start a thread.
+  absl::StatusOr<std::unique_ptr<Place>> Enter(std::string_view name);
+
+ private:
+  // A group commit mostly waits for the disk, so more threads than cores can help. Compactions share the disk's rate,
+  // so running many of them at a time only makes each take longer.
+  static constexpr size_t kMaxWriters = 8;
+  static constexpr size_t kMaxCompactors = 4;
+
+  const int max_collections_;
+  SharedThreads writers_{"live_writer", kMaxWriters};
+  SharedThreads compactors_{"live_compactor", kMaxCompactors};
+  Mutex mutex_;
+  int num_collections_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace maxsim::live

@@ -1,0 +1,171 @@
+#include "server/live/local/segment_allocator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/saturating.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "kernels/limits.h"
+#include "kernels/scalar_type.h"
+
+namespace maxsim::live {
+namespace {
+
+// A segment has room for documents of so many bytes of token vectors on the average: four tokens of 128 FP16 columns.
+// Offsets take 8 bytes of the device's memory for each, and ids and lengths 48 of the host's.
+constexpr uint64_t kBytesPerDocument = 1024;
+
+// Texts are in host memory, which is taken as they come; the bound keeps a few tokens with large payloads from taking
+// more of it than the tokens take of the device.
+constexpr int64_t kMinTextBytes = int64_t{64} << 20;
+
+// Returns the largest sum of segments' bytes, of one or the other kind, that one of the devices has.
+uint64_t MostBytesOn(const std::vector<uint32_t>& chosen, absl::Span<const LiveSegment> present,
+                     uint64_t LiveSegment::*kind) {
+  uint64_t most = 0;
+  for (const uint32_t device : chosen) {
+    uint64_t bytes = 0;
+    for (const LiveSegment& segment : present) {
+      if (std::count(segment.devices.begin(), segment.devices.end(), device) > 0) bytes += segment.*kind;
+    }
+    most = std::max(most, bytes);
+  }
+  return most;
+}
+
+}  // namespace
+
+bool LiveSegment::IsAvailable(const store::DeviceSet& set) const {
+  return std::any_of(devices.begin(), devices.end(), [&](uint32_t device) { return set.alive(device); });
+}
+
+SegmentAllocator::SegmentAllocator(std::string name, const collection::LogFormat& format, const LiveOptions& options,
+                                   store::DeviceSet* devices, store::MemoryLedger* ledger)
+    : name_(std::move(name)),
+      format_(format),
+      options_(options),
+      row_bytes_(static_cast<uint64_t>(format.dim) * SizeOf(format.storage)),
+      devices_(devices),
+      ledger_(ledger) {}
+
+std::vector<std::vector<uint32_t>> SegmentAllocator::ChooseDevices(absl::Span<const LiveSegment> present,
+                                                                   bool replicated) const {
+  std::vector<uint32_t> alive;
+  for (size_t device = 0; device < devices_->size(); ++device) {
+    if (devices_->alive(device)) alive.push_back(static_cast<uint32_t>(device));
+  }
+  if (alive.empty()) return {};
+  if (replicated || alive.size() < 2) return {alive};
+  struct Choice {
+    uint32_t device = 0;
+    uint64_t bytes = 0;
+    uint64_t available_bytes = 0;
+  };
+  const store::MemoryLedger::Memory memory = ledger_->Available();
+  std::vector<Choice> choices;
+  choices.reserve(alive.size());
+  for (const uint32_t device : alive) {
+    choices.push_back(
+        {device, MostBytesOn({device}, present, &LiveSegment::capacity_bytes), memory.devices[device].available_bytes});
+  }
+  std::stable_sort(choices.begin(), choices.end(), [](const Choice& a, const Choice& b) {
+    return a.bytes != b.bytes ? a.bytes < b.bytes : a.available_bytes > b.available_bytes;
+  });
+  std::vector<std::vector<uint32_t>> chosen;
+  chosen.reserve(choices.size());
+  for (const Choice& choice : choices) chosen.push_back({choice.device});
+  return chosen;
+}
+
+uint64_t SegmentAllocator::UsedBytes(int64_t num_documents, int64_t num_tokens) const {
+  return std::max(static_cast<uint64_t>(num_tokens) * row_bytes_,
+                  static_cast<uint64_t>(num_documents) * kBytesPerDocument);
+}
+
+uint64_t SegmentAllocator::MemoryOn(uint32_t device, const AppendableShape& shape) const {
+  const uint64_t of_backend =
+      devices_->backend(device)
+          .BytesNeeded(shape.type, shape.dim, shape.max_documents, shape.max_tokens, Tier::kDevice)
+          .device_bytes;
+  if (devices_->is_gpu()) return of_backend;
+  // The CPU backend counts no memory of views, which are others'; these arrays are its own.
+  const auto num_documents = static_cast<uint64_t>(shape.max_documents);
+  uint64_t arrays = static_cast<uint64_t>(shape.max_tokens) * row_bytes_ + (num_documents + 1) * sizeof(int64_t);
+  if (shape.type == ScalarType::kI8) arrays += num_documents * sizeof(float);
+  return SaturatingAdd(of_backend, arrays);
+}
+
+absl::StatusOr<LiveSegment> SegmentAllocator::Make(const std::vector<uint32_t>& chosen, uint64_t capacity_bytes,
+                                                   const SegmentNeed& need) {
+  store::Segment::Shape shape;
+  shape.tokens.type = format_.storage;
+  shape.tokens.dim = format_.dim;
+  shape.tokens.rotation_seed = format_.rotation_seed;
+  shape.tokens.max_tokens = std::max(static_cast<int64_t>(capacity_bytes / row_bytes_), need.num_tokens);
+  shape.tokens.max_documents = std::max(static_cast<int64_t>(capacity_bytes / kBytesPerDocument), need.num_documents);
+  shape.tokens.max_documents = std::min({shape.tokens.max_documents, shape.tokens.max_tokens, kMaxShardDocuments});
+  shape.id_type = format_.id_type;
+  shape.tier = devices_->is_gpu() ? store::Residency::kGpu : store::Residency::kHost;
+  shape.max_text_bytes = std::max({kMinTextBytes, static_cast<int64_t>(capacity_bytes), need.text_bytes});
+
+  LiveSegment result;
+  result.devices = chosen;
+  result.capacity_bytes = static_cast<uint64_t>(shape.tokens.max_tokens) * row_bytes_;
+  store::MemoryDemand demand;
+  demand.device_bytes.resize(devices_->size());
+  for (const uint32_t device : chosen) demand.device_bytes[device] = MemoryOn(device, shape.tokens);
+  auto reservation = ledger_->Reserve(demand, Cat("a segment of collection ", name_));
+  if (!reservation.ok()) return reservation.status();
+  std::vector<store::Segment::Memory> memory;
+  for (const uint32_t device : chosen) {
+    auto documents = devices_->backend(device).CreateAppendable(shape.tokens);
+    if (!documents.ok()) {
+      const absl::Status health = devices_->backend(device).Health();
+      if (!health.ok()) devices_->MarkLost(device, health);
+      return documents.status();
+    }
+    memory.push_back({device, *std::move(documents)});
+  }
+  (*reservation)->Commit(demand);
+  result.segment = std::make_shared<store::Segment>(shape, std::move(memory), *std::move(reservation),
+                                                    demand.device_bytes[chosen.front()]);
+  return result;
+}
+
+absl::StatusOr<LiveSegment> SegmentAllocator::Allocate(absl::Span<const LiveSegment> present, bool replicated,
+                                                       const SegmentNeed& need, Bound bound) {
+  const uint64_t needed = static_cast<uint64_t>(need.num_tokens) * row_bytes_;
+  absl::Status refused = absl::UnavailableError("all devices are lost");
+  for (const std::vector<uint32_t>& chosen : ChooseDevices(present, replicated)) {
+    const uint64_t taken = MostBytesOn(chosen, present, &LiveSegment::capacity_bytes);
+    const uint64_t configured = std::max(static_cast<uint64_t>(options_.segment_bytes), needed);
+    uint64_t most = std::max(configured, MostBytesOn(chosen, present, &LiveSegment::used_bytes));
+    if (bound == Bound::kConfigured) {
+      const auto limit = static_cast<uint64_t>(options_.max_segment_bytes);
+      most = std::min(most, limit > taken ? limit - taken : 0);
+      if (most < std::max<uint64_t>(needed, 1)) {
+        return absl::ResourceExhaustedError(Cat("the segments of collection ", name_, " are full: they take ",
+                                                FormatBytesExactly(taken), ", what comes next needs ",
+                                                FormatBytesExactly(UsedBytes(need.num_documents, need.num_tokens)),
+                                                ", and live.max_segment_bytes is ", FormatBytesExactly(limit)));
+      }
+    }
+    // The largest one that memory allows, of three.
+    absl::Status status;
+    for (const uint64_t bytes : {most, std::min(most, configured), needed}) {
+      absl::StatusOr<LiveSegment> made = Make(chosen, std::max(bytes, row_bytes_), need);
+      if (made.ok()) return made;
+      status = made.status();
+      if (!absl::IsResourceExhausted(status)) break;
+    }
+    // A device that was lost meanwhile is passed over, and another one may have more memory.
+    const bool lost = std::any_of(chosen.begin(), chosen.end(), [&](uint32_t idx) { return !devices_->alive(idx); });
+    if (lost) return Allocate(present, replicated, need, bound);
+    if (!absl::IsResourceExhausted(status)) return status;
+    refused = std::move(status);
+  }
+  return refused;
+}
+
+}  // namespace maxsim::live

@@ -1,0 +1,146 @@
+// How a generation comes to be served.
+#include <string>
+#include <utility>
+
+#include "base/monotonic_clock.h"
+#include "base/output_file.h"
+#include "base/text.h"
+#include "server/live/local/live_collection_impl.h"
+#include "server/observability/log_event.h"
+
+namespace maxsim::live {
+namespace {
+
+// Writes are paused for the last records of the log, once there are this few: some milliseconds' work.
+constexpr uint64_t kFewRecords = 256;
+// A writer that is faster than the reading of its log would be followed for ever.
+constexpr int kMaxRounds = 8;
+
+}  // namespace
+
+absl::Status LiveCollection::CheckFollowsLog(const collection::Manifest& manifest) const {
+  const std::shared_ptr<collection::CollectionLog> log = this->log();
+  if (log == nullptr) return Unloading();
+  const std::string generation = Cat(request_.path, ": generation ", manifest.generation);
+  const collection::LogFormat format = collection::LogFormat::Of(manifest);
+  if (format != format_) {
+    return absl::FailedPreconditionError(Cat(generation, " has ", collection::Describe(format), ", and its log ",
+                                             collection::Describe(format_),
+                                             ": a live collection keeps them; build another collection, in a folder of "
+                                             "its own"));
+  }
+  if (manifest.partition != request_.manifest.partition) {
+    return absl::FailedPreconditionError(
+        Cat(generation, " has ", collection::DescribeSlots(manifest.slots()), ", and its log is of ",
+            collection::DescribeSlots(request_.manifest.slots()), ": a live collection keeps them"));
+  }
+  const uint64_t last = log->last_sequence();
+  if (!manifest.log_sequence.has_value()) {
+    if (last == 0) return absl::OkStatus();
+    return absl::FailedPreconditionError(
+        Cat(generation, " does not say which writes its shards hold, and its log has ", last,
+            " of them: it was built without knowing of the log; build it with --log-sequence"));
+  }
+  if (*manifest.log_sequence > last) {
+    return absl::FailedPreconditionError(Cat(generation, " holds the writes up to sequence ", *manifest.log_sequence,
+                                             ", and the log's last one is ", last, ": the log is not this one's"));
+  }
+  if (*manifest.log_sequence < log->first_sequence()) {
+    return absl::DataLossError(Cat(generation, " holds the writes up to sequence ", *manifest.log_sequence,
+                                   ", and the log has dropped those up to ", log->first_sequence()));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<collection::Tombstones> LiveCollection::TombstonesOf(const collection::Manifest& manifest) const {
+  if (absl::Status status = CheckFollowsLog(manifest); !status.ok()) return status;
+  const std::shared_ptr<collection::CollectionLog> log = this->log();
+  if (log == nullptr) return Unloading();
+  return log->TombstonesOf(manifest);
+}
+
+// Has the manifest of a collection whose log never had a write say so, before there is one: afterwards nobody could
+// tell it from one that was built without knowing of the log.
+absl::Status LiveCollection::NameLogSequence(const collection::Manifest& manifest) {
+  if (manifest.log_sequence.has_value()) return absl::OkStatus();
+  absl::StatusOr<FolderLock> lock = FolderLock::Acquire(request_.path);
+  if (!lock.ok()) return Prefix("the manifest must name its log_sequence before the first write: ", lock.status());
+  absl::StatusOr<collection::Manifest> published = collection::ReadManifest(request_.path);
+  if (!published.ok()) return published.status();
+  if (published->log_sequence.has_value()) return absl::OkStatus();
+  published->log_sequence = 0;
+  absl::Status synchronised;
+  if (absl::Status status = collection::PublishManifest(*published, request_.path, &synchronised); !status.ok()) {
+    return status;
+  }
+  return synchronised;
+}
+
+// Makes a writer that has all but the last few records of the log, while writing goes on.
+absl::StatusOr<std::unique_ptr<ChangesWriter>> LiveCollection::FollowLog(
+    const std::shared_ptr<const store::Generation>& generation, const StopSignal* stop) {
+  auto writer =
+      std::make_unique<ChangesWriter>(generation, IsReplicated(*generation, request_.replication), &allocator_);
+  const std::shared_ptr<collection::CollectionLog> log = this->log();
+  for (int round = 0; round < kMaxRounds; ++round) {
+    uint64_t through = 0;
+    {
+      const WriterPause pause(this);
+      through = log->last_sequence();
+      if (served_.writer != nullptr) {
+        // Those of the log that the segments lack, after a failure, are left for the pause.
+        through = std::min(through, served_.writer->sequence());
+        writer->ShareSegments(served_.writer->segments());
+      }
+    }
+    if (through <= writer->sequence() + kFewRecords) break;
+    if (absl::Status status = writer->CatchUp(*log, through, stop); !status.ok()) return status;
+  }
+  return writer;
+}
+
+absl::Status LiveCollection::TakeOver(std::unique_ptr<ChangesWriter> writer, Publish publish, const StopSignal* stop) {
+  Served before;  // freed after the pause
+  const std::shared_ptr<collection::CollectionLog> log = this->log();
+  if (log == nullptr) return Unloading();
+  const WriterPause pause(this);
+  if (served_.writer != nullptr) writer->ShareSegments(served_.writer->segments());
+  if (absl::Status status = writer->CatchUp(*log, log->last_sequence(), stop); !status.ok()) return status;
+  const auto holds = [&](const collection::LogRecord& record) { return writer->changes().Holds(record); };
+  if (absl::Status status = log->UpgradeVersions(holds); !status.ok()) return status;
+  if (served_.writer != nullptr) writer->TakeSegments(*served_.writer);
+  before.writer = std::exchange(served_.writer, std::move(writer));
+  before.publish = std::exchange(served_.publish, std::move(publish));
+  full_ = absl::OkStatus();
+  {
+    const MutexLock lock(&mutex_);
+    served_generation_ = served_.writer->generation().manifest().generation;
+  }
+  PublishSnapshot();
+  UpdateState();
+  return absl::OkStatus();
+}
+
+absl::Status LiveCollection::Serve(std::shared_ptr<const store::Generation> generation, Publish publish,
+                                   const StopSignal* stop) {
+  const absl::Time begin = MonotonicNow();
+  const StopSignal either(&stop_, stop);
+  const collection::Manifest& manifest = generation->manifest();
+  if (absl::Status status = CheckFollowsLog(manifest); !status.ok()) return status;
+  if (absl::Status status = NameLogSequence(manifest); !status.ok()) return status;
+  absl::StatusOr<std::unique_ptr<ChangesWriter>> writer = FollowLog(generation, &either);
+  if (!writer.ok()) return writer.status();
+  if (absl::Status status = TakeOver(*std::move(writer), std::move(publish), &either); !status.ok()) return status;
+  const store::LiveState now = state();
+  log::Write(spdlog::level::info, "live_served",
+             {{"name", request_.name},
+              {"generation", manifest.generation},
+              {"log_sequence", manifest.log_sequence.value_or(0)},
+              {"sequence", now.sequence},
+              {"segments", now.num_segments},
+              {"seconds", absl::ToDoubleSeconds(MonotonicNow() - begin)}});
+  compactor_->RequestTruncation();
+  return absl::OkStatus();
+}
+
+}  // namespace maxsim::live

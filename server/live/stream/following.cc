@@ -1,0 +1,304 @@
+// How the messages of the stream come into the collection.
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <future>
+#include <utility>
+
+#include "base/guard.h"
+#include "base/monotonic_clock.h"
+#include "base/text.h"
+#include "base/thread_name.h"
+#include "server/live/local/write_metrics.h"
+#include "server/live/stream/streamed_collection.h"
+#include "server/observability/live_metrics.h"
+#include "server/observability/log_event.h"
+#include "server/observability/metrics.h"
+
+namespace maxsim::live {
+namespace {
+
+using collection::LogRecord;
+
+// Receive returns this often, so that the thread sees that it is to end.
+constexpr absl::Duration kReceivePoll = absl::Milliseconds(500);
+
+// A stream that cannot be followed is tried again at growing intervals, the last of which bounds how long a collection
+// takes no writes after JetStream has come back.
+constexpr absl::Duration kFirstFollowWait = absl::Milliseconds(50);
+constexpr absl::Duration kMaxFollowWait = absl::Seconds(2);
+
+// A message that finds no room in segments is tried again: a compaction takes from a second on.
+constexpr absl::Duration kFirstApplyWait = absl::Milliseconds(20);
+constexpr absl::Duration kMaxApplyWait = absl::Milliseconds(500);
+
+StreamOutcome StreamOutcomeOf(collection::SkipReason reason) {
+  switch (reason) {
+    case collection::SkipReason::kOtherPartition:
+      return StreamOutcome::kOtherPartition;
+    case collection::SkipReason::kStale:
+      return StreamOutcome::kStale;
+    case collection::SkipReason::kNotFound:
+      return StreamOutcome::kNotFound;
+    case collection::SkipReason::kUnreadable:
+      break;
+  }
+  return StreamOutcome::kUnreadable;
+}
+
+StreamOutcome StreamOutcomeOf(store::WriteResult::Outcome outcome) {
+  switch (outcome) {
+    case store::WriteResult::Outcome::kApplied:
+      return StreamOutcome::kApplied;
+    case store::WriteResult::Outcome::kStale:
+      return StreamOutcome::kStale;
+    case store::WriteResult::Outcome::kNotFound:
+      break;
+  }
+  return StreamOutcome::kNotFound;
+}
+
+}  // namespace
+
+bool StreamedCollection::leaving() const {
+  const MutexLock lock(&mutex_);
+  return leaving_;
+}
+
+void StreamedCollection::WaitUnlessLeaving(absl::Duration duration) {
+  const absl::Time until = MonotonicNow() + duration;
+  MutexLock lock(&mutex_);
+  while (!leaving_) {
+    const absl::Duration left = until - MonotonicNow();
+    if (left <= absl::ZeroDuration()) return;
+    changed_.WaitFor(lock, absl::ToChronoNanoseconds(left));
+  }
+}
+
+void StreamedCollection::RunFollower() {
+  NameThisThread("live_follower");
+  absl::Duration wait = kFirstFollowWait;
+  while (!leaving()) {
+    const absl::Time begin = MonotonicNow();
+    const absl::Status status = Guarded([&] { return FollowStream(); });
+    if (leaving()) return;
+    NoteLost(status);
+    // One that was followed for a while is not one that could not be.
+    wait = MonotonicNow() - begin > kMaxFollowWait ? kFirstFollowWait : std::min(2 * wait, kMaxFollowWait);
+    WaitUnlessLeaving(wait);
+  }
+}
+
+void StreamedCollection::NoteLost(const absl::Status& status) {
+  bool is_new = false;
+  uint64_t sequence = 0;
+  {
+    const MutexLock lock(&mutex_);
+    is_new = following_ || lost_.code() != status.code() || lost_.message() != status.message();
+    following_ = false;
+    lost_ = status;
+    blocked_ = absl::OkStatus();
+    sequence = applied_sequence_;
+  }
+  changed_.NotifyAll();
+  if (!is_new) return;
+  log::Write(absl::IsUnavailable(status) ? spdlog::level::warn : spdlog::level::err, "stream_not_followed",
+             {{"name", name_}, {"sequence", sequence}, {"error", status.ToString()}});
+}
+
+void StreamedCollection::NoteBlocked(const absl::Status& status) {
+  {
+    const MutexLock lock(&mutex_);
+    blocked_ = status;
+  }
+  changed_.NotifyAll();
+}
+
+// Says whether the stream is the one that the collection has applied `position` messages of, and has the next one.
+absl::Status StreamedCollection::CheckStream(const StreamInfo& info, uint64_t position) const {
+  const std::optional<collection::LogStream> followed = collection_->stream();
+  const std::string here = Cat("collection ", name_, " has applied the messages up to sequence ", position);
+  if (followed.has_value() && *followed != info.stream) {
+    return absl::FailedPreconditionError(Cat(here, " of ", Describe(*followed), ", and ", stream_->server(), " has ",
+                                             Describe(info.stream),
+                                             ": it was deleted and made anew; start every "
+                                             "server from one snapshot or build, with a stream of its own"));
+  }
+  if (info.last_sequence < position) {
+    return absl::FailedPreconditionError(Cat(here, ", and ", Describe(info.stream), " ends with sequence ",
+                                             info.last_sequence, ": it has lost messages that were acknowledged"));
+  }
+  if (info.first_sequence > position + 1) {
+    return absl::FailedPreconditionError(Cat(here, ", and ", Describe(info.stream), " begins with sequence ",
+                                             info.first_sequence,
+                                             ": the messages between are gone; start this server "
+                                             "from a newer snapshot of another one (maxsimctl snapshot)"));
+  }
+  return absl::OkStatus();
+}
+
+// Follows the stream until something fails, or the thread is to end.
+absl::Status StreamedCollection::FollowStream() {
+  const uint64_t begin = position();
+  const bool is_known = collection_->stream().has_value();
+  absl::StatusOr<StreamInfo> info = stream_->Open(/*create=*/!is_known && begin == 0);
+  if (absl::IsNotFound(info.status())) {
+    return absl::FailedPreconditionError(Cat("collection ", name_, " has applied the messages up to sequence ", begin,
+                                             " of a stream, and ", std::string(info.status().message())));
+  }
+  if (!info.ok()) return info.status();
+  if (absl::Status status = CheckStream(*info, begin); !status.ok()) return status;
+  if (!is_known) {
+    if (absl::Status status = collection_->Follow(info->stream); !status.ok()) return status;
+  }
+  if (absl::Status status = stream_->Subscribe(begin); !status.ok()) return status;
+  {
+    const MutexLock lock(&mutex_);
+    following_ = true;
+    lost_ = absl::OkStatus();
+    applied_sequence_ = begin;
+    catch_up_sequence_ = info->last_sequence;
+  }
+  changed_.NotifyAll();
+  log::Write(spdlog::level::info, "stream_followed",
+             {{"name", name_},
+              {"stream", Describe(info->stream)},
+              {"sequence", begin},
+              {"last_sequence", info->last_sequence}});
+  while (!leaving()) {
+    const absl::StatusOr<std::vector<StreamMessage>> messages = stream_->Receive(kReceivePoll);
+    if (!messages.ok()) return messages.status();
+    if (absl::Status status = ApplyAll(*messages); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+// Applies messages, however long that takes: those that find no room in segments wait for a compaction.
+absl::Status StreamedCollection::ApplyAll(const std::vector<StreamMessage>& messages) {
+  absl::Span<const StreamMessage> rest = messages;
+  absl::Duration wait = kFirstApplyWait;
+  while (!rest.empty() && !leaving()) {
+    uint64_t next = 0;
+    {
+      const MutexLock lock(&mutex_);
+      next = applied_sequence_ + 1;
+    }
+    if (rest.front().sequence != next) {
+      return absl::FailedPreconditionError(Cat("collection ", name_, " has applied the messages up to sequence ",
+                                               next - 1, ", and the stream's next one has ", rest.front().sequence,
+                                               ": those between are gone; start this server from a newer snapshot of "
+                                               "another one (maxsimctl snapshot)"));
+    }
+    // The collection numbers messages without gaps, so messages after a gap must wait for the check above.
+    size_t num_consecutive = 1;
+    while (num_consecutive < rest.size() && rest[num_consecutive].sequence == next + num_consecutive) ++num_consecutive;
+    std::vector<StreamOutcome> outcomes;
+    const absl::StatusOr<store::WriteResults> results = Apply(rest.subspan(0, num_consecutive), &outcomes);
+    if (results.ok()) {
+      NoteBlocked(absl::OkStatus());
+      CountMessages(outcomes, *results);
+      Resolve(rest.subspan(0, results->results.size()), *results);
+      rest.remove_prefix(results->results.size());
+      wait = kFirstApplyWait;
+      continue;
+    }
+    NoteBlocked(results.status());
+    WaitUnlessLeaving(wait);
+    wait = std::min(2 * wait, kMaxApplyWait);
+    // A log that failed may have some of them after all.
+    const uint64_t applied = position();
+    size_t num_applied = 0;
+    while (num_applied < rest.size() && rest[num_applied].sequence <= applied) ++num_applied;
+    ResolveUnknown(rest.subspan(0, num_applied));
+    rest.remove_prefix(num_applied);
+    const MutexLock lock(&mutex_);
+    applied_sequence_ = applied;
+  }
+  return absl::OkStatus();
+}
+
+// The outcomes are those of messages that are skipped, and kApplied for all that the collection decides about.
+std::vector<store::Write> StreamedCollection::Decode(absl::Span<const StreamMessage> messages,
+                                                     std::vector<StreamOutcome>* outcomes) const {
+  std::vector<store::Write> writes;
+  writes.reserve(messages.size());
+  for (const StreamMessage& message : messages) {
+    std::string problem;
+    const store::Write& write = writes.emplace_back(DecodeMessage(message.sequence, message.data, rules_, &problem));
+    const bool is_skipped = write.kind == LogRecord::Kind::kSkipped;
+    outcomes->push_back(is_skipped ? StreamOutcomeOf(write.skip_reason) : StreamOutcome::kApplied);
+    if (problem.empty()) continue;
+    log::Write(spdlog::level::warn, "message_skipped",
+               {{"name", name_}, {"sequence", message.sequence}, {"error", problem}});
+  }
+  return writes;
+}
+
+absl::StatusOr<store::WriteResults> StreamedCollection::Apply(absl::Span<const StreamMessage> messages,
+                                                              std::vector<StreamOutcome>* outcomes) {
+  std::promise<absl::StatusOr<store::WriteResults>> answer;
+  collection_->ApplyMessages(
+      messages.front().sequence, Decode(messages, outcomes),
+      [&](absl::StatusOr<store::WriteResults> results) { answer.set_value(std::move(results)); });
+  return answer.get_future().get();
+}
+
+void StreamedCollection::CountMessages(absl::Span<const StreamOutcome> decoded, const store::WriteResults& results) {
+  if (metrics_ == nullptr) return;
+  std::array<uint64_t, kNumStreamOutcomes> counts{};
+  for (size_t idx = 0; idx < results.results.size(); ++idx) {
+    const StreamOutcome outcome =
+        decoded[idx] == StreamOutcome::kApplied ? StreamOutcomeOf(results.results[idx].outcome) : decoded[idx];
+    ++counts[static_cast<size_t>(outcome)];
+  }
+  metrics_->live().CountMessages(name_, counts);
+}
+
+// Answers the calls of which the last message was applied.
+void StreamedCollection::Resolve(absl::Span<const StreamMessage> messages, const store::WriteResults& results) {
+  const absl::Time now = MonotonicNow();
+  std::vector<std::unique_ptr<PendingCall>> finished;
+  {
+    const MutexLock lock(&mutex_);
+    applied_sequence_ = results.sequence;
+    for (size_t idx = 0; idx < messages.size(); ++idx) {
+      const std::optional<PendingCalls::Found> found = pending_.Find(messages[idx].id);
+      if (!found.has_value()) continue;
+      if (!pending_.NoteApplied(*found, results.results[idx], messages[idx].sequence, now)) continue;
+      finished.push_back(pending_.Take(*found->call));
+      const WriteCall& call = finished.back()->call;
+      queue_.Finish(call.client(), call.num_bytes);
+      queue_.ObserveGroup(call.work(), now - call.arrived);
+    }
+  }
+  changed_.NotifyAll();
+  for (std::unique_ptr<PendingCall>& call : finished) {
+    store::WriteResults answer;
+    answer.sequence = results.sequence;
+    answer.results.reserve(call->writes.size());
+    for (const PendingWrite& write : call->writes) answer.results.push_back(write.result);
+    if (metrics_ != nullptr) {
+      GroupCommit commit;
+      commit.requests.push_back(
+          {.until_durable = call->durable - call->call.arrived, .until_visible = now - call->call.arrived});
+      metrics_->live().Observe(name_, commit);
+    }
+    call->call.done(std::move(answer));
+  }
+}
+
+// Answers the calls of messages that were applied, nobody knows how.
+void StreamedCollection::ResolveUnknown(absl::Span<const StreamMessage> messages) {
+  MutexLock lock(&mutex_);
+  for (const StreamMessage& message : messages) {
+    const std::optional<PendingCalls::Found> found = pending_.Find(message.id);
+    if (!found.has_value()) continue;
+    Fail(*found->call,
+         absl::UnavailableError(Cat("the log of collection ", name_,
+                                    " failed while it took the writes; it has them now, "
+                                    "and their outcomes are not known")),
+         lock);
+  }
+}
+
+}  // namespace maxsim::live

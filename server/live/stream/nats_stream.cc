@@ -1,0 +1,394 @@
+#include "server/live/stream/nats_stream.h"
+
+#include <algorithm>
+#include <atomic>
+#include <limits>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_split.h"
+#include "base/monotonic_clock.h"
+#include "base/text.h"
+#include "server/live/stream/nats_library.h"
+
+namespace maxsim::live {
+namespace {
+
+using nats::LastError;
+
+// What a message has beside its data: the header with its id.
+constexpr int64_t kHeaderBytes = 128;
+
+// The server says this often that it is there; the subscription is made anew after so many times without.
+constexpr absl::Duration kHeartbeat = absl::Seconds(1);
+constexpr int kMissedHeartbeats = 4;
+
+// The consumer goes by itself so long after nobody has listened to it.
+constexpr absl::Duration kConsumerLife = absl::Seconds(30);
+
+constexpr absl::Duration kMaxConnectWait = absl::Seconds(2);
+constexpr absl::Duration kInterruptPoll = absl::Milliseconds(100);
+
+// A batch of Receive: what one commit of the log takes well.
+constexpr size_t kMaxReceivedBytes = size_t{8} << 20;
+constexpr size_t kMaxReceivedMessages = 4096;
+
+// The window in which the server drops a message of an id that it has had.
+constexpr absl::Duration kDuplicateWindow = absl::Minutes(2);
+
+int64_t Nanoseconds(absl::Duration duration) { return absl::ToInt64Nanoseconds(duration); }
+int64_t Milliseconds(absl::Duration duration) { return std::max<int64_t>(absl::ToInt64Milliseconds(duration), 1); }
+
+class NatsStream final : public OrderedStream {
+ public:
+  NatsStream(NatsOptions options, const std::string& collection)
+      : options_(std::move(options)),
+        server_(Cat("NATS JetStream (nats.url ", WithoutSecrets(options_.url), ")")),
+        name_(StreamNameOf(options_.stream_prefix, collection)),
+        subjects_(SubjectsOf(options_.stream_prefix, collection)),
+        acknowledgements_(std::make_shared<nats::Acknowledgements>()) {
+    acknowledgements_->server = server_;
+  }
+  ~NatsStream() override {
+    {
+      const std::lock_guard lock(acknowledgements_->mutex);
+      acknowledgements_->listener = nullptr;
+    }
+    Disconnect();
+  }
+
+  std::string server() const override { return server_; }
+  void SetListener(Listener listener) override { acknowledgements_->listener = std::move(listener); }
+  void Interrupt() override { interrupted_ = true; }
+  int64_t max_message_bytes() const override { return max_message_bytes_; }
+  uint64_t last_sequence() const override { return last_sequence_; }
+
+  absl::StatusOr<StreamInfo> Open(bool create) override;
+  absl::Status Subscribe(uint64_t after) override;
+  absl::StatusOr<std::vector<StreamMessage>> Receive(absl::Duration timeout) override;
+  absl::Status Publish(int32_t slot, std::string_view id, std::string_view data) override;
+
+ private:
+  absl::Status Connect();
+  void Disconnect();
+  absl::Status ListenForAnswers();
+  absl::StatusOr<nats::Info> FindStream();
+  absl::StatusOr<nats::Info> CreateStream();
+  absl::Status CheckConnected() const;
+  uint64_t NumReconnects() const;
+  absl::Status Take(const nats::Message& message, std::vector<StreamMessage>& messages, size_t* num_bytes);
+  absl::Status TakeStatus(const nats::Arrival& status);
+  absl::Duration call_timeout() const { return std::min(options_.timeout, kMaxConnectWait); }
+  absl::Status Away(std::string_view what, natsStatus status) const {
+    return absl::UnavailableError(Cat(server_, ": ", what, ": ", LastError(status)));
+  }
+
+  const NatsOptions options_;
+  const std::string server_;
+  const std::string name_;
+  const std::string subjects_;
+  const std::shared_ptr<nats::Acknowledgements> acknowledgements_;
+  std::atomic<bool> interrupted_{false};
+  std::atomic<int64_t> max_message_bytes_{std::numeric_limits<int64_t>::max()};
+  std::atomic<uint64_t> last_sequence_{0};
+
+  // `mutex_` guards the connection's life: Publish uses it beside the thread that follows, which alone changes it.
+  mutable std::mutex mutex_;
+  nats::Connection connection_;
+  std::string answers_;  // the subject of acknowledgements, with a dot behind it, before the id
+
+  // The following belong to the thread that follows.
+  nats::JetStream jet_stream_;
+  nats::Subscription answers_subscription_;
+  nats::Subscription messages_;
+  uint64_t consumer_sequence_ = 0;  // of the last message
+  uint64_t num_reconnects_ = 0;     // when the subscription was made
+  absl::Time last_heard_;
+};
+
+void NatsStream::Disconnect() {
+  messages_.reset();
+  answers_subscription_.reset();
+  jet_stream_.reset();
+  nats::Connection connection;
+  {
+    const std::lock_guard lock(mutex_);
+    connection = std::move(connection_);
+  }
+}
+
+absl::Status NatsStream::Connect() {
+  // Without the subscription to answers the connection is useless: no write on it would ever be answered.
+  const bool is_usable = connection_ != nullptr && answers_subscription_ != nullptr;
+  if (is_usable && natsConnection_Status(connection_.get()) != NATS_CONN_STATUS_CLOSED) return CheckConnected();
+  Disconnect();
+  absl::StatusOr<nats::Options> options = nats::MakeOptions(options_, Cat("maxsimd ", name_), call_timeout());
+  if (!options.ok()) return options.status();
+  natsConnection* made = nullptr;
+  if (const natsStatus status = natsConnection_Connect(&made, options->get()); status != NATS_OK) {
+    return Away("no connection", status);
+  }
+  nats::Connection connection(made);
+  jsOptions js_options;
+  jsOptions_Init(&js_options);
+  js_options.Wait = Milliseconds(call_timeout());
+  jsCtx* context = nullptr;
+  if (const natsStatus status = natsConnection_JetStream(&context, made, &js_options); status != NATS_OK) {
+    return Away("no JetStream", status);
+  }
+  jet_stream_.reset(context);
+  {
+    const std::lock_guard lock(mutex_);
+    connection_ = std::move(connection);
+  }
+  return ListenForAnswers();
+}
+
+absl::Status NatsStream::ListenForAnswers() {
+  natsInbox* inbox = nullptr;
+  if (const natsStatus status = natsInbox_Create(&inbox); status != NATS_OK) return Away("no inbox", status);
+  const std::string prefix = Cat(std::string(inbox), ".");
+  natsInbox_Destroy(inbox);
+  {
+    // A message of the connection before may be answered still.
+    const std::lock_guard lock(acknowledgements_->mutex);
+    acknowledgements_->prefix_bytes = prefix.size();
+  }
+  absl::StatusOr<nats::Subscription> made =
+      nats::ListenForAnswers(connection_.get(), Cat(prefix, "*"), acknowledgements_);
+  if (!made.ok()) return made.status();
+  answers_subscription_ = *std::move(made);
+  const std::lock_guard lock(mutex_);
+  answers_ = prefix;
+  return absl::OkStatus();
+}
+
+absl::Status NatsStream::CheckConnected() const {
+  if (connection_ != nullptr && natsConnection_Status(connection_.get()) == NATS_CONN_STATUS_CONNECTED) {
+    return absl::OkStatus();
+  }
+  return absl::UnavailableError(Cat(server_, " does not answer"));
+}
+
+uint64_t NatsStream::NumReconnects() const {
+  natsStatistics* statistics = nullptr;
+  uint64_t count = 0;
+  if (natsStatistics_Create(&statistics) != NATS_OK) return 0;
+  if (natsConnection_GetStats(connection_.get(), statistics) == NATS_OK) {
+    natsStatistics_GetCounts(statistics, nullptr, nullptr, nullptr, nullptr, &count);
+  }
+  natsStatistics_Destroy(statistics);
+  return count;
+}
+
+absl::StatusOr<nats::Info> NatsStream::FindStream() {
+  jsStreamInfo* found = nullptr;
+  jsErrCode code = {};
+  const natsStatus status = js_GetStreamInfo(&found, jet_stream_.get(), name_.c_str(), nullptr, &code);
+  if (status == NATS_OK) return nats::Info(found);
+  if (status == NATS_NOT_FOUND || code == JSStreamNotFoundErr) {
+    return absl::NotFoundError(Cat(server_, " has no stream ", name_));
+  }
+  return Away(Cat("stream ", name_), status);
+}
+
+absl::StatusOr<nats::Info> NatsStream::CreateStream() {
+  jsStreamConfig config;
+  jsStreamConfig_Init(&config);
+  const char* subjects = subjects_.c_str();
+  config.Name = name_.c_str();
+  config.Description = "Writes to a live collection of maxsimd, in the order in which its servers apply them";
+  config.Subjects = &subjects;
+  config.SubjectsLen = 1;
+  config.Retention = js_LimitsPolicy;
+  config.Discard = js_DiscardNew;
+  config.Storage = js_FileStorage;
+  config.Replicas = options_.replicas;
+  config.Duplicates = Nanoseconds(kDuplicateWindow);
+  config.DenyDelete = true;
+  jsStreamInfo* made = nullptr;
+  jsErrCode code = {};
+  const natsStatus status = js_AddStream(&made, jet_stream_.get(), &config, nullptr, &code);
+  if (status == NATS_OK) return nats::Info(made);
+  if (code == JSStreamNameExistErr) return FindStream();  // another server was first
+  if (code == JSStreamReplicasNotSupportedErr || code == JSClusterNoPeersErr || code == JSInsufficientResourcesErr) {
+    return absl::FailedPreconditionError(Cat(server_, " cannot make stream ", name_, " with nats.replicas ",
+                                             options_.replicas, ": ", LastError(status)));
+  }
+  if (status == NATS_TIMEOUT || status == NATS_NO_RESPONDERS || code == JSClusterNotAvailErr) {
+    return Away(Cat("stream ", name_), status);
+  }
+  return absl::FailedPreconditionError(Cat(server_, " cannot make stream ", name_, ": ", LastError(status)));
+}
+
+absl::StatusOr<StreamInfo> NatsStream::Open(bool create) {
+  if (absl::Status status = Connect(); !status.ok()) return status;
+  num_reconnects_ = NumReconnects();
+  absl::StatusOr<nats::Info> info = FindStream();
+  if (absl::IsNotFound(info.status()) && create) info = CreateStream();
+  if (!info.ok()) return info.status();
+  if ((*info)->Config == nullptr) {
+    return absl::UnavailableError(Cat(server_, ": stream ", name_, " does not say how it is configured"));
+  }
+  const jsStreamConfig& config = *(*info)->Config;
+  if (config.SubjectsLen != 1 || config.Subjects[0] != subjects_) {
+    return absl::FailedPreconditionError(
+        Cat(server_, ": stream ", name_, " has other subjects than ", subjects_, ": it is not a collection's"));
+  }
+  // What would leave gaps, or write twice what is sent twice.
+  if (config.Retention != js_LimitsPolicy || config.MaxMsgsPerSubject > 0 || config.NoAck) {
+    return absl::FailedPreconditionError(
+        Cat(server_, ": stream ", name_,
+            " wants retention by limits, acknowledgements, and no limit of messages a subject"));
+  }
+  if (config.Duplicates < 2 * Nanoseconds(options_.timeout)) {
+    return absl::FailedPreconditionError(Cat(server_, ": stream ", name_, " drops what is sent twice for ",
+                                             absl::FormatDuration(absl::Nanoseconds(config.Duplicates)),
+                                             ", and twice nats.timeout is ",
+                                             absl::FormatDuration(2 * options_.timeout)));
+  }
+  int64_t limit = natsConnection_GetMaxPayload(connection_.get());
+  if (config.MaxMsgSize > 0) limit = std::min<int64_t>(limit, config.MaxMsgSize);
+  max_message_bytes_ = std::max<int64_t>(limit - kHeaderBytes, 0);
+  const jsStreamState& state = (*info)->State;
+  last_sequence_ = state.LastSeq;
+  // A stream that never had a message says that it begins with 0.
+  return StreamInfo{.stream = {.name = name_, .created_ns = static_cast<uint64_t>((*info)->Created)},
+                    .first_sequence = std::max<uint64_t>(state.FirstSeq, 1),
+                    .last_sequence = state.LastSeq};
+}
+
+absl::Status NatsStream::Subscribe(uint64_t after) {
+  messages_.reset();
+  natsInbox* made_inbox = nullptr;
+  if (const natsStatus status = natsInbox_Create(&made_inbox); status != NATS_OK) return Away("no inbox", status);
+  const std::unique_ptr<natsInbox, nats::Destroyer<natsInbox_Destroy>> inbox(made_inbox);
+  natsSubscription* made = nullptr;
+  natsStatus status = natsConnection_SubscribeSync(&made, connection_.get(), inbox.get());
+  if (status != NATS_OK) return Away("no subscription", status);
+  messages_.reset(made);
+  // Flow control bounds what waits here.
+  natsSubscription_SetPendingLimits(made, -1, -1);
+  jsConsumerConfig config;
+  jsConsumerConfig_Init(&config);
+  config.Description = "A server of the collection";
+  config.DeliverSubject = inbox.get();
+  config.DeliverPolicy = js_DeliverByStartSequence;
+  config.OptStartSeq = after + 1;
+  config.AckPolicy = js_AckNone;
+  config.FlowControl = true;
+  config.Heartbeat = Nanoseconds(kHeartbeat);
+  config.InactiveThreshold = Nanoseconds(kConsumerLife);
+  config.Replicas = 1;
+  config.MemoryStorage = true;
+  jsConsumerInfo* consumer = nullptr;
+  jsErrCode code = {};
+  status = js_AddConsumer(&consumer, jet_stream_.get(), name_.c_str(), &config, nullptr, &code);
+  if (status != NATS_OK) return Away(Cat("no consumer of stream ", name_), status);
+  jsConsumerInfo_Destroy(consumer);
+  consumer_sequence_ = 0;
+  last_heard_ = MonotonicNow();
+  return absl::OkStatus();
+}
+
+// Answers what the server asks beside the messages: heartbeats and flow control.
+absl::Status NatsStream::TakeStatus(const nats::Arrival& status) {
+  if (!status.answer_to.empty()) natsConnection_Publish(connection_.get(), status.answer_to.c_str(), nullptr, 0);
+  if (status.last_consumer_sequence.has_value() && *status.last_consumer_sequence != consumer_sequence_) {
+    return absl::UnavailableError(Cat(server_, ": messages were lost on the way"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status NatsStream::Take(const nats::Message& message, std::vector<StreamMessage>& messages, size_t* num_bytes) {
+  last_heard_ = MonotonicNow();
+  nats::Arrival arrival = nats::ReadArrival(message.get());
+  if (arrival.kind == nats::Arrival::Kind::kStatus) return TakeStatus(arrival);
+  if (arrival.kind == nats::Arrival::Kind::kForeign) return absl::OkStatus();  // another sender wrote to the inbox
+  if (arrival.consumer_sequence != consumer_sequence_ + 1) {
+    return absl::UnavailableError(Cat(server_, ": messages were lost on the way"));
+  }
+  consumer_sequence_ = arrival.consumer_sequence;
+  last_sequence_ = arrival.last_sequence;
+  *num_bytes += arrival.message.data.size();
+  messages.push_back(std::move(arrival.message));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<StreamMessage>> NatsStream::Receive(absl::Duration timeout) {
+  const absl::Time until = MonotonicNow() + timeout;
+  std::vector<StreamMessage> messages;
+  size_t num_bytes = 0;
+  while (!interrupted_ && num_bytes < kMaxReceivedBytes && messages.size() < kMaxReceivedMessages) {
+    const absl::Time now = MonotonicNow();
+    if (messages.empty() && now >= until) break;
+    natsMsg* next = nullptr;
+    // What is there already comes with the first message; nothing more is waited for.
+    const int64_t wait_ms = messages.empty() ? Milliseconds(std::min(until - now, kInterruptPoll)) : 0;
+    const natsStatus status = natsSubscription_NextMsg(&next, messages_.get(), wait_ms);
+    if (status == NATS_OK) {
+      absl::Status taken = Take(nats::Message(next), messages, &num_bytes);
+      if (taken.ok()) continue;
+      if (messages.empty()) return taken;
+      break;  // the next call meets the gap again, or the missing heartbeat
+    }
+    if (!messages.empty()) break;
+    if (status != NATS_TIMEOUT) return Away("the subscription ended", status);
+    if (absl::Status connected = CheckConnected(); !connected.ok()) return connected;
+    if (NumReconnects() != num_reconnects_) return absl::UnavailableError(Cat(server_, " was away"));
+    if (MonotonicNow() - last_heard_ > kMissedHeartbeats * kHeartbeat) {
+      return absl::UnavailableError(Cat(server_, " says nothing of stream ", name_, " any more"));
+    }
+  }
+  return messages;
+}
+
+absl::Status NatsStream::Publish(int32_t slot, std::string_view id, std::string_view data) {
+  const std::lock_guard lock(mutex_);
+  if (absl::Status status = CheckConnected(); !status.ok()) return status;
+  const std::string subject = Cat(std::string_view(subjects_).substr(0, subjects_.size() - 1), slot);
+  const std::string reply = Cat(answers_, id);
+  natsMsg* made = nullptr;
+  natsStatus status = natsMsg_Create(&made, subject.c_str(), reply.c_str(), data.data(), static_cast<int>(data.size()));
+  if (status != NATS_OK) return Away("no message", status);
+  const nats::Message message(made);
+  status = natsMsgHeader_Set(made, nats::kIdHeader, std::string(id).c_str());
+  if (status == NATS_OK) status = natsMsgHeader_Set(made, "Nats-Expected-Stream", name_.c_str());
+  if (status == NATS_OK) status = natsConnection_PublishMsg(connection_.get(), made);
+  return status == NATS_OK ? absl::OkStatus() : Away("a write", status);
+}
+
+std::string TokenOf(std::string_view collection) {
+  std::string token(collection);
+  std::replace(token.begin(), token.end(), '.', '+');
+  return token;
+}
+
+}  // namespace
+
+std::string StreamNameOf(std::string_view prefix, std::string_view collection) {
+  return Cat(prefix, "-", TokenOf(collection));
+}
+
+std::string SubjectsOf(std::string_view prefix, std::string_view collection) {
+  return Cat(prefix, ".", TokenOf(collection), ".*");
+}
+
+std::string WithoutSecrets(std::string_view url) {
+  std::string text;
+  for (const std::string& one : std::vector<std::string>(absl::StrSplit(ForStrCat(url), ','))) {
+    const size_t scheme = one.find("://");
+    const size_t begin = scheme == std::string::npos ? 0 : scheme + 3;
+    const size_t at = one.rfind('@');
+    if (!text.empty()) text += ',';
+    text += at == std::string::npos || at < begin ? one : Cat(one.substr(0, begin), one.substr(at + 1));
+  }
+  return text;
+}
+
+std::unique_ptr<OrderedStream> MakeNatsStream(const NatsOptions& options, const std::string& collection) {
+  return std::make_unique<NatsStream>(options, collection);
+}
+
+}  // namespace maxsim::live

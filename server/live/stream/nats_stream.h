@@ -1,0 +1,26 @@
+// A stream of NATS JetStream. What knows NATS is behind this file: nats_stream.cc and nats_library.h.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "server/live/local/nats_options.h"
+#include "server/live/stream/ordered_stream.h"
+
+namespace maxsim::live {
+
+// Returns the name of a collection's stream, PREFIX-NAME, with + in place of each dot, which a stream's name may not
+// have and a collection's may.
+std::string StreamNameOf(std::string_view prefix, std::string_view collection);
+// Returns the subjects of its messages, PREFIX.NAME.*, with the same name; the last token is the slot.
+std::string SubjectsOf(std::string_view prefix, std::string_view collection);
+
+// Returns the servers without the passwords that the urls may have, for messages.
+std::string WithoutSecrets(std::string_view url);
+
+// Makes the stream of a collection, without connecting. The stream itself is made by Open: on disk, with
+// options.replicas copies, without limits, so that nothing leaves it but by an operator.
+std::unique_ptr<OrderedStream> MakeNatsStream(const NatsOptions& options, const std::string& collection);
+
+}  // namespace maxsim::live

@@ -1,0 +1,290 @@
+// How the writes of calls come into the stream.
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/guard.h"
+#include "base/monotonic_clock.h"
+#include "base/text.h"
+#include "base/thread_name.h"
+#include "client/error_details.h"
+#include "client/status.h"
+#include "server/live/local/write_metrics.h"
+#include "server/live/stream/streamed_collection.h"
+#include "server/observability/metrics.h"
+
+namespace maxsim::live {
+namespace {
+
+// So much may be sent that the stream has not answered: a server that is slow is not handed more than it can take, and
+// one that is as far away as 100 ms still gets 160 MB/s.
+constexpr uint64_t kMaxBytesInFlight = uint64_t{16} << 20;
+
+// Calls are taken from the queue as long as they are no more than this.
+constexpr uint64_t kMaxTakenBytes = uint64_t{8} << 20;
+
+// A message of which nothing was heard is sent again after this part of the time that its call has.
+constexpr int kSendAgainParts = 4;
+
+// One that the stream's server could not hand on, for want of a leader, after this.
+constexpr absl::Duration kNoResponderDelay = absl::Milliseconds(100);
+
+// What takes too long is looked for this often.
+constexpr absl::Duration kCheckInterval = absl::Milliseconds(20);
+
+constexpr absl::Duration kUnavailableRetryDelay = absl::Seconds(1);
+
+absl::Status RetryLater(absl::Status status, absl::Duration delay) {
+  client::SetRetryAfter(delay, status);
+  return status;
+}
+
+}  // namespace
+
+// Returns why no write is accepted now; OK where there is no reason that lasts.
+absl::Status StreamedCollection::Refusal() const {
+  if (!blocked_.ok()) return blocked_;
+  return lost_;
+}
+
+void StreamedCollection::Submit(std::vector<store::Write> writes, const store::WriteCaller& caller, Done done) {
+  WriteCall call{.writes = std::move(writes), .done = std::move(done), .arrived = MonotonicNow(), .caller = caller};
+  for (const store::Write& write : call.writes) call.num_bytes += write.num_bytes();
+  absl::Status refused;
+  bool is_served = true;
+  {
+    const MutexLock lock(&mutex_);
+    is_served = served_ && !stopping_;
+    if (stopping_) {
+      refused = absl::UnavailableError(Cat("collection ", name_, " is being unloaded"));
+    } else if (!served_) {
+      refused = absl::UnavailableError(Cat("collection ", name_, " is still loading"));
+    } else if (!blocked_.ok()) {
+      refused = blocked_;
+    } else if (!absl::IsUnavailable(lost_) && !lost_.ok()) {
+      refused = lost_;  // another stream than the collection's: time does not mend it
+    } else {
+      refused = queue_.Admit(call, call.arrived);
+    }
+    if (refused.ok()) {
+      queue_.Push(std::move(call));
+      changed_.NotifyAll();
+      return;
+    }
+  }
+  if (is_served) CountRefused(metrics_, name_, call);
+  client::SetNothingWritten(refused);
+  call.done(std::move(refused));
+}
+
+void StreamedCollection::RunPublisher() {
+  NameThisThread("live_publisher");
+  MutexLock lock(&mutex_);
+  absl::Time next_check = absl::InfinitePast();
+  while (true) {
+    bool worked = false;
+    // Without memory it comes back; nothing throws while the lock is released.
+    const absl::Status status = Guarded([&] {
+      mutex_.AssertHeld();
+      worked = TakeCalls(lock);
+      while (SendNext(lock)) worked = true;
+      if (MonotonicNow() >= next_check) {
+        FailOverdue(lock);
+        SendAgain(lock);
+        next_check = MonotonicNow() + kCheckInterval;
+      }
+      return absl::OkStatus();
+    });
+    const bool idle = queue_.empty() && pending_.empty();
+    if (leaving_ && idle) return;
+    if (worked && status.ok()) continue;
+    if (idle) {
+      changed_.Wait(lock);
+    } else {
+      changed_.WaitFor(lock, absl::ToChronoNanoseconds(kCheckInterval));
+    }
+  }
+}
+
+// Takes calls from the queue and encodes their messages. Returns whether there were some.
+bool StreamedCollection::TakeCalls(MutexLock& lock) {
+  if (queue_.empty() || pending_.bytes_in_flight() > kMaxBytesInFlight) return false;
+  std::vector<WriteQueue::Expired> expired;
+  std::vector<WriteCall> calls = queue_.TakeGroup(kMaxTakenBytes, MonotonicNow(), &expired);
+  for (const WriteQueue::Expired& one : expired) queue_.Finish(one.call.client(), one.call.num_bytes);
+  lock.Unlock();
+  for (WriteQueue::Expired& one : expired) {
+    CountRefused(metrics_, name_, one.call);
+    client::SetNothingWritten(one.reason);
+    one.call.done(std::move(one.reason));
+  }
+  std::vector<std::unique_ptr<PendingCall>> encoded;
+  std::vector<std::pair<uint64_t, uint64_t>> failed;  // client and bytes
+  failed.reserve(calls.size());
+  for (WriteCall& call : calls) {
+    const std::pair<uint64_t, uint64_t> client_and_bytes(call.client(), call.num_bytes);
+    const absl::Status status = Guarded([&] {
+      encoded.reserve(calls.size());
+      encoded.push_back(Encode(call));
+      return absl::OkStatus();
+    });
+    if (status.ok()) continue;
+    CountRefused(metrics_, name_, call);
+    absl::Status error = RetryLater(status, kUnavailableRetryDelay);
+    client::SetNothingWritten(error);
+    call.done(std::move(error));
+    failed.push_back(client_and_bytes);
+  }
+  lock.Lock();
+  for (const auto& [client, num_bytes] : failed) queue_.Finish(client, num_bytes);
+  for (std::unique_ptr<PendingCall>& call : encoded) pending_.Add(std::move(call));
+  return true;
+}
+
+// The call is taken where there is memory for its messages, and left as it is where not.
+std::unique_ptr<PendingCall> StreamedCollection::Encode(WriteCall& call) const {
+  auto pending = std::make_unique<PendingCall>();
+  pending->deadline = call.arrived + options_.nats.timeout;
+  pending->writes.resize(call.writes.size());
+  for (size_t idx = 0; idx < call.writes.size(); ++idx) {
+    pending->writes[idx].slot = SlotOf(call.writes[idx], rules_.format.id_type);
+    pending->writes[idx].data = std::make_shared<const std::string>(EncodeMessage(call.writes[idx], rules_.format));
+  }
+  pending->call = std::move(call);
+  // What the messages have need not be kept twice.
+  for (store::Write& write : pending->call.writes) {
+    write.rows = std::vector<std::byte>();
+    write.payload = std::string();
+  }
+  return pending;
+}
+
+absl::Status StreamedCollection::CheckSize(const PendingCall& call) const {
+  const auto limit = static_cast<uint64_t>(stream_->max_message_bytes());
+  for (size_t idx = 0; idx < call.writes.size(); ++idx) {
+    const uint64_t num_bytes = call.writes[idx].data->size();
+    if (num_bytes <= limit) continue;
+    return client::InvalidField(Cat("documents[", idx, "]"),
+                                Cat("is ", num_bytes, " bytes as a message, and ", stream_->server(), " accepts ",
+                                    limit, " (max_payload); nothing of the call was written"),
+                                {limit, num_bytes});
+  }
+  return absl::OkStatus();
+}
+
+// Sends one message for the first time, the next in the order of the calls. Returns whether there was one to be sent.
+bool StreamedCollection::SendNext(MutexLock& lock) {
+  if (!following_ || applied_sequence_ < catch_up_sequence_) return false;
+  if (pending_.bytes_in_flight() > kMaxBytesInFlight) return false;
+  PendingCall* const next = pending_.FindUnsent();
+  if (next == nullptr) return false;
+  if (next->num_sent == 0) {
+    if (absl::Status status = CheckSize(*next); !status.ok()) {
+      Fail(*next, std::move(status), lock);
+      return true;
+    }
+  }
+  if (pending_.HasUnansweredBefore(*next, next->num_sent)) return false;
+  Send(*next, next->num_sent, lock);
+  return true;
+}
+
+// Sends a message. The call may be gone afterwards.
+void StreamedCollection::Send(PendingCall& call, size_t idx, MutexLock& lock) {
+  const std::string id = pending_.IdOf(call.first_number + idx);
+  const int32_t slot = call.writes[idx].slot;
+  const std::shared_ptr<const std::string> data = call.writes[idx].data;
+  pending_.NoteSent(call, idx, MonotonicNow());
+  lock.Unlock();
+  // Where there is no connection it is as if it had been lost on the way.
+  Guarded([&] { return stream_->Publish(slot, id, *data); }).IgnoreError();
+  lock.Lock();
+}
+
+// Sends what the stream has not answered again. It takes a message once.
+void StreamedCollection::SendAgain(MutexLock& lock) {
+  if (!following_) return;
+  const absl::Time before = MonotonicNow() - options_.nats.timeout / kSendAgainParts;
+  while (true) {
+    PendingCall* found = nullptr;
+    std::optional<size_t> idx;
+    pending_.Visit([&](PendingCall& call) {
+      idx = FindUnanswered(call, before);
+      if (idx.has_value()) found = &call;
+      return found == nullptr;
+    });
+    if (found == nullptr) return;
+    Send(*found, *idx, lock);
+  }
+}
+
+absl::Status StreamedCollection::Overdue(const PendingCall& call) const {
+  const std::string within = Cat(" within nats.timeout, which is ", absl::FormatDuration(options_.nats.timeout));
+  if (call.num_in_stream == call.writes.size()) {
+    return absl::UnavailableError(Cat("the stream has the writes, and collection ", name_, " has not applied them",
+                                      within, blocked_.ok() ? "" : ": ", std::string(blocked_.message())));
+  }
+  if (call.num_sent > 0) {
+    return absl::UnavailableError(Cat(stream_->server(), " has not acknowledged the writes", within,
+                                      ": they may have been written, or some of them, or come to be"));
+  }
+  std::string reason = std::string(lost_.message());
+  if (lost_.ok()) {
+    reason = applied_sequence_ < catch_up_sequence_
+                 ? Cat("collection ", name_, " has applied the stream's messages up to ", applied_sequence_, " of ",
+                       catch_up_sequence_, " yet")
+                 : Cat(stream_->server(), " is slow");
+  }
+  return absl::UnavailableError(Cat("nothing of the call was written", within, ": ", reason));
+}
+
+void StreamedCollection::FailOverdue(MutexLock& lock) {
+  const absl::Time now = MonotonicNow();
+  while (true) {
+    PendingCall* overdue = nullptr;
+    // All have the same time, so that the first one is the first to come to its end.
+    pending_.Visit([&](PendingCall& call) {
+      if (call.deadline <= now) overdue = &call;
+      return false;
+    });
+    if (overdue == nullptr) return;
+    absl::Status error = RetryLater(Overdue(*overdue), kUnavailableRetryDelay);
+    if (overdue->num_sent == 0) client::SetNothingWritten(error);
+    Fail(*overdue, std::move(error), lock);
+  }
+}
+
+void StreamedCollection::OnAcknowledged(std::string_view id, const absl::StatusOr<uint64_t>& sequence) {
+  const absl::Time now = MonotonicNow();
+  MutexLock lock(&mutex_);
+  const std::optional<PendingCalls::Found> found = pending_.Find(id);
+  if (!found.has_value()) return;
+  if (sequence.ok()) {
+    if (metrics_ != nullptr && found->call->writes[found->idx].sequence == 0) {
+      metrics_->live().ObservePublish(name_, now - found->call->writes[found->idx].sent);
+    }
+    pending_.NoteInStream(*found, *sequence, now);
+  } else if (absl::IsUnavailable(sequence.status())) {
+    found->call->writes[found->idx].sent = now - options_.nats.timeout / kSendAgainParts + kNoResponderDelay;
+  } else {
+    const bool is_first = found->call->num_in_stream == 0;
+    Fail(*found->call,
+         absl::Status(sequence.status().code(),
+                      Cat(std::string(sequence.status().message()),
+                          is_first ? "" : "; some of the call's writes may have been written")),
+         lock);
+  }
+  changed_.NotifyAll();
+}
+
+void StreamedCollection::Fail(const PendingCall& call, absl::Status status, MutexLock& lock) {
+  std::unique_ptr<PendingCall> taken = pending_.Take(call);
+  queue_.Finish(taken->call.client(), taken->call.num_bytes);
+  lock.Unlock();
+  CountRefused(metrics_, name_, taken->call);
+  taken->call.done(std::move(status));
+  lock.Lock();
+  changed_.NotifyAll();
+}
+
+}  // namespace maxsim::live

@@ -1,0 +1,125 @@
+#include "server/live/stream/stream_message.h"
+
+#include <xxhash.h>
+
+#include <cstddef>
+#include <cstring>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "base/text.h"
+#include "collection/document_line.h"
+#include "collection/log/log_record.h"
+#include "kernels/scalar_type.h"
+#include "server/live/local/write_group.h"
+
+namespace maxsim::live {
+namespace {
+
+using collection::IdType;
+using collection::LogRecord;
+using store::Write;
+
+constexpr char kMessageVersion = 1;
+constexpr size_t kChecksumOffset = 1;
+constexpr size_t kFormatOffset = kChecksumOffset + sizeof(uint64_t);
+constexpr size_t kRecordOffset = kFormatOffset + sizeof(uint64_t);
+
+uint64_t HashOf(std::string_view bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
+
+uint64_t NumberAt(std::string_view message, size_t offset) {
+  uint64_t number = 0;
+  std::memcpy(&number, message.data() + offset, sizeof(number));
+  return number;
+}
+
+Write Skipped(collection::SkipReason reason) {
+  Write write;
+  write.kind = LogRecord::Kind::kSkipped;
+  write.skip_reason = reason;
+  return write;
+}
+
+Write WriteOf(const LogRecord& record) {
+  Write write;
+  write.kind = record.kind;
+  write.string_id = record.string_id;
+  write.int_id = record.int_id;
+  write.version = record.version;
+  write.num_tokens = record.num_tokens;
+  write.scale = record.scale;
+  write.rows.resize(record.rows.size());
+  if (!record.rows.empty()) std::memcpy(write.rows.data(), record.rows.data(), record.rows.size());
+  write.payload = record.payload;
+  return write;
+}
+
+// Returns what is wrong with the values of a document that could be parsed, or "".
+std::string ProblemWith(const Write& write, const collection::LogFormat& format) {
+  if (write.kind != LogRecord::Kind::kUpsert) return "";
+  const auto dim = static_cast<size_t>(format.dim);
+  const size_t num_values = static_cast<size_t>(write.num_tokens) * dim;
+  if (const auto index = FindUnusableElement(format.storage, write.rows.data(), num_values)) {
+    return Cat("token ", *index / dim, ", column ", *index % dim, ": a value that ", Name(format.storage),
+               " may not have");
+  }
+  if (write.payload.empty()) return "";
+  const absl::Status status = collection::CheckPayload(write.payload);
+  return status.ok() ? "" : Cat("payload: ", ForStrCat(std::string(status.message())));
+}
+
+// Returns what is wrong with all that stands before the record, or "".
+std::string ProblemWithHead(std::string_view message, const collection::LogFormat& format) {
+  if (message.size() < kRecordOffset) return Cat(message.size(), " bytes, fewer than ", kRecordOffset);
+  if (message[0] != kMessageVersion) {
+    return Cat("version ", int{static_cast<unsigned char>(message[0])}, ", expected ", int{kMessageVersion});
+  }
+  if (NumberAt(message, kChecksumOffset) != HashOf(message.substr(kFormatOffset))) return "its checksum is wrong";
+  if (NumberAt(message, kFormatOffset) != HashOf(Describe(format))) {
+    return Cat("it was written for another format than ", Describe(format));
+  }
+  return "";
+}
+
+}  // namespace
+
+int32_t SlotOf(const Write& write, IdType id_type) {
+  return id_type == IdType::kString ? collection::SlotOf(std::string_view(write.string_id))
+                                    : collection::SlotOf(write.int_id);
+}
+
+std::string EncodeMessage(const Write& write, const collection::LogFormat& format) {
+  std::string message;
+  constexpr size_t kBytesBeside = 64;
+  message.reserve(kRecordOffset + kBytesBeside + write.string_id.size() + write.rows.size() + write.payload.size());
+  message.push_back(kMessageVersion);
+  message.append(sizeof(uint64_t), '\0');
+  const uint64_t format_hash = HashOf(Describe(format));
+  message.append(reinterpret_cast<const char*>(&format_hash), sizeof(format_hash));
+  AppendRecordValue(RecordOf(write), format.id_type, &message);
+  const uint64_t checksum = HashOf(std::string_view(message).substr(kFormatOffset));
+  std::memcpy(message.data() + kChecksumOffset, &checksum, sizeof(checksum));
+  return message;
+}
+
+Write DecodeMessage(uint64_t sequence, std::string_view message, const MessageRules& rules, std::string* problem) {
+  *problem = ProblemWithHead(message, rules.format);
+  if (!problem->empty()) return Skipped(collection::SkipReason::kUnreadable);
+  const int64_t row_bytes = rules.format.dim * static_cast<int64_t>(SizeOf(rules.format.storage));
+  const absl::StatusOr<LogRecord> record =
+      collection::ParseRecordValue(sequence, message.substr(kRecordOffset), rules.format.id_type, row_bytes);
+  if (!record.ok() || record->kind == LogRecord::Kind::kSkipped) {
+    *problem = record.ok() ? "it holds no write" : std::string(record.status().message());
+    return Skipped(collection::SkipReason::kUnreadable);
+  }
+  Write write = WriteOf(*record);
+  // Before the values are looked at, which all other partitions need not do.
+  if (!rules.slots.contains(SlotOf(write, rules.format.id_type))) {
+    return Skipped(collection::SkipReason::kOtherPartition);
+  }
+  *problem = ProblemWith(write, rules.format);
+  if (!problem->empty()) return Skipped(collection::SkipReason::kUnreadable);
+  return write;
+}
+
+}  // namespace maxsim::live

@@ -1,0 +1,93 @@
+#include "server/live/stream/streamed_collection.h"
+
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/start_thread.h"
+#include "base/text.h"
+#include "server/observability/log_event.h"
+
+namespace maxsim::live {
+namespace {
+
+// Returns digits that no other process has: what they are of does not matter, and the time has no part in it.
+std::string MakeNonce() {
+  std::random_device device;
+  const uint64_t high = device();
+  return absl::StrFormat("%016x", high << 32 | device());
+}
+
+}  // namespace
+
+StreamedCollection::StreamedCollection(std::string name, MessageRules rules, std::unique_ptr<LiveCollection> collection,
+                                       std::unique_ptr<OrderedStream> stream, const LiveOptions& options,
+                                       Metrics* metrics)
+    : name_(std::move(name)),
+      rules_(std::move(rules)),
+      options_(options),
+      metrics_(metrics),
+      collection_(std::move(collection)),
+      // A call mostly waits for the stream's answers, which nats.timeout limits.
+      queue_(name_, {.max_bytes = options.max_queued_bytes, .max_queue_time = absl::ZeroDuration()}),
+      pending_(MakeNonce()),
+      lost_(absl::UnavailableError(Cat(stream->server(), " has not answered yet"))),
+      stream_(std::move(stream)) {
+  stream_->SetListener(
+      [this](std::string_view id, const absl::StatusOr<uint64_t>& sequence) { OnAcknowledged(id, sequence); });
+}
+
+StreamedCollection::~StreamedCollection() { Stop(); }
+
+store::LiveState StreamedCollection::state() const {
+  store::LiveState state = collection_->state();
+  store::StreamState& stream = state.stream.emplace();
+  stream.last_sequence = stream_->last_sequence();
+  const MutexLock lock(&mutex_);
+  stream.connected = following_;
+  if (state.status.ok()) state.status = Refusal();
+  return state;
+}
+
+absl::Status StreamedCollection::Serve(std::shared_ptr<const store::Generation> generation, Publish publish,
+                                       const StopSignal* stop) {
+  absl::Status status = collection_->Serve(std::move(generation), std::move(publish), stop);
+  if (!status.ok()) return status;
+  const uint64_t applied = position();
+  const MutexLock lock(&mutex_);
+  if (served_ || stopping_) return status;
+  applied_sequence_ = applied;
+  status = StartThread(
+      "live_publisher", [this] { RunPublisher(); }, &publisher_);
+  if (status.ok())
+    status = StartThread(
+        "live_follower", [this] { RunFollower(); }, &follower_);
+  served_ = status.ok();
+  return status;
+}
+
+void StreamedCollection::Stop() {
+  {
+    MutexLock lock(&mutex_);
+    if (std::exchange(stopping_, true)) {
+      while (!stopped_) changed_.Wait(lock);
+      return;
+    }
+    changed_.NotifyAll();
+    // Each of them has a time limit.
+    while (served_ && !(queue_.empty() && pending_.empty())) changed_.Wait(lock);
+    leaving_ = true;
+  }
+  changed_.NotifyAll();
+  stream_->Interrupt();
+  if (publisher_.joinable()) publisher_.join();
+  if (follower_.joinable()) follower_.join();
+  collection_->Stop();
+  {
+    const MutexLock lock(&mutex_);
+    stopped_ = true;
+  }
+  changed_.NotifyAll();
+}
+
+}  // namespace maxsim::live

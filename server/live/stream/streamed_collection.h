@@ -1,0 +1,133 @@
+// A live collection whose writes a stream orders, so that several servers apply the same writes in the same order.
+//
+//   Submit -> queue -> publisher -> stream -> follower -> LiveCollection::ApplyMessages -> log, segments, snapshot
+//                                                      -> the call's answer
+//
+// The publisher sends each write of a call as a message, in order. The follower takes the messages of all servers in
+// the order of the stream and has the collection apply them; the local log holds them under the stream's sequences, so
+// that it is this server's position as well. A write's outcome is what applying gave: it depends on the messages before
+// it alone. A call is answered when its own messages have come back and are applied; what the stream itself says of
+// them (Listener) only tells how far a call got that failed, and what must be sent again.
+//
+// Locks: `mutex_` is held for moments. The collection, `done` and what the stream does are called without it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "base/mutex.h"
+#include "server/live/local/live_collection_impl.h"
+#include "server/live/stream/ordered_stream.h"
+#include "server/live/stream/pending_calls.h"
+#include "server/live/stream/stream_message.h"
+
+namespace maxsim {
+class Metrics;
+enum class StreamOutcome;
+}  // namespace maxsim
+
+namespace maxsim::live {
+
+class StreamedCollection final : public store::LiveDocuments {
+ public:
+  StreamedCollection(std::string name, MessageRules rules, std::unique_ptr<LiveCollection> collection,
+                     std::unique_ptr<OrderedStream> stream, const LiveOptions& options, Metrics* metrics);
+  ~StreamedCollection() override;
+
+  void Submit(std::vector<store::Write> writes, const store::WriteCaller& caller, Done done) override;
+  absl::Status Compact(const StopSignal* stop, bool* changed) override { return collection_->Compact(stop, changed); }
+  absl::StatusOr<uint64_t> SnapshotTo(const std::string& folder, const StopSignal* stop) override {
+    return collection_->SnapshotTo(folder, stop);
+  }
+  store::LiveState state() const override;
+  absl::StatusOr<uint64_t> VersionOf(std::string_view id) const override { return collection_->VersionOf(id); }
+  absl::StatusOr<uint64_t> VersionOf(int64_t id) const override { return collection_->VersionOf(id); }
+  absl::Status ReadBehind(uint64_t sequence, const collection::CollectionLog::Visitor& visit) const override {
+    return collection_->ReadBehind(sequence, visit);
+  }
+  absl::StatusOr<uint64_t> VersionOfWrite(uint64_t sequence) const override {
+    return collection_->VersionOfWrite(sequence);
+  }
+  absl::StatusOr<collection::Tombstones> TombstonesOf(const collection::Manifest& manifest) const override {
+    return collection_->TombstonesOf(manifest);
+  }
+  // The first call begins to follow the stream.
+  absl::Status Serve(std::shared_ptr<const store::Generation> generation, Publish publish,
+                     const StopSignal* stop) override;
+  // Calls that were accepted are answered, or come to their time limit, before the stream is left.
+  void Stop() override;
+
+ private:
+  // The publisher (publishing.cc):
+  void RunPublisher();
+  bool TakeCalls(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  std::unique_ptr<PendingCall> Encode(WriteCall& call) const;
+  bool SendNext(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Send(PendingCall& call, size_t idx, MutexLock& lock)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  void SendAgain(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FailOverdue(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Overdue(const PendingCall& call) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckSize(const PendingCall& call) const;
+  absl::Status Refusal() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OnAcknowledged(std::string_view id, const absl::StatusOr<uint64_t>& sequence);
+  // Takes a call out and answers it, with the lock released.
+  void Fail(const PendingCall& call, absl::Status status, MutexLock& lock)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) ABSL_NO_THREAD_SAFETY_ANALYSIS;
+
+  // The follower (following.cc):
+  void RunFollower();
+  absl::Status FollowStream();
+  absl::Status CheckStream(const StreamInfo& info, uint64_t position) const;
+  absl::Status ApplyAll(const std::vector<StreamMessage>& messages);
+  absl::StatusOr<store::WriteResults> Apply(absl::Span<const StreamMessage> messages,
+                                            std::vector<StreamOutcome>* outcomes);
+  std::vector<store::Write> Decode(absl::Span<const StreamMessage> messages,
+                                   std::vector<StreamOutcome>* outcomes) const;
+  void Resolve(absl::Span<const StreamMessage> messages, const store::WriteResults& results);
+  void ResolveUnknown(absl::Span<const StreamMessage> messages);
+  void CountMessages(absl::Span<const StreamOutcome> decoded, const store::WriteResults& results);
+  void NoteBlocked(const absl::Status& status);
+  void NoteLost(const absl::Status& status);
+  void WaitUnlessLeaving(absl::Duration duration);
+  bool leaving() const;
+  uint64_t position() const { return collection_->state().sequence; }
+
+  const std::string name_;
+  const MessageRules rules_;
+  const LiveOptions options_;
+  Metrics* const metrics_;  // may be null
+  const std::unique_ptr<LiveCollection> collection_;
+
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  WriteQueue queue_ ABSL_GUARDED_BY(mutex_);
+  PendingCalls pending_ ABSL_GUARDED_BY(mutex_);
+  bool served_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;  // nothing is accepted any more
+  bool leaving_ ABSL_GUARDED_BY(mutex_) = false;   // the threads are to end
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  bool following_ ABSL_GUARDED_BY(mutex_) = false;          // the stream is this collection's, and its messages come
+  uint64_t catch_up_sequence_ ABSL_GUARDED_BY(mutex_) = 0;  // of the stream when the collection began to follow it
+  uint64_t applied_sequence_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Status lost_ ABSL_GUARDED_BY(mutex_);     // why it does not follow the stream
+  absl::Status blocked_ ABSL_GUARDED_BY(mutex_);  // why the next message cannot be applied
+
+  // The last one, so that it goes before what its listener uses.
+  const std::unique_ptr<OrderedStream> stream_;
+
+  std::thread publisher_;
+  std::thread follower_;
+};
+
+}  // namespace maxsim::live

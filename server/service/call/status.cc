@@ -1,0 +1,33 @@
+#include "server/service/call/status.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "absl/time/time.h"
+#include "client/status.h"
+
+namespace maxsim::service {
+
+absl::Status CheckServing(ServingState state) {
+  switch (state) {
+    case ServingState::kServing:
+      return absl::OkStatus();
+    case ServingState::kLoading:
+      return absl::UnavailableError("the server is loading");
+    case ServingState::kDraining:
+      break;
+  }
+  return absl::UnavailableError("the server is draining");
+}
+
+uint32_t RetryDelayMs(const absl::Status& status) {
+  const std::optional<absl::Duration> delay = client::RetryAfter(status);
+  if (!delay.has_value()) return 0;
+  return static_cast<uint32_t>(
+      std::min<int64_t>(absl::ToInt64Milliseconds(absl::Ceil(*delay, absl::Milliseconds(1))), UINT32_MAX));
+}
+
+std::string CodeName(absl::StatusCode code) { return absl::StatusCodeToString(code); }
+
+}  // namespace maxsim::service

@@ -1,0 +1,31 @@
+// Makes the errors of a request, whatever port it came to. They say which field is wrong, and when to try again.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "client/error_details.h"
+#include "server/service/call/call_context.h"
+
+namespace maxsim::service {
+
+// gRPC's own retries obey this trailing metadata, which is milliseconds as text.
+inline constexpr char kPushbackKey[] = "grpc-retry-pushback-ms";
+
+// Errors about one field of a request, "queries[3].weights" for example.
+using client::FieldError;
+using client::InvalidField;
+using client::Limit;
+
+// Returns OK where new calls are served, or else UNAVAILABLE with what they are told.
+absl::Status CheckServing(ServingState state);
+
+// Returns the milliseconds of the status's google.rpc.RetryInfo (client/status.h), rounded up; 0 when it has none.
+uint32_t RetryDelayMs(const absl::Status& status);
+
+// Returns "INVALID_ARGUMENT" and so on.
+std::string CodeName(absl::StatusCode code);
+
+}  // namespace maxsim::service

@@ -1,0 +1,204 @@
+#include "server/service/request/answer.h"
+
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/saturating.h"
+#include "server/service/call/status.h"
+#include "server/service/request/payload_fields.h"
+
+namespace maxsim::service {
+namespace {
+
+// These are bytes on the wire, rounded up: a score and a position, an integer id, a token match; and what a string
+// takes beside its own bytes.
+constexpr uint64_t kHitBytes = sizeof(float) + 10;
+constexpr uint64_t kIntIdBytes = 10;
+constexpr uint64_t kMatchBytes = sizeof(float) + 5;
+constexpr uint64_t kStringBytes = 6;
+
+absl::Status TooLarge(const std::string& path, const std::string& what, uint64_t bytes, const RequestLimits& limits,
+                      const char* advice) {
+  return InvalidField(path,
+                      absl::StrCat(what, " take ", bytes, " bytes, and an answer has at most ", limits.max_answer_bytes,
+                                   " (limits.max_answer_bytes); ", advice),
+                      {limits.max_answer_bytes, bytes, "limits.max_answer_bytes"});
+}
+
+uint64_t MissingBytes(const ResolvedCandidates& candidates) {
+  uint64_t bytes = candidates.missing_int_ids.size() * kIntIdBytes;
+  for (const std::string& id : candidates.missing_string_ids) bytes += id.size() + kStringBytes;
+  return bytes;
+}
+
+// Returns what the unknown ids of all queries take. Queries that share their candidates mostly stand together.
+uint64_t MissingBytes(const PendingAnswer& answer) {
+  uint64_t sum = 0;
+  uint64_t bytes = 0;
+  const ResolvedCandidates* last = nullptr;
+  for (const PendingAnswer::Query& query : answer.queries) {
+    if (std::exchange(last, query.candidates.get()) != query.candidates.get()) bytes = MissingBytes(*query.candidates);
+    sum = SaturatingAdd(sum, bytes);
+  }
+  return sum;
+}
+
+void FillIds(const store::Collection& collection, const engine::JobQueryResult& scored, v1::QueryResult& result) {
+  if (collection.manifest().id_type == collection::IdType::kString) {
+    auto* ids = result.mutable_string_ids()->mutable_ids();
+    ids->Reserve(static_cast<int>(scored.hits.size()));
+    for (const engine::Hit& hit : scored.hits) {
+      const std::string_view id = collection.string_id(hit.ordinal);
+      ids->Add()->assign(id.data(), id.size());
+    }
+  } else {
+    auto* ids = result.mutable_int_ids()->mutable_ids();
+    ids->Reserve(static_cast<int>(scored.hits.size()));
+    for (const engine::Hit& hit : scored.hits) ids->Add(collection.int_id(hit.ordinal));
+  }
+}
+
+void FillAlignments(const engine::JobQueryResult& scored, v1::QueryResult& result) {
+  if (scored.hits.empty()) return;
+  const size_t num_tokens = scored.matches.size() / scored.hits.size();
+  for (size_t h = 0; h < scored.hits.size(); ++h) {
+    v1::Alignment& alignment = *result.add_alignments();
+    alignment.mutable_document_tokens()->Reserve(static_cast<int>(num_tokens));
+    alignment.mutable_similarities()->Reserve(static_cast<int>(num_tokens));
+    for (size_t t = 0; t < num_tokens; ++t) {
+      const TokenMatch& match = scored.matches[h * num_tokens + t];
+      alignment.add_document_tokens(static_cast<uint32_t>(match.document_token));
+      alignment.add_similarities(match.similarity);
+    }
+  }
+}
+
+// Returns the collection that answered.
+const store::Collection& AnsweredBy(const PendingAnswer& answer, const engine::JobResult& result) {
+  return result.collection == nullptr ? *answer.collection : *result.collection;
+}
+
+// Returns what comes back of a document's payload.
+std::string PayloadOf(const PendingAnswer& answer, const store::Collection& collection, uint64_t ordinal) {
+  const std::string_view payload = collection.payload(ordinal);
+  return answer.payload_fields.empty() ? std::string(payload) : SelectFields(payload, answer.payload_fields);
+}
+
+void FillResult(const PendingAnswer& answer, const store::Collection& collection, const PendingAnswer::Query& query,
+                const engine::JobQueryResult& scored, v1::QueryResult& result) {
+  const ResolvedCandidates& candidates = *query.candidates;
+  if (!candidates.is_inline) FillIds(collection, scored, result);
+  const int count = static_cast<int>(scored.hits.size());
+  result.mutable_scores()->Reserve(count);
+  result.mutable_positions()->Reserve(count);
+  for (const engine::Hit& hit : scored.hits) {
+    result.add_scores(answer.normalize ? hit.score / static_cast<float>(query.num_tokens) : hit.score);
+    result.add_positions(hit.position);
+    if (!answer.return_payloads) continue;
+    result.add_payloads(candidates.is_inline ? std::string() : PayloadOf(answer, collection, hit.ordinal));
+  }
+  if (answer.return_alignments) {
+    FillAlignments(scored, result);
+    for (const std::string& piece : query.pieces) result.add_query_tokens(piece);
+  }
+  for (const std::string& id : candidates.missing_string_ids) *result.mutable_missing_string_ids()->add_ids() = id;
+  for (const int64_t id : candidates.missing_int_ids) result.mutable_missing_int_ids()->add_ids(id);
+  result.set_unavailable_documents(scored.num_unavailable);
+}
+
+// Positions of scans are ordinals so far; those of a partition's documents are of the whole collection.
+void FillPositions(const PendingAnswer& answer, const store::Collection& collection, v1::RerankResponse& response,
+                   const engine::JobResult& result) {
+  for (size_t i = 0; i < answer.queries.size(); ++i) {
+    const PendingAnswer::Query& query = answer.queries[i];
+    if (query.job_query < 0 || query.candidates->set->kind != engine::CandidateSet::Kind::kWholeCollection) continue;
+    v1::QueryResult& filled = *response.mutable_results(static_cast<int>(i));
+    int hit_idx = 0;
+    for (const engine::Hit& hit : result.queries[static_cast<size_t>(query.job_query)].hits) {
+      filled.set_positions(hit_idx++, collection.position(hit.ordinal));
+    }
+  }
+}
+
+}  // namespace
+
+uint64_t HeldBytes(const engine::Job& job, const PendingAnswer& answer) {
+  // A missing id's string, with what the allocator adds.
+  constexpr uint64_t kBytesPerString = sizeof(std::string) + 16;
+  uint64_t bytes = engine::JobBytes(job) + answer.queries.capacity() * sizeof(PendingAnswer::Query);
+  const ResolvedCandidates* last = nullptr;
+  for (const PendingAnswer::Query& query : answer.queries) {
+    const ResolvedCandidates* const candidates = query.candidates.get();
+    if (std::exchange(last, candidates) == candidates) continue;  // queries that share theirs mostly stand together
+    bytes += sizeof(ResolvedCandidates) + candidates->missing_int_ids.capacity() * sizeof(int64_t);
+    for (const std::string& id : candidates->missing_string_ids) bytes += kBytesPerString + id.size();
+  }
+  return bytes;
+}
+
+absl::Status CheckMissing(const PendingAnswer& answer, const RequestLimits& limits) {
+  const uint64_t bytes = MissingBytes(answer);
+  if (bytes <= limits.max_answer_bytes) return absl::OkStatus();
+  return TooLarge("candidates", "the unknown ids, which the answer repeats for every query,", bytes, limits,
+                  "send fewer of them, or fewer queries");
+}
+
+absl::Status CheckAlignments(uint64_t num_matches, const RequestLimits& limits) {
+  const uint64_t bytes = SaturatingMultiply(num_matches, kMatchBytes);
+  if (bytes <= limits.max_answer_bytes) return absl::OkStatus();
+  return TooLarge("return_alignments", absl::StrCat(num_matches, " token matches (top_k x query tokens)"), bytes,
+                  limits, "lower top_k");
+}
+
+absl::Status CheckAnswerSize(const PendingAnswer& answer, const engine::JobResult& result,
+                             const RequestLimits& limits) {
+  const store::Collection& collection = AnsweredBy(answer, result);
+  const bool has_strings = collection.manifest().id_type == collection::IdType::kString;
+  uint64_t bytes = MissingBytes(answer);
+  uint64_t payload_bytes = 0;
+  for (const PendingAnswer::Query& query : answer.queries) {
+    if (query.job_query < 0) continue;
+    const engine::JobQueryResult& scored = result.queries[static_cast<size_t>(query.job_query)];
+    bytes += scored.hits.size() * kHitBytes + scored.matches.size() * kMatchBytes;
+    if (answer.return_alignments) {
+      for (const std::string& piece : query.pieces) bytes += piece.size() + kStringBytes;
+    }
+    if (query.candidates->is_inline) continue;
+    for (const engine::Hit& hit : scored.hits) {
+      bytes += has_strings ? collection.string_id(hit.ordinal).size() + kStringBytes : kIntIdBytes;
+      // Whole payloads count also where some of their members come back: all are looked through.
+      if (answer.return_payloads) payload_bytes += collection.payload(hit.ordinal).size() + kStringBytes;
+    }
+  }
+  bytes += payload_bytes;
+  if (bytes <= limits.max_answer_bytes) return absl::OkStatus();
+  if (bytes - payload_bytes <= limits.max_answer_bytes) {
+    return TooLarge("return_payloads", "the results and their payloads", bytes, limits, "lower top_k");
+  }
+  return TooLarge("top_k", "the results of all queries", bytes, limits, "lower it, or send fewer queries");
+}
+
+v1::RerankResponse BuildResponse(const PendingAnswer& answer, const engine::JobResult& result) {
+  static const engine::JobQueryResult kNothing;
+  v1::RerankResponse response;
+  response.set_request_id(answer.request_id);
+  response.set_encoded_tokens(answer.encoded_tokens);
+  const store::Collection& collection = AnsweredBy(answer, result);
+  response.set_generation(static_cast<uint64_t>(collection.manifest().generation));
+  response.set_sequence(collection.sequence());
+  for (const PendingAnswer::Query& query : answer.queries) {
+    const engine::JobQueryResult& scored =
+        query.job_query < 0 ? kNothing : result.queries[static_cast<size_t>(query.job_query)];
+    FillResult(answer, collection, query, scored, *response.add_results());
+  }
+  if (collection.is_partition()) FillPositions(answer, collection, response, result);
+  MarkTruncated(answer.truncated, response);
+  v1::Timings& timings = *response.mutable_timings();
+  timings.set_queue_us(absl::ToDoubleMicroseconds(result.queue_time));
+  timings.set_copy_us(absl::ToDoubleMicroseconds(result.copy_time));
+  timings.set_kernel_us(absl::ToDoubleMicroseconds(result.kernel_time));
+  return response;
+}
+
+}  // namespace maxsim::service

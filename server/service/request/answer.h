@@ -1,0 +1,53 @@
+// The result of a job -> RerankResponse, and how large that may be. Pure: no queue, no clock, no gRPC.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "maxsim/v1/rerank.pb.h"
+#include "server/engine/job.h"
+#include "server/service/call/limits.h"
+#include "server/service/request/candidates.h"
+#include "server/service/request/truncated_texts.h"
+#include "server/store/collection/collection.h"
+
+namespace maxsim::service {
+
+// What the answer needs to know of its request once the job is on its way.
+struct PendingAnswer {
+  std::string request_id;
+  std::shared_ptr<const store::Collection> collection;
+  bool return_payloads = false;
+  bool return_alignments = false;
+  std::vector<std::string> payload_fields;  // members of payloads that come back; empty: all
+  bool normalize = false;
+  uint64_t encoded_tokens = 0;  // token vectors that an encoder made
+  TruncatedTexts truncated;
+  struct Query {
+    std::shared_ptr<const ResolvedCandidates> candidates;
+    uint32_t num_tokens = 0;
+    std::vector<std::string> pieces;  // the text of each token, or none
+    int job_query =
+        -1;  // index in Job::queries and in JobResult::queries; -1: no candidate is known, nothing is scored
+  };
+  std::vector<Query> queries;  // as in the request
+};
+
+// Returns host memory that the job and what is kept for its answer hold, the request itself not counted.
+uint64_t HeldBytes(const engine::Job& job, const PendingAnswer& answer);
+
+// INVALID_ARGUMENT when what they would take of the answer's message is more than limits.max_answer_bytes: the ids that
+// are unknown, and so many token matches. Known before anything is scored.
+absl::Status CheckMissing(const PendingAnswer& answer, const RequestLimits& limits);
+absl::Status CheckAlignments(uint64_t num_matches, const RequestLimits& limits);
+
+// INVALID_ARGUMENT when the message of the whole answer would be larger than limits.max_answer_bytes.
+absl::Status CheckAnswerSize(const PendingAnswer& answer, const engine::JobResult& result, const RequestLimits& limits);
+
+// `result` is that of the job, or empty when there was none. Timings but total_us are filled in.
+v1::RerankResponse BuildResponse(const PendingAnswer& answer, const engine::JobResult& result);
+
+}  // namespace maxsim::service

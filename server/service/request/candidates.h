@@ -1,0 +1,47 @@
+// Validates the candidates of a request, and resolves ids to collection ordinals.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "collection/manifest.h"
+#include "maxsim/v1/rerank.pb.h"
+#include "server/engine/job.h"
+#include "server/service/call/limits.h"
+#include "server/service/request/token_matrix.h"
+#include "server/store/collection/collection.h"
+
+namespace maxsim::service {
+
+// Holds the candidates of one query, or of several that share the request's.
+struct ResolvedCandidates {
+  std::shared_ptr<const engine::CandidateSet> set;
+  uint64_t num_documents = 0;
+  uint64_t num_tokens = 0;
+  bool is_inline = false;
+  // Ids that the collection does not hold, in request order, each once. One of the two, by the collection's id type.
+  std::vector<std::string> missing_string_ids;
+  std::vector<int64_t> missing_int_ids;
+};
+
+// A repeated id counts once, at its first position. INVALID_ARGUMENT for an empty or oversized list, an id that cannot
+// be one, ids of the wrong kind, an inline document of the wrong shape or values; NOT_FOUND for an unknown id when
+// `fail_on_missing`. `path` is the field's, "candidates" or "queries[3].candidates".
+absl::StatusOr<std::shared_ptr<const ResolvedCandidates>> ResolveCandidates(const v1::Candidates& candidates,
+                                                                            const store::Collection& collection,
+                                                                            const RequestLimits& limits,
+                                                                            bool fail_on_missing, FieldPath path);
+
+// Checks listed ids as ResolveCandidates does, but for whether the collection holds them: their kind, which must be
+// `held`, how many there are, and the length of each. Other candidates are OK.
+absl::Status CheckListedIds(const v1::Candidates& candidates, collection::IdType held, std::string_view collection,
+                            const RequestLimits& limits, FieldPath path);
+
+// Returns NOT_FOUND for a list with unknown ids under MISSING_POLICY_FAIL; `first` is the first one as it is shown.
+absl::Status UnknownIds(size_t num_missing, size_t num_ids, std::string_view first, FieldPath path);
+
+}  // namespace maxsim::service

@@ -1,0 +1,134 @@
+#include "server/service/request/info.h"
+
+#include <string>
+
+#include "absl/time/time.h"
+#include "base/text.h"
+#include "maxsim_version.h"
+
+namespace maxsim::service {
+namespace {
+
+v1::CollectionState StateOf(store::CollectionStatus::State state) {
+  switch (state) {
+    case store::CollectionStatus::State::kLoading:
+      return v1::COLLECTION_STATE_LOADING;
+    case store::CollectionStatus::State::kReady:
+      return v1::COLLECTION_STATE_READY;
+    case store::CollectionStatus::State::kFailed:
+      return v1::COLLECTION_STATE_FAILED;
+  }
+  return v1::COLLECTION_STATE_UNSPECIFIED;
+}
+
+}  // namespace
+
+v1::CollectionInfo ToProto(const store::CollectionStatus& status, const store::DeviceSet& devices) {
+  v1::CollectionInfo info;
+  info.set_name(status.name);
+  info.set_state(StateOf(status.state));
+  info.set_error(status.error);
+  // A message holds UTF-8 alone, and clients cannot read one with other bytes.
+  info.set_path(Printable(status.path, status.path.size()));
+  if (status.live != nullptr) *info.mutable_live() = ToProto(status.live->state());
+  if (status.collection == nullptr) return info;
+  const store::Collection& collection = *status.collection;
+  const collection::Manifest& manifest = collection.manifest();
+  info.set_generation(static_cast<uint64_t>(manifest.generation));
+  info.set_dim(static_cast<uint32_t>(manifest.dim));
+  info.set_storage(static_cast<v1::DataType>(manifest.storage));
+  info.set_id_type(manifest.id_type == collection::IdType::kString ? v1::ID_TYPE_STRING : v1::ID_TYPE_INT64);
+  info.set_num_documents(collection.num_documents());
+  info.set_num_tokens(collection.num_tokens());
+  info.set_num_shards(manifest.shards.size());
+  info.set_token_bytes(collection.num_tokens() * static_cast<uint64_t>(manifest.dim) * SizeOf(manifest.storage));
+  info.set_resident_bytes(collection.resident_bytes());
+  info.set_residency(collection.tiers());
+  info.set_has_payloads(manifest.has_payloads);
+  info.set_loaded_at_unix_seconds(absl::ToDoubleSeconds(collection.loaded_at() - absl::UnixEpoch()));
+  info.set_unavailable_documents(collection.num_unavailable(devices));
+  if (manifest.encoder.has_value()) *info.mutable_encoder() = ToProto(*manifest.encoder);
+  if (manifest.partition.has_value()) {
+    info.mutable_partition()->set_first_slot(static_cast<uint32_t>(manifest.partition->first));
+    info.mutable_partition()->set_end_slot(static_cast<uint32_t>(manifest.partition->end));
+  }
+  info.set_rotation_seed(manifest.rotation_seed);
+  for (const store::Collection::TierUsage& share : collection.tier_usage()) {
+    v1::TierInfo& tier = *info.add_tiers();
+    tier.set_tier(std::string(store::Name(share.tier)));
+    tier.set_device(static_cast<uint32_t>(devices.number(share.device)));
+    tier.set_num_shards(share.num_shards);
+    tier.set_token_bytes(share.token_bytes);
+    tier.set_resident_bytes(share.resident_bytes());
+  }
+  return info;
+}
+
+v1::LiveInfo ToProto(const store::LiveState& state) {
+  v1::LiveInfo info;
+  info.set_sequence(state.sequence);
+  info.set_compacted_sequence(state.compacted_sequence);
+  info.set_num_changed_documents(state.num_changed_documents);
+  info.set_num_deleted_documents(state.num_deleted_documents);
+  info.set_num_segments(state.num_segments);
+  info.set_segment_bytes(state.segment_bytes);
+  info.set_segment_used_bytes(state.segment_used_bytes);
+  info.set_log_bytes(state.log_bytes);
+  info.set_error(std::string(state.status.message()));
+  info.set_is_compacting(state.is_compacting);
+  info.set_log(state.stream.has_value() ? "nats" : "local");
+  info.set_lag(state.lag());
+  return info;
+}
+
+v1::EncoderInfo ToProto(const collection::EncoderIdentity& encoder) {
+  v1::EncoderInfo info;
+  info.set_model(encoder.model);
+  info.set_fingerprint(encoder.fingerprint);
+  info.set_dim(static_cast<uint32_t>(encoder.dim));
+  return info;
+}
+
+v1::Limits ToProto(const RequestLimits& limits, uint64_t max_queue_work) {
+  v1::Limits proto;
+  proto.set_max_queries_per_request(static_cast<uint32_t>(limits.max_queries_per_request));
+  proto.set_max_query_tokens(static_cast<uint32_t>(limits.max_query_tokens));
+  proto.set_max_document_tokens(static_cast<uint32_t>(limits.max_document_tokens));
+  proto.set_max_candidates_per_query(static_cast<uint64_t>(limits.max_candidates_per_query));
+  proto.set_max_top_k(static_cast<uint32_t>(limits.max_top_k));
+  proto.set_default_top_k(static_cast<uint32_t>(limits.default_top_k));
+  proto.set_max_request_bytes(limits.max_request_bytes);
+  proto.set_max_request_work(limits.max_request_work);
+  proto.set_max_queue_work(max_queue_work);
+  proto.set_max_inline_documents(static_cast<uint64_t>(limits.max_inline_documents));
+  proto.set_max_answer_bytes(limits.max_answer_bytes);
+  proto.set_max_alignments(static_cast<uint64_t>(limits.max_alignments));
+  return proto;
+}
+
+v1::GetInfoResponse BuildInfo(const store::DeviceSet& devices, const store::CollectionStore& store,
+                              const RequestLimits& limits, uint64_t max_queue_work,
+                              std::unique_ptr<v1::EncoderInfo> encoder) {
+  v1::GetInfoResponse response;
+  if (encoder != nullptr) *response.mutable_encoder() = *std::move(encoder);
+  response.set_version(kVersion);
+  response.set_commit(kCommit);
+  *response.mutable_limits() = ToProto(limits, max_queue_work);
+  for (size_t idx = 0; idx < devices.size(); ++idx) {
+    const Backend& backend = devices.backend(idx);
+    v1::DeviceInfo& device = *response.add_devices();
+    device.set_backend(backend.info().name);
+    device.set_name(backend.info().device);
+    device.set_isa(backend.info().isa);
+    device.set_memory_bytes(backend.info().memory_bytes);
+    device.set_free_bytes(devices.alive(idx) ? backend.FreeBytes().value_or(0) : 0);
+    device.set_number(static_cast<uint32_t>(devices.number(idx)));
+    device.set_lost(std::string(devices.StatusOf(idx).message()));
+  }
+  for (const store::CollectionStatus& status : store.List()) {
+    *response.add_collections() = ToProto(status, devices);
+  }
+  return response;
+}
+
+}  // namespace maxsim::service

@@ -1,0 +1,27 @@
+// What inline documents of requests without a collection are scored in.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "base/mutex.h"
+#include "server/store/collection/collection.h"
+
+namespace maxsim::service {
+
+// Has an empty F16 collection for each dimension that was asked for, so that requests alike share batches. Thread-safe.
+class InlineCollections {
+ public:
+  // Returns the collection of the dimension, which must be that of token vectors (kMinDim to kMaxDim). Its name is ""
+  // and its generation 0.
+  absl::StatusOr<std::shared_ptr<const store::Collection>> For(int32_t dim);
+
+ private:
+  Mutex mutex_;
+  std::map<int32_t, std::shared_ptr<const store::Collection>> by_dim_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace maxsim::service

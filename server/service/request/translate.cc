@@ -1,0 +1,306 @@
+#include "server/service/request/translate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/saturating.h"
+#include "client/status.h"
+#include "collection/collection_name.h"
+#include "kernels/limits.h"
+#include "server/service/call/status.h"
+#include "server/service/request/token_matrix.h"
+
+namespace maxsim::service {
+namespace {
+
+std::string QueryPath(int idx, const char* field) { return absl::StrCat("queries[", idx, "].", field); }
+
+absl::Status CheckWeights(const v1::Query& query, int idx) {
+  if (query.weights().empty()) return absl::OkStatus();
+  if (query.weights_size() != static_cast<int64_t>(query.tokens().num_tokens())) {
+    return InvalidField(QueryPath(idx, "weights"), absl::StrCat("has ", query.weights_size(), " weights for ",
+                                                                query.tokens().num_tokens(), " tokens"));
+  }
+  for (int i = 0; i < query.weights_size(); ++i) {
+    const float weight = query.weights(i);
+    if (std::isfinite(weight) && std::abs(weight) <= kMaxAbsWeight) continue;
+    return InvalidField(
+        absl::StrCat(QueryPath(idx, "weights"), "[", i, "]"),
+        absl::StrCat("is ", weight, "; weights must be finite and their magnitude at most ", kMaxAbsWeight));
+  }
+  return absl::OkStatus();
+}
+
+// Resolves each query's candidates; queries without their own share one resolution of the request's.
+absl::Status ResolveAll(const v1::RerankRequest& request, const store::Collection& collection,
+                        const RequestLimits& limits, PendingAnswer& answer) {
+  const bool fail_on_missing = request.missing_policy() == v1::MISSING_POLICY_FAIL;
+  std::shared_ptr<const ResolvedCandidates> shared;
+  for (int i = 0; i < request.queries_size(); ++i) {
+    const v1::Query& query = request.queries(i);
+    PendingAnswer::Query& pending = answer.queries[static_cast<size_t>(i)];
+    if (query.has_candidates()) {
+      auto own = ResolveCandidates(query.candidates(), collection, limits, fail_on_missing,
+                                   [i] { return QueryPath(i, "candidates"); });
+      if (!own.ok()) return own.status();
+      pending.candidates = *std::move(own);
+      continue;
+    }
+    if (shared == nullptr) {
+      if (!request.has_candidates()) {
+        return InvalidField("candidates", absl::StrCat("is not set, and queries[", i, "] names none itself"));
+      }
+      auto resolved = ResolveCandidates(request.candidates(), collection, limits, fail_on_missing,
+                                        [] { return std::string("candidates"); });
+      if (!resolved.ok()) return resolved.status();
+      shared = *std::move(resolved);
+    }
+    pending.candidates = shared;
+  }
+  return absl::OkStatus();
+}
+
+// The request's price, as engine::ComputeWork would have it; and, where alignments are wanted, their number.
+absl::StatusOr<uint64_t> CheckWork(const v1::RerankRequest& request, int32_t top_k, const RequestLimits& limits,
+                                   const PendingAnswer& answer) {
+  uint64_t work = 0;
+  uint64_t matches = 0;
+  for (size_t i = 0; i < answer.queries.size(); ++i) {
+    const uint64_t tokens = request.queries(static_cast<int>(i)).tokens().num_tokens();
+    const ResolvedCandidates& candidates = *answer.queries[i].candidates;
+    work = SaturatingAdd(work, SaturatingMultiply(tokens, candidates.num_tokens));
+    matches += tokens * std::min<uint64_t>(static_cast<uint64_t>(top_k), candidates.num_documents);
+  }
+  if (work > limits.max_request_work) {
+    return InvalidField("queries",
+                        absl::StrCat("ask for ", work, " token pairs (query tokens x candidate tokens), and at most ",
+                                     limits.max_request_work, " (limits.max_request_work) are accepted"),
+                        {limits.max_request_work, work, "limits.max_request_work"});
+  }
+  if (request.return_alignments() && matches > static_cast<uint64_t>(limits.max_alignments)) {
+    return InvalidField("return_alignments",
+                        absl::StrCat("asks for ", matches, " token matches (top_k x query tokens), and at most ",
+                                     limits.max_alignments, " (limits.max_alignments) are accepted"),
+                        {limits.max_alignments, matches, "limits.max_alignments"});
+  }
+  if (request.return_alignments()) {
+    if (absl::Status status = CheckAlignments(matches, limits); !status.ok()) return status;
+  }
+  return work;
+}
+
+engine::Priority PriorityOf(v1::Priority priority) {
+  switch (priority) {
+    case v1::PRIORITY_LOW:
+      return engine::Priority::kLow;
+    case v1::PRIORITY_HIGH:
+      return engine::Priority::kHigh;
+    default:
+      return engine::Priority::kNormal;
+  }
+}
+
+// Returns whether some queries are of the whole collection and others of listed ids.
+bool MixesScansAndLists(const engine::Job& job) {
+  bool scans = false;
+  bool lists = false;
+  for (const engine::JobQuery& query : job.queries) {
+    scans |= query.candidates->kind == engine::CandidateSet::Kind::kWholeCollection;
+    lists |= query.candidates->kind == engine::CandidateSet::Kind::kOrdinals;
+  }
+  return scans && lists;
+}
+
+// Converts the queries that have something to score, and remembers which they are.
+absl::Status BuildJobQueries(const v1::RerankRequest& request, const TokenMatrixRules& rules, int32_t top_k,
+                             PendingAnswer& answer, engine::Job& job) {
+  job.queries.reserve(static_cast<size_t>(request.queries_size()));
+  for (int i = 0; i < request.queries_size(); ++i) {
+    const v1::Query& query = request.queries(i);
+    PendingAnswer::Query& pending = answer.queries[static_cast<size_t>(i)];
+    pending.num_tokens = query.tokens().num_tokens();
+    engine::JobQuery converted;
+    absl::Status status = AppendRows(
+        query.tokens(), rules, [i] { return QueryPath(i, "tokens"); }, converted.tokens);
+    if (!status.ok()) return status;
+    if (pending.candidates->num_documents == 0) continue;
+    converted.weights.assign(query.weights().begin(), query.weights().end());
+    converted.num_tokens = static_cast<int32_t>(query.tokens().num_tokens());
+    converted.top_k = top_k;
+    converted.want_alignments = request.return_alignments();
+    converted.candidates = pending.candidates->set;
+    pending.job_query = static_cast<int>(job.queries.size());
+    job.queries.push_back(std::move(converted));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPayloadFields(const v1::RerankRequest& request) {
+  if (request.payload_fields_size() > kMaxPayloadFields) {
+    return InvalidField(
+        "payload_fields",
+        absl::StrCat("has ", request.payload_fields_size(), " names, and at most ", kMaxPayloadFields, " are accepted"),
+        {kMaxPayloadFields, request.payload_fields_size()});
+  }
+  for (int i = 0; i < request.payload_fields_size(); ++i) {
+    const size_t num_bytes = request.payload_fields(i).size();
+    if (num_bytes >= 1 && num_bytes <= kMaxPayloadFieldBytes) continue;
+    return InvalidField(absl::StrCat("payload_fields[", i, "]"),
+                        absl::StrCat("has ", num_bytes, " bytes, and 1 to ", kMaxPayloadFieldBytes, " are accepted"),
+                        {kMaxPayloadFieldBytes, num_bytes});
+  }
+  return absl::OkStatus();
+}
+
+constexpr absl::Duration kSequenceRetryDelay = absl::Milliseconds(50);
+
+}  // namespace
+
+absl::Status CheckSequence(uint64_t min_sequence, const store::Collection& collection) {
+  if (min_sequence == 0 || collection.sequence() >= min_sequence) return absl::OkStatus();
+  if (!collection.is_live()) {
+    return InvalidField("min_sequence", absl::StrCat("is ", min_sequence, ", and collection \"", collection.name(),
+                                                     "\" is not live: it has no writes to wait for"));
+  }
+  absl::Status status = FieldError(absl::StatusCode::kUnavailable, client::kReasonSequenceNotReached, "min_sequence",
+                                   absl::StrCat("is ", min_sequence, ", and collection ", collection.name(),
+                                                " has come to ", collection.sequence()));
+  client::SetRetryAfter(kSequenceRetryDelay, status);
+  return status;
+}
+
+absl::Status CheckGeneration(uint64_t generation, const store::Collection& collection) {
+  return CheckGeneration(generation, collection.name(), collection.is_live(),
+                         static_cast<uint64_t>(collection.manifest().generation));
+}
+
+absl::Status CheckGeneration(uint64_t generation, const std::string& collection, bool is_live, uint64_t served) {
+  if (generation == 0) return absl::OkStatus();
+  if (is_live) {
+    return InvalidField("generation", absl::StrCat("is ", generation, ", and collection ", collection,
+                                                   " is live: min_sequence says what it must have"));
+  }
+  if (generation == served) return absl::OkStatus();
+  absl::Status status =
+      absl::FailedPreconditionError(absl::StrCat("collection ", collection, ": is of generation ", served,
+                                                 ", and generation ", generation, " was asked for (generation)"));
+  client::SetReason(client::kReasonOtherGeneration, status);
+  return status;
+}
+
+const v1::Candidates& CandidatesOf(const v1::RerankRequest& request, const v1::Query& query) {
+  return query.has_candidates() ? query.candidates() : request.candidates();
+}
+
+absl::Status ChooseCollection(absl::FunctionRef<bool(const std::string&)> is_served,
+                              absl::FunctionRef<std::vector<std::string>()> names, v1::RerankRequest* request) {
+  if (HasInlineDocumentsAlone(*request)) {
+    if (!is_served(request->collection())) request->clear_collection();
+    return absl::OkStatus();
+  }
+  if (!request->collection().empty()) return absl::OkStatus();
+  const std::vector<std::string> all = names();
+  if (all.empty()) {
+    return InvalidField("model", "no collection is loaded, and documents are asked for by id");
+  }
+  if (all.size() > 1) {
+    return InvalidField("model", absl::StrCat("is missing, and the server has ", all.size(), " collections"));
+  }
+  request->set_collection(all.front());
+  return absl::OkStatus();
+}
+
+bool HasInlineDocumentsAlone(const v1::RerankRequest& request) {
+  return std::all_of(request.queries().begin(), request.queries().end(),
+                     [&](const v1::Query& query) { return CandidatesOf(request, query).has_inline_documents(); });
+}
+
+absl::Status CheckEnvelope(const v1::RerankRequest& request, const RequestLimits& limits) {
+  if (request.request_id().size() > static_cast<size_t>(kMaxRequestIdBytes)) {
+    return InvalidField(
+        "request_id",
+        absl::StrCat("has ", request.request_id().size(), " bytes, and at most ", kMaxRequestIdBytes, " are accepted"),
+        {kMaxRequestIdBytes, request.request_id().size()});
+  }
+  if (request.collection().empty() && !HasInlineDocumentsAlone(request)) {
+    return InvalidField("collection", "is empty; only inline documents are scored without one");
+  }
+  if (request.collection().empty() && request.generation() != 0) {
+    return InvalidField("generation", absl::StrCat("is ", request.generation(), ", and no collection is named"));
+  }
+  if (request.collection().size() > collection::kMaxCollectionNameBytes) {
+    return InvalidField("collection",
+                        absl::StrCat("has ", request.collection().size(), " bytes, and at most ",
+                                     collection::kMaxCollectionNameBytes, " are accepted"),
+                        {collection::kMaxCollectionNameBytes, request.collection().size()});
+  }
+  if (request.queries_size() < 1 || request.queries_size() > limits.max_queries_per_request) {
+    return InvalidField("queries",
+                        absl::StrCat("has ", request.queries_size(), " queries, and 1 to ",
+                                     limits.max_queries_per_request, " (limits.max_queries_per_request) are accepted"),
+                        {limits.max_queries_per_request, request.queries_size(), "limits.max_queries_per_request"});
+  }
+  if (request.top_k() > limits.max_top_k) {
+    return InvalidField(
+        "top_k",
+        absl::StrCat("is ", request.top_k(), ", and at most ", limits.max_top_k, " (limits.max_top_k) is accepted"),
+        {limits.max_top_k, request.top_k(), "limits.max_top_k"});
+  }
+  if (!v1::MissingPolicy_IsValid(request.missing_policy())) {
+    return InvalidField("missing_policy", absl::StrCat("is ", static_cast<int>(request.missing_policy()), ", and 0 to ",
+                                                       static_cast<int>(v1::MissingPolicy_MAX), " are accepted"));
+  }
+  if (!v1::Priority_IsValid(request.priority())) {
+    return InvalidField("priority", absl::StrCat("is ", static_cast<int>(request.priority()), ", and 0 to ",
+                                                 static_cast<int>(v1::Priority_MAX), " are accepted"));
+  }
+  return CheckPayloadFields(request);
+}
+
+absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
+                                     std::shared_ptr<const store::Collection> collection, const RequestLimits& limits) {
+  if (absl::Status status = CheckEnvelope(request, limits); !status.ok()) return status;
+  if (absl::Status status = CheckSequence(request.min_sequence(), *collection); !status.ok()) return status;
+  if (absl::Status status = CheckGeneration(request.generation(), *collection); !status.ok()) return status;
+  const TokenMatrixRules rules{.storage = QueryType(collection->storage()),
+                               .dim = collection->dim(),
+                               .dim_is_of_collection = !collection->name().empty(),
+                               .max_tokens = limits.max_query_tokens,
+                               .limit_name = "limits.max_query_tokens"};
+  // Checks go from cheap to dear: shapes, then ids, then the price, and values last.
+  for (int i = 0; i < request.queries_size(); ++i) {
+    absl::Status status = CheckShape(request.queries(i).tokens(), rules, [i] { return QueryPath(i, "tokens"); });
+    if (status.ok()) status = CheckWeights(request.queries(i), i);
+    if (!status.ok()) return status;
+  }
+  Translated translated;
+  PendingAnswer& answer = translated.answer;
+  answer.request_id = request.request_id();
+  answer.return_payloads = request.return_payloads() || !request.payload_fields().empty();
+  answer.payload_fields.assign(request.payload_fields().begin(), request.payload_fields().end());
+  answer.normalize = request.normalize();
+  answer.return_alignments = request.return_alignments();
+  answer.queries.resize(static_cast<size_t>(request.queries_size()));
+  if (absl::Status status = ResolveAll(request, *collection, limits, answer); !status.ok()) return status;
+  if (absl::Status status = CheckMissing(answer, limits); !status.ok()) return status;
+  const auto top_k = static_cast<int32_t>(request.top_k() == 0 ? limits.default_top_k : request.top_k());
+  const absl::StatusOr<uint64_t> work = CheckWork(request, top_k, limits, answer);
+  if (!work.ok()) return work.status();
+
+  auto job = std::make_unique<engine::Job>();
+  if (absl::Status status = BuildJobQueries(request, rules, top_k, answer, *job); !status.ok()) return status;
+  answer.collection = collection;
+  if (job->queries.empty()) return translated;
+  job->collection = std::move(collection);
+  job->priority = PriorityOf(request.priority());
+  job->fail_on_unavailable = request.missing_policy() == v1::MISSING_POLICY_FAIL;
+  job->work = *work;
+  // Lists were resolved with this snapshot, so that the answer is of no other.
+  job->pinned = MixesScansAndLists(*job);
+  translated.job = std::move(job);
+  return translated;
+}
+
+}  // namespace maxsim::service

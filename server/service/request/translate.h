@@ -1,0 +1,52 @@
+// Translates a RerankRequest into an engine::Job, and notes what its answer will need. It knows no queue, no clock and
+// no gRPC.
+#pragma once
+
+#include <memory>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "maxsim/v1/rerank.pb.h"
+#include "server/engine/job.h"
+#include "server/service/call/limits.h"
+#include "server/service/request/answer.h"
+#include "server/store/collection/collection.h"
+
+namespace maxsim::service {
+
+// True where no query has other candidates than inline documents.
+bool HasInlineDocumentsAlone(const v1::RerankRequest& request);
+
+struct Translated {
+  std::unique_ptr<engine::Job> job;  // null when no query has anything to score
+  PendingAnswer answer;
+};
+
+// Says whether a collection has come as far as a request wants (RerankRequest.min_sequence; 0: any will do):
+// UNAVAILABLE with RetryInfo where it has not, INVALID_ARGUMENT where it is not live.
+absl::Status CheckSequence(uint64_t min_sequence, const store::Collection& collection);
+
+// Says whether a collection is of the generation that a request wants (RerankRequest.generation; 0: any will do):
+// FAILED_PRECONDITION where it is not, INVALID_ARGUMENT for one that is live.
+absl::Status CheckGeneration(uint64_t generation, const store::Collection& collection);
+absl::Status CheckGeneration(uint64_t generation, const std::string& collection, bool is_live, uint64_t served);
+
+// Returns the candidates that count for a query of the request: its own, or else the request's.
+const v1::Candidates& CandidatesOf(const v1::RerankRequest& request, const v1::Query& query);
+
+// Does what RerankApi::ChooseCollection says. `is_served` says whether a collection is there, and `names` returns those
+// that are; each is called at most once.
+absl::Status ChooseCollection(absl::FunctionRef<bool(const std::string&)> is_served,
+                              absl::FunctionRef<std::vector<std::string>()> names, v1::RerankRequest* request);
+
+// What can be said without the collection: INVALID_ARGUMENT for a wrong request_id, query count, top_k, enum value or
+// payload field, or no collection's name where not all candidates are inline documents, or a generation of none.
+absl::Status CheckEnvelope(const v1::RerankRequest& request, const RequestLimits& limits);
+
+// Checks everything else and converts. The job's deadline, cancellation and `done` are the caller's to set.
+// INVALID_ARGUMENT naming field, value and limit; NOT_FOUND for unknown ids under MISSING_POLICY_FAIL; the errors of
+// CheckSequence and CheckGeneration.
+absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
+                                     std::shared_ptr<const store::Collection> collection, const RequestLimits& limits);
+
+}  // namespace maxsim::service

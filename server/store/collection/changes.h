@@ -1,0 +1,135 @@
+// What happened to a live collection since its generation was written: segments, an index of the ids that were written
+// or deleted, and tombstones.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/types/span.h"
+#include "base/mutex.h"
+#include "collection/log/log_record.h"
+#include "server/store/collection/append_only_list.h"
+#include "server/store/collection/collection.h"
+#include "server/store/collection/generation.h"
+#include "server/store/collection/part.h"
+#include "server/store/collection/segment.h"
+
+namespace maxsim::store {
+
+// One thread changes it, in the order of the sequences; every other function may be called from any thread meanwhile,
+// with the sequence of a snapshot, and takes no lock but for a moment in Filter. Everything that is added stays, so
+// that snapshots of any age find what they had.
+class Changes : public std::enable_shared_from_this<Changes> {
+ public:
+  // Begins with the generation's documents, those with a tombstone of the generation left out.
+  explicit Changes(std::shared_ptr<const Generation> generation);
+  ~Changes();
+
+  const Generation& generation() const { return *generation_; }
+
+  // The changing thread's. When memory runs out in one of these (std::bad_alloc) nothing has changed:
+
+  // Adds a segment that was appended to, or will be. From then on only the last segment may grow. Documents that it has
+  // already count for nothing until Upsert names them.
+  void AddSegment(std::shared_ptr<Segment> segment);
+  size_t num_segments() const { return segments_.size(); }
+  const std::shared_ptr<Segment>& segment(size_t idx) const { return segments_[idx].segment; }
+
+  // Returns whether there is a document of the record's id now.
+  bool Holds(const collection::LogRecord& record) const;
+  // Takes note that the record's document is document `ordinal` of the segment now. What had the id before gets a
+  // tombstone.
+  void Upsert(const collection::LogRecord& record, size_t segment_idx, uint32_t ordinal);
+  // Gives the document of the id, if there is one, a tombstone.
+  void Delete(const collection::LogRecord& record);
+  // Returns the collection with everything up to now, whose last sequence is `sequence`.
+  std::shared_ptr<const Collection> Snapshot(uint64_t sequence);
+  uint64_t num_documents() const { return num_documents_; }    // that are alive
+  uint64_t num_tombstones() const { return num_tombstones_; }  // of shards and segments
+  uint64_t num_changed() const { return num_changed_; }        // documents of segments that are alive
+
+  // Everybody's:
+
+  // Finds a list of ids as a snapshot of `sequence` has them, where `ordinals` has what the generation's index says
+  // of each (IdIndex::FindAll).
+  void Resolve(uint64_t sequence, absl::Span<const std::string* const> ids, absl::Span<uint64_t> ordinals) const;
+  void Resolve(uint64_t sequence, absl::Span<const int64_t> ids, absl::Span<uint64_t> ordinals) const;
+
+  size_t NumTombstones(size_t part_idx, uint64_t sequence) const;
+  // Returns how a scan of the part, which has num_documents at that sequence, leaves out the documents that have a
+  // tombstone. At most `max_extra` (and ScanFilter::kMaxExtraResults) of them are left for the scan to drop.
+  ScanFilter Filter(size_t part_idx, const Part& part, uint64_t sequence, size_t max_extra) const;
+
+  uint64_t num_bytes() const;  // host memory that it takes beside segments, about
+
+ private:
+  struct Entry;
+  struct Table;
+  struct Tombstone {
+    uint64_t sequence = 0;  // of the write that made it; 0: it came with the generation
+    uint32_t ordinal = 0;   // in the part
+  };
+  // The ordinals of a part's first documents that have none of its first tombstones.
+  struct FilteredList {
+    std::vector<uint32_t> ordinals;
+    uint64_t num_tokens = 0;
+    size_t num_tombstones = 0;
+    int64_t num_documents = 0;
+  };
+  // The tombstones of a part, in the order of their sequences.
+  struct PartTombstones {
+    AppendOnlyList<Tombstone> list;
+    mutable Mutex mutex;
+    // The list that is made last, of the most tombstones and documents. It is made outside of the mutex.
+    mutable std::shared_ptr<const FilteredList> filtered ABSL_GUARDED_BY(mutex);
+  };
+  struct SegmentEntry {
+    std::shared_ptr<Segment> segment;
+    uint64_t first_ordinal = 0;
+    std::unique_ptr<PartTombstones> tombstones;
+    Part part;  // as it was at the last snapshot
+  };
+
+  static std::shared_ptr<const FilteredList> MakeList(const PartTombstones& tombstones, const Part& part, size_t count);
+  static std::shared_ptr<const FilteredList> ExtendList(const FilteredList& list, const Part& part);
+  static std::shared_ptr<const FilteredList> ListFor(const PartTombstones& tombstones, const Part& part, size_t count,
+                                                     size_t max_extra);
+
+  const PartTombstones& TombstonesOf(size_t part_idx) const;
+  PartTombstones& TombstonesOf(size_t part_idx);
+  template <typename Id>
+  std::optional<uint64_t> FindNow(Id id) const;
+  void ReserveTombstone(uint64_t ordinal);
+  template <typename Id>
+  void Add(Id id, uint64_t sequence, uint64_t ordinal);
+  template <typename Id>
+  const Entry* NewestOf(Id id) const;
+  template <typename Id, typename Get>
+  void ResolveAll(uint64_t sequence, size_t count, Get get, absl::Span<uint64_t> ordinals) const;
+  void Bury(uint64_t sequence, uint64_t ordinal);
+  void Grow();
+
+  const std::shared_ptr<const Generation> generation_;
+  std::vector<std::unique_ptr<PartTombstones>> shard_tombstones_;  // [shards]
+  std::unique_ptr<std::atomic<uint64_t>[]> touched_;  // a bit a document of the shards: its id was written or deleted
+  AppendOnlyList<SegmentEntry> segments_;
+  AppendOnlyList<Entry> entries_;
+  AppendOnlyList<std::string> ids_;             // each once
+  std::vector<std::unique_ptr<Table>> tables_;  // the last one is the present one; readers may be in earlier ones
+  std::atomic<const Table*> table_{nullptr};
+  size_t num_ids_ = 0;  // in the table
+
+  uint64_t num_documents_ = 0;
+  uint64_t num_tokens_ = 0;
+  uint64_t num_tombstones_ = 0;
+  uint64_t num_changed_ = 0;
+};
+
+}  // namespace maxsim::store

@@ -1,0 +1,158 @@
+// The documents that requests are answered from: a generation of a collection and, of a live one, its changes up to a
+// sequence number.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "collection/manifest.h"
+#include "kernels/maxsim.h"
+#include "server/store/collection/generation.h"
+#include "server/store/collection/id_index.h"
+#include "server/store/collection/part.h"
+#include "server/store/collection/parts.h"
+#include "server/store/memory/device_set.h"
+#include "server/store/memory/residency.h"
+
+namespace maxsim::store {
+
+class Changes;
+
+// A collection is immutable and thread-safe: a snapshot. Requests hold it by shared_ptr, so that a reload or an unload
+// frees a generation only when the last request that began on it has been answered. Each write to a live collection
+// makes a new one, which shares everything but a few numbers with the one before.
+//
+// A document's ordinal in the collection is the first ordinal of its part plus its ordinal in the part. Parts are the
+// shards, in manifest order, and then the segments of a live collection. Ordinals of documents that were replaced or
+// deleted, which have a tombstone, stay unused until the next generation. Collections of one generation agree on the
+// ordinals that both have, so that a later one can stand in for an earlier one where ordinals are scored.
+class Collection {
+ public:
+  // What one tier of one device holds of the collection.
+  struct TierUsage {
+    Residency tier = Residency::kHost;
+    uint32_t device = 0;
+    uint64_t num_shards = 0;
+    uint64_t token_bytes = 0;   // as stored in the files
+    uint64_t device_bytes = 0;  // memory they take of a GPU
+    uint64_t host_bytes = 0;    // memory they take of the host: pinned for a GPU; the shards' own on the CPU backend
+
+    uint64_t resident_bytes() const { return device_bytes + host_bytes; }
+  };
+
+  // A document as it is stored.
+  struct StoredDocument {
+    std::vector<std::byte> rows;  // [tokens, dim] in the storage type, packed
+    float scale = 0;              // i8
+  };
+
+  // A collection that is not live.
+  explicit Collection(std::shared_ptr<const Generation> generation);
+  // A live one, with the changes up to `sequence`; Changes::Snapshot makes it.
+  struct Change {
+    std::shared_ptr<const Changes> changes;
+    uint64_t sequence = 0;
+    uint64_t num_documents = 0;  // that are alive, in shards and segments
+    uint64_t num_tokens = 0;     // of these
+    std::vector<Part> segments;  // as long as they were at that sequence
+  };
+  Collection(std::shared_ptr<const Generation> generation, Change change);
+
+  const std::string& name() const { return generation_->name(); }
+  const std::string& path() const { return generation_->path(); }
+  const collection::Manifest& manifest() const { return generation_->manifest(); }
+  absl::Time loaded_at() const { return generation_->loaded_at(); }
+  const Generation& generation() const { return *generation_; }
+  const std::shared_ptr<const Generation>& shared_generation() const { return generation_; }
+  int32_t dim() const { return manifest().dim; }
+  ScalarType storage() const { return manifest().storage; }
+
+  // Returns whether it is a part of a larger collection, whose other documents are elsewhere.
+  bool is_partition() const { return manifest().partition.has_value(); }
+  bool is_live() const { return change_.changes != nullptr; }
+  // Returns the sequence of the last write that it has; 0 where it is not live.
+  uint64_t sequence() const { return change_.sequence; }
+  // Returns whether both are of one generation, so that one backend call may score documents for requests of either.
+  bool SharesDocumentsWith(const Collection& other) const { return generation_ == other.generation_; }
+
+  // Shards first, then segments.
+  size_t num_parts() const { return generation_->parts().size() + change_.segments.size(); }
+  const Part& part(size_t idx) const {
+    const size_t num_shards = generation_->parts().size();
+    return idx < num_shards ? generation_->parts()[idx] : change_.segments[idx - num_shards];
+  }
+
+  // Count documents that are alive, and their tokens.
+  uint64_t num_documents() const { return num_documents_; }
+  uint64_t num_tokens() const { return num_tokens_; }
+  // Returns the bound of ordinals, those of documents with a tombstone included.
+  uint64_t num_ordinals() const { return num_ordinals_; }
+  // Counts the documents of a part that have a tombstone, which a scan of it must leave out.
+  size_t num_tombstones(size_t part_idx) const;
+  // Returns how a scan of a part leaves them out (Changes::Filter). Only where num_tombstones is not 0.
+  ScanFilter scan_filter(size_t part_idx, size_t max_extra) const;
+
+  // Returns the usage by tier, best first, and device, of shards and segments.
+  std::vector<TierUsage> tier_usage() const;
+  // Names the tiers of its shards, best first, such as "gpu+host"; "auto" for a collection without shards.
+  std::string tiers() const;
+  // Sums up the device memory and the pinned host memory of all replicas; on the CPU backend, the shards' own memory.
+  size_t resident_bytes() const;
+  // Sums up the host memory beside resident_bytes: the id index, documents' lengths, and on GPUs ids, offsets and
+  // payloads.
+  size_t index_bytes() const;
+  // Returns whether all shards are in the fastest tier: kGpu, or kHost on the CPU backend.
+  bool is_resident() const { return generation_->is_resident(); }
+  // Counts the documents of parts that no answering device has, those with a tombstone included.
+  uint64_t num_unavailable(const DeviceSet& devices) const;
+
+  // Returns DATA_LOSS, naming the file, when a file that is scored in place (kDisk) was written to or cannot be read.
+  // Calls that score it fail with that status; ids, offsets and payloads are copies and stay right.
+  absl::Status Check() const { return generation_->Check(); }
+
+  // Return the collection ordinal of an id, or nullopt for an unknown one. Only the method of the collection's id type
+  // may be called.
+  std::optional<uint64_t> Find(std::string_view id) const;
+  std::optional<uint64_t> Find(int64_t id) const;
+  // Find each id of a list (IdIndex::FindAll): its ordinal, or IdIndex::kUnknown.
+  void FindAll(absl::Span<const std::string* const> ids, absl::Span<uint64_t> ordinals) const;
+  void FindAll(absl::Span<const int64_t> ids, absl::Span<uint64_t> ordinals) const;
+
+  // Every ordinal that the following functions take must be below num_ordinals().
+  Location Locate(uint64_t ordinal) const;
+  std::string_view string_id(uint64_t ordinal) const;
+  int64_t int_id(uint64_t ordinal) const;
+  std::string_view payload(uint64_t ordinal) const;
+  int64_t num_document_tokens(uint64_t ordinal) const;
+  // Returns a document's position in the order of the whole collection, by which ranks that tie are ordered: its
+  // ordinal, unless the collection is a partition. Positions ascend with ordinals, and those of a partition do not
+  // change when it is compacted.
+  uint64_t position(uint64_t ordinal) const;
+  // Sums up the tokens of the documents.
+  uint64_t num_tokens(absl::Span<const uint64_t> ordinals) const;
+  // Sums up the tokens of documents of one part, which are given by their ordinals in the part.
+  uint64_t num_tokens(const Part& part, absl::Span<const uint32_t> ordinals) const;
+  // Returns the document as it is stored, from memory, a file or a device. Errors as collection::Shard::ReadDocument,
+  // and UNAVAILABLE where it lies on devices that are lost.
+  absl::StatusOr<StoredDocument> ReadDocument(uint64_t ordinal) const;
+  // Returns the sequence of the write that brought the document; 0 for one of the shards.
+  uint64_t sequence_of(uint64_t ordinal) const;
+
+ private:
+  const std::shared_ptr<const Generation> generation_;
+  const Change change_;
+  const uint64_t num_documents_;
+  const uint64_t num_tokens_;
+  const uint64_t num_ordinals_;
+};
+
+}  // namespace maxsim::store

@@ -1,0 +1,43 @@
+#include "server/store/collection/generation.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace maxsim::store {
+
+namespace {
+
+std::vector<DocumentsView> ViewsOf(const std::vector<Part>& parts) {
+  std::vector<DocumentsView> views;
+  views.reserve(parts.size());
+  for (const Part& part : parts) views.push_back(part.view);
+  return views;
+}
+
+std::vector<uint64_t> FirstOrdinals(const std::vector<Part>& parts) {
+  std::vector<uint64_t> ordinals;
+  ordinals.reserve(parts.size());
+  for (const Part& part : parts) ordinals.push_back(part.first_ordinal);
+  return ordinals;
+}
+
+bool AllIn(Residency tier, const std::vector<Part>& parts) {
+  return std::all_of(parts.begin(), parts.end(), [&](const Part& part) { return part.tier == tier; });
+}
+
+}  // namespace
+
+Generation::Generation(Contents contents)
+    : contents_(std::move(contents)),
+      is_resident_(AllIn(contents_.on_gpu ? Residency::kGpu : Residency::kHost, contents_.parts)),
+      first_ordinals_(FirstOrdinals(contents_.parts)),
+      lengths_(ViewsOf(contents_.parts)) {}
+
+absl::Status Generation::Check() const {
+  for (const Part& part : parts()) {
+    if (absl::Status status = part.shard->Check(); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace maxsim::store

@@ -1,0 +1,74 @@
+// One loaded generation of a collection: its shards and their index.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "collection/log/collection_log.h"
+#include "collection/manifest.h"
+#include "server/store/collection/document_lengths.h"
+#include "server/store/collection/id_index.h"
+#include "server/store/collection/part.h"
+#include "server/store/collection/parts.h"
+
+namespace maxsim::store {
+
+// The object is immutable and thread-safe.
+class Generation {
+ public:
+  // The members that a generation is constructed from.
+  struct Contents {
+    std::string name;
+    std::string path;
+    collection::Manifest manifest;
+    std::vector<Part> parts;  // in manifest order
+    IdIndex index;            // of the documents that are alive
+    bool on_gpu = false;      // The devices have memory of their own beside the shards'.
+    absl::Time loaded_at;
+    // The tombstones of a live collection's shards when the generation was written. [parts], or empty.
+    collection::Tombstones tombstones;
+  };
+  explicit Generation(Contents contents);
+
+  const std::string& name() const { return contents_.name; }
+  const std::string& path() const { return contents_.path; }
+  const collection::Manifest& manifest() const { return contents_.manifest; }
+  const std::vector<Part>& parts() const { return contents_.parts; }
+  const IdIndex& index() const { return contents_.index; }
+  const DocumentLengths& lengths() const { return lengths_; }
+  const std::vector<uint64_t>& first_ordinals() const { return first_ordinals_; }    // [parts]
+  const collection::Tombstones& tombstones() const { return contents_.tombstones; }  // [parts], or empty
+  bool on_gpu() const { return contents_.on_gpu; }
+  absl::Time loaded_at() const { return contents_.loaded_at; }
+  bool is_resident() const { return is_resident_; }
+  // Counts the documents of all shards, those with a tombstone included: the bound of ordinals.
+  uint64_t num_ordinals() const { return static_cast<uint64_t>(manifest().num_documents); }
+
+  // Returns where a document of a collection lies that has these shards and behind them `segments`: a list whose
+  // elements have a first_ordinal each, ascending. One of the shards or segments must hold the ordinal.
+  template <typename Segments>
+  Location Locate(uint64_t ordinal, const Segments& segments) const {
+    if (ordinal < num_ordinals()) {
+      const size_t idx = PartOf(first_ordinals_, ordinal);
+      return {static_cast<uint32_t>(idx), static_cast<uint32_t>(ordinal - first_ordinals_[idx])};
+    }
+    size_t idx = segments.size() - 1;
+    while (segments[idx].first_ordinal > ordinal) --idx;
+    return {static_cast<uint32_t>(parts().size() + idx), static_cast<uint32_t>(ordinal - segments[idx].first_ordinal)};
+  }
+
+  absl::Status Check() const;  // Collection::Check
+
+ private:
+  const Contents contents_;
+  const bool is_resident_;
+  const std::vector<uint64_t> first_ordinals_;
+  const DocumentLengths lengths_;
+};
+
+}  // namespace maxsim::store

@@ -1,0 +1,23 @@
+#include "server/store/collection/part.h"
+
+#include <algorithm>
+
+namespace maxsim::store {
+
+const Documents* Part::DocumentsOn(uint32_t device) const {
+  for (const Replica& replica : replicas) {
+    if (replica.device == device) return replica.documents.get();
+  }
+  return nullptr;
+}
+
+bool Part::IsAvailable(const DeviceSet& devices) const {
+  return std::any_of(replicas.begin(), replicas.end(),
+                     [&](const Replica& replica) { return devices.alive(replica.device); });
+}
+
+bool ScanFilter::HasTombstone(uint32_t ordinal) const {
+  return std::binary_search(tombstones.begin(), tombstones.end(), ordinal);
+}
+
+}  // namespace maxsim::store

@@ -1,0 +1,57 @@
+// Documents of a collection that are scored in one call: a shard, or a segment of a live collection.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "collection/shard.h"
+#include "kernels/maxsim.h"
+#include "server/store/memory/device_set.h"
+#include "server/store/memory/residency.h"
+
+namespace maxsim::store {
+
+class Segment;
+
+// Holds the tokens of a part on one device. Copies share them.
+struct Replica {
+  uint32_t device = 0;  // index in the server's DeviceSet
+  std::shared_ptr<const Documents> documents;
+};
+
+// A part that is loaded: in one tier, on one device or replicated on several. Copies share what it holds.
+struct Part {
+  std::shared_ptr<const collection::Shard> shard;  // null for a segment
+  std::shared_ptr<const Segment> segment;          // null for a shard
+  std::shared_ptr<const void> reservation;         // holds the memory that the replicas take; may be null
+  Residency tier = Residency::kHost;               // never kAuto
+  std::vector<Replica> replicas;                   // by device, at least one
+  uint64_t first_ordinal = 0;
+  // The documents' shape and offsets; their tokens may be elsewhere.
+  DocumentsView view;
+
+  int64_t num_documents() const { return view.num_documents; }
+  int64_t num_tokens() const { return view.num_tokens(); }
+  // Returns null where `device` has no replica.
+  const Documents* DocumentsOn(uint32_t device) const;
+  // Returns whether a device that answers has a replica.
+  bool IsAvailable(const DeviceSet& devices) const;
+};
+
+// How a scan of a part leaves out the documents that have a tombstone. It scores `ordinals` (all documents, where that
+// is null) and asks for as many results more than it wants as there are `tombstones`, which it then drops from them.
+struct ScanFilter {
+  std::shared_ptr<const std::vector<uint32_t>> ordinals;  // in the part, ascending; null: all
+  uint64_t num_tokens = 0;                                // of these
+  std::vector<uint32_t> tombstones;                       // in the part, ascending; kMaxExtraResults at most
+
+  // So many results are asked for beyond those that are wanted; with more tombstones the list of ordinals is made anew.
+  static constexpr size_t kMaxExtraResults = 256;
+
+  bool HasTombstone(uint32_t ordinal) const;
+};
+
+}  // namespace maxsim::store

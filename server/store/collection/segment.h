@@ -1,0 +1,107 @@
+// Documents that were written to a live collection, in memory of a fixed size on one device or several.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "collection/log/log_record.h"
+#include "collection/manifest.h"
+#include "kernels/maxsim.h"
+#include "server/store/collection/part.h"
+
+namespace maxsim::store {
+
+// One thread appends. The accessors of documents may be called from any thread, for ordinals of a Part that was made
+// after they were appended. Lives as long as a snapshot has it.
+class Segment : public std::enable_shared_from_this<Segment> {
+ public:
+  struct Shape {
+    AppendableShape tokens;
+    collection::IdType id_type = collection::IdType::kString;
+    int64_t max_text_bytes = 0;        // of ids and payloads, in host memory
+    Residency tier = Residency::kGpu;  // kHost on the CPU backend
+  };
+  // The memory on one device.
+  struct Memory {
+    uint32_t device = 0;  // index in the server's DeviceSet
+    std::shared_ptr<AppendableDocuments> documents;
+  };
+
+  // Makes a segment in `memory`, of that shape and at least one device, by device. `reservation` (may be null) holds
+  // what the ledger counts for it, `reserved_bytes` on each device.
+  Segment(const Shape& shape, std::vector<Memory> memory, std::shared_ptr<const void> reservation,
+          uint64_t reserved_bytes);
+
+  // The writing thread's:
+
+  // Returns whether so much more can be appended: documents, tokens, and bytes of ids and payloads.
+  bool HasRoomFor(int64_t num_documents, int64_t num_tokens, int64_t text_bytes) const;
+  // Appends upserts (no deletes), for which there is room, on every device; the first gets the ordinal that
+  // num_documents() was. UNAVAILABLE when a device was lost: then nothing is appended, and nothing can be from then on;
+  // `lost_device` is its index. The same holds when memory runs out (std::bad_alloc).
+  absl::Status Append(absl::Span<const collection::LogRecord> upserts, uint32_t* lost_device);
+  int64_t num_documents() const { return num_documents_; }
+  int64_t num_tokens() const { return offsets_[static_cast<size_t>(num_documents_)]; }
+  int64_t text_bytes() const { return text_bytes_; }  // of ids and payloads
+  // Returns the documents as they are now. The first document's ordinal in the collection is `first_ordinal`.
+  Part MakePart(uint64_t first_ordinal) const;
+
+  // Everybody's:
+
+  std::string_view string_id(uint32_t ordinal) const { return string_ids_[ordinal].view(); }
+  int64_t int_id(uint32_t ordinal) const { return int_ids_[ordinal]; }
+  std::string_view payload(uint32_t ordinal) const { return payloads_[ordinal].view(); }
+  uint64_t sequence(uint32_t ordinal) const { return sequences_[ordinal]; }
+  int64_t document_tokens(uint32_t ordinal) const { return offsets_[ordinal + 1] - offsets_[ordinal]; }
+  float scale(uint32_t ordinal) const { return scales_ == nullptr ? 0 : scales_[ordinal]; }
+  // Copies the rows of tokens that were appended, packed, out of the memory of a device that answers. UNAVAILABLE where
+  // none does.
+  absl::Status ReadRows(int64_t first_token, int64_t num_tokens, void* rows) const;
+  const Shape& shape() const { return shape_; }
+  uint64_t reserved_bytes() const { return reserved_bytes_; }  // on each device
+  size_t num_devices() const { return memory_.size(); }
+  uint64_t host_bytes() const;  // of ids, payloads and offsets, about
+
+ private:
+  // A text in a block. Unlike a std::string_view it is not written when an array of it is made.
+  struct Text {
+    const char* begin;
+    size_t size;
+    std::string_view view() const { return {begin, size}; }
+  };
+  static_assert(std::is_trivially_default_constructible_v<Text>);
+
+  Text Keep(std::string_view text);
+
+  const Shape shape_;
+  const std::vector<Memory> memory_;
+  const std::shared_ptr<const void> reservation_;
+  const uint64_t reserved_bytes_;
+
+  int64_t num_documents_ = 0;
+  std::vector<Replica> replicas_;  // of these documents; none while there are none
+  bool broken_ = false;            // Append failed: devices may hold different documents
+  // Arrays of their largest size, whose memory the system gives when it is first touched.
+  std::unique_ptr<int64_t[]> offsets_;     // [max_documents + 1]
+  std::unique_ptr<uint64_t[]> sequences_;  // [max_documents]
+  std::unique_ptr<float[]> scales_;        // [max_documents] of i8; else null
+  std::unique_ptr<int64_t[]> int_ids_;     // [max_documents] of int64 ids; else null
+  std::unique_ptr<Text[]> string_ids_;     // [max_documents] of string ids; else null
+  std::unique_ptr<Text[]> payloads_;       // [max_documents]
+  // The bytes of ids and payloads, in blocks.
+  std::vector<std::unique_ptr<char[]>> blocks_;
+  char* block_end_ = nullptr;
+  int64_t block_room_ = 0;
+  int64_t text_bytes_ = 0;
+  std::atomic<uint64_t> block_bytes_{0};
+};
+
+}  // namespace maxsim::store

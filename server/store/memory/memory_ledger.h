@@ -1,0 +1,87 @@
+// Who holds how much of the devices' memory, and of the host's for them: reservations that collections take before they
+// load.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/store/memory/device_set.h"
+
+namespace maxsim::store {
+
+// Holds an amount of memory of each device and, for GPUs, of pinned host memory beside that.
+struct MemoryDemand {
+  std::vector<uint64_t> device_bytes;  // [devices]
+  uint64_t host_bytes = 0;
+
+  uint64_t total() const;  // saturating
+};
+
+// Memory that is reserved, until this is destroyed. May outlive the ledger.
+class Reservation {
+ public:
+  virtual ~Reservation() = default;
+  // Says that `allocated` of it is allocated now, so that what is reported as free shows it already.
+  virtual void Commit(const MemoryDemand& allocated) = 0;
+  // Takes `part` out of this reservation, which must hold as much that is not committed yet, into one that is freed
+  // by itself.
+  virtual std::shared_ptr<Reservation> Split(const MemoryDemand& part) = 0;
+};
+
+// How much collections may take of one memory.
+struct MemoryBudget {
+  uint64_t budget_bytes = 0;   // for all reservations together; 0: no bound but what is free
+  uint64_t reserve_bytes = 0;  // left free where there is no budget
+};
+
+// The class is thread-safe. A reservation is atomic over all memories: two loads at the same time can neither both
+// take the last free bytes nor take half each of what both need.
+class MemoryLedger {
+ public:
+  struct Availability {
+    uint64_t available_bytes = 0;  // what a reservation may take
+    uint64_t budget_bytes = 0;     // configured; 0: none
+    uint64_t held_bytes = 0;       // by reservations alive
+    uint64_t pending_bytes = 0;    // reserved and not allocated yet
+    uint64_t free_bytes = 0;       // as the device or the system reports
+    uint64_t reserve_bytes = 0;    // kept free; 0 with a configured budget
+    absl::Status status;           // Not OK when what is free is unknown: then nothing is available.
+  };
+  struct Memory {
+    std::vector<Availability> devices;
+    Availability host;
+  };
+
+  // With a budget, reservations together stay below it and below what is free; without one, below what is free less the
+  // reserve. The budget `device` holds for each device. `devices` must outlive the ledger. `free_host_bytes` returns
+  // what is free of the host's memory, and is called from any thread; null means without bound.
+  MemoryLedger(const DeviceSet* devices, MemoryBudget device, MemoryBudget host,
+               std::function<uint64_t()> free_host_bytes);
+  ~MemoryLedger();
+
+  Memory Available() const;
+
+  // Reserves the demand. Returns RESOURCE_EXHAUSTED with the numbers of the first memory that does not hold it, where
+  // `purpose` opens the message, or a lost device's status where some of its memory is asked for.
+  absl::StatusOr<std::shared_ptr<Reservation>> Reserve(const MemoryDemand& demand, std::string_view purpose);
+
+ private:
+  struct State;
+  class HeldReservation;
+  Memory AvailableLocked() const;  // The caller holds state_->mutex.
+
+  const DeviceSet* const devices_;
+  const MemoryBudget device_budget_;
+  const MemoryBudget host_budget_;
+  const std::function<uint64_t()> free_host_bytes_;
+  const std::shared_ptr<State> state_;
+};
+
+}  // namespace maxsim::store

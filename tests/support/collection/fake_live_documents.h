@@ -1,0 +1,89 @@
+// Stands in for a live collection: keeps what is handed to it and answers as a test says. The collection that it serves
+// stays as its generation is.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/store/collection/changes.h"
+#include "server/store/live_documents.h"
+
+namespace maxsim::test {
+
+class FakeLiveDocuments final : public store::LiveDocuments {
+ public:
+  // Takes the writes of a call. Without one every write is applied, with the next sequence, at once.
+  using OnSubmit = std::function<void(std::vector<store::Write> writes, Done done)>;
+
+  void Submit(std::vector<store::Write> writes, const store::WriteCaller& caller, Done done) override {
+    last_caller = caller;
+    if (on_submit != nullptr) return on_submit(std::move(writes), std::move(done));
+    store::WriteResults results;
+    for (store::Write& write : writes) {
+      results.results.push_back({.outcome = store::WriteResult::Outcome::kApplied, .sequence = ++sequence});
+      written.push_back(std::move(write));
+    }
+    results.sequence = sequence;
+    done(std::move(results));
+  }
+  absl::Status Compact(const StopSignal*, bool* changed) override {
+    *changed = compact_changes;
+    return compact_status;
+  }
+  absl::StatusOr<uint64_t> SnapshotTo(const std::string& folder, const StopSignal*) override {
+    snapshots.push_back(folder);
+    return sequence;
+  }
+  store::LiveState state() const override { return live_state; }
+  absl::StatusOr<uint64_t> VersionOf(std::string_view id) const override {
+    const auto found = versions.find(std::string(id));
+    return found == versions.end() ? 0 : found->second;
+  }
+  absl::StatusOr<uint64_t> VersionOf(int64_t id) const override { return VersionOf(std::to_string(id)); }
+  absl::Status ReadBehind(uint64_t, const collection::CollectionLog::Visitor& visit) const override {
+    if (num_reads_behind++ >= max_reads_behind) return absl::OkStatus();
+    for (const std::string& id : written_behind) {
+      collection::LogRecord record;
+      record.string_id = id;
+      if (absl::Status status = visit(record); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+  absl::StatusOr<uint64_t> VersionOfWrite(uint64_t) const override { return 0; }
+  absl::StatusOr<collection::Tombstones> TombstonesOf(const collection::Manifest&) const override {
+    return collection::Tombstones();
+  }
+  absl::Status Serve(std::shared_ptr<const store::Generation> generation, Publish publish, const StopSignal*) override {
+    changes_ = std::make_shared<store::Changes>(std::move(generation));
+    publish(changes_->Snapshot(sequence));
+    return absl::OkStatus();
+  }
+  void Stop() override {}
+
+  OnSubmit on_submit;
+  std::vector<store::Write> written;
+  store::WriteCaller last_caller;
+  uint64_t sequence = 7;  // of the collection that is served, and of the last write
+  std::map<std::string, uint64_t> versions;
+  std::vector<std::string> written_behind;  // ids of writes that no request sees yet
+  int max_reads_behind = 1'000'000;         // After so many reads of them they are not there any more.
+  mutable std::atomic<int> num_reads_behind{0};
+  store::LiveState live_state;
+  absl::Status compact_status;
+  bool compact_changes = true;
+  std::vector<std::string> snapshots;
+
+ private:
+  std::shared_ptr<store::Changes> changes_;
+};
+
+}  // namespace maxsim::test

@@ -1,0 +1,51 @@
+// Random calls over documents of residual codes (maxsim/residual_codes.h), and what they should give.
+#pragma once
+
+#include <cstdint>
+#include <ostream>
+#include <vector>
+
+#include "kernels/library/include/maxsim/residual_codes.h"
+#include "tests/support/library/library_case.h"
+
+namespace maxsim::test {
+
+struct CodesShape {
+  LibraryShape library;  // with ties, centroids and weights are small integers, and vectors are not normalised
+  int32_t nbits = 2;
+  int32_t bit_order = MAXSIM_COLBERT_BITS;
+  int32_t number_type = MAXSIM_INT64;
+  bool normalize = false;
+  int64_t num_centroids = 37;
+
+  friend std::ostream& operator<<(std::ostream& out, const CodesShape& shape);
+};
+
+// A call with its memory. Tokens that do not count have wild centroid numbers, or that of the last centroid, which is
+// NaN.
+struct CodesCase {
+  CodesCase(const CodesShape& shape, uint64_t seed);
+  CodesCase(const CodesCase&) = delete;
+  CodesCase& operator=(const CodesCase&) = delete;
+
+  // Its call has no document rows. Its document values are the decoded vectors in FP64, so that ReferenceScoresOf and
+  // ReferenceGradientsOf say what the call should give.
+  LibraryCase library;
+  std::vector<char> numbers;
+  std::vector<uint8_t> residuals;
+  std::vector<char> centroids;
+  std::vector<float> bucket_weights;
+  maxsim_residual_codes codes = {};  // points to the members above
+};
+
+// Returns shapes that have every layout, pairing, type, number of bits and bit order.
+std::vector<CodesShape> CodesShapes();
+
+// Returns shapes of a type whose widths and numbers of tokens lie at the edges of tiles.
+std::vector<CodesShape> CodesEdgeShapes(int32_t type);
+
+// Fails the test where gradients of queries or weights differ from FP64.
+void ExpectQueryGradients(const CodesCase& codes_case, const std::vector<int32_t>& argmax,
+                          LibraryGradientMemory gradients);
+
+}  // namespace maxsim::test

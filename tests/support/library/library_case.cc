@@ -1,0 +1,455 @@
+#include "tests/support/library/library_case.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "kernels/scalar_type.h"
+
+namespace maxsim::test {
+namespace {
+
+using Random = std::mt19937_64;
+
+int64_t Between(Random& random, int64_t smallest, int64_t largest) {
+  return std::uniform_int_distribution<int64_t>(smallest, largest)(random);
+}
+
+void PutIndex(int32_t index_type, int64_t value, std::vector<char>* indices) {
+  const auto narrow = static_cast<int32_t>(value);
+  const char* const bytes =
+      index_type == MAXSIM_INT32 ? reinterpret_cast<const char*>(&narrow) : reinterpret_cast<const char*>(&value);
+  indices->insert(indices->end(), bytes, bytes + (index_type == MAXSIM_INT32 ? sizeof(narrow) : sizeof(value)));
+}
+
+int64_t GetIndex(int32_t index_type, const std::vector<char>& indices, int64_t idx) {
+  if (index_type == MAXSIM_INT32) {
+    int32_t value;
+    std::memcpy(&value, indices.data() + idx * static_cast<int64_t>(sizeof(value)), sizeof(value));
+    return value;
+  }
+  int64_t value;
+  std::memcpy(&value, indices.data() + idx * static_cast<int64_t>(sizeof(value)), sizeof(value));
+  return value;
+}
+
+size_t ElementBytes(int32_t type) { return SizeOf(static_cast<ScalarType>(type)); }
+
+void PutValue(int32_t type, float value, int64_t idx, std::vector<char>* rows) {
+  char* const target = rows->data() + idx * static_cast<int64_t>(ElementBytes(type));
+  if (type == MAXSIM_I8) {
+    *reinterpret_cast<int8_t*>(target) = static_cast<int8_t>(std::isnan(value) ? 127 : value);
+  } else {
+    ConvertElements(ScalarType::kF32, &value, static_cast<ScalarType>(type), target, 1);
+  }
+}
+
+double GetValue(int32_t type, const std::vector<char>& rows, int64_t idx) {
+  const char* const source = rows.data() + idx * static_cast<int64_t>(ElementBytes(type));
+  if (type == MAXSIM_I8) return *reinterpret_cast<const int8_t*>(source);
+  float value;
+  ConvertElements(static_cast<ScalarType>(type), source, ScalarType::kF32, &value, 1);
+  return value;
+}
+
+// Lengths of sequences: the longest, an empty one where that is allowed, and random ones.
+std::vector<int64_t> MakeLengths(Random& random, int64_t count, int64_t max_tokens, bool ragged) {
+  std::vector<int64_t> lengths(count, max_tokens);
+  if (!ragged) return lengths;
+  for (int64_t& length : lengths) length = Between(random, 1, std::max<int64_t>(max_tokens, 1));
+  if (count > 0) lengths[0] = max_tokens;
+  if (count > 1) lengths[count / 2] = 0;
+  return lengths;
+}
+
+struct TokensShape {
+  int32_t layout;
+  int64_t count;
+  int64_t max_tokens;
+  bool mask;
+  int32_t scale_of;
+};
+
+void MakeTokens(const LibraryShape& shape, const TokensShape& given, Random& random, LibraryTokens* target) {
+  maxsim_tokens& tokens = target->tokens;
+  const bool ragged = given.layout != MAXSIM_PADDED || shape.lengths;
+  const std::vector<int64_t> lengths = MakeLengths(random, given.count, given.max_tokens, ragged);
+  std::vector<int64_t> begins;
+  int64_t next = given.layout == MAXSIM_PACKED ? 2 : 0;  // rows before the first sequence belong to none
+  for (int64_t sequence = 0; sequence < given.count; ++sequence) {
+    // Scattered sequences come in any order; every other one has gaps beside it, and the next one overlaps it.
+    begins.push_back(given.layout == MAXSIM_SCATTERED && sequence % 2 == 1 ? begins.back() : next);
+    next += given.layout == MAXSIM_PADDED ? given.max_tokens
+                                          : lengths[sequence] + (given.layout == MAXSIM_SCATTERED ? 3 : 0);
+  }
+  tokens = {.struct_size = sizeof(maxsim_tokens),
+            .layout = given.layout,
+            .type = shape.type,
+            .dim = shape.dim,
+            .index_type = shape.index_type,
+            .num_sequences = given.count,
+            .max_tokens = given.max_tokens,
+            .num_rows = given.layout == MAXSIM_PADDED ? given.count * given.max_tokens : next + given.max_tokens + 3,
+            .rows = nullptr,
+            .offsets = nullptr,
+            .lengths = nullptr,
+            .mask = nullptr,
+            .scales = nullptr,
+            .scale_of = given.scale_of,
+            .reserved = 0};
+  if (given.layout != MAXSIM_PADDED) {
+    for (const int64_t begin : begins) PutIndex(shape.index_type, begin, &target->offsets);
+    if (given.layout == MAXSIM_PACKED) PutIndex(shape.index_type, next, &target->offsets);
+    tokens.offsets = target->offsets.data();
+  }
+  if (given.layout == MAXSIM_SCATTERED || (given.layout == MAXSIM_PADDED && ragged)) {
+    for (const int64_t length : lengths) PutIndex(shape.index_type, length, &target->lengths);
+    tokens.lengths = target->lengths.data();
+  }
+  std::vector<bool> counts(tokens.num_rows, false);
+  if (given.mask) target->mask.assign(tokens.num_rows, 0);
+  for (int64_t sequence = 0; sequence < given.count; ++sequence) {
+    const bool none = given.mask && sequence % 3 == 1;
+    const bool prefix = sequence % 2 == 0;
+    const int64_t cut = Between(random, 1, std::max<int64_t>(lengths[sequence], 1));
+    for (int64_t token = 0; token < lengths[sequence]; ++token) {
+      const bool drawn = prefix ? token < cut : Between(random, 0, 2) != 0;
+      if (given.mask && (none || !drawn)) continue;
+      counts[begins[sequence] + token] = true;
+      if (given.mask) target->mask[begins[sequence] + token] = static_cast<uint8_t>(Between(random, 1, 255));
+    }
+  }
+  if (given.mask) tokens.mask = target->mask.data();
+  target->rows.resize(static_cast<size_t>(tokens.num_rows) * shape.dim * ElementBytes(shape.type));
+  std::normal_distribution<float> normal;
+  for (int64_t idx = 0; idx < tokens.num_rows * shape.dim; ++idx) {
+    float value = std::numeric_limits<float>::quiet_NaN();
+    if (counts[idx / shape.dim]) {
+      const bool small = shape.ties;
+      value = small                     ? static_cast<float>(Between(random, -1, 1))
+              : shape.type == MAXSIM_I8 ? static_cast<float>(Between(random, -127, 127))
+                                        : normal(random);
+    }
+    PutValue(shape.type, value, idx, &target->rows);
+  }
+  tokens.rows = target->rows.data();
+  for (int64_t idx = 0; idx < tokens.num_rows * shape.dim; ++idx) {
+    target->values.push_back(GetValue(shape.type, target->rows, idx));
+  }
+  if (shape.type == MAXSIM_I8) {
+    target->scales.resize(given.scale_of == MAXSIM_SCALE_A_TOKEN ? tokens.num_rows : given.count);
+    for (float& scale : target->scales) {
+      scale = shape.ties ? 0.5f * static_cast<float>(Between(random, 1, 2))
+                         : std::uniform_real_distribution<float>(0.001f, 0.02f)(random);
+    }
+    tokens.scales = target->scales.data();
+  }
+}
+
+// How far a sum of FP32 additions may be from FP64, relative to the magnitudes that were added.
+constexpr double kTolerance = 1e-5;
+
+void ExpectNear(double value, double expected, double allowed, const std::string& what) {
+  EXPECT_LE(std::fabs(value - expected), allowed) << what << ": " << value << ", and not " << expected;
+}
+
+}  // namespace
+
+std::ostream& operator<<(std::ostream& out, const LibraryShape& shape) {
+  return out << "type " << shape.type << ", dim " << shape.dim << ", pairing " << shape.pairing << ", "
+             << shape.num_queries << " queries of " << shape.max_query_tokens << " (layout " << shape.query_layout
+             << "), " << shape.num_documents << " documents of " << shape.max_document_tokens << " (layout "
+             << shape.document_layout << "), list " << shape.list_length << ", candidates " << shape.candidates
+             << ", index type " << shape.index_type << ", lengths " << shape.lengths << ", masks " << shape.query_mask
+             << shape.document_mask << ", weights " << shape.weights << ", scales of " << shape.query_scale_of
+             << shape.document_scale_of << ", ties " << shape.ties;
+}
+
+double LibraryTokens::Scale(int64_t sequence, int64_t row) const {
+  if (tokens.scales == nullptr) return 1;
+  return scales[tokens.scale_of == MAXSIM_SCALE_A_TOKEN ? row : sequence];
+}
+
+int64_t LibraryTokens::Begin(int64_t sequence) const {
+  return tokens.layout == MAXSIM_PADDED ? sequence * tokens.max_tokens : GetIndex(tokens.index_type, offsets, sequence);
+}
+
+int64_t LibraryTokens::Length(int64_t sequence) const {
+  if (tokens.layout == MAXSIM_PACKED) return GetIndex(tokens.index_type, offsets, sequence + 1) - Begin(sequence);
+  return lengths.empty() ? tokens.max_tokens : GetIndex(tokens.index_type, lengths, sequence);
+}
+
+LibraryCase::LibraryCase(const LibraryShape& given, uint64_t seed) : shape(given) {
+  Random random(seed);
+  if (shape.pairing == MAXSIM_PAIRS) shape.num_documents = shape.num_queries;
+  if (shape.pairing == MAXSIM_LISTS && !shape.candidates) shape.num_documents = shape.num_queries * shape.list_length;
+  MakeTokens(shape,
+             {shape.query_layout, shape.num_queries, shape.max_query_tokens, shape.query_mask, shape.query_scale_of},
+             random, &queries);
+  MakeTokens(shape,
+             {shape.document_layout, shape.num_documents, shape.max_document_tokens, shape.document_mask,
+              shape.document_scale_of},
+             random, &documents);
+  call = {.struct_size = sizeof(maxsim_call),
+          .device = MAXSIM_CPU,
+          .pairing = shape.pairing,
+          .queries = &queries.tokens,
+          .documents = &documents.tokens,
+          .weights = nullptr,
+          .candidates = nullptr,
+          .list_length = shape.pairing == MAXSIM_LISTS ? shape.list_length : 0,
+          .empty_score = -7.5f,
+          .num_threads = 0,
+          .stream = nullptr,
+          .workspace = nullptr,
+          .workspace_bytes = 0};
+  if (shape.weights) {
+    weights.resize(queries.tokens.num_rows);
+    for (float& weight : weights) weight = 0.25f * static_cast<float>(Between(random, -4, 8));
+    std::vector<bool> counts(weights.size(), false);
+    for (int64_t query = 0; query < shape.num_queries; ++query) {
+      const int64_t begin = queries.Begin(query);
+      for (int64_t row = begin; row < begin + queries.Length(query); ++row) counts[row] = queries.Counts(row);
+    }
+    for (size_t row = 0; row < weights.size(); ++row) {
+      if (!counts[row]) weights[row] = std::numeric_limits<float>::quiet_NaN();
+    }
+    call.weights = weights.data();
+  }
+  if (shape.candidates) {
+    candidates.resize(num_pairs());
+    for (int64_t& candidate : candidates) candidate = Between(random, 0, shape.num_documents - 1);
+    call.candidates = candidates.data();
+  }
+  score_gradients.resize(num_pairs());
+  for (float& gradient : score_gradients) gradient = 0.125f * static_cast<float>(Between(random, -8, 8));
+}
+
+int64_t LibraryCase::num_pairs() const {
+  const int64_t length = shape.pairing == MAXSIM_ALL     ? shape.num_documents
+                         : shape.pairing == MAXSIM_PAIRS ? 1
+                                                         : shape.list_length;
+  return shape.num_queries * length;
+}
+
+int64_t LibraryCase::QueryOf(int64_t pair) const { return pair / (num_pairs() / shape.num_queries); }
+
+int64_t LibraryCase::DocumentOf(int64_t pair) const {
+  if (shape.pairing == MAXSIM_ALL) return pair % shape.num_documents;
+  return shape.candidates ? candidates[pair] : pair;
+}
+
+double SimilarityOf(const LibraryCase& library_case, int64_t pair, int64_t query_token, int64_t document_token) {
+  const int64_t query = library_case.QueryOf(pair);
+  const int64_t document = library_case.DocumentOf(pair);
+  const int64_t query_row = library_case.queries.Begin(query) + query_token;
+  const int64_t document_row = library_case.documents.Begin(document) + document_token;
+  double sum = 0;
+  for (int32_t column = 0; column < library_case.shape.dim; ++column) {
+    sum += library_case.queries.Value(query_row, column) * library_case.documents.Value(document_row, column);
+  }
+  return sum * library_case.queries.Scale(query, query_row) * library_case.documents.Scale(document, document_row);
+}
+
+LibraryScores ReferenceScoresOf(const LibraryCase& library_case) {
+  const LibraryTokens& queries = library_case.queries;
+  const LibraryTokens& documents = library_case.documents;
+  const int64_t max_tokens = queries.tokens.max_tokens;
+  LibraryScores result;
+  result.argmax.assign(library_case.num_pairs() * max_tokens, -1);
+  for (int64_t pair = 0; pair < library_case.num_pairs(); ++pair) {
+    const int64_t query = library_case.QueryOf(pair);
+    const int64_t document = library_case.DocumentOf(pair);
+    double score = 0;
+    double magnitude = 0;
+    bool any_query_token = false;
+    bool any_document_token = false;
+    for (int64_t i = 0; i < queries.Length(query); ++i) {
+      const int64_t query_row = queries.Begin(query) + i;
+      if (!queries.Counts(query_row)) continue;
+      any_query_token = true;
+      double best = -std::numeric_limits<double>::infinity();
+      double best_magnitude = 0;
+      for (int64_t j = 0; j < documents.Length(document); ++j) {
+        const int64_t document_row = documents.Begin(document) + j;
+        if (!documents.Counts(document_row)) continue;
+        any_document_token = true;
+        const double similarity = SimilarityOf(library_case, pair, i, j);
+        double sum = 0;
+        for (int32_t column = 0; column < library_case.shape.dim; ++column) {
+          sum += std::fabs(queries.Value(query_row, column) * documents.Value(document_row, column));
+        }
+        best_magnitude =
+            std::max(best_magnitude, sum * queries.Scale(query, query_row) * documents.Scale(document, document_row));
+        if (similarity > best) {
+          best = similarity;
+          result.argmax[pair * max_tokens + i] = static_cast<int32_t>(j);
+        }
+      }
+      const double weight = library_case.weights.empty() ? 1.0 : library_case.weights[query_row];
+      score += weight * best;
+      magnitude += std::fabs(weight) * best_magnitude;
+    }
+    if (!any_query_token) {
+      score = 0;
+    } else if (!any_document_token) {
+      score = library_case.call.empty_score;
+    }
+    result.scores.push_back(score);
+    result.magnitudes.push_back(magnitude);
+  }
+  return result;
+}
+
+LibraryGradients ReferenceGradientsOf(const LibraryCase& library_case, const std::vector<int32_t>& argmax) {
+  const LibraryTokens& queries = library_case.queries;
+  const LibraryTokens& documents = library_case.documents;
+  const int32_t dim = library_case.shape.dim;
+  LibraryGradients result;
+  result.queries.resize(queries.tokens.num_rows * dim);
+  result.query_magnitudes = result.queries;
+  result.documents.resize(documents.tokens.num_rows * dim);
+  result.document_magnitudes = result.documents;
+  result.weights.resize(queries.tokens.num_rows);
+  result.weight_magnitudes = result.weights;
+  for (int64_t pair = 0; pair < library_case.num_pairs(); ++pair) {
+    const int64_t query = library_case.QueryOf(pair);
+    for (int64_t i = 0; i < queries.Length(query); ++i) {
+      const int32_t match = argmax[pair * queries.tokens.max_tokens + i];
+      if (match < 0) continue;
+      const int64_t query_row = queries.Begin(query) + i;
+      const int64_t document_row = documents.Begin(library_case.DocumentOf(pair)) + match;
+      const double gradient = library_case.score_gradients[pair];
+      const double weight = library_case.weights.empty() ? 1.0 : library_case.weights[query_row];
+      for (int32_t column = 0; column < dim; ++column) {
+        const double query_value = queries.Value(query_row, column);
+        const double document_value = documents.Value(document_row, column);
+        const auto add = [](double term, size_t idx, std::vector<double>* sums, std::vector<double>* magnitudes) {
+          (*sums)[idx] += term;
+          (*magnitudes)[idx] += std::fabs(term);
+        };
+        add(gradient * weight * document_value, query_row * dim + column, &result.queries, &result.query_magnitudes);
+        add(gradient * weight * query_value, document_row * dim + column, &result.documents,
+            &result.document_magnitudes);
+        add(gradient * query_value * document_value, query_row, &result.weights, &result.weight_magnitudes);
+      }
+    }
+  }
+  return result;
+}
+
+LibraryGradientMemory::LibraryGradientMemory(const LibraryCase& library_case)
+    : queries(library_case.queries.rows.size(), static_cast<char>(0xff)),
+      documents(library_case.documents.rows.size(), static_cast<char>(0xff)),
+      weights(library_case.queries.tokens.num_rows, std::numeric_limits<float>::quiet_NaN()) {}
+
+void ExpectScores(const LibraryCase& library_case, const LibraryScores& expected, const std::vector<float>& scores,
+                  const std::vector<int32_t>& argmax) {
+  const int64_t max_tokens = library_case.queries.tokens.max_tokens;
+  ASSERT_EQ(scores.size(), expected.scores.size());
+  for (size_t pair = 0; pair < scores.size(); ++pair) {
+    ExpectNear(scores[pair], expected.scores[pair], kTolerance * expected.magnitudes[pair],
+               "score of pair " + std::to_string(pair));
+  }
+  ASSERT_EQ(argmax.size(), expected.argmax.size());
+  for (size_t idx = 0; idx < argmax.size(); ++idx) {
+    if (argmax[idx] == expected.argmax[idx]) continue;
+    const std::string what = "match of pair " + std::to_string(idx / max_tokens) + ", query token " +
+                             std::to_string(idx % max_tokens) + " is " + std::to_string(argmax[idx]) + ", and not " +
+                             std::to_string(expected.argmax[idx]);
+    // Sums of small integers are exact, so that the smallest index of equals is known; others may differ by rounding.
+    ASSERT_FALSE(library_case.shape.ties) << what;
+    ASSERT_GE(argmax[idx], 0) << what;
+    ASSERT_GE(expected.argmax[idx], 0) << what;
+    const auto pair = static_cast<int64_t>(idx) / max_tokens;
+    const auto token = static_cast<int64_t>(idx) % max_tokens;
+    ExpectNear(SimilarityOf(library_case, pair, token, argmax[idx]),
+               SimilarityOf(library_case, pair, token, expected.argmax[idx]),
+               kTolerance * expected.magnitudes[pair] + 1e-4, what);
+  }
+}
+
+void ExpectGradients(const LibraryCase& library_case, const std::vector<int32_t>& argmax,
+                     const LibraryGradientMemory& gradients) {
+  const LibraryGradients expected = ReferenceGradientsOf(library_case, argmax);
+  const int32_t type = library_case.shape.type;
+  const double rounding = type == MAXSIM_F32 ? 0 : type == MAXSIM_F16 ? 0x1p-11 : 0x1p-8;
+  const auto compare = [&](const std::vector<char>& values, const std::vector<double>& wanted,
+                           const std::vector<double>& magnitudes, const char* name) {
+    for (size_t idx = 0; idx < wanted.size(); ++idx) {
+      ExpectNear(GetValue(type, values, static_cast<int64_t>(idx)), wanted[idx],
+                 kTolerance * magnitudes[idx] + rounding * std::fabs(wanted[idx]) + 1e-7,
+                 std::string(name) + "[" + std::to_string(idx) + "]");
+    }
+  };
+  compare(gradients.queries, expected.queries, expected.query_magnitudes, "query gradient");
+  compare(gradients.documents, expected.documents, expected.document_magnitudes, "document gradient");
+  for (size_t idx = 0; idx < expected.weights.size(); ++idx) {
+    ExpectNear(gradients.weights[idx], expected.weights[idx], kTolerance * expected.weight_magnitudes[idx],
+               "weight gradient " + std::to_string(idx));
+  }
+}
+
+std::vector<LibraryShape> LibraryShapes() {
+  std::vector<LibraryShape> shapes;
+  for (const int32_t type : {MAXSIM_F32, MAXSIM_F16, MAXSIM_BF16, MAXSIM_I8}) {
+    for (const bool ties : {false, true}) {
+      LibraryShape plain = {.type = type, .dim = 32, .ties = ties};
+      shapes.push_back(plain);
+      LibraryShape one_query = plain;
+      one_query.num_queries = 1;
+      one_query.num_documents = 40;
+      one_query.max_query_tokens = 33;
+      one_query.max_document_tokens = 70;
+      one_query.dim = 128;
+      shapes.push_back(one_query);
+      LibraryShape ragged = plain;
+      ragged.num_queries = 7;
+      ragged.num_documents = 9;
+      ragged.max_query_tokens = 17;
+      ragged.max_document_tokens = 130;
+      ragged.dim = 65;
+      ragged.lengths = true;
+      ragged.weights = true;
+      ragged.index_type = MAXSIM_INT32;
+      shapes.push_back(ragged);
+      LibraryShape masked = ragged;
+      masked.index_type = MAXSIM_INT64;
+      masked.query_mask = true;
+      masked.document_mask = true;
+      masked.query_scale_of = MAXSIM_SCALE_A_SEQUENCE;
+      masked.document_scale_of = MAXSIM_SCALE_A_TOKEN;
+      shapes.push_back(masked);
+      LibraryShape packed = masked;
+      packed.query_layout = MAXSIM_PACKED;
+      packed.document_layout = MAXSIM_PACKED;
+      packed.lengths = false;
+      shapes.push_back(packed);
+      LibraryShape scattered = packed;
+      scattered.document_layout = MAXSIM_SCATTERED;
+      scattered.document_mask = false;
+      scattered.index_type = MAXSIM_INT32;
+      shapes.push_back(scattered);
+      LibraryShape pairs = packed;
+      pairs.pairing = MAXSIM_PAIRS;
+      shapes.push_back(pairs);
+      LibraryShape own_lists = masked;
+      own_lists.pairing = MAXSIM_LISTS;
+      own_lists.list_length = 5;
+      shapes.push_back(own_lists);
+      LibraryShape lists = scattered;
+      lists.pairing = MAXSIM_LISTS;
+      lists.list_length = 12;
+      lists.candidates = true;
+      lists.query_mask = false;
+      shapes.push_back(lists);
+    }
+  }
+  return shapes;
+}
+
+}  // namespace maxsim::test

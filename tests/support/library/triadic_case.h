@@ -1,0 +1,153 @@
+// Random calls of three-way attention (triadic.h) on any device, and what they should give: FP64 loops over the same
+// values.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <ostream>
+#include <vector>
+
+#include "kernels/library/include/maxsim/triadic.h"
+#include "tests/support/library/library_device.h"
+
+namespace maxsim::test {
+
+struct TriadicShape {
+  int32_t type = MAXSIM_F32;
+  int32_t dim = 16;
+  int64_t num_problems = 1;
+  int64_t num_queries = 3;
+  int64_t max_first = 5;
+  int64_t max_second = 7;
+  bool lengths = false;
+  int32_t num_threads = 0;
+  double logit_deviation = 3;
+  bool values_are_one = false;  // sets the gradients of the output to one, too
+
+  friend std::ostream& operator<<(std::ostream& out, const TriadicShape& shape);
+};
+
+// The output and the gradients of queries, first keys, second keys, first values and second values, as bytes, and the
+// lse.
+struct TriadicResults {
+  std::vector<char> output;
+  std::vector<float> lse;
+  std::array<std::vector<char>, 5> gradients;
+  friend bool operator==(const TriadicResults&, const TriadicResults&) = default;
+};
+
+// A call with its memory on a device. Rows beyond the lengths are NaN. By default, logits have a standard deviation of
+// 3, so that a few pairs have most of the weight and a mix-up of pairs shows.
+class TriadicCase {
+ public:
+  TriadicCase(LibraryDevice& device, const TriadicShape& shape, uint64_t seed);
+
+  maxsim_triadic_call& call() { return call_; }
+
+  // Put the passes on the device's stream.
+  void Forward();
+  void Backward();
+  TriadicResults Results();
+
+  // Runs both passes and compares them with FP64. `tolerance` is relative to the magnitudes that were added up.
+  void Expect(double tolerance);
+
+  // Runs both passes of a shape with values_are_one and without lengths. Each column of a gradient of values then sums
+  // all weights, which add up to 1 per query.
+  void ExpectWeightsToSumToOne();
+
+ private:
+  struct Expected {
+    std::vector<double> output;
+    std::vector<double> lse;
+    std::array<std::vector<double>, 5> gradients;
+    std::vector<double> output_magnitudes;
+    std::array<std::vector<double>, 5> magnitudes;
+  };
+  Expected Reference() const;
+  void AddQuery(int64_t problem, int64_t query_row, Expected* expected) const;
+  void ExpectValues(const std::vector<char>& found, const std::vector<double>& expected,
+                    const std::vector<double>& magnitudes, double tolerance, const char* name) const;
+
+  LibraryDevice& device_;
+  TriadicShape shape_;
+  std::array<LibraryValues, 5> inputs_;  // in the order of TriadicResults::gradients
+  LibraryValues output_gradients_;
+  std::vector<int32_t> first_lengths_;
+  std::vector<int32_t> second_lengths_;
+  maxsim_triadic_call call_ = {};
+  maxsim_triadic_gradients gradients_ = {};
+  std::array<void*, 5> gradient_memory_ = {};
+  void* output_;
+  float* lse_;
+};
+
+// Returns the tolerance for a type where products are rounded to it (tensor cores), or where they are not.
+double TriadicTolerance(int32_t type, bool rounded_products);
+
+// Shapes that every device is tested with.
+std::vector<TriadicShape> TriadicShapes();
+
+// Shapes for ExpectWeightsToSumToOne, with logits of up to 50.
+std::vector<TriadicShape> TriadicShapesOfLargeLogits();
+
+// Random calls of three-way MaxSim.
+struct TriadicMaxShape {
+  int32_t type = MAXSIM_F32;
+  int32_t dim = 16;
+  int64_t num_problems = 1;
+  int64_t max_queries = 3;
+  int64_t max_first = 5;
+  int64_t max_second = 7;
+  bool lengths = false;
+  bool ties = false;
+  int32_t num_threads = 0;
+
+  friend std::ostream& operator<<(std::ostream& out, const TriadicMaxShape& shape);
+};
+
+// The results of both passes; gradients are those of queries, first and second, as bytes.
+struct TriadicMaxResults {
+  std::vector<float> maxima;
+  std::vector<int32_t> argmax;
+  std::array<std::vector<char>, 3> gradients;
+  friend bool operator==(const TriadicMaxResults&, const TriadicMaxResults&) = default;
+};
+
+// A call with its memory on a device. Rows behind the lengths are NaN.
+class TriadicMaxCase {
+ public:
+  TriadicMaxCase(LibraryDevice& device, const TriadicMaxShape& shape, uint64_t seed);
+
+  maxsim_triadic_max_call& call() { return call_; }
+
+  // Put the passes on the device's stream.
+  void Forward();
+  void Backward();
+  TriadicMaxResults Results();
+
+  // Runs both passes and compares them with FP64.
+  void Expect();
+
+ private:
+  double Contract(int64_t query_row, int64_t first_row, int64_t second_row, bool magnitude) const;
+  void ExpectMaxima(const TriadicMaxResults& results) const;
+  void ExpectGradients(const TriadicMaxResults& results) const;
+
+  LibraryDevice& device_;
+  TriadicMaxShape shape_;
+  std::array<LibraryValues, 3> inputs_;
+  std::array<std::vector<int32_t>, 3> lengths_;
+  std::array<int64_t, 3> max_rows_;
+  std::vector<float> maximum_gradients_;
+  maxsim_triadic_max_call call_ = {};
+  maxsim_triadic_max_gradients gradients_ = {};
+  std::array<void*, 3> gradient_memory_ = {};
+  float* maxima_;
+  int32_t* argmax_;
+};
+
+// Shapes that every device is tested with.
+std::vector<TriadicMaxShape> TriadicMaxShapes();
+
+}  // namespace maxsim::test

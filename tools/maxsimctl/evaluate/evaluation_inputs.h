@@ -1,0 +1,59 @@
+// What maxsimctl evaluate reads: queries, relevance judgements, and the candidates of a first stage.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "collection/evaluation/ranking.h"
+#include "collection/evaluation/run_file.h"
+#include "maxsim/v1/rerank.pb.h"
+#include "tools/maxsimctl/support/context.h"
+#include "tools/maxsimctl/support/input_files.h"
+
+namespace maxsim::ctl {
+
+using evaluation::Run;
+using evaluation::RunDocument;
+
+struct EvaluationFiles {
+  std::string queries, query_lengths;  // no names: queries are sent as texts
+  std::string query_texts, judgements;
+  std::string candidates;  // "": there is no first stage
+};
+
+struct EvaluationInputs {
+  std::optional<QuerySet> queries;  // none: the texts are sent
+  std::vector<QueryText> texts;     // one a query, ids distinct
+  Judgements judgements;
+  std::optional<Run> candidates;
+
+  size_t num_queries() const { return texts.size(); }
+  // Returns a query as it is sent.
+  v1::Query MakeQuery(size_t query) const;
+  // Returns the grades of a query that has a relevant document, or null.
+  const evaluation::Grades* RelevantGrades(size_t query) const;
+  // Returns the first stage's ranking of a query, or null. There must be a first stage.
+  const std::vector<RunDocument>* CandidatesOf(size_t query) const;
+};
+
+// INVALID_ARGUMENT where the files do not fit together: another number of queries, a query without the text that is to
+// be sent, an id that two queries of a first stage share.
+absl::StatusOr<EvaluationInputs> ReadEvaluationInputs(const EvaluationFiles& files);
+
+// Reads a run from a file; "-" reads standard input.
+absl::StatusOr<Run> ReadRun(const std::string& path);
+
+// Returns up to ten ids between commas, printable, and ", ..." where there are more.
+std::string SomeIds(const std::vector<std::string>& ids);
+
+// Writes a line about queries of the first stage that the query file does not have, and one about queries with a
+// relevant document that have no candidates.
+void RemarkUnmatchedQueries(const EvaluationInputs& inputs, const EvaluationFiles& files, const Context& context);
+
+// Writes a line where judged documents are not in the collection, which would otherwise show as bad figures only.
+void RemarkUnknownJudgements(const EvaluationInputs& inputs, const v1::CollectionInfo& collection, Context& context);
+
+}  // namespace maxsim::ctl

@@ -1,0 +1,54 @@
+// FP64 reference scores, computed from a collection's files on this machine. The server's answers are compared with
+// them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "collection/manifest.h"
+#include "collection/shard.h"
+#include "kernels/reference.h"
+#include "maxsim/v1/rerank.pb.h"
+#include "tools/maxsimctl/support/input_files.h"
+
+namespace maxsim::ctl {
+
+class ReferenceScorer {
+ public:
+  // Opens the collection that lies at `path`. FAILED_PRECONDITION when it is not what the server serves as
+  // `collection`: another generation, dimension, storage or number of documents.
+  static absl::StatusOr<ReferenceScorer> Open(const std::string& path, const v1::CollectionInfo& collection);
+
+  const collection::Manifest& manifest() const { return manifest_; }
+
+  // Returns the FP64 scores of one query of `queries`, rounded to the collection's storage first, with the documents of
+  // these ordinals (null: all), in their order. Ordinals count through the shards in the manifest's order.
+  std::vector<ReferenceScore> Scores(const QuerySet& queries, int64_t query,
+                                     const std::vector<uint64_t>* ordinals) const;
+
+  // Returns OK when the files that Scores read were whole and unchanged. Ask before the scores are believed.
+  absl::Status Check() const;
+
+  std::string IdText(uint64_t ordinal) const;
+
+  // Returns the ordinal of the document that has a position in results of the whole collection, which are those of the
+  // collection before it was cut where it is a partition; nullopt where none has it.
+  std::optional<uint64_t> OrdinalAt(uint64_t position) const;
+
+ private:
+  // Returns the index of the shard that holds a document, and the document's ordinal there.
+  std::pair<size_t, uint32_t> Locate(uint64_t ordinal) const;
+
+  collection::Manifest manifest_;
+  std::vector<std::shared_ptr<const collection::Shard>> shards_;
+  std::vector<uint64_t> first_;  // ordinal of each shard's first document, and the number of documents
+};
+
+}  // namespace maxsim::ctl
