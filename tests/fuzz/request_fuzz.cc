@@ -97,8 +97,8 @@ void CheckHits(const ExpectedQuery& expected, const KnownCollection& known, cons
     // Means keep the order of their sums, also where two of them round to one.
     Require(!request.normalize() || result.scores(rank - 1) >= result.scores(rank), "means do not increase");
     if (request.normalize()) continue;
-    Require(RanksBefore({result.scores(rank - 1), static_cast<uint32_t>(result.positions(rank - 1))},
-                        {result.scores(rank), static_cast<uint32_t>(result.positions(rank))}),
+    Require(RanksBefore(Scored{result.scores(rank - 1), static_cast<uint32_t>(result.positions(rank - 1))},
+                        Scored{result.scores(rank), static_cast<uint32_t>(result.positions(rank))}),
             "results are in rank order");
   }
   if (result.scores_size() == 0) return;
