@@ -1,4 +1,4 @@
-// The file descriptors that this process has open, and may have.
+// Counts the file descriptors that this process has open, and says how many it may have.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace maxsim {
 // Counts the open descriptors, without the one that counting takes. Returns nullopt where /proc does not tell.
 std::optional<int64_t> CountOpenDescriptors();
 
-// Returns the number of descriptors that the process may have open now, UINT64_MAX where it is unknown.
+// Returns the process's current limit on open descriptors (RLIMIT_NOFILE), or UINT64_MAX if it is unknown.
 uint64_t DescriptorLimit();
 
 }  // namespace maxsim

@@ -144,7 +144,7 @@ absl::Status CreateFolders(const std::string& folder) {
   std::vector<std::filesystem::path> missing;  // the innermost first
   std::error_code error;
   std::filesystem::path path = folder;
-  if (!path.has_filename()) path = path.parent_path();  // "folder/"
+  if (!path.has_filename()) path = path.parent_path();  // for a trailing slash: "folder/"
   for (; !path.empty() && !std::filesystem::exists(path, error); path = path.parent_path()) missing.push_back(path);
   absl::Status status;
   std::filesystem::create_directories(folder, error);

@@ -60,9 +60,9 @@ inline constexpr std::string_view kTemporarySuffix = ".tmp";
 
 absl::Status SyncFolder(const std::string& folder);
 
-// Creates a folder, and the folders above it that are missing, and syncs the folder above each: without that a power
-// cut may take away a new folder with everything in it, even if that was synced. A folder that is there is left as it
-// is. On an error it removes the folders that it has created.
+// Creates a folder and any missing folders above it, and syncs the parent of each new folder. Without these syncs a
+// power cut may take away a new folder with everything in it, even files that were synced. Existing folders stay as
+// they are. On an error it removes the folders that it has created.
 absl::Status CreateFolders(const std::string& folder);
 
 // Holds an advisory lock on a file in the folder while the object lives. A process that dies gives it up. The file goes

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Reduces reports of benchmarks to what docs/performance keeps of them: what its pages, plots and checks read, and what
+"""Reduces benchmark reports to the part that docs/performance keeps: what its pages, plots and checks read, and what
 says where the figures come from (device, driver, commit, command, date).
 
     python3 bench/reduce_reports.py docs/performance/serving/*.json     reduces the files in place
     python3 bench/reduce_reports.py --check docs/performance            fails for a file that is not reduced; writes nothing
 
-Three kinds are reduced, and told apart by their members: reports of maxsim-loadtest lose what they have of each second,
-those of maxsim_bench_gpu and maxsim_bench_cpu (with the peers' figures) what kernels/report.py does not read, and those
-of tests/peers/run_suite.py the tests that pass on both sides. Other files are left as they are.
+Recognises three kinds of report by their members, and drops from each:
+- maxsim-loadtest: the values of every second;
+- maxsim_bench_gpu and maxsim_bench_cpu (with the peers' figures): what kernels/report.py does not read;
+- tests/peers/run_suite.py: the tests that pass on both sides.
+Other files are left as they are.
 """
 
 import argparse
@@ -18,11 +20,11 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "kernels"))
 import report as kernels_report  # noqa: E402
 
-# Longer values are written over several lines, but for the entries of lists, which have a line each.
+# A longer value is written over several lines, except that an entry of a list always takes one line.
 LINE_CHARACTERS = 160
 
 OF_EACH_SECOND = {"series", "server_metrics", "client_threads_busy"}
-# Rows of the CPU's kernels are told apart by the last two.
+# Only "isa" and "threads" tell some rows of the CPU's kernels apart.
 KERNEL_ROW = kernels_report.ROW_KEYS | {"isa", "threads"}
 SWEEP_ROW = {"shape", "storage", "d", "ours_ms", "roofline_ms", "ratio", "peers"}
 
@@ -57,7 +59,7 @@ def reduce_suite(report):
 
 
 def reducer_of(report):
-    """Returns the function for a report of this kind, or None."""
+    """Returns the function that reduces this kind of report, or None if it is not one of the three kinds."""
     if not isinstance(report, dict):
         return None
     if {"latency_us", "whole_run", "mode"} <= report.keys():
@@ -70,7 +72,7 @@ def reducer_of(report):
 
 
 def text_of(value, indent=0, is_entry=False):
-    """Returns `value` as JSON, where an entry of a list and what is short have a line each."""
+    """Returns `value` as JSON. A list entry takes one line, and so does a value that fits into LINE_CHARACTERS."""
     line = json.dumps(value, ensure_ascii=False)
     if is_entry or not isinstance(value, (dict, list)) or not value or len(line) + indent <= LINE_CHARACTERS:
         return line

@@ -20,7 +20,7 @@ constexpr char kLimit[] = "limit";
 constexpr char kLimitKey[] = "limit_key";
 constexpr char kValue[] = "value";
 
-// Returns a payload; an empty message where there is none, or a malformed one.
+// Returns the payload of a type, or an empty message if the status has none or it is malformed.
 template <typename Message>
 Message PayloadOf(const absl::Status& status, const char* type_url) {
   Message message;
@@ -35,7 +35,7 @@ void SetPayload(const Message& message, const char* type_url, absl::Status& stat
   {
     google::protobuf::io::StringOutputStream stream(&bytes);
     google::protobuf::io::CodedOutputStream coded(&stream);
-    coded.SetSerializationDeterministic(true);  // a map in order, so that equal errors are equal statuses
+    coded.SetSerializationDeterministic(true);  // sorts maps, so that equal errors have equal bytes
     message.SerializeToCodedStream(&coded);
   }
   status.SetPayload(type_url, absl::Cord(std::move(bytes)));
@@ -57,7 +57,8 @@ std::string TextOf(std::string_view field, std::string_view problem) {
   return std::string(field).append(": ").append(problem);
 }
 
-// Returns the status with another message, field and problem. Its other payloads stay.
+// Returns the status with the field and problem of `request`, and the message "FIELD: PROBLEM". Keeps its code and
+// other payloads.
 absl::Status Rendered(const absl::Status& status, const google_rpc::BadRequest& request) {
   const google_rpc::BadRequest::FieldViolation& violation = request.field_violations(0);
   absl::Status rendered(status.code(), TextOf(violation.field(), violation.description()));

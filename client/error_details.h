@@ -1,11 +1,12 @@
-// What an error says beside its code and its message: the field that is wrong, the reason, the limit that was passed.
+// The details of an error, in addition to its code and message: which field is wrong, why, and which limit it exceeds.
 //
-// Programs read these and never the message, which is for people. They are payloads of the absl::Status: a
-// google.rpc.BadRequest with the field, and a google.rpc.ErrorInfo with the reason and, in its metadata, the limit. By
-// gRPC they travel in the trailer `grpc-status-details-bin` (client/status.h), by HTTP as members of the error.
+// Programs read the details and never the message, which is for people. Details are payloads of the absl::Status: a
+// google.rpc.BadRequest with the field, and a google.rpc.ErrorInfo with the reason and, in its metadata, the limit.
+// Over gRPC they travel in the trailer `grpc-status-details-bin` (client/status.h), over HTTP as members of the object
+// `error`.
 //
-// The message of an error with a field is "FIELD: PROBLEM", and stays so: what changes one of the two is WithField,
-// WithAddition or WithText. All functions are thread-safe.
+// The message of an error with a field is always "FIELD: PROBLEM". To keep it so, change its field or text only with
+// WithField, WithAddition or WithText. All functions are thread-safe.
 #pragma once
 
 #include <concepts>
@@ -35,10 +36,10 @@ inline constexpr std::string_view kReasonOutsideAllowedRoots = "OUTSIDE_ALLOWED_
 inline constexpr std::string_view kReasonNothingWritten = "NOTHING_WRITTEN";
 inline constexpr std::string_view kReasonNotConnected = "NOT_CONNECTED";
 
-// A limit that a value does not keep: the largest value that is accepted, what was sent, and the key of the
-// configuration that sets the limit ("" for a constant). Numbers are 0 or more.
+// A limit that a value breaks: the largest accepted value, the value that was sent, and the configuration key that sets
+// the limit ("" for a constant). Numbers are 0 or more.
 struct Limit {
-  // For a value that was not read to its end.
+  // Without the value that was sent: for one that was not read to its end.
   Limit(std::integral auto of_max, std::string_view of_key) : max(static_cast<uint64_t>(of_max)), key(of_key) {}
   Limit(std::integral auto of_max, std::integral auto sent, std::string_view of_key = {})
       : max(static_cast<uint64_t>(of_max)), value(static_cast<uint64_t>(sent)), key(of_key) {}
@@ -52,28 +53,28 @@ struct Limit {
 absl::Status FieldError(absl::StatusCode code, std::string_view reason, std::string_view field,
                         std::string_view problem);
 
-// Returns INVALID_ARGUMENT about a field, with the reason INVALID_FIELD, or LIMIT_EXCEEDED and the limit.
+// Return INVALID_ARGUMENT about a field. The reason is INVALID_FIELD or, with a limit, LIMIT_EXCEEDED.
 absl::Status InvalidField(std::string_view field, std::string_view problem);
 absl::Status InvalidField(std::string_view field, std::string_view problem, const Limit& limit);
 
-// Gives a status that is not OK a reason, in place of the one that it has.
+// Sets the reason of a status that is not OK. Replaces the reason and the limit that it had.
 void SetReason(std::string_view reason, absl::Status& status);
 
-// Returns the path of the field, the reason, the largest value that is accepted, and the key that sets it. "" or
-// nullopt where the status has none, or a malformed one, or a reason in another domain.
+// Return the path of the field, the reason, the largest accepted value, and the configuration key that sets that limit.
+// "" or nullopt if the status has none, if it is malformed, or if its ErrorInfo is of another domain.
 std::string FieldOf(const absl::Status& status);
 std::string ReasonOf(const absl::Status& status);
 std::optional<uint64_t> LimitOf(const absl::Status& status);
 std::string LimitKeyOf(const absl::Status& status);
 
-// Returns the error about another field, or about this one where it had none: "FIELD: " then comes before its message.
-// Everything else stays.
+// Returns the error with its field replaced by `field`. An error without a field gets it, and "FIELD: " before its
+// message. Everything else stays.
 absl::Status WithField(const absl::Status& status, std::string_view field);
 
 // Returns the error with more text at the end of its message.
 absl::Status WithAddition(const absl::Status& status, std::string_view addition);
 
-// Returns the error with the text that `change` makes of its message, and of its problem where it has a field.
+// Returns the error with `change` applied to its message and, if it has a field, to its problem.
 absl::Status WithText(const absl::Status& status, absl::FunctionRef<std::string(std::string_view)> change);
 
 }  // namespace maxsim::client

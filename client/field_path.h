@@ -13,13 +13,13 @@ namespace maxsim::client {
 // and "tokens2" is not.
 bool IsWithin(std::string_view path, std::string_view outer);
 
-// Returns `path` with `outer`, which it is within, replaced by `replacement`.
+// Returns `path`, which must be within `outer`, with `outer` replaced by `replacement`.
 std::string Rebased(std::string_view path, std::string_view outer, std::string_view replacement);
 
 // Returns the index that `path` has in `list`: 3 for "queries[3].tokens" in "queries". nullopt where it has none.
 std::optional<size_t> IndexIn(std::string_view path, std::string_view list);
 
-// Returns `path`, which has an index in `list`, with another one.
+// Returns `path` with its index in `list`, which it must have, replaced by `idx`.
 std::string WithIndex(std::string_view path, std::string_view list, size_t idx);
 
 }  // namespace maxsim::client

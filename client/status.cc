@@ -15,12 +15,13 @@ namespace {
 
 constexpr int64_t kMaxRetrySeconds = 365 * 24 * 3600;
 
-// The message is in the trailers twice, and percent-encoding makes three bytes of one.
+// Limit of each detail, and of the message's copy among the details. The message is in the trailers twice, once
+// percent-encoded, which can make three bytes of one.
 constexpr size_t kMaxDetailBytes = 1024;
 
-// What the messages begin with of errors that gRPC makes for calls that were never sent: its load balancer had no
-// connection for them. gRPC has no data that says so. (These are the words of gRPC 1.51, and of earlier ones. An error
-// in other words costs a write its second replica and nothing else.)
+// Beginnings of the messages of gRPC's own errors for calls that it never sent, because its load balancer had no
+// connection. No code or detail of gRPC says this. (These are the words of gRPC 1.51 and earlier. If another version
+// uses other words, such a write is not tried at a second replica; nothing else breaks.)
 constexpr std::array<const char*, 2> kNoConnection = {"failed to connect to all addresses",
                                                       "connections to all backends failing"};
 

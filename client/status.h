@@ -18,7 +18,7 @@ namespace maxsim::client {
 inline constexpr char kRetryInfoTypeUrl[] = "type.googleapis.com/google.rpc.RetryInfo";
 
 // Details that do not parse are dropped; code and message always survive. A code outside the known ones is UNKNOWN. An
-// error of gRPC's own for a call that it had no connection for gets the reason NOT_CONNECTED (client/error_details.h).
+// error that gRPC itself made, because it had no connection, gets the reason NOT_CONNECTED (client/error_details.h).
 absl::Status FromGrpcStatus(const grpc::Status& status);
 // A detail of more than 1 KiB is left out, because clients refuse trailers of more than 8 KiB.
 grpc::Status ToGrpcStatus(const absl::Status& status);

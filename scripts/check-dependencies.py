@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Prints which folder includes which, and fails where one includes a folder above it, where files go in a circle, or where
-code reads the text of an error.
+"""Prints which folder includes which. Fails where one includes a folder above it, where folders or Python modules
+depend on each other in a circle, or where code reads the text of an error.
 
   scripts/check-dependencies.py [--print]
 
@@ -61,7 +61,7 @@ def folder_of(path, order):
 
 
 def circle(graph):
-    """A circle of the graph {name: names that it needs} as a list that ends where it begins, or None."""
+    """Returns a circle of the graph {name: names that it needs} as a list that ends where it begins, or None."""
     done, path = set(), []
 
     def visit(name):
@@ -79,7 +79,7 @@ def circle(graph):
 
 
 def include_circles(names):
-    """What is wrong with the includes between folders beneath CIRCLE_ROOTS."""
+    """Yields an error if folders beneath CIRCLE_ROOTS include each other in a circle."""
     graph = collections.defaultdict(set)
     for name in names:
         root = next((root for root in CIRCLE_ROOTS if name.startswith(root + "/")), None)
@@ -96,8 +96,8 @@ def include_circles(names):
 
 
 def imported(tree, package, modules):
-    """The names in `modules` that a module of `package` imports. `from package import name` is an import of the module
-    package.name, if there is one, and otherwise of the package."""
+    """Yields the names in `modules` that a module of `package` imports. `from package import name` is an import of the
+    module package.name, if there is one, and otherwise of the package."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in modules)
@@ -111,7 +111,7 @@ def imported(tree, package, modules):
 
 
 def import_circles():
-    """What is wrong with the imports of each Python package."""
+    """Yields an error for each Python package whose modules import each other in a circle."""
     for folder in map(pathlib.PurePosixPath, PACKAGES):
         files = {}
         listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "--", f"{folder}/*.py"], cwd=ROOT,

@@ -71,11 +71,11 @@ class CollectionLog {
     kCreate,  // makes the log where there is none
   };
 
-  // Opens the log in `folder`, the collection's. One that is made has no write, and the first gets the sequence behind
-  // `begin`: what the shards hold that it is made for. NOT_FOUND; FAILED_PRECONDITION when another process has it open,
-  // or the log is one of another format (which is named); DATA_LOSS for a log that is damaged: the message says from
-  // which sequence on, and nothing is changed. A log that is made remembers versions of deleted ids for
-  // `remembered_bytes` (version_memory.h); one that exists keeps its own limit.
+  // Opens the log in `folder`, the collection's. A new log is empty: its first write gets sequence `begin` + 1, where
+  // `begin` is the last write that the shards hold. It remembers versions of deleted ids for `remembered_bytes`
+  // (version_memory.h); an existing log keeps its own limit. NOT_FOUND; FAILED_PRECONDITION when another process has it
+  // open, or the log is one of another format (which is named); DATA_LOSS for a log that is damaged: the message says
+  // from which sequence on, and nothing is changed.
   static absl::StatusOr<std::unique_ptr<CollectionLog>> Open(const std::string& folder, const LogFormat& format,
                                                              Mode mode, uint64_t begin = 0,
                                                              uint64_t remembered_bytes = kRememberedBytes);
@@ -95,10 +95,10 @@ class CollectionLog {
   // one, or has had writes that are no stream's. Nobody may append meanwhile.
   absl::Status Follow(const LogStream& stream);
 
-  // A log of an earlier version does not tell the versions of deleted ids from those of documents. This marks those of
-  // all ids for which `holds` returns false, and does nothing to other logs. `holds` says whether the collection has a
-  // document of the record's id with the writes up to last_sequence(). Must succeed before the first Append, which is
-  // FAILED_PRECONDITION otherwise. Reads all versions.
+  // Upgrades a log of an earlier format, which does not distinguish the versions of deleted ids from those of
+  // documents. Marks the version of each id for which `holds` returns false as that of a deleted id. `holds` says
+  // whether the collection, with the writes up to last_sequence(), has a document of the record's id. Until this has
+  // succeeded, Append to such a log returns FAILED_PRECONDITION. Does nothing to other logs. Reads all versions.
   absl::Status UpgradeVersions(const std::function<bool(const LogRecord&)>& holds);
 
   // Writes the records, whose sequences follow last_sequence(), with the versions of their ids, and returns when they
@@ -121,9 +121,9 @@ class CollectionLog {
   // are those of Read.
   absl::Status ReadBehind(uint64_t after, const Visitor& visit) const;
 
-  // Return the client's version of an id, whether it was written or deleted with it; 0 if it has none, or was deleted
-  // and is forgotten (version_memory.h). `pending_bytes` are the DeletedBytes of records that are to be appended before
-  // the write that asks.
+  // Return the client's version of an id: the one that it was last written or deleted with. 0 if that was without a
+  // version, or a delete whose version is forgotten (version_memory.h). `pending_bytes` is the sum of DeletedBytes over
+  // records that will be appended before the write that needs the answer.
   absl::StatusOr<uint64_t> VersionOf(std::string_view id, uint64_t pending_bytes = 0) const;
   absl::StatusOr<uint64_t> VersionOf(int64_t id, uint64_t pending_bytes = 0) const;
   uint64_t remembered_bytes() const;
@@ -140,8 +140,8 @@ class CollectionLog {
   // one (0: of none): those before it are not opened again, and those behind it never came to be published. Nobody may
   // be compacting.
   absl::Status Truncate(uint64_t through, int64_t generation);
-  // Gives the disk space of records that were dropped, and of versions that are forgotten, back. It writes what is in
-  // memory to files, which takes a while.
+  // Frees the disk space of dropped records and, once there are enough of them, of forgotten versions. Takes a while,
+  // because it writes what is in memory to files.
   absl::Status ReclaimSpace();
 
   // Returns about how many bytes the log has on the disk.

@@ -39,10 +39,10 @@ struct CollectionLog::State {
   std::unique_ptr<LogDatabase> database;
   std::atomic<bool> failed{false};  // a write has, and none may follow
   std::atomic<bool> has_versions{false};
-  std::atomic<bool> needs_upgrade{false};            // UpgradeVersions comes before the next write
+  std::atomic<bool> needs_upgrade{false};            // UpgradeVersions must succeed before the next write
   std::atomic<uint64_t> deleted_bytes{0};            // of the writes on the disk (version_memory.h)
   uint64_t remembered_bytes = 0;                     // written while `mutex` is held alone
-  mutable std::atomic<uint64_t> compacted_below{0};  // forgotten versions below this have left the database
+  mutable std::atomic<uint64_t> compacted_below{0};  // versions that were deleted below this have left the database
   std::atomic<uint64_t> first{0};
   std::atomic<uint64_t> last{0};
   std::optional<LogStream> stream;  // written while `mutex` is held alone

@@ -64,13 +64,13 @@ absl::StatusOr<ManifestFile> ReadManifestFile(const std::string& database_path) 
   return manifest;
 }
 
-// The write-ahead log that was begun last; number 0 if there is none.
+// The newest write-ahead log; number 0 if there is none.
 struct WalFile {
   std::string path;
   uint64_t number = 0;
 };
 
-// Leaves out files of fewer bytes than `min_bytes`.
+// Finds the newest write-ahead log of at least `min_bytes`.
 absl::StatusOr<WalFile> FindLastWal(const std::string& database_path, uint64_t min_bytes = 0) {
   const absl::StatusOr<std::vector<std::string>> names = ListFiles(database_path);
   if (!names.ok()) return names.status();
@@ -152,10 +152,11 @@ absl::StatusOr<TornTails> FindTornTails(const std::string& database_path, const 
   if (!manifest.ok()) return manifest.status();
   const RecordChain edits = FollowRecords(std::string_view(manifest->bytes));
   const bool is_noted = manifest->number == written.manifest_number && written.manifest_number != 0;
-  // RocksDB may write several edits before a sync. They are behind what the mark records, which is synced after it.
+  // RocksDB may write several edits before it syncs the MANIFEST, so undamaged ones may follow a torn one. All of them
+  // come after the length in the mark, because the mark is synced only after the MANIFEST.
   if (is_noted ? edits.intact_bytes >= written.manifest_bytes : !edits.goes_on) add(manifest->path, edits);
-  // A start that did not finish leaves a write-ahead log with a record that has no write, or with nothing.
-  constexpr uint64_t kMinBytes = 7 + 12 + 1;  // more than the heads of a record and of a batch
+  // A start that did not finish may leave a write-ahead log that is empty, or that has one record without a write.
+  constexpr uint64_t kMinBytes = 7 + 12 + 1;  // one byte more than the headers of a record and a batch
   const absl::StatusOr<WalFile> wal = FindLastWal(database_path, kMinBytes);
   if (!wal.ok()) return wal.status();
   if (wal->number == 0) return tails;

@@ -24,16 +24,16 @@ absl::Status CheckManifestFile(const std::string& database_path, const WrittenFi
 // and the last one must hold what the mark records. Returns DATA_LOSS with the name of the file.
 absl::Status CheckWalFiles(const std::string& database_path, const WrittenFiles& written, uint64_t min_needed);
 
-// Returns the length of the undamaged beginning of the MANIFEST and of the last write-ahead log, for those that end
-// with what may have been written when the power failed, and was not synced. It lies after what the mark records. The
-// mark may be older than the write-ahead log, so nothing that was written later may follow in that: each record of it
-// is synced before the next one is written.
+// Finds out whether the MANIFEST or the last write-ahead log ends with data that a power cut tore before it was synced.
+// Returns the length of the undamaged beginning of each such file. Only data after the length that the mark records can
+// be torn. In the write-ahead log, for which the mark may be too old, no undamaged record may follow the torn one
+// either: each record is synced before the next one is written.
 absl::StatusOr<TornTails> FindTornTails(const std::string& database_path, const WrittenFiles& written);
 
 // Records the lengths of the files of a closed database in the mark.
 absl::Status NoteClosedDatabase(const std::string& database_path, LogMark& mark);
 
-// Records the length of an open database's MANIFEST in the mark, and syncs the mark. A listener does the same on
+// Records the length of an open database's MANIFEST in the mark, and syncs the mark. The listener does the same on
 // RocksDB's threads after each flush and compaction, before RocksDB deletes the files that these replace. The mark must
 // outlive the database.
 absl::Status NoteManifestOf(rocksdb::DB& db, LogMark& mark);

@@ -1,4 +1,4 @@
-// How a log is written to.
+// The functions that write to a log.
 #include <rocksdb/write_batch.h>
 
 #include <algorithm>
@@ -88,7 +88,7 @@ absl::Status CollectionLog::State::Write(rocksdb::WriteBatch& batch, std::option
   return absl::OkStatus();
 }
 
-// Adds what a record makes of its id's version.
+// Adds the change that a record makes to the version of its id, and its DeletedBytes to `new_deleted_bytes`.
 absl::Status CollectionLog::State::AddVersion(const LogRecord& record, rocksdb::WriteBatch& batch,
                                               uint64_t& new_deleted_bytes) const {
   rocksdb::ColumnFamilyHandle* const versions = database->family(LogFamily::kVersions);

@@ -22,7 +22,8 @@ inline constexpr std::string_view kLogDatabaseName = "records";
 inline constexpr uint64_t kLogFormatVersion = 3;
 // A log that follows a stream has another one, so that versions that know of none do not append to it.
 inline constexpr uint64_t kStreamedLogFormatVersion = 4;
-// These logs do not tell the versions of deleted ids from those of documents (CollectionLog::UpgradeVersions).
+// Earlier formats, which do not distinguish the versions of deleted ids from those of documents
+// (CollectionLog::UpgradeVersions).
 inline constexpr uint64_t kOldLogFormatVersion = 1;
 inline constexpr uint64_t kOldStreamedLogFormatVersion = 2;
 
@@ -33,10 +34,10 @@ struct LogContents {
   uint64_t last_sequence = 0;
   bool has_versions = false;
   bool needs_upgrade = false;  // CollectionLog::UpgradeVersions
-  uint64_t deleted_bytes = 0;  // with the next, as version_memory.h has them
+  uint64_t deleted_bytes = 0;  // this and the next: see version_memory.h
   uint64_t remembered_bytes = kRememberedBytes;
   std::optional<LogStream> stream;
-  TornTails torn_tails;  // with which the database can be opened
+  TornTails torn_tails;  // for LogDatabase::Open
 };
 
 // DATA_LOSS for what is missing or wrong, an unknown version of the format among it.
@@ -47,8 +48,8 @@ absl::StatusOr<LogContents> ReadContents(const LogDatabase& database);
 // name of the file.
 absl::StatusOr<LogContents> CheckLog(const std::string& folder, const LogMarkContents& mark);
 
-// Checks the files of the database in a log's folder, then opens it for reading, without what a power cut has torn.
-// Stores that in `tails`, if it is not null.
+// Checks the files of the database in a log's folder, then opens the database for reading, without the tails of files
+// that a power cut has torn. Stores these in `*tails`, if it is not null.
 absl::StatusOr<std::unique_ptr<LogDatabase>> OpenChecked(const std::string& database_path, const WrittenFiles& written,
                                                          TornTails* tails = nullptr);
 

@@ -35,10 +35,10 @@ inline constexpr std::string_view kFirstKey = "first_sequence";
 inline constexpr std::string_view kLastKey = "last_sequence";
 inline constexpr std::string_view kStreamNameKey = "stream_name";  // with the next, in a log that follows a stream
 inline constexpr std::string_view kStreamCreatedKey = "stream_created_ns";
-inline constexpr std::string_view kHasVersionsKey = "has_versions";          // present once a write had one
-inline constexpr std::string_view kDeletedBytesKey = "deleted_bytes";        // as version_memory.h has it
-inline constexpr std::string_view kRememberedBytesKey = "remembered_bytes";  // likewise
-inline constexpr std::string_view kOldVersionsKey = "has_old_versions";      // present while the log is upgraded
+inline constexpr std::string_view kHasVersionsKey = "has_versions";          // present once a write had a version
+inline constexpr std::string_view kDeletedBytesKey = "deleted_bytes";        // see version_memory.h
+inline constexpr std::string_view kRememberedBytesKey = "remembered_bytes";  // see version_memory.h
+inline constexpr std::string_view kOldVersionsKey = "has_old_versions";      // present while an upgrade is unfinished
 
 // Makes an absl::Status of RocksDB's. DATA_LOSS for damage and missing files, RESOURCE_EXHAUSTED for a full disk, quota
 // or file size limit, UNAVAILABLE for anything else that fails.
@@ -61,8 +61,8 @@ class LogDatabase {
     kReadUpToDamage,    // changes no file, and leaves out what lies behind the first damage of the write-ahead log
     kReadAroundDamage,  // changes no file, and leaves out what is damaged in the write-ahead log
   };
-  // Keeps `mark` up to date if it is not null; it must outlive the database. Call CheckManifestFile first. Reads files
-  // without the tails that FindTornTails has found in them.
+  // Keeps `mark` up to date if it is not null; it must outlive the database. Call CheckManifestFile first. Does not
+  // read the tails that FindTornTails has found.
   static absl::StatusOr<std::unique_ptr<LogDatabase>> Open(const std::string& path, Access access,
                                                            LogMark* mark = nullptr, const TornTails& tails = {});
   ~LogDatabase();
@@ -72,7 +72,8 @@ class LogDatabase {
   rocksdb::DB& db() const { return *db_; }
   rocksdb::ColumnFamilyHandle* family(LogFamily family) const { return families_[static_cast<size_t>(family)]; }
 
-  // Has later compactions drop versions of ids that were deleted before the log's count of deleted bytes was this.
+  // Makes later compactions drop the versions of ids that were deleted when the log's count of deleted bytes was below
+  // `deleted_bytes`.
   void ForgetVersionsBelow(uint64_t deleted_bytes);
 
   // NOT_FOUND when there is no such key.
@@ -81,7 +82,7 @@ class LogDatabase {
 
  private:
   LogDatabase();
-  const std::unique_ptr<VersionFilter> version_filter_;  // before the database, which uses it
+  const std::unique_ptr<VersionFilter> version_filter_;  // declared before db_, which uses it
   std::unique_ptr<rocksdb::Env> env_;                    // null: RocksDB's own
   std::unique_ptr<rocksdb::DB> db_;
   std::array<rocksdb::ColumnFamilyHandle*, kNumLogFamilies> families_{};

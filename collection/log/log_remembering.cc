@@ -1,5 +1,4 @@
-// The versions of ids in a log: how long they are remembered, and how a log of an earlier version comes to tell those
-// of deleted ids from those of documents.
+// The versions of ids in a log: how long they are remembered, and the upgrade of logs of earlier formats.
 #include <rocksdb/write_batch.h>
 
 #include <memory>
@@ -16,15 +15,17 @@
 namespace maxsim::collection {
 namespace {
 
-// Size of a batch of versions that are marked.
+// The upgrade writes the versions that it marks in batches of about this size.
 constexpr size_t kMaxBatchBytes = size_t{4} << 20;
 
-// Forgotten versions are dropped once they may take this share of the remembered bytes: all versions are written again.
+// Forgotten versions are dropped once they may take 1 / kDroppedShare of the remembered bytes. Earlier is not worth it:
+// dropping them writes all versions again.
 constexpr uint64_t kDroppedShare = 8;
 
 }  // namespace
 
-// Says how many deleted bytes the writes on the disk have.
+// Notes the count of deleted bytes after the writes that are on the disk, and lets compactions drop what it makes
+// forgotten.
 void CollectionLog::State::NoteDeletedBytes(uint64_t now) {
   deleted_bytes = now;
   database->ForgetVersionsBelow(ForgottenBelow(now, remembered_bytes));
@@ -52,7 +53,8 @@ absl::Status CollectionLog::State::DropForgottenVersions() const {
   return FromRocksDb(status, "");
 }
 
-// Marks the versions of ids without a document as those of deletes at 0 deleted bytes, before all others.
+// Marks each version of an id without a document as that of a delete at a count of 0, so that it is forgotten before
+// those of all other deletes.
 absl::Status CollectionLog::State::MarkOldVersions(const std::function<bool(const LogRecord&)>& holds) {
   rocksdb::ColumnFamilyHandle* const versions = database->family(LogFamily::kVersions);
   rocksdb::ReadOptions options;
@@ -79,7 +81,8 @@ absl::Status CollectionLog::State::MarkOldVersions(const std::function<bool(cons
 absl::Status CollectionLog::State::UpgradeVersions(const std::function<bool(const LogRecord&)>& holds) {
   if (!needs_upgrade) return absl::OkStatus();
   rocksdb::ColumnFamilyHandle* const meta = database->family(LogFamily::kMeta);
-  // Programs that do not know the mark of a deleted id's version must not read one, after a crash in between either.
+  // Earlier programs cannot read a marked version. The new format version is written first, so that they refuse the log
+  // even after a crash in the middle of the upgrade.
   rocksdb::WriteBatch begin;
   const uint64_t version = stream.has_value() ? kStreamedLogFormatVersion : kLogFormatVersion;
   rocksdb::Status status = begin.Put(meta, AsSlice(kFormatVersionKey), Cat(version));

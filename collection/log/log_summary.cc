@@ -141,7 +141,7 @@ absl::StatusOr<LogReport> VerifyLog(const std::string& folder, const Manifest& m
     absl::StatusOr<std::unique_ptr<LogDatabase>> database =
         OpenChecked(LogDatabasePath(folder), ReadLogMark(LogFolder(folder)).files);
     if (!database.ok()) return Prefix(Cat("the log of ", folder, ": "), database.status());
-    // Writes may have come since.
+    // Read here again, because writes may have come since the check above.
     const absl::StatusOr<LogContents> contents = ReadContents(**database);
     if (!contents.ok()) return Prefix(Cat("the log of ", folder, ": "), contents.status());
     report.first_sequence = contents->first_sequence;

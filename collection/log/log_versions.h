@@ -24,30 +24,31 @@ struct LogContents;
 // The version of an id, as the database stores it.
 struct StoredVersion {
   uint64_t version = 0;
-  // The log's count of deleted bytes (version_memory.h) with the delete that gave the id this version; nullopt for the
-  // version of a document.
+  // The log's count of deleted bytes (version_memory.h) just after the delete that gave the id this version; nullopt
+  // for the version of a document.
   std::optional<uint64_t> deleted_at;
 };
 
 // Returns the key of the record's id in LogFamily::kVersions.
 std::string VersionKey(const LogRecord& record, IdType id_type);
-// Returns a record with the id of a key, which the record views. DATA_LOSS for a key that is no id.
+// Returns a record with the id that `key` stands for and nothing else; it views `key`. DATA_LOSS for a key that is no
+// id.
 absl::StatusOr<LogRecord> RecordOfVersionKey(std::string_view key, IdType id_type);
 
-// Return the value in LogFamily::kVersions, and take it apart.
+// Encode and decode a value of LogFamily::kVersions.
 std::string VersionValue(const StoredVersion& version);
 absl::StatusOr<StoredVersion> ParseVersion(std::string_view value);
 
-// Returns what the database stores for an id, which may be forgotten; nullopt if there is nothing.
+// Returns the version that the database stores for an id, even if it counts as forgotten; nullopt if it stores none.
 absl::StatusOr<std::optional<StoredVersion>> FindVersion(const LogDatabase& database, std::string_view key);
 
-// Returns the version of an id, or 0 if it has none, or one of a delete that is forgotten (ForgottenBelow).
+// Returns the version of an id; 0 if it has none, or if it was deleted below the count `forgotten_below`.
 absl::StatusOr<uint64_t> ReadVersion(const LogDatabase& database, std::string_view key, uint64_t forgotten_below);
 
-// Has compactions of the database drop forgotten versions. Thread-safe.
+// Makes compactions of the database drop forgotten versions. Thread-safe.
 class VersionFilter : public rocksdb::CompactionFilter {
  public:
-  // Only for deletes that are on the disk.
+  // `forgotten_below` must follow from deletes that are on the disk: what is dropped cannot come back.
   void set_forgotten_below(uint64_t forgotten_below) { forgotten_below_ = forgotten_below; }
   bool Filter(int level, const rocksdb::Slice& key, const rocksdb::Slice& value, std::string* new_value,
               bool* value_changed) const override;
@@ -63,10 +64,10 @@ class VersionCheck {
   explicit VersionCheck(IdType id_type) : id_type_(id_type) {}
   // Adds the next record. Keeps every id that a record names in memory.
   void Add(const LogRecord& record);
-  // Says that a record in between cannot be read. Then deleted bytes are not compared.
+  // To be called for a record that cannot be read. Run then does not compare counts of deleted bytes.
   void SkipUnreadable() { all_readable_ = false; }
-  // Reads every version in the database, which checks its checksum, and calls `problem` for each id whose version
-  // differs from that of its last record. `contents` is that of the same database.
+  // Reads every version in the database, which also checks checksums, and calls `problem` for each id whose version
+  // differs from that of its last record. `contents` must be of the same database.
   void Run(const LogDatabase& database, const LogContents& contents,
            const std::function<void(std::string)>& problem) const;
 

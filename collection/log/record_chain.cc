@@ -74,7 +74,7 @@ std::optional<Fragment> FragmentAt(std::string_view bytes, size_t at) {
   return Fragment{type, num_bytes};
 }
 
-// Returns whether an undamaged record begins behind `at`.
+// Returns whether an undamaged record begins anywhere after `at`.
 bool BeginsBehind(std::string_view bytes, size_t at) {
   for (++at; at + kHeaderBytes <= bytes.size(); ++at) {
     const auto type = static_cast<unsigned char>(bytes[at + 6]);
@@ -89,7 +89,7 @@ RecordChain FollowRecords(std::string_view bytes) {
   RecordChain chain{.num_bytes = bytes.size()};
   bool in_record = false;  // after a kFirst, before its kLast
   size_t at = 0;
-  size_t record = 0;  // where the one that is read begins
+  size_t record = 0;  // where the current record begins
   while (true) {
     const size_t left_of_block = kBlockBytes - at % kBlockBytes;
     if (left_of_block < kHeaderBytes) {

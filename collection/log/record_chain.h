@@ -1,5 +1,5 @@
-// Checks a write-ahead log of RocksDB, or a MANIFEST, which has the same format, without using RocksDB, which cannot
-// tell a damaged end from one that a crash cut off. The format is described in
+// Checks the records of a RocksDB write-ahead log, or of a MANIFEST, which has the same format. Does not use RocksDB,
+// because RocksDB cannot tell a damaged end from one that a crash cut off. The format is described in
 // https://github.com/facebook/rocksdb/wiki/Write-Ahead-Log-File-Format.
 #pragma once
 
@@ -14,8 +14,8 @@ namespace maxsim::collection {
 struct RecordChain {
   uint64_t num_bytes = 0;     // size of the file
   uint64_t intact_bytes = 0;  // end of the last record up to which all checksums are right
-  // Whether an undamaged record begins behind the first one that is damaged. If none does, the damaged one is the last
-  // that was written: a power cut does that to it, if it was not synced yet.
+  // Whether an undamaged record follows the first damaged one. If not, the damaged record was the last one written, and
+  // a power cut may have torn it before it was synced.
   bool goes_on = false;
 };
 

@@ -29,7 +29,7 @@ class ShortFile : public rocksdb::FSSequentialFileOwnerWrapper {
     left_ -= count;
     return target()->Skip(count);
   }
-  // Is for direct I/O, which this database does not use.
+  // RocksDB calls this only for direct I/O, which this database does not use.
   rocksdb::IOStatus PositionedRead(uint64_t /*offset*/, size_t /*count*/, const rocksdb::IOOptions& /*options*/,
                                    rocksdb::Slice* /*result*/, char* /*scratch*/,
                                    rocksdb::IODebugContext* /*debug*/) override {

@@ -1,6 +1,6 @@
-// Has RocksDB read a file up to a length, as if the file ended there. RocksDB refuses a database if the last record of
-// its MANIFEST or write-ahead log is damaged. A power cut does that to a record that was being written: the disk has
-// some sectors of it, and zeros in place of the others.
+// Makes RocksDB read files only up to a given length, as if they ended there. RocksDB refuses a database if the last
+// record of its MANIFEST or write-ahead log is damaged. A power cut can damage the record that was being written: the
+// disk then has some sectors of it, and zeros in place of the others.
 #pragma once
 
 #include <rocksdb/env.h>
@@ -12,11 +12,11 @@
 
 namespace maxsim::collection {
 
-// How much of a file is read, by its path. Files that are not named are read whole.
+// How many bytes of a file are read, by its path. Other files are read whole.
 using TornTails = std::map<std::string, uint64_t>;
 
-// Returns an environment in which those files are shorter. It changes no file. It must outlive the database that is
-// opened in it.
+// Returns an environment in which the files of `tails` appear shorter; the files themselves do not change. It must
+// outlive the database that is opened in it.
 std::unique_ptr<rocksdb::Env> MakeEnvWithoutTails(TornTails tails);
 
 }  // namespace maxsim::collection

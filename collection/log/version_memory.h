@@ -1,10 +1,11 @@
 // How long a log remembers the version of an id that was deleted.
 //
-// A version of a document is kept as long as the document. A delete with a version leaves a version without a document,
-// for ids that never had one too, so their number must have a limit. Each of these deletes adds DeletedBytes to a count
-// of the log, its deleted bytes, which never goes back. The version is forgotten once the count has grown by more than
-// the log's `remembered_bytes` since: the id then has no version. This follows from the log's records alone, whenever
-// the database drops the bytes, so that every server that applies the same records decides alike.
+// The version of a document is kept as long as the document. A delete with a version leaves a version without a
+// document, even for an id that never had a document, so the number of these versions must be limited. The log keeps a
+// count of deleted bytes: each delete with a version adds its DeletedBytes, and the count never falls. Once it has
+// grown by more than the log's `remembered_bytes` since a delete, the version of that delete is forgotten: the id then
+// has none. This depends on the log's records alone, and not on when the database drops the version, so all servers
+// that apply the same records decide alike.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +16,12 @@
 
 namespace maxsim::collection {
 
-// Limit of a log, from when it is created. Servers that apply the same stream must have the same one. At most 1.8
-// million versions of ids of 8 bytes, or 230,000 of the longest ids.
+// The `remembered_bytes` of a new log. Servers that apply the same stream must have the same limit. Enough for 1.8
+// million versions of 8-byte ids, or 230,000 of the longest ids.
 inline constexpr uint64_t kRememberedBytes = uint64_t{128} << 20;
 
-// Disk space that a version takes beside its id, rounded up: it limits the number of versions of short ids.
+// What a version counts in addition to its id: about the disk space that it takes, rounded up. This limits the number
+// of versions of short ids.
 inline constexpr uint64_t kBytesPerVersion = 64;
 
 // Returns how much a record adds to the count of deleted bytes: 0 unless it is a delete with a version.
@@ -28,7 +30,8 @@ inline uint64_t DeletedBytes(const LogRecord& record, IdType id_type) {
   return kBytesPerVersion + (id_type == IdType::kInt64 ? sizeof(record.int_id) : record.string_id.size());
 }
 
-// Returns the count below which versions are forgotten when the log's count is `deleted_bytes`.
+// Returns the count of deleted bytes below which the versions of deletes are forgotten, when the log's count has
+// reached `deleted_bytes`.
 inline uint64_t ForgottenBelow(uint64_t deleted_bytes, uint64_t remembered_bytes) {
   return deleted_bytes > remembered_bytes ? deleted_bytes - remembered_bytes : 0;
 }

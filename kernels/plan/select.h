@@ -17,7 +17,7 @@ namespace maxsim {
 // lets about -G ln(1 - k / G) candidates through, 1.2 k where G = 3 k. Where so many buckets would be too small or too
 // many, and where a split finds more candidates than its list takes, the bound comes from histograms instead.
 inline constexpr int64_t kRankAllCandidates = 4096;
-// One thread block selects from at most so many candidates (kernels/cuda/score/hopper_stream/single_launch_call.h).
+// The most candidates that one thread block selects from (kernels/cuda/score/hopper_stream/single_launch_call.h).
 inline constexpr int64_t kBlockSelectCandidates = 2048;
 inline constexpr int32_t kMaxSelectSplits = 256;    // of a query
 inline constexpr int32_t kMaxSelectBuckets = 8192;  // of a query

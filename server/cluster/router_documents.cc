@@ -31,7 +31,7 @@ namespace {
 
 using service::ServingState;
 
-// Returns an error of a part's request in terms of the client's: as one about the same document or id.
+// Takes an error about a document or id of a part's request, and returns it with its index in the client's request.
 absl::Status WithClientsItem(const absl::Status& status, const Positions& positions) {
   absl::Status changed = status;
   for (const std::string_view list : {"documents", "string_ids.ids", "int_ids.ids"}) {
@@ -63,13 +63,13 @@ absl::Status ErrorOf(const std::vector<absl::StatusOr<Response>>& answers, const
     absl::StrAppend(&addition, "; what is group ", absl::StrJoin(written, "'s and group "), "'s was carried out");
   }
   absl::Status status = client::WithAddition(WithClientsItem(*first, positions[failed]), addition);
-  // That nothing was written is true of one group.
+  // The error may say that nothing was written, but that is true of one group only.
   if (IsSafeToRepeat(status)) status.ErasePayload(client::kErrorInfoTypeUrl);
   return status;
 }
 
-// Returns the error of a read in its server's words and in terms of the client's call, with the name of a group that is
-// lost.
+// Returns the error of a read with the server's message and the index in the client's request. If the group is lost,
+// its name comes before the message.
 absl::Status ReadErrorOf(const absl::Status& status, const std::string& group, const Positions& positions) {
   if (!IsLost(status)) return WithClientsItem(status, positions);
   return absl::Status(status.code(), absl::StrCat("group ", group, ": ", status.message()));

@@ -174,7 +174,7 @@ inline Key MetadataKey(std::string name, Field<std::string> field, std::string h
   return key;
 }
 
-// What the CPU backend knows (kernels/cpu/loops/isa.cc), whether this machine has it or not.
+// The instruction sets that the CPU backend knows (kernels/cpu/loops/isa.cc), whether or not this machine has them.
 inline constexpr std::array<const char*, 6> kIsas = {"amx", "avx512bf16", "avx512vnni", "avx512", "avx2", "portable"};
 
 // Makes the key of one of kIsas; an empty value takes the best.

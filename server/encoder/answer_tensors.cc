@@ -18,7 +18,7 @@ using collection::SafetensorsTensor;
 // Names of an encoder longer than this are cut.
 constexpr size_t kMaxNameBytes = 1024;
 
-// Longer lists in the metadata are passed over: parsed, they would take many times their bytes.
+// Longer lists in the metadata are ignored: once parsed, they would take many times their size.
 constexpr size_t kMaxListBytes = size_t{4} << 20;
 
 // Where the rows of each text are.
@@ -63,8 +63,8 @@ void AddPieces(std::string_view metadata, std::vector<EncodedText>* texts) {
   }
 }
 
-// Marks the texts whose indices `metadata` lists. No score depends on it, so that anything else in the list is passed
-// over.
+// Marks the texts whose indices `metadata` lists. Ignores anything else in the list, because no score depends on the
+// marks.
 void MarkTruncated(std::string_view metadata, std::vector<EncodedText>* texts) {
   if (metadata.size() > kMaxListBytes) return;
   const nlohmann::json list = nlohmann::json::parse(metadata, nullptr, /*allow_exceptions=*/false);

@@ -53,7 +53,7 @@ class AnsweringCall : public UnaryCall {
     // Until gRPC has let go of the call, and with it of the answer.
     if (status.ok()) account_.Add(response_->Length());
     AddTrailers(status, *context_);
-    // Whether the client gets a larger answer shows only once gRPC is done with the call.
+    // For a larger answer it is known only in OnDone whether the client got it.
     if (status.ok() && response_->Length() > kSentAtOnceBytes) {
       record_.EndTime();
     } else {

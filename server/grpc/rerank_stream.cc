@@ -142,10 +142,10 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
  private:
   struct WaitingAnswer {
     grpc::ByteBuffer message;
-    // To be written once it is known whether the client got the answer. Null if it is written already.
+    // Written once it is known whether the client got the answer. Null if there is none, or it is written already.
     std::unique_ptr<service::CallRecord> record;
   };
-  // Taken apart without memory, and an answer that gRPC reads stays where it is.
+  // A list, because splitting it allocates nothing, and an answer that gRPC is reading stays at its address.
   using Answers = std::list<WaitingAnswer>;
 
   enum class End { kNo, kOk, kRefused, kDrained, kCancelled };
@@ -158,8 +158,8 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     return true;
   }
 
-  // Notes that nobody listens any more, and moves the answers that are not sent to `dropped`, which is empty. The one
-  // that is being written stays until gRPC has let go of it.
+  // Notes that the client reads no more answers, and moves the unsent ones to `dropped`, which must be empty. The one
+  // that is being written stays until gRPC is done with it.
   void Break(Answers& dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     broken_ = true;
     dropped.splice(dropped.end(), answers_, writing_ ? std::next(answers_.begin()) : answers_.begin(), answers_.end());
@@ -246,7 +246,7 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     {
       MutexLock lock(&mutex_);
       if (!finished_ && !broken_) {
-        // A client that has its answer may look at the metrics.
+        // Written before the answer, because a client that has its answer may look at the metrics.
         if (answers_.empty() && bytes <= kSentAtOnceBytes) WriteRecords(answer, /*is_sent=*/true);
         answers_.splice(answers_.end(), answer);
         unread_bytes_ += bytes;

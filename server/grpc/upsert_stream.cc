@@ -29,7 +29,7 @@ constexpr absl::Duration kMaxWait = absl::Seconds(60);
 constexpr absl::Duration kShortestWait = absl::Milliseconds(10);
 constexpr absl::Duration kLongestWait = absl::Seconds(1);
 
-// Names the request that an error is of: its field then begins at the stream.
+// Puts the request's place in the stream before the error's field or, if it has none, before its message.
 absl::Status InRequest(uint64_t number, const absl::Status& status) {
   const std::string request = Cat("requests[", number, "]");
   const std::string field = client::FieldOf(status);

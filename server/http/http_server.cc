@@ -75,8 +75,8 @@ const char* CallOf(const Request& request) {
   return FindRerankPath(request.path) == nullptr ? nullptr : kRerankMethod;
 }
 
-// Returns what the metrics call a request, or null for one that is not counted: a probe, a scrape, a file of the
-// console, and a path that does not exist.
+// Returns the name that the metrics count a request under, or null for one that they do not count: a probe, a scrape, a
+// file of the console, or a path that does not exist.
 const char* CountedAs(const Request& request) {
   if (const char* const call = CallOf(request); call != nullptr) return call;
   if (request.method != "GET" && request.method != "HEAD") return nullptr;
@@ -304,14 +304,14 @@ class HttpServer::Impl final : private Application {
     return CountedError(request, http_status, status, MonotonicNow());
   }
 
-  // Counts a request without a body that was answered at once: with what was asked for, or that it is not there.
+  // Counts a request without a body that was answered at once: as NOT_FOUND if the answer is a 404, else as OK.
   Response Counted(const Request& request, Response response) {
     const absl::StatusCode code = response.status == 404 ? absl::StatusCode::kNotFound : absl::StatusCode::kOk;
     deps_.metrics->CountRequest(CountedAs(request), code, absl::ZeroDuration());
     return response;
   }
 
-  // Counts a request that is refused before its body has been read, unless it is one that is not counted (CountedAs).
+  // Counts a request that is refused before its body has been read, if CountedAs has a name for it.
   Response CountedError(const Request& request, int http_status, const absl::Status& status, absl::Time arrival) {
     const char* const call = CountedAs(request);
     if (call == nullptr) return Error(http_status, status);

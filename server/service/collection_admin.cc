@@ -81,8 +81,8 @@ absl::StatusOr<collection::CreateOptions> CreateOptionsOf(const v1::CreateCollec
   return options;
 }
 
-// Returns RESOURCE_EXHAUSTED where one more live collection would leave connections less than half of the descriptors
-// that the process may have.
+// Returns RESOURCE_EXHAUSTED if, with one more live collection, more than half of the descriptors that the process may
+// have would be open. The other half stays free for connections.
 absl::Status CheckDescriptors() {
   constexpr uint64_t kOfNewCollection = 8;
   const uint64_t limit = DescriptorLimit();

@@ -17,7 +17,7 @@ using Json = nlohmann::json;
 
 constexpr int64_t kMaxFileBytes = int64_t{64} << 20;
 
-// JSON has no bytes that are not UTF-8, and a folder's name may. Such a path is in base64.
+// A string in JSON must be UTF-8, but a folder's name need not be. A path that is not UTF-8 is stored in base64.
 constexpr char kPath[] = "path";
 constexpr char kPathInBase64[] = "path_base64";
 

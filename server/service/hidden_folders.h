@@ -14,9 +14,9 @@ namespace maxsim::service {
 // off". Paths of the HTTP API are kept.
 std::string WithoutFolders(std::string_view text);
 
-// Returns an error as a client may see it, with its details. The text of one about the client's own request is kept,
-// because what looks like a path in it is the client's own id or URL; only the path of a file that the server did not
-// find is cut.
+// Returns an error as a client may see it: its folders are cut (WithoutFolders), and its details stay. An error about
+// the client's own request keeps what looks like a path, because that is the client's own id or URL. Only the path of a
+// file that the server did not find is cut there.
 absl::Status ForClient(const absl::Status& status);
 
 // Removes folders from the texts of a CollectionInfo.

@@ -8,7 +8,7 @@ from maxsim.status_details import DETAILS_KEY, StatusDetails, read_metadata
 
 
 class Failure:
-    """An error in an answer's place. `said` is what it says beside code and message."""
+    """An error instead of an answer. `said` has its details."""
 
     def __init__(self, code, message, said=None):
         self.code, self.message, self.said = code, message, said or StatusDetails()

@@ -20,8 +20,8 @@ import time
 from maxsimd import MIB, Limits, Maxsimd, Questions, Watch, build_collection, build_sparse_collection, use_package
 
 HERE = pathlib.Path(__file__).resolve().parent
-# An attack goes on until the server has answered each probe so many times meanwhile. How long that takes is the machine's
-# matter: a server that answers nothing while it is attacked does not get there within ANSWERS_LIMIT_S.
+# An attack goes on until the server has answered each probe ANSWERS times. A slow machine may take long for that, but a
+# server that answers nothing under attack does not get there within ANSWERS_LIMIT_S.
 ANSWERS, ANSWERS_LIMIT_S = 10, 60.0
 SETTLE_LIMIT_S = 60.0
 STOP_LIMIT_S = 60.0  # the server's grace is 5 s
@@ -139,7 +139,7 @@ def settle(server, before, left_mib=LEFT_MIB, left_descriptors=LEFT_DESCRIPTORS,
 
 
 def start_attacker(site, server, name, seconds, grpc_port=None):
-    """Starts a process that attacks for so many seconds, and further until its standard input ends. Then it prints what it
+    """Starts a process that attacks for at least `seconds` and until its standard input ends. Then it prints what it
     did."""
     options = site.attacker_options(server, seconds) | {"grpc_port": grpc_port or server.grpc_port}
     command = [sys.executable, "-B", str(HERE / "attacks.py"), name, json.dumps(options)]

@@ -44,8 +44,8 @@ MEMORY_MIB = {"": 1024, "address,undefined": 4096, "thread": math.inf}
 GIVES_BACK_WITHIN_S = 75.0
 LEFT_MIB = {"": 384, "address,undefined": 2048, "thread": math.inf}
 LEFT_DESCRIPTORS = attack.LEFT_DESCRIPTORS + 2 * CLIENTS
-# The traffic goes on until so many valid calls were answered, and each probe as often as attack.py wants. The rest may be
-# refused. A server that stands still does not get there within LIMIT_S, however slow the machine.
+# The traffic goes on until VALID_ANSWERS valid calls were answered, and each probe as often as attack.py needs. Other
+# calls may be refused. A slow machine gets there within LIMIT_S, and a server that stands still does not.
 VALID_ANSWERS, LIMIT_S = 100, 240.0
 STOP_LIMIT_S = 60
 

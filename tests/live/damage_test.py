@@ -70,7 +70,7 @@ class DamageTest(unittest.TestCase):
         world.begin()
         generator = op.Generator(SEED, "string")
         kinds = ["upsert", "delete"]
-        # Versions and records in tables, in the write-ahead log, and of ids that a generation has or no document has.
+        # Puts versions and records into tables and into the write-ahead log, of ids with and without a document.
         for following in ("compact", "restart", "restart", "kill"):
             for _ in range(12):
                 while (operation := generator.next())["op"] not in kinds:
@@ -138,7 +138,8 @@ class DamageTest(unittest.TestCase):
         return done.returncode == 0
 
     def _check(self, is_whole):
-        """Holds documents and versions against the oracle. Only what verify complains of may be refused later."""
+        """Compares documents and versions with the oracle's. If `is_whole` (maxsim-shard verify found no damage), the
+        server may refuse none of them."""
         world, oracle = self.world, self.world.oracle.copy()
         world.server, own = self.server, world.server
         whole, world.oracle = world.oracle, oracle

@@ -1,7 +1,7 @@
-"""What a disk may hold after a power cut, of what recorder.c recorded.
+"""Works out from what recorder.c recorded what a disk may hold after a power cut.
 
 A Recording is the record of the programs that ran with its environment. `Recording.cut` writes the folder as a disk may
-have it where the power failed behind one of the entries:
+have it if the power failed right after one of the entries:
 
 - The bytes of a file that were written before its last sync are there. Each later write is there, or is not, or has
   lost some of its sectors, which then hold what was there before, or zeros.
@@ -39,7 +39,8 @@ class Entry:
 
 @dataclasses.dataclass
 class Choice:
-    """What survives of that which was not synced. The two shares are the chances of one write and one name."""
+    """Decides which changes survive of those that were not synced. `writes` and `names` are the chances of one write
+    and of one change of a name."""
 
     seed: int
     mode: str
@@ -99,13 +100,13 @@ def apply(data, kind, offset, written):
 
 
 def cut_in(offset, count, chooser):
-    """Returns how much of a write is there that ends at the end of a sector."""
+    """Returns how many bytes of a torn write are there. It is torn where a sector ends."""
     ends = range(SECTOR - offset % SECTOR, count, SECTOR)
     return chooser.choice(ends) if ends else 0
 
 
 def tear(data, offset, written, chooser):
-    """Writes some sectors of a write. The file has the length that it has with all of them."""
+    """Writes some sectors of a write. The file gets the length that the whole write gives it."""
     apply(data, ALLOCATE, offset + len(written), b"")
     begin = 0
     while begin < len(written):
@@ -118,7 +119,7 @@ def tear(data, offset, written, chooser):
 class Folder:
     def __init__(self):
         self.entries = {}
-        self.synced_at = -1  # the change of names that the last sync came after
+        self.synced_at = -1  # index of the last change of names before the last sync
 
 
 @dataclasses.dataclass
@@ -127,7 +128,7 @@ class NameChange:
 
     removed: tuple  # (folder, name), or None
     given: tuple
-    what: object  # that gets the name
+    what: object  # the File or Folder that gets the name
 
     def places(self):
         return [place for place in (self.removed, self.given) if place]
@@ -140,13 +141,13 @@ class NameChange:
 
 
 class Disk:
-    """Follows a record from the folder as it was before."""
+    """Repeats the changes of a record, beginning with the folder as it was before."""
 
     def __init__(self, root, ignored=None):
         self.root_path = str(root)
         self.by_inode = {}
         self.changes = []
-        self.ignored = ignored or (lambda path, is_folder: False)  # whose syncs are as if they were not called
+        self.ignored = ignored or (lambda path, is_folder: False)  # says whose syncs to leave out
         self.paths = {}  # of files that were opened, for `ignored`
 
     def begin_with(self, before, inodes):
@@ -276,7 +277,7 @@ class Recording:
         }
 
     def position(self):
-        """Returns how much is recorded. What a program has answered stands before it."""
+        """Returns the number of bytes recorded. What a program did before its last answer lies before this position."""
         return os.stat(self.path).st_size
 
     def read(self):

@@ -135,7 +135,7 @@ class Oracle:
         self.storage, self.id_type = storage, id_type
         self.documents = {}  # by id, in the collection's order
         self.versions = {}  # by id, of written and of deleted documents, also those that are forgotten
-        self.deleted_at = {}  # by id that was deleted with a version: `deleted_bytes` with that delete
+        self.deleted_at = {}  # by id that was deleted with a version: `deleted_bytes` just after that delete
         self.deleted_bytes = 0  # of all deletes with a version
         self.sequence = 0
         self._whole = None
@@ -162,7 +162,7 @@ class Oracle:
         self._whole = None
 
     def version_of(self, id):
-        """Returns the version that a write of the id must pass; 0 if there is none, or it is forgotten."""
+        """Returns the version that the version of a write must exceed; 0 if the id has none, or it is forgotten."""
         if self.deleted_bytes - self.deleted_at.get(id, self.deleted_bytes) > REMEMBERED_BYTES:
             return 0
         return self.versions.get(id, 0)

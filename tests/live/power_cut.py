@@ -1,4 +1,4 @@
-"""A world whose disk is recorded, and which begins again with what the disk has after a power cut."""
+"""A World that records what happens on its disk, and can go on with what the disk may hold after a power cut."""
 
 import dataclasses
 import itertools
@@ -10,16 +10,16 @@ import server as client
 from maxsim.v1 import admin_pb2, rerank_pb2
 from world import ALL, NAME, World, expect
 
-# A collection that is made beside the world's, and the documents that it gets.
+# Numbers of the documents that each further collection gets (do_create).
 MADE_IDS = (3, 4)
 
 
 @dataclasses.dataclass
 class State:
-    """What must be there. `oracle`: None while the world's collection is not."""
+    """What the server must have. `oracle` is None while the world's own collection does not exist."""
 
     oracle: object
-    made: dict  # whether a collection that was made beside is served, by name
+    made: dict  # by name of each further collection: whether its documents were written
     snapshots: dict  # oracles, by name of the folder
 
     def copy(self):
@@ -28,7 +28,7 @@ class State:
 
 @dataclasses.dataclass
 class Step:
-    """What one operation did. `between` are states that it may have got to before it was acknowledged."""
+    """What one operation did. `between` are states that it may have reached before it was acknowledged."""
 
     position: int  # in the record, at the acknowledgement
     between: list
@@ -42,13 +42,13 @@ class RecordedWorld(World):
         self.root = pathlib.Path(folder).resolve() / "disk"
         (self.root / "deep").mkdir(parents=True)
         super().__init__(programs, folder, {**setup, "flags": {**setup["flags"], "store.allowed_roots": self.root}})
-        self.path = self.root / "deep" / NAME  # not right in the root, which the list of made collections is in
+        self.path = self.root / "deep" / NAME  # not directly in the root, which holds the list of created collections
         self.library, self.recording, self.steps = library, None, []
         self.state = State(None, {}, {})
         self._numbers = itertools.count()
 
     def begin_record(self):
-        """Records from now on. The folder is taken to be on the disk as it is."""
+        """Records from now on. What is in the folder now counts as synced."""
         place = self.folder / f"recording-{len(list(self.folder.glob('recording-*')))}"
         place.mkdir()
         self.recording = disk.Recording(self.library, self.root, place)
@@ -66,7 +66,7 @@ class RecordedWorld(World):
         self.steps.append(Step(self.recording.position(), list(between), self.state.copy()))
 
     def do(self, operation):
-        """Does an operation and notes what it changed, and where in the record it was acknowledged."""
+        """Does an operation. Notes the state after it, and the position in the record where it was acknowledged."""
         between = []
         if operation["op"] == "stream":
             whole = self.oracle
@@ -79,7 +79,7 @@ class RecordedWorld(World):
         self.note(between)
 
     def server_collections(self):
-        """Returns those that the server is started with. One that it made it knows itself."""
+        """Returns the collections to start the server with. Those that it created it knows itself."""
         return {NAME: f"{self.path},live"} if self.setup["num_base"] else {}
 
     def do_kill(self, _):
@@ -96,7 +96,7 @@ class RecordedWorld(World):
         name = f"made-{operation['number']}"
         if name in self.state.made:
             return
-        path = self.root / "deep" / f"{name}-{next(self._numbers)}"  # what is left of one that was dropped stays
+        path = self.root / "deep" / f"{name}-{next(self._numbers)}"  # never used before: a dropped one keeps its folder
         request = admin_pb2.CreateCollectionRequest(name=name, path=str(path), dim=self.dim)
         request.storage, request.id_type = rerank_pb2.DATA_TYPE_F32, rerank_pb2.ID_TYPE_STRING
         self.server.admin.CreateCollection(request, timeout=client.CALL_LIMIT_S)
@@ -116,7 +116,7 @@ class RecordedWorld(World):
             del self.state.made[name]
 
     def do_keep(self, _):
-        """Makes a snapshot that stays."""
+        """Makes a snapshot and keeps it, to be checked after a power cut."""
         path = self._new_folder("kept")
         self.server.snapshot(NAME, self.root / path.name)
         self.state.snapshots[path.name] = self.oracle.copy()
@@ -124,14 +124,14 @@ class RecordedWorld(World):
     # After a power cut.
 
     def states_at(self, position):
-        """Returns those that the disk may have where the power failed at a position of the record."""
+        """Returns the states that the disk may have if the power failed at a position of the record."""
         last = max(index for index, step in enumerate(self.steps) if step.position <= position)
         following = self.steps[last + 1 : last + 2]
         return [self.steps[last].after, *(one for step in following for one in [*step.between, step.after])]
 
     def cut(self, entries, count, choice, ignored=None):
-        """Puts the disk into a state that it may have where the power failed after so many entries, and returns what
-        may be there."""
+        """Gives the disk contents that it may have if the power failed after `count` entries. Returns the states that
+        the server may have after such a cut."""
         self.server.kill()
         position = entries[count - 1].end if count else 0
         shutil.rmtree(self.root)
@@ -142,7 +142,8 @@ class RecordedWorld(World):
         return states
 
     def recover(self, states):
-        """Starts the server, which begin_record() may have recorded, and finds which of the states is there, which becomes the world's."""
+        """Starts the server and finds out which of the states it has. That becomes the state of the world. Call
+        begin_record() before, to record the recovery as well."""
         self.server.start(self.server_collections())
         infos = {name: self.server.info(name) for name in [NAME, *{name for state in states for name in state.made}]}
         self._recover_world(states, infos[NAME])
@@ -168,7 +169,7 @@ class RecordedWorld(World):
         self.check_everything()
 
     def check_everything(self):
-        """Holds all documents, those that are not there, and versions of both against the oracle."""
+        """Compares all documents, absent ids and versions of both with the oracle's."""
         self.check_all()
         self.check_whole(NAME, 1, ALL)
         known = {self.id_of(k): k for k in [*range(80), *range(1001, 1030)]}
@@ -181,7 +182,7 @@ class RecordedWorld(World):
             self.do_upsert({"docs": stale})
 
     def _check_made(self, name, info, states):
-        """Holds a collection that was made beside the world's against what may be there."""
+        """Compares a further collection with what may be there."""
         may_be = [state.made.get(name) for state in states]
         if not is_served(info):
             expect(None in may_be, f"{name} is not served: {info.error if info else 'it is not listed'}")

@@ -36,7 +36,7 @@ SETUPS = {
 }  # fmt: skip
 OPERATIONS = 45
 AFTER = 6  # operations after a power cut
-# Whose syncs a program may forget: the folders', and files' by what their names hold.
+# Syncs that a program may forget: those of folders, or of files whose paths contain one of the other texts.
 FORGOTTEN = ["folders", ".log", ".sst", "MANIFEST", ".json.tmp", ".safetensors.tmp"]
 KINDS = {"upsert", "stream", "delete", "compact", "reload", "kill", "restart"}
 
@@ -95,7 +95,7 @@ class PowerCutTest(unittest.TestCase):
             self.assertGreater(counts[kind], 0, f"no entry of kind {kind} was recorded")
 
     def _cut_twice(self, world, entries, chooser, what):
-        """Cuts the power, now and then once more during what the server does then."""
+        """Cuts the power. In a quarter of the cases cuts it again, during what the server does after the first cut."""
         recording, steps = world.recording, world.steps
         again = chooser.random() < 0.25
         self._cut(world, entries, chooser, what, again)
@@ -107,7 +107,7 @@ class PowerCutTest(unittest.TestCase):
         count = chooser.randint(1, len(entries))
         writes = [index + 1 for index, one in enumerate(entries) if one.kind == disk.WRITE]
         if writes and chooser.random() < 0.5:
-            count = chooser.choice(writes)  # behind which the sync has not come yet
+            count = chooser.choice(writes)  # right after a write, which is not synced yet
         choice = disk.Choice.of(chooser.randrange(1 << 30))
         with self.subTest(f"{what} after {count} of {len(entries)} entries with {choice}"):
             states = world.cut(entries, count, choice)
@@ -135,7 +135,7 @@ class PowerCutTest(unittest.TestCase):
         world.check_everything()
 
     def test_a_sync_that_is_forgotten_is_found(self):
-        """This test can fail: with the same record, but for the syncs of some files, it does."""
+        """Shows that the checks can fail: they do if the syncs of some files are left out of the record."""
         name = "built and compacted in the background"
         world = self.recorded(name, 15)
         entries = world.recording.read()
@@ -145,7 +145,9 @@ class PowerCutTest(unittest.TestCase):
                 self.assertNotEqual(self._find(world, entries, forgotten), "", "no cut of the power shows it")
 
     def _find(self, world, entries, forgotten, tries=10):
-        """Returns what is wrong after one of some power cuts, after which nothing is there that was not synced."""
+        """Tries some power cuts without the syncs of what is `forgotten`. Returns what is wrong after one of them, or
+        an empty text. Without the syncs of folders, no change of a name survives that was not synced; else no such
+        write does."""
         is_folders = forgotten == "folders"
         chooser = random.Random(SEED)
         for count in [len(entries), *(chooser.randint(len(entries) // 3, len(entries)) for _ in range(tries))]:

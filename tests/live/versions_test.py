@@ -25,7 +25,7 @@ def log_bytes(world):
 
 def delete_many(world, begin, count):
     """Deletes ids of 512 bytes that have no document, with a version."""
-    # RocksDB stores what neighbouring keys begin with once: so they differ early.
+    # The ids differ early, because RocksDB stores a common beginning of neighbouring keys only once.
     ids = [f"{number:09d}".ljust(512, "x") for number in range(begin, begin + count)]
     response = world.server.delete(client.delete_request(NAME, ids, 5))
     for id, result in zip(ids, response.results):
@@ -35,7 +35,7 @@ def delete_many(world, begin, count):
 
 
 def write(world, number, version):
-    """Writes a document, and returns its outcome, which is the oracle's."""
+    """Writes a document, and expects the oracle's outcome. Returns whether the document was applied."""
     world.do_upsert({"docs": [[number, 3, version, 0, "f32"]]})
     return world.oracle.versions.get(world.id_of(number)) == version
 
@@ -47,7 +47,7 @@ def main():
         write(world, 7, 3)
         world.do_delete({"ids": [FIRST], "version": 9})
         per_id = exact.BYTES_PER_VERSION + 512
-        in_limit = exact.REMEMBERED_BYTES // per_id  # so many later deletes leave the version remembered
+        in_limit = exact.REMEMBERED_BYTES // per_id  # as many later deletes as leave the version remembered
         for begin in range(0, in_limit, IDS_PER_CALL):
             delete_many(world, begin, min(IDS_PER_CALL, in_limit - begin))
         expect(not write(world, FIRST, 8), "a version within the limit is forgotten")

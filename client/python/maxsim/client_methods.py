@@ -1,5 +1,5 @@
-"""The methods that Client and AsyncClient share besides rerank. Each asks a server's Reranker, Admin or Documents, one
-call after another. A Client returns a result, and an AsyncClient a coroutine of it."""
+"""The methods that Client and AsyncClient share, except the rerank methods. Each makes calls to a server's Reranker,
+Admin or Documents, one after another. A Client returns the result, and an AsyncClient a coroutine of it."""
 
 # mypy: disable-error-code="no-any-return"
 
@@ -20,7 +20,7 @@ from .v1 import admin_pb2
 from .v1 import rerank_pb2 as pb
 from .writes import DeleteAnswers
 
-# Each is the type in its name, or a coroutine of it.
+# The type that a method returns: of a Client the one in the name, of an AsyncClient a coroutine of it.
 InfoT = TypeVar("InfoT")
 ListT = TypeVar("ListT")  # list[CollectionInfo]
 CollectionT = TypeVar("CollectionT")  # CollectionInfo
@@ -34,9 +34,9 @@ ResultT = TypeVar("ResultT")
 
 
 class Step(NamedTuple):
-    """A call of a method: `method` of a generated stub, such as "admin.LoadCollection".
+    """One call to the server. `method` names a stub and its method, such as "admin.LoadCollection".
 
-    One that is made `once` has the client's timeout for administration, and is not retried."""
+    A call with `once` has the client's timeout for administration, and is not retried."""
 
     method: str
     request: Any
@@ -44,7 +44,7 @@ class Step(NamedTuple):
     once: bool = False
 
 
-# Yields calls, is sent their answers or thrown their errors, and returns what the method does.
+# Yields calls. Receives the answer of each by send(), or its error by throw(). Returns the method's result.
 Steps: TypeAlias = Generator[Step, Any, ResultT]
 
 
@@ -52,7 +52,7 @@ class ClientMethods(
     RerankMethods[OneT, ManyT],
     Generic[OneT, ManyT, InfoT, ListT, CollectionT, BoolT, NoneT, IntT, WriteResultsT, StoredDocumentsT],
 ):
-    """What a client asks of a server beside streams and upserts."""
+    """The methods that call a server, except streams and upserts."""
 
     _limits: pb.Limits | None = None  # the server's, after the first call that needs them
 
@@ -68,7 +68,8 @@ class ClientMethods(
         read: Callable[[Any], Any] = lambda answer: answer,
         once: bool = True,
     ) -> Any:
-        """Makes one call, of the request that `make` makes when it runs. Returns what `read` finds in the answer."""
+        """Makes one call, with the request that `make` returns, and returns `read(answer)`. `make` is called only when
+        the call is made."""
 
         def steps() -> Steps[Any]:
             return read((yield Step(method, make(), timeout, once)))

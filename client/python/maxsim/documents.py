@@ -55,7 +55,7 @@ class WriteResult:
     """What became of one document or id. `outcome` is "applied": it is written, and requests see it; "stale": a version
     that is not older was there, and nothing changed; or, of a delete, "not_found": the collection does not hold the id.
     `sequence` is the number of the write, 0 where nothing was written. `truncated`: the server's encoder cut the end of
-    the document's text. Not all encoders tell."""
+    the document's text. Not all encoders report this."""
 
     outcome: Outcome
     sequence: int

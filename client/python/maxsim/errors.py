@@ -39,7 +39,7 @@ class MaxsimError(grpc.RpcError):
         limit: int | None = None,
         limit_key: str | None = None,
     ) -> None:
-        """`problem` is what the message says after the field."""
+        """`problem` is the part of the message after "FIELD: "."""
         super().__init__(message)
         self.message = message
         self.field = field
@@ -65,12 +65,13 @@ class MaxsimError(grpc.RpcError):
         return _restore, (type(self), self.message, self._details())
 
     def _details(self) -> dict[str, Any]:
-        """Returns what the constructor takes beside the message."""
+        """Returns the keyword arguments of the constructor."""
         names = ("status_code", "field", "retry_after", "pushback_ms", "reason", "limit", "limit_key")
         return {**{name: getattr(self, name) for name in names}, "problem": self._problem}
 
     def with_field(self, field: str) -> MaxsimError:
-        """Returns the error about another field, whose message names it."""
+        """Returns a copy of the error about another field. Its message names that field too, if the server sent the
+        problem by itself."""
         message = self.message if self._problem is None else f"{field}: {self._problem}"
         return _restore(type(self), message, {**self._details(), "field": field})
 
@@ -193,13 +194,13 @@ def make_error(
 
 
 def with_names(error: MaxsimError, renamed: Callable[[str], str]) -> MaxsimError:
-    """Returns the error about the field that `renamed` makes of its field; the error itself where it has none."""
+    """Returns the error with `renamed(error.field)` as its field, or the error itself if it has no field."""
     return error if error.field is None else error.with_field(renamed(error.field))
 
 
 def shift_indices(error: MaxsimError, name: str, num_before: int) -> MaxsimError:
-    """Returns an error whose field has the list's indices in the whole call. The request held only the items after
-    the first `num_before`: "queries[3]" becomes "queries[67]"."""
+    """Counts the indices of the list `name` in the error's field from the first item of the whole call. The request
+    held only the items after the first `num_before`: with 64 of them, "queries[3]" becomes "queries[67]"."""
     index = re.compile(rf"(?<=\b{name}\[)\d+(?=\])")
     return with_names(error, lambda text: index.sub(lambda found: str(int(found[0]) + num_before), text))
 
@@ -215,7 +216,8 @@ def from_rpc_error(error: Any, made_of: Connection, seconds: float | None) -> Ma
 
 
 def from_code_number(number: int, message: str, retry_after_ms: int = 0, details: bytes = b"") -> MaxsimError:
-    """Returns the error of a google.rpc.Code, as the answers of a stream carry it. `details` is a google.rpc.Status."""
+    """Returns the MaxsimError for the google.rpc.Code in an answer of a stream. `details` is a serialised
+    google.rpc.Status."""
     code = _CODES.get(number, grpc.StatusCode.UNKNOWN)
     metadata = [(status_details.DETAILS_KEY, details)]
     return make_error(

@@ -32,7 +32,7 @@ AnswerT = TypeVar("AnswerT")
 def in_collection(
     method: Callable[Concatenate[Any, str, ArgumentsT], AnswerT],
 ) -> Callable[Concatenate[Any, ArgumentsT], AnswerT]:
-    """Returns a client's method as one of ServedCollection: the same without the argument `collection`."""
+    """Makes a method of ServedCollection from a client's: without the argument `collection`, which is its own name."""
 
     @functools.wraps(method)
     def call(self: Any, /, *given: ArgumentsT.args, **named: ArgumentsT.kwargs) -> AnswerT:

@@ -24,7 +24,7 @@ class Document:
     where the whole collection was ranked, the document's ordinal. `payload` is the parsed JSON object, where payloads
     were asked for and the document has one. With alignments=True, `matches` [query tokens] is the index of the document
     token that each query token matched, and `similarities` [query tokens] their inner product. `truncated`: the server's
-    encoder cut the end of the document's text, which came with the request. Not all encoders tell."""
+    encoder cut the end of the document's text, which came with the request. Not all encoders report this."""
 
     id: Id | None
     score: float
@@ -59,7 +59,7 @@ class Ranking(Sequence[Document]):
     answered, 0 without one. `unavailable` counts candidates that were not scored because the server has lost their
     device. `query_tokens` are the query's tokens as text, for a query of text with alignments=True where the encoder
     names them. `sequence` is the number of the last write to a live collection that the answer has seen, 0 of any
-    other. `query_truncated`: the server's encoder cut the end of the query's text. Not all encoders tell."""
+    other. `query_truncated`: the server's encoder cut the end of the query's text. Not all encoders report this."""
 
     documents: list[Document]
     missing: list[Id] = dataclasses.field(default_factory=list)
@@ -158,7 +158,7 @@ class _Answer:
         if kind is not None:
             self._ids = result.string_ids.ids if kind == "string_ids" else result.int_ids.ids
         self._lock = threading.Lock()
-        self._made: dict[int, Document] = {}  # until all are made
+        self._made: dict[int, Document] = {}  # by index; not used once _all is set
         self._all: list[Document] | None = None
 
     def ids(self) -> list[Id]:
@@ -181,8 +181,8 @@ class _Answer:
             return self._all
 
     def _make_all(self) -> list[Document]:
-        """Makes all documents but those that were made. Reading column by column takes half as long as `_make` for
-        each."""
+        """Returns all documents, among them those that were made before. Reading column by column takes half as long as
+        `_make` for each."""
         result = self.result
         documents = [
             Document(*values)

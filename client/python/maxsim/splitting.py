@@ -19,7 +19,7 @@ from .writes import make_get_request, request_bytes
 MAX_GET_IDS = 1000  # limit of one request
 # Bytes of a query's tag and length in a RerankRequest, in addition to the query itself.
 _FRAME_BYTES = 6
-# Limits on a sum over queries or ids. A smaller request may stay within them.
+# Keys of limits on a sum over a request's queries or ids. If one is exceeded, a request with fewer of them may pass.
 _TOTALS = (
     *("limits.max_queries_per_request", "limits.max_request_work"),
     *("limits.max_alignments", "limits.max_answer_bytes"),

@@ -1,4 +1,4 @@
-"""The connections of the HTTP server, and their limits. A thread a connection."""
+"""The connections of the HTTP server, and their limits. Each connection has a thread."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _Connection:
 
 
 class Connections(ThreadingHTTPServer):
-    """Listens from its construction on; `run` answers until `stop`."""
+    """Listens as soon as it is constructed. `run` answers requests until `stop` is called."""
 
     daemon_threads = True
     request_queue_size = 256

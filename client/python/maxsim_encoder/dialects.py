@@ -228,8 +228,8 @@ def _json(value: object) -> Tuple[str, bytes]:
 def render_encode(
     results: List[Encoded], request: EncodeRequest, info: EncoderInfo, limits: Limits
 ) -> Tuple[str, bytes]:
-    """safetensors: "tokens" [all tokens, dim], "lengths" I64 [texts], and as metadata who made them and, where the ends of
-    texts were cut, a JSON list of these texts' indices."""
+    """Returns safetensors with "tokens" [all tokens, dim] and "lengths" I64 [texts]. The metadata name the model and,
+    if texts were cut, give a JSON list of their indices."""
     name, dtype = DTYPES[limits.dtype]
     tokens = np.concatenate([one.vectors for one in results]).astype(dtype).tobytes()
     lengths = np.array([len(one.vectors) for one in results], dtype="<i8")

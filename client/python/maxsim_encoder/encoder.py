@@ -67,8 +67,8 @@ def length_limit(info: EncoderInfo, kind: str, max_tokens: Optional[int]) -> int
 
 
 def cut_texts(encoder: Encoder, texts: Sequence[str], kind: str, max_tokens: Optional[int]) -> List[bool]:
-    """For each text, whether `encode` cuts it. For models whose libraries do not tell; tokenizes the texts once more. An
-    expanded query has a fixed number of tokens, which `max_tokens` does not change."""
+    """Returns for each text whether `encode` cuts it. For models whose libraries do not report it: tokenizes the texts
+    a second time. An expanded query has a fixed number of tokens, which `max_tokens` does not change."""
     fixed = kind == QUERY and encoder.info.query_expansion
     limit = length_limit(encoder.info, kind, None if fixed else max_tokens)
     return [count > limit for count in encoder.count_tokens(texts, kind)]

@@ -16,7 +16,7 @@ _CLIENT_CHECK_S = 0.1
 
 
 class Service:
-    """Encodes texts of requests, says who it is and what it has done."""
+    """Encodes the texts of requests, and answers with the model's identity and metrics."""
 
     def __init__(self, batch: BatchOptions, limits: Limits) -> None:
         self.limits = limits

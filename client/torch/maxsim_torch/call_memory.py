@@ -57,13 +57,14 @@ class CallMemory:
         return ctypes.addressof(structure)
 
     def take(self, inputs: Any) -> None:
-        """Writes the fields of a NamedTuple into the members with their names: addresses of tensors, and numbers."""
+        """Sets the call's members to the fields of a NamedTuple with the same names: a tensor as its address, a number
+        as it is."""
         for name, value in zip(inputs._fields, inputs):
             is_tensor = value is None or isinstance(value, Tensor)
             setattr(self.call, name, self.address(value) if is_tensor else value)
 
     def forward(self, passes: library.Passes, results: "Sequence[Tensor]", *codes: Any) -> None:
-        """Computes the forward pass into `results`: values, and matches, which may be empty."""
+        """Runs the forward pass, which writes `results`: the values, and the matches, which may be empty."""
         addresses = [tensor.data_ptr() or None for tensor in results]
         self._compute(
             passes.forward,
@@ -80,8 +81,8 @@ class CallMemory:
         *codes: Any,
         with_workspace: bool = True,
     ) -> None:
-        """Computes the backward pass out of `given`, what the structure of gradients begins with, into `results`, its
-        other members; those that are empty or None are not computed."""
+        """Runs the backward pass. `given` are the first members of the structure of gradients, which it reads;
+        `results` are the others, which it writes. A result that is empty or None is not computed."""
         structure = passes.gradients
         gradients = structure(
             ctypes.sizeof(structure),
@@ -96,8 +97,8 @@ class CallMemory:
         )
 
     def _compute(self, function: "Callable[..., None]", size_of: "Callable[[], int]", *arguments: Any) -> None:
-        """Calls function(call, *arguments), on CUDA with the tensors' device as the current one and with a workspace of
-        size_of() bytes."""
+        """Calls function(call, *arguments). On CUDA, makes the tensors' device the current one and gives the call a
+        workspace of size_of() bytes."""
         if not self.on_cuda:
             function(self.call, *arguments)
             return

@@ -120,7 +120,7 @@ def hides_gradients() -> bool:
 
 
 def wants_gradient(*tensors: Optional[Tensor]) -> bool:
-    """Whether one of the tensors wants a gradient, or may want one without telling."""
+    """Whether a tensor needs a gradient, or may need one that its requires_grad does not show (hides_gradients)."""
     if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors):
         return True
     return hides_gradients()
@@ -173,11 +173,11 @@ def _function(name: str, compute: "Callable[..., Any]", results: _Results) -> An
 
 
 class Operator:
-    """An operator torch.ops.maxsim_torch.NAME, as torch.library.custom_op makes it of `compute`. It writes none of its
-    arguments and returns none of them.
+    """The operator torch.ops.maxsim_torch.NAME, which torch.library.custom_op makes of `compute`. It neither writes nor
+    returns any of its arguments.
 
-    `compute` and `fake`, which makes results without values, take the arguments one by one; `fields` are their names
-    and types. The operator returns `num_results` tensors."""
+    `fields` are the arguments' names and types. `compute` and `fake` take the arguments one by one; `fake` returns
+    results without values, for compilers and tracers. The operator returns `num_results` tensors."""
 
     def __init__(
         self,
@@ -250,8 +250,8 @@ class Operator:
     def gradients(
         self, of: "Sequence[str]", without: "Dict[str, Any]", empty: "Optional[Callable[..., Any]]" = None
     ) -> "Callable[[Callable[..., Any]], Backward]":
-        """Makes the operator NAME_backward of the function below, and this operator's backward pass of that one; see
-        Backward."""
+        """A decorator that makes the operator NAME_backward of a function, and makes it the backward pass of this
+        operator. Backward says what the function takes."""
         return lambda function: Backward(self, of, without, function, empty)
 
     def _differentiate_by(self, backward: "Backward") -> None:
@@ -292,16 +292,21 @@ class Operator:
 
 
 class Backward(Operator):
-    """The operator NAME_backward of an operator NAME: the gradients of its arguments `of`.
+    """The operator NAME_backward of an operator NAME. It returns the gradients of NAME's arguments `of`.
 
-    It is made of function(inputs, asked, gradient, *results, **more). `inputs` are NAME's, in which the arguments
-    `without` have the values given there, and `asked` says for each argument of `of` whether its gradient is wanted:
-    those that are not are empty. `gradient` is that of NAME's first result, `results` are NAME's last ones, and `more`
-    are numbers with defaults, which the backward pass takes. `empty`, with the same arguments, makes results without
-    values; without it they are like the arguments that they are gradients of.
+    It is made of function(inputs, asked, gradient, *results, **more):
+    - `inputs`: NAME's arguments; those in `without` have the values given there.
+    - `asked`: whether the gradient of each argument in `of` is needed. One that is not needed is returned empty.
+    - `gradient`: the gradient of NAME's first result.
+    - `results`: NAME's last results.
+    - `more`: numbers with defaults, which the backward pass uses.
 
-    The operator's arguments are gradient, results, NAME's that it is not `without`, `more`, and `asked`: one list where
-    the function says List[bool], and otherwise an of_ARGUMENT for each."""
+    `empty` takes the same arguments and returns results without values. By default each is like the argument that it
+    is the gradient of.
+
+    The operator's own arguments are, in this order: the gradient, the results, NAME's arguments that are not in
+    `without`, `more`, and `asked`. `asked` is one list if the function annotates it as List[bool], and otherwise one
+    bool of_ARGUMENT for each."""
 
     def __init__(
         self,
@@ -346,11 +351,11 @@ class Backward(Operator):
         forward._differentiate_by(self)
 
     def end_of_arguments(self, asked: "Sequence[bool]") -> "Tuple[Any, ...]":
-        """The arguments after those of the forward pass."""
+        """The operator's last arguments: the defaults of `more`, then `asked`."""
         return (*self._defaults, list(asked)) if self._asks_by_list else (*self._defaults, *asked)
 
     def differentiate(self, inputs: Any, asked: "Sequence[bool]", gradient: Tensor, *results: Tensor) -> Any:
-        """Calls the operator for the forward pass of `inputs`."""
+        """Calls the operator with the `inputs` of the forward pass."""
         return self(gradient, *results, *self._take_kept(inputs), *self.end_of_arguments(asked))
 
 
@@ -359,7 +364,7 @@ def _is_tensor(kind: Any) -> bool:
 
 
 def empty_gradients(tensors: "Sequence[Optional[Tensor]]", asked: "Sequence[bool]") -> "Tuple[Tensor, ...]":
-    """Memory for the gradients of tensors, the first of which is not None. Those not asked for, or of None, are
+    """Allocates the gradients of `tensors`, whose first is not None. A gradient that is not asked for, or of None, is
     empty."""
     some = tensors[0]
     assert some is not None
@@ -372,8 +377,9 @@ def empty_gradients(tensors: "Sequence[Optional[Tensor]]", asked: "Sequence[bool
 
 
 def operator(name: str, empty: "Callable[[Any], Any]") -> "Callable[[Callable[[Any], Any]], Operator]":
-    """Makes the operator torch.ops.maxsim_torch.NAME of the function below. That takes a NamedTuple: its fields are the
-    operator's arguments. `empty` takes it too, and makes results without values, for compilers and tracers."""
+    """A decorator that makes the operator torch.ops.maxsim_torch.NAME of a function that takes one NamedTuple, whose
+    fields are the operator's arguments. `empty` takes the same NamedTuple and returns results without values, for
+    compilers and tracers."""
 
     def make(function: "Callable[[Any], Any]") -> Operator:
         hints = typing.get_type_hints(function)

@@ -64,7 +64,8 @@ class Problem(NamedTuple):
 
     @classmethod
     def of(cls, inputs: Any, weights: Optional[Tensor], documents: Tensor) -> "Problem":
-        """The problem of an operator's `inputs` and `documents` [num_documents, Ld, ...], whose shape alone counts."""
+        """The problem of an operator's `inputs` and `documents` [num_documents, Ld, ...], of which only the shape is
+        used."""
         return cls(
             inputs.queries,
             weights,

@@ -37,7 +37,7 @@ def pointers(*names: str) -> Fields:
     return [(name, ctypes.c_void_p) for name in names]
 
 
-# The first member of every structure, and the last ones of every call.
+# The first member of every structure, and the last members of every call's structure.
 STRUCT_SIZE: Fields = [("struct_size", ctypes.c_size_t)]
 WORKSPACE: Fields = [*pointers("stream", "workspace"), ("workspace_bytes", ctypes.c_size_t)]
 
@@ -118,7 +118,7 @@ def check(status: int) -> None:
 class Passes:
     """The functions of a family of operators: `name`_workspace_bytes, the forward pass `forward` and `name`_backward.
 
-    They take a call and, where `codes` says its type, a structure beside it."""
+    They take a call and, if `codes` is given, a second structure of that type."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class Passes:
     ):
         self.gradients = gradients
         taken = [ctypes.POINTER(structure) for structure in (call, codes) if structure is not None]
-        # One size is for both passes where there are codes.
+        # With codes, one size serves both passes, so that the function does not take the pass.
         which = [ctypes.c_int32] if codes is None else []
         self._size = _loaded(f"{name}_workspace_bytes", [*taken, *which, ctypes.POINTER(ctypes.c_size_t)])
         self._forward = _loaded(forward or name, [*taken, ctypes.c_void_p, ctypes.c_void_p])
@@ -143,11 +143,11 @@ class Passes:
         return size.value
 
     def forward(self, call: ctypes.Structure, *arguments: Any) -> None:
-        """Calls the forward pass: with the codes, if any, and the addresses of values and of what comes beside them."""
+        """Calls the forward pass. `arguments` are the codes, if any, and the addresses of its two results."""
         check(self._forward(call, *arguments))
 
     def backward(self, call: ctypes.Structure, *structures: ctypes.Structure) -> None:
-        """Calls the backward pass: with the codes, if any, and the gradients."""
+        """Calls the backward pass. `structures` are the codes, if any, and the gradients."""
         check(self._backward(call, *structures))
 
 

@@ -1,5 +1,5 @@
 """The functions of nearest.h (kernels/library/include/maxsim/nearest.h), and the operators
-torch.ops.maxsim_torch.nearest and nearest_backward. nearest.py has what people call."""
+torch.ops.maxsim_torch.nearest and nearest_backward. nearest.py has the public functions."""
 
 import ctypes
 import typing

@@ -57,7 +57,7 @@ def arguments_of(
     empty_score: float = 0.0,
     with_argmax: bool = False,
 ) -> Scores:
-    """The arguments of `scores`, one by one."""
+    """Returns the arguments of the operator `scores`, with the members of tokens and pairs one by one."""
     return Scores(
         queries.rows,
         documents.rows,
@@ -167,7 +167,7 @@ def empty_results(
 
 
 def empty_results_of(inputs: Any) -> Tuple[Tensor, Tensor]:
-    """The same for operators whose queries are padded."""
+    """empty_results for operators whose queries are padded."""
     num_queries, max_query_tokens = inputs.queries.shape[:2]
     return empty_results(inputs.queries, num_queries, inputs.list_length, max_query_tokens, inputs.with_argmax)
 

@@ -11,8 +11,9 @@ from .tokens import Tokens, explain_tokens, indices
 
 
 class Pairs(NamedTuple):
-    """Which documents each query meets, as the operators take it (pairing ALL, PAIRS or LISTS, the documents of each
-    query, and with candidates their indices), and the shape of the scores as people see it."""
+    """Which documents each query is scored against, as the operators take it: `pairing` is ALL, PAIRS or LISTS,
+    `list_length` the number of documents per query, and `candidates` their indices, if the caller gave any. `shape` is
+    that of the scores which the caller gets."""
 
     candidates: Optional[Tensor]
     pairing: int
@@ -28,7 +29,8 @@ def pair(
     one_query: bool,
     lists: "tuple[str, str]" = ("documents of [Nq, K, Ld, d] are", "there are documents of"),
 ) -> Pairs:
-    """Pairs of what people give. Documents of four dimensions are a list for each query; errors call them `lists`."""
+    """Makes Pairs of the caller's arguments. Documents of four dimensions are a list for each query; `lists` begin the
+    errors about them."""
     if documents.offsets is None and documents.rows.dim() == 4:
         if paired or candidates is not None:
             raise ValueError(f"{lists[0]} neither paired nor named by candidates")

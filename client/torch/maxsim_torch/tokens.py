@@ -35,12 +35,13 @@ class Tokens(NamedTuple):
 
 
 def plain_tokens(rows: Tensor, mask: Optional[Tensor] = None, lengths: Optional[Tensor] = None) -> Tokens:
-    """Padded sequences [sequences, max_tokens, dim] without scales, which nothing checks."""
+    """Makes Tokens of padded sequences [sequences, max_tokens, dim] without scales. Checks nothing."""
     return Tokens(rows, None, mask, lengths, None, library.SCALE_A_SEQUENCE, rows.shape[0], rows.shape[1])
 
 
 def flat(tokens: Tokens) -> Tokens:
-    """Padded sequences of any dimensions as [sequences, max_tokens, dim], and what belongs to them alike."""
+    """Reshapes padded sequences of any number of dimensions to [sequences, max_tokens, dim], and their mask, lengths
+    and scales to match."""
     count, most = tokens.num_sequences, tokens.max_tokens
     of_tokens = tokens.scale_of == library.SCALE_A_TOKEN
     return tokens._replace(
@@ -104,14 +105,14 @@ def indices(name: str, tensor: Tensor, shape: "tuple[int, ...]") -> Tensor:
 
 
 def of_one_type(lengths: "list[Optional[Tensor]]") -> "list[Optional[Tensor]]":
-    """Lengths in int64 where they have two types."""
+    """Returns the lengths, converted to int64 if they have different types."""
     if len({one.dtype for one in lengths if one is not None}) > 1:
         return [None if one is None else one.to(torch.int64) for one in lengths]
     return lengths
 
 
 def flat_rows(rows: Tensor) -> Tensor:
-    """[..., rows, d] as [sets, rows, d]."""
+    """Reshapes [..., rows, d] to [sets, rows, d]."""
     count = 1
     for size in rows.shape[:-2]:
         count = count * size
@@ -191,7 +192,7 @@ def _packed_scales(name: str, scales: Optional[Tensor], count: int, num_rows: in
 def padded_queries(
     queries: Tensor, lengths: Optional[Tensor], mask: Optional[Tensor], scales: Optional[Tensor]
 ) -> "tuple[Tokens, bool]":
-    """Queries [Nq, Lq, d] or one [Lq, d], and whether it is one."""
+    """Makes Tokens of queries [Nq, Lq, d], or of one query [Lq, d]. Also returns whether it is one query."""
     one_query = queries.dim() == 2
     if queries.dim() not in (2, 3):
         raise ValueError(f"queries have the shape {tuple(queries.shape)}; they are [Nq, Lq, d] or [Lq, d]")

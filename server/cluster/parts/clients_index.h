@@ -13,8 +13,8 @@
 
 namespace maxsim::cluster {
 
-// Returns an error about `list`[K], or a field of it, as one about `list`[indices[K]], where an item of a part's
-// request stands in the client's. Other errors stay as they are.
+// Takes an error about item K of `list` in a part's request, or about a field of it, and returns it with indices[K],
+// the item's index in the client's request. Other errors stay as they are.
 template <typename Index>
 absl::Status WithClientsIndex(const absl::Status& status, std::string_view list, const std::vector<Index>& indices) {
   const std::string field = client::FieldOf(status);

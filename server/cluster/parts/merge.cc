@@ -40,8 +40,8 @@ struct Hit {
   int32_t idx = 0;    // in that
 };
 
-// The rank order. Documents that were written to live partitions with logs of their own may have one position: then the
-// groups' order decides, so that every top_k ranks them alike.
+// The rank order, but two documents may have the same position if they were written to live partitions with logs of
+// their own. Then the order of the groups decides, so that the ranking is the same for every top_k.
 bool MergesBefore(const Hit& a, const Hit& b) { return RanksBefore(a, b) || (!RanksBefore(b, a) && a.from < b.from); }
 
 void MoveHit(PartResult& from, int idx, uint64_t position, const SplitRequest& split, const SplitRequest::Query& query,

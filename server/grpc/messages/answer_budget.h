@@ -52,10 +52,10 @@ class AnswerBudget {
     grpc::CallbackServerContext* const context_;
     // The budget's mutex_ guards what follows; clang cannot tell that every account's budget_ is the same one.
     uint64_t bytes_ = 0;
-    uint64_t peer_ = 0;         // whose they are, once listed
+    uint64_t peer_ = 0;         // the client's address, once listed
     size_t idx_ = kNotListed;   // in accounts_
-    bool closed_ = false;       // or ended by the budget
-    uint64_t ended_bytes_ = 0;  // what it held when the budget ended it; 0: it did not
+    bool closed_ = false;       // by Close, or because the budget ended the call
+    uint64_t ended_bytes_ = 0;  // what the call held when the budget ended it; 0 if it did not
   };
 
   // A stream that holds more than this is not read, for its answers are not either.

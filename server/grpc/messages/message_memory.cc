@@ -248,7 +248,7 @@ absl::Status CheckParsedMemory(const grpc::ByteBuffer& buffer, const Descriptor*
     return absl::InvalidArgumentError(
         absl::StrCat("the message of ", size, " bytes is no ", type->full_name(), ": it is malformed"));
   }
-  // The name is the message type's and not a path in the request, so that it is no field of the error.
+  // A full_name is of the message type and is no path in the request, so the error gets no field.
   return absl::InvalidArgumentError(
       absl::StrCat(walk.field() == nullptr ? "a field that this server does not know" : walk.field()->full_name(),
                    ": is there so many times that the message of ", size, " bytes would take more than ", limit,

@@ -119,8 +119,8 @@ class AnswerText {
   absl::Status status_;
 };
 
-// The gRPC paths that a request from here can be refused for, and what they are in the body. A path within one is
-// within the other, too; the first that fits counts.
+// Paths of fields that RerankService can name in its errors, and what these are in the body. They replace the beginning
+// of a longer path, too. The first row that fits counts.
 struct Renamed {
   std::string_view path;
   std::string_view member;

@@ -60,8 +60,9 @@ std::string FormatRerankResponse(const AnswerForm& form, const v1::RerankRespons
 void AppendPayload(const std::string& payload, std::string& text);
 
 // Returns {"error": {"code": "INVALID_ARGUMENT", "message": "...", "field": "top_n", "reason": "LIMIT_EXCEEDED",
-// "limit": 1024, "limit_key": "limits.max_top_k"}, "message": "...", "detail": "..."}. Clients of different services
-// show different ones of the three messages. The members after the first two are there where the status has them.
+// "limit": 1024, "limit_key": "limits.max_top_k"}, "message": "...", "detail": "..."}. The message is there three times
+// because clients of different services show different ones. "field" and the members after it are there only if the
+// status has them.
 std::string FormatError(const absl::Status& status);
 
 // Returns an error of RerankService with its field named as in the body, in place of the gRPC path.

@@ -26,7 +26,8 @@ class WriteGroup {
   // What is known beside the group.
   struct Known {
     std::function<bool(const collection::LogRecord&)> holds;  // whether the collection has a document of the id
-    // The version of the id once deletes of the group of this many bytes (version_memory.h) are in the log.
+    // Returns the version that the log will have for the id once it has deletes of the group that count `pending_bytes`
+    // (version_memory.h).
     std::function<absl::StatusOr<uint64_t>(const collection::LogRecord&, uint64_t pending_bytes)> version_of;
     uint64_t remembered_bytes = collection::kRememberedBytes;  // the log's
   };
@@ -57,7 +58,7 @@ class WriteGroup {
   struct State {
     bool exists = false;
     uint64_t version = 0;
-    uint64_t deleted_at = 0;  // where it does not exist: deleted bytes of the group with its delete
+    uint64_t deleted_at = 0;  // if it was deleted: the group's deleted bytes just after that delete
   };
   using States = std::unordered_map<std::string_view, State>;  // int64 ids by their bytes
 

@@ -47,7 +47,8 @@ class CallRecord {
   // Replaces the span alone, for a call that reaches no service.
   void SetSpan(tracing::Span span) { call_.span = std::move(span); }
 
-  // Ends the time of the call: its answer is ready, and Write comes later, when it is known whether the client got it.
+  // Ends the call's duration, because its answer is ready. For calls whose Write comes only once it is known whether
+  // the client got the answer.
   void EndTime();
 
   // Writes what was filled in, with the status that the client gets. The second call and later ones do nothing.
@@ -55,7 +56,7 @@ class CallRecord {
 
  private:
   FinishedCall call_;
-  absl::Time end_ = absl::InfiniteFuture();  // of MonotonicNow's clock; infinite: Write ends the time
+  absl::Time end_ = absl::InfiniteFuture();  // of MonotonicNow's clock; infinite: Write ends the call's duration
 };
 
 // A service calls this just before it answers a call with `status`. Fills the record of the port that made the call, or

@@ -6,7 +6,7 @@
 namespace maxsim::service {
 namespace {
 
-// What Python's str.isspace counts as white space, by which maxsim-encoder refuses a text. Beyond ASCII: U+0085,
+// White space as Python's str.isspace has it, because maxsim-encoder refuses texts by that. Beyond ASCII: U+0085,
 // U+00A0, U+1680, U+2000 to U+200A, U+2028, U+2029, U+202F, U+205F and U+3000.
 constexpr std::string_view kAscii = " \t\n\v\f\r\x1c\x1d\x1e\x1f";
 constexpr std::array<std::string_view, 19> kLonger = {

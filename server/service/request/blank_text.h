@@ -1,4 +1,4 @@
-// Finds texts that no encoder makes a vector of.
+// Finds blank texts, for which encoders return no vectors.
 #pragma once
 
 #include <string_view>

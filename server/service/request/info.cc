@@ -28,7 +28,7 @@ v1::CollectionInfo ToProto(const store::CollectionStatus& status, const store::D
   info.set_name(status.name);
   info.set_state(StateOf(status.state));
   info.set_error(status.error);
-  // A message holds UTF-8 alone, and clients cannot read one with other bytes.
+  // Strings of a message must be UTF-8: clients cannot read a message with other bytes.
   info.set_path(Printable(status.path, status.path.size()));
   if (status.live != nullptr) *info.mutable_live() = ToProto(status.live->state());
   if (status.collection == nullptr) return info;

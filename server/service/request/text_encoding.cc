@@ -92,7 +92,7 @@ std::vector<std::string> TakeQueryTexts(v1::RerankRequest& request) {
   return texts;
 }
 
-// Takes the texts of all documents that are not blank. `is_blank` becomes [document texts].
+// Moves the texts of documents that are not blank out of the request. Appends to `is_blank` whether each text is.
 std::vector<std::string> TakeDocumentTexts(v1::RerankRequest& request, std::vector<bool>& is_blank) {
   std::vector<std::string> texts;
   for (v1::InlineDocuments* list : InlineLists(request)) {
@@ -108,7 +108,7 @@ std::vector<std::string> TakeDocumentTexts(v1::RerankRequest& request, std::vect
 int32_t DimOfBlanks(const std::vector<EncodedText>& encoded, const v1::RerankRequest& request) {
   if (!encoded.empty()) return encoded.front().dim;
   if (request.queries().empty()) return kMinDim;
-  // The client's own number is checked only later.
+  // Clamped, because the client's own number is checked only later.
   const uint32_t dim = request.queries(0).tokens().dim();
   return static_cast<int32_t>(std::clamp<uint32_t>(dim, kMinDim, kMaxDim));
 }
@@ -137,13 +137,13 @@ void PlaceQueries(std::vector<EncodedText>& encoded, EncodedRequest& result) {
   }
 }
 
-// Queries must have been placed. `is_blank` is that of TakeDocumentTexts, and `encoded` has a text for each that is
-// not.
+// Call PlaceQueries first. `is_blank` comes from TakeDocumentTexts; `encoded` has one entry for each text that is not
+// blank.
 void PlaceDocuments(const std::vector<bool>& is_blank, std::vector<EncodedText>& encoded, EncodedRequest& result) {
   const int32_t blank_dim = DimOfBlanks(encoded, result.request);
   size_t next = 0;
   size_t next_encoded = 0;
-  std::vector<TruncatedTexts::Documents> truncated;  // [InlineLists]
+  std::vector<TruncatedTexts::Documents> truncated;  // one for each of InlineLists
   for (v1::InlineDocuments* list : InlineLists(result.request)) {
     std::vector<bool> of_list(static_cast<size_t>(list->texts_size()));
     bool any = false;

@@ -12,11 +12,11 @@ namespace maxsim::service {
 struct TruncatedTexts {
   using Documents = std::shared_ptr<const std::vector<bool>>;  // [documents] of an inline list; null: none was cut
   struct Query {
-    bool text = false;    // its own text
-    Documents documents;  // of the list that it is scored against
+    bool text = false;    // the query's own text was cut
+    Documents documents;  // of the list that the query is scored against
   };
   std::vector<Query> queries;  // [queries]
-  Documents documents;         // of the request's list
+  Documents documents;         // of the list that all queries without one of their own share
 };
 
 // Marks the results of texts that were cut. `response` answers the request that had the texts.

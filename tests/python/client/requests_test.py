@@ -362,7 +362,7 @@ class RankingTest(unittest.TestCase):
                 one = threads.submit(lambda: self.ranking[0])
                 making.wait()
                 rest = threads.submit(lambda: self.ranking.documents)
-                # Gives a version without a lock the time to make all documents anew.
+                # Long enough for a Ranking without a lock to make all documents a second time.
                 concurrent.futures.wait([rest], timeout=1)
                 go_on.set()
                 self.assertIs(one.result(), rest.result()[0])

@@ -41,7 +41,7 @@ def error_info(reason, domain="maxsim", **metadata):
 
 
 def refuse(context, path, problem, **metadata):
-    """Ends a call as a server does whose field at `path` is wrong."""
+    """Ends a call as a server does if the field at `path` is wrong."""
     details = status(bad_request(path, problem), error_info("INVALID_FIELD", **metadata))
     context.set_trailing_metadata([("grpc-status-details-bin", details)])
     context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"{path}: {problem}")

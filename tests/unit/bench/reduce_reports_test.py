@@ -33,7 +33,7 @@ class ReduceReportsTest(unittest.TestCase):
         self.folder = pathlib.Path(temporary.name)
 
     def reduced(self, report):
-        """What the program makes of a report, whose second run changes nothing."""
+        """Returns what the program makes of a report. Checks that nothing is left to reduce then."""
         path = self.folder / "inner" / "report.json"
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps(report))

@@ -17,8 +17,8 @@
 namespace maxsim::ctl {
 namespace {
 
-// Returns what the user of a server that cannot be reached can do about it. Errors of gRPC's own have no data beside
-// their code, so that its words are read here.
+// Returns what the user can do if a server cannot be reached. Reads gRPC's own messages, because its errors have no
+// data beside their code.
 const char* ReachHint(absl::string_view message, bool tls) {
   if (absl::StrContains(message, "http1.x")) return "is this its HTTP port? The gRPC port is wanted";
   if (absl::StrContains(message, "DNS resolution")) return "is the name right?";

@@ -81,7 +81,7 @@ class VersionMemoryTest : public ::testing::Test {
     EXPECT_TRUE(report.ok()) << report.status();
     return report.ok() ? *report : LogReport();
   }
-  // Changes the database of the log, which is closed and opened again.
+  // Closes the log, changes its database and opens the log again.
   void Change(const std::function<void(LogDatabase&, rocksdb::WriteBatch&)>& change) {
     log_.reset();
     {
@@ -97,7 +97,7 @@ class VersionMemoryTest : public ::testing::Test {
     }
     Open();
   }
-  // Makes the log one of a version that did not tell the versions of deleted ids from those of documents.
+  // Turns the log into one of format 1, which did not distinguish the versions of deleted ids from those of documents.
   void MakeOld(const std::vector<std::pair<std::string, uint64_t>>& versions) {
     Change([&](LogDatabase& database, rocksdb::WriteBatch& batch) {
       rocksdb::ColumnFamilyHandle* const meta = database.family(LogFamily::kMeta);

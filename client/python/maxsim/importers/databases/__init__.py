@@ -1,1 +1,1 @@
-"""Importers of what vector databases exported."""
+"""Importers of files that vector databases exported."""

@@ -1,5 +1,5 @@
-"""What index folders of residual codes have in common, whoever wrote them: metadata.json, lengths and codes in chunks,
-and PyLate's ids."""
+"""What all index folders of residual codes share, whichever library wrote them: metadata.json, lengths and codes in
+chunks, and PyLate's ids."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from maxsim.importers.source import DocumentId, ImportOptions, PackedSource, Sou
 
 
 class ResidualIndex(PackedSource):
-    """An index folder. A class that derives from it reads the metadata, then the codec."""
+    """An index folder of residual codes. A subclass reads the metadata first, then the codec."""
 
     def __init__(self, folder: str, options: ImportOptions) -> None:
         self._folder = folder
@@ -26,7 +26,8 @@ class ResidualIndex(PackedSource):
         return os.path.join(self._folder, name)
 
     def _read_index_metadata(self, foreign_file: str, foreign: str, expected: str) -> Mapping[str, object]:
-        """metadata.json. Raises SourceError where there is none, or a file of another kind of index."""
+        """Returns metadata.json. Raises SourceError if there is none, or if `foreign_file` exists, which shows that the
+        index is of another kind."""
         path = self._path("metadata.json")
         if os.path.exists(self._path(foreign_file)):
             raise SourceError(f"{self._folder}: is an index of {foreign} reads")
@@ -35,21 +36,21 @@ class ResidualIndex(PackedSource):
         return read_object(path)
 
     def _count(self, values: Mapping[str, object], key: str) -> int:
-        """A number of metadata.json."""
+        """Returns a count from metadata.json."""
         return read_count(values, key, self._path("metadata.json"))
 
     def _read_codec(
         self, library: str, centroids: np.ndarray, weights: np.ndarray, nbits: int, num_chunks: int
     ) -> None:
-        """The codec, and the lengths of the documents of each chunk."""
+        """Sets the codec, `dim` and the lengths of the documents in each chunk."""
         self._codec = ResidualCodec(centroids, weights, nbits, self._folder)
         self._lengths = [read_lengths(self._path(f"doclens.{chunk}.json")) for chunk in range(num_chunks)]
         self.dim = self._codec.dim
         self._notes.append(f"index of {library}, {nbits} bits a value, {len(centroids)} centroids, {num_chunks} chunks")
 
     def _read_pylate_ids(self, folder: str, num_documents: Optional[int] = None) -> Optional[Dict[int, DocumentId]]:
-        """PyLate's ids, which lie in `folder`, by document number; None where there are none. With `num_documents`,
-        raises SourceError unless these documents have them, and no others."""
+        """Returns PyLate's ids in `folder` by document number, or None if it has none. With `num_documents`, raises
+        SourceError unless exactly the documents 0 to num_documents - 1 have ids."""
         path = find_id_map(folder)
         if path is None:
             return None

@@ -1,1 +1,1 @@
-"""What several families of importers read their files with."""
+"""Readers of files that several families of importers share."""

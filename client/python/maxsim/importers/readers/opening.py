@@ -29,8 +29,8 @@ def open_regular(path: str, mode: str = "rb", **options: Any) -> IO[Any]:
 
 
 def check_folder(path: str) -> None:
-    """Raises SourceError where something in a folder, or in its folders, is neither a regular file nor a folder. For
-    folders whose files a library opens itself. Follows symbolic links, as libraries do."""
+    """Raises SourceError if the folder, or any folder in it, holds something that is neither a regular file nor a
+    folder. Call it before a library opens the folder's files itself. Follows symbolic links, as libraries do."""
     seen = set()
     waiting = [path]
     while waiting:
