@@ -44,8 +44,9 @@ class Case:
             lengths.view(-1)[place + 1] = 0
             self.arguments[name] = lengths
 
-    def run(self, function, dtype=None, device="cpu", **more):
-        """Returns what the function returns, and the gradients of a random mixture of it."""
+    def run(self, function, dtype=None, device="cpu", saved=None, **more):
+        """Returns what the function returns, and the gradients of a random mixture of it. With `saved`, an output, they
+        are those of a backward pass that is given it."""
         tensors = [tensor.detach().to(device, dtype or tensor.dtype).requires_grad_() for tensor in self.tensors]
         arguments = {
             name: value.to(device) if isinstance(value, torch.Tensor) else value
@@ -55,8 +56,25 @@ class Case:
         results = results if isinstance(results, tuple) else (results,)
         mixture = torch.randint(-8, 9, results[0].shape, generator=torch.Generator().manual_seed(SEED)) / 8.0
         finite = torch.where(torch.isinf(results[0]), 0, results[0])
-        (finite * mixture.to(finite)).sum().backward()
+        loss = (finite * mixture.to(finite)).sum()
+        if saved is not None:
+            # The gradient of a logit is weight * (output gradient * values - output gradient * output). Another output
+            # adds weight * error, as the derivative of error * lse does.
+            error = ((finite.detach() - saved.to(finite)) * mixture.to(finite)).sum(-1)
+            loss = loss + (error * lse_of(*tensors[:3], **arguments, **more)).sum()
+        loss.backward()
         return [result.detach().cpu() for result in results], [tensor.grad.cpu() for tensor in tensors]
+
+
+def lse_of(queries, first, second, scale, first_lengths=None, second_lengths=None):
+    """The logarithm of the sum of exponentials of the logits of each query; 0 where there are no keys."""
+    logits = scale * torch.einsum("...ic,...jc,...kc->...ijk", queries, first, second)
+    for lengths, shape in ((first_lengths, (1, -1, 1)), (second_lengths, (1, 1, -1))):
+        if lengths is not None:
+            count = logits.shape[-2 if shape[1] == -1 else -1]
+            there = torch.arange(count).reshape(shape) < lengths.reshape(*lengths.shape, 1, 1, 1)
+            logits = torch.where(there, logits, -1e30)
+    return logits.flatten(-2).logsumexp(-1)
 
 
 def attention_case(dtype, dim, ragged=False, rows=(5, 9, 12)):
@@ -84,8 +102,9 @@ class AttentionTest(SeededTest):
             with self.subTest(f"{device} {dtype} d={dim} ragged={ragged}"):
                 case = attention_case(dtype, dim, ragged)
                 found, gradients = case.run(triadic_attention, device=device, scale=2 / math.sqrt(dim))
+                # The backward pass takes the output as the forward pass has rounded it.
                 expected, expected_gradients = case.run(
-                    reference.triadic_attention, torch.float64, scale=2 / math.sqrt(dim)
+                    reference.triadic_attention, torch.float64, saved=found[0], scale=2 / math.sqrt(dim)
                 )
                 self.assertEqual(found[0].dtype, dtype)
                 self.expect_close(found[0], expected[0], 1e-5 + 6 * ROUNDING[dtype])

@@ -78,10 +78,12 @@ maxsim_status maxsim_triadic_workspace_bytes(const maxsim_triadic_call* call, in
 maxsim_status maxsim_triadic(const maxsim_triadic_call* call, void* output, float* lse);
 
 /* Writes the gradients that are asked for. Weights are computed again from the saved lse, with the rounding of the
- * forward pass. On MAXSIM_CUDA the gradients of second keys and values in 16 bits round products query * second key
- * instead, and take a softmax that is computed again with these: the weights of each gradient sum to 1. Each row of a
- * gradient is owned by one thread block (or one thread of the CPU), summed in FP32 in an order that the shapes fix, and
- * written once: zeros for rows behind the lengths. */
+ * forward pass. The product output * output gradient, which the gradient of every logit subtracts, is that of the saved
+ * output: in 16 bits its rounding is in the gradients of queries and keys, as in FlashAttention. On MAXSIM_CUDA the
+ * gradients of second keys and values in 16 bits round products query * second key instead, and take a softmax that is
+ * computed again with these: the weights of each gradient sum to 1. Each row of a gradient is owned by one thread block
+ * (or one thread of the CPU), summed in FP32 in an order that the shapes fix, and written once: zeros for rows behind
+ * the lengths. */
 maxsim_status maxsim_triadic_backward(const maxsim_triadic_call* call, const maxsim_triadic_gradients* gradients);
 
 /* Three-way MaxSim of a batch of problems: for query token i the best pair of a first and a second token,
