@@ -15,7 +15,7 @@ import grpc.aio
 
 from . import arguments, connection, errors
 from .async_document_methods import AnsweredT, AskedT, AsyncCall, AsyncDocumentMethods
-from .client_methods import ClientMethods, ResultT, Steps
+from .client_methods import ClientMethods, ResultT, Steps, with_coroutine_functions
 from .documents import StoredDocuments, WriteResults
 from .interceptors import async_call_metadata
 from .methods import ServedCollection, in_collection
@@ -27,6 +27,7 @@ from .v1 import admin_pb2_grpc, documents_pb2_grpc, rerank_pb2_grpc
 from .v1 import rerank_pb2 as pb
 
 
+@with_coroutine_functions
 class AsyncClient(
     ClientMethods[
         "Coroutine[Any, Any, Ranking]",
@@ -210,6 +211,7 @@ class AsyncClient(
             await asyncio.sleep(delay)
 
 
+@with_coroutine_functions
 class AsyncClientCollection(ServedCollection["Coroutine[Any, Any, Ranking]", "Coroutine[Any, Any, list[Ranking]]"]):
     """A collection as an AsyncClient sees it: `await client.collection("notes").upsert(documents)`."""
 

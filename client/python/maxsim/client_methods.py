@@ -6,6 +6,8 @@ Admin or Documents, one after another. A Client returns the result, and an Async
 from __future__ import annotations
 
 import abc
+import functools
+import inspect
 from collections.abc import Callable, Generator
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -31,6 +33,7 @@ WriteResultsT = TypeVar("WriteResultsT")
 StoredDocumentsT = TypeVar("StoredDocumentsT")
 
 ResultT = TypeVar("ResultT")
+ClientT = TypeVar("ClientT")
 
 
 class Step(NamedTuple):
@@ -253,3 +256,23 @@ class ClientMethods(
         if limits is None:
             self._limits = limits = (yield Step("reranker.GetInfo", pb.GetInfoRequest(), timeout)).limits
         return limits
+
+
+def with_coroutine_functions(client: type[ClientT]) -> type[ClientT]:
+    """Makes the public methods that a class for asyncio inherits, which return coroutines, functions like those that
+    `async def` defines: frameworks ask inspect.iscoroutinefunction. Arguments are checked when one is awaited."""
+    for base in client.__mro__[1:]:
+        for name, method in vars(base).items():
+            if name.startswith("_") or name in vars(client) or inspect.iscoroutinefunction(method):
+                continue
+            if inspect.isfunction(method):
+                setattr(client, name, _coroutine_function(method))
+    return client
+
+
+def _coroutine_function(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    async def call(*given: Any, **named: Any) -> Any:
+        return await method(*given, **named)
+
+    return call

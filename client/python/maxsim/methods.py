@@ -32,17 +32,23 @@ AnswerT = TypeVar("AnswerT")
 def in_collection(
     method: Callable[Concatenate[Any, str, ArgumentsT], AnswerT],
 ) -> Callable[Concatenate[Any, ArgumentsT], AnswerT]:
-    """Makes a method of ServedCollection from a client's: without the argument `collection`, which is its own name."""
+    """Makes a method of ServedCollection from a client's: without the argument `collection`, which is its own name. A
+    coroutine function gives a coroutine function."""
 
-    @functools.wraps(method)
     def call(self: Any, /, *given: ArgumentsT.args, **named: ArgumentsT.kwargs) -> AnswerT:
         answer: AnswerT = getattr(self._client, method.__name__)(self.name or "", *given, **named)
         return answer
 
+    async def awaited(self: Any, /, *given: Any, **named: Any) -> Any:
+        answer: Any = call(self, *given, **named)
+        return await answer
+
+    made: Any = functools.wraps(method)(awaited if inspect.iscoroutinefunction(method) else call)
     signature = inspect.signature(method)
     kept = [one for name, one in signature.parameters.items() if name != "collection"]
-    call.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
-    return call
+    made.__signature__ = signature.replace(parameters=kept)
+    wrapped: Callable[Concatenate[Any, ArgumentsT], AnswerT] = made
+    return wrapped
 
 
 class RerankMethods(abc.ABC, Generic[OneT, ManyT]):

@@ -3,9 +3,11 @@
 python requests_test.py
 """
 
+import asyncio
 import concurrent.futures
 import copy as copy_module
 import dataclasses
+import inspect
 import json
 import pickle
 import threading
@@ -23,6 +25,37 @@ from maxsim.ranking import read_response  # noqa: E402
 from maxsim.v1 import rerank_pb2 as pb  # noqa: E402
 
 QUERY = np.ones((2, DIM), np.float16)
+
+
+class CoroutinesTest(unittest.TestCase):
+    def test_methods_of_the_client_for_asyncio_are_coroutine_functions(self):
+        # Frameworks ask this before they await what they are given.
+        one = maxsim.AsyncClient("localhost:1")
+        collection = one.collection("docs")
+        asked = {name for name in dir(maxsim.Client) if not name.startswith("_")}
+        asked -= {"collection", "rerank_stream", "reranker", "admin", "documents"}
+        self.assertLessEqual({"info", "load", "get", "delete", "upsert", "rerank", "rerank_many", "close"}, asked)
+        for name in asked:
+            self.assertTrue(inspect.iscoroutinefunction(getattr(one, name)), name)
+            self.assertTrue(asyncio.iscoroutinefunction(getattr(maxsim.AsyncClient, name)), name)
+        for name in ("rerank", "rerank_many", "upsert", "upsert_stream", "delete", "get"):
+            self.assertTrue(inspect.iscoroutinefunction(getattr(collection, name)), name)
+            self.assertFalse(inspect.iscoroutinefunction(getattr(maxsim.Client("localhost:1").collection("d"), name)))
+            wanted = [*inspect.signature(getattr(maxsim.Client, name)).parameters]
+            wanted = [one for one in wanted if one not in ("self", "collection")]
+            self.assertEqual([*inspect.signature(getattr(collection, name)).parameters], wanted)
+
+    def test_they_refuse_what_the_other_refuses(self):
+        one = maxsim.AsyncClient("localhost:1")
+        for make in (
+            lambda: one.rerank("docs", QUERY, [1], top_k=-1),
+            lambda: one.collection("docs").rerank(QUERY, [1], top_k=-1),
+            lambda: one.get("docs", [1, "a"]),
+            lambda: one.collection("docs").delete([1, "a"]),
+            lambda: one.load(1, "/srv/docs"),
+        ):
+            with self.assertRaises((TypeError, ValueError)):
+                asyncio.run(make())
 
 
 class Recorder(RerankMethods):
