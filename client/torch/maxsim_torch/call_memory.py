@@ -1,7 +1,7 @@
 """Tensors of a call of the library: checked, kept until the call has returned, and given a workspace."""
 
 import ctypes
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -22,8 +22,8 @@ def _current_stream(device: torch.device) -> int:
 
 
 class CallMemory:
-    """A ctypes structure with the members struct_size, device, num_threads, stream, workspace and workspace_bytes, over
-    tensors of one device, which it keeps."""
+    """A ctypes structure that begins with struct_size and device, and has the members num_threads, stream, workspace
+    and workspace_bytes, over tensors of one device, which it keeps."""
 
     def __init__(self, structure: "type[ctypes.Structure]", device: torch.device):
         kind = device.type
@@ -34,12 +34,12 @@ class CallMemory:
             raise NotImplementedError(f"tensors are on {device} of ROCm {torch.version.hip}, and not of CUDA")
         self.kept: list[Any] = []
         self.device = device
-        self.call: Any = structure(ctypes.sizeof(structure))
-        self.call.device = library.CUDA if self.on_cuda else library.CPU
+        call: Any = structure(ctypes.sizeof(structure), library.CUDA if self.on_cuda else library.CPU)
         if self.on_cuda:
-            self.call.stream = _current_stream(device)
+            call.stream = _current_stream(device)
         else:
-            self.call.num_threads = torch.get_num_threads()
+            call.num_threads = torch.get_num_threads()
+        self.call = call
 
     def address(self, tensor: Optional[Tensor]) -> Optional[int]:
         """The address of a tensor's elements, made contiguous; None for none."""
@@ -57,20 +57,16 @@ class CallMemory:
         return ctypes.addressof(structure)
 
     def take(self, inputs: Any) -> None:
-        """Sets the call's members to the fields of a NamedTuple with the same names: a tensor as its address, a number
-        as it is."""
+        """Writes the fields of a NamedTuple into the members with their names: addresses of tensors, and numbers."""
         for name, value in zip(inputs._fields, inputs):
             is_tensor = value is None or isinstance(value, Tensor)
             setattr(self.call, name, self.address(value) if is_tensor else value)
 
-    def forward(self, passes: library.Passes, results: "Sequence[Tensor]", *codes: Any) -> None:
-        """Runs the forward pass, which writes `results`: the values, and the matches, which may be empty."""
-        addresses = [tensor.data_ptr() or None for tensor in results]
+    def forward(self, passes: library.Passes, results: "Tuple[Tensor, Tensor]", *codes: Any) -> None:
+        """Computes the forward pass into `results`: values, and matches, which may be empty."""
+        values, matches = results
         self._compute(
-            passes.forward,
-            lambda: passes.workspace_bytes(self.call, library.FORWARD, *codes),
-            *codes,
-            *addresses,
+            passes.forward, passes, library.FORWARD, codes, values.data_ptr() or None, matches.data_ptr() or None
         )
 
     def backward(
@@ -81,35 +77,38 @@ class CallMemory:
         *codes: Any,
         with_workspace: bool = True,
     ) -> None:
-        """Runs the backward pass. `given` are the first members of the structure of gradients, which it reads;
-        `results` are the others, which it writes. A result that is empty or None is not computed."""
+        """Computes the backward pass out of `given`, what the structure of gradients begins with, into `results`, its
+        other members; those that are empty or None are not computed."""
         structure = passes.gradients
         gradients = structure(
             ctypes.sizeof(structure),
             *map(self.address, given),
-            *(None if tensor is None else tensor.data_ptr() or None for tensor in results),
+            *[None if tensor is None else tensor.data_ptr() or None for tensor in results],
         )
-        self._compute(
-            passes.backward,
-            lambda: passes.workspace_bytes(self.call, library.BACKWARD, *codes) if with_workspace else 0,
-            *codes,
-            gradients,
-        )
+        sized = passes if with_workspace else None
+        self._compute(passes.backward, sized, library.BACKWARD, codes, gradients)
 
-    def _compute(self, function: "Callable[..., None]", size_of: "Callable[[], int]", *arguments: Any) -> None:
-        """Calls function(call, *arguments). On CUDA, makes the tensors' device the current one and gives the call a
-        workspace of size_of() bytes."""
+    def _compute(
+        self,
+        function: "Callable[..., int]",
+        sized: Optional[library.Passes],
+        which: int,
+        codes: "Tuple[Any, ...]",
+        *arguments: Any,
+    ) -> None:
+        """Calls function(call, *codes, *arguments), on CUDA with the tensors' device as the current one and with the
+        workspace that `sized` wants for the pass `which`."""
         if not self.on_cuda:
-            function(self.call, *arguments)
+            library.check(function(self.call, *codes, *arguments))
             return
         with torch.cuda.device(self.device.index):
-            size = size_of()
+            size = 0 if sized is None else sized.workspace_bytes(self.call, which, *codes)
             if size > 0:
                 workspace = torch.empty(size, dtype=torch.uint8, device=self.device)
                 self.kept.append(workspace)
                 self.call.workspace = workspace.data_ptr()
                 self.call.workspace_bytes = size
-            function(self.call, *arguments)
+            library.check(function(self.call, *codes, *arguments))
 
 
 def index_type(*lengths: Optional[Tensor]) -> int:

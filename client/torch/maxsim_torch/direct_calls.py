@@ -6,6 +6,7 @@ where nothing wants to see the call, it is computed at once; otherwise the call 
 """
 
 import contextlib
+import functools
 import inspect
 import operator as operator_module
 import typing
@@ -120,7 +121,7 @@ def hides_gradients() -> bool:
 
 
 def wants_gradient(*tensors: Optional[Tensor]) -> bool:
-    """Whether a tensor needs a gradient, or may need one that its requires_grad does not show (hides_gradients)."""
+    """Whether one of the tensors wants a gradient, or may want one without telling."""
     if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors):
         return True
     return hides_gradients()
@@ -154,11 +155,11 @@ class _Results:
         return self._differentiate(ctx, *gradients)
 
 
-def _function(name: str, compute: "Callable[..., Any]", results: _Results) -> Any:
+def _function(name: str, compute: "Callable[[Tuple[Any, ...]], Any]", results: _Results) -> Any:
     """A torch.autograd.Function of an operator's inputs. Profiles know it by the name that custom_op gives."""
 
     def forward(ctx: Any, *inputs: Any) -> Any:
-        output = compute(*inputs)
+        output = compute(inputs)
         results.save(ctx, inputs, output)
         return output
 
@@ -172,22 +173,41 @@ def _function(name: str, compute: "Callable[..., Any]", results: _Results) -> An
     return type(f"GeneratedBackwardFor_maxsim_torch_{name}_default", (torch.autograd.Function,), members)
 
 
-class Operator:
-    """The operator torch.ops.maxsim_torch.NAME, which torch.library.custom_op makes of `compute`. It neither writes nor
-    returns any of its arguments.
+def _take(places: "Sequence[int]") -> "Callable[[Sequence[Any]], Tuple[Any, ...]]":
+    """Returns what takes the values at `places` out of a sequence."""
+    if len(places) > 1:
+        return operator_module.itemgetter(*places)
+    return lambda values: tuple([values[idx] for idx in places])
 
-    `fields` are the arguments' names and types. `compute` and `fake` take the arguments one by one; `fake` returns
-    results without values, for compilers and tracers. The operator returns `num_results` tensors."""
+
+def _make(inputs: Any) -> "Callable[[Sequence[Any]], Any]":
+    """Returns what makes a NamedTuple of all its fields, as its _make does, without a look at their number."""
+    return functools.partial(tuple.__new__, inputs)
+
+
+class Operator:
+    """An operator torch.ops.maxsim_torch.NAME, as torch.library.custom_op makes it of `compute`. It writes none of its
+    arguments and returns none of them.
+
+    `compute` and `fake`, which makes results without values, take a tuple of the arguments; `fields` are their names
+    and types. The operator returns `num_results` tensors.
+
+    What depends on the operator alone is found here, once: a call is to cost no more than one that is written out."""
 
     def __init__(
         self,
         name: str,
         fields: "Dict[str, Any]",
         num_results: int,
-        compute: "Callable[..., Any]",
-        fake: "Callable[..., Any]",
+        compute: "Callable[[Tuple[Any, ...]], Any]",
+        fake: "Callable[[Tuple[Any, ...]], Any]",
     ):
-        self.compute = compute
+        def computed(*arguments: Any) -> Any:
+            return compute(arguments)
+
+        self.compute = computed
+        self._compute = compute
+        self._num_results = num_results
         self._name = name
         self._fields = fields
         parameters = [
@@ -196,9 +216,9 @@ class Operator:
         ]
         # PyTorch derives the operator's schema from the signature.
         returned: Any = Tuple[(Tensor,) * num_results]  # type: ignore[misc]
-        compute.__signature__ = inspect.Signature(parameters, return_annotation=returned)  # type: ignore[attr-defined]
-        self._definition = torch.library.custom_op(f"maxsim_torch::{name}", compute, mutates_args=())
-        self._definition.register_fake(fake)
+        computed.__signature__ = inspect.Signature(parameters, return_annotation=returned)  # type: ignore[attr-defined]
+        self._definition = torch.library.custom_op(f"maxsim_torch::{name}", computed, mutates_args=())
+        self._definition.register_fake(lambda *arguments: fake(arguments))
         self._overload = getattr(torch.ops.maxsim_torch, name).default
         self._tensors = [idx for idx, kind in enumerate(fields.values()) if _is_tensor(kind)]
         self._differentiated = self._overload  # what computes the operator where gradients are wanted
@@ -216,7 +236,7 @@ class Operator:
             any_gradient = any_gradient or argument.requires_grad
         if any_gradient and _dispatch.differentiates():
             return self._differentiated(*arguments)
-        return self.compute(*arguments)
+        return self._compute(arguments)
 
     def _pass_on(self, arguments: "Tuple[Any, ...]") -> Any:
         """Calls the operator by the dispatcher, after a look at what is lost there without an error: the tensors of a
@@ -250,33 +270,36 @@ class Operator:
     def gradients(
         self, of: "Sequence[str]", without: "Dict[str, Any]", empty: "Optional[Callable[..., Any]]" = None
     ) -> "Callable[[Callable[..., Any]], Backward]":
-        """A decorator that makes the operator NAME_backward of a function, and makes it the backward pass of this
-        operator. Backward says what the function takes."""
+        """Makes the operator NAME_backward of the function below, and this operator's backward pass of that one; see
+        Backward."""
         return lambda function: Backward(self, of, without, function, empty)
 
     def _differentiate_by(self, backward: "Backward") -> None:
         names = list(self._fields)
         places = [names.index(name) for name in backward.of]
         kept = [names.index(name) for name in backward.kept]
-        tensors = [idx for idx in kept if idx in self._tensors]
-        numbers = [idx for idx in kept if idx not in self._tensors]
+        take_asked = _take(places)
+        take_tensors = _take([idx for idx in kept if idx in self._tensors])
+        take_numbers = _take([idx for idx in kept if idx not in self._tensors])
+        end_of_arguments, num_arguments = backward.end_of_arguments, len(names)
+        first_result_kept = self._num_results - backward.num_results_kept
         with_argmax = names.index("with_argmax") if "with_argmax" in names else None
 
         def save(ctx: Any, inputs: Any, output: Any) -> None:
             ctx.mark_non_differentiable(*output[1:])
             if with_argmax is not None and not inputs[with_argmax]:
                 return
-            ctx.save_for_backward(*output[len(output) - backward.num_results_kept :], *(inputs[idx] for idx in tensors))
-            ctx.numbers = tuple(inputs[idx] for idx in numbers)
+            ctx.save_for_backward(*output[first_result_kept:], *take_tensors(inputs))
+            ctx.numbers = take_numbers(inputs)
 
         def differentiate(ctx: Any, gradient: Tensor, *_: Any) -> Any:
             if not hasattr(ctx, "numbers"):
                 raise RuntimeError(
                     f"maxsim_torch::{self._name} was called without with_argmax, and has no gradients"
                 )
-            asked = [ctx.needs_input_grad[idx] for idx in places]
-            made = backward(gradient, *ctx.saved_tensors, *ctx.numbers, *backward.end_of_arguments(asked))
-            results: "List[Optional[Tensor]]" = [None] * len(names)
+            asked = take_asked(ctx.needs_input_grad)
+            made = backward(gradient, *ctx.saved_tensors, *ctx.numbers, *end_of_arguments(asked))
+            results: "List[Optional[Tensor]]" = [None] * num_arguments
             for idx, wanted, result in zip(places, asked, made):
                 if wanted:
                     results[idx] = result
@@ -287,26 +310,21 @@ class Operator:
         if _dispatch is not None:
             # Function.apply without its search for what transforms of torch.func left behind.
             self._differentiated = super(
-                torch.autograd.Function, _function(self._name, self.compute, results)
+                torch.autograd.Function, _function(self._name, self._compute, results)
             ).apply
 
 
 class Backward(Operator):
-    """The operator NAME_backward of an operator NAME. It returns the gradients of NAME's arguments `of`.
+    """The operator NAME_backward of an operator NAME: the gradients of its arguments `of`.
 
-    It is made of function(inputs, asked, gradient, *results, **more):
-    - `inputs`: NAME's arguments; those in `without` have the values given there.
-    - `asked`: whether the gradient of each argument in `of` is needed. One that is not needed is returned empty.
-    - `gradient`: the gradient of NAME's first result.
-    - `results`: NAME's last results.
-    - `more`: numbers with defaults, which the backward pass uses.
+    It is made of function(inputs, asked, gradient, *results, **more). `inputs` are NAME's, in which the arguments
+    `without` have the values given there, and `asked` says for each argument of `of` whether its gradient is wanted:
+    those that are not are empty. `gradient` is that of NAME's first result, `results` are NAME's last ones, and `more`
+    are numbers with defaults, which the backward pass takes. `empty`, with the same arguments, makes results without
+    values; without it they are like the arguments that they are gradients of.
 
-    `empty` takes the same arguments and returns results without values. By default each is like the argument that it
-    is the gradient of.
-
-    The operator's own arguments are, in this order: the gradient, the results, NAME's arguments that are not in
-    `without`, `more`, and `asked`. `asked` is one list if the function annotates it as List[bool], and otherwise one
-    bool of_ARGUMENT for each."""
+    The operator's arguments are gradient, results, NAME's that it is not `without`, `more`, and `asked`: one list where
+    the function says List[bool], and otherwise an of_ARGUMENT for each."""
 
     def __init__(
         self,
@@ -324,19 +342,12 @@ class Backward(Operator):
         self.num_results_kept = len(first) - 1
         self._defaults = tuple(one.default for one in more.values())
         self._asks_by_list = asked.annotation == List[bool]
+        self._ends_with_asked = not more and not self._asks_by_list
         fields: "Dict[str, Any]" = {**first, **{name: forward._fields[name] for name in self.kept}}
-        self._take_kept = operator_module.itemgetter(*map(list(forward._fields).index, self.kept))
-        names = [*fields, *without]
+        self._take_kept = _take([*map(list(forward._fields).index, self.kept)])
         fields.update({name: one.annotation for name, one in more.items()})
         fields.update({"asked": List[bool]} if self._asks_by_list else {f"of_{name}": bool for name in of})
-        take_inputs = operator_module.itemgetter(*map(names.index, forward._fields))
-        num_first, end, constants = len(first), len(first) + len(self.kept), tuple(without.values())
-        num_before_asked = end + len(more)
-
-        def call(used: "Callable[..., Any]", arguments: "Tuple[Any, ...]") -> Any:
-            given = inputs.annotation._make(take_inputs((*arguments[:end], *constants)))
-            wanted = arguments[-1] if self._asks_by_list else arguments[num_before_asked:]
-            return used(given, wanted, *arguments[:num_first], *arguments[end:num_before_asked])
+        rearranged = self._rearranging(list(fields), forward, without, len(first), list(more))
 
         def like_inputs(given: Any, wanted: "Sequence[bool]", *_: Any) -> "Tuple[Tensor, ...]":
             return empty_gradients([getattr(given, name) for name in of], wanted)
@@ -345,17 +356,45 @@ class Backward(Operator):
             f"{forward._name}_backward",
             fields,
             len(of),
-            lambda *arguments: call(function, arguments),
-            lambda *arguments: call(empty or like_inputs, arguments),
+            rearranged(function, _make(inputs.annotation), without),
+            rearranged(empty or like_inputs, _make(inputs.annotation), without),
         )
         forward._differentiate_by(self)
 
-    def end_of_arguments(self, asked: "Sequence[bool]") -> "Tuple[Any, ...]":
-        """The operator's last arguments: the defaults of `more`, then `asked`."""
+    def _rearranging(
+        self,
+        fields: "Sequence[str]",
+        forward: Operator,
+        without: "Dict[str, Any]",
+        num_first: int,
+        more: "Sequence[str]",
+    ) -> "Callable[..., Callable[[Tuple[Any, ...]], Any]]":
+        """Returns what makes a function of the operator's arguments, in a tuple, of one of (inputs, asked, gradient,
+        *results, *more). It is written out for the operator, as NamedTuple's own methods are: to pick the arguments
+        one by one takes several times as long."""
+        inputs = "".join(f"without[{name!r}], " if name in without else f"{name}, " for name in forward._fields)
+        asked = "asked" if self._asks_by_list else "(" + "".join(f"of_{name}, " for name in self.of) + ")"
+        others = ", ".join([*fields[:num_first], *more])
+        source = (
+            f"def rearranging(function, make, without):\n"
+            f"    def call(arguments):\n"
+            f"        {', '.join(fields)} = arguments\n"
+            f"        return function(make(({inputs})), {asked}, {others})\n"
+            f"    return call\n"
+        )
+        made: "Dict[str, Any]" = {}
+        exec(source, made)
+        rearranging: "Callable[..., Callable[[Tuple[Any, ...]], Any]]" = made["rearranging"]
+        return rearranging
+
+    def end_of_arguments(self, asked: "Sequence[bool]") -> "Sequence[Any]":
+        """The arguments after those of the forward pass."""
+        if self._ends_with_asked:
+            return asked
         return (*self._defaults, list(asked)) if self._asks_by_list else (*self._defaults, *asked)
 
     def differentiate(self, inputs: Any, asked: "Sequence[bool]", gradient: Tensor, *results: Tensor) -> Any:
-        """Calls the operator with the `inputs` of the forward pass."""
+        """Calls the operator for the forward pass of `inputs`."""
         return self(gradient, *results, *self._take_kept(inputs), *self.end_of_arguments(asked))
 
 
@@ -364,32 +403,34 @@ def _is_tensor(kind: Any) -> bool:
 
 
 def empty_gradients(tensors: "Sequence[Optional[Tensor]]", asked: "Sequence[bool]") -> "Tuple[Tensor, ...]":
-    """Allocates the gradients of `tensors`, whose first is not None. A gradient that is not asked for, or of None, is
+    """Memory for the gradients of tensors, the first of which is not None. Those not asked for, or of None, are
     empty."""
     some = tensors[0]
     assert some is not None
     return tuple(
-        some.new_empty((0,), dtype=torch.float32)
-        if tensor is None
-        else tensor.new_empty(tensor.shape if wanted else (0,))
-        for tensor, wanted in zip(tensors, asked)
+        [
+            some.new_empty((0,), dtype=torch.float32)
+            if tensor is None
+            else tensor.new_empty(tensor.shape if wanted else (0,))
+            for tensor, wanted in zip(tensors, asked)
+        ]
     )
 
 
 def operator(name: str, empty: "Callable[[Any], Any]") -> "Callable[[Callable[[Any], Any]], Operator]":
-    """A decorator that makes the operator torch.ops.maxsim_torch.NAME of a function that takes one NamedTuple, whose
-    fields are the operator's arguments. `empty` takes the same NamedTuple and returns results without values, for
-    compilers and tracers."""
+    """Makes the operator torch.ops.maxsim_torch.NAME of the function below. That takes a NamedTuple: its fields are the
+    operator's arguments. `empty` takes it too, and makes results without values, for compilers and tracers."""
 
     def make(function: "Callable[[Any], Any]") -> Operator:
         hints = typing.get_type_hints(function)
         inputs, results = hints["inputs"], typing.get_args(hints["return"])
+        made = _make(inputs)
         return Operator(
             name,
             typing.get_type_hints(inputs),
             len(results),
-            lambda *arguments: function(inputs._make(arguments)),
-            lambda *arguments: empty(inputs._make(arguments)),
+            lambda arguments: function(made(arguments)),
+            lambda arguments: empty(made(arguments)),
         )
 
     return make

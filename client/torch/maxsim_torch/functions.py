@@ -94,6 +94,8 @@ def _score(
         lambda: _compute(queries, documents, weights, pairs, empty_score, with_argmax, saves_int8),
         lambda: explain_values_of(queries, documents, pairs.candidates),
     )
+    if len(pairs.shape) == 2 and not return_argmax:
+        return computed[0]  # the operators' scores as they are
     return as_people_see(computed, pairs, queries.max_tokens, return_argmax)
 
 

@@ -37,7 +37,7 @@ def pointers(*names: str) -> Fields:
     return [(name, ctypes.c_void_p) for name in names]
 
 
-# The first member of every structure, and the last members of every call's structure.
+# The first member of every structure, and the last ones of every call.
 STRUCT_SIZE: Fields = [("struct_size", ctypes.c_size_t)]
 WORKSPACE: Fields = [*pointers("stream", "workspace"), ("workspace_bytes", ctypes.c_size_t)]
 
@@ -116,9 +116,11 @@ def check(status: int) -> None:
 
 
 class Passes:
-    """The functions of a family of operators: `name`_workspace_bytes, the forward pass `forward` and `name`_backward.
+    """The functions of a family of operators: `name`_workspace_bytes, `forward`, and `backward`, `name`_backward.
 
-    They take a call and, if `codes` is given, a second structure of that type."""
+    They take a call and, where `codes` says its type, a structure beside it. Then the forward pass takes the addresses
+    of values and of what comes beside them, and the backward pass the gradients. These two return a status, which
+    `check` takes."""
 
     def __init__(
         self,
@@ -130,25 +132,17 @@ class Passes:
     ):
         self.gradients = gradients
         taken = [ctypes.POINTER(structure) for structure in (call, codes) if structure is not None]
-        # With codes, one size serves both passes, so that the function does not take the pass.
+        # One size is for both passes where there are codes.
         which = [ctypes.c_int32] if codes is None else []
         self._size = _loaded(f"{name}_workspace_bytes", [*taken, *which, ctypes.POINTER(ctypes.c_size_t)])
-        self._forward = _loaded(forward or name, [*taken, ctypes.c_void_p, ctypes.c_void_p])
-        self._backward = _loaded(f"{name}_backward", [*taken, ctypes.POINTER(gradients)])
+        self.forward = _loaded(forward or name, [*taken, ctypes.c_void_p, ctypes.c_void_p])
+        self.backward = _loaded(f"{name}_backward", [*taken, ctypes.POINTER(gradients)])
 
     def workspace_bytes(self, call: ctypes.Structure, which: int, *codes: ctypes.Structure) -> int:
         """The bytes of workspace that a pass (FORWARD or BACKWARD) needs."""
         size = ctypes.c_size_t()
         check(self._size(call, *(codes or (which,)), size))
         return size.value
-
-    def forward(self, call: ctypes.Structure, *arguments: Any) -> None:
-        """Calls the forward pass. `arguments` are the codes, if any, and the addresses of its two results."""
-        check(self._forward(call, *arguments))
-
-    def backward(self, call: ctypes.Structure, *structures: ctypes.Structure) -> None:
-        """Calls the backward pass. `structures` are the codes, if any, and the gradients."""
-        check(self._backward(call, *structures))
 
 
 def _loaded(name: str, arguments: "list[Any]") -> Any:

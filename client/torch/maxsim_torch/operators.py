@@ -12,7 +12,7 @@ from torch import Tensor
 
 from . import library
 from .call_memory import INDEX_TYPES, TYPES, CallMemory
-from .direct_calls import empty_gradients, operator
+from .direct_calls import operator
 from .pairing import Pairs
 from .tokens import Tokens
 
@@ -23,7 +23,10 @@ _NO_CANDIDATES = 8
 
 
 class Scores(NamedTuple):
-    """The arguments of torch.ops.maxsim_torch.scores: queries and documents (Tokens), Pairs and numbers."""
+    """The arguments of torch.ops.maxsim_torch.scores: queries and documents (Tokens), Pairs and numbers.
+
+    arguments_of and _call, which are a part of every call, take them by their places and not by their names, which
+    would take longer."""
 
     queries: Tensor
     documents: Tensor
@@ -56,103 +59,158 @@ def arguments_of(
     pairs: Pairs,
     empty_score: float = 0.0,
     with_argmax: bool = False,
-) -> Scores:
-    """Returns the arguments of the operator `scores`, with the members of tokens and pairs one by one."""
-    return Scores(
-        queries.rows,
-        documents.rows,
+) -> "Tuple[Any, ...]":
+    """The arguments of `scores` in the order of Scores."""
+    rows, offsets, mask, lengths, scales, scale_of, num_queries, max_query_tokens = queries
+    (
+        vectors,
+        document_offsets,
+        document_mask,
+        document_lengths,
+        document_scales,
+        document_scale_of,
+        num_documents,
+        max_document_tokens,
+    ) = documents
+    candidates, pairing, list_length, _ = pairs
+    return (
+        rows,
+        vectors,
         weights,
-        queries.offsets,
-        queries.mask,
-        queries.lengths,
-        queries.scales,
-        documents.offsets,
-        documents.mask,
-        documents.lengths,
-        documents.scales,
-        pairs.candidates,
-        queries.num_sequences,
-        documents.num_sequences,
-        queries.max_tokens,
-        documents.max_tokens,
-        pairs.pairing,
-        pairs.list_length,
+        offsets,
+        mask,
+        lengths,
+        scales,
+        document_offsets,
+        document_mask,
+        document_lengths,
+        document_scales,
+        candidates,
+        num_queries,
+        num_documents,
+        max_query_tokens,
+        max_document_tokens,
+        pairing,
+        list_length,
         empty_score,
-        queries.scale_of,
-        documents.scale_of,
+        scale_of,
+        document_scale_of,
         with_argmax,
     )
 
 
 class Call(CallMemory):
-    """A maxsim_call over the tensors of `inputs`, which are Scores or have their names, and of queries and documents.
-    It keeps them until the call has returned. Documents of residual codes, `coded`, have no rows of vectors: their rows
-    are the codes, one a token."""
+    """A maxsim_call over tensors, which it keeps until the call has returned. `tokens` makes queries and documents."""
 
-    def __init__(self, inputs: Any, queries: Tokens, documents: Tokens, coded: bool = False):
-        super().__init__(library.Call, queries.rows.device)
-        rows = queries.rows
-        self.call.pairing = inputs.pairing
-        self.call.list_length = inputs.list_length
-        self.call.empty_score = inputs.empty_score
-        self.call.queries = self._tokens(queries, rows.dtype, rows.shape[-1], rows)
-        vectors = None if coded else documents.rows
-        of_vectors = rows if coded else documents.rows
-        self.call.documents = self._tokens(documents, of_vectors.dtype, of_vectors.shape[-1], vectors)
-        self.call.weights = self.address(inputs.weights)
-        candidates = inputs.candidates
-        self.call.candidates = self.address(candidates)
-        if candidates is not None and candidates.numel() == 0:
-            self.call.candidates = _NO_CANDIDATES
+    def __init__(
+        self,
+        device: torch.device,
+        weights: Optional[Tensor],
+        candidates: Optional[Tensor],
+        pairing: int,
+        list_length: int,
+        empty_score: float,
+    ):
+        super().__init__(library.Call, device)
+        call = self.call
+        call.pairing = pairing
+        call.list_length = list_length
+        call.empty_score = empty_score
+        if weights is not None:
+            call.weights = self.address(weights)
+        if candidates is not None:
+            call.candidates = self.address(candidates) if candidates.numel() > 0 else _NO_CANDIDATES
 
-    def _tokens(self, tokens: Tokens, dtype: torch.dtype, dim: int, vectors: Optional[Tensor]) -> int:
-        """The address of a maxsim_tokens, which is kept, too."""
-        rows, offsets, mask, lengths, scales, scale_of, num_sequences, max_tokens = tokens
+    def tokens(
+        self,
+        rows: Tensor,
+        offsets: Optional[Tensor],
+        mask: Optional[Tensor],
+        lengths: Optional[Tensor],
+        scales: Optional[Tensor],
+        scale_of: int,
+        num_sequences: int,
+        max_tokens: int,
+        vectors: Optional[Tensor] = None,
+    ) -> int:
+        """The address of a maxsim_tokens, which is kept, too. Its arguments are those of Tokens. Residual codes, whose
+        `rows` have one number a token, are of vectors like `vectors`, and have no address here."""
         if offsets is None:
             layout, indices = library.PADDED, lengths
         else:
             layout, indices = library.PACKED if lengths is None else library.SCATTERED, offsets
+        if vectors is None:
+            dim, dtype = rows.shape[-1], rows.dtype
+            num_rows, address = rows.numel() // max(dim, 1), self.address(rows)
+        else:
+            dim, dtype = vectors.shape[-1], vectors.dtype
+            num_rows, address = rows.numel(), None
         made = library.Tokens(
             _TOKENS_SIZE,
             layout,
             _TYPES[dtype],
             dim,
-            INDEX_TYPES[indices.dtype] if indices is not None else library.INT64,
+            library.INT64 if indices is None else INDEX_TYPES[indices.dtype],
             num_sequences,
             max_tokens,
-            rows.numel() if vectors is None else rows.numel() // max(dim, 1),
-            self.address(vectors),
-            self.address(offsets),
-            self.address(lengths),
-            self.address(mask),
-            self.address(scales),
+            num_rows,
+            address,
+            None if offsets is None else self.address(offsets),
+            None if lengths is None else self.address(lengths),
+            None if mask is None else self.address(mask),
+            None if scales is None else self.address(scales),
             scale_of,
         )
         return self.address_of(made)
 
 
 def _call(inputs: Scores) -> Call:
-    queries = Tokens(
-        inputs.queries,
-        inputs.query_offsets,
-        inputs.query_mask,
-        inputs.query_lengths,
-        inputs.query_scales,
-        inputs.query_scale_of,
-        inputs.num_queries,
-        inputs.max_query_tokens,
+    (
+        queries,
+        documents,
+        weights,
+        query_offsets,
+        query_mask,
+        query_lengths,
+        query_scales,
+        document_offsets,
+        document_mask,
+        document_lengths,
+        document_scales,
+        candidates,
+        num_queries,
+        num_documents,
+        max_query_tokens,
+        max_document_tokens,
+        pairing,
+        list_length,
+        empty_score,
+        query_scale_of,
+        document_scale_of,
+        _,
+    ) = inputs
+    made = Call(queries.device, weights, candidates, pairing, list_length, empty_score)
+    made.call.queries = made.tokens(
+        queries,
+        query_offsets,
+        query_mask,
+        query_lengths,
+        query_scales,
+        query_scale_of,
+        num_queries,
+        max_query_tokens,
     )
-    documents = Tokens(
-        inputs.documents,
-        inputs.document_offsets,
-        inputs.document_mask,
-        inputs.document_lengths,
-        inputs.document_scales,
-        inputs.document_scale_of,
-        inputs.num_documents,
-        inputs.max_document_tokens,
+    made.call.documents = made.tokens(
+        documents,
+        document_offsets,
+        document_mask,
+        document_lengths,
+        document_scales,
+        document_scale_of,
+        num_documents,
+        max_document_tokens,
     )
-    return Call(inputs, queries, documents)
+    return made
 
 
 def empty_results(
@@ -167,7 +225,7 @@ def empty_results(
 
 
 def empty_results_of(inputs: Any) -> Tuple[Tensor, Tensor]:
-    """empty_results for operators whose queries are padded."""
+    """The same for operators whose queries are padded."""
     num_queries, max_query_tokens = inputs.queries.shape[:2]
     return empty_results(inputs.queries, num_queries, inputs.list_length, max_query_tokens, inputs.with_argmax)
 
@@ -202,8 +260,14 @@ def scores(inputs: Scores) -> Tuple[Tensor, Tensor]:
 )
 def scores_backward(
     inputs: Scores, asked: Sequence[bool], score_gradients: Tensor, argmax: Tensor
-) -> "Tuple[Tensor, ...]":
+) -> Tuple[Tensor, Tensor, Tensor]:
     """maxsim_backward: the gradients of queries, documents and weights in their types and shapes."""
-    results = empty_gradients((inputs.queries, inputs.documents, inputs.weights), asked)
-    _call(inputs).backward(library.MAXSIM, (argmax, score_gradients), results, with_workspace=asked[1])
+    queries, documents, weights = inputs[:3]
+    of_queries, of_documents, of_weights = asked
+    results = (
+        queries.new_empty(queries.shape if of_queries else (0,)),
+        documents.new_empty(documents.shape if of_documents else (0,)),
+        queries.new_empty(weights.shape if weights is not None and of_weights else (0,), dtype=torch.float32),
+    )
+    _call(inputs).backward(library.MAXSIM, (argmax, score_gradients), results, with_workspace=of_documents)
     return results

@@ -11,7 +11,7 @@ from . import library
 from .call_memory import INDEX_TYPES
 from .direct_calls import empty_gradients, operator
 from .operators import Call, empty_results_of
-from .tokens import Tokens, plain_tokens
+from .tokens import plain_tokens
 
 # The numbers of residual_codes.h.
 BIT_ORDERS = {"colbert": 0, "low_first": 1}
@@ -61,7 +61,16 @@ class CodeScores(NamedTuple):
 
 def _call(inputs: CodeScores) -> "tuple[Call, ResidualCodes]":
     """The structures of a call."""
-    documents = Tokens(
+    made = Call(
+        inputs.queries.device,
+        inputs.weights,
+        inputs.candidates,
+        inputs.pairing,
+        inputs.list_length,
+        inputs.empty_score,
+    )
+    made.call.queries = made.tokens(*plain_tokens(inputs.queries, inputs.query_mask, inputs.query_lengths))
+    made.call.documents = made.tokens(
         inputs.centroid_numbers,
         inputs.document_offsets,
         inputs.document_mask,
@@ -70,9 +79,8 @@ def _call(inputs: CodeScores) -> "tuple[Call, ResidualCodes]":
         library.SCALE_A_SEQUENCE,
         inputs.num_documents,
         inputs.max_document_tokens,
+        vectors=inputs.queries,
     )
-    queries = plain_tokens(inputs.queries, inputs.query_mask, inputs.query_lengths)
-    made = Call(inputs, queries, documents, coded=True)
     codes = ResidualCodes(
         ctypes.sizeof(ResidualCodes),
         NBITS[inputs.bucket_weights.numel()],
