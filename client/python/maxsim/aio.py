@@ -211,10 +211,11 @@ class AsyncClient(
             await asyncio.sleep(delay)
 
 
-@with_coroutine_functions
 class AsyncClientCollection(ServedCollection["Coroutine[Any, Any, Ranking]", "Coroutine[Any, Any, list[Ranking]]"]):
     """A collection as an AsyncClient sees it: `await client.collection("notes").upsert(documents)`."""
 
+    rerank = in_collection(AsyncClient.rerank)
+    rerank_many = in_collection(AsyncClient.rerank_many)
     upsert = in_collection(AsyncClient.upsert)
     upsert_stream = in_collection(AsyncClient.upsert_stream)
     delete = in_collection(AsyncClient.delete)

@@ -238,6 +238,9 @@ class Client(
 class ClientCollection(ServedCollection[Ranking, "list[Ranking]"]):
     """A collection as a Client sees it: `client.collection("notes").upsert(documents)`."""
 
+    # As those of a client, whose types pyright knows; of ServedCollection it knows no answers.
+    rerank = in_collection(Client.rerank)
+    rerank_many = in_collection(Client.rerank_many)
     upsert = in_collection(Client.upsert)
     upsert_stream = in_collection(Client.upsert_stream)
     delete = in_collection(Client.delete)
