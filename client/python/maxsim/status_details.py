@@ -15,6 +15,8 @@ RETRY_INFO = "type.googleapis.com/google.rpc.RetryInfo"
 BAD_REQUEST = "type.googleapis.com/google.rpc.BadRequest"
 ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
 _DOMAIN = "maxsim"
+# Of a limit, which is a 64-bit integer.
+_MOST_DIGITS = 20
 _MAX_RETRY_S = 365 * 24 * 3600
 
 
@@ -54,7 +56,7 @@ def read_metadata(metadata: Iterable[tuple[str, str | bytes]] | None) -> StatusD
                     found = dataclasses.replace(
                         found,
                         reason=_text(_last(detail, 1)),
-                        limit=int(limit) if limit.isdecimal() else None,
+                        limit=int(limit) if limit.isdecimal() and len(limit) <= _MOST_DIGITS else None,
                         limit_key=known.get("limit_key"),
                     )
     return found

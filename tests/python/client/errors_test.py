@@ -64,7 +64,7 @@ class DetailsTest(unittest.TestCase):
             error_info("LIMIT_EXCEEDED", domain="googleapis.com", limit="3"),
         ):
             self.assertEqual(self.read(info), StatusDetails(), info)
-        for limit in ("", "-1", "1e3", "many"):
+        for limit in ("", "-1", "1e3", "many", "9" * 5000):
             self.assertEqual(self.read(error_info("R", limit=limit)), StatusDetails(reason="R"), limit)
         whole = status(retry_info(2), BAD_REQUEST, error_info("R", limit="3"))
         for end in range(len(whole)):
