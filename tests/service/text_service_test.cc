@@ -203,6 +203,7 @@ TEST_F(TextServiceTest, ABlankDocumentScoresZeroAndFailsNoOther) {
 TEST_F(TextServiceTest, BlankDocumentsAloneAreScoredByVectorsToo) {
   Start(TeiHandler(kDim));
   v1::RerankRequest request = TextRequest("");
+  request.mutable_queries(0)->clear_text();
   *request.mutable_queries(0)->mutable_tokens() = Encoded("a", kDim);
   for (int i = 0; i < 2; ++i) request.mutable_candidates()->mutable_inline_documents()->add_texts("");
   EXPECT_THAT(Answer(request).results(0).scores(), testing::ElementsAre(0, 0));
@@ -210,6 +211,15 @@ TEST_F(TextServiceTest, BlankDocumentsAloneAreScoredByVectorsToo) {
   // A client's dimension does not decide how much memory is taken.
   request.mutable_queries(0)->mutable_tokens()->set_dim(4'000'000'000);
   EXPECT_EQ(StatusOf(request).error_code(), grpc::INVALID_ARGUMENT);
+  request.mutable_queries(0)->mutable_tokens()->set_dim(4096);
+  for (int q = 0; q < 8; ++q) {
+    if (q > 0) *request.add_queries() = request.queries(0);
+    v1::InlineDocuments& own = *request.mutable_queries(q)->mutable_candidates()->mutable_inline_documents();
+    while (own.texts_size() < 1000) own.add_texts(" ");
+  }
+  const grpc::Status refused = StatusOf(request);
+  EXPECT_EQ(refused.error_code(), grpc::INVALID_ARGUMENT);
+  EXPECT_THAT(refused.error_message(), testing::HasSubstr("blank documents, whose vectors of dimension 4096"));
 }
 
 TEST_F(TextServiceTest, HttpRepeatsABlankDocumentAsItWasSent) {

@@ -33,6 +33,8 @@ using encoder::TextKind;
 
 // Threads that validate and convert requests whose texts have been encoded.
 constexpr size_t kNumThreads = 2;
+// What the vectors of a request's blank documents may take.
+constexpr uint64_t kMaxBlankBytes = uint64_t{64} << 20;
 
 // Longer than any encoder may take; a sum of times does not overflow.
 constexpr absl::Duration kMaxStopTime = absl::Hours(24);
@@ -82,6 +84,27 @@ absl::Status CheckDocumentTexts(const v1::InlineDocuments& list, const std::stri
                         {limits.max_inline_documents, list.texts_size(), "limits.max_inline_documents"});
   }
   return absl::OkStatus();
+}
+
+int64_t NumBlankTexts(const v1::InlineDocuments& list) {
+  return std::count_if(list.texts().begin(), list.texts().end(), [](const std::string& text) { return IsBlank(text); });
+}
+
+// Each blank document becomes a vector of `dim` coordinates, or of the first query's where the encoder has no part in
+// the request. Returns INVALID_ARGUMENT where those vectors would take more than kMaxBlankBytes.
+absl::Status CheckBlankTexts(const v1::RerankRequest& request, int32_t dim) {
+  int64_t num_blank = NumBlankTexts(request.candidates().inline_documents());
+  for (const v1::Query& query : request.queries()) num_blank += NumBlankTexts(query.candidates().inline_documents());
+  if (num_blank == 0) return absl::OkStatus();
+  uint32_t most_dim = dim > 0 ? static_cast<uint32_t>(dim) : kMaxDim;
+  if (request.queries_size() > 0 && request.queries(0).has_tokens()) {
+    most_dim = std::max(most_dim, std::min<uint32_t>(request.queries(0).tokens().dim(), kMaxDim));
+  }
+  const auto num_bytes = static_cast<uint64_t>(num_blank) * most_dim * sizeof(float);
+  if (num_bytes <= kMaxBlankBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the request has ", num_blank,
+                                                 " blank documents, whose vectors of dimension ", most_dim, " take ",
+                                                 num_bytes, " bytes, and at most ", kMaxBlankBytes, " are accepted"));
 }
 
 std::vector<std::string> TakeQueryTexts(v1::RerankRequest& request) {
@@ -256,8 +279,10 @@ absl::Status TextEncoding::Check(const v1::RerankRequest& request, const TextTar
     status = CheckDocumentTexts(request.queries(i).candidates().inline_documents(),
                                 absl::StrCat("queries[", i, "].candidates"), limits);
   }
-  if (!status.ok() || target == nullptr) return status;
+  if (!status.ok()) return status;
   const encoder::EncoderIdentity identity = encoder->identity();
+  status = CheckBlankTexts(request, target != nullptr ? target->dim : identity.dim);
+  if (!status.ok() || target == nullptr) return status;
   if (target->encoder.has_value()) {
     status = collection::CheckSameEncoder(*target->encoder, identity);
     if (!status.ok()) {
