@@ -208,7 +208,7 @@ def encode_stream(encoder, records, batch_size):
         for start in range(0, len(chunk), batch_size):
             batch = by_length[start : start + batch_size]
             for i, result in zip(batch, encoder.encode([texts[i] for i in batch])):
-                encoded[i] = result
+                encoded[i] = result[:2]  # vectors and pieces
         for record, (vectors, pieces) in zip(chunk, encoded):
             if not len(vectors) or not np.isfinite(vectors).all():
                 raise InputError(f'id {record["id"]!r}: the model gives no vectors, or some that are not finite')
