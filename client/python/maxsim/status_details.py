@@ -15,7 +15,7 @@ RETRY_INFO = "type.googleapis.com/google.rpc.RetryInfo"
 BAD_REQUEST = "type.googleapis.com/google.rpc.BadRequest"
 ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
 _DOMAIN = "maxsim"
-# Of a limit, which is a 64-bit integer.
+# The digits of the longest 64-bit integer, since a limit is one.
 _MOST_DIGITS = 20
 _MAX_RETRY_S = 365 * 24 * 3600
 
