@@ -57,12 +57,18 @@ std::string TextOf(std::string_view field, std::string_view problem) {
   return std::string(field).append(": ").append(problem);
 }
 
+// Does what maxsim::WithMessage does (base/text.h), which the installed archive of the client does not hold.
+absl::Status WithMessage(const absl::Status& status, std::string_view message) {
+  absl::Status result(status.code(), absl::string_view(message.data(), message.size()));
+  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { result.SetPayload(url, payload); });
+  return result;
+}
+
 // Returns the status with the field and problem of `request`, and the message "FIELD: PROBLEM". Keeps its code and
 // other payloads.
 absl::Status Rendered(const absl::Status& status, const google_rpc::BadRequest& request) {
   const google_rpc::BadRequest::FieldViolation& violation = request.field_violations(0);
-  absl::Status rendered(status.code(), TextOf(violation.field(), violation.description()));
-  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { rendered.SetPayload(url, payload); });
+  absl::Status rendered = WithMessage(status, TextOf(violation.field(), violation.description()));
   SetPayload(request, kBadRequestTypeUrl, rendered);
   return rendered;
 }
@@ -136,8 +142,7 @@ absl::Status WithAddition(const absl::Status& status, std::string_view addition)
 absl::Status WithText(const absl::Status& status, absl::FunctionRef<std::string(std::string_view)> change) {
   auto request = PayloadOf<google_rpc::BadRequest>(status, kBadRequestTypeUrl);
   const absl::string_view message = status.message();
-  absl::Status changed(status.code(), change(std::string_view(message.data(), message.size())));
-  status.ForEachPayload([&](absl::string_view url, const absl::Cord& payload) { changed.SetPayload(url, payload); });
+  absl::Status changed = WithMessage(status, change(std::string_view(message.data(), message.size())));
   if (request.field_violations().empty()) return changed;
   google_rpc::BadRequest::FieldViolation& violation = *request.mutable_field_violations(0);
   violation.set_description(change(violation.description()));
