@@ -13,7 +13,7 @@
 
 namespace maxsim::collection {
 
-// What every .npy file begins with.
+// The bytes that begin every .npy file.
 inline constexpr std::string_view kNpyMagic = "\x93NUMPY";
 
 struct NpyHeader {

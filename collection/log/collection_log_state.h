@@ -1,4 +1,4 @@
-// What a CollectionLog holds. Its functions are in collection_log.cc, log_append.cc and log_remembering.cc.
+// The members of a CollectionLog. Its functions are in collection_log.cc, log_append.cc and log_remembering.cc.
 #pragma once
 
 #include <rocksdb/write_batch.h>

@@ -20,8 +20,8 @@ namespace maxsim::collection {
 // million versions of 8-byte ids, or 230,000 of the longest ids.
 inline constexpr uint64_t kRememberedBytes = uint64_t{128} << 20;
 
-// What a version counts in addition to its id: about the disk space that it takes, rounded up. This limits the number
-// of versions of short ids.
+// The bytes that a version counts in addition to its id's. They are about the disk space that it takes, rounded up, and
+// limit the number of versions of short ids.
 inline constexpr uint64_t kBytesPerVersion = 64;
 
 // Returns how much a record adds to the count of deleted bytes: 0 unless it is a delete with a version.

@@ -27,7 +27,7 @@ size_t EndOfPath(std::string_view text, size_t begin) {
   return end;
 }
 
-// What follows the path in a message of ErrnoStatus whose code is NOT_FOUND.
+// ErrnoStatus ends a message with one of these, after the path, if the code is NOT_FOUND.
 constexpr std::string_view kFileReasons[] = {": No such file or directory", ": Not a directory"};
 
 // Returns the position of the first reason from `at` on, or npos.

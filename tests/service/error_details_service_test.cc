@@ -23,7 +23,7 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::StartsWith;
 
-// What an error says. `limit` is 0 where it names none.
+// The details of an error. `limit` is 0 if the error names none.
 struct Details {
   std::string field;
   std::string reason;

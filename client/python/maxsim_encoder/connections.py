@@ -155,7 +155,7 @@ class Connections(ThreadingHTTPServer):
         """Answers what has been accepted, refuses what is new. False where that took longer than `timeout_s`."""
         self.stopping = True
         self.shutdown()
-        # What waits in the listener's backlog has been accepted as far as its client knows.
+        # For their clients, the connections in the listener's backlog are accepted already.
         self.socket.setblocking(False)
         while True:
             try:

@@ -33,7 +33,7 @@ using encoder::TextKind;
 
 // Threads that validate and convert requests whose texts have been encoded.
 constexpr size_t kNumThreads = 2;
-// What the vectors of a request's blank documents may take.
+// The most bytes that the vectors of a request's blank documents may take.
 constexpr uint64_t kMaxBlankBytes = uint64_t{64} << 20;
 
 // Longer than any encoder may take; a sum of times does not overflow.

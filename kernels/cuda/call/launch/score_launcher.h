@@ -20,7 +20,7 @@
 
 namespace maxsim::cuda {
 
-// What a single-launch call launches (kernels/cuda/score/hopper_stream/single_launch_call.h). Two of them that are
+// The launch of a single-launch call (kernels/cuda/score/hopper_stream/single_launch_call.h). Two of them that are
 // equal byte for byte launch the same, for plans of one type, row width and grid.
 struct SingleLaunch {
   QuantizeParams queries;  // the rounding of the query, a launch of its own before; `rows` is null unless it is wanted

@@ -1,5 +1,5 @@
-// What a stream kernel does for a single-launch call (kernels/cuda/score/hopper_stream/single_launch_call.h) beside
-// scoring.
+// The steps beside scoring that a stream kernel takes for a single-launch call
+// (kernels/cuda/score/hopper_stream/single_launch_call.h).
 #pragma once
 
 #include <cuda_runtime.h>
