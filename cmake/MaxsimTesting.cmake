@@ -91,11 +91,6 @@ function(maxsim_python_test name program)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 900)  # only ends tests that hang, even on a busy machine
   endif()
-  # unittest prints the reason of a skip only in verbose mode.
-  file(STRINGS ${program} calls REGEX "unittest\\.main\\(\\)")
-  if(calls)
-    list(APPEND ARG_ARGUMENTS -v)
-  endif()
   add_test(NAME ${name} COMMAND ${python} ${program} ${ARG_ARGUMENTS} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
     ENVIRONMENT "${MAXSIM_TEST_ENVIRONMENT};MAXSIM_PYTHON=${MAXSIM_PYTHON}" ENVIRONMENT_MODIFICATION "${modified}")

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs shellcheck over every shell script of the repository, found by name or by first line.
+# Runs shellcheck over every shell script of the repository, found by name or by first line, and checks that every Python test
+# prints why it skips something.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -11,3 +12,9 @@ mapfile -t files < <(git ls-files | while IFS= read -r file; do
 done)
 shellcheck "${files[@]}"
 echo "shellcheck: ${#files[@]} files"
+
+# unittest prints the reason of a skip only in verbose mode, and run-tests.py accepts no skip without a reason.
+if git grep -n 'unittest\.main(' -- '*.py' | grep -v 'verbosity=2'; then
+  echo "check-scripts: call unittest.main with verbosity=2" >&2
+  exit 1
+fi

@@ -154,4 +154,4 @@ time.sleep(600)
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

@@ -142,4 +142,4 @@ def maxsim_scores(ids):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

@@ -120,4 +120,4 @@ class ServerWheelTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

@@ -417,4 +417,4 @@ class ZarrTest(ArraysTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

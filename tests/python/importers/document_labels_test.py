@@ -56,4 +56,4 @@ class FileLabelsTest(ImportTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

@@ -20,4 +20,4 @@ class DeletedEntitiesTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

@@ -69,4 +69,4 @@ class PaddedTorchTest(ImportTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

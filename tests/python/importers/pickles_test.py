@@ -34,4 +34,4 @@ class PicklesTest(ImportTest):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

@@ -409,4 +409,4 @@ class FakeIterator:
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

@@ -179,4 +179,4 @@ class ChamferTest(SeededTest):
 
 if __name__ == "__main__":
     print(f"MAXSIM_TEST_SEED={SEED}", flush=True)
-    unittest.main()
+    unittest.main(verbosity=2)

@@ -780,4 +780,4 @@ class LibraryTest(SeededTest):
 
 if __name__ == "__main__":
     print(f"MAXSIM_TEST_SEED={SEED}", flush=True)
-    unittest.main()
+    unittest.main(verbosity=2)

@@ -312,4 +312,4 @@ class ReferenceTest(unittest.TestCase):
 
 if __name__ == "__main__":
     print(f"MAXSIM_TEST_SEED={SEED}", flush=True)
-    unittest.main()
+    unittest.main(verbosity=2)

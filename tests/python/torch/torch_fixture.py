@@ -48,4 +48,4 @@ def on(device, arguments):
 
 def run_tests():
     print(f"MAXSIM_TEST_SEED={SEED}", flush=True)
-    unittest.main()
+    unittest.main(verbosity=2)

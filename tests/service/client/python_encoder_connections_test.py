@@ -233,4 +233,4 @@ class SlowPeersTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

@@ -149,4 +149,4 @@ class SentenceTransformersTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

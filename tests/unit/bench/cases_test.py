@@ -29,4 +29,4 @@ class ResidentByQuarterTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)
