@@ -41,7 +41,7 @@ prepare_python() {
   "$python" -B "$root/client/python/generate.py"
 }
 ask_python() {
-  PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$root/client/python" \
+  PYTHONPATH="$root/client/python" \
     "$python" "$root/examples/python/ask.py" "$1" "$root/demo" $question
 }
 

@@ -33,7 +33,7 @@ class FirstStageTest(unittest.TestCase):
 
     def table(self, program, *options):
         """Runs a program; returns nDCG@10 and the median milliseconds by the name of their line."""
-        environment = dict(os.environ, PYTHONPATH=self.path, PYTHONDONTWRITEBYTECODE="1")
+        environment = dict(os.environ, PYTHONPATH=self.path)
         command = [sys.executable, EXAMPLES / program, "--server", self.server.address]
         printed = run(*command, "--data", ROOT / "demo", *options, env=environment)
         print(f"{program}\n{printed}", flush=True)

@@ -42,7 +42,7 @@ class Encoder:
     """maxsim-encoder with the bundled model."""
 
     def __init__(self):
-        command = [sys.executable, "-B", "-m", "maxsim_encoder", "--demo", "--port", "0"]
+        command = [sys.executable, "-m", "maxsim_encoder", "--demo", "--port", "0"]
         self.process = subprocess.Popen(
             command, cwd=ROOT / "client" / "python", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )

@@ -134,7 +134,7 @@ engine = engines.ServerEngine(
 print(engine._folder, flush=True)
 time.sleep(600)
 """
-        actor = subprocess.Popen([sys.executable, "-B", "-c", program], stdout=subprocess.PIPE, text=True)
+        actor = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
         self.addCleanup(actor.stdout.close)
         folder = pathlib.Path(actor.stdout.readline().strip())
         server = json.loads((folder / "ports.json").read_text())["pid"]

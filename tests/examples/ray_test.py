@@ -31,7 +31,6 @@ from python_package import PYTHON_CLIENT, use_package  # noqa: E402
 use_package()
 # Workers of Ray find the package and the example by these, and write nothing beside the sources.
 os.environ["PYTHONPATH"] = os.pathsep.join([str(PYTHON_CLIENT), str(EXAMPLE)])
-os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
 HOME = tempfile.TemporaryDirectory(prefix="maxsim-ray-home-")
 os.environ["HOME"] = HOME.name  # Ray keeps a token there.
 

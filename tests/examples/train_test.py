@@ -36,7 +36,7 @@ class TrainTest(unittest.TestCase):
         cls.addClassCleanup(scratch.cleanup)
         cls.folder = pathlib.Path(scratch.name)
         paths = os.pathsep.join(str(path) for path in (PYTHON_CLIENT, ROOT / "client" / "torch"))
-        cls.environment = dict(os.environ, PYTHONPATH=paths, PYTHONDONTWRITEBYTECODE="1")
+        cls.environment = dict(os.environ, PYTHONPATH=paths)
         cls.printed = run(sys.executable, EXAMPLE / "train.py", "--output", cls.folder, env=cls.environment)
         print(cls.printed, flush=True)
         cls.curves = json.loads((cls.folder / "curve.json").read_text())

@@ -89,7 +89,7 @@ def _split(tokens: str, lengths: str) -> list[np.ndarray]:
 def run_example(world: World, program: str, *options, demo: bool = True):
     """Runs a program of examples/python_frameworks against the world's server. Returns (id, score) of each line, or,
     without `demo`, the lines."""
-    command = [sys.executable, "-B", ROOT / "examples" / "python_frameworks" / program, world.target]
+    command = [sys.executable, ROOT / "examples" / "python_frameworks" / program, world.target]
     command += [*([DEMO] if demo else []), *options]
     environment = dict(os.environ, PYTHONPATH=str(PYTHON_CLIENT), HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false")
     done = subprocess.run(

@@ -18,7 +18,7 @@ def run_snippet(code, address, folder, **replaced):
     assert "localhost:7070" in code, code
     for old, new in {"localhost:7070": address, **replaced}.items():
         code = code.replace(old, new)
-    environment = dict(os.environ, PYTHONPATH=str(PYTHON_CLIENT), PYTHONDONTWRITEBYTECODE="1")
+    environment = dict(os.environ, PYTHONPATH=str(PYTHON_CLIENT))
     command = [sys.executable, "-W", "error::DeprecationWarning:__main__", "-c", code]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     if done.returncode != 0:

@@ -80,7 +80,7 @@ class Program:
     """maxsim-encoder as a process of its own."""
 
     def __init__(self, *flags):
-        command = [sys.executable, "-B", "-m", "maxsim_encoder", "--port", "0", *map(str, flags)]
+        command = [sys.executable, "-m", "maxsim_encoder", "--port", "0", *map(str, flags)]
         self.process = subprocess.Popen(
             command, cwd=ROOT / "client" / "python", stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )

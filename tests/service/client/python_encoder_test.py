@@ -136,7 +136,7 @@ class DemoTest(unittest.TestCase):
         self.assertIn("text 1 has 302 tokens, more than the limit 256", message)
 
     def test_print_info_is_what_info_answers(self):
-        command = [sys.executable, "-B", "-m", "maxsim_encoder", "--demo", "--print-info"]
+        command = [sys.executable, "-m", "maxsim_encoder", "--demo", "--print-info"]
         output = subprocess.run(command, cwd=ROOT / "client" / "python", capture_output=True, check=True).stdout
         self.assertEqual(json.loads(output), self.info)
         self.assertRegex(self.info["fingerprint"], r"^[0-9a-f]{16}$")
@@ -148,7 +148,7 @@ class DemoTest(unittest.TestCase):
 
     def test_the_script_of_the_demo_agrees_with_the_bundled_arrays(self):
         with tempfile.TemporaryDirectory() as folder:
-            command = [sys.executable, "-B", DEMO / "encode.py", "--input", DEMO / "queries.jsonl", "--queries"]
+            command = [sys.executable, DEMO / "encode.py", "--input", DEMO / "queries.jsonl", "--queries"]
             subprocess.run([*command, "--output", folder], check=True, capture_output=True)
             got = np.load(pathlib.Path(folder) / "query_tokens.npy")
             self.assertEqual(got.dtype, np.float16)
@@ -216,7 +216,7 @@ class ProgramTest(unittest.TestCase):
             self.assertEqual(status, 200)
 
     def run_failing(self, *flags):
-        command = [sys.executable, "-B", "-m", "maxsim_encoder", "--port", "0", *map(str, flags)]
+        command = [sys.executable, "-m", "maxsim_encoder", "--port", "0", *map(str, flags)]
         result = subprocess.run(command, cwd=ROOT / "client" / "python", capture_output=True, text=True, timeout=60)
         self.assertEqual(result.returncode, 2, result.stderr)
         return result.stderr
@@ -241,7 +241,7 @@ class ProgramTest(unittest.TestCase):
         code = (
             "import sys, maxsim_encoder.cli; print([m for m in ('numpy', 'torch', 'tokenizers') if m in sys.modules])"
         )
-        command = [sys.executable, "-B", "-c", code]
+        command = [sys.executable, "-c", code]
         output = subprocess.run(command, cwd=ROOT / "client" / "python", capture_output=True, text=True, check=True)
         self.assertEqual(output.stdout.strip(), "[]")
 
