@@ -129,6 +129,11 @@ float RotationFactor(int32_t dim) {
 
 void Rotate(uint64_t seed, absl::Span<float> row) { Rotation(seed, static_cast<int32_t>(row.size())).Turn(row.data()); }
 
+void RotateRows(uint64_t seed, int32_t dim, absl::Span<float> rows) {
+  const Rotation rotation(seed, dim);
+  for (size_t begin = 0; begin < rows.size(); begin += dim) rotation.Turn(rows.data() + begin);
+}
+
 void Unrotate(uint64_t seed, absl::Span<float> row) {
   Rotation(seed, static_cast<int32_t>(row.size())).TurnBack(row.data());
 }
@@ -158,8 +163,7 @@ float Quantize(absl::Span<const float> values, int8_t* target) {
 }
 
 float QuantizeDocument(uint64_t seed, int32_t dim, absl::Span<float> rows, int8_t* target) {
-  const Rotation rotation(seed, dim);
-  for (size_t begin = 0; begin < rows.size(); begin += dim) rotation.Turn(rows.data() + begin);
+  RotateRows(seed, dim, rows);
   return Quantize(rows, target);
 }
 

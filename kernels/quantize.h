@@ -55,6 +55,9 @@ float RotationFactor(int32_t dim);
 // Rotates one row in place. `row` has kMinDim to kMaxDim columns. Thread-safe.
 void Rotate(uint64_t seed, absl::Span<float> row);
 
+// Rotates every row of `rows`, [rows.size() / dim, dim], in place: faster than calling Rotate for each. Thread-safe.
+void RotateRows(uint64_t seed, int32_t dim, absl::Span<float> rows);
+
 // Undoes Rotate, but for the rounding to FP32. Thread-safe.
 void Unrotate(uint64_t seed, absl::Span<float> row);
 
