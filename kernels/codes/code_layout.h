@@ -1,0 +1,85 @@
+// Where the bits of a token's code lie: the layout that files, host memory and GPU kernels share.
+//
+// A code has a 4-bit cell for each coordinate of the rotated token vector: a sign and a magnitude cell of 3 bits
+// (kernels/codes/code_levels.h). The bits are stored as planes. Plane 0 has the signs, plane 1 the highest bit of the
+// magnitude cells, and planes 2 and 3, which are stored together, the two lower ones. Plane 0 alone, planes 0 and 1, or
+// all four are complete codes, so that nothing is stored twice.
+//
+// A plane is an array of rows, one for each token, in the order of the tokens and without gaps, also not between
+// documents. It begins at a multiple of kPlaneAlignment bytes. A row of plane 0 or 1 has PlaneRowBytes(dim) bytes, one
+// bit for each coordinate; a row of planes 2 and 3 has twice as many. Coordinates beyond `dim` have the bit 0.
+//
+// A row consists of groups of 128 coordinates, 16 bytes each, and of up to three tail words of 32 coordinates:
+//
+//   group g:      bit r of byte 16 g + c      is coordinate 128 g + 16 r + c      (c = 0 .. 15, r = 0 .. 7)
+//   tail word v:  bit r of byte T + 4 v + c   is coordinate 8 T + 32 v + 4 r + c  (c = 0 .. 3, r = 0 .. 7)
+//
+// where T = 16 * (number of groups). So one shift and one mask of 16 bytes (or of a tail word) give consecutive
+// coordinates, and the 32-bit word w of a group holds what lane w of four needs of a tensor core's fragments: its words
+// are shifted by 0 .. 7 and masked, and nothing moves between lanes.
+//
+// Planes 2 and 3 have a field of two bits for each bit of plane 0: the lower one is plane 3, the upper one plane 2. The
+// fields of the 32-bit word w of plane 0 are in words 2 w (its even bits) and 2 w + 1 (its odd bits), at bits
+// 2 * (p / 2) and 2 * (p / 2) + 1 for bit p.
+//
+// Words are little-endian.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace maxsim {
+
+inline constexpr size_t kPlaneAlignment = 64;
+
+inline constexpr int32_t kCodeWordColumns = 32;
+inline constexpr int32_t kCodeGroupColumns = 128;
+
+// Returns the 32-bit words of a row of plane 0.
+constexpr int32_t CodeWords(int32_t dim) { return (dim + kCodeWordColumns - 1) / kCodeWordColumns; }
+
+// Returns the coordinates that a row has room for: `dim` rounded up to whole words.
+constexpr int32_t CodeColumns(int32_t dim) { return CodeWords(dim) * kCodeWordColumns; }
+
+// Returns the bytes of a row of plane 0 or of plane 1.
+constexpr size_t PlaneRowBytes(int32_t dim) { return static_cast<size_t>(CodeWords(dim)) * 4; }
+
+// Returns the bytes of a row of planes 2 and 3.
+constexpr size_t FieldRowBytes(int32_t dim) { return 2 * PlaneRowBytes(dim); }
+
+// Returns whether `planes` planes are a complete code: 1, 2 or 4.
+constexpr bool IsPlaneCount(int planes) { return planes == 1 || planes == 2 || planes == 4; }
+
+// Returns the bytes of a token's code of 1, 2 or 4 planes, without a factor.
+constexpr size_t CodeBytes(int32_t dim, int planes) { return PlaneRowBytes(dim) * static_cast<size_t>(planes); }
+
+struct BitPlace {
+  int32_t byte = 0;
+  int32_t bit = 0;
+};
+
+// Returns the place of a coordinate in a row of plane 0 or 1. `column` < CodeColumns(dim).
+constexpr BitPlace PlaneBit(int32_t dim, int32_t column) {
+  const int32_t grouped = CodeWords(dim) / 4 * kCodeGroupColumns;
+  if (column < grouped) {
+    const int32_t in_group = column % kCodeGroupColumns;
+    return {column / kCodeGroupColumns * 16 + in_group % 16, in_group / 16};
+  }
+  const int32_t in_word = column % kCodeWordColumns;
+  return {column / kCodeWordColumns * 4 + in_word % 4, in_word / 4};
+}
+
+// Returns the place of the lower bit of a coordinate's field in a row of planes 2 and 3.
+constexpr BitPlace FieldBit(int32_t dim, int32_t column) {
+  const BitPlace place = PlaneBit(dim, column);
+  return {place.byte / 4 * 8 + place.bit % 2 * 4 + place.byte % 4, place.bit / 2 * 2};
+}
+
+// Returns the coordinate at bit `bit` (0 .. 31) of word `word` of a row of plane 0: the inverse of PlaneBit.
+constexpr int32_t ColumnOfBit(int32_t dim, int32_t word, int32_t bit) {
+  const int32_t byte = bit / 8;
+  if (word < CodeWords(dim) / 4 * 4) return word / 4 * kCodeGroupColumns + bit % 8 * 16 + word % 4 * 4 + byte;
+  return word * kCodeWordColumns + bit % 8 * 4 + byte;
+}
+
+}  // namespace maxsim

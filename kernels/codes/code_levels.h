@@ -1,0 +1,39 @@
+// The cells of a code, and the integers that stand for them.
+//
+// The coordinates of a rotated token vector, divided by their root mean square, are nearly normally distributed. The
+// cells are those of the Lloyd-Max quantiser with 16 levels of the standard normal distribution (Lloyd 1982, Max 1960).
+// They are symmetric, so that a cell is a sign and a magnitude cell 0 .. 7. The highest bit of the magnitude cell
+// divides it at kCellCuts[3], and the sign divides it at 0: the first 1 or 2 planes are codes with larger cells.
+//
+// Levels are integers, so that inner products with an integer query are integers. kLevelUnits are the factors that turn
+// levels into the values that fit the normal distribution best (E[x L] / E[L^2]).
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace maxsim {
+
+// The lower ends of magnitude cells 1 .. 7, in units of the coordinates' root mean square.
+inline constexpr std::array<double, 7> kCellCuts = {0.25822166467071866, 0.5224037090113762, 0.799549787509712,
+                                                    1.0992858269170702,  1.43713879168453,   1.8435318062766282,
+                                                    2.400803398763277};
+
+// Magnitudes of the levels. With one plane they are all 1. kLevels4 are 2 v + 1, where v = kHalfLevels4 fits an INT8
+// operand of a multiplication beside -v - 1, which stands for the negative level: the odd integer is
+// 2 * (the operand) + 1.
+inline constexpr std::array<int32_t, 2> kLevels2 = {13, 42};
+inline constexpr std::array<int32_t, 8> kHalfLevels4 = {5, 18, 30, 43, 58, 75, 96, 127};
+
+// Returns the level of a cell in a code of 1, 2 or 4 planes. `magnitude` is 0 .. 7.
+constexpr int32_t CodeLevel(int planes, bool positive, int32_t magnitude) {
+  const int32_t level = planes == 1 ? 1 : planes == 2 ? kLevels2[magnitude / 4] : 2 * kHalfLevels4[magnitude] + 1;
+  return positive ? level : -level;
+}
+
+// Returns the value of a level's unit, in units of the coordinates' root mean square.
+constexpr double LevelUnit(int planes) {
+  return planes == 1 ? 0.7978845608028654 : planes == 2 ? 0.038218415333958436 : 0.010735900652971092;
+}
+
+}  // namespace maxsim

@@ -1,0 +1,91 @@
+// Making codes of documents.
+//
+// Codes are a pure function of the documents and the shape, bit for bit, on every machine and compiler. For each token:
+//
+//  1. The row is widened to FP32 and rotated (Rotate in kernels/quantize.h). I8 rows are already rotated: their
+//  elements
+//     are taken as integers.
+//  2. S is the sum of the squares in FP64. Sums have four lanes: lane l adds columns l, l + 4, l + 8, ... in order,
+//     starting from zero, and the sum is (lane 0 + lane 1) + (lane 2 + lane 3). Products of FP32 numbers are exact in
+//     FP64, so that a fused multiply-add gives the same bits.
+//  3. cut_i = the product of kCellCuts[i] and sqrt(S / dim), both FP64, rounded to FP32. A coordinate's magnitude cell
+//     is the number of cuts that are below its magnitude; its sign bit is set unless the coordinate is below 0.
+//  4. With the levels' magnitudes L_p of 1, 2 and 4 planes, B_p = sum of |y_k| L_p,k in FP64, in lanes like S, and the
+//     integer N_p = sum of L_p,k^2.
+//
+// The norm of a token is sqrt(S), times the document's scale for I8 (FP64). A document's scale is the FP32 number next
+// to sqrt(sum of the tokens' squared norms / tokens / dim), the sum taken in order of the tokens; with factors it is
+// next to (largest norm / sqrt(dim)) / kMaxFactor, and the factor of a token is the integer next to norm / (scale *
+// sqrt(dim)), at most kMaxFactor, ties to even. Both are 0 where scale * sqrt(dim) (with factors: * kMaxFactor) would
+// be below kMinNominalNorm. The bounds follow (CodeBound); they are increased by a relative 2^-40 and more before they
+// are rounded up, which covers the rounding of these steps.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/codes/codes.h"
+#include "kernels/maxsim.h"
+
+namespace maxsim {
+
+// Where codes are written to: the arrays of a CodesView, for all documents of a view. Planes 1, 2 and 3 may be null,
+// and so may bounds; then they are not written.
+struct CodesOutput {
+  uint8_t* plane0 = nullptr;
+  uint8_t* plane1 = nullptr;
+  uint8_t* planes23 = nullptr;
+  uint8_t* factors = nullptr;  // with shape.factors
+  float* scales = nullptr;
+  CodeBound* bounds[3] = {};
+};
+
+// Returns the shape of codes of these documents.
+CodeShape CodeShapeOf(const DocumentsView& documents, uint64_t rotation_seed, bool factors);
+
+// Encodes documents `begin` .. `end` - 1 of a valid view (ValidateDocuments) into their places in `output`. For I8
+// documents shape.rotation_seed must be theirs. INVALID_ARGUMENT for another type or dimension than the shape's, and
+// for a value that no token may have (FindUnusableElement), naming document, token and column; then the output of these
+// documents is unspecified. Thread-safe for ranges that do not overlap.
+absl::Status EncodeRange(const CodeShape& shape, const DocumentsView& documents, int64_t begin, int64_t end,
+                         const CodesOutput& output);
+
+// Codes in memory of their own, of 4 planes with all bounds.
+class EncodedDocuments {
+ public:
+  EncodedDocuments() = default;
+
+  // Encodes all documents of a view, which is validated first.
+  static absl::StatusOr<EncodedDocuments> Encode(const CodeShape& shape, const DocumentsView& documents);
+
+  // Returns a view of 1, 2 or 4 planes of this object's memory.
+  CodesView view(int planes = 4) const;
+
+ private:
+  // Bytes whose first one lies at a multiple of kPlaneAlignment.
+  struct Line {
+    alignas(kPlaneAlignment) uint8_t bytes[kPlaneAlignment];
+  };
+  static std::vector<Line> Lines(size_t num_bytes) {
+    return std::vector<Line>((num_bytes + kPlaneAlignment - 1) / kPlaneAlignment);
+  }
+
+  CodeShape shape_;
+  std::vector<int64_t> offsets_;
+  std::vector<Line> plane0_;
+  std::vector<Line> plane1_;
+  std::vector<Line> planes23_;
+  std::vector<uint8_t> factors_;
+  std::vector<float> scales_;
+  std::vector<CodeBound> bounds_[3];
+};
+
+// Returns the root mean square, over all tokens, of (token's norm / root mean square of its document's norms) - 1.
+// Above kMaxNormSpread codes need factors: without them the norms add more to the error of an estimate than the
+// rounding to 4 planes does (sqrt(0.0096) = 0.098 of a norm).
+double NormSpread(const DocumentsView& documents);
+inline constexpr double kMaxNormSpread = 0.05;
+
+}  // namespace maxsim

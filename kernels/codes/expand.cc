@@ -1,0 +1,240 @@
+#include "kernels/codes/expand.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "kernels/codes/code_levels.h"
+#include "kernels/cpu/loops/pack.h"
+
+namespace maxsim::cpu {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "a word's first byte is its lowest");
+
+// 16 bytes, as bytes and as words: one register where the machine has vectors.
+using ByteVector = uint8_t __attribute__((vector_size(16)));
+using WordVector = uint32_t __attribute__((vector_size(16)));
+
+WordVector LoadWords(const uint8_t* from) {
+  WordVector loaded;
+  std::memcpy(&loaded, from, sizeof(loaded));
+  return loaded;
+}
+
+uint32_t LoadWord(const uint8_t* from) {
+  uint32_t word;
+  std::memcpy(&word, from, sizeof(word));
+  return word;
+}
+
+void Store(ByteVector values, int8_t* to) { std::memcpy(to, &values, sizeof(values)); }
+
+ByteVector Bits(WordVector words) { return reinterpret_cast<ByteVector>(words & 0x01010101u); }
+
+// Coefficients of the exclusive or of products of the magnitude cell's bits that gives kHalfLevels4: coefficient b is
+// that of the product of the bits that are set in b.
+constexpr std::array<uint8_t, 8> kLevelTerms = [] {
+  std::array<uint8_t, 8> terms{};
+  for (size_t cell = 0; cell < terms.size(); ++cell) terms[cell] = static_cast<uint8_t>(kHalfLevels4[cell]);
+  for (size_t bit = 1; bit < terms.size(); bit *= 2) {
+    for (size_t cell = 0; cell < terms.size(); ++cell) {
+      if ((cell & bit) != 0) terms[cell] = static_cast<uint8_t>(terms[cell] ^ terms[cell ^ bit]);
+    }
+  }
+  return terms;
+}();
+
+// Each of these takes the bits of 16 coordinates, one in the lowest bit of each byte, and returns their columns.
+ByteVector OnePlane(ByteVector sign) { return sign + sign - 1; }
+
+ByteVector TwoPlanes(ByteVector sign, ByteVector high) {
+  constexpr uint8_t kLow = kLevels2[0];
+  constexpr uint8_t kRise = kLevels2[1] - kLevels2[0];
+  const ByteVector magnitude = kLow + (-high & kRise);
+  const ByteVector negative = sign - 1;  // all bits set in negative coordinates
+  return (magnitude ^ negative) - negative;
+}
+
+ByteVector FourPlanes(ByteVector sign, ByteVector high, ByteVector field) {
+  const ByteVector low = -(field & 1);
+  const ByteVector middle = -(field >> 1 & 1);
+  const ByteVector top = -high;
+  const ByteVector low_middle = low & middle;
+  const ByteVector value = kLevelTerms[0] ^ (low & kLevelTerms[1]) ^ (middle & kLevelTerms[2]) ^
+                           (low_middle & kLevelTerms[3]) ^ (top & kLevelTerms[4]) ^ (top & low & kLevelTerms[5]) ^
+                           (top & middle & kLevelTerms[6]) ^ (top & low_middle & kLevelTerms[7]);
+  return value ^ (sign - 1);
+}
+
+// Rows of the planes.
+struct Rows {
+  const uint8_t* signs;
+  const uint8_t* highs;
+  const uint8_t* fields;
+};
+
+// The columns of a group or of a tail word, 16 at a time. `sign(idx)`, `high(idx)` and `field(idx)` return the words
+// whose lowest bits belong to columns 16 idx .. 16 idx + 15.
+template <int kPlanes, int kCount, typename Sign, typename High, typename Field>
+[[gnu::always_inline]] inline void ExpandColumns(Sign sign, High high, Field field, int8_t* columns) {
+#pragma GCC unroll 8
+  for (int idx = 0; idx < kCount; ++idx) {
+    if constexpr (kPlanes == 1) {
+      Store(OnePlane(Bits(sign(idx))), columns + 16 * idx);
+    } else if constexpr (kPlanes == 2) {
+      Store(TwoPlanes(Bits(sign(idx)), Bits(high(idx))), columns + 16 * idx);
+    } else {
+      Store(FourPlanes(Bits(sign(idx)), Bits(high(idx)), reinterpret_cast<ByteVector>(field(idx) & 0x03030303u)),
+            columns + 16 * idx);
+    }
+  }
+}
+
+template <int kPlanes>
+void ExpandGroup(const Rows& rows, int8_t* columns) {
+  const WordVector signs = LoadWords(rows.signs);
+  const WordVector highs = kPlanes >= 2 ? LoadWords(rows.highs) : signs;
+  WordVector even = signs;
+  WordVector odd = signs;
+  if constexpr (kPlanes == 4) {
+    const WordVector lower = LoadWords(rows.fields);
+    const WordVector upper = LoadWords(rows.fields + 16);
+    even = __builtin_shufflevector(lower, upper, 0, 2, 4, 6);
+    odd = __builtin_shufflevector(lower, upper, 1, 3, 5, 7);
+  }
+  ExpandColumns<kPlanes, 8>([&](int idx) { return signs >> idx; }, [&](int idx) { return highs >> idx; },
+                            [&](int idx) { return (idx % 2 == 0 ? even : odd) >> (idx / 2 * 2); }, columns);
+}
+
+template <int kPlanes>
+void ExpandTailWord(const Rows& rows, int8_t* columns) {
+  constexpr WordVector kShifts = {0, 1, 2, 3};
+  constexpr WordVector kFieldShifts = {0, 0, 2, 2};
+  const WordVector signs = WordVector{} + LoadWord(rows.signs);
+  const WordVector highs = kPlanes >= 2 ? WordVector{} + LoadWord(rows.highs) : signs;
+  WordVector fields = signs;
+  if constexpr (kPlanes == 4) {
+    const uint32_t even = LoadWord(rows.fields);
+    const uint32_t odd = LoadWord(rows.fields + 4);
+    fields = WordVector{even, odd, even, odd};
+  }
+  ExpandColumns<kPlanes, 2>([&](int idx) { return signs >> (kShifts + 4 * idx); },
+                            [&](int idx) { return highs >> (kShifts + 4 * idx); },
+                            [&](int idx) { return fields >> (kFieldShifts + 4 * idx); }, columns);
+}
+
+// The windows of one plane. `flip` is 0, or 0x80 to subtract 128.
+void ExpandWindows(const uint8_t* signs, int32_t num_words, uint8_t flip, int8_t* columns) {
+  int32_t word = 0;
+  for (; word + 4 <= num_words; word += 4) {
+    const WordVector group = LoadWords(signs + word * 4);
+#pragma GCC unroll 8
+    for (int bit = 0; bit < 8; ++bit) {
+      Store(reinterpret_cast<ByteVector>(group << (7 - bit)) ^ flip, columns + word * kCodeWordColumns + bit * 16);
+    }
+  }
+  for (; word < num_words; ++word) {
+    constexpr WordVector kShifts = {7, 6, 5, 4};
+    const WordVector tail = WordVector{} + LoadWord(signs + word * 4);
+    Store(reinterpret_cast<ByteVector>(tail << kShifts) ^ flip, columns + word * kCodeWordColumns);
+    Store(reinterpret_cast<ByteVector>(tail << (kShifts - 4)) ^ flip, columns + word * kCodeWordColumns + 16);
+  }
+}
+
+template <int kPlanes>
+void ExpandRow(const Rows& rows, int32_t num_words, int8_t* columns) {
+  int32_t word = 0;
+  for (; word + 4 <= num_words; word += 4) {
+    const Rows group = {rows.signs + word * 4, kPlanes >= 2 ? rows.highs + word * 4 : nullptr,
+                        kPlanes == 4 ? rows.fields + word * 8 : nullptr};
+    ExpandGroup<kPlanes>(group, columns + word * kCodeWordColumns);
+  }
+  for (; word < num_words; ++word) {
+    const Rows tail = {rows.signs + word * 4, kPlanes >= 2 ? rows.highs + word * 4 : nullptr,
+                       kPlanes == 4 ? rows.fields + word * 8 : nullptr};
+    ExpandTailWord<kPlanes>(tail, columns + word * kCodeWordColumns);
+  }
+}
+
+bool UsesWindows(StepForm form, int planes) {
+  return planes == 1 && (form == StepForm::kI8Quads || form == StepForm::kUnsignedI8Quads);
+}
+
+// Writes `source` as columns of `Column`, two bytes or four each, to `steps`.
+template <typename Column, typename Source>
+void WidenColumns(absl::Span<const Source> source, absl::Span<uint32_t> steps) {
+  std::fill(steps.begin(), steps.end(), 0);
+  auto* const target = reinterpret_cast<char*>(steps.data());
+  for (size_t idx = 0; idx < source.size(); ++idx) {
+    const auto value = static_cast<Column>(source[idx]);
+    std::memcpy(target + idx * sizeof(value), &value, sizeof(value));
+  }
+}
+
+}  // namespace
+
+void ExpandCodes(StepForm form, int planes, const CodesView& codes, int64_t first_token, size_t count, size_t num_steps,
+                 int8_t* columns, uint32_t* steps) {
+  const int32_t num_words = CodeWords(codes.shape.dim);
+  const auto num_columns = static_cast<size_t>(CodeColumns(codes.shape.dim));
+  const size_t row_bytes = PlaneRowBytes(codes.shape.dim);
+  // Windows that are steps as they are need no second pass.
+  const bool direct = UsesWindows(form, planes) && num_columns == num_steps * StepColumns(form);
+  for (size_t row = 0; row < count; ++row) {
+    const size_t place = (static_cast<size_t>(first_token) + row) * row_bytes;
+    const Rows rows = {codes.plane0 + place, planes >= 2 ? codes.plane1 + place : nullptr,
+                       planes == 4 ? codes.planes23 + 2 * place : nullptr};
+    int8_t* const target = columns + row * num_columns;
+    if (direct) {
+      ExpandWindows(rows.signs, num_words, form == StepForm::kI8Quads ? 0x80 : 0,
+                    reinterpret_cast<int8_t*>(steps + row * num_steps));
+    } else if (UsesWindows(form, planes)) {
+      ExpandWindows(rows.signs, num_words, 0x80, target);
+    } else if (planes == 1) {
+      ExpandRow<1>(rows, num_words, target);
+    } else if (planes == 2) {
+      ExpandRow<2>(rows, num_words, target);
+    } else {
+      ExpandRow<4>(rows, num_words, target);
+    }
+  }
+  if (!direct) RowsToSteps(form, ScalarType::kI8, columns, count, num_columns, num_steps, steps);
+}
+
+void CodeQuerySteps(StepForm form, const QueryCodes& query, int32_t token, absl::Span<uint32_t> steps) {
+  const auto num_columns = static_cast<size_t>(CodeColumns(query.shape.dim));
+  const size_t begin = static_cast<size_t>(token) * num_columns;
+  const absl::Span<const int8_t> elements(query.elements.data() + begin, num_columns);
+  if (query.planes != 1 || UsesWindows(form, query.planes)) {
+    RowsToSteps(QueryForm(form), ScalarType::kI8, elements.data(), 1, num_columns, steps.size(), steps.data());
+    return;
+  }
+  const absl::Span<const int16_t> weights(query.weights.data() + begin, num_columns);
+  if (form == StepForm::kI16Pairs) {
+    WidenColumns<int16_t>(weights, steps);
+  } else {
+    WidenColumns<float>(weights, steps);
+  }
+}
+
+int32_t ProductScale(StepForm form, int planes) { return planes == 4 || UsesWindows(form, planes) ? 2 : 1; }
+
+int32_t ProductOffset(StepForm form, const QueryCodes& query, int32_t token) {
+  const bool is_unsigned = form == StepForm::kUnsignedI8Quads;
+  const int32_t elements = query.element_sums[token];
+  const int32_t weights = query.weight_sums[token];
+  switch (query.planes) {
+    case 1:
+      if (!UsesWindows(form, 1)) return 0;
+      // kUnsignedI8Quads has the windows themselves.
+      return (is_unsigned ? 0 : 2 * 128 * elements) - weights;
+    case 2:
+      return is_unsigned ? -128 * elements : 0;
+    default:
+      return weights - (is_unsigned ? 2 * 128 * elements : 0);
+  }
+}
+
+}  // namespace maxsim::cpu

@@ -1,0 +1,47 @@
+// Codes by plain loops: what encoding, bounds and sums are compared with. It finds bits one by one and adds in FP64.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/codes/codes.h"
+#include "kernels/codes/query_codes.h"
+#include "kernels/maxsim.h"
+
+namespace maxsim {
+
+// The cell of a coordinate: its sign, and its magnitude cell, 0 .. 7.
+struct CodeCell {
+  bool positive = false;
+  int32_t magnitude = 0;
+
+  friend bool operator==(const CodeCell&, const CodeCell&) = default;
+};
+
+// Returns the cells [dim] that token `token` of the documents has in codes of `shape`.
+std::vector<CodeCell> ReferenceCells(const CodeShape& shape, const DocumentsView& documents, int64_t token);
+
+// Returns the cells [dim] that are stored for a token. Of planes that are not there, the bits are 0.
+std::vector<CodeCell> StoredCells(const CodesView& codes, int64_t token);
+
+// A document's bound before it is rounded, as multiples of NominalNorm (CodeBound).
+struct ReferenceBound {
+  double slope = 0;
+  double residual = 0;
+  double length = 0;
+  double norm = 0;
+};
+
+// Returns the bound of document `document` for the codes that are stored of it, from its vectors. Zeros where its scale
+// is 0.
+ReferenceBound ReferenceBoundOf(const CodesView& codes, const DocumentsView& documents, int planes, int64_t document);
+
+// What a scan adds up for a document (kernels/codes/query_codes.h).
+struct ReferenceSums {
+  int64_t sum = 0;
+  int64_t positive = 0;
+};
+
+ReferenceSums ReferenceSumsOf(const CodesView& codes, const QueryCodes& query, int64_t document);
+
+}  // namespace maxsim
