@@ -73,16 +73,22 @@ absl::Status Rendered(const absl::Status& status, const google_rpc::BadRequest& 
   return rendered;
 }
 
-}  // namespace
-
-absl::Status FieldError(absl::StatusCode code, std::string_view reason, std::string_view field,
-                        std::string_view problem) {
+// Returns an error about a field that has no reason yet.
+absl::Status AboutField(absl::StatusCode code, std::string_view field, std::string_view problem) {
   google_rpc::BadRequest request;
   google_rpc::BadRequest::FieldViolation& violation = *request.add_field_violations();
   violation.set_field(std::string(field));
   violation.set_description(std::string(problem));
   absl::Status status(code, TextOf(field, problem));
   SetPayload(request, kBadRequestTypeUrl, status);
+  return status;
+}
+
+}  // namespace
+
+absl::Status FieldError(absl::StatusCode code, std::string_view reason, std::string_view field,
+                        std::string_view problem) {
+  absl::Status status = AboutField(code, field, problem);
   SetReason(reason, status);
   return status;
 }
@@ -92,7 +98,7 @@ absl::Status InvalidField(std::string_view field, std::string_view problem) {
 }
 
 absl::Status InvalidField(std::string_view field, std::string_view problem, const Limit& limit) {
-  absl::Status status = InvalidField(field, problem);
+  absl::Status status = AboutField(absl::StatusCode::kInvalidArgument, field, problem);
   google_rpc::ErrorInfo info;
   info.set_reason(std::string(kReasonLimitExceeded));
   info.set_domain(kDomain);

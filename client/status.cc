@@ -4,7 +4,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "absl/strings/cord.h"
 #include "google/protobuf/any.pb.h"
@@ -19,6 +21,9 @@ constexpr int64_t kMaxRetrySeconds = 365 * 24 * 3600;
 // percent-encoded, which can make three bytes of one.
 constexpr size_t kMaxDetailBytes = 1024;
 
+// Ends a description that was cut to fit.
+constexpr std::string_view kCut = "...";
+
 // Beginnings of the messages of gRPC's own errors for calls that it never sent, because its load balancer had no
 // connection. No code or detail of gRPC says this. (These are the words of gRPC 1.51 and earlier. If another version
 // uses other words, such a write is not tried at a second replica; nothing else breaks.)
@@ -29,6 +34,56 @@ bool IsNotConnected(const grpc::Status& status) {
   if (status.error_code() != grpc::StatusCode::UNAVAILABLE || !status.error_details().empty()) return false;
   return std::any_of(kNoConnection.begin(), kNoConnection.end(),
                      [&](const char* words) { return status.error_message().starts_with(words); });
+}
+
+// Returns the start of a text, at most `max_bytes` of it, without a part of a UTF-8 character at its end.
+std::string_view StartOf(std::string_view text, size_t max_bytes) {
+  size_t size = std::min(text.size(), max_bytes);
+  while (size > 0 && size < text.size() && (static_cast<unsigned char>(text[size]) & 0xC0) == 0x80) --size;
+  return text.substr(0, size);
+}
+
+// Returns a BadRequest that is too long with its first field only, whose description is cut to fit. Returns nullopt if
+// it is malformed, has no field, or a field that does not fit either.
+std::optional<std::string> ShortBadRequest(const std::string& bytes) {
+  google_rpc::BadRequest request;
+  if (!request.ParseFromString(bytes) || request.field_violations().empty()) return std::nullopt;
+  google_rpc::BadRequest shortened;
+  google_rpc::BadRequest::FieldViolation& violation = *shortened.add_field_violations();
+  violation = request.field_violations(0);
+  const size_t too_long = std::max(shortened.ByteSizeLong(), kMaxDetailBytes) - kMaxDetailBytes;
+  if (too_long > 0) {
+    const std::string& whole = violation.description();
+    if (whole.size() < too_long + kCut.size()) return std::nullopt;
+    violation.set_description(std::string(StartOf(whole, whole.size() - too_long - kCut.size())).append(kCut));
+  }
+  return shortened.SerializeAsString();
+}
+
+// Returns the bytes of a detail that travels, or nullopt if it is left out.
+std::optional<std::string> ShortDetail(absl::string_view type_url, const absl::Cord& value) {
+  std::string bytes(value);
+  if (bytes.size() <= kMaxDetailBytes) return bytes;
+  return type_url == kBadRequestTypeUrl ? ShortBadRequest(bytes) : std::nullopt;
+}
+
+// Restores the description of a field that ShortBadRequest cut. The message, "FIELD: PROBLEM", has the whole of it.
+void RestoreDescription(absl::Status& status) {
+  const auto payload = status.GetPayload(kBadRequestTypeUrl);
+  google_rpc::BadRequest request;
+  if (!payload.has_value() || !request.ParseFromString(std::string(*payload))) return;
+  if (request.field_violations_size() != 1) return;
+  google_rpc::BadRequest::FieldViolation& violation = *request.mutable_field_violations(0);
+  std::string_view start = violation.description();
+  if (!start.ends_with(kCut)) return;
+  start.remove_suffix(kCut.size());
+  const std::string before = violation.field() + ": ";
+  std::string_view message(status.message().data(), status.message().size());
+  if (!message.starts_with(before)) return;
+  message.remove_prefix(before.size());
+  if (!message.starts_with(start)) return;
+  violation.set_description(std::string(message));
+  status.SetPayload(kBadRequestTypeUrl, absl::Cord(request.SerializeAsString()));
 }
 
 }  // namespace
@@ -49,6 +104,7 @@ absl::Status FromGrpcStatus(const grpc::Status& status) {
       result.SetPayload(detail.type_url(), absl::Cord(detail.value()));
     }
   }
+  RestoreDescription(result);
   return result;
 }
 
@@ -56,10 +112,11 @@ grpc::Status ToGrpcStatus(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
   google_rpc::Status details;
   status.ForEachPayload([&](absl::string_view type_url, const absl::Cord& value) {
-    if (value.size() > kMaxDetailBytes) return;
+    const std::optional<std::string> shown = ShortDetail(type_url, value);
+    if (!shown.has_value()) return;
     google::protobuf::Any detail;
     detail.set_type_url(std::string(type_url));
-    detail.set_value(std::string(value));
+    detail.set_value(*shown);
     details.add_details(detail.SerializeAsString());
   });
   const std::string message(status.message());

@@ -20,7 +20,8 @@ inline constexpr char kRetryInfoTypeUrl[] = "type.googleapis.com/google.rpc.Retr
 // Details that do not parse are dropped; code and message always survive. A code outside the known ones is UNKNOWN. An
 // error that gRPC itself made, because it had no connection, gets the reason NOT_CONNECTED (client/error_details.h).
 absl::Status FromGrpcStatus(const grpc::Status& status);
-// A detail of more than 1 KiB is left out, because clients refuse trailers of more than 8 KiB.
+// A detail of more than 1 KiB is left out, because clients refuse trailers of more than 8 KiB. Only a field with a long
+// description stays: its description is cut. FromGrpcStatus restores it from the message.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
 // Returns the delay of the status's RetryInfo; nullopt where it has none, or one that is negative or malformed.

@@ -5,6 +5,7 @@
 #include "google/protobuf/any.pb.h"
 #include "google/protobuf/duration.pb.h"
 #include "gtest/gtest.h"
+#include "maxsim/google_rpc/status.pb.h"
 
 namespace maxsim::client {
 namespace {
@@ -34,14 +35,65 @@ TEST(StatusTest, AStatusWithoutPayloadHasNoDetails) {
 }
 
 TEST(StatusTest, ADetailThatNoTrailerHasRoomForIsLeftOut) {
-  absl::Status status = InvalidField("f", std::string(1000, 'p'));
+  absl::Status status = absl::UnavailableError("why");
+  SetRetryAfter(absl::Seconds(1), status);
+  const absl::Status without = status;
+  status.SetPayload("type.googleapis.com/google.rpc.DebugInfo", absl::Cord(std::string(1025, 'x')));
+  EXPECT_EQ(FromGrpcStatus(ToGrpcStatus(status)), without);
+  status = InvalidField(std::string(2000, 'f'), std::string(4000, 'p'), Limit(1, 2, "limits.x"));
+  EXPECT_EQ(FieldOf(FromGrpcStatus(ToGrpcStatus(status))), "") << "a field that does not fit itself";
+  EXPECT_EQ(LimitOf(FromGrpcStatus(ToGrpcStatus(status))), 1u);
+}
+
+// The length is around the limit, beyond two bytes' worth of lengths on the wire, and the text of two bytes each: a cut
+// may fall within a character.
+TEST(StatusTest, AFieldAndItsLimitSurviveALongDescription) {
+  for (const std::string letter : {"p", "\xc3\xa4", "\xf0\x9f\x98\x80"}) {
+    for (size_t size = 900; size < 1100; ++size) {
+      std::string problem(size % letter.size(), 'x');
+      while (problem.size() < size) problem += letter;
+      const absl::Status status = InvalidField("documents[7].payload", problem, Limit(1, 2, "limits.x"));
+      const grpc::Status on_the_wire = ToGrpcStatus(status);
+      const absl::Status read = FromGrpcStatus(on_the_wire);
+      ASSERT_EQ(read, status) << size;
+      ASSERT_LT(on_the_wire.error_details().size(), 2 * 1024 + 500) << size;
+    }
+  }
+  const absl::Status status = InvalidField("f", std::string(100'000, 'p'), Limit(1, 2, "limits.x"));
+  EXPECT_LT(ToGrpcStatus(status).error_details().size(), 1500);
   EXPECT_EQ(FromGrpcStatus(ToGrpcStatus(status)), status);
-  status = InvalidField("f", std::string(4000, 'p'));
-  const grpc::Status on_the_wire = ToGrpcStatus(status);
-  EXPECT_LT(on_the_wire.error_details().size(), 200);
-  EXPECT_EQ(FieldOf(FromGrpcStatus(on_the_wire)), "");
-  EXPECT_EQ(ReasonOf(FromGrpcStatus(on_the_wire)), "INVALID_FIELD");
-  EXPECT_EQ(FromGrpcStatus(on_the_wire).message(), status.message());
+  // A second hop, behind a router, changes the field and says more.
+  const absl::Status changed = WithAddition(WithField(FromGrpcStatus(ToGrpcStatus(status)), "g"), " (group a)");
+  const absl::Status read = FromGrpcStatus(ToGrpcStatus(changed));
+  EXPECT_EQ(read, changed);
+  EXPECT_EQ(FieldOf(read), "g");
+  EXPECT_EQ(ReasonOf(read), kReasonLimitExceeded);
+  EXPECT_EQ(LimitOf(read), 1u);
+  EXPECT_EQ(LimitKeyOf(read), "limits.x");
+}
+
+// A reader that knows nothing of the rule gets a description that says that it was cut.
+TEST(StatusTest, ACutDescriptionSaysSo) {
+  const grpc::Status on_the_wire = ToGrpcStatus(InvalidField("f", std::string(4000, 'p')));
+  google_rpc::Status details;
+  ASSERT_TRUE(details.ParseFromString(on_the_wire.error_details()));
+  google::protobuf::Any detail;
+  google_rpc::BadRequest request;
+  for (const std::string& bytes : details.details()) {
+    ASSERT_TRUE(detail.ParseFromString(bytes));
+    if (detail.type_url() != kBadRequestTypeUrl) continue;
+    ASSERT_TRUE(request.ParseFromString(detail.value()));
+  }
+  ASSERT_EQ(request.field_violations_size(), 1);
+  EXPECT_TRUE(request.field_violations(0).description().ends_with("ppp..."));
+  EXPECT_LE(request.ByteSizeLong(), 1024u);
+}
+
+TEST(StatusTest, ADescriptionThatTheMessageDoesNotHoldStaysAsItIs) {
+  absl::Status status = InvalidField("f", "ends with...");
+  EXPECT_EQ(FromGrpcStatus(ToGrpcStatus(status)), status);
+  const grpc::Status other(grpc::StatusCode::INVALID_ARGUMENT, "another message", ToGrpcStatus(status).error_details());
+  EXPECT_EQ(FromGrpcStatus(other).GetPayload(kBadRequestTypeUrl), status.GetPayload(kBadRequestTypeUrl));
 }
 
 TEST(StatusTest, ACallThatGrpcHadNoConnectionForSaysSo) {
