@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/cluster/groups/answer_fault.h"
 #include "server/cluster/groups/check_info.h"
+#include "server/cluster/groups/error_origin.h"
 #include "server/cluster/groups/rpcs.h"
 #include "server/observability/logging.h"
 
@@ -36,8 +37,7 @@ Replicas InReloadOrder(Replicas replicas, const std::string& name, uint64_t aske
 
 // Returns the error as one of a server of the cluster.
 absl::Status OfServer(const Replica& replica, const Group& group, const absl::Status& status) {
-  return absl::Status(status.code(),
-                      absl::StrCat("server ", replica.target(), " of group ", group.name(), ": ", status.message()));
+  return WithOrigin(status, absl::StrCat("server ", replica.target(), " of group ", group.name()));
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "client/status.h"
 #include "collection/collection_name.h"
+#include "server/cluster/groups/error_origin.h"
 #include "server/cluster/groups/rpcs.h"
 #include "server/cluster/parts/check_documents.h"
 #include "server/cluster/parts/clients_index.h"
@@ -63,16 +64,16 @@ absl::Status ErrorOf(const std::vector<absl::StatusOr<Response>>& answers, const
     absl::StrAppend(&addition, "; what is group ", absl::StrJoin(written, "'s and group "), "'s was carried out");
   }
   absl::Status status = client::WithAddition(WithClientsItem(*first, positions[failed]), addition);
-  // The error may say that nothing was written, but that is true of one group only.
-  if (IsSafeToRepeat(status)) status.ErasePayload(client::kErrorInfoTypeUrl);
+  // With several groups, an error that says that nothing was written speaks for one of them only.
+  if (answers.size() > 1 && IsSafeToRepeat(status)) status.ErasePayload(client::kErrorInfoTypeUrl);
   return status;
 }
 
-// Returns the error of a read with the server's message and the index in the client's request. If the group is lost,
-// its name comes before the message.
+// Returns the error of a read with the server's message and details, and the index in the client's request. If the
+// group is lost, the error names it.
 absl::Status ReadErrorOf(const absl::Status& status, const std::string& group, const Positions& positions) {
-  if (!IsLost(status)) return WithClientsItem(status, positions);
-  return absl::Status(status.code(), absl::StrCat("group ", group, ": ", status.message()));
+  absl::Status of_client = WithClientsItem(status, positions);
+  return IsLost(status) ? WithOrigin(of_client, absl::StrCat("group ", group)) : of_client;
 }
 
 // Returns one check per request, which calls `check` with the request and its answer.

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/saturating.h"
+#include "base/text.h"
 #include "client/status.h"
 #include "kernels/rank_order.h"
 #include "server/cluster/parts/clients_index.h"
@@ -278,7 +279,9 @@ absl::Status ErrorOf(const SplitRequest& split, const CollectionView* collection
     const std::string group = part == PartRequest::kAnyGroup || collection == nullptr
                                   ? std::string("the cluster")
                                   : absl::StrCat("group ", collection->parts[part].target.group->name());
-    lost.Update(absl::UnavailableError(absl::StrCat(group, " does not answer: ", status.message())));
+    const std::string text = absl::StrCat(group, " does not answer: ", status.message());
+    // The details of another code would not fit this one.
+    lost.Update(absl::IsUnavailable(status) ? WithMessage(status, text) : absl::UnavailableError(text));
   }
   if (num_lost == 0 || (num_lost < answers.size() && !split.fail_on_missing)) return absl::OkStatus();
   return lost;

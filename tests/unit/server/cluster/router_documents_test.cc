@@ -151,6 +151,33 @@ TEST_F(RouterDocumentsTest, AnErrorSaysWhichGroupsHaveWritten) {
   EXPECT_FALSE(client::IsNothingWritten(status));
 }
 
+TEST_F(RouterDocumentsTest, AWriteOfWhichTheOnlyGroupWroteNothingSaysSo) {
+  absl::Status refused = absl::UnavailableError("the server is draining");
+  client::SetNothingWritten(refused);
+  for (int index : {0, 1}) Answer(replica(1, index), client::ToGrpcStatus(refused));
+  StartRouter();
+  const absl::Status status = Upsert({IdOf(1, 2), IdOf(1, 2, 1)}).status();
+  EXPECT_EQ(status, refused);
+  EXPECT_TRUE(client::IsNothingWritten(status));
+  const absl::Status of_two = Upsert({IdOf(0, 2), IdOf(1, 2)}).status();
+  EXPECT_FALSE(client::IsNothingWritten(of_two)) << of_two;
+}
+
+TEST_F(RouterDocumentsTest, TheErrorOfALostGroupKeepsItsDetails) {
+  absl::Status lost = absl::InternalError("the GPU is gone");
+  client::SetReason(client::kReasonDeviceLost, lost);
+  for (int index : {0, 1}) Answer(replica(0, index), client::ToGrpcStatus(lost));
+  StartRouter();
+  const absl::Status status = Get(IdOf(0, 2)).status();
+  EXPECT_EQ(status.message(), "group g0: the GPU is gone");
+  EXPECT_EQ(client::ReasonOf(status), client::kReasonDeviceLost);
+  // The message of an error with a field begins with the field.
+  const absl::Status about_field =
+      client::FieldError(absl::StatusCode::kNotFound, client::kReasonInvalidField, "string_ids.ids[0]", "is gone");
+  for (int index : {0, 1}) Answer(replica(0, index), client::ToGrpcStatus(about_field));
+  EXPECT_EQ(Get(IdOf(0, 2)).status(), client::WithAddition(about_field, " (group g0)"));
+}
+
 // Each group has one of three items, and counts it as the first.
 TEST_F(RouterDocumentsTest, AnErrorOfAGroupsItemNamesTheClientsItem) {
   const client::Limit limit(1, 2, "limits.x");
