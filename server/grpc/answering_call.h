@@ -36,10 +36,7 @@ class AnsweringCall : public UnaryCall {
   void OnCancel() override { cancelled_->store(true, std::memory_order_relaxed); }
 
   void OnDone() override {
-    Guarded([&] {
-      record_.Write(CheckClient());
-      return absl::OkStatus();
-    }).IgnoreError();
+    record_.Write(Guarded([&] { return CheckClient(); }));
     UnaryCall::OnDone();  // deletes `this`
   }
 
@@ -47,17 +44,18 @@ class AnsweringCall : public UnaryCall {
   template <typename Response>
   void Answer(const absl::StatusOr<Response>& response) {
     const absl::Status status = Guarded([&] {
-      if (response.ok()) *response_ = ToBuffer(*response);
-      return response.status();
+      if (!response.ok()) return response.status();
+      *response_ = ToBuffer(*response);
+      // Until gRPC has let go of the call, and with it of the answer.
+      account_.Add(response_->Length());
+      return absl::OkStatus();
     });
-    // Until gRPC has let go of the call, and with it of the answer.
-    if (status.ok()) account_.Add(response_->Length());
     AddTrailers(status, *context_);
     // For a larger answer it is known only in OnDone whether the client got it.
     if (status.ok() && response_->Length() > kSentAtOnceBytes) {
       record_.EndTime();
     } else {
-      record_.Write(status.ok() ? CheckClient() : status);
+      record_.Write(status.ok() ? Guarded([&] { return CheckClient(); }) : status);
     }
     Finish(client::ToGrpcStatus(service::ForClient(status)));  // may delete `this`
   }

@@ -23,6 +23,9 @@
 namespace maxsim::rpc {
 namespace {
 
+constexpr char kMethod[] = "RerankStream";
+constexpr char kSpan[] = "maxsim.v1.Reranker/RerankStream";
+
 grpc::ByteBuffer ToStreamResponse(const std::string& request_id, absl::StatusOr<v1::RerankResponse> response) {
   v1::RerankStreamResponse answer;
   answer.set_request_id(request_id);
@@ -148,6 +151,25 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   // A list, because splitting it allocates nothing, and an answer that gRPC is reading stays at its address.
   using Answers = std::list<WaitingAnswer>;
 
+  // A request that was read and has no answer yet. If it is lost for want of memory, it is counted and the stream ends.
+  class Unanswered {
+   public:
+    Unanswered(std::shared_ptr<RerankStreamCall> stream, absl::Time arrival)
+        : stream_(std::move(stream)), arrival_(arrival) {}
+    Unanswered(Unanswered&&) = default;
+    Unanswered& operator=(Unanswered&&) = delete;
+    ~Unanswered() {
+      if (stream_ != nullptr) stream_->Lose(arrival_);
+    }
+
+    // Returns the stream, which answers and counts the request from now on.
+    std::shared_ptr<RerankStreamCall> Take() { return std::exchange(stream_, nullptr); }
+
+   private:
+    std::shared_ptr<RerankStreamCall> stream_;
+    absl::Time arrival_;
+  };
+
   enum class End { kNo, kOk, kRefused, kDrained, kCancelled };
 
   // A request that was read while the stream was told to end still gets its answer; one after its end does not.
@@ -176,12 +198,10 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   // Writes the records of answers that the client got or, if `is_sent` is false, did not get. On threads of gRPC, which
   // no exception may leave.
   void WriteRecords(const Answers& answers, bool is_sent) const {
-    Guarded([&] {
-      for (const WaitingAnswer& answer : answers) {
-        if (answer.record != nullptr) answer.record->Write(is_sent ? absl::OkStatus() : WhyEnded());
-      }
-      return absl::OkStatus();
-    }).IgnoreError();
+    const absl::Status status = is_sent ? absl::OkStatus() : Guarded([&] { return WhyEnded(); });
+    for (const WaitingAnswer& answer : answers) {
+      if (answer.record != nullptr) answer.record->Write(status);
+    }
   }
 
   // Has the request that was read answered. Without memory for that the stream ends: there is none for an error either.
@@ -194,40 +214,45 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   }
 
   void ParseAndRerank(absl::Time arrival) {
-    static constexpr char kMethod[] = "RerankStream";
-    static constexpr char kSpan[] = "maxsim.v1.Reranker/RerankStream";
+    Unanswered unanswered(self_, arrival);
     v1::RerankRequest request;
     const absl::Status parsed = ParseMessage(message_, request);
     message_.Clear();
     if (!parsed.ok()) {
+      unanswered.Take();
       service_->CountUnread(kMethod, arrival, parsed);
       return Answer(ToStreamResponse("", parsed), nullptr);
     }
     const std::string id = request.request_id();
     auto record = std::make_unique<service::CallRecord>();
     service::CallRecord* const of_call = record.get();
-    service_->Rerank(
-        std::move(request),
-        {.method = kMethod,
-         .arrival = arrival,
-         .deadline = deadline_,
-         .client = client_,
-         .cancelled = cancelled_,
-         .span = StartSpan(tracer_, kSpan, parent_, arrival),
-         .record = of_call},
-        [this, keep = self_, id, record = std::move(record)](absl::StatusOr<v1::RerankResponse> response) mutable {
-          const absl::Status status = response.status();
-          record->EndTime();
-          if (!status.ok()) record->Write(status);
-          // On a thread of the scheduler, which no exception may leave.
-          try {
-            grpc::ByteBuffer answer = ToStreamResponse(id, std::move(response));
-            Answer(std::move(answer), std::move(record));
-          } catch (const std::bad_alloc&) {
-            if (record != nullptr) record->Write(NoMemory());
-            Abandon();
-          }
-        });
+    service_->Rerank(std::move(request),
+                     {.method = kMethod,
+                      .arrival = arrival,
+                      .deadline = deadline_,
+                      .client = client_,
+                      .cancelled = cancelled_,
+                      .span = StartSpan(tracer_, kSpan, parent_, arrival),
+                      .record = of_call},
+                     [unanswered = std::move(unanswered), id,
+                      record = std::move(record)](absl::StatusOr<v1::RerankResponse> response) mutable {
+                       const std::shared_ptr<RerankStreamCall> stream = unanswered.Take();
+                       stream->AnswerRequest(id, std::move(response), std::move(record));
+                     });
+  }
+
+  // Runs on a thread of the scheduler, which no exception may leave.
+  void AnswerRequest(const std::string& id, absl::StatusOr<v1::RerankResponse> response,
+                     std::unique_ptr<service::CallRecord> record) {
+    record->EndTime();
+    if (!response.ok()) record->Write(response.status());
+    try {
+      grpc::ByteBuffer answer = ToStreamResponse(id, std::move(response));
+      Answer(std::move(answer), std::move(record));
+    } catch (const std::bad_alloc&) {
+      if (record != nullptr) record->Write(NoMemory());
+      Abandon();
+    }
   }
 
   // `record` may be null. It is written exactly once, even if this throws std::bad_alloc.
@@ -236,13 +261,13 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     Answers answer;
     try {
       answer.push_back({std::move(message), nullptr});
+      // Before the answer can be written, and so removed. Without the mutex: the budget may cancel this very call.
+      account_.Add(bytes);
     } catch (const std::bad_alloc&) {
       if (record != nullptr) record->Write(NoMemory());
       throw;
     }
     answer.front().record = std::move(record);
-    // Before the answer can be written, and so removed. Without the mutex: the budget may cancel this very call.
-    account_.Add(bytes);
     {
       MutexLock lock(&mutex_);
       if (!finished_ && !broken_) {
@@ -254,6 +279,15 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     }
     if (!answer.empty()) return WriteRecords(answer, /*is_sent=*/false);
     Proceed();
+  }
+
+  // A request is lost for want of memory.
+  void Lose(absl::Time arrival) {
+    Guarded([&] {
+      service_->CountUnread(kMethod, arrival, NoMemory());
+      return absl::OkStatus();
+    }).IgnoreError();
+    Abandon();
   }
 
   // An answer is lost for want of memory. The client is not left to wait for it.

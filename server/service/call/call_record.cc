@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/guard.h"
 #include "base/monotonic_clock.h"
 #include "server/observability/logging.h"
 #include "server/service/call/call_spans.h"
@@ -24,9 +25,16 @@ void CallRecord::EndTime() { end_ = MonotonicNow(); }
 void CallRecord::Write(const absl::Status& status) {
   if (call_.metrics == nullptr) return;
   const absl::Time now = std::min(end_, MonotonicNow());
-  std::exchange(call_.metrics, nullptr)->CountRequest(call_.method, status.code(), now - call_.arrival);
-  EndRerank(status, call_.timings, call_.queued, now, call_.span);
-  if (call_.log != nullptr) call_.log->Write(call_, status, now);
+  Metrics* const metrics = std::exchange(call_.metrics, nullptr);
+  Guarded([&] {
+    metrics->CountRequest(call_.method, status.code(), now - call_.arrival);
+    return absl::OkStatus();
+  }).IgnoreError();
+  Guarded([&] {
+    EndRerank(status, call_.timings, call_.queued, now, call_.span);
+    if (call_.log != nullptr) call_.log->Write(call_, status, now);
+    return absl::OkStatus();
+  }).IgnoreError();
 }
 
 void Record(const CallContext& context, FinishedCall call, const absl::Status& status) {

@@ -1,0 +1,141 @@
+// Tests RerankStream over gRPC on a service that does what a test says.
+#include "server/grpc/rerank_stream.h"
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/guard.h"
+#include "grpcpp/create_channel.h"
+#include "grpcpp/security/server_credentials.h"
+#include "grpcpp/server.h"
+#include "grpcpp/server_builder.h"
+#include "server/grpc/grpc_reranker.h"
+#include "server/observability/metrics.h"
+#include "server/service/call/call_record.h"
+
+namespace maxsim::rpc {
+namespace {
+
+using testing::HasSubstr;
+
+class FakeReranker : public service::RerankApi {
+ public:
+  using Done = service::Done<v1::RerankResponse>;
+
+  explicit FakeReranker(Metrics* metrics) : metrics_(metrics) {}
+
+  void Rerank(v1::RerankRequest request, service::CallContext context, Done done) override {
+    on_rerank(std::move(request), context, std::move(done));
+  }
+  absl::Status ChooseCollection(v1::RerankRequest*) const override { return absl::OkStatus(); }
+  void CountUnread(std::string_view method, absl::Time, const absl::Status& status) override {
+    metrics_->CountRequest(method, status.code(), absl::ZeroDuration());
+  }
+  const service::RequestLimits& limits() const override { return limits_; }
+  std::unique_ptr<v1::EncoderInfo> encoder() const override { return nullptr; }
+
+  // Records the call as a service does, and answers it.
+  void Answer(service::CallContext& context, Done& done, const absl::StatusOr<v1::RerankResponse>& response) const {
+    service::Record(context, metrics_, response.status());
+    done(response);
+  }
+
+  std::function<void(v1::RerankRequest, service::CallContext&, Done)> on_rerank;
+
+ private:
+  Metrics* const metrics_;
+  const service::RequestLimits limits_;
+};
+
+class RerankStreamTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(authenticator_.Load().ok());
+    GrpcReranker::Dependencies dependencies;
+    dependencies.rerank = &service_;
+    dependencies.authenticator = &authenticator_;
+    dependencies.metrics = &metrics_;
+    dependencies.calls = &calls_;
+    reranker_ = std::make_unique<GrpcReranker>(dependencies);
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(reranker_.get());
+    server_ = builder.BuildAndStart();
+    ASSERT_NE(server_, nullptr);
+    stub_ = v1::Reranker::NewStub(
+        grpc::CreateChannel("127.0.0.1:" + std::to_string(port), grpc::InsecureChannelCredentials()));
+  }
+  void TearDown() override {
+    if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(5));
+  }
+
+  // Sends one request; returns how the stream ends.
+  grpc::Status SendOne(v1::RerankStreamResponse* response) {
+    grpc::ClientContext context;
+    const auto stream = stub_->RerankStream(&context);
+    v1::RerankRequest request;
+    request.set_request_id("r");
+    stream->Write(request);
+    stream->WritesDone();
+    stream->Read(response);
+    return stream->Finish();
+  }
+
+  Metrics metrics_;
+  FakeReranker service_{&metrics_};
+  service::Authenticator authenticator_{service::TokenFiles()};
+  service::CallTracker calls_;
+  std::unique_ptr<GrpcReranker> reranker_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<v1::Reranker::Stub> stub_;
+};
+
+TEST_F(RerankStreamTest, AnAnswerIsCountedOnce) {
+  service_.on_rerank = [this](const v1::RerankRequest&, service::CallContext& context, FakeReranker::Done done) {
+    service_.Answer(context, done, v1::RerankResponse());
+  };
+  v1::RerankStreamResponse response;
+  EXPECT_TRUE(SendOne(&response).ok());
+  EXPECT_EQ(response.request_id(), "r");
+  EXPECT_THAT(metrics_.Expose(), HasSubstr("maxsim_requests_total{code=\"OK\",method=\"RerankStream\"} 1\n"));
+}
+
+TEST_F(RerankStreamTest, ARequestThatTheServiceHasNoMemoryForIsCountedAndEndsTheStream) {
+  service_.on_rerank = [](const v1::RerankRequest&, service::CallContext&, const FakeReranker::Done&) {
+    throw std::bad_alloc();
+  };
+  v1::RerankStreamResponse response;
+  EXPECT_EQ(SendOne(&response).error_code(), grpc::StatusCode::CANCELLED);
+  EXPECT_THAT(metrics_.Expose(),
+              HasSubstr("maxsim_requests_total{code=\"RESOURCE_EXHAUSTED\",method=\"RerankStream\"} 1\n"));
+}
+
+TEST_F(RerankStreamTest, ARequestThatTheServiceLosesIsCountedAndEndsTheStream) {
+  service_.on_rerank = [](const v1::RerankRequest&, service::CallContext&, const FakeReranker::Done&) {};
+  v1::RerankStreamResponse response;
+  EXPECT_EQ(SendOne(&response).error_code(), grpc::StatusCode::CANCELLED);
+  EXPECT_THAT(metrics_.Expose(),
+              HasSubstr("maxsim_requests_total{code=\"RESOURCE_EXHAUSTED\",method=\"RerankStream\"} 1\n"));
+}
+
+TEST_F(RerankStreamTest, ARequestThatIsAnsweredBeforeTheServiceThrowsIsCountedOnce) {
+  service_.on_rerank = [this](const v1::RerankRequest&, service::CallContext& context, FakeReranker::Done done) {
+    service_.Answer(context, done, NoMemory());
+    throw std::bad_alloc();
+  };
+  v1::RerankStreamResponse response;
+  SendOne(&response);
+  EXPECT_THAT(metrics_.Expose(),
+              HasSubstr("maxsim_requests_total{code=\"RESOURCE_EXHAUSTED\",method=\"RerankStream\"} 1\n"));
+}
+
+}  // namespace
+}  // namespace maxsim::rpc
