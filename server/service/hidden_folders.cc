@@ -98,6 +98,8 @@ std::string WithoutFolders(std::string_view text) {
 
 absl::Status ForClient(const absl::Status& status) {
   if (status.ok()) return status;
+  // The client has sent this path itself.
+  if (absl::IsNotFound(status) && client::FieldOf(status) == "path") return status;
   return client::WithText(status, IsAboutTheRequest(status.code()) ? WithoutFoldersOfFiles : WithoutFolders);
 }
 

@@ -16,7 +16,7 @@ std::string WithoutFolders(std::string_view text);
 
 // Returns an error as a client may see it: its folders are cut (WithoutFolders), and its details stay. An error about
 // the client's own request keeps what looks like a path, because that is the client's own id or URL. Only the path of a
-// file that the server did not find is cut there.
+// file that the server did not find is cut there, unless it is that of the request's field "path".
 absl::Status ForClient(const absl::Status& status);
 
 // Removes folders from the texts of a CollectionInfo.

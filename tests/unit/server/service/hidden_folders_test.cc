@@ -45,6 +45,16 @@ TEST(HiddenFoldersTest, TheFolderOfAFileThatWasNotFoundIsHiddenWhateverTheCode) 
   EXPECT_EQ(shown("x: No such file or directory"), "x: No such file or directory");
 }
 
+TEST(HiddenFoldersTest, ThePathThatTheClientSentIsShownToIt) {
+  const std::string problem = "/data/my docs: No such file or directory";
+  const absl::Status own = client::FieldError(absl::StatusCode::kNotFound, "INVALID_FIELD", "path", problem);
+  EXPECT_EQ(ForClient(own), own);
+  const absl::Status other = client::FieldError(absl::StatusCode::kNotFound, "INVALID_FIELD", "name", problem);
+  EXPECT_EQ(ForClient(other).message(), "name: my docs: No such file or directory");
+  const absl::Status of_server = client::FieldError(absl::StatusCode::kInternal, "INVALID_FIELD", "path", problem);
+  EXPECT_EQ(ForClient(of_server).message().find("/data"), absl::string_view::npos);
+}
+
 TEST(HiddenFoldersTest, AnErrorKeepsItsCodeAndItsRetryHint) {
   absl::Status status = absl::UnavailableError("cannot write /srv/secret/log.1: No space left on device");
   client::SetRetryAfter(absl::Seconds(3), status);
