@@ -140,6 +140,14 @@ absl::Status SyncFolder(const std::string& folder) {
   return absl::OkStatus();
 }
 
+namespace {
+
+std::string ParentOf(const std::filesystem::path& folder) {
+  return folder.has_parent_path() ? folder.parent_path().string() : ".";
+}
+
+}  // namespace
+
 absl::Status CreateFolders(const std::string& folder) {
   std::vector<std::filesystem::path> missing;  // the innermost first
   std::error_code error;
@@ -149,9 +157,11 @@ absl::Status CreateFolders(const std::string& folder) {
   absl::Status status;
   std::filesystem::create_directories(folder, error);
   if (error) status = ErrnoStatus(error.value(), "cannot create folder", folder);
-  for (auto made = missing.rbegin(); made != missing.rend() && status.ok(); ++made) {
-    status = SyncFolder(made->has_parent_path() ? made->parent_path().string() : ".");
-  }
+  // A call that was killed may have created folders and not synced their parents. An error does not matter here: the
+  // parent may be one that this user cannot read, or of a file system that syncs no folders.
+  for (; path.has_relative_path(); path = path.parent_path()) SyncFolder(ParentOf(path)).IgnoreError();
+  for (auto made = missing.rbegin(); made != missing.rend() && status.ok(); ++made)
+    status = SyncFolder(ParentOf(*made));
   if (status.ok()) return status;
   for (const std::filesystem::path& made : missing) ::rmdir(made.c_str());
   return status;

@@ -62,7 +62,8 @@ absl::Status SyncFolder(const std::string& folder);
 
 // Creates a folder and any missing folders above it, and syncs the parent of each new folder. Without these syncs a
 // power cut may take away a new folder with everything in it, even files that were synced. Existing folders stay as
-// they are. On an error it removes the folders that it has created.
+// they are, but their parents are synced too where that is possible, because a call that was killed may have created
+// them. On an error it removes the folders that it has created.
 absl::Status CreateFolders(const std::string& folder);
 
 // Holds an advisory lock on a file in the folder while the object lives. A process that dies gives it up. The file goes
