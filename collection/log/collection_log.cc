@@ -51,6 +51,7 @@ absl::Status CollectionLog::State::OpenDatabase() {
   stream = contents->stream;
   has_versions = contents->has_versions;
   needs_upgrade = contents->needs_upgrade;
+  has_old_format = contents->has_old_format;
   remembered_bytes = contents->remembered_bytes;
   NoteDeletedBytes(contents->deleted_bytes);
   failed = false;
@@ -96,7 +97,8 @@ absl::Status CollectionLog::State::Follow(const LogStream& named) {
   }
   rocksdb::ColumnFamilyHandle* const meta = database->family(LogFamily::kMeta);
   rocksdb::WriteBatch batch;
-  const uint64_t version = needs_upgrade ? kOldStreamedLogFormatVersion : kStreamedLogFormatVersion;
+  // A log whose upgrade was cut off keeps the new format, which earlier programs refuse.
+  const uint64_t version = has_old_format ? kOldStreamedLogFormatVersion : kStreamedLogFormatVersion;
   rocksdb::Status status = batch.Put(meta, AsSlice(kFormatVersionKey), Cat(version));
   if (status.ok()) status = batch.Put(meta, AsSlice(kStreamNameKey), named.name);
   if (status.ok()) status = batch.Put(meta, AsSlice(kStreamCreatedKey), Cat(named.created_ns));
@@ -111,7 +113,7 @@ absl::Status CollectionLog::State::ReclaimSpace() const {
   std::vector<rocksdb::ColumnFamilyHandle*> families;
   for (size_t idx = 0; idx < kNumLogFamilies; ++idx) families.push_back(database->family(static_cast<LogFamily>(idx)));
   // The write-ahead log goes once every family has written what it has of it.
-  rocksdb::Status status = db.Flush(rocksdb::FlushOptions(), families);
+  absl::Status status = FromRocksDb(db.Flush(rocksdb::FlushOptions(), families), "");
   rocksdb::CompactRangeOptions options;
   options.exclusive_manual_compaction = false;
   options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
@@ -119,15 +121,15 @@ absl::Status CollectionLog::State::ReclaimSpace() const {
   const std::string end = BigEndian(first);
   const rocksdb::Slice begin_key(begin);
   const rocksdb::Slice end_key(end);
-  if (absl::Status dropped = status.ok() ? DropForgottenVersions() : absl::OkStatus(); !dropped.ok()) {
-    return Prefix(Cat(Where(), "giving space back: "), dropped);
-  }
-  // The files of keys are small, and blob files to which no key points go.
-  if (status.ok()) status = db.CompactRange(options, database->family(LogFamily::kRecords), &begin_key, &end_key);
+  // Each step is tried, whatever became of those before. Records come first: their files of keys are small, and blob
+  // files to which no key points go, while dropping versions first writes those that stay.
+  status.Update(
+      FromRocksDb(db.CompactRange(options, database->family(LogFamily::kRecords), &begin_key, &end_key), "records: "));
+  status.Update(DropForgottenVersions());
   // Files that the last step has made obsolete would stay until the next one: this looks for them.
-  if (status.ok()) status = db.DisableFileDeletions();
-  if (status.ok()) status = db.EnableFileDeletions(/*force=*/false);
-  return FromRocksDb(status, Cat(Where(), "giving space back: "));
+  status.Update(FromRocksDb(db.DisableFileDeletions(), ""));
+  status.Update(FromRocksDb(db.EnableFileDeletions(/*force=*/false), ""));
+  return Prefix(Cat(Where(), "giving space back: "), status);
 }
 
 LogFormat LogFormat::Of(const Manifest& manifest) {
@@ -187,7 +189,7 @@ absl::Status CollectionLog::Recover() {
     // Reads go on meanwhile where they can.
     state_->failed = true;
     absl::StatusOr<std::unique_ptr<LogDatabase>> reader =
-        LogDatabase::Open(LogDatabasePath(state_->folder), LogDatabase::Access::kRead);
+        OpenForReading(LogDatabasePath(state_->folder), state_->mark->files());
     if (reader.ok()) state_->database = *std::move(reader);
     return status;
   });

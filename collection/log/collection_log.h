@@ -17,11 +17,18 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "base/stop.h"
 #include "collection/log/log_record.h"
 #include "collection/log/version_memory.h"
 #include "collection/manifest.h"
 
 namespace maxsim::collection {
+
+// The file descriptors that an open log takes at most: for files of keys and documents, of which the database keeps
+// this many less kOtherLogDescriptors open; and for those that are open anyway (the write-ahead logs, the MANIFEST,
+// locks and the mark) or are being written.
+inline constexpr int kMaxLogDescriptors = 48;
+inline constexpr int kOtherLogDescriptors = 16;
 
 // The log's folder inside of the collection's. A folder that has it is a live collection.
 inline constexpr std::string_view kLogFolderName = "log";
@@ -98,8 +105,9 @@ class CollectionLog {
   // Upgrades a log of an earlier format, which does not distinguish the versions of deleted ids from those of
   // documents. Marks the version of each id for which `holds` returns false as that of a deleted id. `holds` says
   // whether the collection, with the writes up to last_sequence(), has a document of the record's id. Until this has
-  // succeeded, Append to such a log returns FAILED_PRECONDITION. Does nothing to other logs. Reads all versions.
-  absl::Status UpgradeVersions(const std::function<bool(const LogRecord&)>& holds);
+  // succeeded, Append to such a log returns FAILED_PRECONDITION. Does nothing to other logs. Reads all versions; once
+  // `stop` (may be null) is stopped it returns the status of that soon, and the next call begins again.
+  absl::Status UpgradeVersions(const std::function<bool(const LogRecord&)>& holds, const StopSignal* stop = nullptr);
 
   // Writes the records, whose sequences follow last_sequence(), with the versions of their ids, and returns when they
   // are on the disk. On an error none of them may be believed to be written, or not written: nothing can be appended

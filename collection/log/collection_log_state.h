@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "base/stop.h"
 #include "base/text.h"
 #include "collection/log/collection_log.h"
 #include "collection/log/log_database.h"
@@ -40,6 +41,7 @@ struct CollectionLog::State {
   std::atomic<bool> failed{false};  // a write has, and none may follow
   std::atomic<bool> has_versions{false};
   std::atomic<bool> needs_upgrade{false};            // UpgradeVersions must succeed before the next write
+  std::atomic<bool> has_old_format{false};           // and UpgradeVersions has not begun
   std::atomic<uint64_t> deleted_bytes{0};            // of the writes on the disk (version_memory.h)
   uint64_t remembered_bytes = 0;                     // written while `mutex` is held alone
   mutable std::atomic<uint64_t> compacted_below{0};  // versions that were deleted below this have left the database
@@ -58,8 +60,8 @@ struct CollectionLog::State {
   absl::Status Append(absl::Span<const LogRecord> records);
   absl::StatusOr<uint64_t> VersionAt(std::string_view key, uint64_t pending_bytes) const;
   void NoteDeletedBytes(uint64_t now);
-  absl::Status UpgradeVersions(const std::function<bool(const LogRecord&)>& holds);
-  absl::Status MarkOldVersions(const std::function<bool(const LogRecord&)>& holds);
+  absl::Status UpgradeVersions(const std::function<bool(const LogRecord&)>& holds, const StopSignal* stop);
+  absl::Status MarkOldVersions(const std::function<bool(const LogRecord&)>& holds, const StopSignal* stop);
   absl::Status DropForgottenVersions() const;
   absl::Status Truncate(uint64_t through, int64_t generation);
   absl::Status ReclaimSpace() const;

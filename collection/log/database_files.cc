@@ -145,25 +145,31 @@ absl::Status CheckWalFiles(const std::string& database_path, const WrittenFiles&
 
 absl::StatusOr<TornTails> FindTornTails(const std::string& database_path, const WrittenFiles& written) {
   TornTails tails;
-  const auto add = [&](const std::string& path, const RecordChain& chain) {
-    if (chain.intact_bytes < chain.num_bytes) tails[path] = chain.intact_bytes;
-  };
   const absl::StatusOr<ManifestFile> manifest = ReadManifestFile(database_path);
   if (!manifest.ok()) return manifest.status();
   const RecordChain edits = FollowRecords(std::string_view(manifest->bytes));
   const bool is_noted = manifest->number == written.manifest_number && written.manifest_number != 0;
   // RocksDB may write several edits before it syncs the MANIFEST, so undamaged ones may follow a torn one. All of them
   // come after the length in the mark, because the mark is synced only after the MANIFEST.
-  if (is_noted ? edits.intact_bytes >= written.manifest_bytes : !edits.goes_on) add(manifest->path, edits);
+  const bool is_torn =
+      edits.intact_bytes < edits.num_bytes &&
+      (is_noted ? edits.intact_bytes >= written.manifest_bytes : !HasRecordBehind(manifest->bytes, edits.torn_at));
+  if (is_torn) tails[manifest->path] = edits.intact_bytes;
   // A start that did not finish may leave a write-ahead log that is empty, or that has one record without a write.
   constexpr uint64_t kMinBytes = 7 + 12 + 1;  // one byte more than the headers of a record and a batch
   const absl::StatusOr<WalFile> wal = FindLastWal(database_path, kMinBytes);
   if (!wal.ok()) return wal.status();
   if (wal->number == 0) return tails;
-  const absl::StatusOr<RecordChain> chain = FollowRecords(wal->path);
-  if (!chain.ok()) return chain.status();
+  const absl::StatusOr<InputFile> file = InputFile::Open(wal->path);
+  if (!file.ok()) return file.status();
+  const absl::StatusOr<FileBytes> bytes = FileBytes::Map(*file);
+  if (!bytes.ok()) return bytes.status();
+  const RecordChain chain = FollowRecords(bytes->view());
   const uint64_t min_bytes = wal->number == written.wal_number ? written.wal_bytes : 0;
-  if (chain->intact_bytes >= min_bytes && !chain->goes_on) add(wal->path, *chain);
+  if (chain.intact_bytes < chain.num_bytes && chain.intact_bytes >= min_bytes &&
+      !HasRecordBehind(bytes->view(), chain.torn_at)) {
+    tails[wal->path] = chain.intact_bytes;
+  }
   return tails;
 }
 

@@ -120,14 +120,15 @@ absl::StatusOr<LogContents> ReadContents(const LogDatabase& database) {
   const absl::StatusOr<bool> has_versions = HasMeta(database, kHasVersionsKey);
   if (!has_versions.ok()) return has_versions.status();
   contents.has_versions = *has_versions;
-  contents.needs_upgrade = *version < kLogFormatVersion;
-  if (contents.needs_upgrade) return contents;
+  contents.has_old_format = *version < kLogFormatVersion;
+  contents.needs_upgrade = contents.has_old_format;
+  if (contents.has_old_format) return contents;
   if (absl::Status status = ReadVersionMemory(database, contents); !status.ok()) return status;
   return contents;
 }
 
-absl::StatusOr<std::unique_ptr<LogDatabase>> OpenChecked(const std::string& database_path, const WrittenFiles& written,
-                                                         TornTails* tails) {
+absl::StatusOr<std::unique_ptr<LogDatabase>> OpenForReading(const std::string& database_path,
+                                                            const WrittenFiles& written, TornTails* tails) {
   if (absl::Status status = CheckManifestFile(database_path, written); !status.ok()) return status;
   absl::StatusOr<std::unique_ptr<LogDatabase>> database = LogDatabase::Open(database_path, LogDatabase::Access::kRead);
   if (absl::IsDataLoss(database.status())) {
@@ -136,6 +137,12 @@ absl::StatusOr<std::unique_ptr<LogDatabase>> OpenChecked(const std::string& data
     database = LogDatabase::Open(database_path, LogDatabase::Access::kRead, nullptr, *torn);
     if (database.ok() && tails != nullptr) *tails = *torn;
   }
+  return database;
+}
+
+absl::StatusOr<std::unique_ptr<LogDatabase>> OpenChecked(const std::string& database_path, const WrittenFiles& written,
+                                                         TornTails* tails) {
+  absl::StatusOr<std::unique_ptr<LogDatabase>> database = OpenForReading(database_path, written, tails);
   if (!database.ok()) return database.status();
   uint64_t min_needed = 0;
   if (!(*database)->db().GetIntProperty(rocksdb::DB::Properties::kMinLogNumberToKeep, &min_needed)) {

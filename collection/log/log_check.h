@@ -33,8 +33,9 @@ struct LogContents {
   uint64_t first_sequence = 0;
   uint64_t last_sequence = 0;
   bool has_versions = false;
-  bool needs_upgrade = false;  // CollectionLog::UpgradeVersions
-  uint64_t deleted_bytes = 0;  // this and the next: see version_memory.h
+  bool needs_upgrade = false;   // CollectionLog::UpgradeVersions
+  bool has_old_format = false;  // and was not begun to be upgraded
+  uint64_t deleted_bytes = 0;   // this and the next: see version_memory.h
   uint64_t remembered_bytes = kRememberedBytes;
   std::optional<LogStream> stream;
   TornTails torn_tails;  // for LogDatabase::Open
@@ -48,8 +49,12 @@ absl::StatusOr<LogContents> ReadContents(const LogDatabase& database);
 // name of the file.
 absl::StatusOr<LogContents> CheckLog(const std::string& folder, const LogMarkContents& mark);
 
-// Checks the files of the database in a log's folder, then opens the database for reading, without the tails of files
-// that a power cut has torn. Stores these in `*tails`, if it is not null.
+// Opens the database in a log's folder for reading, without the tails of files that a power cut has torn. Stores these
+// in `*tails`, if it is not null. Checks the MANIFEST first, but not that the write-ahead logs hold what the mark says.
+absl::StatusOr<std::unique_ptr<LogDatabase>> OpenForReading(const std::string& database_path,
+                                                            const WrittenFiles& written, TornTails* tails = nullptr);
+
+// Does the same, and checks the write-ahead logs.
 absl::StatusOr<std::unique_ptr<LogDatabase>> OpenChecked(const std::string& database_path, const WrittenFiles& written,
                                                          TornTails* tails = nullptr);
 

@@ -18,6 +18,7 @@
 #include "absl/strings/match.h"
 #include "base/start_thread.h"
 #include "base/text.h"
+#include "collection/log/collection_log.h"
 #include "collection/log/database_files.h"
 #include "collection/log/log_versions.h"
 
@@ -36,7 +37,7 @@ constexpr uint64_t kWriteAheadLogBytes = uint64_t{256} << 20;
 constexpr size_t kVersionBufferBytes = size_t{8} << 20;
 constexpr size_t kSmallBufferBytes = size_t{1} << 20;
 constexpr size_t kCacheBytes = size_t{8} << 20;
-constexpr int kMaxOpenFiles = 128;
+constexpr int kMaxOpenFiles = kMaxLogDescriptors - kOtherLogDescriptors;
 
 // Takes RocksDB's own log of events. Everything that concerns whoever runs the server is in the statuses.
 class NoInfoLog : public rocksdb::Logger {
@@ -62,6 +63,7 @@ rocksdb::DBOptions DatabaseOptions(LogDatabase::Access access) {
                                     : rocksdb::WALRecoveryMode::kSkipAnyCorruptedRecords;
   }
   options.max_open_files = kMaxOpenFiles;
+  options.table_cache_numshardbits = 0;  // each of the usual 64 parts would keep at least one file open
   options.max_file_opening_threads = 1;
   options.max_background_jobs = 2;
   options.db_write_buffer_size = kAllBufferBytes;

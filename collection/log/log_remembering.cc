@@ -6,6 +6,7 @@
 #include <shared_mutex>
 
 #include "base/guard.h"
+#include "base/stop.h"
 #include "base/text.h"
 #include "collection/log/collection_log_state.h"
 #include "collection/log/log_check.h"
@@ -50,18 +51,21 @@ absl::Status CollectionLog::State::DropForgottenVersions() const {
   const rocksdb::Status status =
       database->db().CompactRange(options, database->family(LogFamily::kVersions), nullptr, nullptr);
   if (status.ok()) compacted_below = below;
-  return FromRocksDb(status, "");
+  return FromRocksDb(status, "versions: ");
 }
 
 // Marks each version of an id without a document as that of a delete at a count of 0, so that it is forgotten before
 // those of all other deletes.
-absl::Status CollectionLog::State::MarkOldVersions(const std::function<bool(const LogRecord&)>& holds) {
+absl::Status CollectionLog::State::MarkOldVersions(const std::function<bool(const LogRecord&)>& holds,
+                                                   const StopSignal* stop) {
   rocksdb::ColumnFamilyHandle* const versions = database->family(LogFamily::kVersions);
   rocksdb::ReadOptions options;
   options.fill_cache = false;
   const std::unique_ptr<rocksdb::Iterator> iterator(database->db().NewIterator(options, versions));
   rocksdb::WriteBatch batch;
+  int64_t num_read = 0;
   for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
+    if (num_read++ % kStopBlockDocuments == 0 && Stopped(stop)) return StopStatus(stop);
     absl::StatusOr<StoredVersion> version = ParseVersion(AsView(iterator->value()));
     if (!version.ok()) return version.status();
     const absl::StatusOr<LogRecord> record = RecordOfVersionKey(AsView(iterator->key()), format.id_type);
@@ -78,7 +82,8 @@ absl::Status CollectionLog::State::MarkOldVersions(const std::function<bool(cons
   return batch.Count() == 0 ? absl::OkStatus() : Write(batch);
 }
 
-absl::Status CollectionLog::State::UpgradeVersions(const std::function<bool(const LogRecord&)>& holds) {
+absl::Status CollectionLog::State::UpgradeVersions(const std::function<bool(const LogRecord&)>& holds,
+                                                   const StopSignal* stop) {
   if (!needs_upgrade) return absl::OkStatus();
   rocksdb::ColumnFamilyHandle* const meta = database->family(LogFamily::kMeta);
   // Earlier programs cannot read a marked version. The new format version is written first, so that they refuse the log
@@ -91,7 +96,8 @@ absl::Status CollectionLog::State::UpgradeVersions(const std::function<bool(cons
   if (status.ok()) status = begin.Put(meta, AsSlice(kRememberedBytesKey), Cat(remembered_bytes));
   if (!status.ok()) return FromRocksDb(status, Where());
   if (absl::Status written = Write(begin); !written.ok()) return written;
-  if (absl::Status marked = has_versions ? MarkOldVersions(holds) : absl::OkStatus(); !marked.ok()) {
+  has_old_format = false;
+  if (absl::Status marked = has_versions ? MarkOldVersions(holds, stop) : absl::OkStatus(); !marked.ok()) {
     return Prefix(Where(), marked);
   }
   rocksdb::WriteBatch end;
@@ -102,11 +108,12 @@ absl::Status CollectionLog::State::UpgradeVersions(const std::function<bool(cons
   return absl::OkStatus();
 }
 
-absl::Status CollectionLog::UpgradeVersions(const std::function<bool(const LogRecord&)>& holds) {
+absl::Status CollectionLog::UpgradeVersions(const std::function<bool(const LogRecord&)>& holds,
+                                            const StopSignal* stop) {
   return Guarded([&]() -> absl::Status {
     const std::shared_lock lock(state_->mutex);
     if (absl::StatusOr<const LogDatabase*> open = state_->Database(); !open.ok()) return open.status();
-    return state_->UpgradeVersions(holds);
+    return state_->UpgradeVersions(holds, stop);
   });
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <optional>
+#include <vector>
 
 #include "base/file.h"
 
@@ -34,9 +35,10 @@ constexpr Tables MakeTables() {
   return tables;
 }
 
+constexpr Tables kTables = MakeTables();
+
 // Handles eight bytes at a time, because a write-ahead log may have 256 MB.
 uint32_t Crc32c(std::string_view bytes) {
-  static constexpr Tables kTables = MakeTables();
   uint32_t crc = 0xffffffff;
   const char* at = bytes.data();
   size_t left = bytes.size();
@@ -51,6 +53,56 @@ uint32_t Crc32c(std::string_view bytes) {
   return ~crc;
 }
 
+// Computes checksums of any part of a block in constant time, after one pass over the block.
+class BlockChecksums {
+ public:
+  // `block` has at most kBlockBytes, and must outlive the object.
+  explicit BlockChecksums(std::string_view block) : states_(block.size() + 1) {
+    for (size_t idx = 0; idx < block.size(); ++idx) {
+      const uint32_t state = states_[idx];
+      states_[idx + 1] = (state >> 8) ^ kTables[0][(state ^ static_cast<unsigned char>(block[idx])) & 0xff];
+    }
+  }
+
+  // Returns the CRC-32C of the bytes from `begin` to `end`. A CRC is linear: the state before `begin`, moved on by as
+  // many zeros as there are bytes, is what the bytes before `begin` have contributed to the state at `end`.
+  uint32_t Of(size_t begin, size_t end) const {
+    return ~(states_[end] ^ AfterZeros(states_[begin] ^ 0xffffffff, end - begin));
+  }
+
+ private:
+  // A linear map of states, as its results for each value of each of the four bytes.
+  using Map = std::array<std::array<uint32_t, 256>, 4>;
+  static uint32_t Apply(const Map& map, uint32_t state) {
+    return map[0][state & 0xff] ^ map[1][(state >> 8) & 0xff] ^ map[2][(state >> 16) & 0xff] ^ map[3][state >> 24];
+  }
+
+  // Map number i is what 2^i zero bytes do to a state.
+  using Maps = std::array<Map, 16>;
+  static Maps MakeMaps() {
+    Maps maps{};
+    for (size_t power = 0; power < maps.size(); ++power) {
+      for (uint32_t byte = 0; byte < 4; ++byte) {
+        for (uint32_t value = 0; value < 256; ++value) {
+          const uint32_t state = value << (8 * byte);
+          maps[power][byte][value] = power == 0 ? (state >> 8) ^ kTables[0][state & 0xff]
+                                                : Apply(maps[power - 1], Apply(maps[power - 1], state));
+        }
+      }
+    }
+    return maps;
+  }
+  static uint32_t AfterZeros(uint32_t state, size_t count) {
+    static const Maps* const maps = new Maps(MakeMaps());
+    for (size_t power = 0; count > 0; ++power, count >>= 1) {
+      if ((count & 1) != 0) state = Apply((*maps)[power], state);
+    }
+    return state;
+  }
+
+  std::vector<uint32_t> states_;  // [number of bytes before]: of a CRC that begins with 0
+};
+
 uint32_t Mask(uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xa282ead8; }
 
 // A record, or a part of one that continues in the next block.
@@ -59,28 +111,34 @@ struct Fragment {
   size_t num_bytes = 0;
 };
 
-// Returns the undamaged fragment that begins at `at`, or nullopt.
-std::optional<Fragment> FragmentAt(std::string_view bytes, size_t at) {
-  const size_t left_of_block = kBlockBytes - at % kBlockBytes;
-  if (at >= bytes.size() || std::min(bytes.size() - at, left_of_block) < kHeaderBytes) return std::nullopt;
+// What the header of a fragment says.
+struct Header {
   uint32_t checksum = 0;
   uint16_t length = 0;
-  std::memcpy(&checksum, bytes.data() + at, sizeof(checksum));
-  std::memcpy(&length, bytes.data() + at + sizeof(checksum), sizeof(length));
-  const auto type = static_cast<unsigned char>(bytes[at + 6]);
-  const size_t num_bytes = kHeaderBytes + length;
-  if (type < kFull || type > kLast || num_bytes > std::min(bytes.size() - at, left_of_block)) return std::nullopt;
-  if (checksum != Mask(Crc32c(bytes.substr(at + 6, 1 + size_t{length})))) return std::nullopt;
-  return Fragment{type, num_bytes};
+  unsigned char type = 0;
+};
+
+// Returns the header at `at`, or nullopt if no fragment of its type and length can be there.
+std::optional<Header> HeaderAt(std::string_view bytes, size_t at) {
+  const size_t left_of_block = kBlockBytes - at % kBlockBytes;
+  if (at >= bytes.size() || std::min(bytes.size() - at, left_of_block) < kHeaderBytes) return std::nullopt;
+  Header header;
+  std::memcpy(&header.checksum, bytes.data() + at, sizeof(header.checksum));
+  std::memcpy(&header.length, bytes.data() + at + sizeof(header.checksum), sizeof(header.length));
+  header.type = static_cast<unsigned char>(bytes[at + 6]);
+  const size_t num_bytes = kHeaderBytes + header.length;
+  if (header.type < kFull || header.type > kLast || num_bytes > std::min(bytes.size() - at, left_of_block)) {
+    return std::nullopt;
+  }
+  return header;
 }
 
-// Returns whether an undamaged record begins anywhere after `at`.
-bool BeginsBehind(std::string_view bytes, size_t at) {
-  for (++at; at + kHeaderBytes <= bytes.size(); ++at) {
-    const auto type = static_cast<unsigned char>(bytes[at + 6]);
-    if ((type == kFull || type == kFirst) && FragmentAt(bytes, at).has_value()) return true;
-  }
-  return false;
+// Returns the undamaged fragment that begins at `at`, or nullopt.
+std::optional<Fragment> FragmentAt(std::string_view bytes, size_t at) {
+  const std::optional<Header> header = HeaderAt(bytes, at);
+  if (!header.has_value()) return std::nullopt;
+  if (header->checksum != Mask(Crc32c(bytes.substr(at + 6, 1 + size_t{header->length})))) return std::nullopt;
+  return Fragment{header->type, kHeaderBytes + header->length};
 }
 
 }  // namespace
@@ -106,8 +164,25 @@ RecordChain FollowRecords(std::string_view bytes) {
     in_record = fragment->type == kFirst || fragment->type == kMiddle;
     if (!in_record) chain.intact_bytes = at;
   }
-  chain.goes_on = BeginsBehind(bytes, record);
+  chain.torn_at = record;
   return chain;
+}
+
+// A damaged record may have any bytes in it, also ones that look like headers everywhere. So the time per byte must not
+// depend on the length that a header claims.
+bool HasRecordBehind(std::string_view bytes, size_t at) {
+  for (++at; at + kHeaderBytes <= bytes.size();) {
+    const size_t block = at - at % kBlockBytes;
+    const std::string_view of_block = bytes.substr(block, kBlockBytes);
+    const BlockChecksums checksums(of_block);
+    for (; at < block + of_block.size(); ++at) {
+      const std::optional<Header> header = HeaderAt(bytes, at);
+      if (!header.has_value() || (header->type != kFull && header->type != kFirst)) continue;
+      const size_t begin = at - block + 6;
+      if (header->checksum == Mask(checksums.Of(begin, begin + 1 + header->length))) return true;
+    }
+  }
+  return false;
 }
 
 absl::StatusOr<RecordChain> FollowRecords(const std::string& path) {

@@ -16,7 +16,8 @@
 
 namespace maxsim::collection {
 
-// The `remembered_bytes` of a new log. Servers that apply the same stream must have the same limit. Enough for 1.8
+// The `remembered_bytes` of a new log. Servers that apply the same stream must have the same limit, so a server follows
+// no stream with a log that has another one, and a change needs a new version of the stream's messages. Enough for 1.8
 // million versions of 8-byte ids, or 230,000 of the longest ids.
 inline constexpr uint64_t kRememberedBytes = uint64_t{128} << 20;
 

@@ -67,6 +67,8 @@ class LiveCollection final : public store::LiveDocuments {
   // Return the stream that the log follows, and have it follow one (CollectionLog::Follow).
   std::optional<collection::LogStream> stream() const;
   absl::Status Follow(const collection::LogStream& stream);
+  // Returns the log's limit for versions of deleted ids; 0 while it is being unloaded.
+  uint64_t remembered_bytes() const;
   absl::Status Compact(const StopSignal* stop, bool* changed) override;
   absl::StatusOr<uint64_t> SnapshotTo(const std::string& folder, const StopSignal* stop) override;
   store::LiveState state() const override;

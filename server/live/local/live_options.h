@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "absl/time/time.h"
+#include "collection/log/version_memory.h"
 #include "server/live/local/nats_options.h"
 
 namespace maxsim::live {
@@ -27,6 +28,10 @@ struct LiveOptions {
   int64_t max_queued_bytes = int64_t{256} << 20;  // of writes that wait, of one collection
   // The longest time that a call may wait before its writes begin to be written; 0: no limit.
   absl::Duration max_queue_time = absl::Seconds(5);
+
+  // The limit of version_memory.h that a log must have to follow a stream: servers with different limits would come to
+  // hold different documents. It is no key of the configuration.
+  uint64_t remembered_bytes = collection::kRememberedBytes;
 
   int max_collections = 64;     // live collections open at the same time
   bool restore_created = true;  // after a restart, serve the collections that clients created

@@ -107,7 +107,7 @@ absl::Status LiveCollection::TakeOver(std::unique_ptr<ChangesWriter> writer, Pub
   if (served_.writer != nullptr) writer->ShareSegments(served_.writer->segments());
   if (absl::Status status = writer->CatchUp(*log, log->last_sequence(), stop); !status.ok()) return status;
   const auto holds = [&](const collection::LogRecord& record) { return writer->changes().Holds(record); };
-  if (absl::Status status = log->UpgradeVersions(holds); !status.ok()) return status;
+  if (absl::Status status = log->UpgradeVersions(holds, stop); !status.ok()) return status;
   if (served_.writer != nullptr) writer->TakeSegments(*served_.writer);
   before.writer = std::exchange(served_.writer, std::move(writer));
   before.publish = std::exchange(served_.publish, std::move(publish));

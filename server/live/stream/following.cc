@@ -118,6 +118,12 @@ void StreamedCollection::NoteBlocked(const absl::Status& status) {
 absl::Status StreamedCollection::CheckStream(const StreamInfo& info, uint64_t position) const {
   const std::optional<collection::LogStream> followed = collection_->stream();
   const std::string here = Cat("collection ", name_, " has applied the messages up to sequence ", position);
+  if (const uint64_t remembered = collection_->remembered_bytes(); remembered != options_.remembered_bytes) {
+    return absl::FailedPreconditionError(
+        Cat("the log of collection ", name_, " remembers the versions of deleted ids for ", remembered,
+            " bytes, and this version of the server for ", options_.remembered_bytes,
+            ": servers that follow one stream must agree; start this one from a snapshot of another server"));
+  }
   if (followed.has_value() && *followed != info.stream) {
     return absl::FailedPreconditionError(Cat(here, " of ", Describe(*followed), ", and ", stream_->server(), " has ",
                                              Describe(info.stream),

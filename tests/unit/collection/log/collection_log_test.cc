@@ -1,18 +1,11 @@
 #include "collection/log/collection_log.h"
 
-#include <signal.h>
-#include <sys/resource.h>
-
-#include <filesystem>
 #include <optional>
 #include <string>
 
-#include "absl/time/clock.h"
-#include "base/file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/collection/shard_fixture.h"
-#include "tests/support/values/eventually.h"
 #include "tests/unit/collection/log/log_fixture.h"
 
 namespace maxsim::collection {
@@ -23,20 +16,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-class CollectionLogTest : public ::testing::Test {
- protected:
-  void Open(CollectionLog::Mode mode = CollectionLog::Mode::kMustExist) {
-    log_.reset();
-    auto opened = CollectionLog::Open(folder_.path(), SmallLogFormat(), mode);
-    ASSERT_TRUE(opened.ok()) << opened.status();
-    log_ = *std::move(opened);
-  }
-  void Create() { Open(CollectionLog::Mode::kCreate); }
-  std::string MessageOf(const absl::Status& status) { return std::string(status.message()); }
-
-  TemporaryFolder folder_;
-  std::unique_ptr<CollectionLog> log_;
-};
+class CollectionLogTest : public LogTest {};
 
 TEST_F(CollectionLogTest, IsNotFoundWhereThereIsNoneAndMadeWhereThatIsAsked) {
   EXPECT_FALSE(HasLog(folder_.path()));
@@ -236,200 +216,6 @@ TEST_F(CollectionLogTest, OfAnotherFormatIsRefusedAndNamed) {
   EXPECT_TRUE(absl::IsFailedPrecondition(opened.status())) << opened.status();
   EXPECT_THAT(MessageOf(opened.status()),
               AllOf(HasSubstr("string ids, f16, dimension 8"), HasSubstr("i8, dimension 8, rotation seed 17")));
-}
-
-TEST_F(CollectionLogTest, GivesDiskSpaceBackWhenItIsTruncated) {
-  Create();
-  constexpr int32_t kTokens = 60'000;  // of 16 bytes: nearly a megabyte
-  for (int batch = 0; batch < 20; ++batch) ASSERT_TRUE(AppendMarked(*log_, 10, kTokens).ok());
-  const uint64_t before = log_->num_bytes();
-  EXPECT_GT(before, 140'000'000);
-  ASSERT_TRUE(log_->Truncate(195, 0).ok());
-  ASSERT_TRUE(log_->ReclaimSpace().ok());
-  // What is left lies in one blob file, which is as large as a buffer. The others go in the background.
-  EXPECT_TRUE(test::Eventually([&] { return log_->num_bytes() < 80'000'000; })) << log_->num_bytes();
-  EXPECT_EQ(log_->first_sequence(), 195);
-  EXPECT_EQ(ReadMarked(*log_, 195, kTokens).value_or(0), 200);
-  const auto dropped = ReadMarked(*log_, 190, kTokens);
-  EXPECT_TRUE(absl::IsDataLoss(dropped.status())) << dropped.status();
-  EXPECT_THAT(MessageOf(dropped.status()), HasSubstr("sequence 191 was dropped"));
-  ASSERT_TRUE(log_->Truncate(200, 0).ok());
-  ASSERT_TRUE(log_->ReclaimSpace().ok());
-  EXPECT_LT(log_->num_bytes(), 5'000'000);
-  EXPECT_TRUE(absl::IsInvalidArgument(log_->Truncate(201, 0)));
-  Open();
-  EXPECT_EQ(log_->first_sequence(), 200);
-  EXPECT_EQ(log_->last_sequence(), 200);
-  ASSERT_TRUE(AppendMarked(*log_, 1, 1).ok());
-  EXPECT_EQ(log_->last_sequence(), 201);
-}
-
-Manifest TwoShards(int64_t generation) {
-  Manifest manifest;
-  manifest.name = "x";
-  manifest.generation = generation;
-  manifest.dim = 8;
-  for (const char digit : {'a', 'b'}) {
-    manifest.shards.push_back({.file = Cat(generation, "-", std::string(1, digit)),
-                               .num_documents = 10,
-                               .num_tokens = 10,
-                               .num_bytes = 1,
-                               .checksum = Cat("xxh3-128:", std::string(31, digit), generation % 10)});
-  }
-  return manifest;
-}
-
-TEST_F(CollectionLogTest, KeepsTombstonesOfEachGenerationUntilItIsTruncated) {
-  Create();
-  const Manifest second = TwoShards(2);
-  const Manifest third = TwoShards(3);
-  ASSERT_TRUE(log_->PutTombstones(second, {{}, {0, 9}}).ok());
-  ASSERT_TRUE(log_->PutTombstones(third, {{4}, {}}).ok());
-  Open();
-  EXPECT_THAT(*log_->TombstonesOf(second), ElementsAre(IsEmpty(), ElementsAre(0, 9)));
-  EXPECT_THAT(*log_->TombstonesOf(third), ElementsAre(ElementsAre(4), IsEmpty()));
-  EXPECT_THAT(*log_->TombstonesOf(TwoShards(4)), ElementsAre(IsEmpty(), IsEmpty()));
-  ASSERT_TRUE(log_->Truncate(0, 3).ok());
-  EXPECT_THAT(*log_->TombstonesOf(second), ElementsAre(IsEmpty(), IsEmpty()));
-  EXPECT_THAT(*log_->TombstonesOf(third), ElementsAre(ElementsAre(4), IsEmpty()));
-}
-
-TEST_F(CollectionLogTest, DropsTombstonesOfGenerationsThatWereNeverPublished) {
-  Create();
-  ASSERT_TRUE(log_->PutTombstones(TwoShards(3), {{1}, {2}}).ok());
-  ASSERT_TRUE(log_->PutTombstones(TwoShards(2), {{}, {7}}).ok());
-  EXPECT_THAT(*log_->TombstonesOf(TwoShards(3)), ElementsAre(IsEmpty(), IsEmpty()));
-  // Another build has taken the number: its shards have other checksums.
-  Manifest rebuilt = TwoShards(2);
-  rebuilt.shards[1].checksum[10] = 'c';
-  EXPECT_THAT(*log_->TombstonesOf(rebuilt), ElementsAre(IsEmpty(), IsEmpty()));
-  EXPECT_THAT(*log_->TombstonesOf(TwoShards(2)), ElementsAre(IsEmpty(), ElementsAre(7)));
-}
-
-TEST_F(CollectionLogTest, DropsTombstonesOfAllGenerationsButThePublishedOneWhenItIsTruncated) {
-  Create();
-  for (const int64_t generation : {2, 3, 4}) {
-    ASSERT_TRUE(log_->PutTombstones(TwoShards(generation), {{1}, {generation == 3 ? 2U : 5U}}).ok());
-  }
-  ASSERT_TRUE(log_->Truncate(0, 3).ok());
-  ASSERT_TRUE(log_->Truncate(0, 3).ok()) << "where there is nothing to drop";
-  Open();
-  EXPECT_THAT(*log_->TombstonesOf(TwoShards(2)), ElementsAre(IsEmpty(), IsEmpty()));
-  EXPECT_THAT(*log_->TombstonesOf(TwoShards(3)), ElementsAre(ElementsAre(1), ElementsAre(2)));
-  EXPECT_THAT(*log_->TombstonesOf(TwoShards(4)), ElementsAre(IsEmpty(), IsEmpty()));
-}
-
-TEST_F(CollectionLogTest, KeepsTombstonesFromABuildOfTheSameShardsWithOtherWrites) {
-  Create();
-  Manifest compacted = TwoShards(2);
-  compacted.log_sequence = 7;
-  ASSERT_TRUE(log_->PutTombstones(compacted, {{1}, {}}).ok());
-  EXPECT_THAT(*log_->TombstonesOf(compacted), ElementsAre(ElementsAre(1), IsEmpty()));
-  Manifest built = compacted;
-  built.log_sequence = 5;
-  EXPECT_THAT(*log_->TombstonesOf(built), ElementsAre(IsEmpty(), IsEmpty()));
-}
-
-TEST_F(CollectionLogTest, RefusesTombstonesThatShardsDoNotHave) {
-  Create();
-  EXPECT_TRUE(absl::IsInvalidArgument(log_->PutTombstones(TwoShards(2), {{}})));
-  EXPECT_TRUE(absl::IsInvalidArgument(log_->PutTombstones(TwoShards(2), {{10}, {}})));
-  EXPECT_TRUE(absl::IsInvalidArgument(log_->PutTombstones(TwoShards(2), {{3, 3}, {}})));
-}
-
-TEST_F(CollectionLogTest, CopiesItselfWhileItIsAppendedTo) {
-  Create();
-  ASSERT_TRUE(AppendMarked(*log_, 30, 100).ok());
-  ASSERT_TRUE(log_->Truncate(10, 0).ok());
-  ASSERT_TRUE(log_->PutTombstones(TwoShards(2), {{}, {7}}).ok());
-  TemporaryFolder copies;
-  const std::string target = copies.Path("copy");
-  EXPECT_EQ(log_->Checkpoint(target).value_or(0), 30);
-  EXPECT_TRUE(absl::IsFailedPrecondition(log_->Checkpoint(target).status()));
-  ASSERT_TRUE(AppendMarked(*log_, 5, 100).ok());
-  auto copy = CollectionLog::Open(target, SmallLogFormat(), CollectionLog::Mode::kMustExist);
-  ASSERT_TRUE(copy.ok()) << copy.status();
-  EXPECT_EQ((*copy)->first_sequence(), 10);
-  EXPECT_EQ(ReadMarked(**copy, 10, 100).value_or(0), 30);
-  EXPECT_EQ((*copy)->VersionOf("id27").value_or(0), 27);
-  EXPECT_THAT(*(*copy)->TombstonesOf(TwoShards(2)), ElementsAre(IsEmpty(), ElementsAre(7)));
-  ASSERT_TRUE(AppendMarked(**copy, 1, 100).ok());
-  EXPECT_EQ(ReadMarked(*log_, 10, 100).value_or(0), 35);
-}
-
-// Lets no file of this process grow beyond a size while it lives, as a full disk would.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t num_bytes) {
-    signal(SIGXFSZ, SIG_IGN);
-    getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit lowered{num_bytes, before_.rlim_max};
-    setrlimit(RLIMIT_FSIZE, &lowered);
-  }
-  ~FileSizeLimit() { setrlimit(RLIMIT_FSIZE, &before_); }
-
- private:
-  rlimit before_{};
-};
-
-TEST_F(CollectionLogTest, IsExhaustedByAFullDiskAndGoesOnAfterRecovery) {
-  Create();
-  ASSERT_TRUE(AppendMarked(*log_, 10, 100).ok());
-  {
-    const FileSizeLimit limit(200'000);
-    absl::Status status;
-    int appended = 0;
-    for (; appended < 100 && status.ok(); ++appended) status = AppendMarked(*log_, 10, 100);
-    EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
-    EXPECT_GT(appended, 1);
-    EXPECT_TRUE(absl::IsUnavailable(AppendMarked(*log_, 1, 100)));
-  }
-  const uint64_t acknowledged = log_->last_sequence();
-  EXPECT_EQ(ReadMarked(*log_, 0, 100).value_or(0), acknowledged);
-  const absl::Status recovered = log_->Recover();
-  ASSERT_TRUE(recovered.ok()) << recovered;
-  EXPECT_GE(log_->last_sequence(), acknowledged);
-  EXPECT_LE(log_->last_sequence(), acknowledged + 10);
-  ASSERT_TRUE(AppendMarked(*log_, 10, 100).ok());
-  EXPECT_EQ(ReadMarked(*log_, 0, 100).value_or(0), log_->last_sequence());
-  Open();
-  EXPECT_EQ(ReadMarked(*log_, 0, 100).value_or(0), log_->last_sequence());
-}
-
-// The log reserves as much disk space as the next start needs: the size of the data that only the write-ahead log
-// holds.
-TEST_F(CollectionLogTest, KeepsRoomOnTheDiskForTheNextStart) {
-  const std::string path = folder_.Path("log/reserve");
-  uint64_t before = 0;
-  {
-    auto log = CollectionLog::Open(folder_.path(), SmallLogFormat(), CollectionLog::Mode::kCreate);
-    ASSERT_TRUE(log.ok()) << log.status();
-    before = std::filesystem::file_size(path);
-    EXPECT_GE(before, uint64_t{1} << 20);
-    for (int idx = 0; idx < 12; ++idx) ASSERT_TRUE(AppendMarked(**log, 1, 65536).ok());  // 1 MiB each
-    EXPECT_GE(std::filesystem::file_size(path), uint64_t{10} << 20);
-  }
-  EXPECT_GE(std::filesystem::file_size(path), uint64_t{10} << 20) << "while no server has it open";
-  auto log = CollectionLog::Open(folder_.path(), SmallLogFormat(), CollectionLog::Mode::kMustExist);
-  ASSERT_TRUE(log.ok()) << log.status();
-  EXPECT_EQ(std::filesystem::file_size(path), before);
-}
-
-TEST_F(CollectionLogTest, IsReadAndNotWrittenWhileItCannotBeRecovered) {
-  Create();
-  ASSERT_TRUE(AppendMarked(*log_, 10, 1000).ok());
-  {
-    const FileSizeLimit limit(1000);
-    EXPECT_FALSE(AppendMarked(*log_, 1, 1000).ok());
-    const absl::Status recovered = log_->Recover();
-    EXPECT_TRUE(absl::IsResourceExhausted(recovered)) << recovered;
-    EXPECT_TRUE(absl::IsUnavailable(AppendMarked(*log_, 1, 1000)));
-    EXPECT_GE(ReadMarked(*log_, 0, 1000).value_or(0), 10);
-    EXPECT_TRUE(log_->VersionOf("id1").ok());
-  }
-  const absl::Status recovered = log_->Recover();
-  ASSERT_TRUE(recovered.ok()) << recovered;
-  EXPECT_GE(ReadMarked(*log_, 0, 1000).value_or(0), 10);
 }
 
 }  // namespace

@@ -142,6 +142,28 @@ TEST_F(LogDamageTest, DropsAWriteThatAPowerCutHasTornUnlessAnotherFollows) {
   EXPECT_EQ(OpenAndRead().value_or(0), kRecords);
 }
 
+TEST_F(LogDamageTest, ReadsWithoutTheTornTailWhileItCannotBeRecovered) {
+  auto log = CollectionLog::Open(folder_.path(), SmallLogFormat(), CollectionLog::Mode::kCreate);
+  ASSERT_TRUE(log.ok()) << log.status();
+  for (uint64_t idx = 0; idx < kRecords; ++idx) ASSERT_TRUE(AppendMarked(**log, 1, kTokens).ok());
+  const std::string path = FindFile(".log");
+  const std::string whole = ReadBytes(path);
+  const auto length_of_first = static_cast<size_t>(static_cast<unsigned char>(whole[4])) |
+                               static_cast<size_t>(static_cast<unsigned char>(whole[5])) << 8;
+  std::string torn = whole.substr(0, 7 + length_of_first);
+  ASSERT_LT(whole.size() % 32768 + torn.size(), 32768U) << "it must fit into the block";
+  std::fill(torn.begin() + 7 + static_cast<std::ptrdiff_t>(length_of_first / 2), torn.end(), '\0');
+  WriteBytes(path, whole + torn);
+  {
+    const FileSizeLimit limit(1000);
+    const absl::Status recovered = (*log)->Recover();
+    EXPECT_TRUE(absl::IsResourceExhausted(recovered)) << recovered;
+    EXPECT_EQ(ReadMarked(**log, 0, kTokens).value_or(0), kRecords);
+  }
+  ASSERT_TRUE((*log)->Recover().ok());
+  EXPECT_EQ(ReadMarked(**log, 0, kTokens).value_or(0), kRecords);
+}
+
 TEST_F(LogDamageTest, NamesTheSequenceThatABlobFileHasLost) {
   Make(/*flushed=*/true);
   const std::string path = FindFile(".blob");

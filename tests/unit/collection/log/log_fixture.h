@@ -1,6 +1,9 @@
 // Makes logs of records that can be told apart, for the tests of collection/log/.
 #pragma once
 
+#include <signal.h>
+#include <sys/resource.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -10,6 +13,7 @@
 #include "collection/log/collection_log.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/collection/shard_fixture.h"
 
 namespace maxsim::collection {
 
@@ -83,5 +87,36 @@ inline absl::StatusOr<uint64_t> ReadMarked(const CollectionLog& log, uint64_t af
   if (!status.ok()) return status;
   return last;
 }
+
+// Lets no file of this process grow beyond a size while it lives, as a full disk would.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t num_bytes) {
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit lowered{num_bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &lowered);
+  }
+  ~FileSizeLimit() { setrlimit(RLIMIT_FSIZE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+// Holds a log in a temporary folder.
+class LogTest : public ::testing::Test {
+ protected:
+  void Open(CollectionLog::Mode mode = CollectionLog::Mode::kMustExist) {
+    log_.reset();
+    auto opened = CollectionLog::Open(folder_.path(), SmallLogFormat(), mode);
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    log_ = *std::move(opened);
+  }
+  void Create() { Open(CollectionLog::Mode::kCreate); }
+  std::string MessageOf(const absl::Status& status) { return std::string(status.message()); }
+
+  TemporaryFolder folder_;
+  std::unique_ptr<CollectionLog> log_;
+};
 
 }  // namespace maxsim::collection
