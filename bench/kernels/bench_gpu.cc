@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -56,18 +55,6 @@ struct Options {
     return SelectCases({"goals"}, types, dims);
   }
 };
-
-// Returns the kernel driver's version where its module shows it, else the CUDA version that the driver supports.
-std::string DriverVersion() {
-  std::ifstream version("/proc/driver/nvidia/version");
-  std::string word;
-  while (version >> word) {
-    if (word.find('.') != std::string::npos && word.find_first_not_of("0123456789.") == std::string::npos) return word;
-  }
-  int number = 0;
-  cudaDriverGetVersion(&number);
-  return "CUDA " + std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
-}
 
 Json ToJson(const GpuLimits& limits) {
   return {{"read_gbs", limits.read_bytes * 1e-9},

@@ -1,6 +1,8 @@
 #include "bench/kernels/gpu_limits.h"
 
 #include <cstring>
+#include <fstream>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -90,6 +92,17 @@ absl::Status MeasureMultiplying(cudaStream_t stream, float* sink, GpuLimits& lim
 }
 
 }  // namespace
+
+std::string DriverVersion() {
+  std::ifstream version("/proc/driver/nvidia/version");
+  std::string word;
+  while (version >> word) {
+    if (word.find('.') != std::string::npos && word.find_first_not_of("0123456789.") == std::string::npos) return word;
+  }
+  int number = 0;
+  cudaDriverGetVersion(&number);
+  return "CUDA " + std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
+}
 
 absl::StatusOr<GpuLimits> MeasureGpuLimits() {
   cuda::Stream stream;

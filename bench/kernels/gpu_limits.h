@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "kernels/scalar_type.h"
@@ -36,6 +37,9 @@ struct GpuLimits {
     return 0;
   }
 };
+
+// Returns the kernel driver's version where its module shows it, else the CUDA version that the driver supports.
+std::string DriverVersion();
 
 // Measures the current device. Takes about 4 GiB of device memory, 256 MiB of pinned host memory and 0.5 s.
 absl::StatusOr<GpuLimits> MeasureGpuLimits();

@@ -29,10 +29,6 @@ constexpr double kRotationSlack = 2 * 28 * 0x1p-24 * 1.001;
 // The contract of kernels/maxsim.h.
 constexpr double kScoreSlack = 1e-5;
 
-// Norms of the tokens of a document whose scale is 0 are below this: kMinNominalNorm times 256, the square root of
-// kMaxDocumentTokens.
-constexpr double kUnseenNorm = 1e-25;
-
 double NormOf(absl::Span<const double> values) {
   double squares = 0;
   for (const double value : values) squares += value * value;

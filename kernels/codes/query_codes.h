@@ -36,6 +36,10 @@ namespace maxsim {
 // |u_i| is at most this.
 inline constexpr int32_t kMaxMultiplier = 32767;
 
+// Norms of the tokens of a document whose scale is 0 are below this: kMinNominalNorm times 256, the square root of
+// kMaxDocumentTokens.
+inline constexpr double kUnseenNorm = 1e-25;
+
 struct QueryCodes {
   CodeShape shape;
   int planes = 1;  // of the scan that the query is for: 1, 2 or 4

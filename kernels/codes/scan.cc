@@ -24,7 +24,7 @@ bool MayBeSelected(const ScanQuery& query, size_t document) {
   return query.mask == nullptr || (query.mask[document / 64] >> (document % 64) & 1) != 0;
 }
 
-absl::Status CheckScanQuery(const CodesView& codes, const ScanQuery& query, size_t query_idx) {
+absl::Status CheckScanQuery(const CodeAvailability& codes, const ScanQuery& query, size_t query_idx) {
   const auto fail = [&](const auto&... text) {
     return absl::InvalidArgumentError(absl::StrCat("queries[", query_idx, "].", text...));
   };
@@ -34,7 +34,7 @@ absl::Status CheckScanQuery(const CodesView& codes, const ScanQuery& query, size
     return fail("codes are for ", query.codes->planes, " planes; the documents have ", codes.planes);
   }
   if (query.order == ScanOrder::kUpperBound && codes.num_documents > 0 &&
-      codes.bounds[BoundIndex(query.codes->planes)] == nullptr) {
+      !codes.has_bounds[BoundIndex(query.codes->planes)]) {
     return fail("order is by upper bound; the documents have no bounds of ", query.codes->planes, " planes");
   }
   if (query.num_results < 1 || query.num_results > kMaxScanResults) {
@@ -49,21 +49,6 @@ absl::Status CheckScanQuery(const CodesView& codes, const ScanQuery& query, size
       return fail("ordinals[", idx, "] is ", query.ordinals[idx], "; must be below ", codes.num_documents,
                   " documents");
     }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckScan(const CodesView& codes, absl::Span<const ScanQuery> queries, size_t num_results) {
-  if (queries.size() > static_cast<size_t>(kMaxScanQueries)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("queries has ", queries.size(), " elements; must be at most ", kMaxScanQueries));
-  }
-  if (num_results != queries.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("results has ", num_results, " elements; must have one for each of ", queries.size(), " queries"));
-  }
-  for (size_t idx = 0; idx < queries.size(); ++idx) {
-    if (absl::Status s = CheckScanQuery(codes, queries[idx], idx); !s.ok()) return s;
   }
   return absl::OkStatus();
 }
@@ -84,6 +69,21 @@ float ScoreOfMaxima(const CodesView& codes, const ScanQuery& query, size_t docum
 
 }  // namespace
 
+absl::Status ValidateScan(const CodeAvailability& codes, absl::Span<const ScanQuery> queries, size_t num_results) {
+  if (queries.size() > static_cast<size_t>(kMaxScanQueries)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("queries has ", queries.size(), " elements; must be at most ", kMaxScanQueries));
+  }
+  if (num_results != queries.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("results has ", num_results, " elements; must have one for each of ", queries.size(), " queries"));
+  }
+  for (size_t idx = 0; idx < queries.size(); ++idx) {
+    if (absl::Status s = CheckScanQuery(codes, queries[idx], idx); !s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
 float LargestOutside(const ScanQuery& query, absl::Span<const Scored> selected) {
   if (selected.size() < static_cast<size_t>(query.num_results)) return -std::numeric_limits<float>::infinity();
   return selected.back().score;
@@ -91,7 +91,12 @@ float LargestOutside(const ScanQuery& query, absl::Span<const Scored> selected) 
 
 absl::Status CodeScanner::Scan(const CodesView& codes, absl::Span<const ScanQuery> queries,
                                absl::Span<std::vector<Scored>> results) {
-  if (absl::Status s = CheckScan(codes, queries, results.size()); !s.ok()) return s;
+  const CodeAvailability available{.shape = codes.shape,
+                                   .planes = codes.planes,
+                                   .num_documents = codes.num_documents,
+                                   .has_bounds = {codes.bounds[0] != nullptr, codes.bounds[1] != nullptr,
+                                                  codes.bounds[2] != nullptr}};
+  if (absl::Status s = ValidateScan(available, queries, results.size()); !s.ok()) return s;
   try {
     for (Slot& slot : slots_) slot.used = false;
     for (Stack& stack : StackQueries(codes, queries)) {

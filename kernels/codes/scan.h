@@ -41,6 +41,18 @@ struct ScanQuery {
   ScanOrder order = ScanOrder::kEstimate;
 };
 
+// What a scan must know of codes to check a call.
+struct CodeAvailability {
+  CodeShape shape;
+  int planes = 1;
+  int64_t num_documents = 0;
+  bool has_bounds[3] = {};  // for 1, 2 and 4 planes
+};
+
+// Checks the queries of a scan and that there are as many results. INVALID_ARGUMENT names the field, the value and the
+// limit.
+absl::Status ValidateScan(const CodeAvailability& codes, absl::Span<const ScanQuery> queries, size_t num_results);
+
 // Returns a score that no document outside of a selection by upper bounds can exceed: -infinity where the selection has
 // room for more, since then it has every document. A document outside can reach this score. So where the k-th best
 // score of the selected documents, computed from the originals, is greater, they hold the top k.

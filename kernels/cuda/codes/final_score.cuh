@@ -1,0 +1,69 @@
+// What a scan selects by, from the integers that it has added up: Estimate and UpperBound of kernels/codes/query_codes.h,
+// with the same bits.
+#pragma once
+
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "kernels/codes/query_codes.h"
+#include "kernels/codes/rounding.h"
+#include "kernels/cuda/codes/scan_params.h"
+
+namespace maxsim::cuda {
+
+inline constexpr float kLeftOut = -std::numeric_limits<float>::infinity();
+
+// Returns what a row of the queries adds for its largest product with a document's tokens.
+__device__ __forceinline__ int64_t RowTerm(int32_t multiplier, int64_t product, bool by_upper_bound) {
+  const int64_t term = multiplier * product;
+  return by_upper_bound && term < 0 ? 0 : term;
+}
+
+__device__ __forceinline__ double WidenF16(uint16_t bits) {
+  return static_cast<double>(__half2float(__ushort_as_half(bits)));
+}
+
+// UpperBound, operation by operation: the compiler may not join any two of them.
+__device__ __forceinline__ float UpperBoundOfSum(const ScanQueryParams& query, const CodeArrays& codes, int64_t positive,
+                                                 float scale, const CodeBound& bound) {
+  const double nominal = __dmul_rn(__dmul_rn(static_cast<double>(scale), codes.root_of_dim), codes.largest_factor);
+  const double slope = WidenF16(bound.slope);
+  const double residual = __dmul_rn(WidenF16(bound.residual), nominal);
+  const double length = __dmul_rn(WidenF16(bound.length), nominal);
+  const double norm = __dmul_rn(WidenF16(bound.norm), nominal);
+  const double unit = __dmul_rn(query.unit, static_cast<double>(scale));
+  const double along = __dmul_rn(__dmul_rn(static_cast<double>(positive), unit), kInflation);
+  const double projection = __dmul_rn(slope, length);
+  const double hypotenuse = __dsqrt_rn(__dadd_rn(__dmul_rn(projection, projection), __dmul_rn(residual, residual)));
+  double score = 0;
+  if (__dmul_rn(along, hypotenuse) >= __dmul_rn(__dmul_rn(query.reach, length), projection)) {
+    score = __dmul_rn(query.reach, hypotenuse);
+  } else {
+    const double cosine = __ddiv_rn(along, length);
+    const double left = __dadd_rn(__dmul_rn(query.reach, query.reach), -__dmul_rn(cosine, cosine));
+    // As std::max(0.0, left), which is 0 where `left` is no number.
+    const double sine = __dsqrt_rn(left > 0 ? left : 0.0);
+    score = __dadd_rn(__dmul_rn(slope, along), __dmul_rn(residual, sine));
+  }
+  const double unseen = __dmul_rn(__dadd_rn(query.reach, query.slack), kUnseenNorm);
+  const double total =
+      __dmul_rn(__dadd_rn(__dadd_rn(score, __dmul_rn(query.slack, norm)), unseen), kInflation);
+  return isnan(total) ? std::numeric_limits<float>::infinity() : __double2float_ru(total);
+}
+
+// Returns the estimate or the upper bound of a document's score.
+__device__ __forceinline__ float FinalScore(const ScanQueryParams& query, const CodeArrays& codes, int64_t sum,
+                                            uint32_t ordinal) {
+  const float scale = codes.scales[ordinal];
+  if (query.by_upper_bound) return UpperBoundOfSum(query, codes, sum, scale, codes.bounds[ordinal]);
+  return static_cast<float>(
+      __dmul_rn(static_cast<double>(sum), __dmul_rn(query.unit, static_cast<double>(scale))));
+}
+
+__device__ __forceinline__ bool MayBeSelected(const uint64_t* mask, uint32_t ordinal) {
+  return mask == nullptr || (mask[ordinal / 64] >> (ordinal % 64) & 1) != 0;
+}
+
+}  // namespace maxsim::cuda

@@ -1,0 +1,239 @@
+// The scan of one query of up to 32 tokens over codes without factors whose rows have up to 128 coordinates: the query
+// stays in registers, and a document's words come from memory straight into the registers that multiply them.
+//
+// A warp takes chunks of up to 32 candidates, and each of its lanes looks one of them up. Then the warp walks over the
+// chunk's documents in tiles of 16 tokens, kAhead tiles behind its own loads. A tile has two halves of 8 tokens; the
+// second one is left out where the document ends before it. Rows beyond a document's end repeat its last one, which
+// changes no maximum. At a document's end each lane has the largest product of one query token, and leaves it in shared
+// memory; at the end of the chunk each lane adds up its own document's.
+#include <climits>
+
+#include "kernels/cuda/codes/expand.cuh"
+#include "kernels/cuda/codes/final_score.cuh"
+#include "kernels/cuda/codes/scan_launch.h"
+#include "kernels/cuda/runtime/launch.cuh"
+
+namespace maxsim::cuda {
+namespace {
+
+constexpr unsigned kAllLanes = ~0u;
+constexpr int kWarps = 8;
+constexpr int kChunk = 32;              // candidates; one for each lane
+constexpr int kTokens = 16;             // of a tile
+constexpr int kRowStride = kChunk + 1;  // of the maxima in shared memory, so that lanes meet no bank twice
+
+// A lane's words of one token: with 4 words a row (a group) that of its place in a quad, otherwise all (tail words).
+template <int kPlanes, int kWords>
+struct TokenWords {
+  static constexpr int kLoads = kWords == 4 ? 1 : kWords;
+  CodeWord words[kLoads];
+
+  __device__ __forceinline__ void Load(const CodeArrays& codes, int64_t token, int quad_lane) {
+    const int64_t first = token * kWords + (kWords == 4 ? quad_lane : 0);
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) {
+      words[i].plane0 = __ldg(reinterpret_cast<const uint32_t*>(codes.plane0) + first + i);
+      if constexpr (kPlanes >= 2) words[i].plane1 = __ldg(reinterpret_cast<const uint32_t*>(codes.plane1) + first + i);
+      if constexpr (kPlanes == 4) words[i].fields = __ldg(reinterpret_cast<const uint2*>(codes.planes23) + first + i);
+    }
+  }
+
+  // Returns the bytes of a step. `step` is known when this is compiled.
+  __device__ __forceinline__ StepBytes Step(int step, int quad_lane) const {
+    return kWords == 4 ? Expand<kPlanes>(words[0], step) : Expand<kPlanes>(words[step % kLoads], quad_lane);
+  }
+};
+
+template <int kPlanes, int kWords>
+struct Tile {
+  TokenWords<kPlanes, kWords> halves[2];
+};
+
+// One warp's work on a chunk. All lanes call every function together.
+template <int kPlanes, int kWords>
+class ChunkScan {
+ public:
+  // Tiles that are loaded while one is multiplied: as many as registers allow.
+  static constexpr int kAhead = kPlanes == 1 && kWords == 4 ? 4 : kPlanes == 4 && kWords == 3 ? 1 : 2;
+
+  __device__ __forceinline__ ChunkScan(const ScanParams& params, int32_t* maxima)
+      : codes_(params.codes), maxima_(maxima), lane_(static_cast<int>(threadIdx.x) % 32) {
+#pragma unroll
+    for (int tile = 0; tile < 2; ++tile) {
+#pragma unroll
+      for (int step = 0; step < kWords; ++step) {
+        query_[tile][step] = __ldg(params.fragments + (tile * kWords + step) * 32 + lane_);
+      }
+    }
+    offset_ = params.rows[Row()].offset;
+  }
+
+  // Leaves the largest products of document i of the chunk, a row for each query token, in maxima[i * kRowStride].
+  // Lane i has the first token and the number of tokens of document i; documents of 0 tokens are left out.
+  __device__ __forceinline__ void Run(int64_t begin, int32_t tokens) {
+    begin_ = begin;
+    tokens_ = tokens;
+    waiting_ = to_load_ = __ballot_sync(kAllLanes, tokens > 0);
+    left_ = load_left_ = 0;
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) LoadNext(ahead_[i]);
+    while (left_ > 0 || waiting_ != 0) {
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) {
+        if (left_ <= 0) {
+          if (waiting_ == 0) break;
+          StartDocument();
+        }
+        Multiply(ahead_[i]);
+        LoadNext(ahead_[i]);
+        left_ -= kTokens;
+        if (left_ <= 0) FinishDocument();
+      }
+    }
+  }
+
+ private:
+  // The query token of which this lane has the maximum at a document's end.
+  __device__ __forceinline__ int Row() const { return (lane_ & 1) * 16 + (lane_ >> 1 & 1) * 8 + lane_ / 4; }
+
+  // Loads the next tile, where there is one.
+  __device__ __forceinline__ void LoadNext(Tile<kPlanes, kWords>& tile) {
+    if (load_left_ <= 0) {
+      if (to_load_ == 0) return;
+      const int next = __ffs(static_cast<int>(to_load_)) - 1;
+      to_load_ &= to_load_ - 1;
+      load_token_ = __shfl_sync(kAllLanes, begin_, next);
+      load_left_ = __shfl_sync(kAllLanes, tokens_, next);
+    }
+    const int row = lane_ / 4, last = load_left_ - 1;
+    tile.halves[0].Load(codes_, load_token_ + min(row, last), lane_ % 4);
+    tile.halves[1].Load(codes_, load_token_ + min(row + 8, last), lane_ % 4);
+    load_token_ += kTokens;
+    load_left_ -= kTokens;
+  }
+
+  __device__ __forceinline__ void StartDocument() {
+    document_ = __ffs(static_cast<int>(waiting_)) - 1;
+    waiting_ &= waiting_ - 1;
+    left_ = __shfl_sync(kAllLanes, tokens_, document_);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) largest_[i] = INT_MIN;
+  }
+
+  __device__ __forceinline__ void Multiply(const Tile<kPlanes, kWords>& tile) {
+    MultiplyHalf(tile.halves[0]);
+    if (left_ > 8) MultiplyHalf(tile.halves[1]);
+  }
+
+  __device__ __forceinline__ void MultiplyHalf(const TokenWords<kPlanes, kWords>& words) {
+    int32_t sums[2][4] = {};
+#pragma unroll
+    for (int step = 0; step < kWords; ++step) {
+      const StepBytes bytes = words.Step(step, lane_ % 4);
+      MultiplyStep<kPlanes>(query_[0][step], bytes, sums[0]);
+      MultiplyStep<kPlanes>(query_[1][step], bytes, sums[1]);
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) largest_[i] = max(max(largest_[i], sums[i / 2][i % 2 * 2]), sums[i / 2][i % 2 * 2 + 1]);
+  }
+
+  // The four lanes of a quad have four rows' maxima of two columns each: each lane gets one row's.
+  __device__ __forceinline__ void FinishDocument() {
+    const bool odd = lane_ & 1, upper = lane_ & 2;
+    const int32_t kept0 =
+        max(odd ? largest_[2] : largest_[0], __shfl_xor_sync(kAllLanes, odd ? largest_[0] : largest_[2], 1));
+    const int32_t kept1 =
+        max(odd ? largest_[3] : largest_[1], __shfl_xor_sync(kAllLanes, odd ? largest_[1] : largest_[3], 1));
+    const int32_t raw = max(upper ? kept1 : kept0, __shfl_xor_sync(kAllLanes, upper ? kept0 : kept1, 2));
+    maxima_[document_ * kRowStride + Row()] = kProductScale<kPlanes> * raw + offset_;
+  }
+
+  const CodeArrays& codes_;
+  int32_t* const maxima_;
+  const int lane_;
+  uint4 query_[2][kWords];
+  int32_t offset_;  // ScanRow::offset of Row()
+  int64_t begin_;
+  int32_t tokens_;
+  Tile<kPlanes, kWords> ahead_[kAhead] = {};
+  uint32_t to_load_;    // documents, a bit each, of which no tile has been loaded
+  int64_t load_token_ = 0;
+  int32_t load_left_;
+  uint32_t waiting_;    // documents of which no tile has been multiplied
+  int32_t left_;        // tokens of the document that is being multiplied
+  int document_ = 0;
+  int32_t largest_[4];  // of rows lane / 4 and lane / 4 + 8 of both row tiles
+};
+
+template <int kPlanes, int kWords>
+__global__ void __launch_bounds__(kWarps * 32, 2) ScanOne(const __grid_constant__ ScanParams params, int chunk) {
+  __shared__ int32_t maxima[kWarps][kChunk * kRowStride];
+  __shared__ ScanRow rows[kScanPairRows];
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  if (threadIdx.x < kScanPairRows) rows[threadIdx.x] = params.rows[threadIdx.x];
+  __syncthreads();
+  const ScanQueryParams query = params.queries[0];
+  ChunkScan<kPlanes, kWords> scan(params, maxima[warp]);
+  const int64_t num_warps = static_cast<int64_t>(gridDim.x) * kWarps;
+  for (int64_t first = (static_cast<int64_t>(blockIdx.x) * kWarps + warp) * chunk; first < params.num_candidates;
+       first += num_warps * chunk) {
+    const int64_t candidate = first + lane;
+    const bool is_there = lane < chunk && candidate < params.num_candidates;
+    uint32_t ordinal = 0;
+    int64_t begin = 0;
+    int32_t tokens = 0;
+    if (is_there) {
+      ordinal = params.ordinals == nullptr ? static_cast<uint32_t>(candidate) : params.ordinals[candidate];
+      if (MayBeSelected(query.mask, ordinal)) {
+        begin = params.codes.offsets[ordinal];
+        tokens = static_cast<int32_t>(params.codes.offsets[ordinal + int64_t{1}] - begin);
+      }
+    }
+    scan.Run(begin, tokens);
+    __syncwarp();
+    if (is_there) {
+      int64_t sum = 0;
+      if (tokens > 0) {
+#pragma unroll 8
+        for (int row = 0; row < kScanPairRows; ++row) {
+          sum += RowTerm(rows[row].multiplier, maxima[warp][lane * kRowStride + row], query.by_upper_bound != 0);
+        }
+      }
+      params.scores[query.scores_offset + candidate] =
+          tokens > 0 ? FinalScore(query, params.codes, sum, ordinal) : kLeftOut;
+    }
+    __syncwarp();
+  }
+}
+
+using Kernel = void (*)(ScanParams, int);
+
+template <int kPlanes>
+Kernel KernelOfWords(int32_t words) {
+  constexpr Kernel kKernels[] = {ScanOne<kPlanes, 1>, ScanOne<kPlanes, 2>, ScanOne<kPlanes, 3>, ScanOne<kPlanes, 4>};
+  return kKernels[words - 1];
+}
+
+Kernel KernelOf(int planes, int32_t words) {
+  if (planes == 1) return KernelOfWords<1>(words);
+  return planes == 2 ? KernelOfWords<2>(words) : KernelOfWords<4>(words);
+}
+
+}  // namespace
+
+cudaError_t LaunchScanOne(const ScanParams& params, int planes, int32_t num_sms, cudaStream_t stream) {
+  const Kernel kernel = KernelOf(planes, CodeWords(params.dim));
+  int blocks_per_sm = 0;
+  const cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks_per_sm, kernel, kWarps * 32, 0);
+  if (error != cudaSuccess) return error;
+  const int64_t warps = static_cast<int64_t>(num_sms) * blocks_per_sm * kWarps;
+  const int64_t even_share = (params.num_candidates + warps - 1) / warps;
+  const int chunk = static_cast<int>(even_share < kChunk ? even_share : kChunk);
+  const int64_t chunks = (params.num_candidates + chunk - 1) / chunk;
+  const int64_t blocks = (chunks + kWarps - 1) / kWarps;
+  const int64_t most = static_cast<int64_t>(num_sms) * blocks_per_sm;
+  return LaunchKernel(kernel, static_cast<unsigned>(blocks < most ? blocks : most), kWarps * 32, 0, stream, params,
+                      chunk);
+}
+
+}  // namespace maxsim::cuda

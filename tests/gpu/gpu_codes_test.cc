@@ -1,0 +1,168 @@
+// Scans of codes on a GPU give what those of a CPU give (codes_test compares these with the reference), bit for bit.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <random>
+#include <vector>
+
+#include "kernels/codes/scan.h"
+#include "kernels/cpu/loops/isa.h"
+#include "kernels/cuda/codes/cuda_code_scanner.h"
+#include "kernels/cuda/codes/cuda_codes.h"
+#include "tests/gpu/gpu_fixture.h"
+#include "tests/unit/kernels/codes/codes_fixture.h"
+
+namespace maxsim::test {
+namespace {
+
+class GpuCodesTest : public GpuTest {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (IsSkipped()) return;
+    scanner_.emplace(*cuda::CudaCodeScanner::Create(*backend().device()));
+  }
+
+  std::unique_ptr<cuda::CudaCodes> Upload(const CodesView& codes, int planes) {
+    return *cuda::CudaCodes::Upload(*backend().device(), codes, planes);
+  }
+
+  std::vector<std::vector<Scored>> OnGpu(const cuda::CudaCodes& codes, const std::vector<ScanQuery>& queries) {
+    std::vector<std::vector<Scored>> results(queries.size());
+    const absl::Status status = scanner_->Scan(codes, queries, absl::MakeSpan(results));
+    EXPECT_TRUE(status.ok()) << status;
+    return results;
+  }
+
+  std::vector<std::vector<Scored>> OnCpu(const CodesView& codes, const std::vector<ScanQuery>& queries) {
+    std::vector<std::vector<Scored>> results(queries.size());
+    const absl::Status status = cpu_scanner_.Scan(codes, queries, absl::MakeSpan(results));
+    EXPECT_TRUE(status.ok()) << status;
+    return results;
+  }
+
+  void Compare(const CodesView& codes, const std::vector<ScanQuery>& queries) {
+    const auto uploaded = Upload(codes, codes.planes);
+    const std::vector<std::vector<Scored>> found = OnGpu(*uploaded, queries), wanted = OnCpu(codes, queries);
+    for (size_t i = 0; i < queries.size(); ++i) {
+      ASSERT_EQ(found[i].size(), wanted[i].size()) << "query " << i;
+      for (size_t rank = 0; rank < found[i].size(); ++rank) {
+        ASSERT_EQ(found[i][rank], wanted[i][rank])
+            << "query " << i << ", rank " << rank << ": " << found[i][rank].score << " of " << found[i][rank].position
+            << ", and not " << wanted[i][rank].score << " of " << wanted[i][rank].position;
+      }
+    }
+  }
+
+  const uint64_t seed_ = TestSeed();
+  testing::ScopedTrace trace_{__FILE__, __LINE__, SeedTrace(seed_)};
+  ThreadPool pool_{4};
+  CodeScanner cpu_scanner_{*cpu::AvailableIsas().front(), pool_};
+  std::optional<cuda::CudaCodeScanner> scanner_;
+};
+
+TEST_F(GpuCodesTest, EveryShapeGivesTheBitsOfTheCpu) {
+  for (const int32_t dim : {8, 31, 32, 33, 48, 64, 90, 96, 100, 127, 128, 129, 160, 224, 256, 384, 1000, 4096}) {
+    for (const bool factors : {false, true}) {
+      std::vector<int64_t> lengths = {1, 2, 3, 7, 8, 9, 15, 16, 17, 23, 24, 25, 31, 32, 33, 64, 65, 130};
+      for (const int64_t length : RandomLengths(seed_, dim > 400 ? 10 : 300, 1, 90)) lengths.push_back(length);
+      RandomDocuments documents = MakeDocuments(seed_, ScalarType::kF16, dim, lengths);
+      if (factors) SpreadNorms(seed_, 7, &documents);
+      const EncodedDocuments encoded = Encoded(documents.view(), factors);
+      for (const int planes : {1, 2, 4}) {
+        const CodesView codes = encoded.view(planes);
+        for (const int32_t tokens : {1, 16, 17, 31, 32, 33, 70}) {
+          SCOPED_TRACE(testing::Message() << "d " << dim << ", " << planes << " planes, factors " << factors << ", "
+                                          << tokens << " query tokens");
+          RandomQuery random = MakeQuery(seed_ + 1, ScalarType::kF16, dim, tokens);
+          random.weights = MixedWeights(seed_, tokens);
+          const QueryCodes query = EncodedQuery(codes.shape, planes, random);
+          for (const ScanOrder order : {ScanOrder::kEstimate, ScanOrder::kUpperBound}) {
+            Compare(codes, {{.codes = &query, .num_results = 1000, .order = order}});
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(GpuCodesTest, MasksAndListsSayWhichDocumentsMayBeSelected) {
+  constexpr size_t kDocuments = 9000;  // more than one thread block ranks alone
+  for (const int32_t dim : {96, 128, 200}) {
+    const RandomDocuments documents =
+        MakeDocuments(seed_, ScalarType::kF16, dim, RandomLengths(seed_, kDocuments, 1, 20));
+    const EncodedDocuments encoded = Encoded(documents.view(), false);
+    const CodesView codes = encoded.view();
+    const QueryCodes query = EncodedQuery(codes.shape, 1, MakeQuery(seed_ + 1, ScalarType::kF16, dim, 20));
+    std::mt19937_64 generator(seed_);
+    const size_t num_words = (kDocuments + 63) / 64;
+    std::vector<uint64_t> sparse(num_words), none(num_words), last(num_words);
+    for (uint64_t& word : sparse) word = generator() & generator() & generator();
+    last[(kDocuments - 1) / 64] = uint64_t{1} << (kDocuments - 1) % 64;
+    std::vector<uint32_t> few = {8999, 0, 0, 128, 127, 64, 63, 8999}, many;
+    for (int i = 0; i < 7000; ++i) many.push_back(static_cast<uint32_t>(generator() % kDocuments));
+    std::vector<ScanQuery> queries;
+    for (const std::vector<uint64_t>* mask : {&sparse, &none, &last, static_cast<std::vector<uint64_t>*>(nullptr)}) {
+      for (const std::vector<uint32_t>* list : {&few, &many, static_cast<std::vector<uint32_t>*>(nullptr)}) {
+        for (const int32_t num_results : {1, 100, 20000}) {
+          queries.push_back({.codes = &query,
+                             .ordinals = list == nullptr ? nullptr : list->data(),
+                             .num_candidates = list == nullptr ? 0 : static_cast<int64_t>(list->size()),
+                             .mask = mask == nullptr ? nullptr : mask->data(),
+                             .num_results = num_results});
+        }
+      }
+    }
+    queries.push_back({.codes = &query, .ordinals = few.data(), .num_candidates = 0, .num_results = 3});
+    Compare(codes, queries);
+    for (const ScanQuery& one : queries) Compare(codes, {one});  // by the kernel for one query
+  }
+}
+
+TEST_F(GpuCodesTest, AnyBatchGivesTheSameBits) {
+  const RandomDocuments documents = MakeDocuments(seed_, ScalarType::kF16, 128, RandomLengths(seed_, 6000, 1, 100));
+  const EncodedDocuments encoded = Encoded(documents.view(), false);
+  const CodesView codes = encoded.view();
+  std::vector<QueryCodes> query_codes;
+  for (int i = 0; i < kMaxScanQueries; ++i) {
+    const int32_t tokens = i == 7 ? 300 : 1 + i * 7 % 40;
+    const RandomQuery query = MakeQuery(seed_ + static_cast<uint64_t>(i), ScalarType::kF16, 128, tokens);
+    query_codes.push_back(EncodedQuery(codes.shape, std::vector<int>{1, 1, 2, 4}[i % 4], query));
+  }
+  std::vector<ScanQuery> queries;
+  for (const QueryCodes& query : query_codes) {
+    queries.push_back({.codes = &query,
+                       .num_results = 25,
+                       .order = queries.size() % 3 == 0 ? ScanOrder::kUpperBound : ScanOrder::kEstimate});
+  }
+  Compare(codes, queries);
+  // As many passes as there are queries.
+  cuda::CudaCodeScanner small = *cuda::CudaCodeScanner::Create(*backend().device(), 1);
+  std::vector<std::vector<Scored>> results(queries.size());
+  ASSERT_TRUE(small.Scan(*Upload(codes, 4), queries, absl::MakeSpan(results)).ok());
+  EXPECT_EQ(results, OnCpu(codes, queries));
+}
+
+TEST_F(GpuCodesTest, CodesWithoutDocumentsHaveNoResults) {
+  const CodesView codes = {.shape = {.dim = 128, .originals = ScalarType::kF16, .rotation_seed = kCodeSeed}};
+  const QueryCodes query = EncodedQuery(codes.shape, 1, MakeQuery(seed_, ScalarType::kF16, 128, 5));
+  EXPECT_TRUE(OnGpu(*Upload(codes, 1), {{.codes = &query, .num_results = 5}})[0].empty());
+}
+
+TEST_F(GpuCodesTest, WrongQueriesAreRefused) {
+  const RandomDocuments documents = MakeDocuments(seed_, ScalarType::kF16, 128, {3, 4});
+  const EncodedDocuments encoded = Encoded(documents.view(), false);
+  const QueryCodes query = EncodedQuery(encoded.view().shape, 2, MakeQuery(seed_, ScalarType::kF16, 128, 5));
+  std::vector<std::vector<Scored>> results(1);
+  const auto uploaded = Upload(encoded.view(), 1);
+  const ScanQuery wanted = {.codes = &query, .num_results = 5};
+  const absl::Status status = scanner_->Scan(*uploaded, {&wanted, 1}, absl::MakeSpan(results));
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(), "queries[0].codes are for 2 planes; the documents have 1");
+}
+
+}  // namespace
+}  // namespace maxsim::test
