@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <new>
 #include <utility>
 
@@ -221,9 +220,7 @@ absl::Status CudaCodeScanner::ScanTogether(const CudaCodes& codes, absl::Span<co
     const auto begin = all.begin() + selections[i].results_offset;
     const auto end = begin + selections[i].k;
     // Those that the mask leaves out come last.
-    const auto is_left_out = [](const Scored& scored) {
-      return scored.score == -std::numeric_limits<float>::infinity();
-    };
+    const auto is_left_out = [](const Scored& scored) { return scored.score == kLeftOut; };
     results[members[i]].assign(begin, std::find_if(begin, end, is_left_out));
   }
   return absl::OkStatus();

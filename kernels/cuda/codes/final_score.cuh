@@ -6,6 +6,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <limits>
 
 #include "kernels/codes/query_codes.h"
 #include "kernels/codes/rounding.h"
@@ -13,7 +14,6 @@
 
 namespace maxsim::cuda {
 
-inline constexpr float kLeftOut = -std::numeric_limits<float>::infinity();
 
 // Returns what a row of the queries adds for its largest product with a document's tokens.
 __device__ __forceinline__ int64_t RowTerm(int32_t multiplier, int64_t product, bool by_upper_bound) {

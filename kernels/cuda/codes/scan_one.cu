@@ -22,19 +22,40 @@ constexpr int kChunk = 32;              // candidates; one for each lane
 constexpr int kTokens = 16;             // of a tile
 constexpr int kRowStride = kChunk + 1;  // of the maxima in shared memory, so that lanes meet no bank twice
 
-// A lane's words of one token: with 4 words a row (a group) that of its place in a quad, otherwise all (tail words).
+// Where a lane's words of a tile's first token are: with 4 words a row (a group) that of its place in a quad, otherwise
+// all of them (tail words).
+template <int kPlanes, int kWords>
+struct TilePointers {
+  const uint32_t* plane0;
+  const uint32_t* plane1;
+  const uint2* fields;
+
+  __device__ __forceinline__ void Set(const CodeArrays& codes, int64_t token, int quad_lane) {
+    const int64_t first = token * kWords + (kWords == 4 ? quad_lane : 0);
+    plane0 = reinterpret_cast<const uint32_t*>(codes.plane0) + first;
+    if constexpr (kPlanes >= 2) plane1 = reinterpret_cast<const uint32_t*>(codes.plane1) + first;
+    if constexpr (kPlanes == 4) fields = reinterpret_cast<const uint2*>(codes.planes23) + first;
+  }
+
+  __device__ __forceinline__ void Advance() {
+    plane0 += kTokens * kWords;
+    if constexpr (kPlanes >= 2) plane1 += kTokens * kWords;
+    if constexpr (kPlanes == 4) fields += kTokens * kWords;
+  }
+};
+
+// A lane's words of one token.
 template <int kPlanes, int kWords>
 struct TokenWords {
   static constexpr int kLoads = kWords == 4 ? 1 : kWords;
   CodeWord words[kLoads];
 
-  __device__ __forceinline__ void Load(const CodeArrays& codes, int64_t token, int quad_lane) {
-    const int64_t first = token * kWords + (kWords == 4 ? quad_lane : 0);
+  __device__ __forceinline__ void Load(const TilePointers<kPlanes, kWords>& pointers, int row) {
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
-      words[i].plane0 = __ldg(reinterpret_cast<const uint32_t*>(codes.plane0) + first + i);
-      if constexpr (kPlanes >= 2) words[i].plane1 = __ldg(reinterpret_cast<const uint32_t*>(codes.plane1) + first + i);
-      if constexpr (kPlanes == 4) words[i].fields = __ldg(reinterpret_cast<const uint2*>(codes.planes23) + first + i);
+      words[i].plane0 = __ldg(pointers.plane0 + row * kWords + i);
+      if constexpr (kPlanes >= 2) words[i].plane1 = __ldg(pointers.plane1 + row * kWords + i);
+      if constexpr (kPlanes == 4) words[i].fields = __ldg(pointers.fields + row * kWords + i);
     }
   }
 
@@ -84,7 +105,11 @@ class ChunkScan {
           if (waiting_ == 0) break;
           StartDocument();
         }
-        Multiply(ahead_[i]);
+        if (left_ > 8) {
+          Multiply<2>(ahead_[i]);
+        } else {
+          Multiply<1>(ahead_[i]);
+        }
         LoadNext(ahead_[i]);
         left_ -= kTokens;
         if (left_ <= 0) FinishDocument();
@@ -102,13 +127,13 @@ class ChunkScan {
       if (to_load_ == 0) return;
       const int next = __ffs(static_cast<int>(to_load_)) - 1;
       to_load_ &= to_load_ - 1;
-      load_token_ = __shfl_sync(kAllLanes, begin_, next);
+      pointers_.Set(codes_, __shfl_sync(kAllLanes, begin_, next), lane_ % 4);
       load_left_ = __shfl_sync(kAllLanes, tokens_, next);
     }
     const int row = lane_ / 4, last = load_left_ - 1;
-    tile.halves[0].Load(codes_, load_token_ + min(row, last), lane_ % 4);
-    tile.halves[1].Load(codes_, load_token_ + min(row + 8, last), lane_ % 4);
-    load_token_ += kTokens;
+    tile.halves[0].Load(pointers_, min(row, last));
+    tile.halves[1].Load(pointers_, min(row + 8, last));
+    pointers_.Advance();
     load_left_ -= kTokens;
   }
 
@@ -120,21 +145,25 @@ class ChunkScan {
     for (int i = 0; i < 4; ++i) largest_[i] = INT_MIN;
   }
 
+  // Multiplies the first kHalves halves of a tile. Their products are independent, which hides their latency.
+  template <int kHalves>
   __device__ __forceinline__ void Multiply(const Tile<kPlanes, kWords>& tile) {
-    MultiplyHalf(tile.halves[0]);
-    if (left_ > 8) MultiplyHalf(tile.halves[1]);
-  }
-
-  __device__ __forceinline__ void MultiplyHalf(const TokenWords<kPlanes, kWords>& words) {
-    int32_t sums[2][4] = {};
+    int32_t sums[kHalves][2][4] = {};
 #pragma unroll
     for (int step = 0; step < kWords; ++step) {
-      const StepBytes bytes = words.Step(step, lane_ % 4);
-      MultiplyStep<kPlanes>(query_[0][step], bytes, sums[0]);
-      MultiplyStep<kPlanes>(query_[1][step], bytes, sums[1]);
+      StepBytes bytes[kHalves];
+#pragma unroll
+      for (int half = 0; half < kHalves; ++half) bytes[half] = tile.halves[half].Step(step, lane_ % 4);
+#pragma unroll
+      for (int i = 0; i < 2 * kHalves; ++i) {
+        MultiplyStep<kPlanes>(query_[i % 2][step], bytes[i / 2], sums[i / 2][i % 2]);
+      }
     }
 #pragma unroll
-    for (int i = 0; i < 4; ++i) largest_[i] = max(max(largest_[i], sums[i / 2][i % 2 * 2]), sums[i / 2][i % 2 * 2 + 1]);
+    for (int i = 0; i < 4 * kHalves; ++i) {
+      const int32_t(&of_tile)[4] = sums[i / 4][i % 4 / 2];
+      largest_[i % 4] = max(max(largest_[i % 4], of_tile[i % 2 * 2]), of_tile[i % 2 * 2 + 1]);
+    }
   }
 
   // The four lanes of a quad have four rows' maxima of two columns each: each lane gets one row's.
@@ -157,7 +186,7 @@ class ChunkScan {
   int32_t tokens_;
   Tile<kPlanes, kWords> ahead_[kAhead] = {};
   uint32_t to_load_;    // documents, a bit each, of which no tile has been loaded
-  int64_t load_token_ = 0;
+  TilePointers<kPlanes, kWords> pointers_;  // of the next tile to load
   int32_t load_left_;
   uint32_t waiting_;    // documents of which no tile has been multiplied
   int32_t left_;        // tokens of the document that is being multiplied

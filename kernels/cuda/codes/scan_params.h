@@ -4,6 +4,7 @@
 #include <vector_types.h>
 
 #include <cstdint>
+#include <limits>
 
 #include "kernels/codes/codes.h"
 
@@ -13,6 +14,9 @@ namespace maxsim::cuda {
 inline constexpr int32_t kScanTileRows = 16;
 // The kernels take row tiles in pairs.
 inline constexpr int32_t kScanPairRows = 2 * kScanTileRows;
+
+// The score of a candidate that a mask leaves out: below every other one. The selection takes no infinities.
+inline constexpr float kLeftOut = std::numeric_limits<float>::lowest();
 
 // Codes of documents (CodesView) in device memory. Planes that a scan does not read may be null.
 struct CodeArrays {
@@ -43,7 +47,7 @@ struct ScanQueryParams {
   int32_t by_upper_bound;
 };
 
-// A scan of one or more queries over the same candidates. Scores of candidates that a mask leaves out are -infinity.
+// A scan of one or more queries over the same candidates. Scores of candidates that a mask leaves out are kLeftOut.
 struct ScanParams {
   CodeArrays codes;
   const uint32_t* ordinals;      // [num_candidates]; null: all documents
