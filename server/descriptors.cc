@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/open_descriptors.h"
+#include "collection/log/collection_log.h"
 
 namespace maxsim {
 namespace {
@@ -13,9 +14,9 @@ namespace {
 constexpr uint64_t kOfLoads = 4;
 // gRPC's event loops, the log, and the pairs of 64 relayed health checks.
 constexpr uint64_t kOfOthers = 192;
-// The log of a live collection has 128 files open at most and a few beside, and a compaction its shards. Of a
-// collection that a client makes live, or that has a log without its configuration saying so, nothing is known here.
-constexpr uint64_t kOfLiveCollection = 144;
+// Nothing is known here of a collection that a client makes live, or that has a log without its configuration saying
+// so.
+constexpr uint64_t kOfLiveCollection = collection::kMaxLogDescriptors;
 // Connections that there are in any case, however low the limit is. Where even these do not fit, the gate makes room.
 constexpr uint64_t kFewestConnections = 8;
 constexpr uint64_t kFewestHttpConnections = 4;

@@ -26,8 +26,8 @@ void AddLiveKeys(std::vector<Key>& keys) {
       "Writes of one collection that wait; one beyond it gets RESOURCE_EXHAUSTED."));
   keys.push_back(Count<int>(
       "live.max_collections", +[](Config& c) -> int& { return c.live.max_collections; }, 1, 4096,
-      "Live collections that are open at a time; one beyond it gets RESOURCE_EXHAUSTED. Each takes about 7 descriptors "
-      "and 130 lines of /metrics."));
+      "Live collections that are open at a time; one beyond it gets RESOURCE_EXHAUSTED. Each takes 7 to 48 "
+      "descriptors and 130 lines of /metrics."));
   keys.push_back(Duration(
       "live.max_queue_time", +[](Config& c) -> absl::Duration& { return c.live.max_queue_time; }, absl::Hours(1),
       "How long a write may wait until it is written, with live.log local; one that would or does wait longer gets "

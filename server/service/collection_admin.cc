@@ -11,11 +11,11 @@
 #include "absl/strings/str_join.h"
 #include "base/folder.h"
 #include "base/monotonic_clock.h"
-#include "base/open_descriptors.h"
 #include "base/text.h"
 #include "collection/collection_name.h"
 #include "collection/compact/create.h"
 #include "collection/encoder_identity.h"
+#include "collection/log/collection_log.h"
 #include "kernels/limits.h"
 #include "maxsim_version.h"
 #include "server/observability/logging.h"
@@ -81,23 +81,15 @@ absl::StatusOr<collection::CreateOptions> CreateOptionsOf(const v1::CreateCollec
   return options;
 }
 
-// Returns RESOURCE_EXHAUSTED if, with one more live collection, more than half of the descriptors that the process may
-// have would be open. The other half stays free for connections.
-absl::Status CheckDescriptors() {
-  constexpr uint64_t kOfNewCollection = 8;
-  const uint64_t limit = DescriptorLimit();
-  const auto num_open = static_cast<uint64_t>(CountOpenDescriptors().value_or(0));
-  if (num_open + kOfNewCollection <= limit / 2) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "the process has ", num_open, " file descriptors open and may have ", limit, "; a live collection takes ",
-      kOfNewCollection, ", and half stay free for connections: unload a collection, or raise the limit"));
-}
-
 }  // namespace
 
 CollectionAdmin::CollectionAdmin(store::CollectionStore* store, const store::DeviceSet* devices, Metrics* metrics,
                                  std::vector<std::string> allowed_roots)
-    : store_(store), devices_(devices), metrics_(metrics), allowed_roots_(std::move(allowed_roots)) {}
+    : store_(store),
+      devices_(devices),
+      metrics_(metrics),
+      allowed_roots_(std::move(allowed_roots)),
+      live_room_(store) {}
 
 absl::StatusOr<v1::CollectionInfo> CollectionAdmin::Load(const std::string& name, const std::string& path,
                                                          store::Residency residency, store::Replication replication,
@@ -232,6 +224,12 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::LoadForClient(const v1::Load
   if (absl::Status status = CheckName(request.name()); !status.ok()) return status;
   auto resolved = ResolveAllowed(request.path());
   if (!resolved.ok()) return resolved.status();
+  std::unique_ptr<LiveRoom::Place> place;
+  if (request.live() || collection::HasLog(resolved->path)) {
+    absl::StatusOr<std::unique_ptr<LiveRoom::Place>> taken = live_room_.Take(request.name());
+    if (!taken.ok()) return taken.status();
+    place = *std::move(taken);
+  }
   return LoadNamed(request.name(), *resolved, *residency, request.replicate(), request.live(), context.stop);
 }
 
@@ -257,7 +255,8 @@ absl::StatusOr<v1::CollectionInfo> CollectionAdmin::CreateForClient(const v1::Cr
   }
   const absl::StatusOr<Allowed> resolved = ResolveNew(path);
   if (!resolved.ok()) return resolved.status();
-  if (const absl::Status room = CheckDescriptors(); !room.ok()) return room;
+  const absl::StatusOr<std::unique_ptr<LiveRoom::Place>> place = live_room_.Take(options->name);
+  if (!place.ok()) return place.status();
   const absl::StatusOr<collection::Manifest> made = collection::CreateLiveCollection(resolved->path, *options);
   if (!made.ok()) return made.status();
   const absl::Status listed = created_.Add(resolved->root, {.name = options->name,

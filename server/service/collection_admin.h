@@ -18,6 +18,7 @@
 #include "server/observability/metrics.h"
 #include "server/service/api.h"
 #include "server/service/created_collections.h"
+#include "server/service/live_room.h"
 #include "server/store/collection_store.h"
 
 namespace maxsim::service {
@@ -108,6 +109,7 @@ class CollectionAdmin : public CollectionApi {
   Metrics* const metrics_;
   const std::vector<std::string> allowed_roots_;
   CreatedCollections created_;
+  LiveRoom live_room_;
   Mutex metrics_mutex_;
   std::set<std::string> exported_ ABSL_GUARDED_BY(metrics_mutex_);  // collections that have gauges
 };

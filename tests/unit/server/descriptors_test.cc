@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "collection/log/collection_log.h"
+
 namespace maxsim {
 namespace {
 
@@ -36,7 +38,7 @@ TEST(DescriptorPlanTest, TheLogOfALiveCollectionNeedsFiles) {
   const uint64_t without = PlanDescriptors(config, 30, UINT64_MAX).needed;
   config.collections.push_back({.name = "b", .path = "/b", .live = true});
   config.collections.push_back({.name = "c", .path = "/c", .live = true});
-  EXPECT_GE(PlanDescriptors(config, 30, UINT64_MAX).needed, without + 2 * 128);
+  EXPECT_GE(PlanDescriptors(config, 30, UINT64_MAX).needed, without + 2 * collection::kMaxLogDescriptors);
 }
 
 TEST(DescriptorPlanTest, GrpcHasHalfOfWhatIsLeftBelowALowLimitAndEightInAnyCase) {

@@ -1,0 +1,44 @@
+// Decides whether clients may open one more live collection: the logs of all of them may take half of the process's
+// file descriptors, so that connections and shards always have the other half.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/mutex.h"
+#include "server/store/collection_store.h"
+
+namespace maxsim::service {
+
+// The class is thread-safe, and must outlive its places. Calls at the same time cannot both take the last place.
+class LiveRoom {
+ public:
+  // Counts as an open collection until it is destroyed. Hold it until the collection is in the store, or failed.
+  class Place {
+   public:
+    Place(LiveRoom* room, std::string name) : room_(room), name_(std::move(name)) {}
+    ~Place();
+    Place(const Place&) = delete;
+    Place& operator=(const Place&) = delete;
+
+   private:
+    LiveRoom* const room_;
+    const std::string name_;
+  };
+
+  // `store` must outlive the object.
+  explicit LiveRoom(const store::CollectionStore* store) : store_(store) {}
+
+  // Returns RESOURCE_EXHAUSTED, with the numbers, if there is no place left. A collection that is open already needs
+  // none.
+  absl::StatusOr<std::unique_ptr<Place>> Take(const std::string& name);
+
+ private:
+  const store::CollectionStore* const store_;
+  Mutex mutex_;
+  std::multiset<std::string> opening_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace maxsim::service
