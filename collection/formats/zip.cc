@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <set>
+#include <string>
 
 #include "base/text.h"
 
@@ -157,9 +159,12 @@ absl::StatusOr<std::vector<ZipMember>> ParseZip(std::string_view bytes) {
   if (!directory.ok()) return directory.status();
   std::string_view rest = bytes.substr(directory->begin, directory->num_bytes);
   std::vector<ZipMember> members;
+  std::set<std::string> names;
   for (uint64_t idx = 0; idx < directory->num_entries; ++idx) {
     absl::StatusOr<ZipMember> member = ParseEntry(bytes, &rest);
     if (!member.ok()) return member.status();
+    // Programs differ in which of the two they take.
+    if (!names.insert(member->name).second) return Invalid("holds the member ", Quote(member->name), " twice");
     members.push_back(*std::move(member));
   }
   return members;

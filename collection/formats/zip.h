@@ -21,9 +21,9 @@ struct ZipMember {
 };
 
 // Lists the members in directory order. Every range lies inside `bytes`. INVALID_ARGUMENT for what is no archive, for
-// encrypted members, other compressions than deflate, archives in several volumes and directories that do not add up:
-// among them sizes that a member's compressed bytes cannot come to, so that a size costs an archive at least a
-// thousandth of it in bytes.
+// encrypted members, members of the same name, other compressions than deflate, archives in several volumes and
+// directories that do not add up: among them sizes that a member's compressed bytes cannot come to, so that a size
+// costs an archive at least a thousandth of it in bytes.
 absl::StatusOr<std::vector<ZipMember>> ParseZip(std::string_view bytes);
 
 }  // namespace maxsim::collection

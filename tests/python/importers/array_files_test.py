@@ -2,6 +2,7 @@
 
 import io
 import unittest
+import warnings
 import zipfile
 
 import numpy as np
@@ -29,6 +30,19 @@ class DamagedTest(ImportTest):
         with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
             archive.writestr("vectors.npy", b"")
         self.assert_refused("npz", path, r"a\.npz: vectors\.npy: is compressed in a way")
+
+    def test_a_member_that_is_there_twice_is_refused(self):
+        # Programs differ in which of the two they take.
+        path, first, second = self.folder / "a.npz", io.BytesIO(), io.BytesIO()
+        np.save(first, np.zeros((5, DIM), np.float32))
+        np.save(second, np.ones((5, DIM), np.float32))
+        for name in ("vectors.npy", "vectors"):
+            with zipfile.ZipFile(path, "w") as archive, warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                archive.writestr("vectors.npy", first.getvalue())
+                archive.writestr(name, second.getvalue())
+            with self.subTest(name):
+                self.assert_refused("npz", path, rf"a\.npz: holds the member '{name}' twice")
 
     def test_sizes_that_are_only_stated_take_no_memory(self):
         path, stated, vectors = self.folder / "a.npz", io.BytesIO(), io.BytesIO()

@@ -325,6 +325,8 @@ TEST_F(ImportTest, WrongArchivesAreNamed) {
   many.emplace_back("archive/data.pkl", "x");
   EXPECT_THAT(npz(many), HasSubstr("1456 more; it is a file of torch.save, which `maxsim import --from pt` reads"));
   EXPECT_THAT(npz({{"tokens.npy", tokens}, {"lengths.npy", lengths}, {"offsets.npy", lengths}}), HasSubstr("both"));
+  EXPECT_THAT(npz({{"tokens.npy", tokens}, {"lengths.npy", lengths}, {"tokens.npy", tokens}}),
+              HasSubstr("in.npz: holds the member \"tokens.npy\" twice"));
   EXPECT_THAT(npz({{"tokens.npy", tokens},
                    {"lengths.npy", lengths},
                    {"ids.npy", NpyBytes("<U1", "(3,)", std::string(12, 'x'))}}),

@@ -150,6 +150,9 @@ def open_npz(path: str) -> Mapping[str, FileRows]:
         archive_bytes = os.path.getsize(path)
         for info in archive.infolist():
             where = f"{path}: {info.filename}"
+            name = info.filename.removesuffix(".npy")
+            if name in members:
+                raise SourceError(f"{path}: holds the member {info.filename!r} twice")
             if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise SourceError(f"{where}: is compressed in a way that numpy.savez_compressed does not")
             with _archive_errors(where), archive.open(info) as member:
@@ -158,7 +161,7 @@ def open_npz(path: str) -> Mapping[str, FileRows]:
                 most = min(info.file_size, archive_bytes * _MAX_DEFLATION)
                 _check_size(where, header, most - member.tell())
             open_data = functools.partial(_open_npz_member, path, info.filename)
-            members[info.filename.removesuffix(".npy")] = FileRows(where, header.shape, header.dtype, open_data)
+            members[name] = FileRows(where, header.shape, header.dtype, open_data)
     return members
 
 
