@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "maxsim/v1/documents.grpc.pb.h"
 #include "nlohmann/json.hpp"
 #include "tests/service/server_fixture.h"
 #include "tests/support/connections/fake_encoder.h"
@@ -300,6 +301,50 @@ TEST_F(TextServiceTest, TextsThatTheEncoderCutAreMarked) {
   EXPECT_EQ(answered["query_truncated"], true) << answer.body;
   ASSERT_EQ(answered["results"].size(), 2u) << answer.body;
   for (const json& result : answered["results"]) EXPECT_EQ(result.contains("truncated"), result["index"] == 0);
+}
+
+TEST_F(TextServiceTest, DocumentsThatTheEncoderCutAreMarkedWhenTheyAreWritten) {
+  const TemporaryFolder root;
+  Start(AnswerWithTruncated, [&](config::Config* config) {
+    config->encoder.http.dialect = encoder::Dialect::kMaxsim;
+    config->allowed_roots = {root.path()};
+  });
+  grpc::ClientContext create_context;
+  v1::CreateCollectionRequest create;
+  create.set_name("live");
+  create.set_dim(kDim);
+  v1::CreateCollectionResponse created;
+  const grpc::Status made = server_->admin().CreateCollection(&create_context, create, &created);
+  ASSERT_TRUE(made.ok()) << made.error_message();
+  v1::UpsertRequest request;
+  request.set_collection("live");
+  for (const char* text : {"short", "a long document", "a", "also long"}) {
+    v1::Document& document = *request.add_documents();
+    document.set_string_id(text);
+    document.set_text(text);
+  }
+  request.mutable_documents(2)->clear_text();
+  *request.mutable_documents(2)->mutable_tokens() = Encoded("a", kDim);
+  const auto documents = v1::Documents::NewStub(server_->channel());
+  grpc::ClientContext context;
+  v1::UpsertResponse response;
+  const grpc::Status status = documents->Upsert(&context, request, &response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  ASSERT_EQ(response.results_size(), 4);
+  for (const int idx : {0, 1, 2, 3}) EXPECT_EQ(response.results(idx).truncated(), idx % 2 == 1) << idx;
+}
+
+TEST_F(TextServiceTest, AnExplanationSaysThatTheEncoderCutItsQuery) {
+  Start(AnswerWithTruncated, [](config::Config* config) { config->encoder.http.dialect = encoder::Dialect::kMaxsim; });
+  for (const bool is_cut : {true, false}) {
+    v1::RerankRequest request = TextRequest(is_cut ? "a long question" : "a question");
+    request.mutable_candidates()->mutable_string_ids()->add_ids("doc-1");
+    grpc::ClientContext context;
+    v1::ExplainResponse response;
+    const grpc::Status status = server_->stub().Explain(&context, request, &response);
+    ASSERT_TRUE(status.ok()) << status.error_message();
+    EXPECT_EQ(response.query_truncated(), is_cut);
+  }
 }
 
 TEST_F(TextServiceTest, VectorsOfAnotherWidthAreRefusedByName) {

@@ -24,6 +24,8 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
  public:
   using RerankHandler =
       std::function<grpc::Status(grpc::ServerContext&, const v1::RerankRequest&, v1::RerankResponse&)>;
+  using ExplainHandler =
+      std::function<grpc::Status(grpc::ServerContext&, const v1::RerankRequest&, v1::ExplainResponse&)>;
   using UpsertHandler =
       std::function<grpc::Status(grpc::ServerContext&, const v1::UpsertRequest&, v1::UpsertResponse&)>;
   using DeleteHandler =
@@ -53,6 +55,7 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
   }
 
   RerankHandler on_rerank;
+  ExplainHandler on_explain;
   UpsertHandler on_upsert;
   DeleteHandler on_delete;
   GetHandler on_get;
@@ -90,6 +93,12 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
       stream->Write(answer);
     }
     return grpc::Status::OK;
+  }
+
+  grpc::Status Explain(grpc::ServerContext* context, const v1::RerankRequest* request,
+                       v1::ExplainResponse* response) override {
+    Note(*context);
+    return on_explain ? on_explain(*context, *request, *response) : grpc::Status::OK;
   }
 
   grpc::Status GetInfo(grpc::ServerContext* context, const v1::GetInfoRequest*,
