@@ -247,8 +247,8 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     record->EndTime();
     if (!response.ok()) record->Write(response.status());
     try {
-      grpc::ByteBuffer answer = ToStreamResponse(id, std::move(response));
-      Answer(std::move(answer), std::move(record));
+      const grpc::ByteBuffer answer = ToStreamResponse(id, std::move(response));
+      Answer(answer, std::move(record));
     } catch (const std::bad_alloc&) {
       if (record != nullptr) record->Write(NoMemory());
       Abandon();
@@ -256,11 +256,11 @@ class RerankStreamCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   }
 
   // `record` may be null. It is written exactly once, even if this throws std::bad_alloc.
-  void Answer(grpc::ByteBuffer message, std::unique_ptr<service::CallRecord> record) {
+  void Answer(const grpc::ByteBuffer& message, std::unique_ptr<service::CallRecord> record) {
     const uint64_t bytes = message.Length();
     Answers answer;
     try {
-      answer.push_back({std::move(message), nullptr});
+      answer.push_back({message, nullptr});
       // Before the answer can be written, and so removed. Without the mutex: the budget may cancel this very call.
       account_.Add(bytes);
     } catch (const std::bad_alloc&) {
