@@ -64,8 +64,8 @@ RouterRole::RouterRole(const config::Config& config, client::ClientOptions to_re
       metrics_(metrics),
       metadata_(to_replicas),
       membership_(config.cluster, std::move(to_replicas), &metrics->cluster()),
-      rerank_(Dependencies()),
-      explain_(Dependencies()),
+      scorer_(Dependencies()),
+      front_(&scorer_, &texts_, metrics_, config_.limits, config_.log.slow_request),
       documents_(Dependencies()),
       collections_(&membership_, &stop_) {}
 
@@ -73,7 +73,6 @@ RouterRole::~RouterRole() = default;
 
 cluster::RouterDependencies RouterRole::Dependencies() {
   return {.membership = &membership_,
-          .texts = &texts_,
           .metrics = metrics_,
           .environment = {.timer = &timer_, .calls = &calls_, .metrics = &metrics_->cluster(), .metadata = &metadata_},
           .limits = config_.limits,
@@ -84,8 +83,8 @@ v1::GetInfoResponse RouterRole::Info() const {
   v1::GetInfoResponse response;
   response.set_version(kVersion);
   response.set_commit(kCommit);
-  response.set_loading(rerank_.state() == service::ServingState::kLoading);
-  if (auto encoder = rerank_.encoder(); encoder != nullptr) *response.mutable_encoder() = *std::move(encoder);
+  response.set_loading(front_.state() == service::ServingState::kLoading);
+  if (auto encoder = texts_.info(); encoder != nullptr) *response.mutable_encoder() = *std::move(encoder);
   *response.mutable_limits() = service::ToProto(config_.limits, config_.batching.max_queue_work);
   for (v1::CollectionInfo& collection : collections_.List()) *response.add_collections() = std::move(collection);
   const absl::Time now = MonotonicNow();
@@ -128,7 +127,7 @@ absl::Status RouterRole::Start(const Begin& begin) {
 }
 
 void RouterRole::SetState(service::ServingState state) {
-  rerank_.SetState(state);
+  front_.SetState(state);
   documents_.SetState(state);
 }
 

@@ -13,12 +13,12 @@
 #include "server/cluster/groups/timer.h"
 #include "server/cluster/router_collections.h"
 #include "server/cluster/router_documents.h"
-#include "server/cluster/router_explainer.h"
-#include "server/cluster/router_reranker.h"
+#include "server/cluster/router_scorer.h"
 #include "server/config/config.h"
 #include "server/observability/metrics.h"
 #include "server/role.h"
 #include "server/service/request/text_encoding.h"
+#include "server/service/rerank_front.h"
 
 namespace maxsim {
 
@@ -29,8 +29,8 @@ class RouterRole : public Role {
   static absl::StatusOr<std::unique_ptr<RouterRole>> Create(const config::Config& config, Metrics* metrics);
   ~RouterRole() override;
 
-  service::RerankApi& rerank() override { return rerank_; }
-  service::ExplainApi& explain() override { return explain_; }
+  service::RerankApi& rerank() override { return front_; }
+  service::ExplainApi& explain() override { return front_; }
   service::DocumentApi& documents() override { return documents_; }
   service::CollectionApi& collections() override { return collections_; }
   v1::GetInfoResponse Info() const override;
@@ -59,8 +59,8 @@ class RouterRole : public Role {
   cluster::Membership membership_;
   service::TextEncoding texts_;
   StopSignal stop_;
-  cluster::RouterReranker rerank_;
-  cluster::RouterExplainer explain_;
+  cluster::RouterScorer scorer_;
+  service::RerankFront front_;
   cluster::RouterDocuments documents_;
   cluster::RouterCollections collections_;
 };

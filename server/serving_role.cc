@@ -83,8 +83,8 @@ ServingRole::ServingRole(const config::Config& config, std::vector<NumberedBacke
       engine_(std::move(engine)),
       scheduler_(engine_.get(), metrics_, config_.batching),
       collections_(&store_, devices_.get(), metrics_, config_.allowed_roots),
-      rerank_(&store_, &texts_, &scheduler_, metrics_, config_.limits, config_.log.slow_request),
-      explain_(&store_, &texts_, metrics_, config_.limits),
+      scorer_(&store_, &scheduler_, metrics_, config_.limits),
+      front_(&scorer_, &texts_, metrics_, config_.limits, config_.log.slow_request),
       documents_(&store_, &texts_, metrics_, config_.limits),
       num_alive_(devices_->size()) {
   UpdateDeviceMetrics();
@@ -97,9 +97,9 @@ ServingRole::ServingRole(const config::Config& config, std::vector<NumberedBacke
 
 v1::GetInfoResponse ServingRole::Info() const {
   // The state is read first: a list of collections that is older than it might lack one.
-  const bool loading = rerank_.state() == service::ServingState::kLoading;
+  const bool loading = front_.state() == service::ServingState::kLoading;
   v1::GetInfoResponse info =
-      service::BuildInfo(*devices_, store_, config_.limits, config_.batching.max_queue_work, rerank_.encoder());
+      service::BuildInfo(*devices_, store_, config_.limits, config_.batching.max_queue_work, texts_.info());
   info.set_loading(loading);
   return info;
 }
@@ -132,7 +132,7 @@ absl::Status ServingRole::Start(const Begin& begin) {
 }
 
 void ServingRole::SetState(service::ServingState state) {
-  rerank_.SetState(state);
+  front_.SetState(state);
   documents_.SetState(state);
 }
 

@@ -17,9 +17,9 @@
 #include "server/role.h"
 #include "server/service/collection_admin.h"
 #include "server/service/documents.h"
-#include "server/service/explain.h"
+#include "server/service/local_scorer.h"
 #include "server/service/request/text_encoding.h"
-#include "server/service/rerank_service.h"
+#include "server/service/rerank_front.h"
 #include "server/startup.h"
 #include "server/store/collection_store.h"
 #include "server/store/memory/device_set.h"
@@ -33,8 +33,8 @@ class ServingRole : public Role {
   static absl::StatusOr<std::unique_ptr<ServingRole>> Create(const config::Config& config,
                                                              std::vector<NumberedBackend> backends, Metrics* metrics);
 
-  service::RerankApi& rerank() override { return rerank_; }
-  service::ExplainApi& explain() override { return explain_; }
+  service::RerankApi& rerank() override { return front_; }
+  service::ExplainApi& explain() override { return front_; }
   service::DocumentApi& documents() override { return documents_; }
   service::CollectionApi& collections() override { return collections_; }
   v1::GetInfoResponse Info() const override;
@@ -71,8 +71,8 @@ class ServingRole : public Role {
   batching::Scheduler scheduler_;
   service::CollectionAdmin collections_;
   service::TextEncoding texts_;
-  service::RerankService rerank_;
-  service::ExplainService explain_;
+  service::LocalScorer scorer_;
+  service::RerankFront front_;
   service::DocumentService documents_;
   size_t num_alive_ = 0;  // devices, when CheckHealth last looked
   std::unique_ptr<Nvml> nvml_;

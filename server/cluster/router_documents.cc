@@ -21,7 +21,7 @@
 #include "server/cluster/parts/deal_documents.h"
 #include "server/cluster/parts/merge.h"
 #include "server/cluster/parts/scatter.h"
-#include "server/service/call/call_record.h"
+#include "server/service/call/call.h"
 #include "server/service/call/call_spans.h"
 #include "server/service/call/status.h"
 #include "server/service/document_write.h"
@@ -174,23 +174,6 @@ void MergeReads(const Ids& ids, const std::vector<Positions>& positions, std::ve
 
 }  // namespace
 
-template <typename Response>
-struct RouterDocuments::Call {
-  Call(Metrics* of_router, service::CallContext of_call, service::Done<Response> when_done)
-      : metrics(of_router), context(std::move(of_call)), done(std::move(when_done)) {}
-  ~Call() { Finish(NoMemory()); }
-
-  void Finish(absl::StatusOr<Response> response) {
-    if (done == nullptr) return;
-    service::Record(context, metrics, response.status());
-    std::exchange(done, nullptr)(std::move(response));
-  }
-
-  Metrics* const metrics;
-  service::CallContext context;
-  service::Done<Response> done;
-};
-
 absl::StatusOr<std::shared_ptr<const CollectionView>> RouterDocuments::FindLive(const std::string& name) const {
   if (const absl::Status status = collection::CheckCollectionName(name); !status.ok()) {
     return service::InvalidField("collection", std::string(status.message()));
@@ -218,7 +201,7 @@ absl::Time RouterDocuments::DeadlineOf(const service::CallContext& context) cons
 
 void RouterDocuments::Upsert(v1::UpsertRequest request, service::CallContext context,
                              service::Done<v1::UpsertResponse> done, Submitted submitted) {
-  auto call = std::make_shared<Call<v1::UpsertResponse>>(deps_.metrics, std::move(context), std::move(done));
+  auto call = std::make_shared<service::Call<v1::UpsertResponse>>(deps_.metrics, std::move(context), std::move(done));
   service::DescribeDocuments(request.collection(), call->context.method, request.documents_size(), call->context.span);
   DealtCall<v1::UpsertRequest> sent;
   const absl::Status status = Guarded([&] {
@@ -287,7 +270,7 @@ void RouterDocuments::Upsert(v1::UpsertRequest request, service::CallContext con
 
 void RouterDocuments::Delete(const v1::DeleteRequest& request, service::CallContext context,
                              service::Done<v1::DeleteResponse> done) {
-  auto call = std::make_shared<Call<v1::DeleteResponse>>(deps_.metrics, std::move(context), std::move(done));
+  auto call = std::make_shared<service::Call<v1::DeleteResponse>>(deps_.metrics, std::move(context), std::move(done));
   service::DescribeDocuments(request.collection(), call->context.method,
                              request.string_ids().ids_size() + request.int_ids().ids_size(), call->context.span);
   DealtCall<v1::DeleteRequest> sent;
@@ -319,7 +302,7 @@ void RouterDocuments::Delete(const v1::DeleteRequest& request, service::CallCont
 
 void RouterDocuments::Get(const v1::GetRequest& request, service::CallContext context,
                           service::Done<v1::GetResponse> done) {
-  auto call = std::make_shared<Call<v1::GetResponse>>(deps_.metrics, std::move(context), std::move(done));
+  auto call = std::make_shared<service::Call<v1::GetResponse>>(deps_.metrics, std::move(context), std::move(done));
   service::DescribeDocuments(request.collection(), call->context.method,
                              request.string_ids().ids_size() + request.int_ids().ids_size(), call->context.span);
   DealtCall<v1::GetRequest> sent;

@@ -8,7 +8,8 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "server/cluster/router_reranker.h"
+#include "server/cluster/groups/view.h"
+#include "server/cluster/router_scorer.h"
 #include "server/service/api.h"
 
 namespace maxsim::cluster {
@@ -32,8 +33,6 @@ class RouterDocuments : public service::DocumentApi {
   void SetState(service::ServingState state) { state_ = state; }
 
  private:
-  template <typename Response>
-  struct Call;
   absl::StatusOr<std::shared_ptr<const CollectionView>> FindLive(const std::string& name) const;
   absl::Time DeadlineOf(const service::CallContext& context) const;
 

@@ -1,6 +1,6 @@
-// The calls that a server answers, as its ports see them. Two roles implement them: a server of collections
-// (RerankService, ExplainService, DocumentService, CollectionAdmin), and a router (server/cluster/), which has other
-// servers do the work. All classes are thread-safe, and every call is counted and timed in the metrics.
+// The calls that a server answers, as its ports see them. Two roles answer them: a server of collections, and a router
+// (server/cluster/), which has other servers do the work. RerankFront takes questions for both. All classes are
+// thread-safe, and every call is counted and timed in the metrics.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,7 @@
 #include "maxsim/v1/admin.pb.h"
 #include "maxsim/v1/documents.pb.h"
 #include "maxsim/v1/rerank.pb.h"
+#include "server/service/call/call.h"
 #include "server/service/call/call_context.h"
 #include "server/service/call/limits.h"
 #include "server/tracing/span.h"
@@ -24,11 +25,6 @@
 namespace maxsim::service {
 
 struct Explanation;
-
-// Gets the answer of a call, or its error. It runs exactly once: within the call, or later on a thread that it must not
-// hold up.
-template <typename Response>
-using Done = absl::AnyInvocable<void(absl::StatusOr<Response>)>;
 
 class RerankApi {
  public:

@@ -9,14 +9,15 @@
 #include "base/guard.h"
 #include "base/monotonic_clock.h"
 #include "base/text.h"
-#include "client/field_path.h"
 #include "client/status.h"
 #include "collection/collection_name.h"
 #include "server/observability/log_event.h"
+#include "server/service/call/call.h"
 #include "server/service/call/call_record.h"
 #include "server/service/call/call_spans.h"
 #include "server/service/call/status.h"
 #include "server/service/document_read.h"
+#include "server/service/request/request_texts.h"
 
 namespace maxsim::service {
 namespace {
@@ -26,10 +27,6 @@ namespace {
 constexpr int kMaxReadAttempts = 50;
 constexpr std::chrono::milliseconds kReadAgainDelay{1};
 constexpr absl::Duration kReplacedRetryDelay = absl::Milliseconds(100);
-
-// What TextEncoding calls the texts of documents, and what they are here.
-constexpr std::string_view kEncodedField = "candidates.inline_documents.texts";
-constexpr std::string_view kTextField = "documents.text";
 
 store::WriteCaller CallerOf(const CallContext& context) {
   return {.client = context.client, .deadline = context.deadline};
@@ -73,41 +70,20 @@ absl::Status CheckWanted(const CallContext& context) {
   return absl::DeadlineExceededError("the deadline passed before the documents were written");
 }
 
-// Names the field of a text that the encoder refuses as it is called here.
-absl::Status NamedAsInUpsert(const absl::Status& status) {
-  const std::string field = client::FieldOf(status);
-  if (!client::IsWithin(field, kEncodedField)) return status;
-  return client::WithField(status, client::Rebased(field, kEncodedField, kTextField));
+// Ends a write that was handed to nobody. Where another server may take it, the error says that this is safe.
+template <typename Response>
+void Refuse(Call<Response>& call, absl::Status status) {
+  if (absl::IsUnavailable(status) || absl::IsResourceExhausted(status)) client::SetNothingWritten(status);
+  call.Finish(std::move(status));
 }
 
 }  // namespace
 
-// A call that is answered in any case: one that is lost for want of memory, by its destructor.
-template <typename Response>
-struct DocumentService::Call {
-  ~Call() { Finish(NoMemory()); }
-
-  void Finish(absl::StatusOr<Response> response) {
-    if (done == nullptr) return;
-    Record(context, metrics, response.status());
-    std::exchange(done, nullptr)(std::move(response));
-  }
-
-  // Ends a write that was handed to nobody. Where another server may take it, the error says that this is safe.
-  void Refuse(absl::Status status) {
-    if (absl::IsUnavailable(status) || absl::IsResourceExhausted(status)) client::SetNothingWritten(status);
-    Finish(std::move(status));
-  }
-
-  Metrics* metrics = nullptr;
-  CallContext context;
-  Done<Response> done;
-};
-
 struct DocumentService::UpsertCall : Call<v1::UpsertResponse> {
+  using Call::Call;
+
   v1::UpsertRequest request;
   Submitted submitted;
-  tracing::Span encode_span;
   Target target;
   DocumentRules rules;
   uint64_t encoded_tokens = 0;
@@ -140,9 +116,8 @@ absl::StatusOr<DocumentService::Target> DocumentService::FindTarget(const std::s
 }
 
 absl::Status DocumentService::CheckEncoder(const store::Collection& collection) const {
-  // The texts themselves have been checked.
-  const TextTarget target = TextTarget::Of(collection);
-  return texts_->Check(v1::RerankRequest(), &target, limits_);
+  const absl::StatusOr<encoder::EncoderIdentity> encoder = texts_->Identity();
+  return encoder.ok() ? CheckTarget(TextTarget::Of(collection), *encoder) : encoder.status();
 }
 
 absl::Status DocumentService::Prepare(UpsertCall& call) const {
@@ -168,17 +143,14 @@ absl::Status DocumentService::Prepare(UpsertCall& call) const {
 
 void DocumentService::Upsert(v1::UpsertRequest request, CallContext context, Done<v1::UpsertResponse> done,
                              Submitted submitted) {
-  auto call = std::make_unique<UpsertCall>();
-  call->metrics = metrics_;
-  call->context = std::move(context);
-  call->done = std::move(done);
+  auto call = std::make_unique<UpsertCall>(metrics_, std::move(context), std::move(done));
   call->submitted = std::move(submitted);
   call->request = std::move(request);
   DescribeDocuments(call->request.collection(), call->context.method, call->request.documents_size(),
                     call->context.span);
   absl::Status status = CheckServing(state_);
   if (status.ok()) status = Guarded([&] { return Prepare(*call); });
-  if (!status.ok()) return call->Refuse(std::move(status));
+  if (!status.ok()) return Refuse(*call, std::move(status));
   for (const v1::Document& document : call->request.documents()) {
     if (!document.text().empty()) return Encode(std::move(call));
   }
@@ -186,38 +158,36 @@ void DocumentService::Upsert(v1::UpsertRequest request, CallContext context, Don
 }
 
 void DocumentService::Encode(std::unique_ptr<UpsertCall> call) {
-  v1::RerankRequest texts;
+  Texts texts;
+  texts.document_field = "documents.text";
   const absl::Status status = Guarded([&] {
-    auto& list = *texts.mutable_candidates()->mutable_inline_documents()->mutable_texts();
     for (v1::Document& document : *call->request.mutable_documents()) {
-      if (!document.text().empty()) *list.Add() = std::move(*document.mutable_text());
+      if (document.text().empty()) continue;
+      texts.held_bytes += document.text().size();
+      texts.documents.push_back(std::move(*document.mutable_text()));
     }
     return absl::OkStatus();
   });
-  if (!status.ok()) return call->Refuse(status);
-  const absl::Time deadline = call->context.deadline;
-  call->encode_span = StartEncode(call->context.span);
-  encoder::TraceHeaders trace = HeadersOf(call->encode_span);
-  texts_->Encode(std::move(texts), deadline, std::move(trace),
-                 [this, call = std::move(call)](absl::StatusOr<EncodedRequest> encoded) mutable {
-                   EndCall(encoded.status(), call->encode_span);
-                   if (!encoded.ok()) return call->Refuse(NamedAsInUpsert(encoded.status()));
-                   // By its first answer the encoder has said who it is.
-                   absl::Status same = Guarded([&] {
-                     call->truncated.reserve(static_cast<size_t>(call->request.documents_size()));
-                     return CheckEncoder(*call->target.collection);
+  if (!status.ok()) return Refuse(*call, status);
+  const CallContext& context = call->context;
+  texts_->Encode(std::move(texts), context,
+                 [this, call = std::move(call)](absl::StatusOr<EncodedTexts> encoded) mutable {
+                   if (!encoded.ok()) return Refuse(*call, encoded.status());
+                   absl::Status placed = Guarded([&] {
+                     // By its first answer the encoder has said who it is.
+                     if (absl::Status same = CheckEncoder(*call->target.collection); !same.ok()) return same;
+                     size_t next = 0;
+                     for (int i = 0; i < call->request.documents_size(); ++i) {
+                       v1::Document& document = *call->request.mutable_documents(i);
+                       if (document.has_tokens()) continue;
+                       const encoder::EncodedText text = std::move(encoded->documents[next++]);
+                       SetTokens(text, *document.mutable_tokens());
+                       call->encoded_tokens += static_cast<uint64_t>(text.num_tokens);
+                       if (text.is_truncated) call->truncated.push_back(i);
+                     }
+                     return absl::OkStatus();
                    });
-                   if (!same.ok()) return call->Refuse(std::move(same));
-                   auto& matrices = *encoded->request.mutable_candidates()->mutable_inline_documents();
-                   const TruncatedTexts::Documents truncated = encoded->truncated.documents;
-                   int next = 0;
-                   for (int i = 0; i < call->request.documents_size(); ++i) {
-                     v1::Document& document = *call->request.mutable_documents(i);
-                     if (document.has_tokens()) continue;
-                     if (truncated != nullptr && (*truncated)[static_cast<size_t>(next)]) call->truncated.push_back(i);
-                     *document.mutable_tokens() = std::move(*matrices.mutable_documents(next++));
-                   }
-                   call->encoded_tokens = encoded->num_tokens;
+                   if (!placed.ok()) return Refuse(*call, std::move(placed));
                    Submit(std::move(call));
                  });
 }
@@ -251,7 +221,7 @@ void DocumentService::Submit(std::unique_ptr<UpsertCall> call) {
     }
     return CheckWanted(call->context);
   });
-  if (!status.ok()) return call->Refuse(std::move(status));
+  if (!status.ok()) return Refuse(*call, std::move(status));
   call->loss = loss;
   call->request.Clear();
   Submitted submitted = std::move(call->submitted);
@@ -306,10 +276,7 @@ absl::StatusOr<std::vector<store::Write>> DocumentService::ToDeletes(const v1::D
 }
 
 void DocumentService::Delete(const v1::DeleteRequest& request, CallContext context, Done<v1::DeleteResponse> done) {
-  auto call = std::make_unique<Call<v1::DeleteResponse>>();
-  call->metrics = metrics_;
-  call->context = std::move(context);
-  call->done = std::move(done);
+  auto call = std::make_unique<Call<v1::DeleteResponse>>(metrics_, std::move(context), std::move(done));
   DescribeDocuments(request.collection(), call->context.method,
                     request.string_ids().ids_size() + request.int_ids().ids_size(), call->context.span);
   Target target;
@@ -327,7 +294,7 @@ void DocumentService::Delete(const v1::DeleteRequest& request, CallContext conte
       return CheckWanted(call->context);
     });
   }
-  if (!status.ok()) return call->Refuse(std::move(status));
+  if (!status.ok()) return Refuse(*call, std::move(status));
   const store::WriteCaller caller = CallerOf(call->context);
   Guarded([&] {
     target.live->Submit(std::move(writes), caller,

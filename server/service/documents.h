@@ -62,8 +62,6 @@ class DocumentService : public DocumentApi {
     std::shared_ptr<store::LiveDocuments> live;
     std::shared_ptr<const store::Collection> collection;
   };
-  template <typename Response>
-  struct Call;
   struct UpsertCall;
 
   absl::Status CheckCollectionField(const std::string& name) const;

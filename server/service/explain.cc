@@ -5,17 +5,12 @@
 #include <cstddef>
 #include <memory>
 #include <string_view>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
-#include "base/guard.h"
 #include "base/monotonic_clock.h"
 #include "client/status.h"
 #include "kernels/reference.h"
 #include "nlohmann/json.hpp"
-#include "server/service/call/call_record.h"
-#include "server/service/call/call_spans.h"
 #include "server/service/call/running_place.h"
 #include "server/service/call/status.h"
 #include "server/service/request/translate.h"
@@ -47,15 +42,6 @@ std::vector<std::string> TokensOfPayload(std::string_view payload, int64_t size)
     tokens.push_back(entry.get<std::string>());
   }
   return tokens;
-}
-
-absl::Status CheckSingle(const v1::RerankRequest& request) {
-  if (request.queries_size() != 1) {
-    return InvalidField("queries", absl::StrCat("has ", request.queries_size(), " queries, and one is explained"));
-  }
-  const v1::Candidates& candidates = CandidatesOf(request, request.queries(0));
-  if (candidates.string_ids().ids_size() + candidates.int_ids().ids_size() == 1) return absl::OkStatus();
-  return InvalidField("candidates", "must be one id");
 }
 
 double ExplainedScore(const Explanation& explanation, const std::vector<float>& weights) {
@@ -131,90 +117,31 @@ Explanation FromProto(const v1::ExplainResponse& response) {
           .document_tokens = {response.document_tokens().begin(), response.document_tokens().end()}};
 }
 
-struct ExplainService::Call {
-  // A call is answered in any case: one that was lost for want of memory, here.
-  ~Call() {
-    if (done != nullptr) Answer(NoMemory());
+absl::Status CheckExplained(const v1::RerankRequest& request) {
+  if (request.queries_size() != 1) {
+    return InvalidField("queries", absl::StrCat("has ", request.queries_size(), " queries, and one is explained"));
   }
-
-  void Answer(absl::StatusOr<Explanation> explanation) {
-    Record(context, metrics, explanation.status());
-    std::exchange(done, nullptr)(std::move(explanation));
-  }
-
-  Metrics* metrics = nullptr;
-  CallContext context;
-  tracing::Span encode_span;
-  Done done;
-};
-
-absl::StatusOr<std::shared_ptr<const store::Collection>> ExplainService::CollectionOf(
-    const v1::RerankRequest& request) const {
-  if (absl::Status status = CheckEnvelope(request, limits_); !status.ok()) return status;
-  if (absl::Status status = CheckSingle(request); !status.ok()) return status;
-  return store_->Find(request.collection());
+  const v1::Candidates& candidates = CandidatesOf(request, request.queries(0));
+  if (candidates.string_ids().ids_size() + candidates.int_ids().ids_size() == 1) return absl::OkStatus();
+  return InvalidField("candidates", "must be one id");
 }
 
-absl::Status ExplainService::CheckTexts(const v1::RerankRequest& request) const {
-  const auto collection = CollectionOf(request);
-  if (!collection.ok()) return collection.status();
-  if (absl::Status status = CheckGeneration(request.generation(), **collection); !status.ok()) return status;
-  const TextTarget target = TextTarget::Of(**collection);
-  return texts_->Check(request, &target, limits_);
-}
-
-absl::StatusOr<Explanation> ExplainService::Compute(const v1::RerankRequest& request, const CallContext& context) {
-  auto collection = CollectionOf(request);
-  if (!collection.ok()) return collection.status();
+absl::StatusOr<Explanation> ComputeExplanation(const v1::RerankRequest& request,
+                                               const std::shared_ptr<const store::Collection>& collection,
+                                               const RequestLimits& limits, absl::Time deadline,
+                                               std::atomic<int>* num_running) {
   v1::RerankRequest strict = request;
   strict.set_missing_policy(v1::MISSING_POLICY_FAIL);
-  const absl::StatusOr<Translated> translated = Translate(strict, *collection, limits_);
+  const absl::StatusOr<Translated> translated = Translate(strict, collection, limits);
   if (absl::IsNotFound(translated.status())) {
     return absl::NotFoundError(absl::StrCat("collection ", request.collection(), " has no document of that id"));
   }
   if (!translated.ok()) return translated.status();
-  const RunningPlace place(&num_running_, kMaxExplanations);
+  const RunningPlace place(num_running, kMaxExplanations);
   if (!place.is_held()) return TooManyRunning();
-  if (MonotonicNow() >= context.deadline) return absl::DeadlineExceededError("the deadline passed before the start");
+  if (MonotonicNow() >= deadline) return absl::DeadlineExceededError("the deadline passed before the start");
   const engine::JobQuery& query = translated->job->queries.front();
-  return ExplainDocument(query, **collection, query.candidates->ordinals.front());
-}
-
-void ExplainService::Explain(v1::RerankRequest request, CallContext context, Done done) {
-  auto call = std::make_unique<Call>();
-  call->metrics = metrics_;
-  call->context = std::move(context);
-  call->done = std::move(done);
-  DescribeRerank(request, call->context.method, call->context.span);
-  if (!HasTexts(request)) {
-    absl::StatusOr<Explanation> explanation = Guarded([&] { return Compute(request, call->context); });
-    return Finish(std::move(call), std::move(explanation));
-  }
-  if (absl::Status status = Guarded([&] { return CheckTexts(request); }); !status.ok()) {
-    return Finish(std::move(call), std::move(status));
-  }
-  const absl::Time deadline = call->context.deadline;
-  call->encode_span = StartEncode(call->context.span);
-  encoder::TraceHeaders trace = HeadersOf(call->encode_span);
-  texts_->Encode(std::move(request), deadline, std::move(trace),
-                 [this, call = std::move(call)](absl::StatusOr<EncodedRequest> encoded) mutable {
-                   EndCall(encoded.status(), call->encode_span);
-                   if (!encoded.ok()) return Finish(std::move(call), encoded.status());
-                   absl::StatusOr<Explanation> explanation = Guarded([&]() -> absl::StatusOr<Explanation> {
-                     // By its first answer the encoder has said who it is.
-                     if (absl::Status status = CheckTexts(encoded->request); !status.ok()) return status;
-                     return Compute(encoded->request, call->context);
-                   });
-                   if (explanation.ok()) {
-                     explanation->query_tokens = std::move(encoded->query_pieces.front());
-                     explanation->query_truncated = encoded->truncated.queries.front().text;
-                   }
-                   Finish(std::move(call), std::move(explanation));
-                 });
-}
-
-void ExplainService::Finish(std::unique_ptr<Call> call, absl::StatusOr<Explanation> explanation) {
-  call->Answer(std::move(explanation));
+  return ExplainDocument(query, *collection, query.candidates->ordinals.front());
 }
 
 }  // namespace maxsim::service

@@ -10,12 +10,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "maxsim/v1/rerank.pb.h"
-#include "server/observability/metrics.h"
-#include "server/service/api.h"
 #include "server/service/call/limits.h"
-#include "server/service/request/text_encoding.h"
-#include "server/store/collection_store.h"
+#include "server/store/collection/collection.h"
 
 namespace maxsim::service {
 
@@ -38,34 +36,14 @@ struct Explanation {
 v1::ExplainResponse ToProto(const Explanation& explanation);
 Explanation FromProto(const v1::ExplainResponse& response);
 
-// The class is thread-safe.
-class ExplainService : public ExplainApi {
- public:
-  using Done = service::Done<Explanation>;
+// Returns INVALID_ARGUMENT unless the request has one query, whose only candidate is a listed id.
+absl::Status CheckExplained(const v1::RerankRequest& request);
 
-  // All must outlive the service and every call.
-  ExplainService(const store::CollectionStore* store, TextEncoding* texts, Metrics* metrics,
-                 const RequestLimits& limits)
-      : store_(store), texts_(texts), metrics_(metrics), limits_(limits) {}
-
-  const RequestLimits& limits() const override { return limits_; }
-
-  // Calls `done` before it returns, since it computes on the calling thread, or from a thread of TextEncoding for a
-  // text. FAILED_PRECONDITION where the document's vectors are on a device alone and their file was replaced.
-  void Explain(v1::RerankRequest request, CallContext context, Done done) override;
-
- private:
-  struct Call;
-  absl::StatusOr<std::shared_ptr<const store::Collection>> CollectionOf(const v1::RerankRequest& request) const;
-  absl::Status CheckTexts(const v1::RerankRequest& request) const;
-  absl::StatusOr<Explanation> Compute(const v1::RerankRequest& request, const CallContext& context);
-  void Finish(std::unique_ptr<Call> call, absl::StatusOr<Explanation> explanation);
-
-  const store::CollectionStore* const store_;
-  TextEncoding* const texts_;
-  Metrics* const metrics_;
-  const RequestLimits limits_;
-  std::atomic<int> num_running_{0};
-};
+// Explains the score of the request's query, whose text has been encoded. `num_running` counts the explanations that
+// are being computed: RESOURCE_EXHAUSTED with RetryInfo if there are too many. Other errors as in ExplainApi.
+absl::StatusOr<Explanation> ComputeExplanation(const v1::RerankRequest& request,
+                                               const std::shared_ptr<const store::Collection>& collection,
+                                               const RequestLimits& limits, absl::Time deadline,
+                                               std::atomic<int>* num_running);
 
 }  // namespace maxsim::service

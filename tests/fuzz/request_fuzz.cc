@@ -150,6 +150,9 @@ void FuzzRequest(std::string_view input) {
   const auto known = server.collections().find(request.collection());
   if (known == server.collections().end()) return;
   const service::RequestLimits limits = SmallLimits();
+  if (const absl::Status envelope = service::CheckEnvelope(request, limits); !envelope.ok()) {
+    return Require(absl::IsInvalidArgument(envelope), "a wrong envelope is the request's fault");
+  }
   absl::StatusOr<service::Translated> translated = service::Translate(request, known->second.collection, limits);
   if (!translated.ok()) {
     const auto generation = static_cast<uint64_t>(known->second.collection->manifest().generation);

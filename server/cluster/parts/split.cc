@@ -249,7 +249,6 @@ absl::Status CheckMinSequence(uint64_t min_sequence, const CollectionView& colle
 
 absl::StatusOr<SplitRequest> SplitRerank(v1::RerankRequest& request, const CollectionView* collection,
                                          const service::RequestLimits& limits, uint64_t turn) {
-  if (absl::Status status = service::CheckEnvelope(request, limits); !status.ok()) return status;
   if (collection != nullptr) {
     absl::Status status = service::CheckGeneration(request.generation(), request.collection(),
                                                    collection->info.has_live(), collection->generation);

@@ -49,10 +49,10 @@ struct SplitRequest {
   std::vector<Query> queries;  // as in the request
 };
 
-// Splits a request whose texts have been encoded. `collection` may be null where all candidates are inline documents.
-// `turn` says which part takes inline documents: they are taken out of the request. Errors are those of a server for
-// the whole request, as far as they are known without the documents: INVALID_ARGUMENT for an envelope or for ids that
-// are wrong; FAILED_PRECONDITION for another generation than the request asks for.
+// Splits a request that has passed CheckEnvelope and whose texts have been encoded. `collection` may be null where all
+// candidates are inline documents. `turn` says which part takes inline documents: they are taken out of the request.
+// Errors are those of a server for the whole request, as far as they are known without the documents: INVALID_ARGUMENT
+// for ids that are wrong; FAILED_PRECONDITION for another generation than the request asks for.
 absl::StatusOr<SplitRequest> SplitRerank(v1::RerankRequest& request, const CollectionView* collection,
                                          const service::RequestLimits& limits, uint64_t turn);
 

@@ -32,7 +32,7 @@ absl::StatusOr<v1::RerankRequest> ParseExplainRequest(const std::string& body, c
 std::string FormatExplanation(const std::string& collection, const v1::Candidates& document,
                               const service::Explanation& explanation);
 
-// Formats an error of ExplainService: a field is named as in the body.
+// Formats an error of ExplainApi: a field is named as in the body.
 std::string FormatExplainError(const absl::Status& status);
 
 }  // namespace maxsim::http

@@ -12,6 +12,7 @@
 #include "server/http/rerank/rerank_body.h"
 #include "server/http/rerank/responses.h"
 #include "server/http/text/http_status.h"
+#include "server/service/request/request_texts.h"
 #include "server/tracing/trace_context.h"
 
 namespace maxsim::http {

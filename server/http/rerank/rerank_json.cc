@@ -119,7 +119,7 @@ class AnswerText {
   absl::Status status_;
 };
 
-// Paths of fields that RerankService can name in its errors, and what these are in the body. They replace the beginning
+// Paths of fields that RerankApi can name in its errors, and what these are in the body. They replace the beginning
 // of a longer path, too. The first row that fits counts.
 struct Renamed {
   std::string_view path;

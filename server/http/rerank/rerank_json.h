@@ -65,10 +65,10 @@ void AppendPayload(const std::string& payload, std::string& text);
 // status has them.
 std::string FormatError(const absl::Status& status);
 
-// Returns an error of RerankService with its field named as in the body, in place of the gRPC path.
+// Returns an error of RerankApi with its field named as in the body, in place of the gRPC path.
 absl::Status NamedAsInRerankBody(const absl::Status& status);
 
-// Formats an error of RerankService, with NamedAsInRerankBody.
+// Formats an error of RerankApi, with NamedAsInRerankBody.
 std::string FormatServiceError(const absl::Status& status);
 
 // Returns {"encoder": {"model": ..., "dim": ...}, "collections": [{...}, ...]}; `encoder` may be null.

@@ -44,6 +44,15 @@ uint64_t MissingBytes(const PendingAnswer& answer) {
   return sum;
 }
 
+// Returns what the texts of the queries' tokens take.
+uint64_t PieceBytes(const TextFacts& texts) {
+  uint64_t bytes = 0;
+  for (const TextFacts::Query& query : texts.queries) {
+    for (const std::string& piece : query.pieces) bytes += piece.size() + kStringBytes;
+  }
+  return bytes;
+}
+
 void FillIds(const store::Collection& collection, const engine::JobQueryResult& scored, v1::QueryResult& result) {
   if (collection.manifest().id_type == collection::IdType::kString) {
     auto* ids = result.mutable_string_ids()->mutable_ids();
@@ -98,10 +107,7 @@ void FillResult(const PendingAnswer& answer, const store::Collection& collection
     if (!answer.return_payloads) continue;
     result.add_payloads(candidates.is_inline ? std::string() : PayloadOf(answer, collection, hit.ordinal));
   }
-  if (answer.return_alignments) {
-    FillAlignments(scored, result);
-    for (const std::string& piece : query.pieces) result.add_query_tokens(piece);
-  }
+  if (answer.return_alignments) FillAlignments(scored, result);
   for (const std::string& id : candidates.missing_string_ids) *result.mutable_missing_string_ids()->add_ids() = id;
   for (const int64_t id : candidates.missing_int_ids) result.mutable_missing_int_ids()->add_ids(id);
   result.set_unavailable_documents(scored.num_unavailable);
@@ -156,14 +162,12 @@ absl::Status CheckAnswerSize(const PendingAnswer& answer, const engine::JobResul
   const store::Collection& collection = AnsweredBy(answer, result);
   const bool has_strings = collection.manifest().id_type == collection::IdType::kString;
   uint64_t bytes = MissingBytes(answer);
+  if (answer.return_alignments) bytes += PieceBytes(answer.texts);
   uint64_t payload_bytes = 0;
   for (const PendingAnswer::Query& query : answer.queries) {
     if (query.job_query < 0) continue;
     const engine::JobQueryResult& scored = result.queries[static_cast<size_t>(query.job_query)];
     bytes += scored.hits.size() * kHitBytes + scored.matches.size() * kMatchBytes;
-    if (answer.return_alignments) {
-      for (const std::string& piece : query.pieces) bytes += piece.size() + kStringBytes;
-    }
     if (query.candidates->is_inline) continue;
     for (const engine::Hit& hit : scored.hits) {
       bytes += has_strings ? collection.string_id(hit.ordinal).size() + kStringBytes : kIntIdBytes;
@@ -183,7 +187,6 @@ v1::RerankResponse BuildResponse(const PendingAnswer& answer, const engine::JobR
   static const engine::JobQueryResult kNothing;
   v1::RerankResponse response;
   response.set_request_id(answer.request_id);
-  response.set_encoded_tokens(answer.encoded_tokens);
   const store::Collection& collection = AnsweredBy(answer, result);
   response.set_generation(static_cast<uint64_t>(collection.manifest().generation));
   response.set_sequence(collection.sequence());
@@ -193,7 +196,7 @@ v1::RerankResponse BuildResponse(const PendingAnswer& answer, const engine::JobR
     FillResult(answer, collection, query, scored, *response.add_results());
   }
   if (collection.is_partition()) FillPositions(answer, collection, response, result);
-  MarkTruncated(answer.truncated, response);
+  AddTextFacts(answer.texts, answer.return_alignments, response);
   v1::Timings& timings = *response.mutable_timings();
   timings.set_queue_us(absl::ToDoubleMicroseconds(result.queue_time));
   timings.set_copy_us(absl::ToDoubleMicroseconds(result.copy_time));

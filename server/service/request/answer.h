@@ -11,7 +11,7 @@
 #include "server/engine/job.h"
 #include "server/service/call/limits.h"
 #include "server/service/request/candidates.h"
-#include "server/service/request/truncated_texts.h"
+#include "server/service/request/text_facts.h"
 #include "server/store/collection/collection.h"
 
 namespace maxsim::service {
@@ -24,12 +24,10 @@ struct PendingAnswer {
   bool return_alignments = false;
   std::vector<std::string> payload_fields;  // members of payloads that come back; empty: all
   bool normalize = false;
-  uint64_t encoded_tokens = 0;  // token vectors that an encoder made
-  TruncatedTexts truncated;
+  TextFacts texts;
   struct Query {
     std::shared_ptr<const ResolvedCandidates> candidates;
     uint32_t num_tokens = 0;
-    std::vector<std::string> pieces;  // the text of each token, or none
     int job_query =
         -1;  // index in Job::queries and in JobResult::queries; -1: no candidate is known, nothing is scored
   };

@@ -1,5 +1,5 @@
-// Turns the texts of requests into token vectors, before they are validated further and queued: no lane and no place in
-// the queue waits for an encoder.
+// Turns the texts of calls into token vectors, before their requests are validated further and queued: no lane and no
+// place in the queue waits for an encoder.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,7 @@
 #include "collection/encoder_identity.h"
 #include "maxsim/v1/rerank.pb.h"
 #include "server/encoder/encoder.h"
-#include "server/service/call/limits.h"
-#include "server/service/request/truncated_texts.h"
+#include "server/service/call/call_context.h"
 #include "server/store/collection/collection.h"
 
 namespace boost::asio {
@@ -27,15 +26,19 @@ class thread_pool;
 
 namespace maxsim::service {
 
-// True where a query or an inline document is a text.
-bool HasTexts(const v1::RerankRequest& request);
+// Texts of one call, and how errors name them.
+struct Texts {
+  std::vector<std::string> queries = {};
+  std::vector<std::string> documents = {};
+  std::string query_field = {};  // names the field of a query's text in the call
+  std::string document_field = {};
+  uint64_t held_bytes = 0;  // size of the request that waits for the encoder
+};
 
-// A request all of whose texts have become F32 token matrices.
-struct EncodedRequest {
-  v1::RerankRequest request;
-  std::vector<std::vector<std::string>> query_pieces;  // [queries] each token's text; empty where it is not known
-  uint64_t num_tokens = 0;                             // token vectors that the encoder made
-  TruncatedTexts truncated;
+// The token vectors of Texts, in the same order.
+struct EncodedTexts {
+  std::vector<encoder::EncodedText> queries;
+  std::vector<encoder::EncodedText> documents;
 };
 
 // What texts are to be scored against: a collection, as far as its encoder is concerned.
@@ -49,10 +52,13 @@ struct TextTarget {
   }
 };
 
+// Returns FAILED_PRECONDITION if the vectors of `encoder` must not be scored against the collection.
+absl::Status CheckTarget(const TextTarget& target, const encoder::EncoderIdentity& encoder);
+
 // Thread-safe.
 class TextEncoding {
  public:
-  using Done = absl::AnyInvocable<void(absl::StatusOr<EncodedRequest>)>;
+  using Done = absl::AnyInvocable<void(absl::StatusOr<EncodedTexts>)>;
 
   // Takes no texts until it has an encoder.
   TextEncoding();
@@ -66,18 +72,16 @@ class TextEncoding {
   // What is known of the encoder; null where there is none.
   std::unique_ptr<v1::EncoderInfo> info() const;
 
-  // Says whether the request's texts may be scored against a collection (null: without one), as far as that is known
-  // before they are encoded. FAILED_PRECONDITION: there is no encoder, or the collection is another one's.
-  // INVALID_ARGUMENT: a query's text is blank, or there are too many texts. UNAVAILABLE after Stop.
-  absl::Status Check(const v1::RerankRequest& request, const TextTarget* target, const RequestLimits& limits) const;
+  // Returns what is configured of the encoder, and what it has said of itself so far. FAILED_PRECONDITION: there is no
+  // encoder. UNAVAILABLE after Stop.
+  absl::StatusOr<encoder::EncoderIdentity> Identity() const;
 
-  // Calls `done` exactly once, with the encoded request or with the encoder's error (encoder::Encoder::Encode), which
-  // names the field of a text that is refused; RESOURCE_EXHAUSTED also beyond max_held_bytes, UNAVAILABLE also after
-  // Stop. Check must have been OK. The encoder does not get documents that are blank: they become one token of zeros,
-  // whose similarity with any token is 0. `done` runs within this call where the encoder answers at once, as for a
-  // query that it has cached, else on a thread that it may hold up for as long as it takes to convert and score the
-  // request. `deadline` is of MonotonicNow(), `trace` what the encoder is told of the call's trace.
-  void Encode(v1::RerankRequest request, absl::Time deadline, encoder::TraceHeaders trace, Done done);
+  // Calls `done` exactly once, with the vectors or with the encoder's error (encoder::Encoder::Encode), which names the
+  // field of a text that is refused; RESOURCE_EXHAUSTED also beyond max_held_bytes, UNAVAILABLE also after Stop.
+  // Identity must have been OK. `done` runs within this call where the encoder answers at once, as for a query that it
+  // has cached, else on a thread that it may hold up for as long as it takes to convert and score the request. The
+  // deadline and the span are those of `call`, which need not outlive this call.
+  void Encode(Texts texts, const CallContext& call, Done done);
 
   // Refuses what comes from now on, waits until `deadline` for what is in progress, and ends the rest with UNAVAILABLE.
   void Stop(absl::Time deadline);

@@ -194,24 +194,6 @@ const v1::Candidates& CandidatesOf(const v1::RerankRequest& request, const v1::Q
   return query.has_candidates() ? query.candidates() : request.candidates();
 }
 
-absl::Status ChooseCollection(absl::FunctionRef<bool(const std::string&)> is_served,
-                              absl::FunctionRef<std::vector<std::string>()> names, v1::RerankRequest* request) {
-  if (HasInlineDocumentsAlone(*request)) {
-    if (!is_served(request->collection())) request->clear_collection();
-    return absl::OkStatus();
-  }
-  if (!request->collection().empty()) return absl::OkStatus();
-  const std::vector<std::string> all = names();
-  if (all.empty()) {
-    return InvalidField("model", "no collection is loaded, and documents are asked for by id");
-  }
-  if (all.size() > 1) {
-    return InvalidField("model", absl::StrCat("is missing, and the server has ", all.size(), " collections"));
-  }
-  request->set_collection(all.front());
-  return absl::OkStatus();
-}
-
 bool HasInlineDocumentsAlone(const v1::RerankRequest& request) {
   return std::all_of(request.queries().begin(), request.queries().end(),
                      [&](const v1::Query& query) { return CandidatesOf(request, query).has_inline_documents(); });
@@ -261,7 +243,6 @@ absl::Status CheckEnvelope(const v1::RerankRequest& request, const RequestLimits
 
 absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
                                      std::shared_ptr<const store::Collection> collection, const RequestLimits& limits) {
-  if (absl::Status status = CheckEnvelope(request, limits); !status.ok()) return status;
   if (absl::Status status = CheckSequence(request.min_sequence(), *collection); !status.ok()) return status;
   if (absl::Status status = CheckGeneration(request.generation(), *collection); !status.ok()) return status;
   const TokenMatrixRules rules{.storage = QueryType(collection->storage()),

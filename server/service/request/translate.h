@@ -4,7 +4,6 @@
 
 #include <memory>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "maxsim/v1/rerank.pb.h"
 #include "server/engine/job.h"
@@ -34,18 +33,13 @@ absl::Status CheckGeneration(uint64_t generation, const std::string& collection,
 // Returns the candidates that count for a query of the request: its own, or else the request's.
 const v1::Candidates& CandidatesOf(const v1::RerankRequest& request, const v1::Query& query);
 
-// Does what RerankApi::ChooseCollection says. `is_served` says whether a collection is there, and `names` returns those
-// that are; each is called at most once.
-absl::Status ChooseCollection(absl::FunctionRef<bool(const std::string&)> is_served,
-                              absl::FunctionRef<std::vector<std::string>()> names, v1::RerankRequest* request);
-
 // What can be said without the collection: INVALID_ARGUMENT for a wrong request_id, query count, top_k, enum value or
 // payload field, or no collection's name where not all candidates are inline documents, or a generation of none.
 absl::Status CheckEnvelope(const v1::RerankRequest& request, const RequestLimits& limits);
 
-// Checks everything else and converts. The job's deadline, cancellation and `done` are the caller's to set.
-// INVALID_ARGUMENT naming field, value and limit; NOT_FOUND for unknown ids under MISSING_POLICY_FAIL; the errors of
-// CheckSequence and CheckGeneration.
+// Checks everything else and converts a request that has passed CheckEnvelope. The job's deadline, cancellation and
+// `done` are the caller's to set. INVALID_ARGUMENT naming field, value and limit; NOT_FOUND for unknown ids under
+// MISSING_POLICY_FAIL; the errors of CheckSequence and CheckGeneration.
 absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
                                      std::shared_ptr<const store::Collection> collection, const RequestLimits& limits);
 

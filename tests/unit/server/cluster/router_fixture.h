@@ -17,7 +17,7 @@
 #include "server/cluster/groups/call_registry.h"
 #include "server/cluster/groups/membership.h"
 #include "server/cluster/groups/timer.h"
-#include "server/cluster/router_reranker.h"
+#include "server/cluster/router_scorer.h"
 #include "server/observability/metrics.h"
 #include "server/service/request/text_encoding.h"
 #include "tests/support/fake_server.h"
@@ -108,7 +108,6 @@ class RouterTest : public testing::Test {
 
   RouterDependencies dependencies() {
     return {.membership = membership_.get(),
-            .texts = &texts_,
             .metrics = &metrics_,
             .environment = {.timer = &timer_, .calls = &calls_, .metrics = &metrics_.cluster(), .metadata = nullptr},
             .limits = {},

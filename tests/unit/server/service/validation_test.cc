@@ -43,6 +43,7 @@ class ValidationTest : public testing::Test {
   }
 
   static absl::StatusOr<Translated> Run(const v1::RerankRequest& request, const RequestLimits& limits = {}) {
+    if (absl::Status status = CheckEnvelope(request, limits); !status.ok()) return status;
     return Translate(request, world_->strings, limits);
   }
 

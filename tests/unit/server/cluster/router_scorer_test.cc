@@ -1,9 +1,10 @@
 // Tests what a router makes of the answers of its groups.
-#include "server/cluster/router_reranker.h"
+#include "server/cluster/router_scorer.h"
 
 #include "base/text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/service/rerank_front.h"
 #include "tests/unit/server/cluster/router_fixture.h"
 
 namespace maxsim::cluster {
@@ -13,10 +14,10 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-class RouterRerankerTest : public RouterTest {
+class RouterScorerTest : public RouterTest {
  protected:
   // A replica answers with one document of its group: the id, the score and the position are by the group's number.
-  explicit RouterRerankerTest(bool is_live = false) : RouterTest(2, 2, is_live) {
+  explicit RouterScorerTest(bool is_live = false) : RouterTest(2, 2, is_live) {
     for (int group : {0, 1}) {
       for (int index : {0, 1}) {
         replica(group, index).server().on_rerank = [group](grpc::ServerContext&, const v1::RerankRequest& request,
@@ -35,8 +36,10 @@ class RouterRerankerTest : public RouterTest {
 
   void StartRouter() {
     Start();
-    reranker_ = std::make_unique<RouterReranker>(dependencies());
-    reranker_->SetState(service::ServingState::kServing);
+    scorer_ = std::make_unique<RouterScorer>(dependencies());
+    front_ = std::make_unique<service::RerankFront>(scorer_.get(), &texts_, &metrics_, service::RequestLimits(),
+                                                    absl::ZeroDuration());
+    front_->SetState(service::ServingState::kServing);
   }
 
   // Returns a request for the ids, or for the whole collection.
@@ -56,7 +59,7 @@ class RouterRerankerTest : public RouterTest {
 
   absl::StatusOr<v1::RerankResponse> Rerank(const v1::RerankRequest& request) {
     return Wait<v1::RerankResponse>([&](service::Done<v1::RerankResponse> done) {
-      reranker_->Rerank(request, {.method = "Rerank"}, std::move(done));
+      front_->Rerank(request, {.method = "Rerank"}, std::move(done));
     });
   }
 
@@ -84,10 +87,11 @@ class RouterRerankerTest : public RouterTest {
 
   int Asked(int group) { return replica(group, 0).server().num_reranks + replica(group, 1).server().num_reranks; }
 
-  std::unique_ptr<RouterReranker> reranker_;
+  std::unique_ptr<RouterScorer> scorer_;
+  std::unique_ptr<service::RerankFront> front_;
 };
 
-TEST_F(RouterRerankerTest, AScanIsMergedOfAllGroupsByScore) {
+TEST_F(RouterScorerTest, AScanIsMergedOfAllGroupsByScore) {
   StartRouter();
   const auto answer = Rerank(RequestFor({}));
   ASSERT_TRUE(answer.ok()) << answer.status();
@@ -96,7 +100,7 @@ TEST_F(RouterRerankerTest, AScanIsMergedOfAllGroupsByScore) {
   EXPECT_EQ(answer->generation(), 1);
 }
 
-TEST_F(RouterRerankerTest, IdsGoToTheGroupOfTheirSlotsAlone) {
+TEST_F(RouterScorerTest, IdsGoToTheGroupOfTheirSlotsAlone) {
   StartRouter();
   const auto answer = Rerank(RequestFor({IdOf(1, 2)}));
   ASSERT_TRUE(answer.ok()) << answer.status();
@@ -105,7 +109,7 @@ TEST_F(RouterRerankerTest, IdsGoToTheGroupOfTheirSlotsAlone) {
   EXPECT_EQ(Asked(1), 1);
 }
 
-TEST_F(RouterRerankerTest, AnotherReplicaAnswersInThePlaceOfOneThatFails) {
+TEST_F(RouterScorerTest, AnotherReplicaAnswersInThePlaceOfOneThatFails) {
   Fail(replica(0, 0), absl::UnavailableError("it drains"));
   Fail(replica(1, 1), absl::InternalError("it is broken"));
   StartRouter();
@@ -117,7 +121,7 @@ TEST_F(RouterRerankerTest, AnotherReplicaAnswersInThePlaceOfOneThatFails) {
   }
 }
 
-TEST_F(RouterRerankerTest, AnAnswerNamesALostGroupOrFailsAsItIsAskedTo) {
+TEST_F(RouterScorerTest, AnAnswerNamesALostGroupOrFailsAsItIsAskedTo) {
   for (int index : {0, 1}) Fail(replica(0, index), absl::UnavailableError("it drains"));
   StartRouter();
   v1::RerankRequest request = RequestFor({});
@@ -132,7 +136,7 @@ TEST_F(RouterRerankerTest, AnAnswerNamesALostGroupOrFailsAsItIsAskedTo) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("group g0"));
 }
 
-TEST_F(RouterRerankerTest, AnotherReplicaAnswersInThePlaceOfOneWhoseAnswerIsWrong) {
+TEST_F(RouterScorerTest, AnotherReplicaAnswersInThePlaceOfOneWhoseAnswerIsWrong) {
   replica(0, 0).server().on_rerank = OneAlignmentTooMany();
   StartRouter();
   for (int i = 0; i < 4; ++i) {
@@ -144,7 +148,7 @@ TEST_F(RouterRerankerTest, AnotherReplicaAnswersInThePlaceOfOneWhoseAnswerIsWron
   EXPECT_THAT(metrics_.Expose(), HasSubstr("maxsim_group_bad_answers_total{field=\"alignments\",group=\"g0\"} "));
 }
 
-TEST_F(RouterRerankerTest, AGroupWhoseAnswersAreAllWrongIsLost) {
+TEST_F(RouterScorerTest, AGroupWhoseAnswersAreAllWrongIsLost) {
   for (int index : {0, 1}) replica(0, index).server().on_rerank = OneAlignmentTooMany();
   StartRouter();
   v1::RerankRequest request = RequestFor({});
@@ -158,7 +162,7 @@ TEST_F(RouterRerankerTest, AGroupWhoseAnswersAreAllWrongIsLost) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("results[0].alignments has 1 elements, and 0 belong"));
 }
 
-TEST_F(RouterRerankerTest, AnErrorOfTheRequestIsNotAskedTwice) {
+TEST_F(RouterScorerTest, AnErrorOfTheRequestIsNotAskedTwice) {
   for (int index : {0, 1}) Fail(replica(1, index), absl::InvalidArgumentError("queries[0].tokens: is wrong"));
   StartRouter();
   const absl::Status status = Rerank(RequestFor({IdOf(1, 2)})).status();
@@ -167,7 +171,7 @@ TEST_F(RouterRerankerTest, AnErrorOfTheRequestIsNotAskedTwice) {
   EXPECT_EQ(Asked(1), 1);
 }
 
-TEST_F(RouterRerankerTest, AnErrorThatIsNoTextIsMadeOne) {
+TEST_F(RouterScorerTest, AnErrorThatIsNoTextIsMadeOne) {
   for (int index : {0, 1}) {
     replica(1, index).server().on_rerank = [](grpc::ServerContext&, const v1::RerankRequest&, v1::RerankResponse&) {
       return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "queries: \xff\xfe");
@@ -179,26 +183,26 @@ TEST_F(RouterRerankerTest, AnErrorThatIsNoTextIsMadeOne) {
   EXPECT_TRUE(IsUtf8(std::string(status.message()))) << status;
 }
 
-TEST_F(RouterRerankerTest, AnUnknownCollectionIsNotFound) {
+TEST_F(RouterScorerTest, AnUnknownCollectionIsNotFound) {
   StartRouter();
   v1::RerankRequest request = RequestFor({});
   request.set_collection("nowhere");
   EXPECT_TRUE(absl::IsNotFound(Rerank(request).status()));
 }
 
-TEST_F(RouterRerankerTest, ARouterThatDrainsRefuses) {
+TEST_F(RouterScorerTest, ARouterThatDrainsRefuses) {
   StartRouter();
-  reranker_->SetState(service::ServingState::kDraining);
+  front_->SetState(service::ServingState::kDraining);
   EXPECT_TRUE(absl::IsUnavailable(Rerank(RequestFor({})).status()));
   EXPECT_EQ(Asked(0), 0);
 }
 
-class LiveRouterRerankerTest : public RouterRerankerTest {
+class LiveRouterScorerTest : public RouterScorerTest {
  protected:
-  LiveRouterRerankerTest() : RouterRerankerTest(/*is_live=*/true) {}
+  LiveRouterScorerTest() : RouterScorerTest(/*is_live=*/true) {}
 };
 
-TEST_F(LiveRouterRerankerTest, AReplicaThatIsBehindIsNotLeftOut) {
+TEST_F(LiveRouterScorerTest, AReplicaThatIsBehindIsNotLeftOut) {
   absl::Status behind = absl::UnavailableError("min_sequence: is 5, and collection \"c\" has come to 4");
   client::SetRetryAfter(absl::Milliseconds(1), behind);
   Fail(replica(0, 0), behind);
@@ -209,7 +213,7 @@ TEST_F(LiveRouterRerankerTest, AReplicaThatIsBehindIsNotLeftOut) {
   EXPECT_FALSE(seen(0, 0)->health().is_ejected(MonotonicNow()));
 }
 
-TEST_F(LiveRouterRerankerTest, AGroupThatIsBehindIsNoLostGroup) {
+TEST_F(LiveRouterScorerTest, AGroupThatIsBehindIsNoLostGroup) {
   absl::Status behind = absl::UnavailableError("min_sequence: is 5, and collection \"c\" has come to 4");
   client::SetRetryAfter(absl::Milliseconds(1), behind);
   // The one is behind and the other one away, whichever is asked first.

@@ -1,0 +1,187 @@
+#include "server/cluster/router_scorer.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/guard.h"
+#include "base/monotonic_clock.h"
+#include "server/cluster/groups/rpcs.h"
+#include "server/cluster/parts/check_rerank.h"
+#include "server/cluster/parts/merge.h"
+#include "server/cluster/parts/scatter.h"
+#include "server/cluster/parts/split.h"
+
+namespace maxsim::cluster {
+namespace {
+
+// How often a request begins anew because the groups went on to another generation meanwhile.
+constexpr int kMaxAttempts = 4;
+
+}  // namespace
+
+// A rerank call, and its attempt under way.
+struct RouterScorer::Scoring {
+  std::unique_ptr<service::RerankCall> call;
+  int num_attempts = 0;
+  std::shared_ptr<const CollectionView> collection;  // null: none is named
+  SplitRequest split;
+};
+
+absl::StatusOr<service::TextTarget> RouterScorer::TargetOf(const v1::RerankRequest& request) const {
+  const auto found = deps_.membership->view()->Find(request.collection());
+  if (!found.ok()) return found.status();
+  const v1::CollectionInfo& info = (*found)->info;
+  service::TextTarget target{(*found)->name, static_cast<int32_t>(info.dim()), std::nullopt};
+  if (info.has_encoder()) {
+    target.encoder = {.model = info.encoder().model(),
+                      .fingerprint = info.encoder().fingerprint(),
+                      .dim = static_cast<int32_t>(info.encoder().dim())};
+  }
+  return target;
+}
+
+GroupCallOptions RouterScorer::OptionsOf(const service::CallContext& context, bool may_hedge) const {
+  return {.deadline = DeadlineOfGroups(context.deadline, MonotonicNow(), deps_.timeout),
+          .may_hedge = may_hedge,
+          .cancelled = context.cancelled,
+          .span = context.span.AsParent()};
+}
+
+void RouterScorer::Answer(std::unique_ptr<service::RerankCall> call) {
+  std::shared_ptr<Scoring> scoring;
+  absl::Status status = Guarded([&] {
+    scoring = std::make_shared<Scoring>();
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return call->Refuse(Rejection::kMemory, std::move(status));
+  scoring->call = std::move(call);
+  Ask(std::move(scoring));
+}
+
+void RouterScorer::Ask(std::shared_ptr<Scoring> scoring) {
+  ++scoring->num_attempts;
+  service::RerankCall& call = *scoring->call;
+  std::vector<CallTarget> targets;
+  std::vector<std::shared_ptr<const v1::RerankRequest>> requests;
+  std::vector<AnswerCheck<v1::RerankResponse>> checks;
+  absl::Status status = Guarded([&] {
+    const std::shared_ptr<const View> view = deps_.membership->view();
+    const uint64_t turn = turn_.fetch_add(1, std::memory_order_relaxed);
+    scoring->collection = nullptr;
+    if (!call.request.collection().empty()) {
+      auto collection = view->Find(call.request.collection());
+      if (!collection.ok()) return collection.status();
+      scoring->collection = *std::move(collection);
+    }
+    absl::StatusOr<SplitRequest> split = SplitRerank(call.request, scoring->collection.get(), deps_.limits, turn);
+    if (!split.ok()) return split.status();
+    scoring->split = *std::move(split);
+    for (const PartRequest& part : scoring->split.parts) {
+      requests.push_back(part.request);
+      checks.emplace_back([request = part.request, asked = AskedPartOf(part, scoring->collection.get())](
+                              const v1::RerankResponse& answer) { return CheckRerankAnswer(*request, asked, answer); });
+      if (part.part != PartRequest::kAnyGroup) {
+        targets.push_back(scoring->collection->parts[part.part].target);
+        continue;
+      }
+      absl::StatusOr<CallTarget> any = view->AnyGroup(turn);
+      if (!any.ok()) return any.status();
+      targets.push_back(*std::move(any));
+    }
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return call.Refuse(RejectionOf(status), status);
+  Scatter<v1::RerankRequest, v1::RerankResponse>(
+      deps_.environment, std::move(targets), std::move(requests), std::move(checks),
+      OptionsOf(call.context, /*may_hedge=*/true), kRerankRpc,
+      [this, scoring = std::move(scoring)](std::vector<absl::StatusOr<v1::RerankResponse>> answers) {
+        Gather(scoring, std::move(answers));
+      });
+}
+
+bool RouterScorer::OthersMayAnswer(const Scoring& scoring,
+                                   const std::vector<absl::StatusOr<v1::RerankResponse>>& answers) {
+  for (size_t i = 0; i < answers.size(); ++i) {
+    if (answers[i].ok() || !IsLost(answers[i].status())) continue;
+    const PartRequest& part = scoring.split.parts[i];
+    if (part.part == PartRequest::kAnyGroup) return true;
+    const CallTarget& target = scoring.collection->parts[part.part].target;
+    if (target.replicas.size() < target.group->replicas().size()) return true;
+    const bool has_inline = std::any_of(part.queries.begin(), part.queries.end(), [&](int query) {
+      return scoring.split.queries[static_cast<size_t>(query)].kind == SplitRequest::Query::Kind::kInline;
+    });
+    if (has_inline) return true;
+  }
+  return false;
+}
+
+void RouterScorer::Gather(const std::shared_ptr<Scoring>& scoring,
+                          std::vector<absl::StatusOr<v1::RerankResponse>> answers) {
+  service::RerankCall& call = *scoring->call;
+  const bool other_generation =
+      std::any_of(answers.begin(), answers.end(),
+                  [](const absl::StatusOr<v1::RerankResponse>& answer) { return IsOtherGeneration(answer.status()); });
+  // The groups have gone on meanwhile, or back: they are asked what they have now.
+  const bool again = (other_generation && scoring->num_attempts < kMaxAttempts) ||
+                     (scoring->num_attempts == 1 && OthersMayAnswer(*scoring, answers));
+  if (again && call.request.generation() == 0 && MonotonicNow() < call.context.deadline) {
+    absl::Status returned = Guarded([&] {
+      ReturnInlineDocuments(scoring->split, call.request);
+      return absl::OkStatus();
+    });
+    if (!returned.ok()) return call.Finish(std::move(returned));
+    return deps_.membership->RefreshThen([this, scoring] {
+      // Without memory the call is answered as it goes.
+      Guarded([&] {
+        Ask(scoring);
+        return absl::OkStatus();
+      }).IgnoreError();
+    });
+  }
+  absl::StatusOr<v1::RerankResponse> response = Guarded([&] {
+    absl::StatusOr<v1::RerankResponse> merged =
+        MergeRerank(scoring->split, scoring->collection.get(), std::move(answers), deps_.limits);
+    if (merged.ok()) service::AddTextFacts(call.texts, call.request.return_alignments(), *merged);
+    return merged;
+  });
+  if (!response.ok()) return call.Refuse(RejectionOf(response.status()), response.status());
+  call.Finish(std::move(response));
+}
+
+void RouterScorer::Answer(std::unique_ptr<service::ExplainCall> call) {
+  CallTarget target;
+  std::shared_ptr<v1::RerankRequest> request;
+  absl::Status status = Guarded([&] {
+    const auto collection = deps_.membership->view()->Find(call->request.collection());
+    if (!collection.ok()) return collection.status();
+    request = std::make_shared<v1::RerankRequest>(call->request);
+    // The part that holds the id.
+    const absl::StatusOr<SplitRequest> split = SplitRerank(call->request, collection->get(), deps_.limits, 0);
+    if (!split.ok()) return split.status();
+    target = (*collection)->parts[split->parts.front().part].target;
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return call->Finish(std::move(status));
+  const GroupCallOptions options = OptionsOf(call->context, /*may_hedge=*/false);
+  CallGroup<v1::RerankRequest, v1::ExplainResponse>(
+      deps_.environment, std::move(target), options, kExplainRpc, request,
+      [request](const v1::ExplainResponse& answer) { return CheckExplainAnswer(*request, answer); },
+      [call = std::move(call)](absl::StatusOr<v1::ExplainResponse> answer) {
+        if (!answer.ok()) return call->Finish(answer.status());
+        call->Finish(service::FromProto(*answer));
+      });
+}
+
+bool RouterScorer::IsServed(const std::string& collection) const {
+  return !absl::IsNotFound(deps_.membership->view()->Find(collection).status());
+}
+
+std::vector<std::string> RouterScorer::Names() const {
+  std::vector<std::string> names;
+  const std::shared_ptr<const View> view = deps_.membership->view();
+  for (const auto& [name, collection] : view->collections()) names.push_back(name);
+  return names;
+}
+
+}  // namespace maxsim::cluster

@@ -1,0 +1,56 @@
+// Scores by the groups of a cluster.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "maxsim/v1/rerank.pb.h"
+#include "server/cluster/groups/group_call.h"
+#include "server/cluster/groups/membership.h"
+#include "server/observability/metrics.h"
+#include "server/service/call/limits.h"
+#include "server/service/scorer.h"
+
+namespace maxsim::cluster {
+
+// What the services of a router share. All must outlive them and their calls.
+struct RouterDependencies {
+  Membership* membership = nullptr;
+  Metrics* metrics = nullptr;
+  CallEnvironment environment;
+  service::RequestLimits limits;
+  absl::Duration timeout;  // of calls without a deadline
+};
+
+// The class is thread-safe. What is asked of the groups are vectors.
+class RouterScorer : public service::Scorer {
+ public:
+  explicit RouterScorer(const RouterDependencies& dependencies) : deps_(dependencies) {}
+
+  absl::StatusOr<service::TextTarget> TargetOf(const v1::RerankRequest& request) const override;
+  // Asks each group that holds candidates.
+  void Answer(std::unique_ptr<service::RerankCall> call) override;
+  // Asks the group that has the document.
+  void Answer(std::unique_ptr<service::ExplainCall> call) override;
+  bool IsServed(const std::string& collection) const override;
+  std::vector<std::string> Names() const override;
+
+ private:
+  struct Scoring;
+  void Ask(std::shared_ptr<Scoring> scoring);
+  // Returns whether a group is lost in whose place others may answer, once the view says that it is: its replicas of
+  // the generation before, or for inline documents another group.
+  static bool OthersMayAnswer(const Scoring& scoring, const std::vector<absl::StatusOr<v1::RerankResponse>>& answers);
+  void Gather(const std::shared_ptr<Scoring>& scoring, std::vector<absl::StatusOr<v1::RerankResponse>> answers);
+  GroupCallOptions OptionsOf(const service::CallContext& context, bool may_hedge) const;
+
+  const RouterDependencies deps_;
+  std::atomic<uint64_t> turn_{0};
+};
+
+}  // namespace maxsim::cluster

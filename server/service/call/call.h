@@ -1,0 +1,41 @@
+// A call on its way through a service, whatever the transport.
+#pragma once
+
+#include <utility>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "base/guard.h"
+#include "server/observability/metrics.h"
+#include "server/service/call/call_context.h"
+#include "server/service/call/call_record.h"
+
+namespace maxsim::service {
+
+// Gets the answer of a call, or its error. It runs exactly once: within the call, or later on a thread that it must not
+// hold up.
+template <typename Response>
+using Done = absl::AnyInvocable<void(absl::StatusOr<Response>)>;
+
+// A call until it is answered. If memory runs out and the call is lost, its destructor answers it.
+template <typename Response>
+struct Call {
+  Call(Metrics* of_service, CallContext of_call, Done<Response> when_done)
+      : metrics(of_service), context(std::move(of_call)), done(std::move(when_done)) {}
+  ~Call() { Finish(NoMemory()); }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  // Records the call and answers it. Does nothing if it has been answered.
+  void Finish(absl::StatusOr<Response> response) {
+    if (done == nullptr) return;
+    Record(context, metrics, response.status());
+    std::exchange(done, nullptr)(std::move(response));
+  }
+
+  Metrics* const metrics;
+  CallContext context;
+  Done<Response> done;  // null once the call has been answered
+};
+
+}  // namespace maxsim::service

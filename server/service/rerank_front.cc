@@ -1,0 +1,191 @@
+#include "server/service/rerank_front.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/guard.h"
+#include "base/monotonic_clock.h"
+#include "client/error_details.h"
+#include "client/status.h"
+#include "collection/collection_name.h"
+#include "server/service/call/call_spans.h"
+#include "server/service/call/status.h"
+#include "server/service/request/request_texts.h"
+#include "server/service/request/translate.h"
+
+namespace maxsim::service {
+namespace {
+
+Rejection RejectionOfEncoder(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+      return Rejection::kInvalid;
+    case absl::StatusCode::kDeadlineExceeded:
+      return Rejection::kDeadline;
+    default:
+      return Rejection::kEncoder;
+  }
+}
+
+// Check what a call of a kind must have beside a right envelope.
+absl::Status CheckKind(const RerankCall&) { return absl::OkStatus(); }
+absl::Status CheckKind(const ExplainCall& call) { return CheckExplained(call.request); }
+
+}  // namespace
+
+void RerankCall::Finish(absl::StatusOr<v1::RerankResponse> response) {
+  if (done == nullptr) return;
+  const absl::Time now = MonotonicNow();
+  // gRPC cancels a call whose deadline has passed; for the records that is what happened.
+  if (response.status().code() == absl::StatusCode::kCancelled && now >= context.deadline) {
+    response = absl::DeadlineExceededError("the deadline passed before the answer was ready");
+  }
+  if (response.ok()) {
+    response->mutable_timings()->set_total_us(absl::ToDoubleMicroseconds(now - context.arrival));
+    response->mutable_timings()->set_encode_us(absl::ToDoubleMicroseconds(encode_time));
+  }
+  Record(context,
+         {.metrics = metrics,
+          .method = context.method,
+          .arrival = context.arrival,
+          .span = std::move(context.span),
+          .timings = response.ok() ? response->timings() : v1::Timings(),
+          .queued = queued,
+          .log = log,
+          .request_id = std::move(request_id),
+          .collection = std::move(collection)},
+         response.status());
+  std::exchange(done, nullptr)(std::move(response));
+}
+
+void RerankCall::Refuse(Rejection reason, absl::Status status) {
+  metrics->CountRejection(reason);
+  Finish(std::move(status));
+}
+
+void ExplainCall::Finish(absl::StatusOr<Explanation> explanation) {
+  if (explanation.ok() && !texts.queries.empty()) {
+    explanation->query_tokens = std::move(texts.queries.front().pieces);
+    explanation->query_truncated = texts.queries.front().is_truncated;
+  }
+  Question::Finish(std::move(explanation));
+}
+
+Rejection Scorer::RejectionOf(const absl::Status& status) const {
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+      return Rejection::kInvalid;
+    case absl::StatusCode::kNotFound:
+      return Rejection::kNotFound;
+    case absl::StatusCode::kDeadlineExceeded:
+      return Rejection::kDeadline;
+    case absl::StatusCode::kCancelled:
+      return Rejection::kCancelled;
+    case absl::StatusCode::kResourceExhausted:
+      return client::RetryAfter(status).has_value() ? Rejection::kQueueFull : Rejection::kMemory;
+    case absl::StatusCode::kFailedPrecondition:
+      return client::ReasonOf(status) == client::kReasonOtherGeneration ? Rejection::kGeneration : Rejection::kEncoder;
+    default:
+      return Rejection::kDevice;
+  }
+}
+
+void RerankFront::Rerank(v1::RerankRequest request, CallContext context, Done<v1::RerankResponse> done) {
+  auto call = std::make_unique<RerankCall>(metrics_, std::move(context), std::move(done));
+  call->log = &log_;
+  call->request_id = request.request_id().substr(0, static_cast<size_t>(kMaxRequestIdBytes));
+  call->collection = request.collection().substr(0, collection::kMaxCollectionNameBytes);
+  call->request = std::move(request);
+  DescribeRerank(call->request, call->context.method, call->context.span);
+  const ServingState state = state_;
+  if (absl::Status status = CheckServing(state); !status.ok()) {
+    return call->Refuse(state == ServingState::kLoading ? Rejection::kLoading : Rejection::kShutdown,
+                        std::move(status));
+  }
+  Begin(std::move(call));
+}
+
+void RerankFront::Explain(v1::RerankRequest request, CallContext context, Done<Explanation> done) {
+  auto call = std::make_unique<ExplainCall>(metrics_, std::move(context), std::move(done));
+  call->request = std::move(request);
+  DescribeRerank(call->request, call->context.method, call->context.span);
+  Begin(std::move(call));
+}
+
+template <typename CallType>
+void RerankFront::Begin(std::unique_ptr<CallType> call) {
+  const bool has_texts = HasTexts(call->request);
+  absl::Status status = Guarded([&] {
+    // What is wrong anyway costs the encoder nothing.
+    absl::Status checked = CheckEnvelope(call->request, limits_);
+    if (checked.ok()) checked = CheckKind(*call);
+    return checked.ok() && has_texts ? CheckTextsAndTarget(call->request) : checked;
+  });
+  if (!status.ok()) return call->Refuse(scorer_->RejectionOf(status), status);
+  if (has_texts) return Encode(std::move(call));
+  scorer_->Answer(std::move(call));
+}
+
+absl::Status RerankFront::CheckTextsAndTarget(const v1::RerankRequest& request) const {
+  TextTarget target;  // stays without a dimension where no collection is named
+  if (!request.collection().empty()) {
+    absl::StatusOr<TextTarget> found = scorer_->TargetOf(request);
+    if (!found.ok()) return found.status();
+    target = *std::move(found);
+  }
+  const absl::StatusOr<encoder::EncoderIdentity> encoder = texts_->Identity();
+  if (!encoder.ok()) return encoder.status();
+  const bool has_target = !request.collection().empty();
+  absl::Status status = CheckTexts(request, has_target ? target.dim : encoder->dim, limits_);
+  return status.ok() && has_target ? CheckTarget(target, *encoder) : status;
+}
+
+template <typename CallType>
+void RerankFront::Encode(std::unique_ptr<CallType> call) {
+  Texts texts;
+  absl::Status status = Guarded([&] {
+    texts = TakeTexts(call->request, call->is_blank);
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return call->Refuse(Rejection::kMemory, std::move(status));
+  const CallContext& context = call->context;
+  // The callback is small, so that no memory is allocated for it.
+  texts_->Encode(std::move(texts), context,
+                 [this, call = std::move(call)](absl::StatusOr<EncodedTexts> encoded) mutable {
+                   if (!encoded.ok()) return call->Refuse(RejectionOfEncoder(encoded.status()), encoded.status());
+                   absl::Status same = Guarded([&] {
+                     call->texts = PlaceTokens(*std::move(encoded), call->is_blank, call->request);
+                     call->encode_time = MonotonicNow() - call->context.arrival;
+                     // By its first answer the encoder has said who it is.
+                     return CheckTextsAndTarget(call->request);
+                   });
+                   if (!same.ok()) return call->Refuse(scorer_->RejectionOf(same), same);
+                   scorer_->Answer(std::move(call));
+                 });
+}
+
+absl::Status RerankFront::ChooseCollection(v1::RerankRequest* request) const {
+  if (HasInlineDocumentsAlone(*request)) {
+    if (!scorer_->IsServed(request->collection())) request->clear_collection();
+    return absl::OkStatus();
+  }
+  if (!request->collection().empty()) return absl::OkStatus();
+  const std::vector<std::string> names = scorer_->Names();
+  if (names.empty()) {
+    return InvalidField("model", "no collection is loaded, and documents are asked for by id");
+  }
+  if (names.size() > 1) {
+    return InvalidField("model", absl::StrCat("is missing, and the server has ", names.size(), " collections"));
+  }
+  request->set_collection(names.front());
+  return absl::OkStatus();
+}
+
+void RerankFront::CountUnread(std::string_view method, absl::Time arrival, const absl::Status& status) {
+  metrics_->CountRequest(method, status.code(), MonotonicNow() - arrival);
+  metrics_->CountRejection(absl::IsResourceExhausted(status) ? Rejection::kMemory : Rejection::kInvalid);
+}
+
+}  // namespace maxsim::service

@@ -1,0 +1,62 @@
+// The one way of rerank and explain calls through a server, whatever the transport and whoever scores: their state,
+// checks, texts, metrics, spans and answers.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "maxsim/v1/rerank.pb.h"
+#include "server/observability/metrics.h"
+#include "server/service/api.h"
+#include "server/service/call/call_record.h"
+#include "server/service/call/limits.h"
+#include "server/service/request/text_encoding.h"
+#include "server/service/scorer.h"
+
+namespace maxsim::service {
+
+// The class is thread-safe.
+class RerankFront : public RerankApi, public ExplainApi {
+ public:
+  // All must outlive the front and every call. A rerank request that takes `slow_request` or longer is logged as a
+  // warning, at most one each 100 ms; zero: none is.
+  RerankFront(Scorer* scorer, TextEncoding* texts, Metrics* metrics, const RequestLimits& limits,
+              absl::Duration slow_request)
+      : scorer_(scorer), texts_(texts), metrics_(metrics), limits_(limits), log_(slow_request) {}
+
+  // Check the request's envelope and its texts on the calling thread, have the texts encoded, and hand the call to the
+  // scorer. `done` is called exactly once: before they return where no encoder is asked and the scorer does not wait,
+  // else from a thread of TextEncoding or of the scorer, which `done` must not hold up. Where context.may_be_held_up, a
+  // request that would not wait may be scored before Rerank returns.
+  void Rerank(v1::RerankRequest request, CallContext context, Done<v1::RerankResponse> done) override;
+  void Explain(v1::RerankRequest request, CallContext context, Done<Explanation> done) override;
+
+  absl::Status ChooseCollection(v1::RerankRequest* request) const override;
+  void CountUnread(std::string_view method, absl::Time arrival, const absl::Status& status) override;
+  const RequestLimits& limits() const override { return limits_; }
+  std::unique_ptr<v1::EncoderInfo> encoder() const override { return texts_->info(); }
+
+  // Explain calls are answered in every state.
+  void SetState(ServingState state) { state_ = state; }
+  ServingState state() const { return state_; }
+
+ private:
+  // `CallType` is RerankCall or ExplainCall.
+  template <typename CallType>
+  void Begin(std::unique_ptr<CallType> call);
+  template <typename CallType>
+  void Encode(std::unique_ptr<CallType> call);
+  absl::Status CheckTextsAndTarget(const v1::RerankRequest& request) const;
+
+  Scorer* const scorer_;
+  TextEncoding* const texts_;
+  Metrics* const metrics_;
+  const RequestLimits limits_;
+  RequestLog log_;
+  std::atomic<ServingState> state_{ServingState::kLoading};
+};
+
+}  // namespace maxsim::service

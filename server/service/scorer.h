@@ -1,0 +1,84 @@
+// What RerankFront has answer its calls: this server's collections (LocalScorer), or the groups of a cluster
+// (cluster::RouterScorer).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "maxsim/v1/rerank.pb.h"
+#include "server/observability/metrics.h"
+#include "server/service/call/call.h"
+#include "server/service/call/call_record.h"
+#include "server/service/explain.h"
+#include "server/service/request/answer.h"
+#include "server/service/request/text_encoding.h"
+#include "server/service/request/text_facts.h"
+#include "server/tracing/span.h"
+
+namespace maxsim::service {
+
+// A call of RerankFront. When a scorer gets it, its request has passed CheckEnvelope and has no texts any more.
+template <typename Response>
+struct Question : Call<Response> {
+  using Call<Response>::Call;
+
+  v1::RerankRequest request;
+  std::vector<bool> is_blank;  // [document texts], while they are encoded
+  TextFacts texts;             // of the texts that the request had
+  absl::Duration encode_time;  // from the arrival until they were encoded
+};
+
+struct RerankCall : Question<v1::RerankResponse> {
+  using Question::Question;
+  ~RerankCall() { Finish(NoMemory()); }
+
+  // Completes the timings of `response`, records the call and answers it. Does nothing if it has been answered.
+  void Finish(absl::StatusOr<v1::RerankResponse> response);
+
+  // Answers a call that was not scored, and counts why.
+  void Refuse(Rejection reason, absl::Status status);
+
+  RequestLog* log = nullptr;
+  std::string request_id;  // for the log: it and the next are cut where they are too long
+  std::string collection;
+  // These are LocalScorer's.
+  PendingAnswer answer;
+  absl::Time queued = absl::InfinitePast();  // when its job was submitted; set only if the call is traced
+};
+
+struct ExplainCall : Question<Explanation> {
+  using Question::Question;
+
+  // Adds what is known of the query's text, records the call and answers it.
+  void Finish(absl::StatusOr<Explanation> explanation);
+
+  // Rejections of explain calls are not counted.
+  void Refuse(Rejection, absl::Status status) { Finish(std::move(status)); }
+};
+
+// Thread-safe.
+class Scorer {
+ public:
+  virtual ~Scorer() = default;
+
+  // Returns the collection that the request names, as far as its encoder is concerned. Errors are those of a collection
+  // that cannot answer the request, as Answer has them.
+  virtual absl::StatusOr<TextTarget> TargetOf(const v1::RerankRequest& request) const = 0;
+
+  // Score, and finish the call: before they return, or later on a thread that the call must not hold up.
+  virtual void Answer(std::unique_ptr<RerankCall> call) = 0;
+  virtual void Answer(std::unique_ptr<ExplainCall> call) = 0;
+
+  // Returns what a rerank call counts as that the scorer, or the encoder's target, refused with the error.
+  virtual Rejection RejectionOf(const absl::Status& status) const;
+
+  virtual bool IsServed(const std::string& collection) const = 0;
+  virtual std::vector<std::string> Names() const = 0;  // of the collections
+};
+
+}  // namespace maxsim::service
