@@ -34,7 +34,7 @@
 #include "server/http/tls_policy.h"
 #include "server/http/transport/browser_guard.h"
 #include "server/http/transport/call_end.h"
-#include "server/http/transport/places.h"
+#include "server/http/transport/text_places.h"
 #include "server/http/transport/transport.h"
 #include "server/observability/logging.h"
 #include "server/service/call/call_record.h"

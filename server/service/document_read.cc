@@ -1,7 +1,7 @@
 #include "server/service/document_read.h"
 
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <set>
 #include <string>
 #include <string_view>
@@ -12,7 +12,6 @@
 #include "absl/types/span.h"
 #include "client/status.h"
 #include "kernels/scalar_type.h"
-#include "server/service/call/running_place.h"
 #include "server/service/call/status.h"
 #include "server/service/document_write.h"
 #include "server/service/request/translate.h"
@@ -20,17 +19,15 @@
 namespace maxsim::service {
 namespace {
 
-// More at a time would take the threads that answer other calls.
-constexpr int kMaxReaders = 2;
 constexpr absl::Duration kReadRetryDelay = absl::Seconds(1);
 
 // These are bytes of the message, rounded up: a document's numbers; and what a string takes beside its own bytes.
 constexpr uint64_t kDocumentBytes = 64;
 constexpr uint64_t kDocumentStringBytes = 6;
 
-absl::Status TooManyReaders() {
+absl::Status TooManyReaders(int limit) {
   absl::Status status =
-      absl::ResourceExhaustedError(absl::StrCat(kMaxReaders, " calls with return_tokens are reading, as many as may"));
+      absl::ResourceExhaustedError(absl::StrCat(limit, " calls with return_tokens are reading, as many as may"));
   client::SetRetryAfter(kReadRetryDelay, status);
   return status;
 }
@@ -152,7 +149,7 @@ class Reader {
 
 absl::StatusOr<v1::GetResponse> ReadDocuments(const v1::GetRequest& request, const store::Collection& collection,
                                               const store::LiveDocuments* live, const RequestLimits& limits,
-                                              std::atomic<int>* num_reading) {
+                                              ConcurrencyLimit* readers) {
   if (absl::Status status = CheckSequence(request.min_sequence(), collection); !status.ok()) return status;
   const DocumentRules rules = DocumentRulesOf(collection, limits);
   absl::Status status;
@@ -168,10 +165,10 @@ absl::StatusOr<v1::GetResponse> ReadDocuments(const v1::GetRequest& request, con
       break;
   }
   if (!status.ok()) return status;
-  std::optional<RunningPlace> place;
+  std::shared_ptr<const void> place;
   if (request.return_tokens()) {
-    place.emplace(num_reading, kMaxReaders);
-    if (!place->is_held()) return TooManyReaders();
+    place = readers->TryTake();
+    if (place == nullptr) return TooManyReaders(readers->limit());
   }
   v1::GetResponse response;
   response.set_generation(static_cast<uint64_t>(collection.manifest().generation));

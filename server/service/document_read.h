@@ -1,22 +1,24 @@
 // Reads documents as a collection stores them, for Documents.Get.
 #pragma once
 
-#include <atomic>
-
 #include "absl/status/statusor.h"
 #include "maxsim/v1/documents.pb.h"
+#include "server/service/call/concurrency_limit.h"
 #include "server/service/call/limits.h"
 #include "server/store/collection/collection.h"
 #include "server/store/live_documents.h"
 
 namespace maxsim::service {
 
+// More readers at a time would take the threads that answer other calls.
+inline constexpr int kMaxReaders = 2;
+
 // Returns the documents of the request's ids that the collection holds, and the ids that it does not. Versions are
-// those of `live` (null: none has one). `num_reading` counts the calls that read token vectors, of which few may at a
-// time. Errors are those of DocumentService::Get, and ABORTED where a newer snapshot of the collection has to be read,
-// which is there or soon is: a document was replaced meanwhile, whose version is not known any more.
+// those of `live` (null: none has one). `readers` bounds the calls that read token vectors at a time. Errors are those
+// of DocumentService::Get, and ABORTED where a newer snapshot of the collection has to be read, which is there or soon
+// is: a document was replaced meanwhile, whose version is not known any more.
 absl::StatusOr<v1::GetResponse> ReadDocuments(const v1::GetRequest& request, const store::Collection& collection,
                                               const store::LiveDocuments* live, const RequestLimits& limits,
-                                              std::atomic<int>* num_reading);
+                                              ConcurrencyLimit* readers);
 
 }  // namespace maxsim::service

@@ -16,7 +16,6 @@
 #include "server/service/call/call_record.h"
 #include "server/service/call/call_spans.h"
 #include "server/service/call/status.h"
-#include "server/service/document_read.h"
 #include "server/service/request/request_texts.h"
 
 namespace maxsim::service {
@@ -329,7 +328,7 @@ absl::StatusOr<v1::GetResponse> DocumentService::ReadOnce(const v1::GetRequest& 
       live = *std::move(found);
     }
   }
-  return ReadDocuments(request, **collection, live.get(), limits_, &num_reading_);
+  return ReadDocuments(request, **collection, live.get(), limits_, &readers_);
 }
 
 absl::StatusOr<v1::GetResponse> DocumentService::GetNow(const v1::GetRequest& request, const CallContext& context) {

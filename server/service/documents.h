@@ -17,7 +17,9 @@
 #include "maxsim/v1/documents.pb.h"
 #include "server/observability/metrics.h"
 #include "server/service/api.h"
+#include "server/service/call/concurrency_limit.h"
 #include "server/service/call/limits.h"
+#include "server/service/document_read.h"
 #include "server/service/document_write.h"
 #include "server/service/request/text_encoding.h"
 #include "server/store/collection_store.h"
@@ -82,7 +84,7 @@ class DocumentService : public DocumentApi {
   TextEncoding* const texts_;
   Metrics* const metrics_;
   const RequestLimits limits_;
-  mutable std::atomic<int> num_reading_{0};
+  mutable ConcurrencyLimit readers_{kMaxReaders};
   std::atomic<int64_t> next_loss_line_ns_{std::numeric_limits<int64_t>::min()};
   std::atomic<ServingState> state_{ServingState::kLoading};
 };

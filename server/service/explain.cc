@@ -11,20 +11,17 @@
 #include "client/status.h"
 #include "kernels/reference.h"
 #include "nlohmann/json.hpp"
-#include "server/service/call/running_place.h"
 #include "server/service/call/status.h"
 #include "server/service/request/translate.h"
 
 namespace maxsim::service {
 namespace {
 
-// More at a time would take the threads that read and write the bodies of Rerank's calls.
-constexpr int kMaxExplanations = 2;
 constexpr absl::Duration kExplainRetryDelay = absl::Seconds(1);
 
-absl::Status TooManyRunning() {
-  absl::Status status = absl::ResourceExhaustedError(
-      absl::StrCat(kMaxExplanations, " explanations are being computed, as many as may be"));
+absl::Status TooManyRunning(int limit) {
+  absl::Status status =
+      absl::ResourceExhaustedError(absl::StrCat(limit, " explanations are being computed, as many as may be"));
   client::SetRetryAfter(kExplainRetryDelay, status);
   return status;
 }
@@ -129,7 +126,7 @@ absl::Status CheckExplained(const v1::RerankRequest& request) {
 absl::StatusOr<Explanation> ComputeExplanation(const v1::RerankRequest& request,
                                                const std::shared_ptr<const store::Collection>& collection,
                                                const RequestLimits& limits, absl::Time deadline,
-                                               std::atomic<int>* num_running) {
+                                               ConcurrencyLimit* places) {
   v1::RerankRequest strict = request;
   strict.set_missing_policy(v1::MISSING_POLICY_FAIL);
   const absl::StatusOr<Translated> translated = Translate(strict, collection, limits);
@@ -137,8 +134,8 @@ absl::StatusOr<Explanation> ComputeExplanation(const v1::RerankRequest& request,
     return absl::NotFoundError(absl::StrCat("collection ", request.collection(), " has no document of that id"));
   }
   if (!translated.ok()) return translated.status();
-  const RunningPlace place(num_running, kMaxExplanations);
-  if (!place.is_held()) return TooManyRunning();
+  const std::shared_ptr<const void> place = places->TryTake();
+  if (place == nullptr) return TooManyRunning(places->limit());
   if (MonotonicNow() >= deadline) return absl::DeadlineExceededError("the deadline passed before the start");
   const engine::JobQuery& query = translated->job->queries.front();
   return ExplainDocument(query, *collection, query.candidates->ordinals.front());

@@ -2,7 +2,6 @@
 // takes the best of each row. It is for a person who looks at one answer, and runs on the CPU, beside the queue.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -12,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "maxsim/v1/rerank.pb.h"
+#include "server/service/call/concurrency_limit.h"
 #include "server/service/call/limits.h"
 #include "server/store/collection/collection.h"
 
@@ -19,6 +19,9 @@ namespace maxsim::service {
 
 // So many similarities are computed at most: their JSON has about ten megabytes, and they take a second at most.
 inline constexpr int64_t kMaxExplainedPairs = int64_t{1} << 20;
+
+// More explanations at a time would take the threads that read and write the bodies of Rerank's calls.
+inline constexpr int kMaxExplanations = 2;
 
 struct Explanation {
   uint64_t generation = 0;
@@ -39,11 +42,12 @@ Explanation FromProto(const v1::ExplainResponse& response);
 // Returns INVALID_ARGUMENT unless the request has one query, whose only candidate is a listed id.
 absl::Status CheckExplained(const v1::RerankRequest& request);
 
-// Explains the score of the request's query, whose text has been encoded. `num_running` counts the explanations that
-// are being computed: RESOURCE_EXHAUSTED with RetryInfo if there are too many. Other errors as in ExplainApi.
+// Explains the score of the request's query, whose text has been encoded. `places` bounds the
+// explanations that are being computed: RESOURCE_EXHAUSTED with RetryInfo if there are too many. Other errors as in
+// ExplainApi.
 absl::StatusOr<Explanation> ComputeExplanation(const v1::RerankRequest& request,
                                                const std::shared_ptr<const store::Collection>& collection,
                                                const RequestLimits& limits, absl::Time deadline,
-                                               std::atomic<int>* num_running);
+                                               ConcurrencyLimit* places);
 
 }  // namespace maxsim::service

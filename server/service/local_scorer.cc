@@ -79,7 +79,7 @@ void LocalScorer::Answer(std::unique_ptr<ExplainCall> call) {
   call->Finish(Guarded([&]() -> absl::StatusOr<Explanation> {
     const auto collection = store_->Find(call->request.collection());
     if (!collection.ok()) return collection.status();
-    return ComputeExplanation(call->request, *collection, limits_, call->context.deadline, &num_explaining_);
+    return ComputeExplanation(call->request, *collection, limits_, call->context.deadline, &explanations_);
   }));
 }
 

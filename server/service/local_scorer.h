@@ -1,7 +1,6 @@
 // Scores by the collections of this server.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,7 +10,9 @@
 #include "server/batching/scheduler.h"
 #include "server/engine/job.h"
 #include "server/observability/metrics.h"
+#include "server/service/call/concurrency_limit.h"
 #include "server/service/call/limits.h"
+#include "server/service/explain.h"
 #include "server/service/request/answer.h"
 #include "server/service/request/inline_collections.h"
 #include "server/service/scorer.h"
@@ -46,7 +47,7 @@ class LocalScorer : public Scorer {
   batching::Scheduler* const scheduler_;
   Metrics* const metrics_;
   const RequestLimits limits_;
-  std::atomic<int> num_explaining_{0};
+  ConcurrencyLimit explanations_{kMaxExplanations};
 };
 
 }  // namespace maxsim::service

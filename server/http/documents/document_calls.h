@@ -10,7 +10,7 @@
 
 #include "server/http/documents/document_path.h"
 #include "server/http/transport/call_end.h"
-#include "server/http/transport/places.h"
+#include "server/http/transport/text_places.h"
 #include "server/http/transport/transport.h"
 #include "server/service/api.h"
 #include "server/service/call/auth.h"

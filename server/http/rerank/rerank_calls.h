@@ -12,7 +12,7 @@
 #include "server/http/rerank/rerank_json.h"
 #include "server/http/rerank/rerank_path.h"
 #include "server/http/transport/call_end.h"
-#include "server/http/transport/places.h"
+#include "server/http/transport/text_places.h"
 #include "server/http/transport/transport.h"
 #include "server/observability/metrics.h"
 #include "server/service/api.h"

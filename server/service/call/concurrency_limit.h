@@ -1,0 +1,31 @@
+// Bounds how many calls of one kind are in progress.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+namespace maxsim::service {
+
+// Thread-safe. A place may outlive this object: a service releases an HTTP call only after it has answered it, and the
+// HTTP server may be gone by then.
+class ConcurrencyLimit {
+ public:
+  explicit ConcurrencyLimit(int limit) : limit_(limit), num_free_(std::make_shared<std::atomic<int>>(limit)) {}
+
+  // Returns a place, which is free again when the last copy goes; null if none is free.
+  std::shared_ptr<const void> TryTake() {
+    if (num_free_->fetch_sub(1) > 0) {
+      return {num_free_.get(), [num_free = num_free_](const void*) { ++*num_free; }};
+    }
+    ++*num_free_;
+    return nullptr;
+  }
+
+  int limit() const { return limit_; }
+
+ private:
+  const int limit_;
+  const std::shared_ptr<std::atomic<int>> num_free_;
+};
+
+}  // namespace maxsim::service
