@@ -51,6 +51,7 @@ struct ClusterMetrics::Families {
     std::map<std::string, Counter*, std::less<>> bad_answers;  // by field
   };
   struct ReplicaSeries {
+    OwnedSeries owned;
     Gauge *up = nullptr, *ejected = nullptr, *calls = nullptr;
   };
   Mutex mutex;
@@ -119,9 +120,9 @@ void ClusterMetrics::SetReplica(std::string_view group, std::string_view target,
   Families::ReplicaSeries& series = it->second;
   if (is_new) {
     const prometheus::Labels labels = {{"group", std::string(group)}, {"replica", std::string(target)}};
-    series = {.up = &families_->up.Add(labels),
-              .ejected = &families_->ejected.Add(labels),
-              .calls = &families_->replica_calls.Add(labels)};
+    series.up = series.owned.Add(families_->up, labels);
+    series.ejected = series.owned.Add(families_->ejected, labels);
+    series.calls = series.owned.Add(families_->replica_calls, labels);
   }
   series.up->Set(gauges.answers ? 1 : 0);
   series.ejected->Set(gauges.is_ejected ? 1 : 0);
@@ -130,12 +131,7 @@ void ClusterMetrics::SetReplica(std::string_view group, std::string_view target,
 
 void ClusterMetrics::RemoveReplica(std::string_view group, std::string_view target) {
   const MutexLock lock(&families_->mutex);
-  const auto found = families_->replicas.find({std::string(group), std::string(target)});
-  if (found == families_->replicas.end()) return;
-  families_->up.Remove(found->second.up);
-  families_->ejected.Remove(found->second.ejected);
-  families_->replica_calls.Remove(found->second.calls);
-  families_->replicas.erase(found);
+  families_->replicas.erase({std::string(group), std::string(target)});
 }
 
 void ClusterMetrics::SetCallsInFlight(int calls) {

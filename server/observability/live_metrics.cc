@@ -162,6 +162,7 @@ struct LiveMetrics::Families {
 
   // The series are kept: Family::Add takes a lock and hashes its labels.
   struct Series {
+    OwnedSeries owned;
     std::array<std::array<Counter*, kNumWriteOutcomes>, kNumWriteKinds> writes{};
     std::array<Counter*, kNumCompactionResults> compactions{};
     Counter *zeroed_tokens, *coarse_tokens;
@@ -188,55 +189,58 @@ LiveMetrics::Families::Series& LiveMetrics::Families::SeriesOf(std::string_view 
   const auto [it, is_new] = collections.try_emplace(std::string(collection));
   Series& series = it->second;
   if (!is_new) return series;
+  OwnedSeries& owned = series.owned;
   const Labels labels = LabelsOf(collection);
   for (const WriteKind kind : kKinds) {
     for (const WriteOutcome outcome : kOutcomes) {
       // A document is written whether the collection holds its id or not.
       if (kind == WriteKind::kUpsert && outcome == WriteOutcome::kNotFound) continue;
       series.writes[static_cast<size_t>(kind)][static_cast<size_t>(outcome)] =
-          &writes.Add({{"collection", std::string(collection)},
-                       {"kind", std::string(Name(kind))},
-                       {"outcome", std::string(Name(outcome))}});
+          owned.Add(writes, {{"collection", std::string(collection)},
+                             {"kind", std::string(Name(kind))},
+                             {"outcome", std::string(Name(outcome))}});
     }
   }
   for (const CompactionResult result : kResults) {
     series.compactions[static_cast<size_t>(result)] =
-        &compactions.Add({{"collection", std::string(collection)}, {"result", std::string(Name(result))}});
+        owned.Add(compactions, {{"collection", std::string(collection)}, {"result", std::string(Name(result))}});
   }
-  series.zeroed_tokens = &lossy_tokens.Add({{"collection", std::string(collection)}, {"kind", "zeroed"}});
-  series.coarse_tokens = &lossy_tokens.Add({{"collection", std::string(collection)}, {"kind", "coarse"}});
-  series.durable = &durable.Add(labels, WriteBuckets());
-  series.visible = &visible.Add(labels, WriteBuckets());
-  series.commit_writes = &commit_writes.Add(labels, CommitBuckets());
-  series.commit_duration = &commit_duration.Add(labels, WriteBuckets());
-  series.compaction_duration = &compaction_duration.Add(labels, CompactionBuckets());
-  series.compaction_bytes = &compaction_bytes.Add(labels);
-  series.compacting = &compacting.Add(labels);
-  series.accepts_writes = &accepts_writes.Add(labels);
+  series.zeroed_tokens = owned.Add(lossy_tokens, {{"collection", std::string(collection)}, {"kind", "zeroed"}});
+  series.coarse_tokens = owned.Add(lossy_tokens, {{"collection", std::string(collection)}, {"kind", "coarse"}});
+  series.durable = owned.Add(durable, labels, WriteBuckets());
+  series.visible = owned.Add(visible, labels, WriteBuckets());
+  series.commit_writes = owned.Add(commit_writes, labels, CommitBuckets());
+  series.commit_duration = owned.Add(commit_duration, labels, WriteBuckets());
+  series.compaction_duration = owned.Add(compaction_duration, labels, CompactionBuckets());
+  series.compaction_bytes = owned.Add(compaction_bytes, labels);
+  series.compacting = owned.Add(compacting, labels);
+  series.accepts_writes = owned.Add(accepts_writes, labels);
   // Nobody has said that it does not, and an alert looks at zeros.
   series.accepts_writes->Set(1);
-  series.sequence = &sequence.Add(labels);
-  series.compacted = &compacted.Add(labels);
-  series.log_bytes = &log_bytes.Add(labels);
-  series.segments = &segments.Add(labels);
-  series.segment_bytes = &segment_bytes.Add(labels);
-  series.segment_used_bytes = &segment_used_bytes.Add(labels);
-  series.changed = &changed.Add(labels);
-  series.deleted = &deleted.Add(labels);
+  series.sequence = owned.Add(sequence, labels);
+  series.compacted = owned.Add(compacted, labels);
+  series.log_bytes = owned.Add(log_bytes, labels);
+  series.segments = owned.Add(segments, labels);
+  series.segment_bytes = owned.Add(segment_bytes, labels);
+  series.segment_used_bytes = owned.Add(segment_used_bytes, labels);
+  series.changed = owned.Add(changed, labels);
+  series.deleted = owned.Add(deleted, labels);
   return series;
 }
 
 LiveMetrics::Families::Series& LiveMetrics::Families::StreamSeriesOf(std::string_view collection) {
   Series& series = SeriesOf(collection);
   if (series.stream_publish != nullptr) return series;
+  OwnedSeries& owned = series.owned;
   const Labels labels = LabelsOf(collection);
   for (size_t outcome = 0; outcome < kNumStreamOutcomes; ++outcome) {
-    series.stream_messages[outcome] = &stream_messages.Add(
+    series.stream_messages[outcome] = owned.Add(
+        stream_messages,
         {{"collection", std::string(collection)}, {"result", std::string(Name(static_cast<StreamOutcome>(outcome)))}});
   }
-  series.stream_publish = &stream_publish.Add(labels, WriteBuckets());
-  series.stream_connected = &stream_connected.Add(labels);
-  series.stream_lag = &stream_lag.Add(labels);
+  series.stream_publish = owned.Add(stream_publish, labels, WriteBuckets());
+  series.stream_connected = owned.Add(stream_connected, labels);
+  series.stream_lag = owned.Add(stream_lag, labels);
   return series;
 }
 
@@ -330,41 +334,7 @@ void LiveMetrics::Set(std::string_view collection, const LiveGauges& gauges) {
 
 void LiveMetrics::Remove(std::string_view collection) {
   const MutexLock lock(&families_->mutex);
-  const auto it = families_->collections.find(std::string(collection));
-  if (it == families_->collections.end()) return;
-  Families& families = *families_;
-  const Families::Series& series = it->second;
-  for (const auto& of_kind : series.writes) {
-    for (Counter* const counter : of_kind) {
-      if (counter != nullptr) families.writes.Remove(counter);
-    }
-  }
-  for (Counter* const counter : series.compactions) families.compactions.Remove(counter);
-  families.lossy_tokens.Remove(series.zeroed_tokens);
-  families.lossy_tokens.Remove(series.coarse_tokens);
-  families.durable.Remove(series.durable);
-  families.visible.Remove(series.visible);
-  families.commit_writes.Remove(series.commit_writes);
-  families.commit_duration.Remove(series.commit_duration);
-  families.compaction_duration.Remove(series.compaction_duration);
-  families.compaction_bytes.Remove(series.compaction_bytes);
-  families.compacting.Remove(series.compacting);
-  families.accepts_writes.Remove(series.accepts_writes);
-  families.sequence.Remove(series.sequence);
-  families.compacted.Remove(series.compacted);
-  families.log_bytes.Remove(series.log_bytes);
-  families.segments.Remove(series.segments);
-  families.segment_bytes.Remove(series.segment_bytes);
-  families.segment_used_bytes.Remove(series.segment_used_bytes);
-  families.changed.Remove(series.changed);
-  families.deleted.Remove(series.deleted);
-  if (series.stream_publish != nullptr) {
-    for (Counter* const counter : series.stream_messages) families.stream_messages.Remove(counter);
-    families.stream_publish.Remove(series.stream_publish);
-    families.stream_connected.Remove(series.stream_connected);
-    families.stream_lag.Remove(series.stream_lag);
-  }
-  families_->collections.erase(it);
+  families_->collections.erase(std::string(collection));
 }
 
 void LiveMetrics::SetSegmentLimit(int64_t bytes) { families_->segment_limit.Add({}).Set(static_cast<double>(bytes)); }

@@ -1,6 +1,9 @@
 // Registers families of metrics.
 #pragma once
 
+#include <functional>
+#include <vector>
+
 #include "prometheus/counter.h"
 #include "prometheus/gauge.h"
 #include "prometheus/histogram.h"
@@ -29,5 +32,28 @@ inline prometheus::Family<prometheus::Histogram>& AddHistogram(prometheus::Regis
                                                                const char* help) {
   return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
 }
+
+// Series of one thing that comes and goes, such as a collection. They leave their families with this object, which the
+// registry must outlive.
+class OwnedSeries {
+ public:
+  OwnedSeries() = default;
+  OwnedSeries(OwnedSeries&&) = default;
+  OwnedSeries& operator=(OwnedSeries&&) = delete;
+  ~OwnedSeries() {
+    for (const std::function<void()>& remove : removals_) remove();
+  }
+
+  // Adds a series to the family. `buckets` are those of a histogram.
+  template <typename Metric, typename... Buckets>
+  Metric* Add(prometheus::Family<Metric>& family, const prometheus::Labels& labels, const Buckets&... buckets) {
+    Metric* const metric = &family.Add(labels, buckets...);
+    removals_.emplace_back([&family, metric] { family.Remove(metric); });
+    return metric;
+  }
+
+ private:
+  std::vector<std::function<void()>> removals_;
+};
 
 }  // namespace maxsim

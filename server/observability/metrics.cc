@@ -216,6 +216,7 @@ struct Metrics::Families {
   std::array<Counter*, kRejections.size()> by_reason{};
 
   struct CollectionSeries {
+    OwnedSeries owned;               // all but `info` and `bytes`
     std::string storage, residency;  // labels of `info`
     Gauge* info = nullptr;
     Gauge* generation = nullptr;
@@ -391,10 +392,10 @@ void Metrics::SetCollection(std::string_view name, const CollectionGauges& gauge
   Families::CollectionSeries& series = families_->collections[std::string(name)];
   if (series.generation == nullptr) {
     const Labels labels = {{"collection", std::string(name)}};
-    series.generation = &families_->collection_generation.Add(labels);
-    series.documents = &families_->collection_documents.Add(labels);
-    series.tokens = &families_->collection_tokens.Add(labels);
-    series.unavailable = &families_->collection_unavailable.Add(labels);
+    series.generation = series.owned.Add(families_->collection_generation, labels);
+    series.documents = series.owned.Add(families_->collection_documents, labels);
+    series.tokens = series.owned.Add(families_->collection_tokens, labels);
+    series.unavailable = series.owned.Add(families_->collection_unavailable, labels);
   }
   if (series.info == nullptr || series.storage != gauges.storage || series.residency != gauges.residency) {
     // A generation may be stored in another way than the one before.
@@ -432,19 +433,8 @@ void Metrics::RemoveCollection(std::string_view name) {
   const auto it = families_->collections.find(std::string(name));
   if (it == families_->collections.end()) return;
   const Families::CollectionSeries& series = it->second;
-  if (series.generation != nullptr) {
-    families_->collection_info.Remove(series.info);
-    families_->collection_generation.Remove(series.generation);
-    families_->collection_documents.Remove(series.documents);
-    families_->collection_tokens.Remove(series.tokens);
-    families_->collection_unavailable.Remove(series.unavailable);
-    for (const auto& [place, gauge] : series.bytes) families_->collection_bytes.Remove(gauge);
-  }
-  if (series.load_duration != nullptr) {
-    families_->loads.Remove(series.loads_ok);
-    families_->loads.Remove(series.loads_failed);
-    families_->load_duration.Remove(series.load_duration);
-  }
+  if (series.info != nullptr) families_->collection_info.Remove(series.info);
+  for (const auto& [place, gauge] : series.bytes) families_->collection_bytes.Remove(gauge);
   families_->collections.erase(it);
 }
 
@@ -454,9 +444,10 @@ void Metrics::CountReload(std::string_view name, bool ok, absl::Duration duratio
   if (series.load_duration == nullptr) {
     // Both series exist from the first load on, at zero, since increase() over one that begins at 1 misses the first
     // failure.
-    series.loads_ok = &families_->loads.Add({{"collection", std::string(name)}, {"result", "ok"}});
-    series.loads_failed = &families_->loads.Add({{"collection", std::string(name)}, {"result", "error"}});
-    series.load_duration = &families_->load_duration.Add({{"collection", std::string(name)}}, LoadBuckets());
+    const Labels labels = {{"collection", std::string(name)}};
+    series.loads_ok = series.owned.Add(families_->loads, {{"collection", std::string(name)}, {"result", "ok"}});
+    series.loads_failed = series.owned.Add(families_->loads, {{"collection", std::string(name)}, {"result", "error"}});
+    series.load_duration = series.owned.Add(families_->load_duration, labels, LoadBuckets());
   }
   (ok ? series.loads_ok : series.loads_failed)->Increment();
   series.load_duration->Observe(absl::ToDoubleSeconds(duration));
