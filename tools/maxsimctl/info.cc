@@ -1,5 +1,6 @@
 #include "base/text.h"
 #include "base/units.h"
+#include "client/info_json.h"
 #include "tools/command_line/terminal.h"
 #include "tools/maxsimctl/support/collection_view.h"
 #include "tools/maxsimctl/support/commands.h"
@@ -73,9 +74,7 @@ Json ServerJson(const v1::GetInfoResponse& info) {
     json["groups"].push_back({{"name", group.name()}, {"replicas", std::move(replicas)}});
   }
   if (info.has_encoder()) {
-    json["encoder"] = {{"model", info.encoder().model()},
-                       {"fingerprint", info.encoder().fingerprint()},
-                       {"dim", info.encoder().dim()}};
+    json["encoder"] = client::EncoderJson<Json>(info.encoder());
   }
   return json;
 }

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/error_details.h"
 #include "client/field_path.h"
+#include "client/info_json.h"
 #include "collection/document_line.h"
 #include "kernels/scalar_type.h"
 #include "nlohmann/json.hpp"
@@ -143,26 +144,6 @@ constexpr std::array<Renamed, 17> kRenamed = {{{"queries[0].tokens.num_tokens", 
                                                {"return_payloads", "return_documents"},
                                                {"top_k", "top_n"}}};
 
-json EncoderOf(const v1::EncoderInfo& encoder) {
-  return {{"model", encoder.model()}, {"fingerprint", encoder.fingerprint()}, {"dim", encoder.dim()}};
-}
-
-json LiveOf(const v1::LiveInfo& live) {
-  json entry = {{"sequence", live.sequence()},
-                {"compacted_sequence", live.compacted_sequence()},
-                {"num_changed_documents", live.num_changed_documents()},
-                {"num_deleted_documents", live.num_deleted_documents()},
-                {"num_segments", live.num_segments()},
-                {"segment_bytes", live.segment_bytes()},
-                {"segment_used_bytes", live.segment_used_bytes()},
-                {"log_bytes", live.log_bytes()},
-                {"is_compacting", live.is_compacting()},
-                {"log", live.log()},
-                {"lag", live.lag()}};
-  if (!live.error().empty()) entry["error"] = live.error();
-  return entry;
-}
-
 // Some clients of Cohere, Xinference and SiliconFlow read the billed units from here and fail without them.
 json MetaOf(const AnswerForm& form, const v1::RerankResponse& response) {
   return {{"api_version", {{"version", form.api == RerankApi::kV2 ? "2" : "1"}}},
@@ -261,7 +242,7 @@ std::string FormatServiceError(const absl::Status& status) { return FormatError(
 
 std::string FormatCollections(const std::vector<v1::CollectionInfo>& collections, const v1::EncoderInfo* encoder) {
   json body;
-  if (encoder != nullptr) body["encoder"] = EncoderOf(*encoder);
+  if (encoder != nullptr) body["encoder"] = client::EncoderJson<json>(*encoder);
   json list = json::array();
   for (const v1::CollectionInfo& info : collections) {
     json entry = {{"name", info.name()}, {"state", v1::CollectionState_Name(info.state()).substr(17)}};
@@ -275,18 +256,14 @@ std::string FormatCollections(const std::vector<v1::CollectionInfo>& collections
                     {"num_tokens", info.num_tokens()},
                     {"resident_bytes", info.resident_bytes()},
                     {"residency", info.residency()}});
-      if (info.has_live()) entry["live"] = LiveOf(info.live());
+      if (info.has_live()) entry["live"] = client::LiveJson<json>(info.live());
       if (info.has_partition()) {
-        entry["partition"] = {{"first_slot", info.partition().first_slot()}, {"end_slot", info.partition().end_slot()}};
+        entry["partition"] = client::PartitionJson<json>(info.partition());
       }
-      if (info.has_encoder()) entry["encoder"] = EncoderOf(info.encoder());
+      if (info.has_encoder()) entry["encoder"] = client::EncoderJson<json>(info.encoder());
       if (info.unavailable_documents() > 0) entry["unavailable_documents"] = info.unavailable_documents();
       for (const v1::TierInfo& tier : info.tiers()) {
-        entry["tiers"].push_back({{"tier", tier.tier()},
-                                  {"device", tier.device()},
-                                  {"num_shards", tier.num_shards()},
-                                  {"token_bytes", tier.token_bytes()},
-                                  {"resident_bytes", tier.resident_bytes()}});
+        entry["tiers"].push_back(client::TierJson<json>(tier));
       }
     }
     list.push_back(std::move(entry));

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "client/error_details.h"
+#include "client/info_json.h"
 #include "kernels/scalar_type.h"
 #include "tools/command_line/terminal.h"
 
@@ -66,22 +67,6 @@ void PrintLive(const google::protobuf::RepeatedPtrField<v1::CollectionInfo>& col
   table.Print(context.out());
 }
 
-Json LiveJson(const v1::LiveInfo& live) {
-  Json json = {{"sequence", live.sequence()},
-               {"compacted_sequence", live.compacted_sequence()},
-               {"num_changed_documents", live.num_changed_documents()},
-               {"num_deleted_documents", live.num_deleted_documents()},
-               {"num_segments", live.num_segments()},
-               {"segment_bytes", live.segment_bytes()},
-               {"segment_used_bytes", live.segment_used_bytes()},
-               {"log_bytes", live.log_bytes()},
-               {"is_compacting", live.is_compacting()},
-               {"log", live.log()},
-               {"lag", live.lag()}};
-  if (!live.error().empty()) json["error"] = live.error();
-  return json;
-}
-
 }  // namespace
 
 std::string StateName(v1::CollectionState state) {
@@ -125,18 +110,13 @@ Json ToJson(const v1::CollectionInfo& collection) {
   json["unavailable_documents"] = collection.unavailable_documents();
   json["tiers"] = Json::array();
   for (const v1::TierInfo& tier : collection.tiers()) {
-    json["tiers"].push_back({{"tier", tier.tier()},
-                             {"device", tier.device()},
-                             {"num_shards", tier.num_shards()},
-                             {"token_bytes", tier.token_bytes()},
-                             {"resident_bytes", tier.resident_bytes()}});
+    json["tiers"].push_back(client::TierJson<Json>(tier));
   }
   if (collection.has_partition()) {
-    json["partition"] = {{"first_slot", collection.partition().first_slot()},
-                         {"end_slot", collection.partition().end_slot()}};
+    json["partition"] = client::PartitionJson<Json>(collection.partition());
   }
   if (!collection.error().empty()) json["error"] = collection.error();
-  if (collection.has_live()) json["live"] = LiveJson(collection.live());
+  if (collection.has_live()) json["live"] = client::LiveJson<Json>(collection.live());
   return json;
 }
 

@@ -1,0 +1,45 @@
+// Shows what a server says of its collections as JSON, the same over HTTP and in maxsimctl. `Json` is nlohmann::json or
+// nlohmann::ordered_json.
+#pragma once
+
+#include "maxsim/v1/rerank.pb.h"
+
+namespace maxsim::client {
+
+template <typename Json>
+Json EncoderJson(const v1::EncoderInfo& encoder) {
+  return {{"model", encoder.model()}, {"fingerprint", encoder.fingerprint()}, {"dim", encoder.dim()}};
+}
+
+template <typename Json>
+Json PartitionJson(const v1::PartitionInfo& partition) {
+  return {{"first_slot", partition.first_slot()}, {"end_slot", partition.end_slot()}};
+}
+
+template <typename Json>
+Json TierJson(const v1::TierInfo& tier) {
+  return {{"tier", tier.tier()},
+          {"device", tier.device()},
+          {"num_shards", tier.num_shards()},
+          {"token_bytes", tier.token_bytes()},
+          {"resident_bytes", tier.resident_bytes()}};
+}
+
+template <typename Json>
+Json LiveJson(const v1::LiveInfo& live) {
+  Json json = {{"sequence", live.sequence()},
+               {"compacted_sequence", live.compacted_sequence()},
+               {"num_changed_documents", live.num_changed_documents()},
+               {"num_deleted_documents", live.num_deleted_documents()},
+               {"num_segments", live.num_segments()},
+               {"segment_bytes", live.segment_bytes()},
+               {"segment_used_bytes", live.segment_used_bytes()},
+               {"log_bytes", live.log_bytes()},
+               {"is_compacting", live.is_compacting()},
+               {"log", live.log()},
+               {"lag", live.lag()}};
+  if (!live.error().empty()) json["error"] = live.error();
+  return json;
+}
+
+}  // namespace maxsim::client
