@@ -116,7 +116,8 @@ LiveCollection::LiveCollection(store::LiveRequest request, const LiveOptions& op
                                                       .truncate = [this] { return Truncate(); }})),
       queue_(request_.name, {.max_bytes = options_.max_queued_bytes, .max_queue_time = options_.max_queue_time}),
       log_(std::move(log)),
-      writer_(place_->writers(), [this] { return WriteOnce(); }) {}
+      writer_(request_.name, options_.compact, log_, compactor_.get(), metrics_),
+      writing_task_(place_->writers(), [this] { return WriteOnce(); }) {}
 
 LiveCollection::~LiveCollection() { Stop(); }
 
@@ -142,23 +143,6 @@ uint64_t LiveCollection::remembered_bytes() const {
 
 absl::Status LiveCollection::Unloading() const {
   return absl::UnavailableError(Cat("collection ", request_.name, " is being unloaded"));
-}
-
-LiveCollection::WriterPause::WriterPause(LiveCollection* live) : live_(live) {
-  MutexLock lock(&live_->mutex_);
-  ++live_->waiting_pauses_;
-  while (live_->writing_ || live_->paused_) live_->changed_.Wait(lock);
-  --live_->waiting_pauses_;
-  live_->paused_ = true;
-}
-
-LiveCollection::WriterPause::~WriterPause() {
-  {
-    const MutexLock lock(&live_->mutex_);
-    live_->paused_ = false;
-  }
-  live_->changed_.NotifyAll();
-  live_->writer_.Wake();
 }
 
 absl::Status LiveCollection::Maintenance::Begin(const StopSignal* stop) {
@@ -192,12 +176,12 @@ void LiveCollection::Stop() {
     }
   }
   changed_.NotifyAll();
-  writer_.Wake();
+  writing_task_.Wake();
   {
     MutexLock lock(&mutex_);
     while (!writer_ended_) changed_.Wait(lock);
   }
-  writer_.Stop();
+  writing_task_.Stop();
   compactor_->Stop();
   std::shared_ptr<collection::CollectionLog> closed;
   Publish publish;  // What it holds must not outlive the collection's name.
@@ -209,7 +193,7 @@ void LiveCollection::Stop() {
   }
   {
     const WriterPause pause(this);
-    std::swap(publish, served_.publish);
+    publish = writer_.Close();
   }
   closed.reset();
   {
@@ -248,10 +232,10 @@ absl::StatusOr<uint64_t> LiveCollection::VersionOfWrite(uint64_t sequence) const
 
 store::LiveState LiveCollection::state() const {
   std::shared_ptr<collection::CollectionLog> log;
-  store::LiveState state;
+  store::LiveState state = writer_.state();
   {
     const MutexLock lock(&mutex_);
-    state = state_;
+    state.is_compacting = is_compacting_;
     log = log_;
   }
   if (log != nullptr) state.log_bytes = log->num_bytes();
@@ -261,7 +245,7 @@ store::LiveState LiveCollection::state() const {
 
 void LiveCollection::SetCompacting(bool is_compacting) {
   const MutexLock lock(&mutex_);
-  state_.is_compacting = is_compacting;
+  is_compacting_ = is_compacting;
 }
 
 absl::Status LiveCollection::Compact(const StopSignal* stop, bool* changed) {
@@ -278,13 +262,14 @@ absl::Status LiveCollection::CompactNow(const StopSignal* stop, std::string_view
   uint64_t through = 0;
   {
     const WriterPause pause(this);
-    if (served_.writer == nullptr) return absl::UnavailableError(Cat("collection ", request_.name, " is not served"));
-    through = served_.writer->sequence();
+    ChangesWriter* const served = writer_.changes();
+    if (served == nullptr) return absl::UnavailableError(Cat("collection ", request_.name, " is not served"));
+    through = served->sequence();
     // Later writes go to segments that the next generation shares. One compaction after another that fails would leave
     // a segment each, nearly empty, until there is room for no more: so those that follow a failure seal none, and the
     // few documents that are written meanwhile are appended again.
-    const bool has_more = through > served_.writer->generation().manifest().log_sequence.value_or(0);
-    if (has_more && !compaction_failed_) served_.writer->Seal();
+    const bool has_more = through > served->generation().manifest().log_sequence.value_or(0);
+    if (has_more && !compaction_failed_) served->Seal();
   }
   SetCompacting(true);
   const collection::CompactOptions options{
@@ -299,7 +284,7 @@ absl::Status LiveCollection::CompactNow(const StopSignal* stop, std::string_view
   compaction_failed_ = !status.ok();
   if (!status.ok()) {
     const WriterPause pause(this);
-    served_.writer->Unseal();  // or one that a reload brought meanwhile, which has taken over what is sealed
+    writer_.changes()->Unseal();  // or one that a reload brought meanwhile, which has taken over what is sealed
   }
   SetCompacting(false);
   *changed = result.ok() && result->changed;
@@ -354,11 +339,10 @@ absl::Status LiveCollection::Truncate() {
 
 // Drops the records that the served generation holds, unless a later one was published.
 absl::Status LiveCollection::DropCompacted(collection::CollectionLog& log) {
-  uint64_t through = 0;
+  const uint64_t through = writer_.state().compacted_sequence;
   int64_t generation = 0;
   {
     const MutexLock lock(&mutex_);
-    through = state_.compacted_sequence;
     generation = served_generation_;
   }
   std::optional<FolderLock> build_lock;
@@ -388,8 +372,9 @@ absl::StatusOr<uint64_t> LiveCollection::SnapshotTo(const std::string& folder, c
   collection::Manifest manifest;
   {
     const WriterPause pause(this);
-    if (served_.writer == nullptr) return absl::UnavailableError(Cat("collection ", request_.name, " is not served"));
-    manifest = served_.writer->generation().manifest();
+    ChangesWriter* const served = writer_.changes();
+    if (served == nullptr) return absl::UnavailableError(Cat("collection ", request_.name, " is not served"));
+    manifest = served->generation().manifest();
   }
   absl::StatusOr<uint64_t> sequence = MakeSnapshotFolder(request_.path, manifest, *log, folder, &either);
   if (!sequence.ok()) return sequence;

@@ -1,17 +1,12 @@
 // The implementation of LiveDocuments (live_collection.h).
 //
-// A step of the writer runs on one of the threads that all collections share, and handles everything that waits as one
-// group. It decides about each call (WriteGroup), finds room in segments (ChangesWriter::Plan), appends the group to
-// the log (the group exists from this moment on), appends it to segments and publishes the snapshot
-// (ChangesWriter::Commit), and answers the calls.
+// A step of the writer runs on one of the threads that all collections share, and has LiveWriter write everything that
+// waits as one group.
 //
 // Invariants:
-//  - What is served is the generation and the records of the log behind its log_sequence, in their order. Where the
-//    log has records that are not applied (an append failed and was recovered from, a segment found no memory after the
-//    append), nothing is written until they are.
-//  - `served_` and what hangs on it belong to the thread that writes while `writing_`, and to whoever holds a
-//  WriterPause
-//    while `paused_`; the two exclude each other.
+//  - What is served is the generation and the records of the log behind its log_sequence, in their order.
+//  - `writer_` belongs to the thread that writes while `writing_`, and to the holder of a WriterPause while `paused_`;
+//    the two exclude each other.
 //  - A generation takes the place of the one before, and is published, during a pause. So snapshots are published in
 //    the order of their sequences.
 //
@@ -40,9 +35,9 @@
 #include "server/live/local/compactor.h"
 #include "server/live/local/live_options.h"
 #include "server/live/local/live_threads.h"
+#include "server/live/local/live_writer.h"
 #include "server/live/local/segment_allocator.h"
 #include "server/live/local/shared_threads.h"
-#include "server/live/local/write_group.h"
 #include "server/live/local/write_queue.h"
 #include "server/store/collection_store.h"
 #include "server/store/live_documents.h"
@@ -82,14 +77,6 @@ class LiveCollection final : public store::LiveDocuments {
   void Stop() override;
 
  private:
-  using Answer = absl::StatusOr<store::WriteResults>;
-
-  // What a group of calls writes, and what each is answered; the records view the calls.
-  struct Planned {
-    std::vector<collection::LogRecord> records;
-    std::vector<Answer> answers;
-  };
-
   // Keeps the thread that writes between two groups while it lives. Whoever holds one must not wait for anybody.
   class WriterPause {
    public:
@@ -114,28 +101,10 @@ class LiveCollection final : public store::LiveDocuments {
     LiveCollection* const live_;
     bool held_ = false;
   };
-  // What requests are answered from, and how they come to see it.
-  struct Served {
-    std::unique_ptr<ChangesWriter> writer;
-    Publish publish;
-  };
-
   // The thread that writes (writing.cc):
   absl::Time WriteOnce();
-  void WriteCalls(std::vector<WriteCall>& calls);
   void AnswerExpired(std::vector<WriteQueue::Expired>& expired);
-  absl::StatusOr<std::vector<Answer>> WriteAsOneGroup(const std::vector<WriteCall>& calls);
-  absl::StatusOr<Planned> PlanGroup(const std::vector<WriteCall>& calls);
-  Answer PlanCall(const WriteCall& call, WriteGroup& group, std::vector<collection::LogRecord>& records);
-  Answer PlanMessages(const WriteCall& call, WriteGroup& group, std::vector<collection::LogRecord>& records);
-  absl::StatusOr<std::vector<store::WriteResult>> PlanWrites(absl::Span<const store::Write> writes, WriteGroup& group,
-                                                             std::vector<collection::LogRecord>& records);
   void Accept(WriteCall call, bool is_bounded);
-  absl::Status AppendAndPublish(const std::vector<collection::LogRecord>& records, absl::Time* durable);
-  absl::Status NoMemory(const absl::Status& status);
-  void Fail(const absl::Status& status, bool of_log);
-  void TryToRecover();
-  absl::Status Recover();
 
   // Serving (serving.cc):
   absl::StatusOr<std::unique_ptr<ChangesWriter>> FollowLog(const std::shared_ptr<const store::Generation>& generation,
@@ -143,10 +112,6 @@ class LiveCollection final : public store::LiveDocuments {
   absl::Status TakeOver(std::unique_ptr<ChangesWriter> writer, Publish publish, const StopSignal* stop);
   absl::Status CheckFollowsLog(const collection::Manifest& manifest) const;
   absl::Status NameLogSequence(const collection::Manifest& manifest);
-
-  // Must be called by whoever owns served_.
-  void PublishSnapshot();
-  void UpdateState();
 
   absl::Status CompactNow(const StopSignal* stop, std::string_view reason, bool* changed);
   absl::Status ServePublished(const collection::Manifest& published, const StopSignal* stop);
@@ -178,20 +143,14 @@ class LiveCollection final : public store::LiveDocuments {
   int waiting_pauses_ ABSL_GUARDED_BY(mutex_) = 0;
   bool maintained_ ABSL_GUARDED_BY(mutex_) = false;
   std::shared_ptr<collection::CollectionLog> log_ ABSL_GUARDED_BY(mutex_);
-  store::LiveState state_ ABSL_GUARDED_BY(mutex_);
+  bool is_compacting_ ABSL_GUARDED_BY(mutex_) = false;
   int64_t served_generation_ ABSL_GUARDED_BY(mutex_) = 0;
-  absl::Time retry_at_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();  // to recover
 
-  // The following belong to the thread that writes and to pauses, as served_ does.
-  Served served_;
-  absl::Status failure_;  // why the log holds, or may hold, records that are not applied
-  bool log_failed_ = false;
-  absl::Duration backoff_;
-  absl::Status full_;  // of the last group, where a call found no room in segments
+  LiveWriter writer_;  // belongs to the thread that writes and to pauses
 
   bool compaction_failed_ = false;  // the last one; belongs to whoever holds Maintenance
 
-  SharedTask writer_;  // last, because its steps use the other members
+  SharedTask writing_task_;  // last, because its steps use the other members
 };
 
 }  // namespace maxsim::live

@@ -87,10 +87,10 @@ absl::StatusOr<std::unique_ptr<ChangesWriter>> LiveCollection::FollowLog(
     {
       const WriterPause pause(this);
       through = log->last_sequence();
-      if (served_.writer != nullptr) {
+      if (writer_.changes() != nullptr) {
         // Those of the log that the segments lack, after a failure, are left for the pause.
-        through = std::min(through, served_.writer->sequence());
-        writer->ShareSegments(served_.writer->segments());
+        through = std::min(through, writer_.changes()->sequence());
+        writer->ShareSegments(writer_.changes()->segments());
       }
     }
     if (through <= writer->sequence() + kFewRecords) break;
@@ -100,24 +100,19 @@ absl::StatusOr<std::unique_ptr<ChangesWriter>> LiveCollection::FollowLog(
 }
 
 absl::Status LiveCollection::TakeOver(std::unique_ptr<ChangesWriter> writer, Publish publish, const StopSignal* stop) {
-  Served before;  // freed after the pause
+  LiveWriter::Served before;  // freed after the pause
   const std::shared_ptr<collection::CollectionLog> log = this->log();
   if (log == nullptr) return Unloading();
   const WriterPause pause(this);
-  if (served_.writer != nullptr) writer->ShareSegments(served_.writer->segments());
+  if (writer_.changes() != nullptr) writer->ShareSegments(writer_.changes()->segments());
   if (absl::Status status = writer->CatchUp(*log, log->last_sequence(), stop); !status.ok()) return status;
   const auto holds = [&](const collection::LogRecord& record) { return writer->changes().Holds(record); };
   if (absl::Status status = log->UpgradeVersions(holds, stop); !status.ok()) return status;
-  if (served_.writer != nullptr) writer->TakeSegments(*served_.writer);
-  before.writer = std::exchange(served_.writer, std::move(writer));
-  before.publish = std::exchange(served_.publish, std::move(publish));
-  full_ = absl::OkStatus();
   {
     const MutexLock lock(&mutex_);
-    served_generation_ = served_.writer->generation().manifest().generation;
+    served_generation_ = writer->generation().manifest().generation;
   }
-  PublishSnapshot();
-  UpdateState();
+  before = writer_.Serve({std::move(writer), std::move(publish)});
   return absl::OkStatus();
 }
 

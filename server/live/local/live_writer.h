@@ -1,0 +1,113 @@
+// Writes to a live collection: to its log, to segments, and into the snapshots that searches see.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "base/mutex.h"
+#include "base/stop.h"
+#include "collection/log/collection_log.h"
+#include "collection/log/log_record.h"
+#include "server/live/local/changes_writer.h"
+#include "server/live/local/compactor.h"
+#include "server/live/local/write_group.h"
+#include "server/live/local/write_queue.h"
+#include "server/store/live_documents.h"
+
+namespace maxsim {
+class Metrics;
+}  // namespace maxsim
+
+namespace maxsim::live {
+
+// Writes groups of calls. It decides about each call (WriteGroup), finds room in segments (ChangesWriter::Plan),
+// appends the group to the log (the group exists from this moment on), appends it to segments
+// (ChangesWriter::Commit), publishes the snapshot, and answers the calls.
+//
+// Where the log has records that are not applied (an append failed, a segment found no memory after the append),
+// nothing is written until TryToRecover has applied them.
+//
+// For one thread at a time, except state().
+class LiveWriter {
+ public:
+  using Publish = store::LiveDocuments::Publish;
+
+  // What requests are answered from, and how they come to see it.
+  struct Served {
+    std::unique_ptr<ChangesWriter> changes;
+    Publish publish;
+  };
+
+  // `name`, the collection's, is for messages and metrics. With `compacts`, compactions run without being asked for.
+  // `metrics` may be null. `compactor` must outlive this object.
+  LiveWriter(std::string name, bool compacts, std::shared_ptr<collection::CollectionLog> log, Compactor* compactor,
+             Metrics* metrics)
+      : name_(std::move(name)), compacts_(compacts), compactor_(compactor), metrics_(metrics), log_(std::move(log)) {}
+
+  // Publishes `next`, which has every record of the log, in place of what is served. Returns that, to be freed where
+  // nobody waits.
+  Served Serve(Served next);
+  // Lets go of the log. Nothing is written or published any more. Returns how that was done, to be freed likewise.
+  Publish Close();
+
+  // What is served; null before the first Serve.
+  ChangesWriter* changes() const { return served_.changes.get(); }
+
+  // Writes the calls as one group and answers each.
+  void Write(std::vector<WriteCall>& calls);
+
+  // After a failure, finds out what the log holds and applies it, whether or not it was acknowledged.
+  void TryToRecover(const StopSignal* stop);
+  // Returns when TryToRecover is due; InfiniteFuture unless nothing can be written.
+  absl::Time retry_at() const { return retry_at_; }
+  bool has_failed() const { return !failure_.ok(); }
+
+  // Returns what was served after the last group, with everything but the log's size and compaction.
+  store::LiveState state() const;
+
+ private:
+  using Answer = absl::StatusOr<store::WriteResults>;
+
+  // What a group of calls writes, and what each is answered; the records view the calls.
+  struct Planned {
+    std::vector<collection::LogRecord> records;
+    std::vector<Answer> answers;
+  };
+
+  absl::StatusOr<std::vector<Answer>> WriteAsOneGroup(const std::vector<WriteCall>& calls);
+  absl::StatusOr<Planned> PlanGroup(const std::vector<WriteCall>& calls);
+  Answer PlanCall(const WriteCall& call, WriteGroup& group, std::vector<collection::LogRecord>& records);
+  Answer PlanMessages(const WriteCall& call, WriteGroup& group, std::vector<collection::LogRecord>& records);
+  absl::StatusOr<std::vector<store::WriteResult>> PlanWrites(absl::Span<const store::Write> writes, WriteGroup& group,
+                                                             std::vector<collection::LogRecord>& records);
+  absl::Status AppendAndPublish(const std::vector<collection::LogRecord>& records, absl::Time* durable);
+  absl::Status NoMemory(const absl::Status& status);
+  void Fail(const absl::Status& status, bool of_log);
+  absl::Status Recover(const StopSignal* stop);
+  void PublishSnapshot();
+  void UpdateState();
+
+  const std::string name_;
+  const bool compacts_;
+  Compactor* const compactor_;
+  Metrics* const metrics_;
+  std::shared_ptr<collection::CollectionLog> log_;  // null after Close
+  Served served_;
+  absl::Status failure_;  // why the log holds, or may hold, records that are not applied
+  bool log_failed_ = false;
+  absl::Duration backoff_;
+  absl::Time retry_at_ = absl::InfiniteFuture();
+  absl::Status full_;  // of the last group, where a call found no room in segments
+
+  mutable Mutex mutex_;
+  store::LiveState state_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace maxsim::live
