@@ -208,29 +208,17 @@ void RouterDocuments::Upsert(v1::UpsertRequest request, service::CallContext con
     if (absl::Status s = service::CheckServing(state_); !s.ok()) return s;
     const auto collection = FindLive(request.collection());
     if (!collection.ok()) return collection.status();
-    const int count = request.documents_size();
-    if (count < 1 || count > service::kMaxUpsertDocuments) {
-      return service::InvalidField(
-          "documents",
-          absl::StrCat("has ", count, " documents, and 1 to ", service::kMaxUpsertDocuments, " are accepted"),
-          {service::kMaxUpsertDocuments, count});
-    }
     const service::DocumentRules rules = RulesOf(**collection, deps_.limits);
+    if (absl::Status s = service::CheckDocuments(request, rules); !s.ok()) return s;
     Dealt dealt;
-    for (int i = 0; i < count; ++i) {
+    for (int i = 0; i < request.documents_size(); ++i) {
       const v1::Document& document = request.documents(i);
-      absl::Status checked =
-          service::CheckDocument(document, rules, [i] { return absl::StrCat("documents[", i, "]"); });
+      // A value that a group would refuse is refused here, before others have carried out their parts of the call.
+      absl::Status checked = service::CheckValues(document, rules, [i] { return service::DocumentPath(i); });
       if (!checked.ok()) return checked;
       const int32_t slot = document.has_int_id() ? collection::SlotOf(document.int_id())
                                                  : collection::SlotOf(std::string_view(document.string_id()));
       dealt[(*collection)->PartIndexOf(slot)].push_back(static_cast<uint32_t>(i));
-    }
-    // A value that a group would refuse is refused here, before others have carried out their parts of the call.
-    for (int i = 0; i < count; ++i) {
-      absl::Status checked =
-          service::CheckValues(request.documents(i), rules, [i] { return absl::StrCat("documents[", i, "]"); });
-      if (!checked.ok()) return checked;
     }
     sent.one_log = (*collection)->has_one_log();
     for (auto& [part, positions] : dealt) {

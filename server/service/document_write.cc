@@ -122,6 +122,21 @@ absl::Status CheckDocument(const v1::Document& document, const DocumentRules& ru
   return status;
 }
 
+std::string DocumentPath(int idx) { return Cat("documents[", idx, "]"); }
+
+absl::Status CheckDocuments(const v1::UpsertRequest& request, const DocumentRules& rules) {
+  const int count = request.documents_size();
+  if (count < 1 || count > kMaxUpsertDocuments) {
+    return InvalidField("documents", Cat("has ", count, " documents, and 1 to ", kMaxUpsertDocuments, " are accepted"),
+                        {kMaxUpsertDocuments, count});
+  }
+  for (int i = 0; i < count; ++i) {
+    absl::Status status = CheckDocument(request.documents(i), rules, [i] { return DocumentPath(i); });
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckValues(const v1::Document& document, const DocumentRules& rules, FieldPath path) {
   if (!document.has_tokens()) return absl::OkStatus();
   store::Write unused;

@@ -35,6 +35,12 @@ DocumentRules DocumentRulesOf(const store::Collection& collection, const Request
 // shape, the payload. INVALID_ARGUMENT names the field, "documents[3].tokens.dim" for a `path` "documents[3]".
 absl::Status CheckDocument(const v1::Document& document, const DocumentRules& rules, FieldPath path);
 
+// Checks how many documents a call has, and each of them as CheckDocument does.
+absl::Status CheckDocuments(const v1::UpsertRequest& request, const DocumentRules& rules);
+
+// Returns the path of a document in a call, "documents[3]".
+std::string DocumentPath(int idx);
+
 // Checks the values of a document's tokens, if it has some, as ToWrite does; it must have passed CheckDocument.
 absl::Status CheckValues(const v1::Document& document, const DocumentRules& rules, FieldPath path);
 

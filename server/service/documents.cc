@@ -1,5 +1,6 @@
 #include "server/service/documents.h"
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <thread>
@@ -31,7 +32,10 @@ store::WriteCaller CallerOf(const CallContext& context) {
   return {.client = context.client, .deadline = context.deadline};
 }
 
-std::string DocumentPath(int idx) { return absl::StrCat("documents[", idx, "]"); }
+bool HasTexts(const v1::UpsertRequest& request) {
+  return std::any_of(request.documents().begin(), request.documents().end(),
+                     [](const v1::Document& document) { return !document.text().empty(); });
+}
 
 v1::WriteOutcome OutcomeOf(store::WriteResult::Outcome outcome) {
   switch (outcome) {
@@ -123,21 +127,9 @@ absl::Status DocumentService::Prepare(UpsertCall& call) const {
   absl::StatusOr<Target> target = FindTarget(call.request.collection());
   if (!target.ok()) return target.status();
   call.target = *std::move(target);
-  const int count = call.request.documents_size();
-  if (count < 1 || count > kMaxUpsertDocuments) {
-    return InvalidField("documents",
-                        absl::StrCat("has ", count, " documents, and 1 to ", kMaxUpsertDocuments, " are accepted"),
-                        {kMaxUpsertDocuments, count});
-  }
   call.rules = DocumentRulesOf(*call.target.collection, limits_);
-  bool has_texts = false;
-  for (int i = 0; i < count; ++i) {
-    const v1::Document& document = call.request.documents(i);
-    absl::Status status = CheckDocument(document, call.rules, [i] { return DocumentPath(i); });
-    if (!status.ok()) return status;
-    has_texts |= !document.text().empty();
-  }
-  return has_texts ? CheckEncoder(*call.target.collection) : absl::OkStatus();
+  if (absl::Status status = CheckDocuments(call.request, call.rules); !status.ok()) return status;
+  return HasTexts(call.request) ? CheckEncoder(*call.target.collection) : absl::OkStatus();
 }
 
 void DocumentService::Upsert(v1::UpsertRequest request, CallContext context, Done<v1::UpsertResponse> done,
@@ -150,9 +142,7 @@ void DocumentService::Upsert(v1::UpsertRequest request, CallContext context, Don
   absl::Status status = CheckServing(state_);
   if (status.ok()) status = Guarded([&] { return Prepare(*call); });
   if (!status.ok()) return Refuse(*call, std::move(status));
-  for (const v1::Document& document : call->request.documents()) {
-    if (!document.text().empty()) return Encode(std::move(call));
-  }
+  if (HasTexts(call->request)) return Encode(std::move(call));
   Submit(std::move(call));
 }
 
