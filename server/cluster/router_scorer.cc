@@ -167,10 +167,7 @@ void RouterScorer::Answer(std::unique_ptr<service::ExplainCall> call) {
   CallGroup<v1::RerankRequest, v1::ExplainResponse>(
       deps_.environment, std::move(target), options, kExplainRpc, request,
       [request](const v1::ExplainResponse& answer) { return CheckExplainAnswer(*request, answer); },
-      [call = std::move(call)](absl::StatusOr<v1::ExplainResponse> answer) {
-        if (!answer.ok()) return call->Finish(answer.status());
-        call->Finish(service::FromProto(*answer));
-      });
+      [call = std::move(call)](absl::StatusOr<v1::ExplainResponse> answer) { call->Finish(std::move(answer)); });
 }
 
 bool RouterScorer::IsServed(const std::string& collection) const {

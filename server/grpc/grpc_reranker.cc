@@ -8,7 +8,6 @@
 #include "server/grpc/messages/message_buffer.h"
 #include "server/service/call/call_spans.h"
 #include "server/service/call/status.h"
-#include "server/service/explain.h"
 #include "server/service/hidden_folders.h"
 
 namespace maxsim::rpc {
@@ -89,12 +88,7 @@ grpc::ServerUnaryReactor* GrpcReranker::Explain(grpc::CallbackServerContext* con
                           .cancelled = call->cancelled(),
                           .span = StartSpan(deps_.tracer, service::kExplainSpan, *context, arrival),
                           .record = call->record()},
-                         [call](const absl::StatusOr<service::Explanation>& explanation) {
-                           if (!explanation.ok()) {
-                             return call->Answer(absl::StatusOr<v1::ExplainResponse>(explanation.status()));
-                           }
-                           call->Answer(absl::StatusOr<v1::ExplainResponse>(service::ToProto(*explanation)));
-                         });
+                         [call](const absl::StatusOr<v1::ExplainResponse>& answer) { call->Answer(answer); });
   return call;
 }
 

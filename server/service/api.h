@@ -24,8 +24,6 @@
 
 namespace maxsim::service {
 
-struct Explanation;
-
 class RerankApi {
  public:
   virtual ~RerankApi() = default;
@@ -54,7 +52,7 @@ class ExplainApi {
   // Explains the score of the request's only query with its only candidate, which is a listed id; top_k and what the
   // answer is to hold do not count. Errors as in rerank.proto, NOT_FOUND for an unknown id too; INVALID_ARGUMENT beyond
   // kMaxExplainedPairs; RESOURCE_EXHAUSTED with RetryInfo while others are computed.
-  virtual void Explain(v1::RerankRequest request, CallContext context, Done<Explanation> done) = 0;
+  virtual void Explain(v1::RerankRequest request, CallContext context, Done<v1::ExplainResponse> done) = 0;
 
   virtual const RequestLimits& limits() const = 0;
 };

@@ -4,7 +4,9 @@
 #include <array>
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/monotonic_clock.h"
@@ -26,34 +28,30 @@ absl::Status TooManyRunning(int limit) {
   return status;
 }
 
-// The texts of a payload's list `tokens`, if there are `size`; else none.
-std::vector<std::string> TokensOfPayload(std::string_view payload, int64_t size) {
-  std::vector<std::string> tokens;
+// Adds the texts of a payload's list `tokens`, if it has `size`.
+void AddTokensOfPayload(std::string_view payload, int64_t size, v1::ExplainResponse& explanation) {
   const nlohmann::json parsed =
       nlohmann::json::parse(payload.begin(), payload.end(), nullptr, /*allow_exceptions=*/false);
-  if (!parsed.is_object() || !parsed.contains("tokens")) return tokens;
+  if (!parsed.is_object() || !parsed.contains("tokens")) return;
   const nlohmann::json& list = parsed["tokens"];
-  if (!list.is_array() || static_cast<int64_t>(list.size()) != size) return tokens;
-  for (const nlohmann::json& entry : list) {
-    if (!entry.is_string()) return {};
-    tokens.push_back(entry.get<std::string>());
-  }
-  return tokens;
+  if (!list.is_array() || static_cast<int64_t>(list.size()) != size) return;
+  if (!std::all_of(list.begin(), list.end(), [](const nlohmann::json& entry) { return entry.is_string(); })) return;
+  for (const nlohmann::json& entry : list) explanation.add_document_tokens(entry.get<std::string>());
 }
 
-double ExplainedScore(const Explanation& explanation, const std::vector<float>& weights) {
+double ExplainedScore(const v1::ExplainResponse& explanation, const std::vector<float>& weights) {
   double score = 0;
-  const double* row = explanation.similarities.data();
-  for (int64_t i = 0; i < explanation.num_query_tokens; ++i, row += explanation.num_document_tokens) {
-    const double best = *std::max_element(row, row + explanation.num_document_tokens);
-    score += (weights.empty() ? 1.0 : static_cast<double>(weights[static_cast<size_t>(i)])) * best;
+  const double* row = explanation.similarities().data();
+  for (size_t i = 0; i < explanation.num_query_tokens(); ++i, row += explanation.num_document_tokens()) {
+    const double best = *std::max_element(row, row + explanation.num_document_tokens());
+    score += (weights.empty() ? 1.0 : static_cast<double>(weights[i])) * best;
   }
   return score;
 }
 
 // Computes the similarities of a translated query with a document that the collection holds.
-absl::StatusOr<Explanation> ExplainDocument(const engine::JobQuery& job_query, const store::Collection& collection,
-                                            uint64_t ordinal) {
+absl::StatusOr<v1::ExplainResponse> ExplainDocument(const engine::JobQuery& job_query,
+                                                    const store::Collection& collection, uint64_t ordinal) {
   const int64_t num_tokens = collection.num_document_tokens(ordinal);
   if (num_tokens * job_query.num_tokens > kMaxExplainedPairs) {
     return InvalidField("queries[0].tokens",
@@ -78,41 +76,18 @@ absl::StatusOr<Explanation> ExplainDocument(const engine::JobQuery& job_query, c
   Query query;
   query.tokens = job_query.tokens.data();
   query.num_tokens = job_query.num_tokens;
-  Explanation explanation;
-  explanation.generation = static_cast<uint64_t>(collection.manifest().generation);
-  explanation.num_query_tokens = job_query.num_tokens;
-  explanation.num_document_tokens = num_tokens;
-  explanation.similarities = ReferenceSimilarities(document, query, 0);
-  explanation.score = ExplainedScore(explanation, job_query.weights);
-  explanation.document_tokens = TokensOfPayload(collection.payload(ordinal), num_tokens);
+  v1::ExplainResponse explanation;
+  explanation.set_generation(static_cast<uint64_t>(collection.manifest().generation));
+  explanation.set_num_query_tokens(static_cast<uint32_t>(job_query.num_tokens));
+  explanation.set_num_document_tokens(static_cast<uint32_t>(num_tokens));
+  const std::vector<double> similarities = ReferenceSimilarities(document, query, 0);
+  explanation.mutable_similarities()->Add(similarities.begin(), similarities.end());
+  explanation.set_score(ExplainedScore(explanation, job_query.weights));
+  AddTokensOfPayload(collection.payload(ordinal), num_tokens, explanation);
   return explanation;
 }
 
 }  // namespace
-
-v1::ExplainResponse ToProto(const Explanation& explanation) {
-  v1::ExplainResponse response;
-  response.set_generation(explanation.generation);
-  response.set_score(explanation.score);
-  response.set_num_query_tokens(static_cast<uint32_t>(explanation.num_query_tokens));
-  response.set_num_document_tokens(static_cast<uint32_t>(explanation.num_document_tokens));
-  response.mutable_similarities()->Add(explanation.similarities.begin(), explanation.similarities.end());
-  for (const std::string& token : explanation.query_tokens) response.add_query_tokens(token);
-  response.set_query_truncated(explanation.query_truncated);
-  for (const std::string& token : explanation.document_tokens) response.add_document_tokens(token);
-  return response;
-}
-
-Explanation FromProto(const v1::ExplainResponse& response) {
-  return {.generation = response.generation(),
-          .score = response.score(),
-          .num_query_tokens = response.num_query_tokens(),
-          .num_document_tokens = response.num_document_tokens(),
-          .similarities = {response.similarities().begin(), response.similarities().end()},
-          .query_tokens = {response.query_tokens().begin(), response.query_tokens().end()},
-          .query_truncated = response.query_truncated(),
-          .document_tokens = {response.document_tokens().begin(), response.document_tokens().end()}};
-}
 
 absl::Status CheckExplained(const v1::RerankRequest& request) {
   if (request.queries_size() != 1) {
@@ -123,10 +98,10 @@ absl::Status CheckExplained(const v1::RerankRequest& request) {
   return InvalidField("candidates", "must be one id");
 }
 
-absl::StatusOr<Explanation> ComputeExplanation(const v1::RerankRequest& request,
-                                               const std::shared_ptr<const store::Collection>& collection,
-                                               const RequestLimits& limits, absl::Time deadline,
-                                               ConcurrencyLimit* places) {
+absl::StatusOr<v1::ExplainResponse> ComputeExplanation(const v1::RerankRequest& request,
+                                                       const std::shared_ptr<const store::Collection>& collection,
+                                                       const RequestLimits& limits, absl::Time deadline,
+                                                       ConcurrencyLimit* places) {
   v1::RerankRequest strict = request;
   strict.set_missing_policy(v1::MISSING_POLICY_FAIL);
   const absl::StatusOr<Translated> translated = Translate(strict, collection, limits);

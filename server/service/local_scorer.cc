@@ -76,7 +76,7 @@ absl::StatusOr<v1::RerankResponse> LocalScorer::Build(const PendingAnswer& answe
 }
 
 void LocalScorer::Answer(std::unique_ptr<ExplainCall> call) {
-  call->Finish(Guarded([&]() -> absl::StatusOr<Explanation> {
+  call->Finish(Guarded([&]() -> absl::StatusOr<v1::ExplainResponse> {
     const auto collection = store_->Find(call->request.collection());
     if (!collection.ok()) return collection.status();
     return ComputeExplanation(call->request, *collection, limits_, call->context.deadline, &explanations_);

@@ -12,6 +12,7 @@
 #include "collection/collection_name.h"
 #include "server/service/call/call_spans.h"
 #include "server/service/call/status.h"
+#include "server/service/explain.h"
 #include "server/service/request/request_texts.h"
 #include "server/service/request/translate.h"
 
@@ -65,10 +66,11 @@ void RerankCall::Refuse(Rejection reason, absl::Status status) {
   Finish(std::move(status));
 }
 
-void ExplainCall::Finish(absl::StatusOr<Explanation> explanation) {
+void ExplainCall::Finish(absl::StatusOr<v1::ExplainResponse> explanation) {
   if (explanation.ok() && !texts.queries.empty()) {
-    explanation->query_tokens = std::move(texts.queries.front().pieces);
-    explanation->query_truncated = texts.queries.front().is_truncated;
+    TextFacts::Query& query = texts.queries.front();
+    for (std::string& piece : query.pieces) explanation->add_query_tokens(std::move(piece));
+    explanation->set_query_truncated(query.is_truncated);
   }
   Question::Finish(std::move(explanation));
 }
@@ -107,7 +109,7 @@ void RerankFront::Rerank(v1::RerankRequest request, CallContext context, Done<v1
   Begin(std::move(call));
 }
 
-void RerankFront::Explain(v1::RerankRequest request, CallContext context, Done<Explanation> done) {
+void RerankFront::Explain(v1::RerankRequest request, CallContext context, Done<v1::ExplainResponse> done) {
   auto call = std::make_unique<ExplainCall>(metrics_, std::move(context), std::move(done));
   call->request = std::move(request);
   DescribeRerank(call->request, call->context.method, call->context.span);

@@ -32,7 +32,7 @@ class RerankFront : public RerankApi, public ExplainApi {
   // else from a thread of TextEncoding or of the scorer, which `done` must not hold up. Where context.may_be_held_up, a
   // request that would not wait may be scored before Rerank returns.
   void Rerank(v1::RerankRequest request, CallContext context, Done<v1::RerankResponse> done) override;
-  void Explain(v1::RerankRequest request, CallContext context, Done<Explanation> done) override;
+  void Explain(v1::RerankRequest request, CallContext context, Done<v1::ExplainResponse> done) override;
 
   absl::Status ChooseCollection(v1::RerankRequest* request) const override;
   void CountUnread(std::string_view method, absl::Time arrival, const absl::Status& status) override;

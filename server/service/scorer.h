@@ -14,7 +14,6 @@
 #include "server/observability/metrics.h"
 #include "server/service/call/call.h"
 #include "server/service/call/call_record.h"
-#include "server/service/explain.h"
 #include "server/service/request/answer.h"
 #include "server/service/request/text_encoding.h"
 #include "server/service/request/text_facts.h"
@@ -51,11 +50,11 @@ struct RerankCall : Question<v1::RerankResponse> {
   absl::Time queued = absl::InfinitePast();  // when its job was submitted; set only if the call is traced
 };
 
-struct ExplainCall : Question<Explanation> {
+struct ExplainCall : Question<v1::ExplainResponse> {
   using Question::Question;
 
   // Adds what is known of the query's text, records the call and answers it.
-  void Finish(absl::StatusOr<Explanation> explanation);
+  void Finish(absl::StatusOr<v1::ExplainResponse> explanation);
 
   // Rejections of explain calls are not counted.
   void Refuse(Rejection, absl::Status status) { Finish(std::move(status)); }

@@ -187,10 +187,11 @@ void CheckOthers(const std::string& body) {
     const v1::Candidates& candidates = explain->candidates();
     Require(explain->queries_size() == 1, "one query is explained");
     Require(candidates.string_ids().ids_size() + candidates.int_ids().ids_size() == 1, "one document is explained");
-    service::Explanation explanation;
-    explanation.num_query_tokens = explanation.num_document_tokens = 1;
-    explanation.similarities = {0.5};
-    explanation.document_tokens = {body};
+    v1::ExplainResponse explanation;
+    explanation.set_num_query_tokens(1);
+    explanation.set_num_document_tokens(1);
+    explanation.add_similarities(0.5);
+    explanation.add_document_tokens(body);
     Require(json::accept(http::FormatExplanation(body, candidates, explanation)), "an explanation is JSON");
   } else {
     RequireRefusal(explain.status());

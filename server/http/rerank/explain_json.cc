@@ -80,20 +80,20 @@ absl::StatusOr<v1::RerankRequest> ParseExplainRequest(const std::string& body, c
 }
 
 std::string FormatExplanation(const std::string& collection, const v1::Candidates& document,
-                              const service::Explanation& explanation) {
-  json head = {{"model", collection}, {"generation", explanation.generation}, {"score", explanation.score}};
+                              const v1::ExplainResponse& explanation) {
+  json head = {{"model", collection}, {"generation", explanation.generation()}, {"score", explanation.score()}};
   if (document.string_ids().ids_size() == 1) head["id"] = document.string_ids().ids(0);
   if (document.int_ids().ids_size() == 1) head["id"] = document.int_ids().ids(0);
-  if (!explanation.query_tokens.empty()) head["query_tokens"] = explanation.query_tokens;
-  if (explanation.query_truncated) head["query_truncated"] = true;
-  if (!explanation.document_tokens.empty()) head["document_tokens"] = explanation.document_tokens;
+  if (!explanation.query_tokens().empty()) head["query_tokens"] = explanation.query_tokens();
+  if (explanation.query_truncated()) head["query_truncated"] = true;
+  if (!explanation.document_tokens().empty()) head["document_tokens"] = explanation.document_tokens();
   std::string text = head.dump(-1, ' ', false, json::error_handler_t::replace);
   text.pop_back();
   text += ",\"similarities\":[";
-  const double* similarity = explanation.similarities.data();
-  for (int64_t i = 0; i < explanation.num_query_tokens; ++i) {
+  const double* similarity = explanation.similarities().data();
+  for (uint32_t i = 0; i < explanation.num_query_tokens(); ++i) {
     text += i == 0 ? "[" : ",[";
-    for (int64_t j = 0; j < explanation.num_document_tokens; ++j) {
+    for (uint32_t j = 0; j < explanation.num_document_tokens(); ++j) {
       if (j > 0) text += ',';
       AppendSimilarity(*similarity++, text);
     }

@@ -16,7 +16,6 @@
 #include "base/stop.h"
 #include "maxsim/v1/rerank.pb.h"
 #include "server/service/call/limits.h"
-#include "server/service/explain.h"
 
 namespace maxsim::http {
 
@@ -30,7 +29,7 @@ absl::StatusOr<v1::RerankRequest> ParseExplainRequest(const std::string& body, c
 
 // `collection` and `document`, which has one id, are what was explained.
 std::string FormatExplanation(const std::string& collection, const v1::Candidates& document,
-                              const service::Explanation& explanation);
+                              const v1::ExplainResponse& explanation);
 
 // Formats an error of ExplainApi: a field is named as in the body.
 std::string FormatExplainError(const absl::Status& status);

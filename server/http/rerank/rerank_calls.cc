@@ -80,7 +80,7 @@ void RerankCalls::Explain(Request request, service::CallContext context, std::sh
   v1::Candidates document = parsed->candidates();
   explain_->Explain(*std::move(parsed), std::move(context),
                     [place = std::move(place), collection = std::move(collection), document = std::move(document),
-                     reply = std::move(reply)](absl::StatusOr<service::Explanation> explanation) {
+                     reply = std::move(reply)](absl::StatusOr<v1::ExplainResponse> explanation) {
                       Guarded<absl::Status>([&] {
                         (*reply)(explanation.ok() ? Json(200, FormatExplanation(collection, document, *explanation))
                                                   : ExplainError(explanation.status()));

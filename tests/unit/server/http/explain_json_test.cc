@@ -75,12 +75,12 @@ TEST(ExplainJsonTest, WhatIsWrongIsNamedAsInTheBody) {
 TEST(ExplainJsonTest, AnAnswerHasARowPerTokenOfTheQuery) {
   v1::Candidates document;
   document.mutable_string_ids()->add_ids("a\"b");
-  service::Explanation explanation;
-  explanation.generation = 3;
-  explanation.score = 1.25;
-  explanation.num_query_tokens = 2;
-  explanation.num_document_tokens = 3;
-  explanation.similarities = {0.5, -0.25, 0, 1e-9, 0.75, 0.125};
+  v1::ExplainResponse explanation;
+  explanation.set_generation(3);
+  explanation.set_score(1.25);
+  explanation.set_num_query_tokens(2);
+  explanation.set_num_document_tokens(3);
+  for (const double value : {0.5, -0.25, 0.0, 1e-9, 0.75, 0.125}) explanation.add_similarities(value);
   json answer = json::parse(FormatExplanation("docs", document, explanation));
   EXPECT_EQ(answer["id"], "a\"b");
   EXPECT_EQ(answer["model"], "docs");
@@ -89,8 +89,8 @@ TEST(ExplainJsonTest, AnAnswerHasARowPerTokenOfTheQuery) {
   EXPECT_EQ(answer["similarities"], json({{0.5, -0.25, 0}, {1e-9, 0.75, 0.125}}));
   EXPECT_FALSE(answer.contains("query_tokens"));
   EXPECT_FALSE(answer.contains("document_tokens"));
-  explanation.query_tokens = {"x", "y"};
-  explanation.document_tokens = {"a", "b", "c"};
+  for (const char* token : {"x", "y"}) explanation.add_query_tokens(token);
+  for (const char* token : {"a", "b", "c"}) explanation.add_document_tokens(token);
   document.mutable_int_ids()->add_ids(9007199254740993);
   answer = json::parse(FormatExplanation("docs", document, explanation));
   EXPECT_EQ(answer["query_tokens"], json({"x", "y"}));
