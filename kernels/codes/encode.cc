@@ -21,11 +21,29 @@ constexpr int64_t kRowsAtATime = 32;
 
 constexpr std::array<int, 3> kPlaneCounts = {1, 2, 4};
 
-// A sum in four lanes (kernels/codes/encode.h, step 2).
-struct LaneSum {
+// Magnitudes of the levels of each magnitude cell.
+constexpr std::array<double, 8> LevelsOf(int planes) {
+  std::array<double, 8> levels{};
+  for (int32_t cell = 0; cell < 8; ++cell) levels[cell] = CodeLevel(planes, true, cell);
+  return levels;
+}
+constexpr std::array<double, 8> kTwoPlanes = LevelsOf(2);
+constexpr std::array<double, 8> kFourPlanes = LevelsOf(4);
+
+// Returns the sum of term(column) over `dim` columns in four lanes (kernels/codes/encode.h, step 2).
+template <typename Term>
+[[gnu::always_inline]] inline double SumInLanes(int32_t dim, Term term) {
   double lanes[4] = {};
-  double total() const { return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]); }
-};
+  int32_t column = 0;
+  for (; column + 4 <= dim; column += 4) {
+    lanes[0] += term(column);
+    lanes[1] += term(column + 1);
+    lanes[2] += term(column + 2);
+    lanes[3] += term(column + 3);
+  }
+  for (; column < dim; ++column) lanes[column % 4] += term(column);
+  return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
+}
 
 // What the bounds of a document are made of.
 struct TokenMeasures {
@@ -49,12 +67,10 @@ void WidenRows(const DocumentsView& documents, int64_t first, int64_t count, flo
 }
 
 double SumOfSquares(const float* row, int32_t dim) {
-  LaneSum sum;
-  for (int32_t column = 0; column < dim; ++column) {
+  return SumInLanes(dim, [&](int32_t column) {
     const double value = row[column];
-    sum.lanes[column % 4] += value * value;
-  }
-  return sum.total();
+    return value * value;
+  });
 }
 
 double ScaleOfOriginal(const DocumentsView& documents, int64_t document) {
@@ -76,9 +92,9 @@ class TokenEncoder {
     uint8_t* const __restrict positive = positive_.data();
     for (int32_t column = 0; column < dim_; ++column) {
       const float magnitude = std::fabs(row[column]);
-      int32_t cell = 0;
-      for (const float cut : cuts) cell += magnitude > cut ? 1 : 0;
-      magnitudes[column] = static_cast<uint8_t>(cell);
+      magnitudes[column] = static_cast<uint8_t>((magnitude > cuts[0]) + (magnitude > cuts[1]) + (magnitude > cuts[2]) +
+                                                (magnitude > cuts[3]) + (magnitude > cuts[4]) + (magnitude > cuts[5]) +
+                                                (magnitude > cuts[6]));
       positive[column] = row[column] < 0 ? 0 : 1;
     }
     return Measure(row, std::sqrt(squares), original_scale);
@@ -92,9 +108,26 @@ class TokenEncoder {
     Pack(target, [&](int32_t column) { return static_cast<uint8_t>(magnitudes_[column] >> 2); });
   }
   void WriteFields(uint8_t* target) const {
-    std::memset(target, 0, FieldRowBytes(dim_));
+    const int32_t groups = CodeWords(dim_) / 4;
+    for (int32_t group = 0; group < groups; ++group) {
+      // The fields of even bits and of odd ones, in the order of the group's bytes.
+      uint8_t bytes[2][16] = {};
+      for (int32_t bit = 0; bit < 8; ++bit) {
+        const int32_t first = group * kCodeGroupColumns + bit * 16;
+        for (int32_t byte = 0; byte < 16; ++byte) {
+          const int32_t field = (magnitudes_[first + byte] & 3) << (bit / 2 * 2);
+          bytes[bit % 2][byte] = static_cast<uint8_t>(bytes[bit % 2][byte] | field);
+        }
+      }
+      for (int32_t word = 0; word < 4; ++word) {
+        for (int32_t half = 0; half < 2; ++half) {
+          std::memcpy(target + group * 32 + word * 8 + half * 4, bytes[half] + word * 4, 4);
+        }
+      }
+    }
+    std::memset(target + groups * 32, 0, FieldRowBytes(dim_) - static_cast<size_t>(groups) * 32);
     const int32_t num_columns = CodeColumns(dim_);
-    for (int32_t column = 0; column < num_columns; ++column) {
+    for (int32_t column = groups * kCodeGroupColumns; column < num_columns; ++column) {
       const BitPlace place = FieldBit(dim_, column);
       target[place.byte] = static_cast<uint8_t>(target[place.byte] | (magnitudes_[column] & 3) << place.bit);
     }
@@ -102,29 +135,23 @@ class TokenEncoder {
 
  private:
   TokenMeasures Measure(const float* row, double norm, double original_scale) const {
-    LaneSum ones;
-    LaneSum twos;
-    LaneSum fours;
-    int64_t twos_squared = 0;
-    int64_t fours_squared = 0;
-    for (int32_t column = 0; column < dim_; ++column) {
-      const double magnitude = std::fabs(row[column]);
-      const int32_t two = CodeLevel(2, true, magnitudes_[column]);
-      const int32_t four = CodeLevel(4, true, magnitudes_[column]);
-      ones.lanes[column % 4] += magnitude;
-      twos.lanes[column % 4] += magnitude * two;
-      fours.lanes[column % 4] += magnitude * four;
-      twos_squared += two * two;
-      fours_squared += four * four;
-    }
+    const uint8_t* const cells = magnitudes_.data();
+    const auto magnitude = [&](int32_t column) { return static_cast<double>(std::fabs(row[column])); };
+    const double ones = SumInLanes(dim_, magnitude);
+    const double twos = SumInLanes(dim_, [&](int32_t column) { return magnitude(column) * kTwoPlanes[cells[column]]; });
+    const double fours =
+        SumInLanes(dim_, [&](int32_t column) { return magnitude(column) * kFourPlanes[cells[column]]; });
     TokenMeasures measures;
     measures.norm = norm * original_scale;
-    measures.products[0] = ones.total() * original_scale;
-    measures.products[1] = twos.total() * original_scale;
-    measures.products[2] = fours.total() * original_scale;
+    measures.products[0] = ones * original_scale;
+    measures.products[1] = twos * original_scale;
+    measures.products[2] = fours * original_scale;
     measures.squared_lengths[0] = dim_;
-    measures.squared_lengths[1] = static_cast<double>(twos_squared);
-    measures.squared_lengths[2] = static_cast<double>(fours_squared);
+    // Sums of integers, which are exact.
+    measures.squared_lengths[1] =
+        SumInLanes(dim_, [&](int32_t column) { return kTwoPlanes[cells[column]] * kTwoPlanes[cells[column]]; });
+    measures.squared_lengths[2] =
+        SumInLanes(dim_, [&](int32_t column) { return kFourPlanes[cells[column]] * kFourPlanes[cells[column]]; });
     return measures;
   }
 
