@@ -142,9 +142,9 @@ void BenchScans(const Workload& work, const Options& options, const EncodedDocum
 }
 
 void Run(const Options& options) {
-  const cpu::Isa* isa = nullptr;
+  const cpu::Isa* isa = cpu::AvailableIsas().front();
   for (const cpu::Isa* candidate : cpu::AvailableIsas()) {
-    if (isa == nullptr && (options.isa.empty() || options.isa == candidate->name)) isa = candidate;
+    if (options.isa == candidate->name) isa = candidate;
   }
   std::printf("%lld documents x %lld tokens, d %d, %d queries x %d tokens, %s, one core\n",
               static_cast<long long>(options.documents), static_cast<long long>(options.tokens), options.dim,

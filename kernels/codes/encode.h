@@ -21,6 +21,8 @@
 // are rounded up, which covers the rounding of these steps.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -79,7 +81,7 @@ class EncodedDocuments {
   std::vector<Line> planes23_;
   std::vector<uint8_t> factors_;
   std::vector<float> scales_;
-  std::vector<CodeBound> bounds_[3];
+  std::array<std::vector<CodeBound>, 3> bounds_;
 };
 
 // Returns the root mean square, over all tokens, of (token's norm / root mean square of its document's norms) - 1.

@@ -68,12 +68,32 @@ ByteVector FourPlanes(ByteVector sign, ByteVector high, ByteVector field) {
   return value ^ (sign - 1);
 }
 
-// Rows of the planes.
+// A token's rows of the planes, or words of them. Those of planes that are not read are null.
 struct Rows {
-  const uint8_t* signs;
-  const uint8_t* highs;
-  const uint8_t* fields;
+  const uint8_t* signs = nullptr;
+  const uint8_t* highs = nullptr;
+  const uint8_t* fields = nullptr;
 };
+
+template <int kPlanes>
+Rows RowsOf(const CodesView& codes, int64_t token) {
+  const size_t place = static_cast<size_t>(token) * PlaneRowBytes(codes.shape.dim);
+  Rows rows;
+  rows.signs = codes.plane0 + place;
+  if constexpr (kPlanes >= 2) rows.highs = codes.plane1 + place;
+  if constexpr (kPlanes == 4) rows.fields = codes.planes23 + 2 * place;
+  return rows;
+}
+
+// Returns the rows from a word on.
+template <int kPlanes>
+Rows FromWord(const Rows& rows, int32_t word) {
+  Rows rest;
+  rest.signs = rows.signs + word * 4;
+  if constexpr (kPlanes >= 2) rest.highs = rows.highs + word * 4;
+  if constexpr (kPlanes == 4) rest.fields = rows.fields + word * 8;
+  return rest;
+}
 
 // The columns of a group or of a tail word, 16 at a time. `sign(idx)`, `high(idx)` and `field(idx)` return the words
 // whose lowest bits belong to columns 16 idx .. 16 idx + 15.
@@ -144,17 +164,15 @@ void ExpandWindows(const uint8_t* signs, int32_t num_words, uint8_t flip, int8_t
 }
 
 template <int kPlanes>
-void ExpandRow(const Rows& rows, int32_t num_words, int8_t* columns) {
+void ExpandRow(const CodesView& codes, int64_t token, int8_t* columns) {
+  const int32_t num_words = CodeWords(codes.shape.dim);
+  const Rows rows = RowsOf<kPlanes>(codes, token);
   int32_t word = 0;
   for (; word + 4 <= num_words; word += 4) {
-    const Rows group = {rows.signs + word * 4, kPlanes >= 2 ? rows.highs + word * 4 : nullptr,
-                        kPlanes == 4 ? rows.fields + word * 8 : nullptr};
-    ExpandGroup<kPlanes>(group, columns + word * kCodeWordColumns);
+    ExpandGroup<kPlanes>(FromWord<kPlanes>(rows, word), columns + word * kCodeWordColumns);
   }
   for (; word < num_words; ++word) {
-    const Rows tail = {rows.signs + word * 4, kPlanes >= 2 ? rows.highs + word * 4 : nullptr,
-                       kPlanes == 4 ? rows.fields + word * 8 : nullptr};
-    ExpandTailWord<kPlanes>(tail, columns + word * kCodeWordColumns);
+    ExpandTailWord<kPlanes>(FromWord<kPlanes>(rows, word), columns + word * kCodeWordColumns);
   }
 }
 
@@ -179,25 +197,22 @@ void ExpandCodes(StepForm form, int planes, const CodesView& codes, int64_t firs
                  int8_t* columns, uint32_t* steps) {
   const int32_t num_words = CodeWords(codes.shape.dim);
   const auto num_columns = static_cast<size_t>(CodeColumns(codes.shape.dim));
-  const size_t row_bytes = PlaneRowBytes(codes.shape.dim);
   // Windows that are steps as they are need no second pass.
   const bool direct = UsesWindows(form, planes) && num_columns == num_steps * StepColumns(form);
   for (size_t row = 0; row < count; ++row) {
-    const size_t place = (static_cast<size_t>(first_token) + row) * row_bytes;
-    const Rows rows = {codes.plane0 + place, planes >= 2 ? codes.plane1 + place : nullptr,
-                       planes == 4 ? codes.planes23 + 2 * place : nullptr};
+    const int64_t token = first_token + static_cast<int64_t>(row);
     int8_t* const target = columns + row * num_columns;
     if (direct) {
-      ExpandWindows(rows.signs, num_words, form == StepForm::kI8Quads ? 0x80 : 0,
+      ExpandWindows(RowsOf<1>(codes, token).signs, num_words, form == StepForm::kI8Quads ? 0x80 : 0,
                     reinterpret_cast<int8_t*>(steps + row * num_steps));
     } else if (UsesWindows(form, planes)) {
-      ExpandWindows(rows.signs, num_words, 0x80, target);
+      ExpandWindows(RowsOf<1>(codes, token).signs, num_words, 0x80, target);
     } else if (planes == 1) {
-      ExpandRow<1>(rows, num_words, target);
+      ExpandRow<1>(codes, token, target);
     } else if (planes == 2) {
-      ExpandRow<2>(rows, num_words, target);
+      ExpandRow<2>(codes, token, target);
     } else {
-      ExpandRow<4>(rows, num_words, target);
+      ExpandRow<4>(codes, token, target);
     }
   }
   if (!direct) RowsToSteps(form, ScalarType::kI8, columns, count, num_columns, num_steps, steps);
