@@ -230,14 +230,22 @@ TEST_P(CodeScanTest, NoDocumentsGiveNoResults) {
   EXPECT_TRUE(Scan(encoded.view(), {&scan, 1})[0].empty());
 }
 
-// Documents and queries with near neighbours, as texts have: tokens lie round a few hundred centres.
+// Documents and queries with near neighbours, as texts have: the tokens of a document lie round the few centres of its
+// topic, which overlaps with those of other documents.
 struct Clustered {
+  static constexpr uint64_t kCentres = 300;
+  static constexpr uint64_t kTopicCentres = 12;
+
   Clustered(uint64_t seed, int64_t num_documents, int32_t dim, ScalarType type)
       : generator(seed),
         values(test::MakeDocuments(seed, ScalarType::kF32, dim, test::RandomLengths(seed, num_documents, 4, 20))) {
-    const test::TokenMatrix centres = test::RandomTokens(seed, ScalarType::kF32, dim, 300);
-    for (int64_t token = 0; token < values.tokens.num_tokens(); ++token) {
-      values.tokens.SetRow(token, Near(centres.Row(static_cast<int64_t>(generator() % 300)), 0.9));
+    const test::TokenMatrix centres = test::RandomTokens(seed, ScalarType::kF32, dim, kCentres);
+    for (int64_t document = 0; document < num_documents; ++document) {
+      const uint64_t topic = generator() % (kCentres - kTopicCentres);
+      for (int64_t token = values.offsets[document]; token < values.offsets[document + 1]; ++token) {
+        const auto centre = static_cast<int64_t>(topic + generator() % kTopicCentres);
+        values.tokens.SetRow(token, Near(centres.Row(centre), 0.5));
+      }
     }
     values.rotation_seed = test::kCodeSeed;
     documents = test::Stored(values, type);
