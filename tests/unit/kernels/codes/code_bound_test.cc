@@ -150,6 +150,60 @@ TEST_F(CodeBoundTest, HoldsForTheQueriesThatCodesAreWorstFor) {
   }
 }
 
+// A query in the plane of a token's vector and its code, on the vector's side, scores just what the bound allows. So a
+// bound that were a few percent smaller would fail here.
+TEST_F(CodeBoundTest, TouchesTheScoresOfTheWorstQueries) {
+  for (const int32_t dim : {48, 128, 384}) {
+    for (const bool factors : {false, true}) {
+      const test::RandomDocuments documents = test::MakeDocuments(seed_, ScalarType::kF32, dim, {1, 1, 1});
+      const EncodedDocuments encoded = test::Encoded(documents.view(), factors);
+      for (const int planes : {1, 2, 4}) {
+        for (const float along : {0.0f, 0.05f, 0.3f, 1.0f}) {
+          SCOPED_TRACE(testing::Message() << "d " << dim << ", " << planes << " planes, along " << along);
+          for (int64_t document = 0; document < 3; ++document) {
+            std::vector<float> row = ResidualOf(documents, encoded.view(), planes, document);
+            const std::vector<float> vector = documents.tokens.Row(document);
+            double squares = 0;
+            for (size_t column = 0; column < row.size(); ++column) {
+              row[column] += along * vector[column];
+              squares += static_cast<double>(row[column]) * row[column];
+            }
+            test::RandomQuery query = test::MakeQuery(seed_, ScalarType::kF32, dim, 1);
+            query.tokens.SetRow(0, row);
+            const double exact = test::ExactScores(documents.view(), query)[static_cast<size_t>(document)];
+            const QueryCodes codes = test::EncodedQuery(encoded.view().shape, planes, query);
+            const double bound = BoundOf(encoded.view(), codes, document);
+            EXPECT_GE(bound, exact);
+            // What the rounding of the query, and that to F16, allow more.
+            EXPECT_LE(bound, exact + 2.01 * codes.slack + 0.003 * std::sqrt(squares));
+          }
+        }
+      }
+    }
+  }
+}
+
+// Tokens with a smaller product than the largest one may score more than it, up to the bound's peak.
+TEST_F(CodeBoundTest, NeverFallsAsTheSumRises) {
+  const test::RandomDocuments documents = test::MakeDocuments(seed_, ScalarType::kF32, 96, {7});
+  const EncodedDocuments encoded = test::Encoded(documents.view(), false);
+  const float scale = encoded.view().scales[0];
+  for (const int planes : {1, 2, 4}) {
+    const QueryCodes query =
+        test::EncodedQuery(encoded.view().shape, planes, test::MakeQuery(seed_, ScalarType::kF32, 96, 3));
+    const CodeBound& bound = encoded.view().bounds[BoundIndex(planes)][0];
+    const double most = query.reach * F16ToF32(bound.length) * NominalNorm(query.shape, scale) / (query.unit * scale);
+    float before = UpperBound(query, 0, scale, bound);
+    for (int step = 1; step <= 1000; ++step) {
+      const float next = UpperBound(query, static_cast<int64_t>(most * step / 1000), scale, bound);
+      ASSERT_GE(next, before) << planes << " planes, step " << step;
+      before = next;
+    }
+    // The length of the document's longest vector, at least.
+    EXPECT_GE(before, query.reach * 0.999);
+  }
+}
+
 TEST_F(CodeBoundTest, HoldsForVectorsThatAreNotNormalAtAll) {
   constexpr int32_t kDim = 96;
   test::RandomDocuments documents = test::MakeDocuments(seed_, ScalarType::kF32, kDim, {1, 1, 1, 1, 1, 3});
