@@ -2,10 +2,10 @@
 // stays in registers, and a document's words come from memory straight into the registers that multiply them.
 //
 // A warp takes chunks of up to 32 candidates, and each of its lanes looks one of them up. Then the warp walks over the
-// chunk's documents in tiles of 16 tokens, kAhead tiles behind its own loads. A tile has two halves of 8 tokens; the
-// second one is left out where the document ends before it. Rows beyond a document's end repeat its last one, which
-// changes no maximum. At a document's end each lane has the largest product of one query token, and leaves it in shared
-// memory; at the end of the chunk each lane adds up its own document's.
+// chunk's documents in tiles, kAhead tiles behind its own loads. A tile has groups of 8 tokens, the columns of a product;
+// groups beyond the document's end are left out. Rows beyond the end repeat the last one, which changes no maximum. At a
+// document's end each lane has the largest product of one query token, and leaves it in shared memory; at the end of the
+// chunk each lane adds up its own document's.
 #include <climits>
 
 #include "kernels/cuda/codes/expand.cuh"
@@ -19,8 +19,13 @@ namespace {
 constexpr unsigned kAllLanes = ~0u;
 constexpr int kWarps = 8;
 constexpr int kChunk = 32;              // candidates; one for each lane
-constexpr int kTokens = 16;             // of a tile
 constexpr int kRowStride = kChunk + 1;  // of the maxima in shared memory, so that lanes meet no bank twice
+
+// Groups of 8 tokens in a tile, as many as registers allow, and the tokens of a tile.
+template <int kPlanes, int kWords>
+inline constexpr int kGroups = kPlanes == 4 && kWords == 3 ? 2 : 4;
+template <int kPlanes, int kWords>
+inline constexpr int kTokens = 8 * kGroups<kPlanes, kWords>;
 
 // Where a lane's words of a tile's first token are: with 4 words a row (a group) that of its place in a quad, otherwise
 // all of them (tail words).
@@ -38,9 +43,9 @@ struct TilePointers {
   }
 
   __device__ __forceinline__ void Advance() {
-    plane0 += kTokens * kWords;
-    if constexpr (kPlanes >= 2) plane1 += kTokens * kWords;
-    if constexpr (kPlanes == 4) fields += kTokens * kWords;
+    plane0 += kTokens<kPlanes, kWords> * kWords;
+    if constexpr (kPlanes >= 2) plane1 += kTokens<kPlanes, kWords> * kWords;
+    if constexpr (kPlanes == 4) fields += kTokens<kPlanes, kWords> * kWords;
   }
 };
 
@@ -67,7 +72,7 @@ struct TokenWords {
 
 template <int kPlanes, int kWords>
 struct Tile {
-  TokenWords<kPlanes, kWords> halves[2];
+  TokenWords<kPlanes, kWords> groups[kGroups<kPlanes, kWords>];
 };
 
 // One warp's work on a chunk. All lanes call every function together.
@@ -75,7 +80,7 @@ template <int kPlanes, int kWords>
 class ChunkScan {
  public:
   // Tiles that are loaded while one is multiplied: as many as registers allow.
-  static constexpr int kAhead = kPlanes == 1 && kWords == 4 ? 4 : kPlanes == 4 && kWords == 3 ? 1 : 2;
+  static constexpr int kAhead = kPlanes == 1 && kWords == 4 ? 2 : 1;
 
   __device__ __forceinline__ ChunkScan(const ScanParams& params, int32_t* maxima)
       : codes_(params.codes), maxima_(maxima), lane_(static_cast<int>(threadIdx.x) % 32) {
@@ -105,13 +110,9 @@ class ChunkScan {
           if (waiting_ == 0) break;
           StartDocument();
         }
-        if (left_ > 8) {
-          Multiply<2>(ahead_[i]);
-        } else {
-          Multiply<1>(ahead_[i]);
-        }
+        Multiply(ahead_[i]);
         LoadNext(ahead_[i]);
-        left_ -= kTokens;
+        left_ -= kTokens<kPlanes, kWords>;
         if (left_ <= 0) FinishDocument();
       }
     }
@@ -131,10 +132,10 @@ class ChunkScan {
       load_left_ = __shfl_sync(kAllLanes, tokens_, next);
     }
     const int row = lane_ / 4, last = load_left_ - 1;
-    tile.halves[0].Load(pointers_, min(row, last));
-    tile.halves[1].Load(pointers_, min(row + 8, last));
+#pragma unroll
+    for (int i = 0; i < kGroups<kPlanes, kWords>; ++i) tile.groups[i].Load(pointers_, min(row + 8 * i, last));
     pointers_.Advance();
-    load_left_ -= kTokens;
+    load_left_ -= kTokens<kPlanes, kWords>;
   }
 
   __device__ __forceinline__ void StartDocument() {
@@ -145,24 +146,37 @@ class ChunkScan {
     for (int i = 0; i < 4; ++i) largest_[i] = INT_MIN;
   }
 
-  // Multiplies the first kHalves halves of a tile. Their products are independent, which hides their latency.
-  template <int kHalves>
+  // Multiplies the groups of a tile that have tokens of the document. Two at a time are independent, which hides their
+  // latency.
   __device__ __forceinline__ void Multiply(const Tile<kPlanes, kWords>& tile) {
-    int32_t sums[kHalves][2][4] = {};
+    if constexpr (kGroups<kPlanes, kWords> == 4) {
+      if (left_ > 24) {
+        MultiplyGroups<0, 2>(tile);
+        return MultiplyGroups<2, 2>(tile);
+      }
+      if (left_ > 16) return MultiplyGroups<0, 3>(tile);
+    }
+    if (left_ > 8) return MultiplyGroups<0, 2>(tile);
+    MultiplyGroups<0, 1>(tile);
+  }
+
+  template <int kFirst, int kCount>
+  __device__ __forceinline__ void MultiplyGroups(const Tile<kPlanes, kWords>& tile) {
+    int32_t sums[kCount][2][4] = {};
 #pragma unroll
     for (int step = 0; step < kWords; ++step) {
-      StepBytes bytes[kHalves];
+      StepBytes bytes[kCount];
 #pragma unroll
-      for (int half = 0; half < kHalves; ++half) bytes[half] = tile.halves[half].Step(step, lane_ % 4);
+      for (int group = 0; group < kCount; ++group) bytes[group] = tile.groups[kFirst + group].Step(step, lane_ % 4);
 #pragma unroll
-      for (int i = 0; i < 2 * kHalves; ++i) {
+      for (int i = 0; i < 2 * kCount; ++i) {
         MultiplyStep<kPlanes>(query_[i % 2][step], bytes[i / 2], sums[i / 2][i % 2]);
       }
     }
 #pragma unroll
-    for (int i = 0; i < 4 * kHalves; ++i) {
-      const int32_t(&of_tile)[4] = sums[i / 4][i % 4 / 2];
-      largest_[i % 4] = max(max(largest_[i % 4], of_tile[i % 2 * 2]), of_tile[i % 2 * 2 + 1]);
+    for (int i = 0; i < 4 * kCount; ++i) {
+      const int32_t(&of_group)[4] = sums[i / 4][i % 4 / 2];
+      largest_[i % 4] = max(max(largest_[i % 4], of_group[i % 2 * 2]), of_group[i % 2 * 2 + 1]);
     }
   }
 
