@@ -136,11 +136,6 @@ absl::Status LiveCollection::Follow(const collection::LogStream& stream) {
   return log == nullptr ? Unloading() : log->Follow(stream);
 }
 
-uint64_t LiveCollection::remembered_bytes() const {
-  const std::shared_ptr<collection::CollectionLog> log = this->log();
-  return log == nullptr ? 0 : log->remembered_bytes();
-}
-
 absl::Status LiveCollection::Unloading() const {
   return absl::UnavailableError(Cat("collection ", request_.name, " is being unloaded"));
 }

@@ -63,7 +63,10 @@ class LiveCollection final : public store::LiveDocuments {
   std::optional<collection::LogStream> stream() const;
   absl::Status Follow(const collection::LogStream& stream);
   // Returns the log's limit for versions of deleted ids; 0 while it is being unloaded.
-  uint64_t remembered_bytes() const;
+  uint64_t remembered_bytes() const {
+    const std::shared_ptr<collection::CollectionLog> log = this->log();
+    return log == nullptr ? 0 : log->remembered_bytes();
+  }
   absl::Status Compact(const StopSignal* stop, bool* changed) override;
   absl::StatusOr<uint64_t> SnapshotTo(const std::string& folder, const StopSignal* stop) override;
   store::LiveState state() const override;
