@@ -95,7 +95,7 @@ struct DocumentService::UpsertCall : Call<v1::UpsertResponse> {
 };
 
 absl::Status DocumentService::CheckCollectionField(const std::string& name) const {
-  if (name.size() >= 1 && name.size() <= collection::kMaxCollectionNameBytes) return absl::OkStatus();
+  if (!name.empty() && name.size() <= collection::kMaxCollectionNameBytes) return absl::OkStatus();
   return InvalidField(
       "collection",
       absl::StrCat("has ", name.size(), " bytes, and 1 to ", collection::kMaxCollectionNameBytes, " are accepted"),
@@ -218,7 +218,7 @@ void DocumentService::Submit(std::unique_ptr<UpsertCall> call) {
   const store::WriteCaller caller = CallerOf(call->context);
   status = Guarded([&] {
     live->Submit(std::move(writes), caller,
-                 [this, call = std::move(call)](absl::StatusOr<store::WriteResults> written) {
+                 [this, call = std::move(call)](const absl::StatusOr<store::WriteResults>& written) {
                    absl::StatusOr<v1::UpsertResponse> response = ToResponse<v1::UpsertResponse>(written);
                    if (response.ok()) {
                      response->set_encoded_tokens(call->encoded_tokens);
@@ -287,7 +287,7 @@ void DocumentService::Delete(const v1::DeleteRequest& request, CallContext conte
   const store::WriteCaller caller = CallerOf(call->context);
   Guarded([&] {
     target.live->Submit(std::move(writes), caller,
-                        [call = std::move(call)](absl::StatusOr<store::WriteResults> written) {
+                        [call = std::move(call)](const absl::StatusOr<store::WriteResults>& written) {
                           call->Finish(ToResponse<v1::DeleteResponse>(written));
                         });
     return absl::OkStatus();

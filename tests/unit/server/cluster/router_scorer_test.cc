@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "server/service/call/status.h"
 #include "server/service/rerank_front.h"
 #include "tests/unit/server/cluster/router_fixture.h"
 
@@ -188,6 +189,14 @@ TEST_F(RouterScorerTest, AnUnknownCollectionIsNotFound) {
   v1::RerankRequest request = RequestFor({});
   request.set_collection("nowhere");
   EXPECT_TRUE(absl::IsNotFound(Rerank(request).status()));
+}
+
+TEST_F(RouterScorerTest, AnExplainCallForSeveralDocumentsIsRefusedWithoutAGroup) {
+  StartRouter();
+  const auto answer = Wait<v1::ExplainResponse>([&](service::Done<v1::ExplainResponse> done) {
+    front_->Explain(RequestFor({IdOf(0, 2), IdOf(1, 2)}), {.method = "Explain"}, std::move(done));
+  });
+  EXPECT_EQ(answer.status(), service::InvalidField("candidates", "must be one id"));
 }
 
 TEST_F(RouterScorerTest, ARouterThatDrainsRefuses) {
