@@ -29,7 +29,30 @@ uint32_t LoadWord(const uint8_t* from) {
   return word;
 }
 
-void Store(ByteVector values, int8_t* to) { std::memcpy(to, &values, sizeof(values)); }
+// Takes a row's columns, 16 at a time, as bytes. `flip` is 0, or 0x80 to add 128 to signed bytes and make them
+// unsigned.
+struct ByteSink {
+  char* to;
+  uint8_t flip;
+  [[gnu::always_inline]] void Put(int32_t column, ByteVector values) const {
+    values ^= flip;
+    std::memcpy(to + column, &values, sizeof(values));
+  }
+};
+
+// Takes them as signed numbers of 16 bits.
+struct PairSink {
+  char* to;
+  [[gnu::always_inline]] void Put(int32_t column, ByteVector values) const {
+    const ByteVector signs = -(values >> 7);  // all bits set in negative ones
+    const ByteVector low =
+        __builtin_shufflevector(values, signs, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    const ByteVector high =
+        __builtin_shufflevector(values, signs, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+    std::memcpy(to + 2 * column, &low, sizeof(low));
+    std::memcpy(to + 2 * column + 16, &high, sizeof(high));
+  }
+};
 
 ByteVector Bits(WordVector words) { return reinterpret_cast<ByteVector>(words & 0x01010101u); }
 
@@ -97,23 +120,23 @@ Rows FromWord(const Rows& rows, int32_t word) {
 
 // The columns of a group or of a tail word, 16 at a time. `sign(idx)`, `high(idx)` and `field(idx)` return the words
 // whose lowest bits belong to columns 16 idx .. 16 idx + 15.
-template <int kPlanes, int kCount, typename Sign, typename High, typename Field>
-[[gnu::always_inline]] inline void ExpandColumns(Sign sign, High high, Field field, int8_t* columns) {
+template <int kPlanes, int kCount, class Sink, typename Sign, typename High, typename Field>
+[[gnu::always_inline]] inline void ExpandColumns(Sign sign, High high, Field field, int32_t column, const Sink& sink) {
 #pragma GCC unroll 8
   for (int idx = 0; idx < kCount; ++idx) {
     if constexpr (kPlanes == 1) {
-      Store(OnePlane(Bits(sign(idx))), columns + 16 * idx);
+      sink.Put(column + 16 * idx, OnePlane(Bits(sign(idx))));
     } else if constexpr (kPlanes == 2) {
-      Store(TwoPlanes(Bits(sign(idx)), Bits(high(idx))), columns + 16 * idx);
+      sink.Put(column + 16 * idx, TwoPlanes(Bits(sign(idx)), Bits(high(idx))));
     } else {
-      Store(FourPlanes(Bits(sign(idx)), Bits(high(idx)), reinterpret_cast<ByteVector>(field(idx) & 0x03030303u)),
-            columns + 16 * idx);
+      const auto fields = reinterpret_cast<ByteVector>(field(idx) & 0x03030303u);
+      sink.Put(column + 16 * idx, FourPlanes(Bits(sign(idx)), Bits(high(idx)), fields));
     }
   }
 }
 
-template <int kPlanes>
-void ExpandGroup(const Rows& rows, int8_t* columns) {
+template <int kPlanes, class Sink>
+[[gnu::always_inline]] inline void ExpandGroup(const Rows& rows, int32_t column, const Sink& sink) {
   const WordVector signs = LoadWords(rows.signs);
   const WordVector highs = kPlanes >= 2 ? LoadWords(rows.highs) : signs;
   WordVector even = signs;
@@ -125,11 +148,11 @@ void ExpandGroup(const Rows& rows, int8_t* columns) {
     odd = __builtin_shufflevector(lower, upper, 1, 3, 5, 7);
   }
   ExpandColumns<kPlanes, 8>([&](int idx) { return signs >> idx; }, [&](int idx) { return highs >> idx; },
-                            [&](int idx) { return (idx % 2 == 0 ? even : odd) >> (idx / 2 * 2); }, columns);
+                            [&](int idx) { return (idx % 2 == 0 ? even : odd) >> (idx / 2 * 2); }, column, sink);
 }
 
-template <int kPlanes>
-void ExpandTailWord(const Rows& rows, int8_t* columns) {
+template <int kPlanes, class Sink>
+[[gnu::always_inline]] inline void ExpandTailWord(const Rows& rows, int32_t column, const Sink& sink) {
   constexpr WordVector kShifts = {0, 1, 2, 3};
   constexpr WordVector kFieldShifts = {0, 0, 2, 2};
   const WordVector signs = WordVector{} + LoadWord(rows.signs);
@@ -142,37 +165,48 @@ void ExpandTailWord(const Rows& rows, int8_t* columns) {
   }
   ExpandColumns<kPlanes, 2>([&](int idx) { return signs >> (kShifts + 4 * idx); },
                             [&](int idx) { return highs >> (kShifts + 4 * idx); },
-                            [&](int idx) { return fields >> (kFieldShifts + 4 * idx); }, columns);
+                            [&](int idx) { return fields >> (kFieldShifts + 4 * idx); }, column, sink);
 }
 
-// The windows of one plane. `flip` is 0, or 0x80 to subtract 128.
-void ExpandWindows(const uint8_t* signs, int32_t num_words, uint8_t flip, int8_t* columns) {
+// The windows of one plane.
+void ExpandWindows(const uint8_t* signs, int32_t num_words, const ByteSink& sink) {
   int32_t word = 0;
   for (; word + 4 <= num_words; word += 4) {
     const WordVector group = LoadWords(signs + word * 4);
 #pragma GCC unroll 8
     for (int bit = 0; bit < 8; ++bit) {
-      Store(reinterpret_cast<ByteVector>(group << (7 - bit)) ^ flip, columns + word * kCodeWordColumns + bit * 16);
+      sink.Put(word * kCodeWordColumns + bit * 16, reinterpret_cast<ByteVector>(group << (7 - bit)));
     }
   }
   for (; word < num_words; ++word) {
     constexpr WordVector kShifts = {7, 6, 5, 4};
     const WordVector tail = WordVector{} + LoadWord(signs + word * 4);
-    Store(reinterpret_cast<ByteVector>(tail << kShifts) ^ flip, columns + word * kCodeWordColumns);
-    Store(reinterpret_cast<ByteVector>(tail << (kShifts - 4)) ^ flip, columns + word * kCodeWordColumns + 16);
+    sink.Put(word * kCodeWordColumns, reinterpret_cast<ByteVector>(tail << kShifts));
+    sink.Put(word * kCodeWordColumns + 16, reinterpret_cast<ByteVector>(tail << (kShifts - 4)));
   }
 }
 
-template <int kPlanes>
-void ExpandRow(const CodesView& codes, int64_t token, int8_t* columns) {
+template <int kPlanes, class Sink>
+void ExpandLevels(const CodesView& codes, int64_t token, const Sink& sink) {
   const int32_t num_words = CodeWords(codes.shape.dim);
   const Rows rows = RowsOf<kPlanes>(codes, token);
   int32_t word = 0;
   for (; word + 4 <= num_words; word += 4) {
-    ExpandGroup<kPlanes>(FromWord<kPlanes>(rows, word), columns + word * kCodeWordColumns);
+    ExpandGroup<kPlanes>(FromWord<kPlanes>(rows, word), word * kCodeWordColumns, sink);
   }
   for (; word < num_words; ++word) {
-    ExpandTailWord<kPlanes>(FromWord<kPlanes>(rows, word), columns + word * kCodeWordColumns);
+    ExpandTailWord<kPlanes>(FromWord<kPlanes>(rows, word), word * kCodeWordColumns, sink);
+  }
+}
+
+template <class Sink>
+void ExpandLevels(int planes, const CodesView& codes, int64_t token, const Sink& sink) {
+  if (planes == 1) {
+    ExpandLevels<1>(codes, token, sink);
+  } else if (planes == 2) {
+    ExpandLevels<2>(codes, token, sink);
+  } else {
+    ExpandLevels<4>(codes, token, sink);
   }
 }
 
@@ -197,22 +231,24 @@ void ExpandCodes(StepForm form, int planes, const CodesView& codes, int64_t firs
                  int8_t* columns, uint32_t* steps) {
   const int32_t num_words = CodeWords(codes.shape.dim);
   const auto num_columns = static_cast<size_t>(CodeColumns(codes.shape.dim));
-  // Windows that are steps as they are need no second pass.
-  const bool direct = UsesWindows(form, planes) && num_columns == num_steps * StepColumns(form);
+  const bool windows = UsesWindows(form, planes);
+  // Integer columns that fill their steps are written as steps; the others take a second pass.
+  const bool direct = form != StepForm::kF32 && num_columns == num_steps * StepColumns(form);
   for (size_t row = 0; row < count; ++row) {
     const int64_t token = first_token + static_cast<int64_t>(row);
-    int8_t* const target = columns + row * num_columns;
-    if (direct) {
-      ExpandWindows(RowsOf<1>(codes, token).signs, num_words, form == StepForm::kI8Quads ? 0x80 : 0,
-                    reinterpret_cast<int8_t*>(steps + row * num_steps));
-    } else if (UsesWindows(form, planes)) {
-      ExpandWindows(RowsOf<1>(codes, token).signs, num_words, 0x80, target);
-    } else if (planes == 1) {
-      ExpandRow<1>(codes, token, target);
-    } else if (planes == 2) {
-      ExpandRow<2>(codes, token, target);
+    char* const to = direct ? reinterpret_cast<char*>(steps + row * num_steps)
+                            : reinterpret_cast<char*>(columns + row * num_columns);
+    if (direct && form == StepForm::kI16Pairs) {
+      ExpandLevels(planes, codes, token, PairSink{to});
+    } else if (windows) {
+      // Windows are unsigned, and levels are signed.
+      const bool is_unsigned = direct && form == StepForm::kUnsignedI8Quads;
+      const auto flip = static_cast<uint8_t>(is_unsigned ? 0 : 0x80);
+      ExpandWindows(RowsOf<1>(codes, token).signs, num_words, ByteSink{to, flip});
     } else {
-      ExpandRow<4>(codes, token, target);
+      const bool is_unsigned = direct && form == StepForm::kUnsignedI8Quads;
+      const auto flip = static_cast<uint8_t>(is_unsigned ? 0x80 : 0);
+      ExpandLevels(planes, codes, token, ByteSink{to, flip});
     }
   }
   if (!direct) RowsToSteps(form, ScalarType::kI8, columns, count, num_columns, num_steps, steps);
