@@ -1,8 +1,8 @@
 // maxsim_bench_gpu_codes: times scans of codes that are made on the device.
 //
-// The bits are random, so that no query finds documents that stand out; the kernels' time does not depend on that. A row
-// is the median of whole calls, from the query in host memory to the best documents there, with the device's own times
-// of scan and selection beside it.
+// The bits are random, so that no query finds documents that stand out; the kernels' time does not depend on that. A
+// row is the median of whole calls, from the query in host memory to the best documents there, with the device's own
+// times of scan and selection beside it.
 #include <cuda_runtime_api.h>
 
 #include <CLI/CLI.hpp>
@@ -102,7 +102,7 @@ double Median(std::vector<double> values) {
 }
 
 nlohmann::ordered_json Time(const Options& options, const cuda::Device& device, const RandomCodes& codes, int planes,
-                    int num_queries) {
+                            int num_queries) {
   std::mt19937 random(3);
   std::normal_distribution<float> gauss(0, 0.0884F);
   std::vector<QueryCodes> query_codes;

@@ -91,11 +91,11 @@ float LargestOutside(const ScanQuery& query, absl::Span<const Scored> selected) 
 
 absl::Status CodeScanner::Scan(const CodesView& codes, absl::Span<const ScanQuery> queries,
                                absl::Span<std::vector<Scored>> results) {
-  const CodeAvailability available{.shape = codes.shape,
-                                   .planes = codes.planes,
-                                   .num_documents = codes.num_documents,
-                                   .has_bounds = {codes.bounds[0] != nullptr, codes.bounds[1] != nullptr,
-                                                  codes.bounds[2] != nullptr}};
+  const CodeAvailability available{
+      .shape = codes.shape,
+      .planes = codes.planes,
+      .num_documents = codes.num_documents,
+      .has_bounds = {codes.bounds[0] != nullptr, codes.bounds[1] != nullptr, codes.bounds[2] != nullptr}};
   if (absl::Status s = ValidateScan(available, queries, results.size()); !s.ok()) return s;
   try {
     for (Slot& slot : slots_) slot.used = false;

@@ -135,8 +135,7 @@ absl::Status CudaCodeScanner::ScanTogether(const CudaCodes& codes, absl::Span<co
   if (first.ordinals != nullptr) {
     const size_t bytes = static_cast<size_t>(num_candidates) * sizeof(uint32_t);
     MAXSIM_RETURN_IF_ERROR(Grow(ordinals_, bytes));
-    MAXSIM_RETURN_IF_CUDA_ERROR(
-        cudaMemcpyAsync(ordinals_.as(), first.ordinals, bytes, cudaMemcpyHostToDevice, stream));
+    MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(ordinals_.as(), first.ordinals, bytes, cudaMemcpyHostToDevice, stream));
   }
 
   // Queries and their selections.
@@ -168,8 +167,8 @@ absl::Status CudaCodeScanner::ScanTogether(const CudaCodes& codes, absl::Span<co
                tiles_at = layout.Add(packed.tile_queries), queries_at = layout.Add(query_params),
                selections_at = layout.Add(selections);
   MAXSIM_RETURN_IF_ERROR(Grow(input_, layout.bytes().size()));
-  MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemcpyAsync(input_.as(), layout.bytes().data(), layout.bytes().size(),
-                                              cudaMemcpyHostToDevice, stream));
+  MAXSIM_RETURN_IF_CUDA_ERROR(
+      cudaMemcpyAsync(input_.as(), layout.bytes().data(), layout.bytes().size(), cudaMemcpyHostToDevice, stream));
   MAXSIM_RETURN_IF_ERROR(Grow(scores_, static_cast<size_t>(stride) * members.size() * sizeof(float)));
   MAXSIM_RETURN_IF_ERROR(Grow(results_, static_cast<size_t>(num_results) * sizeof(DeviceScored)));
   MAXSIM_RETURN_IF_ERROR(Grow(keys_, static_cast<size_t>(num_keys) * sizeof(uint64_t)));

@@ -28,8 +28,8 @@ class CudaCodeScanner {
   // `device` must outlive this object.
   static absl::StatusOr<CudaCodeScanner> Create(const Device& device, int64_t max_scores = kDefaultMaxScores);
 
-  // Does what CodeScanner::Scan does. `codes` are on this scanner's device. The arrays that queries point to are in host
-  // memory. UNAVAILABLE where the device is lost.
+  // Does what CodeScanner::Scan does. `codes` are on this scanner's device. The arrays that queries point to are in
+  // host memory. UNAVAILABLE where the device is lost.
   absl::Status Scan(const CudaCodes& codes, absl::Span<const ScanQuery> queries,
                     absl::Span<std::vector<Scored>> results);
 

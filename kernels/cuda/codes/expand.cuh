@@ -1,6 +1,7 @@
 // Words of planes become bytes of mma.sync's operand B. kernels/cuda/codes/fragments.h says which coordinate is where.
 //
-//   1 plane   a byte is the window of bits that ends at the coordinate's (kernels/codes/query_codes.h): one shift of the
+//   1 plane   a byte is the window of bits that ends at the coordinate's (kernels/codes/query_codes.h): one shift of
+//   the
 //             word, unsigned
 //   2 planes  the level: a table of 4 bytes that PRMT looks up by fields of two bits
 //   4 planes  half of (the level - 1): a table of 8 bytes by magnitude, inverted where the sign is negative
@@ -65,9 +66,9 @@ __device__ __forceinline__ StepBytes Expand(const CodeWord& word, int part) {
     // The signs of bit `part` + 4 and of bit `part` of each byte, at the top of the bytes. PRMT repeats a top bit where
     // the selector has its own set.
     const uint32_t upper = word.plane0 << (3 - part), lower = upper << 4;
-    return {Permute(kInvertedHalfLevels4Low, kInvertedHalfLevels4High, selectors) ^ Permute(upper, lower, 0x9d8cu),
-            Permute(kInvertedHalfLevels4Low, kInvertedHalfLevels4High, selectors >> 16) ^
-                Permute(upper, lower, 0xbfaeu)};
+    return {
+        Permute(kInvertedHalfLevels4Low, kInvertedHalfLevels4High, selectors) ^ Permute(upper, lower, 0x9d8cu),
+        Permute(kInvertedHalfLevels4Low, kInvertedHalfLevels4High, selectors >> 16) ^ Permute(upper, lower, 0xbfaeu)};
   }
 }
 

@@ -1,5 +1,5 @@
-// What a scan selects by, from the integers that it has added up: Estimate and UpperBound of kernels/codes/query_codes.h,
-// with the same bits.
+// What a scan selects by, from the integers that it has added up: Estimate and UpperBound of
+// kernels/codes/query_codes.h, with the same bits.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -14,7 +14,6 @@
 
 namespace maxsim::cuda {
 
-
 // Returns what a row of the queries adds for its largest product with a document's tokens.
 __device__ __forceinline__ int64_t RowTerm(int32_t multiplier, int64_t product, bool by_upper_bound) {
   const int64_t term = multiplier * product;
@@ -26,8 +25,8 @@ __device__ __forceinline__ double WidenF16(uint16_t bits) {
 }
 
 // UpperBound, operation by operation: the compiler may not join any two of them.
-__device__ __forceinline__ float UpperBoundOfSum(const ScanQueryParams& query, const CodeArrays& codes, int64_t positive,
-                                                 float scale, const CodeBound& bound) {
+__device__ __forceinline__ float UpperBoundOfSum(const ScanQueryParams& query, const CodeArrays& codes,
+                                                 int64_t positive, float scale, const CodeBound& bound) {
   const double nominal = __dmul_rn(__dmul_rn(static_cast<double>(scale), codes.root_of_dim), codes.largest_factor);
   const double slope = WidenF16(bound.slope);
   const double residual = __dmul_rn(WidenF16(bound.residual), nominal);
@@ -48,8 +47,7 @@ __device__ __forceinline__ float UpperBoundOfSum(const ScanQueryParams& query, c
     score = __dadd_rn(__dmul_rn(slope, along), __dmul_rn(residual, sine));
   }
   const double unseen = __dmul_rn(__dadd_rn(query.reach, query.slack), kUnseenNorm);
-  const double total =
-      __dmul_rn(__dadd_rn(__dadd_rn(score, __dmul_rn(query.slack, norm)), unseen), kInflation);
+  const double total = __dmul_rn(__dadd_rn(__dadd_rn(score, __dmul_rn(query.slack, norm)), unseen), kInflation);
   return isnan(total) ? std::numeric_limits<float>::infinity() : __double2float_ru(total);
 }
 
@@ -58,8 +56,7 @@ __device__ __forceinline__ float FinalScore(const ScanQueryParams& query, const 
                                             uint32_t ordinal) {
   const float scale = codes.scales[ordinal];
   if (query.by_upper_bound) return UpperBoundOfSum(query, codes, sum, scale, codes.bounds[ordinal]);
-  return static_cast<float>(
-      __dmul_rn(static_cast<double>(sum), __dmul_rn(query.unit, static_cast<double>(scale))));
+  return static_cast<float>(__dmul_rn(static_cast<double>(sum), __dmul_rn(query.unit, static_cast<double>(scale))));
 }
 
 __device__ __forceinline__ bool MayBeSelected(const uint64_t* mask, uint32_t ordinal) {

@@ -1,8 +1,8 @@
 // The scan of any queries over codes of any shape: many queries together, long ones, long rows, tokens with factors.
 //
-// A warp takes one candidate at a time, and a pair of row tiles after the other: 32 rows of the queries, whose fragments
-// come from the cache. For each block of tokens it expands each word once and multiplies it with both row tiles. Rows
-// beyond a document's end repeat its last one, which changes no maximum.
+// A warp takes one candidate at a time, and a pair of row tiles after the other: 32 rows of the queries, whose
+// fragments come from the cache. For each block of tokens it expands each word once and multiplies it with both row
+// tiles. Rows beyond a document's end repeat its last one, which changes no maximum.
 #include <cstdint>
 #include <limits>
 #include <type_traits>
@@ -36,7 +36,8 @@ class DocumentScan {
         words_(CodeWords(params.dim)),
         lane_(static_cast<int>(threadIdx.x) % 32) {}
 
-  // Returns the sum of a row tile's terms: of tile `pair` * 2 in lanes with even numbers, of the next one in the others.
+  // Returns the sum of a row tile's terms: of tile `pair` * 2 in lanes with even numbers, of the next one in the
+  // others.
   __device__ __forceinline__ int64_t SumOfTile(int pair) {
     const ScanRow* const rows = params_.rows + pair * kScanPairRows;
 #pragma unroll
@@ -146,10 +147,10 @@ class DocumentScan {
   const int32_t tokens_;
   const int words_;
   const int lane_;
-  int num_tiles_ = 0;            // of the block of tokens
-  int32_t sums_[kTiles][2][4];   // of the tiles and of both row tiles
-  int32_t offsets_[4];           // ScanRow::offset of rows lane / 4 and lane / 4 + 8 of both row tiles
-  Product largest_[4];           // of the same rows
+  int num_tiles_ = 0;           // of the block of tokens
+  int32_t sums_[kTiles][2][4];  // of the tiles and of both row tiles
+  int32_t offsets_[4];          // ScanRow::offset of rows lane / 4 and lane / 4 + 8 of both row tiles
+  Product largest_[4];          // of the same rows
 };
 
 template <int kPlanes, bool kFactors>
@@ -160,8 +161,7 @@ __global__ void __launch_bounds__(kWarps * 32, 2) ScanMany(const __grid_constant
   const int64_t num_warps = static_cast<int64_t>(gridDim.x) * kWarps;
   for (int64_t candidate = static_cast<int64_t>(blockIdx.x) * kWarps + warp; candidate < params.num_candidates;
        candidate += num_warps) {
-    const uint32_t ordinal =
-        params.ordinals == nullptr ? static_cast<uint32_t>(candidate) : params.ordinals[candidate];
+    const uint32_t ordinal = params.ordinals == nullptr ? static_cast<uint32_t>(candidate) : params.ordinals[candidate];
     // A bit for each query that may select the document; lane i looks at queries i and i + 32.
     uint64_t selecting = 0;
     for (int base = 0; base < kMostQueries; base += 32) {

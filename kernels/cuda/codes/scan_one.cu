@@ -2,10 +2,10 @@
 // stays in registers, and a document's words come from memory straight into the registers that multiply them.
 //
 // A warp takes chunks of up to 32 candidates, and each of its lanes looks one of them up. Then the warp walks over the
-// chunk's documents in tiles, kAhead tiles behind its own loads. A tile has groups of 8 tokens, the columns of a product;
-// groups beyond the document's end are left out. Rows beyond the end repeat the last one, which changes no maximum. At a
-// document's end each lane has the largest product of one query token, and leaves it in shared memory; at the end of the
-// chunk each lane adds up its own document's.
+// chunk's documents in tiles, kAhead tiles behind its own loads. A tile has groups of 8 tokens, the columns of a
+// product; groups beyond the document's end are left out. Rows beyond the end repeat the last one, which changes no
+// maximum. At a document's end each lane has the largest product of one query token, and leaves it in shared memory; at
+// the end of the chunk each lane adds up its own document's.
 #include <climits>
 
 #include "kernels/cuda/codes/expand.cuh"
@@ -199,11 +199,11 @@ class ChunkScan {
   int64_t begin_;
   int32_t tokens_;
   Tile<kPlanes, kWords> ahead_[kAhead] = {};
-  uint32_t to_load_;    // documents, a bit each, of which no tile has been loaded
+  uint32_t to_load_;                        // documents, a bit each, of which no tile has been loaded
   TilePointers<kPlanes, kWords> pointers_;  // of the next tile to load
   int32_t load_left_;
-  uint32_t waiting_;    // documents of which no tile has been multiplied
-  int32_t left_;        // tokens of the document that is being multiplied
+  uint32_t waiting_;  // documents of which no tile has been multiplied
+  int32_t left_;      // tokens of the document that is being multiplied
   int document_ = 0;
   int32_t largest_[4];  // of rows lane / 4 and lane / 4 + 8 of both row tiles
 };

@@ -50,11 +50,11 @@ struct ScanQueryParams {
 // A scan of one or more queries over the same candidates. Scores of candidates that a mask leaves out are kLeftOut.
 struct ScanParams {
   CodeArrays codes;
-  const uint32_t* ordinals;      // [num_candidates]; null: all documents
-  const uint4* fragments;        // [num_row_tiles, num_steps, 32 lanes] (kernels/cuda/codes/fragments.h)
-  const ScanRow* rows;           // [num_row_tiles * kScanTileRows]
+  const uint32_t* ordinals;        // [num_candidates]; null: all documents
+  const uint4* fragments;          // [num_row_tiles, num_steps, 32 lanes] (kernels/cuda/codes/fragments.h)
+  const ScanRow* rows;             // [num_row_tiles * kScanTileRows]
   const ScanQueryParams* queries;  // [num_queries]
-  const int32_t* tile_queries;   // [num_row_tiles]: the query that a row tile belongs to
+  const int32_t* tile_queries;     // [num_row_tiles]: the query that a row tile belongs to
   float* scores;
   int64_t num_candidates;
   int32_t num_queries;
