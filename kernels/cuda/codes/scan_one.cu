@@ -80,7 +80,9 @@ template <int kPlanes, int kWords>
 class ChunkScan {
  public:
   // Tiles that are loaded while one is multiplied: as many as registers allow.
-  static constexpr int kAhead = kPlanes == 1 && kWords == 4 ? 2 : 1;
+  static constexpr int kFreeRegisters = kPlanes == 1 && kWords == 4 ? 16 : 24;
+  static constexpr int kTileRegisters = kGroups<kPlanes, kWords> * TokenWords<kPlanes, kWords>::kLoads * kPlanes;
+  static constexpr int kAhead = kFreeRegisters > kTileRegisters ? kFreeRegisters / kTileRegisters : 1;
 
   __device__ __forceinline__ ChunkScan(const ScanParams& params, int32_t* maxima)
       : codes_(params.codes), maxima_(maxima), lane_(static_cast<int>(threadIdx.x) % 32) {
@@ -91,7 +93,6 @@ class ChunkScan {
         query_[tile][step] = __ldg(params.fragments + (tile * kWords + step) * 32 + lane_);
       }
     }
-    offset_ = params.rows[Row()].offset;
   }
 
   // Leaves the largest products of document i of the chunk, a row for each query token, in maxima[i * kRowStride].
@@ -188,14 +189,13 @@ class ChunkScan {
     const int32_t kept1 =
         max(odd ? largest_[3] : largest_[1], __shfl_xor_sync(kAllLanes, odd ? largest_[1] : largest_[3], 1));
     const int32_t raw = max(upper ? kept1 : kept0, __shfl_xor_sync(kAllLanes, upper ? kept0 : kept1, 2));
-    maxima_[document_ * kRowStride + Row()] = kProductScale<kPlanes> * raw + offset_;
+    maxima_[document_ * kRowStride + Row()] = raw;
   }
 
   const CodeArrays& codes_;
   int32_t* const maxima_;
   const int lane_;
   uint4 query_[2][kWords];
-  int32_t offset_;  // ScanRow::offset of Row()
   int64_t begin_;
   int32_t tokens_;
   Tile<kPlanes, kWords> ahead_[kAhead] = {};
@@ -215,7 +215,7 @@ __global__ void __launch_bounds__(kWarps * 32, 2) ScanOne(const __grid_constant_
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   if (threadIdx.x < kScanPairRows) rows[threadIdx.x] = params.rows[threadIdx.x];
   __syncthreads();
-  const ScanQueryParams query = params.queries[0];
+  const ScanQueryParams& query = params.queries[0];
   ChunkScan<kPlanes, kWords> scan(params, maxima[warp]);
   const int64_t num_warps = static_cast<int64_t>(gridDim.x) * kWarps;
   for (int64_t first = (static_cast<int64_t>(blockIdx.x) * kWarps + warp) * chunk; first < params.num_candidates;
@@ -239,7 +239,8 @@ __global__ void __launch_bounds__(kWarps * 32, 2) ScanOne(const __grid_constant_
       if (tokens > 0) {
 #pragma unroll 8
         for (int row = 0; row < kScanPairRows; ++row) {
-          sum += RowTerm(rows[row].multiplier, maxima[warp][lane * kRowStride + row], query.by_upper_bound != 0);
+          const int32_t product = kProductScale<kPlanes> * maxima[warp][lane * kRowStride + row] + rows[row].offset;
+          sum += RowTerm(rows[row].multiplier, product, query.by_upper_bound != 0);
         }
       }
       params.scores[query.scores_offset + candidate] =
