@@ -7,9 +7,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/cluster/router_documents.h"
-#include "server/cluster/router_explainer.h"
-#include "server/cluster/router_reranker.h"
-#include "server/service/explain.h"
+#include "server/cluster/router_scorer.h"
+#include "server/service/rerank_front.h"
 #include "tests/unit/server/cluster/router_fixture.h"
 
 namespace maxsim::cluster {
@@ -75,12 +74,17 @@ class RouterTextsTest : public RouterTest {
       };
     }
     Start();
+    scorer_ = std::make_unique<RouterScorer>(dependencies());
+    front_ = std::make_unique<service::RerankFront>(scorer_.get(), &texts_, &metrics_, service::RequestLimits(),
+                                                    absl::ZeroDuration());
+    front_->SetState(service::ServingState::kServing);
   }
+
+  std::unique_ptr<RouterScorer> scorer_;
+  std::unique_ptr<service::RerankFront> front_;
 };
 
 TEST_F(RouterTextsTest, ARerankMarksQueriesAndDocumentsThatWereCut) {
-  RouterReranker reranker(dependencies());
-  reranker.SetState(service::ServingState::kServing);
   v1::RerankRequest request;
   request.set_collection("c");
   request.set_top_k(10);
@@ -90,7 +94,7 @@ TEST_F(RouterTextsTest, ARerankMarksQueriesAndDocumentsThatWereCut) {
   }
   request.mutable_queries(1)->mutable_candidates()->mutable_inline_documents()->add_texts("short");
   const auto response = Wait<v1::RerankResponse>(
-      [&](service::Done<v1::RerankResponse> done) { reranker.Rerank(request, {.method = "Rerank"}, std::move(done)); });
+      [&](service::Done<v1::RerankResponse> done) { front_->Rerank(request, {.method = "Rerank"}, std::move(done)); });
   ASSERT_TRUE(response.ok()) << response.status();
   const v1::QueryResult& first = response->results(0);
   EXPECT_TRUE(first.query_truncated());
@@ -101,17 +105,16 @@ TEST_F(RouterTextsTest, ARerankMarksQueriesAndDocumentsThatWereCut) {
 }
 
 TEST_F(RouterTextsTest, AnExplanationSaysThatItsQueryWasCut) {
-  RouterExplainer explainer(dependencies());
   for (const char* text : {"a long question", "short"}) {
     v1::RerankRequest request;
     request.set_collection("c");
     request.add_queries()->set_text(text);
     request.mutable_candidates()->mutable_string_ids()->add_ids(IdOf(0, 2));
-    const auto explanation = Wait<service::Explanation>([&](service::Done<service::Explanation> done) {
-      explainer.Explain(request, {.method = "Explain"}, std::move(done));
+    const auto explanation = Wait<v1::ExplainResponse>([&](service::Done<v1::ExplainResponse> done) {
+      front_->Explain(request, {.method = "Explain"}, std::move(done));
     });
     ASSERT_TRUE(explanation.ok()) << explanation.status();
-    EXPECT_EQ(explanation->query_truncated, IsCut(text));
+    EXPECT_EQ(explanation->query_truncated(), IsCut(text));
   }
 }
 
