@@ -51,7 +51,7 @@ struct Options {
 // Codes in device memory, of documents of one length.
 class RandomCodes {
  public:
-  RandomCodes(const cuda::Device& device, const Options& options, int planes) {
+  RandomCodes(cuda::Device& device, const Options& options, int planes) {
     const auto num_tokens = static_cast<size_t>(options.documents * options.tokens);
     cuda::CudaCodes::Arrays arrays{.shape = {.dim = options.dim, .originals = ScalarType::kF16, .rotation_seed = 1},
                                    .planes = planes,
@@ -101,7 +101,7 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-nlohmann::ordered_json Time(const Options& options, const cuda::Device& device, const RandomCodes& codes, int planes,
+nlohmann::ordered_json Time(const Options& options, cuda::Device& device, const RandomCodes& codes, int planes,
                             int num_queries) {
   std::mt19937 random(3);
   std::normal_distribution<float> gauss(0, 0.0884F);
@@ -144,7 +144,7 @@ nlohmann::ordered_json Time(const Options& options, const cuda::Device& device, 
 
 void RunAll(const Options& options, const std::string& command) {
   const auto backend = OrFail(cuda::CudaBackend::Create({}));
-  const cuda::Device& device = *backend->device();
+  cuda::Device& device = *backend->device();
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const int planes : options.planes) {
     const RandomCodes codes(device, options, planes);

@@ -205,7 +205,8 @@ absl::StatusOr<QueryCodes> EncodeQuery(const CodeShape& shape, int planes, absl:
 }
 
 float Estimate(const QueryCodes& query, int64_t sum, float scale) {
-  return static_cast<float>(static_cast<double>(sum) * (query.unit * static_cast<double>(scale)));
+  // +0.0F turns -0 into 0, which is what a GPU's selection returns for it.
+  return static_cast<float>(static_cast<double>(sum) * (query.unit * static_cast<double>(scale))) + 0.0F;
 }
 
 float UpperBound(const QueryCodes& query, int64_t positive, float scale, const CodeBound& bound) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -50,7 +51,8 @@ class GpuCodesTest : public GpuTest {
     for (size_t i = 0; i < queries.size(); ++i) {
       ASSERT_EQ(found[i].size(), wanted[i].size()) << "query " << i;
       for (size_t rank = 0; rank < found[i].size(); ++rank) {
-        ASSERT_EQ(found[i][rank], wanted[i][rank])
+        ASSERT_TRUE(std::bit_cast<uint32_t>(found[i][rank].score) == std::bit_cast<uint32_t>(wanted[i][rank].score) &&
+                    found[i][rank].position == wanted[i][rank].position)
             << "query " << i << ", rank " << rank << ": " << found[i][rank].score << " of " << found[i][rank].position
             << ", and not " << wanted[i][rank].score << " of " << wanted[i][rank].position;
       }
@@ -146,6 +148,33 @@ TEST_F(GpuCodesTest, AnyBatchGivesTheSameBits) {
   EXPECT_EQ(results, OnCpu(codes, queries));
 }
 
+// So many documents that each warp takes several whole chunks.
+TEST_F(GpuCodesTest, ManyShortDocumentsGiveTheBitsOfTheCpu) {
+  constexpr size_t kDocuments = 300000;
+  for (const int32_t dim : {32, 128}) {
+    const RandomDocuments documents =
+        MakeDocuments(seed_, ScalarType::kF16, dim, RandomLengths(seed_, kDocuments, 1, 3));
+    const EncodedDocuments encoded = Encoded(documents.view(), false);
+    const CodesView codes = encoded.view(1);
+    const QueryCodes query = EncodedQuery(codes.shape, 1, MakeQuery(seed_ + 1, ScalarType::kF16, dim, 32));
+    std::mt19937_64 generator(seed_);
+    std::vector<uint64_t> half((kDocuments + 63) / 64);
+    for (uint64_t& word : half) word = generator();
+    Compare(codes, {{.codes = &query, .num_results = 100000}});
+    Compare(codes, {{.codes = &query, .mask = half.data(), .num_results = 100000, .order = ScanOrder::kUpperBound}});
+  }
+}
+
+TEST_F(GpuCodesTest, ZerosHaveNoSign) {
+  RandomDocuments documents = MakeDocuments(seed_, ScalarType::kF16, 128, {3, 4});
+  for (int64_t token = 0; token < 7; ++token) documents.tokens.SetRow(token, std::vector<float>(128, 0.0F));
+  const EncodedDocuments encoded = Encoded(documents.view(), false);
+  RandomQuery random = MakeQuery(seed_, ScalarType::kF16, 128, 2);
+  random.weights = {-1.0F, -1.0F};
+  const QueryCodes query = EncodedQuery(encoded.view().shape, 4, random);
+  Compare(encoded.view(), {{.codes = &query, .num_results = 5}});
+}
+
 TEST_F(GpuCodesTest, CodesWithoutDocumentsHaveNoResults) {
   const CodesView codes = {.shape = {.dim = 128, .originals = ScalarType::kF16, .rotation_seed = kCodeSeed}};
   const QueryCodes query = EncodedQuery(codes.shape, 1, MakeQuery(seed_, ScalarType::kF16, 128, 5));
@@ -162,6 +191,10 @@ TEST_F(GpuCodesTest, WrongQueriesAreRefused) {
   const absl::Status status = scanner_->Scan(*uploaded, {&wanted, 1}, absl::MakeSpan(results));
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(status.message(), "queries[0].codes are for 2 planes; the documents have 1");
+  for (const int planes : {0, 3, 4}) {
+    const auto refused = cuda::CudaCodes::Upload(*backend().device(), encoded.view(2), planes);
+    EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument) << planes;
+  }
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ std::vector<size_t> MembersOf(absl::Span<const ScanQuery> queries, size_t first,
 
 }  // namespace
 
-absl::StatusOr<CudaCodeScanner> CudaCodeScanner::Create(const Device& device, int64_t max_scores) {
+absl::StatusOr<CudaCodeScanner> CudaCodeScanner::Create(Device& device, int64_t max_scores) {
   const CurrentDevice current(device.ordinal);
   MAXSIM_RETURN_IF_ERROR(current.status());
   CudaCodeScanner scanner(device);
@@ -85,11 +85,21 @@ absl::Status CudaCodeScanner::Grow(DeviceBuffer& buffer, size_t bytes) {
 
 absl::Status CudaCodeScanner::Scan(const CudaCodes& codes, absl::Span<const ScanQuery> queries,
                                    absl::Span<std::vector<Scored>> results) {
+  if (&codes.device() != device_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("codes are on device ", codes.device().ordinal, "; must be on the scanner's, ", device_->ordinal));
+  }
   const CodeAvailability available{.shape = codes.shape(),
                                    .planes = codes.planes(),
                                    .num_documents = codes.num_documents(),
                                    .has_bounds = {codes.has_bounds(1), codes.has_bounds(2), codes.has_bounds(4)}};
   MAXSIM_RETURN_IF_ERROR(ValidateScan(available, queries, results.size()));
+  MAXSIM_RETURN_IF_ERROR(device_->health.Get());
+  return device_->health.Note(ScanOnDevice(codes, queries, results));
+}
+
+absl::Status CudaCodeScanner::ScanOnDevice(const CudaCodes& codes, absl::Span<const ScanQuery> queries,
+                                           absl::Span<std::vector<Scored>> results) {
   const CurrentDevice current(device_->ordinal);
   MAXSIM_RETURN_IF_ERROR(current.status());
   scan_seconds_ = select_seconds_ = 0;
@@ -127,6 +137,9 @@ absl::Status CudaCodeScanner::ScanTogether(const CudaCodes& codes, absl::Span<co
     if (queries[member].mask != nullptr) masks.try_emplace(queries[member].mask, masks.size());
   }
   MAXSIM_RETURN_IF_ERROR(Grow(masks_, masks.size() * mask_bytes));
+  // Copies use these until the CUDA stream has been waited for, also after an error.
+  InputLayout layout;
+  std::vector<Scored> all;
   FinishOnError finish(stream);
   for (const auto& [mask, idx] : masks) {
     MAXSIM_RETURN_IF_CUDA_ERROR(
@@ -162,7 +175,6 @@ absl::Status CudaCodeScanner::ScanTogether(const CudaCodes& codes, absl::Span<co
     select.most_rank_blocks = std::max(select.most_rank_blocks, plan.rank_blocks);
   }
   const PackedQueries packed = PackQueries(codes_of);
-  InputLayout layout;
   const size_t fragments_at = layout.Add(packed.fragments), rows_at = layout.Add(packed.rows),
                tiles_at = layout.Add(packed.tile_queries), queries_at = layout.Add(query_params),
                selections_at = layout.Add(selections);
@@ -174,9 +186,11 @@ absl::Status CudaCodeScanner::ScanTogether(const CudaCodes& codes, absl::Span<co
   MAXSIM_RETURN_IF_ERROR(Grow(keys_, static_cast<size_t>(num_keys) * sizeof(uint64_t)));
   const size_t workspace_bytes = large ? members.size() * sizeof(SelectWorkspace) : 0;
   if (workspaces_.bytes() < workspace_bytes) {
-    // A selection leaves its workspace as it has found it.
-    MAXSIM_RETURN_IF_ERROR(Grow(workspaces_, workspace_bytes));
-    MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(workspaces_.as(), 0, workspace_bytes, stream));
+    // A new workspace must be zero. Each selection leaves it zeroed.
+    DeviceBuffer zeroed;
+    MAXSIM_RETURN_IF_ERROR(Grow(zeroed, workspace_bytes));
+    MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(zeroed.as(), 0, workspace_bytes, stream));
+    workspaces_ = std::move(zeroed);
   }
 
   const ScanParams params{.codes = codes.ParamsFor(planes),
@@ -205,7 +219,7 @@ absl::Status CudaCodeScanner::ScanTogether(const CudaCodes& codes, absl::Span<co
   MAXSIM_RETURN_IF_CUDA_ERROR(LaunchSelect(select, nullptr, device_->overlap, stream));
   MAXSIM_RETURN_IF_ERROR(end_.Record(stream));
 
-  std::vector<Scored> all(static_cast<size_t>(num_results));
+  all.resize(static_cast<size_t>(num_results));
   MAXSIM_RETURN_IF_CUDA_ERROR(
       cudaMemcpyAsync(all.data(), results_.as(), all.size() * sizeof(Scored), cudaMemcpyDeviceToHost, stream));
   MAXSIM_RETURN_IF_CUDA_ERROR(cudaStreamSynchronize(stream));

@@ -1,4 +1,4 @@
-// The scan of a GPU: what CodeScanner (kernels/codes/scan.h) is on a CPU, with the same bits.
+// Scans codes on a GPU. Its results have the same bits as those of CodeScanner (kernels/codes/scan.h) on a CPU.
 #pragma once
 
 #include <cstddef>
@@ -22,32 +22,37 @@ namespace maxsim::cuda {
 // thread-safe. Several scanners may run at once on one device.
 class CudaCodeScanner {
  public:
-  // Scores of candidates of all queries that are scanned together: more queries are scanned in several passes.
+  // The most scores (queries times candidates) of one pass. A call with more takes several passes; a query alone may
+  // have more.
   static constexpr int64_t kDefaultMaxScores = int64_t{1} << 29;
 
   // `device` must outlive this object.
-  static absl::StatusOr<CudaCodeScanner> Create(const Device& device, int64_t max_scores = kDefaultMaxScores);
+  static absl::StatusOr<CudaCodeScanner> Create(Device& device, int64_t max_scores = kDefaultMaxScores);
 
-  // Does what CodeScanner::Scan does. `codes` are on this scanner's device. The arrays that queries point to are in
-  // host memory. UNAVAILABLE where the device is lost.
+  // Does what CodeScanner::Scan does. INVALID_ARGUMENT also where `codes` are on another device than this scanner. The
+  // arrays that queries point to are in host memory. RESOURCE_EXHAUSTED where memory is missing; the next call may
+  // work. UNAVAILABLE where the device is lost, which its health then says.
   absl::Status Scan(const CudaCodes& codes, absl::Span<const ScanQuery> queries,
                     absl::Span<std::vector<Scored>> results);
 
-  // Seconds that the device took for the last call's passes together: from the first launch of each to the end of its
-  // selection, without copies.
+  // Returns the seconds that the device took for the scans of the last call's passes, without copies.
   double scan_seconds() const { return scan_seconds_; }
+  // Returns the seconds that the device took for the selections of the last call's passes, without copies.
   double select_seconds() const { return select_seconds_; }
 
  private:
-  explicit CudaCodeScanner(const Device& device) : device_(&device) {}
+  explicit CudaCodeScanner(Device& device) : device_(&device) {}
 
-  // Scans queries over the same candidates and of the same number of planes together.
+  absl::Status ScanOnDevice(const CudaCodes& codes, absl::Span<const ScanQuery> queries,
+                            absl::Span<std::vector<Scored>> results);
+  // Runs one pass over `members`, elements of `queries`. They have the same candidates, at least one, and the same
+  // number of planes.
   absl::Status ScanTogether(const CudaCodes& codes, absl::Span<const ScanQuery> queries,
                             absl::Span<const size_t> members, absl::Span<std::vector<Scored>> results);
   // Makes `buffer` at least this large.
   static absl::Status Grow(DeviceBuffer& buffer, size_t bytes);
 
-  const Device* device_;
+  Device* device_;
   int64_t max_scores_ = kDefaultMaxScores;
   Stream stream_;
   Event begin_, scanned_, end_;

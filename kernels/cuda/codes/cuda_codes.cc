@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "absl/strings/str_cat.h"
 #include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/stream.h"
 #include "kernels/cuda/runtime/uploader.h"
@@ -15,7 +16,18 @@ constexpr size_t kUploadSlotBytes = size_t{16} << 20;
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<CudaCodes>> CudaCodes::Upload(const Device& device, const CodesView& codes, int planes) {
+absl::StatusOr<std::unique_ptr<CudaCodes>> CudaCodes::Upload(Device& device, const CodesView& codes, int planes) {
+  if (!IsPlaneCount(planes) || planes > codes.planes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("planes is ", planes, "; must be 1, 2 or 4, and at most the ", codes.planes, " of the codes"));
+  }
+  MAXSIM_RETURN_IF_ERROR(device.health.Get());
+  absl::StatusOr<std::unique_ptr<CudaCodes>> made = Copy(device, codes, planes);
+  if (!made.ok()) return device.health.Note(made.status());
+  return made;
+}
+
+absl::StatusOr<std::unique_ptr<CudaCodes>> CudaCodes::Copy(Device& device, const CodesView& codes, int planes) {
   const CurrentDevice current(device.ordinal);
   MAXSIM_RETURN_IF_ERROR(current.status());
   Stream stream;
@@ -62,7 +74,7 @@ CodeArrays CudaCodes::ParamsFor(int planes) const {
   return {.plane0 = arrays_.plane0,
           .plane1 = arrays_.plane1,
           .planes23 = arrays_.planes23,
-          .factors = arrays_.factors,
+          .factors = arrays_.shape.factors ? arrays_.factors : nullptr,
           .offsets = arrays_.offsets,
           .scales = arrays_.scales,
           .bounds = arrays_.bounds[static_cast<size_t>(BoundIndex(planes))],

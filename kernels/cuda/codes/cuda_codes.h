@@ -19,7 +19,7 @@ namespace maxsim::cuda {
 // Immutable and thread-safe.
 class CudaCodes {
  public:
-  // The arrays of a CodesView in device memory that somebody else owns.
+  // Device pointers to the arrays of a CodesView, planes aligned to kPlaneAlignment. Not owned.
   struct Arrays {
     CodeShape shape;
     int planes = 1;
@@ -34,15 +34,16 @@ class CudaCodes {
   };
 
   // Copies the first 1, 2 or 4 planes of valid codes (ValidateCodes) to `device`, which must outlive the result, with
-  // their factors, offsets, scales and bounds. RESOURCE_EXHAUSTED names the memory that is not there.
-  static absl::StatusOr<std::unique_ptr<CudaCodes>> Upload(const Device& device, const CodesView& codes, int planes);
+  // their factors, offsets, scales and bounds. INVALID_ARGUMENT where `codes` has fewer planes. RESOURCE_EXHAUSTED
+  // gives the bytes wanted and the bytes free. UNAVAILABLE where the device is lost.
+  static absl::StatusOr<std::unique_ptr<CudaCodes>> Upload(Device& device, const CodesView& codes, int planes);
 
-  // Makes codes in memory that the caller keeps as long as they are in use.
-  static std::unique_ptr<CudaCodes> Borrow(const Device& device, const Arrays& arrays) {
+  // Makes codes in memory that the caller keeps as long as they are in use. `device` must outlive the result.
+  static std::unique_ptr<CudaCodes> Borrow(Device& device, const Arrays& arrays) {
     return std::unique_ptr<CudaCodes>(new CudaCodes(device, arrays));
   }
 
-  const Device& device() const { return device_; }
+  Device& device() const { return device_; }
   const CodeShape& shape() const { return arrays_.shape; }
   int planes() const { return arrays_.planes; }
   int64_t num_documents() const { return arrays_.num_documents; }
@@ -50,13 +51,15 @@ class CudaCodes {
   // Returns the bytes of device memory that this object owns.
   size_t device_bytes() const { return device_bytes_; }
 
-  // Returns what a scan of 1, 2 or 4 of the planes is told.
+  // Returns the kernels' arguments for a scan of 1, 2 or 4 of the planes.
   CodeArrays ParamsFor(int planes) const;
 
  private:
-  CudaCodes(const Device& device, const Arrays& arrays) : device_(device), arrays_(arrays) {}
+  CudaCodes(Device& device, const Arrays& arrays) : device_(device), arrays_(arrays) {}
 
-  const Device& device_;
+  static absl::StatusOr<std::unique_ptr<CudaCodes>> Copy(Device& device, const CodesView& codes, int planes);
+
+  Device& device_;
   Arrays arrays_;
   std::array<DeviceBuffer, 9> owned_;
   size_t device_bytes_ = 0;

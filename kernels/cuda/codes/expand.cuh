@@ -63,8 +63,8 @@ __device__ __forceinline__ StepBytes Expand(const CodeWord& word, int part) {
     const uint32_t low_bits = (part & 1 ? word.fields.y : word.fields.x) >> (part & 2) & 0x33333333u;
     const uint32_t high_bit = (part == 3 ? word.plane1 >> 1 : word.plane1 << (2 - part)) & 0x44444444u;
     const uint32_t selectors = low_bits | high_bit;
-    // The signs of bit `part` + 4 and of bit `part` of each byte, at the top of the bytes. PRMT repeats a top bit where
-    // the selector has its own set.
+    // The signs of bit `part` + 4 and of bit `part` of each byte, at the top of the bytes. Where bit 3 of a selector is
+    // set, PRMT repeats the chosen byte's top bit: 0xff for a positive level, 0 for a negative one.
     const uint32_t upper = word.plane0 << (3 - part), lower = upper << 4;
     return {
         Permute(kInvertedHalfLevels4Low, kInvertedHalfLevels4High, selectors) ^ Permute(upper, lower, 0x9d8cu),

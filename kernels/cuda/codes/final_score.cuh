@@ -24,7 +24,7 @@ __device__ __forceinline__ double WidenF16(uint16_t bits) {
   return static_cast<double>(__half2float(__ushort_as_half(bits)));
 }
 
-// UpperBound, operation by operation: the compiler may not join any two of them.
+// UpperBound, by intrinsics that the compiler cannot contract to fused operations, which would change bits.
 __device__ __forceinline__ float UpperBoundOfSum(const ScanQueryParams& query, const CodeArrays& codes,
                                                  int64_t positive, float scale, const CodeBound& bound) {
   const double nominal = __dmul_rn(__dmul_rn(static_cast<double>(scale), codes.root_of_dim), codes.largest_factor);

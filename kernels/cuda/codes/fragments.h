@@ -1,9 +1,9 @@
 // Queries in the form in which the kernels that scan codes multiply them: fragments of mma.sync.m16n8k32's operand A.
 //
 // A step is one such product: 32 columns. A group of 128 coordinates of a row of plane 0 has four steps, a tail word of
-// 32 coordinates (kernels/codes/code_layout.h) has one. In a step each lane of four has two registers of four bytes of
-// a document's row. The coordinate that byte `byte` of register `half` holds is StepColumn: it follows from how the
-// kernels expand words (kernels/cuda/codes/expand.cuh), which moves nothing between lanes.
+// 32 coordinates (kernels/codes/code_layout.h) has one. In a step each of the four lanes of a quad holds two registers
+// of four bytes of a document's token. StepColumn is the coordinate of one such byte. It follows from how the kernels
+// expand words (kernels/cuda/codes/expand.cuh), which moves nothing between lanes.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ constexpr int32_t ScanSteps(int32_t dim) { return CodeWords(dim); }
 constexpr int32_t StepColumn(int32_t dim, int planes, int32_t step, int32_t quad_lane, int32_t half, int32_t byte) {
   const int32_t grouped_steps = CodeWords(dim) / 4 * 4;
   const bool grouped = step < grouped_steps;
-  // Which of the four steps of a group it is; in a tail word each of the four lanes has the bits of another one.
+  // In a group, the step's index. In a tail word all four lanes hold the same word, and each expands a part of its own.
   const int32_t part = grouped ? step % 4 : quad_lane;
   const int32_t byte_of_word = planes == 1 ? byte : 2 * half + byte / 2;
   const int32_t bit = planes == 1 ? part + 4 * half : part + 4 * (byte % 2);

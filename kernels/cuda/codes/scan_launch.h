@@ -16,7 +16,8 @@ constexpr bool IsScanOfOne(const CodeShape& shape, int32_t num_queries, int32_t 
   return !shape.factors && num_queries == 1 && num_row_tiles == 2 && shape.dim <= kCodeGroupColumns;
 }
 
-// Enqueue a scan of 1, 2 or 4 planes with at least one candidate. Both give the same bits.
+// Enqueue a scan of 1, 2 or 4 planes with at least one candidate. LaunchScanOne requires IsScanOfOne; LaunchScanMany
+// takes any scan. Both give the same bits.
 cudaError_t LaunchScanOne(const ScanParams& params, int planes, int32_t num_sms, cudaStream_t stream);
 cudaError_t LaunchScanMany(const ScanParams& params, int planes, int32_t num_sms, cudaStream_t stream);
 

@@ -18,7 +18,7 @@ namespace {
 
 constexpr unsigned kAllLanes = ~0u;
 constexpr int kWarps = 8;
-constexpr int kMostQueries = 64;
+constexpr int kMostQueries = 64;  // kMaxScanQueries, and the bits of a word
 
 // One warp's work on one document.
 template <int kPlanes, bool kFactors>
@@ -208,6 +208,7 @@ cudaError_t LaunchScanMany(const ScanParams& params, int planes, int32_t num_sms
   int blocks_per_sm = 0;
   const cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks_per_sm, kernel, kWarps * 32, 0);
   if (error != cudaSuccess) return error;
+  if (blocks_per_sm == 0) return cudaErrorLaunchOutOfResources;
   const int64_t blocks = (params.num_candidates + kWarps - 1) / kWarps;
   const int64_t most = static_cast<int64_t>(num_sms) * blocks_per_sm;
   return LaunchKernel(kernel, static_cast<unsigned>(blocks < most ? blocks : most), kWarps * 32, 0, stream, params);

@@ -2,8 +2,8 @@
 // stays in registers, and a document's words come from memory straight into the registers that multiply them.
 //
 // A warp takes chunks of up to 32 candidates, and each of its lanes looks one of them up. Then the warp walks over the
-// chunk's documents in tiles, kAhead tiles behind its own loads. A tile has groups of 8 tokens, the columns of a
-// product; groups beyond the document's end are left out. Rows beyond the end repeat the last one, which changes no
+// chunk's documents in tiles; kAhead of them are loaded or on their way. A tile has groups of 8 tokens, the columns of
+// a product; groups beyond the document's end are left out. Rows beyond the end repeat the last one, which changes no
 // maximum. At a document's end each lane has the largest product of one query token, and leaves it in shared memory; at
 // the end of the chunk each lane adds up its own document's.
 #include <climits>
@@ -19,7 +19,7 @@ namespace {
 constexpr unsigned kAllLanes = ~0u;
 constexpr int kWarps = 8;
 constexpr int kChunk = 32;              // candidates; one for each lane
-constexpr int kRowStride = kChunk + 1;  // of the maxima in shared memory, so that lanes meet no bank twice
+constexpr int kRowStride = kChunk + 1;  // of the maxima in shared memory; the one more avoids bank conflicts
 
 // Groups of 8 tokens in a tile, as many as registers allow, and the tokens of a tile.
 template <int kPlanes, int kWords>
@@ -27,8 +27,8 @@ inline constexpr int kGroups = kPlanes == 4 && kWords == 3 ? 2 : 4;
 template <int kPlanes, int kWords>
 inline constexpr int kTokens = 8 * kGroups<kPlanes, kWords>;
 
-// Where a lane's words of a tile's first token are: with 4 words a row (a group) that of its place in a quad, otherwise
-// all of them (tail words).
+// Pointers to a lane's words of a tile's first token. With 4 words a token (a group) a lane reads the word of its place
+// in the quad; with fewer (tail words) it reads them all.
 template <int kPlanes, int kWords>
 struct TilePointers {
   const uint32_t* plane0;
@@ -79,7 +79,7 @@ struct Tile {
 template <int kPlanes, int kWords>
 class ChunkScan {
  public:
-  // Tiles that are loaded while one is multiplied: as many as registers allow.
+  // Tiles in registers: the one that is multiplied, and those that are on their way. More would spill registers.
   static constexpr int kFreeRegisters = kPlanes == 1 && kWords == 4 ? 16 : 24;
   static constexpr int kTileRegisters = kGroups<kPlanes, kWords> * TokenWords<kPlanes, kWords>::kLoads * kPlanes;
   static constexpr int kAhead = kFreeRegisters > kTileRegisters ? kFreeRegisters / kTileRegisters : 1;
@@ -270,6 +270,7 @@ cudaError_t LaunchScanOne(const ScanParams& params, int planes, int32_t num_sms,
   int blocks_per_sm = 0;
   const cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks_per_sm, kernel, kWarps * 32, 0);
   if (error != cudaSuccess) return error;
+  if (blocks_per_sm == 0) return cudaErrorLaunchOutOfResources;
   const int64_t warps = static_cast<int64_t>(num_sms) * blocks_per_sm * kWarps;
   const int64_t even_share = (params.num_candidates + warps - 1) / warps;
   const int chunk = static_cast<int>(even_share < kChunk ? even_share : kChunk);

@@ -1,4 +1,4 @@
-// What the kernels that scan codes are told. All pointers are to device memory.
+// Arguments of the kernels that scan codes. All pointers are to device memory.
 #pragma once
 
 #include <vector_types.h>
@@ -15,7 +15,8 @@ inline constexpr int32_t kScanTileRows = 16;
 // The kernels take row tiles in pairs.
 inline constexpr int32_t kScanPairRows = 2 * kScanTileRows;
 
-// The score of a candidate that a mask leaves out: below every other one. The selection takes no infinities.
+// The score of a candidate that a mask leaves out: below every other one. It is finite, because the selection cannot
+// handle -infinity.
 inline constexpr float kLeftOut = std::numeric_limits<float>::lowest();
 
 // Codes of documents (CodesView) in device memory. Planes that a scan does not read may be null.
@@ -26,9 +27,10 @@ struct CodeArrays {
   const uint8_t* factors;   // null where tokens have none
   const int64_t* offsets;   // [num_documents + 1]
   const float* scales;      // [num_documents]
-  const CodeBound* bounds;  // [num_documents], of the scan's number of planes; null where no query is by upper bound
-  double root_of_dim;       // NominalNorm of a document is its scale times this
-  double largest_factor;    // times this: 1, or kMaxFactor
+  const CodeBound* bounds;  // [num_documents], of the scan's planes; may be null unless a query is by upper bound
+  // NominalNorm = scale * root_of_dim * largest_factor.
+  double root_of_dim;     // sqrt(dim)
+  double largest_factor;  // 1, or kMaxFactor where tokens have factors
 };
 
 // A row of the queries' tiles: a query token, or one that fills up a tile, whose multiplier is 0.
