@@ -24,9 +24,9 @@
 
 namespace maxsim::collection {
 
-// The file descriptors that an open log takes at most: for files of keys and documents, of which the database keeps
-// this many less kOtherLogDescriptors open; and for those that are open anyway (the write-ahead logs, the MANIFEST,
-// locks and the mark) or are being written.
+// The planned number of file descriptors of an open log. kOtherLogDescriptors of them are for the write-ahead logs, the
+// MANIFEST, locks, the mark and files that are being written; the database keeps as many files of keys and documents
+// open as the rest allows, and a compaction may exceed it for a while.
 inline constexpr int kMaxLogDescriptors = 48;
 inline constexpr int kOtherLogDescriptors = 16;
 

@@ -130,7 +130,7 @@ void RouterScorer::Gather(const std::shared_ptr<Scoring>& scoring,
       ReturnInlineDocuments(scoring->split, call.request);
       return absl::OkStatus();
     });
-    if (!returned.ok()) return call.Finish(std::move(returned));
+    if (!returned.ok()) return call.Refuse(Rejection::kMemory, std::move(returned));
     return deps_.membership->RefreshThen([this, scoring] {
       // Without memory the call is answered as it goes.
       Guarded([&] {

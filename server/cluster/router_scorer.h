@@ -43,8 +43,8 @@ class RouterScorer : public service::Scorer {
  private:
   struct Scoring;
   void Ask(std::shared_ptr<Scoring> scoring);
-  // Returns whether a group is lost in whose place others may answer, once the view says that it is: its replicas of
-  // the generation before, or for inline documents another group.
+  // Returns whether a retry with a fresh view may succeed: a lost group has replicas of the generation before, or was
+  // asked about inline documents, which any group can score.
   static bool OthersMayAnswer(const Scoring& scoring, const std::vector<absl::StatusOr<v1::RerankResponse>>& answers);
   void Gather(const std::shared_ptr<Scoring>& scoring, std::vector<absl::StatusOr<v1::RerankResponse>> answers);
   GroupCallOptions OptionsOf(const service::CallContext& context, bool may_hedge) const;

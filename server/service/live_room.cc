@@ -9,13 +9,16 @@
 namespace maxsim::service {
 
 LiveRoom::Place::~Place() {
+  if (!entry_.has_value()) return;
   const MutexLock lock(&room_->mutex_);
-  room_->opening_.erase(room_->opening_.find(name_));
+  room_->opening_.erase(*entry_);
 }
 
 absl::StatusOr<std::unique_ptr<LiveRoom::Place>> LiveRoom::Take(const std::string& name) {
   const uint64_t limit = DescriptorLimit();
   const uint64_t max_collections = limit / 2 / collection::kMaxLogDescriptors;
+  // Made before the lock, since its destructor locks too.
+  auto place = std::make_unique<Place>(this);
   const MutexLock lock(&mutex_);
   std::set<std::string> open(opening_.begin(), opening_.end());
   for (const store::CollectionStatus& status : store_->List()) {
@@ -28,8 +31,7 @@ absl::StatusOr<std::unique_ptr<LiveRoom::Place>> LiveRoom::Take(const std::strin
         "half of them stay free for connections: unload a collection, or raise the limit (`ulimit -n`, or ",
         "LimitNOFILE= of the systemd unit)"));
   }
-  auto place = std::make_unique<Place>(this, name);
-  opening_.insert(name);
+  place->entry_ = opening_.insert(name);
   return place;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -18,14 +19,16 @@ class LiveRoom {
   // Counts as an open collection until it is destroyed. Hold it until the collection is in the store, or failed.
   class Place {
    public:
-    Place(LiveRoom* room, std::string name) : room_(room), name_(std::move(name)) {}
+    explicit Place(LiveRoom* room) : room_(room) {}
     ~Place();
     Place(const Place&) = delete;
     Place& operator=(const Place&) = delete;
 
    private:
+    friend class LiveRoom;
+
     LiveRoom* const room_;
-    const std::string name_;
+    std::optional<std::multiset<std::string>::iterator> entry_;  // in opening_
   };
 
   // `store` must outlive the object.

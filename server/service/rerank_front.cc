@@ -164,7 +164,11 @@ void RerankFront::Encode(std::unique_ptr<CallType> call) {
                      return CheckTextsAndTarget(call->request);
                    });
                    if (!same.ok()) return call->Refuse(scorer_->RejectionOf(same), same);
-                   scorer_->Answer(std::move(call));
+                   // The encoder's threads catch nothing. A call that is lost answers that there was no memory.
+                   Guarded([&] {
+                     scorer_->Answer(std::move(call));
+                     return absl::OkStatus();
+                   }).IgnoreError();
                  });
 }
 

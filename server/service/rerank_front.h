@@ -1,5 +1,5 @@
-// The one way of rerank and explain calls through a server, whatever the transport and whoever scores: their state,
-// checks, texts, metrics, spans and answers.
+// Entry point of all rerank and explain calls, for every transport and both roles. It checks a call, has its texts
+// encoded, and hands it to the Scorer.
 #pragma once
 
 #include <atomic>

@@ -34,7 +34,9 @@ struct Question : Call<Response> {
 
 struct RerankCall : Question<v1::RerankResponse> {
   using Question::Question;
-  ~RerankCall() { Finish(NoMemory()); }
+  ~RerankCall() {
+    if (done != nullptr) Refuse(Rejection::kMemory, NoMemory());
+  }
 
   // Completes the timings of `response`, records the call and answers it. Does nothing if it has been answered.
   void Finish(absl::StatusOr<v1::RerankResponse> response);
@@ -73,7 +75,7 @@ class Scorer {
   virtual void Answer(std::unique_ptr<RerankCall> call) = 0;
   virtual void Answer(std::unique_ptr<ExplainCall> call) = 0;
 
-  // Returns what a rerank call counts as that the scorer, or the encoder's target, refused with the error.
+  // Returns the reason to count for a rerank call that the scorer or TargetOf refused with `status`.
   virtual Rejection RejectionOf(const absl::Status& status) const;
 
   virtual bool IsServed(const std::string& collection) const = 0;

@@ -54,7 +54,8 @@ class LiveWriter {
   // Publishes `next`, which has every record of the log, in place of what is served. Returns that, to be freed where
   // nobody waits.
   Served Serve(Served next);
-  // Lets go of the log. Nothing is written or published any more. Returns how that was done, to be freed likewise.
+  // Releases the log: nothing is written or published any more. Returns the function that published, for the caller to
+  // free where nobody waits.
   Publish Close();
 
   // What is served; null before the first Serve.
