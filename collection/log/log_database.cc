@@ -37,6 +37,7 @@ constexpr uint64_t kWriteAheadLogBytes = uint64_t{256} << 20;
 constexpr size_t kVersionBufferBytes = size_t{8} << 20;
 constexpr size_t kSmallBufferBytes = size_t{1} << 20;
 constexpr size_t kCacheBytes = size_t{8} << 20;
+constexpr int kReadAttempts = 5;
 constexpr int kMaxOpenFiles = kMaxLogDescriptors - kOtherLogDescriptors;
 
 // Takes RocksDB's own log of events. Everything that concerns whoever runs the server is in the statuses.
@@ -62,7 +63,9 @@ rocksdb::DBOptions DatabaseOptions(LogDatabase::Access access) {
                                     ? rocksdb::WALRecoveryMode::kPointInTimeRecovery
                                     : rocksdb::WALRecoveryMode::kSkipAnyCorruptedRecords;
   }
-  options.max_open_files = kMaxOpenFiles;
+  // A reader opens all files at once and keeps them: who writes to the log may delete one that it has not read yet.
+  const bool writes = access == LogDatabase::Access::kCreate || access == LogDatabase::Access::kWrite;
+  options.max_open_files = writes ? kMaxOpenFiles : -1;
   options.table_cache_numshardbits = 0;  // each of the usual 64 parts would keep at least one file open
   options.max_file_opening_threads = 1;
   options.max_background_jobs = 2;
@@ -210,10 +213,17 @@ absl::StatusOr<std::unique_ptr<LogDatabase>> LogDatabase::Open(const std::string
   if (mark != nullptr) options.listeners.push_back(MakeManifestListener(mark));
   const bool writes = access == Access::kCreate || access == Access::kWrite;
   if (absl::Status status = StartRocksDbThreads(); !status.ok()) return status;
-  const absl::Status status = OpenDatabase([&] {
-    if (writes) return rocksdb::DB::Open(options, path, described, &families, &db);
-    return rocksdb::DB::OpenForReadOnly(options, path, described, &families, &db, /*error_if_wal_file_exists=*/false);
-  });
+  // Whoever writes to the log may delete files that a reader has found in the MANIFEST and not opened yet. The MANIFEST
+  // names others by then, so that a reader tries again. A damaged log fails each time.
+  absl::Status status;
+  for (int attempts_left = writes ? 1 : kReadAttempts; attempts_left > 0; --attempts_left) {
+    families.clear();
+    status = OpenDatabase([&] {
+      if (writes) return rocksdb::DB::Open(options, path, described, &families, &db);
+      return rocksdb::DB::OpenForReadOnly(options, path, described, &families, &db, /*error_if_wal_file_exists=*/false);
+    });
+    if (status.ok()) break;
+  }
   if (!status.ok()) return status;
   database->db_.reset(db);
   std::copy(families.begin(), families.end(), database->families_.begin());

@@ -22,15 +22,17 @@
 
 namespace {
 
-// The number of synchronisations of folders that still succeed. With -1 all do.
+// The number of synchronisations of the folder with this inode that still succeed. With -1 all do.
 int folder_syncs_left = -1;
+ino_t failing_folder = 0;
 
 }  // namespace
 
 // Replaces the C library's fsync by that of a disk that fails when a test wants it to.
 extern "C" int fsync(int fd) {
   struct stat info;
-  if (folder_syncs_left >= 0 && ::fstat(fd, &info) == 0 && S_ISDIR(info.st_mode) && folder_syncs_left-- == 0) {
+  if (folder_syncs_left >= 0 && ::fstat(fd, &info) == 0 && S_ISDIR(info.st_mode) && info.st_ino == failing_folder &&
+      folder_syncs_left-- == 0) {
     folder_syncs_left = 0;
     errno = EIO;
     return -1;
@@ -150,7 +152,10 @@ TEST_F(OddFilesTest, NamesInArchivesReachTheTerminalWithoutControls) {
 TEST_F(OddFilesTest, AGenerationWhoseFolderCannotBeSynchronisedIsPublishedWithAWarning) {
   ASSERT_EQ(shard_tool::RunShard(BuildArguments()).code, 0);
   ASSERT_EQ(shard_tool::RunShard(BuildArguments()).code, 0);
-  // The synchronisation before the rename succeeds, and the one behind it fails.
+  struct stat info;
+  ASSERT_EQ(::stat(out_.c_str(), &info), 0);
+  failing_folder = info.st_ino;
+  // The synchronisation before the rename succeeds, and the one after it fails.
   folder_syncs_left = 1;
   const shard_tool::Outcome outcome = shard_tool::RunShard(BuildArguments());
   folder_syncs_left = -1;
