@@ -39,12 +39,12 @@ class LimitsTest(unittest.TestCase):
     def tearDownClass(cls):
         cls.temporary.cleanup()
 
-    def attack(self, name, site=None):
+    def attack(self, name, site=None, limits=LIMITS):
         if name == "sparse_loads" and not self.site.has_sparse:
             self.skipTest("needs a file system with sparse files of 4 TiB")
-        outcome = run_attack(site or self.site, name, SECONDS * SLOWER.get(name, 1), LIMITS, memory_mib=MEMORY_MIB)
+        outcome = run_attack(site or self.site, name, SECONDS * SLOWER.get(name, 1), limits, memory_mib=MEMORY_MIB)
         print(f"{name}: {outcome}", flush=True)
-        self.assertEqual(outcome.problems(MEMORY_MIB, LIMITS), [])
+        self.assertEqual(outcome.problems(MEMORY_MIB, limits), [])
 
     # gRPC counts a thread before it starts it, and at the end waits for as many as it has counted.
     def test_a_server_that_was_refused_threads_ends_in_time(self):
@@ -75,7 +75,9 @@ class LimitsTest(unittest.TestCase):
         root.chmod(0o777)
         # The server keeps its list of created collections in the allowed root.
         root.parent.chmod(0o777)
-        with Maxsimd(PROGRAMS, site.folder / "server-live", site.collection, LIMITS) as server:
+        # Half of the descriptors are for live collections, 48 each.
+        limits = Limits(descriptors=256, threads=LIMITS.threads)
+        with Maxsimd(PROGRAMS, site.folder / "server-live", site.collection, limits) as server:
             channel = server.channel()
             self.addCleanup(channel.close)
             create = admin_pb2_grpc.AdminStub(channel).CreateCollection
@@ -96,7 +98,7 @@ class LimitsTest(unittest.TestCase):
             self.assertTrue(server.alive(), server.log_end(3000))
             self.assertEqual(site.questions.ask(server, 0), "")
         # The collections come back with the next start, and leave room for connections.
-        self.attack("slow_bodies", site)
+        self.attack("slow_bodies", site, limits)
 
 
 for attack_name in sorted(ATTACKS.keys() - TRUSTED_NOT_TO):
