@@ -111,7 +111,7 @@ struct Fragment {
   size_t num_bytes = 0;
 };
 
-// What the header of a fragment says.
+// The header of a fragment.
 struct Header {
   uint32_t checksum = 0;
   uint16_t length = 0;

@@ -39,7 +39,7 @@ struct CodeBound {
 };
 static_assert(sizeof(CodeBound) == 8);
 
-// What all codes of a collection have in common.
+// Properties that all codes of a collection share.
 struct CodeShape {
   int32_t dim = 0;                          // kMinDim .. kMaxDim
   ScalarType originals = ScalarType::kF16;  // the type of the vectors that the codes were made of
@@ -49,8 +49,8 @@ struct CodeShape {
   friend bool operator==(const CodeShape&, const CodeShape&) = default;
 };
 
-// Codes of a ragged set of documents, in memory that somebody else owns: document n has tokens
-// offsets[n] .. offsets[n + 1] - 1.
+// Codes of documents of any lengths. Document n has the tokens offsets[n] .. offsets[n + 1] - 1. The view does not own
+// its arrays.
 struct CodesView {
   CodeShape shape;
   int planes = 1;                     // planes that are there: 1, 2 or 4. A scan may read fewer

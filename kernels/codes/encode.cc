@@ -45,7 +45,7 @@ template <typename Term>
   return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
 }
 
-// What the bounds of a document are made of.
+// The numbers from which a document's bounds are computed.
 struct TokenMeasures {
   double norm = 0;
   double products[3] = {};         // B of 1, 2 and 4 planes, times the document's scale for I8

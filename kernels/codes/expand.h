@@ -1,7 +1,7 @@
 // Codes of documents in the form that the kernels of the CPU backend multiply (kernels/cpu/loops/isa.h). Expanding
 // costs a tenth of multiplying with 32 query tokens, so that the kernels for INT8 documents serve codes too.
 //
-// What a column is, by planes and step form:
+// The value of a column, by planes and step form:
 //
 //   one plane, kI8Quads or kUnsignedI8Quads   the window that ends at its bit (kernels/codes/query_codes.h), minus 128
 //   one plane, other forms                    -1 or 1, the level

@@ -16,7 +16,7 @@
 namespace maxsim {
 namespace {
 
-// What one unit of Q is in units of a window's coefficient.
+// The weight that a window's coefficient of 1 gives to the bit at which the window ends.
 constexpr double kWindowUnit = 128;
 
 // Coefficients of windows reach |x(p) - x(p + 1) / 2| + 1.

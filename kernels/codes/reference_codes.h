@@ -36,7 +36,7 @@ struct ReferenceBound {
 // is 0.
 ReferenceBound ReferenceBoundOf(const CodesView& codes, const DocumentsView& documents, int planes, int64_t document);
 
-// What a scan adds up for a document (kernels/codes/query_codes.h).
+// The integer sums of a scan for one document (kernels/codes/query_codes.h).
 struct ReferenceSums {
   int64_t sum = 0;
   int64_t positive = 0;

@@ -19,7 +19,7 @@
 
 namespace maxsim {
 
-// What documents are selected by.
+// The order by which a scan selects documents.
 enum class ScanOrder : uint8_t {
   kEstimate,    // Estimate: which documents are likely the best
   kUpperBound,  // UpperBound: no document that is left out can score more than the last one that was selected
@@ -41,7 +41,7 @@ struct ScanQuery {
   ScanOrder order = ScanOrder::kEstimate;
 };
 
-// What a scan must know of codes to check a call.
+// The properties of codes that ValidateScan needs.
 struct CodeAvailability {
   CodeShape shape;
   int planes = 1;

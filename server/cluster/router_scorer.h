@@ -18,7 +18,7 @@
 
 namespace maxsim::cluster {
 
-// What the services of a router share. All must outlive them and their calls.
+// Objects that the services of a router share. They must outlive the services and their calls.
 struct RouterDependencies {
   Membership* membership = nullptr;
   Metrics* metrics = nullptr;

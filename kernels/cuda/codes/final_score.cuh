@@ -1,5 +1,5 @@
-// What a scan selects by, from the integers that it has added up: Estimate and UpperBound of
-// kernels/codes/query_codes.h, with the same bits.
+// Computes the estimate or the upper bound of a score from a scan's integer sums. The bits are those of Estimate and
+// UpperBound in kernels/codes/query_codes.h.
 #pragma once
 
 #include <cuda_fp16.h>

@@ -120,7 +120,7 @@ class ChunkScan {
   }
 
  private:
-  // The query token of which this lane has the maximum at a document's end.
+  // Returns the query token whose maximum FinishDocument leaves in this lane.
   __device__ __forceinline__ int Row() const { return (lane_ & 1) * 16 + (lane_ >> 1 & 1) * 8 + lane_ / 4; }
 
   // Loads the next tile, where there is one.

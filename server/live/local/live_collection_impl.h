@@ -4,7 +4,7 @@
 // waits as one group.
 //
 // Invariants:
-//  - What is served is the generation and the records of the log behind its log_sequence, in their order.
+//  - The collection serves its generation and the records of the log after log_sequence, in their order.
 //  - `writer_` belongs to the thread that writes while `writing_`, and to the holder of a WriterPause while `paused_`;
 //    the two exclude each other.
 //  - A generation takes the place of the one before, and is published, during a pause. So snapshots are published in

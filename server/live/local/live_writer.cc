@@ -18,8 +18,8 @@ using collection::LogRecord;
 constexpr absl::Duration kFirstBackoff = absl::Milliseconds(100);
 constexpr absl::Duration kMaxBackoff = absl::Seconds(10);
 
-// Clients come back after this, when memory or the disk is full: a compaction takes a while, as does somebody who
-// clears a disk up.
+// Clients repeat a write after this delay where memory or the disk is full, since a compaction or an operator has to
+// make room first.
 constexpr absl::Duration kFullRetryDelay = absl::Seconds(2);
 
 absl::Status WithRetry(absl::Status status, absl::Duration delay) {
