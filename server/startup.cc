@@ -104,6 +104,7 @@ std::unique_ptr<engine::Job> WarmUpJob(std::shared_ptr<const store::Collection> 
   job->collection = std::move(collection);
   job->queries.push_back(std::move(query));
   job->deadline = MonotonicNow() + kWarmUpTimeout;
+  job->ignores_max_queue_time = true;
   engine::ComputeWork(job.get());
   return job;
 }

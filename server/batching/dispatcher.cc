@@ -120,7 +120,7 @@ absl::Status Dispatcher::CheckQueueTime(const engine::Job& job, absl::Time now) 
   if (rate <= 0) return absl::OkStatus();
   const uint64_t ahead = SaturatingAdd(queue_.WorkAhead(job.priority, job.client, job.work), RemainingWork(now));
   const absl::Duration wait = absl::Seconds(static_cast<double>(ahead) / rate);
-  if (options_.max_queue_time > absl::ZeroDuration() && wait > options_.max_queue_time) {
+  if (options_.max_queue_time > absl::ZeroDuration() && wait > options_.max_queue_time && !job.ignores_max_queue_time) {
     return QueueFull(absl::StrCat("this request would wait for about ", Rounded(wait), ", and at most ",
                                   absl::FormatDuration(options_.max_queue_time),
                                   " (batching.max_queue_time) are accepted"));

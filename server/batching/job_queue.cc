@@ -48,7 +48,8 @@ void JobQueue::Push(std::unique_ptr<engine::Job> job, absl::Time now) {
     size->bytes += job->bytes;
   }
   DeficitRoundRobin<QueuedJob>& order = by_priority_[PriorityIndex(job->priority)];
-  const absl::Time expires = max_queue_time_ > absl::ZeroDuration() ? now + max_queue_time_ : absl::InfiniteFuture();
+  const bool expires_at_all = max_queue_time_ > absl::ZeroDuration() && !job->ignores_max_queue_time;
+  const absl::Time expires = expires_at_all ? now + max_queue_time_ : absl::InfiniteFuture();
   order.Push({std::move(job), now, expires, next_sequence_++});
 }
 

@@ -208,8 +208,7 @@ void AddEngineKeys(std::vector<Key>& keys) {
       "batching.max_queue_time", +[](Config& c) -> absl::Duration& { return c.batching.max_queue_time; },
       absl::Hours(1),
       "How long a request may wait until it is scored; one that would or does wait longer gets RESOURCE_EXHAUSTED; 0 "
-      "is "
-      "no bound."));
+      "is no bound."));
   keys.push_back(MetadataKey(
       "batching.client_key", +[](Config& c) -> std::string& { return c.client_key; },
       "gRPC metadata key, or HTTP header, that names the client for fairness; without it, or empty, its address "

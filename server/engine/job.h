@@ -84,6 +84,8 @@ struct Job {
   Priority priority = Priority::kNormal;
   bool fail_on_unavailable = false;  // UNAVAILABLE rather than an answer without candidates whose device is lost
   absl::Time deadline = absl::InfiniteFuture();  // of MonotonicNow()
+  // Waits for longer than max_queue_time too. For jobs of the server itself, which nobody would send again.
+  bool ignores_max_queue_time = false;
   // The client, between which jobs of one priority are served fairly. 0 is a client like any other.
   uint64_t client = 0;
   // The caller may set it at any time from any thread: then the job leaves the queue unscored, with CANCELLED.

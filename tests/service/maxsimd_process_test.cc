@@ -188,6 +188,15 @@ TEST_F(ProcessTest, ThePortFileNamesPortsAndProcessOnceTheServerIsReady) {
   EXPECT_NE(access((folder_ / "ports").c_str(), F_OK), 0) << "a stopped server's ports";
 }
 
+// The first query of each collection is the server's own, and a machine may take as long for it as it likes.
+TEST_F(ProcessTest, ItStartsHoweverShortlyRequestsMayWait) {
+  Process process(folder_ / "log",
+                  Args({"--batching.max_queue_time=1us", "--collection", "again=" + folder_ / "corpus"}));
+  Ports();
+  process.Signal(SIGTERM);
+  EXPECT_EQ(process.Wait(), 0) << process.Log();
+}
+
 TEST_F(ProcessTest, AStopUnderLoadLosesNoAcceptedRequestAndReadinessFallsFirst) {
   Process process(folder_ / "log", Args({"--server.shutdown_delay=1s"}));
   const json ports = Ports();

@@ -247,6 +247,20 @@ TEST_F(QueueTimeTest, ABatchIsNoLongerThanTheBoundAndHalfAsLongWhileSeveralWait)
   }
 }
 
+TEST_F(QueueTimeTest, AJobOfTheServerItselfWaitsForAsLongAsItTakes) {
+  StartMeasured({.max_queue_time = absl::Milliseconds(60)}, absl::Milliseconds(1000));
+  ASSERT_TRUE(scheduler_->Submit(kModest, 1).ok()) << "an empty queue takes any job";
+  ASSERT_FALSE(scheduler_->Submit(kGreedy, 1).ok()) << "a client's job is refused";
+  ASSERT_TRUE(scheduler_->Submit(kGreedy, 1, Priority::kNormal, absl::InfiniteFuture(), true).ok());
+  scheduler_->Run(absl::Milliseconds(999));
+  ASSERT_EQ(scheduler_->answers().size(), 1u);
+  EXPECT_EQ(scheduler_->answers()[0].client, kModest) << "a client's job is dropped";
+  scheduler_->Run(absl::Milliseconds(10));
+  ASSERT_EQ(scheduler_->answers().size(), 3u);
+  EXPECT_EQ(scheduler_->answers()[2].client, kGreedy);
+  EXPECT_TRUE(scheduler_->answers()[2].status.ok()) << scheduler_->answers()[2].status;
+}
+
 TEST_F(QueueTimeTest, TheDelayOfABatchTakesNoMoreThanHalfOfTheTimeThatAJobMayWait) {
   Start({.max_queue_time = absl::Seconds(10), .max_batch_delay = absl::Hours(1)});
   ASSERT_TRUE(scheduler_->Submit(1, 1, Priority::kNormal, scheduler_->now() + absl::Seconds(4)).ok());

@@ -35,12 +35,13 @@ class VirtualScheduler {
 
   // Submits a job. If it is accepted, its outcome appears in `answers`.
   absl::Status Submit(uint64_t client, uint64_t work, engine::Priority priority = engine::Priority::kNormal,
-                      absl::Time deadline = absl::InfiniteFuture()) {
+                      absl::Time deadline = absl::InfiniteFuture(), bool ignores_max_queue_time = false) {
     auto job = std::make_unique<engine::Job>();
     job->client = client;
     job->work = work;
     job->priority = priority;
     job->deadline = deadline;
+    job->ignores_max_queue_time = ignores_max_queue_time;
     job->queries.resize(1);
     job->collection = collection_;
     job->done = [this, client, work, came = now_](absl::StatusOr<engine::JobResult> result) {
