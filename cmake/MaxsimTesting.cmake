@@ -1,10 +1,11 @@
 # maxsim_test(NAME SOURCES ... DEPENDS ... [LABELS ...] [TIMEOUT seconds] [SHARDS count]): adds a GoogleTest binary as a
 # CTest test, or with SHARDS as the tests NAME_1, NAME_2 and so on, each of which runs a share of its cases. Labels:
-#   unit, service
+#   unit
+#   service      runs real servers and programs: runs after the others, and a second time if it fails
 #   gpu          needs a GPU, and skips itself without one
 #   concurrent   CI runs it again under TSan, and does not run it under ASan
 #   asan         runs under ASan although it is concurrent, because it reads bytes from outside
-#   machine      depends on real time: runs after the others, and a second time if it fails
+#   machine      depends on real time: is treated like service
 #   integration  runs only in `make test-integrations`
 #   seeded       depends on MAXSIM_TEST_SEED: `make explore` runs it with new seeds
 function(maxsim_test name)

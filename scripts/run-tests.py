@@ -4,7 +4,7 @@
     scripts/run-tests.py PRESET [--integrations] [--jobs N] [ARGUMENTS OF CTEST...]
 
 Without --integrations the tests with the label `integration` are left out; with it, no others run. Tests with the label
-`machine` depend on real time: they run after the others, and one that fails runs once more.
+`machine` or `service` depend on real time or run real servers: they run after the others, and one that fails runs once more.
 
 A test may skip itself, or some of its cases, only for a reason in ALLOWED_SKIPS. Exits with 1 where a test failed, skipped for
 another reason, or where nothing ran.
@@ -20,6 +20,9 @@ import sys
 from xml.etree import ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+# The labels of tests that run once more when they fail.
+REPEATED = "machine|service"
 
 # Accepted reasons to skip, by their first words, with the explanation for the summary.
 ALLOWED_SKIPS = {
@@ -138,9 +141,9 @@ def main():
         base += ["-L", "concurrent"]
     # CTest runs the tests that match every -L, and leaves out those that match every -LE.
     if arguments.integrations:
-        others, machine = ["-L", "integration", "-LE", "machine"], ["-L", "integration", "-L", "machine"]
+        others, machine = ["-L", "integration", "-LE", REPEATED], ["-L", "integration", "-L", REPEATED]
     else:
-        others, machine = ["-LE", "integration|machine"], ["-LE", "integration", "-L", "machine"]
+        others, machine = ["-LE", f"integration|{REPEATED}"], ["-LE", "integration", "-L", REPEATED]
     passed = [
         run_phase([*base, *others], build, tests),
         run_phase([*base, *machine, "--repeat", "until-pass:2"], build, tests),
