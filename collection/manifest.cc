@@ -14,7 +14,7 @@
 namespace maxsim::collection {
 namespace {
 
-constexpr int64_t kMaxManifestBytes = int64_t{64} << 20;
+constexpr int64_t kMaxManifestBytes = int64_t{128} << 20;
 
 }  // namespace
 
@@ -26,10 +26,27 @@ int64_t BytesBesideTokens(const Manifest& manifest, const ShardEntry& entry) {
   return std::max<int64_t>(entry.num_bytes - entry.num_tokens * row_bytes, 0);
 }
 
+CodeShape CodeShapeOf(const Manifest& manifest) {
+  return {.dim = manifest.dim,
+          .originals = manifest.storage,
+          .rotation_seed = manifest.codes->rotation_seed,
+          .factors = manifest.codes->factors};
+}
+
+int64_t CodeFileBytes(const ShardEntry& entry, int planes) {
+  int64_t num_bytes = 0;
+  for (size_t idx = 0; idx < std::min(NumCodeFiles(planes), entry.code_files.size()); ++idx) {
+    num_bytes += entry.code_files[idx].num_bytes;
+  }
+  return num_bytes;
+}
+
 std::string FormatManifest(const Manifest& manifest) {
   nlohmann::ordered_json json;
   json["format"] = kManifestFormat;
-  json["format_version"] = manifest.partition.has_value() ? kPartitionFormatVersion : kManifestFormatVersion;
+  json["format_version"] = manifest.codes.has_value()       ? kCodesFormatVersion
+                           : manifest.partition.has_value() ? kPartitionFormatVersion
+                                                            : kManifestFormatVersion;
   json["name"] = manifest.name;
   json["generation"] = manifest.generation;
   if (manifest.partition.has_value()) {
@@ -39,6 +56,12 @@ std::string FormatManifest(const Manifest& manifest) {
   json["storage"] = Name(manifest.storage);
   if (manifest.storage == ScalarType::kI8) {
     json["rotation"] = {{"kind", kRotationKind}, {"seed", manifest.rotation_seed}};
+  }
+  if (manifest.codes.has_value()) {
+    json[kCodesKey] = {{kCodePlanesKey, manifest.codes->planes},
+                       {kCodeFactorsKey, manifest.codes->factors},
+                       {kCodeRotationKey, kRotationKind},
+                       {kCodeRotationSeedKey, manifest.codes->rotation_seed}};
   }
   json["id_type"] = Name(manifest.id_type);
   json["has_payloads"] = manifest.has_payloads;
@@ -60,11 +83,16 @@ std::string FormatManifest(const Manifest& manifest) {
   if (manifest.log_sequence.has_value()) json[kLogSequenceKey] = *manifest.log_sequence;
   nlohmann::ordered_json shards = nlohmann::ordered_json::array();
   for (const ShardEntry& entry : manifest.shards) {
-    shards.push_back({{"file", entry.file},
-                      {"num_documents", entry.num_documents},
-                      {"num_tokens", entry.num_tokens},
-                      {"num_bytes", entry.num_bytes},
-                      {"checksum", entry.checksum}});
+    nlohmann::ordered_json shard = {{"file", entry.file},
+                                    {"num_documents", entry.num_documents},
+                                    {"num_tokens", entry.num_tokens},
+                                    {"num_bytes", entry.num_bytes},
+                                    {"checksum", entry.checksum}};
+    for (const CodeFileEntry& code_file : entry.code_files) {
+      shard[kCodesKey].push_back(
+          {{"file", code_file.file}, {"num_bytes", code_file.num_bytes}, {"checksum", code_file.checksum}});
+    }
+    shards.push_back(std::move(shard));
   }
   json["shards"] = std::move(shards);
   // Text that is not UTF-8 is replaced rather than thrown about.

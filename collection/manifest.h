@@ -4,6 +4,7 @@
 // then replaces the manifest by a rename, so that a reader sees the old generation or the new one, never a mixture.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "collection/encoder_identity.h"
 #include "collection/slots.h"
+#include "kernels/codes/codes.h"
 #include "kernels/scalar_type.h"
 
 namespace maxsim {
@@ -40,13 +42,33 @@ inline constexpr int64_t kMaxRotationSeed = (int64_t{1} << 53) - 1;
 // Sequences of a log end there as well: a million writes a second reach it after 285 years.
 inline constexpr int64_t kMaxLogSequence = (int64_t{1} << 53) - 1;
 
-// One shard file as the manifest names it.
+// What the codes of a collection's documents have in common (kernels/codes/codes.h).
+struct CodesFormat {
+  int planes = 4;              // that are stored: 1, 2 or 4
+  bool factors = false;        // whether each token has one
+  uint64_t rotation_seed = 0;  // up to kMaxRotationSeed; that of the vectors where these are i8
+
+  friend bool operator==(const CodesFormat&, const CodesFormat&) = default;
+};
+
+// Returns the number of files that hold the codes of a shard: one each for plane 0, plane 1, and planes 2 and 3.
+constexpr size_t NumCodeFiles(int planes) { return planes == 4 ? 3 : static_cast<size_t>(planes); }
+
+// One file of codes as the manifest names it.
+struct CodeFileEntry {
+  std::string file;  // name inside the collection's folder
+  int64_t num_bytes = 0;
+  std::string checksum;  // as ShardEntry has it
+};
+
+// One shard file as the manifest names it, with the files of its codes.
 struct ShardEntry {
   std::string file;  // name inside the collection's folder: no path separators
   int64_t num_documents = 0;
   int64_t num_tokens = 0;
   int64_t num_bytes = 0;  // of the file
   std::string checksum;   // "xxh3-128:" and 32 hex digits, of the whole file
+  std::vector<CodeFileEntry> code_files = {};  // [NumCodeFiles] where the collection has codes
 };
 
 struct Manifest {
@@ -69,6 +91,7 @@ struct Manifest {
   // The slots that the collection's documents are of, where it is a partition of a larger one: never all of them. Its
   // shards have ordinals then (collection/shard.h).
   std::optional<SlotRange> partition = {};
+  std::optional<CodesFormat> codes = {};  // of every document, where the collection has codes
 
   SlotRange slots() const { return partition.value_or(SlotRange()); }
 };
@@ -76,6 +99,12 @@ struct Manifest {
 // Returns the bytes of a shard's file beside the token vectors: ids, offsets, scales, payloads, the header. Returns 0
 // for an entry that lies.
 int64_t BytesBesideTokens(const Manifest& manifest, const ShardEntry& entry);
+
+// Returns the shape of the collection's codes; Manifest::codes has a value.
+CodeShape CodeShapeOf(const Manifest& manifest);
+
+// Returns the bytes of the files of codes of a shard, of the first 1, 2 or 4 planes.
+int64_t CodeFileBytes(const ShardEntry& entry, int planes);
 
 std::string FormatManifest(const Manifest& manifest);
 

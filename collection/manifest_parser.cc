@@ -1,20 +1,18 @@
 #include "collection/manifest_parser.h"
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <unordered_set>
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "base/file.h"
-#include "base/json_events.h"
 #include "base/text.h"
 #include "collection/collection_name.h"
 #include "collection/encoder_identity.h"
+#include "collection/manifest_events.h"
 #include "kernels/limits.h"
 #include "kernels/scalar_type.h"
 
@@ -22,7 +20,9 @@ namespace maxsim::collection {
 namespace {
 
 constexpr size_t kMaxFileNameBytes = 255;
-constexpr int kMaxDepth = 8;  // 3 are used; the rest is room for keys of later versions
+
+// A shard has at most 2^48 tokens, and a token at most 2^10 bytes of a plane. Sums over a shard's files cannot overflow.
+constexpr int64_t kMaxCodeFileBytes = int64_t{1} << 60;
 
 // A name without folders or controls, so that it stays in the collection's folder and can be shown as it is.
 bool IsFileName(std::string_view name) {
@@ -30,223 +30,33 @@ bool IsFileName(std::string_view name) {
          name.find_first_of("/\\") == std::string_view::npos && Printable(name, name.size()) == name;
 }
 
-// Holds one key of an object: how to take its value, and whether it has been seen.
-struct Field {
-  std::string_view key;
-  int64_t* integer = nullptr;
-  std::string* text = nullptr;
-  bool* boolean = nullptr;
-  bool seen = false;
-};
-
-// Holds an object of known keys that is the value of one of the manifest's.
-struct Section {
-  std::string_view key;
-  bool needs_all_fields = false;
-  std::vector<Field> fields = {};
-  bool seen = false;
-};
-
-// Takes the manifest's events. Level 1 is the manifest's object, level 2 that of a section, level 3 an object of
-// "shards"; everything else is skipped.
-class ManifestEvents : public JsonEvents {
- public:
-  explicit ManifestEvents(Manifest* manifest) : JsonEvents(kMaxDepth, Text::kSecret), manifest_(manifest) {
-    top_ = {{{.key = "format", .text = &format_},
-             {.key = "format_version", .integer = &format_version_},
-             {.key = "name", .text = &manifest->name},
-             {.key = "generation", .integer = &manifest->generation},
-             {.key = "dim", .integer = &dim_},
-             {.key = "storage", .text = &storage_},
-             {.key = "id_type", .text = &id_type_},
-             {.key = "has_payloads", .boolean = &manifest->has_payloads},
-             {.key = "num_documents", .integer = &manifest->num_documents},
-             {.key = "num_tokens", .integer = &manifest->num_tokens},
-             {.key = "created_by", .text = &manifest->created_by},
-             {.key = "created_at", .text = &manifest->created_at},
-             {.key = kLogSequenceKey, .integer = &log_sequence_}}};
-    encoder_section_.fields = {{.key = "model", .text = &encoder_.model},
-                               {.key = "dim", .integer = &encoder_dim_},
-                               {.key = "fingerprint", .text = &encoder_.fingerprint},
-                               {.key = "query_prefix", .text = &encoder_.query_prefix},
-                               {.key = "document_prefix", .text = &encoder_.document_prefix},
-                               {.key = "query_length", .integer = &query_length_},
-                               {.key = "document_length", .integer = &document_length_},
-                               {.key = "query_expansion", .boolean = &encoder_.query_expansion}};
-    rotation_section_.fields = {{.key = "kind", .text = &rotation_kind_}, {.key = "seed", .integer = &rotation_seed_}};
-    partition_section_.fields = {{.key = kFirstSlotKey, .integer = &first_slot_},
-                                 {.key = kEndSlotKey, .integer = &end_slot_}};
-  }
-
-  // Makes the checks that need the whole object, after a successful parse.
-  absl::Status Finish();
-
- private:
-  absl::Status CheckStorage();
-  absl::Status CheckShards() const;
-  absl::Status CheckEncoder();
-  absl::Status CheckPartition();
-
-  bool OnKey(std::string& key) override {
-    field_ = nullptr;
-    if (depth() == 1) {
-      at_shards_ = key == "shards";
-      if (at_shards_ && std::exchange(shards_seen_, true)) return Fail("key \"shards\" appears twice");
-      at_section_ = nullptr;
-      for (Section* const section : {&encoder_section_, &rotation_section_, &partition_section_}) {
-        if (key != section->key) continue;
-        if (std::exchange(section->seen, true)) return Fail(Cat("key \"", key, "\" appears twice"));
-        at_section_ = section;
-      }
-      return Select(top_, key, "");
-    }
-    if (depth() == 2 && in_section_ != nullptr) return Select(in_section_->fields, key, Where());
-    if (depth() == 3 && in_shards_) return Select(entry_fields_, key, Where());
-    return true;
-  }
-
-  template <typename Fields>
-  bool Select(Fields& fields, std::string_view key, std::string_view where) {
-    for (Field& field : fields) {
-      if (field.key != key) continue;
-      if (std::exchange(field.seen, true)) return Fail(Cat(where, "key \"", key, "\" appears twice"));
-      field_ = &field;
-    }
-    return true;
-  }
-
-  bool Value(std::string_view kind) override {
-    if (depth() == 0) return Fail("not a JSON object");
-    if (depth() == 1 && std::exchange(at_shards_, false)) return Fail(Cat("shards: an array expected, not ", kind));
-    if (depth() == 1 && at_section_ != nullptr) return Fail(Cat(at_section_->key, ": an object expected, not ", kind));
-    if (depth() == 2 && in_shards_) return Fail(Cat(Where(), "an object expected, not ", kind));
-    if (Field* field = TakeField()) {
-      return Fail(Cat(Where(), field->key, ": ",
-                      field->integer != nullptr ? "an integer"
-                      : field->text != nullptr  ? "a string"
-                                                : "true or false",
-                      " expected, not ", kind));
-    }
-    return true;
-  }
-  bool OnBool(bool value) override {
-    if (field_ == nullptr || field_->boolean == nullptr) return Value("a boolean");
-    *TakeField()->boolean = value;
-    return true;
-  }
-  bool OnInteger(int64_t value) override {
-    if (field_ == nullptr || field_->integer == nullptr) return Value("an integer");
-    *TakeField()->integer = value;
-    return true;
-  }
-  bool OnString(std::string& value) override {
-    if (field_ == nullptr || field_->text == nullptr) return Value("a string");
-    *TakeField()->text = std::move(value);
-    return true;
-  }
-  bool OnStartObject() override {
-    if (depth() == 1) return true;
-    if (depth() == 2 && at_section_ != nullptr) {
-      in_section_ = std::exchange(at_section_, nullptr);
-      return true;
-    }
-    if (depth() == 3 && in_shards_) {
-      entry_ = ShardEntry();
-      entry_fields_ = {{{.key = "file", .text = &entry_.file},
-                        {.key = "num_documents", .integer = &entry_.num_documents},
-                        {.key = "num_tokens", .integer = &entry_.num_tokens},
-                        {.key = "num_bytes", .integer = &entry_.num_bytes},
-                        {.key = "checksum", .text = &entry_.checksum}}};
-      return true;
-    }
-    return RefuseContainer("an object");
-  }
-  bool OnEndObject() override {
-    if (depth() == 1 && in_section_ != nullptr) {
-      for (const Field& field : in_section_->fields) {
-        if (in_section_->needs_all_fields && !field.seen) {
-          return Fail(Cat(Where(), "key \"", field.key, "\" is missing"));
-        }
-      }
-      in_section_ = nullptr;
-    }
-    if (depth() != 2 || !in_shards_) return true;
-    for (const Field& field : entry_fields_) {
-      if (!field.seen) return Fail(Cat(Where(), "key \"", field.key, "\" is missing"));
-    }
-    manifest_->shards.push_back(std::move(entry_));
-    return true;
-  }
-  bool OnStartArray() override {
-    if (depth() == 2 && std::exchange(at_shards_, false)) {
-      in_shards_ = true;
-      return true;
-    }
-    return RefuseContainer("an array");
-  }
-  bool OnEndArray() override {
-    if (depth() == 1) in_shards_ = false;
-    return true;
-  }
-
-  // A container where a known key wants a scalar, or in the wrong place, is an error; below unknown keys it is skipped.
-  bool RefuseContainer(std::string_view kind) {
-    if (depth() == 1) return Fail("not a JSON object");
-    if (depth() == 2 && at_shards_) return Fail(Cat("shards: an array expected, not ", kind));
-    if (depth() == 2 && at_section_ != nullptr) return Fail(Cat(at_section_->key, ": an object expected, not ", kind));
-    if (depth() == 3 && in_shards_) return Fail(Cat(Where(), "an object expected, not ", kind));
-    return field_ == nullptr || Value(kind);
-  }
-
-  Field* TakeField() { return std::exchange(field_, nullptr); }
-  std::string Where() const {
-    if (in_section_ != nullptr) return Cat(in_section_->key, ": ");
-    return in_shards_ ? Cat("shards[", manifest_->shards.size(), "]: ") : std::string();
-  }
-
-  Manifest* const manifest_;
-  std::array<Field, 13> top_;
-  std::array<Field, 5> entry_fields_;
-  Section encoder_section_{.key = "encoder"};
-  Section rotation_section_{.key = "rotation", .needs_all_fields = true};
-  Section partition_section_{.key = kPartitionKey, .needs_all_fields = true};
-  Section* at_section_ = nullptr;  // its object comes next
-  Section* in_section_ = nullptr;  // the one whose object this is
-  ShardEntry entry_;
-  Field* field_ = nullptr;  // the known key whose value comes next
-  bool at_shards_ = false;
-  bool in_shards_ = false;
-  bool shards_seen_ = false;
-  EncoderIdentity encoder_;
-  int64_t encoder_dim_ = 0;
-  int64_t query_length_ = 0;
-  int64_t document_length_ = 0;
-  std::string rotation_kind_;
-  int64_t rotation_seed_ = 0;
-  int64_t first_slot_ = 0;
-  int64_t end_slot_ = 0;
-  std::string format_;
-  int64_t format_version_ = 0;
-  int64_t dim_ = 0;
-  int64_t log_sequence_ = 0;
-  std::string storage_;
-  std::string id_type_;
-};
-
 absl::Status Range(std::string_view key, int64_t value, int64_t low, int64_t high) {
   if (value >= low && value <= high) return absl::OkStatus();
   return Invalid(key, ": ", value, " is not in ", low, " .. ", high);
 }
 
-absl::Status ManifestEvents::Finish() {
+absl::Status CheckFile(const std::string& where, int64_t num_bytes, int64_t max_bytes, const std::string& checksum) {
+  if (absl::Status s = Range(where + "num_bytes", num_bytes, 1, max_bytes); !s.ok()) return s;
+  if (IsChecksum(checksum)) return absl::OkStatus();
+  return Invalid(where, "checksum: ", Quote(checksum), ", expected \"xxh3-128:\" and 32 hex digits");
+}
+
+}  // namespace
+
+absl::Status ManifestEvents::CheckFormatVersion() const {
   if (!top_[0].seen || format_ != kManifestFormat) {
     // What is no manifest may be anything, and its text is nobody's business who only named the folder.
     return Invalid("format: is not \"", kManifestFormat, "\": this is no manifest");
   }
-  if (!top_[1].seen || format_version_ < kManifestFormatVersion || format_version_ > kPartitionFormatVersion) {
-    return Invalid("format_version: ", format_version_, "; this version reads ", kManifestFormatVersion, " and ",
-                   kPartitionFormatVersion);
+  if (!top_[1].seen || format_version_ < kManifestFormatVersion || format_version_ > kCodesFormatVersion) {
+    return Invalid("format_version: ", format_version_, "; this version reads ", kManifestFormatVersion, " to ",
+                   kCodesFormatVersion);
   }
+  return absl::OkStatus();
+}
+
+absl::Status ManifestEvents::Finish() {
+  if (absl::Status status = CheckFormatVersion(); !status.ok()) return status;
   for (const Field& field : top_) {
     if (field.seen && field.key == kLogSequenceKey) {
       if (absl::Status s = Range(kLogSequenceKey, log_sequence_, 0, kMaxLogSequence); !s.ok()) return s;
@@ -266,22 +76,46 @@ absl::Status ManifestEvents::Finish() {
   manifest_->id_type = id_type_ == Name(IdType::kString) ? IdType::kString : IdType::kInt64;
   if (absl::Status status = CheckEncoder(); !status.ok()) return status;
   if (absl::Status status = CheckPartition(); !status.ok()) return status;
+  if (absl::Status status = CheckCodes(); !status.ok()) return status;
   return CheckShards();
 }
 
 absl::Status ManifestEvents::CheckPartition() {
-  const bool is_partition = format_version_ == kPartitionFormatVersion;
-  if (partition_section_.seen != is_partition) {
-    return is_partition
-               ? Invalid("key \"", kPartitionKey, "\" is missing, which format_version ", format_version_, " has")
-               : Invalid("partition: format_version ", format_version_, " has none; ", kPartitionFormatVersion, " has");
+  if (format_version_ == kPartitionFormatVersion && !partition_section_.seen) {
+    return Invalid("key \"", kPartitionKey, "\" is missing, which format_version ", format_version_, " has");
   }
-  if (!is_partition) return absl::OkStatus();
+  if (format_version_ == kManifestFormatVersion && partition_section_.seen) {
+    return Invalid("partition: format_version ", format_version_, " has none; ", kPartitionFormatVersion, " has");
+  }
+  if (!partition_section_.seen) return absl::OkStatus();
   if (absl::Status s = Range("partition: first_slot", first_slot_, 0, kNumSlots - 1); !s.ok()) return s;
   if (absl::Status s = Range("partition: end_slot", end_slot_, first_slot_ + 1, kNumSlots); !s.ok()) return s;
   const SlotRange slots{static_cast<int32_t>(first_slot_), static_cast<int32_t>(end_slot_)};
   if (slots.is_whole()) return Invalid("partition: 0 .. ", kNumSlots, " are all slots; a whole collection names none");
   manifest_->partition = slots;
+  return absl::OkStatus();
+}
+
+absl::Status ManifestEvents::CheckCodes() {
+  const bool has_codes = format_version_ == kCodesFormatVersion;
+  if (codes_section_.seen != has_codes) {
+    return has_codes ? Invalid("key \"", kCodesKey, "\" is missing, which format_version ", format_version_, " has")
+                     : Invalid("codes: format_version ", format_version_, " has none; ", kCodesFormatVersion, " has");
+  }
+  if (!has_codes) return absl::OkStatus();
+  if (code_planes_ < 1 || code_planes_ > kMaxPlanes || !IsPlaneCount(static_cast<int>(code_planes_))) {
+    return Invalid("codes: planes: ", code_planes_, ", expected 1, 2 or 4");
+  }
+  if (code_rotation_kind_ != kRotationKind) {
+    return Invalid("codes: rotation: ", Quote(code_rotation_kind_), ", expected \"", kRotationKind, "\"");
+  }
+  if (absl::Status s = Range("codes: rotation_seed", code_rotation_seed_, 0, kMaxRotationSeed); !s.ok()) return s;
+  const auto seed = static_cast<uint64_t>(code_rotation_seed_);
+  if (manifest_->storage == ScalarType::kI8 && seed != manifest_->rotation_seed) {
+    return Invalid("codes: rotation_seed: ", seed, ", and the i8 vectors are rotated with seed ",
+                   manifest_->rotation_seed);
+  }
+  manifest_->codes = CodesFormat{static_cast<int>(code_planes_), code_factors_, seed};
   return absl::OkStatus();
 }
 
@@ -323,6 +157,23 @@ absl::Status ManifestEvents::CheckStorage() {
   return absl::OkStatus();
 }
 
+absl::Status ManifestEvents::CheckCodeFiles(const ShardEntry& entry, std::string_view where) const {
+  const size_t expected = manifest_->codes.has_value() ? NumCodeFiles(manifest_->codes->planes) : 0;
+  if (entry.code_files.size() != expected) {
+    return Invalid(where, "codes: ", entry.code_files.size(), " files, expected ", expected,
+                   expected == 0 ? ": the collection has no codes" : "");
+  }
+  for (size_t idx = 0; idx < expected; ++idx) {
+    const CodeFileEntry& code_file = entry.code_files[idx];
+    const std::string file = Cat(where, "codes[", idx, "].");
+    if (!IsFileName(code_file.file)) {
+      return Invalid(file, "file: ", Quote(code_file.file), " is not a plain file name inside the folder");
+    }
+    if (absl::Status s = CheckFile(file, code_file.num_bytes, kMaxCodeFileBytes, code_file.checksum); !s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ManifestEvents::CheckShards() const {
   if (static_cast<int64_t>(manifest_->shards.size()) > kMaxShards) {
     return Invalid("shards: ", manifest_->shards.size(), " of them, the limit is ", kMaxShards);
@@ -346,9 +197,12 @@ absl::Status ManifestEvents::CheckShards() const {
         !s.ok()) {
       return s;
     }
-    if (absl::Status s = Range(where + "num_bytes", entry.num_bytes, 1, INT64_MAX); !s.ok()) return s;
-    if (!IsChecksum(entry.checksum)) {
-      return Invalid(where, "checksum: ", Quote(entry.checksum), ", expected \"xxh3-128:\" and 32 hex digits");
+    if (absl::Status s = CheckFile(where, entry.num_bytes, INT64_MAX, entry.checksum); !s.ok()) return s;
+    if (absl::Status s = CheckCodeFiles(entry, where); !s.ok()) return s;
+    for (const CodeFileEntry& code_file : entry.code_files) {
+      if (!files.insert(code_file.file).second) {
+        return Invalid(where, "codes: file: ", Quote(code_file.file), " appears twice");
+      }
     }
     if (__builtin_add_overflow(num_documents, entry.num_documents, &num_documents) ||
         __builtin_add_overflow(num_tokens, entry.num_tokens, &num_tokens)) {
@@ -363,8 +217,6 @@ absl::Status ManifestEvents::CheckShards() const {
   }
   return absl::OkStatus();
 }
-
-}  // namespace
 
 absl::StatusOr<Manifest> ParseManifest(std::string_view json, std::string_view origin) {
   Manifest manifest;

@@ -11,10 +11,12 @@ namespace maxsim::collection {
 
 // These are the values of "format" and "format_version" that are written and read. A partition has a version of its
 // own: to a reader that knows the first one alone, "partition" would be a key to skip, and it would serve a part as the
-// whole and give each document the position that it has in the part.
+// whole and give each document the position that it has in the part. So has a collection with codes, a partition or
+// not: a program that knows of none would write a next generation without them.
 inline constexpr std::string_view kManifestFormat = "maxsim-collection";
 inline constexpr int64_t kManifestFormatVersion = 1;
 inline constexpr int64_t kPartitionFormatVersion = 2;
+inline constexpr int64_t kCodesFormatVersion = 3;
 
 // This is the key of Manifest::log_sequence.
 inline constexpr std::string_view kLogSequenceKey = "log_sequence";
@@ -23,6 +25,14 @@ inline constexpr std::string_view kLogSequenceKey = "log_sequence";
 inline constexpr std::string_view kPartitionKey = "partition";
 inline constexpr std::string_view kFirstSlotKey = "first_slot";
 inline constexpr std::string_view kEndSlotKey = "end_slot";
+
+// These are the keys of Manifest::codes, an object. A shard has its code files, an array of objects, under kCodesKey
+// too.
+inline constexpr std::string_view kCodesKey = "codes";
+inline constexpr std::string_view kCodePlanesKey = "planes";
+inline constexpr std::string_view kCodeFactorsKey = "factors";
+inline constexpr std::string_view kCodeRotationKey = "rotation";
+inline constexpr std::string_view kCodeRotationSeedKey = "rotation_seed";
 
 // Parses and checks a manifest: known format version, required keys, value ranges, totals that equal the shards' sums.
 // `origin` (a path) opens every error message. Never allocates more than a small multiple of the text's size.

@@ -2,7 +2,6 @@
 
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "base/file.h"
 #include "base/folder.h"
 #include "base/text.h"
+#include "collection/file_checks.h"
 #include "collection/formats/safetensors.h"
 #include "collection/shard_contents.h"
 
@@ -51,47 +51,6 @@ struct Shard::State {
 };
 
 namespace {
-
-// So many bytes are read at a time to hash a file.
-constexpr size_t kHashBlockBytes = size_t{4} << 20;
-
-absl::Status DataLoss(std::string_view path, std::string_view message) {
-  return absl::DataLossError(Cat(path, ": ", message));
-}
-
-std::string_view MessageOf(const absl::Status& status) {
-  return std::string_view(status.message().data(), status.message().size());
-}
-
-// Makes DATA_LOSS of the error of a file that is in use.
-absl::Status AsDataLoss(const absl::Status& status) {
-  return status.ok() ? status : absl::DataLossError(status.message());
-}
-
-absl::StatusOr<std::string> HashBytes(const FileBytes& bytes, const StopSignal* stop) {
-  Checksum checksum;
-  for (size_t begin = 0; begin < bytes.size(); begin += kStopBlockBytes) {
-    if (absl::Status status = StopStatus(stop); !status.ok()) return status;
-    checksum.Update(bytes.data() + begin, std::min(kStopBlockBytes, bytes.size() - begin));
-  }
-  return checksum.Format();
-}
-
-// Reads the file instead of mapping it: a disk that cannot is an error with its reason.
-absl::StatusOr<std::string> HashFile(const InputFile& file, const StopSignal* stop) {
-  Checksum checksum;
-  const auto size = static_cast<size_t>(file.size());
-  std::vector<char> block(std::min(kHashBlockBytes, size));
-  for (size_t begin = 0; begin < size; begin += block.size()) {
-    if (absl::Status status = StopStatus(stop); !status.ok()) return status;
-    const size_t count = std::min(block.size(), size - begin);
-    if (absl::Status status = file.ReadAt(static_cast<int64_t>(begin), block.data(), count); !status.ok()) {
-      return status;
-    }
-    checksum.Update(block.data(), count);
-  }
-  return checksum.Format();
-}
 
 // Holds the range of a part of a file.
 struct ByteRange {
@@ -153,8 +112,7 @@ std::optional<std::string> Difference(const ShardContents& shard, const Manifest
 }  // namespace
 
 absl::Status CheckSize(const InputFile& file, const ShardEntry& entry) {
-  if (file.size() == entry.num_bytes) return absl::OkStatus();
-  return DataLoss(file.path(), Cat(file.size(), " bytes, but the manifest says ", entry.num_bytes));
+  return CheckFileSize(file, entry.num_bytes);
 }
 
 Shard::Shard(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -174,7 +132,7 @@ absl::StatusOr<std::shared_ptr<Shard>> Shard::Open(const Folder& folder, const M
     if (!copy.ok()) return copy.status();
     bytes = *std::move(copy);
     if (check_checksum) {
-      absl::StatusOr<std::string> found = HashBytes(*bytes, stop);
+      absl::StatusOr<std::string> found = HashBytes(bytes->view(), stop);
       if (!found.ok()) return found.status();
       checksum = *std::move(found);
     }
@@ -183,8 +141,8 @@ absl::StatusOr<std::shared_ptr<Shard>> Shard::Open(const Folder& folder, const M
     if (!found.ok()) return found.status();
     checksum = *std::move(found);
   }
-  if (check_checksum && checksum != entry.checksum) {
-    return DataLoss(path, Cat("checksum: ", checksum, ", but the manifest says ", entry.checksum));
+  if (check_checksum) {
+    if (absl::Status status = CheckChecksum(path, checksum, entry.checksum); !status.ok()) return status;
   }
   ByteRange mapped;
   if (access == Access::kMapped) {
@@ -225,7 +183,6 @@ absl::StatusOr<std::shared_ptr<Shard>> Shard::Open(const std::string& folder, co
   return Open(Folder(folder), manifest, entry, access, check_checksum);
 }
 
-// A file that fails is no device that is lost, which is what UNAVAILABLE would say to who scores from it.
 absl::Status Shard::Check() const {
   if (!state_->file.has_value()) return absl::OkStatus();
   if (absl::Status status = state_->file->CheckUnchanged(); !status.ok()) return AsDataLoss(status);

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cstddef>
 #include <cstdio>
 #include <optional>
 #include <set>
@@ -15,20 +16,23 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "collection/build/shard_plan.h"
+#include "kernels/codes/code_layout.h"
 
 namespace maxsim::collection {
 namespace {
 
-// Returns the generation in a name that ShardFileName made, or nullopt for other names.
+// Returns the generation in a name that ShardFileName or CodeFileName made, or nullopt for other names.
 std::optional<int64_t> GenerationOf(const std::string& name) {
   long long generation = 0;
   long long index = 0;
-  int end = 0;
-  if (std::sscanf(name.c_str(), "shard-%18lld-%18lld.safetensors%n", &generation, &index, &end) != 2) {
-    return std::nullopt;
+  if (std::sscanf(name.c_str(), "shard-%18lld-%18lld.", &generation, &index) == 2) {
+    return ShardFileName(generation, index) == name ? std::optional<int64_t>(generation) : std::nullopt;
   }
-  if (end != static_cast<int>(name.size()) || ShardFileName(generation, index) != name) return std::nullopt;
-  return generation;
+  if (std::sscanf(name.c_str(), "codes-%18lld-%18lld-", &generation, &index) != 2) return std::nullopt;
+  for (size_t file = 0; file < NumCodeFiles(kMaxPlanes); ++file) {
+    if (CodeFileName(generation, index, file) == name) return generation;
+  }
+  return std::nullopt;
 }
 
 // Removes files of the folder that the predicate picks by name. A file that will not go is no reason to fail: the next
@@ -44,7 +48,10 @@ void RemoveFiles(const std::string& folder, const Pick& pick) {
 
 std::set<std::string> FilesOf(const Manifest& manifest) {
   std::set<std::string> files;
-  for (const ShardEntry& entry : manifest.shards) files.insert(entry.file);
+  for (const ShardEntry& entry : manifest.shards) {
+    files.insert(entry.file);
+    for (const CodeFileEntry& code_file : entry.code_files) files.insert(code_file.file);
+  }
   return files;
 }
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/text.h"
+#include "collection/codes/code_file.h"
 #include "collection/formats/safetensors.h"
 #include "collection/shard_contents.h"
 #include "kernels/limits.h"
@@ -94,6 +95,10 @@ std::string FormatShardHeader(const ShardPlan& plan, const ShardLayout& layout) 
 
 std::string ShardFileName(int64_t generation, int64_t index) {
   return Cat(absl::StrFormat("shard-%06d-%05d", generation, index), ".safetensors");
+}
+
+std::string CodeFileName(int64_t generation, int64_t index, size_t file) {
+  return Cat(absl::StrFormat("codes-%06d-%05d-", generation, index), PlaneName(file), ".safetensors");
 }
 
 }  // namespace maxsim::collection

@@ -1,6 +1,7 @@
 // Plans shards: which documents go into which of them, and how large their files are.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -53,5 +54,8 @@ std::string FormatShardHeader(const ShardPlan& plan, const ShardLayout& layout);
 
 // Returns a name such as "shard-000002-00000.safetensors".
 std::string ShardFileName(int64_t generation, int64_t index);
+
+// Returns the name of file 0, 1 or 2 of a shard's codes, such as "codes-000002-00000-plane0.safetensors".
+std::string CodeFileName(int64_t generation, int64_t index, size_t file);
 
 }  // namespace maxsim::collection

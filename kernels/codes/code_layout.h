@@ -47,6 +47,9 @@ constexpr size_t PlaneRowBytes(int32_t dim) { return static_cast<size_t>(CodeWor
 // Returns the bytes of a row of planes 2 and 3.
 constexpr size_t FieldRowBytes(int32_t dim) { return 2 * PlaneRowBytes(dim); }
 
+// Planes of a whole code.
+inline constexpr int kMaxPlanes = 4;
+
 // Returns whether `planes` planes are a complete code: 1, 2 or 4.
 constexpr bool IsPlaneCount(int planes) { return planes == 1 || planes == 2 || planes == 4; }
 

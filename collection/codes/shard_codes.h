@@ -1,0 +1,80 @@
+// Opens the codes of one shard for reading.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/stop.h"
+#include "collection/manifest.h"
+#include "collection/shard.h"
+#include "kernels/codes/codes.h"
+#include "kernels/maxsim.h"
+
+namespace maxsim {
+class Folder;
+}  // namespace maxsim
+
+namespace maxsim::collection {
+
+// Holds the codes of a shard's documents, in the first 1, 2 or 4 of the planes that are stored: files of planes beyond
+// are not opened. Every scale and bound has been checked on opening. The class is thread-safe.
+//
+// Files must not be changed while they are mapped, as those of Shard. One that is all the same can change bits and
+// factors, which moves estimates and nothing else: scales and bounds are copies, a file that was truncated or cannot be
+// read gives zeros, and Check() tells. A caller must not believe a bound of bits that were read before Check() failed.
+class ShardCodes final : public MemorySource {
+ public:
+  // Opens the files of `planes` planes of a shard and checks them against the manifest: sizes, counts, type, rotation.
+  // With Access::kMapped planes and factors are mapped and read on demand, and everything else is read into memory.
+  // INVALID_ARGUMENT unless the collection has codes of so many planes or more; errors of a file are those of
+  // Shard::Open. One descriptor a file is open meanwhile, and stays so for kMapped.
+  static absl::StatusOr<std::shared_ptr<ShardCodes>> Open(const Folder& folder, const Manifest& manifest,
+                                                          const ShardEntry& entry, int planes, Access access,
+                                                          bool check_checksum, const StopSignal* stop = nullptr);
+  static absl::StatusOr<std::shared_ptr<ShardCodes>> Open(const std::string& folder, const Manifest& manifest,
+                                                          const ShardEntry& entry, int planes, Access access,
+                                                          bool check_checksum);
+  ~ShardCodes() override;
+  ShardCodes(const ShardCodes&) = delete;
+  ShardCodes& operator=(const ShardCodes&) = delete;
+
+  // Returns the codes, whose planes lie where the files are mapped or copied. `documents` are those of the Shard that
+  // was opened by the same entry: the view has their offsets and is valid as long as both live.
+  CodesView view(const DocumentsView& documents) const;
+
+  int planes() const;
+
+  // OK when bits read so far were those of the opened files; DATA_LOSS, naming one, when it was written to or cannot be
+  // read. Always OK for kCopied.
+  absl::Status Check() const override;
+
+  // Reads bytes of a plane or of factors, out of the file where they are mapped from it. DATA_LOSS, naming it, when it
+  // cannot be read.
+  absl::Status Read(const void* from, size_t num_bytes, void* to) const override;
+
+  // For kMapped, once a backend has its own copy of planes and factors: unmaps and closes the files. The view's planes
+  // and factors are null then, and Check() is OK. Before the codes are shared between threads.
+  void ReleasePlanes();
+
+  // Returns the bytes of file 0, 1 or 2 (collection/codes/code_file.h), valid until ReleasePlanes and as long as the
+  // codes live: for a caller that hashes them while they are copied.
+  std::string_view bytes(size_t file) const;
+
+  int64_t num_bytes() const;   // of the files
+  int64_t host_bytes() const;  // of memory that this holds: all for kCopied, scales, bounds and headers for kMapped
+
+ private:
+  struct File;
+  struct State;
+  explicit ShardCodes(std::unique_ptr<State> state);
+  static absl::StatusOr<File> OpenFile(const Folder& folder, const Manifest& manifest, const ShardEntry& entry,
+                                       size_t idx, Access access, bool check_checksum, const StopSignal* stop);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace maxsim::collection

@@ -1,0 +1,132 @@
+// Takes a manifest's JSON apart: the events of its parser fill in what the keys say. The checks of the values
+// (manifest_parser.cc) come after.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/json_events.h"
+#include "base/text.h"
+#include "collection/encoder_identity.h"
+#include "collection/manifest.h"
+#include "collection/manifest_parser.h"
+
+namespace maxsim::collection {
+
+// Takes the manifest's events. Level 1 is the manifest's object, level 2 that of a section, level 3 an object of
+// "shards", level 5 an object of a shard's "codes"; everything else is skipped.
+class ManifestEvents : public JsonEvents {
+ public:
+  explicit ManifestEvents(Manifest* manifest);
+
+  // Makes the checks that need the whole object, after a successful parse.
+  absl::Status Finish();
+
+ private:
+  static constexpr int kMaxDepth = 8;  // 5 are used; the rest is room for keys of later versions
+
+  // Holds one key of an object: how to take its value, and whether it has been seen.
+  struct Field {
+    std::string_view key;
+    int64_t* integer = nullptr;
+    std::string* text = nullptr;
+    bool* boolean = nullptr;
+    bool seen = false;
+  };
+
+  // Holds an object of known keys that is the value of one of the manifest's.
+  struct Section {
+    std::string_view key;
+    bool needs_all_fields = false;
+    std::vector<Field> fields = {};
+    bool seen = false;
+  };
+
+  absl::Status CheckFormatVersion() const;
+  absl::Status CheckStorage();
+  absl::Status CheckShards() const;
+  absl::Status CheckEncoder();
+  absl::Status CheckPartition();
+  absl::Status CheckCodes();
+  absl::Status CheckCodeFiles(const ShardEntry& entry, std::string_view where) const;
+
+  bool OnKey(std::string& key) override;
+  bool Value(std::string_view kind) override;
+  bool OnBool(bool value) override;
+  bool OnInteger(int64_t value) override;
+  bool OnString(std::string& value) override;
+  bool OnStartObject() override;
+  bool OnEndObject() override;
+  bool OnStartArray() override;
+  bool OnEndArray() override;
+
+  // A container where a known key wants a scalar, or in the wrong place, is an error; below unknown keys it is skipped.
+  bool RefuseContainer(std::string_view kind);
+
+  template <typename Fields>
+  bool Select(Fields& fields, std::string_view key, std::string_view where) {
+    for (Field& field : fields) {
+      if (field.key != key) continue;
+      if (std::exchange(field.seen, true)) return Fail(Cat(where, "key \"", key, "\" appears twice"));
+      field_ = &field;
+    }
+    return true;
+  }
+
+  // Fails unless every field was seen.
+  template <typename Fields>
+  bool RequireAll(const Fields& fields, std::string_view where) {
+    for (const Field& field : fields) {
+      if (!field.seen) return Fail(Cat(where, "key \"", field.key, "\" is missing"));
+    }
+    return true;
+  }
+
+  Field* TakeField() { return std::exchange(field_, nullptr); }
+  std::string Where() const;
+
+  Manifest* const manifest_;
+  std::array<Field, 13> top_;
+  std::array<Field, 5> entry_fields_;
+  std::array<Field, 3> code_file_fields_;
+  Section encoder_section_{.key = "encoder"};
+  Section rotation_section_{.key = "rotation", .needs_all_fields = true};
+  Section partition_section_{.key = kPartitionKey, .needs_all_fields = true};
+  Section codes_section_{.key = kCodesKey, .needs_all_fields = true};
+  Section* at_section_ = nullptr;  // its object comes next
+  Section* in_section_ = nullptr;  // the one whose object this is
+  ShardEntry entry_;
+  CodeFileEntry code_file_;
+  Field* field_ = nullptr;  // the known key whose value comes next
+  bool at_shards_ = false;
+  bool in_shards_ = false;
+  bool shards_seen_ = false;
+  bool at_code_files_ = false;
+  bool in_code_files_ = false;
+  bool code_files_seen_ = false;  // in this entry
+  EncoderIdentity encoder_;
+  int64_t encoder_dim_ = 0;
+  int64_t query_length_ = 0;
+  int64_t document_length_ = 0;
+  std::string rotation_kind_;
+  int64_t rotation_seed_ = 0;
+  int64_t first_slot_ = 0;
+  int64_t end_slot_ = 0;
+  int64_t code_planes_ = 0;
+  bool code_factors_ = false;
+  std::string code_rotation_kind_;
+  int64_t code_rotation_seed_ = 0;
+  std::string format_;
+  int64_t format_version_ = 0;
+  int64_t dim_ = 0;
+  int64_t log_sequence_ = 0;
+  std::string storage_;
+  std::string id_type_;
+};
+
+}  // namespace maxsim::collection
