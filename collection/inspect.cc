@@ -10,7 +10,9 @@
 #include "absl/strings/str_format.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "collection/codes/shard_codes.h"
 #include "collection/shard.h"
+#include "kernels/codes/code_layout.h"
 #include "kernels/limits.h"
 
 namespace maxsim::collection {
@@ -51,7 +53,7 @@ std::string DescribeLoss(const CollectionSummary& summary) {
 absl::StatusOr<CollectionSummary> Inspect(const std::string& folder) {
   absl::StatusOr<Manifest> manifest = ReadManifest(folder);
   if (!manifest.ok()) return manifest.status();
-  CollectionSummary summary{folder, *std::move(manifest), 0, 0, {}, {}, {}};
+  CollectionSummary summary{folder, *std::move(manifest)};
   summary.token_bytes =
       summary.manifest.num_tokens * summary.manifest.dim * static_cast<int64_t>(SizeOf(summary.manifest.storage));
   if (summary.manifest.storage == ScalarType::kI8) summary.loss = CollectionSummary::Loss{};
@@ -67,6 +69,12 @@ absl::StatusOr<CollectionSummary> Inspect(const std::string& folder) {
     }
     if (summary.loss.has_value()) CountLoss(documents, std::max<int64_t>(1, step), *summary.loss);
     summary.num_bytes += entry.num_bytes;
+    if (summary.manifest.codes.has_value()) {
+      const absl::StatusOr<std::shared_ptr<ShardCodes>> codes = ShardCodes::Open(
+          folder, summary.manifest, entry, summary.manifest.codes->planes, Access::kMapped, /*check_checksum=*/false);
+      if (!codes.ok()) return codes.status();
+      summary.code_bytes += CodeFileBytes(entry, kMaxPlanes);
+    }
   }
   const int64_t num_documents = summary.manifest.num_documents;
   if (num_documents > 0) {
@@ -113,6 +121,9 @@ std::string FormatTable(const CollectionSummary& summary) {
   row("ids", std::string(Name(manifest.id_type)));
   row("payloads", manifest.has_payloads ? "yes" : "no");
   row("bytes", Cat(FormatBytes(summary.num_bytes), " (token vectors: ", FormatBytes(summary.token_bytes), ")"));
+  if (manifest.codes.has_value()) {
+    row("codes", Cat(DescribeCodes(manifest.codes), ", ", FormatBytes(summary.code_bytes)));
+  }
   if (summary.log.has_value()) {
     const CollectionSummary::Log& log = *summary.log;
     row("log", Cat(DescribeWrites(log.first_sequence, log.last_sequence), ", ",
@@ -137,6 +148,7 @@ std::string FormatJson(const CollectionSummary& summary) {
   json["folder"] = summary.folder;
   json["num_bytes"] = summary.num_bytes;
   json["token_bytes"] = summary.token_bytes;
+  if (summary.manifest.codes.has_value()) json["code_bytes"] = summary.code_bytes;
   json["tokens_per_document"] = {{"min", summary.lengths.min},
                                  {"median", summary.lengths.median},
                                  {"mean", summary.lengths.mean},

@@ -25,7 +25,8 @@ struct CollectionSummary {
   Manifest manifest;
   int64_t num_bytes = 0;    // of all shard files
   int64_t token_bytes = 0;  // of the token matrices among them
-  LengthDistribution lengths;
+  int64_t code_bytes = 0;   // of the files of codes
+  LengthDistribution lengths = {};
 
   // The loss of i8 storage, measured on documents spread over the collection, or on all documents of a small one.
   struct Loss {

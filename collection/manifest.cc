@@ -33,6 +33,12 @@ CodeShape CodeShapeOf(const Manifest& manifest) {
           .factors = manifest.codes->factors};
 }
 
+std::string DescribeCodes(const std::optional<CodesFormat>& codes) {
+  if (!codes.has_value()) return "none";
+  return Cat(codes->planes, codes->planes == 1 ? " plane, " : " planes, ",
+             codes->factors ? "with factors" : "without factors", ", rotation seed ", codes->rotation_seed);
+}
+
 int64_t CodeFileBytes(const ShardEntry& entry, int planes) {
   int64_t num_bytes = 0;
   for (size_t idx = 0; idx < std::min(NumCodeFiles(planes), entry.code_files.size()); ++idx) {

@@ -66,8 +66,8 @@ struct ShardEntry {
   std::string file;  // name inside the collection's folder: no path separators
   int64_t num_documents = 0;
   int64_t num_tokens = 0;
-  int64_t num_bytes = 0;  // of the file
-  std::string checksum;   // "xxh3-128:" and 32 hex digits, of the whole file
+  int64_t num_bytes = 0;                       // of the file
+  std::string checksum;                        // "xxh3-128:" and 32 hex digits, of the whole file
   std::vector<CodeFileEntry> code_files = {};  // [NumCodeFiles] where the collection has codes
 };
 
@@ -102,6 +102,9 @@ int64_t BytesBesideTokens(const Manifest& manifest, const ShardEntry& entry);
 
 // Returns the shape of the collection's codes; Manifest::codes has a value.
 CodeShape CodeShapeOf(const Manifest& manifest);
+
+// Returns "4 planes, with factors, rotation seed 0", or "none".
+std::string DescribeCodes(const std::optional<CodesFormat>& codes);
 
 // Returns the bytes of the files of codes of a shard, of the first 1, 2 or 4 planes.
 int64_t CodeFileBytes(const ShardEntry& entry, int planes);

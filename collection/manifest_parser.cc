@@ -21,7 +21,8 @@ namespace {
 
 constexpr size_t kMaxFileNameBytes = 255;
 
-// A shard has at most 2^48 tokens, and a token at most 2^10 bytes of a plane. Sums over a shard's files cannot overflow.
+// A shard has at most 2^48 tokens, and a token at most 2^10 bytes of a plane. Sums over a shard's files cannot
+// overflow.
 constexpr int64_t kMaxCodeFileBytes = int64_t{1} << 60;
 
 // A name without folders or controls, so that it stays in the collection's folder and can be shown as it is.

@@ -111,9 +111,7 @@ std::optional<std::string> Difference(const ShardContents& shard, const Manifest
 
 }  // namespace
 
-absl::Status CheckSize(const InputFile& file, const ShardEntry& entry) {
-  return CheckFileSize(file, entry.num_bytes);
-}
+absl::Status CheckSize(const InputFile& file, const ShardEntry& entry) { return CheckFileSize(file, entry.num_bytes); }
 
 Shard::Shard(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Shard::~Shard() = default;

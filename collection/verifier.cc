@@ -4,17 +4,22 @@
 #include <cmath>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "collection/catalog.h"
+#include "collection/codes/codes_verifier.h"
+#include "collection/codes/shard_codes.h"
 #include "collection/document_line.h"
 #include "collection/formats/element_type.h"
 #include "collection/shard.h"
 #include "collection/slots.h"
+#include "kernels/codes/code_layout.h"
 #include "kernels/limits.h"
+#include "kernels/thread_pool.h"
 
 namespace maxsim::collection {
 namespace {
@@ -39,12 +44,16 @@ class Verifier {
   void CheckSlots(const Shard& shard);
   void CheckOrdinals(const Shard& shard);
   void CheckPayloads(const Shard& shard);
+  void CheckCodes(const Shard& shard, const ShardEntry& entry);
+  template <typename Opened>
+  Opened OpenChecked(const std::function<Opened(bool check_checksum)>& open);
 
   const std::string& folder_;
   const Manifest& manifest_;
   IdList ids_;
   int64_t last_ordinal_ = -1;  // of a partition's documents so far
   std::string last_ordinal_shard_;
+  std::optional<ThreadPool> pool_;  // that compares codes
   VerifyReport report_;
 };
 
@@ -128,33 +137,53 @@ void Verifier::CheckPayloads(const Shard& shard) {
   }
 }
 
+// Opens a file with its checksum, and where that is wrong without: the rest may say what is.
+template <typename Opened>
+Opened Verifier::OpenChecked(const std::function<Opened(bool check_checksum)>& open) {
+  Opened opened = open(true);
+  if (opened.ok()) return opened;
+  const std::string first = std::string(opened.status().message());
+  Problem(first);
+  // A wrong checksum, or a sector that cannot be read, says that something is wrong.
+  if (!absl::IsDataLoss(opened.status()) && !absl::IsUnavailable(opened.status())) return opened;
+  opened = open(false);
+  if (!opened.ok() && std::string(opened.status().message()) != first) Problem(std::string(opened.status().message()));
+  return opened;
+}
+
+void Verifier::CheckCodes(const Shard& shard, const ShardEntry& entry) {
+  if (!manifest_.codes.has_value()) return;
+  const auto codes = OpenChecked<absl::StatusOr<std::shared_ptr<ShardCodes>>>([&](bool check_checksum) {
+    return ShardCodes::Open(folder_, manifest_, entry, manifest_.codes->planes, Access::kMapped, check_checksum);
+  });
+  if (!codes.ok()) return;
+  if (!pool_.has_value()) pool_.emplace(static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
+  const WrongCodes wrong = FindWrongCodes((*codes)->view(shard.documents()), shard.documents(), kMaxProblems, *pool_);
+  for (const WrongCode& one : wrong.documents) Problem(Cat(Where(shard, one.document), "codes: ", one.what));
+  report_.num_problems += wrong.num_documents - static_cast<int64_t>(wrong.documents.size());
+  if (absl::Status status = (*codes)->Check(); !status.ok()) Problem(std::string(status.message()));
+}
+
 ShardReport Verifier::VerifyShard(const ShardEntry& entry, const std::vector<uint32_t>* tombstones) {
   const int64_t problems_before = report_.num_problems;
-  absl::StatusOr<std::shared_ptr<const Shard>> shard =
-      Shard::Open(folder_, manifest_, entry, Access::kMapped, /*check_checksum=*/true);
-  if (!shard.ok()) {
-    Problem(std::string(shard.status().message()));
-    // A wrong checksum, or a sector that cannot be read, says that something is wrong; the rest may say what.
-    const std::string first = std::string(shard.status().message());
-    if (absl::IsDataLoss(shard.status()) || absl::IsUnavailable(shard.status())) {
-      shard = Shard::Open(folder_, manifest_, entry, Access::kMapped, /*check_checksum=*/false);
-      if (!shard.ok() && std::string(shard.status().message()) != first) Problem(std::string(shard.status().message()));
-    }
-  }
-  ShardReport result{entry.file, entry.num_documents, entry.num_tokens, entry.num_bytes, 0, {}};
+  const auto shard = OpenChecked<absl::StatusOr<std::shared_ptr<Shard>>>(
+      [&](bool check_checksum) { return Shard::Open(folder_, manifest_, entry, Access::kMapped, check_checksum); });
+  const int64_t num_bytes = entry.num_bytes + CodeFileBytes(entry, kMaxPlanes);
+  ShardReport result{entry.file, entry.num_documents, entry.num_tokens, num_bytes, 0, {}};
   if (shard.ok()) {
     CheckValues(**shard, &result.loss);
     CheckIds(**shard, tombstones);
     CheckSlots(**shard);
     CheckOrdinals(**shard);
     CheckPayloads(**shard);
+    CheckCodes(**shard, entry);
     if (absl::Status status = (*shard)->Check(); !status.ok()) Problem(std::string(status.message()));
   }
   result.num_problems = report_.num_problems - problems_before;
   ++report_.num_shards;
   report_.num_documents += entry.num_documents;
   report_.num_tokens += entry.num_tokens;
-  report_.num_bytes += entry.num_bytes;
+  report_.num_bytes += num_bytes;
   report_.loss.Add(result.loss);
   return result;
 }

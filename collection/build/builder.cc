@@ -12,6 +12,7 @@
 
 #include "base/text.h"
 #include "collection/build/generation_files.h"
+#include "collection/build/shard_encoder.h"
 #include "collection/build/shard_plan.h"
 #include "collection/build/shard_writer.h"
 #include "collection/build/target_folder.h"
@@ -25,6 +26,7 @@ absl::Status CheckInput(const BuildOptions& options, const Catalog& catalog, con
   if (options.storage == ScalarType::kI8 && options.rotation_seed > static_cast<uint64_t>(kMaxRotationSeed)) {
     return Invalid("seed: ", options.rotation_seed, ", the limits are 0 .. ", kMaxRotationSeed);
   }
+  if (absl::Status status = CheckCodesRequest(options.codes); !status.ok()) return status;
   if (options.max_shard_bytes < kMinMaxShardBytes) {
     return Invalid("max-shard-bytes: ", options.max_shard_bytes, ", the least is ", kMinMaxShardBytes);
   }
@@ -70,6 +72,23 @@ int NumThreads(const BuildOptions& options) {
   return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
 }
 
+// Returns the most that the codes of a shard take.
+int64_t MaxCodesBytes(const BuildOptions& options, int64_t dim, const ShardPlan& plan) {
+  if (options.codes.planes == 0) return 0;
+  const Manifest manifest{.name = "",
+                          .dim = static_cast<int32_t>(dim),
+                          .storage = options.storage,
+                          .created_by = "",
+                          .created_at = "",
+                          .shards = {},
+                          .codes = CodesFormat{options.codes.planes, options.codes.factors.value_or(true), 0}};
+  return CodesBytes(manifest, {.file = "",
+                               .num_documents = plan.num_documents,
+                               .num_tokens = plan.num_tokens,
+                               .num_bytes = plan.num_bytes,
+                               .checksum = ""});
+}
+
 // Does, one after another, what BuildPartitions promises.
 class Build {
  public:
@@ -88,6 +107,8 @@ class Build {
   absl::Status OpenFolders();
   absl::Status CheckFolders();
   absl::Status WriteAll();
+  void Complete();
+  absl::Status EncodeAll();
   absl::Status Publish();
   absl::Status Report(BuildProgress::Stage stage) {
     progress_.stage = stage;
@@ -106,6 +127,7 @@ class Build {
   ShardSets sets_;
   std::string name_;
   int64_t generation_ = 0;
+  int64_t codes_bytes_ = 0;  // that codes take at most
   BuildProgress progress_;
 };
 
@@ -177,7 +199,10 @@ absl::Status Build::Plan() {
                      kMaxShards);
     }
     progress_.shards_total += num_shards;
-    for (const ShardPlan& plan : set.plans) progress_.bytes_total += plan.num_bytes;
+    for (const ShardPlan& plan : set.plans) {
+      progress_.bytes_total += plan.num_bytes;
+      codes_bytes_ += MaxCodesBytes(options_, sets_.layout.dim, plan);
+    }
   }
   return absl::OkStatus();
 }
@@ -205,7 +230,7 @@ absl::Status Build::CheckFolders() {
     if (!status.ok()) return status;
   }
   for (const TargetFolder* const target : target_pointers_) target->RemoveLeftovers();
-  return CheckSpace(options_.folder, progress_.bytes_total);
+  return CheckSpace(options_.folder, progress_.bytes_total + codes_bytes_);
 }
 
 absl::Status Build::WriteAll() {
@@ -226,10 +251,10 @@ absl::Status Build::WriteAll() {
                       .loss = &progress_.loss});
 }
 
-absl::Status Build::Publish() {
+// Makes the manifests, once the shards are there.
+void Build::Complete() {
   progress_.documents_done = progress_.documents_total;
   progress_.bytes_done = progress_.bytes_total;
-  if (absl::Status status = Report(BuildProgress::Stage::kPublishing); !status.ok()) return status;
   const Manifest manifest{.name = name_,
                           .generation = generation_,
                           .dim = static_cast<int32_t>(tokens_.dim()),
@@ -241,9 +266,35 @@ absl::Status Build::Publish() {
                           .created_at = CreationTime(),
                           .shards = {},
                           .encoder = options_.encoder};
+  for (const std::unique_ptr<TargetFolder>& target : targets_) target->Complete(manifest);
+}
+
+// Codes are made of what is stored, so that their bounds hold for the scores of that.
+absl::Status Build::EncodeAll() {
+  if (options_.codes.planes == 0) return absl::OkStatus();
+  std::vector<StoredShards> collections;
+  for (const TargetFolder* const target : target_pointers_) {
+    collections.push_back({target->folder(), &target->manifest()});
+  }
+  const absl::StatusOr<CodesFormat> format = ChooseCodesFormat(options_.codes, collections);
+  if (!format.ok()) return format.status();
+  progress_.bytes_total += codes_bytes_;
+  ShardEncoder encoder(sets_.num_threads, [this](int64_t bytes) {
+    progress_.bytes_done += bytes;
+    return Report(BuildProgress::Stage::kEncoding);
+  });
+  for (const std::unique_ptr<TargetFolder>& target : targets_) {
+    if (absl::Status status = target->Encode(*format, encoder); !status.ok()) return status;
+  }
+  progress_.bytes_done = progress_.bytes_total;
+  return absl::OkStatus();
+}
+
+absl::Status Build::Publish() {
+  if (absl::Status status = Report(BuildProgress::Stage::kPublishing); !status.ok()) return status;
   for (size_t idx = 0; idx < targets_.size(); ++idx) {
     absl::Status synchronised;
-    absl::Status status = targets_[idx]->Publish(manifest, &synchronised);
+    absl::Status status = targets_[idx]->Publish(&synchronised);
     if (!status.ok()) {
       return idx == 0 ? status
                       : Prefix(Cat("only ", idx, " of ", targets_.size(),
@@ -262,6 +313,8 @@ absl::StatusOr<std::vector<Manifest>> Build::Run() {
   if (absl::Status status = OpenFolders(); !status.ok()) return status;
   if (absl::Status status = CheckFolders(); !status.ok()) return status;
   if (absl::Status status = WriteAll(); !status.ok()) return status;
+  Complete();
+  if (absl::Status status = EncodeAll(); !status.ok()) return status;
   if (absl::Status status = Publish(); !status.ok()) return status;
   // From here on the build has succeeded.
   Report(BuildProgress::Stage::kPublished).IgnoreError();

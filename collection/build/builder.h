@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "collection/build/codes_request.h"
 #include "collection/build/sources/sources.h"
 #include "collection/catalog.h"
 #include "collection/manifest.h"
@@ -27,7 +28,7 @@ struct BuildOptions {
   std::string name{};    // of the collection; "" takes the name of the one in the folder, or the folder's own name
   ScalarType storage = ScalarType::kF16;
   uint64_t rotation_seed = 0;  // i8: 0 .. kMaxRotationSeed
-  int num_threads = 0;         // i8: that quantise; 0: one per core
+  int num_threads = 0;         // that quantise (i8) and encode; 0: one per core
   // With 0 the generation follows the published one. Any other number is taken, and must be newer than what is
   // published.
   int64_t generation = 0;
@@ -43,6 +44,7 @@ struct BuildOptions {
   bool has_payloads = false;  // let the manifest say that there are some, also where no document has one
   // The last write of the log in the folder that the documents hold. Is needed where the log has writes.
   std::optional<uint64_t> log_sequence = {};
+  CodesRequest codes = {};  // of every document, made of the vectors as they are stored
 };
 
 struct BuildProgress {
@@ -50,6 +52,7 @@ struct BuildProgress {
     kReading,     // ids and payload sizes
     kWriting,     // shards
     kShardDone,   // one more is complete under its name
+    kEncoding,    // codes of the shards, which are all complete
     kPublishing,  // all shards are complete; the manifest comes next
     kPublished,   // only the removal of old files is left
   };

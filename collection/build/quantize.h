@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -20,6 +21,7 @@ struct QuantizeOptions {
   bool refuse_lossy = false;       // see BuildOptions
   int64_t max_shard_bytes = kDefaultMaxShardBytes;
   std::string created_by = "maxsim-shard";
+  std::optional<int> codes = {};  // planes of the target's codes, 0 for none; nullopt: as many as the source has
 };
 
 // Streams the source's documents, ids and payloads into a collection of the same generation in `target`, whose own one,

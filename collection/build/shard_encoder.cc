@@ -188,8 +188,8 @@ absl::StatusOr<std::vector<CodeFileEntry>> CodeFilesWriter::Finish() {
     if (status.ok()) status = output.Write(files_[idx].bounds.data(), files_[idx].bounds.size() * sizeof(CodeBound));
     if (!status.ok()) return status;
     if (output.num_bytes() != entries_[idx].num_bytes) {
-      return absl::InternalError(Cat(entries_[idx].file, ": ", output.num_bytes(), " bytes written, ",
-                                     entries_[idx].num_bytes, " planned"));
+      return absl::InternalError(
+          Cat(entries_[idx].file, ": ", output.num_bytes(), " bytes written, ", entries_[idx].num_bytes, " planned"));
     }
     entries_[idx].checksum = output.checksum();
     if (absl::Status committed = output.Commit(); !committed.ok()) return committed;
@@ -239,6 +239,19 @@ absl::StatusOr<bool> NeedFactors(const std::vector<StoredShards>& collections) {
     }
   }
   return num_tokens > 0 && std::sqrt(deviations / static_cast<double>(num_tokens)) > kMaxNormSpread;
+}
+
+absl::StatusOr<CodesFormat> ChooseCodesFormat(const CodesRequest& request,
+                                              const std::vector<StoredShards>& collections) {
+  const Manifest& first = *collections.front().manifest;
+  CodesFormat format{.planes = request.planes,
+                     .factors = request.factors.value_or(false),
+                     .rotation_seed = first.storage == ScalarType::kI8 ? first.rotation_seed : request.rotation_seed};
+  if (request.factors.has_value()) return format;
+  const absl::StatusOr<bool> factors = NeedFactors(collections);
+  if (!factors.ok()) return factors.status();
+  format.factors = *factors;
+  return format;
 }
 
 ShardEncoder::ShardEncoder(int num_threads, OnProgress on_progress)

@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/stop.h"
+#include "collection/build/codes_request.h"
 #include "collection/build/generation_files.h"
 #include "collection/manifest.h"
 #include "collection/shard.h"
@@ -18,24 +18,23 @@
 
 namespace maxsim::collection {
 
-// Codes as a build or an encoding is asked for them.
-struct CodesRequest {
-  int planes = 0;              // 1, 2 or 4; 0: none
-  uint64_t rotation_seed = 0;  // up to kMaxRotationSeed. Codes of i8 vectors have the rotation of these instead
-};
-
 // Returns the bytes that the codes of a shard take in files.
 int64_t CodesBytes(const Manifest& manifest, const ShardEntry& entry);
 
-// Returns whether tokens need factors, because their norms differ (NormSpread): a function of the documents and of their
-// order, and not of how they are cut into shards. Reads up to kSampledDocuments of the documents of all collections,
-// which are spread evenly. The shards are in the folders, and need not be published.
+// Returns whether tokens need factors, because their norms differ (NormSpread): a function of the documents and of
+// their order, and not of how they are cut into shards. Reads up to kSampledDocuments of the documents of all
+// collections, which are spread evenly. The shards are in the folders, and need not be published.
 inline constexpr int64_t kSampledDocuments = 1000;
 struct StoredShards {
   std::string folder;
   const Manifest* manifest = nullptr;
 };
 absl::StatusOr<bool> NeedFactors(const std::vector<StoredShards>& collections);
+
+// Returns the format of the codes that are asked for of these collections, which are of one storage; request.planes is
+// not 0. Fails as NeedFactors does.
+absl::StatusOr<CodesFormat> ChooseCodesFormat(const CodesRequest& request,
+                                              const std::vector<StoredShards>& collections);
 
 // Encodes shards one after another. For one thread, which has others work for it.
 class ShardEncoder {

@@ -87,7 +87,7 @@ void TargetFolder::Add(ShardEntry entry) {
   shards_.push_back(std::move(entry));
 }
 
-absl::Status TargetFolder::Publish(Manifest manifest, absl::Status* synchronised) {
+void TargetFolder::Complete(Manifest manifest) {
   manifest_ = std::move(manifest);
   manifest_.partition = partition_;
   manifest_.log_sequence = log_sequence_;
@@ -96,6 +96,22 @@ absl::Status TargetFolder::Publish(Manifest manifest, absl::Status* synchronised
     manifest_.num_documents += entry.num_documents;
     manifest_.num_tokens += entry.num_tokens;
   }
+}
+
+absl::Status TargetFolder::Encode(const CodesFormat& format, ShardEncoder& encoder) {
+  manifest_.codes = format;
+  for (size_t idx = 0; idx < manifest_.shards.size(); ++idx) {
+    // The shard was hashed while it was written.
+    absl::StatusOr<std::vector<CodeFileEntry>> code_files =
+        encoder.Encode(folder_, manifest_, manifest_.shards[idx], manifest_.generation, static_cast<int64_t>(idx),
+                       /*check_checksum=*/false, files_);
+    if (!code_files.ok()) return code_files.status();
+    manifest_.shards[idx].code_files = *std::move(code_files);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TargetFolder::Publish(absl::Status* synchronised) {
   return PublishGeneration(manifest_, folder_, files_, synchronised);
 }
 

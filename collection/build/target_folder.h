@@ -12,6 +12,7 @@
 #include "base/output_file.h"
 #include "collection/build/builder.h"
 #include "collection/build/generation_files.h"
+#include "collection/build/shard_encoder.h"
 #include "collection/catalog.h"
 #include "collection/manifest.h"
 
@@ -58,9 +59,15 @@ class TargetFolder {
   // Takes note of a shard that is complete.
   void Add(ShardEntry entry);
 
-  // Publishes the shards under `manifest`, whose documents are counted here. `synchronised` is that of PublishManifest.
-  absl::Status Publish(Manifest manifest, absl::Status* synchronised);
+  // Takes over the manifest that the shards go into, once all are complete. Documents are counted here.
+  void Complete(Manifest manifest);
   const Manifest& manifest() const { return manifest_; }
+
+  // Writes the codes of all shards. The errors are those of ShardEncoder.
+  absl::Status Encode(const CodesFormat& format, ShardEncoder& encoder);
+
+  // Publishes the manifest. `synchronised` is that of PublishManifest.
+  absl::Status Publish(absl::Status* synchronised);
 
   // Removes generations before the one before.
   void RemoveOld() const { RemoveOldGenerations(folder_, manifest_, published_); }

@@ -58,8 +58,7 @@ absl::StatusOr<CodeTensors> FindTensors(const SafetensorsHeader& header, const C
   }
   CodeTensors tensors;
   absl::StatusOr<const SafetensorsTensor*> plane =
-      Find(header, PlaneName(layout.file), "U8",
-           {layout.num_tokens, PlaneFileRowBytes(layout.file, layout.shape.dim)});
+      Find(header, PlaneName(layout.file), "U8", {layout.num_tokens, PlaneFileRowBytes(layout.file, layout.shape.dim)});
   if (!plane.ok()) return plane.status();
   tensors.plane = *plane;
   if (tensors.plane->begin % static_cast<int64_t>(kPlaneAlignment) != 0) {
@@ -164,8 +163,7 @@ absl::StatusOr<CodeBytesRange> CheckCodeFileHeader(const SafetensorsHeader& head
 
 absl::StatusOr<CodeFileContents> ParseCodeFile(std::string_view bytes, const CodeFileLayout& layout,
                                                const StopSignal* stop) {
-  const absl::StatusOr<SafetensorsHeader> header =
-      ParseSafetensorsHeader(bytes, static_cast<int64_t>(bytes.size()));
+  const absl::StatusOr<SafetensorsHeader> header = ParseSafetensorsHeader(bytes, static_cast<int64_t>(bytes.size()));
   if (!header.ok()) return header.status();
   const absl::StatusOr<CodeTensors> tensors = FindTensors(*header, layout);
   if (!tensors.ok()) return tensors.status();

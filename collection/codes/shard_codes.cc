@@ -55,8 +55,7 @@ absl::StatusOr<FileBytes> MapCodes(const InputFile& file, const CodeFileLayout& 
 // the header said what to map. Scales and bounds must never be mapped, where they could change after they were checked.
 bool IsMapped(const CodeBytesRange& mapped, const FileBytes& bytes, const CodeFileContents& contents,
               const CodeFileLayout& layout) {
-  const int64_t plane_end =
-      mapped.begin + layout.num_tokens * PlaneFileRowBytes(layout.file, layout.shape.dim);
+  const int64_t plane_end = mapped.begin + layout.num_tokens * PlaneFileRowBytes(layout.file, layout.shape.dim);
   if (contents.plane != bytes.data() + mapped.begin) return false;
   if (mapped.end == plane_end) return true;
   return contents.factors == bytes.data() + plane_end && mapped.end == plane_end + layout.num_tokens;

@@ -12,6 +12,7 @@
 #include "base/output_file.h"
 #include "base/text.h"
 #include "collection/build/generation_files.h"
+#include "collection/build/shard_encoder.h"
 #include "collection/build/shard_plan.h"
 #include "collection/build/shard_writer.h"
 #include "collection/compact/changed_ids.h"
@@ -19,6 +20,7 @@
 #include "collection/compact/pace.h"
 #include "collection/compact/shard_groups.h"
 #include "collection/shard.h"
+#include "kernels/codes/code_layout.h"
 
 namespace maxsim::collection {
 namespace {
@@ -46,6 +48,7 @@ class Compaction {
   absl::Status WriteShards();
   absl::Status WriteGroup(const ShardGroup& group);
   absl::Status WritePlans(const DocumentRun& run, const Catalog& catalog);
+  absl::Status EncodeShard(ShardEntry& entry);
   absl::Status Publish();
   absl::Status Report(CompactStep step) const {
     if (absl::Status status = StopStatus(options_.stop); !status.ok()) return status;
@@ -165,6 +168,11 @@ bool Compaction::ChangesNothing() const {
 absl::Status Compaction::WriteShards() {
   int64_t needed = 0;
   for (const ShardGroup& group : groups_) needed += group.is_written ? group.num_bytes : 0;
+  if (before_.codes.has_value()) {
+    const double row_bytes = static_cast<double>(before_.dim) * static_cast<double>(SizeOf(before_.storage));
+    const auto code_bytes = static_cast<double>(CodeBytes(before_.dim, before_.codes->planes) + 1);
+    needed += static_cast<int64_t>(static_cast<double>(needed) * code_bytes / row_bytes);
+  }
   if (absl::Status status = CheckSpace(folder_, needed); !status.ok()) return status;
   for (const ShardGroup& group : groups_) {
     if (group.is_written) {
@@ -227,8 +235,9 @@ absl::Status Compaction::WritePlans(const DocumentRun& run, const Catalog& catal
        .on_shard =
            [&](size_t /*set_idx*/, ShardEntry entry) {
              files_.Add(entry.file);
+             if (absl::Status encoded = EncodeShard(entry); !encoded.ok()) return encoded;
              ++result_.shards_written;
-             result_.bytes_written += entry.num_bytes;
+             result_.bytes_written += entry.num_bytes + CodeFileBytes(entry, kMaxPlanes);
              next_.shards.push_back(std::move(entry));
              next_tombstones_.emplace_back();
              return Report(CompactStep::kShardWritten);
@@ -236,6 +245,21 @@ absl::Status Compaction::WritePlans(const DocumentRun& run, const Catalog& catal
        .loss = &result_.loss});
   // Rows were checked before they came into a shard or the log.
   return absl::IsInvalidArgument(status) ? absl::DataLossError(status.message()) : status;
+}
+
+// Writes the codes of a shard that was written, where the collection has codes.
+absl::Status Compaction::EncodeShard(ShardEntry& entry) {
+  if (!next_.codes.has_value()) return absl::OkStatus();
+  // One thread: a server compacts beside its requests.
+  ShardEncoder encoder(1, [&, num_bytes = result_.bytes_written + entry.num_bytes](int64_t encoded) mutable {
+    num_bytes += encoded;
+    return pace_.Wait(num_bytes);
+  });
+  absl::StatusOr<std::vector<CodeFileEntry>> code_files =
+      encoder.Encode(folder_, next_, entry, next_.generation, result_.shards_written, /*check_checksum=*/false, files_);
+  if (!code_files.ok()) return code_files.status();
+  entry.code_files = *std::move(code_files);
+  return absl::OkStatus();
 }
 
 absl::Status Compaction::Publish() {

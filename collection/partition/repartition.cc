@@ -66,10 +66,10 @@ absl::StatusOr<std::vector<Manifest>> Write(const Sources& sources, absl::Span<c
                      .name = first.name,
                      .storage = first.storage,
                      .rotation_seed = first.rotation_seed,
-                     .num_threads = 1,
                      .max_shard_bytes = options.max_shard_bytes,
                      .created_by = options.created_by,
-                     .encoder = first.encoder};
+                     .encoder = first.encoder,
+                     .codes = CodesRequest::Of(first)};
   for (const StoredCollection& source : sources.collections) {
     build.has_payloads |= source.manifest.has_payloads;
     build.generation = std::max(build.generation, source.manifest.generation);
@@ -114,6 +114,7 @@ absl::Status CheckAlike(const StoredCollection& one, const StoredCollection& oth
     return differ("type of ids", std::string(Name(a.id_type)), std::string(Name(b.id_type)));
   }
   if (a.encoder != b.encoder) return differ("encoder", encoder(a), encoder(b));
+  if (a.codes != b.codes) return differ("codes", DescribeCodes(a.codes), DescribeCodes(b.codes));
   if (a.generation != b.generation && !are_live) return differ("generation", Cat(a.generation), Cat(b.generation));
   if (a.has_payloads != b.has_payloads && !are_live) {
     return differ("payloads", a.has_payloads ? "some" : "none", b.has_payloads ? "some" : "none");

@@ -25,17 +25,22 @@ std::vector<float> RotatedRow(const CodeShape& shape, const DocumentsView& docum
   return row;
 }
 
+// Returns the sum of a row's squares in four lanes (kernels/codes/encode.h, step 2).
+double SumOfSquaresInLanes(const std::vector<float>& row) {
+  double lanes[4] = {};
+  for (size_t column = 0; column < row.size(); ++column) {
+    lanes[column % 4] += static_cast<double>(row[column]) * row[column];
+  }
+  return (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
+}
+
 bool StoredBit(const uint8_t* row, BitPlace place) { return (row[place.byte] >> place.bit & 1) != 0; }
 
 }  // namespace
 
 std::vector<CodeCell> ReferenceCells(const CodeShape& shape, const DocumentsView& documents, int64_t token) {
   const std::vector<float> row = RotatedRow(shape, documents, token);
-  double lanes[4] = {};
-  for (size_t column = 0; column < row.size(); ++column) {
-    lanes[column % 4] += static_cast<double>(row[column]) * row[column];
-  }
-  const double rms = std::sqrt(((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) / shape.dim);
+  const double rms = std::sqrt(SumOfSquaresInLanes(row) / shape.dim);
   std::vector<CodeCell> cells;
   for (const float value : row) {
     CodeCell cell = {.positive = !(value < 0)};
@@ -45,6 +50,11 @@ std::vector<CodeCell> ReferenceCells(const CodeShape& shape, const DocumentsView
     cells.push_back(cell);
   }
   return cells;
+}
+
+double ReferenceNorm(const CodeShape& shape, const DocumentsView& documents, int64_t document, int64_t token) {
+  const double norm = std::sqrt(SumOfSquaresInLanes(RotatedRow(shape, documents, token)));
+  return documents.type == ScalarType::kI8 ? norm * documents.scales[document] : norm;
 }
 
 std::vector<CodeCell> StoredCells(const CodesView& codes, int64_t token) {

@@ -21,6 +21,10 @@ struct CodeCell {
 // Returns the cells [dim] that token `token` of the documents has in codes of `shape`.
 std::vector<CodeCell> ReferenceCells(const CodeShape& shape, const DocumentsView& documents, int64_t token);
 
+// Returns the norm of a token as encoding finds it: sqrt of the sum of the rotated row's squares, times the document's
+// scale for I8 vectors of `document`.
+double ReferenceNorm(const CodeShape& shape, const DocumentsView& documents, int64_t document, int64_t token);
+
 // Returns the cells [dim] that are stored for a token. Of planes that are not there, the bits are 0.
 std::vector<CodeCell> StoredCells(const CodesView& codes, int64_t token);
 

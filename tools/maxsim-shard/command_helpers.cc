@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "collection/build/builder.h"
+#include "kernels/codes/code_layout.h"
 
 namespace maxsim::shard_tool {
 namespace {
@@ -68,13 +69,20 @@ std::string Elapsed(absl::Time began) {
 
 std::string Describe(const std::string& folder, const collection::Manifest& manifest) {
   int64_t bytes = 0;
-  for (const collection::ShardEntry& entry : manifest.shards) bytes += entry.num_bytes;
-  return Cat(folder, ": generation ", FormatCount(manifest.generation), " of \"", manifest.name, "\"",
-             manifest.partition.has_value() ? Cat(", ", DescribeSlots(*manifest.partition)) : "", ": ",
-             FormatCount(manifest.num_documents), " documents, ", FormatCount(manifest.num_tokens), " tokens x ",
-             manifest.dim, " ", Name(manifest.storage), ", ", FormatBytes(bytes), " in ",
-             FormatCount(static_cast<int64_t>(manifest.shards.size())),
-             manifest.shards.size() == 1 ? " shard" : " shards");
+  int64_t code_bytes = 0;
+  for (const collection::ShardEntry& entry : manifest.shards) {
+    bytes += entry.num_bytes;
+    code_bytes += collection::CodeFileBytes(entry, kMaxPlanes);
+  }
+  return Cat(
+      folder, ": generation ", FormatCount(manifest.generation), " of \"", manifest.name, "\"",
+      manifest.partition.has_value() ? Cat(", ", DescribeSlots(*manifest.partition)) : "", ": ",
+      FormatCount(manifest.num_documents), " documents, ", FormatCount(manifest.num_tokens), " tokens x ", manifest.dim,
+      " ", Name(manifest.storage), ", ", FormatBytes(bytes), " in ",
+      FormatCount(static_cast<int64_t>(manifest.shards.size())), manifest.shards.size() == 1 ? " shard" : " shards",
+      manifest.codes.has_value() ? Cat(", codes of ", manifest.codes->planes,
+                                       manifest.codes->planes == 1 ? " plane, " : " planes, ", FormatBytes(code_bytes))
+                                 : "");
 }
 
 void PrintBuilt(const std::vector<collection::PartitionFolder>& folders,
@@ -107,10 +115,14 @@ void AddSeed(CLI::App& app, int64_t& seed, const std::string& what) {
 }
 
 void AddThreads(CLI::App& app, int& threads, const std::string& what) {
-  app.add_option("--threads", threads, what + " that quantise; 0: one per core")
+  app.add_option("--threads", threads, what + "; 0: one per core")
       ->check(CLI::Range(0, kMaxThreads))
       ->capture_default_str()
       ->type_name("N");
+}
+
+CLI::Option* AddCodes(CLI::App& app, int& planes, const std::string& what) {
+  return app.add_option("--codes", planes, what)->check(CLI::IsMember({0, 1, 2, 4}))->type_name("N");
 }
 
 void AddMaxShardBytes(CLI::App& app, int64_t& bytes) {

@@ -52,9 +52,12 @@ void WarnOfLoss(const std::string& what, const collection::QuantizationLoss& los
 // Adds the flag --refuse-lossy (BuildOptions).
 void AddRefuseLossy(CLI::App& app, bool& refuse);
 
-// These add the flags --seed and --threads; `what` begins the description.
+// These add the flags --seed and --threads; `what` begins the description of the seed, and is that of the threads.
 void AddSeed(CLI::App& app, int64_t& seed, const std::string& what);
 void AddThreads(CLI::App& app, int& threads, const std::string& what);
+
+// Adds --codes, a number of planes or 0. `what` is the description.
+CLI::Option* AddCodes(CLI::App& app, int& planes, const std::string& what);
 
 // Adds --max-shard-bytes (BuildOptions), a size as maxsimd's configuration has them.
 void AddMaxShardBytes(CLI::App& app, int64_t& bytes);

@@ -17,25 +17,23 @@
 #include "base/file.h"
 #include "base/monotonic_clock.h"
 #include "base/text.h"
-#include "base/units.h"
 #include "collection/build/builder.h"
 #include "collection/build/import.h"
 #include "collection/collection_name.h"
 #include "collection/formats/npy.h"
-#include "collection/inspect.h"
-#include "collection/log/log_summary.h"
 #include "collection/manifest.h"
 #include "collection/partition/repartition.h"
 #include "collection/slots.h"
-#include "collection/verifier.h"
 #include "kernels/scalar_type.h"
 #include "maxsim_version.h"
 #include "tools/command_line/usage_message.h"
 #include "tools/maxsim-shard/command_helpers.h"
 #include "tools/maxsim-shard/compact_command.h"
+#include "tools/maxsim-shard/encode_command.h"
 #include "tools/maxsim-shard/partition_commands.h"
 #include "tools/maxsim-shard/progress.h"
 #include "tools/maxsim-shard/quantize_command.h"
+#include "tools/maxsim-shard/read_commands.h"
 
 namespace maxsim::shard_tool {
 namespace {
@@ -49,6 +47,7 @@ struct BuildArguments {
   std::string encoder;  // path of its identity
   int64_t seed = 0;
   int threads = 0;
+  int codes = -1;  // as many planes as the generation before
   int64_t max_shard_bytes = collection::kDefaultMaxShardBytes;
   bool allow_other_shape = false;
   bool refuse_lossy = false;
@@ -57,17 +56,32 @@ struct BuildArguments {
   bool quiet = false;
 };
 
-// `there` is the storage of the collection that gets its next generation.
-ScalarType ChooseStorage(const std::string& asked, std::optional<ScalarType> there, const collection::Import& import) {
+// `there` is the generation before, where there is one.
+ScalarType ChooseStorage(const std::string& asked, const absl::StatusOr<collection::Manifest>& there,
+                         const collection::Import& import) {
   if (!asked.empty()) return *ScalarTypeFromName(asked);
-  if (there.has_value()) return *there;
+  if (there.ok()) return there->storage;
   if (import.storage.has_value()) return *import.storage;
   return import.tokens->type() == collection::ElementType::kBF16 ? ScalarType::kBF16 : ScalarType::kF16;
 }
 
-absl::Status CheckSeed(int64_t seed, ScalarType storage) {
-  if (seed == 0 || storage == ScalarType::kI8) return absl::OkStatus();
-  return Invalid("--seed ", seed, ": only i8 is rotated, and the storage is ", Name(storage));
+absl::Status CheckSeed(const BuildArguments& arguments, ScalarType storage) {
+  if (arguments.seed == 0 || storage == ScalarType::kI8 || arguments.codes > 0) return absl::OkStatus();
+  return Invalid("--seed ", arguments.seed, ": only i8 and codes are rotated, and the storage is ", Name(storage));
+}
+
+// Returns the codes that the build makes, where `there` is the generation before.
+collection::CodesRequest ChooseCodes(const BuildArguments& arguments,
+                                     const absl::StatusOr<collection::Manifest>& there) {
+  collection::CodesRequest request;
+  request.rotation_seed = static_cast<uint64_t>(arguments.seed);
+  if (arguments.codes >= 0) {
+    request.planes = arguments.codes;
+  } else if (there.ok()) {
+    request.planes = collection::CodesRequest::Of(*there).planes;
+    request.rotation_seed = collection::CodesRequest::Of(*there).rotation_seed;
+  }
+  return request;
 }
 
 // What the command line alone shows to be wrong.
@@ -78,7 +92,7 @@ absl::Status CheckUsage(const BuildArguments& arguments) {
       return Prefix("--", status);
   }
   if (arguments.storage.empty()) return absl::OkStatus();
-  return CheckSeed(arguments.seed, *ScalarTypeFromName(arguments.storage));
+  return CheckSeed(arguments, *ScalarTypeFromName(arguments.storage));
 }
 
 bool IsNpyFile(const std::string& path) {
@@ -133,9 +147,8 @@ absl::StatusOr<std::vector<collection::Manifest>> Build(const BuildArguments& ar
     import_options.id_type = arguments.id_type == "int64" ? collection::IdType::kInt64 : collection::IdType::kString;
   }
   const std::vector<collection::PartitionFolder> targets = TargetsOf(arguments);
-  std::optional<ScalarType> there;
-  if (const absl::StatusOr<collection::Manifest> before = collection::ReadManifest(targets.front().folder); before.ok())
-    there = before->storage;
+  const absl::StatusOr<collection::Manifest> there = collection::ReadManifest(targets.front().folder);
+  options.codes = ChooseCodes(arguments, there);
   const collection::BuildObserver observer = [&](const collection::BuildProgress& progress) {
     *loss = progress.loss;
     return ShowProgress(display, progress);
@@ -143,7 +156,7 @@ absl::StatusOr<std::vector<collection::Manifest>> Build(const BuildArguments& ar
   absl::StatusOr<collection::Import> import = collection::OpenImport(import_options, observer);
   if (!import.ok()) return WithArchiveHint(arguments.import.tokens, import.status());
   options.storage = ChooseStorage(arguments.storage, there, *import);
-  if (absl::Status status = CheckSeed(arguments.seed, options.storage); !status.ok()) return status;
+  if (absl::Status status = CheckSeed(arguments, options.storage); !status.ok()) return status;
   if (!options.encoder.has_value()) {
     if (!import->one_encoder.ok()) return import->one_encoder;
     options.encoder = import->encoder;
@@ -165,79 +178,6 @@ int RunBuild(const BuildArguments& arguments) {
   WarnOfLoss(arguments.output, loss);
   if (!arguments.quiet) PrintBuilt(TargetsOf(arguments), *manifests, began);
   return kExitOk;
-}
-
-int RunInspect(const std::string& folder, bool json) {
-  absl::StatusOr<collection::CollectionSummary> summary = collection::Inspect(folder);
-  if (!summary.ok()) return Fail(summary.status());
-  if (collection::HasLog(folder)) {
-    const absl::StatusOr<collection::LogSummary> log = collection::SummarizeLog(folder, summary->manifest);
-    if (!log.ok()) return Fail(log.status());
-    summary->log = {log->first_sequence, log->last_sequence, log->num_bytes, log->num_tombstones()};
-  }
-  std::fputs(json ? collection::FormatJson(*summary).c_str() : collection::FormatTable(*summary).c_str(), stdout);
-  return kExitOk;
-}
-
-// Adds what is wrong with the log of a live collection to the report.
-void AddLogProblems(const std::string& folder, bool quiet, collection::VerifyReport& report) {
-  const absl::StatusOr<collection::Manifest> manifest = collection::ReadManifest(folder);
-  if (!manifest.ok()) return;  // Then the report is of one that was replaced meanwhile.
-  const absl::StatusOr<collection::LogReport> log = collection::VerifyLog(folder, *manifest);
-  if (!log.ok()) {
-    ++report.num_problems;
-    report.problems.push_back(std::string(log.status().message()));
-    return;
-  }
-  report.num_problems += log->num_problems;
-  report.problems.insert(report.problems.end(), log->problems.begin(), log->problems.end());
-  if (quiet) return;
-  std::printf("log  %s  %s\n", collection::DescribeWrites(log->first_sequence, log->last_sequence).c_str(),
-              log->num_problems == 0
-                  ? "ok"
-                  : Cat(log->num_problems, log->num_problems == 1 ? " PROBLEM" : " PROBLEMS").c_str());
-}
-
-int RunVerify(const std::string& folder, bool quiet) {
-  const absl::Time began = MonotonicNow();
-  collection::Tombstones tombstones;
-  if (collection::HasLog(folder)) {
-    const absl::StatusOr<collection::Manifest> manifest = collection::ReadManifest(folder);
-    if (!manifest.ok()) return Fail(manifest.status());
-    // A log that cannot be read is a problem of its own, found below.
-    absl::StatusOr<collection::LogSummary> log = collection::SummarizeLog(folder, *manifest);
-    if (log.ok()) tombstones = std::move(log->tombstones);
-  }
-  absl::StatusOr<collection::VerifyReport> report = collection::VerifyCollection(
-      folder,
-      [&](const collection::ShardReport& shard) {
-        if (!quiet) std::printf("%s\n", collection::FormatLine(shard).c_str());
-        std::fflush(stdout);
-      },
-      &tombstones);
-  if (!report.ok()) return Fail(report.status());
-  const absl::StatusOr<collection::Manifest> published = collection::ReadManifest(folder);
-  const absl::Status log_is_there = published.ok() ? collection::CheckLogIsThere(folder, *published) : absl::OkStatus();
-  if (collection::HasLog(folder)) {
-    AddLogProblems(folder, quiet, *report);
-  } else if (!log_is_there.ok()) {
-    ++report->num_problems;
-    report->problems.push_back(std::string(log_is_there.message()));
-  }
-  WarnOfLoss(folder, report->loss);
-  for (const std::string& problem : report->problems) std::fprintf(stderr, "problem: %s\n", problem.c_str());
-  if (report->num_problems > static_cast<int64_t>(report->problems.size())) {
-    std::fprintf(stderr, "problem: ... and %s more\n",
-                 FormatCount(report->num_problems - static_cast<int64_t>(report->problems.size())).c_str());
-  }
-  std::printf("%s: %s documents, %s tokens, %s in %s %s read in %s: %s\n", folder.c_str(),
-              FormatCount(report->num_documents).c_str(), FormatCount(report->num_tokens).c_str(),
-              FormatBytes(report->num_bytes).c_str(), FormatCount(report->num_shards).c_str(),
-              report->num_shards == 1 ? "shard" : "shards", Elapsed(began).c_str(),
-              report->num_problems == 0
-                  ? "no problem found"
-                  : Cat(report->num_problems, report->num_problems == 1 ? " PROBLEM" : " PROBLEMS").c_str());
-  return report->num_problems == 0 ? kExitOk : kExitFailed;
 }
 
 // Descriptions are broken by hand: the library does not wrap lines.
@@ -284,8 +224,11 @@ void AddBuild(CLI::App& app, BuildArguments& arguments) {
                  "else\nf16, or bf16 for BF16 input)")
       ->check(CLI::IsMember({"f16", "bf16", "f32", "i8"}))
       ->type_name("TYPE");
-  AddSeed(app, arguments.seed, "With --storage i8: seed");
-  AddThreads(app, arguments.threads, "With --storage i8: threads");
+  AddCodes(app, arguments.codes,
+           "Store codes of so many planes beside the vectors: 1, 2 or 4; 0 for\nnone (default: as the collection "
+           "there has them, else none)");
+  AddSeed(app, arguments.seed, "With --storage i8 or --codes: seed");
+  AddThreads(app, arguments.threads, "Threads that quantise and encode");
   app.add_option("--id-type", arguments.id_type,
                  "Make all ids strings, or all 64-bit integers\n(default: as the first one is; all must agree)")
       ->check(CLI::IsMember({"string", "int64"}))
@@ -322,6 +265,7 @@ int RunMaxsimShard(int argc, char** argv) {
       "  maxsim-shard inspect wiki\n"
       "  maxsim-shard verify wiki\n"
       "  maxsim-shard quantize wiki wiki-i8\n"
+      "  maxsim-shard encode wiki --codes 4\n"
       "  maxsim-shard compact wiki\n"
       "  maxsim-shard split wiki --into 3 --output parts\n"
       "  maxsim-shard merge parts/partition-* --output wiki-again\n\n"
@@ -353,6 +297,10 @@ int RunMaxsimShard(int argc, char** argv) {
       "quantize", "Makes an i8 collection, of half the size, from one in f16, bf16 or f32, and measures what it costs");
   AddQuantize(*quantize, quantize_arguments);
 
+  EncodeArguments encode_arguments;
+  CLI::App* encode = app.add_subcommand("encode", "Stores codes, of a few bits for each value, beside the vectors");
+  AddEncode(*encode, encode_arguments);
+
   CompactArguments compact_arguments;
   CLI::App* compact = app.add_subcommand(
       "compact", "Writes what the log of a live collection holds into its shards, while no server has it loaded");
@@ -374,8 +322,8 @@ int RunMaxsimShard(int argc, char** argv) {
     const std::vector<std::string> rest = app.remaining();
     if (commands.empty() && !rest.empty() && rest.front().substr(0, 1) != "-") {
       std::fprintf(stderr,
-                   "maxsim-shard: no subcommand \"%s\"; there are build, inspect, verify, quantize, compact, split and "
-                   "merge (see --help)\n",
+                   "maxsim-shard: no subcommand \"%s\"; there are build, inspect, verify, quantize, encode, compact, "
+                   "split and merge (see --help)\n",
                    rest.front().c_str());
     } else {
       const std::string command = commands.empty() ? "" : commands.front()->get_name() + " ";
@@ -388,6 +336,7 @@ int RunMaxsimShard(int argc, char** argv) {
     if (build->parsed()) return RunBuild(build_arguments);
     if (inspect->parsed()) return RunInspect(folder, json);
     if (quantize->parsed()) return RunQuantize(quantize_arguments);
+    if (encode->parsed()) return RunEncode(encode_arguments);
     if (compact->parsed()) return RunCompact(compact_arguments);
     if (split->parsed()) return RunSplit(split_arguments);
     if (merge->parsed()) return RunMerge(merge_arguments);

@@ -86,6 +86,7 @@ absl::StatusOr<collection::Manifest> Quantize(const QuantizeArguments& arguments
   options.refuse_lossy = arguments.refuse_lossy;
   options.created_by = Cat("maxsim-shard ", kVersion);
   options.max_shard_bytes = arguments.max_shard_bytes;
+  if (arguments.codes >= 0) options.codes = arguments.codes;
   return collection::QuantizeCollection(options, [&](const collection::BuildProgress& progress) {
     *loss = progress.loss;
     return ShowProgress(display, progress);
@@ -231,7 +232,9 @@ void AddQuantize(CLI::App& app, QuantizeArguments& arguments) {
   app.add_option("--name", arguments.name, "Name of the i8 collection (default: that of the source)")
       ->type_name("NAME");
   AddSeed(app, arguments.seed, "Seed");
-  AddThreads(app, arguments.threads, "Threads");
+  AddThreads(app, arguments.threads, "Threads that quantise and encode");
+  AddCodes(app, arguments.codes,
+           "Planes of the codes beside the vectors, or 0 for none (default:\nas many as the source has)");
   AddMaxShardBytes(app, arguments.max_shard_bytes);
   AddAllowOtherShape(app, arguments.allow_other_shape);
   AddRefuseLossy(app, arguments.refuse_lossy);

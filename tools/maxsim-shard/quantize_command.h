@@ -15,6 +15,7 @@ struct QuantizeArguments {
   std::string name;
   int64_t seed = 0;
   int threads = 0;
+  int codes = -1;  // as many planes as the source has
   int64_t max_shard_bytes = collection::kDefaultMaxShardBytes;
   std::string queries;
   std::string query_lengths;

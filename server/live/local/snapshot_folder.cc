@@ -110,6 +110,9 @@ absl::StatusOr<uint64_t> MakeSnapshotFolder(const std::string& from, const colle
   for (const collection::ShardEntry& shard : manifest.shards) {
     if (absl::Status status = StopStatus(stop); !status.ok()) return status;
     absl::Status status = LinkOrCopy(JoinPath(from, shard.file), JoinPath(unfinished, shard.file), stop);
+    for (const collection::CodeFileEntry& codes : shard.code_files) {
+      if (status.ok()) status = LinkOrCopy(JoinPath(from, codes.file), JoinPath(unfinished, codes.file), stop);
+    }
     if (!status.ok()) return status;
   }
   const absl::StatusOr<uint64_t> sequence = log.Checkpoint(unfinished);

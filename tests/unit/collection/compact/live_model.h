@@ -54,8 +54,9 @@ class LiveModel {
     ASSERT_TRUE(manifest.ok()) << manifest.status();
     Open();
   }
+  void Close() { log_.reset(); }
   void Open() {
-    log_.reset();
+    Close();
     const auto manifest = ReadManifest(folder_);
     ASSERT_TRUE(manifest.ok()) << manifest.status();
     auto log = CollectionLog::Open(folder_, LogFormat::Of(*manifest), CollectionLog::Mode::kMustExist);

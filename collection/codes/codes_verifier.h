@@ -1,0 +1,31 @@
+// Compares codes with the vectors that they stand for.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/codes/codes.h"
+#include "kernels/maxsim.h"
+#include "kernels/thread_pool.h"
+
+namespace maxsim::collection {
+
+// What is wrong with the codes of a document: the first of it.
+struct WrongCode {
+  int64_t document = 0;
+  std::string what;  // "token 3, column 5: plane 1 has the bit 0, expected 1"
+};
+
+struct WrongCodes {
+  int64_t num_documents = 0;         // whose codes are wrong
+  std::vector<WrongCode> documents;  // the first `max_kept` of them, ascending
+};
+
+// Computes the codes of every document anew, by plain loops in FP64 (kernels/codes/reference_codes.h), and compares
+// bits, factors, scales and bounds with those that are stored. A bound is wrong where it is below the document's, or so
+// far above it that no rounding explains it. Documents with values that no token may have are skipped.
+WrongCodes FindWrongCodes(const CodesView& codes, const DocumentsView& documents, size_t max_kept, ThreadPool& pool);
+
+}  // namespace maxsim::collection
