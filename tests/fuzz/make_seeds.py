@@ -50,6 +50,27 @@ def shard(dtype, size, string_ids, payloads, ordinals=()):
     return safetensors(tensors, metadata)
 
 
+def code_file(file, factors):
+    """Returns the layout that the target code_file begins with, and a file of codes of it: 2 documents, 3 tokens."""
+    dim, documents, tokens = 40, 2, 3
+    name, row_bytes = (("plane0", 8), ("plane1", 8), ("planes23", 16))[file]
+    tensors = [(name, "U8", [tokens, row_bytes], bytes(range(tokens * row_bytes)))]
+    if file == 0 and factors:
+        tensors.append(("factors", "U8", [tokens], bytes([255, 7, 0])))
+    if file == 0:
+        tensors.append(("scales", "F32", [documents], struct.pack("<2f", 0.5, 0)))
+    tensors.append(("bounds", "F16", [documents, 4], struct.pack("<8e", 1, 0.5, 1, 1.25, 0, 0, 0, 0)))
+    metadata = {
+        "format": "maxsim-codes",
+        "format_version": "1",
+        "originals": "f16",
+        "dim": str(dim),
+        "rotation": "hadamard",
+        "rotation_seed": "0",
+    }
+    return bytes([file, dim, 0, factors, documents - 1, tokens - documents]) + safetensors(tensors, metadata)
+
+
 def npy(version, descr, shape, data):
     text = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}".encode()
     fixed = 10 if version == 1 else 12
@@ -279,6 +300,9 @@ def main():
                 seeds[f"shard/{dtype}_{kind}"] = shard(dtype, size, string_ids, payloads)
                 seeds[f"import/{dtype}_{kind}"] = shard(dtype, size, string_ids, payloads)
     seeds["shard/F16_of_a_partition"] = shard("F16", 2, True, False, ordinals=(3, (1 << 40) + 5))
+    for file in range(3):
+        for factors in (False, True):
+            seeds[f"code_file/{file}{'_with_factors' if factors else ''}"] = code_file(file, factors)
     for name, data in seeds.items():
         path = os.path.join(folder, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)

@@ -26,6 +26,12 @@ void FuzzManifest(std::string_view input) {
     Require(0 <= slots.first && slots.first < slots.end && slots.end <= collection::kNumSlots && !slots.is_whole(),
             "a partition has some slots, and not all");
   }
+  if (manifest->codes.has_value()) {
+    Require(ValidateCodeShape(collection::CodeShapeOf(*manifest)).ok(), "codes have a shape");
+    Require(IsPlaneCount(manifest->codes->planes), "codes have 1, 2 or 4 planes");
+    Require(manifest->codes->rotation_seed <= static_cast<uint64_t>(collection::kMaxRotationSeed),
+            "the seed of codes is in range");
+  }
   int64_t num_documents = 0;
   int64_t num_tokens = 0;
   for (const collection::ShardEntry& entry : manifest->shards) {
@@ -35,6 +41,15 @@ void FuzzManifest(std::string_view input) {
                 entry.num_documents <= kMaxShardDocuments,
             "a shard's counts are in range");
     Require(IsChecksum(entry.checksum), "a shard has a checksum");
+    Require(entry.code_files.size() ==
+                (manifest->codes.has_value() ? collection::NumCodeFiles(manifest->codes->planes) : 0),
+            "a shard has the files of its codes");
+    for (const collection::CodeFileEntry& file : entry.code_files) {
+      Require(!file.file.empty() && file.file.find('/') == std::string::npos && file.file != "..",
+              "a file of codes lies in the collection's folder");
+      Require(file.num_bytes > 0 && IsChecksum(file.checksum), "a file of codes has a size and a checksum");
+    }
+    Require(collection::CodeFileBytes(entry, 4) >= 0, "the sizes of files of codes have a sum");
     Require(collection::BytesBesideTokens(*manifest, entry) >= 0, "no count is negative");
     num_documents += entry.num_documents;
     num_tokens += entry.num_tokens;

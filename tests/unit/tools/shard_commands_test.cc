@@ -163,8 +163,9 @@ TEST_F(CliTest, WrongCommandLinesExitWithTwoAndAHint) {
   EXPECT_EQ(RunShard({"bulid"}).code, 2);
   EXPECT_THAT(
       RunShard({"bulid"}).err,
-      HasSubstr("no subcommand \"bulid\"; there are build, inspect, verify, quantize, compact, split and merge (see "
-                "--help)\n"));
+      HasSubstr(
+          "no subcommand \"bulid\"; there are build, inspect, verify, quantize, encode, compact, split and merge (see "
+          "--help)\n"));
   EXPECT_EQ(RunShard({""}).code, 2);
   EXPECT_EQ(RunShard({"inspect"}).code, 2);
   const Outcome flag = RunShard({"build", "--token", "x"});
@@ -208,7 +209,7 @@ TEST_F(CliTest, WhatTheCommandLineAloneShowsToBeWrongExitsWithTwo) {
   EXPECT_THAT(with({"--bogus"}), HasSubstr("--bogus"));
   EXPECT_THAT(with({"--seed", "-1"}), HasSubstr("--seed"));
   EXPECT_THAT(with({"--storage", "fp16"}), HasSubstr("--storage: fp16 not in {f16,bf16,f32,i8}"));
-  EXPECT_THAT(with({"--storage", "f32", "--seed", "5"}), HasSubstr("--seed 5: only i8 is rotated"));
+  EXPECT_THAT(with({"--storage", "f32", "--seed", "5"}), HasSubstr("--seed 5: only i8 and codes are rotated"));
   EXPECT_THAT(with({"--name", "a b"}), HasSubstr("maxsim-shard: --name: \"a b\" is not 1 to"));
   EXPECT_THAT(with({"--input", "x.npz"}),
               HasSubstr("either --input, or --tokens together with --lengths, is expected"));
@@ -260,7 +261,8 @@ TEST_F(CliTest, FailuresExitWithOneAndNameTheCause) {
   EXPECT_THAT(with("--tokens", folder_.Path("tokens.npz")),
               AllOf(HasSubstr("tokens.npz: not a .npy file"), HasSubstr("; give an archive as --input\n")));
   EXPECT_THAT(with("--output", folder_.Path("tokens.npy")), HasSubstr("tokens.npy"));
-  EXPECT_THAT(with("--seed", "5"), HasSubstr("--seed 5: only i8 is rotated, and the storage is f16")) << "the input's";
+  EXPECT_THAT(with("--seed", "5"), HasSubstr("--seed 5: only i8 and codes are rotated, and the storage is f16"))
+      << "the input's";
   EXPECT_EQ(RunShard({"inspect", folder_.Path("nowhere")}).code, 1);
   EXPECT_FALSE(std::filesystem::exists(folder_.Path("out/collection.json")));
 }

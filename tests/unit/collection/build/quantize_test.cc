@@ -297,7 +297,7 @@ TEST_F(QuantizeTest, ABuildKeepsI8ForTheNextGeneration) {
   arguments.insert(arguments.end(), {"--storage", "f16", "--seed", "4"});
   build = shard_tool::RunShard(arguments);
   EXPECT_EQ(build.code, 2);
-  EXPECT_THAT(build.err, HasSubstr("--seed 4: only i8 is rotated, and the storage is f16"));
+  EXPECT_THAT(build.err, HasSubstr("--seed 4: only i8 and codes are rotated, and the storage is f16"));
   EXPECT_EQ(ReadManifest(folder_.Path("out"))->generation, 2);
 }
 
