@@ -5,10 +5,12 @@ python same_bytes_test.py MAXSIM_SHARD
 
 import itertools
 import json
+import shutil
 
 import numpy as np
 
 from collection_fixture import TemporaryFolderTest, documents, main, run_shard
+from maxsim.collection import CollectionError, CollectionWriter
 from maxsim.vectors import TokenVectors
 
 STORAGES = ("f32", "f16", "bf16", "i8")
@@ -107,6 +109,66 @@ class SameBytesTest(TemporaryFolderTest):
         self.write(made, written, 16)
         manifest = json.loads((written / "collection.json").read_text())
         self.assertEqual((manifest["generation"], manifest["storage"], manifest["name"]), (6, "f16", "x"))
+
+    def test_codes_of_every_storage_planes_and_shape(self):
+        # The documents of `documents` differ in their norms from token to token; those of one length have no factors.
+        for storage, dim, planes in itertools.product(STORAGES, (8, 33, 96, 130, 256), (1, 2, 4)):
+            for normalized in (False, True):
+                with self.subTest(storage=storage, dim=dim, planes=planes, normalized=normalized):
+                    made = documents(dim + planes, 70, dim, payloads="some")
+                    if normalized:
+                        made = [
+                            (id, vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-30), payload)
+                            for id, vectors, payload in made
+                        ]
+                    built, written = self.folder / "built", self.folder / "written"
+                    seed = dim << 40
+                    common = {"name": "x", "storage": storage, "max_shard_bytes": 60000, "codes": planes}
+                    self.build(made, built, seed=seed, **common)
+                    self.write(made, written, dim, rotation_seed=seed, num_threads=2, **common)
+                    self.assert_same_files(built, written)
+                    self.assert_whole(written)
+                    shutil.rmtree(built)
+                    shutil.rmtree(written)
+
+    def test_codes_of_long_documents_and_of_many(self):
+        made = documents(2, 12, 8, longest=5)
+        long = np.random.default_rng(3).standard_normal((65536, 8)).astype(np.float32)
+        made[3] = ("long", long, {"a": 1})
+        for storage in ("f16", "i8"):
+            built, written = self.folder / f"built-{storage}", self.folder / f"written-{storage}"
+            self.build(made, built, name="x", storage=storage, codes=4)
+            self.write(made, written, 8, name="x", storage=storage, codes=4)
+            self.assert_same_files(built, written)
+        made = documents(4, 2500, 16, longest=3)  # more than are looked at for factors
+        self.build(made, self.folder / "built-many", name="x", codes=2, max_shard_bytes=30000)
+        self.write(made, self.folder / "written-many", 16, name="x", codes=2, max_shard_bytes=30000)
+        self.assert_same_files(self.folder / "built-many", self.folder / "written-many")
+
+    def test_the_next_generation_has_codes_where_the_one_there_has(self):
+        built, written = self.folder / "built", self.folder / "written"
+        made = documents(1, 30, 16)
+        for options in ({"codes": 1}, {}, {"codes": 4}, {"codes": 0}, {}):
+            self.build(made, built, name="x", storage="f16", max_shard_bytes=20000, **options)
+            self.write(made, written, 16, name="x", storage="f16", max_shard_bytes=20000, **options)
+            self.assert_same_files(built, written)
+        # What codes were added to keeps its shards, whose names are of an older generation, and its codes.
+        for folder in (built, written):
+            for planes in (2, 1):
+                self.assertEqual(run_shard("encode", folder, "--codes", planes).returncode, 0)
+        self.build(made, built)
+        self.write(made, written, 16)
+        self.assert_same_files(built, written)
+        self.assert_whole(written)
+        manifest = json.loads((written / "collection.json").read_text())
+        self.assertEqual((manifest["format_version"], manifest["codes"]["planes"]), (3, 1))
+
+    def test_wrong_codes_are_refused(self):
+        for codes in (3, -1, True, "4", 1.0):
+            with self.assertRaisesRegex(CollectionError, "codes: .* 0, 1, 2 or 4 planes are expected"):
+                CollectionWriter(self.folder / "x", dim=8, codes=codes)
+        with self.assertRaisesRegex(CollectionError, "only i8 and codes are rotated"):
+            CollectionWriter(self.folder / "x", dim=8, storage="f16", codes=0, rotation_seed=3)
 
     def test_the_encoder_stands_in_the_manifest_as_a_file_of_it_does(self):
         encoder = {"model": 'm "é"\n', "dim": 16, "query_length": 32, "query_expansion": True}

@@ -38,7 +38,7 @@ class WriterTest(TemporaryFolderTest):
             ("dim: '8', an integer is expected", {"dim": "8"}),
             ('storage: "int8", f32, f16, bf16 or i8 is expected', {"storage": "int8"}),
             ("max_shard_bytes: 8191 is not 8192 or more", {"max_shard_bytes": 8191}),
-            ("rotation_seed: 5: only i8 is rotated, and the storage is f16", {"storage": "f16", "rotation_seed": 5}),
+            ("rotation_seed: 5: only i8 and codes are rotated, and the storage is f16", {"storage": "f16", "rotation_seed": 5}),
             ("rotation_seed: 9007199254740992 is not in 0 .. 9007199254740991", {"rotation_seed": 1 << 53}),
             ("num_threads: 0 is not 1 or more", {"num_threads": 0}),
             ('name: "a b" is not 1 to 128 of A-Z a-z 0-9 . _ -', {"name": "a b"}),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Optional, Union
 
 from .batch import Batch, Layout
+from .codes import CodesFormat
 from .folder import OutputFolder, check_has_no_log, no_locks_error
 from .manifest import Manifest, ShardEntry, check_name
 from .shards import Shards
@@ -57,6 +58,9 @@ class DryRunWriter(CollectionWriter):
     def _open_shards(self, layout: Layout) -> Shards:
         return _CountedShards(layout)
 
+    def _encode(self, layout: Layout, entries: list[ShardEntry]) -> tuple[Optional[CodesFormat], list[ShardEntry]]:
+        return None, entries
+
 
 class _UnwrittenFolder(OutputFolder):
     """An OutputFolder that is neither made nor locked, and in which nothing is published or removed."""
@@ -70,7 +74,7 @@ class _UnwrittenFolder(OutputFolder):
     def remove_leftovers(self) -> Optional[Manifest]:
         return None
 
-    def remove_old_generations(self, published: Manifest) -> None:
+    def remove_old_generations(self, published: Manifest, before: Optional[Manifest]) -> None:
         pass
 
     def publish(self, manifest: Manifest) -> None:

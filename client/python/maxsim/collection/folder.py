@@ -17,19 +17,26 @@ TEMPORARY_SUFFIX = ".tmp"
 LOG_FOLDER = "log"  # of a live collection
 
 _SHARD_NAME = re.compile(r"shard-(\d{6,18})-(\d{5,18})\.safetensors")
+_CODES_NAME = re.compile(r"codes-(\d{6,18})-(\d{5,18})-(plane0|plane1|planes23)\.safetensors")
 
 
 def shard_file_name(generation: int, index: int) -> str:
     return f"shard-{generation:06d}-{index:05d}.safetensors"
 
 
+def code_file_name(generation: int, index: int, plane: str) -> str:
+    return f"codes-{generation:06d}-{index:05d}-{plane}.safetensors"
+
+
 def generation_of(name: str) -> Optional[int]:
-    """Returns the generation in a name that shard_file_name made, or None for another name."""
-    match = _SHARD_NAME.fullmatch(name)
+    """Returns the generation in a name that shard_file_name or code_file_name made, or None for another name."""
+    match = _SHARD_NAME.fullmatch(name) or _CODES_NAME.fullmatch(name)
     if match is None:
         return None
-    generation, index = int(match[1]), int(match[2])
-    return generation if shard_file_name(generation, index) == name else None
+    generation, index, *plane = match.groups()
+    numbers = int(generation), int(index)
+    made = code_file_name(*numbers, *plane) if plane else shard_file_name(*numbers)
+    return numbers[0] if made == name else None
 
 
 def sync_folder(folder: Path) -> None:
@@ -130,7 +137,7 @@ class OutputFolder:
 
         self._remove(is_temporary)
         published = read_manifest(self.path)
-        files = {shard.file for shard in published.shards} if published is not None else set()
+        files = published.files if published is not None else set()
         newest = published.generation if published is not None else 0
 
         def is_leftover(name: str) -> bool:
@@ -140,9 +147,10 @@ class OutputFolder:
         self._remove(is_leftover)
         return published
 
-    def remove_old_generations(self, published: Manifest) -> None:
-        """Removes the shards of generations before the one before `published`."""
-        files = {shard.file for shard in published.shards}
+    def remove_old_generations(self, published: Manifest, before: Optional[Manifest]) -> None:
+        """Removes the files of generations before the one before `published`, but none that this one names, `before`:
+        shards to which codes were added have older numbers."""
+        files = published.files | (before.files if before is not None else set())
 
         def is_old(name: str) -> bool:
             generation = generation_of(name)

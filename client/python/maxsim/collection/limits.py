@@ -16,7 +16,7 @@ MAX_ROTATION_SEED = (1 << 53) - 1
 MAX_NAME_BYTES = 128
 MAX_ENCODER_TEXT_BYTES = 1024
 MAX_ENCODER_LENGTH = 65536
-MAX_MANIFEST_BYTES = 64 << 20
+MAX_MANIFEST_BYTES = 128 << 20
 
 # A document that is larger than the least has a shard of its own.
 MIN_MAX_SHARD_BYTES = 8192

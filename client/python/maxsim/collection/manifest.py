@@ -10,6 +10,7 @@ from typing import Any, Optional
 
 from maxsim.unique_json import parse_json
 
+from .codes import PLANE_COUNTS, CodesFormat
 from .errors import CollectionError, quote
 from .limits import MAX_MANIFEST_BYTES, MAX_NAME_BYTES, VALUE_BYTES
 
@@ -19,14 +20,37 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,%d}" % MAX_NAME_BYTES)
 
 
 @dataclass(frozen=True)
+class CodeFileEntry:
+    """One file of a shard's codes as the manifest names it."""
+
+    file: str
+    num_bytes: int
+    checksum: str
+
+
+@dataclass(frozen=True)
 class ShardEntry:
-    """One shard file as the manifest names it."""
+    """One shard file as the manifest names it, with the files of its codes."""
 
     file: str
     num_documents: int
     num_tokens: int
     num_bytes: int  # These are the bytes of the whole file.
     checksum: str
+    codes: list[CodeFileEntry] = field(default_factory=list)
+
+    @property
+    def files(self) -> list[str]:
+        return [self.file, *(code_file.file for code_file in self.codes)]
+
+    def values(self) -> dict[str, Any]:
+        """Returns what the manifest says of the shard."""
+        values = dict(vars(self))
+        if self.codes:
+            values["codes"] = [vars(code_file) for code_file in self.codes]
+        else:
+            del values["codes"]
+        return values
 
 
 @dataclass(frozen=True)
@@ -44,6 +68,11 @@ class Manifest:
     created_at: str  # This is a time of RFC 3339 in UTC.
     shards: list[ShardEntry] = field(default_factory=list)
     encoder: Optional[dict[str, Any]] = None
+    codes: Optional[CodesFormat] = None
+
+    @property
+    def files(self) -> set[str]:
+        return {file for shard in self.shards for file in shard.files}
 
     @property
     def num_documents(self) -> int:
@@ -57,7 +86,7 @@ class Manifest:
         """Returns the text of the file, with the keys in the order in which maxsim-shard writes them."""
         values: dict[str, Any] = {
             "format": "maxsim-collection",
-            "format_version": 1,
+            "format_version": 1 if self.codes is None else 3,
             "name": self.name,
             "generation": self.generation,
             "dim": self.dim,
@@ -65,6 +94,13 @@ class Manifest:
         }
         if self.storage == "i8":
             values["rotation"] = {"kind": "hadamard", "seed": self.rotation_seed}
+        if self.codes is not None:
+            values["codes"] = {
+                "planes": self.codes.planes,
+                "factors": self.codes.factors,
+                "rotation": "hadamard",
+                "rotation_seed": self.codes.rotation_seed,
+            }
         values["id_type"] = self.id_type
         values["has_payloads"] = self.has_payloads
         values["num_documents"] = self.num_documents
@@ -73,7 +109,7 @@ class Manifest:
             values["encoder"] = self.encoder
         values["created_by"] = self.created_by
         values["created_at"] = self.created_at
-        values["shards"] = [vars(shard) for shard in self.shards]
+        values["shards"] = [shard.values() for shard in self.shards]
         return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -102,8 +138,10 @@ def read_manifest(folder: Path) -> Optional[Manifest]:
         raise CollectionError(f"{problem}longer than the limit of {MAX_MANIFEST_BYTES} bytes")
     try:
         values = parse_json(text)
-        if values["format"] != "maxsim-collection" or values["format_version"] != 1:
-            raise CollectionError(f"{problem}its format is not version 1 of maxsim-collection")
+        if values["format"] != "maxsim-collection" or values["format_version"] not in (1, 3):
+            raise CollectionError(f"{problem}its format is not version 1 or 3 of maxsim-collection")
+        if "partition" in values:
+            raise CollectionError(f"{problem}it is a partition of a collection")
         manifest = Manifest(
             name=check_name(_typed(values["name"], str)),
             generation=_typed(values["generation"], int),
@@ -116,6 +154,7 @@ def read_manifest(folder: Path) -> Optional[Manifest]:
             created_at=_typed(values["created_at"], str),
             shards=[_shard_entry(shard) for shard in values["shards"]],
             encoder=values.get("encoder"),
+            codes=_codes_format(values["codes"]) if values["format_version"] == 3 else None,
         )
     except CollectionError as error:
         raise CollectionError(str(error) if str(error).startswith(problem) else problem + str(error)) from None
@@ -136,7 +175,27 @@ def _shard_entry(values: Any) -> ShardEntry:
         num_tokens=_typed(values["num_tokens"], int),
         num_bytes=_typed(values["num_bytes"], int),
         checksum=_typed(values["checksum"], str),
+        codes=[_code_file_entry(code_file) for code_file in values.get("codes", [])],
     )
+
+
+def _code_file_entry(values: Any) -> CodeFileEntry:
+    return CodeFileEntry(
+        file=_typed(values["file"], str),
+        num_bytes=_typed(values["num_bytes"], int),
+        checksum=_typed(values["checksum"], str),
+    )
+
+
+def _codes_format(values: Any) -> CodesFormat:
+    codes = CodesFormat(
+        planes=_typed(values["planes"], int),
+        factors=_typed(values["factors"], bool),
+        rotation_seed=_typed(values["rotation_seed"], int),
+    )
+    if codes.planes not in PLANE_COUNTS:
+        raise ValueError(f"codes: planes: {codes.planes}")
+    return codes
 
 
 def _typed(value: Any, kind: type) -> Any:

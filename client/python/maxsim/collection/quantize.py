@@ -88,7 +88,7 @@ class Rotation:
         np.multiply(source, self.factor, out=columns)
 
 
-def _stride(num_rows: int) -> int:
+def padded_columns(num_rows: int) -> int:
     """Returns the values from one transposed row to the next: they begin at cache lines, and not all in the same lines
     of a cache's sets."""
     line = LINE_BYTES // 4
@@ -102,7 +102,7 @@ class _Workspace:
     def __init__(self, rotation: Rotation) -> None:
         self.num_rows = max(_LEAST_BLOCK_ROWS, _BLOCK_VALUES // rotation.dim)
         self._rotation = rotation
-        count = rotation.dim * _stride(self.num_rows)
+        count = rotation.dim * padded_columns(self.num_rows)
         self._arrays = [aligned_empty(count, np.float32) for _ in range(2)]
         self._work = self._arrays[0].reshape(rotation.dim, -1)
         self._rows = aligned_empty(self.num_rows * rotation.dim, np.float32).reshape(self.num_rows, rotation.dim)
@@ -123,7 +123,7 @@ class _Workspace:
         count, dim = rows.shape
         if rows.dtype != np.float32:
             rows = widen_f16(rows, self._rows[:count])
-        stride = _stride(count)
+        stride = padded_columns(count)
         self._work, spare = (array[: dim * stride].reshape(dim, stride) for array in self._arrays)
         self._rotation.turn(rows, self._work, spare)
         return self._work[:, :count]

@@ -28,7 +28,7 @@ _SPILL_BYTES = 1 << 20
 _READ_BYTES = 1 << 20
 
 
-class _Section:
+class Section:
     """Bytes of a part of the file that comes later: in memory up to a MiB, and then in a file without a name."""
 
     def __init__(self, folder: Path) -> None:
@@ -66,7 +66,7 @@ class _Section:
             self._file.close()
 
 
-class _Offsets(_Section):
+class _Offsets(Section):
     """The running sums of sizes, from 0 on."""
 
     def __init__(self, folder: Path, num_zeros: int = 1) -> None:
@@ -95,11 +95,11 @@ class ShardFile:
         self._fd = create_file(folder / (self.file + TEMPORARY_SUFFIX))
         os.lseek(self._fd, DATA_BEGIN, os.SEEK_SET)
         self._offsets = _Offsets(folder)
-        self._ids = _Section(folder) if layout.id_type == "int64" else _Offsets(folder)
+        self._ids = Section(folder) if layout.id_type == "int64" else _Offsets(folder)
         self._payload_offsets: Optional[_Offsets] = None
-        self._scales = _Section(folder)
-        self._id_bytes = _Section(folder)
-        self._payload_bytes = _Section(folder)
+        self._scales = Section(folder)
+        self._id_bytes = Section(folder)
+        self._payload_bytes = Section(folder)
 
     def begin_payloads(self) -> None:
         """Gives the documents so far no payload, rather than the shard no payloads."""
@@ -122,12 +122,12 @@ class ShardFile:
         self.num_documents += len(batch)
         self.num_tokens += len(batch.tokens)
 
-    def _sections(self) -> list[tuple[str, str, list[int], Optional[_Section]]]:
+    def _sections(self) -> list[tuple[str, str, list[int], Optional[Section]]]:
         """Returns name, type, shape and bytes of every tensor in the order of the file: for their alignment the tokens,
         then what is 8 bytes wide, then 4, then bytes."""
         count, layout = self.num_documents, self._layout
         token_type = SAFETENSORS_TYPES[layout.storage]
-        sections: list[tuple[str, str, list[int], Optional[_Section]]] = [
+        sections: list[tuple[str, str, list[int], Optional[Section]]] = [
             ("tokens", token_type, [self.num_tokens, layout.dim], None),
             ("offsets", "I64", [count + 1], self._offsets),
         ]

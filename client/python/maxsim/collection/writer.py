@@ -7,7 +7,7 @@ import os
 import threading
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +18,8 @@ import numpy as np
 import maxsim
 
 from .batch import Layout
+from .code_files import encode_shard, need_factors
+from .codes import PLANE_COUNTS, CodesFormat
 from .encoder import encoder_identity
 from .errors import CollectionError, ShapeError, quote, quote_id
 from .folder import OutputFolder
@@ -32,7 +34,7 @@ from .limits import (
     VALUE_BYTES,
 )
 from .loss import QuantizationLoss
-from .manifest import Manifest, check_name, read_manifest
+from .manifest import Manifest, ShardEntry, check_name, read_manifest
 from .payloads import encode_payload
 from .pending import Documents, PendingDocuments, packed_parts, token_rows
 from .quantize import Quantizer
@@ -82,8 +84,10 @@ class CollectionWriter:
         name: of the collection. None takes that of the collection in the folder, or the folder's own name.
         encoder: what made the vectors, a mapping of "model", "dim" and more, or the path of a JSON file that holds one.
         max_shard_bytes: the largest shard file; a document that is larger has one of its own.
-        rotation_seed: with "i8", the seed of the rotation, 0 to 2^53 - 1.
-        num_threads: that convert and quantise. None: one for each core.
+        codes: planes of the codes that are stored beside the vectors (docs/reference/formats.md), 1, 2 or 4; 0 for none.
+            None takes as many as the collection in the folder has.
+        rotation_seed: with "i8" or codes, the seed of the rotation, 0 to 2^53 - 1.
+        num_threads: that convert, quantise and encode. None: one for each core.
         allow_other_shape: lets the generation differ from the one in the folder in its dimension or the type of its
             ids, or lack its payloads: requests that are made for that one will fail.
         refuse_lossy: with "i8", raises an error for a document in which a token becomes zeros, or loses more than
@@ -103,6 +107,7 @@ class CollectionWriter:
         name: Optional[str] = None,
         encoder: Union[Mapping[str, Any], str, os.PathLike[str], None] = None,
         max_shard_bytes: int = DEFAULT_MAX_SHARD_BYTES,
+        codes: Optional[int] = None,
         rotation_seed: int = 0,
         num_threads: Optional[int] = None,
         allow_other_shape: bool = False,
@@ -118,12 +123,17 @@ class CollectionWriter:
             _check_integer("num_threads", num_threads, 1, None)
         if storage is not None and storage not in VALUE_BYTES:
             raise CollectionError(f"storage: {quote(str(storage))}, f32, f16, bf16 or i8 is expected")
-        if rotation_seed != 0 and storage not in (None, "i8"):
-            raise CollectionError(f"rotation_seed: {rotation_seed}: only i8 is rotated, and the storage is {storage}")
+        if codes is not None and (isinstance(codes, bool) or codes not in (0, *PLANE_COUNTS) or not isinstance(codes, int)):
+            raise CollectionError(f"codes: {codes!r:.100}, 0, 1, 2 or 4 planes are expected")
+        if rotation_seed != 0 and storage not in (None, "i8") and not codes:
+            raise CollectionError(
+                f"rotation_seed: {rotation_seed}: only i8 and codes are rotated, and the storage is {storage}"
+            )
         self._encoder = None if encoder is None else encoder_identity(encoder, dim)
         self._dim = dim
         self._storage = storage
         self._max_shard_bytes = max_shard_bytes
+        self._codes = codes
         self._rotation_seed = rotation_seed
         self._workers = Workers(num_threads or _num_cores())
         self._allow_other_shape = allow_other_shape
@@ -376,11 +386,11 @@ class CollectionWriter:
             storage = self._published.storage if self._published is not None else None
         if storage is None:
             storage = "bf16" if data_type == "bf16" else "f16"
-        if self._rotation_seed != 0 and storage != "i8":
+        if self._rotation_seed != 0 and storage != "i8" and not self._codes:
             raise CollectionError(
-                f"rotation_seed: {self._rotation_seed}: only i8 is rotated, and the storage is {storage}"
+                f"rotation_seed: {self._rotation_seed}: only i8 and codes are rotated, and the storage is {storage}"
             )
-        self._layout = Layout(self._dim, storage, id_type, self._rotation_seed)
+        self._layout = Layout(self._dim, storage, id_type, self._rotation_seed if storage == "i8" else 0)
         quantizer = Quantizer(self._dim, self._rotation_seed, self._workers) if storage == "i8" else None
         self._storing = Storing(self._open_shards(self._layout), quantizer, self._workers, self._refuse_lossy)
         self._pending = PendingDocuments(self._layout)
@@ -423,7 +433,7 @@ class CollectionWriter:
         self.summary = summary
         unsynchronised = self._folder.sync_published()
         if unsynchronised is None:
-            self._folder.remove_old_generations(manifest)
+            self._folder.remove_old_generations(manifest, self._published)
         else:
             # The removal may reach the disk before the rename does: then the generation before it would need its files.
             warnings.warn(
@@ -444,19 +454,38 @@ class CollectionWriter:
         if self._published is not None and self._published.has_payloads and not shards.has_payloads:
             self._check_shape("payloads", "none", "some")
         entries = shards.finish()
+        codes, entries = self._encode(self._layout, entries)
         return Manifest(
             name=self._name,
             generation=self._generation,
             dim=self._dim,
             storage=self._layout.storage,
-            rotation_seed=self._rotation_seed,
+            rotation_seed=self._layout.rotation_seed,
             id_type=self._layout.id_type,
             has_payloads=shards.has_payloads,
             created_by=self._created_by,
             created_at=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
             shards=entries,
             encoder=self._encoder,
+            codes=codes,
         )
+
+    def _encode(self, layout: Layout, entries: list[ShardEntry]) -> tuple[Optional[CodesFormat], list[ShardEntry]]:
+        """Writes the codes of the shards, which are made of the vectors as they are stored."""
+        assert self._folder is not None
+        planes, seed = self._codes, self._rotation_seed
+        there = self._published.codes if self._published is not None else None
+        if planes is None and there is not None:
+            planes, seed = there.planes, there.rotation_seed
+        if not planes:
+            return None, entries
+        folder = self._folder.path
+        seed = layout.rotation_seed if layout.storage == "i8" else seed
+        codes = CodesFormat(planes, need_factors(folder, layout, entries), seed)
+        return codes, [
+            replace(entry, codes=encode_shard(folder, self._generation, index, layout, codes, entry, self._workers))
+            for index, entry in enumerate(entries)
+        ]
 
 
 def _num_cores() -> int:
