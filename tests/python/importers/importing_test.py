@@ -217,6 +217,21 @@ class CommandTest(ImportTest):
         self.assertIn('"name": "mine"', manifest)
         self.assertIn('"generation": 2', manifest)
 
+    def test_codes_are_stored_beside_the_vectors(self):
+        target = self.folder / "docs"
+        command = ["import", "--from", "pt", self.path, "--output", target]
+
+        def planes():
+            manifest = json.loads((target / "collection.json").read_text())
+            return manifest.get("codes", {}).get("planes")
+
+        for options, expected in (((), None), (("--codes", "2"), 2), ((), 2), (("--codes", "0"), None)):
+            self.assertEqual(self.run_command(*command, *options)[0], 0)
+            self.assertEqual(planes(), expected)
+            self.assert_documents(read_collection(target), self.ids, self.vectors)
+        self.assertEqual(self.run_command(*command, "--codes", "4", "--dry-run")[0], 0)
+        self.assertIsNone(planes())
+
     def test_a_dry_run_refuses_the_output_that_the_import_refuses(self):
         def write(name, ids, dim=16, payload=None):
             with CollectionWriter(self.folder / name, dim=dim) as writer:

@@ -55,6 +55,12 @@ def add_parser(commands: _Commands) -> None:
         help="type of the stored vectors (default: that of the collection in DIR, or f16)",
     )
     parser.add_argument(
+        "--codes",
+        type=int,
+        choices=(0, 1, 2, 4),
+        help="planes of the codes that are stored beside the vectors (default: as the collection in DIR has them, or 0)",
+    )
+    parser.add_argument(
         "--name", type=_name, help="name of the collection (default: that of the collection in DIR, or DIR's own)"
     )
     parser.add_argument(
@@ -137,6 +143,7 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.path,
             arguments.output,
             storage=arguments.storage,
+            codes=arguments.codes,
             name=arguments.name,
             allow_other_shape=arguments.allow_other_shape,
             refuse_lossy=arguments.refuse_lossy,

@@ -171,6 +171,7 @@ def import_collection(
     output: Union[str, "os.PathLike[str]", None] = None,
     *,
     storage: Optional[str] = None,
+    codes: Optional[int] = None,
     name: Optional[str] = None,
     allow_other_shape: bool = False,
     refuse_lossy: bool = False,
@@ -184,7 +185,7 @@ def import_collection(
     would (of `output` too, where it is given), and writes nothing.
 
     kind: one of maxsim.importers.KINDS. storage: f16, bf16, f32 or i8; None means the storage of the existing
-    collection, or f16 for a new one. name, allow_other_shape and refuse_lossy: as in CollectionWriter. skip_empty:
+    collection, or f16 for a new one. codes, name, allow_other_shape and refuse_lossy: as in CollectionWriter. skip_empty:
     leaves out and counts documents without a token, instead of raising an error. on_published: called as soon as the
     generation is published, even if an interrupt then ends the import. Raises SourceError, or another ValueError, if
     the source or one of its documents cannot be imported; then no generation is left behind."""
@@ -204,6 +205,7 @@ def import_collection(
         output,  # type: ignore[arg-type]  # None only in a dry run
         dim=source.dim,
         storage=storage,
+        codes=codes,
         name=name,
         allow_other_shape=allow_other_shape,
         refuse_lossy=refuse_lossy,
