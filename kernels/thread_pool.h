@@ -1,15 +1,46 @@
 // Threads that several callers share: the executors of a CPU backend, or a CUDA backend's readers of documents.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
+#include <cstddef>
 #include <list>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 
 namespace maxsim {
+
+// Hands out the items 0 .. num_items - 1 of one call to the threads that work on it. Thread-safe.
+class SharedItems {
+ public:
+  explicit SharedItems(size_t num_items) : num_items_(num_items) {}
+
+  // Calls work(item) for one unclaimed item after the other until none is left. If `work` throws std::bad_alloc, no
+  // thread gets a further item, and the exception is kept here: it would end the process on a thread of a pool.
+  template <typename Work>
+  void ForEach(const Work& work) {
+    try {
+      for (size_t item = Next(); item < num_items_; item = Next()) work(item);
+    } catch (const std::bad_alloc&) {
+      out_of_memory_.store(true, std::memory_order_relaxed);
+      next_.store(num_items_, std::memory_order_relaxed);
+    }
+  }
+
+  // Returns whether `work` threw. To be called when every ForEach has returned.
+  bool out_of_memory() const { return out_of_memory_.load(std::memory_order_relaxed); }
+
+ private:
+  size_t Next() { return next_.fetch_add(1, std::memory_order_relaxed); }
+
+  const size_t num_items_;
+  std::atomic<size_t> next_{0};
+  std::atomic<bool> out_of_memory_{false};
+};
 
 // Runs one function on several threads at once; the callers' own threads take part. Thread-safe: calls of several
 // threads run side by side and share the workers, first come, first served.
@@ -29,7 +60,7 @@ class ThreadPool {
 
   // Calls work(slot) on this thread with slot 0, and on as many of the workers as are free before this thread's call
   // returns, with slots 1 .. parallelism() - 1, each used at most once. `work` claims its share of the job by itself
-  // (an atomic counter), so it does not matter how many take part. Returns when every call of `work` has returned;
+  // (SharedItems), so it does not matter how many take part. Returns when every call of `work` has returned;
   // everything they wrote is then visible here. `work` must not throw, nor call Run.
   void Run(absl::FunctionRef<void(int slot)> work);
 

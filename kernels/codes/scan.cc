@@ -267,28 +267,15 @@ void CodeScanner::FindMaxima(const CodesView& codes, const Stack& stack, int64_t
 }
 
 absl::Status CodeScanner::ForEachItem(size_t num_items, absl::FunctionRef<void(Slot& slot, size_t item)> work) {
-  std::atomic<size_t> next{0};
-  std::atomic<bool> out_of_memory{false};
-  const auto run = [&](int slot) {
-    try {
-      for (size_t item = next.fetch_add(1, std::memory_order_relaxed); item < num_items;
-           item = next.fetch_add(1, std::memory_order_relaxed)) {
-        work(slots_[slot], item);
-      }
-    } catch (const std::bad_alloc&) {
-      // An exception must not leave a worker of the pool.
-      out_of_memory.store(true, std::memory_order_relaxed);
-      next.store(num_items, std::memory_order_relaxed);
-    }
-  };
+  SharedItems items(num_items);
+  const auto run = [&](int slot) { items.ForEach([&](size_t item) { work(slots_[slot], item); }); };
   if (num_items < 2) {
     run(0);
   } else {
     pool_.Run(run);
   }
-  return out_of_memory.load(std::memory_order_relaxed)
-             ? absl::ResourceExhaustedError("no host memory for the scan's workspace")
-             : absl::OkStatus();
+  return items.out_of_memory() ? absl::ResourceExhaustedError("no host memory for the scan's workspace")
+                               : absl::OkStatus();
 }
 
 }  // namespace maxsim

@@ -1,7 +1,6 @@
 // The scan of a CPU: estimates or upper bounds of every document's score from its code, and the best of them.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <vector>
 

@@ -114,27 +114,14 @@ CpuExecutor::Shape CpuExecutor::ShapeOf(const DocumentsView& view) const {
 
 absl::Status CpuExecutor::ForEachItem(size_t num_items, double multiply_adds,
                                       absl::FunctionRef<void(Slot& slot, size_t item)> work) {
-  std::atomic<size_t> next{0};
-  std::atomic<bool> out_of_memory{false};
-  const auto run = [&](int slot) {
-    try {
-      for (size_t item = next.fetch_add(1, std::memory_order_relaxed); item < num_items;
-           item = next.fetch_add(1, std::memory_order_relaxed)) {
-        work(slots_[slot], item);
-      }
-    } catch (const std::bad_alloc&) {
-      // An exception that left `work` would end the process on a worker, and would leave the pool with a dangling job
-      // on the caller's thread.
-      out_of_memory.store(true, std::memory_order_relaxed);
-      next.store(num_items, std::memory_order_relaxed);
-    }
-  };
+  SharedItems items(num_items);
+  const auto run = [&](int slot) { items.ForEach([&](size_t item) { work(slots_[slot], item); }); };
   if (num_items < 2 || multiply_adds < kMinParallelWork) {
     run(0);
   } else {
     pool_.Run(run);
   }
-  return out_of_memory.load(std::memory_order_relaxed) ? OutOfMemory() : absl::OkStatus();
+  return items.out_of_memory() ? OutOfMemory() : absl::OkStatus();
 }
 
 absl::Status CpuExecutor::TopK(const Documents& documents, absl::Span<const Query> queries,

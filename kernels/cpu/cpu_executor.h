@@ -1,7 +1,6 @@
 // Scores calls on the CPU: packs queries, spreads candidates over the backend's threads, selects the best.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <vector>
 

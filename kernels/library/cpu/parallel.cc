@@ -5,9 +5,7 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <atomic>
 #include <mutex>
-#include <new>
 #include <thread>
 
 #include "kernels/thread_pool.h"
@@ -69,28 +67,18 @@ int NumThreads(int32_t wanted) {
 }
 
 Status ForEachItem(int num_threads, int64_t num_items, absl::FunctionRef<void(int slot, int64_t item)> work) {
-  std::atomic<int64_t> next{0};
-  std::atomic<bool> out_of_memory{false};
+  SharedItems items(static_cast<size_t>(std::max<int64_t>(num_items, 0)));
   const auto run = [&](int slot) {
     if (slot >= num_threads) return;
     const DefaultFloatingPoint environment;
-    try {
-      for (int64_t item = next.fetch_add(1, std::memory_order_relaxed); item < num_items;
-           item = next.fetch_add(1, std::memory_order_relaxed)) {
-        work(slot, item);
-      }
-    } catch (const std::bad_alloc&) {
-      // An exception must leave neither a worker, where it would end the process, nor the pool's Run.
-      out_of_memory.store(true, std::memory_order_relaxed);
-      next.store(num_items, std::memory_order_relaxed);
-    }
+    items.ForEach([&](size_t item) { work(slot, static_cast<int64_t>(item)); });
   };
   if (num_threads < 2 || num_items < 2) {
     run(0);
   } else {
     Pool().Run(run);
   }
-  if (out_of_memory.load(std::memory_order_relaxed)) return {MAXSIM_OUT_OF_MEMORY, "no host memory for the call"};
+  if (items.out_of_memory()) return {MAXSIM_OUT_OF_MEMORY, "no host memory for the call"};
   return {};
 }
 
