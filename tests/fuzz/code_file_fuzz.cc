@@ -5,30 +5,17 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
-#include <cstring>
 #include <memory>
 
 #include "collection/codes/code_file.h"
 #include "kernels/codes/code_layout.h"
 #include "kernels/limits.h"
 #include "kernels/scalar_type.h"
+#include "tests/fuzz/aligned_copy.h"
 #include "tests/fuzz/target.h"
 
 namespace maxsim::fuzz {
 namespace {
-
-struct FreeMemory {
-  void operator()(char* data) const { std::free(data); }
-};
-
-// Returns a copy that is aligned in front as a file of codes must be, and that ends where the bytes end.
-std::unique_ptr<char, FreeMemory> AlignedCopy(std::string_view bytes) {
-  void* data = nullptr;
-  Require(posix_memalign(&data, kPlaneAlignment, bytes.size() + 1) == 0, "the target has memory");
-  std::memcpy(data, bytes.data(), bytes.size());
-  return std::unique_ptr<char, FreeMemory>(static_cast<char*>(data));
-}
 
 constexpr size_t kLayoutBytes = 6;
 
@@ -49,7 +36,7 @@ void FuzzCodeFile(std::string_view input) {
   if (input.size() < kLayoutBytes) return;
   const collection::CodeFileLayout layout = LayoutOf(input);
   const std::string_view file = input.substr(kLayoutBytes);
-  const std::unique_ptr<char, FreeMemory> bytes = AlignedCopy(file);
+  const std::unique_ptr<char, FreeMemory> bytes = AlignedCopy(file, kPlaneAlignment);
   const auto contents = collection::ParseCodeFile({bytes.get(), file.size()}, layout);
   if (!contents.ok()) return RequireRefusal(contents.status());
   uint64_t sum = 0;

@@ -1,30 +1,16 @@
 // Fuzzes a shard file: what is accepted can be read to its last byte, and every document is within the limits.
 #include <cstdint>
-#include <cstdlib>
-#include <cstring>
 #include <memory>
 
 #include "collection/positions.h"
 #include "collection/shard_contents.h"
 #include "kernels/limits.h"
 #include "kernels/maxsim.h"
+#include "tests/fuzz/aligned_copy.h"
 #include "tests/fuzz/target.h"
 
 namespace maxsim::fuzz {
 namespace {
-
-struct FreeMemory {
-  void operator()(char* data) const { std::free(data); }
-};
-
-// Returns a copy that is aligned in front as a shard must be, and that ends where the bytes end, so that the sanitizer
-// sees what is read behind them.
-std::unique_ptr<char, FreeMemory> AlignedCopy(std::string_view bytes) {
-  void* data = nullptr;
-  Require(posix_memalign(&data, collection::kTokenAlignment, bytes.size() + 1) == 0, "the target has memory");
-  std::memcpy(data, bytes.data(), bytes.size());
-  return std::unique_ptr<char, FreeMemory>(static_cast<char*>(data));
-}
 
 void CheckDocuments(const collection::ShardContents& contents) {
   const DocumentsView documents = contents.documents();
@@ -60,7 +46,7 @@ void CheckDocuments(const collection::ShardContents& contents) {
 }
 
 void FuzzShard(std::string_view input) {
-  const std::unique_ptr<char, FreeMemory> bytes = AlignedCopy(input);
+  const std::unique_ptr<char, FreeMemory> bytes = AlignedCopy(input, collection::kTokenAlignment);
   const absl::StatusOr<collection::ShardContents> contents = collection::ParseShard({bytes.get(), input.size()});
   if (!contents.ok()) return RequireRefusal(contents.status());
   CheckDocuments(*contents);
