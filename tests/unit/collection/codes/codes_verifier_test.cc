@@ -69,7 +69,9 @@ class CodesVerifierTest : public ::testing::TestWithParam<ScalarType> {
 
 TEST_P(CodesVerifierTest, AWrongBitOfEachPlaneIsNamed) {
   constexpr int64_t kRow = 11;
-  const auto [document, token] = PlaceOf(kRow);
+  const auto place_of_row = PlaceOf(kRow);
+  const int64_t document = place_of_row.first;
+  const int64_t token = place_of_row.second;
   const auto wrong = [&](size_t file, std::string_view tensor, int64_t row_bytes, BitPlace place, int32_t column,
                          int plane) {
     const auto flip = [&](char* byte) { *byte = static_cast<char>(*byte ^ (1 << place.bit)); };
