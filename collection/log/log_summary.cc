@@ -6,13 +6,13 @@
 #include "base/guard.h"
 #include "base/text.h"
 #include "collection/document_line.h"
+#include "collection/inspection/verifier.h"
 #include "collection/log/log_check.h"
 #include "collection/log/log_database.h"
 #include "collection/log/log_files.h"
 #include "collection/log/log_mark.h"
 #include "collection/log/log_tombstones.h"
 #include "collection/log/log_versions.h"
-#include "collection/verifier.h"
 #include "kernels/scalar_type.h"
 
 namespace maxsim::collection {

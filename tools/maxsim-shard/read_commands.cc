@@ -8,10 +8,10 @@
 #include "base/monotonic_clock.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "collection/inspect.h"
+#include "collection/inspection/inspect.h"
+#include "collection/inspection/verifier.h"
 #include "collection/log/log_summary.h"
 #include "collection/manifest.h"
-#include "collection/verifier.h"
 #include "tools/maxsim-shard/command_helpers.h"
 
 namespace maxsim::shard_tool {

@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "collection/formats/safetensors.h"
-#include "collection/inspect.h"
+#include "collection/inspection/inspect.h"
 #include "collection/shard_contents.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -1,4 +1,4 @@
-#include "collection/verifier.h"
+#include "collection/inspection/verifier.h"
 
 #include <unistd.h>
 

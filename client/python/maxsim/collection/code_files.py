@@ -91,7 +91,9 @@ def need_factors(folder: Path, layout: Layout, entries: list[ShardEntry]) -> boo
 class _CodeFile:
     """One file of codes that is being written: the header, then a plane's rows, then what is shorter."""
 
-    def __init__(self, folder: Path, name: str, index: int, layout: Layout, codes: CodesFormat, entry: ShardEntry) -> None:
+    def __init__(
+        self, folder: Path, name: str, index: int, layout: Layout, codes: CodesFormat, entry: ShardEntry
+    ) -> None:
         self._folder = folder
         self.name = name
         self._index = index

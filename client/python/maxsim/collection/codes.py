@@ -90,7 +90,8 @@ def _sums_of_squares(rows: NDArray[np.float32]) -> NDArray[np.float64]:
 
     def square(column: int) -> NDArray[np.float64]:
         wide = rows[column].astype(np.float64)
-        return wide * wide
+        squares: NDArray[np.float64] = wide * wide
+        return squares
 
     return _sum_in_lanes(square, dim, count)
 
@@ -213,9 +214,12 @@ class CodesEncoder:
         positive[:dim] = ~(turned < 0)
         measures.norms[block] = np.sqrt(squares) * originals
         for which, levels in enumerate(_LEVELS):
-            products = _sum_in_lanes(
-                lambda column, levels=levels: lengths[column].astype(np.float64) * levels[magnitudes[column]], dim, count
-            )
+
+            def product(column: int, levels: NDArray[np.float64] = levels) -> NDArray[np.float64]:
+                terms: NDArray[np.float64] = lengths[column].astype(np.float64) * levels[magnitudes[column]]
+                return terms
+
+            products = _sum_in_lanes(product, dim, count)
             measures.products[which, block] = products * originals
             # Sums of integers, which are exact.
             measures.squared_lengths[which, block] = (levels * levels)[magnitudes[:dim]].sum(axis=0)
@@ -239,7 +243,7 @@ class CodesEncoder:
     def _bound(self, planes: list[NDArray[np.uint8]], measures: _Measures, lengths: NDArray[np.int64]) -> Codes:
         ends = np.cumsum(lengths)
         begins = ends - lengths
-        scales = np.array([self._scale(measures.norms[begin:end]) for begin, end in zip(begins, ends)], dtype=np.float32)
+        scales = np.array([self._scale(measures.norms[a:b]) for a, b in zip(begins, ends)], dtype=np.float32)
         token_scales = np.repeat(scales.astype(np.float64), lengths)
         factors = None
         if self._codes.factors:

@@ -84,8 +84,8 @@ class CollectionWriter:
         name: of the collection. None takes that of the collection in the folder, or the folder's own name.
         encoder: what made the vectors, a mapping of "model", "dim" and more, or the path of a JSON file that holds one.
         max_shard_bytes: the largest shard file; a document that is larger has one of its own.
-        codes: planes of the codes that are stored beside the vectors (docs/reference/formats.md), 1, 2 or 4; 0 for none.
-            None takes as many as the collection in the folder has.
+        codes: planes of the codes that are stored beside the vectors (docs/reference/formats.md): 1, 2 or 4; 0 for
+            none. None takes as many as the collection in the folder has.
         rotation_seed: with "i8" or codes, the seed of the rotation, 0 to 2^53 - 1.
         num_threads: that convert, quantise and encode. None: one for each core.
         allow_other_shape: lets the generation differ from the one in the folder in its dimension or the type of its
@@ -123,7 +123,7 @@ class CollectionWriter:
             _check_integer("num_threads", num_threads, 1, None)
         if storage is not None and storage not in VALUE_BYTES:
             raise CollectionError(f"storage: {quote(str(storage))}, f32, f16, bf16 or i8 is expected")
-        if codes is not None and (isinstance(codes, bool) or codes not in (0, *PLANE_COUNTS) or not isinstance(codes, int)):
+        if codes is not None and (type(codes) is not int or codes not in (0, *PLANE_COUNTS)):
             raise CollectionError(f"codes: {codes!r:.100}, 0, 1, 2 or 4 planes are expected")
         if rotation_seed != 0 and storage not in (None, "i8") and not codes:
             raise CollectionError(

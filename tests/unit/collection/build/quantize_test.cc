@@ -11,9 +11,9 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "collection/inspect.h"
+#include "collection/inspection/inspect.h"
+#include "collection/inspection/verifier.h"
 #include "collection/shard.h"
-#include "collection/verifier.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/quantize.h"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "collection/formats/safetensors.h"
-#include "collection/inspect.h"
+#include "collection/inspection/inspect.h"
 #include "tests/unit/collection/codes/codes_fixture.h"
 
 namespace maxsim::collection {

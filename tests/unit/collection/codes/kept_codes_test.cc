@@ -6,7 +6,7 @@
 #include "collection/build/quantize.h"
 #include "collection/compact/compact.h"
 #include "collection/compact/create.h"
-#include "collection/inspect.h"
+#include "collection/inspection/inspect.h"
 #include "collection/partition/repartition.h"
 #include "tests/unit/collection/codes/codes_fixture.h"
 #include "tests/unit/collection/compact/live_model.h"

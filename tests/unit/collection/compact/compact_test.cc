@@ -7,8 +7,8 @@
 
 #include "base/file.h"
 #include "base/output_file.h"
-#include "collection/inspect.h"
-#include "collection/verifier.h"
+#include "collection/inspection/inspect.h"
+#include "collection/inspection/verifier.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/collection/shard_fixture.h"

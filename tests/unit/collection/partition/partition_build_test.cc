@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "collection/formats/safetensors.h"
-#include "collection/inspect.h"
+#include "collection/inspection/inspect.h"
 #include "tests/unit/collection/partition/partition_fixture.h"
 
 namespace maxsim::collection {

@@ -1,4 +1,4 @@
-#include "collection/inspect.h"
+#include "collection/inspection/inspect.h"
 
 #include <algorithm>
 #include <cmath>
