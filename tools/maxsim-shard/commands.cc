@@ -30,6 +30,7 @@
 #include "tools/maxsim-shard/command_helpers.h"
 #include "tools/maxsim-shard/compact_command.h"
 #include "tools/maxsim-shard/encode_command.h"
+#include "tools/maxsim-shard/evaluate_command.h"
 #include "tools/maxsim-shard/partition_commands.h"
 #include "tools/maxsim-shard/progress.h"
 #include "tools/maxsim-shard/quantize_command.h"
@@ -266,6 +267,7 @@ int RunMaxsimShard(int argc, char** argv) {
       "  maxsim-shard verify wiki\n"
       "  maxsim-shard quantize wiki wiki-i8\n"
       "  maxsim-shard encode wiki --codes 4\n"
+      "  maxsim-shard evaluate wiki --queries queries.npy --query-lengths lengths.npy\n"
       "  maxsim-shard compact wiki\n"
       "  maxsim-shard split wiki --into 3 --output parts\n"
       "  maxsim-shard merge parts/partition-* --output wiki-again\n\n"
@@ -301,6 +303,10 @@ int RunMaxsimShard(int argc, char** argv) {
   CLI::App* encode = app.add_subcommand("encode", "Stores codes, of a few bits for each value, beside the vectors");
   AddEncode(*encode, encode_arguments);
 
+  EvaluateArguments evaluate_arguments;
+  CLI::App* evaluate = app.add_subcommand("evaluate", "Measures what searches by codes find of what exact ones do");
+  AddEvaluate(*evaluate, evaluate_arguments);
+
   CompactArguments compact_arguments;
   CLI::App* compact = app.add_subcommand(
       "compact", "Writes what the log of a live collection holds into its shards, while no server has it loaded");
@@ -322,8 +328,8 @@ int RunMaxsimShard(int argc, char** argv) {
     const std::vector<std::string> rest = app.remaining();
     if (commands.empty() && !rest.empty() && rest.front().substr(0, 1) != "-") {
       std::fprintf(stderr,
-                   "maxsim-shard: no subcommand \"%s\"; there are build, inspect, verify, quantize, encode, compact, "
-                   "split and merge (see --help)\n",
+                   "maxsim-shard: no subcommand \"%s\"; there are build, inspect, verify, quantize, encode, "
+                   "evaluate, compact, split and merge (see --help)\n",
                    rest.front().c_str());
     } else {
       const std::string command = commands.empty() ? "" : commands.front()->get_name() + " ";
@@ -337,6 +343,7 @@ int RunMaxsimShard(int argc, char** argv) {
     if (inspect->parsed()) return RunInspect(folder, json);
     if (quantize->parsed()) return RunQuantize(quantize_arguments);
     if (encode->parsed()) return RunEncode(encode_arguments);
+    if (evaluate->parsed()) return RunEvaluate(evaluate_arguments);
     if (compact->parsed()) return RunCompact(compact_arguments);
     if (split->parsed()) return RunSplit(split_arguments);
     if (merge->parsed()) return RunMerge(merge_arguments);

@@ -87,6 +87,28 @@ TEST_F(EncodeCommandsTest, EncodeGivesChangesAndTakesCodes) {
   EXPECT_FALSE(Inspect("i8-2").contains("codes"));
 }
 
+TEST_F(EncodeCommandsTest, EvaluateSaysWhatSearchesByCodesFind) {
+  ASSERT_EQ(Build("docs", {"--codes", "2"}).code, 0);
+  const std::string docs = folder_.Path("docs");
+  const std::string queries = folder_.Path("queries.npy");
+  collection::WriteBytes(queries,
+                         collection::NpyBytes("<f4", "(3, 2, 8)", collection::AsBytes(std::vector<float>(48, 0.25f))));
+  const Outcome shown = RunShard({"evaluate", docs, "--queries", queries, "--top-k", "5"});
+  ASSERT_EQ(shown.code, 0) << shown.err;
+  EXPECT_THAT(shown.out, AllOf(HasSubstr("3 queries, top 5 "), HasSubstr("refines 20 documents"), HasSubstr("1 plane "),
+                               HasSubstr("2 planes "), Not(HasSubstr("4 planes"))));
+  const Outcome printed = RunShard({"evaluate", docs, "--queries", queries, "--top-k", "5", "--sample", "2", "--json"});
+  ASSERT_EQ(printed.code, 0) << printed.err;
+  const nlohmann::json json = nlohmann::json::parse(printed.out);
+  EXPECT_EQ(json["queries"], 2);
+  EXPECT_EQ(json["planes"][1]["planes"], 2);
+  EXPECT_EQ(json["planes"][1]["mean_recall"], 1.0);
+  ASSERT_EQ(RunShard({"encode", docs, "--codes", "0"}).code, 0);
+  const Outcome none = RunShard({"evaluate", docs, "--queries", queries});
+  EXPECT_EQ(none.code, 1);
+  EXPECT_THAT(none.err, HasSubstr("has no codes; maxsim-shard encode makes them"));
+}
+
 TEST_F(EncodeCommandsTest, WhatIsWrongIsSaid) {
   ASSERT_EQ(Build("docs").code, 0);
   EXPECT_EQ(Build("docs", {"--codes", "3"}).code, 2);

@@ -161,11 +161,9 @@ TEST_F(CliTest, VerifyExitsWithOneAndSaysWhatIsWrong) {
 TEST_F(CliTest, WrongCommandLinesExitWithTwoAndAHint) {
   EXPECT_EQ(RunShard({}).code, 2);
   EXPECT_EQ(RunShard({"bulid"}).code, 2);
-  EXPECT_THAT(
-      RunShard({"bulid"}).err,
-      HasSubstr(
-          "no subcommand \"bulid\"; there are build, inspect, verify, quantize, encode, compact, split and merge (see "
-          "--help)\n"));
+  EXPECT_THAT(RunShard({"bulid"}).err, HasSubstr("no subcommand \"bulid\"; there are build, inspect, verify, quantize, "
+                                                 "encode, evaluate, compact, split and merge (see "
+                                                 "--help)\n"));
   EXPECT_EQ(RunShard({""}).code, 2);
   EXPECT_EQ(RunShard({"inspect"}).code, 2);
   const Outcome flag = RunShard({"build", "--token", "x"});

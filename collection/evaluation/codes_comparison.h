@@ -1,0 +1,52 @@
+// What a search by codes finds of what an exact search finds.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "collection/evaluation/query_set.h"
+#include "collection/evaluation/scored_collection.h"
+
+namespace maxsim::evaluation {
+
+struct CodesComparisonOptions {
+  const QuerySet* queries = nullptr;
+  int64_t sample = 0;       // queries, the first so many; 0: all
+  int32_t top_k = 100;      // 1 .. kMaxTopK
+  int32_t num_refined = 0;  // documents that are scored exactly; 0: DefaultRefined(top_k)
+  int num_threads = 1;      // that scan, at least 1
+  // The observer is called after some queries, and an error ends the comparison. It may be null.
+  std::function<absl::Status(int64_t done, int64_t total)> observer{};
+};
+
+// Returns how many documents a search by codes scores exactly unless it is told otherwise: 1,000 + 20 k.
+int32_t DefaultRefined(int32_t top_k);
+
+// The search by codes of one number of planes, compared with the exact one.
+struct PlanesAgreement {
+  int planes = 0;
+  double mean_recall = 0;  // documents of the exact top k that the search has among its own, over the queries
+  double least_recall = 0;
+  int64_t num_same = 0;    // queries with the same documents, in the same order
+  int64_t num_proven = 0;  // queries whose refined documents, selected by upper bounds, are proven to hold the top k
+};
+
+struct CodesComparison {
+  int64_t num_queries = 0;
+  int32_t top_k = 0;                    // or all documents where there are fewer
+  int32_t num_refined = 0;              // or all documents where there are fewer
+  std::vector<PlanesAgreement> planes;  // 1, 2 and 4, as far as they are stored
+};
+
+// Searches the collection in `folder`, which `exact` has opened, for each query: exactly, and by a scan of its codes
+// with each number of planes whose best `num_refined` documents are then scored exactly. FAILED_PRECONDITION for a
+// collection without codes; INVALID_ARGUMENT for queries of another dimension and for more refined documents than
+// kMaxTopK or fewer than the top k; DATA_LOSS of a shard's files.
+absl::StatusOr<CodesComparison> CompareCodes(const std::string& folder, ScoredCollection& exact,
+                                             const CodesComparisonOptions& options);
+
+}  // namespace maxsim::evaluation
