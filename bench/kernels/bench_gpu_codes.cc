@@ -45,6 +45,7 @@ struct Options {
   int32_t query_tokens = 32;
   int32_t results = 3000;
   int calls = 20;
+  bool portable = false;
   std::string json_path;
 };
 
@@ -111,9 +112,11 @@ nlohmann::ordered_json Time(const Options& options, cuda::Device& device, const 
     for (float& value : tokens) value = gauss(random);
     query_codes.push_back(OrFail(EncodeQuery(codes.get().shape(), planes, tokens, {})));
   }
+  using Kernels = cuda::CudaCodeScanner::Kernels;
   std::vector<ScanQuery> queries;
   for (const QueryCodes& query : query_codes) queries.push_back({.codes = &query, .num_results = options.results});
-  cuda::CudaCodeScanner scanner = OrFail(cuda::CudaCodeScanner::Create(device));
+  cuda::CudaCodeScanner scanner = OrFail(cuda::CudaCodeScanner::Create(
+      device, cuda::CudaCodeScanner::kDefaultMaxScores, options.portable ? Kernels::kPortable : Kernels::kFastest));
   std::vector<std::vector<Scored>> results(queries.size());
   std::vector<double> whole, scan, select;
   for (int call = 0; call < options.calls + 2; ++call) {
@@ -135,6 +138,7 @@ nlohmann::ordered_json Time(const Options& options, cuda::Device& device, const 
           {"query_tokens", options.query_tokens},
           {"results", options.results},
           {"calls", options.calls},
+          {"portable", options.portable},
           {"gigabytes", static_cast<double>(codes.bytes()) / 1e9},
           {"call_ms", Median(whole) * 1e3},
           {"scan_ms", Median(scan) * 1e3},
@@ -176,6 +180,7 @@ int main(int argc, char** argv) {
   app.add_option("--query-tokens", options.query_tokens, "tokens of a query")->check(CLI::Range(1, 4096));
   app.add_option("--results", options.results, "documents that a query selects")->check(CLI::Range(1, 1 << 20));
   app.add_option("--calls", options.calls, "timed calls of a row")->check(CLI::PositiveNumber);
+  app.add_flag("--portable", options.portable, "use the kernels for every device, also where there are faster ones");
   app.add_option("--json", options.json_path, "write the results to this file too");
   CLI11_PARSE(app, argc, argv);
   maxsim::bench::RunAll(options, maxsim::bench::CommandLine(argc, argv));

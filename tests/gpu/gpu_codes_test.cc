@@ -1,4 +1,5 @@
-// Scans of codes on a GPU give what those of a CPU give (codes_test compares these with the reference), bit for bit.
+// Scans of codes on a GPU give what those of a CPU give (codes_test compares these with the reference), bit for bit: by
+// the fastest kernels of the GPU and by those for every GPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,16 +25,24 @@ class GpuCodesTest : public GpuTest {
   void SetUp() override {
     GpuTest::SetUp();
     if (IsSkipped()) return;
-    scanner_.emplace(*cuda::CudaCodeScanner::Create(*backend().device()));
+    scanner_.emplace(Scanner(Kernels::kFastest));
+    portable_scanner_.emplace(Scanner(Kernels::kPortable));
+  }
+
+  using Kernels = cuda::CudaCodeScanner::Kernels;
+
+  cuda::CudaCodeScanner Scanner(Kernels kernels, int64_t max_scores = cuda::CudaCodeScanner::kDefaultMaxScores) {
+    return *cuda::CudaCodeScanner::Create(*backend().device(), max_scores, kernels);
   }
 
   std::unique_ptr<cuda::CudaCodes> Upload(const CodesView& codes, int planes) {
     return *cuda::CudaCodes::Upload(*backend().device(), codes, planes);
   }
 
-  std::vector<std::vector<Scored>> OnGpu(const cuda::CudaCodes& codes, const std::vector<ScanQuery>& queries) {
+  std::vector<std::vector<Scored>> OnGpu(cuda::CudaCodeScanner& scanner, const cuda::CudaCodes& codes,
+                                         const std::vector<ScanQuery>& queries) {
     std::vector<std::vector<Scored>> results(queries.size());
-    const absl::Status status = scanner_->Scan(codes, queries, absl::MakeSpan(results));
+    const absl::Status status = scanner.Scan(codes, queries, absl::MakeSpan(results));
     EXPECT_TRUE(status.ok()) << status;
     return results;
   }
@@ -47,8 +56,17 @@ class GpuCodesTest : public GpuTest {
 
   void Compare(const CodesView& codes, const std::vector<ScanQuery>& queries) {
     const auto uploaded = Upload(codes, codes.planes);
-    const std::vector<std::vector<Scored>> found = OnGpu(*uploaded, queries), wanted = OnCpu(codes, queries);
-    for (size_t i = 0; i < queries.size(); ++i) {
+    const std::vector<std::vector<Scored>> wanted = OnCpu(codes, queries);
+    {
+      SCOPED_TRACE("the fastest kernels");
+      Compare(OnGpu(*scanner_, *uploaded, queries), wanted);
+    }
+    SCOPED_TRACE("portable kernels");
+    Compare(OnGpu(*portable_scanner_, *uploaded, queries), wanted);
+  }
+
+  static void Compare(const std::vector<std::vector<Scored>>& found, const std::vector<std::vector<Scored>>& wanted) {
+    for (size_t i = 0; i < wanted.size(); ++i) {
       ASSERT_EQ(found[i].size(), wanted[i].size()) << "query " << i;
       for (size_t rank = 0; rank < found[i].size(); ++rank) {
         ASSERT_TRUE(std::bit_cast<uint32_t>(found[i][rank].score) == std::bit_cast<uint32_t>(wanted[i][rank].score) &&
@@ -63,7 +81,7 @@ class GpuCodesTest : public GpuTest {
   testing::ScopedTrace trace_{__FILE__, __LINE__, SeedTrace(seed_)};
   ThreadPool pool_{4};
   CodeScanner cpu_scanner_{*cpu::AvailableIsas().front(), pool_};
-  std::optional<cuda::CudaCodeScanner> scanner_;
+  std::optional<cuda::CudaCodeScanner> scanner_, portable_scanner_;
 };
 
 TEST_F(GpuCodesTest, EveryShapeGivesTheBitsOfTheCpu) {
@@ -101,13 +119,15 @@ TEST_F(GpuCodesTest, MasksAndListsSayWhichDocumentsMayBeSelected) {
     const QueryCodes query = EncodedQuery(codes.shape, 1, MakeQuery(seed_ + 1, ScalarType::kF16, dim, 20));
     std::mt19937_64 generator(seed_);
     const size_t num_words = (kDocuments + 63) / 64;
-    std::vector<uint64_t> sparse(num_words), none(num_words), last(num_words);
+    std::vector<uint64_t> sparse(num_words), dense(num_words), none(num_words), last(num_words);
     for (uint64_t& word : sparse) word = generator() & generator() & generator();
+    for (uint64_t& word : dense) word = generator() | generator() | generator();
     last[(kDocuments - 1) / 64] = uint64_t{1} << (kDocuments - 1) % 64;
     std::vector<uint32_t> few = {8999, 0, 0, 128, 127, 64, 63, 8999}, many;
     for (int i = 0; i < 7000; ++i) many.push_back(static_cast<uint32_t>(generator() % kDocuments));
     std::vector<ScanQuery> queries;
-    for (const std::vector<uint64_t>* mask : {&sparse, &none, &last, static_cast<std::vector<uint64_t>*>(nullptr)}) {
+    for (const std::vector<uint64_t>* mask :
+         {&sparse, &dense, &none, &last, static_cast<std::vector<uint64_t>*>(nullptr)}) {
       for (const std::vector<uint32_t>* list : {&few, &many, static_cast<std::vector<uint32_t>*>(nullptr)}) {
         for (const int32_t num_results : {1, 100, 20000}) {
           queries.push_back({.codes = &query,
@@ -142,10 +162,59 @@ TEST_F(GpuCodesTest, AnyBatchGivesTheSameBits) {
   }
   Compare(codes, queries);
   // As many passes as there are queries.
-  cuda::CudaCodeScanner small = *cuda::CudaCodeScanner::Create(*backend().device(), 1);
-  std::vector<std::vector<Scored>> results(queries.size());
-  ASSERT_TRUE(small.Scan(*Upload(codes, 4), queries, absl::MakeSpan(results)).ok());
-  EXPECT_EQ(results, OnCpu(codes, queries));
+  for (const Kernels kernels : {Kernels::kFastest, Kernels::kPortable}) {
+    cuda::CudaCodeScanner small = Scanner(kernels, 1);
+    std::vector<std::vector<Scored>> results(queries.size());
+    ASSERT_TRUE(small.Scan(*Upload(codes, 4), queries, absl::MakeSpan(results)).ok());
+    EXPECT_EQ(results, OnCpu(codes, queries));
+  }
+}
+
+// Batches fill row tiles, blocks of them and passes of the Hopper kernel to the last one and beyond it. Queries of more
+// than 640 tokens fit no pass.
+TEST_F(GpuCodesTest, BatchesOfEveryShapeGiveTheBitsOfTheCpu) {
+  const std::vector<std::vector<int32_t>> batches = {{1, 1},
+                                                     {32, 32},
+                                                     {16, 17, 1, 33},
+                                                     std::vector<int32_t>(20, 32),
+                                                     std::vector<int32_t>(21, 32),
+                                                     {640, 1},
+                                                     {641, 5, 640, 700, 48},
+                                                     std::vector<int32_t>(64, 32)};
+  std::mt19937_64 generator(seed_);
+  for (const int32_t dim : {8, 32, 64, 90, 96, 128}) {
+    std::vector<int64_t> lengths = {1, 7, 8, 9, 127, 128, 129, 255, 256, 257, 700};
+    for (const int64_t length : RandomLengths(seed_, 200, 1, 90)) lengths.push_back(length);
+    const RandomDocuments documents = MakeDocuments(seed_, ScalarType::kF16, dim, lengths);
+    const EncodedDocuments encoded = Encoded(documents.view(), false);
+    std::vector<uint64_t> mask((lengths.size() + 63) / 64), other(mask.size());
+    for (uint64_t& word : mask) word = generator() & generator();
+    for (uint64_t& word : other) word = generator() & generator() & generator();
+    for (const int planes : {1, 2, 4}) {
+      const CodesView codes = encoded.view(planes);
+      for (const std::vector<int32_t>& batch : batches) {
+        SCOPED_TRACE(testing::Message() << "d " << dim << ", " << planes << " planes, " << batch.size() << " queries");
+        std::vector<QueryCodes> query_codes;
+        for (const int32_t tokens : batch) {
+          RandomQuery random = MakeQuery(seed_ + query_codes.size(), ScalarType::kF16, dim, tokens);
+          random.weights = MixedWeights(seed_, tokens);
+          query_codes.push_back(EncodedQuery(codes.shape, planes, random));
+        }
+        for (const bool masked : {false, true}) {
+          std::vector<ScanQuery> queries;
+          for (const QueryCodes& query : query_codes) {
+            queries.push_back({.codes = &query,
+                               .mask = !masked                   ? nullptr
+                                       : queries.size() % 2 == 0 ? mask.data()
+                                                                 : other.data(),
+                               .num_results = 1000,
+                               .order = queries.size() % 3 == 1 ? ScanOrder::kUpperBound : ScanOrder::kEstimate});
+          }
+          Compare(codes, queries);
+        }
+      }
+    }
+  }
 }
 
 // So many documents that each warp takes several whole chunks.
@@ -162,6 +231,9 @@ TEST_F(GpuCodesTest, ManyShortDocumentsGiveTheBitsOfTheCpu) {
     for (uint64_t& word : half) word = generator();
     Compare(codes, {{.codes = &query, .num_results = 100000}});
     Compare(codes, {{.codes = &query, .mask = half.data(), .num_results = 100000, .order = ScanOrder::kUpperBound}});
+    Compare(codes, {{.codes = &query, .mask = half.data(), .num_results = 100000},
+                    {.codes = &query, .num_results = 100000, .order = ScanOrder::kUpperBound},
+                    {.codes = &query, .num_results = 10}});
   }
 }
 
@@ -178,7 +250,7 @@ TEST_F(GpuCodesTest, ZerosHaveNoSign) {
 TEST_F(GpuCodesTest, CodesWithoutDocumentsHaveNoResults) {
   const CodesView codes = {.shape = {.dim = 128, .originals = ScalarType::kF16, .rotation_seed = kCodeSeed}};
   const QueryCodes query = EncodedQuery(codes.shape, 1, MakeQuery(seed_, ScalarType::kF16, 128, 5));
-  EXPECT_TRUE(OnGpu(*Upload(codes, 1), {{.codes = &query, .num_results = 5}})[0].empty());
+  EXPECT_TRUE(OnGpu(*scanner_, *Upload(codes, 1), {{.codes = &query, .num_results = 5}})[0].empty());
 }
 
 TEST_F(GpuCodesTest, WrongQueriesAreRefused) {

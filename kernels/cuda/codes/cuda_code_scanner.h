@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "kernels/codes/scan.h"
 #include "kernels/cuda/codes/cuda_codes.h"
+#include "kernels/cuda/codes/scan_input.h"
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/cuda/runtime/device_memory.h"
 #include "kernels/cuda/runtime/event.h"
@@ -26,8 +27,13 @@ class CudaCodeScanner {
   // have more.
   static constexpr int64_t kDefaultMaxScores = int64_t{1} << 29;
 
+  // The kernels that a scanner uses: the fastest ones that the device has, or those for every device. The results are
+  // the same; tests and measurements ask for the latter.
+  enum class Kernels : uint8_t { kFastest, kPortable };
+
   // `device` must outlive this object.
-  static absl::StatusOr<CudaCodeScanner> Create(Device& device, int64_t max_scores = kDefaultMaxScores);
+  static absl::StatusOr<CudaCodeScanner> Create(Device& device, int64_t max_scores = kDefaultMaxScores,
+                                                Kernels kernels = Kernels::kFastest);
 
   // Does what CodeScanner::Scan does. INVALID_ARGUMENT also where `codes` are on another device than this scanner. The
   // arrays that queries point to are in host memory. RESOURCE_EXHAUSTED where memory is missing; the next call may
@@ -49,11 +55,26 @@ class CudaCodeScanner {
   // number of planes.
   absl::Status ScanTogether(const CudaCodes& codes, absl::Span<const ScanQuery> queries,
                             absl::Span<const size_t> members, absl::Span<std::vector<Scored>> results);
+  // Whether a Hopper kernel scans for this query.
+  bool UsesHopper(const CudaCodes& codes, const ScanQuery& query) const;
+  // Returns the elements of `queries` that one pass may scan together with element `first`, which `taken` then says.
+  std::vector<size_t> MembersOf(const CudaCodes& codes, absl::Span<const ScanQuery> queries, size_t first,
+                                std::vector<bool>& taken) const;
+
+  // The steps of a pass. They enqueue copies and kernels; what copies read must live until the CUDA stream is done.
+  absl::StatusOr<DeviceMasks> SendMasks(const CudaCodes& codes, absl::Span<const ScanQuery> queries,
+                                        absl::Span<const size_t> members);
+  absl::Status SendOrdinals(const ScanQuery& query);
+  absl::Status SendInput(const ScanInput& input);
+  absl::Status LaunchScan(const CudaCodes& codes, const ScanQuery& first, int64_t num_candidates,
+                          const ScanInput& input);
+  absl::Status LaunchSelection(const ScanInput& input);
   // Makes `buffer` at least this large.
   static absl::Status Grow(DeviceBuffer& buffer, size_t bytes);
 
   Device* device_;
   int64_t max_scores_ = kDefaultMaxScores;
+  bool hopper_ = false;  // whether Hopper kernels may be used
   Stream stream_;
   Event begin_, scanned_, end_;
   DeviceBuffer input_, ordinals_, masks_, scores_, keys_, workspaces_, results_;

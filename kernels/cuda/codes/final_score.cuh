@@ -10,6 +10,7 @@
 
 #include "kernels/codes/query_codes.h"
 #include "kernels/codes/rounding.h"
+#include "kernels/cuda/codes/expand.cuh"
 #include "kernels/cuda/codes/scan_params.h"
 
 namespace maxsim::cuda {
@@ -51,12 +52,24 @@ __device__ __forceinline__ float UpperBoundOfSum(const ScanQueryParams& query, c
   return isnan(total) ? std::numeric_limits<float>::infinity() : __double2float_ru(total);
 }
 
-// Returns the estimate or the upper bound of a document's score.
+// Returns the estimate or the upper bound of a document's score. `scale` is the document's.
 __device__ __forceinline__ float FinalScore(const ScanQueryParams& query, const CodeArrays& codes, int64_t sum,
-                                            uint32_t ordinal) {
-  const float scale = codes.scales[ordinal];
+                                            uint32_t ordinal, float scale) {
   if (query.by_upper_bound) return UpperBoundOfSum(query, codes, sum, scale, codes.bounds[ordinal]);
   return static_cast<float>(__dmul_rn(static_cast<double>(sum), __dmul_rn(query.unit, static_cast<double>(scale))));
+}
+
+// Returns the score of a document from the largest products of kScanPairRows rows, all of them the query's.
+template <int kPlanes>
+__device__ __forceinline__ float ScoreOfMaxima(const ScanQueryParams& query, const CodeArrays& codes,
+                                               const ScanRow* rows, const int32_t* maxima, uint32_t ordinal) {
+  int64_t sum = 0;
+#pragma unroll 8
+  for (int row = 0; row < kScanPairRows; ++row) {
+    const int32_t product = kProductScale<kPlanes> * maxima[row] + rows[row].offset;
+    sum += RowTerm(rows[row].multiplier, product, query.by_upper_bound != 0);
+  }
+  return FinalScore(query, codes, sum, ordinal, codes.scales[ordinal]);
 }
 
 __device__ __forceinline__ bool MayBeSelected(const uint64_t* mask, uint32_t ordinal) {

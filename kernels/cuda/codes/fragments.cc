@@ -39,7 +39,7 @@ void PackTile(int32_t dim, int planes, const int8_t* elements, int32_t num_rows,
 PackedQueries PackQueries(absl::Span<const QueryCodes* const> queries) {
   PackedQueries packed;
   int32_t num_tiles = 0;
-  for (const QueryCodes* query : queries) num_tiles += (query->num_tokens + kScanTileRows - 1) / kScanTileRows;
+  for (const QueryCodes* query : queries) num_tiles += RowTiles(*query);
   num_tiles += num_tiles % 2;  // A tile of zeros belongs to the first query, and adds nothing to it.
   const int32_t dim = queries[0]->shape.dim;
   const size_t tile_words = static_cast<size_t>(ScanSteps(dim)) * kLanes * kRegisters;

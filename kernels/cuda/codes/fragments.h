@@ -40,6 +40,9 @@ struct PackedQueries {
   int32_t num_row_tiles() const { return static_cast<int32_t>(tile_queries.size()); }
 };
 
+// Returns the row tiles that a query's rows fill.
+inline int32_t RowTiles(const QueryCodes& query) { return (query.num_tokens + kScanTileRows - 1) / kScanTileRows; }
+
 // Packs queries for scans of the same number of planes over codes of the same shape.
 PackedQueries PackQueries(absl::Span<const QueryCodes* const> queries);
 

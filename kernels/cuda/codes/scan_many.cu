@@ -10,13 +10,13 @@
 #include "kernels/cuda/codes/expand.cuh"
 #include "kernels/cuda/codes/final_score.cuh"
 #include "kernels/cuda/codes/fragments.h"
+#include "kernels/cuda/codes/quad_maximum.cuh"
 #include "kernels/cuda/codes/scan_launch.h"
 #include "kernels/cuda/runtime/launch.cuh"
 
 namespace maxsim::cuda {
 namespace {
 
-constexpr unsigned kAllLanes = ~0u;
 constexpr int kWarps = 8;
 constexpr int kMostQueries = 64;  // kMaxScanQueries, and the bits of a word
 
@@ -50,28 +50,17 @@ class DocumentScan {
       KeepLargest(first);
     }
     const bool odd = lane_ & 1, upper = lane_ & 2;
-    const Product kept0 = Larger(odd ? largest_[2] : largest_[0], Exchange(odd ? largest_[0] : largest_[2], 1));
-    const Product kept1 = Larger(odd ? largest_[3] : largest_[1], Exchange(odd ? largest_[1] : largest_[3], 1));
-    const Product raw = Larger(upper ? kept1 : kept0, Exchange(upper ? kept0 : kept1, 2));
+    const Product raw = QuadMaximum(largest_, lane_);
     const ScanRow row = rows[(odd ? kScanTileRows : 0) + (upper ? 8 : 0) + lane_ / 4];
     const int32_t query = params_.tile_queries[pair * 2 + (odd ? 1 : 0)];
     int64_t sum = RowTerm(row.multiplier, kFactors ? raw : kProductScale<kPlanes> * raw + row.offset,
                           params_.queries[query].by_upper_bound != 0);
 #pragma unroll
-    for (int distance = 2; distance < 32; distance *= 2) sum += Exchange(sum, distance);
+    for (int distance = 2; distance < 32; distance *= 2) sum += __shfl_xor_sync(kAllLanes, sum, distance);
     return sum;
   }
 
  private:
-  template <class T>
-  static __device__ __forceinline__ T Larger(T a, T b) {
-    return a > b ? a : b;
-  }
-  template <class T>
-  static __device__ __forceinline__ T Exchange(T value, int distance) {
-    return __shfl_xor_sync(kAllLanes, value, distance);
-  }
-
   __device__ __forceinline__ int64_t TokenAt(int32_t token) const { return begin_ + min(token, tokens_ - 1); }
 
   __device__ __forceinline__ CodeWord Load(int64_t token, int word) const {
@@ -133,9 +122,9 @@ class DocumentScan {
         for (int row = 0; row < 4; ++row) {
           const int32_t raw = sums_[i][row / 2][row % 2 * 2 + column];
           if constexpr (kFactors) {
-            largest_[row] = Larger(largest_[row], (kProductScale<kPlanes> * raw + offsets_[row]) * factor);
+            largest_[row] = LargerOf(largest_[row], (kProductScale<kPlanes> * raw + offsets_[row]) * factor);
           } else {
-            largest_[row] = Larger(largest_[row], raw);
+            largest_[row] = LargerOf(largest_[row], raw);
           }
         }
       }
@@ -187,7 +176,9 @@ __global__ void __launch_bounds__(kWarps * 32, 2) ScanMany(const __grid_constant
     for (int query = lane; query < params.num_queries; query += 32) {
       const ScanQueryParams& of_query = params.queries[query];
       params.scores[of_query.scores_offset + candidate] =
-          (selecting >> query & 1) != 0 ? FinalScore(of_query, params.codes, sums[query], ordinal) : kLeftOut;
+          (selecting >> query & 1) != 0
+              ? FinalScore(of_query, params.codes, sums[query], ordinal, params.codes.scales[ordinal])
+              : kLeftOut;
     }
     __syncwarp();
   }

@@ -10,13 +10,14 @@
 
 #include "kernels/cuda/codes/expand.cuh"
 #include "kernels/cuda/codes/final_score.cuh"
+#include "kernels/cuda/codes/quad_maximum.cuh"
 #include "kernels/cuda/codes/scan_launch.h"
+#include "kernels/cuda/codes/token_words.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 
 namespace maxsim::cuda {
 namespace {
 
-constexpr unsigned kAllLanes = ~0u;
 constexpr int kWarps = 8;
 constexpr int kChunk = 32;              // candidates; one for each lane
 constexpr int kRowStride = kChunk + 1;  // of the maxima in shared memory; the one more avoids bank conflicts
@@ -26,49 +27,6 @@ template <int kPlanes, int kWords>
 inline constexpr int kGroups = kPlanes == 4 && kWords == 3 ? 2 : 4;
 template <int kPlanes, int kWords>
 inline constexpr int kTokens = 8 * kGroups<kPlanes, kWords>;
-
-// Pointers to a lane's words of a tile's first token. With 4 words a token (a group) a lane reads the word of its place
-// in the quad; with fewer (tail words) it reads them all.
-template <int kPlanes, int kWords>
-struct TilePointers {
-  const uint32_t* plane0;
-  const uint32_t* plane1;
-  const uint2* fields;
-
-  __device__ __forceinline__ void Set(const CodeArrays& codes, int64_t token, int quad_lane) {
-    const int64_t first = token * kWords + (kWords == 4 ? quad_lane : 0);
-    plane0 = reinterpret_cast<const uint32_t*>(codes.plane0) + first;
-    if constexpr (kPlanes >= 2) plane1 = reinterpret_cast<const uint32_t*>(codes.plane1) + first;
-    if constexpr (kPlanes == 4) fields = reinterpret_cast<const uint2*>(codes.planes23) + first;
-  }
-
-  __device__ __forceinline__ void Advance() {
-    plane0 += kTokens<kPlanes, kWords> * kWords;
-    if constexpr (kPlanes >= 2) plane1 += kTokens<kPlanes, kWords> * kWords;
-    if constexpr (kPlanes == 4) fields += kTokens<kPlanes, kWords> * kWords;
-  }
-};
-
-// A lane's words of one token.
-template <int kPlanes, int kWords>
-struct TokenWords {
-  static constexpr int kLoads = kWords == 4 ? 1 : kWords;
-  CodeWord words[kLoads];
-
-  __device__ __forceinline__ void Load(const TilePointers<kPlanes, kWords>& pointers, int row) {
-#pragma unroll
-    for (int i = 0; i < kLoads; ++i) {
-      words[i].plane0 = __ldg(pointers.plane0 + row * kWords + i);
-      if constexpr (kPlanes >= 2) words[i].plane1 = __ldg(pointers.plane1 + row * kWords + i);
-      if constexpr (kPlanes == 4) words[i].fields = __ldg(pointers.fields + row * kWords + i);
-    }
-  }
-
-  // Returns the bytes of a step. `step` is known when this is compiled.
-  __device__ __forceinline__ StepBytes Step(int step, int quad_lane) const {
-    return kWords == 4 ? Expand<kPlanes>(words[0], step) : Expand<kPlanes>(words[step % kLoads], quad_lane);
-  }
-};
 
 template <int kPlanes, int kWords>
 struct Tile {
@@ -135,7 +93,7 @@ class ChunkScan {
     const int row = lane_ / 4, last = load_left_ - 1;
 #pragma unroll
     for (int i = 0; i < kGroups<kPlanes, kWords>; ++i) tile.groups[i].Load(pointers_, min(row + 8 * i, last));
-    pointers_.Advance();
+    pointers_.Advance(kTokens<kPlanes, kWords>);
     load_left_ -= kTokens<kPlanes, kWords>;
   }
 
@@ -181,15 +139,8 @@ class ChunkScan {
     }
   }
 
-  // The four lanes of a quad have four rows' maxima of two columns each: each lane gets one row's.
   __device__ __forceinline__ void FinishDocument() {
-    const bool odd = lane_ & 1, upper = lane_ & 2;
-    const int32_t kept0 =
-        max(odd ? largest_[2] : largest_[0], __shfl_xor_sync(kAllLanes, odd ? largest_[0] : largest_[2], 1));
-    const int32_t kept1 =
-        max(odd ? largest_[3] : largest_[1], __shfl_xor_sync(kAllLanes, odd ? largest_[1] : largest_[3], 1));
-    const int32_t raw = max(upper ? kept1 : kept0, __shfl_xor_sync(kAllLanes, upper ? kept0 : kept1, 2));
-    maxima_[document_ * kRowStride + Row()] = raw;
+    maxima_[document_ * kRowStride + Row()] = QuadMaximum(largest_, lane_);
   }
 
   const CodeArrays& codes_;
@@ -199,8 +150,8 @@ class ChunkScan {
   int64_t begin_;
   int32_t tokens_;
   Tile<kPlanes, kWords> ahead_[kAhead] = {};
-  uint32_t to_load_;                        // documents, a bit each, of which no tile has been loaded
-  TilePointers<kPlanes, kWords> pointers_;  // of the next tile to load
+  uint32_t to_load_;                         // documents, a bit each, of which no tile has been loaded
+  TokenPointers<kPlanes, kWords> pointers_;  // of the next tile to load
   int32_t load_left_;
   uint32_t waiting_;  // documents of which no tile has been multiplied
   int32_t left_;      // tokens of the document that is being multiplied
@@ -235,16 +186,9 @@ __global__ void __launch_bounds__(kWarps * 32, 2) ScanOne(const __grid_constant_
     scan.Run(begin, tokens);
     __syncwarp();
     if (is_there) {
-      int64_t sum = 0;
-      if (tokens > 0) {
-#pragma unroll 8
-        for (int row = 0; row < kScanPairRows; ++row) {
-          const int32_t product = kProductScale<kPlanes> * maxima[warp][lane * kRowStride + row] + rows[row].offset;
-          sum += RowTerm(rows[row].multiplier, product, query.by_upper_bound != 0);
-        }
-      }
       params.scores[query.scores_offset + candidate] =
-          tokens > 0 ? FinalScore(query, params.codes, sum, ordinal) : kLeftOut;
+          tokens > 0 ? ScoreOfMaxima<kPlanes>(query, params.codes, rows, maxima[warp] + lane * kRowStride, ordinal)
+                     : kLeftOut;
     }
     __syncwarp();
   }
