@@ -28,6 +28,10 @@
 
 namespace maxsim::cuda::sm90 {
 
+// Returns the place of row `row` + 8 * `half` of a row tile in ManyShared::Rows: the lanes that read it together find
+// theirs side by side.
+__device__ __forceinline__ int RowSlot(int tile, int row, int half) { return tile * kScanTileRows + row * 2 + half; }
+
 // One warpgroup's work.
 template <int kPlanes, int kWords>
 class ManyScan {
@@ -98,12 +102,14 @@ class ManyScan {
     const uint64_t tokens = DescribeOperand(tokens_);
     uint64_t query = DescribeOperand(shared_.Query());
     uint32_t carried = shared_.Carried(group_) + thread_ * 8;
-    uint32_t row = shared_.Rows() + (warp_ * kScanTileRows + lane_ % 2 * 8 + lane_ / 4) * 16;
+    uint32_t row = shared_.Rows() + RowSlot(warp_, lane_ / 4, lane_ & 1) * 16;
     uint32_t slot = shared_.TileSums(group_) + warp_ * (kTileOctets * 8);
 #pragma unroll 1
-    for (int block = 0; block < pass_.num_blocks(); ++block) {
+    for (int blocks = pass_.num_blocks(); blocks > 0; --blocks) {
       uint2 largest{kLowest, kLowest};
       if (!fresh) largest = LoadShared64(carried);
+      RowTerms terms;
+      LoadShared(row, terms.offset, terms.multiplier, terms.only_positive, terms.unused);
       int32_t sums[64];
       FenceOperands();
       MultiplyQuery<kPlanes == 1, true>(sums, query, tokens);
@@ -112,31 +118,34 @@ class ManyScan {
       CommitGroup();
       WaitGroups<0>();
       Pin<128>(sums);
-      TakeMaxima(sums, ends, row, slot, largest);
+      TakeMaxima(sums, ends, terms, slot, largest);
       StoreShared64(carried, largest.x, largest.y);
       query += kBlockBytes / 16;
       carried += kGroupThreads * 8;
-      row += 64 * 16;
+      row += kGroupWarps * kScanTileRows * 16;
       slot += kGroupWarps * kTileOctets * 8;
     }
   }
 
+  // What a lane knows of its row at a document's end, as CopyQueries has left it.
+  struct RowTerms {
+    uint32_t offset;
+    uint32_t multiplier;
+    uint32_t only_positive;
+    uint32_t unused;
+  };
+
   // Lane 4 g + c has for rows g and g + 8 the products with tokens 2 c and 2 c + 1 of octet i in sums[4 i] to
   // sums[4 i + 3].
-  __device__ __forceinline__ void TakeMaxima(const int32_t (&sums)[64], uint32_t ends, uint32_t row, uint32_t slot,
-                                             uint2& largest) const {
+  __device__ __forceinline__ void TakeMaxima(const int32_t (&sums)[64], uint32_t ends, const RowTerms& terms,
+                                             uint32_t slot, uint2& largest) const {
     int32_t upper = static_cast<int32_t>(largest.x), lower = static_cast<int32_t>(largest.y);
-    uint32_t offset, multiplier, only_positive, unused;
-    LoadShared(row, offset, multiplier, only_positive, unused);
-    const int32_t counted = (lane_ & 2) == 0 ? static_cast<int32_t>(multiplier) : 0;  // two lanes have the same row
+    const int32_t counted = (lane_ & 2) == 0 ? static_cast<int32_t>(terms.multiplier) : 0;  // two lanes have each row
 #pragma unroll
     for (int first = 0; first < kTileOctets; first += kCheckedOctets) {
       if ((ends >> first & ((1u << kCheckedOctets) - 1)) == 0) {
-#pragma unroll
-        for (int i = 4 * first; i < 4 * (first + kCheckedOctets); i += 4) {
-          upper = max(max(upper, sums[i]), sums[i + 1]);
-          lower = max(max(lower, sums[i + 2]), sums[i + 3]);
-        }
+        upper = LargestOfFour(upper, sums, 4 * first);
+        lower = LargestOfFour(lower, sums, 4 * first + 2);
         continue;
       }
 #pragma unroll
@@ -145,14 +154,21 @@ class ManyScan {
         upper = max(max(upper, sums[i]), sums[i + 1]);
         lower = max(max(lower, sums[i + 2]), sums[i + 3]);
         if ((ends >> octet & 1) != 0) {
-          SumTerms(kProductScale<kPlanes> * PairMaximum(upper, lower, lane_) + static_cast<int32_t>(offset), counted,
-                   only_positive, slot);
+          SumTerms(kProductScale<kPlanes> * PairMaximum(upper, lower, lane_) + static_cast<int32_t>(terms.offset),
+                   counted, terms.only_positive, slot);
           slot += 8;
           upper = lower = INT_MIN;
         }
       }
     }
     largest = {static_cast<uint32_t>(upper), static_cast<uint32_t>(lower)};
+  }
+
+  // Returns the largest product of a row in four octets, and `so_far`: in an order that waits little for itself.
+  static __device__ __forceinline__ int32_t LargestOfFour(int32_t so_far, const int32_t (&sums)[64], int i) {
+    const int32_t first = max(max(sums[i], sums[i + 1]), sums[i + 4]);
+    const int32_t second = max(max(sums[i + 5], sums[i + 8]), sums[i + 9]);
+    return max(max(first, second), max(max(so_far, sums[i + 12]), sums[i + 13]));
   }
 
   // Adds up the terms of the warp's rows in two parts: products are below 2^23, so that with 16-bit multipliers neither
@@ -221,7 +237,8 @@ __device__ __forceinline__ void CopyQueries(const ScanParams& params, const Many
       row = params.rows[pass.first_tile * kScanTileRows + i];
       only_positive = params.queries[query_of(i / kScanTileRows)].by_upper_bound != 0;
     }
-    StoreShared(shared.Rows() + i * 16, static_cast<uint32_t>(row.offset), static_cast<uint32_t>(row.multiplier),
+    StoreShared(shared.Rows() + RowSlot(i / kScanTileRows, i % 8, i % kScanTileRows / 8) * 16,
+                static_cast<uint32_t>(row.offset), static_cast<uint32_t>(row.multiplier),
                 only_positive ? 0x80000000u : 0u, 0u);
   }
   for (int i = static_cast<int>(threadIdx.x); i < pass.num_queries; i += kManyThreads) {

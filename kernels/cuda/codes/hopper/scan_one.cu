@@ -28,8 +28,9 @@ cudaError_t PrepareScanOne() {
 }
 
 cudaError_t LaunchScanOne(const ScanParams& params, int planes, int32_t num_sms, cudaStream_t stream) {
-  const Kernel kernel = kKernels[BoundIndex(planes)][CodeWords(params.dim) - 1];
-  const int64_t most = static_cast<int64_t>(num_sms) * kOneBlocksPerSm;
+  const int32_t words = CodeWords(params.dim);
+  const Kernel kernel = kKernels[BoundIndex(planes)][words - 1];
+  const int64_t most = static_cast<int64_t>(num_sms) * OneBlocksPerSm(planes, words);
   const int64_t blocks = (params.num_candidates + kOneWarps - 1) / kOneWarps;  // a document for each warp
   return LaunchKernel(kernel, static_cast<unsigned>(blocks < most ? blocks : most), kOneThreads, sizeof(OneShared),
                       stream, params);

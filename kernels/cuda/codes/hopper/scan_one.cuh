@@ -24,10 +24,12 @@ namespace maxsim::cuda::sm90 {
 
 inline constexpr int kOneThreads = 128;  // a warpgroup
 inline constexpr int kOneWarps = kOneThreads / 32;
-inline constexpr int kOneBlocksPerSm = 4;
 inline constexpr int kRowStride = kScanPairRows + 1;  // of maxima in shared memory; the one more avoids bank conflicts
 inline constexpr int kWindow = 32;                    // documents whose scores are written together
 inline constexpr int kSlots = 64;  // documents of a warp whose maxima have room: a window, and those of a step
+
+// Returns the thread blocks of a multiprocessor: as many as registers allow.
+constexpr int OneBlocksPerSm(int planes, int32_t words) { return planes == 4 && words == 4 ? 5 : 4; }
 
 struct OneShared {
   alignas(1024) uint8_t query[kScanPairRows * 128];  // K-major, swizzled; it begins with column 0 of step 0
@@ -75,7 +77,7 @@ class OneScan {
  private:
   // Octets of a step, and steps in registers: the one that is multiplied, and those that are on their way.
   static constexpr int kOctets = kPlanes == 4 ? 2 : 4;
-  static constexpr int kAhead = kWords == 3 ? 1 : 2;
+  static constexpr int kAhead = kWords == 4 ? 3 : kWords == 3 ? 1 : 2;
   static constexpr int kProducts = kOctets / 2;
   static constexpr int kTokens = kOctets * kOctetTokens;
   using Step = TokenStep<kPlanes, kWords, kOctets>;
@@ -255,7 +257,7 @@ class OneScan {
 };
 
 template <int kPlanes, int kWords>
-__global__ void __launch_bounds__(kOneThreads, kOneBlocksPerSm)
+__global__ void __launch_bounds__(kOneThreads, OneBlocksPerSm(kPlanes, kWords))
     ScanOneKernel(const __grid_constant__ ScanParams params) {
   extern __shared__ __align__(1024) uint8_t raw[];
   OneShared& shared = *reinterpret_cast<OneShared*>(raw);
