@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/codes/codes.h"
-#include "kernels/cuda/codes/scan_params.h"
+#include "kernels/cuda/codes/common/scan_params.h"
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/cuda/runtime/device_memory.h"
 

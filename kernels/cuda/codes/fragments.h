@@ -3,7 +3,7 @@
 // A step is one such product: 32 columns. A group of 128 coordinates of a row of plane 0 has four steps, a tail word of
 // 32 coordinates (kernels/codes/code_layout.h) has one. In a step each of the four lanes of a quad holds two registers
 // of four bytes of a document's token. StepColumn is the coordinate of one such byte. It follows from how the kernels
-// expand words (kernels/cuda/codes/expand.cuh), which moves nothing between lanes.
+// expand words (kernels/cuda/codes/common/expand.cuh), which moves nothing between lanes.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 #include "absl/types/span.h"
 #include "kernels/codes/code_layout.h"
 #include "kernels/codes/query_codes.h"
-#include "kernels/cuda/codes/scan_params.h"
+#include "kernels/cuda/codes/common/scan_params.h"
 
 namespace maxsim::cuda {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/cuda/codes/common/scan_params.h"
 #include "kernels/cuda/codes/fragments.h"
-#include "kernels/cuda/codes/scan_params.h"
 #include "kernels/plan/select.h"
 
 namespace maxsim::cuda {

@@ -7,7 +7,7 @@
 
 #include "kernels/codes/code_layout.h"
 #include "kernels/codes/codes.h"
-#include "kernels/cuda/codes/scan_params.h"
+#include "kernels/cuda/codes/common/scan_params.h"
 
 namespace maxsim::cuda {
 

@@ -7,10 +7,10 @@
 #include <limits>
 #include <type_traits>
 
-#include "kernels/cuda/codes/expand.cuh"
-#include "kernels/cuda/codes/final_score.cuh"
+#include "kernels/cuda/codes/common/expand.cuh"
+#include "kernels/cuda/codes/common/final_score.cuh"
+#include "kernels/cuda/codes/common/quad_maximum.cuh"
 #include "kernels/cuda/codes/fragments.h"
-#include "kernels/cuda/codes/quad_maximum.cuh"
 #include "kernels/cuda/codes/scan_launch.h"
 #include "kernels/cuda/runtime/launch.cuh"
 

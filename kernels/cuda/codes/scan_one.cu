@@ -8,11 +8,11 @@
 // the end of the chunk each lane adds up its own document's.
 #include <climits>
 
-#include "kernels/cuda/codes/expand.cuh"
-#include "kernels/cuda/codes/final_score.cuh"
-#include "kernels/cuda/codes/quad_maximum.cuh"
+#include "kernels/cuda/codes/common/expand.cuh"
+#include "kernels/cuda/codes/common/final_score.cuh"
+#include "kernels/cuda/codes/common/quad_maximum.cuh"
+#include "kernels/cuda/codes/common/token_words.cuh"
 #include "kernels/cuda/codes/scan_launch.h"
-#include "kernels/cuda/codes/token_words.cuh"
 #include "kernels/cuda/runtime/launch.cuh"
 
 namespace maxsim::cuda {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/codes/scan_params.h"
+#include "kernels/cuda/codes/common/scan_params.h"
 
 namespace maxsim::cuda::sm90 {
 

@@ -5,9 +5,9 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/codes/expand.cuh"
-#include "kernels/cuda/codes/final_score.cuh"
-#include "kernels/cuda/codes/quad_maximum.cuh"
+#include "kernels/cuda/codes/common/expand.cuh"
+#include "kernels/cuda/codes/common/final_score.cuh"
+#include "kernels/cuda/codes/common/quad_maximum.cuh"
 #include "kernels/cuda/score/hopper_common/ptx/shared.cuh"
 
 namespace maxsim::cuda::sm90 {

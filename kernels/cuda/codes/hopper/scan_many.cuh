@@ -16,11 +16,11 @@
 #include <climits>
 #include <cstdint>
 
-#include "kernels/cuda/codes/final_score.cuh"
+#include "kernels/cuda/codes/common/final_score.cuh"
+#include "kernels/cuda/codes/common/quad_maximum.cuh"
 #include "kernels/cuda/codes/hopper/many_shape.h"
 #include "kernels/cuda/codes/hopper/octet_chunk.cuh"
 #include "kernels/cuda/codes/hopper/products.cuh"
-#include "kernels/cuda/codes/quad_maximum.cuh"
 #include "kernels/cuda/score/hopper_common/ptx/mbarrier.cuh"
 #include "kernels/cuda/score/hopper_common/ptx/named_barrier.cuh"
 #include "kernels/cuda/score/hopper_common/ptx/shared.cuh"

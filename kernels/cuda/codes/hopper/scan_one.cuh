@@ -13,7 +13,7 @@
 #include <climits>
 #include <cstdint>
 
-#include "kernels/cuda/codes/final_score.cuh"
+#include "kernels/cuda/codes/common/final_score.cuh"
 #include "kernels/cuda/codes/hopper/products.cuh"
 #include "kernels/cuda/codes/hopper/token_stream.cuh"
 #include "kernels/cuda/score/hopper_common/ptx/mbarrier.cuh"

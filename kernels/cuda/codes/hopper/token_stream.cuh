@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/codes/quad_maximum.cuh"
-#include "kernels/cuda/codes/token_words.cuh"
+#include "kernels/cuda/codes/common/quad_maximum.cuh"
+#include "kernels/cuda/codes/common/token_words.cuh"
 
 namespace maxsim::cuda::sm90 {
 

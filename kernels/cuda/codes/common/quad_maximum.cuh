@@ -22,7 +22,8 @@ __device__ __forceinline__ T QuadMaximum(const T (&rows)[4], int lane) {
   return LargerOf(upper ? kept1 : kept0, __shfl_xor_sync(kAllLanes, upper ? kept0 : kept1, 2));
 }
 
-// The same for two rows: returns the largest value of row (lane & 1).
+// The lanes of a quad have a value for each of the same two rows. Returns the largest value of row (lane & 1). All
+// lanes of the warp call this together.
 template <class T>
 __device__ __forceinline__ T PairMaximum(T row0, T row1, int lane) {
   const bool odd = lane & 1;

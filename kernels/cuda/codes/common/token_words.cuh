@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/codes/expand.cuh"
-#include "kernels/cuda/codes/scan_params.h"
+#include "kernels/cuda/codes/common/expand.cuh"
+#include "kernels/cuda/codes/common/scan_params.h"
 
 namespace maxsim::cuda {
 

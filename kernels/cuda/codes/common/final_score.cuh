@@ -10,8 +10,8 @@
 
 #include "kernels/codes/query_codes.h"
 #include "kernels/codes/rounding.h"
-#include "kernels/cuda/codes/expand.cuh"
-#include "kernels/cuda/codes/scan_params.h"
+#include "kernels/cuda/codes/common/expand.cuh"
+#include "kernels/cuda/codes/common/scan_params.h"
 
 namespace maxsim::cuda {
 
