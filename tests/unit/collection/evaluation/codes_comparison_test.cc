@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int32_t kDim = 32;
+constexpr int32_t kCodedDim = 32;
 constexpr int32_t kQueryTokens = 4;
 
 class CodesComparisonTest : public ::testing::TestWithParam<ScalarType> {
@@ -24,10 +24,10 @@ class CodesComparisonTest : public ::testing::TestWithParam<ScalarType> {
     absl::StatusOr<std::unique_ptr<Backend>> backend = CreateCpuBackend({.num_threads = 1, .isa = ""});
     ASSERT_TRUE(backend.ok()) << backend.status();
     backend_ = *std::move(backend);
-    const collection::RandomDocuments queries(40, kDim, false, 9);
+    const collection::RandomDocuments queries(40, kCodedDim, false, 9);
     const std::vector<int32_t> lengths(20, kQueryTokens);
-    queries_ =
-        QuerySet::FromFloats(kDim, lengths, absl::MakeConstSpan(queries.values).subspan(0, 20 * kQueryTokens * kDim));
+    queries_ = QuerySet::FromFloats(kCodedDim, lengths,
+                                    absl::MakeConstSpan(queries.values).subspan(0, 20 * kQueryTokens * kCodedDim));
   }
 
   collection::Manifest Build(const std::string& name, int64_t max_shard_bytes, int planes = 4) {
@@ -50,7 +50,7 @@ class CodesComparisonTest : public ::testing::TestWithParam<ScalarType> {
     return *comparison;
   }
 
-  collection::RandomDocuments random_{400, kDim, false};
+  collection::RandomDocuments random_{400, kCodedDim, false};
   collection::TemporaryFolder folder_;
   std::unique_ptr<Backend> backend_;
   QuerySet queries_;
@@ -63,7 +63,7 @@ double ReferenceRecall(const collection::OpenedCodes& opened, ScoredCollection& 
   double sum = 0;
   for (int64_t query = 0; query < queries.size(); ++query) {
     const std::string rounded = queries.Rounded(query, QueryType(view.shape.originals));
-    std::vector<float> tokens(static_cast<size_t>(queries.num_tokens(query)) * kDim);
+    std::vector<float> tokens(static_cast<size_t>(queries.num_tokens(query)) * kCodedDim);
     ConvertElements(QueryType(view.shape.originals), rounded.data(), ScalarType::kF32, tokens.data(), tokens.size());
     const auto codes = EncodeQuery(view.shape, planes, tokens, {});
     EXPECT_TRUE(codes.ok());
