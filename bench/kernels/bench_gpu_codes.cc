@@ -114,6 +114,7 @@ nlohmann::ordered_json Time(const Options& options, cuda::Device& device, const 
   }
   using Kernels = cuda::CudaCodeScanner::Kernels;
   std::vector<ScanQuery> queries;
+  queries.reserve(query_codes.size());
   for (const QueryCodes& query : query_codes) queries.push_back({.codes = &query, .num_results = options.results});
   cuda::CudaCodeScanner scanner = OrFail(cuda::CudaCodeScanner::Create(
       device, cuda::CudaCodeScanner::kDefaultMaxScores, options.portable ? Kernels::kPortable : Kernels::kFastest));

@@ -55,8 +55,7 @@ PackedQueries PackQueries(absl::Span<const QueryCodes* const> queries) {
                packed.fragments.data() + tile * tile_words);
       packed.tile_queries[tile] = static_cast<int32_t>(idx);
       for (int32_t row = 0; row < num_rows; ++row) {
-        packed.rows[tile * kScanTileRows + row] = {OffsetOf(query, first + row),
-                                                   query.multipliers[static_cast<size_t>(first + row)]};
+        packed.rows[tile * kScanTileRows + row] = {OffsetOf(query, first + row), query.multipliers[first + row]};
       }
     }
   }
