@@ -1,4 +1,4 @@
-// What opening a file that a manifest names has in common, of a shard and of its codes: sizes, checksums, errors.
+// Checks sizes and checksums of files that a manifest names: shards and the files of their codes.
 #pragma once
 
 #include <cstdint>

@@ -42,7 +42,7 @@ inline constexpr int64_t kMaxRotationSeed = (int64_t{1} << 53) - 1;
 // Sequences of a log end there as well: a million writes a second reach it after 285 years.
 inline constexpr int64_t kMaxLogSequence = (int64_t{1} << 53) - 1;
 
-// What the codes of a collection's documents have in common (kernels/codes/codes.h).
+// Describes the codes (kernels/codes/codes.h) that every document of a collection has.
 struct CodesFormat {
   int planes = 4;              // that are stored: 1, 2 or 4
   bool factors = false;        // whether each token has one

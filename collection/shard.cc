@@ -170,7 +170,7 @@ absl::StatusOr<std::shared_ptr<Shard>> Shard::Open(const Folder& folder, const M
   auto shard = std::shared_ptr<Shard>(new Shard(std::move(state)));
   if (access == Access::kMapped) {
     shard->state_->documents.source = shard.get();
-    // What was hashed, copied and checked one after another was all the same file.
+    // The file was read several times: to hash, to copy and to check. This tells whether it changed in between.
     if (absl::Status status = shard->Check(); !status.ok()) return status;
   }
   return shard;

@@ -1,4 +1,4 @@
-// What a build or an encoding is asked for in codes (kernels/codes/codes.h).
+// Names the codes (kernels/codes/codes.h) that a build or an encoding is to make.
 #pragma once
 
 #include <cstdint>

@@ -20,8 +20,8 @@
 namespace maxsim::collection {
 namespace {
 
-// Rows of originals that are encoded before their codes are written: enough to keep threads busy, and little beside the
-// memory of a machine with so many.
+// Bytes of originals that are encoded before their codes are written: enough to keep the threads busy, and a small part
+// of the machine's memory.
 constexpr int64_t kBatchRowBytes = int64_t{64} << 20;
 
 // Documents that a thread takes at a time. An encoder of a range begins with a few allocations.
@@ -144,7 +144,7 @@ absl::Status CodeFilesWriter::EncodeBatch(int64_t begin, int64_t end) {
 
 absl::Status CodeFilesWriter::WriteBatch(int64_t begin, int64_t end) {
   if (manifest_.codes->factors) {
-    // They stand behind all rows of the plane.
+    // In the file the factors stand behind all rows of the plane.
     const int64_t rows_end =
         kWriterAlignment + entry_.num_tokens * PlaneFileRowBytes(files_[0].layout.file, manifest_.dim);
     absl::Status status =
@@ -173,7 +173,7 @@ absl::Status CodeFilesWriter::WriteAll(const ShardEncoder::OnProgress& on_progre
     }
     begin = end;
   }
-  // What was encoded were the bytes of the file.
+  // The shard was read from a mapped file. This tells whether somebody changed the file meanwhile.
   return shard_.Check();
 }
 

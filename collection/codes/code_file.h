@@ -36,7 +36,7 @@ inline constexpr std::string_view kCodeDimKey = "dim";              // decimal
 std::string_view PlaneName(size_t file);
 int64_t PlaneFileRowBytes(size_t file, int32_t dim);
 
-// What one file of codes is to hold.
+// Says what one file of codes holds.
 struct CodeFileLayout {
   CodeShape shape;
   size_t file = 0;  // 0, 1 or 2

@@ -12,7 +12,7 @@
 
 namespace maxsim::collection {
 
-// What is wrong with the codes of a document: the first of it.
+// The first error in the codes of a document.
 struct WrongCode {
   int64_t document = 0;
   std::string what;  // "token 3, column 5: plane 1 has the bit 0, expected 1"

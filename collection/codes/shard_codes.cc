@@ -120,7 +120,7 @@ absl::StatusOr<std::shared_ptr<ShardCodes>> ShardCodes::Open(const Folder& folde
     state->files.push_back(*std::move(file));
   }
   auto codes = std::shared_ptr<ShardCodes>(new ShardCodes(std::move(state)));
-  // What was hashed, copied and checked one after another was all the same files.
+  // The files were read several times: to hash, to copy and to check. This tells whether one changed in between.
   if (absl::Status status = codes->Check(); !status.ok()) return status;
   return codes;
 }

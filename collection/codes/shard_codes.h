@@ -31,8 +31,8 @@ class ShardCodes final : public MemorySource {
  public:
   // Opens the files of `planes` planes of a shard and checks them against the manifest: sizes, counts, type, rotation.
   // With Access::kMapped planes and factors are mapped and read on demand, and everything else is read into memory.
-  // INVALID_ARGUMENT unless the collection has codes of so many planes or more; errors of a file are those of
-  // Shard::Open. One descriptor a file is open meanwhile, and stays so for kMapped.
+  // INVALID_ARGUMENT where the collection has codes of fewer planes than `planes`, or none. Errors of a file are those
+  // of Shard::Open. Each file takes one descriptor until Open returns; with kMapped until the file is unmapped.
   static absl::StatusOr<std::shared_ptr<ShardCodes>> Open(const Folder& folder, const Manifest& manifest,
                                                           const ShardEntry& entry, int planes, Access access,
                                                           bool check_checksum, const StopSignal* stop = nullptr);

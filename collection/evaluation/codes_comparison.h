@@ -1,4 +1,4 @@
-// What a search by codes finds of what an exact search finds.
+// Compares the answers of searches by codes with those of exact searches.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace maxsim::evaluation {
 
 struct CodesComparisonOptions {
   const QuerySet* queries = nullptr;
-  int64_t sample = 0;       // queries, the first so many; 0: all
+  int64_t sample = 0;       // how many queries, from the first; 0: all
   int32_t top_k = 100;      // 1 .. kMaxTopK
   int32_t num_refined = 0;  // documents that are scored exactly; 0: DefaultRefined(top_k)
   int num_threads = 1;      // that scan, at least 1

@@ -29,8 +29,8 @@ int64_t NumCandidates(const CudaCodes& codes, const ScanQuery& query) {
   return query.ordinals == nullptr ? codes.num_documents() : query.num_candidates;
 }
 
-// Whether a mask selects so many documents that a kernel that multiplies them all is faster than one that leaves out
-// the others.
+// Returns whether a mask selects more than three quarters of the documents. Then a scan multiplies all documents and
+// drops the others afterwards; the Hopper kernel for one query can do no less.
 bool SelectsMost(const uint64_t* mask, int64_t num_documents) {
   if (mask == nullptr) return true;
   int64_t selected = 0;

@@ -22,7 +22,7 @@ PLANE_COUNTS = (1, 2, 4)
 MAX_FACTOR = 255
 MIN_NOMINAL_NORM = 1e-28
 
-# Above this spread of norms tokens have factors, measured on so many documents.
+# Tokens have factors where the spread of their norms is above this. SAMPLED_DOCUMENTS documents are measured.
 MAX_NORM_SPREAD = 0.05
 SAMPLED_DOCUMENTS = 1000
 

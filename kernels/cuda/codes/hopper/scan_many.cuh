@@ -127,7 +127,7 @@ class ManyScan {
     }
   }
 
-  // What a lane knows of its row at a document's end, as CopyQueries has left it.
+  // The terms of a row of the queries that its lane needs at the end of a document. CopyQueries writes them.
   struct RowTerms {
     uint32_t offset;
     uint32_t multiplier;
