@@ -5,11 +5,8 @@
 // the events and so decides what is allocated: nothing is, for parts it does not keep.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,58 +19,12 @@ namespace maxsim {
 
 class JsonEvents {
  public:
-  using Json = nlohmann::json;
-
   virtual ~JsonEvents() = default;
 
   // Runs the parser over the whole text, once. INVALID_ARGUMENT: what is wrong, and for malformed JSON in which line
   // and column. `stop` is asked before every kStopBytes of the text, within strings and white space too; its error ends
   // the parser and is returned. It may be null: never.
-  absl::Status Parse(std::string_view text, const StopCheck& stop = nullptr) {
-    if (text.find('\0') != std::string_view::npos) {
-      malformed_ = true;
-      return absl::InvalidArgumentError("a NUL byte in JSON text");
-    }
-    text_ = text;
-    next_ = slice_end_ = text.data();
-    stop_ = &stop;
-    const bool done = Json::sax_parse(Byte{this}, Byte{}, this);
-    if (!error_.ok()) return error_;
-    if (!done) return absl::InvalidArgumentError("malformed JSON");
-    return absl::OkStatus();
-  }
-
-  // These functions are the parser's interface.
-  bool null() { return Value("null"); }
-  bool boolean(bool value) { return OnBool(value); }
-  bool number_integer(Json::number_integer_t value) { return OnInteger(value); }
-  bool number_unsigned(Json::number_unsigned_t value) {
-    if (value > static_cast<uint64_t>(INT64_MAX)) return OnLargeInteger(value);
-    return OnInteger(static_cast<int64_t>(value));
-  }
-  bool number_float(Json::number_float_t value, const std::string& text) { return OnFloat(value); }
-  bool string(std::string& value) { return OnString(value); }
-  bool binary(Json::binary_t& value) { return Fail("binary value"); }
-  bool start_object(size_t) { return Enter() && OnStartObject(); }
-  bool key(std::string& value) { return OnKey(value); }
-  bool end_object() {
-    --depth_;
-    return OnEndObject();
-  }
-  bool start_array(size_t) { return Enter() && OnStartArray(); }
-  bool end_array() {
-    --depth_;
-    return OnEndArray();
-  }
-  bool parse_error(size_t position, const std::string& last_token, const Json::exception& error) {
-    // The parser's own text is of this form: "[json.exception.parse_error.101] parse error at line 1, column 2: ...".
-    std::string_view what = error.what();
-    if (const size_t bracket = what.find("] "); bracket != std::string_view::npos) what.remove_prefix(bracket + 2);
-    if (shown_ == Text::kSecret) what = what.substr(0, what.find(':'));  // what comes behind quotes the text
-    constexpr size_t kLongestQuote = 300;  // the message quotes the offending token, which may be anything
-    malformed_ = error_.ok();
-    return Fail(Cat("malformed JSON: ", Printable(what, kLongestQuote)));
-  }
+  absl::Status Parse(std::string_view text, const StopCheck& stop = nullptr);
 
  protected:
   // Says whether errors may show what was parsed.
@@ -120,34 +71,11 @@ class JsonEvents {
   virtual bool FailTooDeep(int max_depth) { return Fail(Cat("JSON nested deeper than ", max_depth, " levels")); }
 
  private:
-  // What the parser reads the text through. It ends where the text does, and where the parser is told to stop.
-  struct Byte {
-    using iterator_category = std::input_iterator_tag;
-    using value_type = char;
-    using difference_type = ptrdiff_t;
-    using pointer = const char*;
-    using reference = const char&;
-
-    reference operator*() const { return *events->next_; }
-    Byte& operator++() {
-      ++events->next_;
-      return *this;
-    }
-    // The parser compares with the end alone.
-    bool operator!=(const Byte&) const { return events->next_ != events->slice_end_ || events->NextSlice(); }
-    bool operator==(const Byte& end) const { return !(*this != end); }
-
-    JsonEvents* events = nullptr;
-  };
+  struct Byte;
+  struct Handler;
 
   // Lets the parser have the next bytes of the text; false when there are none, or it must end.
-  bool NextSlice() {
-    const size_t left = text_.size() - position();
-    if (left == 0 || !error_.ok()) return false;
-    if (*stop_ != nullptr) error_ = (*stop_)();
-    slice_end_ += std::min(kStopBytes, left);
-    return error_.ok();
-  }
+  bool NextSlice();
 
   bool Enter() { return ++depth_ <= max_depth_ || FailTooDeep(max_depth_); }
 

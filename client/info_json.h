@@ -42,4 +42,17 @@ Json LiveJson(const v1::LiveInfo& live) {
   return json;
 }
 
+// Says how a scan of codes was refined.
+template <typename Json>
+Json RefinementJson(const v1::Refinement& refinement) {
+  Json json = {{"planes", refinement.planes()},
+               {"documents", refinement.documents()},
+               {"certificate", v1::Certificate_Name(refinement.certificate()).substr(12)},
+               {"margin", refinement.margin()}};
+  if (!refinement.has_outside_score()) return json;
+  json["outside_score"] = refinement.outside_score();
+  json["outside_is_bound"] = refinement.outside_is_bound();
+  return json;
+}
+
 }  // namespace maxsim::client

@@ -47,6 +47,13 @@ find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(prometheus-cpp REQUIRED COMPONENTS core)
 pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+# Roaring bitmaps hold the documents that a filter matches. Not every distribution's package has a pkg-config file.
+find_path(ROARING_INCLUDE_DIR roaring/roaring.h REQUIRED)
+find_library(ROARING_LIBRARY roaring REQUIRED)
+mark_as_advanced(ROARING_INCLUDE_DIR ROARING_LIBRARY)
+add_library(maxsim_roaring INTERFACE)
+target_include_directories(maxsim_roaring SYSTEM INTERFACE ${ROARING_INCLUDE_DIR})
+target_link_libraries(maxsim_roaring INTERFACE ${ROARING_LIBRARY})
 # The log of a live collection.
 pkg_check_modules(ROCKSDB REQUIRED IMPORTED_TARGET rocksdb)
 # The stream that orders the writes of several servers (live.log nats).

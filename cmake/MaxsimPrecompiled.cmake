@@ -1,6 +1,12 @@
 # Precompiled headers: most of compiling a file of ours is reading the headers of gRPC, abseil and GoogleTest. The preset
 # debug does without them, so that a file that misses an #include is found there, and by clang-tidy.
 
+# ccache caches a file that uses a precompiled header only if the compiler has these options.
+function(maxsim_cache_precompiled target)
+  target_compile_options(${target} PRIVATE
+    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess> "$<$<COMPILE_LANG_AND_ID:CXX,Clang>:SHELL:-Xclang -fno-pch-timestamp>")
+endfunction()
+
 # maxsim_precompile(TARGET HEADER LIBRARIES...): the target's files read cmake/precompiled/HEADER first, compiled once, with
 # what it needs of the libraries, for all targets that have the same options, which compilers insist on.
 function(maxsim_precompile target header)
@@ -27,7 +33,9 @@ function(maxsim_precompile target header)
     target_include_directories(${shared} SYSTEM PRIVATE $<TARGET_PROPERTY:maxsim_proto,INTERFACE_INCLUDE_DIRECTORIES>
                                $<TARGET_PROPERTY:maxsim_grpc,INTERFACE_INCLUDE_DIRECTORIES>)
     target_link_libraries(${shared} PRIVATE ${ARGN})
+    maxsim_cache_precompiled(${shared})
     add_dependencies(${shared} maxsim_proto_sources)
   endif()
   target_precompile_headers(${target} REUSE_FROM ${shared})
+  maxsim_cache_precompiled(${target})
 endfunction()

@@ -41,6 +41,14 @@ endif()
 # libraries that are made after this in the folder that says it, and below.
 macro(maxsim_optimize_when_sanitized)
   if(MAXSIM_SANITIZE)
-    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-O1>)
+    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-O2>)
+  endif()
+endmacro()
+
+# Optimises what fuzz targets call thousands of times a second. Tests do not, so that it is optimised only in builds of
+# fuzz targets: it compiles in a third of the time without.
+macro(maxsim_optimize_when_fuzzed)
+  if(MAXSIM_FUZZ)
+    maxsim_optimize_when_sanitized()
   endif()
 endmacro()

@@ -1,5 +1,8 @@
-# maxsim_test(NAME SOURCES ... DEPENDS ... [LABELS ...] [TIMEOUT seconds] [SHARDS count]): adds a GoogleTest binary as a
-# CTest test, or with SHARDS as the tests NAME_1, NAME_2 and so on, each of which runs a share of its cases. Labels:
+# maxsim_test(NAME SOURCES ... DEPENDS ... [PROGRAM program] [LABELS ...] [TIMEOUT seconds] [SHARDS count]): adds a
+# GoogleTest binary as a CTest test, or with SHARDS as the tests NAME_1, NAME_2 and so on, each of which runs a share of its
+# cases. Tests with the same PROGRAM share one binary, which compiles in a third of the time. The target NAME builds that
+# binary, and build/PRESET/tests/NAME is a script that runs only the cases of NAME. The binary takes its compile options
+# from the folder that adds its first test. Labels:
 #   unit
 #   service      runs real servers and programs: runs after the others, and a second time if it fails
 #   gpu          needs a GPU, and skips itself without one
@@ -9,16 +12,16 @@
 #   integration  runs only in `make test-integrations`
 #   seeded       depends on MAXSIM_TEST_SEED: `make explore` runs it with new seeds
 function(maxsim_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT;SHARDS" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "PROGRAM;TIMEOUT;SHARDS" "SOURCES;DEPENDS;LABELS" ${ARGN})
   # TSan also reports use of freed memory, so ASan need not run the tests that TSan runs.
   if(MAXSIM_SANITIZE MATCHES "address" AND "concurrent" IN_LIST ARG_LABELS AND NOT "asan" IN_LIST ARG_LABELS)
     return()
   endif()
-  maxsim_binary(${name} SOURCES ${ARG_SOURCES} DEPENDS ${ARG_DEPENDS} GTest::gmock GTest::gtest_main)
-  if(MAXSIM_PRECOMPILED_TESTS)
-    maxsim_precompile(${name} test.h GTest::gmock GTest::gtest)
+  if(ARG_PROGRAM)
+    maxsim_add_to_test_program(${ARG_PROGRAM} ${name} "${ARG_SOURCES}" "${ARG_DEPENDS}")
+  else()
+    maxsim_test_program(${name} "${ARG_SOURCES}" "${ARG_DEPENDS};GTest::gtest_main")
   endif()
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 900)  # only ends tests that hang, even on a busy machine
   endif()
@@ -33,9 +36,47 @@ function(maxsim_test name)
       math(EXPR index "${shard} - 1")
       list(APPEND environment GTEST_TOTAL_SHARDS=${ARG_SHARDS} GTEST_SHARD_INDEX=${index})
     endif()
-    add_test(NAME ${test} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    add_test(NAME ${test} COMMAND ${CMAKE_BINARY_DIR}/tests/${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
     set_tests_properties(${test} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}" ENVIRONMENT "${environment}")
   endforeach()
+endfunction()
+
+# Adds an executable that contains test cases.
+function(maxsim_test_program name sources depends)
+  maxsim_binary(${name} SOURCES ${sources} DEPENDS ${depends} GTest::gmock)
+  if(MAXSIM_PRECOMPILED_TESTS)
+    maxsim_precompile(${name} test.h GTest::gmock GTest::gtest)
+  endif()
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+endfunction()
+
+# Adds a test to a shared test program. Creates the program on first use.
+function(maxsim_add_to_test_program program test sources depends)
+  if(NOT TARGET ${program})
+    maxsim_test_program(${program} ${PROJECT_SOURCE_DIR}/tests/support/main_by_files.cc absl::strings)
+    # Eight source files are compiled together. More would save little, and an edit of one compiles all of them again.
+    set_target_properties(${program} PROPERTIES UNITY_BUILD_BATCH_SIZE 8)
+  endif()
+  list(TRANSFORM sources PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+  target_sources(${program} PRIVATE ${sources})
+  target_link_libraries(${program} PRIVATE ${depends})
+  set(files)
+  foreach(source IN LISTS sources)
+    cmake_path(GET source FILENAME file)
+    if(file MATCHES "_test\\.cc$")
+      list(APPEND files ${file})
+    endif()
+  endforeach()
+  list(JOIN files "," files)
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/tests/${test} @ONLY CONTENT
+"#!/bin/sh
+# Runs the cases of one test, which is compiled into a shared program.
+# program: @program@
+exec \"\$(dirname \"\$0\")/@program@\" --files=@files@ \"\$@\"
+")
+  file(CHMOD ${CMAKE_BINARY_DIR}/tests/${test} PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE
+       WORLD_READ WORLD_EXECUTE)
+  add_custom_target(${test} DEPENDS ${program})
 endfunction()
 
 # maxsim_concurrent_cases(NAME_test FILTER): those cases of a test once more as NAME_concurrent_test, labelled concurrent,
@@ -45,7 +86,7 @@ function(maxsim_concurrent_cases test filter)
     return()
   endif()
   string(REGEX REPLACE "_test$" "_concurrent_test" name ${test})
-  add_test(NAME ${name} COMMAND ${test} "--gtest_filter=${filter}" WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  add_test(NAME ${name} COMMAND ${CMAKE_BINARY_DIR}/tests/${test} "--gtest_filter=${filter}" WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES TIMEOUT 300 LABELS concurrent ENVIRONMENT "${MAXSIM_TEST_ENVIRONMENT}")
 endfunction()
 

@@ -1,4 +1,4 @@
-// Checks sizes and checksums of files that a manifest names: shards and the files of their codes.
+// Checks sizes and checksums of files that a manifest names: shards and the files beside them.
 #pragma once
 
 #include <cstdint>

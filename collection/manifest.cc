@@ -47,10 +47,17 @@ int64_t CodeFileBytes(const ShardEntry& entry, int planes) {
   return num_bytes;
 }
 
+std::string DescribeFields(const std::vector<Field>& fields) { return fields.empty() ? "none" : FormatFields(fields); }
+
+int64_t FieldFileBytes(const ShardEntry& entry) {
+  return entry.field_file.has_value() ? entry.field_file->num_bytes : 0;
+}
+
 std::string FormatManifest(const Manifest& manifest) {
   nlohmann::ordered_json json;
   json["format"] = kManifestFormat;
-  json["format_version"] = manifest.codes.has_value()       ? kCodesFormatVersion
+  json["format_version"] = !manifest.fields.empty()         ? kFieldsFormatVersion
+                           : manifest.codes.has_value()     ? kCodesFormatVersion
                            : manifest.partition.has_value() ? kPartitionFormatVersion
                                                             : kManifestFormatVersion;
   json["name"] = manifest.name;
@@ -71,6 +78,13 @@ std::string FormatManifest(const Manifest& manifest) {
   }
   json["id_type"] = Name(manifest.id_type);
   json["has_payloads"] = manifest.has_payloads;
+  if (!manifest.fields.empty()) {
+    nlohmann::ordered_json fields = nlohmann::ordered_json::array();
+    for (const Field& field : manifest.fields) {
+      fields.push_back({{kFieldNameKey, field.name}, {kFieldKindKey, Name(field.kind)}, {kFieldPathKey, field.path}});
+    }
+    json[kFieldsKey] = std::move(fields);
+  }
   json["num_documents"] = manifest.num_documents;
   json["num_tokens"] = manifest.num_tokens;
   if (manifest.encoder.has_value()) {
@@ -97,6 +111,10 @@ std::string FormatManifest(const Manifest& manifest) {
     for (const CodeFileEntry& code_file : entry.code_files) {
       shard[kCodesKey].push_back(
           {{"file", code_file.file}, {"num_bytes", code_file.num_bytes}, {"checksum", code_file.checksum}});
+    }
+    if (entry.field_file.has_value()) {
+      const FileEntry& fields = *entry.field_file;
+      shard[kFieldsKey] = {{"file", fields.file}, {"num_bytes", fields.num_bytes}, {"checksum", fields.checksum}};
     }
     shards.push_back(std::move(shard));
   }

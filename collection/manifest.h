@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "collection/encoder_identity.h"
+#include "collection/field.h"
 #include "collection/slots.h"
 #include "kernels/codes/codes.h"
 #include "kernels/scalar_type.h"
@@ -54,14 +55,15 @@ struct CodesFormat {
 // Returns the number of files that hold the codes of a shard: one each for plane 0, plane 1, and planes 2 and 3.
 constexpr size_t NumCodeFiles(int planes) { return planes == 4 ? 3 : static_cast<size_t>(planes); }
 
-// One file of codes as the manifest names it.
-struct CodeFileEntry {
+// One file beside a shard as the manifest names it.
+struct FileEntry {
   std::string file;  // name inside the collection's folder
   int64_t num_bytes = 0;
   std::string checksum;  // as ShardEntry has it
 };
+using CodeFileEntry = FileEntry;
 
-// One shard file as the manifest names it, with the files of its codes.
+// One shard file as the manifest names it, with the files of its codes and of its fields.
 struct ShardEntry {
   std::string file;  // name inside the collection's folder: no path separators
   int64_t num_documents = 0;
@@ -69,6 +71,7 @@ struct ShardEntry {
   int64_t num_bytes = 0;                       // of the file
   std::string checksum;                        // "xxh3-128:" and 32 hex digits, of the whole file
   std::vector<CodeFileEntry> code_files = {};  // [NumCodeFiles] where the collection has codes
+  std::optional<FileEntry> field_file = {};    // where the collection has fields
 };
 
 struct Manifest {
@@ -92,6 +95,9 @@ struct Manifest {
   // shards have ordinals then (collection/shard.h).
   std::optional<SlotRange> partition = {};
   std::optional<CodesFormat> codes = {};  // of every document, where the collection has codes
+  // Declares what requests can filter by. Values are read from the payloads, which the collection has then. A live
+  // collection has no fields yet: its log and its compaction know of none.
+  std::vector<Field> fields = {};
 
   SlotRange slots() const { return partition.value_or(SlotRange()); }
 };
@@ -108,6 +114,12 @@ std::string DescribeCodes(const std::optional<CodesFormat>& codes);
 
 // Returns the bytes of the files of codes of a shard, of the first 1, 2 or 4 planes.
 int64_t CodeFileBytes(const ShardEntry& entry, int planes);
+
+// Returns the text of the fields as ParseFields takes it, or "none".
+std::string DescribeFields(const std::vector<Field>& fields);
+
+// Returns the bytes of the file of a shard's fields, 0 where there is none.
+int64_t FieldFileBytes(const ShardEntry& entry);
 
 std::string FormatManifest(const Manifest& manifest);
 

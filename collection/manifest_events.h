@@ -19,7 +19,8 @@
 namespace maxsim::collection {
 
 // Takes the manifest's events. Level 1 is the manifest's object, level 2 that of a section, level 3 an object of
-// "shards", level 5 an object of a shard's "codes"; everything else is skipped.
+// "shards" or of "fields", level 4 that of a shard's "fields", level 5 an object of a shard's "codes"; everything else
+// is skipped.
 class ManifestEvents : public JsonEvents {
  public:
   explicit ManifestEvents(Manifest* manifest);
@@ -31,7 +32,7 @@ class ManifestEvents : public JsonEvents {
   static constexpr int kMaxDepth = 8;  // 5 are used; the rest is room for keys of later versions
 
   // Holds one key of an object: how to take its value, and whether it has been seen.
-  struct Field {
+  struct Key {
     std::string_view key;
     int64_t* integer = nullptr;
     std::string* text = nullptr;
@@ -43,7 +44,7 @@ class ManifestEvents : public JsonEvents {
   struct Section {
     std::string_view key;
     bool needs_all_fields = false;
-    std::vector<Field> fields = {};
+    std::vector<Key> fields = {};
     bool seen = false;
   };
 
@@ -53,6 +54,8 @@ class ManifestEvents : public JsonEvents {
   absl::Status CheckEncoder();
   absl::Status CheckPartition();
   absl::Status CheckCodes();
+  absl::Status CheckDeclaredFields() const;
+  absl::Status CheckFieldFile(const ShardEntry& entry, std::string_view where) const;
   absl::Status CheckCodeFiles(const ShardEntry& entry, std::string_view where) const;
 
   bool OnKey(std::string& key) override;
@@ -65,12 +68,15 @@ class ManifestEvents : public JsonEvents {
   bool OnStartArray() override;
   bool OnEndArray() override;
 
+  // Takes over an object of "fields" that is complete.
+  bool AddField();
+
   // A container where a known key wants a scalar, or in the wrong place, is an error; below unknown keys it is skipped.
   bool RefuseContainer(std::string_view kind);
 
   template <typename Fields>
   bool Select(Fields& fields, std::string_view key, std::string_view where) {
-    for (Field& field : fields) {
+    for (Key& field : fields) {
       if (field.key != key) continue;
       if (std::exchange(field.seen, true)) return Fail(Cat(where, "key \"", key, "\" appears twice"));
       field_ = &field;
@@ -81,19 +87,20 @@ class ManifestEvents : public JsonEvents {
   // Fails unless every field was seen.
   template <typename Fields>
   bool RequireAll(const Fields& fields, std::string_view where) {
-    for (const Field& field : fields) {
+    for (const Key& field : fields) {
       if (!field.seen) return Fail(Cat(where, "key \"", field.key, "\" is missing"));
     }
     return true;
   }
 
-  Field* TakeField() { return std::exchange(field_, nullptr); }
+  Key* TakeField() { return std::exchange(field_, nullptr); }
   std::string Where() const;
 
   Manifest* const manifest_;
-  std::array<Field, 13> top_;
-  std::array<Field, 5> entry_fields_;
-  std::array<Field, 3> code_file_fields_;
+  std::array<Key, 13> top_;
+  std::array<Key, 5> entry_fields_;
+  std::array<Key, 3> file_fields_;  // of a code file, or of the field file
+  std::array<Key, 3> declaration_fields_;
   Section encoder_section_{.key = "encoder"};
   Section rotation_section_{.key = "rotation", .needs_all_fields = true};
   Section partition_section_{.key = kPartitionKey, .needs_all_fields = true};
@@ -101,14 +108,22 @@ class ManifestEvents : public JsonEvents {
   Section* at_section_ = nullptr;  // its object comes next
   Section* in_section_ = nullptr;  // the one whose object this is
   ShardEntry entry_;
-  CodeFileEntry code_file_;
-  Field* field_ = nullptr;  // the known key whose value comes next
+  FileEntry file_;
+  Key* field_ = nullptr;  // the known key whose value comes next
   bool at_shards_ = false;
   bool in_shards_ = false;
   bool shards_seen_ = false;
   bool at_code_files_ = false;
   bool in_code_files_ = false;
   bool code_files_seen_ = false;  // in this entry
+  bool at_field_file_ = false;
+  bool in_field_file_ = false;
+  bool field_file_seen_ = false;  // in this entry
+  bool at_declarations_ = false;  // the array "fields" comes next
+  bool in_declarations_ = false;
+  bool declarations_seen_ = false;
+  Field declared_;
+  std::string declared_kind_;
   EncoderIdentity encoder_;
   int64_t encoder_dim_ = 0;
   int64_t query_length_ = 0;

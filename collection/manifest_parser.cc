@@ -21,9 +21,9 @@ namespace {
 
 constexpr size_t kMaxFileNameBytes = 255;
 
-// A shard has at most 2^48 tokens, and a token at most 2^10 bytes of a plane. Sums over a shard's files cannot
-// overflow.
-constexpr int64_t kMaxCodeFileBytes = int64_t{1} << 60;
+// The limit of a file beside a shard. A shard has at most 2^48 tokens, and a token at most 2^10 bytes of a plane. Sums
+// over the files beside a shard cannot overflow.
+constexpr int64_t kMaxSideFileBytes = int64_t{1} << 60;
 
 // A name without folders or controls, so that it stays in the collection's folder and can be shown as it is.
 bool IsFileName(std::string_view name) {
@@ -49,16 +49,16 @@ absl::Status ManifestEvents::CheckFormatVersion() const {
     // What is no manifest may be anything, and its text is nobody's business who only named the folder.
     return Invalid("format: is not \"", kManifestFormat, "\": this is no manifest");
   }
-  if (!top_[1].seen || format_version_ < kManifestFormatVersion || format_version_ > kCodesFormatVersion) {
+  if (!top_[1].seen || format_version_ < kManifestFormatVersion || format_version_ > kFieldsFormatVersion) {
     return Invalid("format_version: ", format_version_, "; this version reads ", kManifestFormatVersion, " to ",
-                   kCodesFormatVersion);
+                   kFieldsFormatVersion);
   }
   return absl::OkStatus();
 }
 
 absl::Status ManifestEvents::Finish() {
   if (absl::Status status = CheckFormatVersion(); !status.ok()) return status;
-  for (const Field& field : top_) {
+  for (const Key& field : top_) {
     if (field.seen && field.key == kLogSequenceKey) {
       if (absl::Status s = Range(kLogSequenceKey, log_sequence_, 0, kMaxLogSequence); !s.ok()) return s;
       manifest_->log_sequence = static_cast<uint64_t>(log_sequence_);
@@ -78,6 +78,7 @@ absl::Status ManifestEvents::Finish() {
   if (absl::Status status = CheckEncoder(); !status.ok()) return status;
   if (absl::Status status = CheckPartition(); !status.ok()) return status;
   if (absl::Status status = CheckCodes(); !status.ok()) return status;
+  if (absl::Status status = CheckDeclaredFields(); !status.ok()) return status;
   return CheckShards();
 }
 
@@ -98,7 +99,9 @@ absl::Status ManifestEvents::CheckPartition() {
 }
 
 absl::Status ManifestEvents::CheckCodes() {
-  const bool has_codes = format_version_ == kCodesFormatVersion;
+  // Collections with fields may have codes.
+  const bool has_codes =
+      format_version_ == kFieldsFormatVersion ? codes_section_.seen : format_version_ == kCodesFormatVersion;
   if (codes_section_.seen != has_codes) {
     return has_codes ? Invalid("key \"", kCodesKey, "\" is missing, which format_version ", format_version_, " has")
                      : Invalid("codes: format_version ", format_version_, " has none; ", kCodesFormatVersion, " has");
@@ -122,7 +125,7 @@ absl::Status ManifestEvents::CheckCodes() {
 
 absl::Status ManifestEvents::CheckEncoder() {
   if (!encoder_section_.seen) return absl::OkStatus();
-  for (const Field& field : encoder_section_.fields) {
+  for (const Key& field : encoder_section_.fields) {
     const bool is_required = field.key == "model" || field.key == "dim";
     if (is_required && !field.seen) return Invalid("encoder: key \"", field.key, "\" is missing");
   }
@@ -158,6 +161,37 @@ absl::Status ManifestEvents::CheckStorage() {
   return absl::OkStatus();
 }
 
+absl::Status ManifestEvents::CheckDeclaredFields() const {
+  const bool has_fields = format_version_ == kFieldsFormatVersion;
+  if (declarations_seen_ != has_fields) {
+    return has_fields
+               ? Invalid("key \"", kFieldsKey, "\" is missing, which format_version ", format_version_, " has")
+               : Invalid("fields: format_version ", format_version_, " has none; ", kFieldsFormatVersion, " has");
+  }
+  if (!has_fields) return absl::OkStatus();
+  if (manifest_->fields.empty()) return Invalid("fields: format_version ", format_version_, " has at least one");
+  if (absl::Status status = CheckFields(manifest_->fields); !status.ok()) return Prefix("fields: ", status);
+  if (!manifest_->has_payloads) {
+    return Invalid("fields: has_payloads is false, and values of fields are read from payloads");
+  }
+  if (manifest_->log_sequence.has_value()) {
+    return Invalid("fields: the collection is live, and this version has fields in collections that are not live only");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ManifestEvents::CheckFieldFile(const ShardEntry& entry, std::string_view where) const {
+  if (manifest_->fields.empty()) {
+    return entry.field_file.has_value() ? Invalid(where, "fields: the collection has none") : absl::OkStatus();
+  }
+  if (!entry.field_file.has_value()) return Invalid(where, "fields: is missing, and the collection has fields");
+  const std::string file = Cat(where, "fields.");
+  if (!IsFileName(entry.field_file->file)) {
+    return Invalid(file, "file: ", Quote(entry.field_file->file), " is not a plain file name inside the folder");
+  }
+  return CheckFile(file, entry.field_file->num_bytes, kMaxSideFileBytes, entry.field_file->checksum);
+}
+
 absl::Status ManifestEvents::CheckCodeFiles(const ShardEntry& entry, std::string_view where) const {
   const size_t expected = manifest_->codes.has_value() ? NumCodeFiles(manifest_->codes->planes) : 0;
   if (entry.code_files.size() != expected) {
@@ -170,7 +204,7 @@ absl::Status ManifestEvents::CheckCodeFiles(const ShardEntry& entry, std::string
     if (!IsFileName(code_file.file)) {
       return Invalid(file, "file: ", Quote(code_file.file), " is not a plain file name inside the folder");
     }
-    if (absl::Status s = CheckFile(file, code_file.num_bytes, kMaxCodeFileBytes, code_file.checksum); !s.ok()) return s;
+    if (absl::Status s = CheckFile(file, code_file.num_bytes, kMaxSideFileBytes, code_file.checksum); !s.ok()) return s;
   }
   return absl::OkStatus();
 }
@@ -204,6 +238,10 @@ absl::Status ManifestEvents::CheckShards() const {
       if (!files.insert(code_file.file).second) {
         return Invalid(where, "codes: file: ", Quote(code_file.file), " appears twice");
       }
+    }
+    if (absl::Status s = CheckFieldFile(entry, where); !s.ok()) return s;
+    if (entry.field_file.has_value() && !files.insert(entry.field_file->file).second) {
+      return Invalid(where, "fields: file: ", Quote(entry.field_file->file), " appears twice");
     }
     if (__builtin_add_overflow(num_documents, entry.num_documents, &num_documents) ||
         __builtin_add_overflow(num_tokens, entry.num_tokens, &num_tokens)) {

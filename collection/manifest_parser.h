@@ -12,11 +12,13 @@ namespace maxsim::collection {
 // These are the values of "format" and "format_version" that are written and read. A partition has a version of its
 // own: to a reader that knows the first one alone, "partition" would be a key to skip, and it would serve a part as the
 // whole and give each document the position that it has in the part. So has a collection with codes, a partition or
-// not: a program that knows of none would write a next generation without them.
+// not: a program that knows of none would write a next generation without them. The same holds for fields, whose
+// version stands above the others: a collection of that version has fields, and may be a partition and have codes.
 inline constexpr std::string_view kManifestFormat = "maxsim-collection";
 inline constexpr int64_t kManifestFormatVersion = 1;
 inline constexpr int64_t kPartitionFormatVersion = 2;
 inline constexpr int64_t kCodesFormatVersion = 3;
+inline constexpr int64_t kFieldsFormatVersion = 4;
 
 // This is the key of Manifest::log_sequence.
 inline constexpr std::string_view kLogSequenceKey = "log_sequence";
@@ -33,6 +35,12 @@ inline constexpr std::string_view kCodePlanesKey = "planes";
 inline constexpr std::string_view kCodeFactorsKey = "factors";
 inline constexpr std::string_view kCodeRotationKey = "rotation";
 inline constexpr std::string_view kCodeRotationSeedKey = "rotation_seed";
+
+// This is the key of Manifest::fields, an array of objects. A shard has its field file, an object, under it too.
+inline constexpr std::string_view kFieldsKey = "fields";
+inline constexpr std::string_view kFieldNameKey = "name";
+inline constexpr std::string_view kFieldKindKey = "kind";
+inline constexpr std::string_view kFieldPathKey = "path";
 
 // Parses and checks a manifest: known format version, required keys, value ranges, totals that equal the shards' sums.
 // `origin` (a path) opens every error message. Never allocates more than a small multiple of the text's size.

@@ -54,7 +54,7 @@ class FileArray {
   FileArray(const uint8_t* bytes, int64_t count) {
     if (reinterpret_cast<uintptr_t>(bytes) % alignof(T) == 0) {
       data_ = reinterpret_cast<const T*>(bytes);
-    } else {
+    } else if (count > 0) {
       copy_.resize(static_cast<size_t>(count));
       std::memcpy(copy_.data(), bytes, copy_.size() * sizeof(T));
     }

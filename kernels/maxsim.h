@@ -28,6 +28,13 @@
 
 namespace maxsim {
 
+struct CodeShape;  // kernels/codes/codes.h
+struct CodesView;
+class LoadedCodes;  // kernels/codes/scan_executor.h
+class ScanExecutor;
+struct AppendableCodesShape;  // kernels/codes/appendable_codes.h
+class AppendableCodes;
+
 // The owner of memory that something outside the process can change while documents are scored in it, such as a mapped
 // file.
 class MemorySource {
@@ -249,6 +256,25 @@ class Backend {
 
   // Makes an executor with room for `options`. Returns RESOURCE_EXHAUSTED when there is too little memory.
   virtual absl::StatusOr<std::unique_ptr<Executor>> CreateExecutor(const ExecutorOptions& options) = 0;
+
+  // Returns the memory that LoadCodes would take for 1, 2 or 4 planes of such codes.
+  virtual MemoryNeed CodeBytesNeeded(const CodeShape& shape, int planes, int64_t num_documents,
+                                     int64_t num_tokens) const;
+
+  // Makes the first 1, 2 or 4 planes of codes scannable. `keep_alive` owns the view's memory. The result holds on to it
+  // where codes are scanned from there (a backend that scans in host memory); else it is dropped when the copy is done.
+  // INVALID_ARGUMENT where the codes have fewer planes or are damaged; RESOURCE_EXHAUSTED, with the numbers, when there
+  // is too little memory; UNIMPLEMENTED of a backend that scans no codes.
+  virtual absl::StatusOr<std::unique_ptr<LoadedCodes>> LoadCodes(const CodesView& codes, int planes,
+                                                                 std::shared_ptr<const void> keep_alive);
+
+  // Reserves memory for codes that will be appended, on the device (on the CPU backend, the host): as many bytes as
+  // CodeArrayBytes returns for max_documents and max_tokens. INVALID_ARGUMENT names what is wrong with the shape; other
+  // errors as LoadCodes.
+  virtual absl::StatusOr<std::shared_ptr<AppendableCodes>> CreateAppendableCodes(const AppendableCodesShape& shape);
+
+  // Makes an executor of scans. Errors as LoadCodes.
+  virtual absl::StatusOr<std::unique_ptr<ScanExecutor>> CreateScanExecutor();
 
   // Returns OK while the device answers. Once a device has failed, it stays UNAVAILABLE, with the first error's text.
   virtual absl::Status Health() const = 0;

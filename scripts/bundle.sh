@@ -66,6 +66,9 @@ if [ $programs_only = 0 ]; then
   while read -r name; do
     if [ -x "$build/tests/$name" ]; then
       cp "$build/tests/$name" "$staging/tests/"
+      # If it is a script, the shared program that it runs is copied too.
+      program=$(sed -n 's/^# program: //p' <(head -c 500 "$build/tests/$name" | tr -d '\0'))
+      if [ -n "$program" ]; then cp -u "$build/tests/$program" "$staging/tests/"; fi
       echo "$name"
     fi
   done < <(tests_with_label "") >"$staging/tests/all.list"
@@ -78,7 +81,8 @@ fi
 everywhere='ld-linux.*|libc|libm|libdl|librt|libpthread|libresolv'
 if [ $manylinux = 1 ]; then everywhere+='|libstdc\+\+|libgcc_s'; fi
 from_the_machine="^($everywhere|libnss_.*|libnsl|libutil|libcuda|libnvidia-.*)\.so"
-mapfile -t programs < <(find "$staging" -type f -executable)
+# Without the scripts of tests in shared programs, which are text.
+mapfile -t programs < <(find "$staging" -type f -executable ! -exec grep -Iq . {} \; -print)
 ldd "${programs[@]}" | awk '/=> not found/ { print "MISSING " $1 } /=> \// { print $3 }' | sort -u >"$staging/closure"
 if grep '^MISSING' "$staging/closure"; then die "libraries are missing"; fi
 while read -r path; do

@@ -261,7 +261,7 @@ def joined(literals):
 def code_metrics():
     """The metrics of server/, in the order of the code: name to (type, help)."""
     metrics = {}
-    for path in tracked("server/*.cc"):
+    for path in tracked("server/*.cc", "server/*.h"):
         text = path.read_text()
         found = []
         for match in re.finditer(r"\bAdd(Counter|Gauge|Histogram)\([^,\"]*,\s*\"(\w+)\",\s*" + LITERALS, text):

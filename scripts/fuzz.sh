@@ -5,7 +5,7 @@
 #
 # The inputs that a target finds interesting stay in build/fuzz/corpus/TARGET for the next run. An input that breaks a
 # promise ends the script with 1, and lies in build/fuzz/findings; the command that repeats it is printed. Once mended,
-# it belongs into tests/fuzz/corpus/TARGET, which every build's tests run.
+# it belongs into tests/fuzz/corpus/TARGET, which the tests of sanitized builds run.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

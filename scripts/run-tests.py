@@ -84,6 +84,13 @@ def read_report(path, tests):
         tests[match["name"]].add(match["output"], match["outcome"])
 
 
+def require_all(path, tests):
+    """Ends the run where CTest's log lacks tests that its JUnit report has: they would not be counted."""
+    ran = {case.get("name") for case in ElementTree.parse(path).iter("testcase") if case.get("status") != "notrun"}
+    if missing := ran - tests.keys():
+        sys.exit(f"run-tests: CTest's log has nothing of {len(missing)} tests, such as {min(missing)}")
+
+
 def read_not_run(path, tests):
     """Corrects the outcome of tests that CTest's JUnit report calls skipped. LastTest.log says "Test Passed" of a test that
     exits with its SKIP_RETURN_CODE, and of one whose program does not exist."""
@@ -103,8 +110,10 @@ def run_phase(command, build, tests):
     code = subprocess.run([*command, "--output-junit", junit], cwd=ROOT).returncode
     if log.exists():
         read_report(log, tests)
-        if junit.exists():
-            read_not_run(junit, tests)
+    if junit.exists():
+        require_all(junit, tests)
+        read_not_run(junit, tests)
+    if log.exists():
         log.replace(log.with_name(f"LastTest-{'machine' if '--repeat' in command else 'others'}.log"))
     return code == 0
 

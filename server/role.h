@@ -12,6 +12,8 @@
 #include "maxsim/v1/rerank.pb.h"
 #include "server/observability/activity.h"
 #include "server/service/api.h"
+#include "server/service/document_api_base.h"
+#include "server/service/rerank_front.h"
 
 namespace maxsim {
 
@@ -21,9 +23,8 @@ class Role {
   virtual ~Role() = default;
 
   // The calls, as long as the role lives.
-  virtual service::RerankApi& rerank() = 0;
-  virtual service::ExplainApi& explain() = 0;
-  virtual service::DocumentApi& documents() = 0;
+  virtual service::RerankFront& front() = 0;
+  virtual service::DocumentApiBase& documents() = 0;
   virtual service::CollectionApi& collections() = 0;
 
   // Returns what the server says about itself.
@@ -35,7 +36,10 @@ class Role {
   virtual absl::Status Start(const Begin& begin) = 0;
 
   // Says what new calls are told from now on.
-  virtual void SetState(service::ServingState state) = 0;
+  void SetState(service::ServingState state) {
+    front().SetState(state);
+    documents().SetState(state);
+  }
 
   // Is called every 250 ms by one thread. Returns why no call can be answered any more, and never will be; OK
   // otherwise.

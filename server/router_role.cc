@@ -126,11 +126,6 @@ absl::Status RouterRole::Start(const Begin& begin) {
   return absl::OkStatus();
 }
 
-void RouterRole::SetState(service::ServingState state) {
-  front_.SetState(state);
-  documents_.SetState(state);
-}
-
 ActivityTotals RouterRole::Observe() {
   ActivityTotals totals;
   totals.metrics = metrics_->Totals();

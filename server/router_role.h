@@ -29,14 +29,12 @@ class RouterRole : public Role {
   static absl::StatusOr<std::unique_ptr<RouterRole>> Create(const config::Config& config, Metrics* metrics);
   ~RouterRole() override;
 
-  service::RerankApi& rerank() override { return front_; }
-  service::ExplainApi& explain() override { return front_; }
-  service::DocumentApi& documents() override { return documents_; }
+  service::RerankFront& front() override { return front_; }
+  service::DocumentApiBase& documents() override { return documents_; }
   service::CollectionApi& collections() override { return collections_; }
   v1::GetInfoResponse Info() const override;
   // Waits until every group has a replica that answers, or some seconds have passed.
   absl::Status Start(const Begin& begin) override;
-  void SetState(service::ServingState state) override;
   absl::Status CheckHealth() override { return absl::OkStatus(); }
   ActivityTotals Observe() override;
   // UNAVAILABLE while no server of the cluster answers.

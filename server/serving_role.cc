@@ -131,11 +131,6 @@ absl::Status ServingRole::Start(const Begin& begin) {
   return absl::OkStatus();
 }
 
-void ServingRole::SetState(service::ServingState state) {
-  front_.SetState(state);
-  documents_.SetState(state);
-}
-
 void ServingRole::UpdateDeviceMetrics() {
   for (size_t device = 0; device < devices_->size(); ++device) {
     metrics_->SetDevice(devices_->number(device), devices_->alive(device), engine_->lanes_busy(device));

@@ -33,14 +33,12 @@ class ServingRole : public Role {
   static absl::StatusOr<std::unique_ptr<ServingRole>> Create(const config::Config& config,
                                                              std::vector<NumberedBackend> backends, Metrics* metrics);
 
-  service::RerankApi& rerank() override { return front_; }
-  service::ExplainApi& explain() override { return front_; }
-  service::DocumentApi& documents() override { return documents_; }
+  service::RerankFront& front() override { return front_; }
+  service::DocumentApiBase& documents() override { return documents_; }
   service::CollectionApi& collections() override { return collections_; }
   v1::GetInfoResponse Info() const override;
   // Loads the configured collections and warms up.
   absl::Status Start(const Begin& begin) override;
-  void SetState(service::ServingState state) override;
   // Not OK once no device can answer any more.
   absl::Status CheckHealth() override;
   ActivityTotals Observe() override;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "collection/build/field_files.h"
 #include "collection/build/generation_files.h"
 #include "collection/build/shard_encoder.h"
 #include "collection/build/shard_plan.h"
@@ -27,6 +28,10 @@ absl::Status CheckInput(const BuildOptions& options, const Catalog& catalog, con
     return Invalid("seed: ", options.rotation_seed, ", the limits are 0 .. ", kMaxRotationSeed);
   }
   if (absl::Status status = CheckCodesRequest(options.codes); !status.ok()) return status;
+  if (absl::Status status = CheckFields(options.fields); !status.ok()) return Prefix("fields: ", status);
+  if (!options.fields.empty() && !options.has_payloads && !catalog.has_payloads()) {
+    return Invalid("fields: no document has a payload, from which their values are read");
+  }
   if (options.max_shard_bytes < kMinMaxShardBytes) {
     return Invalid("max-shard-bytes: ", options.max_shard_bytes, ", the least is ", kMinMaxShardBytes);
   }
@@ -108,12 +113,9 @@ class Build {
   absl::Status CheckFolders();
   absl::Status WriteAll();
   void Complete();
+  absl::Status WriteFields();
   absl::Status EncodeAll();
   absl::Status Publish();
-  absl::Status Report(BuildProgress::Stage stage) {
-    progress_.stage = stage;
-    return observer_ == nullptr ? absl::OkStatus() : observer_(progress_);
-  }
 
   const BuildOptions& options_;
   const Catalog& catalog_;
@@ -128,6 +130,7 @@ class Build {
   std::string name_;
   int64_t generation_ = 0;
   int64_t codes_bytes_ = 0;  // that codes take at most
+  int64_t field_bytes_ = 0;  // that fields take, about
   BuildProgress progress_;
 };
 
@@ -202,6 +205,7 @@ absl::Status Build::Plan() {
     for (const ShardPlan& plan : set.plans) {
       progress_.bytes_total += plan.num_bytes;
       codes_bytes_ += MaxCodesBytes(options_, sets_.layout.dim, plan);
+      field_bytes_ += EstimateFieldBytes(options_.fields, plan);
     }
   }
   return absl::OkStatus();
@@ -230,7 +234,7 @@ absl::Status Build::CheckFolders() {
     if (!status.ok()) return status;
   }
   for (const TargetFolder* const target : target_pointers_) target->RemoveLeftovers();
-  return CheckSpace(options_.folder, progress_.bytes_total + codes_bytes_);
+  return CheckSpace(options_.folder, progress_.bytes_total + codes_bytes_ + field_bytes_);
 }
 
 absl::Status Build::WriteAll() {
@@ -240,13 +244,13 @@ absl::Status Build::WriteAll() {
                           [this](int64_t documents, int64_t bytes) {
                             progress_.documents_done = documents;
                             progress_.bytes_done = bytes;
-                            return Report(BuildProgress::Stage::kWriting);
+                            return Report(observer_, progress_, BuildProgress::Stage::kWriting);
                           },
                       .on_shard =
                           [this](size_t set_idx, ShardEntry entry) {
                             targets_[set_idx]->Add(std::move(entry));
                             progress_.shards_done += 1;
-                            return Report(BuildProgress::Stage::kShardDone);
+                            return Report(observer_, progress_, BuildProgress::Stage::kShardDone);
                           },
                       .loss = &progress_.loss});
 }
@@ -265,8 +269,19 @@ void Build::Complete() {
                           .created_by = options_.created_by,
                           .created_at = CreationTime(),
                           .shards = {},
-                          .encoder = options_.encoder};
+                          .encoder = options_.encoder,
+                          .fields = options_.fields};
   for (const std::unique_ptr<TargetFolder>& target : targets_) target->Complete(manifest);
+}
+
+// Values are read out of the payloads as they are stored, so that a build, a merge and a check of them find the same.
+absl::Status Build::WriteFields() {
+  if (options_.fields.empty()) return absl::OkStatus();
+  for (const std::unique_ptr<TargetFolder>& target : targets_) {
+    const auto on_shard = [this] { return Report(observer_, progress_, BuildProgress::Stage::kEncoding); };
+    if (absl::Status status = target->WriteFields(on_shard); !status.ok()) return status;
+  }
+  return absl::OkStatus();
 }
 
 // Codes are made of what is stored, so that their bounds hold for the scores of that.
@@ -281,7 +296,7 @@ absl::Status Build::EncodeAll() {
   progress_.bytes_total += codes_bytes_;
   ShardEncoder encoder(sets_.num_threads, [this](int64_t bytes) {
     progress_.bytes_done += bytes;
-    return Report(BuildProgress::Stage::kEncoding);
+    return Report(observer_, progress_, BuildProgress::Stage::kEncoding);
   });
   for (const std::unique_ptr<TargetFolder>& target : targets_) {
     if (absl::Status status = target->Encode(*format, encoder); !status.ok()) return status;
@@ -291,7 +306,8 @@ absl::Status Build::EncodeAll() {
 }
 
 absl::Status Build::Publish() {
-  if (absl::Status status = Report(BuildProgress::Stage::kPublishing); !status.ok()) return status;
+  if (absl::Status status = Report(observer_, progress_, BuildProgress::Stage::kPublishing); !status.ok())
+    return status;
   for (size_t idx = 0; idx < targets_.size(); ++idx) {
     absl::Status synchronised;
     absl::Status status = targets_[idx]->Publish(&synchronised);
@@ -314,10 +330,11 @@ absl::StatusOr<std::vector<Manifest>> Build::Run() {
   if (absl::Status status = CheckFolders(); !status.ok()) return status;
   if (absl::Status status = WriteAll(); !status.ok()) return status;
   Complete();
+  if (absl::Status status = WriteFields(); !status.ok()) return status;
   if (absl::Status status = EncodeAll(); !status.ok()) return status;
   if (absl::Status status = Publish(); !status.ok()) return status;
   // From here on the build has succeeded.
-  Report(BuildProgress::Stage::kPublished).IgnoreError();
+  Report(observer_, progress_, BuildProgress::Stage::kPublished).IgnoreError();
   std::vector<Manifest> manifests;
   for (const TargetFolder* const target : target_pointers_) {
     // The removal may reach the disk before the rename does: then the generation before would need its files.

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,10 +10,11 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "collection/build/codes_request.h"
+#include "collection/build/progress.h"
 #include "collection/build/sources/sources.h"
 #include "collection/catalog.h"
+#include "collection/field.h"
 #include "collection/manifest.h"
-#include "collection/quantization_loss.h"
 #include "collection/slots.h"
 #include "kernels/scalar_type.h"
 
@@ -45,32 +45,9 @@ struct BuildOptions {
   // The last write of the log in the folder that the documents hold. Is needed where the log has writes.
   std::optional<uint64_t> log_sequence = {};
   CodesRequest codes = {};  // of every document, made of the vectors as they are stored
+  // What requests can filter by: values that are read from the payloads (CheckFields).
+  std::vector<Field> fields = {};
 };
-
-struct BuildProgress {
-  enum class Stage {
-    kReading,     // ids and payload sizes
-    kWriting,     // shards
-    kShardDone,   // one more is complete under its name
-    kEncoding,    // codes of the shards, which are all complete
-    kPublishing,  // all shards are complete; the manifest comes next
-    kPublished,   // only the removal of old files is left
-  };
-  Stage stage = Stage::kReading;
-  int64_t documents_done = 0;
-  int64_t documents_total = 0;
-  int64_t bytes_done = 0;   // written
-  int64_t bytes_total = 0;  // 0 while reading
-  int64_t shards_done = 0;
-  int64_t shards_total = 0;
-  QuantizationLoss loss = {};  // i8 only; set once all shards are written
-  // When kPublished: says why the folder could not be synchronised, if so. What is published stays so, but a power
-  // failure may bring the generation before back.
-  absl::Status synchronised = absl::OkStatus();
-};
-
-// The observer is called every few MiB. An error it returns ends the build, as does one from anywhere else.
-using BuildObserver = std::function<absl::Status(const BuildProgress&)>;
 
 // Builds and publishes the generation after the one in the folder (1 when there is none), or the one that the options
 // name, and returns its manifest. For i8 a batch of documents is held in memory, the largest one at least. The
@@ -79,7 +56,8 @@ using BuildObserver = std::function<absl::Status(const BuildProgress&)>;
 // of the failed one are removed, as is the folder where it was made for them; should the process die, the next build
 // removes the files. The files of the generation before stay, for readers that are about to open them; older ones are
 // removed. Once it is renamed the build has succeeded, whatever comes behind (BuildProgress::synchronised).
-// INVALID_ARGUMENT (values that are not finite or do not fit the storage: with row, column and document),
+// INVALID_ARGUMENT (values that are not finite or do not fit the storage: with row, column and document; values that
+// do not fit their field: with document, field and value),
 // FAILED_PRECONDITION (another build runs, or the folder holds a collection of another name, of another shape
 // (BuildOptions::allow_other_shape), or too new a generation, or a log whose writes BuildOptions::log_sequence does not
 // fit),

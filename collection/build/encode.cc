@@ -30,10 +30,6 @@ class Encoding {
   bool HasCodesAlready() const;
   absl::Status EncodeShards();
   absl::Status Publish();
-  absl::Status Report(BuildProgress::Stage stage) {
-    progress_.stage = stage;
-    return observer_ == nullptr ? absl::OkStatus() : observer_(progress_);
-  }
 
   const EncodeOptions& options_;
   const BuildObserver& observer_;
@@ -88,13 +84,13 @@ absl::Status Encoding::EncodeShards() {
   progress_.documents_total = next_.num_documents;
   progress_.shards_total = static_cast<int64_t>(next_.shards.size());
   if (absl::Status status = CheckSpace(options_.folder, progress_.bytes_total); !status.ok()) return status;
-  if (absl::Status status = Report(BuildProgress::Stage::kEncoding); !status.ok()) return status;
+  if (absl::Status status = Report(observer_, progress_, BuildProgress::Stage::kEncoding); !status.ok()) return status;
   const int num_threads = options_.num_threads > 0
                               ? options_.num_threads
                               : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   ShardEncoder encoder(num_threads, [this](int64_t bytes) {
     progress_.bytes_done += bytes;
-    return Report(BuildProgress::Stage::kEncoding);
+    return Report(observer_, progress_, BuildProgress::Stage::kEncoding);
   });
   int64_t bytes_done = 0;
   for (size_t idx = 0; idx < next_.shards.size(); ++idx) {
@@ -108,7 +104,8 @@ absl::Status Encoding::EncodeShards() {
     progress_.bytes_done = bytes_done;
     progress_.documents_done += entry.num_documents;
     progress_.shards_done += 1;
-    if (absl::Status status = Report(BuildProgress::Stage::kEncoding); !status.ok()) return status;
+    if (absl::Status status = Report(observer_, progress_, BuildProgress::Stage::kEncoding); !status.ok())
+      return status;
   }
   result_.bytes_made = bytes_done;
   return absl::OkStatus();
@@ -120,11 +117,12 @@ absl::Status Encoding::Publish() {
   if (log_ != nullptr) {
     if (absl::Status status = log_->PutTombstones(next_, tombstones_); !status.ok()) return status;
   }
-  if (absl::Status status = Report(BuildProgress::Stage::kPublishing); !status.ok()) return status;
+  if (absl::Status status = Report(observer_, progress_, BuildProgress::Stage::kPublishing); !status.ok())
+    return status;
   absl::Status status = PublishGeneration(next_, options_.folder, files_, &result_.synchronised);
   if (!status.ok()) return status;
   progress_.synchronised = result_.synchronised;
-  Report(BuildProgress::Stage::kPublished).IgnoreError();
+  Report(observer_, progress_, BuildProgress::Stage::kPublished).IgnoreError();
   // The removal may reach the disk before the rename does: then the generation before would need its files.
   if (result_.synchronised.ok()) RemoveOldGenerations(options_.folder, next_, before_);
   return absl::OkStatus();

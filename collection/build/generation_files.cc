@@ -21,12 +21,15 @@
 namespace maxsim::collection {
 namespace {
 
-// Returns the generation in a name that ShardFileName or CodeFileName made, or nullopt for other names.
+// Returns the generation in a name that ShardFileName, FieldFileName or CodeFileName made, or nullopt for other names.
 std::optional<int64_t> GenerationOf(const std::string& name) {
   long long generation = 0;
   long long index = 0;
   if (std::sscanf(name.c_str(), "shard-%18lld-%18lld.", &generation, &index) == 2) {
     return ShardFileName(generation, index) == name ? std::optional<int64_t>(generation) : std::nullopt;
+  }
+  if (std::sscanf(name.c_str(), "fields-%18lld-%18lld.", &generation, &index) == 2) {
+    return FieldFileName(generation, index) == name ? std::optional<int64_t>(generation) : std::nullopt;
   }
   if (std::sscanf(name.c_str(), "codes-%18lld-%18lld-", &generation, &index) != 2) return std::nullopt;
   for (size_t file = 0; file < NumCodeFiles(kMaxPlanes); ++file) {
@@ -51,6 +54,7 @@ std::set<std::string> FilesOf(const Manifest& manifest) {
   for (const ShardEntry& entry : manifest.shards) {
     files.insert(entry.file);
     for (const CodeFileEntry& code_file : entry.code_files) files.insert(code_file.file);
+    if (entry.field_file.has_value()) files.insert(entry.field_file->file);
   }
   return files;
 }

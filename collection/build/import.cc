@@ -10,6 +10,7 @@
 #include "collection/build/document_input.h"
 #include "collection/build/sources/document_lines.h"
 #include "collection/build/sources/joined_sources.h"
+#include "collection/fields/field_reader.h"
 
 namespace maxsim::collection {
 namespace {
@@ -23,6 +24,13 @@ absl::StatusOr<std::unique_ptr<DocumentInput>> OpenInput(const std::string& path
   }
   if (!manifest.ok()) return manifest.status();
   return OpenCollectionInput(path, *std::move(manifest));
+}
+
+// Checks that the fields of a document can be read. Names its id where they cannot.
+absl::Status CheckFieldValues(const DocumentLine& line, FieldReader& fields) {
+  const absl::Status status = fields.Read(line.payload).status();
+  if (status.ok()) return status;
+  return Prefix(Cat("id ", line.id_type == IdType::kInt64 ? Cat(line.int_id) : Quote(line.string_id), ": "), status);
 }
 
 // Does, one after another, what OpenImport promises.
@@ -108,6 +116,8 @@ absl::Status Importer::ReadLines(IdCollector& ids) {
   const auto num_documents = static_cast<int64_t>(lengths_.size());
   std::vector<int32_t> payload_sizes;
   bool has_payloads = false;
+  std::optional<FieldReader> fields;
+  if (!options_.fields.empty()) fields.emplace(options_.fields);
   while (true) {
     absl::StatusOr<std::optional<DocumentLine>> line = reader.Next();
     if (!line.ok()) return line.status();
@@ -123,6 +133,9 @@ absl::Status Importer::ReadLines(IdCollector& ids) {
     const absl::Status added =
         *reader.id_type() == IdType::kInt64 ? ids.Add((*line)->int_id) : ids.Add(std::string_view((*line)->string_id));
     if (!added.ok()) return AtPlace(reader.Where(), added);
+    if (fields.has_value()) {
+      if (absl::Status status = CheckFieldValues(**line, *fields); !status.ok()) return Prefix(reader.Where(), status);
+    }
     payload_sizes.push_back(static_cast<int32_t>((*line)->payload.size()));
     has_payloads |= !(*line)->payload.empty();
   }

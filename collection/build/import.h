@@ -13,6 +13,7 @@
 #include "collection/build/sources/sources.h"
 #include "collection/catalog.h"
 #include "collection/encoder_identity.h"
+#include "collection/field.h"
 #include "collection/manifest.h"
 #include "kernels/scalar_type.h"
 
@@ -31,6 +32,9 @@ struct ImportOptions {
   // This is the type of the ids. nullopt takes that of the first one and refuses those of the other. A given type
   // converts: an integer to its decimal text, or decimal text to an integer.
   std::optional<IdType> id_type = {};
+  // The fields of the build, which lines of `ids` are checked against while they are read: a value that does not fit is
+  // found before vectors are written.
+  std::vector<Field> fields = {};
 };
 
 // INVALID_ARGUMENT where the files that are named do not go together; opens none.

@@ -55,6 +55,7 @@ absl::StatusOr<Manifest> QuantizeCollection(const QuantizeOptions& options, cons
   build.created_by = options.created_by;
   build.encoder = source->encoder;
   build.codes.planes = options.codes.value_or(source->codes.has_value() ? source->codes->planes : 0);
+  build.fields = source->fields;
   const PartitionFolder target{options.target, source->slots()};
   absl::StatusOr<std::vector<Manifest>> built =
       BuildPartitions(build, absl::MakeConstSpan(&target, 1), *catalog, **tokens, payloads.get(), observer);

@@ -97,6 +97,10 @@ std::string ShardFileName(int64_t generation, int64_t index) {
   return Cat(absl::StrFormat("shard-%06d-%05d", generation, index), ".safetensors");
 }
 
+std::string FieldFileName(int64_t generation, int64_t index) {
+  return Cat(absl::StrFormat("fields-%06d-%05d", generation, index), ".safetensors");
+}
+
 std::string CodeFileName(int64_t generation, int64_t index, size_t file) {
   return Cat(absl::StrFormat("codes-%06d-%05d-", generation, index), PlaneName(file), ".safetensors");
 }

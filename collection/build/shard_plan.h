@@ -55,6 +55,9 @@ std::string FormatShardHeader(const ShardPlan& plan, const ShardLayout& layout);
 // Returns a name such as "shard-000002-00000.safetensors".
 std::string ShardFileName(int64_t generation, int64_t index);
 
+// Returns the name of the file of a shard's fields, such as "fields-000002-00000.safetensors".
+std::string FieldFileName(int64_t generation, int64_t index);
+
 // Returns the name of file 0, 1 or 2 of a shard's codes, such as "codes-000002-00000-plane0.safetensors".
 std::string CodeFileName(int64_t generation, int64_t index, size_t file);
 

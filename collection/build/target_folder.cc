@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "collection/build/field_files.h"
 #include "collection/collection_name.h"
 #include "collection/log/log_summary.h"
 
@@ -65,6 +66,12 @@ absl::Status TargetFolder::CheckShape(const BuildOptions& options, const Catalog
     return differs(Cat("ids of type ", Name(published_.id_type)), std::string(Name(catalog.ids.type())));
   }
   if (published_.has_payloads && !catalog.has_payloads()) return differs("payloads", "none");
+  for (const Field& field : published_.fields) {
+    const Field* const now = FindField(options.fields, field.name);
+    if (now != nullptr && now->kind == field.kind) continue;
+    return differs(Cat("the field ", field.name, " of kind ", Name(field.kind)),
+                   now == nullptr ? std::string("none of that name") : Cat("one of kind ", Name(now->kind)));
+  }
   return absl::OkStatus();
 }
 
@@ -79,6 +86,10 @@ absl::Status TargetFolder::Check(const BuildOptions& options, const Catalog& cat
   absl::StatusOr<std::optional<uint64_t>> log_sequence = LogSequenceOfBuild(folder_, format, options.log_sequence);
   if (!log_sequence.ok()) return log_sequence.status();
   log_sequence_ = *log_sequence;
+  if (log_sequence_.has_value() && !options.fields.empty()) {
+    return absl::FailedPreconditionError(Cat(folder_, ": is a live collection, and this version has fields (",
+                                             FormatFields(options.fields), ") in collections that are not live only"));
+  }
   return absl::OkStatus();
 }
 
@@ -96,6 +107,17 @@ void TargetFolder::Complete(Manifest manifest) {
     manifest_.num_documents += entry.num_documents;
     manifest_.num_tokens += entry.num_tokens;
   }
+}
+
+absl::Status TargetFolder::WriteFields(const std::function<absl::Status()>& on_shard) {
+  for (size_t idx = 0; idx < manifest_.shards.size(); ++idx) {
+    absl::StatusOr<FileEntry> file = WriteFieldFile(folder_, manifest_, manifest_.shards[idx], manifest_.generation,
+                                                    static_cast<int64_t>(idx), files_);
+    if (!file.ok()) return file.status();
+    manifest_.shards[idx].field_file = *std::move(file);
+    if (absl::Status status = on_shard(); !status.ok()) return status;
+  }
+  return absl::OkStatus();
 }
 
 absl::Status TargetFolder::Encode(const CodesFormat& format, ShardEncoder& encoder) {

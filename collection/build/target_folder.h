@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -62,6 +63,10 @@ class TargetFolder {
   // Takes over the manifest that the shards go into, once all are complete. Documents are counted here.
   void Complete(Manifest manifest);
   const Manifest& manifest() const { return manifest_; }
+
+  // Writes the fields of all shards that the manifest declares. `on_shard` is called after each; an error that it
+  // returns ends the writing. Other errors are those of WriteFieldFile.
+  absl::Status WriteFields(const std::function<absl::Status()>& on_shard);
 
   // Writes the codes of all shards. The errors are those of ShardEncoder.
   absl::Status Encode(const CodesFormat& format, ShardEncoder& encoder);

@@ -29,7 +29,11 @@ absl::StatusOr<Manifest> CreateLiveCollection(const std::string& folder, const C
                     .shards = {},
                     .encoder = options.encoder,
                     .log_sequence = 0,
-                    .partition = options.partition};
+                    .partition = options.partition,
+                    .codes = options.codes};
+  if (manifest.codes.has_value() && options.storage == ScalarType::kI8) {
+    manifest.codes->rotation_seed = manifest.rotation_seed;
+  }
   // What is wrong shows before a folder is made.
   if (absl::StatusOr<Manifest> check = ParseManifest(FormatManifest(manifest), folder); !check.ok()) {
     return check.status();

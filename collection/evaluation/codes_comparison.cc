@@ -58,7 +58,9 @@ absl::Status CodesComparer::Check() {
   if (options_.queries->dim() != manifest.dim) {
     return Invalid("the queries' dimension is ", options_.queries->dim(), ", the collection's ", manifest.dim);
   }
-  const int32_t refined = options_.num_refined > 0 ? options_.num_refined : DefaultRefined(options_.top_k);
+  const auto default_refined =
+      static_cast<int32_t>(std::min<int64_t>(DefaultRefinedDocuments(options_.top_k), kMaxTopK));
+  const int32_t refined = options_.num_refined > 0 ? options_.num_refined : default_refined;
   if (options_.top_k < 1 || refined < options_.top_k || refined > kMaxTopK) {
     return Invalid("refined documents: ", refined, " for the top ", options_.top_k, ", the limits are ",
                    std::max(options_.top_k, 1), " .. ", kMaxTopK);
@@ -123,6 +125,7 @@ absl::StatusOr<std::vector<ScoredDocument>> CodesComparer::Refine(int64_t query,
 
 std::vector<uint64_t> PositionsOf(const std::vector<ScoredDocument>& documents) {
   std::vector<uint64_t> positions;
+  positions.reserve(documents.size());
   for (const ScoredDocument& document : documents) positions.push_back(document.position);
   return positions;
 }
@@ -177,10 +180,6 @@ absl::StatusOr<CodesComparison> CodesComparer::Run() {
 }
 
 }  // namespace
-
-int32_t DefaultRefined(int32_t top_k) {
-  return static_cast<int32_t>(std::min<int64_t>(1000 + int64_t{20} * top_k, kMaxTopK));
-}
 
 absl::StatusOr<CodesComparison> CompareCodes(const std::string& folder, ScoredCollection& exact,
                                              const CodesComparisonOptions& options) {

@@ -17,14 +17,11 @@ struct CodesComparisonOptions {
   const QuerySet* queries = nullptr;
   int64_t sample = 0;       // how many queries, from the first; 0: all
   int32_t top_k = 100;      // 1 .. kMaxTopK
-  int32_t num_refined = 0;  // documents that are scored exactly; 0: DefaultRefined(top_k)
+  int32_t num_refined = 0;  // documents that are scored exactly; 0: DefaultRefinedDocuments(top_k)
   int num_threads = 1;      // that scan, at least 1
   // The observer is called after some queries, and an error ends the comparison. It may be null.
   std::function<absl::Status(int64_t done, int64_t total)> observer{};
 };
-
-// Returns how many documents a search by codes scores exactly unless it is told otherwise: 1,000 + 20 k.
-int32_t DefaultRefined(int32_t top_k);
 
 // The search by codes of one number of planes, compared with the exact one.
 struct PlanesAgreement {

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "collection/codes/shard_codes.h"
+#include "collection/fields/shard_fields.h"
 #include "collection/shard.h"
 #include "kernels/codes/code_layout.h"
 #include "kernels/limits.h"
@@ -57,6 +58,7 @@ absl::StatusOr<CollectionSummary> Inspect(const std::string& folder) {
   summary.token_bytes =
       summary.manifest.num_tokens * summary.manifest.dim * static_cast<int64_t>(SizeOf(summary.manifest.storage));
   if (summary.manifest.storage == ScalarType::kI8) summary.loss = CollectionSummary::Loss{};
+  summary.field_documents.resize(summary.manifest.fields.size());
   const int64_t step = (summary.token_bytes + kInspectedBytes - 1) / kInspectedBytes;
   std::vector<int64_t> counts(kMaxDocumentTokens + 1);
   for (const ShardEntry& entry : summary.manifest.shards) {
@@ -74,6 +76,15 @@ absl::StatusOr<CollectionSummary> Inspect(const std::string& folder) {
           folder, summary.manifest, entry, summary.manifest.codes->planes, Access::kMapped, /*check_checksum=*/false);
       if (!codes.ok()) return codes.status();
       summary.code_bytes += CodeFileBytes(entry, kMaxPlanes);
+    }
+    if (!summary.manifest.fields.empty()) {
+      const absl::StatusOr<std::unique_ptr<ShardFields>> fields =
+          ShardFields::Open(folder, summary.manifest, entry, /*check_checksum=*/false);
+      if (!fields.ok()) return fields.status();
+      summary.field_bytes += FieldFileBytes(entry);
+      for (size_t idx = 0; idx < summary.field_documents.size(); ++idx) {
+        summary.field_documents[idx] += (*fields)->columns()[idx].num_present;
+      }
     }
   }
   const int64_t num_documents = summary.manifest.num_documents;
@@ -124,6 +135,12 @@ std::string FormatTable(const CollectionSummary& summary) {
   if (manifest.codes.has_value()) {
     row("codes", Cat(DescribeCodes(manifest.codes), ", ", FormatBytes(summary.code_bytes)));
   }
+  for (size_t idx = 0; idx < manifest.fields.size(); ++idx) {
+    const int64_t count = summary.field_documents[idx];
+    row(idx == 0 ? "fields" : "", Cat(FormatFields({manifest.fields[idx]}), ", in ", FormatCount(count),
+                                      count == 1 ? " document" : " documents"));
+  }
+  if (!manifest.fields.empty()) row("", Cat(FormatBytes(summary.field_bytes), " in all"));
   if (summary.log.has_value()) {
     const CollectionSummary::Log& log = *summary.log;
     row("log", Cat(DescribeWrites(log.first_sequence, log.last_sequence), ", ",
@@ -149,6 +166,12 @@ std::string FormatJson(const CollectionSummary& summary) {
   json["num_bytes"] = summary.num_bytes;
   json["token_bytes"] = summary.token_bytes;
   if (summary.manifest.codes.has_value()) json["code_bytes"] = summary.code_bytes;
+  if (!summary.manifest.fields.empty()) {
+    json["field_bytes"] = summary.field_bytes;
+    for (size_t idx = 0; idx < summary.manifest.fields.size(); ++idx) {
+      json["field_documents"][summary.manifest.fields[idx].name] = summary.field_documents[idx];
+    }
+  }
   json["tokens_per_document"] = {{"min", summary.lengths.min},
                                  {"median", summary.lengths.median},
                                  {"mean", summary.lengths.mean},

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "collection/manifest.h"
@@ -23,9 +24,11 @@ struct LengthDistribution {
 struct CollectionSummary {
   std::string folder;
   Manifest manifest;
-  int64_t num_bytes = 0;    // of all shard files
-  int64_t token_bytes = 0;  // of the token matrices among them
-  int64_t code_bytes = 0;   // of the files of codes
+  int64_t num_bytes = 0;                      // of all shard files
+  int64_t token_bytes = 0;                    // of the token matrices among them
+  int64_t code_bytes = 0;                     // of the files of codes
+  int64_t field_bytes = 0;                    // of the files of fields
+  std::vector<int64_t> field_documents = {};  // that have a value of each field of the manifest
   LengthDistribution lengths = {};
 
   // The loss of i8 storage, measured on documents spread over the collection, or on all documents of a small one.

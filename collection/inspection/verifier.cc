@@ -14,6 +14,8 @@
 #include "collection/codes/codes_verifier.h"
 #include "collection/codes/shard_codes.h"
 #include "collection/document_line.h"
+#include "collection/fields/fields_verifier.h"
+#include "collection/fields/shard_fields.h"
 #include "collection/formats/element_type.h"
 #include "collection/shard.h"
 #include "collection/slots.h"
@@ -45,6 +47,7 @@ class Verifier {
   void CheckOrdinals(const Shard& shard);
   void CheckPayloads(const Shard& shard);
   void CheckCodes(const Shard& shard, const ShardEntry& entry);
+  void CheckFields(const Shard& shard, const ShardEntry& entry);
   template <typename Opened>
   Opened OpenChecked(const std::function<Opened(bool check_checksum)>& open);
 
@@ -164,11 +167,21 @@ void Verifier::CheckCodes(const Shard& shard, const ShardEntry& entry) {
   if (absl::Status status = (*codes)->Check(); !status.ok()) Problem(std::string(status.message()));
 }
 
+void Verifier::CheckFields(const Shard& shard, const ShardEntry& entry) {
+  if (manifest_.fields.empty()) return;
+  const auto fields = OpenChecked<absl::StatusOr<std::unique_ptr<ShardFields>>>(
+      [&](bool check_checksum) { return ShardFields::Open(folder_, manifest_, entry, check_checksum); });
+  if (!fields.ok()) return;
+  const WrongFields wrong = FindWrongFields(manifest_.fields, (*fields)->columns(), shard, kMaxProblems);
+  for (const WrongField& one : wrong.documents) Problem(Cat(Where(shard, one.document), one.what));
+  report_.num_problems += wrong.num_documents - static_cast<int64_t>(wrong.documents.size());
+}
+
 ShardReport Verifier::VerifyShard(const ShardEntry& entry, const std::vector<uint32_t>* tombstones) {
   const int64_t problems_before = report_.num_problems;
   const auto shard = OpenChecked<absl::StatusOr<std::shared_ptr<Shard>>>(
       [&](bool check_checksum) { return Shard::Open(folder_, manifest_, entry, Access::kMapped, check_checksum); });
-  const int64_t num_bytes = entry.num_bytes + CodeFileBytes(entry, kMaxPlanes);
+  const int64_t num_bytes = entry.num_bytes + CodeFileBytes(entry, kMaxPlanes) + FieldFileBytes(entry);
   ShardReport result{entry.file, entry.num_documents, entry.num_tokens, num_bytes, 0, {}};
   if (shard.ok()) {
     CheckValues(**shard, &result.loss);
@@ -177,6 +190,7 @@ ShardReport Verifier::VerifyShard(const ShardEntry& entry, const std::vector<uin
     CheckOrdinals(**shard);
     CheckPayloads(**shard);
     CheckCodes(**shard, entry);
+    CheckFields(**shard, entry);
     if (absl::Status status = (*shard)->Check(); !status.ok()) Problem(std::string(status.message()));
   }
   result.num_problems = report_.num_problems - problems_before;

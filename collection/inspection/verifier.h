@@ -19,7 +19,7 @@ struct ShardReport {
   std::string file;
   int64_t num_documents = 0;
   int64_t num_tokens = 0;
-  int64_t num_bytes = 0;  // with those of codes
+  int64_t num_bytes = 0;  // with those of codes and fields
   int64_t num_problems = 0;
   QuantizationLoss loss;  // lossy tokens of i8
 };
@@ -37,7 +37,8 @@ struct VerifyReport {
 // Checks, for every shard the manifest names: size and checksum, structure and offsets, ids (encoding, length, none
 // twice in the whole collection; those of a partition: of its slots), ordinals of a partition (ascending from shard to
 // shard too), token values (finite, within kMaxAbsValue; i8: not -128), payloads (JSON objects), and, where the
-// collection has codes: their files, and every bit, factor, scale and bound against the vectors (FindWrongCodes).
+// collection has codes: their files, and every bit, factor, scale and bound against the vectors (FindWrongCodes);
+// where it has fields: their files, and every value against the payloads (FindWrongFields).
 // Goes on after a problem as far as the damage allows. `on_shard` (may be null) is called after each shard. Holds all
 // ids in memory, tokens never. Fails only when there is no readable manifest. `tombstones` (may be null) are those of a
 // live collection's shards, ascending ordinals for each: the ids of those documents may be there again.

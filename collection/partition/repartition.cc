@@ -69,7 +69,8 @@ absl::StatusOr<std::vector<Manifest>> Write(const Sources& sources, absl::Span<c
                      .max_shard_bytes = options.max_shard_bytes,
                      .created_by = options.created_by,
                      .encoder = first.encoder,
-                     .codes = CodesRequest::Of(first)};
+                     .codes = CodesRequest::Of(first),
+                     .fields = first.fields};
   for (const StoredCollection& source : sources.collections) {
     build.has_payloads |= source.manifest.has_payloads;
     build.generation = std::max(build.generation, source.manifest.generation);
@@ -115,6 +116,7 @@ absl::Status CheckAlike(const StoredCollection& one, const StoredCollection& oth
   }
   if (a.encoder != b.encoder) return differ("encoder", encoder(a), encoder(b));
   if (a.codes != b.codes) return differ("codes", DescribeCodes(a.codes), DescribeCodes(b.codes));
+  if (a.fields != b.fields) return differ("fields", DescribeFields(a.fields), DescribeFields(b.fields));
   if (a.generation != b.generation && !are_live) return differ("generation", Cat(a.generation), Cat(b.generation));
   if (a.has_payloads != b.has_payloads && !are_live) {
     return differ("payloads", a.has_payloads ? "some" : "none", b.has_payloads ? "some" : "none");

@@ -23,6 +23,14 @@ double NominalNorm(const CodeShape& shape, float scale) {
   return static_cast<double>(scale) * std::sqrt(static_cast<double>(shape.dim)) * (shape.factors ? kMaxFactor : 1);
 }
 
+size_t CodeArrayBytes(const CodeShape& shape, int planes, int64_t num_documents, int64_t num_tokens) {
+  const auto documents = static_cast<size_t>(num_documents);
+  const auto tokens = static_cast<size_t>(num_tokens);
+  const auto num_bounds = static_cast<size_t>(BoundIndex(planes)) + 1;
+  return tokens * (CodeBytes(shape.dim, planes) + (shape.factors ? 1 : 0)) + (documents + 1) * sizeof(int64_t) +
+         documents * (sizeof(float) + num_bounds * sizeof(CodeBound));
+}
+
 absl::Status ValidateCodeShape(const CodeShape& shape) {
   if (shape.dim < kMinDim || shape.dim > kMaxDim) {
     return absl::InvalidArgumentError(absl::StrCat("codes.dim is ", shape.dim, "; must be ", kMinDim, " to ", kMaxDim));

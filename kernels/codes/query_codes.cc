@@ -1,6 +1,7 @@
 #include "kernels/codes/query_codes.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -42,20 +43,32 @@ struct TokenCode {
   double scale = 0;              // of one unit of Q
 };
 
+// Rounds to nearest even a value of less than 2^51 in magnitude, as std::nearbyint does without a call of the library.
+double RoundToEven(double value) {
+  constexpr double kShift = 0x1.8p52;  // beyond it FP64 has no fractions
+  return (value + kShift) - kShift;
+}
+
+// Returns the values of `row` at the columns of one word's bits, by bit: 0 for columns beyond `dim`. The last element
+// is 0: it stands for the bit after the last one.
+std::array<double, 33> ValuesOfWord(int32_t dim, int32_t word, absl::Span<const double> row) {
+  std::array<double, 33> values = {};
+  for (int32_t bit = 0; bit < 32; ++bit) {
+    const int32_t column = ColumnOfBit(dim, word, bit);
+    if (column < dim) values[bit] = row[column];
+  }
+  return values;
+}
+
 // Quantises for one plane: finds the coefficients of windows whose bits have the weights `row`.
 void SolveWindows(int32_t dim, absl::Span<const double> row, TokenCode* code) {
-  const auto value_of = [&](int32_t word, int32_t bit) {
-    const int32_t column = ColumnOfBit(dim, word, bit);
-    return column < dim ? row[column] : 0.0;
-  };
   std::fill(code->elements.begin(), code->elements.end(), int8_t{0});
   std::fill(code->weights.begin(), code->weights.end(), int16_t{0});
   double largest = 0;
   for (int32_t word = 0; word < CodeWords(dim); ++word) {
+    const std::array<double, 33> values = ValuesOfWord(dim, word, row);
     for (int32_t bit = 0; bit < 32; ++bit) {
-      const double value = value_of(word, bit);
-      const double next = bit == 31 ? 0.0 : value_of(word, bit + 1);
-      largest = std::max({largest, std::fabs(value), std::fabs(value - next / 2)});
+      largest = std::max({largest, std::fabs(values[bit]), std::fabs(values[bit] - values[bit + 1] / 2)});
     }
   }
   code->scale = 0;
@@ -63,12 +76,13 @@ void SolveWindows(int32_t dim, absl::Span<const double> row, TokenCode* code) {
   const double unit = largest / kMaxWindowTarget;
   code->scale = unit / kWindowUnit;
   for (int32_t word = 0; word < CodeWords(dim); ++word) {
+    const std::array<double, 33> values = ValuesOfWord(dim, word, row);
     int32_t coefficients[32 + 7] = {};  // those beyond the word's last bit stay 0
     for (int32_t bit = 31; bit >= 0; --bit) {
       int32_t above = 0;  // what the windows that end at higher bits give to this bit
       for (int32_t t = 1; t < 8; ++t) above += coefficients[bit + t] << (7 - t);
-      const double rest = value_of(word, bit) / unit - above / kWindowUnit;
-      coefficients[bit] = static_cast<int32_t>(std::clamp(std::nearbyint(rest), -127.0, 127.0));
+      const double rest = values[bit] / unit - above / kWindowUnit;
+      coefficients[bit] = static_cast<int32_t>(std::clamp(RoundToEven(rest), -127.0, 127.0));
       const int32_t column = ColumnOfBit(dim, word, bit);
       code->elements[column] = static_cast<int8_t>(coefficients[bit]);
       if (column < dim) code->weights[column] = static_cast<int16_t>(above + 128 * coefficients[bit]);
@@ -110,20 +124,18 @@ absl::Status CheckQuery(const CodeShape& shape, int planes, absl::Span<const flo
 class QueryEncoder {
  public:
   QueryEncoder(const CodeShape& shape, int planes)
-      : shape_(shape), planes_(planes), row_(shape.dim), quantised_(shape.dim), exact_(shape.dim) {
+      : shape_(shape), planes_(planes), quantised_(shape.dim), exact_(shape.dim) {
     code_.elements.resize(CodeColumns(shape.dim));
     code_.weights.resize(planes == 1 ? CodeColumns(shape.dim) : 0);
   }
 
-  // Encodes a row. The result is valid until the next call.
+  // Encodes a rotated row. The result is valid until the next call.
   const TokenCode& Encode(absl::Span<const float> row) {
-    std::copy(row.begin(), row.end(), row_.begin());
-    Rotate(shape_.rotation_seed, absl::MakeSpan(row_));
-    const float scale = Quantize(row_, quantised_.data());
+    const float scale = Quantize(row, quantised_.data());
     // I8 originals are scored with the quantised query.
     const bool scored_quantised = shape_.originals == ScalarType::kI8;
     for (int32_t column = 0; column < shape_.dim; ++column) {
-      exact_[column] = scored_quantised ? static_cast<double>(scale) * quantised_[column] : row_[column];
+      exact_[column] = scored_quantised ? static_cast<double>(scale) * quantised_[column] : row[column];
     }
     if (planes_ == 1) {
       SolveWindows(shape_.dim, exact_, &code_);
@@ -141,7 +153,6 @@ class QueryEncoder {
   CodeShape shape_;
   int planes_;
   TokenCode code_;
-  std::vector<float> row_;
   std::vector<int8_t> quantised_;
   std::vector<double> exact_;
 };
@@ -166,9 +177,11 @@ absl::StatusOr<QueryCodes> EncodeQuery(const CodeShape& shape, int planes, absl:
   std::vector<double> exact;        // [num_tokens, dim]
   std::vector<double> unit_scales;  // what one unit of a token's Q is worth, with the weight
   double largest = 0;
+  std::vector<float> rotated(tokens.begin(), tokens.end());
+  RotateRows(shape.rotation_seed, shape.dim, absl::MakeSpan(rotated));
   QueryEncoder encoder(shape, planes);
   for (size_t token = 0; token < num_tokens; ++token) {
-    const TokenCode& code = encoder.Encode(tokens.subspan(token * dim, dim));
+    const TokenCode& code = encoder.Encode(absl::MakeConstSpan(rotated).subspan(token * dim, dim));
     query.elements.insert(query.elements.end(), code.elements.begin(), code.elements.end());
     query.weights.insert(query.weights.end(), code.weights.begin(), code.weights.end());
     query.element_sums.push_back(std::accumulate(code.elements.begin(), code.elements.end(), int32_t{0}));

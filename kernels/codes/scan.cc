@@ -126,8 +126,10 @@ std::vector<CodeScanner::Stack> CodeScanner::StackQueries(const CodesView& codes
     const ScanQuery& query = queries[idx];
     const auto num_tokens = static_cast<size_t>(query.codes->num_tokens);
     auto stack = std::find_if(stacks.begin(), stacks.end(), [&](const Stack& candidate) {
-      return query.ordinals == nullptr && candidate.ordinals == nullptr && candidate.planes == query.codes->planes &&
-             candidate.num_tokens + num_tokens <= kMaxStackLanes;
+      const bool same =
+          query.ordinals == candidate.ordinals &&
+          (query.ordinals == nullptr || candidate.num_candidates == static_cast<size_t>(query.num_candidates));
+      return same && candidate.planes == query.codes->planes && candidate.num_tokens + num_tokens <= kMaxStackLanes;
     });
     if (stack == stacks.end()) {
       stack = stacks.emplace(stacks.end());

@@ -28,6 +28,10 @@ enum class ScanOrder : uint8_t {
 inline constexpr int64_t kMaxScanQueries = 64;
 inline constexpr int32_t kMaxScanResults = 1 << 20;
 
+// Returns how many documents a search scores exactly after its scan, unless the caller gives another number. maxsimd
+// and `maxsim-shard evaluate` both use it, so that the latter measures what the server does.
+constexpr int64_t DefaultRefinedDocuments(int64_t top_k) { return 1000 + 20 * top_k; }
+
 // A query of a scan. All pointers are borrowed for the length of the call.
 struct ScanQuery {
   const QueryCodes* codes = nullptr;
@@ -72,8 +76,7 @@ class CodeScanner {
                     absl::Span<std::vector<Scored>> results);
 
  private:
-  // Queries that are multiplied with the same expanded rows: of one number of planes, and all over the whole collection
-  // or one of them over its list.
+  // Queries that are multiplied with the same expanded rows: of one number of planes, and over the same candidates.
   struct Stack {
     int planes = 1;
     const uint32_t* ordinals = nullptr;

@@ -2,33 +2,15 @@
 
 #include <cstddef>
 #include <cstring>
-#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/cpu/appendable_array.h"
 #include "kernels/cpu/cpu_documents.h"
 #include "kernels/cpu/machine.h"
 #include "kernels/validate.h"
 
 namespace maxsim::cpu {
-
-// Memory that begins with a cache line. Nothing is written to it at first.
-template <typename T>
-class AppendableArray {
- public:
-  // Makes an array of `count` elements; null when there is no memory or `count` is 0.
-  explicit AppendableArray(size_t count)
-      : data_(count == 0 ? nullptr
-                         : static_cast<T*>(::operator new (count * sizeof(T), std::align_val_t{64}, std::nothrow))) {}
-
-  T* data() const { return data_.get(); }
-
- private:
-  struct Free {
-    void operator()(T* memory) const { ::operator delete (memory, std::align_val_t{64}); }
-  };
-  std::unique_ptr<T, Free> data_;
-};
 
 struct AppendableSizes {
   explicit AppendableSizes(const AppendableShape& shape)
@@ -62,8 +44,7 @@ absl::StatusOr<std::shared_ptr<CpuAppendable>> CpuAppendable::Create(const Appen
   const size_t available = AvailableMemoryBytes();
   if (sizes.total_bytes() <= available) {
     auto arrays = std::make_shared<Arrays>(sizes);
-    const bool has_scales = sizes.num_scales == 0 || arrays->scales.data() != nullptr;
-    if (arrays->tokens.data() != nullptr && arrays->offsets.data() != nullptr && has_scales) {
+    if (arrays->tokens.is_there() && arrays->offsets.is_there() && arrays->scales.is_there()) {
       arrays->offsets.data()[0] = 0;
       return std::shared_ptr<CpuAppendable>(new CpuAppendable(shape, std::move(arrays)));
     }
@@ -76,33 +57,25 @@ absl::StatusOr<std::shared_ptr<CpuAppendable>> CpuAppendable::Create(const Appen
 CpuAppendable::CpuAppendable(const AppendableShape& shape, std::shared_ptr<Arrays> arrays)
     : shape_(shape), arrays_(std::move(arrays)) {}
 
-CpuAppendable::Length CpuAppendable::length() const {
-  const MutexLock lock(&mutex_);
-  return length_;
-}
-
 absl::Status CpuAppendable::Append(const DocumentsView& documents) {
-  const Length before = length();
+  const AppendedLength::Value before = length_.Get();
   absl::Status status = ValidateAppend(shape_, before.documents, before.tokens, documents);
   if (!status.ok() || documents.num_documents == 0) return status;
-  const auto count = static_cast<size_t>(documents.num_documents);
   const int64_t num_tokens = documents.num_tokens();
   std::memcpy(arrays_->row(before.tokens), documents.tokens, static_cast<size_t>(num_tokens) * arrays_->row_bytes);
-  // The offset where the first document begins is there already: readers of snapshots may be reading it.
-  int64_t* const ends = arrays_->offsets.data() + before.documents + 1;
-  for (size_t n = 0; n < count; ++n) ends[n] = before.tokens + documents.offsets[n + 1];
+  WriteEnds(documents.offsets, documents.num_documents, before.tokens, arrays_->offsets.data() + before.documents + 1);
   if (shape_.type == ScalarType::kI8) {
-    std::memcpy(arrays_->scales.data() + before.documents, documents.scales, count * sizeof(float));
+    std::memcpy(arrays_->scales.data() + before.documents, documents.scales,
+                static_cast<size_t>(documents.num_documents) * sizeof(float));
   }
-  const MutexLock lock(&mutex_);
-  length_ = {before.documents + documents.num_documents, before.tokens + num_tokens};
+  length_.Add(documents.num_documents, num_tokens);
   return absl::OkStatus();
 }
 
 std::shared_ptr<const Documents> CpuAppendable::Snapshot() const {
   const DocumentsView view = {.type = shape_.type,
                               .dim = shape_.dim,
-                              .num_documents = length().documents,
+                              .num_documents = length_.Get().documents,
                               .tokens = arrays_->tokens.data(),
                               .offsets = arrays_->offsets.data(),
                               .scales = arrays_->scales.data(),
@@ -111,7 +84,7 @@ std::shared_ptr<const Documents> CpuAppendable::Snapshot() const {
 }
 
 absl::Status CpuAppendable::ReadRows(int64_t first_token, int64_t num_tokens, void* rows) const {
-  absl::Status status = ValidateReadRows(length().tokens, first_token, num_tokens, rows);
+  absl::Status status = ValidateReadRows(length_.Get().tokens, first_token, num_tokens, rows);
   if (!status.ok() || num_tokens == 0) return status;
   std::memcpy(rows, arrays_->row(first_token), static_cast<size_t>(num_tokens) * arrays_->row_bytes);
   return absl::OkStatus();

@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/mutex.h"
+#include "kernels/appended_length.h"
 #include "kernels/maxsim.h"
 
 namespace maxsim::cpu {
@@ -25,20 +25,12 @@ class CpuAppendable final : public AppendableDocuments {
 
  private:
   struct Arrays;
-  // How much was appended.
-  struct Length {
-    int64_t documents = 0;
-    int64_t tokens = 0;
-  };
 
   CpuAppendable(const AppendableShape& shape, std::shared_ptr<Arrays> arrays);
 
-  Length length() const;
-
   const AppendableShape shape_;
   const std::shared_ptr<Arrays> arrays_;  // snapshots hold on to them
-  mutable Mutex mutex_;
-  Length length_ ABSL_GUARDED_BY(mutex_);
+  AppendedLength length_;
 };
 
 }  // namespace maxsim::cpu

@@ -9,7 +9,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "kernels/codes/appendable_codes.h"
 #include "kernels/cpu/cpu_appendable.h"
+#include "kernels/cpu/cpu_appendable_codes.h"
+#include "kernels/cpu/cpu_codes.h"
 #include "kernels/cpu/cpu_documents.h"
 #include "kernels/cpu/cpu_executor.h"
 #include "kernels/cpu/loops/isa.h"
@@ -55,6 +58,20 @@ class CpuBackend final : public Backend {
 
   absl::StatusOr<std::unique_ptr<Executor>> CreateExecutor(const ExecutorOptions&) override {
     return std::make_unique<CpuExecutor>(isa_, pool_);
+  }
+
+  absl::StatusOr<std::unique_ptr<LoadedCodes>> LoadCodes(const CodesView& codes, int planes,
+                                                         std::shared_ptr<const void> keep_alive) override {
+    return CpuCodes::Create(codes, planes, std::move(keep_alive));
+  }
+
+  absl::StatusOr<std::shared_ptr<AppendableCodes>> CreateAppendableCodes(const AppendableCodesShape& shape) override {
+    if (absl::Status status = ValidateAppendableCodesShape(shape); !status.ok()) return status;
+    return CpuAppendableCodes::Create(shape);
+  }
+
+  absl::StatusOr<std::unique_ptr<ScanExecutor>> CreateScanExecutor() override {
+    return std::make_unique<CpuScanExecutor>(isa_, pool_);
   }
 
   absl::Status Health() const override { return absl::OkStatus(); }

@@ -7,6 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/call/launch/copy_input.h"
 #include "kernels/cuda/call/launch/quantize_launch.h"
+#include "kernels/cuda/codes/cuda_appendable_codes.h"
+#include "kernels/cuda/codes/cuda_codes.h"
+#include "kernels/cuda/codes/cuda_scan_executor.h"
 #include "kernels/cuda/documents/cuda_appendable.h"
 #include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/gather.h"
@@ -201,6 +204,45 @@ absl::StatusOr<std::unique_ptr<Executor>> CudaBackend::CreateExecutor(const Exec
   MAXSIM_RETURN_IF_ERROR(device_->health.Get());
   absl::StatusOr<std::unique_ptr<CudaExecutor>> executor = CudaExecutor::Create(device_.get(), options);
   if (!executor.ok()) return device_->health.Note(executor.status());
+  return std::move(executor).value();
+}
+
+MemoryNeed CudaBackend::CodeBytesNeeded(const CodeShape& shape, int planes, int64_t num_documents,
+                                        int64_t num_tokens) const {
+  return {.device_bytes = CodeArrayBytes(shape, planes, num_documents, num_tokens)};
+}
+
+absl::Status CudaBackend::CheckCodeRoom(const CodeShape& shape, int planes, int64_t num_documents,
+                                        int64_t num_tokens) const {
+  const size_t bytes = CodeArrayBytes(shape, planes, num_documents, num_tokens);
+  size_t free_bytes = 0;
+  MAXSIM_ASSIGN_OR_RETURN(free_bytes, FreeBytes());
+  if (bytes <= free_bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(planes, " planes of codes of ", num_documents, " documents take ",
+                                                   bytes, " bytes of device memory; ", free_bytes, " of ",
+                                                   device_->memory_bytes, " bytes are free on ", device_->name));
+}
+
+absl::StatusOr<std::shared_ptr<AppendableCodes>> CudaBackend::CreateAppendableCodes(const AppendableCodesShape& shape) {
+  MAXSIM_RETURN_IF_ERROR(ValidateAppendableCodesShape(shape));
+  MAXSIM_RETURN_IF_ERROR(CheckCodeRoom(shape.codes, shape.planes, shape.max_documents, shape.max_tokens));
+  absl::StatusOr<std::shared_ptr<CudaAppendableCodes>> made = CudaAppendableCodes::Create(device_.get(), shape);
+  if (!made.ok()) return device_->health.Note(made.status());
+  return std::move(made).value();
+}
+
+absl::StatusOr<std::unique_ptr<LoadedCodes>> CudaBackend::LoadCodes(const CodesView& codes, int planes,
+                                                                    std::shared_ptr<const void>) {
+  MAXSIM_RETURN_IF_ERROR(ValidateCodes(codes));
+  MAXSIM_RETURN_IF_ERROR(CheckCodeRoom(codes.shape, planes, codes.num_documents, codes.num_tokens()));
+  absl::StatusOr<std::unique_ptr<CudaCodes>> loaded = CudaCodes::Upload(*device_, codes, planes);
+  if (!loaded.ok()) return loaded.status();
+  return std::move(loaded).value();
+}
+
+absl::StatusOr<std::unique_ptr<ScanExecutor>> CudaBackend::CreateScanExecutor() {
+  absl::StatusOr<std::unique_ptr<CudaScanExecutor>> executor = CudaScanExecutor::Create(*device_);
+  if (!executor.ok()) return executor.status();
   return std::move(executor).value();
 }
 

@@ -3,6 +3,9 @@
 
 #include <memory>
 
+#include "kernels/codes/appendable_codes.h"
+#include "kernels/codes/codes.h"
+#include "kernels/codes/scan_executor.h"
 #include "kernels/cuda/cuda_executor.h"
 #include "kernels/cuda/documents/cuda_documents.h"
 #include "kernels/cuda/host_documents/host_documents.h"
@@ -24,6 +27,12 @@ class CudaBackend final : public Backend {
                                                   std::shared_ptr<const void> keep_alive) override;
   absl::StatusOr<std::shared_ptr<AppendableDocuments>> CreateAppendable(const AppendableShape& shape) override;
   absl::StatusOr<std::unique_ptr<Executor>> CreateExecutor(const ExecutorOptions& options) override;
+  MemoryNeed CodeBytesNeeded(const CodeShape& shape, int planes, int64_t num_documents,
+                             int64_t num_tokens) const override;
+  absl::StatusOr<std::unique_ptr<LoadedCodes>> LoadCodes(const CodesView& codes, int planes,
+                                                         std::shared_ptr<const void> keep_alive) override;
+  absl::StatusOr<std::shared_ptr<AppendableCodes>> CreateAppendableCodes(const AppendableCodesShape& shape) override;
+  absl::StatusOr<std::unique_ptr<ScanExecutor>> CreateScanExecutor() override;
   absl::Status Health() const override;
 
   Device* device() const { return device_.get(); }
@@ -33,6 +42,8 @@ class CudaBackend final : public Backend {
 
   // RESOURCE_EXHAUSTED, with the numbers, unless the arrays of `shape` fit in the device's free memory.
   absl::Status CheckRoom(const CudaDocuments::Shape& shape) const;
+  // RESOURCE_EXHAUSTED, with the numbers, unless codes of this size fit in the device's free memory.
+  absl::Status CheckCodeRoom(const CodeShape& shape, int planes, int64_t num_documents, int64_t num_tokens) const;
   absl::StatusOr<std::unique_ptr<Documents>> LoadResident(const DocumentsView& documents);
   absl::StatusOr<std::unique_ptr<Documents>> Upload(const DocumentsView& view);
 

@@ -162,7 +162,8 @@ void Scheduler::Impl::Score(Batch* batch) noexcept {
   engine::BatchStats stats;
   batch->results = engine_->lane(batch->lane).Execute(jobs, &stats, &unlocked_dispatcher_.stop_now());
   batch->end = MonotonicNow();
-  batch->token_pairs = stats.token_pairs;
+  // A job's work counts the candidates that were scanned, too.
+  batch->token_pairs = stats.token_pairs + stats.refinements.token_pairs;
 
   ObserveBatch(*jobs.front()->collection, stats);
   batch->stopped = unlocked_dispatcher_.stop_now().load(std::memory_order_relaxed);
@@ -179,6 +180,15 @@ void Scheduler::Impl::ObserveBatch(const store::Collection& collection, const en
     const uint64_t row_bytes = static_cast<uint64_t>(collection.dim()) * SizeOf(collection.storage());
     metrics_->ObserveBatch(stats.num_queries, stats.token_pairs, stats.document_tokens,
                            stats.document_tokens * row_bytes, stats.timings.copy_seconds, stats.timings.kernel_seconds);
+  }
+  const engine::BatchStats::Refinements& refined = stats.refinements;
+  if (refined.token_pairs > 0) {
+    metrics_->scans().Observe({.scans = refined.scans,
+                               .token_pairs = refined.token_pairs,
+                               .documents = refined.documents,
+                               .proofs = refined.proofs,
+                               .scan_seconds = refined.scan_seconds,
+                               .refine_seconds = refined.refine_seconds});
   }
   for (const engine::BatchStats::Device& device : stats.devices) {
     metrics_->ObserveDevice(engine_->devices().number(device.device), {.token_pairs = device.token_pairs,

@@ -205,7 +205,7 @@ void RouterDocuments::Upsert(v1::UpsertRequest request, service::CallContext con
   service::DescribeDocuments(request.collection(), call->context.method, request.documents_size(), call->context.span);
   DealtCall<v1::UpsertRequest> sent;
   const absl::Status status = Guarded([&] {
-    if (absl::Status s = service::CheckServing(state_); !s.ok()) return s;
+    if (absl::Status s = CheckState(); !s.ok()) return s;
     const auto collection = FindLive(request.collection());
     if (!collection.ok()) return collection.status();
     const service::DocumentRules rules = RulesOf(**collection, deps_.limits);
@@ -263,7 +263,7 @@ void RouterDocuments::Delete(const v1::DeleteRequest& request, service::CallCont
                              request.string_ids().ids_size() + request.int_ids().ids_size(), call->context.span);
   DealtCall<v1::DeleteRequest> sent;
   const absl::Status status = Guarded([&] {
-    if (absl::Status s = service::CheckServing(state_); !s.ok()) return s;
+    if (absl::Status s = CheckState(); !s.ok()) return s;
     const auto collection = FindLive(request.collection());
     if (!collection.ok()) return collection.status();
     const auto fill = [&](v1::DeleteRequest& of_part) { of_part.set_version(request.version()); };
@@ -296,7 +296,7 @@ void RouterDocuments::Get(const v1::GetRequest& request, service::CallContext co
   DealtCall<v1::GetRequest> sent;
   StoredShape shape;
   const absl::Status status = Guarded([&] {
-    if (absl::Status s = service::CheckServing(state_); !s.ok()) return s;
+    if (absl::Status s = CheckState(); !s.ok()) return s;
     const auto collection = deps_.membership->view()->Find(request.collection());
     if (!collection.ok()) return collection.status();
     if (absl::Status s = CheckMinSequence(request.min_sequence(), **collection); !s.ok()) return s;
@@ -345,10 +345,6 @@ void RouterDocuments::Get(const v1::GetRequest& request, service::CallContext co
 bool RouterDocuments::HasIntIds(std::string_view collection) const {
   const auto found = deps_.membership->view()->Find(collection);
   return found.ok() && (*found)->has_int_ids();
-}
-
-void RouterDocuments::CountUnread(std::string_view method, absl::Time arrival, const absl::Status& status) const {
-  deps_.metrics->CountRequest(method, status.code(), MonotonicNow() - arrival);
 }
 
 }  // namespace maxsim::cluster

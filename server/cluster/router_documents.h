@@ -1,7 +1,6 @@
 // Writes and reads documents by the groups that have their slots.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -11,14 +10,16 @@
 #include "server/cluster/groups/view.h"
 #include "server/cluster/router_scorer.h"
 #include "server/service/api.h"
+#include "server/service/document_api_base.h"
 
 namespace maxsim::cluster {
 
 // The class is thread-safe. A call for documents of several groups is carried out by each of them on its own: where one
 // fails, what the others wrote stays, as the error says. It may be repeated.
-class RouterDocuments : public service::DocumentApi {
+class RouterDocuments : public service::DocumentApiBase {
  public:
-  explicit RouterDocuments(const RouterDependencies& dependencies) : deps_(dependencies) {}
+  explicit RouterDocuments(const RouterDependencies& dependencies)
+      : DocumentApiBase(dependencies.metrics, dependencies.limits), deps_(dependencies) {}
 
   // `submitted` is called once the documents are written: only then is the order of two calls certain.
   void Upsert(v1::UpsertRequest request, service::CallContext context, service::Done<v1::UpsertResponse> done,
@@ -27,17 +28,12 @@ class RouterDocuments : public service::DocumentApi {
               service::Done<v1::DeleteResponse> done) override;
   void Get(const v1::GetRequest& request, service::CallContext context, service::Done<v1::GetResponse> done) override;
   bool HasIntIds(std::string_view collection) const override;
-  void CountUnread(std::string_view method, absl::Time arrival, const absl::Status& status) const override;
-  const service::RequestLimits& limits() const override { return deps_.limits; }
-
-  void SetState(service::ServingState state) { state_ = state; }
 
  private:
   absl::StatusOr<std::shared_ptr<const CollectionView>> FindLive(const std::string& name) const;
   absl::Time DeadlineOf(const service::CallContext& context) const;
 
   const RouterDependencies deps_;
-  std::atomic<service::ServingState> state_{service::ServingState::kLoading};
 };
 
 }  // namespace maxsim::cluster

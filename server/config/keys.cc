@@ -159,6 +159,11 @@ void AddBackendKeys(std::vector<Key>& keys) {
   keys.push_back(Bytes(
       "memory.replicate_below", +[](Config& c) -> uint64_t& { return c.store.replicate_below_bytes; }, 0, kHuge,
       "Collections that take less memory than this are copied to every device, unless theirs says replicate: false."));
+  keys.push_back(Choice<int>(
+      "memory.code_planes", {"4", "2", "1", "0"}, {4, 2, 1, 0},
+      +[](Config& c) -> int& { return c.store.max_code_planes; },
+      "Planes of codes that are loaded at most, of collections that have them and as far as memory holds them; with 0 "
+      "every candidate is scored."));
   keys.push_back(Bool(
       "store.verify_checksums", +[](Config& c) -> bool& { return c.store.verify_checksums; },
       "Hash every shard while it loads; values are checked in any case."));

@@ -15,12 +15,14 @@ void AddLiveKeys(std::vector<Key>& keys) {
       "(nats.url)."));
   keys.push_back(Bytes(
       "live.segment_bytes", +[](Config& c) -> int64_t& { return c.live.segment_bytes; }, kMi, 64 * kGi,
-      "Memory of a live collection's segment on each device, or as much as those before it hold, if more; a document "
-      "takes 1 KiB of it at least."));
+      "Memory for the token vectors of a live collection's segment on each device, or as much as those before it hold, "
+      "if more; a document takes 1 KiB of it at least."));
   keys.push_back(Bytes(
       "live.max_segment_bytes", +[](Config& c) -> int64_t& { return c.live.max_segment_bytes; }, kMi, 4 * kTi,
-      "Memory of one collection's segments on each device, where a document takes 1 KiB at least; a write beyond it "
-      "gets RESOURCE_EXHAUSTED. The replay of the log at a start is not bound by it."));
+      "Memory for the token vectors of one collection's segments on each device, where a document takes 1 KiB at "
+      "least; codes come on top. A write beyond it gets RESOURCE_EXHAUSTED. The replay of the log at a start is not "
+      "bound by "
+      "it."));
   keys.push_back(Bytes(
       "live.max_queued_bytes", +[](Config& c) -> int64_t& { return c.live.max_queued_bytes; }, kMi, 64 * kGi,
       "Writes of one collection that wait; one beyond it gets RESOURCE_EXHAUSTED."));

@@ -6,22 +6,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/error_details.h"
-#include "server/engine/device_load.h"
-#include "server/engine/helper_thread.h"
+#include "server/engine/refined_batch.h"
 
 namespace maxsim::engine {
-namespace {
 
-bool ScansWholeCollection(const Job& job) {
-  return std::any_of(job.queries.begin(), job.queries.end(), [](const JobQuery& query) {
-    return query.candidates->kind == CandidateSet::Kind::kWholeCollection;
-  });
+absl::Status CandidatesLost(size_t query_idx, uint64_t count) {
+  return client::FieldError(absl::StatusCode::kUnavailable, client::kReasonDeviceLost,
+                            absl::StrCat("queries[", query_idx, "]"),
+                            absl::StrCat(count, " candidates are on a device that is lost (missing_policy is FAIL)"));
 }
-
-// Caps the work of one batch where the load of devices is compared, so that sums do not overflow.
-constexpr uint64_t kMaxWork = uint64_t{1} << 52;
-
-}  // namespace
 
 std::vector<absl::StatusOr<JobResult>> Lane::Execute(absl::Span<Job* const> jobs, BatchStats* stats,
                                                      const std::atomic<bool>* stop) {
@@ -29,11 +22,17 @@ std::vector<absl::StatusOr<JobResult>> Lane::Execute(absl::Span<Job* const> jobs
   if (stats == nullptr) stats = &unused;
   *stats = {};
   if (jobs.empty()) return {};
+  if (RefinedBatch::IsWanted(jobs)) return RefinedBatch(this, jobs, stats, stop).Run();
   return Batch(this, jobs, stats, stop).Run();
 }
 
 Lane::Batch::Batch(Lane* lane, absl::Span<Job* const> jobs, BatchStats* stats, const std::atomic<bool>* stop)
-    : lane_(*lane), scratch_(*lane->scratch_), queries_(scratch_.queries), stats_(*stats), devices_(*lane->devices_) {
+    : lane_(*lane),
+      scratch_(*lane->scratch_),
+      queries_(scratch_.queries),
+      stats_(*stats),
+      devices_(*lane->devices_),
+      choice_(devices_, lane->load_) {
   queries_.Assign(jobs, lane->limits_, stop);
   collection_ = queries_.snapshot().get();
   const size_t num_queries = queries_.queries().size();
@@ -42,10 +41,6 @@ Lane::Batch::Batch(Lane* lane, absl::Span<Job* const> jobs, BatchStats* stats, c
   scratch_.part_devices.assign(collection_->num_parts(), kUnassigned);
   scratch_.group_devices.assign(queries_.groups().size(), kUnassigned);
   for (const std::unique_ptr<DeviceScorer>& scorer : lane_.scorers_) scorer->BeginBatch(&queries_);
-}
-
-Lane::Batch::~Batch() {
-  for (const auto& [device, work] : assigned_work_) lane_.load_->Remove(device, work);
 }
 
 std::vector<absl::StatusOr<JobResult>> Lane::Batch::Run() {
@@ -70,37 +65,12 @@ bool Lane::Batch::IsWanted(size_t part_idx) const {
          });
 }
 
-uint64_t Lane::Batch::WorkOfJobs() const {
-  uint64_t work = 0;
-  for (const Job* job : queries_.jobs()) work += std::min(job->work, kMaxWork);
-  return std::min(work, kMaxWork);
-}
-
 uint64_t Lane::Batch::WorkOf(const QueryGroup& group) const {
   uint64_t query_tokens = 0;
   for (const BatchQuery& query : queries_.QueriesOf(group))
     query_tokens += static_cast<uint64_t>(query.job_query->num_tokens);
   const uint64_t tokens = group.set->num_tokens(*collection_);
   return tokens != 0 && query_tokens > kMaxWork / tokens ? kMaxWork : query_tokens * tokens;
-}
-
-uint32_t Lane::Batch::DeviceFor(const store::Part& part) {
-  if (part.replicas.size() == 1) {
-    const uint32_t device = part.replicas.front().device;
-    return devices_.alive(device) ? device : kUnavailable;
-  }
-  // A replicated collection has all of its parts on every device: one device scores them all, and no other is
-  // disturbed.
-  if (replica_device_ != kUnassigned && part.DocumentsOn(replica_device_) != nullptr) return replica_device_;
-  scratch_.candidates.clear();
-  for (const store::Replica& copy : part.replicas) {
-    if (devices_.alive(copy.device)) scratch_.candidates.push_back(copy.device);
-  }
-  if (scratch_.candidates.empty()) return kUnavailable;
-  const uint64_t work = WorkOfJobs();
-  replica_device_ = lane_.load_->AssignToLeastBusy(scratch_.candidates, work);
-  assigned_work_.emplace_back(replica_device_, work);
-  return replica_device_;
 }
 
 void Lane::Batch::AssignParts() {
@@ -111,12 +81,12 @@ void Lane::Batch::AssignParts() {
     scans_whole_collection_ = scans_whole_collection_ || group.set->kind == CandidateSet::Kind::kWholeCollection;
     if (group.set->kind == CandidateSet::Kind::kOrdinals) scratch_.lists.push_back(&group);
   }
-  replica_device_ = kUnassigned;
+  choice_.BeginRound();
   scratch_.device_tokens.assign(devices_.size(), 0);
   for (size_t idx = 0; idx < collection_->num_parts(); ++idx) {
     const store::Part& part = collection_->part(idx);
     if (scratch_.part_devices[idx] != kUnassigned || part.num_documents() == 0 || !IsWanted(idx)) continue;
-    const uint32_t device = DeviceFor(part);
+    const uint32_t device = choice_.DeviceFor(part, queries_.jobs());
     scratch_.part_devices[idx] = device;
     any_unavailable_ = any_unavailable_ || device == kUnavailable;
     if (device == kUnavailable) continue;
@@ -133,12 +103,10 @@ void Lane::Batch::RecordPartLoad() {
   double tokens = 0;
   for (const uint64_t of_device : scratch_.device_tokens) tokens += static_cast<double>(of_device);
   if (tokens == 0) return;
-  const auto work = static_cast<double>(WorkOfJobs());
+  const auto work = static_cast<double>(WorkOfJobs(queries_.jobs()));
   for (uint32_t device = 0; device < devices_.size(); ++device) {
     const auto share = static_cast<uint64_t>(work * static_cast<double>(scratch_.device_tokens[device]) / tokens);
-    if (share == 0) continue;
-    lane_.load_->Add(device, share);
-    assigned_work_.emplace_back(device, share);
+    if (share != 0) choice_.Add(device, share);
   }
 }
 
@@ -155,9 +123,7 @@ void Lane::Batch::AssignInlineDocuments() {
       any_unavailable_ = true;
       continue;
     }
-    const uint64_t work = WorkOf(group);
-    const uint32_t device = lane_.load_->AssignToLeastBusy(scratch_.candidates, work);
-    assigned_work_.emplace_back(device, work);
+    const uint32_t device = choice_.LeastBusy(scratch_.candidates, WorkOf(group));
     scratch_.group_devices[idx] = device;
     lane_.scorers_[device]->AddInline(&group);
   }
@@ -169,9 +135,7 @@ uint64_t Lane::Batch::NumUnavailable(const BatchQuery& query) const {
   uint64_t count = 0;
   for (size_t idx = 0; idx < collection_->num_parts(); ++idx) {
     if (scratch_.part_devices[idx] != kUnavailable) continue;
-    count += group.set->kind == CandidateSet::Kind::kWholeCollection
-                 ? static_cast<uint64_t>(collection_->part(idx).num_documents())
-                 : queries_.CandidatesOf(group).ordinals(idx).size();
+    count += queries_.NumCandidates(group, idx);
   }
   return count;
 }
@@ -182,31 +146,17 @@ void Lane::Batch::FailIncompleteJobs() {
     if (!queries_.jobs()[query.job_idx]->fail_on_unavailable || !queries_.Alive(query)) continue;
     const uint64_t count = NumUnavailable(query);
     if (count == 0) continue;
-    queries_.Fail(
-        query.job_idx,
-        client::FieldError(absl::StatusCode::kUnavailable, client::kReasonDeviceLost,
-                           absl::StrCat("queries[", query.query_idx, "]"),
-                           absl::StrCat(count, " candidates are on a device that is lost (missing_policy is FAIL)")));
+    queries_.Fail(query.job_idx, CandidatesLost(query.query_idx, count));
   }
 }
 
-// Runs `method` of every scorer that has work, in parallel; the first on the calling thread.
+// Runs `method` of every scorer that has work.
 void Lane::Batch::RunOnDevices(void (DeviceScorer::*method)()) {
-  std::vector<DeviceScorer*>& working = scratch_.working;
-  working.clear();
+  scratch_.working.clear();
   for (const std::unique_ptr<DeviceScorer>& scorer : lane_.scorers_) {
-    if (scorer->has_work() && queries_.AnyAlive()) working.push_back(scorer.get());
+    if (scorer->has_work() && queries_.AnyAlive()) scratch_.working.push_back(scorer->device());
   }
-  const auto work = [this, method](DeviceScorer* scorer) {
-    lane_.load_->EnterLane(scorer->device());
-    (scorer->*method)();
-    lane_.load_->LeaveLane(scorer->device());
-  };
-  for (size_t idx = 1; idx < working.size(); ++idx) {
-    lane_.helpers_[idx - 1]->Start([&work, scorer = working[idx]] { work(scorer); });
-  }
-  if (!working.empty()) work(working.front());
-  for (size_t idx = 1; idx < working.size(); ++idx) lane_.helpers_[idx - 1]->Wait();
+  lane_.RunOnDevices(scratch_.working, [this, method](uint32_t device) { ((*lane_.scorers_[device]).*method)(); });
 }
 
 void Lane::Batch::MergeHits() {
@@ -296,7 +246,7 @@ std::vector<absl::StatusOr<JobResult>> Lane::Batch::Assemble() {
     JobResult result;
     result.queries.resize(num_queries);
     const Job& job = *queries_.jobs()[idx];
-    if (job.collection != queries_.snapshot() && ScansWholeCollection(job)) result.collection = queries_.snapshot();
+    result.collection = AnsweredBy(job, queries_.snapshot());
     result.copy_time = absl::Seconds(longest.copy_seconds);
     result.kernel_time = absl::Seconds(longest.kernel_seconds);
     stats_.num_queries += static_cast<int>(num_queries);

@@ -5,13 +5,12 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "server/engine/batch_queries.h"
+#include "server/engine/device_choice.h"
 #include "server/engine/device_scorer.h"
 #include "server/engine/engine.h"
 #include "server/engine/job.h"
@@ -25,10 +24,14 @@ struct Lane::Scratch {
   std::vector<uint32_t> part_devices;    // [parts] the device that scores it, or kUnassigned, kUnavailable
   std::vector<uint32_t> group_devices;   // [groups] the device that scores its inline documents, or as above
   std::vector<const QueryGroup*> lists;  // groups of kOrdinals with a query that is alive
-  std::vector<DeviceScorer*> working;    // that have work in one RunOnDevices
+  std::vector<uint32_t> working;         // devices that have work in one RunOnDevices
   std::vector<uint32_t> candidates;      // devices to choose from
   std::vector<uint64_t> device_tokens;   // [devices] tokens of the parts without replicas assigned in one round
 };
+
+// Returns UNAVAILABLE for a job with fail_on_unavailable: `count` candidates of its query `query_idx` are on lost
+// devices.
+absl::Status CandidatesLost(size_t query_idx, uint64_t count);
 
 // Prepares the queries, assigns every part of the collection that a query wants and every set of inline documents to a
 // device, lets the devices score in parallel, and merges their top-k lists. Where a device is lost meanwhile and the
@@ -37,23 +40,17 @@ struct Lane::Scratch {
 class Lane::Batch {
  public:
   Batch(Lane* lane, absl::Span<Job* const> jobs, BatchStats* stats, const std::atomic<bool>* stop);
-  ~Batch();
   Batch(const Batch&) = delete;
   Batch& operator=(const Batch&) = delete;
 
   std::vector<absl::StatusOr<JobResult>> Run();
 
  private:
-  static constexpr uint32_t kUnassigned = std::numeric_limits<uint32_t>::max();
-  static constexpr uint32_t kUnavailable = std::numeric_limits<uint32_t>::max() - 1;  // No device that answers has it.
-
   // Assigns parts to devices, before scoring.
   void AssignParts();
   void AssignInlineDocuments();
   bool IsWanted(size_t part_idx) const;
-  uint32_t DeviceFor(const store::Part& part);
   void RecordPartLoad();
-  uint64_t WorkOfJobs() const;
   uint64_t WorkOf(const QueryGroup& group) const;
   void FailIncompleteJobs();
   uint64_t NumUnavailable(const BatchQuery& query) const;
@@ -75,10 +72,9 @@ class Lane::Batch {
   BatchStats& stats_;
   const store::Collection* collection_ = nullptr;  // the latest snapshot of the jobs'
   store::DeviceSet& devices_;
-  bool scans_whole_collection_ = false;                       // A whole-collection query is alive.
-  bool any_unavailable_ = false;                              // A part that a query wants is kUnavailable.
-  uint32_t replica_device_ = kUnassigned;                     // scores the parts that have replicas, in this round
-  std::vector<std::pair<uint32_t, uint64_t>> assigned_work_;  // device and work that DeviceLoad counts for this batch
+  bool scans_whole_collection_ = false;  // A whole-collection query is alive.
+  bool any_unavailable_ = false;         // A part that a query wants is kUnavailable.
+  DeviceChoice choice_;
 };
 
 }  // namespace maxsim::engine

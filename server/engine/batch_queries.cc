@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/monotonic_clock.h"
 #include "client/error_details.h"
+#include "kernels/codes/scan.h"
 
 namespace maxsim::engine {
 
@@ -49,6 +50,11 @@ absl::Status BatchQueries::CheckQuery(const JobQuery& query, const ExecutorOptio
   }
   if (query.top_k < 1 || query.top_k > kMaxTopK) {
     return absl::InvalidArgumentError(absl::StrCat("top_k is ", query.top_k, "; it must be 1 to ", kMaxTopK));
+  }
+  if (const RefinementOptions& refinement = query.refinement;
+      refinement.documents != 0 && (refinement.documents < query.top_k || refinement.documents > kMaxScanResults)) {
+    return absl::InvalidArgumentError(absl::StrCat("refinement.documents is ", refinement.documents,
+                                                   "; it must be top_k (", query.top_k, ") to ", kMaxScanResults));
   }
   if (query.num_tokens > limits.max_query_tokens) {
     return absl::ResourceExhaustedError(absl::StrCat(
@@ -111,6 +117,11 @@ void BatchQueries::SortCandidatesByPart() {
     if (status.ok()) continue;
     for (const BatchQuery& query : QueriesOf(group)) Fail(query.job_idx, status);
   }
+}
+
+uint64_t BatchQueries::NumCandidates(const QueryGroup& group, size_t part_idx) const {
+  if (group.set->kind != CandidateSet::Kind::kWholeCollection) return CandidatesOf(group).ordinals(part_idx).size();
+  return static_cast<uint64_t>(collection_->part(part_idx).num_documents()) - collection_->num_tombstones(part_idx);
 }
 
 int64_t BatchQueries::LongestQuery(const QueryGroup& group) const {

@@ -57,6 +57,9 @@ class BatchQueries {
   const CandidatesByPart& CandidatesOf(const QueryGroup& group) const {
     return candidates_by_part_[group.candidates_idx];
   }
+  // Returns how many candidates of a group lie in a part of the collection, without documents that have a tombstone.
+  // The group is as for CandidatesOf, or one of the whole collection.
+  uint64_t NumCandidates(const QueryGroup& group, size_t part_idx) const;
   int64_t LongestQuery(const QueryGroup& group) const;
 
   // Returns false for a query of a job that failed: nothing more is scored for it.

@@ -7,7 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/engine/batch.h"
+#include "server/engine/batch_queries.h"
 #include "server/engine/device_load.h"
+#include "server/engine/device_scanner.h"
 #include "server/engine/device_scorer.h"
 #include "server/engine/helper_thread.h"
 
@@ -50,9 +52,26 @@ int64_t StagedBytes(ScalarType type, int32_t dim, int64_t num_tokens) {
 }
 
 Lane::Lane(store::DeviceSet* devices, DeviceLoad* load, const EngineOptions& options)
-    : devices_(devices), load_(load), limits_(options.executor), scratch_(std::make_unique<Scratch>()) {}
+    : devices_(devices),
+      load_(load),
+      limits_(options.executor),
+      scratch_(std::make_unique<Scratch>()),
+      scanned_queries_(std::make_unique<BatchQueries>()) {}
 
 Lane::~Lane() = default;
+
+void Lane::RunOnDevices(absl::Span<const uint32_t> devices, absl::FunctionRef<void(uint32_t device)> work) {
+  const auto run = [this, work](uint32_t device) {
+    load_->EnterLane(device);
+    work(device);
+    load_->LeaveLane(device);
+  };
+  for (size_t idx = 1; idx < devices.size(); ++idx) {
+    helpers_[idx - 1]->Start([&run, device = devices[idx]] { run(device); });
+  }
+  if (!devices.empty()) run(devices.front());
+  for (size_t idx = 1; idx < devices.size(); ++idx) helpers_[idx - 1]->Wait();
+}
 
 absl::Status Lane::Prepare(const EngineOptions& options) {
   for (uint32_t device = 0; device < devices_->size(); ++device) {
@@ -63,6 +82,7 @@ absl::Status Lane::Prepare(const EngineOptions& options) {
     }
     const uint64_t max_call_work = std::min(options.max_call_work, devices_->backend(device).info().max_call_work);
     scorers_.push_back(std::make_unique<DeviceScorer>(device, *std::move(executor), options.executor, max_call_work));
+    scanners_.push_back(std::make_unique<DeviceScanner>(device, &devices_->backend(device), max_call_work));
   }
   try {
     for (size_t idx = 1; idx < devices_->size(); ++idx) helpers_.push_back(std::make_unique<HelperThread>());

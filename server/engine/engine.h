@@ -2,12 +2,14 @@
 // queries that share documents, runs the executors, merges the parts' top-k lists.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <limits>
 #include <memory>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -17,7 +19,9 @@
 
 namespace maxsim::engine {
 
+class BatchQueries;
 class DeviceLoad;
+class DeviceScanner;
 class DeviceScorer;
 class HelperThread;
 
@@ -48,6 +52,16 @@ struct BatchStats {
   // The executors' timings, summed over their calls. Aligning counts as kernel time.
   CallTimings timings;
   std::vector<Device> devices;  // one for each device that did something
+
+  // The scans of codes, and the scoring of the candidates that they chose.
+  struct Refinements {
+    std::array<uint64_t, 3> scans{};  // queries that were scanned, by planes: 1, 2 and 4 (BoundIndex)
+    uint64_t documents = 0;           // candidates that were chosen, and scored
+    uint64_t proofs = 0;              // answers of these queries that were proven
+    uint64_t token_pairs = 0;         // query tokens x candidate tokens that were scanned
+    double scan_seconds = 0;          // of the batch, all its devices side by side
+    double refine_seconds = 0;        // of the batch, with the queries that were not scanned
+  } refinements;
 };
 
 // A lane is what a batch in flight takes: an executor with its own workspace (and CUDA stream) on each device. It is
@@ -56,6 +70,9 @@ struct BatchStats {
 // A batch whose documents lie on several devices is scored by them side by side, each on a thread of its own but the
 // first, which the caller's thread works for; a batch for one device needs no other thread. Documents that are
 // replicated on several devices are scored by the one with the least work in flight.
+//
+// Queries whose candidates are scanned (IsScanned) take two steps: the codes of all candidates are scanned on the
+// devices that hold them, and then the chosen candidates are scored like a list of these.
 //
 // The executor's limits and max_call_work bound one call, not one request. The lane cuts a batch into calls that fit:
 // it takes fewer queries at a time, sublists of candidate lists, ranges of a part with more than max_candidates
@@ -87,12 +104,15 @@ class Lane {
 
  private:
   friend class Engine;
-  class Batch;     // one Execute call
-  struct Scratch;  // memory that is kept from batch to batch
+  class Batch;         // one Execute call
+  class RefinedBatch;  // one Execute call that has queries to scan
+  struct Scratch;      // memory that is kept from batch to batch
 
   Lane(store::DeviceSet* devices, DeviceLoad* load, const EngineOptions& options);
   // Creates an executor on every device, and the threads.
   absl::Status Prepare(const EngineOptions& options);
+  // Runs `work` for several devices side by side: for the first on the calling thread, for each other one on a helper.
+  void RunOnDevices(absl::Span<const uint32_t> devices, absl::FunctionRef<void(uint32_t device)> work);
 
   store::DeviceSet* const devices_;
   DeviceLoad* const load_;
@@ -100,6 +120,9 @@ class Lane {
   const std::unique_ptr<Scratch> scratch_;
   std::vector<std::unique_ptr<DeviceScorer>> scorers_;  // [devices]
   std::vector<std::unique_ptr<HelperThread>> helpers_;  // one less than devices
+  // These are for batches that have queries to scan.
+  const std::unique_ptr<BatchQueries> scanned_queries_;
+  std::vector<std::unique_ptr<DeviceScanner>> scanners_;  // [devices]
 };
 
 // Owns the lanes.

@@ -37,6 +37,20 @@ uint64_t CandidateSet::num_tokens(const store::Collection& collection) const {
   return 0;
 }
 
+bool IsScanned(const JobQuery& query, const store::Collection& collection) {
+  if (query.refinement.documents == 0 || collection.code_planes() == 0 || query.candidates == nullptr) return false;
+  return query.candidates->kind != CandidateSet::Kind::kInline &&
+         query.candidates->num_documents(collection) > static_cast<uint64_t>(query.refinement.documents);
+}
+
+std::shared_ptr<const store::Collection> AnsweredBy(const Job& job,
+                                                    const std::shared_ptr<const store::Collection>& snapshot) {
+  const bool scans_whole_collection = std::any_of(job.queries.begin(), job.queries.end(), [](const JobQuery& query) {
+    return query.candidates->kind == CandidateSet::Kind::kWholeCollection;
+  });
+  return job.collection != snapshot && scans_whole_collection ? snapshot : nullptr;
+}
+
 uint64_t JobBytes(const Job& job) {
   uint64_t bytes = sizeof(Job) + job.queries.capacity() * sizeof(JobQuery);
   std::vector<const CandidateSet*> known;

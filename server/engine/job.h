@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,17 @@ struct CandidateSet {
   uint64_t num_tokens(const store::Collection& collection) const;
 };
 
+// How a query is answered on a collection that has codes: a scan of them chooses the candidates that are scored.
+struct RefinementOptions {
+  // How many candidates are scored: those that the scan ranks highest. A query with no more candidates than this is not
+  // scanned; all of its candidates are scored. 0: no query is scanned. Otherwise top_k .. kMaxScanResults.
+  int32_t documents = 0;
+  // Scores more candidates where it takes more to prove that no other one is among the best top_k, `budget` at most:
+  // `documents` .. kMaxScanResults.
+  bool require_proof = false;
+  int32_t budget = 0;
+};
+
 // Holds one query of a request.
 struct JobQuery {
   std::vector<std::byte> tokens;  // [num_tokens, dim] in QueryType(the collection's storage type)
@@ -46,6 +58,7 @@ struct JobQuery {
   int32_t num_tokens = 0;
   int32_t top_k = 0;
   bool want_alignments = false;
+  RefinementOptions refinement;
   std::shared_ptr<const CandidateSet> candidates;  // may be shared by the queries of a request
 };
 
@@ -55,10 +68,23 @@ struct Hit {
   uint64_t ordinal = 0;   // collection ordinal; for inline documents equal to position
 };
 
+// Says how a scan of codes chose the documents of an answer, and whether the answer is proven to be exact.
+struct Refinement {
+  int planes = 0;              // that were scanned: 1, 2 or 4
+  uint64_t num_documents = 0;  // that were chosen, and scored
+  // No candidate that was left out can be among the best top_k, but for those that are unavailable.
+  bool is_proven = false;
+  // The largest score that the scan gave to a candidate that was left out; nullopt where none was. An upper bound of
+  // its score, or an estimate.
+  std::optional<float> outside;
+  bool outside_is_bound = false;
+};
+
 struct JobQueryResult {
-  std::vector<Hit> hits;            // in rank order
-  std::vector<TokenMatch> matches;  // [hits, num_tokens] when alignments were asked for, else empty
-  uint64_t num_unavailable = 0;     // candidates that were not scored: their device is lost
+  std::vector<Hit> hits;                      // in rank order
+  std::vector<TokenMatch> matches;            // [hits, num_tokens] when alignments were asked for, else empty
+  uint64_t num_unavailable = 0;               // candidates that were not scored: their device is lost
+  std::optional<Refinement> refinement = {};  // where candidates were scanned
 };
 
 struct JobResult {
@@ -99,6 +125,14 @@ struct Job {
   // Filled by the caller.
   uint64_t bytes = 0;
 };
+
+// Returns whether the candidates of a query are scanned, and not all of them scored.
+bool IsScanned(const JobQuery& query, const store::Collection& collection);
+
+// Returns what JobResult::collection is for a job whose batch was scored on `snapshot`: that, if the job has a query
+// over the whole collection and came with another snapshot; else null.
+std::shared_ptr<const store::Collection> AnsweredBy(const Job& job,
+                                                    const std::shared_ptr<const store::Collection>& snapshot);
 
 // Returns the memory of the queries and of each distinct CandidateSet.
 uint64_t JobBytes(const Job& job);

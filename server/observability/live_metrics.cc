@@ -138,7 +138,8 @@ struct LiveMetrics::Families {
   Family<Gauge>& log_bytes = AddGauge(registry, "maxsim_live_log_bytes", "Size of the log on the disk.");
   Family<Gauge>& segments = AddGauge(registry, "maxsim_live_segments", "Segments of a live collection.");
   Family<Gauge>& segment_bytes =
-      AddGauge(registry, "maxsim_live_segment_bytes", "Memory of segments, used or not, on one device.");
+      AddGauge(registry, "maxsim_live_segment_bytes",
+               "Memory for token vectors in segments, used or not, on one device; their codes come on top.");
   Family<Gauge>& segment_used_bytes = AddGauge(
       registry, "maxsim_live_segment_used_bytes",
       "Memory of segments that documents use on one device: their token vectors, or 1 KiB each where that is more.");

@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "server/observability/cluster_metrics.h"
 #include "server/observability/live_metrics.h"
+#include "server/observability/scan_metrics.h"
 #include "server/observability/trace_metrics.h"
 
 namespace maxsim {
@@ -140,6 +141,9 @@ class Metrics {
   // The metrics of a router.
   ClusterMetrics& cluster() { return *cluster_; }
 
+  // The metrics of scans of codes.
+  ScanMetrics& scans() { return *scans_; }
+
   // The metrics of traces.
   TraceMetrics& traces() { return *traces_; }
 
@@ -164,6 +168,7 @@ class Metrics {
   // Their series are in the registry of the families.
   std::unique_ptr<LiveMetrics> live_;
   std::unique_ptr<ClusterMetrics> cluster_;
+  std::unique_ptr<ScanMetrics> scans_;
   std::unique_ptr<TraceMetrics> traces_;
 };
 

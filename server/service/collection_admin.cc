@@ -16,6 +16,7 @@
 #include "collection/compact/create.h"
 #include "collection/encoder_identity.h"
 #include "collection/log/collection_log.h"
+#include "kernels/codes/code_layout.h"
 #include "kernels/limits.h"
 #include "maxsim_version.h"
 #include "server/observability/logging.h"
@@ -63,6 +64,18 @@ absl::StatusOr<collection::CreateOptions> CreateOptionsOf(const v1::CreateCollec
   if (request.storage() != v1::DATA_TYPE_UNSPECIFIED) options.storage = static_cast<ScalarType>(request.storage());
   options.id_type = request.id_type() == v1::ID_TYPE_INT64 ? collection::IdType::kInt64 : collection::IdType::kString;
   options.created_by = absl::StrCat("maxsimd ", kVersion);
+  if (request.code_planes() != 0) {
+    if (request.code_planes() > static_cast<uint32_t>(kMaxPlanes) ||
+        !IsPlaneCount(static_cast<int>(request.code_planes()))) {
+      return InvalidField("code_planes",
+                          absl::StrCat("is ", request.code_planes(), ", and 0 (no codes), 1, 2 and 4 are accepted"),
+                          {kMaxPlanes, request.code_planes()});
+    }
+    options.codes =
+        collection::CodesFormat{.planes = static_cast<int>(request.code_planes()), .factors = request.code_factors()};
+  } else if (request.code_factors()) {
+    return InvalidField("code_factors", "is true, and code_planes is 0: the collection has no codes");
+  }
   if (!request.has_encoder()) return options;
   const v1::EncoderInfo& encoder = request.encoder();
   for (const auto& [field, text] :

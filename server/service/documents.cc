@@ -127,19 +127,19 @@ absl::Status DocumentService::Prepare(UpsertCall& call) const {
   absl::StatusOr<Target> target = FindTarget(call.request.collection());
   if (!target.ok()) return target.status();
   call.target = *std::move(target);
-  call.rules = DocumentRulesOf(*call.target.collection, limits_);
+  call.rules = DocumentRulesOf(*call.target.collection, limits());
   if (absl::Status status = CheckDocuments(call.request, call.rules); !status.ok()) return status;
   return HasTexts(call.request) ? CheckEncoder(*call.target.collection) : absl::OkStatus();
 }
 
 void DocumentService::Upsert(v1::UpsertRequest request, CallContext context, Done<v1::UpsertResponse> done,
                              Submitted submitted) {
-  auto call = std::make_unique<UpsertCall>(metrics_, std::move(context), std::move(done));
+  auto call = std::make_unique<UpsertCall>(metrics(), std::move(context), std::move(done));
   call->submitted = std::move(submitted);
   call->request = std::move(request);
   DescribeDocuments(call->request.collection(), call->context.method, call->request.documents_size(),
                     call->context.span);
-  absl::Status status = CheckServing(state_);
+  absl::Status status = CheckState();
   if (status.ok()) status = Guarded([&] { return Prepare(*call); });
   if (!status.ok()) return Refuse(*call, std::move(status));
   if (HasTexts(call->request)) return Encode(std::move(call));
@@ -182,8 +182,8 @@ void DocumentService::Encode(std::unique_ptr<UpsertCall> call) {
 }
 
 void DocumentService::NoteLoss(const std::string& collection, const collection::QuantizationLoss& loss) {
-  metrics_->live().CountLossyTokens(collection, static_cast<uint64_t>(loss.num_zeroed),
-                                    static_cast<uint64_t>(loss.num_coarse));
+  metrics()->live().CountLossyTokens(collection, static_cast<uint64_t>(loss.num_zeroed),
+                                     static_cast<uint64_t>(loss.num_coarse));
   // An encoder that produces outliers does so in every request, so the log line is limited; the metric counts all.
   constexpr int64_t kEveryNs = int64_t{60} * 1'000'000'000;
   const int64_t now = absl::ToUnixNanos(MonotonicNow());
@@ -265,19 +265,19 @@ absl::StatusOr<std::vector<store::Write>> DocumentService::ToDeletes(const v1::D
 }
 
 void DocumentService::Delete(const v1::DeleteRequest& request, CallContext context, Done<v1::DeleteResponse> done) {
-  auto call = std::make_unique<Call<v1::DeleteResponse>>(metrics_, std::move(context), std::move(done));
+  auto call = std::make_unique<Call<v1::DeleteResponse>>(metrics(), std::move(context), std::move(done));
   DescribeDocuments(request.collection(), call->context.method,
                     request.string_ids().ids_size() + request.int_ids().ids_size(), call->context.span);
   Target target;
   std::vector<store::Write> writes;
-  absl::Status status = CheckServing(state_);
+  absl::Status status = CheckState();
   if (status.ok()) {
     status = Guarded([&] {
       absl::StatusOr<Target> found = FindTarget(request.collection());
       if (!found.ok()) return found.status();
       target = *std::move(found);
       absl::StatusOr<std::vector<store::Write>> deletes =
-          ToDeletes(request, DocumentRulesOf(*target.collection, limits_));
+          ToDeletes(request, DocumentRulesOf(*target.collection, limits()));
       if (!deletes.ok()) return deletes.status();
       writes = *std::move(deletes);
       return CheckWanted(call->context);
@@ -295,7 +295,7 @@ void DocumentService::Delete(const v1::DeleteRequest& request, CallContext conte
 }
 
 absl::StatusOr<v1::GetResponse> DocumentService::Read(const v1::GetRequest& request) const {
-  if (absl::Status status = CheckServing(state_); !status.ok()) return status;
+  if (absl::Status status = CheckState(); !status.ok()) return status;
   if (absl::Status status = CheckCollectionField(request.collection()); !status.ok()) return status;
   for (int attempt = 0; attempt < kMaxReadAttempts; ++attempt) {
     if (attempt > 0) std::this_thread::sleep_for(kReadAgainDelay);
@@ -318,7 +318,7 @@ absl::StatusOr<v1::GetResponse> DocumentService::ReadOnce(const v1::GetRequest& 
       live = *std::move(found);
     }
   }
-  return ReadDocuments(request, **collection, live.get(), limits_, &readers_);
+  return ReadDocuments(request, **collection, live.get(), limits(), &readers_);
 }
 
 absl::StatusOr<v1::GetResponse> DocumentService::GetNow(const v1::GetRequest& request, const CallContext& context) {
@@ -329,17 +329,13 @@ absl::StatusOr<v1::GetResponse> DocumentService::GetNow(const v1::GetRequest& re
 
 void DocumentService::Get(const v1::GetRequest& request, CallContext context, Done<v1::GetResponse> done) {
   absl::StatusOr<v1::GetResponse> response = GetNow(request, context);
-  Record(context, metrics_, response.status());
+  Record(context, metrics(), response.status());
   done(std::move(response));
 }
 
 bool DocumentService::HasIntIds(std::string_view collection) const {
   const absl::StatusOr<std::shared_ptr<const store::Collection>> found = store_->Find(collection);
   return found.ok() && (*found)->manifest().id_type == collection::IdType::kInt64;
-}
-
-void DocumentService::CountUnread(std::string_view method, absl::Time arrival, const absl::Status& status) const {
-  metrics_->CountRequest(method, status.code(), MonotonicNow() - arrival);
 }
 
 }  // namespace maxsim::service

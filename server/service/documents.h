@@ -16,9 +16,9 @@
 #include "collection/quantization_loss.h"
 #include "maxsim/v1/documents.pb.h"
 #include "server/observability/metrics.h"
-#include "server/service/api.h"
 #include "server/service/call/concurrency_limit.h"
 #include "server/service/call/limits.h"
+#include "server/service/document_api_base.h"
 #include "server/service/document_read.h"
 #include "server/service/document_write.h"
 #include "server/service/request/text_encoding.h"
@@ -27,14 +27,12 @@
 namespace maxsim::service {
 
 // The class is thread-safe.
-class DocumentService : public DocumentApi {
+class DocumentService : public DocumentApiBase {
  public:
   // All must outlive the service and every call.
   DocumentService(const store::CollectionStore* store, TextEncoding* texts, Metrics* metrics,
                   const RequestLimits& limits)
-      : store_(store), texts_(texts), metrics_(metrics), limits_(limits) {}
-
-  const RequestLimits& limits() const override { return limits_; }
+      : DocumentApiBase(metrics, limits), store_(store), texts_(texts) {}
 
   // Validates on the calling thread, has texts encoded, hands the documents to the live collection, and calls `done`
   // exactly once: before it returns where nothing was handed over and no encoder asked, else from a thread of the
@@ -54,9 +52,6 @@ class DocumentService : public DocumentApi {
   absl::StatusOr<v1::GetResponse> GetNow(const v1::GetRequest& request, const CallContext& context);
 
   bool HasIntIds(std::string_view collection) const override;
-  void CountUnread(std::string_view method, absl::Time arrival, const absl::Status& status) const override;
-
-  void SetState(ServingState state) { state_ = state; }
 
  private:
   // A live collection, and what it is now.
@@ -82,11 +77,8 @@ class DocumentService : public DocumentApi {
 
   const store::CollectionStore* const store_;
   TextEncoding* const texts_;
-  Metrics* const metrics_;
-  const RequestLimits limits_;
   mutable ConcurrencyLimit readers_{kMaxReaders};
   std::atomic<int64_t> next_loss_line_ns_{std::numeric_limits<int64_t>::min()};
-  std::atomic<ServingState> state_{ServingState::kLoading};
 };
 
 }  // namespace maxsim::service

@@ -39,7 +39,7 @@ class RerankFront : public RerankApi, public ExplainApi {
   const RequestLimits& limits() const override { return limits_; }
   std::unique_ptr<v1::EncoderInfo> encoder() const override { return texts_->info(); }
 
-  // Explain calls are answered in every state.
+  // Says what new calls are told from now on. Explain calls are answered in every state.
   void SetState(ServingState state) { state_ = state; }
   ServingState state() const { return state_; }
 

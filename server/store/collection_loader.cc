@@ -12,6 +12,7 @@
 #include "base/monotonic_clock.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "collection/file_checks.h"
 #include "server/observability/log_event.h"
 #include "server/store/memory_plan.h"
 #include "server/store/part_loader.h"
@@ -69,12 +70,18 @@ struct Reserved {
 };
 
 // Checks that each file exists and has the size that memory was reserved for, before hours go into reading the others.
-absl::Status CheckSizes(const LoadRequest& request, const collection::Manifest& manifest) {
+absl::Status CheckSizes(const LoadRequest& request, const collection::Manifest& manifest, int code_planes) {
   for (const collection::ShardEntry& entry : manifest.shards) {
     if (absl::Status status = StopStatus(request.stop); !status.ok()) return status;
     const absl::StatusOr<InputFile> file = request.folder->Open(entry.file);
     if (!file.ok()) return file.status();
     if (absl::Status status = collection::CheckSize(*file, entry); !status.ok()) return status;
+    for (size_t idx = 0; idx < collection::NumCodeFiles(code_planes); ++idx) {
+      const absl::StatusOr<InputFile> codes = request.folder->Open(entry.code_files[idx].file);
+      if (!codes.ok()) return codes.status();
+      absl::Status status = collection::CheckFileSize(*codes, entry.code_files[idx].num_bytes);
+      if (!status.ok()) return status;
+    }
   }
   return absl::OkStatus();
 }
@@ -96,7 +103,7 @@ absl::StatusOr<Reserved> Reserve(const LoadRequest& request, const collection::M
     if (!reservation.ok()) return reservation.status();
     WarnOfSlowTiers(request, *plan);
     absl::StatusOr<std::unique_ptr<FileLedger::Reservation>> opened =
-        files->Reserve(FilesToLoad(plan->placement, devices->is_gpu(), options), purpose);
+        files->Reserve(FilesToLoad(plan->placement, plan->code_planes, devices->is_gpu(), options), purpose);
     if (!opened.ok()) return opened.status();
     return Reserved{*std::move(plan), *std::move(reservation), *std::move(opened)};
   }
@@ -109,7 +116,8 @@ std::vector<const Part*> SharedParts(const LoadRequest& request, const collectio
   if (!request.share_parts || request.served == nullptr) return shared;
   const collection::Manifest& served = request.served->manifest();
   const bool same_kind = served.dim == manifest.dim && served.storage == manifest.storage &&
-                         served.rotation_seed == manifest.rotation_seed && served.id_type == manifest.id_type;
+                         served.rotation_seed == manifest.rotation_seed && served.id_type == manifest.id_type &&
+                         served.codes == manifest.codes;
   if (!same_kind) return shared;
   absl::flat_hash_map<std::string, size_t> by_checksum;
   for (size_t idx = 0; idx < served.shards.size(); ++idx) by_checksum[served.shards[idx].checksum] = idx;
@@ -119,7 +127,8 @@ std::vector<const Part*> SharedParts(const LoadRequest& request, const collectio
     const Part& part = request.served->part(found->second);
     const bool is_whole = std::all_of(part.replicas.begin(), part.replicas.end(),
                                       [&](const Replica& replica) { return devices.alive(replica.device); });
-    if (is_whole && part.shard->Check().ok()) shared[idx] = &part;
+    const bool is_unchanged = part.shard->Check().ok() && (part.codes == nullptr || part.codes->Check().ok());
+    if (is_whole && is_unchanged) shared[idx] = &part;
   }
   return shared;
 }
@@ -144,6 +153,15 @@ Remainder RemainderOf(const LoadRequest& request, const collection::Manifest& ma
   return remainder;
 }
 
+// Returns the most planes of codes that are worth loading: a scan reads only as many as every part has.
+int MaxCodePlanes(const StoreOptions& options, const std::vector<const Part*>& shared) {
+  int planes = options.max_code_planes;
+  for (const Part* const part : shared) {
+    if (part != nullptr) planes = std::min(planes, part->code_planes());
+  }
+  return planes;
+}
+
 // Puts shared and loaded parts in the manifest's order, and numbers their documents.
 std::vector<Part> Merge(const std::vector<const Part*>& shared, std::vector<Part> loaded) {
   std::vector<Part> parts;
@@ -151,7 +169,11 @@ std::vector<Part> Merge(const std::vector<const Part*>& shared, std::vector<Part
   size_t next_loaded = 0;
   uint64_t first_ordinal = 0;
   for (const Part* const part : shared) {
-    parts.push_back(part != nullptr ? *part : std::move(loaded[next_loaded++]));
+    if (part != nullptr) {
+      parts.push_back(*part);
+    } else {
+      parts.push_back(std::move(loaded[next_loaded++]));
+    }
     parts.back().first_ordinal = first_ordinal;
     first_ordinal += static_cast<uint64_t>(parts.back().num_documents());
   }
@@ -183,6 +205,7 @@ void LogLoaded(const std::shared_ptr<const Generation>& generation, size_t num_s
               {"tokens", collection.num_tokens()},
               {"shards", generation->parts().size()},
               {"shards_kept", num_shared},
+              {"code_planes", generation->code_planes()},
               {"residency", collection.tiers()},
               {"resident_bytes", collection.resident_bytes()},
               {"index_bytes", collection.index_bytes()},
@@ -197,12 +220,16 @@ absl::StatusOr<std::shared_ptr<const Generation>> LoadOnce(const LoadRequest& re
   if (absl::Status status = StopStatus(request.stop); !status.ok()) return status;
   const std::vector<const Part*> shared = SharedParts(request, manifest, *devices);
   const Remainder remainder = RemainderOf(request, manifest, shared, *devices);
-  absl::StatusOr<Reserved> reserved = Reserve(remainder.request, remainder.manifest, devices, options, ledger, files);
+  StoreOptions planned = options;
+  planned.max_code_planes = MaxCodePlanes(options, shared);
+  absl::StatusOr<Reserved> reserved = Reserve(remainder.request, remainder.manifest, devices, planned, ledger, files);
   if (!reserved.ok()) return reserved.status();
-  if (absl::Status status = CheckSizes(request, remainder.manifest); !status.ok()) return status;
+  if (absl::Status status = CheckSizes(request, remainder.manifest, reserved->plan.code_planes); !status.ok())
+    return status;
   const PartLoadRequest part_request{.folder = request.folder,
                                      .manifest = &remainder.manifest,
                                      .placement = &reserved->plan.placement,
+                                     .code_planes = reserved->plan.code_planes,
                                      .stop = request.stop};
   absl::StatusOr<std::vector<Part>> loaded =
       LoadParts(part_request, devices, options, reserved->reservation.get(), reserved->files.get());
@@ -223,7 +250,8 @@ absl::StatusOr<std::shared_ptr<const Generation>> LoadOnce(const LoadRequest& re
                                                                             .index = *std::move(index),
                                                                             .on_gpu = devices->is_gpu(),
                                                                             .loaded_at = absl::Now(),
-                                                                            .tombstones = request.tombstones});
+                                                                            .tombstones = request.tombstones,
+                                                                            .code_planes = reserved->plan.code_planes});
   LogLoaded(generation, shared.size() - remainder.manifest.shards.size(), MonotonicNow() - start);
   return generation;
 }

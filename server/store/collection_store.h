@@ -45,6 +45,7 @@ struct StoreOptions {
   uint64_t replicate_below_bytes = 0;
   bool verify_checksums = true;  // hash every shard while loading; values (NaN, Infinity) are checked in any case
   int load_threads = 4;          // shards read at the same time
+  int max_code_planes = 4;       // planes of codes that are loaded at most: 0, 1, 2 or 4
   // This is the largest dimension of a collection: ExecutorOptions::max_dim of the engine that will score it, so that
   // a collection on which no query could be scored fails when it is loaded.
   int32_t max_dim = kMaxDim;

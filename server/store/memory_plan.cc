@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,8 @@
 #include "base/saturating.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "kernels/codes/code_layout.h"
+#include "kernels/codes/scan_cost.h"
 #include "server/store/collection/id_index.h"
 
 namespace maxsim::store {
@@ -38,11 +41,11 @@ absl::StatusOr<std::vector<Residency>> TiersFor(const DeviceSet& devices, Reside
   return std::vector<Residency>{Residency::kGpu, Residency::kHost, Residency::kDisk};
 }
 
-bool IsReplicated(const DeviceSet& devices, const collection::Manifest& manifest, Residency best,
+bool IsReplicated(const DeviceSet& devices, const collection::Manifest& manifest, Residency best, int code_planes,
                   Replication replication, uint64_t below_bytes) {
   if (devices.num_alive() < 2 || replication == Replication::kOff) return false;
   if (replication == Replication::kOn) return true;
-  const MemoryNeed need = CollectionNeed(devices, manifest, best);
+  const MemoryNeed need = CollectionNeed(devices, manifest, best, code_planes);
   return SaturatingAdd(need.device_bytes, need.host_bytes) < below_bytes;
 }
 
@@ -53,6 +56,26 @@ uint64_t BytesBeside(const collection::Manifest& manifest) {
     bytes = SaturatingAdd(bytes, static_cast<uint64_t>(collection::BytesBesideTokens(manifest, entry)));
   }
   return bytes;
+}
+
+// Returns the memory that the files of a shard's codes take on the CPU backend, which scans them where they lie: all of
+// them for kHost, all but planes and factors for kDisk.
+uint64_t OwnCodeBytes(const collection::Manifest& manifest, const collection::ShardEntry& entry, Residency tier,
+                      int planes) {
+  const auto bytes = static_cast<uint64_t>(std::max<int64_t>(collection::CodeFileBytes(entry, planes), 0));
+  if (tier == Residency::kHost) return bytes;
+  const uint64_t row_bytes = CodeBytes(manifest.dim, planes) + (manifest.codes->factors ? 1 : 0);
+  return bytes - std::min(bytes, static_cast<uint64_t>(std::max<int64_t>(entry.num_tokens, 0)) * row_bytes);
+}
+
+// Returns how many planes of codes may be loaded, most first, and 0 at last.
+std::vector<int> PlanesToTry(const collection::Manifest& manifest, int max_planes) {
+  std::vector<int> planes;
+  for (const int count : {4, 2, 1}) {
+    if (manifest.codes.has_value() && count <= std::min(manifest.codes->planes, max_planes)) planes.push_back(count);
+  }
+  planes.push_back(0);
+  return planes;
 }
 
 std::string MemoryLine(std::string_view name, uint64_t needed, const MemoryLedger::Availability& memory) {
@@ -98,6 +121,33 @@ std::string FormatRows(const std::vector<Row>& rows, bool is_gpu, size_t hidden)
   return text;
 }
 
+// Returns the expected seconds of a scan of all codes for one query, which all devices do side by side. nullopt where
+// there are none, where no measurement says, and where the plan is for some of the shards: a reload keeps the others.
+std::optional<double> ScanSeconds(const DeviceSet& devices, const collection::Manifest& manifest,
+                                  const MemoryPlan& plan) {
+  if (plan.code_planes == 0) return std::nullopt;
+  std::vector<ScanSize> sizes(devices.size(), {.num_parts = 0});
+  for (size_t idx = 0; idx < manifest.shards.size(); ++idx) {
+    // One device scans a replicated collection.
+    ScanSize& size = sizes[plan.placement.shards[idx].devices.front()];
+    ++size.num_parts;
+    size.num_documents += manifest.shards[idx].num_documents;
+    size.num_tokens += manifest.shards[idx].num_tokens;
+  }
+  int64_t num_documents = 0;
+  for (const ScanSize& size : sizes) num_documents += size.num_documents;
+  if (num_documents != manifest.num_documents || num_documents == 0) return std::nullopt;
+  double longest = 0;
+  for (size_t device = 0; device < sizes.size(); ++device) {
+    if (sizes[device].num_parts == 0) continue;
+    const std::optional<double> seconds = ExpectedScanSeconds(
+        devices.backend(device).info(), collection::CodeShapeOf(manifest), plan.code_planes, sizes[device]);
+    if (!seconds.has_value()) return std::nullopt;
+    longest = std::max(longest, *seconds);
+  }
+  return longest;
+}
+
 std::string DeviceNumbers(const DeviceSet& devices, const std::vector<uint32_t>& indices) {
   return absl::StrJoin(indices, ",",
                        [&](std::string* out, uint32_t device) { absl::StrAppend(out, devices.number(device)); });
@@ -113,20 +163,31 @@ bool MemoryPlan::fits() const {
 }
 
 MemoryNeed ShardNeed(const DeviceSet& devices, const collection::Manifest& manifest,
-                     const collection::ShardEntry& entry, Residency tier) {
+                     const collection::ShardEntry& entry, Residency tier, int code_planes) {
   MemoryNeed need = devices.backend(0).BytesNeeded(manifest.storage, manifest.dim, entry.num_documents,
                                                    entry.num_tokens, TierOf(tier));
-  if (devices.is_gpu()) return need;
+  if (devices.is_gpu()) {
+    if (code_planes == 0) return need;
+    const MemoryNeed codes = devices.backend(0).CodeBytesNeeded(collection::CodeShapeOf(manifest), code_planes,
+                                                                entry.num_documents, entry.num_tokens);
+    need.device_bytes = SaturatingAdd(need.device_bytes, codes.device_bytes);
+    need.host_bytes = SaturatingAdd(need.host_bytes, codes.host_bytes);
+    return need;
+  }
   // The CPU backend scores documents where they lie: the shard's own memory.
   const int64_t own = tier == Residency::kHost ? entry.num_bytes : collection::BytesBesideTokens(manifest, entry);
   need.device_bytes = SaturatingAdd(need.device_bytes, static_cast<uint64_t>(own));
+  if (code_planes > 0) {
+    need.device_bytes = SaturatingAdd(need.device_bytes, OwnCodeBytes(manifest, entry, tier, code_planes));
+  }
   return need;
 }
 
-MemoryNeed CollectionNeed(const DeviceSet& devices, const collection::Manifest& manifest, Residency tier) {
+MemoryNeed CollectionNeed(const DeviceSet& devices, const collection::Manifest& manifest, Residency tier,
+                          int code_planes) {
   MemoryNeed all;
   for (const collection::ShardEntry& entry : manifest.shards) {
-    const MemoryNeed need = ShardNeed(devices, manifest, entry, tier);
+    const MemoryNeed need = ShardNeed(devices, manifest, entry, tier, code_planes);
     all.device_bytes = SaturatingAdd(all.device_bytes, need.device_bytes);
     all.host_bytes = SaturatingAdd(all.host_bytes, need.host_bytes);
   }
@@ -158,18 +219,25 @@ absl::StatusOr<MemoryPlan> PlanMemory(const DeviceSet& devices, const collection
                                [](const MemoryLedger::Availability& device) { return device.status.ok(); });
   if (!any) return lost;
 
-  std::vector<ShardToPlace> shards;
-  shards.reserve(manifest.shards.size());
-  for (const collection::ShardEntry& entry : manifest.shards) {
-    ShardToPlace& shard = shards.emplace_back();
-    shard.token_bytes = static_cast<uint64_t>(std::max<int64_t>(entry.num_tokens, 0)) *
-                        static_cast<uint64_t>(manifest.dim) * SizeOf(manifest.storage);
-    for (const Residency tier : *tiers) shard.choices.push_back({tier, ShardNeed(devices, manifest, entry, tier)});
-  }
   MemoryPlan plan;
-  plan.replicated = IsReplicated(devices, manifest, tiers->front(), replication, options.replicate_below_bytes);
-  plan.placement = PlaceShards(shards, capacity, plan.replicated);
   plan.memory = std::move(memory);
+  for (const int planes : PlanesToTry(manifest, options.max_code_planes)) {
+    std::vector<ShardToPlace> shards;
+    shards.reserve(manifest.shards.size());
+    for (const collection::ShardEntry& entry : manifest.shards) {
+      ShardToPlace& shard = shards.emplace_back();
+      shard.token_bytes = static_cast<uint64_t>(std::max<int64_t>(entry.num_tokens, 0)) *
+                          static_cast<uint64_t>(manifest.dim) * SizeOf(manifest.storage);
+      for (const Residency tier : *tiers) {
+        shard.choices.push_back({tier, ShardNeed(devices, manifest, entry, tier, planes)});
+      }
+    }
+    plan.code_planes = planes;
+    plan.replicated =
+        IsReplicated(devices, manifest, tiers->front(), planes, replication, options.replicate_below_bytes);
+    plan.placement = PlaceShards(shards, capacity, plan.replicated);
+    if (plan.fits()) break;
+  }
   return plan;
 }
 
@@ -197,6 +265,14 @@ std::string FormatMemoryPlan(const DeviceSet& devices, const collection::Manifes
                                      FormatCount(manifest.num_tokens), manifest.dim, Name(manifest.storage),
                                      manifest.shards.size(), manifest.shards.size() == 1 ? "shard" : "shards",
                                      plan.replicated ? ", each on every device" : "");
+  if (manifest.codes.has_value()) {
+    text += Cat("  with ", plan.code_planes, " of ", manifest.codes->planes, " planes of codes\n");
+    if (const std::optional<double> seconds = ScanSeconds(devices, manifest, plan); seconds.has_value()) {
+      const double ms = *seconds * 1e3;
+      absl::StrAppendFormat(&text, "  a scan of the codes for one query of 32 tokens: about %.*f ms\n", ms < 10 ? 1 : 0,
+                            ms);
+    }
+  }
   text += FormatRows(rows, devices.is_gpu(), manifest.shards.size() - (rows.size() - 1));
   if (devices.is_gpu()) {
     text += Cat("  ids, offsets and payloads (host memory, outside the budget): ",

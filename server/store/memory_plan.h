@@ -20,28 +20,32 @@ struct MemoryPlan {
   Placement placement;          // of manifest.shards
   MemoryLedger::Memory memory;  // when the plan was made
   bool replicated = false;      // every shard is on every device
+  int code_planes = 0;          // of codes that every replica has
 
   bool fits() const;
 };
 
 // Returns the memory that one replica of a shard takes in `tier` (not kAuto). On GPUs it is what the backend says. On
 // the CPU backend, whose memory is the host's, it is the whole file for kHost and all of it but the tokens for kDisk.
+// `code_planes` planes of codes, of those that the collection has, come to that.
 MemoryNeed ShardNeed(const DeviceSet& devices, const collection::Manifest& manifest,
-                     const collection::ShardEntry& entry, Residency tier);
+                     const collection::ShardEntry& entry, Residency tier, int code_planes = 0);
 
 // Returns the sum of ShardNeed over all shards of a collection, saturating.
-MemoryNeed CollectionNeed(const DeviceSet& devices, const collection::Manifest& manifest, Residency tier);
+MemoryNeed CollectionNeed(const DeviceSet& devices, const collection::Manifest& manifest, Residency tier,
+                          int code_planes = 0);
 
-// Places the collection in `memory`. A plan that does not fit is returned too: fits() tells. Errors are
-// FAILED_PRECONDITION for a
-// residency that this backend cannot serve, or a dimension beyond options.max_dim; UNAVAILABLE when all devices are
-// lost.
+// Decides where the shards and codes of the collection go in `memory`. Codes come first, because every request reads
+// them: the plan has the most planes that fit while the originals are in their slowest tier. Then the originals get
+// what is left. A plan that does not fit is returned too: fits() tells. Errors are FAILED_PRECONDITION for a residency
+// that this backend cannot serve, or a dimension beyond options.max_dim; UNAVAILABLE when all devices are lost.
 absl::StatusOr<MemoryPlan> PlanMemory(const DeviceSet& devices, const collection::Manifest& manifest,
                                       Residency residency, Replication replication, const StoreOptions& options,
                                       MemoryLedger::Memory memory);
 
 // Formats the plan as a table for people: a line a shard (documents, tokens, bytes, tier, device), totals, what is
-// free. Shards beyond `max_shards` are counted in one line.
+// free, and how long a scan of the codes is expected to take where a model says. Shards beyond `max_shards` are counted
+// in one line.
 std::string FormatMemoryPlan(const DeviceSet& devices, const collection::Manifest& manifest, const MemoryPlan& plan,
                              size_t max_shards = SIZE_MAX);
 

@@ -17,7 +17,9 @@
 #include "base/mutex.h"
 #include "base/text.h"
 #include "base/thread_name.h"
+#include "collection/codes/shard_codes.h"
 #include "collection/shard.h"
+#include "kernels/codes/scan_executor.h"
 #include "kernels/limits.h"
 #include "kernels/maxsim.h"
 #include "server/observability/log_event.h"
@@ -70,6 +72,14 @@ FileDemand FilesOf(Residency tier, bool is_gpu) {
   return {.descriptors = tier == Residency::kDisk ? 1 : 0, .mappings = is_mapped ? 3 : 1};
 }
 
+// Returns what the files of a shard's codes take while they are open. GPUs copy them, and they are closed.
+FileDemand CodeFilesOf(Residency tier, bool is_gpu, int planes) {
+  if (planes == 0) return {};
+  const auto num_files = static_cast<int64_t>(collection::NumCodeFiles(planes));
+  const bool is_mapped = is_gpu || tier == Residency::kDisk;
+  return {.descriptors = is_mapped ? num_files : 0, .mappings = num_files * (is_mapped ? 3 : 1)};
+}
+
 size_t NumThreads(const StoreOptions& options, size_t num_shards) {
   return std::min<size_t>(static_cast<size_t>(std::max(options.load_threads, 1)), num_shards);
 }
@@ -83,6 +93,7 @@ class PartLoader {
         folder_(*request.folder),
         manifest_(*request.manifest),
         placement_(*request.placement),
+        code_planes_(request.code_planes),
         devices_(*devices),
         options_(options),
         memory_(memory),
@@ -156,11 +167,13 @@ class PartLoader {
       }
       part->replicas.push_back({device, *std::move(documents)});
     }
+    if (absl::Status status = LoadCodes(entry, *shard, reads_whole_file, part); !status.ok()) return status;
     // This check tells whether the file still holds what was checked and copied.
     if (absl::Status status = (*shard)->Check(); !status.ok()) return status;
     if (devices_.is_gpu() && tier != Residency::kDisk) (*shard)->ReleaseTokens();
     reservation->Commit(demand);
     files_->Commit(FilesOf(tier, devices_.is_gpu()));
+    if (!devices_.is_gpu()) files_->Commit(CodeFilesOf(tier, /*is_gpu=*/false, code_planes_));
     part->shard = *std::move(shard);
     part->tier = tier;
     part->reservation = reservation;
@@ -168,10 +181,41 @@ class PartLoader {
     return absl::OkStatus();
   }
 
+  // Gives each replica the shard's codes.
+  absl::Status LoadCodes(const collection::ShardEntry& entry, const std::shared_ptr<collection::Shard>& shard,
+                         bool reads_whole_files, Part* part) {
+    if (code_planes_ == 0) return absl::OkStatus();
+    absl::StatusOr<std::shared_ptr<collection::ShardCodes>> codes =
+        collection::ShardCodes::Open(folder_, manifest_, entry, code_planes_,
+                                     reads_whole_files ? collection::Access::kCopied : collection::Access::kMapped,
+                                     options_.verify_checksums, stop_);
+    if (!codes.ok()) return codes.status();
+    const CodesView view = (*codes)->view(shard->documents());
+    // The offsets are the shard's.
+    const auto owner =
+        std::make_shared<const std::pair<std::shared_ptr<collection::Shard>, std::shared_ptr<collection::ShardCodes>>>(
+            shard, *codes);
+    for (Replica& replica : part->replicas) {
+      if (absl::Status status = StopStatus(stop_); !status.ok()) return status;
+      absl::StatusOr<std::unique_ptr<LoadedCodes>> loaded =
+          devices_.backend(replica.device).LoadCodes(view, code_planes_, owner);
+      if (absl::IsUnavailable(loaded.status())) devices_.MarkLost(replica.device, loaded.status());
+      if (!loaded.ok()) {
+        return absl::Status(loaded.status().code(),
+                            Cat("codes of ", shard->path(), ": ", std::string(loaded.status().message())));
+      }
+      replica.codes = *std::move(loaded);
+    }
+    if (absl::Status status = (*codes)->Check(); !status.ok()) return status;
+    if (!devices_.is_gpu()) part->codes = *std::move(codes);
+    return absl::OkStatus();
+  }
+
   const StopSignal* const stop_;
   const Folder& folder_;
   const collection::Manifest& manifest_;
   const Placement& placement_;
+  const int code_planes_;
   DeviceSet& devices_;
   const StoreOptions& options_;
   Reservation* const memory_;
@@ -185,14 +229,19 @@ class PartLoader {
 
 }  // namespace
 
-FileDemand FilesToLoad(const Placement& placement, bool is_gpu, const StoreOptions& options) {
+FileDemand FilesToLoad(const Placement& placement, int code_planes, bool is_gpu, const StoreOptions& options) {
   FileDemand demand;
+  const auto add = [&demand](const FileDemand& one, int64_t times) {
+    demand.descriptors += one.descriptors * times;
+    demand.mappings += one.mappings * times;
+  };
   for (const ShardPlacement& shard : placement.shards) {
-    const FileDemand one = FilesOf(shard.tier.tier, is_gpu);
-    demand.descriptors += one.descriptors;
-    demand.mappings += one.mappings;
+    add(FilesOf(shard.tier.tier, is_gpu), 1);
+    if (!is_gpu) add(CodeFilesOf(shard.tier.tier, is_gpu, code_planes), 1);
   }
-  demand.descriptors += static_cast<int64_t>(NumThreads(options, placement.shards.size()));
+  const auto num_threads = static_cast<int64_t>(NumThreads(options, placement.shards.size()));
+  demand.descriptors += num_threads;
+  if (is_gpu) add(CodeFilesOf(Residency::kGpu, is_gpu, code_planes), num_threads);
   return demand;
 }
 

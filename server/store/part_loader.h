@@ -21,12 +21,13 @@ struct PartLoadRequest {
   const Folder* folder = nullptr;                  // has the manifest's files
   const collection::Manifest* manifest = nullptr;  // names the shards that are loaded
   const Placement* placement = nullptr;            // of the manifest's shards
+  int code_planes = 0;                             // of codes that each replica gets, of those that the manifest names
   const StopSignal* stop = nullptr;                // Once stopped, the load ends with its status. May be null.
 };
 
 // Returns the descriptors and mappings that LoadParts takes for shards that are placed so: those that the parts keep,
-// and a descriptor for each thread, which opens one file at a time.
-FileDemand FilesToLoad(const Placement& placement, bool is_gpu, const StoreOptions& options);
+// and what each thread takes besides, which opens one file at a time, or on GPUs those of a shard's codes.
+FileDemand FilesToLoad(const Placement& placement, int code_planes, bool is_gpu, const StoreOptions& options);
 
 // Returns the loaded parts, [shards] in the manifest's order, without their first ordinals. Works with up to
 // options.load_threads threads, the calling one among them; fewer where the system has no more. Blocks. May be called

@@ -59,7 +59,7 @@ void CheckMatrix(const json& query, const v1::TokenMatrix& tokens) {
 
 // A member of the body by any of its names, or null.
 json MemberOf(const json& body, http::Member member) {
-  for (const http::MemberName& known : http::kMembers) {
+  for (const http::MemberName& known : http::kMemberNames) {
     if (known.member == member && body.contains(known.name)) return body[std::string(known.name)];
   }
   return nullptr;
@@ -113,6 +113,19 @@ void CheckTopK(const json& top_n, const json& documents, uint32_t top_k) {
           "top_k is the body's top_n, or all documents");
 }
 
+void CheckRefinement(const json& refinement, const v1::RerankRequest& request) {
+  Require(refinement.is_object() == request.has_refinement(), "a refinement is asked for as in the body");
+  if (!refinement.is_object()) return;
+  const auto number = [&](const char* name) {
+    const json value = refinement.value(name, json());
+    return value.is_null() ? 0 : value.get<uint64_t>();
+  };
+  Require(number("documents") == request.refinement().documents(), "so many documents are refined as in the body");
+  Require(number("budget") == request.refinement().budget(), "the budget is the body's");
+  Require((refinement.value("require_proof", json()) == true) == request.refinement().require_proof(),
+          "a proof is required as in the body");
+}
+
 void CheckRequest(const json& body, bool strings_are_texts, const v1::RerankRequest& request) {
   const auto flag = [&](http::Member member) { return MemberOf(body, member) == true; };
   const auto text = [&](http::Member member) {
@@ -137,6 +150,7 @@ void CheckRequest(const json& body, bool strings_are_texts, const v1::RerankRequ
   }
   const json fields = MemberOf(body, http::Member::kPayloadFields);
   Require(static_cast<int>(fields.size()) == request.payload_fields_size(), "the fields are the body's");
+  CheckRefinement(MemberOf(body, http::Member::kRefinement), request);
 }
 
 // Whether a name appears twice in the body or in an object of it; a document as a tree keeps one of the two.

@@ -71,6 +71,35 @@ def code_file(file, factors):
     return bytes([file, dim, 0, factors, documents - 1, tokens - documents]) + safetensors(tensors, metadata)
 
 
+def field_file(documents):
+    """Returns the number of documents less 1, with which the target field_file begins, and a file of fields of one of
+    each kind. The first document has every value, and the others have none."""
+    more, bits = documents - 1, bytes([1]) + bytes((documents + 7) // 8 - 1)
+    tensors = [
+        ("a.term_offsets", "I64", [3], int64s(0, 2, 4)),
+        ("a.values", "U32", [documents], struct.pack(f"<{documents}I", 2, *[0] * more)),
+        ("a.term_bytes", "U8", [4], b"deen"),
+        ("b.term_offsets", "I64", [3], int64s(0, 1, 2)),
+        ("b.offsets", "I64", [documents + 1], int64s(0, *[2] * documents)),
+        ("b.values", "U32", [2], struct.pack("<2I", 0, 1)),
+        ("b.term_bytes", "U8", [2], b"xy"),
+        ("c.values", "I64", [documents], int64s(-7, *[0] * more)),
+        ("c.present", "U8", [len(bits)], bits),
+        ("d.values", "F64", [documents], struct.pack(f"<{documents}d", 0.5, *[0] * more)),
+        ("d.present", "U8", [len(bits)], bits),
+        ("e.values", "U8", [len(bits)], bits),
+        ("e.present", "U8", [len(bits)], bits),
+        ("f.values", "I64", [documents], int64s(1_000_000, *[0] * more)),
+        ("f.present", "U8", [len(bits)], bits),
+    ]
+    metadata = {
+        "format": "maxsim-fields",
+        "format_version": "1",
+        "fields": "a:keyword,b:keywords,c:integer,d:number,e:boolean,f:time",
+    }
+    return bytes([documents - 1]) + safetensors(tensors, metadata)
+
+
 def npy(version, descr, shape, data):
     text = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}".encode()
     fixed = 10 if version == 1 else 12
@@ -303,6 +332,8 @@ def main():
     for file in range(3):
         for factors in (False, True):
             seeds[f"code_file/{file}{'_with_factors' if factors else ''}"] = code_file(file, factors)
+    for documents in (1, 8, 9):
+        seeds[f"field_file/{documents}"] = field_file(documents)
     for name, data in seeds.items():
         path = os.path.join(folder, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)

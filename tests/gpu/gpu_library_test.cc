@@ -1,182 +1,26 @@
-// The C library on a GPU: the calls of the CPU's tests over device memory, beside FP64 and beside the CPU.
+// The C library on a GPU, beside FP64: scores, matches and gradients of every layout, and of all edges of tiles.
 #include <cuda_runtime_api.h>
-#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "kernels/cuda/runtime/device_memory.h"
 #include "kernels/cuda/runtime/stream.h"
 #include "kernels/library/include/maxsim/maxsim.h"
 #include "kernels/maxsim.h"
 #include "tests/gpu/gpu_fixture.h"
+#include "tests/gpu/gpu_library_fixture.h"
 #include "tests/support/library/library_case.h"
 
 namespace maxsim::test {
 namespace {
-
-// Memory of the device whose bytes begin as 0xff: NaN, or indices that point nowhere.
-cuda::DeviceBuffer PoisonedBuffer(size_t bytes) {
-  absl::StatusOr<cuda::DeviceBuffer> buffer = cuda::DeviceBuffer::Allocate(bytes, "a test");
-  EXPECT_TRUE(buffer.ok()) << buffer.status();
-  if (!buffer.ok()) return {};
-  EXPECT_EQ(cudaMemset(buffer->as(), 0xff, bytes), cudaSuccess);
-  return *std::move(buffer);
-}
-
-// Waits for the device, since the test's CUDA stream does not synchronise with the default one.
-template <typename T>
-std::vector<T> Download(const cuda::DeviceBuffer& buffer) {
-  std::vector<T> values(buffer.bytes() / sizeof(T));
-  EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-  EXPECT_EQ(cudaMemcpy(values.data(), buffer.as(), buffer.bytes(), cudaMemcpyDeviceToHost), cudaSuccess);
-  return values;
-}
-
-// A case in the device's memory, with room for everything that its passes write.
-class DeviceCase {
- public:
-  explicit DeviceCase(const LibraryCase& library_case)
-      : case_(library_case),
-        queries_(Upload(library_case.queries)),
-        documents_(Upload(library_case.documents)),
-        call_(library_case.call),
-        score_gradients_(UploadVector(library_case.score_gradients)) {
-    const auto num_pairs = static_cast<size_t>(library_case.num_pairs());
-    call_.device = MAXSIM_CUDA;
-    call_.queries = &queries_;
-    call_.documents = &documents_;
-    call_.weights = UploadVector(library_case.weights);
-    call_.candidates = UploadVector(library_case.candidates);
-    scores_ = PoisonedBuffer(num_pairs * sizeof(float));
-    argmax_ = PoisonedBuffer(num_pairs * queries_.max_tokens * sizeof(int32_t));
-    query_gradients_ = PoisonedBuffer(library_case.queries.rows.size());
-    document_gradients_ = PoisonedBuffer(library_case.documents.rows.size());
-    weight_gradients_ = PoisonedBuffer(queries_.num_rows * sizeof(float));
-    size_t bytes = 0;
-    for (const int32_t pass : {MAXSIM_FORWARD, MAXSIM_BACKWARD}) {
-      size_t needed = 0;
-      EXPECT_EQ(maxsim_workspace_bytes(&call_, pass, &needed), MAXSIM_OK) << maxsim_last_error();
-      bytes = std::max(bytes, needed);
-    }
-    workspace_ = PoisonedBuffer(bytes);
-    call_.workspace = workspace_.as();
-    call_.workspace_bytes = bytes;
-    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-  }
-  DeviceCase(const DeviceCase&) = delete;
-  DeviceCase& operator=(const DeviceCase&) = delete;
-
-  maxsim_call& call() { return call_; }
-
-  // Puts the pass on the stream.
-  void Forward(cudaStream_t stream, bool with_argmax = true) {
-    call_.stream = stream;
-    EXPECT_EQ(maxsim_forward(&call_, scores_.as<float>(), with_argmax ? argmax_.as<int32_t>() : nullptr), MAXSIM_OK)
-        << maxsim_last_error();
-  }
-  void Backward(cudaStream_t stream, bool with_documents = true) {
-    call_.stream = stream;
-    const maxsim_gradients gradients = {.struct_size = sizeof(maxsim_gradients),
-                                        .argmax = argmax_.as<int32_t>(),
-                                        .score_gradients = score_gradients_,
-                                        .query_gradients = query_gradients_.as(),
-                                        .document_gradients = with_documents ? document_gradients_.as() : nullptr,
-                                        .weight_gradients = weight_gradients_.as<float>()};
-    EXPECT_EQ(maxsim_backward(&call_, &gradients), MAXSIM_OK) << maxsim_last_error();
-  }
-
-  // Makes everything that passes write 0xff again, the workspace included.
-  void Poison() {
-    for (const cuda::DeviceBuffer* buffer :
-         {&scores_, &argmax_, &query_gradients_, &document_gradients_, &weight_gradients_, &workspace_}) {
-      EXPECT_EQ(cudaMemset(buffer->as(), 0xff, buffer->bytes()), cudaSuccess);
-    }
-    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-  }
-
-  // These wait for the device.
-  std::vector<float> scores() const { return Download<float>(scores_); }
-  std::vector<int32_t> argmax() const { return Download<int32_t>(argmax_); }
-  LibraryGradientMemory gradients() const {
-    LibraryGradientMemory memory(case_);
-    memory.queries = Download<char>(query_gradients_);
-    memory.documents = Download<char>(document_gradients_);
-    memory.weights = Download<float>(weight_gradients_);
-    return memory;
-  }
-
- private:
-  template <typename T>
-  const T* UploadVector(const std::vector<T>& values) {
-    if (values.empty()) return nullptr;
-    buffers_.push_back(PoisonedBuffer(values.size() * sizeof(T)));
-    EXPECT_EQ(cudaMemcpy(buffers_.back().as(), values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice),
-              cudaSuccess);
-    return buffers_.back().as<T>();
-  }
-
-  maxsim_tokens Upload(const LibraryTokens& tokens) {
-    maxsim_tokens uploaded = tokens.tokens;
-    uploaded.rows = UploadVector(tokens.rows);
-    uploaded.offsets = UploadVector(tokens.offsets);
-    uploaded.lengths = UploadVector(tokens.lengths);
-    uploaded.mask = UploadVector(tokens.mask);
-    uploaded.scales = UploadVector(tokens.scales);
-    return uploaded;
-  }
-
-  const LibraryCase& case_;
-  std::vector<cuda::DeviceBuffer> buffers_;
-  maxsim_tokens queries_;
-  maxsim_tokens documents_;
-  maxsim_call call_;
-  const float* score_gradients_;
-  cuda::DeviceBuffer scores_;
-  cuda::DeviceBuffer argmax_;
-  cuda::DeviceBuffer query_gradients_;
-  cuda::DeviceBuffer document_gradients_;
-  cuda::DeviceBuffer weight_gradients_;
-  cuda::DeviceBuffer workspace_;
-};
-
-class GpuLibraryTest : public GpuTest {
- protected:
-  void SetUp() override {
-    GpuTest::SetUp();
-    if (IsSkipped()) return;
-    absl::StatusOr<cuda::Stream> stream = cuda::Stream::Create();
-    ASSERT_TRUE(stream.ok()) << stream.status();
-    stream_ = *std::move(stream);
-  }
-
-  // Runs a shape on the device and compares it with FP64: scores and matches, and gradients where the type has them.
-  void ExpectShape(const LibraryShape& shape, uint64_t seed) {
-    SCOPED_TRACE(testing::PrintToString(shape));
-    const LibraryCase library_case(shape, seed);
-    DeviceCase device(library_case);
-    device.Forward(stream_.get());
-    const std::vector<float> scores = device.scores();
-    const std::vector<int32_t> argmax = device.argmax();
-    ExpectScores(library_case, ReferenceScoresOf(library_case), scores, argmax);
-    if (shape.type != MAXSIM_I8) {
-      device.Backward(stream_.get());
-      ExpectGradients(library_case, argmax, device.gradients());
-    }
-    device.Poison();
-    device.Forward(stream_.get(), /*with_argmax=*/false);
-    EXPECT_EQ(device.scores(), scores) << "scores differ where the argmax is not asked for";
-  }
-
-  cuda::Stream stream_;
-};
 
 TEST_F(GpuLibraryTest, TheDeviceIsThere) {
   int32_t available = 0;
@@ -276,142 +120,6 @@ TEST_F(GpuLibraryTest, AThreadBlockHasManyDocumentsOfAllLengths) {
   ExpectGradients(library_case, argmax, device.gradients());
 }
 
-// Documents of several tiles of sums, argmaxes of several rounds, query tokens that several warps share, and matrices
-// with rows that belong to no document.
-TEST_F(GpuLibraryTest, GradientsOfManyPartsAreSummedUp) {
-  const auto shape_of = [](int64_t num_queries, int64_t query_tokens, int64_t num_documents, int64_t document_tokens) {
-    LibraryShape shape;
-    shape.num_queries = num_queries;
-    shape.max_query_tokens = query_tokens;
-    shape.num_documents = num_documents;
-    shape.max_document_tokens = document_tokens;
-    shape.lengths = true;
-    shape.weights = true;
-    return shape;
-  };
-  for (const int32_t type : {MAXSIM_F32, MAXSIM_F16, MAXSIM_BF16}) {
-    for (const int32_t layout : {MAXSIM_PADDED, MAXSIM_PACKED}) {
-      for (const auto& [shape, dim] :
-           {std::pair(shape_of(1, 3, 700, 5), 16), std::pair(shape_of(2, 7, 100, 30), 130),
-            std::pair(shape_of(40, 30, 2, 900), 130), std::pair(shape_of(3, 600, 3, 450), 64),
-            std::pair(shape_of(1100, 1, 2, 400), 8), std::pair(shape_of(9, 57, 5, 1), 260)}) {
-        LibraryShape typed = shape;
-        typed.type = type;
-        typed.dim = dim;
-        typed.query_layout = layout;
-        typed.document_layout = layout;
-        typed.document_mask = dim == 130;
-        ExpectShape(typed, TestSeed() + dim);
-      }
-    }
-  }
-}
-
-// Documents that every query meets find their matches in the argmax, and those of lists in a sort.
-TEST_F(GpuLibraryTest, ListsOfAllDocumentsGiveTheSameGradients) {
-  for (const int32_t type : {MAXSIM_F32, MAXSIM_BF16}) {
-    LibraryShape shape;
-    shape.type = type;
-    shape.dim = 128;
-    shape.pairing = MAXSIM_LISTS;
-    shape.num_queries = 30;
-    shape.num_documents = 11;
-    shape.list_length = 11;
-    shape.candidates = true;
-    shape.max_query_tokens = 40;
-    shape.max_document_tokens = 500;
-    shape.lengths = true;
-    shape.weights = true;
-    LibraryCase library_case(shape, TestSeed());
-    for (size_t pair = 0; pair < library_case.candidates.size(); ++pair) {
-      library_case.candidates[pair] = static_cast<int64_t>(pair) % shape.num_documents;
-    }
-    DeviceCase device(library_case);
-    device.Forward(stream_.get());
-    device.Backward(stream_.get());
-    const LibraryGradientMemory gradients = device.gradients();
-    device.Poison();
-    device.call().pairing = MAXSIM_ALL;
-    device.call().candidates = nullptr;
-    device.call().list_length = 0;
-    size_t bytes = 1;
-    EXPECT_EQ(maxsim_workspace_bytes(&device.call(), MAXSIM_BACKWARD, &bytes), MAXSIM_OK) << maxsim_last_error();
-    EXPECT_EQ(bytes, 0u);
-    device.Forward(stream_.get());
-    device.Backward(stream_.get());
-    EXPECT_EQ(device.gradients(), gradients);
-  }
-}
-
-TEST_F(GpuLibraryTest, TwentyRunsHaveTheSameBits) {
-  LibraryShape shape;
-  shape.type = MAXSIM_BF16;
-  shape.dim = 128;
-  shape.num_queries = 16;
-  shape.num_documents = 64;
-  shape.max_query_tokens = 33;
-  shape.max_document_tokens = 150;
-  shape.lengths = true;
-  shape.weights = true;
-  const LibraryCase library_case(shape, TestSeed());
-  DeviceCase device(library_case);
-  std::vector<float> scores;
-  std::vector<int32_t> argmax;
-  std::unique_ptr<LibraryGradientMemory> gradients;
-  for (int run = 0; run < 20; ++run) {
-    device.Poison();
-    device.Forward(stream_.get());
-    device.Backward(stream_.get());
-    if (run == 0) {
-      scores = device.scores();
-      argmax = device.argmax();
-      gradients = std::make_unique<LibraryGradientMemory>(device.gradients());
-      continue;
-    }
-    EXPECT_EQ(std::memcmp(device.scores().data(), scores.data(), scores.size() * sizeof(float)), 0);
-    EXPECT_EQ(device.argmax(), argmax);
-    EXPECT_EQ(device.gradients(), *gradients);
-  }
-}
-
-TEST_F(GpuLibraryTest, ACapturedStepGivesTheSameBits) {
-  LibraryShape shape;
-  shape.type = MAXSIM_F16;
-  shape.dim = 64;
-  shape.num_queries = 5;
-  shape.num_documents = 9;
-  shape.max_query_tokens = 70;
-  shape.max_document_tokens = 90;
-  shape.query_layout = MAXSIM_PACKED;
-  shape.document_layout = MAXSIM_PACKED;
-  shape.weights = true;
-  const LibraryCase library_case(shape, TestSeed());
-  DeviceCase device(library_case);
-  device.Forward(stream_.get());
-  device.Backward(stream_.get());
-  const std::vector<float> scores = device.scores();
-  const std::vector<int32_t> argmax = device.argmax();
-  const LibraryGradientMemory gradients = device.gradients();
-
-  ASSERT_EQ(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeGlobal), cudaSuccess);
-  device.Forward(stream_.get());
-  device.Backward(stream_.get());
-  cudaGraph_t graph = nullptr;
-  ASSERT_EQ(cudaStreamEndCapture(stream_.get(), &graph), cudaSuccess);
-  cudaGraphExec_t executable = nullptr;
-  ASSERT_EQ(cudaGraphInstantiate(&executable, graph, 0), cudaSuccess);
-  for (int run = 0; run < 3; ++run) {
-    device.Poison();
-    ASSERT_EQ(cudaGraphLaunch(executable, stream_.get()), cudaSuccess);
-    ASSERT_EQ(cudaStreamSynchronize(stream_.get()), cudaSuccess);
-    EXPECT_EQ(device.scores(), scores);
-    EXPECT_EQ(device.argmax(), argmax);
-    EXPECT_EQ(device.gradients(), gradients);
-  }
-  EXPECT_EQ(cudaGraphExecDestroy(executable), cudaSuccess);
-  EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
-}
-
 TEST_F(GpuLibraryTest, ScoresHaveTheBitsOfTheService) {
   for (const ScalarType type : {ScalarType::kF32, ScalarType::kF16, ScalarType::kBF16}) {
     for (const int32_t dim : {96, 128, 1040}) {
@@ -500,46 +208,6 @@ TEST_F(GpuLibraryTest, ASumThatOverflowsIsTakenForNoEmptyDocument) {
       EXPECT_TRUE(std::isnan(expected) ? std::isnan(score) : score == expected) << score << ", and not " << expected;
     }
   }
-}
-
-TEST_F(GpuLibraryTest, APairWhoseGradientIsZeroAddsNothing) {
-  LibraryShape shape;
-  shape.dim = 1;
-  shape.weights = true;
-  LibraryCase library_case(shape, TestSeed());
-  auto* const values = reinterpret_cast<float*>(library_case.documents.rows.data());
-  std::fill(values, values + shape.max_document_tokens, std::numeric_limits<float>::infinity());
-  for (int64_t pair = 0; pair < library_case.num_pairs(); ++pair) {
-    library_case.score_gradients[pair] = library_case.DocumentOf(pair) == 0 ? 0.0f : 1.0f;
-  }
-  DeviceCase device(library_case);
-  device.Forward(stream_.get());
-  device.Backward(stream_.get());
-  const LibraryGradientMemory gradients = device.gradients();
-  const auto finite = [](float value) { return std::isfinite(value); };
-  const auto* const query_values = reinterpret_cast<const float*>(gradients.queries.data());
-  EXPECT_TRUE(std::all_of(query_values, query_values + gradients.queries.size() / sizeof(float), finite));
-  EXPECT_TRUE(std::all_of(gradients.weights.begin(), gradients.weights.end(), finite));
-  const auto* const document_values = reinterpret_cast<const float*>(gradients.documents.data());
-  EXPECT_EQ(std::count(document_values, document_values + shape.max_document_tokens, 0.0f), shape.max_document_tokens);
-}
-
-TEST_F(GpuLibraryTest, GradientsOfQueriesAloneNeedNoWorkspace) {
-  LibraryShape shape;
-  shape.pairing = MAXSIM_LISTS;  // gradients of documents are sorted in the workspace
-  shape.list_length = 3;
-  const LibraryCase library_case(shape, TestSeed());
-  DeviceCase device(library_case);
-  device.Forward(stream_.get());
-  device.Backward(stream_.get());
-  const LibraryGradientMemory gradients = device.gradients();
-  device.Poison();
-  device.Forward(stream_.get());
-  device.call().workspace = nullptr;
-  device.call().workspace_bytes = 0;
-  device.Backward(stream_.get(), /*with_documents=*/false);
-  EXPECT_EQ(device.gradients().queries, gradients.queries);
-  EXPECT_EQ(device.gradients().weights, gradients.weights);
 }
 
 TEST_F(GpuLibraryTest, MatricesOfMoreThan2To31ElementsAreScored) {

@@ -3,7 +3,7 @@
     attack.py NAME|all [--seconds 10] [--programs build/release/bin] [--without-tokens] [--descriptors 64] [--threads 300]
                        [--memory-mib 1024] [--seed N]
 
-NAME is one of the functions of attacks.py. Under the limits given, on free ports, with a collection of its own. Prints the
+NAME is one of ATTACKS in attacks.py. Under the limits given, on free ports, with a collection of its own. Prints the
 peak of memory, threads and descriptors, the slowest probe, and whether the server answers afterwards. Exits with 1 when
 that is not as it should be.
 """

@@ -1,12 +1,12 @@
 """maxsimd is killed while documents are written and compacted, again and again, and loses nothing that it acknowledged.
 
-    kill_test.py FOLDER_OF_THE_PROGRAMS [--rounds 25] [--seed S] [--faults FOLDER_TO_COMPILE_IN]
+    kill_test.py FOLDER_OF_THE_PROGRAMS [--rounds 25] [--seed S] [--faults FOLDER_TO_COMPILE_IN] [--codes PLANES]
 
 In each round a few writers, each with ids of its own and one call at a time, write, replace and delete while the server
 compacts; it is killed at a random moment after a random number of acknowledged documents, or (with --faults) at a
 random one of its own calls that change files. After the restart every acknowledged call is there, the calls that were
 under way are there wholly or not at all, a stream's up to one of its requests; and rankings have the bits of a
-collection that is built anew. MAXSIM_TEST_SEED sets the seed, MAXSIM_LIVE_KILLS the rounds.
+collection that is built anew, those of searches by codes (--codes) too. MAXSIM_TEST_SEED sets the seed, MAXSIM_LIVE_KILLS the rounds.
 """
 
 import argparse
@@ -34,6 +34,7 @@ FRESH_EVERY = 5  # rounds
 # A kill means something where documents were written before it: so many in a round, on average of the rounds so far.
 DOCUMENTS_OF_A_ROUND = 20
 WRITING_LIMIT_S = 20  # a round is killed after this time, whatever was written
+ENDING_LIMIT_S = 120  # seconds in which a server that killed itself has ended
 
 
 def rows_of(seed):
@@ -76,8 +77,9 @@ class Writer:
         self.number, self.chooser = number, random.Random(seed)
         self.acknowledged, self.under_way = [], []
         self.count = 0
-        self.documents = 0  # how many the acknowledged calls have; other threads read it
-        self.problem = ""
+        # Other threads read these.
+        self.documents = 0  # how many the acknowledged calls have
+        self.problem = ""  # the error of the call that failed
 
     def _call(self):
         chooser = self.chooser
@@ -114,16 +116,13 @@ class Writer:
                 self.documents += sum(len(call.documents) for call in calls)
                 self.under_way = []
         except (grpc.RpcError, ValueError) as error:  # gRPC raises ValueError for a channel that was closed
-            if server.alive():
-                time.sleep(0.2)
-            if server.alive():
-                self.problem = f"a call failed while the server ran: {error}"
+            self.problem = str(error)
 
 
 class Kills:
     """The collection, what it must hold, and its server."""
 
-    def __init__(self, programs, folder, seed, fault_control):
+    def __init__(self, programs, folder, seed, fault_control, planes):
         self.programs, self.folder = programs, pathlib.Path(folder)
         self.chooser = random.Random(seed)
         self.faults = fault_control
@@ -133,8 +132,12 @@ class Kills:
         self.oracle = exact.Oracle(exact.Storage(self.chooser.choice(["f16", "i8"]), DIM), "string")
         for i in range(NUM_BASE):
             self.oracle.begin_with(f"doc-{i}", rows_of([seed, i // 2]))
-        self.oracle.build(programs, self.path, NAME)
+        self.planes = planes
+        self.oracle.build(programs, self.path, NAME, *self._codes())
         self.counts = {"calls": 0, "documents": 0, "under way": 0, "carried out": 0, "own": 0}
+
+    def _codes(self):
+        return ["--codes", self.planes] if self.planes else []
 
     def first_start(self):
         self.server.start()
@@ -171,6 +174,11 @@ class Kills:
                 time.sleep(0.002)
         else:
             time.sleep(self.chooser.random() ** 2 * 0.3)
+        # A call may fail some time before the system says that a server has ended that killed itself.
+        problems = [one.problem for one in writers if one.problem]
+        until = time.monotonic() + ENDING_LIMIT_S
+        while problems and self.server.alive() and time.monotonic() < until:
+            time.sleep(0.002)
         alive = self.server.alive()
         self.server.kill()
         if not alive and self.server.process.returncode != -9:
@@ -179,9 +187,8 @@ class Kills:
             thread.join()
         if self.faults:
             self.faults.kill_after(0)
-        for writer in writers:
-            if writer.problem and alive:
-                raise AssertionError(writer.problem)
+        if problems and alive:
+            raise AssertionError(f"a call failed while the server ran: {problems[0]}")
         return writers
 
     def stored(self):
@@ -273,7 +280,7 @@ class Kills:
         names = [NAME]
         path = self.folder / f"fresh-{seed}"
         if fresh:
-            self.oracle.build(self.programs, path, "fresh")
+            self.oracle.build(self.programs, path, "fresh", *self._codes())
             self.server.load("fresh", path)
             names.append("fresh")
         ids = self.oracle.order()
@@ -287,9 +294,22 @@ class Kills:
                 found = exact.check_result(ranking, ids, self.oracle.whole(), query, top_k, None, {})
                 assert not found, f"{name}: {found}"
                 essences.append(ranking.essence())
+                self._check_codes(name, rows, ranking)
             assert essences[0] == essences[-1], "a scan differs from that of a collection that is built anew"
         if fresh:
             self.server.unload("fresh")
+
+    def _check_codes(self, name, rows, ranking):
+        """A search by codes that proves its answer gives the exact one."""
+        if not self.planes:
+            return
+        assert ranking.refinement is None, "an exact search scanned codes"
+        request = client.rerank_request(name, rows, top_k=5, refinement=client.proven(9))
+        found = client.Ranking(self.server.rerank(request).results[0])
+        assert found.refinement is not None and found.refinement.planes == self.planes, f"{name}: {found.refinement}"
+        assert found.refinement.certificate == rerank_pb2.CERTIFICATE_PROVEN, f"{name}: {found.refinement}"
+        wanted = [one[:5] for one in ranking.essence()]
+        assert list(found.essence()) == wanted, f"{name}: {found.essence()} by codes instead of {wanted}"
 
     def round(self, number, seed):
         writers = self.write_and_kill(number, seed)
@@ -305,13 +325,14 @@ def main():
     parser.add_argument("programs", type=pathlib.Path)
     parser.add_argument("--rounds", type=int, default=int(os.environ.get("MAXSIM_LIVE_KILLS", 25)))
     parser.add_argument("--seed", type=int, default=int(os.environ.get("MAXSIM_TEST_SEED", "1")))
+    parser.add_argument("--codes", type=int, default=0, help="planes of codes that the collection has")
     parser.add_argument("--faults", type=pathlib.Path, help="lets the server be killed at calls that change files")
     arguments = parser.parse_args()
     print(f"MAXSIM_TEST_SEED={arguments.seed}", flush=True)
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="maxsim-kills-") as folder:
         control = faults.Faults(arguments.faults) if arguments.faults else None
-        kills = Kills(arguments.programs.resolve(), folder, arguments.seed, control)
+        kills = Kills(arguments.programs.resolve(), folder, arguments.seed, control, arguments.codes)
         with kills.server:
             kills.first_start()
             for number in range(arguments.rounds):

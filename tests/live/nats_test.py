@@ -60,7 +60,7 @@ class World:
         base = exact.Oracle(exact.Storage("f16", DIM), "string")
         for i in range(NUM_BASE):
             base.begin_with(f"doc-{i}", rows_of(i))
-        base.build(programs, self.folder / "base", NAME)
+        base.build(programs, self.folder / "base", NAME, "--codes", 4)
         self.servers = {}
 
     def __enter__(self):
@@ -116,7 +116,10 @@ class World:
     def ranking(self, name, seed=1):
         answer = self.servers[name].rerank(client.rerank_request(NAME, rows_of([9, seed]), top_k=10_000))
         ranking = client.Ranking(answer.results[0])
-        return ranking.ids, ranking.scores, ranking.payloads
+        # Codes are made by each server, of the same bits: so are what a scan of them finds and what it leaves out.
+        request = client.rerank_request(NAME, rows_of([9, seed]), top_k=5, refinement=client.proven(7))
+        by_codes = client.Ranking(self.servers[name].rerank(request).results[0])
+        return ranking.ids, ranking.scores, ranking.payloads, by_codes.essence(), str(by_codes.refinement)
 
     def expect_same(self, *names):
         rankings = [self.ranking(name) for name in names]

@@ -20,6 +20,7 @@ def setup_of(seed, num_ids=NUM_IDS):
         "num_base": chooser.choice([0, 1, num_ids // 2, num_ids // 2]),
         "seed": seed % 100_000,
         "flags": flags,
+        "codes": chooser.choice([0, 4, 1, 4, 2]),
     }
 
 

@@ -211,9 +211,9 @@ class Oracle:
     def order(self):
         return list(self.documents)
 
-    def build(self, programs, folder, name):
-        """Writes the documents, one at least, as a new static collection."""
-        build_collection(programs, folder, name, self.storage, self.documents)
+    def build(self, programs, folder, name, *options):
+        """Writes the documents, one at least, as a new static collection, with these arguments of maxsim-shard too."""
+        build_collection(programs, folder, name, self.storage, self.documents, *options)
 
 
 def build_collection(programs, folder, name, storage, documents, *options):

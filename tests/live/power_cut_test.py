@@ -31,7 +31,7 @@ PROGRAMS = LIBRARY = None
 SETUPS = {
     "made by CreateCollection": {"storage": "i8", "id_type": "int64", "num_base": 0, "flags": client.NEVER_COMPACTS},
     "built and compacted in the background": {
-        "storage": "f16", "id_type": "string", "num_base": 35, "flags": client.COMPACTS_OFTEN,
+        "storage": "f16", "id_type": "string", "num_base": 35, "flags": client.COMPACTS_OFTEN, "codes": 2,
     },
 }  # fmt: skip
 OPERATIONS = 45

@@ -1,9 +1,10 @@
 """Many clients write to a live collection and read at once what they wrote, while it is compacted and reloaded.
 
-    read_your_writes_test.py FOLDER_OF_THE_PROGRAMS [--seconds 10] [--clients 8] [--seed S]
+    read_your_writes_test.py FOLDER_OF_THE_PROGRAMS [--seconds 10] [--clients 8] [--seed S] [--codes PLANES]
 
 A write is seen by every request after its acknowledgement, of its own client and of others, with min_sequence and
-without; what is deleted is gone at once; and no client sees an older snapshot after a newer one. MAXSIM_TEST_SEED and
+without; what is deleted is gone at once; and no client sees an older snapshot after a newer one. With --codes clients
+search by codes too, which find what an exact search would. MAXSIM_TEST_SEED and
 MAXSIM_LIVE_SECONDS set seed and duration too.
 """
 
@@ -104,7 +105,8 @@ class Client:
         minimum = answer.sequence if self.chooser.random() < 0.5 else 0
         self.notice(answer.sequence)
         self.stress.told.append((ids[0], self.mine[ids[0]] and self.count, answer.sequence))
-        self.chooser.choice([self.by_get, self.by_list, self.by_scan])(ids, minimum)
+        ways = [self.by_get, self.by_list, self.by_scan] + [self.by_codes] * (self.stress.planes > 0)
+        self.chooser.choice(ways)(ids, minimum)
         self.of_others()
 
     def notice(self, sequence):
@@ -156,6 +158,36 @@ class Client:
                 expect(close, f"{id} has the score {score} instead of {right[0]}")
         self.stress.counts["scanned"] += 1
 
+    def by_codes(self, ids, minimum):
+        """Searches by codes for a document that was written just now. A proven answer has each of this client's documents
+        that scores more than its last result, and none that was deleted or replaced."""
+        written = [self.mine[id] for id in ids if self.mine[id]]
+        rows = written[0][1] if written else rows_of(self.count)
+        request = client.rerank_request(
+            NAME, rows, top_k=5, min_sequence=minimum, return_payloads=True, refinement=client.proven(8)
+        )
+        answer = self.reranker.Rerank(request, timeout=60)
+        self.notice(answer.sequence)
+        ranking = client.Ranking(answer.results[0])
+        expect(ranking.refinement is not None, "a search by codes scanned nothing")
+        is_proven = ranking.refinement.certificate == client.rerank_pb2.CERTIFICATE_PROVEN
+        expect(is_proven, f"with a budget for all documents nothing is proven: {ranking.refinement}")
+        found = dict(zip(ranking.ids, zip(ranking.payloads, ranking.scores)))
+        query = self.stress.storage.query(rows)
+        for id, wanted in self.mine.items():
+            payload, score = found.get(id, (None, None))
+            if wanted is None:
+                expect(payload is None, f"{id} was deleted, and a search by codes found {payload}")
+                continue
+            right, magnitude = exact.Candidates([exact.Document(self.stress.storage, wanted[1])]).scores(query)
+            slack = exact.TOLERANCE * magnitude[0]
+            if score is None:
+                expect(right[0] <= ranking.scores[-1] + 2 * slack, f"{id} scores {right[0]}, and codes missed it")
+            else:
+                self.expect_seen(id, payload, False)
+                expect(abs(score - right[0]) <= slack, f"{id} has the score {score} instead of {right[0]}")
+        self.stress.counts["by codes"] += 1
+
     def of_others(self):
         """Reads what another client was told is there."""
         id, count, sequence = self.chooser.choice(list(self.stress.told))
@@ -189,6 +221,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=float(os.environ.get("MAXSIM_LIVE_SECONDS", 10)))
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--storage", default="f16")
+    parser.add_argument("--codes", type=int, default=0, help="planes of codes that the collection has")
     parser.add_argument("--seed", type=int, default=int(os.environ.get("MAXSIM_TEST_SEED", "1")))
     arguments = parser.parse_args()
     print(f"MAXSIM_TEST_SEED={arguments.seed}", flush=True)
@@ -198,12 +231,13 @@ def main():
         first = exact.Oracle(storage, "string")
         for i in range(NUM_BASE):
             first.begin_with(f"doc-{i}", rows_of([arguments.seed, i]))
-        first.build(arguments.programs.resolve(), folder / NAME, NAME)
+        codes = ["--codes", arguments.codes] if arguments.codes else []
+        first.build(arguments.programs.resolve(), folder / NAME, NAME, *codes)
         with client.Server(arguments.programs, folder, client.COMPACTS_OFTEN) as server:
             server.start()
             server.load(NAME, folder / NAME, live=True)
             stress = Stress(server, arguments.seed)
-            stress.clients, stress.storage = arguments.clients, storage
+            stress.clients, stress.storage, stress.planes = arguments.clients, storage, arguments.codes
             clients = [Client(stress, number) for number in range(arguments.clients)]
             threads = [threading.Thread(target=stress.run, args=(one.step,)) for one in clients]
             threads.append(threading.Thread(target=stress.run, args=(stress.maintain, random.Random(arguments.seed))))
@@ -225,6 +259,8 @@ def main():
     print(dict(stress.counts))
     if stress.counts["read"] < 10 * arguments.clients or not stress.counts["compacted"]:
         sys.exit("too little was read, or nothing compacted, for this to mean something")
+    if arguments.codes and not stress.counts["by codes"]:
+        sys.exit("nothing was searched by codes")
 
 
 if __name__ == "__main__":

@@ -259,6 +259,11 @@ def rerank_request(name, rows, ids=None, top_k=10, weights=None, **fields):
     return request
 
 
+def proven(documents):
+    """Asks for a scan of codes that refines so many documents, and more until the answer is proven."""
+    return rerank_pb2.RefinementOptions(documents=documents, require_proof=True, budget=1 << 16)
+
+
 class Ranking:
     """The lists of a QueryResult, with ids of either type."""
 
@@ -267,6 +272,7 @@ class Ranking:
         self.scores, self.positions = list(result.scores), list(result.positions)
         self.payloads, self.alignments = list(result.payloads), list(result.alignments)
         self.missing = missing_ids(result)
+        self.refinement = result.refinement if result.HasField("refinement") else None
 
     def essence(self):
         """Returns what a collection that is built anew has too."""

@@ -16,6 +16,7 @@ import numpy as np
 
 import oracle as exact
 import server as client
+from checks import Mismatch, check_codes, check_extras, expect
 from maxsim.v1 import admin_pb2, documents_pb2, rerank_pb2
 from numbered import payload_of, query_vectors, same_json, vectors
 
@@ -26,18 +27,9 @@ DATA_TYPES = {"f32": rerank_pb2.DATA_TYPE_F32, "f16": rerank_pb2.DATA_TYPE_F16, 
 INT64 = 1 << 63
 
 
-class Mismatch(AssertionError):
-    """The server did something else than the oracle."""
-
-
-def expect(condition, what):
-    if not condition:
-        raise Mismatch(what)
-
-
 class World:
     """Setup: storage, dim, id_type, num_base (documents of the first generation; 0: made by CreateCollection), seed,
-    flags (of maxsimd)."""
+    flags (of maxsimd), codes (their planes; 0 or none: no codes)."""
 
     def __init__(self, programs, folder, setup, environment=None):
         self.programs, self.folder = pathlib.Path(programs).resolve(), pathlib.Path(folder)
@@ -46,6 +38,7 @@ class World:
         self.server = client.Server(self.programs, self.folder, setup["flags"], environment)
         seed = 7 if setup["storage"] == "i8" and setup["num_base"] else 0
         self.oracle = exact.Oracle(exact.Storage(setup["storage"], self.dim, seed), setup["id_type"])
+        self.planes = setup.get("codes", 0)
         self._made = 0  # folders
         self._touched = []  # ids of the last write
 
@@ -72,7 +65,10 @@ class World:
             text = json.dumps(payload, ensure_ascii=False, separators=(",", ":")) if payload else ""
             self.oracle.begin_with(self.id_of(number), vectors(setup["seed"] + number // 2, self.dim), text)
         if setup["num_base"]:
-            self.oracle.build(self.programs, self.path, NAME)
+            self.oracle.build(self.programs, self.path, NAME, *self._codes())
+
+    def _codes(self):
+        return ["--codes", self.planes] if self.planes else []
 
     def start(self):
         setup = self.setup
@@ -84,6 +80,8 @@ class World:
             request = admin_pb2.CreateCollectionRequest(name=NAME, path=str(self.path), dim=self.dim)
             request.storage = DATA_TYPES[setup["storage"]]
             request.id_type = {"string": rerank_pb2.ID_TYPE_STRING, "int64": rerank_pb2.ID_TYPE_INT64}[setup["id_type"]]
+            request.code_planes = self.planes
+            request.code_factors = self.planes > 0 and setup["seed"] % 2 == 0
             self.server.admin.CreateCollection(request, timeout=client.CALL_LIMIT_S)
             manifest = json.loads((self.path / "collection.json").read_text())
             self.oracle.storage.rotation_seed = manifest.get("rotation", {}).get("seed", 0)
@@ -236,6 +234,7 @@ class World:
         response = self.server.upsert(request)
         self._upsert_each([[3, 5, 0, 1, "f32"]], response.results)
         self.check_whole("snapshot", operation.get("check", 0), 5)
+        check_codes(self, "snapshot", operation.get("check", 0))
         self.oracle = copy
         self.server.unload("snapshot")
         shutil.rmtree(path)
@@ -248,6 +247,7 @@ class World:
         count = len(self.oracle.documents)
         self.check_whole(NAME, seed, chooser.choice([1, 3, count + 1, ALL]))
         self.check_list(NAME, seed, chooser)
+        check_codes(self, NAME, seed)
         known = self.oracle.order()
         ids = chooser.sample(known, min(5, count)) + [self.id_of(90_000 + seed % 9)] + self._touched
         self.check_get(NAME, list(dict.fromkeys(ids)), seed % 2 == 0)
@@ -257,14 +257,16 @@ class World:
             with client.refused(grpc.StatusCode.UNAVAILABLE):
                 self.server.rerank(request)
 
-    def _weights(self, chooser, query):
+    def weights(self, chooser, query):
         return [chooser.choice([1.0, 0.5, -2.0, 0.0]) for _ in query] if chooser.random() < 0.3 else None
 
-    def _rank(self, name, query, ids, top_k, weights, full):
+    def rank(self, name, query, ids, top_k, weights, full, refinement=None):
         fields = {"return_payloads": full, "return_alignments": full and len(self.oracle.documents) < 2000}
         request = client.rerank_request(
             name, query, ids, top_k=min(top_k, ALL), weights=weights, min_sequence=self._min_sequence(name), **fields
         )
+        if refinement is not None:
+            request.refinement.CopyFrom(refinement)
         response = self.server.rerank(request)
         if name in (NAME, "snapshot"):
             self._expect_sequence(response)
@@ -275,13 +277,13 @@ class World:
 
     def check_whole(self, name, seed, top_k):
         chooser, rows = random.Random(seed), query_vectors(seed, self.dim)
-        weights = self._weights(chooser, rows)
-        ranking = self._rank(name, rows, None, top_k, weights, chooser.random() < 0.5)
+        weights = self.weights(chooser, rows)
+        ranking = self.rank(name, rows, None, top_k, weights, chooser.random() < 0.5)
         found = exact.check_result(
             ranking, self.oracle.order(), self.oracle.whole(), self.oracle.storage.query(rows), top_k, weights, {}
         )
         expect(not found, f"scan of {name}: {found}")
-        self._check_extras(name, ranking, rows)
+        check_extras(self.oracle, name, ranking, rows)
         return ranking
 
     def check_list(self, name, seed, chooser):
@@ -291,8 +293,8 @@ class World:
         ids += chooser.sample(ids, min(2, len(ids)))
         chooser.shuffle(ids)
         rows, top_k = query_vectors(seed + 1, self.dim), chooser.choice([2, len(ids)])
-        weights = self._weights(chooser, rows)
-        ranking = self._rank(name, rows, ids, top_k, weights, chooser.random() < 0.5)
+        weights = self.weights(chooser, rows)
+        ranking = self.rank(name, rows, ids, top_k, weights, chooser.random() < 0.5)
         once = list(dict.fromkeys(ids))
         alive = [id for id in once if id in self.oracle.documents]
         missing = [id for id in once if id not in self.oracle.documents]
@@ -307,25 +309,8 @@ class World:
         query = self.oracle.storage.query(rows)
         found = exact.check_result(ranking, alive, candidates, query, top_k, weights)
         expect(not found, f"list of {name}: {found}")
-        self._check_extras(name, ranking, rows)
+        check_extras(self.oracle, name, ranking, rows)
         return ranking
-
-    def _check_extras(self, name, ranking, rows):
-        """Holds payloads and alignments, where there are some, against the oracle's documents."""
-        query = self.oracle.storage.query(rows)
-        for id, payload in zip(ranking.ids, ranking.payloads):
-            expected = self.oracle.documents[id].payload
-            expect(same_json(payload, expected), f"{id!r} in {name} has the payload {payload!r}, not {expected!r}")
-        for id, alignment in zip(ranking.ids, ranking.alignments):
-            values = self.oracle.documents[id].values
-            products, sizes = query @ values.T, np.abs(query) @ np.abs(values).T
-            chosen = np.array(alignment.document_tokens)
-            each = np.arange(len(query))
-            expect(len(chosen) == len(query) and chosen.max() < len(values), f"alignment of {id!r} in {name}: {chosen}")
-            slack = exact.TOLERANCE * sizes.max(axis=1)
-            close = np.abs(products[each, chosen] - products.max(axis=1)) <= 2 * slack
-            right = np.abs(np.array(alignment.similarities) - products[each, chosen]) <= slack
-            expect(close.all() and right.all(), f"alignment of {id!r} in {name}: {chosen}, {products.argmax(axis=1)}")
 
     def check_all(self, name=NAME):
         """Holds every document, with its vectors, against the oracle."""
@@ -370,9 +355,13 @@ class World:
         if not self.oracle.documents:
             return
         path = self._new_folder("fresh")
-        self.oracle.build(self.programs, path, "fresh")
+        self.oracle.build(self.programs, path, "fresh", *self._codes())
         self.server.load("fresh", path)
         seed = operation.get("check", 0)
+        codes = [json.loads((one / "collection.json").read_text()).get("codes") for one in (self.path, path)]
+        found = [check_codes(self, name, seed) for name in (NAME, "fresh")]
+        # A build decides about factors by the vectors that it has.
+        expect(codes[0] != codes[1] or found[0] == found[1], f"codes differ from a fresh build's: {found}")
         for i, top_k in enumerate((len(self.oracle.documents), 5, 1)):
             rankings = [self.check_whole(name, seed + i, top_k).essence() for name in (NAME, "fresh")]
             expect(rankings[0] == rankings[1], f"a scan differs from a fresh build's: {first_difference(rankings)}")

@@ -22,10 +22,6 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-v1::RerankRequest SmallRequest() {
-  return MakeRequest("corpus", MakeQuery(1, ScalarType::kF16, kDim, 2), {"doc-1", "doc-2"}, 5);
-}
-
 // Returns the body of a request over HTTP that is about as small as SmallRequest.
 std::string SmallBody() {
   return R"({"model":"corpus","documents":["doc-1"],"query":{"dtype":"f32","shape":[1,32],"data":")" +

@@ -49,6 +49,10 @@ std::vector<std::string> AllIds() {
   return ids;
 }
 
+v1::RerankRequest SmallRequest() {
+  return MakeRequest("corpus", MakeQuery(1, ScalarType::kF16, kDim, 2), {"doc-1", "doc-2"}, 5);
+}
+
 namespace {
 
 std::vector<std::unique_ptr<Backend>> OneOrNone(std::unique_ptr<Backend> backend) {

@@ -33,6 +33,8 @@ RandomDocuments ServedDocuments(uint64_t seed, ScalarType type = ScalarType::kF1
 // Publishes documents as the next generation in `folder`. For i8 storage they are given as F32.
 void Publish(const std::string& folder, const RandomDocuments& documents, ScalarType storage = ScalarType::kF16);
 std::vector<std::string> AllIds();
+// Returns a valid request of one query for two documents of the collection "corpus".
+v1::RerankRequest SmallRequest();
 
 // Runs a server until the object is destroyed. A failure to start fails the test.
 class RunningServer {
@@ -87,6 +89,7 @@ struct HttpAnswer {
   std::string body;
   std::string retry_after;
 };
+inline constexpr char kJson[] = "application/json";
 HttpAnswer HttpGet(int port, const std::string& path, const std::string& token = "");
 HttpAnswer HttpPost(int port, const std::string& path, const std::string& body, const std::string& content_type,
                     const std::string& token = "");

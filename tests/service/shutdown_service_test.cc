@@ -26,10 +26,6 @@ using testing::HasSubstr;
 
 // The tests' grace is an hour, so a stop that waits for it would run into CTest's time limit.
 
-v1::RerankRequest SmallRequest() {
-  return MakeRequest("corpus", MakeQuery(1, ScalarType::kF16, kDim, 2), {"doc-1", "doc-2"}, 5);
-}
-
 // Has an open Watch stream of the health service.
 class HealthWatch {
  public:

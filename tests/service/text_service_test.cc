@@ -1,36 +1,22 @@
-// Sends texts to a whole server, whose encoder is a fake that makes small matrices of them.
-#include <atomic>
-#include <chrono>
+// Sends texts to a whole server: they score as the vectors that the encoder, a fake, makes of them.
 #include <functional>
-#include <future>
-#include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "absl/strings/str_cat.h"
 #include "maxsim/v1/documents.grpc.pb.h"
 #include "nlohmann/json.hpp"
 #include "tests/service/server_fixture.h"
+#include "tests/service/text_fixture.h"
 #include "tests/support/connections/fake_encoder.h"
-#include "tests/support/values/eventually.h"
 
 namespace maxsim::test {
 namespace {
 
-using namespace std::chrono_literals;
 using nlohmann::json;
-using testing::AllOf;
 using testing::HasSubstr;
-using testing::Not;
-
-// An encoder in the dialect tei, whose vectors have `dim` values.
-FakeEncoder::Handler TeiHandler(int dim) {
-  return [dim](const FakeCall& call) { return FakeReply{.body = AnswerList(TextsOf(call), dim)}; };
-}
 
 v1::TokenMatrix Encoded(const std::string& text, int dim) {
   const std::vector<float> values = MatrixOf(text, dim);
@@ -41,46 +27,6 @@ v1::TokenMatrix Encoded(const std::string& text, int dim) {
   matrix.set_data(values.data(), values.size() * sizeof(float));
   return matrix;
 }
-
-class TextServiceTest : public testing::Test {
- protected:
-  void Start(const FakeEncoder::Handler& handler, const std::function<void(config::Config*)>& change = nullptr,
-             ScalarType storage = ScalarType::kF16) {
-    encoder_ = std::make_unique<FakeEncoder>(handler);
-    server_ = std::make_unique<RunningServer>(
-        [&](config::Config* config) {
-          config->encoder.http.url = encoder_->url();
-          config->encoder.http.dialect = encoder::Dialect::kTei;
-          config->encoder.http.window = absl::ZeroDuration();
-          if (change != nullptr) change(config);
-        },
-        nullptr, storage);
-  }
-
-  static v1::RerankRequest TextRequest(const std::string& text) {
-    v1::RerankRequest request;
-    request.set_collection("corpus");
-    request.set_top_k(20);
-    request.add_queries()->set_text(text);
-    request.mutable_candidates()->mutable_whole_collection();
-    return request;
-  }
-
-  v1::RerankResponse Answer(const v1::RerankRequest& request) {
-    v1::RerankResponse response;
-    const grpc::Status status = server_->Rerank(request, &response);
-    EXPECT_TRUE(status.ok()) << status.error_message();
-    return response;
-  }
-
-  grpc::Status StatusOf(const v1::RerankRequest& request, std::chrono::milliseconds timeout = kTestLimit) {
-    v1::RerankResponse response;
-    return server_->Rerank(request, &response, timeout);
-  }
-
-  std::unique_ptr<FakeEncoder> encoder_;
-  std::unique_ptr<RunningServer> server_;
-};
 
 TEST_F(TextServiceTest, ATextScoresAsItsVectorsDo) {
   for (const ScalarType storage : {ScalarType::kF16, ScalarType::kI8}) {
@@ -223,22 +169,6 @@ TEST_F(TextServiceTest, BlankDocumentsAloneAreScoredByVectorsToo) {
   EXPECT_THAT(refused.error_message(), testing::HasSubstr("blank documents, whose vectors of dimension 4096"));
 }
 
-TEST_F(TextServiceTest, HttpRepeatsABlankDocumentAsItWasSent) {
-  Start(TeiHandler(kDim));
-  const auto post = [&](const char* path, const json& body) {
-    const HttpAnswer answer = HttpPost(server_->http_port(), path, body.dump(), "application/json");
-    EXPECT_EQ(answer.status, 200) << path << ": " << answer.body;
-    return json::parse(answer.body, nullptr, false);
-  };
-  const json body = {{"query", "why"}, {"documents", {"one", ""}}, {"return_documents", true}};
-  const json results = post("/text/v1/rerank", body)["results"];
-  ASSERT_EQ(results.size(), 2u);
-  EXPECT_EQ(results[1]["relevance_score"], 0.0);
-  EXPECT_EQ(results[1]["document"]["text"], "");
-  const json fields = {{"query", "why"}, {"documents", {{{"a", ""}}, {{"a", "one"}}}}, {"rank_fields", {"a"}}};
-  EXPECT_EQ(post("/text/v1/rerank", fields)["results"].size(), 2u);
-}
-
 // An encoder in the dialect maxsim that says of texts with "long" that it cut them.
 FakeReply AnswerWithTruncated(const FakeCall& call) {
   if (call.method == "GET") {
@@ -345,222 +275,6 @@ TEST_F(TextServiceTest, AnExplanationSaysThatTheEncoderCutItsQuery) {
     ASSERT_TRUE(status.ok()) << status.error_message();
     EXPECT_EQ(response.query_truncated(), is_cut);
   }
-}
-
-TEST_F(TextServiceTest, VectorsOfAnotherWidthAreRefusedByName) {
-  Start(TeiHandler(16));
-  for (int attempt = 0; attempt < 2; ++attempt) {  // before and after the encoder's width is known
-    const grpc::Status status = StatusOf(TextRequest("a question"));
-    EXPECT_EQ(status.error_code(), grpc::FAILED_PRECONDITION);
-    EXPECT_THAT(status.error_message(), HasSubstr("collection corpus has dimension 32"));
-    EXPECT_THAT(status.error_message(), HasSubstr("have 16"));
-  }
-  EXPECT_EQ(encoder_->num_calls(), 1);
-}
-
-TEST_F(TextServiceTest, AServerWithoutAnEncoderSaysSo) {
-  RunningServer server;
-  v1::RerankResponse response;
-  const grpc::Status status = server.Rerank(TextRequest("a question"), &response);
-  EXPECT_EQ(status.error_code(), grpc::FAILED_PRECONDITION);
-  EXPECT_THAT(status.error_message(), HasSubstr("encoder.url"));
-  v1::GetInfoResponse info;
-  grpc::ClientContext context;
-  ASSERT_TRUE(server.stub().GetInfo(&context, v1::GetInfoRequest(), &info).ok());
-  EXPECT_FALSE(info.has_encoder());
-}
-
-TEST_F(TextServiceTest, AnEncoderThatHangsHoldsUpNoVectors) {
-  Start([](const FakeCall&) { return FakeReply{.delay = 1h}; },
-        [](config::Config* config) { config->encoder.http.timeout = absl::Hours(1); });
-  std::atomic<bool> is_over{false};
-  std::thread waiting([&] {
-    EXPECT_EQ(StatusOf(TextRequest("a question"), 3s).error_code(), grpc::DEADLINE_EXCEEDED);
-    is_over = true;
-  });
-  EXPECT_TRUE(Eventually([&] { return is_over || !encoder_->calls().empty(); }));
-  const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, kDim, 6);
-  for (int i = 0; i < 100; ++i) {
-    EXPECT_TRUE(StatusOf(MakeRequest("corpus", query, {"doc-1", "doc-2"}, 2)).ok());
-  }
-  waiting.join();
-}
-
-TEST_F(TextServiceTest, AnEncoderThatHangsLeavesPlacesOfTheHttpPort) {
-  std::promise<void> open;
-  Start(
-      [opened = open.get_future().share()](const FakeCall& call) {
-        opened.wait();
-        return FakeReply{.body = AnswerList(TextsOf(call), kDim)};
-      },
-      [](config::Config* config) {
-        config->encoder.http.timeout = absl::Hours(1);
-        config->http.max_concurrent_requests = 4;
-      });
-  const auto post = [&](const json& query) {
-    const json body = {{"query", query}, {"documents", {"doc-1"}}};
-    return HttpPost(server_->http_port(), "/v1/rerank", body.dump(), "application/json");
-  };
-  std::vector<std::thread> waiting;
-  for (int i = 0; i < 2; ++i) waiting.emplace_back([&] { EXPECT_EQ(post("a question").status, 200); });
-  EXPECT_TRUE(encoder_->WaitForCalls(2));
-  const HttpAnswer refused = post("one more");
-  EXPECT_EQ(refused.status, 429) << refused.body;
-  EXPECT_EQ(refused.retry_after, "1");
-  EXPECT_THAT(refused.body, HasSubstr("http.max_concurrent_requests: 2 calls with texts are in progress"));
-  EXPECT_EQ(post(json::array({json(std::vector<float>(kDim, 0.5F))})).status, 200);
-  open.set_value();
-  for (std::thread& thread : waiting) thread.join();
-  EXPECT_EQ(post("their places are free").status, 200);
-}
-
-TEST_F(TextServiceTest, AnEncoderThatFailsIsQuoted) {
-  struct Case {
-    FakeReply reply;
-    grpc::StatusCode code;
-    std::string text;
-  };
-  const std::vector<Case> cases = {
-      {{.status = 422, .body = R"({"error": "the text is odd"})"}, grpc::INVALID_ARGUMENT, "queries[0].text: "},
-      {{.status = 422, .body = R"({"error": "the text is odd"})"}, grpc::INVALID_ARGUMENT, "status 422"},
-      {{.status = 500, .body = "sick"}, grpc::UNAVAILABLE, "status 500"},
-      {{.body = "[[[1, 2"}, grpc::UNAVAILABLE, "encoder"},
-      {{.body = "[[[1e400]]]"}, grpc::UNAVAILABLE, "encoder"},
-      {{.body = AnswerList({"a"}, kDim), .is_cut_off = true}, grpc::UNAVAILABLE, "encoder"},
-      {{.closes_unanswered = true}, grpc::UNAVAILABLE, "encoder"},
-  };
-  for (const Case& one : cases) {
-    Start([reply = one.reply](const FakeCall&) { return reply; });
-    const grpc::Status status = StatusOf(TextRequest("a question"));
-    EXPECT_EQ(status.error_code(), one.code) << status.error_message();
-    EXPECT_THAT(status.error_message(), HasSubstr(one.text));
-  }
-}
-
-TEST_F(TextServiceTest, AcceptedTextsAreAnsweredWhenTheServerStops) {
-  Start([](const FakeCall& call) { return FakeReply{.body = AnswerList(TextsOf(call), kDim), .delay = 500ms}; });
-  grpc::Status status(grpc::UNKNOWN, "");
-  std::thread waiting([&] { status = StatusOf(TextRequest("a question")); });
-  ASSERT_TRUE(encoder_->WaitForCalls(1));
-  EXPECT_EQ(server_->Stop(), 0);
-  waiting.join();
-  EXPECT_TRUE(status.ok()) << status.error_message();
-}
-
-TEST_F(TextServiceTest, AnEncoderThatOutlastsTheGraceIsCutOff) {
-  Start([](const FakeCall&) { return FakeReply{.delay = 1h}; },
-        [](config::Config* config) { config->server.shutdown_grace = absl::Milliseconds(200); });
-  grpc::Status status;
-  std::thread waiting([&] { status = StatusOf(TextRequest("a question")); });
-  ASSERT_TRUE(encoder_->WaitForCalls(1));
-  server_->Stop();
-  waiting.join();
-  EXPECT_EQ(status.error_code(), grpc::UNAVAILABLE) << status.error_message();
-}
-
-TEST_F(TextServiceTest, HttpTakesTextsOnEveryPath) {
-  Start(TeiHandler(kDim));
-  const auto post = [&](const char* path, const json& body) {
-    const HttpAnswer answer = HttpPost(server_->http_port(), path, body.dump(), "application/json");
-    EXPECT_EQ(answer.status, 200) << path << ": " << answer.body;
-    return json::parse(answer.body, nullptr, false);
-  };
-  const json texts = {"one two", "a", "three four five"};
-  const json results = post("/text/v1/rerank", {{"query", "why"}, {"documents", texts}})["results"];
-  ASSERT_EQ(results.size(), 3u);
-  EXPECT_EQ(post("/text/v2/rerank", {{"model", "m"}, {"query", "why"}, {"documents", texts}})["results"], results);
-  EXPECT_EQ(
-      post("/text/v1/rerank", {{"model", "m"}, {"query", "why"}, {"documents", texts}, {"top_k", nullptr}})["data"],
-      results);
-  const json list = post("/text/rerank", {{"query", "why"}, {"texts", texts}});
-  for (size_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(list[i]["index"], results[i]["index"]);
-    EXPECT_EQ(list[i]["score"], results[i]["relevance_score"]);
-  }
-  // A string is an id elsewhere, and the query is a text all the same.
-  const json stored = post("/v1/rerank", {{"query", "why"}, {"documents", {"doc-3", "doc-7"}}});
-  EXPECT_EQ(stored["results"].size(), 2u);
-  EXPECT_EQ(stored["model"], "corpus");
-  EXPECT_EQ(stored["usage"]["total_tokens"], 1);
-  // Whoever forgets /text is told so.
-  const HttpAnswer forgotten = HttpPost(server_->http_port(), "/v2/rerank",
-                                        json{{"query", "why"}, {"documents", texts}}.dump(), "application/json");
-  EXPECT_EQ(forgotten.status, 404) << forgotten.body;
-  EXPECT_THAT(forgotten.body,
-              HasSubstr("documents: none of 3 ids is known; where the documents are texts, ask /text/v2/rerank"));
-  EXPECT_THAT(forgotten.body, HasSubstr("NOT_FOUND"));
-  const HttpAnswer unknown =
-      HttpPost(server_->http_port(), "/rerank", json{{"query", "why"}, {"texts", {"doc-3", "nobody"}}}.dump(),
-               "application/json");
-  EXPECT_EQ(unknown.status, 404) << unknown.body;
-  EXPECT_THAT(unknown.body, HasSubstr("nobody"));
-}
-
-// A client of another service sends that service's model name, and texts as strings.
-TEST_F(TextServiceTest, AnotherServicesModelWithTextsIsToldOfTheTextPath) {
-  Start(TeiHandler(kDim));
-  const auto message = [&](const char* path, const json& body) {
-    const HttpAnswer answer = HttpPost(server_->http_port(), path, body.dump(), "application/json");
-    EXPECT_EQ(answer.status, 404) << answer.body;
-    return json::parse(answer.body)["message"].get<std::string>();
-  };
-  const json body = {{"model", "rerank-v3.5"}, {"query", "why"}, {"documents", {"a text"}}};
-  EXPECT_THAT(message("/v1/rerank", body),
-              AllOf(HasSubstr("rerank-v3.5"), HasSubstr("; where the documents are texts, ask /text/v1/rerank")));
-  EXPECT_THAT(message("/v2/rerank", body), HasSubstr("ask /text/v2/rerank"));
-  // Neither of these requests has texts.
-  EXPECT_THAT(message("/v1/rerank", {{"model", "rerank-v3.5"}, {"query", "why"}, {"documents", {7}}}),
-              Not(HasSubstr("/text")));
-  EXPECT_THAT(message("/v1/rerank", {{"model", "rerank-v3.5"}, {"query", "why"}, {"documents", "*"}}),
-              Not(HasSubstr("/text")));
-}
-
-TEST_F(TextServiceTest, RootPathsTakeTextsWhereTheConfigurationSaysSo) {
-  Start(TeiHandler(kDim), [](config::Config* config) { config->http.root_documents = config::RootDocuments::kTexts; });
-  const json body = {{"model", "rerank-v3.5"}, {"query", "why"}, {"documents", {"one two", "a"}}};
-  for (const char* path : {"/v1/rerank", "/v2/rerank", "/rerank", "/text/v1/rerank"}) {
-    const HttpAnswer answer = HttpPost(server_->http_port(), path, body.dump(), "application/json");
-    EXPECT_EQ(answer.status, 200) << path << ": " << answer.body;
-  }
-  const HttpAnswer stored =
-      HttpPost(server_->http_port(), "/v1/rerank", json{{"query", "why"}, {"documents", {{{"id", "doc-3"}}}}}.dump(),
-               "application/json");
-  EXPECT_EQ(stored.status, 200) << stored.body;
-}
-
-TEST_F(TextServiceTest, ModelsAreWhatAClientOfXinferenceOrTeiAsksFor) {
-  Start(TeiHandler(kDim), [](config::Config* config) { config->encoder.http.identity.model = "colbert"; });
-  const auto get = [&](const char* path) {
-    const HttpAnswer answer = HttpGet(server_->http_port(), path);
-    EXPECT_EQ(answer.status, 200) << path << ": " << answer.body;
-    return json::parse(answer.body, nullptr, false);
-  };
-  EXPECT_EQ(get("/v1/models")["data"].size(), 2u);
-  EXPECT_EQ(get("/v1/models/corpus")["model_type"], "rerank");
-  EXPECT_EQ(get("/v1/models/colbert")["id"], "colbert");
-  EXPECT_EQ(get("/text/v1/models/BAAI/bge-reranker-v2-m3")["id"], "BAAI/bge-reranker-v2-m3");
-  for (const char* path : {"/info", "/text/info"}) {
-    EXPECT_TRUE(get(path)["model_type"].contains("reranker")) << path;
-    EXPECT_EQ(get(path)["model_id"], "colbert") << path;
-  }
-  const HttpAnswer unknown = HttpGet(server_->http_port(), "/v1/models/nobody");
-  EXPECT_EQ(unknown.status, 404);
-  EXPECT_THAT(unknown.body, HasSubstr("ask /text/v1/models"));
-  EXPECT_EQ(HttpPost(server_->http_port(), "/v1/models", "{}", "application/json").status, 405);
-}
-
-TEST_F(TextServiceTest, EveryAnswerHasAnIdOfItsOwn) {
-  Start(TeiHandler(kDim));
-  const auto id = [&](const json& more) {
-    json body = {{"query", "why"}, {"documents", {"one", "two"}}};
-    body.update(more);
-    const HttpAnswer answer = HttpPost(server_->http_port(), "/text/v1/rerank", body.dump(), "application/json");
-    return json::parse(answer.body)["id"].get<std::string>();
-  };
-  const std::string first = id(json::object());
-  EXPECT_THAT(first, testing::StartsWith("rerank-"));
-  EXPECT_NE(id(json::object()), first);
-  EXPECT_EQ(id({{"request_id", "mine"}}), "mine");
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "server/store/collection/changes.h"
 #include "server/store/collection_store.h"
 #include "server/store/memory/device_set.h"
 #include "tests/support/engine_fixture.h"
@@ -29,6 +30,19 @@ inline std::shared_ptr<const store::Collection> LoadOn(store::DeviceSet* devices
   auto loaded = store.Load("corpus", folder, store::Residency::kAuto, replication);
   EXPECT_TRUE(loaded.ok()) << loaded.status();
   return loaded.ok() ? *std::move(loaded) : nullptr;
+}
+
+// Returns the collection, which has string ids and is not live, after the documents of these ordinals were deleted.
+inline std::shared_ptr<const store::Collection> WithDeleted(const store::Collection& collection,
+                                                            const std::vector<uint64_t>& ordinals) {
+  const auto changes = std::make_shared<store::Changes>(collection.shared_generation());
+  uint64_t sequence = 0;
+  for (const uint64_t ordinal : ordinals) {
+    changes->Delete({.kind = collection::LogRecord::Kind::kDelete,
+                     .sequence = ++sequence,
+                     .string_id = collection.string_id(ordinal)});
+  }
+  return changes->Snapshot(sequence);
 }
 
 inline std::unique_ptr<Engine> MakeEngine(store::DeviceSet* devices, int num_lanes = 1) {

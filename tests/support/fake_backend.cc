@@ -34,6 +34,23 @@ class FakeBackend::FakeDocuments : public Documents {
   const std::shared_ptr<std::atomic<int64_t>> alive_;
 };
 
+class FakeBackend::FakeCodes : public LoadedCodes {
+ public:
+  FakeCodes(const CodesView& view, int planes)
+      : shape_(view.shape), planes_(planes), num_documents_(view.num_documents), num_tokens_(view.num_tokens()) {}
+  const CodeShape& shape() const override { return shape_; }
+  int planes() const override { return planes_; }
+  int64_t num_documents() const override { return num_documents_; }
+  bool has_bounds(int) const override { return true; }
+  MemoryNeed memory() const override { return {.device_bytes = static_cast<size_t>(num_tokens_ * planes_)}; }
+
+ private:
+  const CodeShape shape_;
+  const int planes_;
+  const int64_t num_documents_;
+  const int64_t num_tokens_;
+};
+
 class FakeBackend::FakeAppendable : public AppendableDocuments {
  public:
   FakeAppendable(FakeBackend* backend, const AppendableShape& shape) : backend_(*backend), shape_(shape) {}
@@ -84,6 +101,38 @@ class FakeBackend::FakeAppendable : public AppendableDocuments {
   mutable Mutex mutex_;
   int64_t num_documents_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<uint8_t> rows_ ABSL_GUARDED_BY(mutex_);
+};
+
+class FakeBackend::FakeAppendableCodes : public AppendableCodes {
+ public:
+  FakeAppendableCodes(FakeBackend* backend, const AppendableCodesShape& shape) : backend_(*backend), shape_(shape) {}
+
+  absl::Status Append(const CodesView& codes) override {
+    {
+      const MutexLock lock(&backend_.mutex_);
+      if (!backend_.code_append_status_.ok()) return backend_.code_append_status_;
+    }
+    const MutexLock lock(&mutex_);
+    absl::Status status = ValidateCodesAppend(shape_, num_documents_, num_tokens_, codes);
+    if (!status.ok()) return status;
+    num_documents_ += codes.num_documents;
+    num_tokens_ += codes.num_tokens();
+    return absl::OkStatus();
+  }
+
+  std::shared_ptr<const LoadedCodes> Snapshot() const override {
+    const MutexLock lock(&mutex_);
+    const std::vector<int64_t> ends(static_cast<size_t>(num_documents_) + 1, num_tokens_);
+    return std::make_shared<FakeCodes>(
+        CodesView{.shape = shape_.codes, .num_documents = num_documents_, .offsets = ends.data()}, shape_.planes);
+  }
+
+ private:
+  FakeBackend& backend_;
+  const AppendableCodesShape shape_;
+  mutable Mutex mutex_;
+  int64_t num_documents_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t num_tokens_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 class FakeBackend::FakeExecutor : public Executor {
@@ -199,6 +248,11 @@ void FakeBackend::FailAppends(absl::Status status) {
   append_status_ = std::move(status);
 }
 
+void FakeBackend::FailCodeAppends(absl::Status status) {
+  const MutexLock lock(&mutex_);
+  code_append_status_ = std::move(status);
+}
+
 void FakeBackend::OnCreateAppendable(std::function<void()> hook) {
   const MutexLock lock(&mutex_);
   on_create_appendable_ = std::move(hook);
@@ -285,6 +339,15 @@ absl::StatusOr<std::unique_ptr<Documents>> FakeBackend::Load(const DocumentsView
   return std::make_unique<FakeDocuments>(documents, need, alive_);
 }
 
+MemoryNeed FakeBackend::CodeBytesNeeded(const CodeShape&, int planes, int64_t, int64_t num_tokens) const {
+  return {.device_bytes = static_cast<size_t>(num_tokens * planes)};
+}
+
+absl::StatusOr<std::unique_ptr<LoadedCodes>> FakeBackend::LoadCodes(const CodesView& codes, int planes,
+                                                                    std::shared_ptr<const void>) {
+  return std::make_unique<FakeCodes>(codes, planes);
+}
+
 absl::StatusOr<std::shared_ptr<AppendableDocuments>> FakeBackend::CreateAppendable(const AppendableShape& shape) {
   if (absl::Status status = ValidateAppendableShape(shape); !status.ok()) return status;
   std::function<void()> hook;
@@ -301,6 +364,11 @@ absl::StatusOr<std::shared_ptr<AppendableDocuments>> FakeBackend::CreateAppendab
         absl::StrCat("room for documents takes ", needed, " bytes; ", free_bytes_, " are free"));
   }
   return std::make_shared<FakeAppendable>(this, shape);
+}
+
+absl::StatusOr<std::shared_ptr<AppendableCodes>> FakeBackend::CreateAppendableCodes(const AppendableCodesShape& shape) {
+  if (absl::Status status = ValidateAppendableCodesShape(shape); !status.ok()) return status;
+  return std::make_shared<FakeAppendableCodes>(this, shape);
 }
 
 absl::StatusOr<std::unique_ptr<Executor>> FakeBackend::CreateExecutor(const ExecutorOptions& options) {

@@ -10,6 +10,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/time/time.h"
 #include "base/mutex.h"
+#include "kernels/codes/appendable_codes.h"
+#include "kernels/codes/scan_executor.h"
 #include "kernels/maxsim.h"
 
 namespace maxsim::test {
@@ -31,6 +33,11 @@ class FakeBackend : public Backend {
 
   explicit FakeBackend(std::string name = "cpu") { info_.name = std::move(name); }
 
+  // Says which GPU it is (BackendInfo::device, isa). Not thread-safe, as SetMaxCallWork.
+  void SetDevice(std::string device, std::string isa) {
+    info_.device = std::move(device);
+    info_.isa = std::move(isa);
+  }
   // Sets BackendInfo::max_call_work. Not thread-safe: to be called before there is an engine.
   void SetMaxCallWork(uint64_t work) { info_.max_call_work = work; }
 
@@ -46,6 +53,7 @@ class FakeBackend : public Backend {
   void FailExecutors(absl::Status status);           // those that are made while it is not OK
   void FailAppendables(absl::Status status);         // CreateAppendable, until it is OK
   void FailAppends(absl::Status status);             // to whichever documents, until it is OK
+  void FailCodeAppends(absl::Status status);         // to whichever codes, until it is OK
   // Have `hook` run in each of these, without a lock; null: none.
   void OnCreateAppendable(std::function<void()> hook);
   void OnAppend(std::function<void()> hook);
@@ -71,10 +79,19 @@ class FakeBackend : public Backend {
   // What was appended can be read back, and counts among num_documents_alive as one for each snapshot.
   absl::StatusOr<std::shared_ptr<AppendableDocuments>> CreateAppendable(const AppendableShape& shape) override;
   absl::StatusOr<std::unique_ptr<Executor>> CreateExecutor(const ExecutorOptions& options) override;
+  // Codes take a byte of device memory for each token and plane. They cannot be scanned.
+  MemoryNeed CodeBytesNeeded(const CodeShape& shape, int planes, int64_t num_documents,
+                             int64_t num_tokens) const override;
+  absl::StatusOr<std::unique_ptr<LoadedCodes>> LoadCodes(const CodesView& codes, int planes,
+                                                         std::shared_ptr<const void> keep_alive) override;
+  // They cannot be scanned either.
+  absl::StatusOr<std::shared_ptr<AppendableCodes>> CreateAppendableCodes(const AppendableCodesShape& shape) override;
   absl::Status Health() const override;
 
  private:
   class FakeAppendable;
+  class FakeAppendableCodes;
+  class FakeCodes;
   class FakeDocuments;
   class FakeExecutor;
 
@@ -90,6 +107,7 @@ class FakeBackend : public Backend {
   std::function<absl::Status()> on_align_ ABSL_GUARDED_BY(mutex_);
   absl::Status appendable_status_ ABSL_GUARDED_BY(mutex_);
   absl::Status append_status_ ABSL_GUARDED_BY(mutex_);
+  absl::Status code_append_status_ ABSL_GUARDED_BY(mutex_);
   std::function<void()> on_create_appendable_ ABSL_GUARDED_BY(mutex_);
   std::function<void()> on_append_ ABSL_GUARDED_BY(mutex_);
   absl::Status executor_status_ ABSL_GUARDED_BY(mutex_);

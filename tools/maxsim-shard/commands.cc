@@ -20,6 +20,7 @@
 #include "collection/build/builder.h"
 #include "collection/build/import.h"
 #include "collection/collection_name.h"
+#include "collection/field.h"
 #include "collection/formats/npy.h"
 #include "collection/manifest.h"
 #include "collection/partition/repartition.h"
@@ -48,7 +49,8 @@ struct BuildArguments {
   std::string encoder;  // path of its identity
   int64_t seed = 0;
   int threads = 0;
-  int codes = -1;  // as many planes as the generation before
+  int codes = -1;                     // as many planes as the generation before
+  std::optional<std::string> fields;  // of the generation before
   int64_t max_shard_bytes = collection::kDefaultMaxShardBytes;
   bool allow_other_shape = false;
   bool refuse_lossy = false;
@@ -85,6 +87,16 @@ collection::CodesRequest ChooseCodes(const BuildArguments& arguments,
   return request;
 }
 
+// Returns the fields of the build, where `there` is the generation before.
+absl::StatusOr<std::vector<collection::Field>> ChooseFields(const BuildArguments& arguments,
+                                                            const absl::StatusOr<collection::Manifest>& there) {
+  if (!arguments.fields.has_value()) return there.ok() ? there->fields : std::vector<collection::Field>();
+  absl::StatusOr<std::vector<collection::Field>> fields =
+      collection::ParseFields(*arguments.fields == "none" ? "" : *arguments.fields);
+  if (!fields.ok()) return Prefix("--fields: ", fields.status());
+  return fields;
+}
+
 // What the command line alone shows to be wrong.
 absl::Status CheckUsage(const BuildArguments& arguments) {
   if (absl::Status status = collection::CheckImportOptions(arguments.import); !status.ok()) return status;
@@ -92,6 +104,7 @@ absl::Status CheckUsage(const BuildArguments& arguments) {
     if (absl::Status status = collection::CheckCollectionName(arguments.name); !status.ok())
       return Prefix("--", status);
   }
+  if (absl::Status status = ChooseFields(arguments, absl::NotFoundError("")).status(); !status.ok()) return status;
   if (arguments.storage.empty()) return absl::OkStatus();
   return CheckSeed(arguments, *ScalarTypeFromName(arguments.storage));
 }
@@ -150,6 +163,10 @@ absl::StatusOr<std::vector<collection::Manifest>> Build(const BuildArguments& ar
   const std::vector<collection::PartitionFolder> targets = TargetsOf(arguments);
   const absl::StatusOr<collection::Manifest> there = collection::ReadManifest(targets.front().folder);
   options.codes = ChooseCodes(arguments, there);
+  absl::StatusOr<std::vector<collection::Field>> fields = ChooseFields(arguments, there);
+  if (!fields.ok()) return fields.status();
+  options.fields = *std::move(fields);
+  import_options.fields = options.fields;
   const collection::BuildObserver observer = [&](const collection::BuildProgress& progress) {
     *loss = progress.loss;
     return ShowProgress(display, progress);
@@ -228,6 +245,13 @@ void AddBuild(CLI::App& app, BuildArguments& arguments) {
   AddCodes(app, arguments.codes,
            "Store codes of so many planes beside the vectors: 1, 2 or 4; 0 for\nnone (default: as the collection "
            "there has them, else none)");
+  app.add_option("--fields", arguments.fields,
+                 "Values of the payloads that requests can filter by, such as\n"
+                 "lang:keyword=meta.lang,year:integer: NAME:KIND=PATH, where PATH is\n"
+                 "the keys from the outside in (default: NAME), and KIND is keyword,\n"
+                 "keywords (a list), integer, number, boolean or time (RFC 3339);\n"
+                 "none: no fields (default: as the collection there has them)")
+      ->type_name("FIELDS");
   AddSeed(app, arguments.seed, "With --storage i8 or --codes: seed");
   AddThreads(app, arguments.threads, "Threads that quantise and encode");
   app.add_option("--id-type", arguments.id_type,

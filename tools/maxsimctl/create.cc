@@ -10,8 +10,8 @@ namespace {
 
 struct CreateOptions {
   std::string name, path, storage = "f16", id_type = "string", residency = "auto";
-  uint32_t dim = 0;
-  bool replicate = false;
+  uint32_t dim = 0, codes = 0;
+  bool replicate = false, code_factors = false;
 };
 
 absl::Status RunCreate(const CreateOptions& options, Context& context) {
@@ -25,6 +25,8 @@ absl::Status RunCreate(const CreateOptions& options, Context& context) {
   request.set_id_type(options.id_type == "int64" ? v1::ID_TYPE_INT64 : v1::ID_TYPE_STRING);
   request.set_residency(options.residency);
   request.set_replicate(options.replicate);
+  request.set_code_planes(options.codes);
+  request.set_code_factors(options.code_factors);
   const absl::StatusOr<v1::CreateCollectionResponse> response = (*client)->CreateCollection(request);
   if (!response.ok()) return NameAllowedRoots(context.AddAdminAdvice(response.status()));
   if (context.options.json) {
@@ -49,6 +51,16 @@ void AddCreate(CLI::App& app, Context& context) {
       ->check(CLI::IsMember({"f16", "bf16", "f32", "i8"}))
       ->capture_default_str()
       ->type_name("TYPE");
+  auto* const codes = command
+                          ->add_option("--codes", options->codes,
+                                       "Planes of the codes that are stored beside the vectors: 1, 2 or 4; 0 for none")
+                          ->check(CLI::IsMember({0, 1, 2, 4}))
+                          ->capture_default_str()
+                          ->type_name("N");
+  command
+      ->add_flag("--code-factors", options->code_factors,
+                 "With --codes: store the length of each vector, for models whose vectors differ in length")
+      ->needs(codes);
   command->add_option("--id-type", options->id_type, "What its ids are: string or int64")
       ->check(CLI::IsMember({"string", "int64"}))
       ->capture_default_str()

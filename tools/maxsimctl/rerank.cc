@@ -19,6 +19,8 @@ struct RerankOptions {
   int64_t query_index = 0;
   bool all = false, payload = false, alignments = false, fail_missing = false;
   uint32_t top_k = 10;
+  uint32_t refine = 0, budget = 0;
+  bool prove = false;
 };
 
 absl::StatusOr<v1::Candidates> ReadCandidates(const RerankOptions& options, v1::IdType type) {
@@ -61,6 +63,9 @@ absl::StatusOr<v1::RerankRequest> MakeRequest(const RerankOptions& options, Cont
   request.set_return_payloads(options.payload);
   request.set_return_alignments(options.alignments);
   request.set_missing_policy(options.fail_missing ? v1::MISSING_POLICY_FAIL : v1::MISSING_POLICY_REPORT);
+  if (options.refine > 0) request.mutable_refinement()->set_documents(options.refine);
+  if (options.budget > 0) request.mutable_refinement()->set_budget(options.budget);
+  if (options.prove) request.mutable_refinement()->set_require_proof(true);
   return request;
 }
 
@@ -112,6 +117,7 @@ void PrintRemarks(const v1::RerankResponse& response, const std::string& collect
     context.err() << Cat(FormatCount(static_cast<int64_t>(count)), count == 1 ? " candidate" : " candidates",
                          " could not be scored: the server has lost a device\n");
   }
+  if (response.results(0).has_refinement()) context.err() << RefinementText(response.results(0).refinement()) << '\n';
   const v1::Timings& timings = response.timings();
   const std::string encoding =
       timings.encode_us() > 0 ? Cat("encoding ", command_line::Fixed(timings.encode_us() / 1e3, 2), ", ") : "";
@@ -161,6 +167,13 @@ void AddRerank(CLI::App& app, Context& context) {
       ->check(CLI::Range(1, kMaxTopK))
       ->capture_default_str()
       ->type_name("K");
+  command->add_option("--refine", options->refine, "Documents that a scan of codes chooses to be scored")
+      ->type_name("N");
+  CLI::Option* prove =
+      command->add_flag("--prove", options->prove, "Score more of them until no other document can be among the best");
+  command->add_option("--budget", options->budget, "With --prove, documents to score at most")
+      ->needs(prove)
+      ->type_name("N");
   command->add_option("--weights", options->weights, "A weight for each query token, .npy")
       ->needs(tokens)
       ->type_name("FILE");

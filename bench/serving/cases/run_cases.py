@@ -20,7 +20,8 @@ import traceback
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-from cases import CASES, Run, Skip  # noqa: E402
+from case_run import Run, Skip  # noqa: E402
+from cases import CASES  # noqa: E402
 from data import SCALES, Data  # noqa: E402
 from servers import gpu_query, has_gpu, server_commit, server_keys  # noqa: E402
 

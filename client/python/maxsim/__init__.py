@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from .methods import ServedCollection as ServedCollection
     from .ranking import Document as Document
     from .ranking import Ranking as Ranking
+    from .ranking import Refinement as Refinement
+    from .requests import RefinementOptions as RefinementOptions
     from .requests import Request as Request
     from .requests import token_matrix as token_matrix
     from .retries import Retry as Retry
@@ -39,6 +41,8 @@ __all__ = [
     "MaxsimError",
     "NewDocument",
     "Ranking",
+    "Refinement",
+    "RefinementOptions",
     "Request",
     "Retry",
     "ServedCollection",
@@ -60,6 +64,8 @@ _MODULES = {
     "MaxsimError": "errors",
     "NewDocument": "documents",
     "Ranking": "ranking",
+    "Refinement": "ranking",
+    "RefinementOptions": "requests",
     "Request": "requests",
     "Retry": "retries",
     "ServedCollection": "methods",

@@ -41,6 +41,8 @@ def make_create_request(
     residency: str,
     replicate: bool,
     encoder: pb.EncoderInfo | None,
+    codes: int,
+    code_factors: bool,
 ) -> admin_pb2.CreateCollectionRequest:
     if encoder is not None and not isinstance(encoder, pb.EncoderInfo):
         raise ValueError(f"encoder is {arguments.shown(encoder)}; it is an EncoderInfo, as info().encoder is, or None")
@@ -53,7 +55,15 @@ def make_create_request(
         residency=arguments.text(residency, "residency"),
         replicate=arguments.flag(replicate, "replicate"),
         encoder=encoder,
+        code_planes=_code_planes(codes),
+        code_factors=arguments.flag(code_factors, "code_factors"),
     )
+
+
+def _code_planes(codes: int) -> int:
+    if type(codes) is not int or codes not in (0, 1, 2, 4):
+        raise ValueError(f"codes is {arguments.shown(codes)}; it is 0, 1, 2 or 4 planes")
+    return codes
 
 
 def make_snapshot_request(name: str, path: str) -> admin_pb2.SnapshotCollectionRequest:

@@ -147,6 +147,8 @@ class ClientMethods(
         residency: str = "auto",
         replicate: bool = False,
         encoder: pb.EncoderInfo | None = None,
+        codes: int = 0,
+        code_factors: bool = False,
         timeout: float | None = None,
     ) -> CollectionT:
         """Makes an empty live collection of vectors of `dim` values, and serves it.
@@ -154,12 +156,16 @@ class ClientMethods(
         path: its folder on the server's machine, which is made; "" is the name, under the server's only allowed root.
         storage: "f16", "bf16", "f32", or "i8", of half the size. id_type: "string" or "int64". residency and replicate:
         as for `load`. encoder: what makes its vectors, say info().encoder; a text is encoded by no other one.
+        codes: planes of the codes that are stored beside the vectors, which searches scan: 1, 2 or 4; 0 for none.
+        code_factors: with codes, stores the length of each vector, for models whose vectors differ in length.
 
         AlreadyExists: the name is served, or the folder holds a collection; PermissionDenied: no root allows the
         folder."""
         return self._ask(
             "admin.CreateCollection",
-            lambda: make_create_request(name, dim, path, storage, id_type, residency, replicate, encoder),
+            lambda: make_create_request(
+                name, dim, path, storage, id_type, residency, replicate, encoder, codes, code_factors
+            ),
             timeout,
             lambda answer: answer.collection,
         )

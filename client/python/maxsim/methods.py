@@ -15,6 +15,7 @@ from .requests import (
     MissingPolicy,
     Priority,
     Query,
+    RefinementOptions,
     Request,
     Weights,
     add_queries,
@@ -77,6 +78,7 @@ class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
         missing_policy: MissingPolicy = "report",
         request_id: str = "",
         min_sequence: int | None = None,
+        refinement: RefinementOptions | None = None,
         timeout: float | None = None,
     ) -> OneT:
         """Ranks documents by their MaxSim with one query, best first.
@@ -96,6 +98,8 @@ class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
         request_id: names the call in the server's log, at most 256 bytes.
         min_sequence: of a live collection, the sequence number of a write that the answer must have seen, as the answer
             to the write has it; where the collection has not come so far, Unavailable, which is retried.
+        refinement: on a collection with codes, how many documents a scan chooses to be scored, and whether the answer is
+            to be proven; Ranking.refinement says what came of it.
         timeout: seconds that the call may take, above 0, retries included; None: the client's.
 
         ValueError names an argument that is wrong, a MaxsimError says what the server said."""
@@ -114,6 +118,7 @@ class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
             missing_policy=missing_policy,
             request_id=request_id,
             min_sequence=min_sequence,
+            refinement=refinement,
         )
         return self._rerank_one(request.to_message(), timeout)
 
@@ -134,6 +139,7 @@ class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
         missing_policy: MissingPolicy = "report",
         request_id: str = "",
         min_sequence: int | None = None,
+        refinement: RefinementOptions | None = None,
         timeout: float | None = None,
     ) -> ManyT:
         """Ranks documents for each of several queries; returns a ranking per query, in their order.
@@ -158,6 +164,7 @@ class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
             missing_policy=missing_policy,
             request_id=request_id,
             min_sequence=min_sequence,
+            refinement=refinement,
         )
         add_queries(request, queries, ids, documents, weights)
         return self._rerank_many(request, timeout)

@@ -49,6 +49,23 @@ class Document:
 
 
 @dataclasses.dataclass(frozen=True)
+class Refinement:
+    """What a ranking owes to a scan of a collection's codes.
+
+    `planes` of the codes were scanned (1, 2 or 4), and `documents` were chosen by it and scored exactly. `proven`: no
+    other document can be among the best. `margin` is the last document's score less `outside_score`, the largest one
+    that the scan gave to a document that was not scored (None where all were): an upper bound of all their scores if
+    `outside_is_bound`, otherwise an estimate."""
+
+    planes: int
+    documents: int
+    proven: bool
+    margin: float = 0.0
+    outside_score: float | None = None
+    outside_is_bound: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
 class Ranking(Sequence[Document]):
     """The best documents of one query, best first. A slice of it is a ranking again.
 
@@ -59,7 +76,9 @@ class Ranking(Sequence[Document]):
     answered, 0 without one. `unavailable` counts candidates that were not scored because the server has lost their
     device. `query_tokens` are the query's tokens as text, for a query of text with alignments=True where the encoder
     names them. `sequence` is the number of the last write to a live collection that the answer has seen, 0 of any
-    other. `query_truncated`: the server's encoder cut the end of the query's text. Not all encoders report this."""
+    other. `query_truncated`: the server's encoder cut the end of the query's text. Not all encoders report this.
+    `refinement` says which documents a scan of the collection's codes chose, and whether the ranking is proven; None
+    where every candidate was scored."""
 
     documents: list[Document]
     missing: list[Id] = dataclasses.field(default_factory=list)
@@ -68,6 +87,7 @@ class Ranking(Sequence[Document]):
     query_tokens: list[str] = dataclasses.field(default_factory=list)
     sequence: int = 0
     query_truncated: bool = False
+    refinement: Refinement | None = None
 
     @property
     def ids(self) -> list[Id]:
@@ -124,6 +144,7 @@ class Ranking(Sequence[Document]):
             "query_tokens": list(self.query_tokens),
             "sequence": self.sequence,
             "query_truncated": self.query_truncated,
+            "refinement": None if self.refinement is None else dataclasses.asdict(self.refinement),
         }
 
     def _answer(self) -> _Answer | None:
@@ -241,8 +262,23 @@ def _ranking(result: pb.QueryResult, response: pb.RerankResponse) -> Ranking:
         query_tokens=list(result.query_tokens),
         sequence=response.sequence,
         query_truncated=result.query_truncated,
+        refinement=_refinement(result),
     )
     return ranking
+
+
+def _refinement(result: pb.QueryResult) -> Refinement | None:
+    if not result.HasField("refinement"):
+        return None
+    message = result.refinement
+    return Refinement(
+        planes=message.planes,
+        documents=message.documents,
+        proven=message.certificate == pb.CERTIFICATE_PROVEN,
+        margin=message.margin,
+        outside_score=message.outside_score if message.HasField("outside_score") else None,
+        outside_is_bound=message.outside_is_bound,
+    )
 
 
 class _WithMissing(Protocol):

@@ -38,6 +38,30 @@ class _WithIds(Protocol):
 
 
 @dataclasses.dataclass(frozen=True)
+class RefinementOptions:
+    """How a query is answered on a collection that has codes: where it has more candidates than `documents`, a scan of
+    their codes estimates their scores, and the `documents` best ones are scored exactly.
+
+    documents: documents to score, from top_k on; 0 for 1,000 + 20 top_k. With as many as there are candidates nothing
+        is scanned.
+    require_proof: score further documents, up to `budget`, until it is proven that no other one is among the best.
+    budget: documents to score at most with require_proof; 0 for 16 times `documents`."""
+
+    documents: int = 0
+    _: dataclasses.KW_ONLY
+    require_proof: bool = False
+    budget: int = 0
+
+    def to_message(self) -> pb.RefinementOptions:
+        """Returns the message. ValueError names the member that is wrong."""
+        return pb.RefinementOptions(
+            documents=arguments.whole_number(self.documents, "refinement.documents", 0, arguments.MAX_TOP_K),
+            budget=arguments.whole_number(self.budget, "refinement.budget", 0, arguments.MAX_TOP_K),
+            require_proof=arguments.flag(self.require_proof, "refinement.require_proof"),
+        )
+
+
+@dataclasses.dataclass(frozen=True)
 class Request:
     """One query of a stream (rerank_stream), with the candidates and options that `rerank` takes."""
 
@@ -56,6 +80,7 @@ class Request:
     missing_policy: MissingPolicy = "report"
     request_id: str = ""
     min_sequence: int | None = None
+    refinement: RefinementOptions | None = None
 
     def to_message(self) -> pb.RerankRequest:
         """Returns the message. ValueError names the argument that is wrong."""
@@ -70,6 +95,7 @@ class Request:
             missing_policy=self.missing_policy,
             request_id=self.request_id,
             min_sequence=self.min_sequence,
+            refinement=self.refinement,
         )
         _fill_query(request.queries.add(), self.query, self.weights, "query", "weights")
         fill_candidates(request.candidates, self.ids, self.documents)
@@ -88,6 +114,7 @@ def make_request(
     missing_policy: str,
     request_id: str,
     min_sequence: int | None,
+    refinement: RefinementOptions | None,
 ) -> pb.RerankRequest:
     """Returns a request that has no queries and no candidates yet. Those are filled in where they stand: vectors are
     large, and a message that is put into another one is copied."""
@@ -103,12 +130,21 @@ def make_request(
         payload_fields=[arguments.text(field, f"payload_fields[{i}]") for i, field in enumerate(fields)],
         normalize=arguments.flag(normalize, "normalize"),
         min_sequence=arguments.sequence(min_sequence, "min_sequence"),
+        refinement=_refinement(refinement),
     )
 
 
 def collection_name(collection: str | None) -> str:
     """Returns the name as the wire carries it: empty for None."""
     return "" if collection is None else arguments.text(collection, "collection", "the name of a collection, or None")
+
+
+def _refinement(refinement: RefinementOptions | None) -> pb.RefinementOptions | None:
+    if refinement is None:
+        return None
+    if not isinstance(refinement, RefinementOptions):
+        raise ValueError(f"refinement is {arguments.shown(refinement)}; it is a RefinementOptions, or None")
+    return refinement.to_message()
 
 
 def _request_id(request_id: str) -> str:

@@ -77,7 +77,7 @@ def check_columns(name: str, rows: Tensor) -> None:
 def checked_number(name: str, value: Any) -> float:
     """The number as Python's own: NumPy's are taken, and tensors of one value. Raises TypeError for what is none."""
     if isinstance(value, (int, float, torch.SymInt, torch.SymFloat)):
-        return value
+        return value  # type: ignore[return-value]
     if isinstance(value, Tensor) and value.requires_grad:
         raise NotImplementedError(f"{name} requires a gradient, and has none")
     if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
@@ -91,12 +91,12 @@ def checked_count(name: str, value: Any, least: int, most: Optional[int] = None)
     if torch.compiler.is_compiling() or isinstance(value, torch.SymInt):
         return value  # type: ignore[no-any-return]
     try:
-        value = int(operator.index(value))
+        count = int(operator.index(value))
     except TypeError:
         raise TypeError(f"{name} is of the type {type(value).__name__}; it is an integer") from None
-    if value < least or (most is not None and value > most):
-        raise ValueError(f"{name} is {value}; it is {least}" + (" or more" if most is None else f" to {most}"))
-    return value
+    if count < least or (most is not None and count > most):
+        raise ValueError(f"{name} is {count}; it is {least}" + (" or more" if most is None else f" to {most}"))
+    return count
 
 
 def explained(compute: "Callable[[], Result]", explain: "Callable[[], None]") -> Result:

@@ -36,7 +36,7 @@ class _Dispatch:
         self._modes = torch._C._len_torch_dispatch_stack
         self._function_modes = torch._C._len_torch_function_stack
         self._trace = torch._C._get_tracing_state
-        self._is_profiled = torch.autograd._profiler_enabled
+        self._is_profiled = torch.autograd._profiler_enabled  # type: ignore[attr-defined]
         self.in_transform = torch._C._are_functorch_transforms_active
         forward_ad._current_level  # noqa: B018
         self._plain = frozenset(self._plain_key_sets())
@@ -99,10 +99,14 @@ class _Transforms:
                 return "reverse"
             # Only the innermost transform's tangent can be read. A tensor of an outer one is taken to have a tangent, as
             # it mostly does.
-            if kind == self._jvp and (level != top or forward_ad.unpack_dual(tensor).tangent is not None):
+            if kind == self._jvp and (level != top or _has_tangent(tensor)):
                 return "forward"
             tensor = self._unwrapped(tensor)
         return ""
+
+
+def _has_tangent(tensor: Tensor) -> bool:
+    return forward_ad.unpack_dual(tensor).tangent is not None  # type: ignore[no-untyped-call]
 
 
 _dispatch: Optional[_Dispatch] = None
@@ -168,7 +172,7 @@ def _function(name: str, compute: "Callable[[Tuple[Any, ...]], Any]", results: _
         return results.differentiate(ctx, *gradients)
 
     if _IS_2_4:
-        backward = torch._disable_dynamo(backward)
+        backward = torch._disable_dynamo(backward)  # type: ignore[attr-defined]
     members = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
     return type(f"GeneratedBackwardFor_maxsim_torch_{name}_default", (torch.autograd.Function,), members)
 
@@ -215,7 +219,7 @@ class Operator:
             for field, kind in fields.items()
         ]
         # PyTorch derives the operator's schema from the signature.
-        returned: Any = Tuple[(Tensor,) * num_results]  # type: ignore[misc]
+        returned: Any = Tuple[(Tensor,) * num_results]
         computed.__signature__ = inspect.Signature(parameters, return_annotation=returned)  # type: ignore[attr-defined]
         self._definition = torch.library.custom_op(f"maxsim_torch::{name}", computed, mutates_args=())
         self._definition.register_fake(lambda *arguments: fake(arguments))
@@ -255,7 +259,7 @@ class Operator:
         mode = ""
         if _transforms is not None and _dispatch is not None and _dispatch.in_transform():
             mode = _transforms.derivative(tensor)
-        elif forward_ad.unpack_dual(tensor).tangent is not None:
+        elif _has_tangent(tensor):
             mode = "forward"
         if mode == "forward":
             raise NotImplementedError(
@@ -309,7 +313,7 @@ class Operator:
         self._definition.register_autograd(results.differentiate, setup_context=results.save)
         if _dispatch is not None:
             # Function.apply without its search for what transforms of torch.func left behind.
-            self._differentiated = super(
+            self._differentiated = super(  # type: ignore[misc]
                 torch.autograd.Function, _function(self._name, self._compute, results)
             ).apply
 

@@ -45,7 +45,9 @@ def pair(
             raise ValueError(f"{queries.num_sequences} queries are paired with {documents.num_sequences} documents")
         return Pairs(None, library.PAIRS, 1, () if one_query else (queries.num_sequences,))
     if candidates is None:
-        shape = (documents.num_sequences,) if one_query else (queries.num_sequences, documents.num_sequences)
+        shape: "tuple[int, ...]" = (documents.num_sequences,)
+        if not one_query:
+            shape = (queries.num_sequences, documents.num_sequences)
         return Pairs(None, library.ALL, documents.num_sequences, shape)
     wanted = 1 if one_query else 2
     if candidates.dim() != wanted or (not one_query and candidates.shape[0] != queries.num_sequences):

@@ -9,8 +9,8 @@ from typing import Any, Callable, Iterator
 import torch
 from torch import Tensor
 
+from .checks import MAX_DOCUMENT_TOKENS
 from .library import device_available
-from .tokens import MAX_DOCUMENT_TOKENS
 
 Function = Callable[..., Any]
 

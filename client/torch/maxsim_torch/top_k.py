@@ -1,5 +1,6 @@
 """Retrieval: the best of many documents, which may be more than the device of the queries holds."""
 
+import functools
 from typing import Any, Iterator, List, NamedTuple, Optional, Sequence
 
 import torch
@@ -226,9 +227,7 @@ def maxsim_top_k(
                 "empty_score": empty_score,
             }
             scores = explained(
-                lambda block=block, first=first, end=end: _score_block(
-                    queries, block, taken.device_offsets, first, end, given
-                ),
+                functools.partial(_score_block, queries, block, taken.device_offsets, first, end, given),
                 lambda: explain_values("document_lengths", document_lengths, documents.shape[1]),
             )
             best = _merge(best, scores.reshape(num_queries, end - first), first, k)

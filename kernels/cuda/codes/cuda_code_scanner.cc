@@ -51,54 +51,130 @@ absl::StatusOr<CudaCodeScanner> CudaCodeScanner::Create(Device& device, int64_t 
     MAXSIM_RETURN_IF_CUDA_ERROR(sm90::PrepareScanMany());
   }
   MAXSIM_ASSIGN_OR_RETURN(scanner.stream_, Stream::Create());
-  for (Event* event : {&scanner.begin_, &scanner.scanned_, &scanner.end_}) {
-    MAXSIM_ASSIGN_OR_RETURN(*event, Event::Create(Event::Use::kTime));
-  }
+  MAXSIM_RETURN_IF_ERROR(scanner.MakeEvents(1));
   return scanner;
 }
 
 absl::Status CudaCodeScanner::Grow(DeviceBuffer& buffer, size_t bytes) {
   if (buffer.bytes() >= bytes) return absl::OkStatus();
+  // An earlier pass of the call may still use the memory.
+  if (buffer.bytes() > 0) MAXSIM_RETURN_IF_CUDA_ERROR(cudaStreamSynchronize(stream_.get()));
   buffer = DeviceBuffer();
   MAXSIM_ASSIGN_OR_RETURN(buffer, DeviceBuffer::Allocate(bytes, "a scan of codes"));
   return absl::OkStatus();
 }
 
-absl::Status CudaCodeScanner::Scan(const CudaCodes& codes, absl::Span<const ScanQuery> queries,
-                                   absl::Span<std::vector<Scored>> results) {
-  if (&codes.device() != device_) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("codes are on device ", codes.device().ordinal, "; must be on the scanner's, ", device_->ordinal));
+absl::Status CudaCodeScanner::MakeEvents(size_t num_passes) {
+  while (events_.size() < num_passes) {
+    PassEvents events;
+    for (Event* event : {&events.begin, &events.scanned, &events.end}) {
+      MAXSIM_ASSIGN_OR_RETURN(*event, Event::Create(Event::Use::kTime));
+    }
+    events_.push_back(std::move(events));
   }
-  const CodeAvailability available{.shape = codes.shape(),
-                                   .planes = codes.planes(),
-                                   .num_documents = codes.num_documents(),
-                                   .has_bounds = {codes.has_bounds(1), codes.has_bounds(2), codes.has_bounds(4)}};
-  MAXSIM_RETURN_IF_ERROR(ValidateScan(available, queries, results.size()));
-  MAXSIM_RETURN_IF_ERROR(device_->health.Get());
-  return device_->health.Note(ScanOnDevice(codes, queries, results));
+  return absl::OkStatus();
 }
 
-absl::Status CudaCodeScanner::ScanOnDevice(const CudaCodes& codes, absl::Span<const ScanQuery> queries,
-                                           absl::Span<std::vector<Scored>> results) {
+absl::Status CudaCodeScanner::Scan(absl::Span<const Call> calls) {
+  for (const Call& call : calls) {
+    const CudaCodes& codes = *call.codes;
+    if (&codes.device() != device_) {
+      return absl::InvalidArgumentError(absl::StrCat("codes are on device ", codes.device().ordinal,
+                                                     "; must be on the scanner's, ", device_->ordinal));
+    }
+    const CodeAvailability available{.shape = codes.shape(),
+                                     .planes = codes.planes(),
+                                     .num_documents = codes.num_documents(),
+                                     .has_bounds = {codes.has_bounds(1), codes.has_bounds(2), codes.has_bounds(4)}};
+    MAXSIM_RETURN_IF_ERROR(ValidateScan(available, call.queries, call.results.size()));
+  }
+  MAXSIM_RETURN_IF_ERROR(device_->health.Get());
+  return device_->health.Note(ScanOnDevice(calls));
+}
+
+std::vector<CudaCodeScanner::Pass> CudaCodeScanner::PassesOf(absl::Span<const Call> calls) const {
+  std::vector<Pass> passes;
+  for (const Call& call : calls) {
+    std::vector<bool> taken(call.queries.size());
+    for (size_t i = 0; i < call.queries.size(); ++i) {
+      if (taken[i]) continue;
+      std::vector<size_t> members = MembersOf(*call.codes, call.queries, i, taken);
+      if (NumCandidates(*call.codes, call.queries[i]) == 0) {
+        for (const size_t member : members) call.results[member].clear();
+        continue;
+      }
+      passes.push_back({.call = &call, .members = std::move(members)});
+    }
+  }
+  return passes;
+}
+
+absl::Status CudaCodeScanner::ScanOnDevice(absl::Span<const Call> calls) {
   const CurrentDevice current(device_->ordinal);
   MAXSIM_RETURN_IF_ERROR(current.status());
   scan_seconds_ = select_seconds_ = 0;
   try {
-    std::vector<bool> taken(queries.size());
-    for (size_t i = 0; i < queries.size(); ++i) {
-      if (taken[i]) continue;
-      const std::vector<size_t> members = MembersOf(codes, queries, i, taken);
-      if (NumCandidates(codes, queries[i]) == 0) {
-        for (const size_t member : members) results[member].clear();
-        continue;
+    std::vector<Pass> passes = PassesOf(calls);
+    MAXSIM_RETURN_IF_ERROR(MakeEvents(passes.size()));
+    // All results, because those of one pass wait on the device while the others are made.
+    int64_t num_results = 0;
+    for (Pass& pass : passes) {
+      pass.first_result = num_results;
+      const int64_t num_candidates = NumCandidates(*pass.call->codes, pass.call->queries[pass.members[0]]);
+      for (const size_t member : pass.members) {
+        num_results += std::min<int64_t>(pass.call->queries[member].num_results, num_candidates);
       }
-      MAXSIM_RETURN_IF_ERROR(ScanTogether(codes, queries, members, results));
+    }
+    if (num_results == 0) return absl::OkStatus();
+    MAXSIM_RETURN_IF_ERROR(Grow(results_, static_cast<size_t>(num_results) * sizeof(DeviceScored)));
+    std::vector<Scored> all;
+    FinishOnError finish(stream_.get());
+    for (size_t i = 0; i < passes.size(); ++i) MAXSIM_RETURN_IF_ERROR(Enqueue(passes[i], events_[i]));
+    all.resize(static_cast<size_t>(num_results));  // while the device works
+    MAXSIM_RETURN_IF_CUDA_ERROR(
+        cudaMemcpyAsync(all.data(), results_.as(), all.size() * sizeof(Scored), cudaMemcpyDeviceToHost, stream_.get()));
+    MAXSIM_RETURN_IF_CUDA_ERROR(cudaStreamSynchronize(stream_.get()));
+    finish.Finished();
+    for (size_t i = 0; i < passes.size(); ++i) {
+      MAXSIM_RETURN_IF_ERROR(AddTimes(events_[i]));
+      for (size_t n = 0; n < passes[i].members.size(); ++n) {
+        const SelectQuery& selection = passes[i].input.selections[n];
+        const auto begin = all.begin() + passes[i].first_result + selection.results_offset;
+        // Those that the mask leaves out come last.
+        const auto is_left_out = [](const Scored& scored) { return scored.score == kLeftOut; };
+        passes[i].call->results[passes[i].members[n]].assign(begin,
+                                                             std::find_if(begin, begin + selection.k, is_left_out));
+      }
     }
     return absl::OkStatus();
   } catch (const std::bad_alloc&) {
     return absl::ResourceExhaustedError("no host memory for the scan's workspace");
   }
+}
+
+absl::Status CudaCodeScanner::Enqueue(Pass& pass, PassEvents& events) {
+  const CudaCodes& codes = *pass.call->codes;
+  const ScanQuery& first = pass.call->queries[pass.members[0]];
+  const int64_t num_candidates = NumCandidates(codes, first);
+  DeviceMasks masks;
+  MAXSIM_ASSIGN_OR_RETURN(masks, SendMasks(codes, pass.call->queries, pass.members));
+  MAXSIM_RETURN_IF_ERROR(SendOrdinals(first));
+  pass.input = MakeScanInput(pass.call->queries, pass.members, masks, num_candidates, device_->limits);
+  MAXSIM_RETURN_IF_ERROR(SendInput(pass.input));
+  MAXSIM_RETURN_IF_ERROR(events.begin.Record(stream_.get()));
+  MAXSIM_RETURN_IF_ERROR(LaunchScan(codes, first, num_candidates, pass.input));
+  MAXSIM_RETURN_IF_ERROR(events.scanned.Record(stream_.get()));
+  MAXSIM_RETURN_IF_ERROR(LaunchSelection(pass));
+  return events.end.Record(stream_.get());
+}
+
+absl::Status CudaCodeScanner::AddTimes(const PassEvents& events) {
+  double seconds = 0;
+  MAXSIM_ASSIGN_OR_RETURN(seconds, events.scanned.SecondsSince(events.begin));
+  scan_seconds_ += seconds;
+  MAXSIM_ASSIGN_OR_RETURN(seconds, events.end.SecondsSince(events.scanned));
+  select_seconds_ += seconds;
+  return absl::OkStatus();
 }
 
 bool CudaCodeScanner::UsesHopper(const CudaCodes& codes, const ScanQuery& query) const {
@@ -122,45 +198,6 @@ std::vector<size_t> CudaCodeScanner::MembersOf(const CudaCodes& codes, absl::Spa
     num_scores += num_candidates;
   }
   return members;
-}
-
-absl::Status CudaCodeScanner::ScanTogether(const CudaCodes& codes, absl::Span<const ScanQuery> queries,
-                                           absl::Span<const size_t> members, absl::Span<std::vector<Scored>> results) {
-  const ScanQuery& first = queries[members[0]];
-  const int64_t num_candidates = NumCandidates(codes, first);
-  const cudaStream_t stream = stream_.get();
-  // Copies use these until the CUDA stream has been waited for, also after an error.
-  ScanInput input;
-  std::vector<Scored> all;
-  FinishOnError finish(stream);
-  DeviceMasks masks;
-  MAXSIM_ASSIGN_OR_RETURN(masks, SendMasks(codes, queries, members));
-  MAXSIM_RETURN_IF_ERROR(SendOrdinals(first));
-  input = MakeScanInput(queries, members, masks, num_candidates, device_->limits);
-  MAXSIM_RETURN_IF_ERROR(SendInput(input));
-  MAXSIM_RETURN_IF_ERROR(begin_.Record(stream));
-  MAXSIM_RETURN_IF_ERROR(LaunchScan(codes, first, num_candidates, input));
-  MAXSIM_RETURN_IF_ERROR(scanned_.Record(stream));
-  MAXSIM_RETURN_IF_ERROR(LaunchSelection(input));
-  MAXSIM_RETURN_IF_ERROR(end_.Record(stream));
-  all.resize(static_cast<size_t>(input.num_results));
-  MAXSIM_RETURN_IF_CUDA_ERROR(
-      cudaMemcpyAsync(all.data(), results_.as(), all.size() * sizeof(Scored), cudaMemcpyDeviceToHost, stream));
-  MAXSIM_RETURN_IF_CUDA_ERROR(cudaStreamSynchronize(stream));
-  finish.Finished();
-  double seconds = 0;
-  MAXSIM_ASSIGN_OR_RETURN(seconds, scanned_.SecondsSince(begin_));
-  scan_seconds_ += seconds;
-  MAXSIM_ASSIGN_OR_RETURN(seconds, end_.SecondsSince(scanned_));
-  select_seconds_ += seconds;
-  for (size_t i = 0; i < members.size(); ++i) {
-    const auto begin = all.begin() + input.selections[i].results_offset;
-    const auto end = begin + input.selections[i].k;
-    // Those that the mask leaves out come last.
-    const auto is_left_out = [](const Scored& scored) { return scored.score == kLeftOut; };
-    results[members[i]].assign(begin, std::find_if(begin, end, is_left_out));
-  }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<DeviceMasks> CudaCodeScanner::SendMasks(const CudaCodes& codes, absl::Span<const ScanQuery> queries,
@@ -195,7 +232,6 @@ absl::Status CudaCodeScanner::SendInput(const ScanInput& input) {
   MAXSIM_RETURN_IF_CUDA_ERROR(
       cudaMemcpyAsync(input_.as(), input.bytes.data(), input.bytes.size(), cudaMemcpyHostToDevice, stream_.get()));
   MAXSIM_RETURN_IF_ERROR(Grow(scores_, static_cast<size_t>(input.scores_stride) * num_queries * sizeof(float)));
-  MAXSIM_RETURN_IF_ERROR(Grow(results_, static_cast<size_t>(input.num_results) * sizeof(DeviceScored)));
   MAXSIM_RETURN_IF_ERROR(Grow(keys_, static_cast<size_t>(input.num_keys) * sizeof(uint64_t)));
   const size_t workspace_bytes = input.large ? num_queries * sizeof(SelectWorkspace) : 0;
   if (workspaces_.bytes() >= workspace_bytes) return absl::OkStatus();
@@ -203,6 +239,8 @@ absl::Status CudaCodeScanner::SendInput(const ScanInput& input) {
   DeviceBuffer zeroed;
   MAXSIM_RETURN_IF_ERROR(Grow(zeroed, workspace_bytes));
   MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(zeroed.as(), 0, workspace_bytes, stream_.get()));
+  // An earlier pass of the call may still use the memory that is replaced.
+  MAXSIM_RETURN_IF_CUDA_ERROR(cudaStreamSynchronize(stream_.get()));
   workspaces_ = std::move(zeroed);
   return absl::OkStatus();
 }
@@ -234,13 +272,14 @@ absl::Status CudaCodeScanner::LaunchScan(const CudaCodes& codes, const ScanQuery
   return absl::OkStatus();
 }
 
-absl::Status CudaCodeScanner::LaunchSelection(const ScanInput& input) {
+absl::Status CudaCodeScanner::LaunchSelection(const Pass& pass) {
+  const ScanInput& input = pass.input;
   SelectCall select{};
   select.queries = ArrayAt<SelectQuery>(input_, input.selections_at);
   select.scores = scores_.as<float>();
   select.workspaces = workspaces_.as<SelectWorkspace>();
   select.keys = keys_.as<uint64_t>();
-  select.results = results_.as<DeviceScored>();
+  select.results = results_.as<DeviceScored>() + pass.first_result;
   select.num_large = input.large ? input.num_queries() : 0;
   select.num_small = input.num_queries() - select.num_large;
   select.most_splits = input.most_splits;

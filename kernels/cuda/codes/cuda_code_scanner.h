@@ -35,26 +35,50 @@ class CudaCodeScanner {
   static absl::StatusOr<CudaCodeScanner> Create(Device& device, int64_t max_scores = kDefaultMaxScores,
                                                 Kernels kernels = Kernels::kFastest);
 
-  // Does what CodeScanner::Scan does. INVALID_ARGUMENT also where `codes` are on another device than this scanner. The
-  // arrays that queries point to are in host memory. RESOURCE_EXHAUSTED where memory is missing; the next call may
-  // work. UNAVAILABLE where the device is lost, which its health then says.
-  absl::Status Scan(const CudaCodes& codes, absl::Span<const ScanQuery> queries,
-                    absl::Span<std::vector<Scored>> results);
+  struct Call {
+    const CudaCodes* codes = nullptr;
+    absl::Span<const ScanQuery> queries;
+    absl::Span<std::vector<Scored>> results;  // one element per query; overwritten
+  };
 
-  // Returns the seconds that the device took for the scans of the last call's passes, without copies.
+  // Does what CodeScanner::Scan does, for each call. Enqueues the work of all calls and then waits for the device once;
+  // it waits more often only while the workspace grows. The results are unspecified after an error. INVALID_ARGUMENT
+  // also where codes are on another device than this scanner. The arrays that queries point to are in host memory.
+  // RESOURCE_EXHAUSTED where memory is missing; the next scan may work. UNAVAILABLE where the device is lost, which its
+  // health then says.
+  absl::Status Scan(absl::Span<const Call> calls);
+  absl::Status Scan(const CudaCodes& codes, absl::Span<const ScanQuery> queries,
+                    absl::Span<std::vector<Scored>> results) {
+    const Call call{.codes = &codes, .queries = queries, .results = results};
+    return Scan({&call, 1});
+  }
+
+  // Returns the seconds that the device took for the passes of the last Scan: for scans, without copies.
   double scan_seconds() const { return scan_seconds_; }
-  // Returns the seconds that the device took for the selections of the last call's passes, without copies.
+  // Returns the seconds that the device took for the passes of the last Scan: for selections, without copies.
   double select_seconds() const { return select_seconds_; }
 
  private:
   explicit CudaCodeScanner(Device& device) : device_(&device) {}
 
-  absl::Status ScanOnDevice(const CudaCodes& codes, absl::Span<const ScanQuery> queries,
-                            absl::Span<std::vector<Scored>> results);
-  // Runs one pass over `members`, elements of `queries`. They have the same candidates, at least one, and the same
+  // A pass over `members`, elements of the call's queries. They have the same candidates, at least one, and the same
   // number of planes.
-  absl::Status ScanTogether(const CudaCodes& codes, absl::Span<const ScanQuery> queries,
-                            absl::Span<const size_t> members, absl::Span<std::vector<Scored>> results);
+  struct Pass {
+    const Call* call = nullptr;
+    std::vector<size_t> members;
+    ScanInput input = {};      // copies read it until the CUDA stream is done
+    int64_t first_result = 0;  // of its results in results_
+  };
+  struct PassEvents {
+    Event begin, scanned, end;
+  };
+
+  absl::Status ScanOnDevice(absl::Span<const Call> calls);
+  // Returns the passes of all calls, still without input, and clears the results of queries without candidates.
+  std::vector<Pass> PassesOf(absl::Span<const Call> calls) const;
+  absl::Status Enqueue(Pass& pass, PassEvents& events);
+  absl::Status AddTimes(const PassEvents& events);
+  absl::Status MakeEvents(size_t num_passes);
   // Whether a Hopper kernel scans for this query.
   bool UsesHopper(const CudaCodes& codes, const ScanQuery& query) const;
   // Returns the elements of `queries` that one pass may scan together with element `first`, which `taken` then says.
@@ -68,15 +92,15 @@ class CudaCodeScanner {
   absl::Status SendInput(const ScanInput& input);
   absl::Status LaunchScan(const CudaCodes& codes, const ScanQuery& first, int64_t num_candidates,
                           const ScanInput& input);
-  absl::Status LaunchSelection(const ScanInput& input);
-  // Makes `buffer` at least this large.
-  static absl::Status Grow(DeviceBuffer& buffer, size_t bytes);
+  absl::Status LaunchSelection(const Pass& pass);
+  // Makes `buffer` at least this large, after the CUDA stream is done where it replaces memory.
+  absl::Status Grow(DeviceBuffer& buffer, size_t bytes);
 
   Device* device_;
   int64_t max_scores_ = kDefaultMaxScores;
   bool hopper_ = false;  // whether Hopper kernels may be used
   Stream stream_;
-  Event begin_, scanned_, end_;
+  std::vector<PassEvents> events_;  // at least one for each pass
   DeviceBuffer input_, ordinals_, masks_, scores_, keys_, workspaces_, results_;
   double scan_seconds_ = 0;
   double select_seconds_ = 0;

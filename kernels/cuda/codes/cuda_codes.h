@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/codes/codes.h"
+#include "kernels/codes/scan_executor.h"
 #include "kernels/cuda/codes/common/scan_params.h"
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/cuda/runtime/device_memory.h"
@@ -17,7 +18,7 @@
 namespace maxsim::cuda {
 
 // Immutable and thread-safe.
-class CudaCodes {
+class CudaCodes final : public LoadedCodes {
  public:
   // Device pointers to the arrays of a CodesView, planes aligned to kPlaneAlignment. Not owned.
   struct Arrays {
@@ -34,22 +35,27 @@ class CudaCodes {
   };
 
   // Copies the first 1, 2 or 4 planes of valid codes (ValidateCodes) to `device`, which must outlive the result, with
-  // their factors, offsets, scales and bounds. INVALID_ARGUMENT where `codes` has fewer planes. RESOURCE_EXHAUSTED
-  // gives the bytes wanted and the bytes free. UNAVAILABLE where the device is lost.
+  // their factors, offsets, scales and bounds: CodeArrayBytes of device memory. INVALID_ARGUMENT where `codes` has
+  // fewer planes. RESOURCE_EXHAUSTED gives the bytes wanted and the bytes free. UNAVAILABLE where the device is lost.
   static absl::StatusOr<std::unique_ptr<CudaCodes>> Upload(Device& device, const CodesView& codes, int planes);
 
-  // Makes codes in memory that the caller keeps as long as they are in use. `device` must outlive the result.
-  static std::unique_ptr<CudaCodes> Borrow(Device& device, const Arrays& arrays) {
-    return std::unique_ptr<CudaCodes>(new CudaCodes(device, arrays));
+  // Makes codes that do not own their memory: `keep_alive` does, or, where that is null, the caller, who keeps it for
+  // as long as the codes are used. `device` must outlive the result.
+  static std::unique_ptr<CudaCodes> Borrow(Device& device, const Arrays& arrays,
+                                           std::shared_ptr<const void> keep_alive = nullptr) {
+    std::unique_ptr<CudaCodes> made(new CudaCodes(device, arrays));
+    made->keep_alive_ = std::move(keep_alive);
+    return made;
   }
 
   Device& device() const { return device_; }
-  const CodeShape& shape() const { return arrays_.shape; }
-  int planes() const { return arrays_.planes; }
-  int64_t num_documents() const { return arrays_.num_documents; }
-  bool has_bounds(int planes) const { return arrays_.bounds[static_cast<size_t>(BoundIndex(planes))] != nullptr; }
-  // Returns the bytes of device memory that this object owns.
-  size_t device_bytes() const { return device_bytes_; }
+  const CodeShape& shape() const override { return arrays_.shape; }
+  int planes() const override { return arrays_.planes; }
+  int64_t num_documents() const override { return arrays_.num_documents; }
+  bool has_bounds(int planes) const override {
+    return arrays_.bounds[static_cast<size_t>(BoundIndex(planes))] != nullptr;
+  }
+  MemoryNeed memory() const override { return {.device_bytes = device_bytes_}; }
 
   // Returns the kernels' arguments for a scan of 1, 2 or 4 of the planes.
   CodeArrays ParamsFor(int planes) const;
@@ -63,6 +69,7 @@ class CudaCodes {
   Arrays arrays_;
   std::array<DeviceBuffer, 9> owned_;
   size_t device_bytes_ = 0;
+  std::shared_ptr<const void> keep_alive_;  // of borrowed memory
 };
 
 }  // namespace maxsim::cuda

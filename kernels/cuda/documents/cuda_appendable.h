@@ -9,11 +9,11 @@
 #include "absl/status/statusor.h"
 #include "base/mutex.h"
 #include "kernels/cuda/documents/cuda_documents.h"
+#include "kernels/cuda/runtime/append_copier.h"
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/cuda/runtime/device_memory.h"
 #include "kernels/cuda/runtime/event.h"
 #include "kernels/cuda/runtime/stream.h"
-#include "kernels/cuda/runtime/uploader.h"
 #include "kernels/maxsim.h"
 #include "kernels/plan/document_lengths.h"
 
@@ -24,7 +24,7 @@ namespace maxsim::cuda {
 // document of a snapshot, whose tensor maps end with its last token.
 //
 // Copies go through CUDA streams of their own, from and to pinned memory that is allocated at the start: an append
-// waits for its own copies and has no executor wait.
+// (AppendCopier) or ReadRows waits for its own copies, and no executor waits for either.
 class CudaAppendable final : public AppendableDocuments {
  public:
   // Makes room for `shape`, which is valid, on `device`, which must outlive the result and its snapshots.
@@ -42,27 +42,16 @@ class CudaAppendable final : public AppendableDocuments {
     DeviceBuffer offsets;  // int64_t, [max_documents + 1]; the first one is 0 from the start
     DeviceBuffer scales;   // float, [max_documents] of I8
   };
-  // Where documents go: behind so many.
-  struct Place {
-    int64_t document = 0;
-    int64_t token = 0;
-  };
 
   CudaAppendable(Device* device, const AppendableShape& shape);
 
   absl::Status Allocate();
   DocumentLengths lengths() const;
 
-  // Return the device memory for documents, tokens and scales at `place`; `ends` is that of their last offsets.
+  // Returns the device memory of a token's row.
   uint8_t* RowsAt(int64_t token) const;
-  int64_t* EndsAt(const Place& place) const { return arrays_->offsets.as<int64_t>() + place.document + 1; }
-  float* ScalesAt(const Place& place) const { return arrays_->scales.as<float>() + place.document; }
-
-  // Copies the documents to the arrays and waits for it.
-  absl::Status Copy(const DocumentsView& documents, const Place& place);
-  // Start the copies: of documents that fit in small_staging_ together, and of any others.
-  absl::Status CopySmall(const DocumentsView& documents, const Place& place);
-  absl::Status CopyLarge(const DocumentsView& documents, const Place& place);
+  // Copies the documents to the arrays, after those of `before`, and waits for it.
+  absl::Status Copy(const DocumentsView& documents, const DocumentLengths& before);
   absl::Status CopyBack(int64_t first_token, int64_t num_tokens, uint8_t* rows) const;
 
   Device* const device_;
@@ -71,11 +60,7 @@ class CudaAppendable final : public AppendableDocuments {
   const size_t row_bytes_;         // in device memory
   const std::shared_ptr<Arrays> arrays_ = std::make_shared<Arrays>();
 
-  // These belong to the thread that appends.
-  Stream stream_;
-  Event copied_;
-  PinnedBuffer small_staging_;
-  Uploader uploader_;
+  AppendCopier copier_;  // belongs to the thread that appends
 
   mutable Mutex mutex_;
   DocumentLengths lengths_ ABSL_GUARDED_BY(mutex_);  // of what was appended

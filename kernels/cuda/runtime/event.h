@@ -38,6 +38,9 @@ class Event {
   // recorded counts as done. Returns the error of the work before it.
   absl::Status Wait() const;
 
+  // Does the same, and polls for a moment before it sleeps: for copies of a few KiB.
+  absl::Status PollThenWait() const;
+
   // Returns whether Wait would return at once, be it with an error.
   bool IsDone() const;
 

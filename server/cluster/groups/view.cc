@@ -202,6 +202,7 @@ void AddUp(const v1::CollectionInfo& part, bool is_first, v1::CollectionInfo& su
   sum.set_has_payloads(sum.has_payloads() || part.has_payloads());
   sum.set_loaded_at_unix_seconds(std::max(sum.loaded_at_unix_seconds(), part.loaded_at_unix_seconds()));
   if (sum.residency().empty()) sum.set_residency(part.residency());
+  sum.set_code_planes(is_first ? part.code_planes() : std::min(sum.code_planes(), part.code_planes()));
   if (!part.has_live()) return;
   v1::LiveInfo& live = *sum.mutable_live();
   live.set_sequence(is_first ? part.live().sequence() : std::min(live.sequence(), part.live().sequence()));

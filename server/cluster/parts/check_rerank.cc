@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "kernels/codes/code_layout.h"
 #include "kernels/limits.h"
 #include "server/cluster/parts/distinct_keys.h"
 #include "server/service/request/translate.h"
@@ -46,6 +47,7 @@ class ResultCheck {
     Fault fault = CheckSizes();
     if (!fault.has_value()) fault = CheckScores();
     if (!fault.has_value()) fault = CheckDocuments();
+    if (!fault.has_value() && result_.has_refinement()) fault = CheckRefinement();
     if (!fault.has_value() && request_.return_alignments()) fault = CheckAlignments();
     return fault;
   }
@@ -187,6 +189,32 @@ class ResultCheck {
   Fault PositionBeyond(int idx, int count) const {
     return WrongField("positions", Path("positions"), "[", idx, "] is ", result_.positions(idx), ", and ", count,
                       " candidates were sent");
+  }
+
+  // Checks a refinement against the result. A proof that does not follow from its numbers is none.
+  Fault CheckRefinement() const {
+    const v1::Refinement& refinement = result_.refinement();
+    const auto wrong = [this](const char* field, const auto&... text) {
+      return WrongField("refinement", Path("refinement."), field, text...);
+    };
+    if (is_inline()) return wrong("planes", " are of inline documents, which have no codes");
+    if (refinement.planes() > 4 || !IsPlaneCount(static_cast<int>(refinement.planes()))) {
+      return wrong("planes", " is ", refinement.planes(), ", and 1, 2 and 4 are possible");
+    }
+    if (refinement.documents() < static_cast<uint64_t>(num_hits())) {
+      return wrong("documents", " is ", refinement.documents(), ", less than its ", num_hits(), " results");
+    }
+    if (!std::isfinite(refinement.margin()) || !std::isfinite(refinement.outside_score())) {
+      return wrong("outside_score", " is ", refinement.outside_score(), " with margin ", refinement.margin(),
+                   ", and both are finite");
+    }
+    if (refinement.certificate() == v1::CERTIFICATE_NOT_PROVEN) return std::nullopt;
+    const bool is_proof =
+        !refinement.has_outside_score() || (refinement.outside_is_bound() && num_hits() > 0 &&
+                                            refinement.outside_score() < result_.scores(num_hits() - 1));
+    if (refinement.certificate() == v1::CERTIFICATE_PROVEN && is_proof) return std::nullopt;
+    return wrong("certificate", " is ", static_cast<int>(refinement.certificate()), " with outside_score ",
+                 refinement.outside_score());
   }
 
   Fault CheckAlignments() const {

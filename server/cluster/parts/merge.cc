@@ -14,6 +14,7 @@
 #include "server/cluster/parts/clients_index.h"
 #include "server/service/call/status.h"
 #include "server/service/request/candidates.h"
+#include "server/service/request/refinement.h"
 #include "server/service/request/translate.h"
 
 namespace maxsim::cluster {
@@ -168,6 +169,7 @@ class Merger {
         to.mutable_string_ids();
       }
     }
+    MergeRefinements(query, hits, to);
     for (const Hit& hit : hits) MoveHit(parts_[query][hit.from], hit.idx, hit.position, split_, asked, to);
     CountLost(query, to);
     if (split_.fail_on_missing && to.unavailable_documents() > 0) {
@@ -177,6 +179,33 @@ class Merger {
                                               " of its candidates is lost (missing_policy is FAIL)"));
     }
     return AddMissing(query, to);
+  }
+
+  // Merges what the groups scanned. The last of the merged hits scores no less than the last one of each group, so that
+  // what a group has proven stays proven; and a bound that is too large for the group's own hits may be small enough
+  // for the merged ones.
+  void MergeRefinements(size_t query, const std::vector<Hit>& hits, v1::QueryResult& to) const {
+    v1::Refinement merged;
+    bool all_are_bounds = true;
+    for (const PartResult& part : parts_[query]) {
+      if (!part.result->has_refinement()) continue;
+      const v1::Refinement& one = part.result->refinement();
+      merged.set_planes(merged.planes() == 0 ? one.planes() : std::min(merged.planes(), one.planes()));
+      merged.set_documents(SaturatingAdd(merged.documents(), one.documents()));
+      if (!one.has_outside_score()) continue;
+      all_are_bounds = all_are_bounds && one.outside_is_bound();
+      merged.set_outside_score(merged.has_outside_score() ? std::max(merged.outside_score(), one.outside_score())
+                                                          : one.outside_score());
+    }
+    if (merged.planes() == 0) return;
+    merged.set_outside_is_bound(merged.has_outside_score() && all_are_bounds);
+    const bool is_full = hits.size() == static_cast<size_t>(split_.top_k);
+    const bool is_proven =
+        !merged.has_outside_score() || (all_are_bounds && is_full && merged.outside_score() < hits.back().score);
+    const float divisor = split_.normalize ? static_cast<float>(split_.queries[query].num_tokens) : 1.0F;
+    if (merged.has_outside_score()) merged.set_outside_score(merged.outside_score() / divisor);
+    service::SetCertificate(is_proven, hits.empty() ? 0 : hits.back().score / divisor, merged);
+    *to.mutable_refinement() = std::move(merged);
   }
 
   // Counts the documents of lost parts: of listed ids each once, of the whole collection as many as were there last.

@@ -193,6 +193,8 @@ class Splitter {
     sub->set_return_alignments(request_.return_alignments());
     *sub->mutable_payload_fields() = request_.payload_fields();
     sub->set_min_sequence(request_.min_sequence());
+    // Each group scores as many documents as one server would: any of them may hold all of the best.
+    if (request_.has_refinement()) *sub->mutable_refinement() = request_.refinement();
     // Inline documents are of no generation.
     const bool is_inline = std::all_of(built.queries.begin(), built.queries.end(), [this](int query) {
       return split_.queries[static_cast<size_t>(query)].kind == Kind::kInline;

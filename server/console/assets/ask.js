@@ -1,7 +1,7 @@
 // The question: in words where the server has an encoder, else a recorded one.
 import { integerId, post } from "./api.js";
 import { byId, h, isTouch } from "./dom.js";
-import { count, duration, plural } from "./format.js";
+import { count, duration, plural, score as scoreText } from "./format.js";
 import { loadQuestions, questionsOf } from "./questions.js";
 import { resultItems } from "./results.js";
 import { timingsBar } from "./timings.js";
@@ -103,12 +103,20 @@ function question(collection) {
   return { ...where, query: recorded.query, tokens: recorded.tokens, text: recorded.text };
 }
 
+// Says what a scan of codes chose, and whether the answer is proven.
+function refinementText(refinement) {
+  const scored = `scanned ${plural(refinement.planes, "plane")} of codes, scored ${plural(refinement.documents, "document")}`;
+  if (refinement.certificate !== "PROVEN") return `${scored}: not proven`;
+  return `${scored}: proven, by a margin of ${scoreText(refinement.margin)}`;
+}
+
 function showAnswer(answer, what, seen_us) {
   const documents = answer.results.length;
   const parts = [`${plural(documents, "document")} for “${what.text}”`, `generation ${answer.generation}`];
   parts.push(`answered in ${duration(answer.timings.total_us)}`);
   if (answer.missing?.length > 0) parts.push(`${plural(answer.missing.length, "unknown id")}`);
   if (answer.unavailable_documents > 0) parts.push(`${count(answer.unavailable_documents)} on lost devices`);
+  if (answer.refinement !== undefined) parts.push(refinementText(answer.refinement));
   byId("answer-status").textContent = `${parts.join(" · ")}.`;
   byId("timings").replaceChildren(timingsBar(answer.timings, seen_us));
   byId("results").replaceChildren(...resultItems(answer.results, { ...what, tokens: answer.query_tokens ?? what.tokens }));

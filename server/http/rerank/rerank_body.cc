@@ -21,6 +21,7 @@ constexpr uint32_t BitOf(Member member) { return uint32_t{1} << static_cast<int>
 bool RerankEvents::Key(std::string& key) {
   if (depth() == 1) return SelectMember(key);
   if (in_document()) return DocumentMember(key);
+  if (in_refinement()) return RefinementMember(key);
   if (key != "text" && !query_.has_text()) {
     return ReadEncoded(query_.mutable_tokens(), limits_.max_query_tokens, "limits.max_query_tokens", key);
   }
@@ -30,9 +31,9 @@ bool RerankEvents::Key(std::string& key) {
 
 // False when there is no such member, or it appears twice.
 bool RerankEvents::SelectMember(const std::string& key) {
-  const auto* const known = std::find_if(kMembers.begin(), kMembers.end(),
+  const auto* const known = std::find_if(kMemberNames.begin(), kMemberNames.end(),
                                          [&](const MemberName& candidate) { return candidate.name == key; });
-  if (known == kMembers.end()) return UnknownMember(key);
+  if (known == kMemberNames.end()) return UnknownMember(key);
   member_ = known->member;
   if (member_ == Member::kIgnored) return true;
   if ((seen_ & BitOf(member_)) != 0) return Wrong(key, "appears twice");
@@ -46,12 +47,25 @@ bool RerankEvents::UnknownMember(std::string_view name) {
   const std::string_view known = NameOfField(name);
   return Wrong(Printable(name, kLongestQuote),
                Cat("is not a member (model, query, query_weights, documents, top_n, return_documents, "
-                   "return_alignments, payload_fields, normalize, min_sequence and request_id are)",
+                   "return_alignments, payload_fields, normalize, refinement, min_sequence and request_id are)",
                    known.empty() ? "" : "; HTTP's name for it is ", known));
 }
 
+bool RerankEvents::RefinementMember(const std::string& key) {
+  if (key != "documents" && key != "budget" && key != "require_proof") {
+    return Wrong(Cat("refinement.", Printable(key, kLongestQuote)),
+                 "is not a member (documents, budget and require_proof are)");
+  }
+  if (std::find(refinement_parts_.begin(), refinement_parts_.end(), key) != refinement_parts_.end()) {
+    return Wrong(Cat("refinement.", key), "appears twice");
+  }
+  refinement_parts_.push_back(key);
+  part_ = key;
+  return true;
+}
+
 bool RerankEvents::Null() {
-  if (in_document() || (depth() == 1 && member_ == Member::kIgnored)) return true;
+  if (in_document() || in_refinement() || (depth() == 1 && member_ == Member::kIgnored)) return true;
   if (depth() != 1 || member_ == Member::kNone) return Refuse("null");
   seen_ &= ~BitOf(member_);
   return true;
@@ -59,6 +73,10 @@ bool RerankEvents::Null() {
 
 bool RerankEvents::Bool(bool value) {
   if (in_document() && !is_own_part()) return true;
+  if (in_refinement() && part_ == "require_proof") {
+    request_.mutable_refinement()->set_require_proof(value);
+    return true;
+  }
   if (depth() == 1) {
     switch (member_) {
       case Member::kIgnored:
@@ -157,6 +175,12 @@ bool RerankEvents::Integer(int64_t value) {
     request_.set_top_k(static_cast<uint32_t>(value));
     return true;
   }
+  if (in_refinement() && part_ != "require_proof" && is_uint32) {
+    v1::RefinementOptions& refinement = *request_.mutable_refinement();
+    (part_ == "budget") ? refinement.set_budget(static_cast<uint32_t>(value))
+                        : refinement.set_documents(static_cast<uint32_t>(value));
+    return true;
+  }
   if (depth() == 1 && member_ == Member::kMinSequence && value >= 0) {
     request_.set_min_sequence(static_cast<uint64_t>(value));
     return true;
@@ -220,6 +244,10 @@ bool RerankEvents::StartList() {
 bool RerankEvents::StartObject() {
   if (depth() == 1) return true;
   if (depth() == 2 && member_ == Member::kQuery) return true;
+  if (in_refinement()) {
+    request_.mutable_refinement();
+    return true;
+  }
   if (depth() == 2 && member_ == Member::kIgnored) return Ignore();
   if (depth() == 3 && member_ == Member::kDocuments) {
     document_ = Document();
@@ -238,6 +266,7 @@ bool RerankEvents::EndList() {
 
 bool RerankEvents::EndObject() {
   if (depth() == 0) return EndBody();
+  if (depth() == 1 && member_ == Member::kRefinement) return true;
   if (depth() == 1) return query_.has_text() || RefuseQuery();
   return EndDocument();
 }
@@ -300,6 +329,8 @@ bool RerankEvents::Refuse(std::string_view shown) {
       return WrongValue("score_threshold", shown, ", not a number");
     case Member::kRankFields:
       return Wrong("rank_fields", "must be a list of names");
+    case Member::kRefinement:
+      return WrongValue("refinement", shown, ", not an object with documents, budget and require_proof");
     case Member::kModel:
       return WrongValue("model", shown, ", not a text");
     default:
@@ -316,6 +347,10 @@ bool RerankEvents::RefuseElement(std::string_view shown) {
       return WrongValue(Cat("payload_fields[", request_.payload_fields_size(), "]"), shown, ", not a text");
     case Member::kRankFields:
       return WrongValue(Cat("rank_fields[", rank_fields_.size(), "]"), shown, ", not a text");
+    case Member::kRefinement:
+      return WrongValue(Cat("refinement.", part_), shown,
+                        part_ == "require_proof" ? ", not true or false"
+                                                 : Cat(", and whole numbers from 0 to ", UINT32_MAX, " are accepted"));
     case Member::kQuery:
       return WrongValue("query.text", shown, ", not a text");
     default:

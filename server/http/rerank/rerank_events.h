@@ -67,11 +67,13 @@ class RerankEvents final : public BodyEvents {
   bool in_document_value() const { return depth() == 4 && member_ == Member::kDocuments; }
   bool is_own_part() const { return part_ == "id" || part_ == "text" || part_ == "tokens"; }
   bool in_query_object() const { return depth() == 2 && member_ == Member::kQuery; }
+  bool in_refinement() const { return depth() == 2 && member_ == Member::kRefinement; }
   std::string DocumentPath() const { return Cat(documents_name_, "[", num_documents_, "]"); }
   v1::InlineDocuments& carried() { return *request_.mutable_candidates()->mutable_inline_documents(); }
 
   bool MemberText(std::string& value);
   bool DocumentMember(const std::string& key);
+  bool RefinementMember(const std::string& key);
   bool AddWeight(double value, const Json& exact);
   bool TakeKind(Kind kind, absl::FunctionRef<std::string()> shown);
   bool AddStringId(const std::string& id);
@@ -115,7 +117,8 @@ class RerankEvents final : public BodyEvents {
   Kind kind_ = Kind::kNone;    // of the documents so far
   int64_t num_documents_ = 0;  // whole ones
   Document document_;
-  std::string part_;  // the member of a document whose value the parser reads
+  std::string part_;  // the member of a document, or of the refinement, whose value the parser reads
+  std::vector<std::string> refinement_parts_;  // members of the refinement so far
   std::vector<Carried> carried_;
   std::vector<Carried> objects_with_ids_;  // on a path for texts: stored documents, unless the body has rank_fields
   std::vector<std::string> rank_fields_;

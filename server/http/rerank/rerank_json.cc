@@ -200,6 +200,10 @@ absl::StatusOr<std::string> FormatRerankResponse(const AnswerForm& form, const v
     answer.Append(absl::StrCat(",\"query_tokens\":", Dump(response.results(0).query_tokens())));
   }
   if (response.results_size() > 0 && response.results(0).query_truncated()) answer.Append(",\"query_truncated\":true");
+  if (response.results_size() > 0 && response.results(0).has_refinement()) {
+    answer.Append(
+        absl::StrCat(",\"refinement\":", Dump(client::RefinementJson<json>(response.results(0).refinement()))));
+  }
   if (form.shape == AnswerShape::kData) answer.Append(",\"object\":\"list\"");
   AddResults(form, response, ListNameOf(form.shape), answer);
   answer.Append("}");
@@ -256,6 +260,7 @@ std::string FormatCollections(const std::vector<v1::CollectionInfo>& collections
                     {"num_tokens", info.num_tokens()},
                     {"resident_bytes", info.resident_bytes()},
                     {"residency", info.residency()}});
+      if (info.code_planes() > 0) entry["code_planes"] = info.code_planes();
       if (info.has_live()) entry["live"] = client::LiveJson<json>(info.live());
       if (info.has_partition()) {
         entry["partition"] = client::PartitionJson<json>(info.partition());

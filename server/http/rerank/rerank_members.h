@@ -22,6 +22,7 @@ enum class Member : uint8_t {
   kMinSequence,
   kScoreThreshold,
   kRankFields,
+  kRefinement,
   kIgnored,  // some service knows it, and exact scores of whole documents have no use for it
 };
 
@@ -31,7 +32,7 @@ struct MemberName {
 };
 
 // What is one thing here has a name in each of the services whose clients call (docs/reference/http.md).
-inline constexpr std::array<MemberName, 43> kMembers = {{
+inline constexpr std::array<MemberName, 44> kMemberNames = {{
     {"model", Member::kModel},
     {"model_id", Member::kModel},
     {"query", Member::kQuery},
@@ -50,6 +51,7 @@ inline constexpr std::array<MemberName, 43> kMembers = {{
     {"min_sequence", Member::kMinSequence},
     {"score_threshold", Member::kScoreThreshold},
     {"rank_fields", Member::kRankFields},
+    {"refinement", Member::kRefinement},
     {"activation", Member::kIgnored},
     {"encoding_format", Member::kIgnored},
     {"instruction", Member::kIgnored},

@@ -19,6 +19,8 @@ namespace maxsim::http {
 
 class BodyEvents : public JsonEvents {
  public:
+  using Json = nlohmann::json;
+
   // The members of a matrix that is an object.
   enum class Part : uint8_t { kNone, kDtype, kShape, kData };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -19,6 +20,12 @@ constexpr size_t kMaxBatchBytes = size_t{32} << 20;
 
 int64_t TextBytes(const LogRecord& record) {
   return static_cast<int64_t>(record.string_id.size() + record.payload.size());
+}
+
+// Returns the codes that documents of the generation's segments get: of as many planes as its shards have in memory.
+std::optional<store::Segment::Codes> CodesOf(const store::Generation& generation) {
+  if (generation.code_planes() == 0) return std::nullopt;
+  return store::Segment::Codes{collection::CodeShapeOf(generation.manifest()), generation.code_planes()};
 }
 
 // Holds copies of records whose views are short-lived.
@@ -60,7 +67,7 @@ bool IsReplicated(const store::Generation& generation, store::Replication replic
 ChangesWriter::ChangesWriter(const std::shared_ptr<const store::Generation>& generation, bool replicated,
                              SegmentAllocator* allocator)
     : changes_(std::make_shared<store::Changes>(generation)),
-      replicated_(replicated),
+      kind_{.replicated = replicated, .codes = CodesOf(*generation)},
       allocator_(allocator),
       sequence_(generation->manifest().log_sequence.value_or(0)) {}
 
@@ -119,9 +126,8 @@ absl::Status ChangesWriter::PlanUpsert(const LogRecord& record) {
                                             open.num_tokens + record.num_tokens, open.text_bytes + text_bytes);
   };
   if (open_.empty() || !has_room(open_.back())) {
-    absl::StatusOr<LiveSegment> made =
-        allocator_->Allocate(HeldWhenDone(), replicated_,
-                             {.num_documents = 1, .num_tokens = record.num_tokens, .text_bytes = text_bytes}, bound_);
+    absl::StatusOr<LiveSegment> made = allocator_->Allocate(
+        HeldWhenDone(), kind_, {.num_documents = 1, .num_tokens = record.num_tokens, .text_bytes = text_bytes}, bound_);
     if (!made.ok()) return made.status();
     Open& open = open_.emplace_back();
     open.segment = *std::move(made);
@@ -165,7 +171,7 @@ absl::Status ChangesWriter::AppendTo(Open& open) {
     if (!absl::IsUnavailable(status)) return status;
     allocator_->devices().MarkLost(lost_device, status);
     // The log has the records, so they go to a segment on the devices that are left.
-    absl::StatusOr<LiveSegment> made = allocator_->Allocate(Held(), replicated_,
+    absl::StatusOr<LiveSegment> made = allocator_->Allocate(Held(), kind_,
                                                             {.num_documents = static_cast<int64_t>(open.upserts.size()),
                                                              .num_tokens = open.num_tokens,
                                                              .text_bytes = open.text_bytes},
@@ -251,6 +257,11 @@ void ChangesWriter::TakeSegments(const ChangesWriter& before) {
   sealed_ = sealed_ || before.sealed_;
 }
 
+bool ChangesWriter::HasWantedCodes(const store::Segment& segment) const {
+  const std::optional<store::Segment::Codes>& codes = segment.shape().codes;
+  return !kind_.codes.has_value() || (codes.has_value() && codes->shape == kind_.codes->shape);
+}
+
 void ChangesWriter::ShareSegments(absl::Span<const LiveSegment> segments) {
   const uint64_t log_sequence = generation().manifest().log_sequence.value_or(0);
   for (const LiveSegment& segment : segments) {
@@ -259,7 +270,7 @@ void ChangesWriter::ShareSegments(absl::Span<const LiveSegment> segments) {
     if (known != shared_.end()) {
       known->segment.last_sequence = segment.last_sequence;
     } else if (segment.first_sequence > std::max(log_sequence, sequence_) &&
-               segment.IsAvailable(allocator_->devices())) {
+               segment.IsAvailable(allocator_->devices()) && HasWantedCodes(*segment.segment)) {
       shared_.emplace_back().segment = segment;
     }
   }

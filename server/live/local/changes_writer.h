@@ -53,8 +53,9 @@ class ChangesWriter {
   // the log's, RESOURCE_EXHAUSTED, and the status of `stop`.
   absl::Status CatchUp(const collection::CollectionLog& log, uint64_t through, const StopSignal* stop);
 
-  // Says which segments the generation before has now, in their order. Those whose documents are all behind this
-  // generation's log_sequence are shared, where a device that answers has them.
+  // Says which segments the generation before has now, in their order. A segment is shared if all of its documents come
+  // after this generation's log_sequence, a device that answers has it, and either this generation has no codes or the
+  // segment's codes have the same format.
   void ShareSegments(absl::Span<const LiveSegment> segments);
   // From now on this writer appends to the segments that it shares with the one before, which must not any more.
   void TakeSegments(const ChangesWriter& before);
@@ -92,12 +93,13 @@ class ChangesWriter {
   void Add(const LiveSegment& segment);
   bool TakeNote(const collection::LogRecord& record);
   bool HasUnnoted() const;
+  bool HasWantedCodes(const store::Segment& segment) const;
   // Returns the shared segment that has the sequence, or null.
   Shared* FindShared(uint64_t sequence);
   absl::Status NoteShared(Shared& shared, const collection::LogRecord& record);
 
   const std::shared_ptr<store::Changes> changes_;
-  const bool replicated_;
+  const SegmentKind kind_;  // of the segments that it makes
   SegmentAllocator* const allocator_;
   uint64_t sequence_;
   std::vector<LiveSegment> segments_;  // [Changes::num_segments()]

@@ -6,6 +6,7 @@
 #include "base/saturating.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "kernels/codes/codes.h"
 #include "kernels/limits.h"
 #include "kernels/scalar_type.h"
 
@@ -13,7 +14,8 @@ namespace maxsim::live {
 namespace {
 
 // A segment has room for documents of so many bytes of token vectors on the average: four tokens of 128 FP16 columns.
-// Offsets take 8 bytes of the device's memory for each, and ids and lengths 48 of the host's.
+// Offsets take 8 bytes of the device's memory for each, codes of 4 planes 36 more, and ids and lengths 48 of the
+// host's.
 constexpr uint64_t kBytesPerDocument = 1024;
 
 // Texts are in host memory, which is taken as they come; the bound keeps a few tokens with large payloads from taking
@@ -83,21 +85,44 @@ uint64_t SegmentAllocator::UsedBytes(int64_t num_documents, int64_t num_tokens) 
                   static_cast<uint64_t>(num_documents) * kBytesPerDocument);
 }
 
-uint64_t SegmentAllocator::MemoryOn(uint32_t device, const AppendableShape& shape) const {
-  const uint64_t of_backend =
-      devices_->backend(device)
-          .BytesNeeded(shape.type, shape.dim, shape.max_documents, shape.max_tokens, Tier::kDevice)
-          .device_bytes;
-  if (devices_->is_gpu()) return of_backend;
-  // The CPU backend counts no memory of views, which are others'; these arrays are its own.
-  const auto num_documents = static_cast<uint64_t>(shape.max_documents);
-  uint64_t arrays = static_cast<uint64_t>(shape.max_tokens) * row_bytes_ + (num_documents + 1) * sizeof(int64_t);
-  if (shape.type == ScalarType::kI8) arrays += num_documents * sizeof(float);
-  return SaturatingAdd(of_backend, arrays);
+uint64_t SegmentAllocator::MemoryOn(uint32_t device, const store::Segment::Shape& shape) const {
+  const AppendableShape& tokens = shape.tokens;
+  uint64_t bytes = devices_->backend(device)
+                       .BytesNeeded(tokens.type, tokens.dim, tokens.max_documents, tokens.max_tokens, Tier::kDevice)
+                       .device_bytes;
+  if (!devices_->is_gpu()) {
+    // The CPU backend counts 0 bytes for views, which it does not own. A segment's arrays are its own.
+    const auto num_documents = static_cast<uint64_t>(tokens.max_documents);
+    uint64_t arrays = static_cast<uint64_t>(tokens.max_tokens) * row_bytes_ + (num_documents + 1) * sizeof(int64_t);
+    if (tokens.type == ScalarType::kI8) arrays += num_documents * sizeof(float);
+    bytes = SaturatingAdd(bytes, arrays);
+  }
+  if (!shape.codes.has_value()) return bytes;
+  return SaturatingAdd(
+      bytes, CodeArrayBytes(shape.codes->shape, shape.codes->planes, tokens.max_documents, tokens.max_tokens));
 }
 
-absl::StatusOr<LiveSegment> SegmentAllocator::Make(const std::vector<uint32_t>& chosen, uint64_t capacity_bytes,
-                                                   const SegmentNeed& need) {
+// Allocates a segment's memory on one device.
+absl::StatusOr<store::Segment::Memory> SegmentAllocator::MakeMemory(uint32_t device,
+                                                                    const store::Segment::Shape& shape) {
+  Backend& backend = devices_->backend(device);
+  store::Segment::Memory memory{.device = device, .documents = nullptr};
+  absl::StatusOr<std::shared_ptr<AppendableDocuments>> documents = backend.CreateAppendable(shape.tokens);
+  if (!documents.ok()) return documents.status();
+  memory.documents = *std::move(documents);
+  if (!shape.codes.has_value()) return memory;
+  absl::StatusOr<std::shared_ptr<AppendableCodes>> codes =
+      backend.CreateAppendableCodes({.codes = shape.codes->shape,
+                                     .planes = shape.codes->planes,
+                                     .max_documents = shape.tokens.max_documents,
+                                     .max_tokens = shape.tokens.max_tokens});
+  if (!codes.ok()) return codes.status();
+  memory.codes = *std::move(codes);
+  return memory;
+}
+
+absl::StatusOr<LiveSegment> SegmentAllocator::Make(const std::vector<uint32_t>& chosen, const SegmentKind& kind,
+                                                   uint64_t capacity_bytes, const SegmentNeed& need) {
   store::Segment::Shape shape;
   shape.tokens.type = format_.storage;
   shape.tokens.dim = format_.dim;
@@ -105,6 +130,7 @@ absl::StatusOr<LiveSegment> SegmentAllocator::Make(const std::vector<uint32_t>& 
   shape.tokens.max_tokens = std::max(static_cast<int64_t>(capacity_bytes / row_bytes_), need.num_tokens);
   shape.tokens.max_documents = std::max(static_cast<int64_t>(capacity_bytes / kBytesPerDocument), need.num_documents);
   shape.tokens.max_documents = std::min({shape.tokens.max_documents, shape.tokens.max_tokens, kMaxShardDocuments});
+  shape.codes = kind.codes;
   shape.id_type = format_.id_type;
   shape.tier = devices_->is_gpu() ? store::Residency::kGpu : store::Residency::kHost;
   shape.max_text_bytes = std::max({kMinTextBytes, static_cast<int64_t>(capacity_bytes), need.text_bytes});
@@ -114,18 +140,18 @@ absl::StatusOr<LiveSegment> SegmentAllocator::Make(const std::vector<uint32_t>& 
   result.capacity_bytes = static_cast<uint64_t>(shape.tokens.max_tokens) * row_bytes_;
   store::MemoryDemand demand;
   demand.device_bytes.resize(devices_->size());
-  for (const uint32_t device : chosen) demand.device_bytes[device] = MemoryOn(device, shape.tokens);
+  for (const uint32_t device : chosen) demand.device_bytes[device] = MemoryOn(device, shape);
   auto reservation = ledger_->Reserve(demand, Cat("a segment of collection ", name_));
   if (!reservation.ok()) return reservation.status();
   std::vector<store::Segment::Memory> memory;
   for (const uint32_t device : chosen) {
-    auto documents = devices_->backend(device).CreateAppendable(shape.tokens);
-    if (!documents.ok()) {
+    absl::StatusOr<store::Segment::Memory> made = MakeMemory(device, shape);
+    if (!made.ok()) {
       const absl::Status health = devices_->backend(device).Health();
       if (!health.ok()) devices_->MarkLost(device, health);
-      return documents.status();
+      return made.status();
     }
-    memory.push_back({device, *std::move(documents)});
+    memory.push_back(*std::move(made));
   }
   (*reservation)->Commit(demand);
   result.segment = std::make_shared<store::Segment>(shape, std::move(memory), *std::move(reservation),
@@ -133,11 +159,11 @@ absl::StatusOr<LiveSegment> SegmentAllocator::Make(const std::vector<uint32_t>& 
   return result;
 }
 
-absl::StatusOr<LiveSegment> SegmentAllocator::Allocate(absl::Span<const LiveSegment> present, bool replicated,
+absl::StatusOr<LiveSegment> SegmentAllocator::Allocate(absl::Span<const LiveSegment> present, const SegmentKind& kind,
                                                        const SegmentNeed& need, Bound bound) {
   const uint64_t needed = static_cast<uint64_t>(need.num_tokens) * row_bytes_;
   absl::Status refused = absl::UnavailableError("all devices are lost");
-  for (const std::vector<uint32_t>& chosen : ChooseDevices(present, replicated)) {
+  for (const std::vector<uint32_t>& chosen : ChooseDevices(present, kind.replicated)) {
     const uint64_t taken = MostBytesOn(chosen, present, &LiveSegment::capacity_bytes);
     const uint64_t configured = std::max(static_cast<uint64_t>(options_.segment_bytes), needed);
     uint64_t most = std::max(configured, MostBytesOn(chosen, present, &LiveSegment::used_bytes));
@@ -154,14 +180,14 @@ absl::StatusOr<LiveSegment> SegmentAllocator::Allocate(absl::Span<const LiveSegm
     // The largest one that memory allows, of three.
     absl::Status status;
     for (const uint64_t bytes : {most, std::min(most, configured), needed}) {
-      absl::StatusOr<LiveSegment> made = Make(chosen, std::max(bytes, row_bytes_), need);
+      absl::StatusOr<LiveSegment> made = Make(chosen, kind, std::max(bytes, row_bytes_), need);
       if (made.ok()) return made;
       status = made.status();
       if (!absl::IsResourceExhausted(status)) break;
     }
     // A device that was lost meanwhile is passed over, and another one may have more memory.
     const bool lost = std::any_of(chosen.begin(), chosen.end(), [&](uint32_t idx) { return !devices_->alive(idx); });
-    if (lost) return Allocate(present, replicated, need, bound);
+    if (lost) return Allocate(present, kind, need, bound);
     if (!absl::IsResourceExhausted(status)) return status;
     refused = std::move(status);
   }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,12 @@ struct SegmentNeed {
   int64_t text_bytes = 0;  // of ids and payloads
 };
 
+// The properties that a generation's segments share. One that was made with less memory may have fewer planes of codes.
+struct SegmentKind {
+  bool replicated = false;                          // on every device that answers, or on one
+  std::optional<store::Segment::Codes> codes = {};  // of the documents
+};
+
 // The class is thread-safe.
 class SegmentAllocator {
  public:
@@ -49,14 +56,14 @@ class SegmentAllocator {
     kMemory,
   };
 
-  // Makes a segment beside those that there are: on every device that answers when it is `replicated`, else on the one
-  // with the fewest bytes of these that has memory for it. It is as large as what they hold together there, but not
+  // Makes a segment beside those that there are: on every device that answers when it is `kind.replicated`, else on the
+  // one with the fewest bytes of these that has memory for it. It is as large as what they hold together there, but not
   // smaller than live.segment_bytes or than `need`. Where memory does not allow that, live.segment_bytes is tried, and
   // then `need` alone. Each size is cut to what kConfigured leaves. (What they have room for says nothing of how much
   // is written: a sealed one may be nearly empty.) RESOURCE_EXHAUSTED with the numbers; UNAVAILABLE where no device is
   // left.
-  absl::StatusOr<LiveSegment> Allocate(absl::Span<const LiveSegment> present, bool replicated, const SegmentNeed& need,
-                                       Bound bound);
+  absl::StatusOr<LiveSegment> Allocate(absl::Span<const LiveSegment> present, const SegmentKind& kind,
+                                       const SegmentNeed& need, Bound bound);
 
   store::DeviceSet& devices() const { return *devices_; }
   uint64_t row_bytes() const { return row_bytes_; }
@@ -66,9 +73,10 @@ class SegmentAllocator {
  private:
   // Returns which devices may hold a segment, those that are tried first in front.
   std::vector<std::vector<uint32_t>> ChooseDevices(absl::Span<const LiveSegment> present, bool replicated) const;
-  absl::StatusOr<LiveSegment> Make(const std::vector<uint32_t>& chosen, uint64_t capacity_bytes,
-                                   const SegmentNeed& need);
-  uint64_t MemoryOn(uint32_t device, const AppendableShape& shape) const;
+  absl::StatusOr<LiveSegment> Make(const std::vector<uint32_t>& chosen, const SegmentKind& kind,
+                                   uint64_t capacity_bytes, const SegmentNeed& need);
+  absl::StatusOr<store::Segment::Memory> MakeMemory(uint32_t device, const store::Segment::Shape& shape);
+  uint64_t MemoryOn(uint32_t device, const store::Segment::Shape& shape) const;
 
   const std::string name_;
   const collection::LogFormat format_;

@@ -35,6 +35,9 @@ struct RequestLimits {
 // A request_id has at most so many bytes. The limit is fixed, since the id is echoed, never stored.
 inline constexpr int64_t kMaxRequestIdBytes = 256;
 
+// With require_proof and no budget in the request, at most this many times `refinement.documents` are scored.
+inline constexpr int64_t kBudgetFactor = 16;
+
 // A request names at most so many members of payloads, each of 1 to so many bytes.
 inline constexpr int kMaxPayloadFields = 64;
 inline constexpr size_t kMaxPayloadFieldBytes = 256;

@@ -7,6 +7,7 @@
 #include "base/saturating.h"
 #include "server/service/call/status.h"
 #include "server/service/request/payload_fields.h"
+#include "server/service/request/refinement.h"
 
 namespace maxsim::service {
 namespace {
@@ -111,6 +112,9 @@ void FillResult(const PendingAnswer& answer, const store::Collection& collection
   for (const std::string& id : candidates.missing_string_ids) *result.mutable_missing_string_ids()->add_ids() = id;
   for (const int64_t id : candidates.missing_int_ids) result.mutable_missing_int_ids()->add_ids(id);
   result.set_unavailable_documents(scored.num_unavailable);
+  if (scored.refinement.has_value()) {
+    *result.mutable_refinement() = ToWire(scored, answer.normalize ? static_cast<float>(query.num_tokens) : 1.0F);
+  }
 }
 
 // Positions of scans are ordinals so far; those of a partition's documents are of the whole collection.

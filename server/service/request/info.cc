@@ -44,6 +44,7 @@ v1::CollectionInfo ToProto(const store::CollectionStatus& status, const store::D
   info.set_token_bytes(collection.num_tokens() * static_cast<uint64_t>(manifest.dim) * SizeOf(manifest.storage));
   info.set_resident_bytes(collection.resident_bytes());
   info.set_residency(collection.tiers());
+  info.set_code_planes(static_cast<uint32_t>(collection.code_planes()));
   info.set_has_payloads(manifest.has_payloads);
   info.set_loaded_at_unix_seconds(absl::ToDoubleSeconds(collection.loaded_at() - absl::UnixEpoch()));
   info.set_unavailable_documents(collection.num_unavailable(devices));

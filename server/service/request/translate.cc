@@ -10,6 +10,7 @@
 #include "collection/collection_name.h"
 #include "kernels/limits.h"
 #include "server/service/call/status.h"
+#include "server/service/request/refinement.h"
 #include "server/service/request/token_matrix.h"
 
 namespace maxsim::service {
@@ -115,7 +116,7 @@ bool MixesScansAndLists(const engine::Job& job) {
 
 // Converts the queries that have something to score, and remembers which they are.
 absl::Status BuildJobQueries(const v1::RerankRequest& request, const TokenMatrixRules& rules, int32_t top_k,
-                             PendingAnswer& answer, engine::Job& job) {
+                             bool scans_codes, PendingAnswer& answer, engine::Job& job) {
   job.queries.reserve(static_cast<size_t>(request.queries_size()));
   for (int i = 0; i < request.queries_size(); ++i) {
     const v1::Query& query = request.queries(i);
@@ -130,6 +131,12 @@ absl::Status BuildJobQueries(const v1::RerankRequest& request, const TokenMatrix
     converted.num_tokens = static_cast<int32_t>(query.tokens().num_tokens());
     converted.top_k = top_k;
     converted.want_alignments = request.return_alignments();
+    if (scans_codes && !pending.candidates->is_inline) {
+      const absl::StatusOr<engine::RefinementOptions> refinement =
+          RefinementFor(request.refinement(), top_k, pending.candidates->num_documents);
+      if (!refinement.ok()) return refinement.status();
+      converted.refinement = *refinement;
+    }
     converted.candidates = pending.candidates->set;
     pending.job_query = static_cast<int>(job.queries.size());
     job.queries.push_back(std::move(converted));
@@ -238,6 +245,10 @@ absl::Status CheckEnvelope(const v1::RerankRequest& request, const RequestLimits
     return InvalidField("priority", absl::StrCat("is ", static_cast<int>(request.priority()), ", and 0 to ",
                                                  static_cast<int>(v1::Priority_MAX), " are accepted"));
   }
+  if (request.has_refinement()) {
+    const int64_t top_k = request.top_k() == 0 ? limits.default_top_k : request.top_k();
+    if (absl::Status status = CheckRefinement(request.refinement(), top_k); !status.ok()) return status;
+  }
   return CheckPayloadFields(request);
 }
 
@@ -271,7 +282,10 @@ absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
   if (!work.ok()) return work.status();
 
   auto job = std::make_unique<engine::Job>();
-  if (absl::Status status = BuildJobQueries(request, rules, top_k, answer, *job); !status.ok()) return status;
+  const bool scans_codes = collection->code_planes() > 0;
+  if (absl::Status status = BuildJobQueries(request, rules, top_k, scans_codes, answer, *job); !status.ok()) {
+    return status;
+  }
   answer.collection = collection;
   if (job->queries.empty()) return translated;
   job->collection = std::move(collection);

@@ -33,8 +33,9 @@ absl::Status CheckGeneration(uint64_t generation, const std::string& collection,
 // Returns the candidates that count for a query of the request: its own, or else the request's.
 const v1::Candidates& CandidatesOf(const v1::RerankRequest& request, const v1::Query& query);
 
-// What can be said without the collection: INVALID_ARGUMENT for a wrong request_id, query count, top_k, enum value or
-// payload field, or no collection's name where not all candidates are inline documents, or a generation of none.
+// Checks what needs no collection: INVALID_ARGUMENT for a wrong request_id, query count, top_k, enum value or
+// payload field, a wrong refinement, or no collection's name where not all candidates are inline documents, or a
+// generation of none.
 absl::Status CheckEnvelope(const v1::RerankRequest& request, const RequestLimits& limits);
 
 // Checks everything else and converts a request that has passed CheckEnvelope. The job's deadline, cancellation and

@@ -56,7 +56,7 @@ class AppendOnlyList {
   static constexpr size_t kNumChunks = 40;
 
   static std::pair<size_t, size_t> Locate(size_t idx) {
-    const size_t chunk = static_cast<size_t>(std::bit_width(idx / kFirstChunk + 1)) - 1;
+    const auto chunk = static_cast<size_t>(std::bit_width((idx / kFirstChunk + 1) / 2));
     return {chunk, idx - kFirstChunk * ((size_t{1} << chunk) - 1)};
   }
 

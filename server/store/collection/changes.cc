@@ -185,6 +185,7 @@ void Changes::Add(Id id, uint64_t sequence, uint64_t ordinal) {
     entry.int_id = id;
   } else {
     entry.string_id = older != nullptr ? older->string_id : std::string_view(ids_.Append(std::string(id)));
+    if (older == nullptr) id_bytes_.fetch_add(sizeof(std::string) + id.size(), std::memory_order_relaxed);
   }
   slot.store(&entries_.Append(entry), std::memory_order_release);
   if (older == nullptr) ++num_ids_;
@@ -278,96 +279,21 @@ void Changes::Resolve(uint64_t sequence, absl::Span<const int64_t> ids, absl::Sp
       sequence, ids.size(), [ids](size_t i) { return ids[i]; }, ordinals);
 }
 
-size_t Changes::NumTombstones(size_t part_idx, uint64_t sequence) const {
-  const AppendOnlyList<Tombstone>& list = TombstonesOf(part_idx).list;
-  // Those that a snapshot lacks are the last few.
-  size_t count = list.size();
-  while (count > 0 && list[count - 1].sequence > sequence) --count;
-  return count;
-}
-
-// Makes the list of the part's documents without its first `count` tombstones.
-std::shared_ptr<const Changes::FilteredList> Changes::MakeList(const PartTombstones& tombstones, const Part& part,
-                                                               size_t count) {
-  auto list = std::make_shared<FilteredList>();
-  list->num_tombstones = count;
-  list->num_documents = part.num_documents();
-  list->num_tokens = static_cast<uint64_t>(part.num_tokens());
-  std::vector<bool> gone(static_cast<size_t>(part.num_documents()));
-  for (size_t idx = 0; idx < count; ++idx) {
-    const uint32_t ordinal = tombstones.list[idx].ordinal;
-    gone[ordinal] = true;
-    list->num_tokens -= static_cast<uint64_t>(part.view.offsets[ordinal + 1] - part.view.offsets[ordinal]);
-  }
-  list->ordinals.reserve(gone.size() - count);
-  for (size_t ordinal = 0; ordinal < gone.size(); ++ordinal) {
-    if (!gone[ordinal]) list->ordinals.push_back(static_cast<uint32_t>(ordinal));
-  }
-  return list;
-}
-
-// Returns the list with the documents that were appended to the part since: none of them has one of the list's
-// tombstones, which are older.
-std::shared_ptr<const Changes::FilteredList> Changes::ExtendList(const FilteredList& list, const Part& part) {
-  auto longer = std::make_shared<FilteredList>();
-  longer->num_tombstones = list.num_tombstones;
-  longer->num_documents = part.num_documents();
-  longer->num_tokens =
-      list.num_tokens + static_cast<uint64_t>(part.num_tokens() - part.view.offsets[list.num_documents]);
-  longer->ordinals.reserve(list.ordinals.size() + static_cast<size_t>(part.num_documents() - list.num_documents));
-  longer->ordinals = list.ordinals;
-  for (int64_t ordinal = list.num_documents; ordinal < part.num_documents(); ++ordinal) {
-    longer->ordinals.push_back(static_cast<uint32_t>(ordinal));
-  }
-  return longer;
-}
-
-// Returns a list of the part's documents without the first tombstones, all of the first `count` but at most
-// `max_extra`.
-std::shared_ptr<const Changes::FilteredList> Changes::ListFor(const PartTombstones& tombstones, const Part& part,
-                                                              size_t count, size_t max_extra) {
-  std::shared_ptr<const FilteredList> known;
-  {
-    const MutexLock lock(&tombstones.mutex);
-    known = tombstones.filtered;
-  }
-  const bool fits = known != nullptr && known->num_documents <= part.num_documents() &&
-                    known->num_tombstones <= count && count - known->num_tombstones <= max_extra;
-  if (fits && known->num_documents == part.num_documents()) return known;
-  std::shared_ptr<const FilteredList> made = fits ? ExtendList(*known, part) : MakeList(tombstones, part, count);
-  // Snapshots grow, so that the list of the latest serves the next ones best. What it replaces is freed outside.
+uint64_t Changes::NumBytes(const PartTombstones& tombstones) {
+  uint64_t bytes = tombstones.list.size() * sizeof(Tombstone);
   const MutexLock lock(&tombstones.mutex);
-  std::shared_ptr<const FilteredList>& latest = tombstones.filtered;
-  if (latest == nullptr ||
-      std::pair(latest->num_tombstones, latest->num_documents) < std::pair(made->num_tombstones, made->num_documents)) {
-    known.swap(latest);
-    latest = made;
-  }
-  return made;
-}
-
-ScanFilter Changes::Filter(size_t part_idx, const Part& part, uint64_t sequence, size_t max_extra) const {
-  const PartTombstones& tombstones = TombstonesOf(part_idx);
-  const size_t count = NumTombstones(part_idx, sequence);
-  max_extra = std::min(max_extra, ScanFilter::kMaxExtraResults);
-  ScanFilter filter;
-  size_t filtered = 0;  // tombstones that filter.ordinals takes care of
-  if (count > max_extra) {
-    const std::shared_ptr<const FilteredList> list = ListFor(tombstones, part, count, max_extra);
-    filter.ordinals = std::shared_ptr<const std::vector<uint32_t>>(list, &list->ordinals);
-    filter.num_tokens = list->num_tokens;
-    filtered = list->num_tombstones;
-  } else {
-    filter.num_tokens = static_cast<uint64_t>(part.num_tokens());
-  }
-  for (size_t idx = filtered; idx < count; ++idx) filter.tombstones.push_back(tombstones.list[idx].ordinal);
-  std::sort(filter.tombstones.begin(), filter.tombstones.end());
-  return filter;
+  if (tombstones.filtered != nullptr) bytes += tombstones.filtered->ordinals.capacity() * sizeof(uint32_t);
+  if (tombstones.mask != nullptr) bytes += tombstones.mask->words.capacity() * sizeof(uint64_t);
+  return bytes;
 }
 
 uint64_t Changes::num_bytes() const {
   uint64_t bytes = entries_.size() * sizeof(Entry) + generation_->num_ordinals() / 8;
+  bytes += id_bytes_.load(std::memory_order_relaxed);
   bytes += table_.load(std::memory_order_acquire)->num_slots * 2 * sizeof(void*);
+  for (const std::unique_ptr<PartTombstones>& tombstones : shard_tombstones_) bytes += NumBytes(*tombstones);
+  const size_t num_segments = segments_.size();
+  for (size_t idx = 0; idx < num_segments; ++idx) bytes += NumBytes(*segments_[idx].tombstones);
   return bytes;
 }
 

@@ -24,8 +24,8 @@
 namespace maxsim::store {
 
 // One thread changes it, in the order of the sequences; every other function may be called from any thread meanwhile,
-// with the sequence of a snapshot, and takes no lock but for a moment in Filter. Everything that is added stays, so
-// that snapshots of any age find what they had.
+// with the sequence of a snapshot, and takes no lock but for a moment in Filter and Mask. Everything that is added
+// stays, so that snapshots of any age find what they had.
 class Changes : public std::enable_shared_from_this<Changes> {
  public:
   // Begins with the generation's documents, those with a tombstone of the generation left out.
@@ -66,8 +66,11 @@ class Changes : public std::enable_shared_from_this<Changes> {
   // Returns how a scan of the part, which has num_documents at that sequence, leaves out the documents that have a
   // tombstone. At most `max_extra` (and ScanFilter::kMaxExtraResults) of them are left for the scan to drop.
   ScanFilter Filter(size_t part_idx, const Part& part, uint64_t sequence, size_t max_extra) const;
+  // Returns how a scan of the part's codes leaves out the documents that have a tombstone.
+  ScanMask Mask(size_t part_idx, const Part& part, uint64_t sequence) const;
 
-  uint64_t num_bytes() const;  // host memory that it takes beside segments, about
+  // Returns the host memory that it takes beside segments, about: entries, ids, tables, tombstones, lists and masks.
+  uint64_t num_bytes() const;
 
  private:
   struct Entry;
@@ -83,12 +86,20 @@ class Changes : public std::enable_shared_from_this<Changes> {
     size_t num_tombstones = 0;
     int64_t num_documents = 0;
   };
+  // A bit for each of a part's first documents: 1 unless one of the part's first `num_tombstones` tombstones is for it.
+  struct PartMask {
+    std::vector<uint64_t> words;
+    uint64_t masked_tokens = 0;  // of the documents whose bits are 0
+    size_t num_tombstones = 0;
+  };
   // The tombstones of a part, in the order of their sequences.
   struct PartTombstones {
     AppendOnlyList<Tombstone> list;
     mutable Mutex mutex;
-    // The list that is made last, of the most tombstones and documents. It is made outside of the mutex.
+    // The list with the most tombstones and documents so far. It is made without holding the mutex.
     mutable std::shared_ptr<const FilteredList> filtered ABSL_GUARDED_BY(mutex);
+    // The mask with the most tombstones so far. It is made without holding the mutex.
+    mutable std::shared_ptr<const PartMask> mask ABSL_GUARDED_BY(mutex);
   };
   struct SegmentEntry {
     std::shared_ptr<Segment> segment;
@@ -101,6 +112,11 @@ class Changes : public std::enable_shared_from_this<Changes> {
   static std::shared_ptr<const FilteredList> ExtendList(const FilteredList& list, const Part& part);
   static std::shared_ptr<const FilteredList> ListFor(const PartTombstones& tombstones, const Part& part, size_t count,
                                                      size_t max_extra);
+
+  static std::shared_ptr<const PartMask> MakeMask(const PartMask* known, const PartTombstones& tombstones,
+                                                  const Part& part, size_t count);
+
+  static uint64_t NumBytes(const PartTombstones& tombstones);
 
   const PartTombstones& TombstonesOf(size_t part_idx) const;
   PartTombstones& TombstonesOf(size_t part_idx);
@@ -122,6 +138,7 @@ class Changes : public std::enable_shared_from_this<Changes> {
   AppendOnlyList<SegmentEntry> segments_;
   AppendOnlyList<Entry> entries_;
   AppendOnlyList<std::string> ids_;             // each once
+  std::atomic<uint64_t> id_bytes_{0};           // of ids_
   std::vector<std::unique_ptr<Table>> tables_;  // the last one is the present one; readers may be in earlier ones
   std::atomic<const Table*> table_{nullptr};
   size_t num_ids_ = 0;  // in the table

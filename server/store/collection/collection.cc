@@ -18,20 +18,28 @@ uint64_t NumOrdinals(const Generation& generation, const std::vector<Part>& segm
   return segments.back().first_ordinal + static_cast<uint64_t>(segments.back().num_documents());
 }
 
+int CodePlanes(const Generation& generation, const std::vector<Part>& segments) {
+  int planes = generation.code_planes();
+  for (const Part& segment : segments) planes = std::min(planes, segment.code_planes());
+  return planes;
+}
+
 }  // namespace
 
 Collection::Collection(std::shared_ptr<const Generation> generation)
     : generation_(std::move(generation)),
       num_documents_(static_cast<uint64_t>(generation_->manifest().num_documents)),
       num_tokens_(static_cast<uint64_t>(generation_->manifest().num_tokens)),
-      num_ordinals_(num_documents_) {}
+      num_ordinals_(num_documents_),
+      code_planes_(generation_->code_planes()) {}
 
 Collection::Collection(std::shared_ptr<const Generation> generation, Change change)
     : generation_(std::move(generation)),
       change_(std::move(change)),
       num_documents_(change_.num_documents),
       num_tokens_(change_.num_tokens),
-      num_ordinals_(NumOrdinals(*generation_, change_.segments)) {}
+      num_ordinals_(NumOrdinals(*generation_, change_.segments)),
+      code_planes_(CodePlanes(*generation_, change_.segments)) {}
 
 size_t Collection::num_tombstones(size_t part_idx) const {
   return is_live() ? change_.changes->NumTombstones(part_idx, sequence()) : 0;
@@ -39,6 +47,10 @@ size_t Collection::num_tombstones(size_t part_idx) const {
 
 ScanFilter Collection::scan_filter(size_t part_idx, size_t max_extra) const {
   return change_.changes->Filter(part_idx, part(part_idx), sequence(), max_extra);
+}
+
+ScanMask Collection::scan_mask(size_t part_idx) const {
+  return change_.changes->Mask(part_idx, part(part_idx), sequence());
 }
 
 std::vector<Collection::TierUsage> Collection::tier_usage() const {
@@ -58,9 +70,14 @@ std::vector<Collection::TierUsage> Collection::tier_usage() const {
       const MemoryNeed held = replica.documents->memory();
       usage.device_bytes += held.device_bytes;
       usage.host_bytes += held.host_bytes;
+      if (replica.codes != nullptr) {
+        usage.device_bytes += replica.codes->memory().device_bytes;
+        usage.host_bytes += replica.codes->memory().host_bytes;
+      }
       // Copies share it, so that it counts once.
       if (!generation_->on_gpu() && &replica == &one.replicas.front()) {
         usage.host_bytes += static_cast<uint64_t>(one.shard->host_bytes());
+        if (one.codes != nullptr) usage.host_bytes += static_cast<uint64_t>(one.codes->host_bytes());
       }
     }
   }
@@ -98,7 +115,8 @@ size_t Collection::index_bytes() const {
 uint64_t Collection::num_unavailable(const DeviceSet& devices) const {
   uint64_t count = 0;
   for (size_t idx = 0; idx < num_parts(); ++idx) {
-    if (!part(idx).IsAvailable(devices)) count += static_cast<uint64_t>(part(idx).num_documents());
+    if (part(idx).IsAvailable(devices)) continue;
+    count += static_cast<uint64_t>(part(idx).num_documents()) - num_tombstones(idx);
   }
   return count;
 }

@@ -100,6 +100,8 @@ class Collection {
   size_t num_tombstones(size_t part_idx) const;
   // Returns how a scan of a part leaves them out (Changes::Filter). Only where num_tombstones is not 0.
   ScanFilter scan_filter(size_t part_idx, size_t max_extra) const;
+  // Returns how a scan of a part's codes leaves them out (Changes::Mask). Only where num_tombstones is not 0.
+  ScanMask scan_mask(size_t part_idx) const;
 
   // Returns the usage by tier, best first, and device, of shards and segments.
   std::vector<TierUsage> tier_usage() const;
@@ -112,7 +114,9 @@ class Collection {
   size_t index_bytes() const;
   // Returns whether all shards are in the fastest tier: kGpu, or kHost on the CPU backend.
   bool is_resident() const { return generation_->is_resident(); }
-  // Counts the documents of parts that no answering device has, those with a tombstone included.
+  // Returns how many planes of codes a scan of the collection can read, in shards and segments: 1, 2 or 4; 0: none.
+  int code_planes() const { return code_planes_; }
+  // Counts the documents of parts that no answering device has, without those that have a tombstone.
   uint64_t num_unavailable(const DeviceSet& devices) const;
 
   // Returns DATA_LOSS, naming the file, when a file that is scored in place (kDisk) was written to or cannot be read.
@@ -153,6 +157,7 @@ class Collection {
   const uint64_t num_documents_;
   const uint64_t num_tokens_;
   const uint64_t num_ordinals_;
+  const int code_planes_;
 };
 
 }  // namespace maxsim::store

@@ -1,6 +1,7 @@
 #include "server/store/collection/generation.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace maxsim::store {
@@ -25,17 +26,29 @@ bool AllIn(Residency tier, const std::vector<Part>& parts) {
   return std::all_of(parts.begin(), parts.end(), [&](const Part& part) { return part.tier == tier; });
 }
 
+int CodePlanes(const Generation::Contents& contents) {
+  std::optional<int> planes;
+  for (const Part& part : contents.parts) {
+    if (part.num_documents() == 0) continue;
+    planes = std::min(planes.value_or(part.code_planes()), part.code_planes());
+  }
+  return planes.value_or(contents.code_planes);
+}
+
 }  // namespace
 
 Generation::Generation(Contents contents)
     : contents_(std::move(contents)),
       is_resident_(AllIn(contents_.on_gpu ? Residency::kGpu : Residency::kHost, contents_.parts)),
+      code_planes_(CodePlanes(contents_)),
       first_ordinals_(FirstOrdinals(contents_.parts)),
       lengths_(ViewsOf(contents_.parts)) {}
 
 absl::Status Generation::Check() const {
   for (const Part& part : parts()) {
     if (absl::Status status = part.shard->Check(); !status.ok()) return status;
+    if (part.codes == nullptr) continue;
+    if (absl::Status status = part.codes->Check(); !status.ok()) return status;
   }
   return absl::OkStatus();
 }

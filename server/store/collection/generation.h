@@ -32,6 +32,7 @@ class Generation {
     absl::Time loaded_at;
     // The tombstones of a live collection's shards when the generation was written. [parts], or empty.
     collection::Tombstones tombstones;
+    int code_planes = 0;  // that the memory plan chose; the segments of a live collection get as many
   };
   explicit Generation(Contents contents);
 
@@ -46,6 +47,8 @@ class Generation {
   bool on_gpu() const { return contents_.on_gpu; }
   absl::Time loaded_at() const { return contents_.loaded_at; }
   bool is_resident() const { return is_resident_; }
+  // Returns how many planes of codes every replica of every shard has, and segments get: 1, 2 or 4, or 0.
+  int code_planes() const { return code_planes_; }
   // Counts the documents of all shards, those with a tombstone included: the bound of ordinals.
   uint64_t num_ordinals() const { return static_cast<uint64_t>(manifest().num_documents); }
 
@@ -67,6 +70,7 @@ class Generation {
  private:
   const Contents contents_;
   const bool is_resident_;
+  const int code_planes_;
   const std::vector<uint64_t> first_ordinals_;
   const DocumentLengths lengths_;
 };

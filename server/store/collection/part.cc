@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/codes/code_layout.h"
+
 namespace maxsim::store {
 
 const Documents* Part::DocumentsOn(uint32_t device) const {
@@ -9,6 +11,21 @@ const Documents* Part::DocumentsOn(uint32_t device) const {
     if (replica.device == device) return replica.documents.get();
   }
   return nullptr;
+}
+
+const LoadedCodes* Part::CodesOn(uint32_t device) const {
+  for (const Replica& replica : replicas) {
+    if (replica.device == device) return replica.codes.get();
+  }
+  return nullptr;
+}
+
+int Part::code_planes() const {
+  int planes = kMaxPlanes;
+  for (const Replica& replica : replicas) {
+    planes = std::min(planes, replica.codes == nullptr ? 0 : replica.codes->planes());
+  }
+  return planes;
 }
 
 bool Part::IsAvailable(const DeviceSet& devices) const {

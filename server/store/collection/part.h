@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "collection/codes/shard_codes.h"
 #include "collection/shard.h"
+#include "kernels/codes/scan_executor.h"
 #include "kernels/maxsim.h"
 #include "server/store/memory/device_set.h"
 #include "server/store/memory/residency.h"
@@ -20,15 +22,18 @@ class Segment;
 struct Replica {
   uint32_t device = 0;  // index in the server's DeviceSet
   std::shared_ptr<const Documents> documents;
+  std::shared_ptr<const LoadedCodes> codes = {};  // of the same documents; null where they have none there
 };
 
 // A part that is loaded: in one tier, on one device or replicated on several. Copies share what it holds.
 struct Part {
   std::shared_ptr<const collection::Shard> shard;  // null for a segment
   std::shared_ptr<const Segment> segment;          // null for a shard
-  std::shared_ptr<const void> reservation;         // holds the memory that the replicas take; may be null
-  Residency tier = Residency::kHost;               // never kAuto
-  std::vector<Replica> replicas;                   // by device, at least one
+  // The files of codes that are scanned where they lie; null where a part has no codes, or each device has its own.
+  std::shared_ptr<const collection::ShardCodes> codes;
+  std::shared_ptr<const void> reservation;  // holds the memory that the replicas take; may be null
+  Residency tier = Residency::kHost;        // never kAuto
+  std::vector<Replica> replicas;            // by device, at least one
   uint64_t first_ordinal = 0;
   // The documents' shape and offsets; their tokens may be elsewhere.
   DocumentsView view;
@@ -37,6 +42,10 @@ struct Part {
   int64_t num_tokens() const { return view.num_tokens(); }
   // Returns null where `device` has no replica.
   const Documents* DocumentsOn(uint32_t device) const;
+  // Returns null where `device` has no codes of the part.
+  const LoadedCodes* CodesOn(uint32_t device) const;
+  // Returns how many planes of codes every replica has: 1, 2 or 4, or 0.
+  int code_planes() const;
   // Returns whether a device that answers has a replica.
   bool IsAvailable(const DeviceSet& devices) const;
 };
@@ -52,6 +61,14 @@ struct ScanFilter {
   static constexpr size_t kMaxExtraResults = 256;
 
   bool HasTombstone(uint32_t ordinal) const;
+};
+
+// How a scan of the codes of a part leaves out the documents that have a tombstone (ScanQuery::mask).
+struct ScanMask {
+  std::shared_ptr<const std::vector<uint64_t>> words;  // at least one bit for each document of the part
+  uint64_t num_tokens = 0;                             // of the documents that are left
+
+  bool Has(int64_t ordinal) const { return ((*words)[static_cast<size_t>(ordinal) / 64] >> (ordinal % 64) & 1) != 0; }
 };
 
 }  // namespace maxsim::store

@@ -59,6 +59,12 @@ Segment::Text Segment::Keep(std::string_view text) {
   return {.begin = begin, .size = text.size()};
 }
 
+absl::Status Segment::AppendTo(const Memory& one, const DocumentsView& documents, const EncodedDocuments& codes) const {
+  absl::Status status = one.documents->Append(documents);
+  if (!status.ok() || one.codes == nullptr) return status;
+  return one.codes->Append(codes.view());
+}
+
 absl::Status Segment::Append(absl::Span<const collection::LogRecord> upserts, uint32_t* lost_device) {
   // The rows of several documents go to the device in one piece.
   std::vector<int64_t> offsets = {0};
@@ -67,7 +73,7 @@ absl::Status Segment::Append(absl::Span<const collection::LogRecord> upserts, ui
   offsets.reserve(upserts.size() + 1);
   for (const collection::LogRecord& record : upserts) offsets.push_back(offsets.back() + record.num_tokens);
   const void* rows = nullptr;
-  if (upserts.size() == 1 && reinterpret_cast<uintptr_t>(upserts.front().rows.data()) % 2 == 0) {
+  if (upserts.size() == 1 && reinterpret_cast<uintptr_t>(upserts.front().rows.data()) % alignof(float) == 0) {
     rows = upserts.front().rows.data();
   } else {
     size_t num_bytes = 0;
@@ -89,10 +95,17 @@ absl::Status Segment::Append(absl::Span<const collection::LogRecord> upserts, ui
                            .offsets = offsets.data(),
                            .scales = scales_ == nullptr ? nullptr : scales.data(),
                            .rotation_seed = shape_.tokens.rotation_seed};
+  // Encoded once for all devices. The codes have the bits that a build would write.
+  EncodedDocuments codes;
+  if (shape_.codes.has_value()) {
+    absl::StatusOr<EncodedDocuments> encoded = EncodedDocuments::Encode(shape_.codes->shape, view);
+    if (!encoded.ok()) return encoded.status();
+    codes = *std::move(encoded);
+  }
   // Until the end devices may hold different documents.
   broken_ = true;
   for (const Memory& one : memory_) {
-    absl::Status status = one.documents->Append(view);
+    absl::Status status = AppendTo(one, view, codes);
     if (status.ok()) continue;
     if (absl::IsUnavailable(status)) *lost_device = one.device;
     return status;
@@ -113,7 +126,9 @@ absl::Status Segment::Append(absl::Span<const collection::LogRecord> upserts, ui
   }
   std::vector<Replica> replicas;
   replicas.reserve(memory_.size());
-  for (const Memory& one : memory_) replicas.push_back({one.device, one.documents->Snapshot()});
+  for (const Memory& one : memory_) {
+    replicas.push_back({one.device, one.documents->Snapshot(), one.codes == nullptr ? nullptr : one.codes->Snapshot()});
+  }
   replicas_.swap(replicas);
   num_documents_ += static_cast<int64_t>(upserts.size());
   broken_ = false;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <type_traits>
 #include <vector>
@@ -14,6 +15,9 @@
 #include "absl/types/span.h"
 #include "collection/log/log_record.h"
 #include "collection/manifest.h"
+#include "kernels/codes/appendable_codes.h"
+#include "kernels/codes/codes.h"
+#include "kernels/codes/encode.h"
 #include "kernels/maxsim.h"
 #include "server/store/collection/part.h"
 
@@ -23,8 +27,14 @@ namespace maxsim::store {
 // after they were appended. Lives as long as a snapshot has it.
 class Segment : public std::enable_shared_from_this<Segment> {
  public:
+  // The codes that the documents get.
+  struct Codes {
+    CodeShape shape;
+    int planes = 1;  // 1, 2 or 4
+  };
   struct Shape {
     AppendableShape tokens;
+    std::optional<Codes> codes = {};  // nullopt: none
     collection::IdType id_type = collection::IdType::kString;
     int64_t max_text_bytes = 0;        // of ids and payloads, in host memory
     Residency tier = Residency::kGpu;  // kHost on the CPU backend
@@ -33,6 +43,7 @@ class Segment : public std::enable_shared_from_this<Segment> {
   struct Memory {
     uint32_t device = 0;  // index in the server's DeviceSet
     std::shared_ptr<AppendableDocuments> documents;
+    std::shared_ptr<AppendableCodes> codes = {};  // of Shape::codes; null: none
   };
 
   // Makes a segment in `memory`, of that shape and at least one device, by device. `reservation` (may be null) holds
@@ -44,9 +55,9 @@ class Segment : public std::enable_shared_from_this<Segment> {
 
   // Returns whether so much more can be appended: documents, tokens, and bytes of ids and payloads.
   bool HasRoomFor(int64_t num_documents, int64_t num_tokens, int64_t text_bytes) const;
-  // Appends upserts (no deletes), for which there is room, on every device; the first gets the ordinal that
-  // num_documents() was. UNAVAILABLE when a device was lost: then nothing is appended, and nothing can be from then on;
-  // `lost_device` is its index. The same holds when memory runs out (std::bad_alloc).
+  // Appends upserts (no deletes), for which there is room, on every device, with their codes; the first gets the
+  // ordinal that num_documents() was. UNAVAILABLE when a device was lost: then nothing is appended, and nothing can be
+  // from then on; `lost_device` is its index. The same holds when memory runs out (std::bad_alloc).
   absl::Status Append(absl::Span<const collection::LogRecord> upserts, uint32_t* lost_device);
   int64_t num_documents() const { return num_documents_; }
   int64_t num_tokens() const { return offsets_[static_cast<size_t>(num_documents_)]; }
@@ -80,6 +91,7 @@ class Segment : public std::enable_shared_from_this<Segment> {
   static_assert(std::is_trivially_default_constructible_v<Text>);
 
   Text Keep(std::string_view text);
+  absl::Status AppendTo(const Memory& one, const DocumentsView& documents, const EncodedDocuments& codes) const;
 
   const Shape shape_;
   const std::vector<Memory> memory_;

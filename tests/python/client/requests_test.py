@@ -1,16 +1,10 @@
-"""Messages that maxsim makes of arguments, and rankings that it reads, without a server.
+"""Messages that maxsim makes of arguments, without a server.
 
 python requests_test.py
 """
 
 import asyncio
-import concurrent.futures
-import copy as copy_module
-import dataclasses
 import inspect
-import json
-import pickle
-import threading
 import unittest
 import unittest.mock
 
@@ -21,7 +15,6 @@ from client_fixture import DIM, use_package
 use_package()
 import maxsim  # noqa: E402
 from maxsim.methods import RerankMethods  # noqa: E402
-from maxsim.ranking import read_response  # noqa: E402
 from maxsim.v1 import rerank_pb2 as pb  # noqa: E402
 
 QUERY = np.ones((2, DIM), np.float16)
@@ -93,6 +86,7 @@ class RequestTest(unittest.TestCase):
             "priority": "low",
             "missing_policy": "fail",
             "request_id": "r-7",
+            "refinement": maxsim.RefinementOptions(2000, require_proof=True, budget=5000),
         }
         wanted = pb.RerankRequest(
             collection="c",
@@ -106,6 +100,7 @@ class RequestTest(unittest.TestCase):
             priority=pb.PRIORITY_LOW,
             missing_policy=pb.MISSING_POLICY_FAIL,
             request_id="r-7",
+            refinement=pb.RefinementOptions(documents=2000, budget=5000, require_proof=True),
         )
         named = self.client.collection("c")
         weights = np.array([1, 0.5])
@@ -168,6 +163,15 @@ class RequestTest(unittest.TestCase):
             (lambda: one("c", QUERY, missing_policy="ignore"), "missing_policy is 'ignore'"),
             (lambda: one("c", QUERY, payload_fields="title"), "payload_fields is a list of names"),
             (lambda: one("c", QUERY[0]), r"query has the shape \[48\]"),
+            (lambda: one("c", QUERY, refinement=2000), "refinement is 2000; it is a RefinementOptions, or None"),
+            (
+                lambda: one("c", QUERY, refinement=maxsim.RefinementOptions(-1)),
+                "refinement.documents is -1; it is an integer from 0 to 4294967295",
+            ),
+            (
+                lambda: many("c", [QUERY], refinement=maxsim.RefinementOptions(require_proof=1)),
+                "refinement.require_proof is 1; it is True or False",
+            ),
         ):
             with self.subTest(message), self.assertRaisesRegex(ValueError, message):
                 call()
@@ -246,159 +250,6 @@ class RequestTest(unittest.TestCase):
         self.assertEqual([*request.queries[0].weights], [1, 0.5])
         request = self.client.rerank("c", QUERY, weights=[np.float16(0.5), 2])
         self.assertEqual([*request.queries[0].weights], [0.5, 2])
-
-
-class RankingTest(unittest.TestCase):
-    def setUp(self):
-        result = pb.QueryResult(
-            string_ids=pb.StringIds(ids=["a", "b", "c"]),
-            scores=[3.5, 2.25, 1],
-            positions=[4, 0, 9],
-            payloads=['{"title": "A"}', "", "{}"],
-            alignments=[pb.Alignment(document_tokens=[1, 0], similarities=[0.5, 0.25])] * 3,
-            missing_string_ids=pb.StringIds(ids=["z"]),
-            unavailable_documents=2,
-            query_tokens=["what", "?"],
-        )
-        self.response = pb.RerankResponse(results=[result], generation=7)
-        self.ranking = read_response(self.response)[0]
-
-    def test_it_is_a_sequence_of_documents(self):
-        ranking = self.ranking
-        self.assertEqual((len(ranking), ranking[0].id, ranking[-1].id), (3, "a", "c"))
-        self.assertEqual([document.id for document in ranking], ["a", "b", "c"])
-        self.assertIn(ranking[1], ranking)
-        self.assertEqual(ranking.index(ranking[2]), 2)
-        best = ranking[:2]
-        self.assertIsInstance(best, maxsim.Ranking)
-        self.assertEqual((best.ids, best.missing, best.generation), (["a", "b"], ["z"], 7))
-        self.assertRaises(IndexError, lambda: ranking[3])
-
-    def test_columns(self):
-        self.assertEqual(self.ranking.ids, ["a", "b", "c"])
-        self.assertEqual(self.ranking.scores.dtype, np.float32)
-        self.assertEqual(self.ranking.scores.tolist(), [3.5, 2.25, 1])
-        self.assertEqual(self.ranking.positions.tolist(), [4, 0, 9])
-        self.assertEqual([d.payload for d in self.ranking], [{"title": "A"}, None, {}])
-
-    def test_columns_and_an_index_make_no_other_documents(self):
-        made, make = [], maxsim.Document
-
-        def counted(*values):
-            document = make(*values)
-            made.append(document.position)
-            return document
-
-        with unittest.mock.patch("maxsim.ranking.Document", counted):
-            ranking = self.ranking
-            self.assertEqual((len(ranking), ranking.ids, ranking.missing), (3, ["a", "b", "c"], ["z"]))
-            self.assertEqual((ranking.scores[0], ranking.positions[0]), (3.5, 4))
-            self.assertEqual(made, [])
-            ranking[-1].payload["seen"] = True
-            self.assertEqual(made, [9])
-            self.assertEqual((ranking[2:].ids, ranking[::-2].ids), (["c"], ["c", "a"]))
-            self.assertEqual(made, [9, 4])
-            # The caller may have changed a payload, so documents must stay the same objects.
-            self.assertEqual([document.payload for document in ranking], [{"title": "A"}, None, {"seen": True}])
-            self.assertIs(ranking[2], ranking.documents[2])
-            self.assertIs(ranking[-3], ranking[0])
-            self.assertEqual(sorted(made), [0, 4, 4, 9, 9])
-            self.assertEqual((len(ranking), ranking.ids), (3, ["a", "b", "c"]))
-
-    def test_it_equals_is_printed_and_pickled_as_one_that_was_made_by_hand(self):
-        def again():
-            return read_response(self.response)[0]
-
-        by_hand = maxsim.Ranking([*again()], ["z"], 7, 2, ["what", "?"])
-        self.assertEqual(again(), by_hand)
-        self.assertNotEqual(again(), again()[:2])
-        self.assertEqual(again()[:2], by_hand[:2])
-        self.assertEqual(repr(again()), repr(by_hand))
-        for copy in (pickle.loads(pickle.dumps(again())), copy_module.copy(again()), copy_module.deepcopy(again())):
-            self.assertEqual(copy, by_hand)
-            self.assertEqual((copy.ids, len(copy), copy[1].position), (["a", "b", "c"], 3, 0))
-            self.assertEqual(copy.documents[0].matches.tolist(), [1, 0])
-        self.assertEqual([dataclasses.asdict(again())["documents"][i]["id"] for i in range(3)], ["a", "b", "c"])
-        self.assertEqual(dataclasses.replace(again(), generation=8).ids, ["a", "b", "c"])
-        for name in ("best", "__len", "_documents"):
-            self.assertRaisesRegex(AttributeError, f"'Ranking' .* '{name}'", getattr, again(), name)
-        for index in (3, -4):
-            self.assertRaises(IndexError, lambda: again()[index])
-        self.assertRaises(TypeError, lambda: again()["a"])
-        self.assertRaises(dataclasses.FrozenInstanceError, setattr, again(), "generation", 1)
-
-    def test_threads_that_read_one_ranking_see_the_same_documents(self):
-        result = pb.QueryResult(scores=np.arange(500.0), positions=range(500))
-        for _ in range(20):
-            ranking = read_response(pb.RerankResponse(results=[result]))[0]
-            with concurrent.futures.ThreadPoolExecutor(4) as threads:
-                jobs = [threads.submit(lambda: (len(ranking), ranking.ids, ranking.documents)) for _ in range(8)]
-                seen = [job.result() for job in jobs]
-            self.assertEqual({(one[0], *one[1]) for one in seen}, {(500, *range(500))})
-            self.assertEqual(len({id(one[2]) for one in seen}), 1)
-
-    def test_inline_documents_are_named_by_position(self):
-        result = pb.QueryResult(scores=[2, 1], positions=[5, 3])
-        ranking = read_response(pb.RerankResponse(results=[result]))[0]
-        self.assertEqual([d.id for d in ranking], [None, None])
-        self.assertEqual(ranking.ids, [5, 3])
-
-    def test_a_dictionary_of_it_is_json(self):
-        values = json.loads(json.dumps(self.ranking.to_dict()))
-        self.assertEqual(
-            values["documents"][0],
-            {
-                "id": "a",
-                "score": 3.5,
-                "position": 4,
-                "payload": {"title": "A"},
-                "matches": [1, 0],
-                "similarities": [0.5, 0.25],
-            },
-        )
-        self.assertEqual({*values["documents"][1]}, {"id", "score", "position", "matches", "similarities"})
-        del values["documents"]
-        wanted = {
-            "missing": ["z"],
-            "generation": 7,
-            "unavailable": 2,
-            "query_tokens": ["what", "?"],
-            "sequence": 0,
-            "query_truncated": False,
-        }
-        self.assertEqual(values, wanted)
-
-    def test_texts_that_the_encoder_cut_are_marked(self):
-        result = pb.QueryResult(scores=[2, 1], positions=[1, 0], query_truncated=True, truncated=[False, True])
-        for read_all in (False, True):
-            ranking = read_response(pb.RerankResponse(results=[result]))[0]
-            if read_all:
-                self.assertEqual(len(ranking.documents), 2)
-            self.assertEqual([ranking[i].truncated for i in range(2)], [False, True])
-            self.assertTrue(ranking.query_truncated)
-            self.assertNotIn("truncated", ranking[0].to_dict())
-            self.assertIs(ranking[1].to_dict()["truncated"], True)
-            self.assertIs(ranking.to_dict()["query_truncated"], True)
-
-    def test_a_document_that_one_thread_makes_is_the_one_that_all_threads_see(self):
-        making, go_on = threading.Event(), threading.Event()
-        payload_of = maxsim.ranking._payload
-
-        def slow_payload(text):
-            if not making.is_set():
-                making.set()
-                go_on.wait()
-            return payload_of(text)
-
-        with unittest.mock.patch.object(maxsim.ranking, "_payload", slow_payload):
-            with concurrent.futures.ThreadPoolExecutor(2) as threads:
-                one = threads.submit(lambda: self.ranking[0])
-                making.wait()
-                rest = threads.submit(lambda: self.ranking.documents)
-                # Long enough for a Ranking without a lock to make all documents a second time.
-                concurrent.futures.wait([rest], timeout=1)
-                go_on.set()
-                self.assertIs(one.result(), rest.result()[0])
 
 
 if __name__ == "__main__":

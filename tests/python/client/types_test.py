@@ -5,27 +5,18 @@ python types_test.py
 
 import json
 import pathlib
-import re
 import subprocess
 import sys
 import tempfile
 import unittest
 
 from client_fixture import TESTS, use_package
+from mypy_run import mypy
 
 PACKAGE = TESTS.parent / "client" / "python"
 HERE = pathlib.Path(__file__).resolve().parent
 RIGHT, WRONG = HERE / "typing_right.py", HERE / "typing_wrong.py"
 PYTHON = pathlib.Path(sys.executable)
-
-
-def mypy(*arguments):
-    """Returns what mypy says, and the lines of each file that have errors."""
-    command = [PYTHON.with_name("mypy"), "--strict", "--no-incremental", "--no-error-summary", *arguments]
-    done = subprocess.run([str(part) for part in command], cwd=PACKAGE, capture_output=True, text=True)
-    found = re.findall(r"^(\S+?):(\d+): error", done.stdout, re.MULTILINE)
-    assert done.returncode in (0, 1) and bool(found) == bool(done.returncode), done.stdout + done.stderr
-    return done.stdout, {(pathlib.Path(PACKAGE / name).resolve(), int(line)) for name, line in found}
 
 
 def pyright(**configuration):
@@ -52,7 +43,7 @@ class TypesTest(unittest.TestCase):
         cls.wrong = {(WRONG, number) for number, line in enumerate(lines, 1) if line.endswith("# wrong")}
 
     def test_mypy_finds_nothing_in_the_package(self):
-        printed, lines = mypy()  # pyproject.toml names the packages
+        printed, lines = mypy(PACKAGE)  # pyproject.toml names the packages
         self.assertFalse(lines, printed)
 
     def test_pyright_finds_nothing_in_the_package(self):
@@ -62,7 +53,7 @@ class TypesTest(unittest.TestCase):
         self.assertFalse(lines, printed)
 
     def test_mypy_takes_right_uses_and_refuses_each_wrong_one(self):
-        printed, lines = mypy(RIGHT, WRONG)
+        printed, lines = mypy(PACKAGE, RIGHT, WRONG)
         self.assertEqual(lines, self.wrong, printed)
 
     def test_pyright_takes_right_uses_and_refuses_each_wrong_one(self):

@@ -131,6 +131,82 @@ class SameBytesTest(TemporaryFolderTest):
                     shutil.rmtree(built)
                     shutil.rmtree(written)
 
+    def test_fields_of_every_kind(self):
+        rng = np.random.default_rng(7)
+        fields = (
+            "lang:keyword=meta.lang,tags:keywords=meta.tags,year:integer,real:number=year,price:number,sold:boolean,"
+            "at:time,accent:keyword=é.x"
+        )
+        values = {
+            "meta": [
+                None, {}, {"lang": ""}, {"lang": "ö", "tags": ["b", "a", "b"]}, {"tags": [], "lang": None},
+                {"tags": ["\U00010000", "\uffff"]},
+            ],
+            "year": [None, 0, -(1 << 63), (1 << 63) - 1, (1 << 53) + 1],
+            "price": [None, 0, -0.0, 1e300, 5e-324, 1 / 3, 10**30, (1 << 64) - 1],
+            "sold": [None, True, False],
+            "at": [
+                None, "2026-01-02T03:04:05Z", "0000-01-01T00:00:00.5+00:00", "2016-12-31t23:59:60.1234567-23:59",
+                "0000-02-29T01:00:00z",
+            ],
+            "é": [None, {"x": "y"}],
+            "other": [None, [{"year": "x"}]],
+        }  # fmt: skip
+        for count, max_shard_bytes in ((1, 4 << 30), (7, 4 << 30), (8, 4 << 30), (200, 20000)):
+            made = []
+            for id, vectors, _ in documents(count, count, 8):
+                keys = [key for key in values if rng.random() < 0.8]
+                payload = {key: values[key][rng.integers(len(values[key]))] for key in keys}
+                made.append((id, vectors, payload))
+            made[-1] = (*made[-1][:2], {"year": 1})
+            built, written = self.folder / "built", self.folder / "written"
+            common = {"name": "x", "max_shard_bytes": max_shard_bytes}
+            self.build(made, built, fields=fields, **common)
+            self.write(made, written, 8, fields=fields, **common)
+            self.assert_same_files(built, written)
+            self.assert_whole(written)
+            # The next generation keeps them, and takes no other ones without being asked.
+            self.build(made, written)
+            self.write(made, written, 8)
+            self.assert_whole(written)
+            self.assertIn('"path": "meta.lang"', (written / "collection.json").read_text())
+            with self.assertRaisesRegex(CollectionError, 'field "accent": none, and generation 3 of "x" .* has keyword'):
+                self.write(made, written, 8, fields=fields.rpartition(",")[0])
+            self.write(made, written, 8, fields="", allow_other_shape=True)
+            self.assertIn('"format_version": 1', (written / "collection.json").read_text())
+            shutil.rmtree(built)
+            shutil.rmtree(written)
+
+    def test_values_that_do_not_fit_their_field_are_refused_as_a_build_refuses_them(self):
+        fields = "lang:keyword=m.lang,tags:keywords,year:integer,price:number,sold:boolean,at:time"
+        vectors = np.ones((1, 8), np.float32)
+        bad = [
+            {"m": "x"}, {"m": [1]}, {"m": {"lang": 1}}, {"m": {"lang": {}}}, {"m": {"lang": "x" * 513}}, {"tags": "x"},
+            {"tags": ["a", None]}, {"tags": [["a"]]}, {"tags": ["a"] * 1025}, {"year": 1.0}, {"year": 1 << 63}, {"year": True},
+            {"price": "1"}, {"price": False}, {"sold": 1}, {"at": "2026-01-02"}, {"at": "1900-02-29T00:00:00Z"}, {"at": 5},
+            {"at": "9999-12-31T23:59:59-00:01"}, {"at": "２026-01-02T03:04:05Z"},
+        ]  # fmt: skip
+        for payload in bad:
+            with self.subTest(payload=payload):
+                with CollectionWriter(self.folder / "written", dim=8, fields=fields) as writer:
+                    writer.add("good", vectors, {"year": 1})
+                    with self.assertRaises(CollectionError) as caught:
+                        writer.add("bad", vectors, payload)
+                    writer.add("good too", vectors)
+                reason = str(caught.exception)
+                self.assertTrue(reason.startswith('document 1, id "bad": field "'), reason)
+                with self.assertRaises(AssertionError) as built:
+                    self.build([("bad", vectors, payload)], self.folder / "built", fields=fields)
+                self.assertIn(reason.partition(": ")[2][:60], str(built.exception))
+        for fields in (
+            "lang", "lang:text", "a b:keyword", "and:keyword", "a:keyword=", "a:keyword=x,b:integer=x.y",
+            "a:integer,a:number",
+        ):  # fmt: skip
+            with self.subTest(fields=fields), self.assertRaisesRegex(CollectionError, "^fields: "):
+                CollectionWriter(self.folder / "written", dim=8, fields=fields)
+        with self.assertRaisesRegex(CollectionError, "fields: no document has a payload"):
+            self.write([("a", vectors)], self.folder / "other", 8, fields="a:keyword")
+
     def test_codes_of_long_documents_and_of_many(self):
         made = documents(2, 12, 8, longest=5)
         long = np.random.default_rng(3).standard_normal((65536, 8)).astype(np.float32)

@@ -98,9 +98,9 @@ TEST_F(AllowedRootsServiceTest, AManifestThatIsALinkToASecretTellsNothingOfIt) {
   EXPECT_THAT(text.error_message(), HasSubstr("malformed JSON: parse error at line 1, column 1"));
   EXPECT_THAT(text.error_message(), Not(HasSubstr("'x")));
   WriteFile(root_ / "c/collection.json", R"({"format":"xyzzy"})");
-  const grpc::Status json = Load("c", root_ / "c");
-  EXPECT_THAT(json.error_message(), HasSubstr("format: is not"));
-  EXPECT_THAT(json.error_message(), Not(HasSubstr("xyzzy")));
+  const grpc::Status status = Load("c", root_ / "c");
+  EXPECT_THAT(status.error_message(), HasSubstr("format: is not"));
+  EXPECT_THAT(status.error_message(), Not(HasSubstr("xyzzy")));
 }
 
 TEST_F(AllowedRootsServiceTest, LinksThatStayInsideAreFollowed) {

@@ -27,9 +27,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// This time is far more than a busy machine takes.
-constexpr std::chrono::seconds kLong = kTestLimit;
-
 v1::RerankRequest TwoDocuments() {
   return MakeRequest("corpus", MakeQuery(1, ScalarType::kF16, kDim, 2), {"doc-1", "doc-2"}, 5);
 }
@@ -43,14 +40,15 @@ std::shared_ptr<grpc::Channel> OwnChannel(const std::string& target) {
 
 grpc::Status RerankOver(const std::shared_ptr<grpc::Channel>& channel) {
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + kLong);
+  context.set_deadline(std::chrono::system_clock::now() + kTestLimit);
   v1::RerankResponse response;
   return v1::Reranker::NewStub(channel)->Rerank(&context, TwoDocuments(), &response);
 }
 
-// Waits until the connection that the channel has takes no more calls. Returns false when it still does after kLong.
+// Waits until the connection that the channel has takes no more calls. Returns false when it still does after
+// kTestLimit.
 bool WaitForGoAway(grpc::Channel& channel) {
-  return channel.WaitForStateChange(GRPC_CHANNEL_READY, std::chrono::system_clock::now() + kLong);
+  return channel.WaitForStateChange(GRPC_CHANNEL_READY, std::chrono::system_clock::now() + kTestLimit);
 }
 
 TEST(ConnectionServiceTest, AConnectionOfItsAgeIsLeftAndTheCallInProgressEndsWell) {
@@ -103,7 +101,7 @@ TEST(ConnectionServiceTest, CallsOneAfterAnotherLoseNothingWhenConnectionsAge) {
     });
   }
   for (int age = 0; age < 10; ++age) {
-    EXPECT_TRUE(channel->WaitForConnected(std::chrono::system_clock::now() + kLong));
+    EXPECT_TRUE(channel->WaitForConnected(std::chrono::system_clock::now() + kTestLimit));
     EXPECT_TRUE(WaitForGoAway(*channel));
   }
   stop = true;

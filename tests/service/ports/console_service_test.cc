@@ -26,7 +26,6 @@ using namespace std::chrono_literals;
 using nlohmann::json;
 using testing::HasSubstr;
 
-constexpr char kJson[] = "application/json";
 constexpr char kToken[] = "let-me-in";
 
 json Rows(const RandomQuery& query) {

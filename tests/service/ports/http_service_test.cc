@@ -23,8 +23,6 @@ using namespace std::chrono_literals;
 using nlohmann::json;
 using testing::HasSubstr;
 
-constexpr char kJson[] = "application/json";
-
 class HttpServiceTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {

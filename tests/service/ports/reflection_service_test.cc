@@ -39,16 +39,13 @@ using grpc::reflection::v1::ServerReflectionResponse;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// This time is far more than a busy machine takes.
-constexpr std::chrono::seconds kLong = kTestLimit;
-
 // Has one open stream, of either version of the service.
 template <typename Service = ServerReflection, typename Request = ServerReflectionRequest,
           typename Response = ServerReflectionResponse>
 class Stream {
  public:
   explicit Stream(const std::shared_ptr<grpc::Channel>& channel, const std::string& token = "") {
-    context_.set_deadline(std::chrono::system_clock::now() + kLong);
+    context_.set_deadline(std::chrono::system_clock::now() + kTestLimit);
     if (!token.empty()) context_.AddMetadata("authorization", "Bearer " + token);
     stub_ = Service::NewStub(channel);
     stream_ = stub_->ServerReflectionInfo(&context_);
@@ -135,7 +132,7 @@ TEST(ReflectionServiceTest, TheHealthServiceIsCalledByReflectionAlone) {
   request->GetReflection()->SetString(request.get(), check->input_type()->FindFieldByName("service"),
                                       "maxsim.v1.Reranker");
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + kLong);
+  context.set_deadline(std::chrono::system_clock::now() + kTestLimit);
   grpc::CompletionQueue queue;
   grpc::GenericStub stub(server.channel());
   const grpc::Slice slice(request->SerializeAsString());
@@ -250,7 +247,7 @@ TEST(ReflectionServiceTest, AStreamBeyondTheBoundIsRefusedUntilAnotherEnds) {
   EXPECT_FALSE(streams.front()->Services().empty()) << "those that are open go on";
   EXPECT_TRUE(streams.back()->End().ok());
   // The stream counts until gRPC has let go of the call, for which its client does not wait.
-  for (const auto end = std::chrono::steady_clock::now() + kLong; std::chrono::steady_clock::now() < end;) {
+  for (const auto end = std::chrono::steady_clock::now() + kTestLimit; std::chrono::steady_clock::now() < end;) {
     if (!AlphaStream(server.channel()).Services().empty()) return;
   }
   ADD_FAILURE() << "the place has not become free";
@@ -327,7 +324,7 @@ TEST_F(ReflectionAloneTest, AStreamEndsOnceItIsIdleForTooLong) {
 TEST_F(ReflectionAloneTest, AClientThatGoesAwayLeavesItsPlace) {
   for (int i = 0; i < 20; ++i) {
     auto stream = std::make_unique<Stream<>>(channel_);
-    const auto end = std::chrono::steady_clock::now() + kLong;
+    const auto end = std::chrono::steady_clock::now() + kTestLimit;
     while (stream->Services().empty() && std::chrono::steady_clock::now() < end) {
       stream->WaitForEnd();
       stream = std::make_unique<Stream<>>(channel_);

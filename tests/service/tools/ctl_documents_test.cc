@@ -1,11 +1,5 @@
-// Tests maxsimctl's commands about live collections and their documents, against a server that answers what it is told.
-#include <unistd.h>
-
+// Tests maxsimctl's upsert and delete against a server that keeps what it is sent.
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
-#include <map>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -13,7 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "tests/support/fake_server.h"
+#include "tests/service/tools/ctl_documents_fixture.h"
 #include "tools/maxsimctl/support/maxsimctl.h"
 
 namespace maxsim::ctl {
@@ -24,81 +18,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
-using ::testing::Not;
 using ::testing::StartsWith;
-
-struct CommandOutcome {
-  int code;
-  std::string out, err;
-};
-
-class CtlDocumentsTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    std::filesystem::create_directory(folder_);
-    v1::CollectionInfo* notes = server_.info.add_collections();
-    notes->set_name("notes");
-    notes->set_state(v1::COLLECTION_STATE_READY);
-    notes->set_id_type(v1::ID_TYPE_STRING);
-    notes->set_dim(2);
-    v1::LiveInfo* live = notes->mutable_live();
-    live->set_sequence(1402);
-    live->set_compacted_sequence(1398);
-    live->set_num_changed_documents(3);
-    live->set_num_deleted_documents(1007);
-    live->set_num_segments(1);
-    live->set_segment_bytes(64 << 20);
-    live->set_segment_used_bytes(3 << 10);
-    live->set_log_bytes(5 << 10);
-    server_.info.mutable_limits()->set_max_request_bytes(1 << 20);
-    server_.on_upsert = [this](auto&, const v1::UpsertRequest& request, v1::UpsertResponse& response) {
-      return Write(request, response);
-    };
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  grpc::Status Write(const v1::UpsertRequest& request, v1::UpsertResponse& response) {
-    requests_.push_back(request);
-    for (const v1::Document& document : request.documents()) {
-      const bool stale = document.version() == 1;
-      response.add_results()->set_outcome(stale ? v1::WRITE_OUTCOME_STALE : v1::WRITE_OUTCOME_APPLIED);
-      if (!stale) ++sequence_;
-      if (!document.text().empty()) response.set_encoded_tokens(response.encoded_tokens() + 10);
-    }
-    response.set_sequence(sequence_);
-    return grpc::Status::OK;
-  }
-
-  std::string Path(const std::string& name) const { return folder_ + "/" + name; }
-  std::string WriteFile(const std::string& name, const std::string& text) {
-    std::ofstream(Path(name), std::ios::binary) << text;
-    return Path(name);
-  }
-
-  template <typename T>
-  std::string WriteNpy(const std::string& name, const std::string& descr, const std::string& shape,
-                       const std::vector<T>& values) {
-    std::string header = "{'descr': '" + descr + "', 'fortran_order': False, 'shape': " + shape + ", }";
-    header.resize(128 - 10 - 1, ' ');
-    header.push_back('\n');
-    std::string text = std::string("\x93NUMPY\x01\x00", 8) + static_cast<char>(header.size()) + '\0' + header;
-    text.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
-    return WriteFile(name, text);
-  }
-
-  CommandOutcome Run(std::vector<std::string> arguments) {
-    std::ostringstream out, err;
-    const Environment environment{.out = out, .err = err};
-    arguments.insert(arguments.begin(), {"--server", server_.target()});
-    const int code = RunMaxsimctl(arguments, environment);
-    return {code, out.str(), err.str()};
-  }
-
-  const std::string folder_ = ::testing::TempDir() + "/ctl_documents_" + std::to_string(getpid());
-  std::vector<v1::UpsertRequest> requests_;
-  uint64_t sequence_ = 0;
-  test::FakeServer server_;
-};
 
 TEST_F(CtlDocumentsTest, UpsertWritesLinesAndSaysHowMany) {
   const std::string lines =
@@ -285,143 +205,6 @@ TEST_F(CtlDocumentsTest, IdsAreNeededOnceAndOfTheCollectionsType) {
     server_.info.mutable_collections(0)->set_id_type(v1::ID_TYPE_STRING);
   }
   EXPECT_EQ(server_.num_document_calls, 0);
-}
-
-class CtlGetTest : public CtlDocumentsTest {
- protected:
-  void SetUp() override {
-    CtlDocumentsTest::SetUp();
-    server_.on_get = [this](auto&, const v1::GetRequest& request, v1::GetResponse& response) {
-      seen_.push_back(request);
-      response.set_generation(4);
-      response.set_sequence(1402);
-      for (const std::string& id : request.string_ids().ids()) {
-        if (id == "gone") {
-          response.mutable_missing_string_ids()->add_ids(id);
-          continue;
-        }
-        v1::StoredDocument* document = response.add_documents();
-        document->set_string_id(id);
-        document->set_num_tokens(1);
-        document->set_payload(R"({"title": "On wings"})");
-        document->set_version(7);
-        document->set_sequence(1400);
-        if (request.return_tokens()) *document->mutable_tokens() = tokens_;
-        document->set_scale(0.5f);
-      }
-      return grpc::Status::OK;
-    };
-    tokens_.set_dtype(v1::DATA_TYPE_F16);
-    tokens_.set_num_tokens(1);
-    tokens_.set_dim(2);
-    tokens_.set_data(std::string("\x00\x38\x00\xc2", 4));  // 0.5, -3
-  }
-
-  v1::TokenMatrix tokens_;
-  std::vector<v1::GetRequest> seen_;
-};
-
-TEST_F(CtlGetTest, DocumentsAreATableAndMissingOnesARemark) {
-  const CommandOutcome run = Run({"get", "notes", "a", "gone", "--min-sequence", "3"});
-  EXPECT_EQ(run.code, kExitOk) << run.err;
-  EXPECT_EQ(run.out,
-            "id  tokens  version  sequence  payload\n"
-            "a        1        7      1400  {\"title\": \"On wings\"}\n");
-  EXPECT_EQ(run.err, "not in the collection: gone\ncollection notes, generation 4, sequence 1402\n");
-  EXPECT_EQ(seen_[0].min_sequence(), 3);
-  EXPECT_FALSE(seen_[0].return_tokens());
-}
-
-TEST_F(CtlGetTest, TokensOfEveryStorageArePrinted) {
-  CommandOutcome run = Run({"get", "notes", "a", "gone", "--tokens", "--json"});
-  EXPECT_EQ(run.code, kExitOk) << run.err;
-  EXPECT_EQ(json::parse(run.out), json::parse(R"({"generation": 4, "sequence": 1402, "missing": ["gone"], "documents": [
-      {"id": "a", "num_tokens": 1, "version": 7, "sequence": 1400, "payload": {"title": "On wings"},
-       "tokens": [[0.5, -3]]}]})"));
-  EXPECT_THAT(Run({"get", "notes", "a", "--tokens"}).out, HasSubstr("\na\n0.5 -3\n"));
-  tokens_.set_dtype(v1::DATA_TYPE_BF16);
-  tokens_.set_data(std::string("\x00\x3f\x40\xc0", 4));
-  EXPECT_THAT(Run({"get", "notes", "a", "--tokens"}).out, HasSubstr("\na\n0.5 -3\n"));
-  tokens_.set_dtype(v1::DATA_TYPE_I8);
-  tokens_.set_data(std::string("\x01\xfa", 2));
-  EXPECT_THAT(Run({"get", "notes", "a", "--tokens"}).out, HasSubstr("\na\n0.5 -3\n"));
-  tokens_.set_num_tokens(2);
-  run = Run({"get", "notes", "a", "--tokens"});
-  EXPECT_EQ(run.code, kExitFailed);
-  EXPECT_THAT(run.err, HasSubstr("the server's answer is wrong: 2 bytes for 4 values of i8"));
-}
-
-TEST_F(CtlGetTest, ManyIdsAreReadInSeveralRequests) {
-  std::vector<std::string> arguments = {"get", "notes"};
-  for (int i = 0; i < 45; ++i) arguments.push_back("d" + std::to_string(i));
-  arguments.push_back("--json");
-  EXPECT_EQ(json::parse(Run(arguments).out)["documents"].size(), 45);
-  EXPECT_EQ(seen_.size(), 1);
-  seen_.clear();
-  arguments.push_back("--tokens");
-  EXPECT_EQ(json::parse(Run(arguments).out)["documents"].size(), 45);
-  EXPECT_EQ(seen_.size(), 3);
-}
-
-TEST_F(CtlDocumentsTest, CollectionsAreMadeCompactedAndCopied) {
-  CommandOutcome run =
-      Run({"create", "notes", "--dim", "96", "--storage", "i8", "--id-type", "int64", "--path", "/srv/n"});
-  EXPECT_EQ(run.code, kExitOk) << run.err;
-  EXPECT_THAT(run.out, StartsWith("created notes: "));
-  EXPECT_EQ(server_.created.dim(), 96);
-  EXPECT_EQ(server_.created.storage(), v1::DATA_TYPE_I8);
-  EXPECT_EQ(server_.created.id_type(), v1::ID_TYPE_INT64);
-  EXPECT_EQ(server_.created.path(), "/srv/n");
-  run = Run({"create", "notes", "--dim", "96", "--json"});
-  EXPECT_EQ(json::parse(run.out)["live"]["sequence"], 0);
-  EXPECT_EQ(server_.created.storage(), v1::DATA_TYPE_F16);
-  EXPECT_EQ(server_.created.id_type(), v1::ID_TYPE_STRING);
-  EXPECT_EQ(Run({"create", "notes"}).code, kExitUsage);
-  EXPECT_EQ(Run({"create", "notes", "--dim", "0"}).code, kExitUsage);
-  EXPECT_EQ(Run({"create", "notes", "--dim", "9", "--storage", "f8"}).code, kExitUsage);
-
-  EXPECT_THAT(Run({"compact", "notes"}).out, StartsWith("compacted notes: "));
-  EXPECT_EQ(json::parse(Run({"compact", "notes", "--json"}).out)["changed"], true);
-  EXPECT_EQ(Run({"snapshot", "notes", "/srv/copy"}).out, "copied notes to /srv/copy, with writes up to sequence 41\n");
-  EXPECT_EQ(server_.snapshot.path(), "/srv/copy");
-  EXPECT_EQ(json::parse(Run({"snapshot", "notes", "/srv/copy", "--json"}).out)["sequence"], 41);
-  EXPECT_TRUE(json::parse(Run({"load", "new", "/data/new", "--live", "--json"}).out).contains("live"));
-  EXPECT_FALSE(json::parse(Run({"load", "new", "/data/new", "--json"}).out).contains("live"));
-}
-
-TEST_F(CtlDocumentsTest, AFolderThatIsNotAllowedNamesTheKey) {
-  server_.admin_status =
-      client::ToGrpcStatus(client::FieldError(absl::StatusCode::kPermissionDenied, client::kReasonOutsideAllowedRoots,
-                                              "path", "/x is not under store.allowed_roots (/srv)"));
-  for (const std::vector<std::string>& arguments :
-       std::vector<std::vector<std::string>>{{"create", "n", "--dim", "8"}, {"snapshot", "notes", "/x"}}) {
-    const CommandOutcome run = Run(arguments);
-    EXPECT_EQ(run.code, kExitFailed);
-    EXPECT_THAT(run.err, HasSubstr("add a folder that holds it to store.allowed_roots"));
-  }
-}
-
-TEST_F(CtlDocumentsTest, CollectionsShowWhatIsLive) {
-  server_.info.add_collections()->set_name("still");
-  for (const char* command : {"collections", "info"}) {
-    const CommandOutcome run = Run({command});
-    EXPECT_EQ(run.code, kExitOk) << run.err;
-    EXPECT_THAT(run.out, HasSubstr("live   sequence  compacted  changed  deleted  segments      used     memory"));
-    EXPECT_THAT(run.out, HasSubstr("notes      1402       1398        3    1,007         1  3.00 KiB  64.00 MiB  "
-                                   "5.00 KiB  writable\n"));
-    EXPECT_THAT(run.out.substr(run.out.find("live   sequence")), Not(HasSubstr("still")));
-  }
-  v1::LiveInfo* live = server_.info.mutable_collections(0)->mutable_live();
-  live->set_is_compacting(true);
-  EXPECT_THAT(Run({"collections"}).out, HasSubstr("compacting"));
-  live->set_error("log/000007.sst: No space left on device");
-  const CommandOutcome run = Run({"collections"});
-  EXPECT_THAT(run.out, HasSubstr("NOT WRITABLE"));
-  EXPECT_THAT(run.err, HasSubstr("notes: nothing can be written: log/000007.sst: No space left on device\n"));
-  const json shown = json::parse(Run({"collections", "--json"}).out);
-  EXPECT_EQ(shown[0]["live"]["num_deleted_documents"], 1007);
-  EXPECT_EQ(shown[0]["live"]["error"], "log/000007.sst: No space left on device");
-  EXPECT_FALSE(shown[1].contains("live"));
 }
 
 }  // namespace

@@ -12,7 +12,6 @@
 #include "nlohmann/json.hpp"
 #include "tests/service/tools/programs.h"
 #include "tests/support/connections/fake_encoder.h"
-#include "tests/support/values/sanitized.h"
 
 namespace maxsim::client {
 namespace {
@@ -127,6 +126,34 @@ TEST_F(CtlServerTest, TheBundledCollectionFromFilesToAnswers) {
                             {"--queries-jsonl", demo / "queries.jsonl", "--qrels", demo / "qrels.tsv", "--reference"}));
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("nDCG@10"));
+}
+
+TEST_F(CtlServerTest, AProvenAnswerOfCodesIsTheExactOne) {
+  const Data demo{DemoFolder(), "passages.jsonl"};
+  if (demo.folder.empty()) GTEST_SKIP() << "demo/ is not in the working directory";
+  ASSERT_NO_FATAL_FAILURE(Build(demo));
+  const ServerProcess server({"docs=" + collection_});
+  ASSERT_TRUE(server.ready()) << server.Log();
+  const auto rerank = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--all", "--json", "--top-k", "5"});
+    const ProgramResult run = Ctl(server, Queries(demo, "rerank", more));
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    return json::parse(run.out);
+  };
+  const json exact = rerank({});
+  EXPECT_FALSE(exact.contains("refinement"));
+
+  ASSERT_EQ(RunProgram("maxsim-shard", {"encode", collection_, "--codes", "4"}).exit_code, 0);
+  ASSERT_THAT(Ctl(server, {"reload", "docs"}).out, StartsWith("reloaded docs: generation 2"));
+  const json refined = rerank({"--refine", "20", "--prove", "--budget", "149"});
+  ASSERT_TRUE(refined.contains("refinement"));
+  EXPECT_EQ(refined["refinement"]["planes"], 4);
+  EXPECT_LT(refined["refinement"]["documents"], 150);
+  EXPECT_EQ(refined["refinement"]["certificate"], "PROVEN");
+  EXPECT_EQ(refined["results"], exact["results"]);
+  // The default scores 1,000 documents and more, so that nothing is scanned here.
+  EXPECT_FALSE(rerank({}).contains("refinement"));
+  EXPECT_EQ(Ctl(server, Queries(demo, "verify", {"--sample", "2"})).exit_code, 0);
 }
 
 TEST_F(CtlServerTest, AFirstStageIsRerankedIntoARun) {
@@ -321,9 +348,6 @@ TEST_F(CtlServerTest, TheServersOwnWordsOnAWrongDimension) {
 }
 
 TEST_F(CtlServerTest, CranfieldEqualsItsPublishedTruth) {
-  if (test::kSanitized)
-    GTEST_SKIP()
-        << "not with a sanitizer: the FP64 reference takes minutes; the bundled collection's test is the same code";
   const Data cranfield{CranfieldFolder(), "docs.jsonl"};
   if (cranfield.folder.empty()) GTEST_SKIP() << "needs Cranfield";
   ASSERT_NO_FATAL_FAILURE(Build(cranfield));

@@ -79,6 +79,7 @@ collection::Manifest BuildCorpus(const std::string& folder, const RandomDocument
   if (build.storage == ScalarType::kI8) build.rotation_seed = documents.rotation_seed;
   build.max_shard_bytes = options.max_shard_bytes;
   build.allow_other_shape = true;
+  build.codes = options.codes;
   absl::StatusOr<collection::Manifest> manifest =
       collection::BuildCollection(build, catalog, tokens, options.payloads ? &payload_source : nullptr);
   EXPECT_TRUE(manifest.ok()) << manifest.status();

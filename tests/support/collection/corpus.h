@@ -41,6 +41,7 @@ struct CorpusOptions {
   bool payloads = false;           // document n carries {"n":n}
   // The storage type; nullopt: that of the documents. F32 documents are stored as i8 as Stored makes them.
   std::optional<ScalarType> storage = {};
+  collection::CodesRequest codes = {};
 };
 
 inline std::string CorpusId(const CorpusOptions& options, int64_t document) {

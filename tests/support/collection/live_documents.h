@@ -115,18 +115,29 @@ class LiveCorpus {
  private:
   const std::shared_ptr<store::Segment>& Last() const { return changes_->segment(changes_->num_segments() - 1); }
   void AddSegment() {
-    const store::Segment::Shape shape{.tokens = {.type = base_->storage(),
-                                                 .dim = base_->dim(),
-                                                 .max_documents = segment_documents_,
-                                                 .max_tokens = segment_documents_ * 16,
-                                                 .rotation_seed = base_->manifest().rotation_seed},
-                                      .id_type = base_->manifest().id_type,
-                                      .max_text_bytes = 1 << 20,
-                                      .tier = store::Residency::kHost};
-    auto memory = backend_->CreateAppendable(shape.tokens);
-    ASSERT_TRUE(memory.ok()) << memory.status();
-    changes_->AddSegment(std::make_shared<store::Segment>(
-        shape, std::vector<store::Segment::Memory>{{.device = 0, .documents = *memory}}, nullptr, 0));
+    const int planes = base_->generation().code_planes();
+    store::Segment::Shape shape{.tokens = {.type = base_->storage(),
+                                           .dim = base_->dim(),
+                                           .max_documents = segment_documents_,
+                                           .max_tokens = segment_documents_ * 16,
+                                           .rotation_seed = base_->manifest().rotation_seed},
+                                .id_type = base_->manifest().id_type,
+                                .max_text_bytes = 1 << 20,
+                                .tier = store::Residency::kHost};
+    auto documents = backend_->CreateAppendable(shape.tokens);
+    ASSERT_TRUE(documents.ok()) << documents.status();
+    store::Segment::Memory memory{.device = 0, .documents = *documents};
+    if (planes > 0) {
+      shape.codes = store::Segment::Codes{collection::CodeShapeOf(base_->manifest()), planes};
+      auto codes = backend_->CreateAppendableCodes({.codes = shape.codes->shape,
+                                                    .planes = planes,
+                                                    .max_documents = shape.tokens.max_documents,
+                                                    .max_tokens = shape.tokens.max_tokens});
+      ASSERT_TRUE(codes.ok()) << codes.status();
+      memory.codes = *codes;
+    }
+    changes_->AddSegment(
+        std::make_shared<store::Segment>(shape, std::vector<store::Segment::Memory>{memory}, nullptr, 0));
   }
 
   Backend* const backend_;

@@ -214,8 +214,8 @@ TEST(ManifestTest, EachWrongValueIsNamed) {
   const Case cases[] = {
       {"format: is not \"maxsim-collection\"", [](auto& json) { json["format"] = "zip"; }},
       {"format: is not \"maxsim-collection\"", [](auto& json) { json.erase("format"); }},
-      {"format_version: 0; this version reads 1 to 3", [](auto& json) { json["format_version"] = 0; }},
-      {"format_version: 4", [](auto& json) { json["format_version"] = 4; }},
+      {"format_version: 0; this version reads 1 to 4", [](auto& json) { json["format_version"] = 0; }},
+      {"format_version: 5", [](auto& json) { json["format_version"] = 5; }},
       {"\"partition\" is missing, which format_version 2 has", [](auto& json) { json["format_version"] = 2; }},
       {"partition: format_version 1 has none; 2 has", [](auto& json) { json["partition"] = Slots(0, 7); }},
       {"\"dim\" is missing", [](auto& json) { json.erase("dim"); }},

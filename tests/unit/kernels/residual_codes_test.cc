@@ -86,6 +86,7 @@ TEST(ResidualCodesTest, ScoresMatchesAndGradientsAreThoseOfDecodedVectorsInFp64)
 
 TEST(ResidualCodesTest, EveryDimensionAndTileEdgeIsScored) {
   for (const int32_t type : {MAXSIM_F32, MAXSIM_F16, MAXSIM_BF16}) {
+    if (type == MAXSIM_BF16 && kSanitized) continue;  // reads the same memory as F16
     for (const CodesShape& shape : CodesEdgeShapes(type)) {
       SCOPED_TRACE(testing::PrintToString(shape));
       ExpectCodes(CodesCase(shape, TestSeed() + shape.library.dim));

@@ -34,6 +34,11 @@ class RunTestsTest(unittest.TestCase):
         self.assertIn("skips_test: no wish (1)", output)
         self.assertEqual(code, 1, output)
 
+    def test_a_test_that_spoils_the_log_of_the_others_fails_the_run(self):
+        code, output = self.run_tests(PASSES + "add_test(spoils_test ctest -N)\n")
+        self.assertIn("CTest's log has nothing of 2 tests, such as passes_test", output)
+        self.assertEqual(code, 1, output)
+
     def test_a_test_without_a_program_and_one_that_fails_are_failures(self):
         code, output = self.run_tests(PASSES + "add_test(lost_test /nonexistent/lost)\nadd_test(fails_test false)\n")
         self.assertIn(": 1 passed, 2 failed, 0 skipped", output)

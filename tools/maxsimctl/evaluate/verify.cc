@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <set>
@@ -68,6 +70,8 @@ class Verification {
     v1::RerankRequest request;
     request.set_collection(collection_.name());
     request.set_top_k(static_cast<uint32_t>(options_.top_k));
+    // The reference scores every candidate, so the server does too, without a scan of codes.
+    request.mutable_refinement()->set_documents(std::numeric_limits<uint32_t>::max());
     *request.add_queries() = client::MakeQuery(QueryTokens(queries_, query));
     const bool whole = options_.num_candidates == 0;
     if (whole) {

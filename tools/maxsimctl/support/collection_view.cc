@@ -105,6 +105,7 @@ Json ToJson(const v1::CollectionInfo& collection) {
                {"token_bytes", collection.token_bytes()},
                {"resident_bytes", collection.resident_bytes()},
                {"residency", collection.residency()},
+               {"code_planes", collection.code_planes()},
                {"has_payloads", collection.has_payloads()},
                {"loaded_at_unix_seconds", collection.loaded_at_unix_seconds()}};
   json["unavailable_documents"] = collection.unavailable_documents();

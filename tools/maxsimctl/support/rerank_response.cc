@@ -1,6 +1,9 @@
 #include "tools/maxsimctl/support/rerank_response.h"
 
 #include "base/text.h"
+#include "base/units.h"
+#include "client/info_json.h"
+#include "tools/command_line/terminal.h"
 
 namespace maxsim::ctl {
 namespace {
@@ -74,6 +77,18 @@ std::vector<std::string> MissingIds(const v1::QueryResult& result) {
   return missing;
 }
 
+std::string RefinementText(const v1::Refinement& refinement) {
+  const bool is_proven = refinement.certificate() == v1::CERTIFICATE_PROVEN;
+  const std::string margin =
+      refinement.has_outside_score()
+          ? Cat(", margin ", command_line::Fixed(refinement.margin(), 6),
+                refinement.outside_is_bound() ? " to the bound of the others" : " to the estimates of the others")
+          : "";
+  return Cat("scanned ", refinement.planes(), refinement.planes() == 1 ? " plane" : " planes", " of codes, scored ",
+             FormatCount(static_cast<int64_t>(refinement.documents())), " documents; ",
+             is_proven ? "proven" : "not proven", margin);
+}
+
 Json ToJson(const v1::RerankResponse& response) {
   const v1::QueryResult& result = response.results(0);
   Json hits = Json::array();
@@ -94,6 +109,7 @@ Json ToJson(const v1::RerankResponse& response) {
                    {"kernel", timings.kernel_us()},
                    {"total", timings.total_us()}}}};
   if (result.query_tokens_size() > 0) answer["query_tokens"] = result.query_tokens();
+  if (result.has_refinement()) answer["refinement"] = client::RefinementJson<Json>(result.refinement());
   return answer;
 }
 

@@ -27,44 +27,13 @@ from .codes import (
 )
 from .folder import TEMPORARY_SUFFIX, code_file_name, create_file, write_all
 from .limits import DATA_BEGIN
-from .manifest import CodeFileEntry, ShardEntry
+from .manifest import FileEntry, ShardEntry
 from .shard import Section
+from .stored_shard import StoredShard
 from .workers import Workers
 
 PLANE_NAMES = ("plane0", "plane1", "planes23")
 _BATCH_BYTES = 16 << 20  # of stored rows that a thread encodes at a time
-
-
-class _StoredShard:
-    """The documents of a complete shard, in its file."""
-
-    def __init__(self, path: Path, layout: Layout) -> None:
-        self._layout = layout
-        self._path = path
-        with open(path, "rb") as file:
-            size = int.from_bytes(file.read(WORD_BYTES), "little")
-            self._header = json.loads(file.read(size))
-        self._begin = WORD_BYTES + size
-        self.offsets = self._read("offsets", "<i8")
-
-    def _read(self, name: str, dtype: Any, begin: int = 0, count: Optional[int] = None) -> NDArray[Any]:
-        first, end = self._header[name]["data_offsets"]
-        item = np.dtype(dtype).itemsize
-        wanted = (end - first) // item - begin if count is None else count
-        values = np.fromfile(self._path, dtype=dtype, count=wanted, offset=self._begin + first + begin * item)
-        if len(values) != wanted:
-            raise OSError(f"{self._path}: was cut off while the collection was written")
-        return values
-
-    def rows(self, first: int, last: int) -> NDArray[Any]:
-        """Returns the stored rows of the documents from `first` to `last`, which is not one of them."""
-        dim = self._layout.dim
-        begin, end = int(self.offsets[first]), int(self.offsets[last])
-        values = self._read("tokens", self._layout.value_type, begin * dim, (end - begin) * dim)
-        return values.reshape(end - begin, dim)
-
-    def scales(self, first: int, last: int) -> Optional[NDArray[np.float32]]:
-        return self._read("scales", "<f4", first, last - first) if self._layout.storage == "i8" else None
 
 
 def need_factors(folder: Path, layout: Layout, entries: list[ShardEntry]) -> bool:
@@ -77,7 +46,7 @@ def need_factors(folder: Path, layout: Layout, entries: list[ShardEntry]) -> boo
         return num_documents // num_sampled * sampled if sampled < num_sampled else num_documents
 
     for entry in entries:
-        shard = _StoredShard(folder / entry.file, layout) if next_sampled() < first + entry.num_documents else None
+        shard = StoredShard(folder / entry.file, layout) if next_sampled() < first + entry.num_documents else None
         while shard is not None and next_sampled() < first + entry.num_documents:
             document = next_sampled() - first
             rows = shard.rows(document, document + 1)
@@ -145,7 +114,7 @@ class _CodeFile:
             self._scales.append(codes.scales.astype("<f4").tobytes())
         self._bounds.append(codes.bounds[self._index].astype("<f2").tobytes())
 
-    def complete(self) -> CodeFileEntry:
+    def complete(self) -> FileEntry:
         for section in (self._factors, self._scales, self._bounds):
             if section is not None:
                 for block in section.blocks():
@@ -153,7 +122,7 @@ class _CodeFile:
         os.fsync(self._fd)
         self.close()
         os.rename(self._folder / (self.name + TEMPORARY_SUFFIX), self._folder / self.name)
-        return CodeFileEntry(self.name, self._num_bytes, self._checksum.format())
+        return FileEntry(self.name, self._num_bytes, self._checksum.format())
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -176,9 +145,9 @@ def _batches(offsets: NDArray[np.int64], row_bytes: int) -> Iterator[tuple[int, 
 
 def encode_shard(
     folder: Path, generation: int, index: int, layout: Layout, codes: CodesFormat, entry: ShardEntry, workers: Workers
-) -> list[CodeFileEntry]:
+) -> list[FileEntry]:
     """Writes the codes of a complete shard and returns their files, which have their names then."""
-    shard = _StoredShard(folder / entry.file, layout)
+    shard = StoredShard(folder / entry.file, layout)
     encoder = CodesEncoder(layout.dim, layout.storage, codes)
 
     def encode(done: list[Optional[Codes]], number: int, first: int, last: int) -> None:

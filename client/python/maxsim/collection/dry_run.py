@@ -29,6 +29,7 @@ class DryRunWriter(CollectionWriter):
         dim: int,
         storage: Optional[str] = None,
         codes: Optional[int] = None,
+        fields: Optional[str] = None,
         name: Optional[str] = None,
         allow_other_shape: bool = False,
         refuse_lossy: bool = False,
@@ -39,6 +40,7 @@ class DryRunWriter(CollectionWriter):
             dim=dim,
             storage=storage,
             codes=codes,
+            fields=fields,
             name=name,
             allow_other_shape=allow_other_shape,
             refuse_lossy=refuse_lossy,
@@ -62,6 +64,9 @@ class DryRunWriter(CollectionWriter):
 
     def _encode(self, layout: Layout, entries: list[ShardEntry]) -> tuple[Optional[CodesFormat], list[ShardEntry]]:
         return None, entries
+
+    def _write_fields(self, layout: Layout, entries: list[ShardEntry]) -> list[ShardEntry]:
+        return entries
 
 
 class _UnwrittenFolder(OutputFolder):

@@ -17,6 +17,7 @@ TEMPORARY_SUFFIX = ".tmp"
 LOG_FOLDER = "log"  # of a live collection
 
 _SHARD_NAME = re.compile(r"shard-(\d{6,18})-(\d{5,18})\.safetensors")
+_FIELDS_NAME = re.compile(r"fields-(\d{6,18})-(\d{5,18})\.safetensors")
 _CODES_NAME = re.compile(r"codes-(\d{6,18})-(\d{5,18})-(plane0|plane1|planes23)\.safetensors")
 
 
@@ -28,14 +29,22 @@ def code_file_name(generation: int, index: int, plane: str) -> str:
     return f"codes-{generation:06d}-{index:05d}-{plane}.safetensors"
 
 
+def field_file_name(generation: int, index: int) -> str:
+    return f"fields-{generation:06d}-{index:05d}.safetensors"
+
+
 def generation_of(name: str) -> Optional[int]:
-    """Returns the generation in a name that shard_file_name or code_file_name made, or None for another name."""
-    match = _SHARD_NAME.fullmatch(name) or _CODES_NAME.fullmatch(name)
+    """Returns the generation in a name that shard_file_name, field_file_name or code_file_name made, or None for
+    another name."""
+    match = _SHARD_NAME.fullmatch(name) or _FIELDS_NAME.fullmatch(name) or _CODES_NAME.fullmatch(name)
     if match is None:
         return None
     generation, index, *plane = match.groups()
     numbers = int(generation), int(index)
-    made = code_file_name(*numbers, *plane) if plane else shard_file_name(*numbers)
+    if plane:
+        made = code_file_name(*numbers, *plane)
+    else:
+        made = field_file_name(*numbers) if name.startswith("fields") else shard_file_name(*numbers)
     return numbers[0] if made == name else None
 
 

@@ -12,6 +12,7 @@ from maxsim.unique_json import parse_json
 
 from .codes import PLANE_COUNTS, CodesFormat
 from .errors import CollectionError, quote
+from .fields import Field, format_fields, parse_fields
 from .limits import MAX_MANIFEST_BYTES, MAX_NAME_BYTES, VALUE_BYTES
 
 MANIFEST_FILE = "collection.json"
@@ -20,8 +21,8 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,%d}" % MAX_NAME_BYTES)
 
 
 @dataclass(frozen=True)
-class CodeFileEntry:
-    """One file of a shard's codes as the manifest names it."""
+class FileEntry:
+    """One file beside a shard as the manifest names it."""
 
     file: str
     num_bytes: int
@@ -30,18 +31,20 @@ class CodeFileEntry:
 
 @dataclass(frozen=True)
 class ShardEntry:
-    """One shard file as the manifest names it, with the files of its codes."""
+    """One shard file as the manifest names it, with the files of its codes and of its fields."""
 
     file: str
     num_documents: int
     num_tokens: int
     num_bytes: int  # These are the bytes of the whole file.
     checksum: str
-    codes: list[CodeFileEntry] = field(default_factory=list)
+    codes: list[FileEntry] = field(default_factory=list)
+    fields: Optional[FileEntry] = None
 
     @property
     def files(self) -> list[str]:
-        return [self.file, *(code_file.file for code_file in self.codes)]
+        beside = self.codes if self.fields is None else [*self.codes, self.fields]
+        return [self.file, *(file.file for file in beside)]
 
     def values(self) -> dict[str, Any]:
         """Returns what the manifest says of the shard."""
@@ -50,6 +53,10 @@ class ShardEntry:
             values["codes"] = [vars(code_file) for code_file in self.codes]
         else:
             del values["codes"]
+        if self.fields is not None:
+            values["fields"] = vars(self.fields)
+        else:
+            del values["fields"]
         return values
 
 
@@ -69,6 +76,7 @@ class Manifest:
     shards: list[ShardEntry] = field(default_factory=list)
     encoder: Optional[dict[str, Any]] = None
     codes: Optional[CodesFormat] = None
+    fields: tuple[Field, ...] = ()
 
     @property
     def files(self) -> set[str]:
@@ -86,7 +94,7 @@ class Manifest:
         """Returns the text of the file, with the keys in the order in which maxsim-shard writes them."""
         values: dict[str, Any] = {
             "format": "maxsim-collection",
-            "format_version": 1 if self.codes is None else 3,
+            "format_version": 4 if self.fields else 1 if self.codes is None else 3,
             "name": self.name,
             "generation": self.generation,
             "dim": self.dim,
@@ -103,6 +111,8 @@ class Manifest:
             }
         values["id_type"] = self.id_type
         values["has_payloads"] = self.has_payloads
+        if self.fields:
+            values["fields"] = [{"name": one.name, "kind": one.kind, "path": one.path} for one in self.fields]
         values["num_documents"] = self.num_documents
         values["num_tokens"] = self.num_tokens
         if self.encoder is not None:
@@ -138,8 +148,8 @@ def read_manifest(folder: Path) -> Optional[Manifest]:
         raise CollectionError(f"{problem}longer than the limit of {MAX_MANIFEST_BYTES} bytes")
     try:
         values = parse_json(text)
-        if values["format"] != "maxsim-collection" or values["format_version"] not in (1, 3):
-            raise CollectionError(f"{problem}its format is not version 1 or 3 of maxsim-collection")
+        if values["format"] != "maxsim-collection" or values["format_version"] not in (1, 3, 4):
+            raise CollectionError(f"{problem}its format is not version 1, 3 or 4 of maxsim-collection")
         if "partition" in values:
             raise CollectionError(f"{problem}it is a partition of a collection")
         manifest = Manifest(
@@ -154,7 +164,8 @@ def read_manifest(folder: Path) -> Optional[Manifest]:
             created_at=_typed(values["created_at"], str),
             shards=[_shard_entry(shard) for shard in values["shards"]],
             encoder=values.get("encoder"),
-            codes=_codes_format(values["codes"]) if values["format_version"] == 3 else None,
+            codes=_codes_format(values["codes"]) if values["format_version"] == 3 or "codes" in values else None,
+            fields=_fields(values["fields"]) if values["format_version"] == 4 else (),
         )
     except CollectionError as error:
         raise CollectionError(str(error) if str(error).startswith(problem) else problem + str(error)) from None
@@ -175,12 +186,13 @@ def _shard_entry(values: Any) -> ShardEntry:
         num_tokens=_typed(values["num_tokens"], int),
         num_bytes=_typed(values["num_bytes"], int),
         checksum=_typed(values["checksum"], str),
-        codes=[_code_file_entry(code_file) for code_file in values.get("codes", [])],
+        codes=[_file_entry(code_file) for code_file in values.get("codes", [])],
+        fields=_file_entry(values["fields"]) if "fields" in values else None,
     )
 
 
-def _code_file_entry(values: Any) -> CodeFileEntry:
-    return CodeFileEntry(
+def _file_entry(values: Any) -> FileEntry:
+    return FileEntry(
         file=_typed(values["file"], str),
         num_bytes=_typed(values["num_bytes"], int),
         checksum=_typed(values["checksum"], str),
@@ -196,6 +208,11 @@ def _codes_format(values: Any) -> CodesFormat:
     if codes.planes not in PLANE_COUNTS:
         raise ValueError(f"codes: planes: {codes.planes}")
     return codes
+
+
+def _fields(values: Any) -> tuple[Field, ...]:
+    fields = [Field(*(_typed(one[key], str) for key in ("name", "kind", "path"))) for one in values]
+    return parse_fields(format_fields(tuple(fields)))
 
 
 def _typed(value: Any, kind: type) -> Any:

@@ -22,6 +22,8 @@ from .code_files import encode_shard, need_factors
 from .codes import PLANE_COUNTS, CodesFormat
 from .encoder import encoder_identity
 from .errors import CollectionError, ShapeError, quote, quote_id
+from .field_files import write_fields
+from .fields import Field, FieldReader, parse_fields
 from .folder import OutputFolder
 from .ids import encode_id, format_id
 from .limits import (
@@ -86,10 +88,13 @@ class CollectionWriter:
         max_shard_bytes: the largest shard file; a document that is larger has one of its own.
         codes: planes of the codes that are stored beside the vectors (docs/reference/formats.md): 1, 2 or 4; 0 for
             none. None takes as many as the collection in the folder has.
+        fields: what requests can filter by, "NAME:KIND=PATH,NAME:KIND,...", for example
+            "lang:keyword=meta.lang,year:integer": values that are read from the payloads (docs/reference/formats.md);
+            "" for none. None takes those of the collection in the folder.
         rotation_seed: with "i8" or codes, the seed of the rotation, 0 to 2^53 - 1.
         num_threads: that convert, quantise and encode. None: one for each core.
         allow_other_shape: lets the generation differ from the one in the folder in its dimension or the type of its
-            ids, or lack its payloads: requests that are made for that one will fail.
+            ids, or lack its payloads or one of its fields: requests that are made for that one will fail.
         refuse_lossy: with "i8", raises an error for a document in which a token becomes zeros, or loses more than
             a quarter of its length to rounding, because another token of the document is far longer. Without it, such
             tokens are only counted in Summary.loss.
@@ -108,6 +113,7 @@ class CollectionWriter:
         encoder: Union[Mapping[str, Any], str, os.PathLike[str], None] = None,
         max_shard_bytes: int = DEFAULT_MAX_SHARD_BYTES,
         codes: Optional[int] = None,
+        fields: Optional[str] = None,
         rotation_seed: int = 0,
         num_threads: Optional[int] = None,
         allow_other_shape: bool = False,
@@ -134,6 +140,7 @@ class CollectionWriter:
         self._storage = storage
         self._max_shard_bytes = max_shard_bytes
         self._codes = codes
+        asked_fields = None if fields is None else parse_fields(fields)
         self._rotation_seed = rotation_seed
         self._workers = Workers(num_threads or _num_cores())
         self._allow_other_shape = allow_other_shape
@@ -155,6 +162,7 @@ class CollectionWriter:
             self._name = self._choose_name(name)
             if self._published is not None:
                 self._check_shape("dimension", dim, self._published.dim)
+            self._field_reader = FieldReader(self._choose_fields(asked_fields))
             self._generation = 1 if self._published is None else self._published.generation + 1
             self._folder.remove_leftovers()
         except BaseException:
@@ -189,6 +197,15 @@ class CollectionWriter:
             return check_name(os.path.basename(os.path.realpath(self._folder.path)))
         except CollectionError as error:
             raise CollectionError(f"{error}; it is the folder's, as none was given") from None
+
+    def _choose_fields(self, asked: Optional[tuple[Field, ...]]) -> tuple[Field, ...]:
+        there = () if self._published is None else self._published.fields
+        if asked is None:
+            return there
+        kinds = {field.name: field.kind for field in asked}
+        for field in there:
+            self._check_shape(f"field {quote(field.name)}", kinds.get(field.name, "none"), field.kind)
+        return asked
 
     def _check_shape(self, what: str, here: Any, there: Any) -> None:
         """Checks that requests made for the published generation suit this one."""
@@ -247,6 +264,7 @@ class CollectionWriter:
             key = encode_id(id)
             rows, data_type = token_rows(vectors, self._dim)
             text = encode_payload(payload)
+            self._field_reader.read(payload)
             if self._pending is None:
                 pending = self._begin(key, data_type)
             else:
@@ -317,6 +335,7 @@ class CollectionWriter:
                 is_id = True
                 if payloads is not None:
                     texts[index] = encode_payload(payloads[index])
+                    self._field_reader.read(payloads[index])
                 if isinstance(keys[-1], bytes) != isinstance(keys[0], bytes):
                     raise CollectionError("it is a string, and others are integers, or the other way round")
             except CollectionError as error:
@@ -453,7 +472,9 @@ class CollectionWriter:
         shards = self._storing.shards
         if self._published is not None and self._published.has_payloads and not shards.has_payloads:
             self._check_shape("payloads", "none", "some")
-        entries = shards.finish()
+        if self._field_reader.fields and not shards.has_payloads:
+            raise CollectionError("fields: no document has a payload, from which their values are read")
+        entries = self._write_fields(self._layout, shards.finish())
         codes, entries = self._encode(self._layout, entries)
         return Manifest(
             name=self._name,
@@ -468,7 +489,19 @@ class CollectionWriter:
             shards=entries,
             encoder=self._encoder,
             codes=codes,
+            fields=self._field_reader.fields,
         )
+
+    def _write_fields(self, layout: Layout, entries: list[ShardEntry]) -> list[ShardEntry]:
+        """Writes the fields of the shards."""
+        assert self._folder is not None
+        fields, folder = self._field_reader.fields, self._folder.path
+        if not fields:
+            return entries
+        return [
+            replace(entry, fields=write_fields(folder, self._generation, index, layout, fields, entry))
+            for index, entry in enumerate(entries)
+        ]
 
     def _encode(self, layout: Layout, entries: list[ShardEntry]) -> tuple[Optional[CodesFormat], list[ShardEntry]]:
         """Writes the codes of the shards, which are made of the vectors as they are stored."""

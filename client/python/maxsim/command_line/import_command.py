@@ -61,6 +61,13 @@ def add_parser(commands: _Commands) -> None:
         help="planes of the codes that are stored beside the vectors (default: as the collection in DIR has them, or 0)",
     )
     parser.add_argument(
+        "--fields",
+        metavar="FIELDS",
+        help="values of the payloads that requests can filter by, NAME:KIND=PATH,NAME:KIND and so on: "
+        "lang:keyword=meta.lang,year:integer; KIND is keyword, keywords, integer, number, boolean or time; none: no "
+        "fields (default: as the collection in DIR has them)",
+    )
+    parser.add_argument(
         "--name", type=_name, help="name of the collection (default: that of the collection in DIR, or DIR's own)"
     )
     parser.add_argument(
@@ -144,6 +151,7 @@ def run(arguments: argparse.Namespace) -> int:
             arguments.output,
             storage=arguments.storage,
             codes=arguments.codes,
+            fields="" if arguments.fields == "none" else arguments.fields,
             name=arguments.name,
             allow_other_shape=arguments.allow_other_shape,
             refuse_lossy=arguments.refuse_lossy,

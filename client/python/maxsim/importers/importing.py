@@ -172,6 +172,7 @@ def import_collection(
     *,
     storage: Optional[str] = None,
     codes: Optional[int] = None,
+    fields: Optional[str] = None,
     name: Optional[str] = None,
     allow_other_shape: bool = False,
     refuse_lossy: bool = False,
@@ -185,10 +186,10 @@ def import_collection(
     would (of `output` too, where it is given), and writes nothing.
 
     kind: one of maxsim.importers.KINDS. storage: f16, bf16, f32 or i8; None means the storage of the existing
-    collection, or f16 for a new one. codes, name, allow_other_shape and refuse_lossy: as in CollectionWriter. skip_empty:
-    leaves out and counts documents without a token, instead of raising an error. on_published: called as soon as the
-    generation is published, even if an interrupt then ends the import. Raises SourceError, or another ValueError, if
-    the source or one of its documents cannot be imported; then no generation is left behind."""
+    collection, or f16 for a new one. codes, fields, name, allow_other_shape and refuse_lossy: as in CollectionWriter.
+    skip_empty: leaves out and counts documents without a token, instead of raising an error. on_published: called as
+    soon as the generation is published, even if an interrupt then ends the import. Raises SourceError, or another
+    ValueError, if the source or one of its documents cannot be imported; then no generation is left behind."""
     if storage is not None and storage not in STORAGES:
         raise SourceError(f"storage {storage!r}: must be one of {', '.join(STORAGES)}")
     if output is None and not dry_run:
@@ -206,6 +207,7 @@ def import_collection(
         dim=source.dim,
         storage=storage,
         codes=codes,
+        fields=fields,
         name=name,
         allow_other_shape=allow_other_shape,
         refuse_lossy=refuse_lossy,

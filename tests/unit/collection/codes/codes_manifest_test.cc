@@ -76,7 +76,7 @@ TEST(CodesManifestTest, EachWrongValueIsNamed) {
   using Change = std::function<void(nlohmann::json&)>;
   const std::pair<Change, std::string> cases[] = {
       {[](auto& json) { json["format_version"] = 1; }, "codes: format_version 1 has none; 3 has"},
-      {[](auto& json) { json["format_version"] = 4; }, "format_version: 4; this version reads 1 to 3"},
+      {[](auto& json) { json["format_version"] = 5; }, "format_version: 5; this version reads 1 to 4"},
       {[](auto& json) { json.erase("codes"); }, "key \"codes\" is missing, which format_version 3 has"},
       {[](auto& json) { json["codes"] = 4; }, "codes: an object expected, not an integer"},
       {[](auto& json) {

@@ -16,6 +16,7 @@
 #include "collection/codes/codes_verifier.h"
 #include "collection/formats/safetensors.h"
 #include "kernels/codes/encode.h"
+#include "tests/support/values/sanitized.h"
 #include "tests/unit/collection/codes/codes_fixture.h"
 
 namespace maxsim::collection {
@@ -191,7 +192,8 @@ TEST_F(ShardCodesTest, AFileThatIsWrittenToWhileItIsMappedIsNoticed) {
 TEST_F(ShardCodesTest, CutFilesAreRefused) {
   for (size_t file = 0; file < 3; ++file) {
     const std::string bytes = ReadBytes(PathOf(file));
-    for (size_t size = 0; size < bytes.size(); size += size < 600 || size + 200 > bytes.size() ? 7 : 113) {
+    const size_t times = test::kSanitized ? 5 : 1;
+    for (size_t size = 0; size < bytes.size(); size += times * (size < 600 || size + 200 > bytes.size() ? 7 : 113)) {
       WriteBytes(PathOf(file), bytes.substr(0, size));
       for (const Access access : {Access::kMapped, Access::kCopied}) {
         const absl::Status status = Open(4, access, false).status();
@@ -221,7 +223,7 @@ TEST_F(ShardCodesTest, FlippedBitsAreFoundByTheChecksumAndNeverCrash) {
   const std::shared_ptr<Shard> shard = OpenCodes(folder_.path(), manifest_, 0, 4).shard;
   for (size_t file = 0; file < 3; ++file) {
     const std::string bytes = ReadBytes(PathOf(file));
-    for (int round = 0; round < 300; ++round) {
+    for (int round = 0; round < (test::kSanitized ? 60 : 300); ++round) {
       std::string changed = bytes;
       // Half of them in the header, whose length the first bytes say.
       const size_t at = random() % (round % 2 == 0 ? 900 : bytes.size());

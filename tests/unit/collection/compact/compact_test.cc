@@ -12,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/collection/shard_fixture.h"
+#include "tests/support/values/sanitized.h"
 #include "tests/unit/collection/compact/live_model.h"
 
 namespace maxsim::collection {
@@ -177,7 +178,7 @@ TEST_F(CompactTest, WritesEveryShardAgainWhenTheFirstPayloadComes) {
 TEST_F(CompactTest, WritesADocumentAgainLogarithmicallyOften) {
   int64_t bytes_written = 0;
   size_t most_shards = 0;
-  constexpr int kRounds = 256;
+  constexpr int kRounds = test::kSanitized ? 64 : 256;
   for (int round = 0; round < kRounds; ++round) {
     ModelDocument document{.id = Cat(round), .rows = std::string(16 * 500, '\1'), .scale = 0, .payload = ""};
     model_.Append({.deletes = false, .document = std::move(document)});

@@ -15,6 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/collection/shard_fixture.h"
+#include "tests/support/values/sanitized.h"
 #include "tests/unit/collection/log/log_fixture.h"
 
 namespace maxsim::collection {
@@ -147,13 +148,13 @@ class LogFilesTest : public ::testing::Test {
   void CutManifest() {
     for (const auto& [name, bytes] : FilesToDamage()) {
       if (!absl::StrContains(name, "MANIFEST")) continue;
-      for (size_t length = 0; length < bytes.size(); ++length) {
+      for (size_t length = 0; length < bytes.size(); length += test::kSanitized ? 3 : 1) {
         Damage(name, bytes.substr(0, length));
         Check(Cat(name, " of ", bytes.size(), " bytes cut to ", length));
       }
     }
     EXPECT_EQ(num_whole_, 0);
-    EXPECT_GT(num_damaged_, 200);
+    EXPECT_GT(num_damaged_, test::kSanitized ? 66 : 200);
   }
 
   std::string PathOf(const std::string& name) { return folder_.Path("log/" + name); }
@@ -199,19 +200,19 @@ TEST_F(LogFilesTest, ThatAreCutAreNoticed) {
   MakeTruncated();
   for (const auto& [name, bytes] : FilesToDamage()) {
     if (absl::StrContains(name, "MANIFEST")) continue;
-    const size_t step = bytes.size() / 20 + 1;
+    const size_t step = bytes.size() / (test::kSanitized ? 5 : 20) + 1;
     for (size_t length = 0; length < bytes.size(); length += step) {
       Damage(name, bytes.substr(0, length));
       Check(Cat(name, " of ", bytes.size(), " bytes cut to ", length));
     }
   }
-  EXPECT_GT(num_damaged_, 100);
+  EXPECT_GT(num_damaged_, test::kSanitized ? 25 : 100);
 }
 
 TEST_F(LogFilesTest, WithFlippedBitsAreNoticedOrMakeNoDifference) {
   MakeTruncated();
   for (const auto& [name, bytes] : FilesToDamage()) {
-    const size_t step = bytes.size() / 30 + 1;
+    const size_t step = bytes.size() / (test::kSanitized ? 6 : 30) + 1;
     for (size_t at = 0; at < bytes.size(); at += step) {
       std::string flipped = bytes;
       flipped[at] = static_cast<char>(flipped[at] ^ (1 << at % 8));
@@ -219,7 +220,7 @@ TEST_F(LogFilesTest, WithFlippedBitsAreNoticedOrMakeNoDifference) {
       Check(Cat(name, ": a bit of byte ", at));
     }
   }
-  EXPECT_GT(num_damaged_, 150);
+  EXPECT_GT(num_damaged_, test::kSanitized ? 30 : 150);
 }
 
 TEST_F(LogFilesTest, ThatAreMissingAreNoticed) {

@@ -15,6 +15,7 @@
 #include "kernels/limits.h"
 #include "kernels/quantize.h"
 #include "tests/support/values/random_documents.h"
+#include "tests/support/values/sanitized.h"
 #include "tests/unit/kernels/codes/codes_fixture.h"
 
 namespace maxsim {
@@ -54,6 +55,7 @@ double ExpectBounded(const test::RandomDocuments& documents, const test::RandomQ
 
 TEST_F(CodeBoundTest, HoldsForRandomVectors) {
   for (const int32_t dim : kBoundDims) {
+    if (dim > 400 && test::kSanitized) continue;
     for (const ScalarType type : kBoundTypes) {
       const test::RandomDocuments documents =
           test::MakeDocuments(seed_, type, dim, test::RandomLengths(seed_, 6, 1, dim > 1000 ? 8 : 40));

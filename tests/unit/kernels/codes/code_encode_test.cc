@@ -13,6 +13,7 @@
 #include "kernels/codes/rounding.h"
 #include "kernels/limits.h"
 #include "tests/support/values/random_documents.h"
+#include "tests/support/values/sanitized.h"
 #include "tests/unit/kernels/codes/codes_fixture.h"
 
 namespace maxsim {
@@ -59,6 +60,7 @@ void ExpectBoundsOfReference(const CodesView& codes, const DocumentsView& docume
 TEST_F(CodeEncodeTest, BitsAndBoundsAreThoseOfTheReference) {
   for (const int32_t dim : kEncodeDims) {
     for (const ScalarType type : kEncodeTypes) {
+      if (dim > 400 && type != ScalarType::kF16 && test::kSanitized) continue;
       for (const bool factors : {false, true}) {
         SCOPED_TRACE(testing::Message() << "d " << dim << ", " << Name(type) << (factors ? ", factors" : ""));
         const test::RandomDocuments documents =

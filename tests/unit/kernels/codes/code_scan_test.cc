@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -17,6 +16,7 @@
 #include "kernels/codes/reference_codes.h"
 #include "kernels/cpu/loops/isa.h"
 #include "kernels/rank_order.h"
+#include "tests/support/values/clustered_documents.h"
 #include "tests/support/values/random_documents.h"
 #include "tests/support/values/sanitized.h"
 #include "tests/unit/kernels/codes/codes_fixture.h"
@@ -230,54 +230,6 @@ TEST_P(CodeScanTest, NoDocumentsGiveNoResults) {
   EXPECT_TRUE(Scan(encoded.view(), {&scan, 1})[0].empty());
 }
 
-// Documents and queries with near neighbours, as texts have: the tokens of a document lie round the few centres of its
-// topic, which overlaps with those of other documents.
-struct Clustered {
-  static constexpr uint64_t kCentres = 300;
-  static constexpr uint64_t kTopicCentres = 12;
-
-  Clustered(uint64_t seed, int64_t num_documents, int32_t dim, ScalarType type)
-      : generator(seed),
-        values(test::MakeDocuments(seed, ScalarType::kF32, dim, test::RandomLengths(seed, num_documents, 4, 20))) {
-    const test::TokenMatrix centres = test::RandomTokens(seed, ScalarType::kF32, dim, kCentres);
-    for (int64_t document = 0; document < num_documents; ++document) {
-      const uint64_t topic = generator() % (kCentres - kTopicCentres);
-      for (int64_t token = values.offsets[document]; token < values.offsets[document + 1]; ++token) {
-        const auto centre = static_cast<int64_t>(topic + generator() % kTopicCentres);
-        values.tokens.SetRow(token, Near(centres.Row(centre), 0.5));
-      }
-    }
-    values.rotation_seed = test::kCodeSeed;
-    documents = test::Stored(values, type);
-  }
-
-  // Returns a query of eight tokens near those of a document.
-  test::RandomQuery Query() {
-    const auto document = static_cast<int64_t>(generator() % values.num_documents());
-    test::RandomQuery query = test::MakeQuery(1, documents.tokens.type(), values.tokens.dim(), 8);
-    for (int64_t token = 0; token < 8; ++token) {
-      const int64_t near = values.offsets[document] + static_cast<int64_t>(generator() % values.length(document));
-      query.tokens.SetRow(token, Near(values.tokens.Row(near), 0.4));
-    }
-    return query;
-  }
-
-  std::vector<float> Near(std::vector<float> row, double distance) {
-    std::normal_distribution<double> gaussian(0, distance / std::sqrt(static_cast<double>(row.size())));
-    double squares = 0;
-    for (float& value : row) {
-      value += static_cast<float>(gaussian(generator));
-      squares += value * value;
-    }
-    for (float& value : row) value = static_cast<float>(value / std::sqrt(squares));
-    return row;
-  }
-
-  std::mt19937_64 generator;
-  test::RandomDocuments values;     // F32
-  test::RandomDocuments documents;  // the same in the stored type
-};
-
 // Returns the ordinals of the best k in FP64.
 std::vector<uint32_t> BestOf(const std::vector<double>& scores, const std::vector<uint32_t>& among, size_t k) {
   std::vector<uint32_t> best = among;
@@ -301,7 +253,7 @@ TEST(CertificateTest, WhatIsProvenIsTheExactTopK) {
   std::iota(everything.begin(), everything.end(), 0);
   for (const ScalarType type : {ScalarType::kF16, ScalarType::kI8}) {
     for (const bool factors : {false, true}) {
-      Clustered clustered(seed, num_documents, 128, type);
+      test::ClusteredDocuments clustered(seed, num_documents, 128, type);
       const EncodedDocuments encoded = test::Encoded(clustered.documents.view(), factors);
       for (const int planes : {1, 2, 4}) {
         SCOPED_TRACE(testing::Message() << Name(type) << ", " << planes << " planes, factors " << factors);

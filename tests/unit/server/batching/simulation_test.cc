@@ -4,7 +4,6 @@
 //
 //   MAXSIM_SIMULATION_STEPS=100000000 build/release/tests/batching_simulation_test
 //   MAXSIM_SIMULATION_WORLD=SEED build/release/tests/batching_simulation_test
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
@@ -16,6 +15,7 @@
 #include "spdlog/spdlog.h"
 #include "tests/support/collection/corpus.h"
 #include "tests/support/fake_backend.h"
+#include "tests/support/values/random_documents.h"
 #include "tests/unit/server/batching/simulation/world.h"
 
 namespace maxsim::batching {
@@ -23,11 +23,11 @@ namespace {
 
 // A world has enough events for a queue that fills, stays full and empties again.
 constexpr int64_t kStepsOfWorld = 3'000;
-// Builds without optimization, which sanitizers' are too, take some ten times as long for a step.
+// A step takes some thirty times as long in builds without optimization, such as those with a sanitizer.
 #ifdef MAXSIM_OPTIMIZED_TESTS
 constexpr int64_t kDefaultSteps = 1'000'000;
 #else
-constexpr int64_t kDefaultSteps = 200'000;
+constexpr int64_t kDefaultSteps = 60'000;
 #endif
 
 int64_t StepsFromEnvironment() {
@@ -66,42 +66,39 @@ class SimulationTest : public testing::Test {
   World::Collections collections_;
 };
 
-TEST_F(SimulationTest, PromisesHoldInWorldsThatAreTheSameEachTime) {
+TEST_F(SimulationTest, PromisesHold) {
+  SCOPED_TRACE(test::SeedTrace(test::TestSeed()));
   Tally tally;
-  for (const uint64_t seed : {1, 2, 3}) {
+  for (uint64_t part = 0; part < 3; ++part) {
+    const uint64_t seed = test::TestSeed() + part;
     Tally one;
     RunWorlds(seed, StepsFromEnvironment() / 3, &one);
-    std::printf("seed %d: %s\n", static_cast<int>(seed), one.ToString().c_str());
+    std::printf("seed %s: %s\n", absl::StrCat(seed).c_str(), one.ToString().c_str());
     for (size_t code = 0; code < tally.answers.size(); ++code) {
       tally.answers[code] += one.answers[code];
       tally.refusals[code] += one.refusals[code];
     }
+    tally.steps += one.steps;
     tally.displaced += one.displaced;
     tally.expired += one.expired;
     tally.by_callers += one.by_callers;
   }
-  if (HasFailure() || StepsFromEnvironment() < kDefaultSteps || std::getenv("MAXSIM_SIMULATION_WORLD") != nullptr)
-    return;
+  // Another seed may miss something that is rare.
+  if (HasFailure() || tally.steps < kDefaultSteps || std::getenv("MAXSIM_TEST_SEED") != nullptr) return;
   // The worlds had everything happen that the promises are about: otherwise they would hold by themselves.
   using absl::StatusCode;
+  constexpr int64_t kEnough = kDefaultSteps / 10'000;
   for (const StatusCode code : {StatusCode::kOk, StatusCode::kCancelled, StatusCode::kDeadlineExceeded,
                                 StatusCode::kUnavailable, StatusCode::kInternal, StatusCode::kResourceExhausted}) {
-    EXPECT_GT(tally.answers[static_cast<size_t>(code)], 100) << absl::StatusCodeToString(code);
+    EXPECT_GT(tally.answers[static_cast<size_t>(code)], kEnough) << absl::StatusCodeToString(code);
   }
   for (const StatusCode code :
        {StatusCode::kDeadlineExceeded, StatusCode::kUnavailable, StatusCode::kResourceExhausted}) {
-    EXPECT_GT(tally.refusals[static_cast<size_t>(code)], 100) << absl::StatusCodeToString(code);
+    EXPECT_GT(tally.refusals[static_cast<size_t>(code)], kEnough) << absl::StatusCodeToString(code);
   }
-  EXPECT_GT(tally.displaced, 100);
-  EXPECT_GT(tally.expired, 100);
-  EXPECT_GT(tally.by_callers, 100);
-}
-
-TEST_F(SimulationTest, PromisesHoldInWorldsThatAreNewEachTime) {
-  const auto seed = static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
-  Tally tally;
-  RunWorlds(seed, StepsFromEnvironment() / 3, &tally);
-  std::printf("seed %s: %s\n", absl::StrCat(seed).c_str(), tally.ToString().c_str());
+  EXPECT_GT(tally.displaced, kEnough);
+  EXPECT_GT(tally.expired, kEnough);
+  EXPECT_GT(tally.by_callers, kEnough);
 }
 
 TEST_F(SimulationTest, ASeedLeadsToTheSameEventsAgain) {

@@ -2,6 +2,7 @@
 #include "server/cluster/parts/check_rerank.h"
 
 #include <functional>
+#include <iterator>
 #include <limits>
 
 #include "gmock/gmock.h"
@@ -214,6 +215,44 @@ TEST_F(CheckRerankTest, InlineDocumentsAreKnownByTheirPositions) {
               result.mutable_alignments(0)->set_document_tokens(0, kFakeDocumentTokens);
             }),
             "alignments");
+}
+
+TEST_F(CheckRerankTest, ARefinementFitsItsResult) {
+  request_.mutable_candidates()->mutable_whole_collection();
+  v1::Refinement right;
+  right.set_planes(4);
+  right.set_documents(5);
+  right.set_certificate(v1::CERTIFICATE_PROVEN);
+  right.set_outside_score(-1);
+  right.set_outside_is_bound(true);
+  right.set_margin(1);
+  const auto field_with = [&](const std::function<void(v1::Refinement&)>& change) {
+    return FieldAfter([&](v1::QueryResult& result) {
+      *result.mutable_refinement() = right;
+      change(*result.mutable_refinement());
+    });
+  };
+  const float last = *std::prev(Right().results(0).scores().end());
+  EXPECT_EQ(field_with([](v1::Refinement&) {}), "");
+  EXPECT_EQ(field_with([](v1::Refinement& one) { one.clear_outside_score(); }), "");
+  EXPECT_EQ(field_with([&](v1::Refinement& one) {
+              one.set_certificate(v1::CERTIFICATE_NOT_PROVEN);
+              one.set_outside_score(last);
+            }),
+            "");
+  EXPECT_EQ(field_with([](v1::Refinement& one) { one.set_planes(3); }), "refinement");
+  EXPECT_EQ(field_with([](v1::Refinement& one) { one.set_planes(0xffffffff); }), "refinement");
+  EXPECT_EQ(field_with([](v1::Refinement& one) { one.set_documents(4); }), "refinement");
+  EXPECT_EQ(field_with([](v1::Refinement& one) { one.set_margin(kNan); }), "refinement");
+  EXPECT_EQ(field_with([](v1::Refinement& one) { one.set_outside_score(-kInfinity); }), "refinement");
+  EXPECT_EQ(field_with([&](v1::Refinement& one) { one.set_outside_score(last); }), "refinement") << "a tie";
+  EXPECT_EQ(field_with([](v1::Refinement& one) { one.set_outside_is_bound(false); }), "refinement");
+  EXPECT_EQ(field_with([](v1::Refinement& one) { one.clear_certificate(); }), "refinement");
+  request_.clear_candidates();
+  for (int i = 0; i < 6; ++i) {
+    request_.mutable_candidates()->mutable_inline_documents()->add_documents()->set_num_tokens(kFakeDocumentTokens);
+  }
+  EXPECT_EQ(field_with([](v1::Refinement&) {}), "refinement");
 }
 
 TEST_F(CheckRerankTest, AQueryWithoutTokensHasNoAnswer) {

@@ -5,6 +5,8 @@
 #include <optional>
 #include <random>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "client/status.h"
 #include "gmock/gmock.h"
@@ -235,6 +237,81 @@ TEST_F(MergeTest, UnknownIdsFailARequestThatSaysSo) {
   const absl::Status status = Merge().status();
   EXPECT_TRUE(absl::IsNotFound(status));
   EXPECT_EQ(status.message(), "candidates: 2 of 5 ids are unknown, the first is \"no-1\" (missing_policy is FAIL)");
+}
+
+// Merges refinements of the three parts; one without a value is of a part that scanned nothing.
+class MergeRefinementsTest : public MergeTest {
+ protected:
+  MergeRefinementsTest() {
+    AddQuery(2);
+    request_.mutable_candidates()->mutable_whole_collection();
+    request_.set_top_k(5);
+    request_.mutable_refinement()->set_documents(6);
+  }
+
+  static v1::Refinement Of(uint32_t planes, std::optional<float> outside, bool is_bound = true) {
+    v1::Refinement refinement;
+    refinement.set_planes(planes);
+    refinement.set_documents(6);
+    refinement.set_certificate(outside.has_value() ? v1::CERTIFICATE_NOT_PROVEN : v1::CERTIFICATE_PROVEN);
+    if (outside.has_value()) refinement.set_outside_score(*outside);
+    refinement.set_outside_is_bound(is_bound);
+    return refinement;
+  }
+
+  v1::QueryResult MergeOf(const std::vector<std::optional<v1::Refinement>>& refinements) {
+    v1::RerankRequest copy = request_;
+    absl::StatusOr<SplitRequest> split = SplitRerank(copy, collection_.get(), limits_, 0);
+    EXPECT_TRUE(split.ok()) << split.status();
+    std::vector<absl::StatusOr<v1::RerankResponse>> answers;
+    for (const PartRequest& part : split->parts) {
+      EXPECT_EQ(part.request->refinement().documents(), 6u);
+      answers.emplace_back(Answer(*part.request, DocumentsOf(part.part), 100));
+      if (!refinements[part.part].has_value()) continue;
+      *answers.back()->mutable_results(0)->mutable_refinement() = *refinements[part.part];
+    }
+    const auto merged = MergeRerank(*split, collection_.get(), std::move(answers), limits_);
+    EXPECT_TRUE(merged.ok()) << merged.status();
+    return merged->results(0);
+  }
+};
+
+TEST_F(MergeRefinementsTest, WithoutAScanThereIsNone) {
+  EXPECT_FALSE(MergeOf({std::nullopt, std::nullopt, std::nullopt}).has_refinement());
+}
+
+TEST_F(MergeRefinementsTest, BoundsBelowTheMergedResultsProve) {
+  const v1::QueryResult plain = MergeOf({std::nullopt, std::nullopt, std::nullopt});
+  ASSERT_EQ(plain.scores_size(), 5);
+  const float last = plain.scores(4);
+  ASSERT_GT(last, 0);
+  // No part has proven its own best: their bounds are above those, and below the merged ones.
+  const v1::QueryResult proven = MergeOf({Of(4, last - 0.5F), std::nullopt, Of(2, last - 1)});
+  EXPECT_EQ(proven.refinement().certificate(), v1::CERTIFICATE_PROVEN);
+  EXPECT_EQ(proven.refinement().planes(), 2u);
+  EXPECT_EQ(proven.refinement().documents(), 12u);
+  EXPECT_EQ(proven.refinement().outside_score(), last - 0.5F);
+  EXPECT_EQ(proven.refinement().margin(), 0.5F);
+  EXPECT_EQ(proven.string_ids().ids_size(), 5);
+  // A tie proves nothing, nor does an estimate.
+  EXPECT_EQ(MergeOf({Of(4, last), Of(4, -1.0F), Of(4, -1.0F)}).refinement().certificate(), v1::CERTIFICATE_NOT_PROVEN);
+  EXPECT_EQ(MergeOf({Of(4, -1.0F, false), Of(4, -1.0F), Of(4, -1.0F)}).refinement().certificate(),
+            v1::CERTIFICATE_NOT_PROVEN);
+  // A part that left nothing out does not stand against a proof.
+  EXPECT_EQ(MergeOf({Of(1, std::nullopt, false), Of(4, -1.0F), std::nullopt}).refinement().certificate(),
+            v1::CERTIFICATE_PROVEN);
+  const v1::Refinement all = MergeOf({Of(1, std::nullopt, false), Of(1, std::nullopt), std::nullopt}).refinement();
+  EXPECT_EQ(all.certificate(), v1::CERTIFICATE_PROVEN);
+  EXPECT_FALSE(all.has_outside_score());
+}
+
+TEST_F(MergeRefinementsTest, NumbersAreNormalizedWithTheScores) {
+  const float last = MergeOf({std::nullopt, std::nullopt, std::nullopt}).scores(4);
+  request_.set_normalize(true);
+  const v1::QueryResult merged = MergeOf({Of(4, last - 1), Of(4, last - 2), std::nullopt});
+  EXPECT_EQ(merged.scores(4), last / 2);
+  EXPECT_EQ(merged.refinement().outside_score(), (last - 1) / 2);
+  EXPECT_EQ(merged.refinement().margin(), 0.5F);
 }
 
 TEST_F(MergeTest, AnAnswerThatIsTooLargeIsRefused) {

@@ -64,6 +64,29 @@ TEST_F(LaneDeviceLossTest, WhatIsLeftIsScoredAndTheRestIsCounted) {
   EXPECT_EQ(SortedOrdinals(untouched->queries[0]), others);
 }
 
+TEST_F(LaneDeviceLossTest, DocumentsThatWereDeletedAreNotUnavailable) {
+  Start(2);
+  std::vector<uint64_t> on_lost = OrdinalsOn(*spread_, 1);
+  std::vector<uint64_t> deleted(on_lost.begin(), on_lost.begin() + 7);
+  deleted.push_back(OrdinalsOn(*spread_, 0).front());
+  const auto some = WithDeleted(*spread_, deleted);
+  const auto all = WithDeleted(*spread_, on_lost);
+  devices_->MarkLost(1, Gone());
+  EXPECT_EQ(some->num_unavailable(*devices_), on_lost.size() - 7);
+  EXPECT_EQ(all->num_unavailable(*devices_), 0u);
+  const auto answer = Run(OneQuery(some, WholeCollection()));
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->queries[0].num_unavailable, on_lost.size() - 7);
+  EXPECT_EQ(answer->queries[0].hits.size(), OrdinalsOn(*spread_, 0).size() - 1);
+  // Nothing that is alive is missing, which a job that wants all notices.
+  std::unique_ptr<Job> job = OneQuery(all, WholeCollection());
+  job->fail_on_unavailable = true;
+  const auto whole = Run(std::move(job));
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_EQ(whole->queries[0].num_unavailable, 0u);
+  EXPECT_EQ(SortedOrdinals(whole->queries[0]), OrdinalsOn(*spread_, 0));
+}
+
 TEST_F(LaneDeviceLossTest, OfAListTheCandidatesOfTheLostDeviceAreCounted) {
   Start(2);
   devices_->MarkLost(0, Gone());

@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "tests/support/values/sanitized.h"
 
 namespace maxsim::http {
 namespace {
@@ -174,7 +175,7 @@ TEST(RequestReaderTest, BodiesAreBoundedAsTheyCome) {
 
 TEST(RequestReaderTest, AQuoteThatStaysOpenInAnExtensionCountsItsChunkOnce) {
   const std::string open = "POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n138;e=\"f\r\n";
-  for (const size_t piece : {size_t{1}, size_t{100'000}}) {
+  for (const size_t piece : {size_t{test::kSanitized ? 9 : 1}, size_t{100'000}}) {
     EXPECT_THAT(ReadAll(open + std::string(500, 'x'), {piece}, 1000), IsEmpty());
     EXPECT_THAT(ReadAll(open + "\"\r\n", {piece}, 1000).at(0), StartsWith("400 "));
     EXPECT_THAT(ReadAll(open + std::string(100'000, 'x'), {piece}, 1000).at(0), StartsWith("4"));

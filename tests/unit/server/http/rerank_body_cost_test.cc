@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/http/rerank/rerank_body.h"
 #include "server/http/text/base64.h"
+#include "tests/support/values/sanitized.h"
 
 namespace maxsim::http {
 namespace {
@@ -115,9 +116,10 @@ double SecondsToRefuse(const std::string& body) {
 // takes 28 s to build a tree of one megabyte of the first shape, optimized.
 TEST(RerankBodyCostTest, EveryShapeIsReadInLinearTime) {
   constexpr double kNoise = 0.002;  // in seconds
+  constexpr size_t kLong = test::kSanitized ? kMega / 4 : 2 * kMega;
   for (const Shape& shape : kShapes) {
-    const double one = SecondsToRefuse(shape.make(kMega / 4));
-    EXPECT_LT(SecondsToRefuse(shape.make(2 * kMega)), 24 * (one + kNoise)) << shape.name << ", 2 MB";
+    const double one = SecondsToRefuse(shape.make(kLong / 8));
+    EXPECT_LT(SecondsToRefuse(shape.make(kLong)), 24 * (one + kNoise)) << shape.name << ", " << kLong << " bytes";
   }
 }
 

@@ -105,7 +105,7 @@ TEST(RerankBodyTest, WhatIsMissingOrUnknownIsNamed) {
 TEST(RerankBodyTest, FieldsOfTheMessageAreToldTheirNameHere) {
   const std::string members =
       "(model, query, query_weights, documents, top_n, return_documents, return_alignments, "
-      "payload_fields, normalize, min_sequence and request_id are)";
+      "payload_fields, normalize, refinement, min_sequence and request_id are)";
   EXPECT_THAT(ErrorOf(With("collection", "c")), EndsWith("; HTTP's name for it is model"));
   EXPECT_THAT(ErrorOf(With("queries", 1)), EndsWith("; HTTP's name for it is query"));
   EXPECT_THAT(ErrorOf(With("candidates", 1)), EndsWith("; HTTP's name for it is documents"));
@@ -154,6 +154,36 @@ TEST(RerankBodyTest, WrongMembersNameTheirValue) {
   }
   EXPECT_THAT(ErrorOf(encoded("data", "not base64!")), HasSubstr("query.data: is not base64"));
   EXPECT_THAT(ErrorOf(encoded("order", "C")), HasSubstr("query.order: is not a member"));
+}
+
+TEST(RerankBodyTest, ARefinementIsAnObject) {
+  const auto full = Parse(With("refinement", {{"documents", 20}, {"budget", 4294967295}, {"require_proof", true}}));
+  ASSERT_TRUE(full.ok()) << full.status();
+  EXPECT_EQ(full->refinement().documents(), 20u);
+  EXPECT_EQ(full->refinement().budget(), 4294967295u);
+  EXPECT_TRUE(full->refinement().require_proof());
+  const auto empty = Parse(With("refinement", json::object()));
+  ASSERT_TRUE(empty.ok()) << empty.status();
+  EXPECT_TRUE(empty->has_refinement());
+  const auto nulls = Parse(R"({"query": "q", "documents": "*", "refinement": {"documents": null, "budget": 7}})");
+  ASSERT_TRUE(nulls.ok()) << nulls.status();
+  EXPECT_EQ(nulls->refinement().documents(), 0u);
+  EXPECT_EQ(nulls->refinement().budget(), 7u);
+  EXPECT_FALSE(Parse(R"({"query": "q", "documents": "*", "refinement": null})")->has_refinement());
+
+  EXPECT_THAT(ErrorOf(With("refinement", 7)), HasSubstr("refinement: is 7, not an object"));
+  EXPECT_THAT(ErrorOf(With("refinement", {1, 2})), HasSubstr("refinement"));
+  EXPECT_THAT(ErrorOf(With("refinement", {{"documents", -1}})),
+              HasSubstr("refinement.documents: is -1, and whole numbers from 0 to 4294967295 are accepted"));
+  EXPECT_THAT(ErrorOf(With("refinement", {{"budget", 1.5}})), HasSubstr("refinement.budget: is 1.5"));
+  EXPECT_THAT(ErrorOf(With("refinement", {{"documents", "many"}})), HasSubstr("refinement.documents: is \"many\""));
+  EXPECT_THAT(ErrorOf(With("refinement", {{"require_proof", 1}})),
+              HasSubstr("refinement.require_proof: is 1, not true or false"));
+  EXPECT_THAT(ErrorOf(With("refinement", {{"depth", 1}})),
+              HasSubstr("refinement.depth: is not a member (documents, budget and require_proof are)"));
+  EXPECT_THAT(ErrorOf(R"({"query": "q", "documents": "*", "refinement": {"budget": 1, "budget": 2}})"),
+              HasSubstr("refinement.budget: appears twice"));
+  EXPECT_THAT(ErrorOf(With("refinement", {{"documents", {1}}})), HasSubstr("refinement.documents"));
 }
 
 TEST(RerankBodyTest, ATopNOutOfRangeIsToldTheRange) {

@@ -133,6 +133,28 @@ TEST(RerankJsonTest, ClientsFindTheirBillAndTheirShape) {
             json::parse(R"([{"index":1,"logit":1.5}])"));
 }
 
+TEST(RerankJsonTest, AScanIsDescribed) {
+  v1::RerankResponse response;
+  v1::QueryResult& result = *response.add_results();
+  EXPECT_FALSE(json::parse(FormatRerankResponse({.model = "c"}, response)).contains("refinement"));
+  v1::Refinement& refinement = *result.mutable_refinement();
+  refinement.set_planes(4);
+  refinement.set_documents(1200);
+  refinement.set_certificate(v1::CERTIFICATE_PROVEN);
+  EXPECT_EQ(json::parse(FormatRerankResponse({.model = "c"}, response))["refinement"],
+            (json{{"planes", 4}, {"documents", 1200}, {"certificate", "PROVEN"}, {"margin", 0}}));
+  refinement.set_certificate(v1::CERTIFICATE_NOT_PROVEN);
+  refinement.set_outside_score(1.5F);
+  refinement.set_margin(-0.5F);
+  EXPECT_EQ(json::parse(FormatRerankResponse({.model = "c"}, response))["refinement"],
+            (json{{"planes", 4},
+                  {"documents", 1200},
+                  {"certificate", "NOT_PROVEN"},
+                  {"margin", -0.5},
+                  {"outside_score", 1.5},
+                  {"outside_is_bound", false}}));
+}
+
 TEST(RerankJsonTest, AlignmentsNameTheTokensOfAText) {
   v1::RerankResponse response = TwoInlineResults();
   v1::QueryResult& result = *response.mutable_results(0);

@@ -11,6 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "collection/compact/create.h"
 #include "collection/log/collection_log.h"
+#include "kernels/codes/code_layout.h"
+#include "kernels/codes/encode.h"
+#include "kernels/cpu/cpu_codes.h"
 #include "server/live/live_collection.h"
 
 namespace maxsim::live {
@@ -43,6 +46,38 @@ std::vector<uint32_t> AliveIn(const store::Collection& collection, size_t part_i
   return alive;
 }
 
+// Checks the codes of the part's document against those that encoding it gives.
+void ExpectCodesOf(const store::Collection& collection, const store::Part& part, uint32_t in_part, int64_t value) {
+  const auto* const loaded = dynamic_cast<const cpu::CpuCodes*>(part.CodesOn(0));
+  if (loaded == nullptr) return;
+  const CodesView& codes = loaded->view();
+  ASSERT_EQ(codes.num_documents, part.num_documents());
+  ASSERT_TRUE(codes.shape == collection::CodeShapeOf(collection.manifest()));
+  const std::vector<std::byte> rows = Rows(value);
+  const std::vector<int64_t> offsets = {0, NumTokens(value)};
+  const auto encoded = EncodedDocuments::Encode(
+      codes.shape,
+      {.type = ScalarType::kF16, .dim = kDim, .num_documents = 1, .tokens = rows.data(), .offsets = offsets.data()});
+  ASSERT_TRUE(encoded.ok()) << encoded.status();
+  const CodesView expected = encoded->view(codes.planes);
+  const auto first = static_cast<size_t>(codes.offsets[in_part]);
+  const auto num_tokens = static_cast<size_t>(NumTokens(value));
+  EXPECT_EQ(codes.offsets[in_part + 1] - codes.offsets[in_part], NumTokens(value));
+  const auto expect_rows = [&](const uint8_t* found, const uint8_t* wanted, size_t row_bytes) {
+    ASSERT_EQ(found == nullptr, wanted == nullptr);
+    if (found == nullptr) return;
+    EXPECT_EQ(std::memcmp(found + first * row_bytes, wanted, num_tokens * row_bytes), 0) << in_part;
+  };
+  expect_rows(codes.plane0, expected.plane0, PlaneRowBytes(kDim));
+  if (codes.planes >= 2) expect_rows(codes.plane1, expected.plane1, PlaneRowBytes(kDim));
+  if (codes.planes == 4) expect_rows(codes.planes23, expected.planes23, FieldRowBytes(kDim));
+  expect_rows(codes.factors, expected.factors, 1);
+  EXPECT_EQ(codes.scales[in_part], expected.scales[0]);
+  for (int which = 0; which <= BoundIndex(codes.planes); ++which) {
+    EXPECT_TRUE(codes.bounds[which][in_part] == expected.bounds[which][0]) << which;
+  }
+}
+
 }  // namespace
 
 int32_t NumTokens(int64_t value) { return static_cast<int32_t>(1 + value % 5); }
@@ -69,6 +104,7 @@ Documents Contents(const store::Collection& collection) {
   Documents documents;
   uint64_t num_tokens = 0;
   for (size_t part_idx = 0; part_idx < collection.num_parts(); ++part_idx) {
+    EXPECT_GE(collection.part(part_idx).code_planes(), collection.code_planes());
     for (const uint32_t in_part : AliveIn(collection, part_idx)) {
       const uint64_t ordinal = collection.part(part_idx).first_ordinal + in_part;
       const std::string id(collection.string_id(ordinal));
@@ -81,6 +117,7 @@ Documents Contents(const store::Collection& collection) {
         EXPECT_EQ(stored->rows, Rows(value)) << id << " " << value;
       }
       EXPECT_EQ(collection.num_document_tokens(ordinal), NumTokens(value)) << id;
+      ExpectCodesOf(collection, collection.part(part_idx), in_part, value);
       EXPECT_EQ(collection.Find(id), ordinal) << id;
       EXPECT_TRUE(documents.emplace(id, value).second) << id << " is there twice";
       num_tokens += static_cast<uint64_t>(NumTokens(value));
@@ -112,16 +149,17 @@ LiveTest::~LiveTest() {
   store_.reset();
 }
 
-void CreateWithMemory(const std::string& path, uint64_t remembered_bytes) {
+void CreateWithMemory(const std::string& path, uint64_t remembered_bytes,
+                      const std::optional<collection::CodesFormat>& codes) {
   using Log = collection::CollectionLog;
-  const auto made = collection::CreateLiveCollection(path, {.name = "c", .dim = kDim});
+  const auto made = collection::CreateLiveCollection(path, {.name = "c", .dim = kDim, .codes = codes});
   ASSERT_TRUE(made.ok()) << made.status();
   std::filesystem::remove_all(std::filesystem::path(path) / "log");
   const auto log = Log::Open(path, collection::LogFormat::Of(*made), Log::Mode::kCreate, 0, remembered_bytes);
   ASSERT_TRUE(log.ok()) << log.status();
 }
 
-void LiveTest::Create(uint64_t remembered_bytes) { CreateWithMemory(path_, remembered_bytes); }
+void LiveTest::Create(uint64_t remembered_bytes) { CreateWithMemory(path_, remembered_bytes, codes_); }
 
 absl::Status LiveTest::TryOpen(const std::string& path, bool live) {
   live_.reset();

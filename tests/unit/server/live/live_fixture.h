@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "collection/log/version_memory.h"
+#include "collection/manifest.h"
 #include "kernels/maxsim.h"
 #include "server/live/local/live_options.h"
 #include "server/live/local/live_threads.h"
@@ -41,10 +43,11 @@ std::vector<store::Write> List(Writes... writes) {
 int32_t NumTokens(int64_t value);
 
 // Makes a live collection without documents. Its log remembers versions of deleted ids for `remembered_bytes`.
-void CreateWithMemory(const std::string& path, uint64_t remembered_bytes);
+void CreateWithMemory(const std::string& path, uint64_t remembered_bytes,
+                      const std::optional<collection::CodesFormat>& codes = std::nullopt);
 
 // Reads all documents that are alive, as a scan of the collection sees them, and checks that each is whole, that none
-// is there twice, and that Find and the totals agree with them.
+// is there twice, that Find and the totals agree with them, and that codes are those of the documents, to the bit.
 Documents Contents(const store::Collection& collection);
 
 // Returns the outcomes of results in a row: 'A'pplied, 'S'tale, 'N'ot found.
@@ -77,9 +80,11 @@ class LiveTest : public testing::Test {
   const test::TemporaryFolder folder_;
   const std::string path_ = folder_ / "c";
   const std::unique_ptr<Backend> backend_;
+  std::optional<collection::CodesFormat> codes_;  // of the collection that Create makes
   LiveOptions options_;
   store::StoreOptions store_options_{.memory_reserve_bytes = 0, .host_reserve_bytes = 0};
-  LiveThreads threads_{64};
+  static constexpr int kMaxCollections = 24;
+  LiveThreads threads_{kMaxCollections};
   std::unique_ptr<store::CollectionStore> store_;
   std::shared_ptr<store::LiveDocuments> live_;
 };

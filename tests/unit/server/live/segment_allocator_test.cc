@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "tests/support/fake_backend.h"
@@ -33,8 +34,8 @@ class SegmentAllocatorTest : public Test {
   }
   absl::StatusOr<LiveSegment> Allocate(absl::Span<const LiveSegment> present, bool replicated = false) {
     SegmentAllocator allocator("c", Format(), options_, &devices_, &ledger_);
-    return allocator.Allocate(present, replicated, {.num_documents = 1, .num_tokens = 100},
-                              SegmentAllocator::Bound::kConfigured);
+    return allocator.Allocate(present, {.replicated = replicated, .codes = codes_},
+                              {.num_documents = 1, .num_tokens = 100}, SegmentAllocator::Bound::kConfigured);
   }
   static std::vector<uint32_t> DevicesOf(const absl::StatusOr<LiveSegment>& made) {
     EXPECT_TRUE(made.ok()) << made.status();
@@ -47,6 +48,7 @@ class SegmentAllocatorTest : public Test {
     return segment;
   }
 
+  std::optional<store::Segment::Codes> codes_;
   LiveOptions options_;
   test::FakeBackend backends_[3] = {test::FakeBackend("cuda"), test::FakeBackend("cuda"), test::FakeBackend("cuda")};
   store::DeviceSet devices_{{{&backends_[0], 0}, {&backends_[1], 1}, {&backends_[2], 2}},
@@ -86,6 +88,23 @@ TEST_F(SegmentAllocatorTest, PassesOverDevicesThatAreLost) {
   EXPECT_EQ(DevicesOf(Allocate({Present({0}, 100)})), std::vector<uint32_t>{0});
   devices_.MarkLost(0, absl::UnavailableError("it fell off the bus"));
   EXPECT_TRUE(absl::IsUnavailable(Allocate({}).status()));
+}
+
+TEST_F(SegmentAllocatorTest, CountsTheMemoryOfCodes) {
+  const absl::StatusOr<LiveSegment> plain = Allocate({});
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  for (const int planes : {1, 4}) {
+    for (const bool factors : {false, true}) {
+      codes_ = store::Segment::Codes{{.dim = 8, .originals = ScalarType::kF16, .factors = factors}, planes};
+      const absl::StatusOr<LiveSegment> coded = Allocate({});
+      ASSERT_TRUE(coded.ok()) << coded.status();
+      const AppendableShape& tokens = coded->segment->shape().tokens;
+      EXPECT_EQ(coded->segment->reserved_bytes(),
+                plain->segment->reserved_bytes() +
+                    CodeArrayBytes(codes_->shape, planes, tokens.max_documents, tokens.max_tokens));
+      EXPECT_EQ(coded->capacity_bytes, plain->capacity_bytes) << "of token vectors alone";
+    }
+  }
 }
 
 }  // namespace

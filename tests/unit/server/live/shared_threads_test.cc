@@ -118,12 +118,12 @@ TEST_F(ManyCollectionsTest, ShareTheirThreads) {
   Open();
   MustWrite(List(Upsert("a", 1)));
   const size_t before = NumThreads();
-  for (int n = 0; n < 40; ++n) {
+  for (int n = 0; n < 20; ++n) {
     const absl::Status added = Add(absl::StrCat("c", n));
     ASSERT_TRUE(added.ok()) << added;
   }
   EXPECT_LE(NumThreads(), before + 12) << "8 that write and 4 that compact";
-  for (int n = 0; n < 40; ++n) {
+  for (int n = 0; n < 20; ++n) {
     live_ = *store_->FindLive(absl::StrCat("c", n));
     EXPECT_EQ(MustWrite(List(Upsert("a", n))).sequence, 1u);
   }
@@ -132,14 +132,14 @@ TEST_F(ManyCollectionsTest, ShareTheirThreads) {
 TEST_F(ManyCollectionsTest, BeyondTheLimitAreRefusedAndOneThatIsUnloadedMakesRoom) {
   Create();
   Open();
-  for (int n = 1; n < 64; ++n) {
+  for (int n = 1; n < kMaxCollections; ++n) {
     const absl::Status added = Add(absl::StrCat("c", n));
     ASSERT_TRUE(added.ok()) << added;
   }
   const absl::Status refused = Add("beyond");
   EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("collection beyond: 64 live collections are open, and "
-                                                        "live.max_collections is 64"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("collection beyond: 24 live collections are open, and "
+                                                        "live.max_collections is 24"));
   MustWrite(List(Upsert("a", 1)));
   ASSERT_TRUE(store_->Unload("c1").ok());
   const auto loaded =

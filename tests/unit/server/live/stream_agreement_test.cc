@@ -83,7 +83,7 @@ TEST_F(StreamAgreementTest, AgreesOnEveryServerWhateverIsWrittenWhere) {
 TEST_F(StreamAgreementTest, AgreesOnEveryServerWhatIsForgotten) {
   for (const std::string_view name : {"a", "b"}) {
     std::filesystem::remove_all(folder_ / std::string(name));
-    CreateWithMemory(folder_ / std::string(name), 300);
+    CreateWithMemory(folder_ / std::string(name), 300, collection::CodesFormat{.planes = 2, .factors = true});
   }
   for (Replica* replica : {&a_, &b_}) replica->options_.remembered_bytes = 300;
   OpenBoth();

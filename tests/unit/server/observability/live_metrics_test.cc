@@ -8,22 +8,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "absl/strings/str_split.h"
 #include "server/observability/metrics.h"
+#include "tests/unit/server/observability/exposed_value.h"
 
 namespace maxsim {
 namespace {
 
 using testing::HasSubstr;
 using testing::Not;
-
-// Returns the value of a series as the exposition shows it, or "" when it is not there.
-std::string ValueOf(const Metrics& metrics, const std::string& series) {
-  for (const std::string& line : std::vector<std::string>(absl::StrSplit(metrics.Expose(), '\n'))) {
-    if (line.rfind(series + " ", 0) == 0) return line.substr(series.size() + 1);
-  }
-  return "";
-}
 
 std::string Writes(const std::string& collection, const std::string& kind, const std::string& outcome) {
   return "maxsim_live_writes_total{collection=\"" + collection + "\",kind=\"" + kind + "\",outcome=\"" + outcome +

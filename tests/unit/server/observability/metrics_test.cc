@@ -7,22 +7,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "absl/strings/str_split.h"
 #include "server/observability/process_metrics.h"
+#include "tests/unit/server/observability/exposed_value.h"
 
 namespace maxsim {
 namespace {
 
 using testing::HasSubstr;
 using testing::Not;
-
-// Returns the value of a series as the exposition shows it, or "" when it is not there.
-std::string ValueOf(const Metrics& metrics, const std::string& series) {
-  for (const std::string& line : std::vector<std::string>(absl::StrSplit(metrics.Expose(), '\n'))) {
-    if (line.rfind(series + " ", 0) == 0) return line.substr(series.size() + 1);
-  }
-  return "";
-}
 
 Metrics::CollectionGauges Gauges(std::string_view storage, uint64_t generation, uint64_t num_documents,
                                  std::vector<Metrics::CollectionGauges::Resident> resident = {{"host", 0, 1000}}) {

@@ -7,9 +7,12 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "collection/manifest.h"
 #include "server/observability/metrics.h"
 #include "server/service/collection_admin.h"
 #include "server/store/collection_store.h"
@@ -70,6 +73,51 @@ TEST(CreatedCollectionsTest, ComeBackAfterARestartUntilTheyAreUnloaded) {
   ServerRun run(folder.path());
   run.admin.LoadCreated();
   EXPECT_THAT(run.Names(), ElementsAre("b"));
+}
+
+TEST(CreatedCollectionsTest, HaveTheCodesThatTheRequestNames) {
+  const test::TemporaryFolder folder;
+  ServerRun run(folder.path());
+  v1::CreateCollectionRequest request;
+  request.set_dim(8);
+  for (const uint32_t planes : {0U, 1U, 2U, 4U}) {
+    for (const v1::DataType storage : {v1::DATA_TYPE_F16, v1::DATA_TYPE_I8}) {
+      for (const bool factors : {false, true}) {
+        if (planes == 0 && factors) continue;
+        request.set_name(absl::StrCat("c", planes, "-", static_cast<int>(storage), factors));
+        request.set_storage(storage);
+        request.set_code_planes(planes);
+        request.set_code_factors(factors);
+        const auto created = run.admin.CreateForClient(request, {});
+        ASSERT_TRUE(created.ok()) << created.status();
+        const auto manifest = collection::ReadManifest(folder / request.name());
+        ASSERT_TRUE(manifest.ok()) << manifest.status();
+        std::optional<collection::CodesFormat> expected;
+        if (planes > 0) expected = {.planes = static_cast<int>(planes), .factors = factors, .rotation_seed = 0};
+        EXPECT_TRUE(manifest->codes == expected) << collection::DescribeCodes(manifest->codes);
+      }
+    }
+  }
+}
+
+TEST(CreatedCollectionsTest, NoCollectionHasOtherCodes) {
+  const test::TemporaryFolder folder;
+  ServerRun run(folder.path());
+  v1::CreateCollectionRequest request;
+  request.set_name("a");
+  request.set_dim(8);
+  for (const uint32_t planes : {3U, 5U, 0x80000001U}) {
+    request.set_code_planes(planes);
+    const absl::Status status = run.admin.CreateForClient(request, {}).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(absl::StrCat("code_planes: is ", planes, ", and 0 (no codes), 1, 2 and 4 are accepted")));
+  }
+  request.set_code_planes(0);
+  request.set_code_factors(true);
+  EXPECT_THAT(std::string(run.admin.CreateForClient(request, {}).status().message()),
+              HasSubstr("code_factors: is true, and code_planes is 0"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "a"));
 }
 
 TEST(CreatedCollectionsTest, ThoseUnderAFolderWhoseNameIsNotUtf8ComeBack) {

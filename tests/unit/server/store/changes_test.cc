@@ -70,6 +70,26 @@ class ChangesTest : public testing::Test {
     for (const size_t max_extra : {size_t{0}, size_t{3}, size_t{10000}}) {
       EXPECT_THAT(Scanned(collection, max_extra), ElementsAreArray(ordinals)) << max_extra;
     }
+    uint64_t masked_tokens = 0;
+    EXPECT_THAT(Unmasked(collection, &masked_tokens), ElementsAreArray(ordinals));
+    EXPECT_EQ(masked_tokens, num_tokens);
+  }
+
+  // The ordinals that scans of all parts' codes may select, and their tokens.
+  static std::vector<uint64_t> Unmasked(const Collection& collection, uint64_t* num_tokens) {
+    std::vector<uint64_t> unmasked;
+    for (size_t idx = 0; idx < collection.num_parts(); ++idx) {
+      const Part& part = collection.part(idx);
+      ScanMask mask;
+      if (collection.num_tombstones(idx) != 0) mask = collection.scan_mask(idx);
+      *num_tokens += mask.words == nullptr ? static_cast<uint64_t>(part.num_tokens()) : mask.num_tokens;
+      for (int64_t ordinal = 0; ordinal < part.num_documents(); ++ordinal) {
+        if (mask.words == nullptr || mask.Has(ordinal)) {
+          unmasked.push_back(part.first_ordinal + static_cast<uint64_t>(ordinal));
+        }
+      }
+    }
+    return unmasked;
   }
 
   // The ordinals that scans of all parts give results for.
@@ -169,6 +189,31 @@ TEST_F(ChangesTest, AListOfOrdinalsGoesOnWithTheSegmentThatGrows) {
     ExpectHolds(*third, live.expected());
     ExpectHolds(*first, expected_first);
     ExpectHolds(*second, expected_second);
+  }
+}
+
+TEST_F(ChangesTest, MemoryOfIdsTombstonesListsAndMasksCounts) {
+  const auto bytes = [&] { return live_->changes().num_bytes(); };
+  uint64_t before = bytes();
+  const std::string long_id(1000, 'x');
+  live_->Upsert(long_id, written_, 0);
+  EXPECT_GT(bytes(), before + long_id.size());
+  live_->Upsert("new", written_, 1);
+  for (int n = 0; n < 50; ++n) live_->Delete("doc-" + std::to_string(n));
+  live_->Delete("new");
+  const auto snapshot = live_->Snapshot();
+  for (const size_t part_idx : {size_t{0}, snapshot->num_parts() - 1}) {
+    ASSERT_GT(snapshot->num_tombstones(part_idx), 0u);
+    before = bytes();
+    const ScanMask mask = snapshot->scan_mask(part_idx);
+    EXPECT_EQ(bytes(), before + mask.words->size() * sizeof(uint64_t));
+    const ScanFilter filter = snapshot->scan_filter(part_idx, 0);
+    const uint64_t with_both =
+        before + mask.words->size() * sizeof(uint64_t) + filter.ordinals->size() * sizeof(uint32_t);
+    EXPECT_EQ(bytes(), with_both);
+    snapshot->scan_mask(part_idx);
+    snapshot->scan_filter(part_idx, 0);
+    EXPECT_EQ(bytes(), with_both) << "they are kept, and made once";
   }
 }
 

@@ -1,3 +1,3 @@
-#include "kernels/library/cuda/hopper_forward_kernel.cuh"
+#include "kernels/library/cuda/hopper/hopper_forward_kernel.cuh"
 
 template struct maxsim::library::HopperForwardLauncher<maxsim::ScalarType::kBF16>;

@@ -1,203 +1,21 @@
-// The forward pass on Hopper: a warp loads tiles of documents and says which of their tokens count; one or two
-// warpgroups multiply them (wgmma) with query rows that stay in registers.
-//
-// A warp of a warpgroup has one query tile: its rows 0 to 15 are those of one product, its rows 16 to 31 of a second
-// one, so that a query tile's maxima meet in the registers of a warp. Each lane keeps the best similarity of its four
-// rows, with its token where matches are asked for. The tensor cores work for one warpgroup while the other compares.
-//
-// The bits are those of the other kernels: groups of 16 columns in order, the first of equal tokens, the butterfly of
-// docs/internals/correctness.md.
-//
-// NOTES:
-//  - A tile's rows behind its document are the next document's, or zeros behind the array. They are multiplied and not
-//    looked at.
-//  - One lane reads what a tile says of itself and tells the others, so that the compiler knows it to be the same for
-//    all of them.
+// The warps that multiply tiles with a query tile, and keep the best similarities.
 #pragma once
 
 #include <cuda_runtime.h>
 
-#include <cstddef>
 #include <cstdint>
 
-#include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/score/hopper_common/ptx/mbarrier.cuh"
 #include "kernels/cuda/score/hopper_common/ptx/shared.cuh"
-#include "kernels/cuda/score/hopper_common/ptx/tensor_copy.cuh"
 #include "kernels/cuda/score/hopper_common/ptx/wgmma.cuh"
 #include "kernels/library/cuda/device_tokens.cuh"
 #include "kernels/library/cuda/forward_kernel.cuh"
+#include "kernels/library/cuda/hopper/ring.cuh"
 #include "kernels/library/cuda/hopper_forward.h"
 
 namespace maxsim::library {
 
 namespace sm90 = cuda::sm90;
-
-// A thread block's shared memory.
-template <int kHalves, int kWarpgroups>
-struct HopperShared {
-  // Two thread blocks of one warpgroup share a multiprocessor.
-  static constexpr int kStages = (kWarpgroups == 1 ? 4 : 8) * (3 - kHalves);
-  static constexpr int kTileBytes = kHalves * kHopperTokens * kHopperHalfBytes;
-
-  alignas(1024) uint8_t tokens[kStages][kTileBytes];
-  alignas(16) HopperTile tiles[kStages];
-  uint64_t full[kStages];   // the tile is there, and described
-  uint64_t empty[kStages];  // every warp that multiplies has done so
-};
-
-// Addresses in a HopperShared, of the shared state space, and where in the ring a warp is.
-template <class Shared>
-class HopperRing {
- public:
-  __device__ __forceinline__ explicit HopperRing(uint32_t base) : base_(base) {}
-
-  __device__ __forceinline__ uint32_t Tokens() const { return base_ + stage_ * uint32_t{Shared::kTileBytes}; }
-  __device__ __forceinline__ uint32_t Tile() const {
-    return base_ + static_cast<uint32_t>(offsetof(Shared, tiles) + stage_ * sizeof(HopperTile));
-  }
-  __device__ __forceinline__ uint32_t Full() const { return Barrier(offsetof(Shared, full)); }
-  __device__ __forceinline__ uint32_t Empty() const { return Barrier(offsetof(Shared, empty)); }
-  __device__ __forceinline__ uint32_t parity() const { return parity_; }
-  __device__ __forceinline__ void Advance() {
-    if (++stage_ < Shared::kStages) return;
-    stage_ = 0;
-    parity_ ^= 1;
-  }
-
-  // For one thread, before any other uses the ring.
-  __device__ __forceinline__ void Init(int readers) {
-    for (; stage_ < Shared::kStages; ++stage_) {
-      sm90::InitBarrier(Full(), 2);  // when the copies are started, and when the tile is described
-      sm90::InitBarrier(Empty(), readers);
-    }
-    stage_ = 0;
-    sm90::FenceBarrierInit();
-  }
-
- private:
-  __device__ __forceinline__ uint32_t Barrier(size_t first) const {
-    return base_ + static_cast<uint32_t>(first + stage_ * sizeof(uint64_t));
-  }
-
-  const uint32_t base_;
-  uint32_t stage_ = 0;
-  uint32_t parity_ = 0;
-};
-
-// A thread block's part of the call.
-struct HopperPart {
-  int64_t list;
-  int64_t row_tile;
-  int64_t begin;  // places in the list
-  int64_t end;
-
-  // Thread blocks with the same documents follow one another, so that the L2 cache has these for all of them.
-  __device__ __forceinline__ explicit HopperPart(const HopperForwardParams& p) {
-    const HopperForwardPlan& plan = p.plan;
-    const int64_t block = blockIdx.x;
-    row_tile = block % plan.row_tiles;
-    const int64_t split = block / plan.row_tiles % plan.splits;
-    list = block / plan.row_tiles / plan.splits;
-    begin = split * plan.documents_a_block;
-    end = min(begin + plan.documents_a_block, p.forward.problem.list_length);
-  }
-};
-
-// The warp that loads tiles.
-template <int kHalves, class Shared>
-class HopperLoader {
- public:
-  __device__ __forceinline__ HopperLoader(const HopperForwardParams& params, const HopperPart& part, uint32_t base)
-      : p_(params), part_(part), ring_(base), lane_(threadIdx.x % 32) {}
-
-  __device__ __forceinline__ void Run() {
-    Document next = At(part_.begin);
-    for (int64_t place = part_.begin; place < part_.end; ++place) {
-      const Document document = next;
-      // What is read here is wanted a document later.
-      if (place + 1 < part_.end) next = At(place + 1);
-      int32_t first = 0;
-      do {
-        Load(document, place, first);
-        first += kHopperTokens;
-      } while (first < document.length);
-    }
-    End();
-  }
-
- private:
-  struct Document {
-    int64_t first_row = 0;
-    int32_t length = 0;
-  };
-
-  __device__ __forceinline__ Document At(int64_t place) const {
-    const DeviceProblem& problem = p_.forward.problem;
-    const int64_t document =
-        problem.pairing == MAXSIM_ALL ? place : DocumentAt(problem, part_.list * problem.list_length + place);
-    return {FirstRow(problem.documents, document), NumRows(problem.documents, document)};
-  }
-
-  // A document without rows has one tile all the same, of which no token counts.
-  __device__ __forceinline__ void Load(const Document& document, int64_t place, int32_t first) {
-    sm90::WaitBarrier(ring_.Empty(), ring_.parity() ^ 1);
-    const int64_t row = document.first_row + first;
-    const int32_t num_tokens = max(0, min(kHopperTokens, document.length - first));
-    if (lane_ == 0) {
-      constexpr int32_t kBoxBytes = kHopperBoxTokens * kHopperHalfBytes;
-      // The multiplying warps read a box at least, and nothing behind the last.
-      const int32_t num_boxes = max(1, (num_tokens + kHopperBoxTokens - 1) / kHopperBoxTokens);
-      sm90::ArriveExpecting(ring_.Full(), static_cast<uint32_t>(num_boxes * kHalves * kBoxBytes));
-#pragma unroll
-      for (int half = 0; half < kHalves; ++half) {
-        for (int32_t box = 0; box < num_boxes; ++box) {
-          sm90::CopyBox(ring_.Tokens() + half * kHopperTokens * kHopperHalfBytes + box * kBoxBytes, p_.documents,
-                        half * (kHopperHalfBytes / 2), static_cast<int32_t>(row) + box * kHopperBoxTokens,
-                        ring_.Full());
-        }
-      }
-    }
-    HopperTile tile{};
-    const uint8_t* const mask = p_.forward.problem.documents.mask;
-#pragma unroll
-    for (int word = 0; word < kHopperTokens / 32; ++word) {
-      const int32_t token = word * 32 + lane_;
-      const bool counts = first + token < document.length && (mask == nullptr || mask[row + token] != 0);
-      tile.counts[word] = __ballot_sync(0xffffffffu, counts);
-    }
-    tile.first_token = first;
-    tile.num_tokens = num_tokens;
-    tile.flags = first + kHopperTokens >= document.length ? HopperTile::kLastOfDocument : 0;
-    tile.place = place;
-    Describe(tile);
-  }
-
-  __device__ __forceinline__ void End() {
-    sm90::WaitBarrier(ring_.Empty(), ring_.parity() ^ 1);
-    if (lane_ == 0) sm90::Arrive(ring_.Full());
-    HopperTile tile{};
-    tile.flags = HopperTile::kEndOfWork;
-    Describe(tile);
-  }
-
-  __device__ __forceinline__ void Describe(const HopperTile& tile) {
-    if (lane_ == 0) {
-      const uint32_t address = ring_.Tile();
-      sm90::StoreShared(address, tile.counts[0], tile.counts[1], tile.counts[2],
-                        static_cast<uint32_t>(tile.first_token));
-      sm90::StoreShared(address + 16, tile.flags, static_cast<uint32_t>(tile.num_tokens),
-                        static_cast<uint32_t>(tile.place), static_cast<uint32_t>(tile.place >> 32));
-      sm90::Arrive(ring_.Full());
-    }
-    ring_.Advance();
-  }
-
-  const HopperForwardParams& p_;
-  const HopperPart& part_;
-  HopperRing<Shared> ring_;
-  const int lane_;
-};
 
 // A warp that multiplies: a query tile.
 template <ScalarType kType, int kHalves, int kWarpgroups, bool kMatches, class Shared>
@@ -476,62 +294,5 @@ class HopperMultiplier {
   uint32_t flags_;
   int64_t place_;
 };
-
-// A thread has so many registers once the roles are known. A multiprocessor has 65,536 of them, and a thread block has
-// what it was launched with, an equal share for each thread.
-template <int kWarpgroups>
-struct HopperRegisters {
-  static constexpr int kBlocks = kWarpgroups == 1 ? 2 : 1;  // of a multiprocessor
-  static constexpr int kThreads = (kWarpgroups + 1) * kHopperWarps * 32;
-  static constexpr int kLaunch = 65536 / (kBlocks * kThreads) / 8 * 8;
-  static constexpr int kLoader = 40;
-  static constexpr int kMultiplier = kWarpgroups == 1 ? 216 : 232;
-  static_assert(kLoader + kWarpgroups * kMultiplier <= (kWarpgroups + 1) * kLaunch);
-};
-
-template <ScalarType kType, int kHalves, int kWarpgroups, bool kMatches>
-__global__ void __launch_bounds__(HopperRegisters<kWarpgroups>::kThreads, HopperRegisters<kWarpgroups>::kBlocks)
-    HopperForwardKernel(const __grid_constant__ HopperForwardParams params) {
-  extern __shared__ __align__(1024) uint8_t hopper_shared[];
-  using Shared = HopperShared<kHalves, kWarpgroups>;
-  using Registers = HopperRegisters<kWarpgroups>;
-  constexpr int kWarps = kWarpgroups * kHopperWarps;
-  const auto base = static_cast<uint32_t>(__cvta_generic_to_shared(hopper_shared));
-  if (threadIdx.x == 0) HopperRing<Shared>(base).Init(kWarps);
-  __syncthreads();
-  const HopperPart part(params);
-  // One lane tells the warp's number, so that the compiler knows it to be the same for the whole warp.
-  const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x / 32), 0);
-  if (warp >= kWarps) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers::kLoader));
-    if (warp == kWarps) HopperLoader<kHalves, Shared>(params, part, base).Run();
-  } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers::kMultiplier));
-    HopperMultiplier<kType, kHalves, kWarpgroups, kMatches, Shared>(params, part, base, warp).Run();
-  }
-}
-
-template <ScalarType kType, int kHalves, int kWarpgroups>
-cudaError_t LaunchHopperForward(const HopperForwardParams& params, cudaStream_t stream) {
-  using Registers = HopperRegisters<kWarpgroups>;
-  constexpr size_t kSharedBytes = sizeof(HopperShared<kHalves, kWarpgroups>);
-  static_assert(kSharedBytes * Registers::kBlocks <= 225 * 1024);
-  const auto kernel = params.forward.argmax == nullptr ? HopperForwardKernel<kType, kHalves, kWarpgroups, false>
-                                                       : HopperForwardKernel<kType, kHalves, kWarpgroups, true>;
-  const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
-  if (error != cudaSuccess) return error;
-  return cuda::LaunchKernel(kernel, dim3(static_cast<unsigned>(params.plan.num_blocks)), dim3(Registers::kThreads),
-                            kSharedBytes, stream, params);
-}
-
-template <ScalarType kType>
-cudaError_t HopperForwardLauncher<kType>::Launch(const HopperForwardParams& params, cudaStream_t stream) {
-  if (params.forward.plan.row_bytes <= kHopperHalfBytes) {
-    return params.plan.warpgroups == 1 ? LaunchHopperForward<kType, 1, 1>(params, stream)
-                                       : LaunchHopperForward<kType, 1, 2>(params, stream);
-  }
-  return params.plan.warpgroups == 1 ? LaunchHopperForward<kType, 2, 1>(params, stream)
-                                     : LaunchHopperForward<kType, 2, 2>(params, stream);
-}
 
 }  // namespace maxsim::library

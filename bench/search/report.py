@@ -1,0 +1,72 @@
+"""The report of a benchmark: one JSON file, which every measurement is added to as it comes."""
+
+import datetime
+import json
+import os
+import pathlib
+from typing import Any, Callable, Dict, List
+
+Row = Dict[str, Any]
+
+# The members that identify a row of each list. A new row replaces an old one with the same values of these.
+KEYS = {
+    "collections": ("collection",),
+    "indexes": ("collection", "system", "build"),
+    "rows": ("collection", "system", "build", "search", "k"),
+    "failures": ("collection", "system", "build"),
+}
+
+
+def is_same(kind: str, row: Row, other: Row) -> bool:
+    return all(row.get(key) == other.get(key) for key in KEYS[kind])
+
+
+class Report:
+    """One process writes at a time. The file is replaced in one step, so that an interrupted run leaves a whole one."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self.path = path
+
+    def read(self) -> Dict[str, Any]:
+        empty: Dict[str, Any] = {"runs": [], **{kind: [] for kind in KEYS}}
+        return {**empty, **json.loads(self.path.read_text())} if self.path.exists() else empty
+
+    def add(self, kind: str, row: Row) -> None:
+        def change(report: Dict[str, Any]) -> None:
+            report[kind] = [other for other in report[kind] if not is_same(kind, row, other)] + [row]
+
+        self._change(change)
+
+    def remove(self, kind: str, row: Row) -> None:
+        def change(report: Dict[str, Any]) -> None:
+            report[kind] = [other for other in report[kind] if not is_same(kind, row, other)]
+
+        self._change(change)
+
+    def find(self, kind: str, **values: Any) -> List[Row]:
+        """Rows that have all these values."""
+        return [row for row in self.read()[kind] if all(row.get(key) == value for key, value in values.items())]
+
+    def begin_run(self, what: Row) -> None:
+        """Says where the next measurements come from."""
+        date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+
+        def change(report: Dict[str, Any]) -> None:
+            report["runs"].append({"date": date, **what})
+
+        self._change(change)
+
+    def _change(self, change: Callable[[Dict[str, Any]], None]) -> None:
+        report = self.read()
+        change(report)
+        temporary = self.path.with_suffix(".tmp")
+        # One row a line, so that a difference of two reports can be read.
+        parts = []
+        for name, value in report.items():
+            if isinstance(value, list) and value:
+                lines = ",\n  ".join(json.dumps(row, ensure_ascii=False) for row in value)
+                parts.append(f"{json.dumps(name)}: [\n  {lines}\n ]")
+            else:
+                parts.append(f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}")
+        temporary.write_text("{\n " + ",\n ".join(parts) + "\n}\n", encoding="utf-8")
+        os.replace(temporary, self.path)

@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""Times searches of a whole collection at a server that scans codes: one query at a time, and batches of queries.
+
+    measure.py --bin build/release/bin --documents 5000000 --tokens 72 --residency host --out code_scan.json
+
+Every document consists of spans of the demo's token vectors, with noise. A search of the same queries that scores every
+document tells how many of the best ones the scan found. The originals are INT8. Needs a CUDA GPU, PyTorch, NumPy and grpcio.
+"""
+
+import argparse
+import datetime
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+import torch
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(REPOSITORY / "bench/serving/cases"))
+sys.path.insert(0, str(REPOSITORY / "client/python"))
+
+from maxsim import Client, token_matrix  # noqa: E402
+from maxsim.v1 import rerank_pb2  # noqa: E402
+from servers import Maxsimd, gpu_query, server_commit  # noqa: E402
+
+SPANS = 4  # of the demo's rows, in every document
+NOISE = 0.05
+BLOCK = 100_000  # documents that are made at once
+TOP_K = 100
+QUERY_TOKENS = 32
+
+
+def make_documents(folder, num_documents, num_tokens):
+    """Writes tokens.npy [documents x tokens, dim] of INT8, scales.npy and lengths.npy, made on the GPU."""
+    pool = torch.from_numpy(np.load(REPOSITORY / "demo/tokens.npy")).cuda().float()
+    rows = num_documents * num_tokens
+    tokens = np.lib.format.open_memmap(folder / "tokens.npy", "w+", np.int8, (rows, pool.shape[1]))
+    scales = np.empty(rows, np.float32)
+    generator = torch.Generator(device="cuda").manual_seed(5)
+    position = torch.arange(num_tokens, device="cuda")
+    for begin in range(0, num_documents, BLOCK):
+        size = min(BLOCK, num_documents - begin)
+        starts = torch.randint(0, len(pool), (size, SPANS), device="cuda", generator=generator)
+        chosen = (starts[:, position * SPANS // num_tokens] + position) % len(pool)
+        vectors = pool[chosen.flatten()]
+        vectors += NOISE * torch.randn(vectors.shape, device="cuda", generator=generator)
+        vectors = torch.nn.functional.normalize(vectors, dim=1)
+        scale = vectors.abs().amax(1) / 127
+        where = slice(begin * num_tokens, (begin + size) * num_tokens)
+        tokens[where] = (vectors / scale[:, None]).round().to(torch.int8).cpu().numpy()
+        scales[where] = scale.cpu().numpy()
+    del tokens
+    np.save(folder / "scales.npy", scales)
+    np.save(folder / "lengths.npy", np.full(num_documents, num_tokens, np.int32))
+
+
+def make_queries(count):
+    """Rows of the demo, `QUERY_TOKENS` in a row from a random one on, with noise: [count, tokens, dim] F16."""
+    pool = torch.from_numpy(np.load(REPOSITORY / "demo/tokens.npy")).float()
+    generator = torch.Generator().manual_seed(6)
+    starts = torch.randint(0, len(pool), (count, 1), generator=generator)
+    vectors = pool[(starts + torch.arange(QUERY_TOKENS)) % len(pool)]
+    vectors += 2 * NOISE * torch.randn(vectors.shape, generator=generator)
+    return torch.nn.functional.normalize(vectors, dim=2).half().numpy()
+
+
+def request(queries, refined):
+    message = rerank_pb2.RerankRequest(collection="documents", top_k=TOP_K)
+    message.candidates.whole_collection.SetInParent()
+    message.refinement.documents = refined
+    for query in queries:
+        message.queries.add(tokens=token_matrix(query))
+    return message
+
+
+def load(options, address, report, queries_per_request, seconds):
+    """Runs maxsim-loadtest with one request under way."""
+    command = [
+        options.bin / "maxsim-loadtest", "--target", address, "--collection", "documents", "--candidates", "all",
+        "--concurrency", 1, "--queries", options.scratch / "queries.npy", "--query-lengths", options.scratch / "query_lengths.npy",
+        "--queries-per-request", queries_per_request, "--top-k", TOP_K, "--duration", f"{seconds}s", "--warmup", "1s",
+        "--pool-requests", 64, "--timeout", "60s", "--json", report,
+    ]  # fmt: skip
+    subprocess.run([str(part) for part in command], check=True, stdout=subprocess.DEVNULL)
+    result = json.loads(report.read_text())
+    return {key: result[key] for key in ("command", "requests", "qps", "latency_us", "server_us", "errors")}
+
+
+def ask(address, queries, num_documents):
+    """Compares answers after scans with those of scoring every document, bit by bit."""
+    found, certificates, same_scores = [], [], True
+    with Client(address) as client:
+        for query in queries:
+            scanned = client.reranker.Rerank(request([query], 0)).results[0]
+            exact = client.reranker.Rerank(request([query], num_documents)).results[0]
+            found.append([len(set(scanned.positions[:k]) & set(exact.positions[:k])) / k for k in (10, TOP_K)])
+            scores = dict(zip(exact.positions, exact.scores))
+            same_scores &= all(scores.get(p, s) == s for p, s in zip(scanned.positions, scanned.scores))
+            certificates.append(scanned.refinement.certificate)
+    recall = np.mean(found, axis=0)
+    proven = certificates.count(rerank_pb2.CERTIFICATE_PROVEN)
+    return {
+        "queries": len(queries),
+        "refined": scanned.refinement.documents,
+        "planes": scanned.refinement.planes,
+        "recall@10": float(recall[0]),
+        "recall@100": float(recall[1]),
+        "proven": proven,
+        "same_scores": same_scores,
+    }
+
+
+def gpu_bytes():
+    return int(gpu_query("memory.used")[0][0]) << 20
+
+
+def measure(options, folder, queries):
+    before = gpu_bytes()
+    # A batch of scans of the whole collection is more work than a server holds by default.
+    keys = {"batching.max_queue_work": 1 << 44, "batching.max_queue_time": "0s"}
+    with Maxsimd(options.bin, options.scratch, "server", {"documents": folder}, options.residency, keys, 400, True) as server:
+        yield {"start_s": server.start_seconds, "gpu_bytes": gpu_bytes() - before}
+        address = server.unix_target
+        yield {"answers": ask(address, queries[: options.compare], options.documents)}
+        yield {"one_query": load(options, address, options.scratch / "one.json", 1, options.seconds)}
+        yield {"batch_of_32": load(options, address, options.scratch / "batch.json", 32, options.seconds)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", type=pathlib.Path, required=True, help="folder with maxsimd and its tools")
+    parser.add_argument("--documents", type=int, default=1_000_000, help="documents to make (default: 1000000)")
+    parser.add_argument("--tokens", type=int, default=72, help="tokens of a document (default: 72)")
+    parser.add_argument("--planes", type=int, choices=(1, 2, 4), default=1, help="planes of codes (default: 1)")
+    parser.add_argument("--residency", choices=("gpu", "host", "disk"), default="host",
+                        help="where the originals are (default: host)")  # fmt: skip
+    parser.add_argument("--seconds", type=int, default=10, help="seconds of each measurement (default: 10)")
+    parser.add_argument("--compare", type=int, default=20, help="queries that are compared with exact ones (default: 20)")
+    parser.add_argument("--collection", type=pathlib.Path, help="folder of the collection, kept if given, and used if there")
+    parser.add_argument("--scratch", type=pathlib.Path, help="folder for the vectors' files (default: the system's)")
+    parser.add_argument("--out", type=pathlib.Path, required=True, help="JSON file to write")
+    options = parser.parse_args()
+
+    with tempfile.TemporaryDirectory(dir=options.scratch, prefix="code-scan-") as name:
+        options.scratch = pathlib.Path(name)
+        folder = options.collection or options.scratch / "collection"
+        result = {
+            "command": " ".join(sys.argv),
+            "commit": server_commit(options.bin),
+            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            "device": gpu_query("name,driver_version"),
+        }
+
+        def keep(values):
+            result.update(values)
+            print(json.dumps(values), flush=True)
+            options.out.write_text(json.dumps(result, indent=1) + "\n")
+
+        if not folder.exists():
+            begin = time.monotonic()
+            make_documents(options.scratch, options.documents, options.tokens)
+            made = time.monotonic()
+            command = [
+                options.bin / "maxsim-shard", "build", "--tokens", options.scratch / "tokens.npy", "--scales",
+                options.scratch / "scales.npy", "--lengths", options.scratch / "lengths.npy", "--storage", "i8", "--codes",
+                options.planes, "--output", folder, "--name", "documents", "--quiet",
+            ]  # fmt: skip
+            subprocess.run([str(part) for part in command], check=True)
+            (options.scratch / "tokens.npy").unlink()
+            torch.cuda.empty_cache()
+            keep({"make_s": made - begin, "build_s": time.monotonic() - made})
+        queries = make_queries(256)
+        np.save(options.scratch / "queries.npy", queries.reshape(-1, queries.shape[2]))
+        np.save(options.scratch / "query_lengths.npy", np.full(len(queries), QUERY_TOKENS, np.int32))
+        for values in measure(options, folder, queries):
+            keep(values)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+// How far a build or an encoding is, for whoever watches it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "absl/status/status.h"
+#include "collection/quantization_loss.h"
+
+namespace maxsim::collection {
+
+struct BuildProgress {
+  enum class Stage {
+    kReading,     // ids and payload sizes
+    kWriting,     // shards
+    kShardDone,   // one more is complete under its name
+    kEncoding,    // fields and codes of the shards, which are all complete
+    kPublishing,  // all shards are complete; the manifest comes next
+    kPublished,   // only the removal of old files is left
+  };
+  Stage stage = Stage::kReading;
+  int64_t documents_done = 0;
+  int64_t documents_total = 0;
+  int64_t bytes_done = 0;   // written
+  int64_t bytes_total = 0;  // 0 while reading
+  int64_t shards_done = 0;
+  int64_t shards_total = 0;
+  QuantizationLoss loss = {};  // i8 only; set once all shards are written
+  // When kPublished: says why the folder could not be synchronised, if so. What is published stays so, but a power
+  // failure may bring the generation before back.
+  absl::Status synchronised = absl::OkStatus();
+};
+
+// The observer is called every few MiB. An error it returns ends the build, as does one from anywhere else.
+using BuildObserver = std::function<absl::Status(const BuildProgress&)>;
+
+// Sets the stage and calls the observer, which may be null. Returns what the observer returns.
+inline absl::Status Report(const BuildObserver& observer, BuildProgress& progress, BuildProgress::Stage stage) {
+  progress.stage = stage;
+  return observer == nullptr ? absl::OkStatus() : observer(progress);
+}
+
+}  // namespace maxsim::collection

@@ -1,0 +1,66 @@
+// Declares the fields of a collection: values in the documents' payloads that requests can filter by.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace maxsim::collection {
+
+enum class FieldKind : uint8_t {
+  kKeyword,   // a string
+  kKeywords,  // a list of strings
+  kInteger,   // an integer of 64 bits
+  kNumber,    // any number, as FP64
+  kBoolean,
+  kTime,  // a string with a date and time of RFC 3339
+};
+
+std::string_view Name(FieldKind kind);  // "keyword", "keywords", ...
+std::optional<FieldKind> FieldKindFromName(std::string_view name);
+
+// Filters and error messages quote names, so these stay short. The other limits bound what one document can cost.
+inline constexpr size_t kMaxFields = 64;
+inline constexpr size_t kMaxFieldNameBytes = 64;
+inline constexpr size_t kMaxFieldPathBytes = 256;
+inline constexpr size_t kMaxKeywordBytes = 512;  // as ids have
+inline constexpr size_t kMaxKeywordsPerDocument = 1024;
+
+struct Field {
+  std::string name;  // a letter or "_", then letters, digits and "_"; not one of the words of the filter grammar
+  FieldKind kind = FieldKind::kKeyword;
+  // Keys of the payload from the outside in, joined by dots: "meta.lang" is the member "lang" of the member "meta".
+  std::string path;
+
+  friend bool operator==(const Field&, const Field&) = default;
+};
+
+// Returns true for words that the text of filters uses itself, in any case: and, or, not, in, exists, true, false.
+bool IsFilterWord(std::string_view word);
+
+// INVALID_ARGUMENT unless a field may have the name.
+absl::Status CheckFieldName(std::string_view name);
+
+// Returns the field of that name, or null.
+const Field* FindField(const std::vector<Field>& fields, std::string_view name);
+
+// Splits a path at its dots.
+std::vector<std::string_view> SplitFieldPath(std::string_view path);
+
+// INVALID_ARGUMENT, naming the field, the value and the limit, unless the fields may be declared together: names that
+// are well formed and differ, paths of which none leads into the value of another.
+absl::Status CheckFields(const std::vector<Field>& fields);
+
+// Parses "NAME:KIND=PATH,NAME:KIND,...": without "=PATH" the path is the name. "" is no field. Checks the fields, too.
+absl::StatusOr<std::vector<Field>> ParseFields(std::string_view text);
+
+// Returns the text that ParseFields takes.
+std::string FormatFields(const std::vector<Field>& fields);
+
+}  // namespace maxsim::collection

@@ -1,0 +1,73 @@
+// Takes apart the file that holds the values of a shard's fields. The parser is pure; reader, verifier and fuzzer share
+// it. The format is described in docs/reference/formats.md.
+//
+// A field is a column over the shard's documents. Keywords are numbers of terms in a list of all terms of the shard, so
+// that a reader groups documents by integers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/stop.h"
+#include "collection/field.h"
+#include "collection/fields/field_reader.h"
+#include "collection/shard_contents.h"
+
+namespace maxsim::collection {
+
+inline constexpr std::string_view kFieldFileFormat = "maxsim-fields";
+inline constexpr std::string_view kFieldFileFormatVersion = "1";
+
+// This metadata key has the fields as FormatFields writes them.
+inline constexpr std::string_view kDeclarationsKey = "fields";
+
+// Tensors are named FIELD.PART. N documents, K terms, L keywords in the lists of all documents.
+inline constexpr std::string_view kFieldValues = "values";        // see FieldColumn
+inline constexpr std::string_view kFieldPresent = "present";      // U8 [ceil(N / 8)]: of integer, number, boolean, time
+inline constexpr std::string_view kTermOffsets = "term_offsets";  // I64 [K + 1]: of keyword and keywords
+inline constexpr std::string_view kTermBytes = "term_bytes";      // U8 [B]: of keyword and keywords
+inline constexpr std::string_view kListOffsets = "offsets";       // I64 [N + 1]: of keywords
+
+// One field of a shard's documents. Everything points into the bytes that were parsed, which must outlive it. Bit n of
+// an array of bits is bit n % 8, from the lowest, of byte n / 8.
+struct FieldColumn {
+  FieldKind kind = FieldKind::kKeyword;
+  int64_t num_documents = 0;
+  int64_t num_present = 0;  // documents that have a value
+
+  // The terms of a keyword or keywords field, in strictly ascending order of their bytes.
+  int64_t num_terms = 0;
+  Int64Array term_offsets;
+  std::string_view term_bytes;
+  // [N] of keyword: 0 where the document has no value, else 1 + the number of its term. [L] of keywords: the numbers of
+  // the terms of each document's list, which ascend strictly.
+  FileArray<uint32_t> terms;
+  Int64Array list_offsets;  // [N + 1] of keywords: the list of document n is terms[list_offsets[n] ...]
+
+  Int64Array integers;               // [N] of integer and time; 0 where the document has no value
+  FileArray<double> numbers;         // [N] of number; likewise
+  const uint8_t* bits = nullptr;     // [N bits] of boolean; likewise
+  const uint8_t* present = nullptr;  // [N bits] of integer, number, boolean and time: whether there is a value
+
+  std::string_view term(int64_t idx) const {
+    const int64_t begin = term_offsets[idx];
+    return term_bytes.substr(static_cast<size_t>(begin), static_cast<size_t>(term_offsets[idx + 1] - begin));
+  }
+  int64_t num_list_terms() const { return list_offsets[num_documents]; }
+  bool has_value(int64_t document) const;
+  // Returns the document's value as FieldReader reads it.
+  FieldValue value(int64_t document) const;
+};
+
+// Checks the whole structure of a field file for these fields and so many documents: format, declarations, types and
+// shapes of the tensors, terms that ascend and are UTF-8, numbers of terms, lists, and zeros where there is no value.
+// Not checked: whether the values are those of the payloads. Returns a column for each field. `bytes` is the whole
+// file. INVALID_ARGUMENT names the tensor or key, its value and what was expected. Unknown tensors and metadata are
+// skipped. Ends with the status of `stop` (may be null) once that is stopped.
+absl::StatusOr<std::vector<FieldColumn>> ParseFieldFile(std::string_view bytes, const std::vector<Field>& fields,
+                                                        int64_t num_documents, const StopSignal* stop = nullptr);
+
+}  // namespace maxsim::collection

@@ -1,0 +1,48 @@
+// Reads the values of a collection's fields out of a document's payload.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "collection/field.h"
+
+namespace maxsim::collection {
+
+// One document's value of one field. std::monostate: it has none. Keywords of a list ascend by their bytes, and each
+// stands once. Times are microseconds since 1970 (time_text.h).
+using FieldValue = std::variant<std::monostate, std::string, std::vector<std::string>, int64_t, double, bool>;
+
+// For one thread.
+class FieldReader {
+ public:
+  // The fields have been checked (CheckFields), and must outlive the object.
+  explicit FieldReader(const std::vector<Field>& fields);
+
+  // Returns the values of all fields, in their order; valid until the next call. `payload` is a JSON object, or ""
+  // where the document has none. A document has no value of a field where a key of its path is missing, where the
+  // value, or a member that the path leads through, is null, and where a list is empty. INVALID_ARGUMENT, naming field
+  // and value: a value of another kind, a text or list that is too long, a key of a path that appears twice, or
+  // malformed JSON.
+  absl::StatusOr<const std::vector<FieldValue>*> Read(std::string_view payload);
+
+  // One key of the paths, in a tree whose root is the payload. Has children or fields, never both.
+  struct Node {
+    std::string key;
+    std::vector<size_t> children = {};  // numbers of nodes
+    std::vector<size_t> fields = {};    // whose paths end here
+    uint64_t seen_in = 0;               // number of the payload that had the key last
+  };
+
+ private:
+  const std::vector<Field>& fields_;
+  std::vector<Node> nodes_;  // the root first
+  uint64_t num_payloads_ = 0;
+  std::vector<FieldValue> values_;
+};
+
+}  // namespace maxsim::collection

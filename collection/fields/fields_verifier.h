@@ -1,0 +1,31 @@
+// Compares the columns of fields with the payloads that they were read from.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "collection/field.h"
+#include "collection/fields/field_file.h"
+#include "collection/shard.h"
+
+namespace maxsim::collection {
+
+// The first field of a document whose stored value is wrong.
+struct WrongField {
+  int64_t document = 0;
+  std::string what;  // "field \"year\": 2019 is stored, and the payload has 2020"
+};
+
+struct WrongFields {
+  int64_t num_documents = 0;          // that have a wrong value
+  std::vector<WrongField> documents;  // the first `max_kept` of them, ascending
+};
+
+// Reads the fields of every payload anew. `columns` are those of the shard's documents. Payloads that are not well
+// formed are skipped: the verifier reports those by itself.
+WrongFields FindWrongFields(const std::vector<Field>& fields, const std::vector<FieldColumn>& columns,
+                            const Shard& shard, size_t max_kept);
+
+}  // namespace maxsim::collection

@@ -1,0 +1,23 @@
+// Reads and writes the times of fields: RFC 3339, such as "2026-01-02T03:04:05.678Z".
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace maxsim::collection {
+
+// Years 0000 to 9999 of UTC, in microseconds since 1970.
+inline constexpr int64_t kMinTimeMicros = -62'167'219'200'000'000;
+inline constexpr int64_t kMaxTimeMicros = 253'402'300'799'999'999;
+
+// Returns the microseconds since 1970-01-01T00:00:00Z. The text has a date, a time and an offset ("Z" or "+hh:mm").
+// Digits of the second beyond the sixth are cut off. Second 60 is the first one of the next minute. Returns nullopt for
+// other text, for days that no month has, and for times outside of kMinTimeMicros .. kMaxTimeMicros.
+std::optional<int64_t> ParseTime(std::string_view text);
+
+// Returns the time in UTC, without a fraction where that is 0, else with 6 digits of it.
+std::string FormatTime(int64_t micros);
+
+}  // namespace maxsim::collection

@@ -1,0 +1,160 @@
+#include "collection/filters/evaluate.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "base/text.h"
+#include "collection/fields/time_text.h"
+
+namespace maxsim::collection {
+namespace {
+
+// Where at least one of so many documents matches, marking bits takes less time than sorting ordinals.
+constexpr size_t kSparseShare = 64;
+
+// Makes a bitmap of ordinals in any order.
+OrdinalBitmap FromUnsorted(absl::Span<const uint32_t> ordinals, int64_t num_documents) {
+  std::vector<uint32_t> sorted;
+  if (ordinals.size() < static_cast<size_t>(num_documents) / kSparseShare) {
+    sorted.assign(ordinals.begin(), ordinals.end());
+    std::sort(sorted.begin(), sorted.end());
+    return OrdinalBitmap::FromSorted(sorted);
+  }
+  std::vector<uint64_t> words(static_cast<size_t>(num_documents) / 64 + 1);
+  for (const uint32_t ordinal : ordinals) words[ordinal / 64] |= uint64_t{1} << (ordinal % 64);
+  sorted.reserve(ordinals.size());
+  for (size_t word = 0; word < words.size(); ++word) {
+    for (uint64_t bits = words[word]; bits != 0; bits &= bits - 1) {
+      sorted.push_back(static_cast<uint32_t>(word * 64) + static_cast<uint32_t>(__builtin_ctzll(bits)));
+    }
+  }
+  return OrdinalBitmap::FromSorted(sorted);
+}
+
+// Returns the value of a canonical filter as the index has it.
+template <typename T>
+T ValueOf(FieldKind kind, const FilterValue& value) {
+  if (kind == FieldKind::kTime) return static_cast<T>(*ParseTime(std::get<std::string>(value)));
+  return std::get<T>(value);
+}
+
+template <typename T>
+void AddInRange(const FieldIndex& field, const SortedValues<T>& values, const std::optional<FilterBound>& low,
+                const std::optional<FilterBound>& high, std::vector<uint32_t>& ordinals) {
+  const auto bound = [&](const std::optional<FilterBound>& given) {
+    std::optional<typename SortedValues<T>::Bound> made;
+    if (given.has_value()) made = {ValueOf<T>(field.kind(), given->value), given->inclusive};
+    return made;
+  };
+  const absl::Span<const uint32_t> found = values.InRange(bound(low), bound(high));
+  ordinals.insert(ordinals.end(), found.begin(), found.end());
+}
+
+// Evaluates equals, in and range of a field with values in order.
+template <typename T>
+OrdinalBitmap EvaluateSorted(const Filter& filter, const FieldIndex& field, const SortedValues<T>& values,
+                             int64_t num_documents) {
+  std::vector<uint32_t> ordinals;
+  if (filter.kind == Filter::Kind::kRange) AddInRange(field, values, filter.low, filter.high, ordinals);
+  for (const FilterValue& value : filter.values) {
+    const FilterBound bound{value, true};
+    AddInRange(field, values, bound, bound, ordinals);
+  }
+  return FromUnsorted(ordinals, num_documents);
+}
+
+OrdinalBitmap EvaluateTerms(const Filter& filter, const FieldIndex& field) {
+  std::vector<std::string_view> terms;
+  for (const FilterValue& value : filter.values) terms.emplace_back(std::get<std::string>(value));
+  OrdinalBitmap set;
+  field.terms().AddTo(terms, set);
+  return set;
+}
+
+OrdinalBitmap EvaluateBoolean(const Filter& filter, const FieldIndex& field) {
+  OrdinalBitmap set;
+  for (const FilterValue& value : filter.values) {
+    OrdinalBitmap of_value = std::get<bool>(value) ? field.is_true().Clone() : field.present().Clone();
+    if (!std::get<bool>(value)) of_value.Subtract(field.is_true());
+    set.UniteWith(of_value);
+  }
+  return set;
+}
+
+absl::StatusOr<OrdinalBitmap> EvaluateComparison(const Filter& filter, const ShardIndex& index) {
+  const FieldIndex* const field = index.Find(filter.field);
+  if (field == nullptr) return Invalid("field ", Quote(filter.field), " is not declared");
+  if (filter.kind == Filter::Kind::kExists) return field->present().Clone();
+  switch (field->kind()) {
+    case FieldKind::kKeyword:
+    case FieldKind::kKeywords:
+      return EvaluateTerms(filter, *field);
+    case FieldKind::kBoolean:
+      return EvaluateBoolean(filter, *field);
+    case FieldKind::kInteger:
+    case FieldKind::kTime:
+      return EvaluateSorted(filter, *field, field->integers(), index.num_documents());
+    case FieldKind::kNumber:
+      return EvaluateSorted(filter, *field, field->numbers(), index.num_documents());
+  }
+  return absl::InternalError("a kind of field that is none");
+}
+
+// Takes what does not match away from what does, so that no complement is made but where all children are negations.
+absl::StatusOr<OrdinalBitmap> EvaluateAnd(const Filter& filter, const ShardIndex& index) {
+  std::optional<OrdinalBitmap> set;
+  for (const Filter& child : filter.children) {
+    if (child.kind == Filter::Kind::kNot) continue;
+    absl::StatusOr<OrdinalBitmap> of_child = EvaluateFilter(child, index);
+    if (!of_child.ok()) return of_child;
+    if (set.has_value()) {
+      set->IntersectWith(*of_child);
+    } else {
+      set = *std::move(of_child);
+    }
+  }
+  if (!set.has_value()) set = OrdinalBitmap::All(index.num_documents());
+  for (const Filter& child : filter.children) {
+    if (child.kind != Filter::Kind::kNot) continue;
+    const absl::StatusOr<OrdinalBitmap> negated = EvaluateFilter(child.children.front(), index);
+    if (!negated.ok()) return negated.status();
+    set->Subtract(*negated);
+  }
+  return *std::move(set);
+}
+
+}  // namespace
+
+absl::StatusOr<OrdinalBitmap> EvaluateFilter(const Filter& filter, const ShardIndex& index) {
+  switch (filter.kind) {
+    case Filter::Kind::kAnd:
+      return EvaluateAnd(filter, index);
+    case Filter::Kind::kOr: {
+      OrdinalBitmap set;
+      for (const Filter& child : filter.children) {
+        const absl::StatusOr<OrdinalBitmap> of_child = EvaluateFilter(child, index);
+        if (!of_child.ok()) return of_child.status();
+        set.UniteWith(*of_child);
+      }
+      return set;
+    }
+    case Filter::Kind::kNot: {
+      absl::StatusOr<OrdinalBitmap> set = EvaluateFilter(filter.children.front(), index);
+      if (set.ok()) set->Complement(index.num_documents());
+      return set;
+    }
+    case Filter::Kind::kEquals:
+    case Filter::Kind::kIn:
+    case Filter::Kind::kRange:
+    case Filter::Kind::kExists:
+      return EvaluateComparison(filter, index);
+  }
+  return absl::InternalError("a kind of filter that is none");
+}
+
+}  // namespace maxsim::collection

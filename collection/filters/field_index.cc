@@ -1,0 +1,231 @@
+#include "collection/filters/field_index.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace maxsim::collection {
+namespace {
+
+// A term has a bitmap where at least so many documents have it, and at least one of kFrequentShare: then the bitmap
+// takes about 2 bytes for each document or less, and a list 4. A filter unites bitmaps faster than lists.
+constexpr int64_t kFrequentDocuments = 256;
+constexpr int64_t kFrequentShare = 256;
+
+template <typename T>
+int64_t BytesOf(const std::vector<T>& values) {
+  return static_cast<int64_t>(values.capacity() * sizeof(T));
+}
+
+// Makes a bitmap of bits in the order of formats.md.
+OrdinalBitmap FromBits(const uint8_t* bits, int64_t num_documents) {
+  std::vector<uint32_t> ordinals;
+  for (int64_t document = 0; document < num_documents; ++document) {
+    if (((bits[document / 8] >> (document % 8)) & 1) != 0) ordinals.push_back(static_cast<uint32_t>(document));
+  }
+  return OrdinalBitmap::FromSorted(ordinals);
+}
+
+OrdinalBitmap PresentOf(const FieldColumn& column) {
+  if (column.num_present == column.num_documents) return OrdinalBitmap::All(column.num_documents);
+  if (column.present != nullptr) return FromBits(column.present, column.num_documents);
+  std::vector<uint32_t> ordinals;
+  ordinals.reserve(static_cast<size_t>(column.num_present));
+  for (int64_t document = 0; document < column.num_documents; ++document) {
+    if (column.has_value(document)) ordinals.push_back(static_cast<uint32_t>(document));
+  }
+  return OrdinalBitmap::FromSorted(ordinals);
+}
+
+// Calls `take` with each document and each number of a term that it has, in the order of the documents.
+template <typename Take>
+void ForEachTerm(const FieldColumn& column, const Take& take) {
+  for (int64_t document = 0; document < column.num_documents; ++document) {
+    if (column.kind == FieldKind::kKeyword) {
+      if (column.terms[document] != 0) take(static_cast<uint32_t>(document), size_t{column.terms[document]} - 1);
+      continue;
+    }
+    for (int64_t idx = column.list_offsets[document]; idx < column.list_offsets[document + 1]; ++idx) {
+      take(static_cast<uint32_t>(document), size_t{column.terms[idx]});
+    }
+  }
+}
+
+template <typename T, typename Array>
+SortedValues<T> Sorted(const FieldColumn& column, const Array& array) {
+  std::vector<std::pair<T, uint32_t>> values;
+  values.reserve(static_cast<size_t>(column.num_present));
+  for (int64_t document = 0; document < column.num_documents; ++document) {
+    if (column.has_value(document)) values.emplace_back(array[document], static_cast<uint32_t>(document));
+  }
+  return SortedValues<T>(std::move(values));
+}
+
+}  // namespace
+
+template <typename T>
+SortedValues<T>::SortedValues(std::vector<std::pair<T, uint32_t>> values) {
+  std::sort(values.begin(), values.end());
+  values_.reserve(values.size());
+  ordinals_.reserve(values.size());
+  for (const auto& [value, ordinal] : values) {
+    values_.push_back(value);
+    ordinals_.push_back(ordinal);
+  }
+}
+
+template <typename T>
+absl::Span<const uint32_t> SortedValues<T>::InRange(const std::optional<Bound>& low,
+                                                    const std::optional<Bound>& high) const {
+  auto begin = values_.begin();
+  auto end = values_.end();
+  if (low.has_value()) {
+    begin = low->inclusive ? std::lower_bound(begin, end, low->value) : std::upper_bound(begin, end, low->value);
+  }
+  if (high.has_value()) {
+    end = high->inclusive ? std::upper_bound(begin, end, high->value) : std::lower_bound(begin, end, high->value);
+  }
+  return absl::MakeConstSpan(ordinals_).subspan(static_cast<size_t>(begin - values_.begin()),
+                                                static_cast<size_t>(end - begin));
+}
+
+template <typename T>
+int64_t SortedValues<T>::memory_bytes() const {
+  return BytesOf(values_) + BytesOf(ordinals_);
+}
+
+template class SortedValues<int64_t>;
+template class SortedValues<double>;
+
+TermLists::TermLists(const FieldColumn& column) : term_bytes_(column.term_bytes) {
+  const auto num_terms = static_cast<size_t>(column.num_terms);
+  term_offsets_.assign(column.term_offsets.data(), column.term_offsets.data() + num_terms + 1);
+  std::vector<int64_t> counts(num_terms);
+  ForEachTerm(column, [&](uint32_t /*document*/, size_t term) { ++counts[term]; });
+  const auto is_frequent = [&](size_t term) {
+    return counts[term] >= kFrequentDocuments && counts[term] >= column.num_documents / kFrequentShare;
+  };
+  list_offsets_.reserve(num_terms + 1);
+  list_offsets_.push_back(0);
+  std::vector<int64_t> all_offsets = {0};  // of the lists of all terms
+  for (size_t term = 0; term < num_terms; ++term) {
+    all_offsets.push_back(all_offsets.back() + counts[term]);
+    list_offsets_.push_back(list_offsets_.back() + (is_frequent(term) ? 0 : counts[term]));
+  }
+  std::vector<uint32_t> all(static_cast<size_t>(all_offsets.back()));
+  std::vector<int64_t> next = all_offsets;
+  ForEachTerm(column, [&](uint32_t document, size_t term) { all[static_cast<size_t>(next[term]++)] = document; });
+  lists_.reserve(static_cast<size_t>(list_offsets_.back()));
+  for (size_t term = 0; term < num_terms; ++term) {
+    const absl::Span<const uint32_t> list =
+        absl::MakeConstSpan(all).subspan(static_cast<size_t>(all_offsets[term]), static_cast<size_t>(counts[term]));
+    if (!is_frequent(term)) {
+      lists_.insert(lists_.end(), list.begin(), list.end());
+      continue;
+    }
+    frequent_terms_.push_back(static_cast<uint32_t>(term));
+    bitmaps_.push_back(OrdinalBitmap::FromSorted(list));
+    bitmaps_.back().Compress();
+  }
+  frequent_terms_.shrink_to_fit();
+  bitmaps_.shrink_to_fit();
+  term_bytes_.shrink_to_fit();
+}
+
+std::optional<size_t> TermLists::Find(std::string_view term) const {
+  const auto at = [&](size_t idx) {
+    const auto begin = static_cast<size_t>(term_offsets_[idx]);
+    return std::string_view(term_bytes_).substr(begin, static_cast<size_t>(term_offsets_[idx + 1]) - begin);
+  };
+  size_t begin = 0;
+  size_t end = term_offsets_.empty() ? 0 : term_offsets_.size() - 1;
+  while (begin < end) {
+    const size_t middle = begin + (end - begin) / 2;
+    if (at(middle) < term) {
+      begin = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  if (begin + 1 >= term_offsets_.size() || at(begin) != term) return std::nullopt;
+  return begin;
+}
+
+void TermLists::AddTo(absl::Span<const std::string_view> terms, OrdinalBitmap& set) const {
+  std::vector<uint32_t> rare;
+  for (const std::string_view term : terms) {
+    const std::optional<size_t> idx = Find(term);
+    if (!idx.has_value()) continue;
+    const auto frequent = std::lower_bound(frequent_terms_.begin(), frequent_terms_.end(), *idx);
+    if (frequent != frequent_terms_.end() && *frequent == *idx) {
+      set.UniteWith(bitmaps_[static_cast<size_t>(frequent - frequent_terms_.begin())]);
+    } else {
+      rare.insert(rare.end(), lists_.begin() + list_offsets_[*idx], lists_.begin() + list_offsets_[*idx + 1]);
+    }
+  }
+  std::sort(rare.begin(), rare.end());
+  set.UniteWith(OrdinalBitmap::FromSorted(rare));
+}
+
+int64_t TermLists::memory_bytes() const {
+  int64_t bytes = BytesOf(term_offsets_) + BytesOf(list_offsets_) + BytesOf(lists_) + BytesOf(frequent_terms_) +
+                  BytesOf(bitmaps_) + static_cast<int64_t>(term_bytes_.capacity());
+  for (const OrdinalBitmap& bitmap : bitmaps_) bytes += bitmap.memory_bytes();
+  return bytes;
+}
+
+FieldIndex::FieldIndex(const FieldColumn& column) : kind_(column.kind), present_(PresentOf(column)) {
+  present_.Compress();
+  switch (kind_) {
+    case FieldKind::kKeyword:
+    case FieldKind::kKeywords:
+      terms_ = TermLists(column);
+      break;
+    case FieldKind::kInteger:
+    case FieldKind::kTime:
+      integers_ = Sorted<int64_t>(column, column.integers);
+      break;
+    case FieldKind::kNumber:
+      numbers_ = Sorted<double>(column, column.numbers);
+      break;
+    case FieldKind::kBoolean:
+      is_true_ = FromBits(column.bits, column.num_documents);
+      is_true_.Compress();
+      break;
+  }
+}
+
+int64_t FieldIndex::memory_bytes() const {
+  return static_cast<int64_t>(sizeof(*this)) + present_.memory_bytes() + is_true_.memory_bytes() +
+         terms_.memory_bytes() + integers_.memory_bytes() + numbers_.memory_bytes();
+}
+
+ShardIndex::ShardIndex(const std::vector<Field>& fields, const std::vector<FieldColumn>& columns, int64_t num_documents)
+    : fields_(fields), num_documents_(num_documents) {
+  indexes_.reserve(columns.size());
+  for (const FieldColumn& column : columns) indexes_.emplace_back(column);
+}
+
+const FieldIndex* ShardIndex::Find(std::string_view name) const {
+  const Field* const field = FindField(fields_, name);
+  return field == nullptr ? nullptr : &indexes_[static_cast<size_t>(field - fields_.data())];
+}
+
+int64_t ShardIndex::memory_bytes() const {
+  int64_t bytes = sizeof(*this);
+  for (const FieldIndex& index : indexes_) bytes += index.memory_bytes();
+  return bytes;
+}
+
+int64_t MaxIndexBytes(const std::vector<Field>& fields, int64_t num_documents, int64_t file_bytes) {
+  // Arrays and terms take at most twice what they take in the file: terms have two offsets, and values their documents.
+  // A bitmap of few documents takes up to 8 KiB for each 65,536 of them, as does one of many, and a field has up to two
+  // beside those of its frequent terms, which take less than the numbers of the terms do in the file.
+  constexpr int64_t kContainerDocuments = 65'536;
+  constexpr int64_t kMaxContainerBytes = 8192 + 64;
+  constexpr int64_t kFixedBytes = 1024;
+  const int64_t num_containers = (num_documents + kContainerDocuments - 1) / kContainerDocuments;
+  const auto num_fields = static_cast<int64_t>(fields.size());
+  return 2 * file_bytes + kFixedBytes + num_fields * (kFixedBytes + 2 * num_containers * kMaxContainerBytes);
+}
+
+}  // namespace maxsim::collection

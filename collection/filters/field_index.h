@@ -1,0 +1,112 @@
+// Finds the documents of a shard by the values of their fields.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "collection/field.h"
+#include "collection/fields/field_file.h"
+#include "collection/filters/ordinal_bitmap.h"
+
+namespace maxsim::collection {
+
+// Values in ascending order, each with the document that has it.
+template <typename T>
+class SortedValues {
+ public:
+  // Takes the values of the documents that have one.
+  explicit SortedValues(std::vector<std::pair<T, uint32_t>> values);
+  SortedValues() = default;
+
+  // Returns the documents whose value is in the range, in the order of their values. nullopt: without that bound.
+  struct Bound {
+    T value;
+    bool inclusive = true;
+  };
+  absl::Span<const uint32_t> InRange(const std::optional<Bound>& low, const std::optional<Bound>& high) const;
+
+  int64_t memory_bytes() const;
+
+ private:
+  std::vector<T> values_;
+  std::vector<uint32_t> ordinals_;
+};
+
+// Terms in ascending order, each with the documents that have it. Those of a term that many documents have are a
+// bitmap, and those of the others ascend in one array for all.
+class TermLists {
+ public:
+  explicit TermLists(const FieldColumn& column);
+  TermLists() = default;
+
+  // Adds the documents that have one of the terms to a set. A term that is not there has none.
+  void AddTo(absl::Span<const std::string_view> terms, OrdinalBitmap& set) const;
+
+  int64_t memory_bytes() const;
+
+ private:
+  std::optional<size_t> Find(std::string_view term) const;
+
+  std::vector<int64_t> term_offsets_;  // [terms + 1]
+  std::string term_bytes_;
+  std::vector<int64_t> list_offsets_;  // [terms + 1], in `lists_`; a term with a bitmap has an empty list
+  std::vector<uint32_t> lists_;
+  std::vector<uint32_t> frequent_terms_;  // ascending
+  std::vector<OrdinalBitmap> bitmaps_;    // of frequent_terms_
+};
+
+// One field of a shard. Immutable, so that it is thread-safe.
+class FieldIndex {
+ public:
+  // Copies what it needs out of the column.
+  explicit FieldIndex(const FieldColumn& column);
+
+  FieldKind kind() const { return kind_; }
+  // Returns the documents that have a value.
+  const OrdinalBitmap& present() const { return present_; }
+  // Returns the documents whose value is true, for a boolean field.
+  const OrdinalBitmap& is_true() const { return is_true_; }
+  const TermLists& terms() const { return terms_; }                    // of keyword and keywords
+  const SortedValues<int64_t>& integers() const { return integers_; }  // of integer and time
+  const SortedValues<double>& numbers() const { return numbers_; }     // of number
+
+  int64_t memory_bytes() const;
+
+ private:
+  FieldKind kind_;
+  OrdinalBitmap present_;
+  OrdinalBitmap is_true_;
+  TermLists terms_;
+  SortedValues<int64_t> integers_;
+  SortedValues<double> numbers_;
+};
+
+// All fields of a shard. Thread-safe.
+class ShardIndex {
+ public:
+  // `columns` are those of `fields`, which must outlive the object. All have `num_documents`.
+  ShardIndex(const std::vector<Field>& fields, const std::vector<FieldColumn>& columns, int64_t num_documents);
+
+  int64_t num_documents() const { return num_documents_; }
+  const std::vector<Field>& fields() const { return fields_; }
+  // Returns the index of a field, or null.
+  const FieldIndex* Find(std::string_view name) const;
+
+  int64_t memory_bytes() const;
+
+ private:
+  const std::vector<Field>& fields_;
+  const int64_t num_documents_;
+  std::vector<FieldIndex> indexes_;
+};
+
+// Returns a bound of ShardIndex::memory_bytes of a shard that is not open yet: `file_bytes` are those of its field file
+// (FieldFileBytes).
+int64_t MaxIndexBytes(const std::vector<Field>& fields, int64_t num_documents, int64_t file_bytes);
+
+}  // namespace maxsim::collection

@@ -1,0 +1,79 @@
+// Filters: which documents a request is about, as a tree over the values of their fields.
+//
+// A filter comes as text (filter_text.h), as JSON or as a message, and is the same tree each time. It is checked
+// against the fields of a collection and brought into its canonical form (canonical.h) before it is evaluated
+// (evaluate.h).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace maxsim::collection {
+
+// A filter comes from outside. These bound what it costs to hold, print and evaluate one: 32 levels are far more than
+// people write, and a list of 16,384 values takes a millisecond.
+inline constexpr int kMaxFilterDepth = 32;
+inline constexpr size_t kMaxFilterNodes = 1024;
+inline constexpr size_t kMaxFilterValues = 16'384;  // of all nodes together
+
+// A value that documents are compared with. A time is a string of RFC 3339.
+using FilterValue = std::variant<bool, int64_t, double, std::string>;
+
+struct FilterBound {
+  FilterValue value;
+  bool inclusive = true;
+
+  friend bool operator==(const FilterBound&, const FilterBound&) = default;
+};
+
+// One node of the tree. A document without a value of a field matches neither equals, in, range nor exists of it, and
+// so it matches their negations.
+struct Filter {
+  enum class Kind : uint8_t {
+    kAnd,     // all children match; at least one
+    kOr,      // some child matches; at least one
+    kNot,     // the child does not match
+    kEquals,  // the field has the value; one of a list of keywords is it
+    kIn,      // the field has one of the values; at least one
+    kRange,   // the value is in a range: of integer, number and time
+    kExists,  // the field has a value
+  };
+
+  Kind kind = Kind::kExists;
+  std::vector<Filter> children = {};     // of and, or: some; of not: one
+  std::string field = {};                // of the others
+  std::vector<FilterValue> values = {};  // of equals: one; of in: some
+  std::optional<FilterBound> low = {};   // of a range, which has one bound at least
+  std::optional<FilterBound> high = {};
+
+  static Filter And(std::vector<Filter> children) { return {.kind = Kind::kAnd, .children = std::move(children)}; }
+  static Filter Or(std::vector<Filter> children) { return {.kind = Kind::kOr, .children = std::move(children)}; }
+  static Filter Not(Filter child);
+  static Filter Equals(std::string field, FilterValue value) {
+    return {.kind = Kind::kEquals, .field = std::move(field), .values = {std::move(value)}};
+  }
+  static Filter In(std::string field, std::vector<FilterValue> values) {
+    return {.kind = Kind::kIn, .field = std::move(field), .values = std::move(values)};
+  }
+  static Filter Range(std::string field, std::optional<FilterBound> low, std::optional<FilterBound> high) {
+    return {.kind = Kind::kRange, .field = std::move(field), .low = std::move(low), .high = std::move(high)};
+  }
+  static Filter Exists(std::string field) { return {.kind = Kind::kExists, .field = std::move(field)}; }
+
+  friend bool operator==(const Filter&, const Filter&) = default;
+};
+
+// Checks what the kinds of nodes say above, and the limits. INVALID_ARGUMENT names what is wrong and the limit.
+// Recursive
+// functions over a filter that passed need no other bound. A range with two bounds counts as an "and" of two
+// comparisons, which its text is; inside of an "and" it counts as two comparisons.
+absl::Status CheckFilter(const Filter& filter);
+
+}  // namespace maxsim::collection

@@ -1,0 +1,58 @@
+// Sets of documents of a shard, as Roaring bitmaps of their ordinals (https://roaringbitmap.org).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/types/span.h"
+
+struct roaring_bitmap_s;
+
+namespace maxsim::collection {
+
+// A set of ordinals below 2^32. Reading is thread-safe. Throws std::bad_alloc where there is no memory.
+class OrdinalBitmap {
+ public:
+  OrdinalBitmap();  // the empty set
+  ~OrdinalBitmap();
+  OrdinalBitmap(OrdinalBitmap&& other) noexcept;
+  OrdinalBitmap& operator=(OrdinalBitmap&& other) noexcept;
+
+  // Returns 0 .. num_ordinals - 1.
+  static OrdinalBitmap All(int64_t num_ordinals);
+  // Takes ordinals in ascending order.
+  static OrdinalBitmap FromSorted(absl::Span<const uint32_t> ordinals);
+  OrdinalBitmap Clone() const;
+
+  void IntersectWith(const OrdinalBitmap& other);
+  void UniteWith(const OrdinalBitmap& other);
+  void Subtract(const OrdinalBitmap& other);
+  // Replaces the set by the ordinals below `num_ordinals` that are not in it; all of its own are below.
+  void Complement(int64_t num_ordinals);
+
+  bool empty() const { return size() == 0; }
+  int64_t size() const;
+  bool Contains(uint32_t ordinal) const;
+  std::vector<uint32_t> ToVector() const;  // ascending
+
+  // Stores runs of ordinals as such where that is smaller, and gives back memory that is not needed: for sets that are
+  // kept.
+  void Compress();
+
+  // Returns the bytes of the set in memory, to within the allocator's rounding.
+  int64_t memory_bytes() const;
+
+  friend bool operator==(const OrdinalBitmap& a, const OrdinalBitmap& b) { return a.EqualTo(b); }
+
+ private:
+  explicit OrdinalBitmap(roaring_bitmap_s* bitmap);
+  bool EqualTo(const OrdinalBitmap& other) const;
+
+  struct Free {
+    void operator()(roaring_bitmap_s* bitmap) const;
+  };
+  std::unique_ptr<roaring_bitmap_s, Free> bitmap_;
+};
+
+}  // namespace maxsim::collection

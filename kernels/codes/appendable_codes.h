@@ -1,0 +1,46 @@
+// Codes in a backend's memory that grow by appending, beside AppendableDocuments (kernels/maxsim.h).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "kernels/codes/codes.h"
+#include "kernels/codes/scan_executor.h"
+
+namespace maxsim {
+
+// The format and the capacity of appendable codes. Fixed when they are created.
+struct AppendableCodesShape {
+  CodeShape codes;
+  int planes = 1;  // 1, 2 or 4
+  int64_t max_documents = 0;
+  int64_t max_tokens = 0;
+};
+
+// Appended codes never move or change. One thread at a time may append; Snapshot may be called from any
+// thread meanwhile. Must not outlive the Backend that made them.
+class AppendableCodes {
+ public:
+  virtual ~AppendableCodes() = default;
+  // Appends the first planes of all documents of the view, which is of the same shape, with their factors, scales and
+  // bounds. After OK they are in the backend's memory, and the view is not used any more. On an error nothing was
+  // appended: INVALID_ARGUMENT for another shape, fewer planes or missing bounds; RESOURCE_EXHAUSTED, with the numbers,
+  // beyond max_documents or max_tokens; UNAVAILABLE when the device is lost.
+  virtual absl::Status Append(const CodesView& codes) = 0;
+  // Returns a snapshot of the codes appended so far, which any ScanExecutor of the backend scans. Document n is the
+  // n-th that was appended, and has the bounds of 1, 2 and 4 planes. The snapshot is immutable and keeps the memory
+  // alive.
+  virtual std::shared_ptr<const LoadedCodes> Snapshot() const = 0;
+};
+
+// Checks the shape of codes that will be appended: dimension, type, planes, documents and tokens. INVALID_ARGUMENT
+// names the field, the value and the limit.
+absl::Status ValidateAppendableCodesShape(const AppendableCodesShape& shape);
+
+// Checks the codes of a view as ValidateCodes does, and that they can be appended to `num_documents` documents of
+// `num_tokens` tokens. Errors are those of AppendableCodes::Append.
+absl::Status ValidateCodesAppend(const AppendableCodesShape& shape, int64_t num_documents, int64_t num_tokens,
+                                 const CodesView& codes);
+
+}  // namespace maxsim

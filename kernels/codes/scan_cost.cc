@@ -1,0 +1,94 @@
+#include "kernels/codes/scan_cost.h"
+
+#include <string_view>
+
+namespace maxsim {
+namespace {
+
+// All constants are fitted to docs/performance/codes.json: call_ms of its rows with one query, on one H200. The time is
+// one of tokens and documents and not of bytes: rows of 96 coordinates take as long as those of 128. The rows are
+// within 4 % of the model (scan_cost_test.cc).
+
+// Per part: its kernels begin, and its best documents are selected.
+constexpr double kSecondsPerPart = 50e-6;
+// Per document: sums over query tokens, and a score.
+constexpr double kSecondsPerDocument = 0.2e-9;
+// Per token, by the kernels for Hopper.
+constexpr double kHopperSecondsPerToken1 = 6.1e-12;
+constexpr double kHopperSecondsPerToken2 = 11.76e-12;
+constexpr double kHopperSecondsPerToken4 = 18.4e-12;
+// Per token, by the kernels for every GPU, which were measured with one plane alone.
+constexpr double kPortableSecondsPerToken1 = 10.1e-12;
+
+// Rows of 96 and 128 coordinates were measured, without factors. Others between them are padded to these.
+constexpr int32_t kMinMeasuredDim = 65;
+constexpr int32_t kMaxMeasuredDim = 128;
+
+// The rate of a GPU's memory in GB/s, by its vendor's data sheet.
+struct KnownGpu {
+  std::string_view name;  // BackendInfo::device
+  double gb_per_second = 0;
+};
+constexpr KnownGpu kMeasuredGpu = {"NVIDIA H200", 4800};
+constexpr KnownGpu kKnownGpus[] = {
+    kMeasuredGpu,
+    {"NVIDIA H200 NVL", 4800},
+    {"NVIDIA H100 80GB HBM3", 3350},
+    {"NVIDIA H100 NVL", 3900},
+    {"NVIDIA H100 PCIe", 2000},
+    {"NVIDIA A100-SXM4-80GB", 2039},
+    {"NVIDIA A100 80GB PCIe", 1935},
+    {"NVIDIA A100-SXM4-40GB", 1555},
+    {"NVIDIA A100-PCIE-40GB", 1555},
+    {"NVIDIA A30", 933},
+    {"NVIDIA A40", 696},
+    {"NVIDIA A10", 600},
+    {"NVIDIA A10G", 600},
+    {"NVIDIA L4", 300},
+    {"NVIDIA L40", 864},
+    {"NVIDIA L40S", 864},
+    {"NVIDIA RTX A6000", 768},
+    {"NVIDIA RTX 6000 Ada Generation", 960},
+    {"NVIDIA GeForce RTX 3090", 936},
+    {"NVIDIA GeForce RTX 4090", 1008},
+};
+
+// Returns how many times longer the GPU is expected to take than the measured one. How a GPU without a measurement
+// compares is not known better than by its memory.
+std::optional<double> Slowdown(std::string_view device) {
+  for (const KnownGpu& gpu : kKnownGpus) {
+    if (gpu.name == device) return kMeasuredGpu.gb_per_second / gpu.gb_per_second;
+  }
+  return std::nullopt;
+}
+
+std::optional<double> SecondsPerToken(bool hopper, int planes) {
+  if (!hopper) return planes == 1 ? std::optional(kPortableSecondsPerToken1) : std::nullopt;
+  switch (planes) {
+    case 1:
+      return kHopperSecondsPerToken1;
+    case 2:
+      return kHopperSecondsPerToken2;
+    case 4:
+      return kHopperSecondsPerToken4;
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::optional<double> ExpectedScanSeconds(const BackendInfo& device, const CodeShape& shape, int planes,
+                                          const ScanSize& size) {
+  if (device.name != "cuda" || shape.factors || shape.dim < kMinMeasuredDim || shape.dim > kMaxMeasuredDim)
+    return std::nullopt;
+  const std::optional<double> per_token = SecondsPerToken(device.isa == "sm_90", planes);
+  if (!per_token.has_value()) return std::nullopt;
+  const std::optional<double> slowdown = Slowdown(device.device);
+  if (!slowdown.has_value()) return std::nullopt;
+  return static_cast<double>(size.num_parts) * kSecondsPerPart +
+         *slowdown * (static_cast<double>(size.num_documents) * kSecondsPerDocument +
+                      static_cast<double>(size.num_tokens) * *per_token);
+}
+
+}  // namespace maxsim

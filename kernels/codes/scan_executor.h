@@ -1,0 +1,51 @@
+// The interface of backends for scans of codes: LoadedCodes are what a backend has loaded, a ScanExecutor scans them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "kernels/codes/codes.h"
+#include "kernels/maxsim.h"
+
+namespace maxsim {
+
+struct ScanQuery;  // kernels/codes/scan.h
+
+// Codes that a backend can scan. Immutable, and safe to use from any thread. Must not outlive the Backend that made
+// them.
+class LoadedCodes {
+ public:
+  virtual ~LoadedCodes() = default;
+  virtual const CodeShape& shape() const = 0;
+  virtual int planes() const = 0;  // 1, 2 or 4; a scan may read fewer
+  virtual int64_t num_documents() const = 0;
+  // Returns whether a scan of 1, 2 or 4 planes can be in the order of upper bounds.
+  virtual bool has_bounds(int planes) const = 0;
+  // Returns the memory that this object owns; borrowed memory of a view does not count.
+  virtual MemoryNeed memory() const = 0;
+};
+
+// A scan of one object's codes for some queries.
+struct ScanCall {
+  const LoadedCodes* codes = nullptr;
+  absl::Span<const ScanQuery> queries;
+  absl::Span<std::vector<Scored>> results;  // one element per query; overwritten
+};
+
+// Runs scans one after another with its own workspace, which grows with the scans. Not thread-safe: a thread has an
+// executor of its own, and a backend has several. Must not outlive its Backend.
+class ScanExecutor {
+ public:
+  virtual ~ScanExecutor() = default;
+
+  // Finds the best num_results documents of each query of each call, as CodeScanner::Scan (kernels/codes/scan.h) does,
+  // with its bits. On a GPU the work of all calls is enqueued before the device is waited for. Adds the time of the
+  // scans to the kernel_seconds of `timings`, which may be null. After an error the results are unspecified:
+  // INVALID_ARGUMENT names the field, the value and the limit; RESOURCE_EXHAUSTED where memory is missing; UNAVAILABLE
+  // when the device is lost, and then for every later call too.
+  virtual absl::Status Scan(absl::Span<const ScanCall> calls, CallTimings* timings) = 0;
+};
+
+}  // namespace maxsim

@@ -1,0 +1,59 @@
+// Codes that the CPU backend scans where they lie in host memory, and its executor of scans.
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "kernels/codes/codes.h"
+#include "kernels/codes/scan.h"
+#include "kernels/codes/scan_executor.h"
+#include "kernels/cpu/loops/isa.h"
+#include "kernels/maxsim.h"
+#include "kernels/thread_pool.h"
+
+namespace maxsim::cpu {
+
+class CpuCodes final : public LoadedCodes {
+ public:
+  // Takes the first 1, 2 or 4 planes of `view`, which is validated; `keep_alive` owns its memory (null where the caller
+  // keeps it). INVALID_ARGUMENT where the view has fewer planes.
+  static absl::StatusOr<std::unique_ptr<CpuCodes>> Create(const CodesView& view, int planes,
+                                                          std::shared_ptr<const void> keep_alive);
+
+  // Takes all of `view`, which must be valid. Does not read it, so that it takes no time.
+  static std::shared_ptr<const CpuCodes> Borrow(const CodesView& view, std::shared_ptr<const void> keep_alive) {
+    return std::shared_ptr<const CpuCodes>(new CpuCodes(view, std::move(keep_alive)));
+  }
+
+  const CodesView& view() const { return view_; }
+
+  const CodeShape& shape() const override { return view_.shape; }
+  int planes() const override { return view_.planes; }
+  int64_t num_documents() const override { return view_.num_documents; }
+  bool has_bounds(int planes) const override { return view_.bounds[BoundIndex(planes)] != nullptr; }
+  MemoryNeed memory() const override { return {}; }
+
+ private:
+  CpuCodes(const CodesView& view, std::shared_ptr<const void> keep_alive)
+      : view_(view), keep_alive_(std::move(keep_alive)) {}
+
+  CodesView view_;
+  std::shared_ptr<const void> keep_alive_;
+};
+
+class CpuScanExecutor final : public ScanExecutor {
+ public:
+  // Both must outlive this object.
+  CpuScanExecutor(const Isa& isa, ThreadPool& pool) : scanner_(isa, pool) {}
+
+  absl::Status Scan(absl::Span<const ScanCall> calls, CallTimings* timings) override;
+
+ private:
+  CodeScanner scanner_;
+};
+
+}  // namespace maxsim::cpu

@@ -1,0 +1,65 @@
+// Copies what is appended to arrays in device memory (CudaAppendable, CudaAppendableCodes).
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "kernels/cuda/runtime/device_memory.h"
+#include "kernels/cuda/runtime/event.h"
+#include "kernels/cuda/runtime/stream.h"
+#include "kernels/cuda/runtime/uploader.h"
+
+namespace maxsim::cuda {
+
+// Copies go through a CUDA stream of its own, from pinned memory that is allocated at the start (kPinnedBytes): an
+// append waits for its own copies alone, and no executor waits for it. Move-only. Not thread-safe: it belongs to the
+// thread that appends.
+class AppendCopier {
+ public:
+  // The rows that an append copies to one array. Rows in device memory are at least as wide as in host memory; the
+  // difference is filled with zeros.
+  struct Piece {
+    const void* from = nullptr;  // host memory
+    int64_t num_rows = 0;
+    size_t from_row_bytes = 0;
+    void* to = nullptr;  // device memory
+    size_t to_row_bytes = 0;
+  };
+
+  // The bytes of an append whose pieces are staged together: some dozen usual documents.
+  static constexpr size_t kSmallBytes = size_t{256} << 10;
+  // The bytes of each other slot of pinned memory: its copy takes longer than starting it does.
+  static constexpr size_t kSlotBytes = size_t{1} << 20;
+  static constexpr size_t kPinnedBytes = kSmallBytes + 2 * kSlotBytes;
+
+  // `ordinal` is CUDA's number of the device, which must be the current one. `purpose` names the pinned memory in
+  // errors. RESOURCE_EXHAUSTED when there is not enough of it.
+  static absl::StatusOr<AppendCopier> Create(int ordinal, absl::string_view purpose);
+
+  AppendCopier() = default;
+
+  // Sets `bytes` of device memory to zero, and waits for it. The device must be the current one.
+  absl::Status Clear(void* to, size_t bytes);
+
+  // Copies the pieces, in this order, and waits for it. After an error nothing reads the pieces any more.
+  absl::Status Copy(absl::Span<const Piece> pieces);
+
+ private:
+  // Start the copies: of pieces that fit in small_staging_ together, and of any others.
+  absl::Status CopySmall(absl::Span<const Piece> pieces);
+  absl::Status CopyLarge(absl::Span<const Piece> pieces);
+
+  int ordinal_ = 0;
+  Stream stream_;
+  Event copied_;
+  PinnedBuffer small_staging_;
+  Uploader uploader_;
+};
+
+}  // namespace maxsim::cuda

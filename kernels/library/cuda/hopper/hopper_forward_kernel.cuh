@@ -1,0 +1,88 @@
+// The forward pass on Hopper: a warp loads tiles of documents and says which of their tokens count; one or two
+// warpgroups multiply them (wgmma) with query rows that stay in registers.
+//
+// A warp of a warpgroup has one query tile: its rows 0 to 15 are those of one product, its rows 16 to 31 of a second
+// one, so that a query tile's maxima meet in the registers of a warp. Each lane keeps the best similarity of its four
+// rows, with its token where matches are asked for. The tensor cores work for one warpgroup while the other compares.
+//
+// The bits are those of the other kernels: groups of 16 columns in order, the first of equal tokens, the butterfly of
+// docs/internals/correctness.md.
+//
+// NOTES:
+//  - A tile's rows behind its document are the next document's, or zeros behind the array. They are multiplied and not
+//    looked at.
+//  - One lane reads what a tile says of itself and tells the others, so that the compiler knows it to be the same for
+//    all of them.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cuda/runtime/launch.cuh"
+#include "kernels/library/cuda/hopper/loader.cuh"
+#include "kernels/library/cuda/hopper/multiplier.cuh"
+#include "kernels/library/cuda/hopper/ring.cuh"
+#include "kernels/library/cuda/hopper_forward.h"
+
+namespace maxsim::library {
+
+// A thread has so many registers once the roles are known. A multiprocessor has 65,536 of them, and a thread block has
+// what it was launched with, an equal share for each thread.
+template <int kWarpgroups>
+struct HopperRegisters {
+  static constexpr int kBlocks = kWarpgroups == 1 ? 2 : 1;  // of a multiprocessor
+  static constexpr int kThreads = (kWarpgroups + 1) * kHopperWarps * 32;
+  static constexpr int kLaunch = 65536 / (kBlocks * kThreads) / 8 * 8;
+  static constexpr int kLoader = 40;
+  static constexpr int kMultiplier = kWarpgroups == 1 ? 216 : 232;
+  static_assert(kLoader + kWarpgroups * kMultiplier <= (kWarpgroups + 1) * kLaunch);
+};
+
+template <ScalarType kType, int kHalves, int kWarpgroups, bool kMatches>
+__global__ void __launch_bounds__(HopperRegisters<kWarpgroups>::kThreads, HopperRegisters<kWarpgroups>::kBlocks)
+    HopperForwardKernel(const __grid_constant__ HopperForwardParams params) {
+  extern __shared__ __align__(1024) uint8_t hopper_shared[];
+  using Shared = HopperShared<kHalves, kWarpgroups>;
+  using Registers = HopperRegisters<kWarpgroups>;
+  constexpr int kWarps = kWarpgroups * kHopperWarps;
+  const auto base = static_cast<uint32_t>(__cvta_generic_to_shared(hopper_shared));
+  if (threadIdx.x == 0) HopperRing<Shared>(base).Init(kWarps);
+  __syncthreads();
+  const HopperPart part(params);
+  // One lane tells the warp's number, so that the compiler knows it to be the same for the whole warp.
+  const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x / 32), 0);
+  if (warp >= kWarps) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Registers::kLoader));
+    if (warp == kWarps) HopperLoader<kHalves, Shared>(params, part, base).Run();
+  } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Registers::kMultiplier));
+    HopperMultiplier<kType, kHalves, kWarpgroups, kMatches, Shared>(params, part, base, warp).Run();
+  }
+}
+
+template <ScalarType kType, int kHalves, int kWarpgroups>
+cudaError_t LaunchHopperForward(const HopperForwardParams& params, cudaStream_t stream) {
+  using Registers = HopperRegisters<kWarpgroups>;
+  constexpr size_t kSharedBytes = sizeof(HopperShared<kHalves, kWarpgroups>);
+  static_assert(kSharedBytes * Registers::kBlocks <= 225 * 1024);
+  const auto kernel = params.forward.argmax == nullptr ? HopperForwardKernel<kType, kHalves, kWarpgroups, false>
+                                                       : HopperForwardKernel<kType, kHalves, kWarpgroups, true>;
+  const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes);
+  if (error != cudaSuccess) return error;
+  return cuda::LaunchKernel(kernel, dim3(static_cast<unsigned>(params.plan.num_blocks)), dim3(Registers::kThreads),
+                            kSharedBytes, stream, params);
+}
+
+template <ScalarType kType>
+cudaError_t HopperForwardLauncher<kType>::Launch(const HopperForwardParams& params, cudaStream_t stream) {
+  if (params.forward.plan.row_bytes <= kHopperHalfBytes) {
+    return params.plan.warpgroups == 1 ? LaunchHopperForward<kType, 1, 1>(params, stream)
+                                       : LaunchHopperForward<kType, 1, 2>(params, stream);
+  }
+  return params.plan.warpgroups == 1 ? LaunchHopperForward<kType, 2, 1>(params, stream)
+                                     : LaunchHopperForward<kType, 2, 2>(params, stream);
+}
+
+}  // namespace maxsim::library

@@ -1,0 +1,114 @@
+// The warp that loads tiles of documents, and says which of their tokens count.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "kernels/cuda/score/hopper_common/ptx/mbarrier.cuh"
+#include "kernels/cuda/score/hopper_common/ptx/shared.cuh"
+#include "kernels/cuda/score/hopper_common/ptx/tensor_copy.cuh"
+#include "kernels/library/cuda/device_tokens.cuh"
+#include "kernels/library/cuda/hopper/ring.cuh"
+#include "kernels/library/cuda/hopper_forward.h"
+
+namespace maxsim::library {
+
+namespace sm90 = cuda::sm90;
+
+// The warp that loads tiles.
+template <int kHalves, class Shared>
+class HopperLoader {
+ public:
+  __device__ __forceinline__ HopperLoader(const HopperForwardParams& params, const HopperPart& part, uint32_t base)
+      : p_(params), part_(part), ring_(base), lane_(threadIdx.x % 32) {}
+
+  __device__ __forceinline__ void Run() {
+    Document next = At(part_.begin);
+    for (int64_t place = part_.begin; place < part_.end; ++place) {
+      const Document document = next;
+      // What is read here is wanted a document later.
+      if (place + 1 < part_.end) next = At(place + 1);
+      int32_t first = 0;
+      do {
+        Load(document, place, first);
+        first += kHopperTokens;
+      } while (first < document.length);
+    }
+    End();
+  }
+
+ private:
+  struct Document {
+    int64_t first_row = 0;
+    int32_t length = 0;
+  };
+
+  __device__ __forceinline__ Document At(int64_t place) const {
+    const DeviceProblem& problem = p_.forward.problem;
+    const int64_t document =
+        problem.pairing == MAXSIM_ALL ? place : DocumentAt(problem, part_.list * problem.list_length + place);
+    return {FirstRow(problem.documents, document), NumRows(problem.documents, document)};
+  }
+
+  // A document without rows has one tile all the same, of which no token counts.
+  __device__ __forceinline__ void Load(const Document& document, int64_t place, int32_t first) {
+    sm90::WaitBarrier(ring_.Empty(), ring_.parity() ^ 1);
+    const int64_t row = document.first_row + first;
+    const int32_t num_tokens = max(0, min(kHopperTokens, document.length - first));
+    if (lane_ == 0) {
+      constexpr int32_t kBoxBytes = kHopperBoxTokens * kHopperHalfBytes;
+      // The multiplying warps read a box at least, and nothing behind the last.
+      const int32_t num_boxes = max(1, (num_tokens + kHopperBoxTokens - 1) / kHopperBoxTokens);
+      sm90::ArriveExpecting(ring_.Full(), static_cast<uint32_t>(num_boxes * kHalves * kBoxBytes));
+#pragma unroll
+      for (int half = 0; half < kHalves; ++half) {
+        for (int32_t box = 0; box < num_boxes; ++box) {
+          sm90::CopyBox(ring_.Tokens() + half * kHopperTokens * kHopperHalfBytes + box * kBoxBytes, p_.documents,
+                        half * (kHopperHalfBytes / 2), static_cast<int32_t>(row) + box * kHopperBoxTokens,
+                        ring_.Full());
+        }
+      }
+    }
+    HopperTile tile{};
+    const uint8_t* const mask = p_.forward.problem.documents.mask;
+#pragma unroll
+    for (int word = 0; word < kHopperTokens / 32; ++word) {
+      const int32_t token = word * 32 + lane_;
+      const bool counts = first + token < document.length && (mask == nullptr || mask[row + token] != 0);
+      tile.counts[word] = __ballot_sync(0xffffffffu, counts);
+    }
+    tile.first_token = first;
+    tile.num_tokens = num_tokens;
+    tile.flags = first + kHopperTokens >= document.length ? HopperTile::kLastOfDocument : 0;
+    tile.place = place;
+    Describe(tile);
+  }
+
+  __device__ __forceinline__ void End() {
+    sm90::WaitBarrier(ring_.Empty(), ring_.parity() ^ 1);
+    if (lane_ == 0) sm90::Arrive(ring_.Full());
+    HopperTile tile{};
+    tile.flags = HopperTile::kEndOfWork;
+    Describe(tile);
+  }
+
+  __device__ __forceinline__ void Describe(const HopperTile& tile) {
+    if (lane_ == 0) {
+      const uint32_t address = ring_.Tile();
+      sm90::StoreShared(address, tile.counts[0], tile.counts[1], tile.counts[2],
+                        static_cast<uint32_t>(tile.first_token));
+      sm90::StoreShared(address + 16, tile.flags, static_cast<uint32_t>(tile.num_tokens),
+                        static_cast<uint32_t>(tile.place), static_cast<uint32_t>(tile.place >> 32));
+      sm90::Arrive(ring_.Full());
+    }
+    ring_.Advance();
+  }
+
+  const HopperForwardParams& p_;
+  const HopperPart& part_;
+  HopperRing<Shared> ring_;
+  const int lane_;
+};
+
+}  // namespace maxsim::library

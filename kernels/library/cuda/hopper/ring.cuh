@@ -1,0 +1,87 @@
+// The ring of tiles in a thread block's shared memory, and the thread block's part of the call.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cuda/score/hopper_common/ptx/mbarrier.cuh"
+#include "kernels/library/cuda/hopper_forward.h"
+
+namespace maxsim::library {
+
+namespace sm90 = cuda::sm90;
+
+// A thread block's shared memory.
+template <int kHalves, int kWarpgroups>
+struct HopperShared {
+  // Two thread blocks of one warpgroup share a multiprocessor.
+  static constexpr int kStages = (kWarpgroups == 1 ? 4 : 8) * (3 - kHalves);
+  static constexpr int kTileBytes = kHalves * kHopperTokens * kHopperHalfBytes;
+
+  alignas(1024) uint8_t tokens[kStages][kTileBytes];
+  alignas(16) HopperTile tiles[kStages];
+  uint64_t full[kStages];   // the tile is there, and described
+  uint64_t empty[kStages];  // every warp that multiplies has done so
+};
+
+// Addresses in a HopperShared, of the shared state space, and where in the ring a warp is.
+template <class Shared>
+class HopperRing {
+ public:
+  __device__ __forceinline__ explicit HopperRing(uint32_t base) : base_(base) {}
+
+  __device__ __forceinline__ uint32_t Tokens() const { return base_ + stage_ * uint32_t{Shared::kTileBytes}; }
+  __device__ __forceinline__ uint32_t Tile() const {
+    return base_ + static_cast<uint32_t>(offsetof(Shared, tiles) + stage_ * sizeof(HopperTile));
+  }
+  __device__ __forceinline__ uint32_t Full() const { return Barrier(offsetof(Shared, full)); }
+  __device__ __forceinline__ uint32_t Empty() const { return Barrier(offsetof(Shared, empty)); }
+  __device__ __forceinline__ uint32_t parity() const { return parity_; }
+  __device__ __forceinline__ void Advance() {
+    if (++stage_ < Shared::kStages) return;
+    stage_ = 0;
+    parity_ ^= 1;
+  }
+
+  // For one thread, before any other uses the ring.
+  __device__ __forceinline__ void Init(int readers) {
+    for (; stage_ < Shared::kStages; ++stage_) {
+      sm90::InitBarrier(Full(), 2);  // when the copies are started, and when the tile is described
+      sm90::InitBarrier(Empty(), readers);
+    }
+    stage_ = 0;
+    sm90::FenceBarrierInit();
+  }
+
+ private:
+  __device__ __forceinline__ uint32_t Barrier(size_t first) const {
+    return base_ + static_cast<uint32_t>(first + stage_ * sizeof(uint64_t));
+  }
+
+  const uint32_t base_;
+  uint32_t stage_ = 0;
+  uint32_t parity_ = 0;
+};
+
+// A thread block's part of the call.
+struct HopperPart {
+  int64_t list;
+  int64_t row_tile;
+  int64_t begin;  // places in the list
+  int64_t end;
+
+  // Thread blocks with the same documents follow one another, so that the L2 cache has these for all of them.
+  __device__ __forceinline__ explicit HopperPart(const HopperForwardParams& p) {
+    const HopperForwardPlan& plan = p.plan;
+    const int64_t block = blockIdx.x;
+    row_tile = block % plan.row_tiles;
+    const int64_t split = block / plan.row_tiles % plan.splits;
+    list = block / plan.row_tiles / plan.splits;
+    begin = split * plan.documents_a_block;
+    end = min(begin + plan.documents_a_block, p.forward.problem.list_length);
+  }
+};
+
+}  // namespace maxsim::library

@@ -1,0 +1,225 @@
+#include "server/engine/device_scanner.h"
+
+#include <algorithm>
+
+#include "kernels/rank_order.h"
+#include "server/engine/device_scorer.h"
+
+namespace maxsim::engine {
+namespace {
+
+// The most query tokens that are multiplied with a document together. More gain nothing: their operands leave the
+// caches of a core.
+constexpr int64_t kMaxSharedTokens = 1024;
+
+}  // namespace
+
+void DeviceScanner::BeginBatch(BatchQueries* queries, absl::Span<const ScanTask> tasks) {
+  queries_ = queries;
+  tasks_ = tasks;
+  if (found_.size() < tasks.size()) found_.resize(tasks.size());
+  Reset();
+}
+
+void DeviceScanner::Reset() {
+  lost_ = absl::OkStatus();
+  parts_.clear();
+  timings_ = {};
+  token_pairs_ = 0;
+  for (size_t idx = 0; idx < tasks_.size(); ++idx) found_[idx].clear();
+}
+
+void DeviceScanner::Scan() {
+  if (executor_ == nullptr) {
+    absl::StatusOr<std::unique_ptr<ScanExecutor>> made = backend_.CreateScanExecutor();
+    if (made.ok()) {
+      executor_ = *std::move(made);
+    } else if (absl::IsUnavailable(made.status())) {
+      lost_ = made.status();
+    } else {
+      for (const ScanTask& task : tasks_) queries_->Fail(task.query->job_idx, made.status());
+    }
+  }
+  // Tasks that stand together have the same candidates.
+  size_t next = 0;
+  while (next < tasks_.size() && lost_.ok() && queries_->AnyAlive()) {
+    const size_t group_idx = tasks_[next].query->group_idx;
+    int64_t query_tokens = 0;
+    members_.clear();
+    for (; next < tasks_.size() && tasks_[next].query->group_idx == group_idx; ++next) {
+      const int64_t more = tasks_[next].query->job_query->num_tokens;
+      if (static_cast<int64_t>(members_.size()) == kMaxScanQueries) break;
+      if (!members_.empty() && query_tokens + more > kMaxSharedTokens) break;
+      query_tokens += more;
+      members_.push_back(next);
+    }
+    const uint64_t max_tokens = max_call_work_ / static_cast<uint64_t>(query_tokens);
+    ScanParts(queries_->groups()[group_idx], static_cast<int64_t>(std::min(max_tokens, uint64_t{1} << 62)));
+  }
+  parts_.clear();
+}
+
+void DeviceScanner::ScanParts(const QueryGroup& group, int64_t max_tokens) {
+  for (const uint32_t part_idx : parts_) {
+    // The list of a group without a query that is alive may be that of an earlier batch.
+    if (!lost_.ok() || !queries_->AnyAlive(group)) break;
+    const store::Part& part = queries_->collection().part(part_idx);
+    const Candidates candidates = CandidatesIn(part, part_idx, group);
+    if (candidates.ordinals == nullptr && part.num_tokens() <= max_tokens) {
+      Add(candidates, max_tokens);
+    } else {
+      AddInRanges(candidates, max_tokens);
+    }
+  }
+  ScanPending();
+}
+
+DeviceScanner::Candidates DeviceScanner::CandidatesIn(const store::Part& part, uint32_t part_idx,
+                                                      const QueryGroup& group) const {
+  Candidates candidates{
+      .part = &part, .count = part.num_documents(), .num_tokens = static_cast<uint64_t>(part.num_tokens())};
+  if (group.set->kind == CandidateSet::Kind::kOrdinals) {
+    const CandidatesByPart& listed = queries_->CandidatesOf(group);
+    candidates.ordinals = listed.ordinals(part_idx).data();
+    candidates.indices = listed.indices(part_idx).data();
+    candidates.count = static_cast<int64_t>(listed.ordinals(part_idx).size());
+  } else if (queries_->collection().num_tombstones(part_idx) != 0) {
+    candidates.mask = queries_->collection().scan_mask(part_idx);
+    candidates.num_tokens = candidates.mask->num_tokens;
+  }
+  return candidates;
+}
+
+void DeviceScanner::AddInRanges(const Candidates& candidates, int64_t max_tokens) {
+  const int64_t* const offsets = candidates.part->view.offsets;
+  int64_t last = 0;
+  for (int64_t first = 0; first < candidates.count && lost_.ok() && queries_->AnyAlive(); first = last) {
+    Candidates range = candidates;
+    range.num_tokens = 0;
+    if (candidates.ordinals == nullptr) {
+      ScanPending();  // it may use ordinals_
+      last = EndOfRange(candidates.part->view, first, candidates.count, max_tokens);
+      ordinals_.clear();
+      for (int64_t ordinal = first; ordinal < last; ++ordinal) {
+        if (candidates.mask.has_value() && !candidates.mask->Has(ordinal)) continue;
+        ordinals_.push_back(static_cast<uint32_t>(ordinal));
+        range.num_tokens += static_cast<uint64_t>(offsets[ordinal + 1] - offsets[ordinal]);
+      }
+      range.ordinals = ordinals_.data();
+      range.count = static_cast<int64_t>(ordinals_.size());
+      range.mask.reset();
+    } else {
+      int64_t tokens = 0;
+      for (last = first; last < candidates.count; ++last) {
+        const uint32_t ordinal = candidates.ordinals[last];
+        const int64_t more = offsets[ordinal + 1] - offsets[ordinal];
+        if (last > first && more > max_tokens - tokens) break;
+        tokens += more;
+      }
+      range.ordinals = candidates.ordinals + first;
+      range.indices = candidates.indices + first;
+      range.num_tokens = static_cast<uint64_t>(tokens);
+      range.count = last - first;
+    }
+    Add(range, max_tokens);
+  }
+}
+
+void DeviceScanner::Add(const Candidates& candidates, int64_t max_tokens) {
+  if (candidates.count == 0) return;
+  // A scan with a mask may multiply the documents that the mask leaves out.
+  const int64_t tokens =
+      candidates.mask.has_value() ? candidates.part->num_tokens() : static_cast<int64_t>(candidates.num_tokens);
+  int64_t results = 0;
+  for (const size_t task : members_) results += std::min<int64_t>(tasks_[task].num_results, candidates.count);
+  if (tokens > max_tokens - pending_tokens_ || results > max_call_results_ - pending_results_ ||
+      pending_.size() == kMaxCallParts) {
+    ScanPending();
+  }
+  pending_.push_back(candidates);
+  pending_tokens_ += tokens;
+  pending_results_ += results;
+}
+
+void DeviceScanner::ScanPending() {
+  if (pending_.empty()) return;
+  if (lost_.ok()) queries_->DropCancelledAndExpired();
+  std::erase_if(members_, [this](size_t task) { return !Alive(tasks_[task]); });
+  absl::Status status;
+  if (!members_.empty()) status = Call(members_);
+  if (absl::IsUnavailable(status)) {
+    lost_ = std::move(status);
+  } else if (!status.ok()) {
+    // Only the query that the backend refuses may fail, so each is called alone.
+    for (const size_t task : members_) {
+      if (!Alive(tasks_[task])) continue;
+      const absl::Status alone = members_.size() > 1 ? Call(absl::MakeConstSpan(&task, 1)) : status;
+      if (absl::IsUnavailable(alone)) {
+        lost_ = alone;
+      } else if (!alone.ok()) {
+        queries_->Fail(tasks_[task].query->job_idx, alone);
+      }
+    }
+  }
+  pending_.clear();
+  pending_tokens_ = 0;
+  pending_results_ = 0;
+}
+
+absl::Status DeviceScanner::Call(absl::Span<const size_t> task_indices) {
+  const size_t num_scans = pending_.size() * task_indices.size();
+  scan_queries_.clear();
+  for (const Candidates& candidates : pending_) {
+    for (const size_t task : task_indices) {
+      scan_queries_.push_back({.codes = &tasks_[task].codes,
+                               .ordinals = candidates.ordinals,
+                               .num_candidates = candidates.count,
+                               .mask = candidates.mask.has_value() ? candidates.mask->words->data() : nullptr,
+                               .num_results = tasks_[task].num_results,
+                               .order = tasks_[task].order});
+    }
+  }
+  if (results_.size() < num_scans) results_.resize(num_scans);
+  calls_.clear();
+  for (size_t idx = 0; idx < pending_.size(); ++idx) {
+    const size_t begin = idx * task_indices.size();
+    calls_.push_back({.codes = pending_[idx].part->CodesOn(device_),
+                      .queries = absl::MakeConstSpan(scan_queries_).subspan(begin, task_indices.size()),
+                      .results = absl::MakeSpan(results_).subspan(begin, task_indices.size())});
+  }
+  absl::Status status = executor_->Scan(calls_, &timings_);
+  for (const Candidates& candidates : pending_) {
+    // A file that is read in place may have changed under the scan.
+    if (status.ok() && candidates.part->codes != nullptr) status = candidates.part->codes->Check();
+  }
+  if (!status.ok()) return status;
+  for (size_t scan = 0; scan < num_scans; ++scan) {
+    const Candidates& candidates = pending_[scan / task_indices.size()];
+    const size_t task = task_indices[scan % task_indices.size()];
+    token_pairs_ += static_cast<uint64_t>(tasks_[task].query->job_query->num_tokens) * candidates.num_tokens;
+    AddFound(task, candidates, results_[scan]);
+  }
+  return absl::OkStatus();
+}
+
+void DeviceScanner::AddFound(size_t task_idx, const Candidates& candidates, absl::Span<const Scored> scored) {
+  std::vector<ScannedCandidate>& found = found_[task_idx];
+  for (const Scored& one : scored) {
+    uint64_t position = 0;
+    if (candidates.indices != nullptr) {
+      position = candidates.indices[one.position];
+    } else {
+      const uint32_t in_part = candidates.ordinals == nullptr ? one.position : candidates.ordinals[one.position];
+      position = candidates.part->first_ordinal + in_part;
+    }
+    found.push_back({one.score, position});
+  }
+  // A collection of many parts would gather num_results candidates from each.
+  const auto num_results = static_cast<size_t>(tasks_[task_idx].num_results);
+  if (found.size() > 4 * num_results) {
+    std::nth_element(found.begin(), found.begin() + static_cast<ptrdiff_t>(num_results), found.end(), RanksBefore);
+    found.resize(num_results);
+  }
+}
+
+}  // namespace maxsim::engine

@@ -1,0 +1,121 @@
+// Scans the codes of a batch's documents on one device. Private to the lane.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "kernels/codes/query_codes.h"
+#include "kernels/codes/scan.h"
+#include "kernels/codes/scan_executor.h"
+#include "kernels/maxsim.h"
+#include "server/engine/batch_queries.h"
+#include "server/engine/job.h"
+
+namespace maxsim::engine {
+
+// A query whose candidates are scanned.
+struct ScanTask {
+  const BatchQuery* query = nullptr;
+  QueryCodes codes;
+  ScanOrder order = ScanOrder::kEstimate;
+  int32_t num_results = 0;  // 1 .. kMaxScanResults
+};
+
+// A candidate that a scan chose.
+struct ScannedCandidate {
+  float score = 0;        // an estimate of the candidate's score, or an upper bound of it
+  uint64_t position = 0;  // index into CandidateSet::ordinals; for the whole collection the document's ordinal
+};
+
+// An executor of scans with the memory that its lane keeps for it. BeginBatch begins a batch; then parts are added and
+// scanned, several times if need be. One thread at a time may call it; scanners of other devices may run in parallel.
+class DeviceScanner {
+ public:
+  // The most results of one call, which a GPU keeps until all parts are scanned: 32 MiB of them.
+  static constexpr int64_t kDefaultMaxCallResults = int64_t{1} << 22;
+
+  // The most parts of one call. A GPU spends about 50 us on each, however small it is (kernels/codes/scan_cost.cc).
+  static constexpr size_t kMaxCallParts = 256;
+
+  // `max_call_work` bounds the token pairs of one call, but for a single document against a single query, and
+  // `max_call_results` the results of its parts, unless it has a single part. `backend` must outlive this object.
+  DeviceScanner(uint32_t device, Backend* backend, uint64_t max_call_work,
+                int64_t max_call_results = kDefaultMaxCallResults)
+      : device_(device), backend_(*backend), max_call_work_(max_call_work), max_call_results_(max_call_results) {}
+
+  uint32_t device() const { return device_; }
+
+  // Both must stay valid until the next BeginBatch. Tasks whose candidates are the same stand together.
+  void BeginBatch(BatchQueries* queries, absl::Span<const ScanTask> tasks);
+  // Drops the work, what was found and the device's loss of this batch.
+  void Reset();
+
+  void AddPart(uint32_t part) { parts_.push_back(part); }
+  bool has_work() const { return !parts_.empty(); }
+  // Scans every part that AddPart has added since the last call of Scan. Each must have codes on this device.
+  void Scan();
+
+  // Returns OK, or the UNAVAILABLE with which the device was lost: then nothing that this scanner found may be used.
+  const absl::Status& lost() const { return lost_; }
+  // Returns the best num_results candidates of a task, among others, in no order.
+  const std::vector<ScannedCandidate>& found(size_t task_idx) const { return found_[task_idx]; }
+  // Return the work of the calls that succeeded: their times, and query tokens x candidate tokens.
+  const CallTimings& timings() const { return timings_; }
+  uint64_t token_pairs() const { return token_pairs_; }
+
+ private:
+  // Candidates of one part, that tasks which stand together have.
+  struct Candidates {
+    const store::Part* part = nullptr;
+    const uint32_t* ordinals = nullptr;  // in the part; null: all documents
+    const uint32_t* indices = nullptr;   // of the candidates in the list; null: they are of the whole collection
+    int64_t count = 0;
+    uint64_t num_tokens = 0;                   // of these, without those that the mask leaves out
+    std::optional<store::ScanMask> mask = {};  // of the part's documents, where some have a tombstone
+  };
+
+  bool Alive(const ScanTask& task) const { return lost_.ok() && queries_->Alive(*task.query); }
+  Candidates CandidatesIn(const store::Part& part, uint32_t part_idx, const QueryGroup& group) const;
+  // Scans the parts for members_, whose candidates are those of the group.
+  void ScanParts(const QueryGroup& group, int64_t max_tokens);
+  // Adds a part's candidates in ranges of at most `max_tokens` tokens each, but for a single document.
+  void AddInRanges(const Candidates& candidates, int64_t max_tokens);
+  // Adds candidates to pending_, so that one call scans several parts and waits for the GPU once. Scans pending_ first
+  // where the call would exceed `max_tokens`, max_call_results_ or kMaxCallParts.
+  void Add(const Candidates& candidates, int64_t max_tokens);
+  // Scans pending_ for members_, and clears it.
+  void ScanPending();
+  absl::Status Call(absl::Span<const size_t> task_indices);
+  void AddFound(size_t task_idx, const Candidates& candidates, absl::Span<const Scored> scored);
+
+  const uint32_t device_;
+  Backend& backend_;
+  const uint64_t max_call_work_;
+  const int64_t max_call_results_;
+  std::unique_ptr<ScanExecutor> executor_;  // made by the first scan
+
+  BatchQueries* queries_ = nullptr;
+  absl::Span<const ScanTask> tasks_;
+  std::vector<uint32_t> parts_;
+  absl::Status lost_;
+  std::vector<std::vector<ScannedCandidate>> found_;  // at least one for each task
+  CallTimings timings_;
+  uint64_t token_pairs_ = 0;
+
+  // Memory that is kept from call to call.
+  std::vector<size_t> members_;      // tasks of one call
+  std::vector<Candidates> pending_;  // of one call
+  int64_t pending_tokens_ = 0;       // that a call for pending_ multiplies
+  int64_t pending_results_ = 0;      // of such a call
+  std::vector<ScanCall> calls_;
+  std::vector<uint32_t> ordinals_;
+  std::vector<ScanQuery> scan_queries_;
+  std::vector<std::vector<Scored>> results_;
+};
+
+}  // namespace maxsim::engine

@@ -1,0 +1,87 @@
+// Executes a call of Lane::Execute that has queries whose candidates are scanned. The class is private to the lane.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "server/engine/batch_queries.h"
+#include "server/engine/device_choice.h"
+#include "server/engine/device_scanner.h"
+#include "server/engine/engine.h"
+#include "server/engine/job.h"
+
+namespace maxsim::engine {
+
+// Scans the codes of the candidates on their devices side by side and merges what these chose. The chosen candidates of
+// each query are then scored as a list of ordinals by Lane::Batch, together with the queries that are not scanned, so
+// that scores have the bits that a request for this list would get. A query that wants a proof and has none is scored
+// against the further candidates whose bounds reach its k-th score.
+//
+// Where a device is lost meanwhile and the server goes on without it, the batch begins again with those that are left.
+class Lane::RefinedBatch {
+ public:
+  // Returns whether a query of the jobs is scanned.
+  static bool IsWanted(absl::Span<Job* const> jobs);
+
+  RefinedBatch(Lane* lane, absl::Span<Job* const> jobs, BatchStats* stats, const std::atomic<bool>* stop);
+  RefinedBatch(const RefinedBatch&) = delete;
+  RefinedBatch& operator=(const RefinedBatch&) = delete;
+
+  std::vector<absl::StatusOr<JobResult>> Run();
+
+ private:
+  // The candidates that the scan found for one task.
+  struct Choice {
+    // The first num_refined ones are the best, in no order, and the next one is the best of the others. Where there are
+    // no others the last one is the worst.
+    std::vector<ScannedCandidate> best;
+    size_t num_refined = 0;
+    uint64_t num_unavailable = 0;
+    bool is_full = false;  // there may be candidates that are not in `best`
+  };
+
+  // refined_batch.cc:
+  void AddTasks();
+  uint64_t CountIn(size_t part_idx, const BatchQuery& query) const {
+    return queries_.NumCandidates(queries_.groups()[query.group_idx], part_idx);
+  }
+  bool IsPartWanted(size_t part_idx) const;
+  void AssignParts();
+  void RunScanners();
+  bool DropLostDevices();
+  void FailIncompleteJobs();
+  void Choose();
+  // Sets num_refined and orders `best` accordingly. The first `num_ordered` are among the best already.
+  static void Refine(size_t num_refined, size_t num_ordered, Choice* choice);
+  void Scan();
+
+  // refined_scores.cc:
+  std::shared_ptr<const CandidateSet> SetOf(const ScanTask& task, absl::Span<const ScannedCandidate> chosen) const;
+  // Scores jobs that have the given queries of the batch's jobs; what belongs to jobs that failed is left out.
+  std::vector<absl::StatusOr<JobResult>> Execute(std::vector<std::vector<JobQuery>> queries);
+  std::vector<absl::StatusOr<JobResult>> ScoreChosen();
+  // Returns whether a chosen candidate is on a device that was lost since the scan.
+  bool HasLostChosen(const std::vector<absl::StatusOr<JobResult>>& results) const;
+  void Prove(std::vector<absl::StatusOr<JobResult>>* results);
+  Refinement RefinementOf(size_t task_idx, const JobQueryResult& result) const;
+  void Finish(std::vector<absl::StatusOr<JobResult>>* results);
+
+  Lane& lane_;
+  const absl::Span<Job* const> jobs_;
+  BatchStats& stats_;
+  const std::atomic<bool>* const stop_;
+  BatchQueries& queries_;
+  store::DeviceSet& devices_;
+  int planes_ = 0;
+  std::vector<ScanTask> tasks_;
+  std::vector<Choice> choices_;         // [tasks]
+  std::vector<uint32_t> part_devices_;  // [parts] the device that scans it, or kUnassigned, kUnavailable
+  DeviceChoice choice_;
+};
+
+}  // namespace maxsim::engine

@@ -1,0 +1,40 @@
+// The part of DocumentApi that is the same for a server of collections and a router.
+#pragma once
+
+#include <atomic>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/observability/metrics.h"
+#include "server/service/api.h"
+#include "server/service/call/call_context.h"
+#include "server/service/call/limits.h"
+
+namespace maxsim::service {
+
+// The class is thread-safe.
+class DocumentApiBase : public DocumentApi {
+ public:
+  void CountUnread(std::string_view method, absl::Time arrival, const absl::Status& status) const final;
+  const RequestLimits& limits() const final { return limits_; }
+
+  // Says what new calls are told from now on.
+  void SetState(ServingState state) { state_ = state; }
+
+ protected:
+  // `metrics` must outlive the object.
+  DocumentApiBase(Metrics* metrics, const RequestLimits& limits) : metrics_(metrics), limits_(limits) {}
+
+  // Returns OK if new calls are served, or else UNAVAILABLE with what they are told.
+  absl::Status CheckState() const;
+
+  Metrics* metrics() const { return metrics_; }
+
+ private:
+  Metrics* const metrics_;
+  const RequestLimits limits_;
+  std::atomic<ServingState> state_{ServingState::kLoading};
+};
+
+}  // namespace maxsim::service

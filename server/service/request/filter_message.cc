@@ -1,0 +1,182 @@
+#include "server/service/request/filter_message.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/text.h"
+
+namespace maxsim::service {
+namespace {
+
+using collection::Filter;
+using collection::FilterBound;
+using collection::FilterValue;
+
+// Returns nullopt for a value that is not set.
+std::optional<FilterValue> ValueOf(const v1::FilterValue& message) {
+  switch (message.kind_case()) {
+    case v1::FilterValue::kStringValue:
+      return message.string_value();
+    case v1::FilterValue::kIntegerValue:
+      return int64_t{message.integer_value()};
+    case v1::FilterValue::kNumberValue:
+      return message.number_value();
+    case v1::FilterValue::kBooleanValue:
+      return message.boolean_value();
+    case v1::FilterValue::KIND_NOT_SET:
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+// Converts a message from the root down. `where` is the place of a node, ending in a dot, or "" for the root.
+class Converter {
+ public:
+  absl::StatusOr<Filter> Convert(const v1::Filter& message, const std::string& where, int depth) {
+    if (depth > collection::kMaxFilterDepth) {
+      return Invalid("the filter is nested deeper than ", collection::kMaxFilterDepth, " levels");
+    }
+    if (++num_nodes_ > collection::kMaxFilterNodes) {
+      return Invalid("the filter has more than ", collection::kMaxFilterNodes, " nodes");
+    }
+    switch (message.node_case()) {
+      case v1::Filter::kAllOf:
+        return ConvertList(Filter::Kind::kAnd, message.all_of(), where + "all_of", depth);
+      case v1::Filter::kAnyOf:
+        return ConvertList(Filter::Kind::kOr, message.any_of(), where + "any_of", depth);
+      case v1::Filter::kNegation: {
+        absl::StatusOr<Filter> child = Convert(message.negation(), where + "negation.", depth + 1);
+        if (!child.ok()) return child;
+        return Filter::Not(*std::move(child));
+      }
+      case v1::Filter::kEquals: {
+        std::optional<FilterValue> value = ValueOf(message.equals().value());
+        if (!value.has_value()) return Unset(where + "equals.value");
+        return Filter::Equals(message.equals().field(), *std::move(value));
+      }
+      case v1::Filter::kIsIn:
+        return ConvertIn(message.is_in(), where + "is_in");
+      case v1::Filter::kRange:
+        return ConvertRange(message.range(), where + "range");
+      case v1::Filter::kExists:
+        return Filter::Exists(message.exists());
+      case v1::Filter::NODE_NOT_SET:
+        break;
+    }
+    return Unset(where.empty() ? "the filter" : where.substr(0, where.size() - 1));
+  }
+
+ private:
+  static absl::Status Unset(const std::string& where) { return Invalid(where, " is not set"); }
+
+  absl::StatusOr<Filter> ConvertList(Filter::Kind kind, const v1::FilterList& list, const std::string& where,
+                                     int depth) {
+    Filter filter{.kind = kind};
+    for (int idx = 0; idx < list.filters_size(); ++idx) {
+      absl::StatusOr<Filter> child = Convert(list.filters(idx), Cat(where, ".filters[", idx, "]."), depth + 1);
+      if (!child.ok()) return child;
+      filter.children.push_back(*std::move(child));
+    }
+    if (filter.children.empty()) return Invalid(where, ".filters: is empty, at least one is expected");
+    return filter;
+  }
+
+  absl::StatusOr<Filter> ConvertIn(const v1::FilterIn& in, const std::string& where) {
+    num_values_ += static_cast<size_t>(in.values_size());
+    if (num_values_ > collection::kMaxFilterValues) {
+      return Invalid(where, ".values: the filter has more than ", collection::kMaxFilterValues, " values");
+    }
+    std::vector<FilterValue> values;
+    for (int idx = 0; idx < in.values_size(); ++idx) {
+      std::optional<FilterValue> value = ValueOf(in.values(idx));
+      if (!value.has_value()) return Unset(Cat(where, ".values[", idx, "]"));
+      values.push_back(*std::move(value));
+    }
+    return Filter::In(in.field(), std::move(values));
+  }
+
+  static absl::StatusOr<Filter> ConvertRange(const v1::FilterRange& range, const std::string& where) {
+    Filter filter = Filter::Range(range.field(), std::nullopt, std::nullopt);
+    if (range.has_low()) {
+      std::optional<FilterValue> value = ValueOf(range.low().value());
+      if (!value.has_value()) return Unset(where + ".low.value");
+      filter.low = FilterBound{*std::move(value), !range.low().exclusive()};
+    }
+    if (range.has_high()) {
+      std::optional<FilterValue> value = ValueOf(range.high().value());
+      if (!value.has_value()) return Unset(where + ".high.value");
+      filter.high = FilterBound{*std::move(value), !range.high().exclusive()};
+    }
+    return filter;
+  }
+
+  size_t num_nodes_ = 0;
+  size_t num_values_ = 0;
+};
+
+void Fill(const FilterValue& value, v1::FilterValue& message) {
+  if (const auto* const text = std::get_if<std::string>(&value)) {
+    message.set_string_value(*text);
+  } else if (const auto* const integer = std::get_if<int64_t>(&value)) {
+    message.set_integer_value(*integer);
+  } else if (const auto* const number = std::get_if<double>(&value)) {
+    message.set_number_value(*number);
+  } else {
+    message.set_boolean_value(std::get<bool>(value));
+  }
+}
+
+void Fill(const std::optional<FilterBound>& bound, v1::FilterBound* (v1::FilterRange::*make)(),
+          v1::FilterRange& range) {
+  if (!bound.has_value()) return;
+  v1::FilterBound& message = *(range.*make)();
+  Fill(bound->value, *message.mutable_value());
+  message.set_exclusive(!bound->inclusive);
+}
+
+void Fill(const Filter& filter, v1::Filter& message) {
+  switch (filter.kind) {
+    case Filter::Kind::kAnd:
+      for (const Filter& child : filter.children) Fill(child, *message.mutable_all_of()->add_filters());
+      return;
+    case Filter::Kind::kOr:
+      for (const Filter& child : filter.children) Fill(child, *message.mutable_any_of()->add_filters());
+      return;
+    case Filter::Kind::kNot:
+      return Fill(filter.children.front(), *message.mutable_negation());
+    case Filter::Kind::kEquals:
+      message.mutable_equals()->set_field(filter.field);
+      return Fill(filter.values.front(), *message.mutable_equals()->mutable_value());
+    case Filter::Kind::kIn:
+      message.mutable_is_in()->set_field(filter.field);
+      for (const FilterValue& value : filter.values) Fill(value, *message.mutable_is_in()->add_values());
+      return;
+    case Filter::Kind::kRange:
+      message.mutable_range()->set_field(filter.field);
+      Fill(filter.low, &v1::FilterRange::mutable_low, *message.mutable_range());
+      Fill(filter.high, &v1::FilterRange::mutable_high, *message.mutable_range());
+      return;
+    case Filter::Kind::kExists:
+      message.set_exists(filter.field);
+      return;
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<collection::Filter> FilterOf(const v1::Filter& message) {
+  absl::StatusOr<Filter> filter = Converter().Convert(message, "", 1);
+  if (!filter.ok()) return filter;
+  if (absl::Status status = collection::CheckFilter(*filter); !status.ok()) return status;
+  return filter;
+}
+
+v1::Filter FilterMessageOf(const collection::Filter& filter) {
+  v1::Filter message;
+  Fill(filter, message);
+  return message;
+}
+
+}  // namespace maxsim::service

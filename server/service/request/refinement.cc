@@ -1,0 +1,91 @@
+#include "server/service/request/refinement.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/codes/scan.h"
+#include "server/service/call/limits.h"
+#include "server/service/call/status.h"
+
+namespace maxsim::service {
+namespace {
+
+int64_t DocumentsOf(const v1::RefinementOptions& options, int64_t top_k) {
+  if (options.documents() != 0) return options.documents();
+  return DefaultRefinedDocuments(top_k);
+}
+
+}  // namespace
+
+absl::Status CheckRefinement(const v1::RefinementOptions& options, int64_t top_k) {
+  if (options.documents() != 0 && options.documents() < top_k) {
+    return InvalidField("refinement.documents",
+                        absl::StrCat("is ", options.documents(), ", and at least as many as results, ", top_k,
+                                     " (top_k), must be scored"));
+  }
+  if (options.budget() == 0) return absl::OkStatus();
+  if (!options.require_proof()) {
+    return InvalidField("refinement.budget",
+                        absl::StrCat("is ", options.budget(), ", and no proof is required (refinement.require_proof)"));
+  }
+  if (options.budget() > kMaxScanResults) {
+    return InvalidField("refinement.budget",
+                        absl::StrCat("is ", options.budget(), ", and at most ", kMaxScanResults, " is accepted"),
+                        {kMaxScanResults, options.budget()});
+  }
+  if (const int64_t documents = DocumentsOf(options, top_k); options.budget() < documents) {
+    return InvalidField("refinement.budget",
+                        absl::StrCat("is ", options.budget(), ", less than the documents to refine, ", documents));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<engine::RefinementOptions> RefinementFor(const v1::RefinementOptions& options, int64_t top_k,
+                                                        uint64_t num_candidates) {
+  const int64_t documents = DocumentsOf(options, top_k);
+  if (num_candidates <= static_cast<uint64_t>(documents)) return engine::RefinementOptions{};  // all are scored
+  if (documents > kMaxScanResults) {
+    return InvalidField("refinement.documents",
+                        absl::StrCat("is ", documents, ", and at most ", kMaxScanResults, " are accepted, or all ",
+                                     num_candidates, " candidates"),
+                        {kMaxScanResults, documents});
+  }
+  engine::RefinementOptions converted{.documents = static_cast<int32_t>(documents),
+                                      .require_proof = options.require_proof()};
+  const int64_t budget = options.budget() != 0 ? options.budget() : documents * kBudgetFactor;
+  if (converted.require_proof) {
+    converted.budget = static_cast<int32_t>(std::min<int64_t>(budget, kMaxScanResults));
+  }
+  return converted;
+}
+
+void SetCertificate(bool proven, double last_score, v1::Refinement& refinement) {
+  refinement.set_certificate(proven ? v1::CERTIFICATE_PROVEN : v1::CERTIFICATE_NOT_PROVEN);
+  if (!refinement.has_outside_score()) return;
+  constexpr auto kLargest = static_cast<double>(std::numeric_limits<float>::max());
+  const double margin = last_score - static_cast<double>(refinement.outside_score());
+  auto rounded = static_cast<float>(std::clamp(margin, -kLargest, kLargest));
+  // Rounding does not make a proof look like a tie.
+  if (proven && !(rounded > 0)) rounded = std::numeric_limits<float>::denorm_min();
+  refinement.set_margin(rounded);
+}
+
+v1::Refinement ToWire(const engine::JobQueryResult& result, float divisor) {
+  const engine::Refinement& from = *result.refinement;
+  v1::Refinement refinement;
+  refinement.set_planes(static_cast<uint32_t>(from.planes));
+  refinement.set_documents(from.num_documents);
+  refinement.set_outside_is_bound(from.outside_is_bound);
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  if (from.outside.has_value()) {
+    // A bound that is infinite says nothing; messages have finite numbers.
+    refinement.set_outside_score(std::clamp(*from.outside, -kLargest, kLargest) / divisor);
+  }
+  const double last = result.hits.empty() ? 0.0 : static_cast<double>(result.hits.back().score / divisor);
+  SetCertificate(from.is_proven, last, refinement);
+  return refinement;
+}
+
+}  // namespace maxsim::service

@@ -1,0 +1,16 @@
+"""Runs mypy of the environment that runs the test."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+
+def mypy(folder, *arguments):
+    """Runs mypy --strict in `folder`, whose configuration names the packages unless the arguments do. Returns what it
+    says, and the file and line of each error."""
+    command = [pathlib.Path(sys.executable).with_name("mypy"), "--strict", "--no-incremental", "--no-error-summary"]
+    done = subprocess.run([str(part) for part in (*command, *arguments)], cwd=folder, capture_output=True, text=True)
+    found = re.findall(r"^(\S+?):(\d+): error", done.stdout, re.MULTILINE)
+    assert done.returncode in (0, 1) and bool(found) == bool(done.returncode), done.stdout + done.stderr
+    return done.stdout, {(pathlib.Path(folder / name).resolve(), int(line)) for name, line in found}

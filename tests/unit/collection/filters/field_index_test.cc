@@ -1,0 +1,60 @@
+// The memory that fields take.
+#include "collection/filters/field_index.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "collection/fields/field_file.h"
+#include "collection/fields/field_file_maker.h"
+#include "gtest/gtest.h"
+#include "tests/support/values/random_documents.h"
+#include "tests/unit/collection/filters/random_filters.h"
+
+namespace maxsim::collection {
+namespace {
+
+// Returns the payload of a document in one of several collections that are hard to bound.
+std::string PayloadOf(int shape, int document, RandomFilters& random) {
+  switch (shape) {
+    case 0:
+      return random.Payload();
+    case 1:  // every value is another one
+      return absl::StrCat(R"({"m":{"lang":"l)", document, R"(","tags":["t)", document, R"(","u)", document,
+                          R"("],"sold":)", document % 2 == 0 ? "true" : "false", R"(},"year":)", document,
+                          R"(,"price":)", document, R"(.5,"at":"2026-01-02T03:04:05.)", document, "Z\"}");
+    case 2:  // all documents agree
+      return R"({"m":{"lang":"en","tags":["a"],"sold":true},"year":1,"price":1,"at":"2026-01-02T03:04:05Z"})";
+    case 3:  // terms that are just frequent, spread evenly
+      return absl::StrCat(R"({"m":{"lang":"l)", document % 250, R"(","tags":["t)", document % 256, "\"]}}");
+    default:  // no document has a value
+      return "{\"other\":1}";
+  }
+}
+
+TEST(FieldIndexTest, MemoryStaysBelowWhatThePlanCanKnow) {
+  const uint64_t seed = test::TestSeed();
+  SCOPED_TRACE(test::SeedTrace(seed));
+  RandomFilters random(seed);
+  for (int shape = 0; shape < 5; ++shape) {
+    for (const int num_documents : {1, 100, 5'000, 66'000}) {
+      if (shape == 0 && num_documents > 5'000) continue;  // random payloads take long
+      SCOPED_TRACE(absl::StrCat("shape ", shape, ", ", num_documents, " documents"));
+      FieldFileMaker maker(RandomFilters::fields());
+      for (int document = 0; document < num_documents; ++document) {
+        ASSERT_TRUE(maker.Add(PayloadOf(shape, document, random)).ok());
+      }
+      const std::string bytes = maker.Make();
+      const auto columns = ParseFieldFile(bytes, RandomFilters::fields(), num_documents);
+      ASSERT_TRUE(columns.ok()) << columns.status();
+      const ShardIndex index(RandomFilters::fields(), *columns, num_documents);
+      EXPECT_GT(index.memory_bytes(), 0);
+      EXPECT_LE(index.memory_bytes(),
+                MaxIndexBytes(RandomFilters::fields(), num_documents, static_cast<int64_t>(bytes.size())));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace maxsim::collection

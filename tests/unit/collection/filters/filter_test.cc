@@ -1,0 +1,75 @@
+// What a filter must be, and its limits.
+#include "collection/filters/filter.h"
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace maxsim::collection {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string WrongWith(const Filter& filter) {
+  const absl::Status status = CheckFilter(filter);
+  if (status.ok()) return "(accepted)";
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
+  return std::string(status.message());
+}
+
+Filter Leaf() { return Filter::Equals("a", int64_t{1}); }
+
+TEST(FilterTest, NodesOfEveryKindAreAccepted) {
+  EXPECT_EQ(WrongWith(Filter::And({Leaf(), Filter::Or({Leaf()}), Filter::Not(Leaf()), Filter::In("b", {true, false}),
+                                   Filter::Range("c", FilterBound{1.5}, std::nullopt), Filter::Exists("d")})),
+            "(accepted)");
+}
+
+TEST(FilterTest, NodesThatAreNotWhatTheirKindSaysAreNamed) {
+  EXPECT_EQ(WrongWith(Filter::And({})), "and: has no filter, at least one is expected");
+  EXPECT_EQ(WrongWith(Filter::Or({})), "or: has no filter, at least one is expected");
+  EXPECT_EQ(WrongWith({.kind = Filter::Kind::kNot}), "not: has 0 filters, one is expected");
+  EXPECT_EQ(WrongWith({.kind = Filter::Kind::kNot, .children = {Leaf(), Leaf()}}),
+            "not: has 2 filters, one is expected");
+  EXPECT_EQ(WrongWith({.kind = Filter::Kind::kAnd, .children = {Leaf()}, .field = "a"}),
+            "and: has a field or a value of its own");
+  EXPECT_EQ(WrongWith(Filter::Exists("")),
+            "field \"\": name: \"\" is not 1 to 64 of A-Z a-z 0-9 _, the first of them no digit");
+  EXPECT_THAT(WrongWith(Filter::Exists("a = 1 or b")), HasSubstr("\"a = 1 or b\" is not 1 to 64 of"));
+  EXPECT_THAT(WrongWith(Filter::Exists("not")), HasSubstr("\"not\" is a word of the filter grammar"));
+  EXPECT_EQ(WrongWith({.kind = Filter::Kind::kExists, .children = {Leaf()}, .field = "a"}),
+            "field \"a\": a comparison has filters in it");
+  EXPECT_EQ(WrongWith({.kind = Filter::Kind::kEquals, .field = "a"}), "field \"a\": has 0 values, expected one");
+  EXPECT_EQ(WrongWith(Filter::In("a", {})), "field \"a\": has 0 values, expected at least one");
+  EXPECT_EQ(WrongWith({.kind = Filter::Kind::kExists, .field = "a", .values = {true}}),
+            "field \"a\": has 1 values, expected none");
+  EXPECT_EQ(WrongWith(Filter::Range("a", std::nullopt, std::nullopt)), "field \"a\": a range has no bound");
+  EXPECT_EQ(WrongWith({.kind = Filter::Kind::kExists, .field = "a", .low = FilterBound{true}}),
+            "field \"a\": has a bound, and is no range");
+  EXPECT_EQ(WrongWith(Filter::Equals("a", std::nan(""))), "field \"a\": nan is not finite");
+  EXPECT_EQ(WrongWith(Filter::Range("a", std::nullopt, FilterBound{INFINITY})), "field \"a\": inf is not finite");
+  EXPECT_EQ(WrongWith(Filter::Equals("a", "\xff")), "field \"a\": a value is not UTF-8");
+}
+
+Filter Nested(int depth) {
+  Filter filter = Leaf();
+  for (int level = 1; level < depth; ++level) filter = Filter::Not(std::move(filter));
+  return filter;
+}
+
+TEST(FilterTest, LimitsAreNamed) {
+  EXPECT_EQ(WrongWith(Nested(kMaxFilterDepth)), "(accepted)");
+  EXPECT_EQ(WrongWith(Nested(kMaxFilterDepth + 1)), "the filter is nested deeper than 32 levels");
+  EXPECT_EQ(WrongWith(Filter::And(std::vector<Filter>(kMaxFilterNodes - 1, Leaf()))), "(accepted)");
+  EXPECT_EQ(WrongWith(Filter::And(std::vector<Filter>(kMaxFilterNodes, Leaf()))),
+            "the filter has more than 1024 nodes");
+  EXPECT_EQ(WrongWith(Filter::In("a", std::vector<FilterValue>(kMaxFilterValues, int64_t{1}))), "(accepted)");
+  EXPECT_EQ(WrongWith(Filter::In("a", std::vector<FilterValue>(kMaxFilterValues + 1, int64_t{1}))),
+            "the filter has more than 16384 values");
+}
+
+}  // namespace
+}  // namespace maxsim::collection
