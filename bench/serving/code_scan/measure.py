@@ -11,6 +11,7 @@ import argparse
 import datetime
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -34,13 +35,17 @@ TOP_K = 100
 QUERY_TOKENS = 32
 
 
-def make_documents(folder, num_documents, num_tokens):
-    """Writes tokens.npy [documents x tokens, dim] of INT8, scales.npy and lengths.npy, made on the GPU."""
+def make_documents(folder, first, num_documents, num_tokens):
+    """Writes tokens.npy [documents x tokens, dim] of INT8, scales.npy, lengths.npy and ids.txt, made on the GPU.
+
+    The ids are `first`, first + 1 and so on, and the vectors depend on `first`.
+    """
+    folder.mkdir()
     pool = torch.from_numpy(np.load(REPOSITORY / "demo/tokens.npy")).cuda().float()
     rows = num_documents * num_tokens
     tokens = np.lib.format.open_memmap(folder / "tokens.npy", "w+", np.int8, (rows, pool.shape[1]))
     scales = np.empty(rows, np.float32)
-    generator = torch.Generator(device="cuda").manual_seed(5)
+    generator = torch.Generator(device="cuda").manual_seed(5 + first)
     position = torch.arange(num_tokens, device="cuda")
     for begin in range(0, num_documents, BLOCK):
         size = min(BLOCK, num_documents - begin)
@@ -56,6 +61,58 @@ def make_documents(folder, num_documents, num_tokens):
     del tokens
     np.save(folder / "scales.npy", scales)
     np.save(folder / "lengths.npy", np.full(num_documents, num_tokens, np.int32))
+    (folder / "ids.txt").write_text("\n".join(map(str, range(first, first + num_documents))) + "\n")
+
+
+def build(options, vectors, folder):
+    """Starts to build a collection of what make_documents wrote."""
+    command = [
+        options.bin / "maxsim-shard", "build", "--tokens", vectors / "tokens.npy", "--scales", vectors / "scales.npy",
+        "--lengths", vectors / "lengths.npy", "--ids", vectors / "ids.txt", "--id-type", "int64", "--storage", "i8",
+        "--output", folder, "--name", "documents", "--quiet", *(["--codes", options.planes] if options.planes else []),
+    ]  # fmt: skip
+    return subprocess.Popen([str(part) for part in command])
+
+
+def join(folders, folder):
+    """Moves the shards of several collections into one. Their vectors are made alike and have different ids."""
+    folder.mkdir()
+    joined = None
+    for idx, part in enumerate(folders):
+        manifest = json.loads((part / "collection.json").read_text())
+        for shard in manifest["shards"]:
+            for entry in [shard, *shard.get("codes", [])]:
+                name = f"part-{idx}-{entry['file']}"
+                (part / entry["file"]).rename(folder / name)
+                entry["file"] = name
+        if joined is None:
+            joined = manifest
+            continue
+        joined["shards"] += manifest["shards"]
+        for total in ("num_documents", "num_tokens"):
+            joined[total] += manifest[total]
+    (folder / "collection.json").write_text(json.dumps(joined))
+
+
+def make_collection(options, folder):
+    """Builds the collection part by part, so that the vectors of two parts at most are in the scratch folder."""
+    parts, building = [], None
+
+    def finish():
+        if building is not None and building.wait() != 0:
+            sys.exit("maxsim-shard build failed")
+        if building is not None:
+            shutil.rmtree(options.scratch / f"vectors-{len(parts)}")
+            parts.append(options.scratch / f"part-{len(parts)}")
+
+    for first in range(0, options.documents, options.part):
+        vectors = options.scratch / f"vectors-{first // options.part}"
+        make_documents(vectors, first, min(options.part, options.documents - first), options.tokens)
+        finish()
+        building = build(options, vectors, options.scratch / f"part-{first // options.part}")
+    finish()
+    torch.cuda.empty_cache()
+    join(parts, folder)
 
 
 def make_queries(count):
@@ -77,12 +134,12 @@ def request(queries, refined):
     return message
 
 
-def load(options, address, report, queries_per_request, seconds):
-    """Runs maxsim-loadtest with one request under way."""
+def load(options, address, report, queries_per_request, clients=1):
+    """Runs maxsim-loadtest with as many requests under way as there are clients."""
     command = [
         options.bin / "maxsim-loadtest", "--target", address, "--collection", "documents", "--candidates", "all",
-        "--concurrency", 1, "--queries", options.scratch / "queries.npy", "--query-lengths", options.scratch / "query_lengths.npy",
-        "--queries-per-request", queries_per_request, "--top-k", TOP_K, "--duration", f"{seconds}s", "--warmup", "1s",
+        "--concurrency", clients, "--queries", options.scratch / "queries.npy", "--query-lengths", options.scratch / "query_lengths.npy",
+        "--queries-per-request", queries_per_request, "--top-k", TOP_K, "--duration", f"{options.seconds}s", "--warmup", "1s",
         "--pool-requests", 64, "--timeout", "60s", "--json", report,
     ]  # fmt: skip
     subprocess.run([str(part) for part in command], check=True, stdout=subprocess.DEVNULL)
@@ -118,16 +175,19 @@ def gpu_bytes():
     return int(gpu_query("memory.used")[0][0]) << 20
 
 
-def measure(options, folder, queries):
+def measure(options, folder, residency, queries):
     before = gpu_bytes()
     # A batch of scans of the whole collection is more work than a server holds by default.
     keys = {"batching.max_queue_work": 1 << 44, "batching.max_queue_time": "0s"}
-    with Maxsimd(options.bin, options.scratch, "server", {"documents": folder}, options.residency, keys, 400, True) as server:
+    with Maxsimd(options.bin, options.scratch, "server", {"documents": folder}, residency, keys, 400, True) as server:
         yield {"start_s": server.start_seconds, "gpu_bytes": gpu_bytes() - before}
         address = server.unix_target
-        yield {"answers": ask(address, queries[: options.compare], options.documents)}
-        yield {"one_query": load(options, address, options.scratch / "one.json", 1, options.seconds)}
-        yield {"batch_of_32": load(options, address, options.scratch / "batch.json", 32, options.seconds)}
+        if options.planes:
+            yield {"answers": ask(address, queries[: options.compare], options.documents)}
+        yield {"one_query": load(options, address, options.scratch / "one.json", 1)}
+        yield {"batch_of_32": load(options, address, options.scratch / "batch.json", 32)}
+        for clients in options.clients:
+            yield {f"clients_{clients}": load(options, address, options.scratch / "clients.json", 1, clients)}
 
 
 def main():
@@ -135,13 +195,16 @@ def main():
     parser.add_argument("--bin", type=pathlib.Path, required=True, help="folder with maxsimd and its tools")
     parser.add_argument("--documents", type=int, default=1_000_000, help="documents to make (default: 1000000)")
     parser.add_argument("--tokens", type=int, default=72, help="tokens of a document (default: 72)")
-    parser.add_argument("--planes", type=int, choices=(1, 2, 4), default=1, help="planes of codes (default: 1)")
-    parser.add_argument("--residency", choices=("gpu", "host", "disk"), default="host",
-                        help="where the originals are (default: host)")  # fmt: skip
+    parser.add_argument("--part", type=int, default=1_000_000, help="documents that are made at once (default: 1000000)")
+    parser.add_argument("--planes", type=int, choices=(0, 1, 2, 4), default=1,
+                        help="planes of codes; 0: none, every vector is read (default: 1)")  # fmt: skip
+    parser.add_argument("--residency", choices=("gpu", "host", "disk"), nargs="+", default=["host"],
+                        help="where the originals are, one server after another (default: host)")  # fmt: skip
     parser.add_argument("--seconds", type=int, default=10, help="seconds of each measurement (default: 10)")
+    parser.add_argument("--clients", type=int, nargs="*", default=[], help="how many clients ask at once, besides one")
     parser.add_argument("--compare", type=int, default=20, help="queries that are compared with exact ones (default: 20)")
     parser.add_argument("--collection", type=pathlib.Path, help="folder of the collection, kept if given, and used if there")
-    parser.add_argument("--scratch", type=pathlib.Path, help="folder for the vectors' files (default: the system's)")
+    parser.add_argument("--scratch", type=pathlib.Path, help="folder for the vectors' files, on the file system of --collection (default: the system's)")
     parser.add_argument("--out", type=pathlib.Path, required=True, help="JSON file to write")
     options = parser.parse_args()
 
@@ -155,29 +218,22 @@ def main():
             "device": gpu_query("name,driver_version"),
         }
 
-        def keep(values):
-            result.update(values)
+        def keep(row, values):
+            row.update(values)
             print(json.dumps(values), flush=True)
             options.out.write_text(json.dumps(result, indent=1) + "\n")
 
         if not folder.exists():
             begin = time.monotonic()
-            make_documents(options.scratch, options.documents, options.tokens)
-            made = time.monotonic()
-            command = [
-                options.bin / "maxsim-shard", "build", "--tokens", options.scratch / "tokens.npy", "--scales",
-                options.scratch / "scales.npy", "--lengths", options.scratch / "lengths.npy", "--storage", "i8", "--codes",
-                options.planes, "--output", folder, "--name", "documents", "--quiet",
-            ]  # fmt: skip
-            subprocess.run([str(part) for part in command], check=True)
-            (options.scratch / "tokens.npy").unlink()
-            torch.cuda.empty_cache()
-            keep({"make_s": made - begin, "build_s": time.monotonic() - made})
+            make_collection(options, folder)
+            keep(result, {"build_s": time.monotonic() - begin})
         queries = make_queries(256)
         np.save(options.scratch / "queries.npy", queries.reshape(-1, queries.shape[2]))
         np.save(options.scratch / "query_lengths.npy", np.full(len(queries), QUERY_TOKENS, np.int32))
-        for values in measure(options, folder, queries):
-            keep(values)
+        for residency in options.residency:
+            row = result.setdefault(residency, {})
+            for values in measure(options, folder, residency, queries):
+                keep(row, values)
 
 
 if __name__ == "__main__":
