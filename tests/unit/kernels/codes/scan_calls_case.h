@@ -45,11 +45,13 @@ class ScanCalls {
         }
       }
     }
-    results_.resize(parts_.size());
-    for (size_t idx = 0; idx < parts_.size(); ++idx) {
-      AddQueries(*parts_[idx], idx);
-      results_[idx].resize(parts_[idx]->queries.size());
+    for (size_t idx = 0; idx < parts_.size(); ++idx) AddQueries(*parts_[idx], idx);
+    // The selection of a large part has several steps, whose memory the second of these two shares with the first.
+    for (const size_t num_queries : {size_t{1}, size_t{5}}) {
+      AddPart(backend, 128, 1, 20'000, false);
+      AddMaskedQueries(*parts_.back(), num_queries);
     }
+    for (const std::unique_ptr<Part>& part : parts_) results_.emplace_back(part->queries.size());
   }
 
   size_t size() const { return parts_.size(); }
@@ -70,8 +72,9 @@ class ScanCalls {
   struct Part {
     std::shared_ptr<const EncodedDocuments> encoded;
     std::unique_ptr<LoadedCodes> codes;
-    std::vector<QueryCodes> query_codes;
+    std::vector<std::unique_ptr<QueryCodes>> query_codes;
     std::vector<uint64_t> mask;
+    std::vector<uint64_t> empty_mask;
     std::vector<uint32_t> ordinals;
     std::vector<ScanQuery> queries;
   };
@@ -89,29 +92,43 @@ class ScanCalls {
     parts_.push_back(std::move(part));
   }
 
+  // Makes a query of some tokens for at most 300 results.
+  ScanQuery& AddQuery(Part& part, ScanOrder order) {
+    const CodeShape& shape = part.codes->shape();
+    const auto tokens = static_cast<int32_t>(1 + generator_() % 40);
+    part.query_codes.push_back(std::make_unique<QueryCodes>(
+        EncodedQuery(shape, part.codes->planes(), MakeQuery(generator_(), ScalarType::kF16, shape.dim, tokens))));
+    return part.queries.emplace_back(ScanQuery{.codes = part.query_codes.back().get(),
+                                               .num_results = static_cast<int32_t>(1 + generator_() % 300),
+                                               .order = order});
+  }
+
+  void MakeMask(Part& part) {
+    part.mask.resize(static_cast<size_t>(part.codes->num_documents() + 63) / 64);
+    for (uint64_t& word : part.mask) word = generator_();
+  }
+
+  // Every query has a mask, that of the third leaves all documents out.
+  void AddMaskedQueries(Part& part, size_t num_queries) {
+    MakeMask(part);
+    part.empty_mask.resize(part.mask.size());
+    for (size_t n = 0; n < num_queries; ++n) {
+      AddQuery(part, ScanOrder::kEstimate).mask = n == 2 ? part.empty_mask.data() : part.mask.data();
+    }
+  }
+
   // Parts have 1, 2 or 5 queries: over all documents, with a mask, over a list, over no document.
   void AddQueries(Part& part, size_t idx) {
-    const int64_t count = part.codes->num_documents();
-    const CodeShape& shape = part.codes->shape();
-    part.mask.resize(static_cast<size_t>(count + 63) / 64);
-    for (uint64_t& word : part.mask) word = generator_();
-    for (int64_t n = 0; n < count; n += 2) part.ordinals.push_back(static_cast<uint32_t>(count - 1 - n));
+    MakeMask(part);
+    for (int64_t n = part.codes->num_documents() - 1; n >= 0; n -= 2) part.ordinals.push_back(static_cast<uint32_t>(n));
     const size_t num_queries = std::vector<size_t>{1, 2, 5}[idx % 3];
     for (size_t n = 0; n < num_queries; ++n) {
-      const auto tokens = static_cast<int32_t>(1 + generator_() % 40);
-      part.query_codes.push_back(
-          EncodedQuery(shape, part.codes->planes(), MakeQuery(generator_(), ScalarType::kF16, shape.dim, tokens)));
-    }
-    for (size_t n = 0; n < num_queries; ++n) {
-      ScanQuery query = {.codes = &part.query_codes[n],
-                         .num_results = static_cast<int32_t>(1 + generator_() % 300),
-                         .order = n % 2 == 0 ? ScanOrder::kEstimate : ScanOrder::kUpperBound};
+      ScanQuery& query = AddQuery(part, n % 2 == 0 ? ScanOrder::kEstimate : ScanOrder::kUpperBound);
       if ((idx + n) % 3 == 1) query.mask = part.mask.data();
       if (n == 2 || idx % 4 == 3) {
         query.ordinals = part.ordinals.data();
         query.num_candidates = n == 3 ? 0 : static_cast<int64_t>(part.ordinals.size());
       }
-      part.queries.push_back(query);
     }
   }
 
