@@ -21,6 +21,10 @@ constexpr absl::Duration kMinSweepInterval = absl::Milliseconds(1);
 // up all the time that another client's job may wait.
 constexpr double kBatchShareOfQueueTime = 0.5;
 
+// Jobs that stream a collection wait for this share of the last stream's time after it, if some waited for its end. The
+// clients that it answered may ask again meanwhile, and are answered together with those that wait, not in turn.
+constexpr double kPauseShare = 1.0 / 32;
+
 constexpr absl::Duration kRateTimeConstant = absl::Seconds(2);
 constexpr absl::Duration kMinRetryDelay = absl::Milliseconds(1);
 constexpr absl::Duration kMaxRetryDelay = absl::Seconds(10);
@@ -245,17 +249,37 @@ uint64_t Dispatcher::MaxBatchWork() const {
   return work < static_cast<double>(options_.max_batch_work) ? static_cast<uint64_t>(work) : options_.max_batch_work;
 }
 
-// Moves the jobs that are to be scored next, which count as running from here on, into `batch`. `batch` stays empty
-// where all jobs that waited were expired or cancelled. There must be a free lane.
+BatchLimits Dispatcher::LimitsOfBatch(absl::Time now) {
+  BatchLimits limits = {MaxBatchWork(), options_.max_batch_queries};
+  for (const LaneLoad& lane : lane_loads_) {
+    if (lane.streamed != nullptr) limits.streamed.push_back(lane.streamed);
+  }
+  std::erase_if(pauses_, [now](const StreamPause& pause) { return pause.until <= now; });
+  for (const StreamPause& pause : pauses_) limits.streamed.push_back(pause.collection);
+  return limits;
+}
+
+bool Dispatcher::AnyLaneStreams() const {
+  return std::any_of(lane_loads_.begin(), lane_loads_.end(),
+                     [](const LaneLoad& lane) { return lane.streamed != nullptr; });
+}
+
+// Moves the jobs that are to be scored next, which count as running from here on, into `batch`. `batch` stays empty if
+// all jobs that waited were expired or cancelled, or wait for a collection that another lane streams. There must be a
+// free lane.
 void Dispatcher::TakeBatch(absl::Time now, Batch* batch) {
-  batch->jobs = queue_.TakeBatch(now, {MaxBatchWork(), options_.max_batch_queries}, &dropped_);
+  batch->jobs = queue_.TakeBatch(now, LimitsOfBatch(now), &dropped_);
   if (!batch->jobs.empty()) {
     if (running_jobs_ == 0) throughput_.Begin(now);
     batch->lane = free_lanes_.back();
     free_lanes_.pop_back();
     uint64_t work = 0;
     for (const QueuedJob& queued : batch->jobs) work = SaturatingAdd(work, queued.job->work);
-    lane_loads_[static_cast<size_t>(batch->lane)] = {.work = work, .since = now};
+    const QueuedJob& head = batch->jobs.front();
+    const bool streams =
+        std::any_of(batch->jobs.begin(), batch->jobs.end(), [](const QueuedJob& queued) { return queued.streams; });
+    lane_loads_[static_cast<size_t>(batch->lane)] = {
+        .work = work, .since = now, .streamed = streams ? head.job->collection : nullptr};
   }
   running_jobs_ += static_cast<int64_t>(batch->jobs.size());
   OnQueueChanged();
@@ -277,7 +301,20 @@ Dispatcher::LaneAction Dispatcher::NextLaneAction(absl::Time now, Batch* batch, 
     *time = BatchDelay(now);
     if (*time > absl::ZeroDuration()) return LaneAction::kDelayBatch;
     TakeBatch(now, batch);
-    if (batch->jobs.empty()) continue;
+    if (batch->jobs.empty()) {
+      if (queue_.empty()) continue;
+      if (!pauses_.empty()) {
+        *time = std::min_element(pauses_.begin(), pauses_.end(),
+                                 [](const StreamPause& a, const StreamPause& b) { return a.until < b.until; })
+                    ->until -
+                now;
+        return LaneAction::kDelayBatch;
+      }
+      if (!AnyLaneStreams()) continue;
+      // What waits is for the lane that streams, once that has finished.
+      ++sleeping_lanes_;
+      return LaneAction::kSleep;
+    }
     if (!queue_.empty()) wakeups_.lane = true;  // Another lane may be free.
     return LaneAction::kScore;
   }
@@ -285,7 +322,11 @@ Dispatcher::LaneAction Dispatcher::NextLaneAction(absl::Time now, Batch* batch, 
 
 void Dispatcher::Finish(Batch* batch, int64_t num_unavailable, const absl::Status& health) {
   free_lanes_.push_back(batch->lane);
-  lane_loads_[static_cast<size_t>(batch->lane)] = {};
+  LaneLoad& lane = lane_loads_[static_cast<size_t>(batch->lane)];
+  if (lane.streamed != nullptr && !queue_.empty()) {
+    pauses_.push_back({lane.streamed, batch->end + kPauseShare * (batch->end - batch->start)});
+  }
+  lane = {};
   throughput_.Add(batch->token_pairs, batch->end);
   running_jobs_ -= static_cast<int64_t>(batch->jobs.size());
   // Where the device is well and no stop was asked for, the unavailable results are of jobs that want all of their

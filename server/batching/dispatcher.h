@@ -128,6 +128,8 @@ class Dispatcher {
   uint64_t RemainingWork(absl::Time now) const;
   uint64_t MaxBatchWork() const;
   void TakeBatch(absl::Time now, Batch* batch);
+  BatchLimits LimitsOfBatch(absl::Time now);
+  bool AnyLaneStreams() const;
   std::string ExceededBound(const engine::Job& job) const;
   void FailOnDeviceLoss(const absl::Status& status);
   void DropAll(const absl::Status& reason);
@@ -147,8 +149,15 @@ class Dispatcher {
   struct LaneLoad {
     uint64_t work = 0;  // 0 while the lane is free
     absl::Time since;
+    std::shared_ptr<const store::Collection> streamed = nullptr;  // BatchLimits::streamed; null: none
   };
   std::vector<LaneLoad> lane_loads_;
+  // A collection that was streamed, and is left alone until its clients may have asked again.
+  struct StreamPause {
+    std::shared_ptr<const store::Collection> collection;
+    absl::Time until;
+  };
+  std::vector<StreamPause> pauses_;
   std::vector<int> free_lanes_;  // the one that was used last is the next
   int sleeping_lanes_ = 0;       // lanes' threads, with nothing to do
   int running_lanes_;            // lanes' threads that have not ended

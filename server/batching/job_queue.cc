@@ -50,7 +50,8 @@ void JobQueue::Push(std::unique_ptr<engine::Job> job, absl::Time now) {
   DeficitRoundRobin<QueuedJob>& order = by_priority_[PriorityIndex(job->priority)];
   const bool expires_at_all = max_queue_time_ > absl::ZeroDuration() && !job->ignores_max_queue_time;
   const absl::Time expires = expires_at_all ? now + max_queue_time_ : absl::InfiniteFuture();
-  order.Push({std::move(job), now, expires, next_sequence_++});
+  const bool streams = engine::StreamsWholeCollection(*job);
+  order.Push({std::move(job), now, expires, next_sequence_++, streams});
 }
 
 absl::Status JobQueue::CheckMayWait(const QueuedJob& queued, absl::Time now) const {
@@ -140,6 +141,14 @@ bool JobQueue::MakeRoom(const engine::Job& job, const QueueSize& bounds, std::ve
   return true;
 }
 
+bool JobQueue::WaitsForStream(const QueuedJob& queued, const BatchLimits& limits) {
+  if (!queued.streams) return false;
+  return std::any_of(limits.streamed.begin(), limits.streamed.end(),
+                     [&](const std::shared_ptr<const store::Collection>& collection) {
+                       return queued.job->collection->SharesDocumentsWith(*collection);
+                     });
+}
+
 std::vector<QueuedJob> JobQueue::TakeBatch(absl::Time now, const BatchLimits& limits,
                                            std::vector<DroppedJob>* dropped) {
   std::vector<QueuedJob> batch;
@@ -157,16 +166,21 @@ std::vector<QueuedJob> JobQueue::TakeBatch(absl::Time now, const BatchLimits& li
       dropped->push_back({order.Drop(), std::move(may_wait)});
       continue;
     }
+    if (WaitsForStream(queued, limits)) {
+      order.Skip();
+      continue;
+    }
     if (!batch.empty()) {
       if (!engine::MayShareBatch(job, *batch.front().job)) {
         order.Skip();
         continue;
       }
-      const bool fits = work <= limits.max_work && job.work <= limits.max_work - work &&
+      const bool shares_stream = queued.streams && batch.front().streams;
+      const bool fits = (shares_stream || (work <= limits.max_work && job.work <= limits.max_work - work)) &&
                         queued.num_queries() <= limits.max_queries - num_queries;
       if (!fits) break;
     }
-    work += job.work;  // Only the head can pass max_work, and then no job joins it.
+    work = SaturatingAdd(work, job.work);  // may pass max_work, and then only jobs join that stream as the head does
     num_queries += queued.num_queries();
     AccountRemoved(queued);
     batch.push_back(order.Take());

@@ -21,6 +21,7 @@ struct QueuedJob {
   absl::Time enqueued;
   absl::Time expires = absl::InfiniteFuture();  // When it is dropped from the queue for having waited too long.
   uint64_t sequence = 0;                        // Counts the accepted jobs in order of arrival.
+  bool streams = false;                         // engine::StreamsWholeCollection
 
   uint64_t client() const { return job->client; }
   uint64_t work() const { return job->work; }
@@ -30,6 +31,9 @@ struct QueuedJob {
 struct BatchLimits {
   uint64_t max_work = 0;
   int max_queries = 0;
+  // Collections that running batches stream. Another job that streams one of them waits for the next batch, because two
+  // batches at once would share the link to the GPU and copy every document twice.
+  std::vector<std::shared_ptr<const store::Collection>> streamed = {};
 };
 
 // Key of the payload that marks the RESOURCE_EXHAUSTED of a full queue (TakeQueueFullMark, in scheduler.h).
@@ -92,7 +96,8 @@ class JobQueue {
 
   // Takes the head and, in the order of service, the jobs on the same collection generation that fit beside it. Stops
   // at the first job on that generation that does not fit, so that a large job is not overtaken for ever. Jobs on other
-  // generations stay as they are. The head is taken however large it is.
+  // generations stay as they are. The head is taken however large it is. Jobs that stream the collection together are
+  // bounded by their number of queries alone. The batch is empty if all jobs wait for a streamed collection.
   //
   // Order of service: by priority, and within a priority by DeficitRoundRobin. Aging is the exception: once the next
   // job of a priority has waited for the starvation limit, it goes before the next jobs of other priorities that came
@@ -115,6 +120,7 @@ class JobQueue {
   template <typename Next>
   size_t NextPriority(Next next, absl::Time now) const;
   void AccountRemoved(const QueuedJob& job);
+  static bool WaitsForStream(const QueuedJob& queued, const BatchLimits& limits);
   // Returns OK, or the reason why the job must leave the queue unscored.
   absl::Status CheckMayWait(const QueuedJob& queued, absl::Time now) const;
 

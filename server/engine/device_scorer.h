@@ -95,6 +95,7 @@ class DeviceScorer {
   // device_scorer_parts.cc scores parts of the collection.
   void ScorePart(uint32_t part_idx);
   int64_t MaxTokens(int64_t query_tokens) const;
+  int64_t NumSharing(const QueryGroup& group) const;
   void ScoreWholePart(const QueryGroup& group, uint32_t part_idx);
   void AddWholePart(const QueryGroup& group, const store::Part& part, const store::ScanFilter* filter);
   void ScoreWholePartInRanges(const QueryGroup& group, const store::Part& part, const store::ScanFilter* filter);

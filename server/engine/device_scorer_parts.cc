@@ -39,11 +39,20 @@ void DeviceScorer::ScoreWholePart(const QueryGroup& group, uint32_t part_idx) {
   }
   if (num_documents == 0) return;
   const int64_t max_tokens = MaxTokens(queries_->LongestQuery(group));
-  if (num_documents > limits_.max_candidates || num_tokens > static_cast<uint64_t>(max_tokens)) {
+  // A call has room for so many candidates. Where documents have to be copied to the device, ranges that all queries
+  // share are better than calls of a few queries, each of which copies all documents.
+  const bool is_copied = collection.is_streamed() && part.tier != store::Residency::kGpu;
+  const int64_t num_sharing = is_copied ? NumSharing(group) : 1;
+  if (num_documents > limits_.max_candidates / num_sharing || num_tokens > static_cast<uint64_t>(max_tokens)) {
     ScoreWholePartInRanges(group, part, filter);
   } else {
     AddWholePart(group, part, filter);
   }
+}
+
+// Returns how many of the group's queries one call may have.
+int64_t DeviceScorer::NumSharing(const QueryGroup& group) const {
+  return std::min<int64_t>(static_cast<int64_t>(group.num_queries), limits_.max_queries);
 }
 
 // Returns how many document tokens one call may score against so many query tokens.
@@ -68,7 +77,7 @@ void DeviceScorer::AddWholePart(const QueryGroup& group, const store::Part& part
 // documents.
 void DeviceScorer::ScoreWholePartInRanges(const QueryGroup& group, const store::Part& part,
                                           const store::ScanFilter* filter) {
-  const auto num_sharing = std::min<int64_t>(static_cast<int64_t>(group.num_queries), limits_.max_queries);
+  const int64_t num_sharing = NumSharing(group);
   const int64_t length = std::max<int64_t>(limits_.max_candidates / num_sharing, 1);
   const int64_t shared_tokens = std::min(num_sharing * queries_->LongestQuery(group), limits_.max_query_tokens);
   const int64_t max_tokens = MaxTokens(shared_tokens);

@@ -72,6 +72,14 @@ bool MayShareBatch(const Job& a, const Job& b) {
   return a.collection->SharesDocumentsWith(*b.collection) && !a.pinned && !b.pinned;
 }
 
+bool StreamsWholeCollection(const Job& job) {
+  if (!job.collection->is_streamed() || job.queries.empty()) return false;
+  return std::all_of(job.queries.begin(), job.queries.end(), [&](const JobQuery& query) {
+    return query.candidates != nullptr && query.candidates->kind == CandidateSet::Kind::kWholeCollection &&
+           !IsScanned(query, *job.collection);
+  });
+}
+
 void ComputeWork(Job* job) {
   uint64_t work = 0;
   // The queries of a request usually share one set, and a request has few: a linear search beats a map.

@@ -140,6 +140,10 @@ uint64_t JobBytes(const Job& job);
 // Returns whether two jobs may be scored in one batch: on the same documents.
 bool MayShareBatch(const Job& a, const Job& b);
 
+// Returns whether the job does nothing but score every document of a streamed collection. Such jobs cost little more
+// together than one of them: each document is copied to the GPU once for all of their queries.
+bool StreamsWholeCollection(const Job& job);
+
 // Sets job->work; saturates at the largest number. Walks the candidates of each distinct CandidateSet once.
 void ComputeWork(Job* job);
 

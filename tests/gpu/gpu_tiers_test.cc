@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <bit>
+#include <numeric>
 #include <random>
 #include <utility>
 
@@ -147,6 +148,50 @@ TEST_F(GpuTiersTest, ScansAndListsHaveTheSameBitsInEveryTier) {
       for (size_t i = 0; i < lists.size(); ++i) queries.push_back(random_queries[i].view(20, &lists[i]));
       ExpectSameInEveryTier(documents, queries);
     }
+  }
+}
+
+// Long lists of consecutive documents are copied as ranges, once for the queries of one list.
+TEST_F(GpuTiersTest, ListsOfConsecutiveDocumentsHaveTheSameBitsInEveryTier) {
+  for (const ScalarType type : {ScalarType::kF16, ScalarType::kI8}) {
+    const RandomDocuments documents = MakeDocuments(TestSeed(), type, 128, RandomLengths(TestSeed() + 5, 10'000, 1, 6));
+    std::vector<RandomQuery> random_queries;
+    for (const int32_t num_tokens : {8, 32, 40}) {
+      random_queries.push_back(MakeQuery(TestSeed() + 1, type, 128, num_tokens));
+    }
+    std::vector<std::vector<uint32_t>> lists;
+    for (const auto& [first, count] : {std::pair(0, 4'096), {3, 4'095}, {5'000, 5'000}, {9'999, 1}}) {
+      auto& list = lists.emplace_back(count);
+      std::iota(list.begin(), list.end(), static_cast<uint32_t>(first));
+    }
+    lists.push_back(lists[0]);
+    std::swap(lists.back()[4'000], lists.back()[4'001]);
+    std::vector<Query> queries;
+    for (const std::vector<uint32_t>& list : lists) {
+      for (const RandomQuery& query : random_queries) queries.push_back(query.view(300, &list));
+    }
+    queries.push_back(random_queries[0].view(300));
+    queries.push_back(random_queries[0].view(300, &lists[2]));
+    ExpectSameInEveryTier(documents, queries);
+  }
+}
+
+TEST_F(GpuTiersTest, QueriesOfOneRangeCopyItOnce) {
+  cuda::CudaBackend& backend = *BackendWithBlocks(kBlockBytes);
+  const std::unique_ptr<Executor> executor = *backend.CreateExecutor({});
+  const RandomDocuments documents =
+      MakeDocuments(TestSeed(), ScalarType::kF16, 128, RandomLengths(TestSeed() + 5, 6'000, 1, 6));
+  std::vector<uint32_t> list(5'000);
+  std::iota(list.begin(), list.end(), 700u);
+  const RandomQuery query = MakeQuery(TestSeed() + 1, ScalarType::kF16, 128, 32);
+  const int64_t rows = documents.offsets[5'700] - documents.offsets[700];
+  for (const Tier tier : kStreamedTiers) {
+    const std::unique_ptr<Documents> streamed = *backend.Load(documents.view(), tier, nullptr);
+    CallTimings timings;
+    std::vector<std::vector<Scored>> results(20);
+    const std::vector<Query> queries(20, query.view(10, &list));
+    ASSERT_TRUE(executor->TopK(*streamed, queries, absl::MakeSpan(results), &timings).ok());
+    EXPECT_EQ(timings.streamed_bytes, rows * 256);
   }
 }
 

@@ -16,6 +16,10 @@
 namespace maxsim::cuda {
 namespace {
 
+// A list of so many consecutive documents is copied as one range: the documents of a batch come over at once and are
+// not looked up in the cache.
+constexpr int64_t kMinRangeDocuments = 4096;
+
 // Waits at the end of a scope for everything that copies from the documents, unless all of it was waited for.
 class FinishTransfer {
  public:
@@ -51,20 +55,37 @@ absl::StatusOr<std::unique_ptr<HostDocumentCalls>> HostDocumentCalls::Create(con
   return std::unique_ptr<HostDocumentCalls>(new HostDocumentCalls(std::move(transfer)));
 }
 
+// Returns the documents that the query's candidates are, if it has no list, or a long one of consecutive documents.
+// Else returns null.
+std::optional<HostDocumentCalls::Range> HostDocumentCalls::RangeOf(const HostDocuments& documents, const Query& query) {
+  if (query.ordinals == nullptr) return Range{.first = 0, .count = documents.num_documents()};
+  if (query.num_candidates < kMinRangeDocuments) return std::nullopt;
+  const uint32_t first = query.ordinals[0];
+  for (int64_t n = 1; n < query.num_candidates; ++n) {
+    if (query.ordinals[n] != first + n) return std::nullopt;
+  }
+  return Range{.first = first, .count = query.num_candidates};
+}
+
 absl::Status HostDocumentCalls::TopK(const CallContext& context, const HostDocuments& documents,
                                      absl::Span<const Query> queries, absl::Span<std::vector<Scored>> results) {
   for (size_t done = 0; done < queries.size();) {
-    // Scans and lists run each by themselves.
-    const bool lists = queries[done].ordinals != nullptr;
+    // Queries over the same range run together, and lists with each other.
+    const Query& first = queries[done];
+    const std::optional<Range> range = RangeOf(documents, first);
     size_t end = done + 1;
-    while (end < queries.size() && (queries[end].ordinals != nullptr) == lists) ++end;
+    for (; end < queries.size(); ++end) {
+      const Query& next = queries[end];
+      const bool same = next.ordinals == first.ordinals && next.num_candidates == first.num_candidates;
+      if (range.has_value() ? !same : RangeOf(documents, next).has_value()) break;
+    }
     const absl::Span<const Query> rest = queries.subspan(done, end - done);
-    size_t count =
-        QueriesOfSlice(rest, documents.type(), documents.dim(), documents.num_documents(), context.workspace.capacity);
-    if (lists) {
-      MAXSIM_ASSIGN_OR_RETURN(count, RunLists(context, documents, rest.first(count), results.subspan(done, count)));
+    const absl::Span<std::vector<Scored>> rest_results = results.subspan(done, end - done);
+    size_t count = 0;
+    if (range.has_value()) {
+      MAXSIM_ASSIGN_OR_RETURN(count, RunScan(context, documents, *range, rest, rest_results));
     } else {
-      MAXSIM_RETURN_IF_ERROR(RunScan(context, documents, rest.first(count), results.subspan(done, count)));
+      MAXSIM_ASSIGN_OR_RETURN(count, RunLists(context, documents, rest, rest_results));
     }
     done += count;
   }
@@ -84,27 +105,40 @@ absl::Status HostDocumentCalls::RunSlice(const CallContext& context, absl::Funct
   return AddStageSeconds(context, transfer_->last_loaded());
 }
 
-absl::Status HostDocumentCalls::RunScan(const CallContext& context, const HostDocuments& documents,
-                                        absl::Span<const Query> queries, absl::Span<std::vector<Scored>> results) {
+// Returns how many of the queries it has run, from the first on: as many as fit the workspace together.
+absl::StatusOr<size_t> HostDocumentCalls::RunScan(const CallContext& context, const HostDocuments& documents,
+                                                  const Range& range, absl::Span<const Query> queries,
+                                                  absl::Span<std::vector<Scored>> results) {
+  scans_.assign(queries.begin(), queries.end());
+  for (Query& query : scans_) query.ordinals = nullptr;
+  const absl::Span<const Query> scans = absl::MakeConstSpan(scans_).first(
+      QueriesOfSlice(scans_, documents.type(), documents.dim(), range.count, context.workspace.capacity));
+  const int64_t* const offsets = documents.offsets() + range.first;
+  const PlannedDocuments planned{.type = documents.type(),
+                                 .dim = documents.dim(),
+                                 .num_documents = range.count,
+                                 .num_tokens = offsets[range.count] - offsets[0]};
   MAXSIM_RETURN_IF_ERROR(
-      PlanSlice(context, documents, queries, {.tensor_maps = transfer_->HasMaps(documents), .join = false}));
+      PlanSlice(context, planned, scans, {.tensor_maps = transfer_->HasMaps(documents), .join = false}));
   if (!context.workspace.input.empty()) {
-    MAXSIM_RETURN_IF_ERROR(RunSlice(context, [&] { return ScoreScan(context, documents); }));
+    MAXSIM_RETURN_IF_ERROR(RunSlice(context, [&] { return ScoreScan(context, documents, range); }));
   }
-  GiveResults(context.workspace, results);
-  return absl::OkStatus();
+  GiveResults(context.workspace, results.first(scans.size()));
+  return scans.size();
 }
 
-absl::Status HostDocumentCalls::ScoreScan(const CallContext& context, const HostDocuments& documents) {
+absl::Status HostDocumentCalls::ScoreScan(const CallContext& context, const HostDocuments& documents,
+                                          const Range& range) {
   const cudaStream_t stream = context.workspace.stream.get();
   const BatchCapacity capacity = transfer_->CapacityFor(documents);
   int64_t end = 0;
-  for (int64_t begin = 0; begin < documents.num_documents(); begin = end) {
-    end = EndOfBatch(documents.offsets(), begin, documents.num_documents(), capacity);
+  for (int64_t begin = 0; begin < range.count; begin = end) {
+    const int64_t first = range.first + begin;
+    end = EndOfBatch(documents.offsets(), first, range.first + range.count, capacity) - range.first;
     DocumentBatch batch;
-    MAXSIM_ASSIGN_OR_RETURN(batch, transfer_->LoadRange(documents, begin, end, stream));
+    MAXSIM_ASSIGN_OR_RETURN(batch, transfer_->LoadRange(documents, first, range.first + end, stream));
     if (begin == 0) MAXSIM_RETURN_IF_ERROR(QuantizeQueries(context.workspace, *batch.memory));
-    // Candidates are named by their ordinals among all documents.
+    // Candidates are named by their positions in the range.
     batch.offsets -= begin;
     if (batch.scales != nullptr) batch.scales -= begin;
     MAXSIM_RETURN_IF_ERROR(ScoreLauncher(context).LaunchScores(PassOver(batch, begin, end - begin)));
@@ -118,13 +152,14 @@ absl::StatusOr<size_t> HostDocumentCalls::RunLists(const CallContext& context, c
                                                    absl::Span<const Query> queries,
                                                    absl::Span<std::vector<Scored>> results) {
   const BatchCapacity capacity = transfer_->CapacityFor(documents);
-  size_t count = queries.size();
+  size_t count =
+      QueriesOfSlice(queries, documents.type(), documents.dim(), documents.num_documents(), context.workspace.capacity);
   while (!list_passes_.Plan(queries.first(count), documents.offsets(), capacity)) count /= 2;
   if (count == 0) return absl::InternalError("a document does not fit a block, and was loaded all the same");
   by_location_.assign(queries.begin(), queries.begin() + static_cast<ptrdiff_t>(count));
   for (size_t i = 0; i < count; ++i) by_location_[i].ordinals = list_passes_.locations(i);
-  MAXSIM_RETURN_IF_ERROR(
-      PlanSlice(context, documents, by_location_, {.tensor_maps = transfer_->HasMaps(documents), .join = false}));
+  MAXSIM_RETURN_IF_ERROR(PlanSlice(context, PlannedDocuments::Of(documents), by_location_,
+                                   {.tensor_maps = transfer_->HasMaps(documents), .join = false}));
   if (!context.workspace.input.empty()) {
     MAXSIM_RETURN_IF_ERROR(RunSlice(context, [&] { return ScoreLists(context, documents); }));
   }

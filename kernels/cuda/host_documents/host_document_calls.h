@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -44,9 +45,15 @@ class HostDocumentCalls {
  private:
   explicit HostDocumentCalls(std::unique_ptr<DocumentTransfer> transfer) : transfer_(std::move(transfer)) {}
 
-  absl::Status RunScan(const CallContext& context, const HostDocuments& documents, absl::Span<const Query> queries,
-                       absl::Span<std::vector<Scored>> results);
-  absl::Status ScoreScan(const CallContext& context, const HostDocuments& documents);
+  // Documents that stand one after the other.
+  struct Range {
+    int64_t first = 0;
+    int64_t count = 0;
+  };
+  static std::optional<Range> RangeOf(const HostDocuments& documents, const Query& query);
+  absl::StatusOr<size_t> RunScan(const CallContext& context, const HostDocuments& documents, const Range& range,
+                                 absl::Span<const Query> queries, absl::Span<std::vector<Scored>> results);
+  absl::Status ScoreScan(const CallContext& context, const HostDocuments& documents, const Range& range);
   absl::StatusOr<size_t> RunLists(const CallContext& context, const HostDocuments& documents,
                                   absl::Span<const Query> queries, absl::Span<std::vector<Scored>> results);
   absl::Status ScoreLists(const CallContext& context, const HostDocuments& documents);
@@ -55,6 +62,7 @@ class HostDocumentCalls {
   const std::unique_ptr<DocumentTransfer> transfer_;
   ListPasses list_passes_;          // of the slice that RunLists runs
   std::vector<Query> by_location_;  // the queries of that slice, whose candidates are locations in document batches
+  std::vector<Query> scans_;        // the queries that RunScan runs, without lists
 };
 
 }  // namespace maxsim::cuda

@@ -1,8 +1,10 @@
 // Makes collections without a document, to tell generations apart by.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "server/store/collection/collection.h"
 #include "server/store/collection/generation.h"
@@ -10,14 +12,18 @@
 
 namespace maxsim::test {
 
-// Returns a collection of a generation of its own.
-inline std::shared_ptr<const store::Collection> EmptyCollection() {
+// Returns a collection of a generation of its own. If it is streamed, it has one shard without documents, in host
+// memory beside a GPU.
+inline std::shared_ptr<const store::Collection> EmptyCollection(bool is_streamed = false) {
+  static constexpr int64_t kOffsets[] = {0};
+  std::vector<store::Part> parts(is_streamed ? 1 : 0);
+  for (store::Part& part : parts) part.view.offsets = kOffsets;
   store::Generation::Contents contents{.name = "empty",
                                        .path = "",
                                        .manifest = {},
-                                       .parts = {},
+                                       .parts = std::move(parts),
                                        .index = *store::IdIndex::Build({}),
-                                       .on_gpu = false,
+                                       .on_gpu = is_streamed,
                                        .loaded_at = {},
                                        .tombstones = {}};
   return std::make_shared<const store::Collection>(std::make_shared<const store::Generation>(std::move(contents)));

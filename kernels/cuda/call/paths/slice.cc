@@ -22,7 +22,7 @@ CallPath PathOf(const CallContext& context) {
 absl::Status RunSlice(const CallContext& context, const CudaDocuments& documents, absl::Span<const Query> queries,
                       absl::Span<std::vector<Scored>> results) {
   MAXSIM_RETURN_IF_ERROR(
-      PlanSlice(context, documents, queries,
+      PlanSlice(context, PlannedDocuments::Of(documents), queries,
                 {.tensor_maps = documents.maps() != nullptr, .join = context.tuning.joins != Joins::kNever}));
   if (!context.workspace.input.empty()) {
     const CallPath path = PathOf(context);
@@ -42,7 +42,7 @@ absl::Status RunSlice(const CallContext& context, const CudaDocuments& documents
 
 }  // namespace
 
-absl::Status PlanSlice(const CallContext& context, const Documents& documents, absl::Span<const Query> queries,
+absl::Status PlanSlice(const CallContext& context, const PlannedDocuments& documents, absl::Span<const Query> queries,
                        const SliceOptions& options) {
   Workspace& workspace = context.workspace;
   DeviceLimits limits = context.device.limits;
@@ -51,11 +51,11 @@ absl::Status PlanSlice(const CallContext& context, const Documents& documents, a
   ScoreRoom room{
       .partials = workspace.partials_capacity(), .join_words = workspace.join_words_capacity(), .join = options.join};
   room.join_always = context.tuning.joins == Joins::kWheneverReadsAreSaved;
-  room.document_bytes = static_cast<double>(documents.num_tokens()) *
-                        static_cast<double>(DeviceRowBytes(documents.type(), documents.dim())) /
-                        static_cast<double>(std::max<int64_t>(documents.num_documents(), 1));
+  room.document_bytes = static_cast<double>(documents.num_tokens) *
+                        static_cast<double>(DeviceRowBytes(documents.type, documents.dim)) /
+                        static_cast<double>(std::max<int64_t>(documents.num_documents, 1));
   MAXSIM_RETURN_IF_ERROR(
-      workspace.input.PlanScores(queries, documents.type(), documents.dim(), documents.num_documents(), limits, room));
+      workspace.input.PlanScores(queries, documents.type, documents.dim, documents.num_documents, limits, room));
   context.trace.plan = workspace.input.score_plan();
   context.trace.num_joins = workspace.input.num_unions();
   return absl::OkStatus();

@@ -18,9 +18,21 @@ struct SliceOptions {
   bool join = false;         // whether candidate lists may be joined
 };
 
+// The documents that a slice is planned over. Queries without a list have all of them as candidates.
+struct PlannedDocuments {
+  ScalarType type = ScalarType::kF16;
+  int32_t dim = 0;
+  int64_t num_documents = 0;
+  int64_t num_tokens = 0;
+
+  static PlannedDocuments Of(const Documents& documents) {
+    return {documents.type(), documents.dim(), documents.num_documents(), documents.num_tokens()};
+  }
+};
+
 // Plans the slice `queries`, which fit the workspace, over `documents`: the plan is then workspace.input. Notes it in
 // the trace.
-absl::Status PlanSlice(const CallContext& context, const Documents& documents, absl::Span<const Query> queries,
+absl::Status PlanSlice(const CallContext& context, const PlannedDocuments& documents, absl::Span<const Query> queries,
                        const SliceOptions& options);
 
 // Cuts the call `queries` over documents in device memory into slices and runs them, each on the path that it fits.

@@ -36,21 +36,15 @@ class VirtualScheduler {
   // Submits a job. If it is accepted, its outcome appears in `answers`.
   absl::Status Submit(uint64_t client, uint64_t work, engine::Priority priority = engine::Priority::kNormal,
                       absl::Time deadline = absl::InfiniteFuture(), bool ignores_max_queue_time = false) {
-    auto job = std::make_unique<engine::Job>();
-    job->client = client;
-    job->work = work;
-    job->priority = priority;
-    job->deadline = deadline;
-    job->ignores_max_queue_time = ignores_max_queue_time;
-    job->queries.resize(1);
-    job->collection = collection_;
-    job->done = [this, client, work, came = now_](absl::StatusOr<engine::JobResult> result) {
-      answers_.push_back(
-          {client, work, result.status(), result.ok() ? result->queue_time : absl::InfiniteDuration(), now_ - came});
-    };
-    return dispatcher_.Submit(job, absl::OkStatus(), now_);
+    return Submit(client, work, priority, deadline, ignores_max_queue_time, collection_, nullptr);
   }
 
+  // Submits a job over the whole of `collection`. Those of one batch over a streamed collection take as long as the
+  // largest of them.
+  absl::Status SubmitScan(uint64_t client, uint64_t work, std::shared_ptr<const store::Collection> collection) {
+    return Submit(client, work, engine::Priority::kNormal, absl::InfiniteFuture(), false, std::move(collection),
+                  std::make_shared<engine::CandidateSet>());
+  }
   // Advances the time in steps of a millisecond.
   void Run(absl::Duration time) {
     for (const absl::Time end = now_ + time; now_ < end; now_ += absl::Milliseconds(1)) Step();
@@ -84,6 +78,25 @@ class VirtualScheduler {
     bool sleeps = false;
   };
 
+  absl::Status Submit(uint64_t client, uint64_t work, engine::Priority priority, absl::Time deadline,
+                      bool ignores_max_queue_time, std::shared_ptr<const store::Collection> collection,
+                      std::shared_ptr<const engine::CandidateSet> candidates) {
+    auto job = std::make_unique<engine::Job>();
+    job->client = client;
+    job->work = work;
+    job->priority = priority;
+    job->deadline = deadline;
+    job->ignores_max_queue_time = ignores_max_queue_time;
+    job->queries.resize(1);
+    job->queries[0].candidates = std::move(candidates);
+    job->collection = std::move(collection);
+    job->done = [this, client, work, came = now_](absl::StatusOr<engine::JobResult> result) {
+      answers_.push_back(
+          {client, work, result.status(), result.ok() ? result->queue_time : absl::InfiniteDuration(), now_ - came});
+    };
+    return dispatcher_.Submit(job, absl::OkStatus(), now_);
+  }
+
   void Step() {
     for (Lane& lane : lanes_) {
       if (lane.ends <= now_) End(lane);
@@ -99,11 +112,14 @@ class VirtualScheduler {
     lane.batch = Batch();
     switch (dispatcher_.NextLaneAction(now_, &lane.batch, &time)) {
       case Dispatcher::LaneAction::kScore: {
-        uint64_t work = 0;
-        for (const QueuedJob& queued : lane.batch.jobs) work += queued.job->work;
+        uint64_t work = 0, shared = 0;
+        for (const QueuedJob& queued : lane.batch.jobs) {
+          work += queued.job->work;
+          shared = queued.streams ? std::max(shared, queued.job->work) : shared + queued.job->work;
+        }
         lane.batch.start = now_;
         lane.batch.token_pairs = work;
-        lane.ends = now_ + absl::Seconds(static_cast<double>(work) / lane_rate_);
+        lane.ends = now_ + absl::Seconds(static_cast<double>(shared) / lane_rate_);
         break;
       }
       case Dispatcher::LaneAction::kSleep:

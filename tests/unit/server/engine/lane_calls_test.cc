@@ -122,6 +122,32 @@ TEST_F(LaneCallsTest, NoCallPassesTheLimits) {
   for (const auto& result : results[0]->queries) EXPECT_EQ(result.hits.size(), 200u);
 }
 
+// A call of fewer queries would copy all documents to the GPU once more.
+TEST_F(LaneCallsTest, QueriesShareEveryDocumentThatIsCopiedToTheGpu) {
+  test::FakeBackend gpu("cuda");
+  for (const store::Residency residency : {store::Residency::kHost, store::Residency::kDisk}) {
+    const auto collection = test::LoadCorpus(folder_.path(), &gpu, residency);
+    ASSERT_TRUE(collection->is_streamed());
+    for (const int64_t max_candidates : {3, 90, 200, 500}) {
+      const auto engine = MakeEngine(&gpu, {.max_candidates = max_candidates});
+      std::vector<std::unique_ptr<Job>> jobs;
+      jobs.push_back(MakeJob(collection, {Query(3, WholeCollection(), 200), Query(4, WholeCollection(), 200),
+                                          Query(5, WholeCollection(), 200)}));
+      const size_t before = gpu.calls().size();
+      BatchStats stats;
+      const auto results = Execute(engine->lane(0), jobs, &stats);
+      ASSERT_TRUE(results[0].ok()) << results[0].status();
+      EXPECT_EQ(stats.document_tokens, AllTokens());
+      for (const auto& result : results[0]->queries) EXPECT_EQ(result.hits.size(), 200u);
+      const auto calls = gpu.calls();
+      for (size_t idx = before; idx < calls.size(); ++idx) {
+        EXPECT_THAT(calls[idx].query_tokens, ElementsAre(3, 4, 5));
+        EXPECT_LE(3 * calls[idx].num_candidates[0], max_candidates);
+      }
+    }
+  }
+}
+
 TEST_F(LaneCallsTest, NoCallPassesTheWorkUnlessItIsOneDocument) {
   const test::TemporaryFolder folder;
   const auto documents = test::MakeDocuments(24, ScalarType::kF16, 16, std::vector<int64_t>(100, 5));

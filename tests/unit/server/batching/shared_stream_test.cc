@@ -1,0 +1,100 @@
+// Scans of a collection that is streamed to the GPU share the stream: virtual time, two lanes.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "tests/support/collection/empty_collection.h"
+#include "tests/unit/server/batching/virtual_scheduler.h"
+
+namespace maxsim::batching {
+namespace {
+
+// A scan alone takes a second. A batch has room for the work of one scan.
+constexpr uint64_t kScanWork = 1000;
+constexpr double kLaneRate = 1000;
+
+class SharedStreamTest : public testing::Test {
+ protected:
+  static SchedulerOptions Options(int max_batch_queries = 64) {
+    return {
+        .max_queue_time = absl::ZeroDuration(), .max_batch_work = kScanWork, .max_batch_queries = max_batch_queries};
+  }
+  void SubmitScans(VirtualScheduler& scheduler, int count, const std::shared_ptr<const store::Collection>& collection) {
+    for (int n = 0; n < count; ++n) {
+      ASSERT_TRUE(scheduler.SubmitScan(static_cast<uint64_t>(n), kScanWork, collection).ok());
+    }
+  }
+  static absl::Duration Slowest(const VirtualScheduler& scheduler) {
+    absl::Duration slowest;
+    for (const auto& answer : scheduler.answers()) slowest = std::max(slowest, answer.total);
+    return slowest;
+  }
+
+  const std::shared_ptr<const store::Collection> streamed_ = test::EmptyCollection(true);
+  const std::shared_ptr<const store::Collection> resident_ = test::EmptyCollection();
+};
+
+TEST_F(SharedStreamTest, ScansThatWaitForAScanAreTheNextBatchTogether) {
+  VirtualScheduler scheduler(Options(), 2 * kLaneRate, 2);
+  SubmitScans(scheduler, 1, streamed_);
+  scheduler.Run(absl::Milliseconds(100));
+  SubmitScans(scheduler, 31, streamed_);
+  scheduler.Run(absl::Milliseconds(100));
+  EXPECT_EQ(scheduler.stats().running_jobs, 1) << "the free lane would copy every document a second time";
+  scheduler.Run(absl::Seconds(2));
+  EXPECT_EQ(scheduler.answers().size(), 32u);
+  EXPECT_LE(Slowest(scheduler), absl::Milliseconds(1'950));
+}
+
+TEST_F(SharedStreamTest, AFreeLaneTakesOtherJobsMeanwhile) {
+  VirtualScheduler scheduler(Options(), 2 * kLaneRate, 2);
+  SubmitScans(scheduler, 1, streamed_);
+  scheduler.Run(absl::Milliseconds(100));
+  SubmitScans(scheduler, 2, streamed_);
+  SubmitScans(scheduler, 1, test::EmptyCollection(true));
+  ASSERT_TRUE(scheduler.Submit(7, 10).ok());
+  scheduler.Run(absl::Milliseconds(100));
+  EXPECT_EQ(scheduler.stats().running_jobs, 2);
+  EXPECT_EQ(scheduler.stats().queued_jobs, 3);
+  scheduler.Run(absl::Seconds(3));
+  EXPECT_EQ(scheduler.answers().size(), 5u);
+}
+
+TEST_F(SharedStreamTest, TheNumberOfQueriesBoundsABatch) {
+  VirtualScheduler scheduler(Options(4), 2 * kLaneRate, 2);
+  SubmitScans(scheduler, 9, streamed_);
+  scheduler.Run(absl::Milliseconds(2'500));
+  EXPECT_EQ(scheduler.answers().size(), 8u);
+  scheduler.Run(absl::Seconds(1));
+  EXPECT_EQ(scheduler.answers().size(), 9u);
+}
+
+TEST_F(SharedStreamTest, ScansOfResidentDocumentsKeepToTheWorkOfABatch) {
+  VirtualScheduler scheduler(Options(), 2 * kLaneRate, 2);
+  SubmitScans(scheduler, 8, resident_);
+  scheduler.Run(absl::Milliseconds(1'500));
+  EXPECT_EQ(scheduler.answers().size(), 2u);
+  scheduler.Run(absl::Seconds(3));
+  EXPECT_EQ(scheduler.answers().size(), 8u);
+}
+
+// Clients that ask again as soon as they have their answers get them together, and not in two groups in turn.
+TEST_F(SharedStreamTest, ClientsThatAskAgainAreAnsweredByOneStream) {
+  for (const size_t num_clients : {size_t{1}, size_t{2}, size_t{16}}) {
+    VirtualScheduler scheduler(Options(), 2 * kLaneRate, 2);
+    size_t asked = 0;
+    for (int step = 0; step < 20'000; ++step) {
+      const size_t num_asking = std::min<size_t>(num_clients, 1 + static_cast<size_t>(step) / 100);
+      while (asked - scheduler.answers().size() < num_asking) {
+        ASSERT_TRUE(scheduler.SubmitScan(asked++ % num_clients, kScanWork, streamed_).ok());
+      }
+      scheduler.Run(absl::Milliseconds(1));
+    }
+    // 19 streams in 20 s, of which the first two are for those who were there by then.
+    EXPECT_GE(scheduler.answers().size(), num_clients * 17) << num_clients << " clients";
+  }
+}
+
+}  // namespace
+}  // namespace maxsim::batching
