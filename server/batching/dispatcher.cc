@@ -21,8 +21,8 @@ constexpr absl::Duration kMinSweepInterval = absl::Milliseconds(1);
 // up all the time that another client's job may wait.
 constexpr double kBatchShareOfQueueTime = 0.5;
 
-// Jobs that stream a collection wait for this share of the last stream's time after it, if some waited for its end. The
-// clients that it answered may ask again meanwhile, and are answered together with those that wait, not in turn.
+// Jobs that stream a collection wait for this share of the last stream's time after it, if it had several jobs or some
+// waited for its end. The clients that it answered may ask again meanwhile, and are answered together, not in turn.
 constexpr double kPauseShare = 1.0 / 32;
 
 constexpr absl::Duration kRateTimeConstant = absl::Seconds(2);
@@ -323,7 +323,7 @@ Dispatcher::LaneAction Dispatcher::NextLaneAction(absl::Time now, Batch* batch, 
 void Dispatcher::Finish(Batch* batch, int64_t num_unavailable, const absl::Status& health) {
   free_lanes_.push_back(batch->lane);
   LaneLoad& lane = lane_loads_[static_cast<size_t>(batch->lane)];
-  if (lane.streamed != nullptr && !queue_.empty()) {
+  if (lane.streamed != nullptr && (batch->jobs.size() > 1 || !queue_.empty())) {
     pauses_.push_back({lane.streamed, batch->end + kPauseShare * (batch->end - batch->start)});
   }
   lane = {};

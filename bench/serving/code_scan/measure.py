@@ -95,22 +95,25 @@ def join(folders, folder):
 
 
 def make_collection(options, folder):
-    """Builds the collection part by part, so that the vectors of two parts at most are in the scratch folder."""
-    parts, building = [], None
+    """Builds the collection part by part, so that the vectors of three parts at most are in the scratch folder."""
+    parts, building = [], []
 
     def finish():
-        if building is not None and building.wait() != 0:
+        vectors, part, process = building.pop(0)
+        if process.wait() != 0:
             sys.exit("maxsim-shard build failed")
-        if building is not None:
-            shutil.rmtree(options.scratch / f"vectors-{len(parts)}")
-            parts.append(options.scratch / f"part-{len(parts)}")
+        shutil.rmtree(vectors)
+        parts.append(part)
 
     for first in range(0, options.documents, options.part):
-        vectors = options.scratch / f"vectors-{first // options.part}"
+        number = first // options.part
+        vectors, part = options.scratch / f"vectors-{number}", options.scratch / f"part-{number}"
         make_documents(vectors, first, min(options.part, options.documents - first), options.tokens)
+        building.append((vectors, part, build(options, vectors, part)))
+        if len(building) == 3:
+            finish()
+    while building:
         finish()
-        building = build(options, vectors, options.scratch / f"part-{first // options.part}")
-    finish()
     torch.cuda.empty_cache()
     join(parts, folder)
 

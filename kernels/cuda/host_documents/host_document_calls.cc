@@ -113,11 +113,12 @@ absl::StatusOr<size_t> HostDocumentCalls::RunScan(const CallContext& context, co
   for (Query& query : scans_) query.ordinals = nullptr;
   const absl::Span<const Query> scans = absl::MakeConstSpan(scans_).first(
       QueriesOfSlice(scans_, documents.type(), documents.dim(), range.count, context.workspace.capacity));
-  const int64_t* const offsets = documents.offsets() + range.first;
-  const PlannedDocuments planned{.type = documents.type(),
-                                 .dim = documents.dim(),
-                                 .num_documents = range.count,
-                                 .num_tokens = offsets[range.count] - offsets[0]};
+  PlannedDocuments planned = PlannedDocuments::Of(documents);
+  if (range.count < documents.num_documents()) {
+    const int64_t* const offsets = documents.offsets() + range.first;
+    planned.num_documents = range.count;
+    planned.num_tokens = offsets[range.count] - offsets[0];
+  }
   MAXSIM_RETURN_IF_ERROR(
       PlanSlice(context, planned, scans, {.tensor_maps = transfer_->HasMaps(documents), .join = false}));
   if (!context.workspace.input.empty()) {
