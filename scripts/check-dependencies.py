@@ -9,8 +9,10 @@ the highest first, a folder in backquotes. A folder may include itself and what 
 may not include each other. A file belongs to the longest folder of the table that holds it. Prints one line a folder
 with --print, and otherwise only what is against the order.
 
-Beneath the folders of CIRCLE_ROOTS no folders may include each other in a circle, and the modules of PACKAGES may not
-import each other in one. An import counts wherever it stands: in a function, and for type checkers alone.
+No folders may include each other in a circle, where a folder counts with everything below it: if a/b/c includes a/d,
+then nothing in a/d may include anything in a/b. The files that stand in `a` itself count as one more folder of `a`. The
+modules of PACKAGES may not import each other in a circle. An import counts wherever it stands: in a function, and for
+type checkers alone.
 
 The text of an error is for people: code finds out what happened by the error's code and details
 (client/error_details.h), and never searches its message. READS_MESSAGES are the files that may, because gRPC's own
@@ -19,6 +21,7 @@ errors have no details.
 
 import ast
 import collections
+import itertools
 import pathlib
 import re
 import subprocess
@@ -34,7 +37,7 @@ MESSAGE_SEARCH = re.compile(
     r"|\bmessage\(\)\s*\.\s*(?:find|rfind|starts_with|ends_with|contains)\(")
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 
-CIRCLE_ROOTS = ("base", "bench", "client", "collection", "kernels", "loadtest", "server", "tools")
+INCLUDE_ALL = ("tests/", "cmake/", "examples/")  # may include everything, and nothing includes them
 PACKAGES = ("client/python/maxsim", "client/python/maxsim_client", "client/python/maxsim_encoder",
             "client/torch/maxsim_torch")
 
@@ -78,21 +81,23 @@ def circle(graph):
     return next((found for name in sorted(graph) if (found := visit(name))), None)
 
 
-def include_circles(names):
-    """Yields an error if folders beneath CIRCLE_ROOTS include each other in a circle."""
-    graph = collections.defaultdict(set)
+def include_circles(names, root=ROOT):
+    """Yields an error for each folder whose parts include each other in a circle. Its parts are its subfolders, each
+    with everything below it, and its own files."""
+    graphs = collections.defaultdict(lambda: collections.defaultdict(set))
     for name in names:
-        root = next((root for root in CIRCLE_ROOTS if name.startswith(root + "/")), None)
-        if root is None:
-            continue
-        folder = str(pathlib.PurePosixPath(name).parent)
-        for included in INCLUDE.findall((ROOT / name).read_text(encoding="utf-8")):
-            below = str(pathlib.PurePosixPath(included).parent)
-            if included.startswith(root + "/") and below != folder and (ROOT / included).exists():
-                graph[folder].add(below)
-    found = circle(graph)
-    if found is not None:
-        yield "folders include each other in a circle: " + " -> ".join(f"{folder}/" for folder in found)
+        folder = pathlib.PurePosixPath(name).parent.parts
+        for included in INCLUDE.findall((root / name).read_text(encoding="utf-8")):
+            below = pathlib.PurePosixPath(included).parent.parts
+            if below == folder or not (root / included).exists():
+                continue
+            depth = next(i for i, (a, b) in enumerate(itertools.zip_longest(folder, below)) if a != b)
+            graphs["/".join(folder[:depth])]["/".join(folder[: depth + 1])].add("/".join(below[: depth + 1]))
+    for folder, graph in sorted(graphs.items()):
+        found = circle(graph)
+        if found is not None:
+            yield "folders include each other in a circle: " + " -> ".join(
+                f"{part}/" + ("*" if part == folder else "") for part in found)
 
 
 def imported(tree, package, modules):
@@ -133,12 +138,10 @@ def main():
     order = levels()
     names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "--", *SOURCES], cwd=ROOT, check=True,
                            capture_output=True, text=True).stdout.splitlines()
-    names = [name for name in names if (ROOT / name).exists()]
+    names = [name for name in names if (ROOT / name).exists() and not name.startswith(INCLUDE_ALL)]
     edges = collections.defaultdict(set)
     wrong = []
     for name in names:
-        if name.startswith(("tests/", "cmake/", "examples/")):
-            continue  # They may include everything, and nothing includes them.
         includer = folder_of(name, order)
         if includer is None:
             wrong.append(f"{name}: its folder stands nowhere in the order")

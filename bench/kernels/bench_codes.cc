@@ -16,6 +16,7 @@
 #include "kernels/codes/encode.h"
 #include "kernels/codes/query_codes.h"
 #include "kernels/codes/scan.h"
+#include "kernels/cpu/codes/code_scanner.h"
 #include "kernels/cpu/loops/isa.h"
 #include "kernels/maxsim.h"
 #include "kernels/quantize.h"

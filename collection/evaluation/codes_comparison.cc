@@ -10,6 +10,7 @@
 #include "collection/shard.h"
 #include "kernels/codes/query_codes.h"
 #include "kernels/codes/scan.h"
+#include "kernels/cpu/codes/code_scanner.h"
 #include "kernels/cpu/loops/isa.h"
 #include "kernels/limits.h"
 #include "kernels/rank_order.h"

@@ -1,20 +1,15 @@
-// The scan of a CPU: estimates or upper bounds of every document's score from its code, and the best of them.
+// What a scan of codes is asked, on every backend: estimates or upper bounds of every document's score from its code,
+// and the best of them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "kernels/codes/codes.h"
 #include "kernels/codes/query_codes.h"
-#include "kernels/cpu/loops/isa.h"
-#include "kernels/cpu/loops/pack.h"
-#include "kernels/cpu/loops/step_buffer.h"
 #include "kernels/maxsim.h"
-#include "kernels/thread_pool.h"
-#include "kernels/topk.h"
 
 namespace maxsim {
 
@@ -60,60 +55,5 @@ absl::Status ValidateScan(const CodeAvailability& codes, absl::Span<const ScanQu
 // room for more, since then it has every document. A document outside can reach this score. So where the k-th best
 // score of the selected documents, computed from the originals, is greater, they hold the top k.
 float LargestOutside(const ScanQuery& query, absl::Span<const Scored> selected);
-
-// Runs scans one after another, with its own workspace. Not thread-safe. Its results have the same bits for each
-// instruction set and number of threads.
-class CodeScanner {
- public:
-  // `isa` is one of cpu::AvailableIsas(). `pool` must outlive this object.
-  CodeScanner(const cpu::Isa& isa, ThreadPool& pool) : isa_(isa), pool_(pool), slots_(pool.parallelism()) {}
-
-  // Finds the best num_results of each query's documents, in rank order; Scored::score is the estimate or the upper
-  // bound, and Scored::position the index into `ordinals`, or the document's ordinal without a list. `codes` has passed
-  // ValidateCodes. `results` has one element per query and is overwritten. INVALID_ARGUMENT names the field, the value
-  // and the limit; RESOURCE_EXHAUSTED where there is no memory.
-  absl::Status Scan(const CodesView& codes, absl::Span<const ScanQuery> queries,
-                    absl::Span<std::vector<Scored>> results);
-
- private:
-  // Queries that are multiplied with the same expanded rows: of one number of planes, and over the same candidates.
-  struct Stack {
-    int planes = 1;
-    const uint32_t* ordinals = nullptr;
-    size_t num_candidates = 0;
-    std::vector<size_t> query_indices;
-    std::vector<size_t> first_lanes;  // of each query
-    size_t num_tokens = 0;
-    cpu::PanelLayout layout;
-    const uint32_t* panels = nullptr;
-    std::vector<int32_t> offsets;  // ProductOffset of each lane; 0 in those without a token
-  };
-
-  // The workspace of one thread.
-  struct Slot {
-    cpu::StepBuffer rows;
-    cpu::StepBuffer columns;
-    cpu::StepBuffer products;
-    cpu::StepBuffer maxima;
-    std::vector<int64_t> scaled_maxima;
-    std::vector<TopKSelector> selectors;  // one for each query
-    bool used = false;
-  };
-
-  std::vector<Stack> StackQueries(const CodesView& codes, absl::Span<const ScanQuery> queries) const;
-  void PackStack(absl::Span<const ScanQuery> queries, Stack* stack);
-  absl::Status ScanStack(const CodesView& codes, absl::Span<const ScanQuery> queries, const Stack& stack);
-  void ScanCandidates(const CodesView& codes, absl::Span<const ScanQuery> queries, const Stack& stack, size_t begin,
-                      size_t end, Slot& slot) const;
-  // Finds the largest <Q, L> times factor of a document for each lane of the stack.
-  void FindMaxima(const CodesView& codes, const Stack& stack, int64_t document, int64_t next_document,
-                  Slot& slot) const;
-  absl::Status ForEachItem(size_t num_items, absl::FunctionRef<void(Slot& slot, size_t item)> work);
-
-  const cpu::Isa& isa_;
-  ThreadPool& pool_;
-  std::vector<Slot> slots_;
-  cpu::StepBuffer panels_;
-};
 
 }  // namespace maxsim

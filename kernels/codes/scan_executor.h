@@ -40,11 +40,11 @@ class ScanExecutor {
  public:
   virtual ~ScanExecutor() = default;
 
-  // Finds the best num_results documents of each query of each call, as CodeScanner::Scan (kernels/codes/scan.h) does,
-  // with its bits. On a GPU the work of all calls is enqueued before the device is waited for. Adds the time of the
-  // scans to the kernel_seconds of `timings`, which may be null. After an error the results are unspecified:
-  // INVALID_ARGUMENT names the field, the value and the limit; RESOURCE_EXHAUSTED where memory is missing; UNAVAILABLE
-  // when the device is lost, and then for every later call too.
+  // Finds the best num_results documents of each query of each call, as CodeScanner::Scan
+  // (kernels/cpu/codes/code_scanner.h) does, with its bits. On a GPU the work of all calls is enqueued before the
+  // device is waited for. Adds the time of the scans to the kernel_seconds of `timings`, which may be null. After an
+  // error the results are unspecified: INVALID_ARGUMENT names the field, the value and the limit; RESOURCE_EXHAUSTED
+  // where memory is missing; UNAVAILABLE when the device is lost, and then for every later call too.
   virtual absl::Status Scan(absl::Span<const ScanCall> calls, CallTimings* timings) = 0;
 };
 

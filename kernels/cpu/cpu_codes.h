@@ -11,6 +11,7 @@
 #include "kernels/codes/codes.h"
 #include "kernels/codes/scan.h"
 #include "kernels/codes/scan_executor.h"
+#include "kernels/cpu/codes/code_scanner.h"
 #include "kernels/cpu/loops/isa.h"
 #include "kernels/maxsim.h"
 #include "kernels/thread_pool.h"

@@ -10,7 +10,7 @@ namespace maxsim {
 // Where candidates differ in length, and a thread block of a wide or deep kernel has few of them, thread blocks that
 // take them as they come would end far apart. So a kernel orders the candidates first, the longest documents at the
 // beginning, and makes work units of about as many tokens, which thread blocks claim one by one
-// (kernels/cuda/select/order_candidates.h).
+// (kernels/cuda/candidates/order_candidates.h).
 //
 // kMostOrderedCandidates is the most candidates of a list that is ordered. kMostPlacedCandidates is the room for all
 // lists, each of which takes its candidates and kOrderEntries (kernels/cuda/score/hopper_common/params.h).

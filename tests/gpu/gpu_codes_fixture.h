@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/codes/scan.h"
+#include "kernels/cpu/codes/code_scanner.h"
 #include "kernels/cpu/loops/isa.h"
 #include "kernels/cuda/codes/cuda_code_scanner.h"
 #include "kernels/cuda/codes/cuda_codes.h"

@@ -1,4 +1,5 @@
-// Scans codes on a GPU. Its results have the same bits as those of CodeScanner (kernels/codes/scan.h) on a CPU.
+// Scans codes on a GPU. Its results have the same bits as those of CodeScanner (kernels/cpu/codes/code_scanner.h) on a
+// CPU.
 #pragma once
 
 #include <cstddef>

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "kernels/cuda/call/launch/slice_input.h"
+#include "kernels/cuda/candidates/join_launch.h"
+#include "kernels/cuda/candidates/order_candidates.h"
 #include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/score/add_partials.h"
 #include "kernels/cuda/score/hopper_common/describe_maps.h"
@@ -10,8 +12,6 @@
 #include "kernels/cuda/score/hopper_stream/kernel.h"
 #include "kernels/cuda/score/hopper_wide/kernel.h"
 #include "kernels/cuda/score/portable/kernel.h"
-#include "kernels/cuda/select/join_launch.h"
-#include "kernels/cuda/select/order_candidates.h"
 #include "kernels/plan/order.h"
 #include "kernels/plan/score.h"
 #include "kernels/plan/shares.h"

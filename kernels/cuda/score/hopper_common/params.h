@@ -79,8 +79,8 @@ struct PlacedCandidate {
 };
 
 // The order in which the wide and deep kernels take the candidates of a list, the longest documents first, and the work
-// units in which they do (select/order_candidates.cu). The part of a list begins at its row tiles' order_begin, and has
-// num_candidates + kOrderEntries elements of each array.
+// units in which they do (candidates/order_candidates.cu). The part of a list begins at its row tiles' order_begin, and
+// has num_candidates + kOrderEntries elements of each array.
 inline constexpr int32_t kOrderEntries = 2;
 struct CandidateOrder {
   PlacedCandidate* placed;  // null: candidates are taken as they come in the list

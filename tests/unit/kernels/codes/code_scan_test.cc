@@ -1,5 +1,5 @@
 // Tests scans: every instruction set selects what the reference does, bit for bit, and what a scan proves is true.
-#include "kernels/codes/scan.h"
+#include "kernels/cpu/codes/code_scanner.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,6 +14,7 @@
 
 #include "kernels/codes/encode.h"
 #include "kernels/codes/reference_codes.h"
+#include "kernels/codes/scan.h"
 #include "kernels/cpu/loops/isa.h"
 #include "kernels/rank_order.h"
 #include "tests/support/values/clustered_documents.h"

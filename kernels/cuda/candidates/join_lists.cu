@@ -3,9 +3,9 @@
 // which thread blocks come by; no score depends on it.
 #include <algorithm>
 
+#include "kernels/cuda/candidates/join_launch.h"
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/select/block_scan.cuh"
-#include "kernels/cuda/select/join_launch.h"
 #include "kernels/plan/select.h"
 
 namespace maxsim::cuda {

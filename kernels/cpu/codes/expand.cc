@@ -1,4 +1,4 @@
-#include "kernels/codes/expand.h"
+#include "kernels/cpu/codes/expand.h"
 
 #include <algorithm>
 #include <array>

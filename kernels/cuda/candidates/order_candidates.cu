@@ -4,7 +4,7 @@
 // octave). Then a prefix sum over the ordered lengths is cut at the multiples of `unit_octets`: the candidates that
 // begin between two cuts are a work unit. Which of two documents of one bin comes first depends on the order of the
 // threads; no score depends on it.
-#include "kernels/cuda/select/order_candidates.h"
+#include "kernels/cuda/candidates/order_candidates.h"
 
 #include "kernels/cuda/runtime/grid_order.cuh"
 #include "kernels/cuda/select/block_scan.cuh"
