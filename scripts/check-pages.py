@@ -6,10 +6,13 @@
 - README.md has at most 150 lines, kernels/README.md at most 80.
 - No paragraph has more than 900 characters. A list item and a row of a table count as paragraphs.
 - No commit is named, no list says what was tried. That is history, which docs/lab keeps.
+- Files and folders in backquotes exist, but for placeholders in capitals: `server/main.cc` does, as does the end of a
+  path (`cuda/score/sums.cuh`), and `{h,cc}` and `*` stand for several files.
 
 Pages of docs/lab are left out. Problems come as PAGE:LINE: what is wrong.
 """
 
+import fnmatch
 import pathlib
 import re
 import subprocess
@@ -26,12 +29,24 @@ HEX_WORD = re.compile(r"(?<![0-9A-Za-z_./#:-])[0-9a-f]{7,40}(?![0-9A-Za-z_-])")
 AT_HASH = re.compile(r"\b(?:at|since|commit|until|before)\s+`?(?=[0-9a-f]*[0-9])(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b")
 # "Tried: ...", "Tried on the wide tiles", "what was tried: ...": an account of attempts. "is tried by a test" is none.
 TRIED = re.compile(r"(?:^|[.:;*(]\s*)\**Tried\b|\b(?:were|was|been) tried\s*[:(]", re.MULTILINE)
+# Code in backquotes that has a slash, or the suffix of a source file.
+CODE = re.compile(r"`([\w./{},*-]+)`")
+SOURCE = re.compile(r"\w\.(?:h|cc|cuh?|py|proto|sh|\{[a-z,]+\})$")
+PLACEHOLDER = re.compile(r"(?<![A-Za-z])(?!README)[A-Z]{4,}(?![a-z])|\.\.\.")
+GENERATED = ("build/", "client/python/maxsim/v1")
 
 
 def pages():
     output = subprocess.run(["git", "ls-files", "-z", "--", "*.md"], cwd=ROOT, capture_output=True, check=True).stdout
     names = [name.decode() for name in output.split(b"\0") if name]
     return [name for name in names if not name.startswith("docs/lab/") and (ROOT / name).exists()]
+
+
+def tree_files():
+    """The files of the tree, also those that git does not know yet."""
+    command = ["git", "ls-files", "-coz", "--exclude-standard"]
+    output = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
+    return [name for name in output.decode().split("\0") if name and (ROOT / name).exists()]
 
 
 def paragraphs(lines):
@@ -73,8 +88,37 @@ def known_commits(words):
     return {word for word, kind in zip(words, output) if kind == "commit"}
 
 
-def problems_of_lines(name, lines):
-    """Yields (line, what is wrong) for one page, but for commits."""
+def expanded(path):
+    """The paths that a path with {a,b} stands for."""
+    braces = re.search(r"\{([^{}]*)\}", path)
+    if not braces:
+        return [path]
+    before, after = path[: braces.start()], path[braces.end() :]
+    return [one for part in braces[1].split(",") for one in expanded(before + part + after)]
+
+
+def ends_of(files):
+    """The names by which pages may call the files and folders of the tree: whole paths, and ends of files' paths."""
+    parts = [file.split("/") for file in files]
+    folders = {"/".join(path[:count]) for path in parts for count in range(1, len(path))}
+    return folders | {"/".join(path[first:]) for path in parts for first in range(len(path))}
+
+
+def missing_paths(line, ends):
+    """Yields the paths in a line's backquotes that are not in ends_of(files). A path with a slash counts if it begins
+    with a folder of the root or names a source file, a name without a slash if it names a source file."""
+    for code in CODE.findall(line):
+        first, slash, _ = code.partition("/")
+        is_path = (slash and first in ends) or SOURCE.search(code)
+        if not is_path or PLACEHOLDER.search(code) or code.startswith(GENERATED):
+            continue
+        for path in expanded(code.rstrip("/")):
+            if not (any(fnmatch.filter(ends, path)) if "*" in path else path in ends):
+                yield path
+
+
+def problems_of_lines(name, lines, ends):
+    """Yields (line, what is wrong) for one page, but for commits. `ends` are those of the tree's files."""
     if len(lines) > MOST_LINES.get(name, len(lines)):
         yield len(lines), f"has {len(lines)} lines, more than the limit {MOST_LINES[name]}"
     for number, text in paragraphs(lines):
@@ -83,6 +127,8 @@ def problems_of_lines(name, lines):
         if TRIED.search(text):
             yield number, "says what was tried, which belongs into docs/lab"
     for number, line in enumerate(lines, 1):
+        for path in missing_paths(line, ends):
+            yield number, f"names {path}, which is not there"
         if AT_HASH.search(line):
             yield number, f'"{AT_HASH.search(line).group()}" names a commit, which belongs into docs/lab'
 
@@ -92,9 +138,10 @@ def main():
         sys.exit(__doc__)
     found, words = [], {}
     names = pages()
+    ends = ends_of(tree_files())
     for name in names:
         lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
-        found += [(name, number, what) for number, what in problems_of_lines(name, lines)]
+        found += [(name, number, what) for number, what in problems_of_lines(name, lines, ends)]
         for number, line in enumerate(lines, 1):
             for word in HEX_WORD.findall(line):
                 words.setdefault(word, []).append((name, number))
