@@ -242,7 +242,8 @@ def _read_ids(shard: Any) -> list[Id]:
 
 
 def best_first(ids: list[Id], scores: npt.NDArray[Any], positions: npt.NDArray[Any], k: int | None = None) -> Answer:
-    """Returns the best `k` (None: all) in the rank order of a server: score descending, then position ascending."""
+    """Returns the best `k` (None: all) in the rank order of a server: score descending, then position ascending
+    (-0 equals 0)."""
     order = np.lexsort((positions, -scores))[:k]
     return Answer([ids[i] for i in order], scores[order], positions[order])
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstring>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "kernels/codes/code_layout.h"
 #include "kernels/limits.h"
+#include "kernels/rank_order.h"
 #include "server/cluster/parts/distinct_keys.h"
 #include "server/service/request/translate.h"
 
@@ -30,7 +30,11 @@ Fault WrongField(const char* field, const Args&... message) {
   return AnswerFault{field, absl::StrCat(message...)};
 }
 
-bool HaveSameBits(float a, float b) { return std::memcmp(&a, &b, sizeof(a)) == 0; }
+// A hit, as RanksBefore compares it.
+struct RankedHit {
+  float score;
+  uint64_t position;
+};
 
 // Checks the result of one query.
 class ResultCheck {
@@ -88,8 +92,7 @@ class ResultCheck {
     return fault;
   }
 
-  // Checks that scores are finite and in rank order. The only equal scores with different bits are -0 and 0, which a
-  // device may rank either way.
+  // Checks that scores are finite and in rank order.
   Fault CheckScores() const {
     for (int i = 0; i < num_hits(); ++i) {
       const float score = result_.scores(i);
@@ -97,11 +100,11 @@ class ResultCheck {
         return WrongField("scores", Path("scores"), "[", i, "] is ", score, ", and scores are finite");
       }
       if (i == 0) continue;
-      const float before = result_.scores(i - 1);
-      const bool is_tie = HaveSameBits(before, score);
-      if (score > before || (is_tie && result_.positions(i) <= result_.positions(i - 1))) {
-        return WrongField("order", Path("scores"), "[", i, "] is ", score, " at position ", result_.positions(i),
-                          ", and ranks before ", before, " at position ", result_.positions(i - 1));
+      const RankedHit before{result_.scores(i - 1), result_.positions(i - 1)};
+      const RankedHit now{score, result_.positions(i)};
+      if (!RanksBefore(before, now)) {
+        return WrongField("order", Path("scores"), "[", i, "] is ", score, " at position ", now.position,
+                          ", and does not rank after ", before.score, " at position ", before.position);
       }
     }
     return std::nullopt;

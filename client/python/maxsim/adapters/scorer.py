@@ -223,7 +223,8 @@ def _parts(sizes: list[int]) -> Iterator[list[int]]:
 
 
 def merge(parts: list[tuple[list[int], Ranking]], candidates: Candidates, top_k: int | None) -> list[Scored]:
-    """Returns one ranking of the parts of a query's candidates: score descending, then position ascending."""
+    """Returns one ranking of the parts of a query's candidates, in the rank order of a server: score descending, then
+    position ascending, where -0 equals 0."""
     scored = [Scored(positions[one.position], one.score) for positions, ranking in parts for one in ranking]
     if candidates.ids is not None:
         same: dict[Id, list[int]] = {}
