@@ -15,8 +15,8 @@ modules of PACKAGES may not import each other in a circle. An import counts wher
 type checkers alone.
 
 The text of an error is for people: code finds out what happened by the error's code and details
-(client/error_details.h), and never searches its message. READS_MESSAGES are the files that may, because gRPC's own
-errors have no details.
+(client/error_details.h), and never searches its message. READS_MESSAGES are the files that may, each with its reason.
+In Python a message is str(error), error.details(), error.message, or a parameter `message: str`.
 """
 
 import ast
@@ -31,10 +31,19 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "internals" / "architecture.md"
 TABLE = re.compile(r"<!-- order: checked by scripts/check-dependencies.py -->\n(.*?)<!-- end of order -->", re.S)
 SOURCES = ("*.h", "*.cc", "*.cu", "*.cuh")
-READS_MESSAGES = {"client/status.cc", "tools/maxsimctl/support/context.cc"}
+READS_MESSAGES = {
+    "client/status.cc": "gRPC's own errors have no details",
+    "tools/maxsimctl/support/context.cc": "gRPC's own errors have no details",
+    "client/python/maxsim/advice.py": "gRPC's own errors have no details",
+    "collection/log/log_database.cc": "RocksDB has a code for a full disk, and none for a quota or the largest file",
+    "examples/ray/run.py": "Ray keeps the text of an actor's error",
+}
 MESSAGE_SEARCH = re.compile(
-    r"\b(?:StartsWith|EndsWith|StrContains|ConsumePrefix|ConsumeSuffix)\w*\([^;]*?\bmessage\(\)"
-    r"|\bmessage\(\)\s*\.\s*(?:find|rfind|starts_with|ends_with|contains)\(")
+    r"\b(?:StartsWith|EndsWith|StrContains|ConsumePrefix|ConsumeSuffix)\w*\([^;]*?\b(?:message|ToString)\(\)"
+    r"|\b(?:message|ToString)\(\)\s*\.\s*(?:find|rfind|starts_with|ends_with|contains)\(")
+SEARCHES = {"startswith", "endswith", "find", "rfind", "index", "count", "removeprefix", "removesuffix", "partition",
+            "rpartition"}
+MATCHES = {"search", "match", "fullmatch", "findall", "finditer", "split"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 
 INCLUDE_ALL = ("tests/", "cmake/", "examples/")  # may include everything, and nothing includes them
@@ -100,6 +109,48 @@ def include_circles(names, root=ROOT):
                 f"{part}/" + ("*" if part == folder else "") for part in found)
 
 
+def is_message(node, errors, messages):
+    """Whether an expression is the text of one of the variables `errors`, or one of the variables `messages`."""
+    if isinstance(node, ast.Name):
+        return node.id in messages
+    if isinstance(node, ast.Attribute):
+        return node.attr == "message" and isinstance(node.value, ast.Name) and node.value.id in errors
+    if not isinstance(node, ast.Call):
+        return False
+    if isinstance(node.func, ast.Name) and node.func.id == "str" and len(node.args) == 1:
+        return isinstance(node.args[0], ast.Name) and node.args[0].id in errors
+    return isinstance(node.func, ast.Attribute) and node.func.attr == "details" and not node.args
+
+
+def message_searches(tree):
+    """Yields the lines of a Python module that search the text of an error."""
+    errors = {"error"} | {node.name for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler) and node.name}
+    messages = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg) and node.arg == "message"
+                and isinstance(node.annotation, ast.Name) and node.annotation.id == "str"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            found = any(isinstance(operator, (ast.In, ast.NotIn)) and is_message(right, errors, messages)
+                        for operator, right in zip(node.ops, node.comparators))
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            found = node.func.attr in SEARCHES and is_message(node.func.value, errors, messages)
+            found |= node.func.attr in MATCHES and any(is_message(one, errors, messages) for one in node.args)
+        else:
+            continue
+        if found:
+            yield node.lineno
+
+
+def python_searches():
+    """Yields an error for each place in a Python file that searches the text of an error."""
+    names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "--", "*.py"], cwd=ROOT, check=True,
+                           capture_output=True, text=True).stdout.splitlines()
+    for name in names:
+        if name.startswith("tests/") or name in READS_MESSAGES or not (ROOT / name).exists():
+            continue
+        for line in message_searches(ast.parse((ROOT / name).read_text(encoding="utf-8"))):
+            yield f"{name}:{line} searches the text of an error: read its attributes"
+
+
 def imported(tree, package, modules):
     """Yields the names in `modules` that a module of `package` imports. `from package import name` is an import of the
     module package.name, if there is one, and otherwise of the package."""
@@ -161,7 +212,7 @@ def main():
             edges[includer].add(below)
             if order[below] >= order[includer]:
                 wrong.append(f"{name} includes {included}: {below}/ does not stand below {includer}/")
-    wrong += [*include_circles(names), *import_circles()]
+    wrong += [*include_circles(names), *import_circles(), *python_searches()]
     if "--print" in sys.argv[1:]:
         for folder in sorted(order, key=lambda name: (-order[name], name)):
             print(f"{folder}/ -> {', '.join(sorted(name + '/' for name in edges[folder])) or 'nothing'}")

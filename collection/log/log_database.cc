@@ -119,9 +119,8 @@ std::vector<rocksdb::ColumnFamilyDescriptor> Families(const VersionFilter* versi
 bool IsFull(const rocksdb::Status& status) {
   if (status.IsNoSpace()) return true;
   if (!status.IsIOError() && !status.IsAborted()) return false;
-  const std::string text = status.ToString();
-  return absl::StrContains(text, "No space left on device") || absl::StrContains(text, "Disk quota exceeded") ||
-         absl::StrContains(text, "File too large");
+  const auto says = [&](const char* words) { return absl::StrContains(status.ToString(), words); };
+  return says("No space left on device") || says("Disk quota exceeded") || says("File too large");
 }
 
 }  // namespace

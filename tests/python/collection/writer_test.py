@@ -30,6 +30,7 @@ class WriterTest(TemporaryFolderTest):
             call(*arguments, **options)
         self.assertIn(message, str(raised.exception))
         self.assertNotIn("\n", str(raised.exception))
+        return raised.exception
 
     def test_options_are_checked(self):
         for message, options in (
@@ -53,7 +54,9 @@ class WriterTest(TemporaryFolderTest):
              {"encoder": {"model": "m", "dim": 8, "query_expansion": 1}}),
         ):  # fmt: skip
             with self.subTest(message):
-                self.refuses(message, CollectionWriter, self.target, **{"dim": 8, **options})
+                error = self.refuses(message, CollectionWriter, self.target, **{"dim": 8, **options})
+                self.assertIn(error.field, options)
+                self.assertEqual(str(error), f"{error.field}: {error.reason}")
                 self.assertFalse(self.target.parent.exists())
         self.refuses("it is the folder's, as none was given", CollectionWriter, self.folder / "a b", dim=8)
 
@@ -276,7 +279,10 @@ class WriterTest(TemporaryFolderTest):
         (self.target / "collection.json").write_text("{}")
         shard = self.target / "shard-000001-00000.safetensors"
         shard.write_text("of a generation that the manifest may have named")
-        self.refuses("a manifest that cannot be read; remove it to begin anew", CollectionWriter, self.target, dim=8)
+        begin = f"{self.target / 'collection.json'}: a manifest that cannot be read; remove it to begin anew: "
+        self.refuses(begin + "KeyError: 'format'", CollectionWriter, self.target, dim=8)
+        (self.target / "collection.json").write_text('{"format": "maxsim-collection", "format_version": 2}')
+        self.refuses(begin + "its format is not version", CollectionWriter, self.target, dim=8)
         self.assertTrue(shard.exists())
         (self.target / "collection.json").unlink()
         os.symlink("/dev/null", self.target / "shard-000001-00000.safetensors.tmp")

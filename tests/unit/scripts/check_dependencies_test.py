@@ -1,5 +1,6 @@
-"""scripts/check-dependencies.py: which trees have a circle of folders."""
+"""scripts/check-dependencies.py: which trees have a circle of folders, and which code reads the text of an error."""
 
+import ast
 import importlib.util
 import pathlib
 import tempfile
@@ -49,6 +50,36 @@ class IncludeCirclesTest(unittest.TestCase):
     def test_the_files_of_a_folder_itself_are_one_of_its_parts(self):
         self.assertEqual(["folders include each other in a circle: a/* -> a/b/ -> a/*"],
                          self.circles({"a/x.h": ["a/b/x.h"], "a/b/c/y.h": ["a/y.h"]}))
+
+
+class MessageSearchesTest(unittest.TestCase):
+    def lines(self, handled):
+        """Returns the lines that search a message, of code whose line 4 is `handled`."""
+        return list(CHECK.message_searches(ast.parse(f"try:\n  f()\nexcept ValueError as wrong:\n  {handled}\n")))
+
+    def test_searching_the_text_of_an_error_is_found(self):
+        for search in ('str(wrong).startswith("a")', 'str(wrong).removeprefix("a")', '"a" in str(wrong)',
+                       '"a" not in wrong.details()', 're.search("a", str(wrong))', "PATTERN.match(wrong.message)"):
+            self.assertEqual([4], self.lines(f"use({search})"), search)
+
+    def test_showing_it_is_not(self):
+        for use in ("raise Other(str(wrong))", 'print(f"{wrong}")', '" ".join(str(wrong).split())', "wrong.field == 1",
+                    '"a" in str(other)'):
+            self.assertEqual([], self.lines(use), use)
+
+    def test_a_message_that_a_function_is_given_is_one(self):
+        self.assertEqual([2], list(CHECK.message_searches(ast.parse("def f(message: str):\n  return 'a' in message"))))
+        self.assertEqual([], list(CHECK.message_searches(ast.parse("def f(message: dict):\n  return 'a' in message"))))
+
+    def test_cxx_code_that_searches_a_message_is_found(self):
+        for search in ('absl::StrContains(status.message(), "a")', 'EndsWith(status.ToString(), "a")',
+                       'status.message().find("a")'):
+            self.assertIsNotNone(CHECK.MESSAGE_SEARCH.search(search), search)
+        self.assertIsNone(CHECK.MESSAGE_SEARCH.search('Cat(status.message(), "a")'))
+
+    def test_the_files_that_may_do_so_are_there(self):
+        for name in CHECK.READS_MESSAGES:
+            self.assertTrue((ROOT / name).is_file(), name)
 
 
 if __name__ == "__main__":

@@ -36,15 +36,15 @@ def encoder_identity(encoder: Union[Mapping[str, Any], str, os.PathLike[str]], d
         encoder = _read(encoder)
     for key in encoder:
         if key not in _DEFAULTS:
-            raise CollectionError(f"encoder: unknown key {quote(str(key))}; there are {', '.join(_DEFAULTS)}")
+            raise CollectionError(f"unknown key {quote(str(key))}; there are {', '.join(_DEFAULTS)}", field="encoder")
     for key in ("model", "dim"):
         if key not in encoder:
-            raise CollectionError(f'encoder: key "{key}" is missing')
+            raise CollectionError(f'key "{key}" is missing', field="encoder")
     identity = {key: _checked(key, encoder.get(key, default), default) for key, default in _DEFAULTS.items()}
     if identity["dim"] == 0:
-        raise CollectionError(f"encoder: dim: 0 is not in 1 .. {MAX_DIM}")
+        raise CollectionError(f"dim: 0 is not in 1 .. {MAX_DIM}", field="encoder")
     if identity["dim"] != dim:
-        raise CollectionError(f"encoder: dim: {identity['dim']}, and the token vectors' dim is {dim}")
+        raise CollectionError(f"dim: {identity['dim']}, and the token vectors' dim is {dim}", field="encoder")
     return identity
 
 
@@ -52,34 +52,34 @@ def _read(path: Union[str, os.PathLike[str]]) -> Mapping[str, Any]:
     with open(path, "rb") as file:
         text = file.read(_MAX_FILE_BYTES + 1)
     if len(text) > _MAX_FILE_BYTES:
-        raise CollectionError(f"encoder: {path}: longer than the limit of {_MAX_FILE_BYTES} bytes")
+        raise CollectionError(f"{path}: longer than the limit of {_MAX_FILE_BYTES} bytes", field="encoder")
     try:
         parsed = parse_json(text)
     except ValueError as error:
-        raise CollectionError(f"encoder: {path}: is not JSON: {error}") from None
+        raise CollectionError(f"{path}: is not JSON: {error}", field="encoder") from None
     if not isinstance(parsed, dict):
-        raise CollectionError(f"encoder: {path}: a JSON object is expected")
+        raise CollectionError(f"{path}: a JSON object is expected", field="encoder")
     return parsed
 
 
 def _checked(key: str, value: Any, default: Union[str, int, bool]) -> Any:
     if isinstance(default, bool):
         if not isinstance(value, bool):
-            raise CollectionError(f"encoder: {key}: {value!r:.100}, true or false is expected")
+            raise CollectionError(f"{key}: {value!r:.100}, true or false is expected", field="encoder")
         return value
     if isinstance(default, str):
         if not isinstance(value, str):
-            raise CollectionError(f"encoder: {key}: {value!r:.100}, a string is expected")
+            raise CollectionError(f"{key}: {value!r:.100}, a string is expected", field="encoder")
         try:
             num_bytes = len(value.encode())
         except UnicodeEncodeError:
-            raise CollectionError(f"encoder: {key}: is not UTF-8") from None
+            raise CollectionError(f"{key}: is not UTF-8", field="encoder") from None
         if num_bytes > MAX_ENCODER_TEXT_BYTES:
-            raise CollectionError(f"encoder: {key}: {num_bytes} bytes, the limit is {MAX_ENCODER_TEXT_BYTES}")
+            raise CollectionError(f"{key}: {num_bytes} bytes, the limit is {MAX_ENCODER_TEXT_BYTES}", field="encoder")
         return value
     if isinstance(value, bool) or not isinstance(value, int):
-        raise CollectionError(f"encoder: {key}: {value!r:.100}, an integer is expected")
+        raise CollectionError(f"{key}: {value!r:.100}, an integer is expected", field="encoder")
     limit = MAX_DIM if key == "dim" else MAX_ENCODER_LENGTH
     if not 0 <= value <= limit:
-        raise CollectionError(f"encoder: {key}: {value} is not in 1 .. {limit}")
+        raise CollectionError(f"{key}: {value} is not in 1 .. {limit}", field="encoder")
     return value

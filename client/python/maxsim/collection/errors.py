@@ -4,13 +4,19 @@
 class CollectionError(ValueError):
     """Says what is wrong with a document, an option or the folder: the field, its value and the limit.
 
-    Errors of the disk (no space, no permission) are OSErrors.
+    `field` is the option that is wrong, such as "name", where the error knows it, and otherwise empty. `reason` is what
+    is wrong with it; the message is both. Errors of the disk (no space, no permission) are OSErrors.
     """
+
+    def __init__(self, reason: str, *, field: str = "") -> None:
+        super().__init__(f"{field}: {reason}" if field else reason)
+        self.field = field
+        self.reason = reason
 
 
 class ShapeError(CollectionError):
     """The generation would differ from the one in the folder in what the clients of that one expect. `remedy` is what
-    permits it, as the caller's user writes it; reason is the message without it."""
+    permits it, as the caller's user writes it; `reason` is the message without it."""
 
     def __init__(self, reason: str, remedy: str = "allow_other_shape") -> None:
         super().__init__(f"{reason}; choose another folder, or {remedy}")

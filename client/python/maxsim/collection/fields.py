@@ -54,15 +54,19 @@ class Field:
 def parse_fields(text: str) -> tuple[Field, ...]:
     """Returns the fields of "NAME:KIND=PATH,NAME:KIND,...": without "=PATH" the path is the name. "" is no field."""
     if not isinstance(text, str):
-        raise CollectionError(f"fields: a {type(text).__name__}, a string such as lang:keyword=meta.lang is expected")
+        raise CollectionError(
+            f"a {type(text).__name__}, a string such as lang:keyword=meta.lang is expected", field="fields"
+        )
     fields = []
     for part in text.split(",") if text else []:
         name, colon, rest = part.partition(":")
         if not colon:
-            raise CollectionError(f"fields: {quote(part)}: NAME:KIND or NAME:KIND=PATH is expected")
+            raise CollectionError(f"{quote(part)}: NAME:KIND or NAME:KIND=PATH is expected", field="fields")
         kind, equals, path = rest.partition("=")
         if kind not in _EXPECTED:
-            raise CollectionError(f"fields: {quote(part)}: kind: {quote(kind)}, expected one of {', '.join(_EXPECTED)}")
+            raise CollectionError(
+                f"{quote(part)}: kind: {quote(kind)}, expected one of {', '.join(_EXPECTED)}", field="fields"
+            )
         fields.append(Field(name, kind, path if equals else name))
     check_fields(fields)
     return tuple(fields)
@@ -75,14 +79,14 @@ def format_fields(fields: tuple[Field, ...]) -> str:
 def check_fields(fields: list[Field]) -> None:
     """Raises CollectionError unless the fields can be declared together."""
     if len(fields) > MAX_FIELDS:
-        raise CollectionError(f"fields: {len(fields)} fields, the limit is {MAX_FIELDS}")
+        raise CollectionError(f"{len(fields)} fields, the limit is {MAX_FIELDS}", field="fields")
     for index, field in enumerate(fields):
         if not _NAME.fullmatch(field.name):
             raise CollectionError(
                 f"fields: name: {quote(field.name)} is not 1 to 64 of A-Z a-z 0-9 _, the first of them no digit"
             )
         if field.name.lower() in _FILTER_WORDS:
-            raise CollectionError(f"fields: name: {quote(field.name)} is a word of the filter grammar")
+            raise CollectionError(f"name: {quote(field.name)} is a word of the filter grammar", field="fields")
         where = f"fields: field {quote(field.name)}"
         try:
             size = len(field.path.encode())

@@ -126,9 +126,9 @@ class Manifest:
 def check_name(name: str) -> str:
     """Returns the name of a collection, when it may be one."""
     if not _NAME.fullmatch(name):
-        raise CollectionError(f"name: {quote(name)} is not 1 to {MAX_NAME_BYTES} of A-Z a-z 0-9 . _ -")
+        raise CollectionError(f"{quote(name)} is not 1 to {MAX_NAME_BYTES} of A-Z a-z 0-9 . _ -", field="name")
     if not name.strip("."):
-        raise CollectionError(f"name: {quote(name)} is only dots")
+        raise CollectionError(f"{quote(name)} is only dots", field="name")
     return name
 
 
@@ -147,28 +147,9 @@ def read_manifest(folder: Path) -> Optional[Manifest]:
     if len(text) > MAX_MANIFEST_BYTES:
         raise CollectionError(f"{problem}longer than the limit of {MAX_MANIFEST_BYTES} bytes")
     try:
-        values = parse_json(text)
-        if values["format"] != "maxsim-collection" or values["format_version"] not in (1, 3, 4):
-            raise CollectionError(f"{problem}its format is not version 1, 3 or 4 of maxsim-collection")
-        if "partition" in values:
-            raise CollectionError(f"{problem}it is a partition of a collection")
-        manifest = Manifest(
-            name=check_name(_typed(values["name"], str)),
-            generation=_typed(values["generation"], int),
-            dim=_typed(values["dim"], int),
-            storage=_typed(values["storage"], str),
-            rotation_seed=_typed(values.get("rotation", {}).get("seed", 0), int),
-            id_type=_typed(values["id_type"], str),
-            has_payloads=_typed(values["has_payloads"], bool),
-            created_by=_typed(values["created_by"], str),
-            created_at=_typed(values["created_at"], str),
-            shards=[_shard_entry(shard) for shard in values["shards"]],
-            encoder=values.get("encoder"),
-            codes=_codes_format(values["codes"]) if values["format_version"] == 3 or "codes" in values else None,
-            fields=_fields(values["fields"]) if values["format_version"] == 4 else (),
-        )
+        manifest = _manifest(parse_json(text))
     except CollectionError as error:
-        raise CollectionError(str(error) if str(error).startswith(problem) else problem + str(error)) from None
+        raise CollectionError(f"{problem}{error}") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CollectionError(f"{problem}{type(error).__name__}: {error}") from None
     if manifest.storage not in VALUE_BYTES or manifest.id_type not in ("string", "int64") or manifest.generation < 1:
@@ -177,6 +158,29 @@ def read_manifest(folder: Path) -> Optional[Manifest]:
             f"{manifest.generation}"
         )
     return manifest
+
+
+def _manifest(values: Any) -> Manifest:
+    """Returns the manifest that these values are. Values that are missing or of another type raise Python's errors."""
+    if values["format"] != "maxsim-collection" or values["format_version"] not in (1, 3, 4):
+        raise CollectionError("its format is not version 1, 3 or 4 of maxsim-collection")
+    if "partition" in values:
+        raise CollectionError("it is a partition of a collection")
+    return Manifest(
+        name=check_name(_typed(values["name"], str)),
+        generation=_typed(values["generation"], int),
+        dim=_typed(values["dim"], int),
+        storage=_typed(values["storage"], str),
+        rotation_seed=_typed(values.get("rotation", {}).get("seed", 0), int),
+        id_type=_typed(values["id_type"], str),
+        has_payloads=_typed(values["has_payloads"], bool),
+        created_by=_typed(values["created_by"], str),
+        created_at=_typed(values["created_at"], str),
+        shards=[_shard_entry(shard) for shard in values["shards"]],
+        encoder=values.get("encoder"),
+        codes=_codes_format(values["codes"]) if values["format_version"] == 3 or "codes" in values else None,
+        fields=_fields(values["fields"]) if values["format_version"] == 4 else (),
+    )
 
 
 def _shard_entry(values: Any) -> ShardEntry:

@@ -27,25 +27,27 @@ def encode_payload(payload: Optional[Mapping[str, Any]]) -> bytes:
     if payload is None:
         return b""
     if not isinstance(payload, Mapping):
-        raise CollectionError(f"payload: a mapping is expected, not {type(payload).__name__}")
+        raise CollectionError(f"a mapping is expected, not {type(payload).__name__}", field="payload")
     if not payload:
         return b""
     try:
         plain = {key: _plain(value, key, 2) if type(value) not in _SCALARS else value for key, value in payload.items()}
         for key, value in plain.items():
             if not isinstance(key, str):
-                raise CollectionError(f"payload: key {key!r:.200} is not a string")
+                raise CollectionError(f"key {key!r:.200} is not a string", field="payload")
             if type(value) is int and value.bit_length() > _MAX_INTEGER_BITS:
                 _plain(value, key, 2)
         text = _ENCODER.encode(plain).encode()
     except UnicodeEncodeError:
-        raise CollectionError("payload: a string is not UTF-8: it holds half a surrogate pair") from None
+        raise CollectionError("a string is not UTF-8: it holds half a surrogate pair", field="payload") from None
     except CollectionError:
         raise
     except ValueError as error:
-        raise CollectionError(f"payload: a number that is not finite, which JSON does not have ({error})") from None
+        raise CollectionError(
+            f"a number that is not finite, which JSON does not have ({error})", field="payload"
+        ) from None
     if len(text) > MAX_PAYLOAD_BYTES:
-        raise CollectionError(f"payload: {len(text)} bytes as JSON, the limit is {MAX_PAYLOAD_BYTES}")
+        raise CollectionError(f"{len(text)} bytes as JSON, the limit is {MAX_PAYLOAD_BYTES}", field="payload")
     return text
 
 
@@ -69,7 +71,7 @@ def _plain(value: Any, field: Any, depth: int) -> Any:
         _check_depth(field, depth)
         for key in value:
             if not isinstance(key, str):
-                raise CollectionError(f"payload: field {quote(str(field))}: key {key!r:.200} is not a string")
+                raise CollectionError(f"field {quote(str(field))}: key {key!r:.200} is not a string", field="payload")
         return {key: _plain(item, field, depth + 1) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         _check_depth(field, depth)

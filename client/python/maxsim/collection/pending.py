@@ -53,9 +53,9 @@ def token_rows(vectors: Any, dim: int) -> tuple[NDArray[Any], str]:
             raise CollectionError(str(error)) from None
         rows, data_type = converted.data, converted.data_type
     if rows.ndim != 2 or rows.shape[1] != dim:
-        raise CollectionError(f"vectors: shape {list(rows.shape)}, [tokens, {dim}] is expected")
+        raise CollectionError(f"shape {list(rows.shape)}, [tokens, {dim}] is expected", field="vectors")
     if not 1 <= rows.shape[0] <= MAX_DOCUMENT_TOKENS:
-        raise CollectionError(f"vectors: {rows.shape[0]} tokens, the limits are 1 .. {MAX_DOCUMENT_TOKENS}")
+        raise CollectionError(f"{rows.shape[0]} tokens, the limits are 1 .. {MAX_DOCUMENT_TOKENS}", field="vectors")
     return rows, data_type
 
 

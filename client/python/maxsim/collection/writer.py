@@ -128,12 +128,12 @@ class CollectionWriter:
         if num_threads is not None:
             _check_integer("num_threads", num_threads, 1, None)
         if storage is not None and storage not in VALUE_BYTES:
-            raise CollectionError(f"storage: {quote(str(storage))}, f32, f16, bf16 or i8 is expected")
+            raise CollectionError(f"{quote(str(storage))}, f32, f16, bf16 or i8 is expected", field="storage")
         if codes is not None and (type(codes) is not int or codes not in (0, *PLANE_COUNTS)):
-            raise CollectionError(f"codes: {codes!r:.100}, 0, 1, 2 or 4 planes are expected")
+            raise CollectionError(f"{codes!r:.100}, 0, 1, 2 or 4 planes are expected", field="codes")
         if rotation_seed != 0 and storage not in (None, "i8") and not codes:
             raise CollectionError(
-                f"rotation_seed: {rotation_seed}: only i8 and codes are rotated, and the storage is {storage}"
+                f"{rotation_seed}: only i8 and codes are rotated, and the storage is {storage}", field="rotation_seed"
             )
         self._encoder = None if encoder is None else encoder_identity(encoder, dim)
         self._dim = dim
@@ -196,7 +196,7 @@ class CollectionWriter:
         try:
             return check_name(os.path.basename(os.path.realpath(self._folder.path)))
         except CollectionError as error:
-            raise CollectionError(f"{error}; it is the folder's, as none was given") from None
+            raise CollectionError(f"{error.reason}; it is the folder's, as none was given", field=error.field) from None
 
     def _choose_fields(self, asked: Optional[tuple[Field, ...]]) -> tuple[Field, ...]:
         there = () if self._published is None else self._published.fields
@@ -297,7 +297,7 @@ class CollectionWriter:
         self._check_open()
         given = np.asarray(lengths)
         if given.size > 0 and given.dtype.kind not in "iu":
-            raise CollectionError(f"lengths: elements of {given.dtype}, integers are expected")
+            raise CollectionError(f"elements of {given.dtype}, integers are expected", field="lengths")
         counts = given.astype(np.int64)
         rows = np.ascontiguousarray(vectors)
         if rows.ndim != 2 or rows.shape[1] != self._dim or rows.dtype not in (np.float16, np.float32):
@@ -407,7 +407,8 @@ class CollectionWriter:
             storage = "bf16" if data_type == "bf16" else "f16"
         if self._rotation_seed != 0 and storage != "i8" and not self._codes:
             raise CollectionError(
-                f"rotation_seed: {self._rotation_seed}: only i8 and codes are rotated, and the storage is {storage}"
+                f"{self._rotation_seed}: only i8 and codes are rotated, and the storage is {storage}",
+                field="rotation_seed",
             )
         self._layout = Layout(self._dim, storage, id_type, self._rotation_seed if storage == "i8" else 0)
         quantizer = Quantizer(self._dim, self._rotation_seed, self._workers) if storage == "i8" else None
@@ -473,7 +474,7 @@ class CollectionWriter:
         if self._published is not None and self._published.has_payloads and not shards.has_payloads:
             self._check_shape("payloads", "none", "some")
         if self._field_reader.fields and not shards.has_payloads:
-            raise CollectionError("fields: no document has a payload, from which their values are read")
+            raise CollectionError("no document has a payload, from which their values are read", field="fields")
         entries = self._write_fields(self._layout, shards.finish())
         codes, entries = self._encode(self._layout, entries)
         return Manifest(
@@ -530,8 +531,7 @@ def _num_cores() -> int:
 
 def _check_integer(name: str, value: Any, low: int, high: Optional[int]) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise CollectionError(f"{name}: {value!r:.100}, an integer is expected")
+        raise CollectionError(f"{value!r:.100}, an integer is expected", field=name)
     if value < low or (high is not None and value > high):
-        raise CollectionError(
-            f"{name}: {value} is not {f'in {low} .. {high}' if high is not None else f'{low} or more'}"
-        )
+        limits = f"in {low} .. {high}" if high is not None else f"{low} or more"
+        raise CollectionError(f"{value} is not {limits}", field=name)

@@ -34,7 +34,7 @@ def _name(text: str) -> str:
     try:
         return check_name(text)
     except CollectionError as error:
-        raise argparse.ArgumentTypeError(str(error).removeprefix("name: ")) from None
+        raise argparse.ArgumentTypeError(error.reason) from None
 
 
 def add_parser(commands: _Commands) -> None:
