@@ -43,9 +43,9 @@ bool ParseScore(std::string_view text, float& score) {
   if (!ParseNumber(text, value)) return false;
   // The shortest decimal of the largest float is a little above it, by less than half of the distance between the
   // largest two floats, which is 2^103.
-  constexpr double kMost = std::numeric_limits<float>::max();
-  if (!(std::abs(value) < kMost + 0x1p103)) return false;
-  score = static_cast<float>(std::clamp(value, -kMost, kMost));
+  constexpr double kMaxFloat = std::numeric_limits<float>::max();
+  if (!(std::abs(value) < kMaxFloat + 0x1p103)) return false;
+  score = static_cast<float>(std::clamp(value, -kMaxFloat, kMaxFloat));
   return true;
 }
 

@@ -26,7 +26,7 @@ int64_t DocumentLengths::spread_tokens() const {
   if (num_documents_ == 0 || shortest_ == longest_) return 0;
   const auto num_tokens = static_cast<double>(num_tokens_);
   const double mean = num_tokens / static_cast<double>(num_documents_);
-  const double bound = kMostSpreadMeans * mean;
+  const double bound = kMaxSpreadMeans * mean;
   double squares = 0;
   for (int n = 0; n < kOctaves; ++n) {
     const Octave& octave = octaves_[static_cast<size_t>(n)];

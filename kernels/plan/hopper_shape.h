@@ -34,17 +34,17 @@ inline constexpr int32_t kUnitBarriers = 2;
 // The structs below are room in shared memory. Kernels read and write it by address, in words of 8 or 16 bytes: what is
 // in it say token_tile.cuh and work_unit_slot.cuh.
 
-// Room for the description of a token tile of at most kMostPieces pieces.
-template <int32_t kMostPieces>
+// Room for the description of a token tile of at most kMaxPieces pieces.
+template <int32_t kMaxPieces>
 struct alignas(16) TileSpace {
   uint8_t header[kTileHeaderBytes];
-  uint8_t pieces[kMostPieces][kTilePieceBytes];
+  uint8_t pieces[kMaxPieces][kTilePieceBytes];
 };
 
 // Room for what is noted of the pieces of a token tile.
-template <int32_t kMostPieces>
+template <int32_t kMaxPieces>
 struct alignas(8) NotesSpace {
-  uint8_t notes[kMostPieces][kPieceNoteBytes];
+  uint8_t notes[kMaxPieces][kPieceNoteBytes];
 };
 
 // Room for a work unit.

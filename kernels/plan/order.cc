@@ -16,7 +16,7 @@ OrderPlan PlanOrder(const ScorePlan& plan, int64_t total, int64_t mean_tokens, i
   const int64_t octets_of_unit = std::clamp<int64_t>(octets / kUnitsOfShare, 32, 128);
   OrderPlan order;
   order.unit_octets = static_cast<int32_t>(std::bit_floor(static_cast<uint64_t>(octets_of_unit)));
-  order.early_octets = static_cast<int32_t>(std::min<int64_t>(octets / 8 * 7, kMostEarlyOctets));
+  order.early_octets = static_cast<int32_t>(std::min<int64_t>(octets / 8 * 7, kMaxEarlyOctets));
   return order;
 }
 

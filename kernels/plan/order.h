@@ -12,16 +12,16 @@ namespace maxsim {
 // beginning, and makes work units of about as many tokens, which thread blocks claim one by one
 // (kernels/cuda/candidates/order_candidates.h).
 //
-// kMostOrderedCandidates is the most candidates of a list that is ordered. kMostPlacedCandidates is the room for all
+// kMaxOrderedCandidates is the most candidates of a list that is ordered. kMaxPlacedCandidates is the room for all
 // lists, each of which takes its candidates and kOrderEntries (kernels/cuda/score/hopper_common/params.h).
-inline constexpr int64_t kMostOrderedCandidates = 16384;
-inline constexpr int64_t kMostPlacedCandidates = 65536;
-inline constexpr int32_t kMostEarlyOctets = 0x3fffffff;
+inline constexpr int64_t kMaxOrderedCandidates = 16384;
+inline constexpr int64_t kMaxPlacedCandidates = 65536;
+inline constexpr int32_t kMaxEarlyOctets = 0x3fffffff;
 
 struct OrderPlan {
   // The token octets of a work unit: a power of two, at least 32. 0 means that candidates are taken as they come.
   int32_t unit_octets = 0;
-  // A thread block claims ahead until it has so many token octets, at most kMostEarlyOctets.
+  // A thread block claims ahead until it has so many token octets, at most kMaxEarlyOctets.
   int32_t early_octets = 0;
 };
 

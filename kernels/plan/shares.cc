@@ -15,7 +15,7 @@ namespace {
 // Returns the thread blocks of a team, where `grid` thread blocks make teams that have room for their candidates; else
 // 1. It chooses the fewest teams that leave as few thread blocks as possible without one.
 int32_t TeamBlocks(int64_t grid, int64_t num_row_tiles, const StreamCandidates& candidates) {
-  if (candidates.regular == 0 || candidates.total == 0 || candidates.total > kMostTeamCandidates) return 1;
+  if (candidates.regular == 0 || candidates.total == 0 || candidates.total > kMaxTeamCandidates) return 1;
   // A team has parts of two row tiles at most, so that two of its work units may lack up to 31 candidates.
   const int64_t room =
       num_row_tiles == 1 ? 32 * kTeamUnits : std::min<int64_t>(32 * (kTeamUnits - 1) + 1, candidates.regular);
@@ -37,7 +37,7 @@ int64_t SpreadTokens(const int64_t* offsets, int64_t num_documents) {
   const double mean = num_tokens / static_cast<double>(num_documents);
   double squares = 0;
   for (int64_t n = 0; n < num_documents; ++n) {
-    const double tokens = std::min(static_cast<double>(offsets[n + 1] - offsets[n]), kMostSpreadMeans * mean);
+    const double tokens = std::min(static_cast<double>(offsets[n + 1] - offsets[n]), kMaxSpreadMeans * mean);
     squares += tokens * tokens;
   }
   return static_cast<int64_t>(std::max(squares / num_tokens - mean, 0.0));

@@ -8,10 +8,10 @@
 
 namespace maxsim {
 
-inline constexpr double kMostSpreadMeans = 16;
+inline constexpr double kMaxSpreadMeans = 16;
 
 // Returns the mean length of the document that a token is in, less the mean length of a document, in tokens: 0 where
-// all are equally long. A document of more than kMostSpreadMeans times the mean counts as one of that many tokens, so
+// all are equally long. A document of more than kMaxSpreadMeans times the mean counts as one of that many tokens, so
 // that a few that calls will hardly name do not decide. `offsets` [num_documents + 1] is that of DocumentsView.
 int64_t SpreadTokens(const int64_t* offsets, int64_t num_documents);
 
@@ -56,7 +56,7 @@ inline constexpr int32_t kTeamUnits = 2;
 
 // A call that has teams has at most so many candidates: 64 teams, of two thread blocks each on an H200, have room for
 // them.
-inline constexpr int64_t kMostTeamCandidates = 64 * 32 * kTeamUnits;
+inline constexpr int64_t kMaxTeamCandidates = 64 * 32 * kTeamUnits;
 
 // The candidates of a call, as far as their shares depend on them.
 struct StreamCandidates {

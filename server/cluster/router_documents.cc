@@ -267,7 +267,7 @@ void RouterDocuments::Delete(const v1::DeleteRequest& request, service::CallCont
     const auto collection = FindLive(request.collection());
     if (!collection.ok()) return collection.status();
     const auto fill = [&](v1::DeleteRequest& of_part) { of_part.set_version(request.version()); };
-    return DealCall(request, **collection, deps_.limits, service::kMaxDeleteIds, fill, sent);
+    return PartitionRequest(request, **collection, deps_.limits, service::kMaxDeleteIds, fill, sent);
   });
   if (!status.ok()) return call->Finish(status);
   for (CallTarget& target : sent.targets) target = ForWrites(std::move(target), request.collection());
@@ -305,7 +305,7 @@ void RouterDocuments::Get(const v1::GetRequest& request, service::CallContext co
       of_part.set_return_tokens(request.return_tokens());
       of_part.set_min_sequence(request.min_sequence());
     };
-    return DealCall(request, **collection, deps_.limits, service::kMaxGetIds, fill, sent);
+    return PartitionRequest(request, **collection, deps_.limits, service::kMaxGetIds, fill, sent);
   });
   if (!status.ok()) return call->Finish(status);
   const GroupCallOptions options{.deadline = DeadlineOf(call->context),

@@ -57,8 +57,8 @@ int64_t DeviceScorer::NumSharing(const QueryGroup& group) const {
 
 // Returns how many document tokens one call may score against so many query tokens.
 int64_t DeviceScorer::MaxTokens(int64_t query_tokens) const {
-  constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
-  return static_cast<int64_t>(std::min(max_call_work_ / static_cast<uint64_t>(query_tokens), kMost));
+  constexpr auto kMaxInt64 = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+  return static_cast<int64_t>(std::min(max_call_work_ / static_cast<uint64_t>(query_tokens), kMaxInt64));
 }
 
 void DeviceScorer::AddWholePart(const QueryGroup& group, const store::Part& part, const store::ScanFilter* filter) {

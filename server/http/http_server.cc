@@ -30,7 +30,7 @@
 #include "server/http/rerank/responses.h"
 #include "server/http/stats_json.h"
 #include "server/http/text/http_status.h"
-#include "server/http/text/sparing_text.h"
+#include "server/http/text/throttled_cache.h"
 #include "server/http/tls_policy.h"
 #include "server/http/transport/browser_guard.h"
 #include "server/http/transport/call_end.h"
@@ -349,8 +349,8 @@ class HttpServer::Impl final : private Application {
   const HttpDependencies deps_;
   std::atomic<bool> closing_{false};
   // Only the transport's thread uses these texts.
-  SparingText metrics_text_;
-  SparingText stats_text_;
+  ThrottledCache metrics_text_;
+  ThrottledCache stats_text_;
   boost::asio::thread_pool pool_;
   DocumentCalls document_calls_;
   RerankCalls rerank_calls_;

@@ -61,9 +61,9 @@ void FuzzHttp2(std::string_view input) {
   if (!whole.status.ok()) return;
   all += whole.rest;
   Require(all == input, "no byte is lost");
-  constexpr size_t kMostWaiting =
+  constexpr size_t kMaxWaiting =
       gate::kMaxHeaderBlockBytes + gate::kMaxFrameBytes + (gate::kMaxContinuations + 2) * gate::kFrameHeaderBytes;
-  Require(whole.rest.size() <= kMostWaiting, "what waits keeps to its limit");
+  Require(whole.rest.size() <= kMaxWaiting, "what waits keeps to its limit");
 }
 
 const Registration kHttp2Target("http2", &FuzzHttp2);

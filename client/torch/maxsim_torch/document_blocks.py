@@ -89,21 +89,21 @@ class Problem(NamedTuple):
     def max_query_tokens(self) -> int:
         return self.queries.shape[1]
 
-    def documents_a_block(self, asked: int, values_a_token: int) -> int:
+    def documents_per_block(self, asked: int, values_per_token: int) -> int:
         """How many documents a block has: what was asked for, or with 0 what BLOCK_VALUES holds; 1 at least."""
         if asked > 0:
             return asked
-        return max(1, BLOCK_VALUES // max(1, self.max_document_tokens * values_a_token))
+        return max(1, BLOCK_VALUES // max(1, self.max_document_tokens * values_per_token))
 
-    def blocks(self, documents_a_block: int) -> Iterator[Block]:
+    def blocks(self, documents_per_block: int) -> Iterator[Block]:
         """Cuts the documents into blocks, in the order of the documents. Every pair is in one block, but for pairs that
         candidates name: those are in every block, and score() and winners() leave out what is not the block's."""
         every = slice(0, self.num_queries)
         if self.pairing == library.LISTS and self.candidates is None:
-            yield from self._blocks_of_lists(documents_a_block)
+            yield from self._blocks_of_lists(documents_per_block)
             return
-        for first in range(0, self.num_documents, documents_a_block):
-            part = slice(first, min(first + documents_a_block, self.num_documents))
+        for first in range(0, self.num_documents, documents_per_block):
+            part = slice(first, min(first + documents_per_block, self.num_documents))
             if self.pairing == library.PAIRS:
                 yield Block(part, part, slice(0, 1))
             elif self.pairing == library.ALL:
@@ -111,10 +111,10 @@ class Problem(NamedTuple):
             else:
                 yield Block(every, part, slice(0, self.list_length))
 
-    def _blocks_of_lists(self, documents_a_block: int) -> Iterator[Block]:
+    def _blocks_of_lists(self, documents_per_block: int) -> Iterator[Block]:
         """Whole lists where a block holds one, and parts of one list where it does not."""
-        width = max(1, min(self.list_length, documents_a_block))
-        height = max(1, documents_a_block // max(1, self.list_length))
+        width = max(1, min(self.list_length, documents_per_block))
+        height = max(1, documents_per_block // max(1, self.list_length))
         for query in range(0, self.num_queries, height):
             queries = slice(query, min(query + height, self.num_queries))
             for column in range(0, self.list_length, width):
@@ -170,8 +170,8 @@ class Problem(NamedTuple):
         inside, _ = self._inside(block)
         if inside is not None:
             return Winners(None, torch.where(inside.unsqueeze(-1), matches, -1))
-        pairs_a_document = self.num_queries if self.pairing == library.ALL else 1
-        tokens, slots = self.max_document_tokens, pairs_a_document * self.max_query_tokens
+        pairs_per_document = self.num_queries if self.pairing == library.ALL else 1
+        tokens, slots = self.max_document_tokens, pairs_per_document * self.max_query_tokens
         if slots >= tokens:
             return Winners(None, matches)
         documents = torch.arange(block.num_documents, device=argmax.device)

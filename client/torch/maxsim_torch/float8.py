@@ -50,7 +50,7 @@ def float8_scores(inputs: Float8Scores) -> Tuple[Tensor, Tensor]:
     result, argmax = empty_results_of(inputs)
     result.fill_(inputs.empty_score)
     argmax.fill_(-1)
-    for block in problem.blocks(problem.documents_a_block(inputs.block_documents, documents.shape[2])):
+    for block in problem.blocks(problem.documents_per_block(inputs.block_documents, documents.shape[2])):
         rows = documents[block.documents].to(inputs.queries.dtype)
         if token_scales is not None:
             rows = rows * token_scales[block.documents].unsqueeze(-1).to(rows.dtype)
@@ -66,7 +66,7 @@ def is_float8(queries: Tokens, documents: Tokens) -> bool:
 def _common_type(queries: Tokens, documents: Tokens) -> torch.dtype:
     """The type in which products are taken: that of the side that is not float8, or float16. Scales of a document's
     tokens count before the maximum and would be rounded with the vectors, so that these are float32 then."""
-    if documents.scales is not None and documents.scale_of == library.SCALE_A_TOKEN:
+    if documents.scales is not None and documents.scale_of == library.SCALE_PER_TOKEN:
         return torch.float32
     for side in (queries, documents):
         if side.rows.dtype not in FLOAT8:
@@ -80,7 +80,7 @@ def _query_factors(queries: Tokens, weights: Optional[Tensor]) -> Optional[Tenso
         return weights
     scales = queries.scales
     shape = queries.rows.shape[:-1]
-    if queries.scale_of == library.SCALE_A_TOKEN:
+    if queries.scale_of == library.SCALE_PER_TOKEN:
         scales = scales.reshape(shape)
     elif queries.offsets is None:
         scales = scales.reshape(-1, 1).expand(queries.num_sequences, queries.max_tokens).reshape(shape)
@@ -94,7 +94,7 @@ def _query_factors(queries: Tokens, weights: Optional[Tensor]) -> Optional[Tenso
 def _with_document_scales(values: Tensor, documents: Tokens, pairs: Pairs, empty_score: float) -> Tensor:
     """Scores [num_queries, list_length], in which those of empty documents are minus infinity, times the scale of each
     document."""
-    if documents.scales is not None and documents.scale_of == library.SCALE_A_SEQUENCE:
+    if documents.scales is not None and documents.scale_of == library.SCALE_PER_SEQUENCE:
         if pairs.candidates is not None:
             scales = documents.scales[pairs.candidates.reshape(values.shape)]
         elif pairs.pairing == library.ALL:
@@ -118,8 +118,8 @@ def score(
     common = _common_type(queries, documents)
     factors = _query_factors(queries, weights)
     minus_infinity = float("-inf")
-    token_scales = documents.scales if documents.scale_of == library.SCALE_A_TOKEN else None
-    converted = queries._replace(rows=queries.rows.to(common), scales=None, scale_of=library.SCALE_A_SEQUENCE)
+    token_scales = documents.scales if documents.scale_of == library.SCALE_PER_TOKEN else None
+    converted = queries._replace(rows=queries.rows.to(common), scales=None, scale_of=library.SCALE_PER_SEQUENCE)
     values: Tensor
     argmax: Tensor
     if queries.offsets is None and documents.offsets is None:
@@ -144,6 +144,6 @@ def score(
         rows = documents.rows.to(common)
         if token_scales is not None:
             rows = rows * token_scales.unsqueeze(-1)
-        plain = documents._replace(rows=rows, scales=None, scale_of=library.SCALE_A_SEQUENCE)
+        plain = documents._replace(rows=rows, scales=None, scale_of=library.SCALE_PER_SEQUENCE)
         values, argmax = scores(*arguments_of(converted, plain, factors, pairs, minus_infinity, with_argmax))
     return _with_document_scales(values, documents, pairs, empty_score), argmax

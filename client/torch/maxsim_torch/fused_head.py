@@ -104,7 +104,7 @@ def fused_head(inputs: FusedHead) -> Tuple[Tensor, Tensor]:
         result.fill_(inputs.empty_score)
         argmax.fill_(-1)
     with _without_autocast(hidden.device):
-        for block in problem.blocks(problem.documents_a_block(inputs.block_documents, weight.shape[0])):
+        for block in problem.blocks(problem.documents_per_block(inputs.block_documents, weight.shape[0])):
             rows = _project(hidden[block.documents], weight, inputs.bias, inputs.normalize).rows
             problem.score(block, rows, inputs.with_argmax, result, argmax)
     return result, argmax
@@ -135,7 +135,7 @@ def fused_head_backward(
     weight_sum = weight.new_zeros(weight.shape if of_weight else (0,), dtype=torch.float32)
     bias_sum = weight.new_zeros(weight.shape[:1] if of_bias else (0,), dtype=torch.float32)
     with _without_autocast(hidden.device):
-        for block in problem.blocks(problem.documents_a_block(inputs.block_documents, weight.shape[0])):
+        for block in problem.blocks(problem.documents_per_block(inputs.block_documents, weight.shape[0])):
             winners = problem.winners(block, argmax)
             states = rows_of_winners(hidden, block, winners)
             states = _without_what_does_not_count(states, winners, problem, block.documents)

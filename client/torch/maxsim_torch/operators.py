@@ -241,7 +241,7 @@ def scores(inputs: Scores) -> Tuple[Tensor, Tensor]:
     """maxsim_forward: scores [num_queries, list_length] in float32, and with_argmax the matches [num_queries,
     list_length, max_query_tokens] in int32, which are empty otherwise. `list_length` is the documents of each query:
     with pairing ALL all of them, with PAIRS one. Rows are the last dimension of `queries` and `documents`. Scales are
-    vectors; `query_scale_of` and `document_scale_of` (SCALE_A_SEQUENCE, SCALE_A_TOKEN) say what each belongs to."""
+    vectors; `query_scale_of` and `document_scale_of` (SCALE_PER_SEQUENCE, SCALE_PER_TOKEN) say what each belongs to."""
     results = _empty_scores(inputs)
     _call(inputs).forward(library.MAXSIM, results)
     return results
@@ -253,8 +253,8 @@ def scores(inputs: Scores) -> Tuple[Tensor, Tensor]:
         "query_scales": None,
         "document_scales": None,
         "empty_score": 0.0,
-        "query_scale_of": library.SCALE_A_SEQUENCE,
-        "document_scale_of": library.SCALE_A_SEQUENCE,
+        "query_scale_of": library.SCALE_PER_SEQUENCE,
+        "document_scale_of": library.SCALE_PER_SEQUENCE,
         "with_argmax": True,
     },
 )

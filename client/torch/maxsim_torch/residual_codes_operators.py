@@ -76,7 +76,7 @@ def _call(inputs: CodeScores) -> "tuple[Call, ResidualCodes]":
         inputs.document_mask,
         inputs.document_lengths,
         None,
-        library.SCALE_A_SEQUENCE,
+        library.SCALE_PER_SEQUENCE,
         inputs.num_documents,
         inputs.max_document_tokens,
         vectors=inputs.queries,

@@ -69,7 +69,7 @@ def scores_saving_int8(inputs: SavingInt8) -> Tuple[Tensor, Tensor, Tensor, Tens
     rows = documents.rows
     saved = rows.new_empty(rows.shape, dtype=torch.int8)
     scales = rows.new_empty(rows.shape[:2], dtype=torch.float32)
-    step = Problem.of(inputs, inputs.weights, rows).documents_a_block(0, rows.shape[2])
+    step = Problem.of(inputs, inputs.weights, rows).documents_per_block(0, rows.shape[2])
     for first in range(0, documents.num_sequences, step):
         part = slice(first, min(first + step, documents.num_sequences))
         saved[part], scales[part] = quantize(rows[part])
@@ -107,7 +107,7 @@ def scores_saving_int8_backward(
     problem = Problem.of(inputs, inputs.weights, saved)
     sums = QueryGradients(problem, of_queries, of_weights)
     document_gradients = queries.new_zeros(saved.shape if of_documents else (0,))
-    for block in problem.blocks(problem.documents_a_block(block_documents, saved.shape[2])):
+    for block in problem.blocks(problem.documents_per_block(block_documents, saved.shape[2])):
         winners = problem.winners(block, argmax)
         kept = rows_of_winners(saved, block, winners)
         of_kept = rows_of_winners(scales.unsqueeze(-1), block, winners).squeeze(-1)

@@ -36,14 +36,14 @@ class Tokens(NamedTuple):
 
 def plain_tokens(rows: Tensor, mask: Optional[Tensor] = None, lengths: Optional[Tensor] = None) -> Tokens:
     """Makes Tokens of padded sequences [sequences, max_tokens, dim] without scales. Checks nothing."""
-    return Tokens(rows, None, mask, lengths, None, library.SCALE_A_SEQUENCE, rows.shape[0], rows.shape[1])
+    return Tokens(rows, None, mask, lengths, None, library.SCALE_PER_SEQUENCE, rows.shape[0], rows.shape[1])
 
 
 def flat(tokens: Tokens) -> Tokens:
     """Reshapes padded sequences of any number of dimensions to [sequences, max_tokens, dim], and their mask, lengths
     and scales to match."""
     count, most = tokens.num_sequences, tokens.max_tokens
-    of_tokens = tokens.scale_of == library.SCALE_A_TOKEN
+    of_tokens = tokens.scale_of == library.SCALE_PER_TOKEN
     return tokens._replace(
         rows=tokens.rows.reshape(count, most, tokens.rows.shape[-1]),
         mask=shaped(tokens.mask, (count, most)),
@@ -160,9 +160,9 @@ def _padded_scales(
         if scales.dim() == 0:
             scales = scales.expand(outer)
     if scales is None or tuple(scales.shape) == outer:
-        scale_of = library.SCALE_A_SEQUENCE
+        scale_of = library.SCALE_PER_SEQUENCE
     elif tuple(scales.shape) == (*outer, max_tokens):
-        scale_of = library.SCALE_A_TOKEN
+        scale_of = library.SCALE_PER_TOKEN
     else:
         raise ValueError(f"{name} have the shape {tuple(scales.shape)}, and neither {outer} nor {(*outer, max_tokens)}")
     return None if scales is None else scales.reshape(-1), scale_of
@@ -171,10 +171,10 @@ def _padded_scales(
 def _packed_scales(name: str, scales: Optional[Tensor], count: int, num_rows: int) -> "tuple[Optional[Tensor], int]":
     """Scales as a vector, and what each belongs to, where sequences and tokens are both of one dimension."""
     if scales is None:
-        return None, library.SCALE_A_SEQUENCE
+        return None, library.SCALE_PER_SEQUENCE
     scales = _scales(name, scales)
     if scales.dim() == 0:
-        return scales.expand(count), library.SCALE_A_SEQUENCE
+        return scales.expand(count), library.SCALE_PER_SEQUENCE
     # torch.compile cannot search a tuple of tuples for a tuple of symbolic sizes, so sizes are compared one by one.
     shape, size = tuple(scales.shape), scales.shape[0]
     of_sequences = len(shape) == 1 and size == count
@@ -186,7 +186,7 @@ def _packed_scales(name: str, scales: Optional[Tensor], count: int, num_rows: in
         )
     if not of_sequences and not of_tokens:
         raise ValueError(f"{name} have the shape {shape}, and neither {(count,)}, {(num_rows,)} nor {(num_rows, 1)}")
-    return scales.reshape(-1), library.SCALE_A_SEQUENCE if of_sequences else library.SCALE_A_TOKEN
+    return scales.reshape(-1), library.SCALE_PER_SEQUENCE if of_sequences else library.SCALE_PER_TOKEN
 
 
 def padded_queries(

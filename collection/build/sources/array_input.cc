@@ -45,10 +45,10 @@ absl::StatusOr<ArrayInput> OpenNpyStream(std::string origin, std::unique_ptr<Byt
 class NameList {
  public:
   void Add(std::string_view name) {
-    constexpr size_t kMostShown = 5;
+    constexpr size_t kMaxShown = 5;
     constexpr size_t kLongest = 80;
-    if (++count_ <= kMostShown) text_ += Cat(text_.empty() ? "" : ", ", Printable(name, kLongest));
-    more_ = count_ > kMostShown ? count_ - kMostShown : 0;
+    if (++count_ <= kMaxShown) text_ += Cat(text_.empty() ? "" : ", ", Printable(name, kLongest));
+    more_ = count_ > kMaxShown ? count_ - kMaxShown : 0;
     is_torch_ |=
         name == "data.pkl" || (name.size() > kPickle.size() && name.substr(name.size() - kPickle.size()) == kPickle);
   }

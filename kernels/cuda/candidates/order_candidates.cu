@@ -34,8 +34,8 @@ __device__ __forceinline__ int BinOf(int32_t octets) {
 }
 
 __global__ void __launch_bounds__(kThreads, 1) OrderCandidates(const __grid_constant__ OrderCall call) {
-  __shared__ uint16_t octets_at[kMostOrderedCandidates];  // lengths of the ordered documents, in octets
-  __shared__ uint32_t bins[kBins];                        // first a bin's candidates; then where its next one goes
+  __shared__ uint16_t octets_at[kMaxOrderedCandidates];  // lengths of the ordered documents, in octets
+  __shared__ uint32_t bins[kBins];                       // first a bin's candidates; then where its next one goes
   __shared__ ScanSpace scan;
   const int thread = static_cast<int>(threadIdx.x);
   if (thread < kBins) bins[thread] = 0;

@@ -15,12 +15,12 @@ struct OrderCall {
   const uint32_t* ordinals;  // the candidate lists
   const int64_t* offsets;    // of the documents
   const float* scales;       // of INT8 documents; null for others
-  CandidateOrder order;      // kMostPlacedCandidates elements of each array
+  CandidateOrder order;      // kMaxPlacedCandidates elements of each array
   int32_t num_row_tiles = 0;
   int32_t unit_octets = 0;  // OrderPlan::unit_octets
 };
 
-// Writes `call.order`. Every list has 1 to kMostOrderedCandidates candidates. Runs on Hopper only, as do the kernels
+// Writes `call.order`. Every list has 1 to kMaxOrderedCandidates candidates. Runs on Hopper only, as do the kernels
 // that read the order.
 cudaError_t LaunchOrderCandidates(const OrderCall& call, cudaStream_t stream);
 

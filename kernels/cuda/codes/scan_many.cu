@@ -18,7 +18,7 @@ namespace maxsim::cuda {
 namespace {
 
 constexpr int kWarps = 8;
-constexpr int kMostQueries = 64;  // kMaxScanQueries, and the bits of a word
+constexpr int kMaxQueries = 64;  // kMaxScanQueries, and the bits of a word
 
 // One warp's work on one document.
 template <int kPlanes, bool kFactors>
@@ -144,7 +144,7 @@ class DocumentScan {
 
 template <int kPlanes, bool kFactors>
 __global__ void __launch_bounds__(kWarps * 32, 2) ScanMany(const __grid_constant__ ScanParams params) {
-  __shared__ int64_t all_sums[kWarps][kMostQueries];
+  __shared__ int64_t all_sums[kWarps][kMaxQueries];
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   int64_t* const sums = all_sums[warp];
   const int64_t num_warps = static_cast<int64_t>(gridDim.x) * kWarps;
@@ -153,7 +153,7 @@ __global__ void __launch_bounds__(kWarps * 32, 2) ScanMany(const __grid_constant
     const uint32_t ordinal = params.ordinals == nullptr ? static_cast<uint32_t>(candidate) : params.ordinals[candidate];
     // A bit for each query that may select the document; lane i looks at queries i and i + 32.
     uint64_t selecting = 0;
-    for (int base = 0; base < kMostQueries; base += 32) {
+    for (int base = 0; base < kMaxQueries; base += 32) {
       const bool may = base + lane < params.num_queries && MayBeSelected(params.queries[base + lane].mask, ordinal);
       selecting |= static_cast<uint64_t>(__ballot_sync(kAllLanes, may)) << base;
       sums[base + lane] = 0;

@@ -39,23 +39,23 @@ struct BlockSelectSpace {
 template <int kThreads>
 class OwnScores {
  public:
-  static constexpr int kMost = (kBlockSelectCandidates + kThreads - 1) / kThreads;
+  static constexpr int kMaxScores = (kBlockSelectCandidates + kThreads - 1) / kThreads;
 
   __device__ __forceinline__ OwnScores(const float* scores, int count) {
-    float read[kMost];
+    float read[kMaxScores];
 #pragma unroll
-    for (int i = 0; i < kMost; ++i) {
+    for (int i = 0; i < kMaxScores; ++i) {
       if (Position(i) < count) read[i] = __ldcg(scores + Position(i));
     }
 #pragma unroll
-    for (int i = 0; i < kMost; ++i) bits_[i] = Position(i) < count ? OrderedBits(read[i]) : 0;
+    for (int i = 0; i < kMaxScores; ++i) bits_[i] = Position(i) < count ? OrderedBits(read[i]) : 0;
   }
 
   // Calls visit(bits, position) for each of the thread's scores whose bits are `lowest` or more.
   template <class Visit>
   __device__ __forceinline__ void ForEach(uint32_t lowest, Visit visit) const {
 #pragma unroll
-    for (int i = 0; i < kMost; ++i) {
+    for (int i = 0; i < kMaxScores; ++i) {
       if (bits_[i] >= lowest) visit(bits_[i], static_cast<uint32_t>(Position(i)));
     }
   }
@@ -63,7 +63,7 @@ class OwnScores {
  private:
   static __device__ __forceinline__ int Position(int i) { return static_cast<int>(threadIdx.x) + i * kThreads; }
 
-  uint32_t bits_[kMost];
+  uint32_t bits_[kMaxScores];
 };
 
 // Writes the best k of scores[0 .. count) to results[0 .. k) in rank order; positions are indices of `scores`. The

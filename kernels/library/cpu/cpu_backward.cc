@@ -110,8 +110,8 @@ class BackwardPass {
   }
 
   // Runs work(slot, idx) for every idx below `count`, on several threads, a run of them an item.
-  Status ForEachRow(int64_t count, double work_a_row, absl::FunctionRef<void(Slot& slot, int64_t idx)> work) {
-    const auto wanted = static_cast<int64_t>(kBackwardItemWork / std::max(work_a_row, 1.0));
+  Status ForEachRow(int64_t count, double work_per_row, absl::FunctionRef<void(Slot& slot, int64_t idx)> work) {
+    const auto wanted = static_cast<int64_t>(kBackwardItemWork / std::max(work_per_row, 1.0));
     const int64_t item_rows = std::max<int64_t>(wanted, 1);
     const int64_t num_items = (count + item_rows - 1) / item_rows;
     const int num_threads = num_items < 2 ? 1 : NumThreads(problem_.call.num_threads);
@@ -192,9 +192,9 @@ class BackwardPass {
         sources[next[match.document_row]++] = {match.pair, match.query_row};
       });
     }
-    const double matches_a_row =
+    const double matches_per_row =
         static_cast<double>(sources.size()) / static_cast<double>(std::max<size_t>(num_rows, 1));
-    const double work = (matches_a_row + 1) * static_cast<double>(dim_);
+    const double work = (matches_per_row + 1) * static_cast<double>(dim_);
     return ForEachRow(problem_.documents.num_rows, work, [&](Slot& slot, int64_t row) {
       std::fill(slot.sum.begin(), slot.sum.end(), 0.0f);
       for (int64_t idx = first_match[row]; idx < first_match[row + 1]; ++idx) {

@@ -64,7 +64,8 @@ class HostTokens {
 
   // Returns the scale of a token that lies in row `row` of sequence `sequence`.
   float Scale(int64_t sequence, int64_t row) const {
-    return tokens_.scales == nullptr ? 1.0f : tokens_.scales[tokens_.scale_of == MAXSIM_SCALE_A_TOKEN ? row : sequence];
+    return tokens_.scales == nullptr ? 1.0f
+                                     : tokens_.scales[tokens_.scale_of == MAXSIM_SCALE_PER_TOKEN ? row : sequence];
   }
 
  private:

@@ -26,12 +26,12 @@ inline constexpr int64_t kMaxResidentBytes = 64 * 1024;
 
 // How a call is cut into thread blocks.
 struct ForwardPlan {
-  int32_t num_warps = 2;          // 2 or 4: thread blocks of 32 or 64 query rows
-  int64_t row_tiles = 1;          // thread blocks that share a query
-  int64_t documents_a_block = 1;  // consecutive pairs of a query that a thread block scores
-  int64_t splits = 1;             // thread blocks that share a query's pairs
-  int64_t num_blocks = 0;         // queries * row_tiles * splits
-  int64_t query_tiles = 1;        // of 32 query tokens each, whose sums are added in order
+  int32_t num_warps = 2;            // 2 or 4: thread blocks of 32 or 64 query rows
+  int64_t row_tiles = 1;            // thread blocks that share a query
+  int64_t documents_per_block = 1;  // consecutive pairs of a query that a thread block scores
+  int64_t splits = 1;               // thread blocks that share a query's pairs
+  int64_t num_blocks = 0;           // queries * row_tiles * splits
+  int64_t query_tiles = 1;          // of 32 query tokens each, whose sums are added in order
   int64_t row_bytes = 0;
   bool resident = true;         // whether all columns of the query rows stay in shared memory
   bool several_chains = false;  // rows of more than 1,024 columns are summed chain by chain

@@ -88,8 +88,8 @@ class ForwardBlock {
     const int64_t rest = blockIdx.x / p_.plan.splits;
     row_tile_ = rest % p_.plan.row_tiles;
     const int64_t query = rest / p_.plan.row_tiles;
-    const int64_t first = query * p_.problem.list_length + split * p_.plan.documents_a_block;
-    end_ = min(first + p_.plan.documents_a_block, (query + 1) * p_.problem.list_length);
+    const int64_t first = query * p_.problem.list_length + split * p_.plan.documents_per_block;
+    end_ = min(first + p_.plan.documents_per_block, (query + 1) * p_.problem.list_length);
     ReadQuery(query);
 
     ForwardPlace loads, work;
@@ -151,7 +151,7 @@ class ForwardBlock {
       const bool counting = there && (queries.mask == nullptr || queries.mask[first_row + row] != 0);
       float factor = counting && p_.problem.weights != nullptr ? p_.problem.weights[first_row + row] : 1.0f;
       if (kType == ScalarType::kI8 && counting) {
-        const int64_t idx = queries.scale_of == MAXSIM_SCALE_A_TOKEN ? first_row + row : query;
+        const int64_t idx = queries.scale_of == MAXSIM_SCALE_PER_TOKEN ? first_row + row : query;
         factor = p_.problem.weights == nullptr ? queries.scales[idx] : __fmul_rn(factor, queries.scales[idx]);
       }
       factors[row] = factor;
@@ -350,8 +350,8 @@ template <int kRows>
 __device__ __forceinline__ void WriteNoRows(const ForwardParams& params, int64_t query, int64_t row_tile) {
   const int64_t max_tokens = params.problem.queries.max_tokens;
   const int64_t list_begin = query * params.problem.list_length;
-  const int64_t first = list_begin + blockIdx.x % params.plan.splits * params.plan.documents_a_block;
-  const int64_t end = min(first + params.plan.documents_a_block, list_begin + params.problem.list_length);
+  const int64_t first = list_begin + blockIdx.x % params.plan.splits * params.plan.documents_per_block;
+  const int64_t end = min(first + params.plan.documents_per_block, list_begin + params.problem.list_length);
   const int row = threadIdx.x;
   const int64_t query_tile = row_tile * (kRows / kQueryTileTokens) + row;
   for (int64_t pair = first; pair < end; ++pair) {

@@ -36,12 +36,12 @@ static_assert(sizeof(HopperTile) == 32);
 
 // How a call is cut into thread blocks.
 struct HopperForwardPlan {
-  int32_t warpgroups = 2;         // that multiply: 1 or 2
-  int64_t tiles_a_list = 0;       // query tiles that meet the same documents, consecutive ones
-  int64_t row_tiles = 0;          // thread blocks that share these
-  int64_t num_lists = 0;          // 1 where all queries meet the same documents, otherwise the queries
-  int64_t documents_a_block = 0;  // consecutive documents of a list
-  int64_t splits = 0;             // thread blocks that share a list
+  int32_t warpgroups = 2;           // that multiply: 1 or 2
+  int64_t tiles_a_list = 0;         // query tiles that meet the same documents, consecutive ones
+  int64_t row_tiles = 0;            // thread blocks that share these
+  int64_t num_lists = 0;            // 1 where all queries meet the same documents, otherwise the queries
+  int64_t documents_per_block = 0;  // consecutive documents of a list
+  int64_t splits = 0;               // thread blocks that share a list
   int64_t num_blocks = 0;
 };
 

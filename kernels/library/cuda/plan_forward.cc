@@ -25,8 +25,8 @@ ForwardPlan PlanForward(const DeviceProblem& problem) {
   const int64_t units = problem.queries.num_sequences * plan.row_tiles;
   if (units == 0 || problem.list_length == 0) return plan;
   const int64_t splits = std::clamp<int64_t>(CeilDiv(kWantedBlocks, units), 1, problem.list_length);
-  plan.documents_a_block = CeilDiv(problem.list_length, splits);
-  plan.splits = CeilDiv(problem.list_length, plan.documents_a_block);
+  plan.documents_per_block = CeilDiv(problem.list_length, splits);
+  plan.splits = CeilDiv(problem.list_length, plan.documents_per_block);
   plan.num_blocks = units * plan.splits;
   return plan;
 }

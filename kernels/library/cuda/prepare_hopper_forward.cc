@@ -13,7 +13,7 @@ constexpr int64_t CeilingOf(int64_t value, int64_t divisor) { return (value + di
 // A thread block takes as long as so many tiles to read its query rows and to fill its ring.
 constexpr int64_t kTilesOfStart = 6;
 // The most thread blocks that one place on a multiprocessor has one after another, if the call can be cut so.
-constexpr int64_t kMostRounds = 24;
+constexpr int64_t kMaxRounds = 24;
 
 using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
 
@@ -78,9 +78,9 @@ int64_t DocumentsABlock(int64_t list_length, int64_t document_tiles, int64_t uni
     return CeilingOf(num_blocks, places) * (documents * document_tiles + kTilesOfStart);
   };
   int64_t least = std::numeric_limits<int64_t>::max();
-  for (int64_t rounds = 1; rounds <= kMostRounds; ++rounds) least = std::min(least, tiles_of(documents_of(rounds)));
+  for (int64_t rounds = 1; rounds <= kMaxRounds; ++rounds) least = std::min(least, tiles_of(documents_of(rounds)));
   // Many small thread blocks even out that documents differ in length.
-  int64_t rounds = kMostRounds;
+  int64_t rounds = kMaxRounds;
   while (rounds > 1 && tiles_of(documents_of(rounds)) > least + least / 32) --rounds;
   return documents_of(rounds);
 }
@@ -94,9 +94,9 @@ HopperForwardPlan PlanHopperForward(const DeviceProblem& problem, int64_t query_
   plan.row_tiles = CeilingOf(plan.tiles_a_list, plan.warpgroups * kHopperWarps);
   const int64_t units = plan.num_lists * plan.row_tiles;
   const int64_t document_tiles = std::max<int64_t>(CeilingOf(problem.documents.max_tokens, kHopperTokens), 1);
-  plan.documents_a_block =
+  plan.documents_per_block =
       DocumentsABlock(problem.list_length, document_tiles, units, processors * (plan.warpgroups == 1 ? 2 : 1));
-  plan.splits = CeilingOf(problem.list_length, plan.documents_a_block);
+  plan.splits = CeilingOf(problem.list_length, plan.documents_per_block);
   plan.num_blocks = units * plan.splits;
   return plan;
 }

@@ -181,8 +181,8 @@ cudaError_t LaunchOfType(const BackwardParams& params, cudaStream_t stream) {
   const int64_t num_tokens = queries.num_sequences * queries.max_tokens;
   if (error != cudaSuccess || num_tokens == 0) return error;
   const uint32_t num_parts = NumParts(num_tokens, params.problem.list_length);
-  const uint32_t tokens_a_block = kGatherWarps / num_parts;
-  const auto num_blocks = static_cast<unsigned>((num_tokens + tokens_a_block - 1) / tokens_a_block);
+  const uint32_t tokens_per_block = kGatherWarps / num_parts;
+  const auto num_blocks = static_cast<unsigned>((num_tokens + tokens_per_block - 1) / tokens_per_block);
   const auto column_parts = static_cast<unsigned>((queries.dim + kBackwardColumns - 1) / kBackwardColumns);
   return cuda::LaunchKernel(params.aligned ? QueryGradientsKernel<T, true> : QueryGradientsKernel<T, false>,
                             dim3(num_blocks, params.weight_gradients == nullptr ? column_parts : 1),

@@ -25,15 +25,15 @@ static_assert(sizeof(maxsim_gradients) == kFirstGradientsSize);
 Status CheckTokens(const char* name, const maxsim_tokens& tokens, int64_t max_tokens, bool coded) {
   const bool padded = tokens.layout == MAXSIM_PADDED;
   const bool scattered = tokens.layout == MAXSIM_SCATTERED;
-  Status status = First(CheckRange(name, ".layout", tokens.layout, MAXSIM_PADDED, MAXSIM_SCATTERED),
-                        CheckRange(name, ".type", tokens.type, MAXSIM_F32, MAXSIM_I8),
-                        CheckRange(name, ".dim", tokens.dim, 1, kMaxDim),
-                        CheckRange(name, ".index_type", tokens.index_type, MAXSIM_INT64, MAXSIM_INT32),
-                        CheckRange(name, ".num_sequences", tokens.num_sequences, 0, kMaxShardDocuments),
-                        CheckRange(name, ".max_tokens", tokens.max_tokens, 0, max_tokens),
-                        CheckRange(name, ".num_rows", tokens.num_rows, 0, kMaxElements / kMaxDim),
-                        CheckRange(name, ".scale_of", tokens.scale_of, MAXSIM_SCALE_A_SEQUENCE, MAXSIM_SCALE_A_TOKEN),
-                        CheckRange(name, ".reserved", tokens.reserved, 0, 0));
+  Status status = First(
+      CheckRange(name, ".layout", tokens.layout, MAXSIM_PADDED, MAXSIM_SCATTERED),
+      CheckRange(name, ".type", tokens.type, MAXSIM_F32, MAXSIM_I8), CheckRange(name, ".dim", tokens.dim, 1, kMaxDim),
+      CheckRange(name, ".index_type", tokens.index_type, MAXSIM_INT64, MAXSIM_INT32),
+      CheckRange(name, ".num_sequences", tokens.num_sequences, 0, kMaxShardDocuments),
+      CheckRange(name, ".max_tokens", tokens.max_tokens, 0, max_tokens),
+      CheckRange(name, ".num_rows", tokens.num_rows, 0, kMaxElements / kMaxDim),
+      CheckRange(name, ".scale_of", tokens.scale_of, MAXSIM_SCALE_PER_SEQUENCE, MAXSIM_SCALE_PER_TOKEN),
+      CheckRange(name, ".reserved", tokens.reserved, 0, 0));
   if (!status.ok()) return status;
   if (padded && tokens.num_rows != tokens.num_sequences * tokens.max_tokens) {
     return InvalidArgument(Text(name, ".num_rows", tokens.num_rows,
@@ -50,7 +50,7 @@ Status CheckTokens(const char* name, const maxsim_tokens& tokens, int64_t max_to
       CheckPresent(name, ".lengths", tokens.lengths, scattered && any_sequence),
       CheckAbsent(name, ".lengths", tokens.lengths, !padded && !scattered, "in the packed layout"),
       CheckPresent(name, ".scales", tokens.scales,
-                   tokens.type == MAXSIM_I8 && (tokens.scale_of == MAXSIM_SCALE_A_TOKEN ? any_row : any_sequence)),
+                   tokens.type == MAXSIM_I8 && (tokens.scale_of == MAXSIM_SCALE_PER_TOKEN ? any_row : any_sequence)),
       CheckAbsent(name, ".scales", tokens.scales, tokens.type != MAXSIM_I8, "but for the type MAXSIM_I8"));
 }
 

@@ -25,7 +25,7 @@ struct Problem {
   // Returns whether similarities with one document differ by a scale from token to token, so that it counts before the
   // maximum is taken.
   bool scales_document_tokens() const {
-    return type() == ScalarType::kI8 && documents.scale_of == MAXSIM_SCALE_A_TOKEN;
+    return type() == ScalarType::kI8 && documents.scale_of == MAXSIM_SCALE_PER_TOKEN;
   }
 };
 

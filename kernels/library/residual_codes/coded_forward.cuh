@@ -86,10 +86,10 @@ class CodedWarp {
     query_tile_ = rest % p_.plan.query_tiles;
     query_ = rest / p_.plan.query_tiles;
     const int64_t list_begin = query_ * p_.problem.list_length;
-    const int64_t begin = list_begin + split * p_.plan.documents_a_block;
+    const int64_t begin = list_begin + split * p_.plan.documents_per_block;
     list_begin_ = static_cast<uint32_t>(list_begin);
     begin_ = static_cast<uint32_t>(begin);
-    end_ = static_cast<uint32_t>(min(begin + p_.plan.documents_a_block, list_begin + p_.problem.list_length));
+    end_ = static_cast<uint32_t>(min(begin + p_.plan.documents_per_block, list_begin + p_.problem.list_length));
   }
 
   // Copies the query's rows and makes the table, with all warps of the block; a barrier is to follow.

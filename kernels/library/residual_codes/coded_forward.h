@@ -26,11 +26,11 @@ inline constexpr int64_t kMaxCodedQueryBytes = 64 * 1024;
 
 // How a call is cut into thread blocks.
 struct CodedPlan {
-  int64_t query_tiles = 1;        // of 32 tokens each, whose sums are added in order
-  int64_t documents_a_block = 1;  // consecutive pairs of a query
-  int64_t splits = 1;             // thread blocks that share a query tile's pairs
-  int64_t num_blocks = 0;         // queries * query_tiles * splits
-  bool resident = true;           // whether the query rows stay in shared memory
+  int64_t query_tiles = 1;          // of 32 tokens each, whose sums are added in order
+  int64_t documents_per_block = 1;  // consecutive pairs of a query
+  int64_t splits = 1;               // thread blocks that share a query tile's pairs
+  int64_t num_blocks = 0;           // queries * query_tiles * splits
+  bool resident = true;             // whether the query rows stay in shared memory
 };
 
 // Where the parts of a thread block's shared memory begin, in bytes: the table of weights lies at 0.

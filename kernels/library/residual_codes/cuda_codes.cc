@@ -35,8 +35,8 @@ CodedPlan PlanCoded(const DeviceProblem& problem) {
   // Every warp of a block has a document at least.
   const int64_t most = DividedUp(problem.list_length, kCodedWarps);
   const int64_t splits = std::clamp<int64_t>(DividedUp(kWantedCodedBlocks, units), 1, most);
-  plan.documents_a_block = DividedUp(problem.list_length, splits);
-  plan.splits = DividedUp(problem.list_length, plan.documents_a_block);
+  plan.documents_per_block = DividedUp(problem.list_length, splits);
+  plan.splits = DividedUp(problem.list_length, plan.documents_per_block);
   plan.num_blocks = units * plan.splits;
   return plan;
 }

@@ -107,8 +107,8 @@ struct DealtCall {
 // Checks the ids of a Delete or a Get, and adds a request for each part that has some; `fill` sets what each says
 // beside its ids.
 template <typename Request, typename Fill>
-absl::Status DealCall(const Request& request, const CollectionView& collection, const service::RequestLimits& limits,
-                      int max_ids, Fill fill, DealtCall<Request>& sent) {
+absl::Status PartitionRequest(const Request& request, const CollectionView& collection,
+                              const service::RequestLimits& limits, int max_ids, Fill fill, DealtCall<Request>& sent) {
   absl::StatusOr<Dealt> dealt = CheckAndDeal(request, collection, limits, max_ids);
   if (!dealt.ok()) return dealt.status();
   sent.one_log = collection.has_one_log();

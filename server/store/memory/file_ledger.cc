@@ -18,7 +18,7 @@ namespace maxsim::store {
 namespace {
 
 constexpr int64_t kKeptShare = 8;  // One in so many of a limit is kept free.
-constexpr int64_t kMostDescriptorsKept = 64;
+constexpr int64_t kMaxDescriptorsKept = 64;
 
 // A limit of the system and how much of it is in use.
 struct Limit {
@@ -33,7 +33,7 @@ std::optional<Limit> Descriptors() {
   const std::optional<int64_t> count = CountOpenDescriptors();
   if (!count.has_value()) return std::nullopt;
   const auto limit = static_cast<int64_t>(limits.rlim_cur);
-  return Limit{limit, *count, std::min(kMostDescriptorsKept, limit / kKeptShare)};
+  return Limit{limit, *count, std::min(kMaxDescriptorsKept, limit / kKeptShare)};
 }
 
 std::optional<Limit> Mappings() {

@@ -142,7 +142,7 @@ void MakeTokens(const LibraryShape& shape, const TokensShape& given, Random& ran
     target->values.push_back(GetValue(shape.type, target->rows, idx));
   }
   if (shape.type == MAXSIM_I8) {
-    target->scales.resize(given.scale_of == MAXSIM_SCALE_A_TOKEN ? tokens.num_rows : given.count);
+    target->scales.resize(given.scale_of == MAXSIM_SCALE_PER_TOKEN ? tokens.num_rows : given.count);
     for (float& scale : target->scales) {
       scale = shape.ties ? 0.5f * static_cast<float>(Between(random, 1, 2))
                          : std::uniform_real_distribution<float>(0.001f, 0.02f)(random);
@@ -172,7 +172,7 @@ std::ostream& operator<<(std::ostream& out, const LibraryShape& shape) {
 
 double LibraryTokens::Scale(int64_t sequence, int64_t row) const {
   if (tokens.scales == nullptr) return 1;
-  return scales[tokens.scale_of == MAXSIM_SCALE_A_TOKEN ? row : sequence];
+  return scales[tokens.scale_of == MAXSIM_SCALE_PER_TOKEN ? row : sequence];
 }
 
 int64_t LibraryTokens::Begin(int64_t sequence) const {
@@ -423,8 +423,8 @@ std::vector<LibraryShape> LibraryShapes() {
       masked.index_type = MAXSIM_INT64;
       masked.query_mask = true;
       masked.document_mask = true;
-      masked.query_scale_of = MAXSIM_SCALE_A_SEQUENCE;
-      masked.document_scale_of = MAXSIM_SCALE_A_TOKEN;
+      masked.query_scale_of = MAXSIM_SCALE_PER_SEQUENCE;
+      masked.document_scale_of = MAXSIM_SCALE_PER_TOKEN;
       shapes.push_back(masked);
       LibraryShape packed = masked;
       packed.query_layout = MAXSIM_PACKED;

@@ -30,8 +30,8 @@ struct LibraryShape {
   bool query_mask = false;     // some tokens do not count, of some queries none
   bool document_mask = false;  // some tokens do not count, of some documents none
   bool weights = false;
-  int32_t query_scale_of = MAXSIM_SCALE_A_TOKEN;
-  int32_t document_scale_of = MAXSIM_SCALE_A_SEQUENCE;
+  int32_t query_scale_of = MAXSIM_SCALE_PER_TOKEN;
+  int32_t document_scale_of = MAXSIM_SCALE_PER_SEQUENCE;
   bool ties = false;  // values are small integers, so that sums are exact and many similarities are equal
 
   friend std::ostream& operator<<(std::ostream& out, const LibraryShape& shape);

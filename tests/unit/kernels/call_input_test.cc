@@ -160,15 +160,15 @@ TEST_F(CallInputTest, OrdersWhatOnePassScores) {
   Plan();
   EXPECT_FALSE(is_ordered()) << "a stream kernel";
 
-  for (const int64_t documents : {kMostOrderedCandidates, kMostOrderedCandidates + 1}) {
+  for (const int64_t documents : {kMaxOrderedCandidates, kMaxOrderedCandidates + 1}) {
     Clear();
     Add(200, 0);
     Plan(kHopper, 1 << 20, documents);
-    EXPECT_EQ(is_ordered(), documents == kMostOrderedCandidates);
+    EXPECT_EQ(is_ordered(), documents == kMaxOrderedCandidates);
   }
 
   Clear();
-  const int64_t fit = kMostPlacedCandidates / (kNumDocuments + kOrderEntries);
+  const int64_t fit = kMaxPlacedCandidates / (kNumDocuments + kOrderEntries);
   for (int64_t i = 0; i < fit; ++i) Add(200, kNumDocuments);
   Plan();
   EXPECT_TRUE(is_ordered());

@@ -31,7 +31,7 @@ TEST(PlanTest, UnequalDocumentsAreOrdered) {
     const ScorePlan plan = *PlanScore(ScalarType::kF16, 128, {{8, documents}}, kHopper);
     const OrderPlan always = PlanOrder(plan, documents, 1, 1, true);
     EXPECT_TRUE(always.unit_octets >= 32 && always.unit_octets <= 128);
-    EXPECT_TRUE(always.early_octets >= 0 && always.early_octets <= kMostEarlyOctets);
+    EXPECT_TRUE(always.early_octets >= 0 && always.early_octets <= kMaxEarlyOctets);
   }
 }
 

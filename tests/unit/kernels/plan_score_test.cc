@@ -102,8 +102,9 @@ TEST(PlanTest, EveryShapeHasALaunchablePlanOnEveryDevice) {
               const absl::StatusOr<ScorePlan> plan = PlanScore(type, dim, groups, limits, document_bytes);
               ASSERT_TRUE(plan.ok()) << plan.status();
               ExpectLaunchable(*plan, limits);
-              const int64_t query_tiles_a_row_tile = TraitsOf(plan->tile).query_tiles();
-              EXPECT_EQ(plan->num_row_tiles, (query_tiles + query_tiles_a_row_tile - 1) / query_tiles_a_row_tile + 1);
+              const int64_t query_tiles_per_row_tile = TraitsOf(plan->tile).query_tiles();
+              EXPECT_EQ(plan->num_row_tiles,
+                        (query_tiles + query_tiles_per_row_tile - 1) / query_tiles_per_row_tile + 1);
             }
             const absl::StatusOr<ScorePlan> align = PlanAlign(type, dim, query_tiles, candidates, limits);
             ASSERT_TRUE(align.ok()) << align.status();

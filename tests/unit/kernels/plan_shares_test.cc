@@ -136,7 +136,7 @@ TEST(PlanTest, TeamsHaveRoomForTheirCandidates) {
       EXPECT_TRUE(shares.all_assigned());
       EXPECT_EQ(shares.each * teams + shares.extra_until, total);
       EXPECT_LT(shares.extra_until, teams);
-      EXPECT_LE(total, kMostTeamCandidates);
+      EXPECT_LE(total, kMaxTeamCandidates);
       for (int64_t team = 0; team < teams; ++team) {
         int64_t next = team * shares.each + std::min<int64_t>(team, shares.extra_until);
         const int64_t end = next + shares.each + (team < shares.extra_until ? 1 : 0);

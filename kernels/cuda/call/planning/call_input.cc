@@ -244,7 +244,7 @@ void CallInput::AddQueryTile(const QueryGroup& group, const QueryTileOutput& out
     tile.first_row = num_rows_;
     tile.ordinals_begin = group.ordinals_begin;
     tile.num_candidates = group.words_begin >= 0 ? 0 : group.num_candidates;
-    tile.order_begin = static_cast<int32_t>(std::min(num_order_entries_, kMostPlacedCandidates));
+    tile.order_begin = static_cast<int32_t>(std::min(num_order_entries_, kMaxPlacedCandidates));
   }
   tile.outputs[tile.num_query_tiles++] = output;
   num_rows_ += kQueryTileTokens;
@@ -323,7 +323,7 @@ ListPattern CallInput::Pattern(int64_t pass_first, int64_t pass_count, int64_t d
 OrderPlan CallInput::Order(int64_t mean_tokens, int64_t longest_tokens, bool always) const {
   // Candidates are ordered only where one pass has all of them and their number is known.
   if (!(IsWide(score_plan_.tile) || IsDeep(score_plan_.tile)) || pass_candidates_ < most_candidates_ ||
-      most_candidates_ > kMostOrderedCandidates || num_order_entries_ > kMostPlacedCandidates || num_unions() > 0) {
+      most_candidates_ > kMaxOrderedCandidates || num_order_entries_ > kMaxPlacedCandidates || num_unions() > 0) {
     return {};
   }
   int64_t total = 0;

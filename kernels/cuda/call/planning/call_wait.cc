@@ -24,7 +24,7 @@ constexpr Duration kMargin = microseconds(4);
 // thousand documents are polled for all the while.
 constexpr Duration kLeastSleep = microseconds(30);
 // Calls that would be slept for longer than this lose nothing by waiting for the event.
-constexpr Duration kMostSleep = microseconds(2000);
+constexpr Duration kMaxSleep = microseconds(2000);
 // Waiting for an event takes this much longer than the call.
 constexpr Duration kWakeUp = microseconds(25);
 // A sleep that was too long or too short changes by this much where nothing better is known.
@@ -72,7 +72,7 @@ absl::Status CallWait::Wait(WaitMode mode, CallArrival& arrival, const Event& ev
   }
   const int work_class = static_cast<int>(std::log2(std::max(work, 1.0)) * kClassesOfOctave);
   Duration& sleep = sleep_times_[static_cast<size_t>(std::min(work_class, kClasses - 1))];
-  if (sleep < kMostSleep) {
+  if (sleep < kMaxSleep) {
     if (sleep >= kLeastSleep) SleepUntil(begin + sleep);
     if (arrival.IsComplete()) {
       // The sleep was too long, and perhaps by far. What the call took on the device says how far, unless it had to
@@ -90,8 +90,8 @@ absl::Status CallWait::Wait(WaitMode mode, CallArrival& arrival, const Event& ev
     }
   }
   absl::Status status = event.Wait();
-  sleep = std::min(std::max(Clock::now() - begin - kWakeUp, sleep < kMostSleep ? sleep + kStep : Duration::zero()),
-                   kMostSleep);
+  sleep = std::min(std::max(Clock::now() - begin - kWakeUp, sleep < kMaxSleep ? sleep + kStep : Duration::zero()),
+                   kMaxSleep);
   return status;
 }
 

@@ -20,13 +20,13 @@ namespace {
 constexpr int64_t kPassCandidates = 2048;
 
 // Unions have room for as many documents as their lists have, for every list of a join, within so many scores: 16 MB.
-constexpr int64_t kMostUnionScores = int64_t{4} << 20;
+constexpr int64_t kMaxUnionScores = int64_t{4} << 20;
 
 // The words of the bitmaps of joined lists take 8 MB: one join over 32 million documents, or 32 over a million.
 constexpr int64_t kJoinWords = int64_t{1} << 20;
 
 int64_t PartialsCapacity(const SliceCapacity& capacity) {
-  const int64_t unions = std::min(kMaxJoinedLists * capacity.candidates, kMostUnionScores);
+  const int64_t unions = std::min(kMaxJoinedLists * capacity.candidates, kMaxUnionScores);
   return std::max({capacity.candidates, capacity.partial_query_tiles * kPassCandidates, unions});
 }
 
@@ -70,9 +70,9 @@ absl::Status Workspace::AllocateScoring(const Device& device) {
   MAXSIM_ASSIGN_OR_RETURN(keys, DeviceBuffer::Allocate(most_keys * sizeof(uint64_t), "selection"));
   if (!device.limits.hopper) return absl::OkStatus();
   MAXSIM_ASSIGN_OR_RETURN(
-      placed, DeviceBuffer::Allocate(size_t{kMostPlacedCandidates} * sizeof(PlacedCandidate), "ordered candidates"));
+      placed, DeviceBuffer::Allocate(size_t{kMaxPlacedCandidates} * sizeof(PlacedCandidate), "ordered candidates"));
   MAXSIM_ASSIGN_OR_RETURN(
-      order_units, DeviceBuffer::Allocate(size_t{kMostPlacedCandidates} * sizeof(uint32_t), "ordered candidates"));
+      order_units, DeviceBuffer::Allocate(size_t{kMaxPlacedCandidates} * sizeof(uint32_t), "ordered candidates"));
   return absl::OkStatus();
 }
 

@@ -64,8 +64,8 @@ struct Workspace {
   DeviceBuffer device_results;  // DeviceScored, [capacity.results]
   PinnedBuffer pinned_results;  // DeviceScored, [capacity.results]; in Align DeviceMatch: the matches
   PinnedBuffer times;           // one CallTimes
-  DeviceBuffer placed;          // PlacedCandidate, [kMostPlacedCandidates], on Hopper: a CandidateOrder's
-  DeviceBuffer order_units;     // uint32_t, [kMostPlacedCandidates], on Hopper: a CandidateOrder's
+  DeviceBuffer placed;          // PlacedCandidate, [kMaxPlacedCandidates], on Hopper: a CandidateOrder's
+  DeviceBuffer order_units;     // uint32_t, [kMaxPlacedCandidates], on Hopper: a CandidateOrder's
 
   // Kernels find these as the launch before left them: all zero, but for the parts of SelectWorkspace that its comment
   // exempts.

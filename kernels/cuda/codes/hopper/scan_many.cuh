@@ -65,19 +65,19 @@ class ManyScan {
       for (int octet = 0; octet < chunk.num_octets(); octet += kTileOctets) {
         Expand(words);
         FenceForAsync();
-        Meet();
+        NamedBarrierSync();
         Load(chunk, octet + kTileOctets, words);
         const uint32_t ends = chunk.EndsIn(octet, kTileOctets);
         if (warp_ == 0) chunk.NameEnded(octet, kTileOctets, ends, shared_.Ended(group_));
         MultiplyTile(octet == 0, ends);
-        Meet();
+        NamedBarrierSync();
         if (ends != 0) Finish(first, octet / kTileOctets, __popc(ends));
       }
     }
   }
 
  private:
-  __device__ __forceinline__ void Meet() const { WaitAtNamed<kGroupThreads>(1 + group_); }
+  __device__ __forceinline__ void NamedBarrierSync() const { WaitAtNamed<kGroupThreads>(1 + group_); }
 
   // Loads the words of the thread's row of the tile that begins at `octet`, where there is one.
   __device__ __forceinline__ void Load(const OctetChunk& chunk, int octet, RowWords<kPlanes, kWords>& words) const {

@@ -34,8 +34,8 @@ class QueryTileSums {
   using Value = Sum<kType>;
 
   // Documents that Sum takes.
-  static constexpr int kMost = 4;
-  static_assert(kMost <= kReadingLanes && kMaxQueriesOfQueryTile <= kReadingLanes);
+  static constexpr int kMaxTerms = 4;
+  static_assert(kMaxTerms <= kReadingLanes && kMaxQueriesOfQueryTile <= kReadingLanes);
 
   __device__ __forceinline__ explicit QueryTileSums(int lane) : lane_(lane) {}
 
@@ -107,9 +107,9 @@ class QueryTileSums {
     }
   }
 
-  // Sums the terms of documents first .. end (kMost at most), and writes the sums where the documents' TilePieces, that
-  // begin with document 0's at `pieces`, say.
-  __device__ __forceinline__ void Sum(const float (&terms)[kMost], int first, int end, uint32_t pieces) const {
+  // Sums the terms of documents first .. end (kMaxTerms at most), and writes the sums where the documents' TilePieces,
+  // that begin with document 0's at `pieces`, say.
+  __device__ __forceinline__ void Sum(const float (&terms)[kMaxTerms], int first, int end, uint32_t pieces) const {
     if (num_queries_ == 1) {
       SumForOneQuery(terms, first, end, pieces);
     } else {
@@ -119,7 +119,7 @@ class QueryTileSums {
 
  private:
   // With the first two distances of the butterfly lanes go on with fewer documents each, so that lane % 4 says which.
-  __device__ __forceinline__ void SumForOneQuery(const float (&terms)[kMost], int first, int end,
+  __device__ __forceinline__ void SumForOneQuery(const float (&terms)[kMaxTerms], int first, int end,
                                                  uint32_t pieces) const {
     const bool odd = (lane_ & 1) != 0, second_pair = (lane_ & 2) != 0;
     float of_pair[2];
@@ -138,10 +138,10 @@ class QueryTileSums {
 
   // Queries of 16 rows are each with the lanes of one lane % 2, and of 8 rows with those of one lane % 4. The
   // butterfly's greater distances would add absent tokens.
-  __device__ __forceinline__ void SumForSeveralQueries(const float (&terms)[kMost], int first, int end,
+  __device__ __forceinline__ void SumForSeveralQueries(const float (&terms)[kMaxTerms], int first, int end,
                                                        uint32_t pieces) const {
 #pragma unroll
-    for (int i = 0; i < kMost; ++i) {
+    for (int i = 0; i < kMaxTerms; ++i) {
       float sum = terms[i];
       const float of_pair = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, 2));  // rows 8 apart
       if (num_queries_ == 2) sum = of_pair;

@@ -20,9 +20,9 @@ struct OpenDocument {
   float scale = 1;
 };
 
-// One warp uses it. At most kMostEnds documents end in a tile, which may not be full then. With kLasts headers say
+// One warp uses it. At most kMaxEnds documents end in a tile, which may not be full then. With kLasts headers say
 // where documents' last tokens are (TileEnds::lasts), and not the notes of their pieces alone.
-template <bool kScales, int kTokens, int kMostEnds, bool kLasts>
+template <bool kScales, int kTokens, int kMaxEnds, bool kLasts>
 class TileFiller {
   static constexpr int kOctets = TileOctets(kTokens);
   static constexpr int kWords = kOctets / kOctetsOfWord;
@@ -76,11 +76,11 @@ class TileFiller {
 
  private:
   // The value of early_octets_ where candidates are not ordered.
-  static constexpr int32_t kAlwaysEarly = kMostEarlyOctets + 1;
+  static constexpr int32_t kAlwaysEarly = kMaxEarlyOctets + 1;
 
   // Returns how many documents may still end in the tile; 1 where there is no bound but the octets.
   static __device__ __forceinline__ int EndsLeft(const TileHeader& header) {
-    return kMostEnds < kOctets ? kMostEnds - __popc(header.ends) : 1;
+    return kMaxEnds < kOctets ? kMaxEnds - __popc(header.ends) : 1;
   }
 
   // Returns the place of a document's last token in its octet.
@@ -144,7 +144,7 @@ class TileFiller {
   __device__ __forceinline__ void AddDocuments(OpenDocument& open, uint32_t entry, uint32_t notes, TileHeader& header) {
     const int32_t stop = header.octets + stop_ - passed_;  // of the lane's document, counted from the tile's begin
     const int32_t start = stop - OctetsIn(unit_.tokens);
-    const bool allowed = kMostEnds >= kOctets || lane_ - taken_ < EndsLeft(header);
+    const bool allowed = kMaxEnds >= kOctets || lane_ - taken_ < EndsLeft(header);
     const bool here = lane_ >= taken_ && lane_ < unit_.count && start < kOctets && allowed;
     const uint32_t lanes = __ballot_sync(0xffffffffu, here);
     if (here) {

@@ -115,15 +115,15 @@ class DeepLoader {
   // Copies a piece as one box, or as two.
   __device__ __forceinline__ void CopyPiece(uint32_t tokens, const PieceNote& piece, int32_t chunk,
                                             uint32_t full) const {
-    constexpr int32_t kMost = DocumentMaps::kOctets;
-    static_assert(TileOctets(kDeepTokens) <= 2 * kMost && TileOctets(kDeepTokens) <= 32);
+    constexpr int32_t kMaxBoxOctets = DocumentMaps::kOctets;
+    static_assert(TileOctets(kDeepTokens) <= 2 * kMaxBoxOctets && TileOctets(kDeepTokens) <= 32);
     uint32_t target = tokens + piece.first * kOctetBytes;
     int32_t row = piece.row, octets = piece.octets;
-    if (octets > kMost) {
-      CopyBox(target, documents_.octets[kMost - 1], chunk * kChunkColumns, row, full);
-      target += kMost * kOctetBytes;
-      row += kMost * kOctetTokens;
-      octets -= kMost;
+    if (octets > kMaxBoxOctets) {
+      CopyBox(target, documents_.octets[kMaxBoxOctets - 1], chunk * kChunkColumns, row, full);
+      target += kMaxBoxOctets * kOctetBytes;
+      row += kMaxBoxOctets * kOctetTokens;
+      octets -= kMaxBoxOctets;
     }
     if (octets > 0) CopyBox(target, documents_.octets[octets - 1], chunk * kChunkColumns, row, full);
   }

@@ -42,7 +42,7 @@ class QueryTileMaxima {
 #pragma unroll
         for (int j = first; j < first + kRun; ++j) TakeOctet(sums, j);
       } else {
-        if (ended_ + __popc(ends_of_run) > kMostEnded) SumEnded(piece);
+        if (ended_ + __popc(ends_of_run) > kMaxEnded) SumEnded(piece);
 #pragma unroll
         for (int j = first; j < first + kRun; ++j) {
           if ((tile.ends >> j & 1) == 0) {
@@ -60,8 +60,8 @@ class QueryTileMaxima {
  private:
   // Groups that are taken at once where no document ends in them.
   static constexpr int kRun = 4;
-  static constexpr int kMostEnded = QueryTileSums<kType>::kMost;
-  static_assert(kRun <= kMostEnded);
+  static constexpr int kMaxEnded = QueryTileSums<kType>::kMaxTerms;
+  static_assert(kRun <= kMaxEnded);
 
   template <int kSums>
   __device__ __forceinline__ void TakeOctet(const Value (&sums)[kSetsOfQueryTile][kSums], int octet) {
@@ -104,15 +104,15 @@ class QueryTileMaxima {
     const Value maximum = Larger(second_pair ? of_half[1] : of_half[0],
                                  __shfl_xor_sync(0xffffffffu, second_pair ? of_half[0] : of_half[1], 2));
 #pragma unroll
-    for (int i = 0; i + 1 < kMostEnded; ++i) terms_[i] = terms_[i + 1];
-    terms_[kMostEnded - 1] = sums_.Term(maximum);
+    for (int i = 0; i + 1 < kMaxEnded; ++i) terms_[i] = terms_[i + 1];
+    terms_[kMaxEnded - 1] = sums_.Term(maximum);
     ++ended_;
   }
 
   // Sums the documents that have ended; the last one's piece ends at `piece`.
   __device__ __forceinline__ void SumEnded(uint32_t piece) {
     if (ended_ == 0) return;
-    sums_.Sum(terms_, kMostEnded - ended_, kMostEnded, piece - kMostEnded * kTilePieceBytes);
+    sums_.Sum(terms_, kMaxEnded - ended_, kMaxEnded, piece - kMaxEnded * kTilePieceBytes);
     ended_ = 0;
     // To be forgotten: the compiler would make code of its own for every number, which takes more registers.
     asm volatile("" : "+r"(ended_));
@@ -127,7 +127,7 @@ class QueryTileMaxima {
 
   const int lane_;
   Value running_[kSetsOfQueryTile][2];  // maxima so far: of a set, rows g and g + 8
-  float terms_[kMostEnded] = {};        // of documents that have ended, the newest last: of the row that the lane sums
+  float terms_[kMaxEnded] = {};         // of documents that have ended, the newest last: of the row that the lane sums
   int ended_ = 0;                       // of them
   QueryTileSums<kType> sums_;
 };

@@ -227,7 +227,7 @@ __global__ void __launch_bounds__(StreamMaxThreads(kSteps), 1)
       StoreShared(ring.Maxima(0) + i * 4, Multiplier::kNoMaximum);
     }
     for (int i = threadIdx.x; i < kStreamSlots; i += threads) StoreShared(ring.Count(i), 0u);
-    Meet<kMultipliersBarrier>(threads);  // now maxima may meet
+    NamedBarrierSync<kMultipliersBarrier>(threads);  // now maxima may meet
     multiplier.Run();
     if constexpr (kMayBeSingleLaunch) {
       // The loading warp is done with the ring by now: its last entries have been read.

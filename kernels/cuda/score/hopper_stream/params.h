@@ -33,17 +33,17 @@ struct StreamWork {
 // arrays, by the number of its candidate, counted through all row tiles: what they have found meets there. The arrays
 // are zero between launches.
 struct StreamTeams {
-  uint32_t* maxima;  // [kMostTeamCandidates, kQueryTileTokens], as Rising (sums.cuh) makes them
-  uint32_t* tiles;   // [kMostTeamCandidates] token tiles that have been added
+  uint32_t* maxima;  // [kMaxTeamCandidates, kQueryTileTokens], as Rising (sums.cuh) makes them
+  uint32_t* tiles;   // [kMaxTeamCandidates] token tiles that have been added
   int32_t blocks;    // thread blocks of a team; 1: there are no teams
   uint32_t inverse;  // 2^32 / blocks, rounded up, for numbers of thread blocks
 
   // The number of uint32_t in both arrays.
-  static constexpr size_t kWords = size_t{kMostTeamCandidates} * (kQueryTileTokens + 1);
+  static constexpr size_t kWords = size_t{kMaxTeamCandidates} * (kQueryTileTokens + 1);
 
   static constexpr StreamTeams Of(const StreamShares& shares, uint32_t* words) {
     const uint64_t blocks = static_cast<uint64_t>(shares.team_blocks);
-    return {words, words + kMostTeamCandidates * kQueryTileTokens, shares.team_blocks,
+    return {words, words + kMaxTeamCandidates * kQueryTileTokens, shares.team_blocks,
             static_cast<uint32_t>(((uint64_t{1} << 32) + blocks - 1) / blocks)};
   }
 };

@@ -35,7 +35,7 @@ static_assert(sizeof(StreamEntry) == kStreamEntryBytes);
 // A document that several blocks have tiles of: its place in StreamTeams, and all its tiles. Never 0.
 struct StreamCut {
   static constexpr uint32_t kTile = 1u << 16;
-  static_assert(kMostTeamCandidates <= kTile);
+  static_assert(kMaxTeamCandidates <= kTile);
 
   uint32_t bits;
 

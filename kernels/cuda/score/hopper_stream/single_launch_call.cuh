@@ -15,7 +15,7 @@ namespace maxsim::cuda::sm90 {
 
 // Waits at a named barrier until `threads` threads have come to it.
 template <int kBarrier>
-__device__ __forceinline__ void Meet(int threads) {
+__device__ __forceinline__ void NamedBarrierSync(int threads) {
   asm volatile("barrier.cta.sync %0, %1;" ::"n"(kBarrier), "r"(threads) : "memory");
 }
 
@@ -43,7 +43,7 @@ __device__ __forceinline__ void BringInput(const SingleLaunchCall& call, uint32_
       for (; !there && polls < call.patience; ++polls) there = InputIsThere(call);
       input_is_there = there ? 1 : 0;
     }
-    Meet<kBarrier>(threads);
+    NamedBarrierSync<kBarrier>(threads);
     if (input_is_there != 0) return;
   }
   const uint64_t begin = GlobalTime();
@@ -57,7 +57,7 @@ __device__ __forceinline__ void BringInput(const SingleLaunchCall& call, uint32_
   for (int i = 0; i < kInputVectors; ++i) {
     if (thread + i * threads < count) call.input[thread + i * threads] = vectors[i];
   }
-  Meet<kBarrier>(threads);
+  NamedBarrierSync<kBarrier>(threads);
   if (thread != 0) return;
   // The times only then: they go to the host, and a release would wait for them.
   asm volatile("st.release.gpu.global.u32 [%0], 1;" ::"l"(&call.state->input_there) : "memory");
@@ -75,7 +75,7 @@ struct SingleLaunchSpace {
 template <int kThreads, int kBarrier>
 __device__ __forceinline__ void SelectAtEnd(const SingleLaunchCall& call, const float* scores,
                                             SingleLaunchSpace& space) {
-  const auto meet = [] { Meet<kBarrier>(kThreads); };
+  const auto meet = [] { NamedBarrierSync<kBarrier>(kThreads); };
   meet();
   if (threadIdx.x == 0) {
     space.is_last = AddGlobalAcquireRelease(&call.state->ended, 1) + 1 == gridDim.x ? 1 : 0;

@@ -125,7 +125,7 @@ class SetMaxima {
   }
 
  private:
-  static constexpr int kBatch = QueryTileSums<kType>::kMost;
+  static constexpr int kBatch = QueryTileSums<kType>::kMaxTerms;
   static_assert(kBatch == TileEnds::kFewEnds);
 
   static constexpr int LowestBit(uint32_t bits) {

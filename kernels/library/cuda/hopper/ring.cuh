@@ -79,8 +79,8 @@ struct HopperPart {
     row_tile = block % plan.row_tiles;
     const int64_t split = block / plan.row_tiles % plan.splits;
     list = block / plan.row_tiles / plan.splits;
-    begin = split * plan.documents_a_block;
-    end = min(begin + plan.documents_a_block, p.forward.problem.list_length);
+    begin = split * plan.documents_per_block;
+    end = min(begin + plan.documents_per_block, p.forward.problem.list_length);
   }
 };
 

@@ -62,7 +62,7 @@ enum {
 enum { MAXSIM_INT64 = 0, MAXSIM_INT32 = 1 };
 
 /* What a scale of MAXSIM_I8 belongs to. */
-enum { MAXSIM_SCALE_A_SEQUENCE = 0, MAXSIM_SCALE_A_TOKEN = 1 };
+enum { MAXSIM_SCALE_PER_SEQUENCE = 0, MAXSIM_SCALE_PER_TOKEN = 1 };
 
 /* Which queries are scored against which documents. A pair is one query with one document. */
 enum {
@@ -91,7 +91,7 @@ typedef struct maxsim_tokens {
   const void* lengths; /* MAXSIM_PADDED: [num_sequences] or null; MAXSIM_SCATTERED: [num_sequences] */
   const uint8_t* mask; /* [num_rows] or null: a token whose byte is 0 does not count */
   const float* scales; /* MAXSIM_I8: finite, 0 or more, [num_sequences] or [num_rows]; other types: null */
-  int32_t scale_of;    /* MAXSIM_SCALE_A_SEQUENCE or MAXSIM_SCALE_A_TOKEN */
+  int32_t scale_of;    /* MAXSIM_SCALE_PER_SEQUENCE or MAXSIM_SCALE_PER_TOKEN */
   int32_t reserved;    /* 0 */
 } maxsim_tokens;
 

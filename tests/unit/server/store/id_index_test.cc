@@ -108,8 +108,8 @@ void BuildInts(const std::string& folder, const std::vector<int64_t>& ids) {
   ASSERT_TRUE(manifest.ok()) << manifest.status();
 }
 
-constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
-constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+constexpr int64_t kMinId = std::numeric_limits<int64_t>::min();
+constexpr int64_t kMaxId = std::numeric_limits<int64_t>::max();
 
 struct IntCase {
   const char* name;
@@ -124,14 +124,14 @@ std::vector<IntCase> IntCases() {
                                 {"close, backwards", {}, true},
                                 {"close around 0 with gaps", {}, true},
                                 {"scattered", {}, true},
-                                {"the least and the most", {0, kMost, kLeast, 1, -1}, true},
-                                {"from the most over to the least", {kMost - 1, kMost, kLeast, kLeast + 1}, true},
+                                {"the least and the most", {0, kMaxId, kMinId, 1, -1}, true},
+                                {"from the most over to the least", {kMaxId - 1, kMaxId, kMinId, kMinId + 1}, true},
                                 {"one", {42}, false},
-                                {"the most alone", {kMost}, false}};
+                                {"the most alone", {kMaxId}, false}};
   for (int64_t n = 0; n < 1000; ++n) {
     cases[0].ids.push_back(n);
-    cases[1].ids.push_back(kLeast + n);
-    cases[2].ids.push_back(kMost - 999 + n);
+    cases[1].ids.push_back(kMinId + n);
+    cases[2].ids.push_back(kMaxId - 999 + n);
     cases[3].ids.push_back(-n);
     cases[4].ids.push_back(n - 500 + n / 10);
     cases[5].ids.push_back(static_cast<int64_t>(static_cast<uint64_t>(n) * 0x9e3779b97f4a7c15u));
@@ -154,11 +154,11 @@ TEST(IdIndexTest, IntegerIdsAreFoundHoweverTheyLie) {
       ASSERT_EQ(index->int_id(n), one.ids[n]) << n;
     }
     // The ids, their neighbours and both ends of the range are asked for.
-    std::vector<int64_t> asked = {kLeast, kLeast + 1, -1, 0, 1, kMost - 1, kMost};
+    std::vector<int64_t> asked = {kMinId, kMinId + 1, -1, 0, 1, kMaxId - 1, kMaxId};
     for (const int64_t id : one.ids) {
       asked.push_back(id);
-      if (id != kLeast) asked.push_back(id - 1);
-      if (id != kMost) asked.push_back(id + 1);
+      if (id != kMinId) asked.push_back(id - 1);
+      if (id != kMaxId) asked.push_back(id + 1);
     }
     std::vector<uint64_t> ordinals(asked.size(), 7);
     index->FindAll(asked, absl::MakeSpan(ordinals));

@@ -48,7 +48,7 @@ def open_source(path: str, options: ImportOptions) -> Source:
 
     with _open(paths[0]) as file:
         schema = file.schema_arrow
-        return TableSource("parquet", path, schema, num_rows, open_batches, options, _bytes_a_row(file))
+        return TableSource("parquet", path, schema, num_rows, open_batches, options, _bytes_per_row(file))
 
 
 def _open(path: str) -> pq.ParquetFile:
@@ -59,7 +59,7 @@ def _open(path: str) -> pq.ParquetFile:
         raise SourceError(f"{path}: is not a Parquet file: {error}") from None
 
 
-def _bytes_a_row(file: pq.ParquetFile) -> Optional[float]:
+def _bytes_per_row(file: pq.ParquetFile) -> Optional[float]:
     """The size of a row, from the values that the first row group says to have."""
     metadata = file.metadata
     if metadata.num_row_groups == 0 or metadata.row_group(0).num_rows == 0:

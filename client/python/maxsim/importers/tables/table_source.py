@@ -47,7 +47,7 @@ class TableSource(PackedSource):
         num_rows: Optional[int],
         open_batches: OpenBatches,
         options: ImportOptions,
-        bytes_a_row: Optional[float] = None,
+        bytes_per_row: Optional[float] = None,
     ) -> None:
         self.kind = kind
         self.num_documents = num_rows
@@ -56,7 +56,7 @@ class TableSource(PackedSource):
         self._vectors = _choose_vectors(where, schema, options)
         self._ids = _choose_ids(where, schema, options)
         self._payloads = _choose_payloads(where, schema, options, self._vectors, self._ids)
-        self._rows_at_once = max(1, min(65_536, int(BLOCK_BYTES / bytes_a_row))) if bytes_a_row else _SLICE_ROWS
+        self._rows_at_once = max(1, min(65_536, int(BLOCK_BYTES / bytes_per_row))) if bytes_per_row else _SLICE_ROWS
         self._column = VectorColumn(f"{where}: column {self._vectors!r}", schema.field(self._vectors).type, options.dim)
         self.dim = self._column.dim if self._column.dim is not None else self._find_dim(where)
         self.notes: Sequence[str] = [

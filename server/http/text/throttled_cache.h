@@ -8,7 +8,7 @@
 namespace maxsim::http {
 
 // The class is used by one thread at a time.
-class SparingText {
+class ThrottledCache {
  public:
   // Returns the text that `make` makes, or has made. At most a tenth of the thread's time goes into that, however often
   // it is asked: the text may be nine times as old as it takes to make.
