@@ -55,12 +55,12 @@ absl::StatusOr<CudaCodeScanner> CudaCodeScanner::Create(Device& device, int64_t 
   return scanner;
 }
 
-absl::Status CudaCodeScanner::Grow(DeviceBuffer& buffer, size_t bytes) {
+absl::Status CudaCodeScanner::Grow(DeviceBuffer& buffer, size_t bytes, absl::string_view what) {
   if (buffer.bytes() >= bytes) return absl::OkStatus();
   // An earlier pass of the call may still use the memory.
   if (buffer.bytes() > 0) MAXSIM_RETURN_IF_CUDA_ERROR(cudaStreamSynchronize(stream_.get()));
   buffer = DeviceBuffer();
-  MAXSIM_ASSIGN_OR_RETURN(buffer, DeviceBuffer::Allocate(bytes, "a scan of codes"));
+  MAXSIM_ASSIGN_OR_RETURN(buffer, DeviceBuffer::Allocate(bytes, absl::StrCat("the ", what, " of a scan of codes")));
   return absl::OkStatus();
 }
 
@@ -126,7 +126,7 @@ absl::Status CudaCodeScanner::ScanOnDevice(absl::Span<const Call> calls) {
       }
     }
     if (num_results == 0) return absl::OkStatus();
-    MAXSIM_RETURN_IF_ERROR(Grow(results_, static_cast<size_t>(num_results) * sizeof(DeviceScored)));
+    MAXSIM_RETURN_IF_ERROR(Grow(results_, static_cast<size_t>(num_results) * sizeof(DeviceScored), "results"));
     std::vector<Scored> all;
     FinishOnError finish(stream_.get());
     for (size_t i = 0; i < passes.size(); ++i) MAXSIM_RETURN_IF_ERROR(Enqueue(passes[i], events_[i]));
@@ -207,7 +207,7 @@ absl::StatusOr<DeviceMasks> CudaCodeScanner::SendMasks(const CudaCodes& codes, a
   for (const size_t member : members) {
     if (queries[member].mask != nullptr) masks.try_emplace(queries[member].mask, nullptr);
   }
-  MAXSIM_RETURN_IF_ERROR(Grow(masks_, masks.size() * mask_bytes));
+  MAXSIM_RETURN_IF_ERROR(Grow(masks_, masks.size() * mask_bytes, "masks"));
   size_t begin = 0;
   for (auto& [mask, on_device] : masks) {
     MAXSIM_RETURN_IF_CUDA_ERROR(
@@ -221,23 +221,24 @@ absl::StatusOr<DeviceMasks> CudaCodeScanner::SendMasks(const CudaCodes& codes, a
 absl::Status CudaCodeScanner::SendOrdinals(const ScanQuery& query) {
   if (query.ordinals == nullptr) return absl::OkStatus();
   const size_t bytes = static_cast<size_t>(query.num_candidates) * sizeof(uint32_t);
-  MAXSIM_RETURN_IF_ERROR(Grow(ordinals_, bytes));
+  MAXSIM_RETURN_IF_ERROR(Grow(ordinals_, bytes, "candidates"));
   return MAXSIM_CUDA_STATUS(
       cudaMemcpyAsync(ordinals_.as(), query.ordinals, bytes, cudaMemcpyHostToDevice, stream_.get()));
 }
 
 absl::Status CudaCodeScanner::SendInput(const ScanInput& input) {
   const auto num_queries = static_cast<size_t>(input.num_queries());
-  MAXSIM_RETURN_IF_ERROR(Grow(input_, input.bytes.size()));
+  MAXSIM_RETURN_IF_ERROR(Grow(input_, input.bytes.size(), "queries"));
   MAXSIM_RETURN_IF_CUDA_ERROR(
       cudaMemcpyAsync(input_.as(), input.bytes.data(), input.bytes.size(), cudaMemcpyHostToDevice, stream_.get()));
-  MAXSIM_RETURN_IF_ERROR(Grow(scores_, static_cast<size_t>(input.scores_stride) * num_queries * sizeof(float)));
-  MAXSIM_RETURN_IF_ERROR(Grow(keys_, static_cast<size_t>(input.num_keys) * sizeof(uint64_t)));
+  MAXSIM_RETURN_IF_ERROR(
+      Grow(scores_, static_cast<size_t>(input.scores_stride) * num_queries * sizeof(float), "scores"));
+  MAXSIM_RETURN_IF_ERROR(Grow(keys_, static_cast<size_t>(input.num_keys) * sizeof(uint64_t), "selection keys"));
   const size_t workspace_bytes = input.large ? num_queries * sizeof(SelectWorkspace) : 0;
   if (workspaces_.bytes() >= workspace_bytes) return absl::OkStatus();
   // A new workspace must be zero. Each selection leaves it zeroed.
   DeviceBuffer zeroed;
-  MAXSIM_RETURN_IF_ERROR(Grow(zeroed, workspace_bytes));
+  MAXSIM_RETURN_IF_ERROR(Grow(zeroed, workspace_bytes, "selection states"));
   MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(zeroed.as(), 0, workspace_bytes, stream_.get()));
   // An earlier pass of the call may still use the memory that is replaced.
   MAXSIM_RETURN_IF_CUDA_ERROR(cudaStreamSynchronize(stream_.get()));

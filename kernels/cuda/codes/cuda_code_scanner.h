@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "kernels/codes/scan.h"
 #include "kernels/cuda/codes/cuda_codes.h"
@@ -20,8 +21,9 @@
 
 namespace maxsim::cuda {
 
-// Runs scans one after another on a CUDA stream of its own, with a workspace that grows with the calls. Move-only; not
-// thread-safe. Several scanners may run at once on one device.
+// Runs scans one after another on a CUDA stream of its own, with a workspace that grows with the calls and is bounded
+// (docs/internals/memory-bounds.md#scans-of-codes). Move-only; not thread-safe. Several scanners may run at once on one
+// device.
 class CudaCodeScanner {
  public:
   // The most scores (queries times candidates) of one pass. A call with more takes several passes; a query alone may
@@ -94,8 +96,9 @@ class CudaCodeScanner {
   absl::Status LaunchScan(const CudaCodes& codes, const ScanQuery& first, int64_t num_candidates,
                           const ScanInput& input);
   absl::Status LaunchSelection(const Pass& pass);
-  // Makes `buffer` at least this large, after the CUDA stream is done where it replaces memory.
-  absl::Status Grow(DeviceBuffer& buffer, size_t bytes);
+  // Makes `buffer` at least this large, after the CUDA stream is done where it replaces memory. An error says `what`
+  // the memory was for.
+  absl::Status Grow(DeviceBuffer& buffer, size_t bytes, absl::string_view what);
 
   Device* device_;
   int64_t max_scores_ = kDefaultMaxScores;
