@@ -116,6 +116,35 @@ Response MergeWrites(const std::vector<absl::StatusOr<Response>>& answers, const
   return merged;
 }
 
+// Sends the parts of a write to their groups. Once all have answered, `complete` adds to the merged response what is
+// this call's own, `submitted` (may be null) is called if nothing failed, and the client's call is finished.
+template <typename Request, typename Response, typename Check, typename Complete>
+void ScatterWrite(const CallEnvironment& environment, absl::Time deadline, const std::string& collection,
+                  DealtCall<Request> sent, Rpc<Request, Response> rpc, Check check,
+                  std::shared_ptr<service::Call<Response>> call, Complete complete,
+                  RouterDocuments::Submitted submitted) {
+  for (CallTarget& target : sent.targets) target = ForWrites(std::move(target), collection);
+  const GroupCallOptions options{.deadline = deadline,
+                                 .may_hedge = false,
+                                 .may_repeat = false,
+                                 .cancelled = {},  // What was sent is written.
+                                 .span = call->context.span.AsParent()};
+  std::vector<AnswerCheck<Response>> checks = ChecksOf<Response>(sent.requests, check);
+  Scatter<Request, Response>(
+      environment, std::move(sent.targets), std::move(sent.requests), std::move(checks), options, rpc,
+      [call, complete, groups = std::move(sent.groups), positions = std::move(sent.positions), one_log = sent.one_log,
+       submitted = std::move(submitted)](const std::vector<absl::StatusOr<Response>>& answers) mutable {
+        absl::StatusOr<Response> merged = Guarded([&]() -> absl::StatusOr<Response> {
+          if (absl::Status s = ErrorOf(answers, groups, positions); !s.ok()) return s;
+          Response response = MergeWrites(answers, positions, one_log);
+          complete(answers, response);
+          return response;
+        });
+        if (merged.ok() && submitted != nullptr) submitted();
+        call->Finish(std::move(merged));
+      });
+}
+
 template <typename Ids>
 bool HasId(const Ids& ids, int idx, const v1::StoredDocument& document) {
   if constexpr (std::is_same_v<Ids, v1::IntIds>) {
@@ -195,6 +224,15 @@ absl::StatusOr<std::shared_ptr<const CollectionView>> RouterDocuments::FindLive(
   return collection;
 }
 
+template <typename Partition>
+absl::Status RouterDocuments::PartitionWrite(const std::string& name, Partition partition) const {
+  return Guarded([&] {
+    if (absl::Status s = CheckState(); !s.ok()) return s;
+    const auto collection = FindLive(name);
+    return collection.ok() ? partition(**collection) : collection.status();
+  });
+}
+
 absl::Time RouterDocuments::DeadlineOf(const service::CallContext& context) const {
   return DeadlineOfGroups(context.deadline, MonotonicNow(), deps_.timeout);
 }
@@ -204,56 +242,19 @@ void RouterDocuments::Upsert(v1::UpsertRequest request, service::CallContext con
   auto call = std::make_shared<service::Call<v1::UpsertResponse>>(deps_.metrics, std::move(context), std::move(done));
   service::DescribeDocuments(request.collection(), call->context.method, request.documents_size(), call->context.span);
   DealtCall<v1::UpsertRequest> sent;
-  const absl::Status status = Guarded([&] {
-    if (absl::Status s = CheckState(); !s.ok()) return s;
-    const auto collection = FindLive(request.collection());
-    if (!collection.ok()) return collection.status();
-    const service::DocumentRules rules = RulesOf(**collection, deps_.limits);
-    if (absl::Status s = service::CheckDocuments(request, rules); !s.ok()) return s;
-    Dealt dealt;
-    for (int i = 0; i < request.documents_size(); ++i) {
-      const v1::Document& document = request.documents(i);
-      // A value that a group would refuse is refused here, before others have carried out their parts of the call.
-      absl::Status checked = service::CheckValues(document, rules, [i] { return service::DocumentPath(i); });
-      if (!checked.ok()) return checked;
-      const int32_t slot = document.has_int_id() ? collection::SlotOf(document.int_id())
-                                                 : collection::SlotOf(std::string_view(document.string_id()));
-      dealt[(*collection)->PartIndexOf(slot)].push_back(static_cast<uint32_t>(i));
-    }
-    sent.one_log = (*collection)->has_one_log();
-    for (auto& [part, positions] : dealt) {
-      auto of_part = std::make_shared<v1::UpsertRequest>();
-      of_part->set_collection(request.collection());
-      for (const uint32_t position : positions) {
-        *of_part->add_documents() = std::move(*request.mutable_documents(static_cast<int>(position)));
-      }
-      sent.Add((*collection)->parts[part], std::move(positions), std::move(of_part));
-    }
-    return absl::OkStatus();
+  const absl::Status status = PartitionWrite(request.collection(), [&](const CollectionView& collection) {
+    return PartitionDocuments(request, collection, deps_.limits, sent);
   });
   if (!status.ok()) return call->Finish(status);
-  for (CallTarget& target : sent.targets) target = ForWrites(std::move(target), request.collection());
-  const GroupCallOptions options{.deadline = DeadlineOf(call->context),
-                                 .may_hedge = false,
-                                 .may_repeat = false,
-                                 .cancelled = {},  // What was sent is written.
-                                 .span = call->context.span.AsParent()};
-  std::vector<AnswerCheck<v1::UpsertResponse>> checks = ChecksOf<v1::UpsertResponse>(sent.requests, CheckUpsertAnswer);
-  Scatter<v1::UpsertRequest, v1::UpsertResponse>(
-      deps_.environment, std::move(sent.targets), std::move(sent.requests), std::move(checks), options, kUpsertRpc,
-      [call, groups = std::move(sent.groups), positions = std::move(sent.positions), one_log = sent.one_log,
-       submitted = std::move(submitted)](std::vector<absl::StatusOr<v1::UpsertResponse>> answers) mutable {
-        absl::StatusOr<v1::UpsertResponse> merged = Guarded([&]() -> absl::StatusOr<v1::UpsertResponse> {
-          if (absl::Status s = ErrorOf(answers, groups, positions); !s.ok()) return s;
-          v1::UpsertResponse response = MergeWrites(answers, positions, one_log);
-          for (const absl::StatusOr<v1::UpsertResponse>& answer : answers) {
-            response.set_encoded_tokens(response.encoded_tokens() + answer->encoded_tokens());
-          }
-          return response;
-        });
-        if (merged.ok() && submitted != nullptr) submitted();
-        call->Finish(std::move(merged));
-      });
+  const auto add_encoded = [](const std::vector<absl::StatusOr<v1::UpsertResponse>>& answers,
+                              v1::UpsertResponse& merged) {
+    for (const absl::StatusOr<v1::UpsertResponse>& answer : answers) {
+      merged.set_encoded_tokens(merged.encoded_tokens() + answer->encoded_tokens());
+    }
+  };
+  const absl::Time deadline = DeadlineOf(call->context);
+  ScatterWrite(deps_.environment, deadline, request.collection(), std::move(sent), kUpsertRpc, CheckUpsertAnswer,
+               std::move(call), add_encoded, std::move(submitted));
 }
 
 void RouterDocuments::Delete(const v1::DeleteRequest& request, service::CallContext context,
@@ -262,30 +263,15 @@ void RouterDocuments::Delete(const v1::DeleteRequest& request, service::CallCont
   service::DescribeDocuments(request.collection(), call->context.method,
                              request.string_ids().ids_size() + request.int_ids().ids_size(), call->context.span);
   DealtCall<v1::DeleteRequest> sent;
-  const absl::Status status = Guarded([&] {
-    if (absl::Status s = CheckState(); !s.ok()) return s;
-    const auto collection = FindLive(request.collection());
-    if (!collection.ok()) return collection.status();
+  const absl::Status status = PartitionWrite(request.collection(), [&](const CollectionView& collection) {
     const auto fill = [&](v1::DeleteRequest& of_part) { of_part.set_version(request.version()); };
-    return PartitionRequest(request, **collection, deps_.limits, service::kMaxDeleteIds, fill, sent);
+    return PartitionRequest(request, collection, deps_.limits, service::kMaxDeleteIds, fill, sent);
   });
   if (!status.ok()) return call->Finish(status);
-  for (CallTarget& target : sent.targets) target = ForWrites(std::move(target), request.collection());
-  const GroupCallOptions options{.deadline = DeadlineOf(call->context),
-                                 .may_hedge = false,
-                                 .may_repeat = false,
-                                 .cancelled = {},  // What was sent is written.
-                                 .span = call->context.span.AsParent()};
-  std::vector<AnswerCheck<v1::DeleteResponse>> checks = ChecksOf<v1::DeleteResponse>(sent.requests, CheckDeleteAnswer);
-  Scatter<v1::DeleteRequest, v1::DeleteResponse>(
-      deps_.environment, std::move(sent.targets), std::move(sent.requests), std::move(checks), options, kDeleteRpc,
-      [call, groups = std::move(sent.groups), positions = std::move(sent.positions),
-       one_log = sent.one_log](const std::vector<absl::StatusOr<v1::DeleteResponse>>& answers) {
-        call->Finish(Guarded([&]() -> absl::StatusOr<v1::DeleteResponse> {
-          if (absl::Status s = ErrorOf(answers, groups, positions); !s.ok()) return s;
-          return MergeWrites(answers, positions, one_log);
-        }));
-      });
+  const auto add_nothing = [](const auto&, v1::DeleteResponse&) {};
+  const absl::Time deadline = DeadlineOf(call->context);
+  ScatterWrite(deps_.environment, deadline, request.collection(), std::move(sent), kDeleteRpc, CheckDeleteAnswer,
+               std::move(call), add_nothing, /*submitted=*/nullptr);
 }
 
 void RouterDocuments::Get(const v1::GetRequest& request, service::CallContext context,

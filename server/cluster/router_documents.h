@@ -31,6 +31,9 @@ class RouterDocuments : public service::DocumentApiBase {
 
  private:
   absl::StatusOr<std::shared_ptr<const CollectionView>> FindLive(const std::string& name) const;
+  // Returns the error of the server's state or of FindLive, else what `partition` returns for the collection.
+  template <typename Partition>
+  absl::Status PartitionWrite(const std::string& name, Partition partition) const;
   absl::Time DeadlineOf(const service::CallContext& context) const;
 
   const RouterDependencies deps_;

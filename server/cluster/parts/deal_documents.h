@@ -122,6 +122,33 @@ absl::Status PartitionRequest(const Request& request, const CollectionView& coll
   return absl::OkStatus();
 }
 
+// Checks the documents of an Upsert, and moves them into a request for each part that has some.
+inline absl::Status PartitionDocuments(v1::UpsertRequest& request, const CollectionView& collection,
+                                       const service::RequestLimits& limits, DealtCall<v1::UpsertRequest>& sent) {
+  const service::DocumentRules rules = RulesOf(collection, limits);
+  if (absl::Status s = service::CheckDocuments(request, rules); !s.ok()) return s;
+  Dealt dealt;
+  for (int i = 0; i < request.documents_size(); ++i) {
+    const v1::Document& document = request.documents(i);
+    // A value that a group would refuse is refused here, before others have carried out their parts of the call.
+    absl::Status checked = service::CheckValues(document, rules, [i] { return service::DocumentPath(i); });
+    if (!checked.ok()) return checked;
+    const int32_t slot = document.has_int_id() ? collection::SlotOf(document.int_id())
+                                               : collection::SlotOf(std::string_view(document.string_id()));
+    dealt[collection.PartIndexOf(slot)].push_back(static_cast<uint32_t>(i));
+  }
+  sent.one_log = collection.has_one_log();
+  for (auto& [part, positions] : dealt) {
+    auto of_part = std::make_shared<v1::UpsertRequest>();
+    of_part->set_collection(request.collection());
+    for (const uint32_t position : positions) {
+      *of_part->add_documents() = std::move(*request.mutable_documents(static_cast<int>(position)));
+    }
+    sent.Add(collection.parts[part], std::move(positions), std::move(of_part));
+  }
+  return absl::OkStatus();
+}
+
 // Returns the target without the replicas that have said that they cannot write to the collection now, where others are
 // left: one that is cut off the stream is no place for a write while its neighbours are not.
 inline CallTarget ForWrites(CallTarget target, const std::string& collection) {
