@@ -21,10 +21,6 @@ constexpr absl::Duration kMinSweepInterval = absl::Milliseconds(1);
 // up all the time that another client's job may wait.
 constexpr double kBatchShareOfQueueTime = 0.5;
 
-// Jobs that stream a collection wait for this share of the last stream's time after it, if it had several jobs or some
-// waited for its end. The clients that it answered may ask again meanwhile, and are answered together, not in turn.
-constexpr double kPauseShare = 1.0 / 32;
-
 constexpr absl::Duration kRateTimeConstant = absl::Seconds(2);
 constexpr absl::Duration kMinRetryDelay = absl::Milliseconds(1);
 constexpr absl::Duration kMaxRetryDelay = absl::Seconds(10);
@@ -98,9 +94,9 @@ std::string Dispatcher::ExceededBound(const engine::Job& job) const {
     return absl::StrCat(queue_.num_jobs(), " requests wait, of at most ", options_.max_queue_jobs,
                         " (batching.max_queue_jobs)");
   }
-  if (queue_.work() > options_.max_queue_work || job.work > options_.max_queue_work - queue_.work()) {
+  if (queue_.work() > options_.max_queue_work || PriceOf(job) > options_.max_queue_work - queue_.work()) {
     return absl::StrCat("requests of ", queue_.work(), " token pairs wait, of at most ", options_.max_queue_work,
-                        " (batching.max_queue_work), and this one has ", job.work);
+                        " (batching.max_queue_work), and this one has ", PriceOf(job));
   }
   return absl::StrCat("requests of ", queue_.bytes(), " bytes wait, of at most ", options_.max_queue_bytes,
                       " (batching.max_queue_bytes), and this one has ", job.bytes);
@@ -122,7 +118,7 @@ uint64_t Dispatcher::RemainingWork(absl::Time now) const {
 absl::Status Dispatcher::CheckQueueTime(const engine::Job& job, absl::Time now) const {
   const double rate = throughput_.PerSecond();
   if (rate <= 0) return absl::OkStatus();
-  const uint64_t ahead = SaturatingAdd(queue_.WorkAhead(job.priority, job.client, job.work), RemainingWork(now));
+  const uint64_t ahead = SaturatingAdd(queue_.WorkAhead(job.priority, job.client, PriceOf(job)), RemainingWork(now));
   const absl::Duration wait = absl::Seconds(static_cast<double>(ahead) / rate);
   if (options_.max_queue_time > absl::ZeroDuration() && wait > options_.max_queue_time && !job.ignores_max_queue_time) {
     return QueueFull(absl::StrCat("this request would wait for about ", Rounded(wait), ", and at most ",
@@ -249,21 +245,6 @@ uint64_t Dispatcher::MaxBatchWork() const {
   return work < static_cast<double>(options_.max_batch_work) ? static_cast<uint64_t>(work) : options_.max_batch_work;
 }
 
-BatchLimits Dispatcher::LimitsOfBatch(absl::Time now) {
-  BatchLimits limits = {MaxBatchWork(), options_.max_batch_queries};
-  for (const LaneLoad& lane : lane_loads_) {
-    if (lane.streamed != nullptr) limits.streamed.push_back(lane.streamed);
-  }
-  std::erase_if(pauses_, [now](const StreamPause& pause) { return pause.until <= now; });
-  for (const StreamPause& pause : pauses_) limits.streamed.push_back(pause.collection);
-  return limits;
-}
-
-bool Dispatcher::AnyLaneStreams() const {
-  return std::any_of(lane_loads_.begin(), lane_loads_.end(),
-                     [](const LaneLoad& lane) { return lane.streamed != nullptr; });
-}
-
 // Moves the jobs that are to be scored next, which count as running from here on, into `batch`. `batch` stays empty if
 // all jobs that waited were expired or cancelled, or wait for a collection that another lane streams. There must be a
 // free lane.
@@ -276,10 +257,8 @@ void Dispatcher::TakeBatch(absl::Time now, Batch* batch) {
     uint64_t work = 0;
     for (const QueuedJob& queued : batch->jobs) work = SaturatingAdd(work, queued.job->work);
     const QueuedJob& head = batch->jobs.front();
-    const bool streams =
-        std::any_of(batch->jobs.begin(), batch->jobs.end(), [](const QueuedJob& queued) { return queued.streams; });
     lane_loads_[static_cast<size_t>(batch->lane)] = {
-        .work = work, .since = now, .streamed = streams ? head.job->collection : nullptr};
+        .work = work, .since = now, .streamed = head.streams ? &head.job->collection->generation() : nullptr};
   }
   running_jobs_ += static_cast<int64_t>(batch->jobs.size());
   OnQueueChanged();
@@ -300,18 +279,14 @@ Dispatcher::LaneAction Dispatcher::NextLaneAction(absl::Time now, Batch* batch, 
     }
     *time = BatchDelay(now);
     if (*time > absl::ZeroDuration()) return LaneAction::kDelayBatch;
+    const size_t num_dropped = dropped_.size();
     TakeBatch(now, batch);
     if (batch->jobs.empty()) {
-      if (queue_.empty()) continue;
-      if (!pauses_.empty()) {
-        *time = std::min_element(pauses_.begin(), pauses_.end(),
-                                 [](const StreamPause& a, const StreamPause& b) { return a.until < b.until; })
-                    ->until -
-                now;
-        return LaneAction::kDelayBatch;
-      }
+      if (queue_.empty() || dropped_.size() > num_dropped) continue;
+      // All waiting jobs stream a collection that a lane streams, or that was streamed a moment ago.
+      *time = PauseLeft(now);
+      if (*time > absl::ZeroDuration()) return LaneAction::kDelayBatch;
       if (!AnyLaneStreams()) continue;
-      // What waits is for the lane that streams, once that has finished.
       ++sleeping_lanes_;
       return LaneAction::kSleep;
     }
@@ -323,9 +298,7 @@ Dispatcher::LaneAction Dispatcher::NextLaneAction(absl::Time now, Batch* batch, 
 void Dispatcher::Finish(Batch* batch, int64_t num_unavailable, const absl::Status& health) {
   free_lanes_.push_back(batch->lane);
   LaneLoad& lane = lane_loads_[static_cast<size_t>(batch->lane)];
-  if (lane.streamed != nullptr && (batch->jobs.size() > 1 || !queue_.empty())) {
-    pauses_.push_back({lane.streamed, batch->end + kPauseShare * (batch->end - batch->start)});
-  }
+  if (lane.streamed != nullptr) NoteStream(*batch, lane.streamed);
   lane = {};
   throughput_.Add(batch->token_pairs, batch->end);
   running_jobs_ -= static_cast<int64_t>(batch->jobs.size());

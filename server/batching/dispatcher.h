@@ -128,8 +128,10 @@ class Dispatcher {
   uint64_t RemainingWork(absl::Time now) const;
   uint64_t MaxBatchWork() const;
   void TakeBatch(absl::Time now, Batch* batch);
-  BatchLimits LimitsOfBatch(absl::Time now);
+  BatchLimits LimitsOfBatch(absl::Time now) const;
+  absl::Duration PauseLeft(absl::Time now) const;
   bool AnyLaneStreams() const;
+  void NoteStream(const Batch& batch, const store::Generation* generation);
   std::string ExceededBound(const engine::Job& job) const;
   void FailOnDeviceLoss(const absl::Status& status);
   void DropAll(const absl::Status& reason);
@@ -149,15 +151,17 @@ class Dispatcher {
   struct LaneLoad {
     uint64_t work = 0;  // 0 while the lane is free
     absl::Time since;
-    std::shared_ptr<const store::Collection> streamed = nullptr;  // BatchLimits::streamed; null: none
+    const store::Generation* streamed = nullptr;  // that the batch streams
   };
   std::vector<LaneLoad> lane_loads_;
-  // A collection that was streamed, and is left alone until its clients may have asked again.
-  struct StreamPause {
-    std::shared_ptr<const store::Collection> collection;
+  // The last stream of a generation, which is only compared: it may be gone. Further jobs that stream it wait `until`
+  // then, so that the clients which were answered can ask again.
+  struct Stream {
+    const store::Generation* generation = nullptr;
+    absl::Duration took;
     absl::Time until;
   };
-  std::vector<StreamPause> pauses_;
+  std::vector<Stream> streams_;  // at most kMaxStreams
   std::vector<int> free_lanes_;  // the one that was used last is the next
   int sleeping_lanes_ = 0;       // lanes' threads, with nothing to do
   int running_lanes_;            // lanes' threads that have not ended

@@ -23,13 +23,20 @@ uint64_t Bytes(const QueueSize& size) { return size.bytes; }
 using Resource = uint64_t (*)(const QueueSize&);
 constexpr std::array<Resource, 3> kResources = {Jobs, Work, Bytes};
 
-QueueSize SizeOfJob(const engine::Job& job) { return {1, job.work, job.bytes}; }
+// A streaming job is priced as if so many shared its stream.
+constexpr uint64_t kPricedSharers = 16;
+
+QueueSize SizeOfJob(const engine::Job& job) { return {1, PriceOf(job), job.bytes}; }
 
 bool FitsBound(Resource resource, const QueueSize& total, const QueueSize& more, const QueueSize& bounds) {
   return resource(total) <= resource(bounds) && resource(more) <= resource(bounds) - resource(total);
 }
 
 }  // namespace
+
+uint64_t PriceOf(const engine::Job& job) {
+  return engine::StreamsWholeCollection(job) ? std::max<uint64_t>(job.work / kPricedSharers, 1) : job.work;
+}
 
 // The deadline is looked at first: gRPC cancels an expired call, which must not count as given up by its client.
 absl::Status CheckAlive(const engine::Job& job, absl::Time now) {
@@ -42,16 +49,18 @@ absl::Status CheckAlive(const engine::Job& job, absl::Time now) {
 
 void JobQueue::Push(std::unique_ptr<engine::Job> job, absl::Time now) {
   num_queries_ += static_cast<int64_t>(job->queries.size());
+  const bool streams = engine::StreamsWholeCollection(*job);
+  const uint64_t price = PriceOf(*job);
+  if (streams) streaming_queries_[&job->collection->generation()] += static_cast<int64_t>(job->queries.size());
   for (QueueSize* size : {&total_, &queued_by_client_[job->client]}) {
     size->jobs += 1;
-    size->work += job->work;
+    size->work += price;
     size->bytes += job->bytes;
   }
   DeficitRoundRobin<QueuedJob>& order = by_priority_[PriorityIndex(job->priority)];
   const bool expires_at_all = max_queue_time_ > absl::ZeroDuration() && !job->ignores_max_queue_time;
   const absl::Time expires = expires_at_all ? now + max_queue_time_ : absl::InfiniteFuture();
-  const bool streams = engine::StreamsWholeCollection(*job);
-  order.Push({std::move(job), now, expires, next_sequence_++, streams});
+  order.Push({std::move(job), now, expires, next_sequence_++, streams, price});
 }
 
 absl::Status JobQueue::CheckMayWait(const QueuedJob& queued, absl::Time now) const {
@@ -70,10 +79,19 @@ void JobQueue::AccountRemoved(const QueuedJob& queued) {
   const auto held = queued_by_client_.find(job.client);
   for (QueueSize* size : {&total_, &held->second}) {
     size->jobs -= 1;
-    size->work -= job.work;
+    size->work -= queued.price;
     size->bytes -= job.bytes;
   }
   if (held->second.jobs == 0) queued_by_client_.erase(held);
+  if (!queued.streams) return;
+  const auto streaming = streaming_queries_.find(&job.collection->generation());
+  streaming->second -= queued.num_queries();
+  if (streaming->second == 0) streaming_queries_.erase(streaming);
+}
+
+int64_t JobQueue::num_streaming_queries(const store::Generation* generation) const {
+  const auto found = streaming_queries_.find(generation);
+  return found == streaming_queries_.end() ? 0 : found->second;
 }
 
 template <typename Next>
@@ -142,45 +160,50 @@ bool JobQueue::MakeRoom(const engine::Job& job, const QueueSize& bounds, std::ve
 }
 
 bool JobQueue::WaitsForStream(const QueuedJob& queued, const BatchLimits& limits) {
-  if (!queued.streams) return false;
-  return std::any_of(limits.streamed.begin(), limits.streamed.end(),
-                     [&](const std::shared_ptr<const store::Collection>& collection) {
-                       return queued.job->collection->SharesDocumentsWith(*collection);
-                     });
+  return queued.streams &&
+         std::any_of(limits.streamed.begin(), limits.streamed.end(), [&](const BatchLimits::Streamed& streamed) {
+           return streamed.generation == &queued.job->collection->generation() &&
+                  streamed.ends <= std::min(queued.expires, queued.job->deadline);
+         });
 }
 
 std::vector<QueuedJob> JobQueue::TakeBatch(absl::Time now, const BatchLimits& limits,
                                            std::vector<DroppedJob>* dropped) {
   std::vector<QueuedJob> batch;
   uint64_t work = 0;
+  uint64_t max_work = limits.max_work;
   int num_queries = 0;
   for (DeficitRoundRobin<QueuedJob>& order : by_priority_) order.BeginScan();
-  for (int scanned = 0; scanned < kMaxScan; ++scanned) {
+  int scanned = 0;
+  while (scanned < kMaxScan) {
     const size_t first = NextPriority([this](size_t level) { return by_priority_[level].Current(); }, now);
     if (first == kNumPriorities) break;
     DeficitRoundRobin<QueuedJob>& order = by_priority_[first];
     const QueuedJob& queued = *order.Current();
     const engine::Job& job = *queued.job;
+    if (WaitsForStream(queued, limits) && CheckMayWait(queued, now).ok()) {
+      order.Skip();  // and is not counted: other jobs behind any number of these can be scored meanwhile
+      continue;
+    }
+    ++scanned;
     if (absl::Status may_wait = CheckMayWait(queued, now); !may_wait.ok()) {
       AccountRemoved(queued);
       dropped->push_back({order.Drop(), std::move(may_wait)});
       continue;
     }
-    if (WaitsForStream(queued, limits)) {
-      order.Skip();
-      continue;
-    }
-    if (!batch.empty()) {
-      if (!engine::MayShareBatch(job, *batch.front().job)) {
+    if (batch.empty()) {
+      // A stream takes its time whatever is scored of it, and compute comes on top only beyond these tokens.
+      if (queued.streams) max_work = SaturatingMultiply(job.collection->num_tokens(), engine::kStreamedQueryTokens);
+    } else {
+      if (!engine::MayShareBatch(job, *batch.front().job) || queued.streams != batch.front().streams) {
         order.Skip();
         continue;
       }
-      const bool shares_stream = queued.streams && batch.front().streams;
-      const bool fits = (shares_stream || (work <= limits.max_work && job.work <= limits.max_work - work)) &&
-                        queued.num_queries() <= limits.max_queries - num_queries;
+      const bool fits =
+          work <= max_work && job.work <= max_work - work && queued.num_queries() <= limits.max_queries - num_queries;
       if (!fits) break;
     }
-    work = SaturatingAdd(work, job.work);  // may pass max_work, and then only jobs join that stream as the head does
+    work += job.work;  // Only the head can pass max_work, and then no job joins it.
     num_queries += queued.num_queries();
     AccountRemoved(queued);
     batch.push_back(order.Take());

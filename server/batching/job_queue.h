@@ -22,19 +22,29 @@ struct QueuedJob {
   absl::Time expires = absl::InfiniteFuture();  // When it is dropped from the queue for having waited too long.
   uint64_t sequence = 0;                        // Counts the accepted jobs in order of arrival.
   bool streams = false;                         // engine::StreamsWholeCollection
+  uint64_t price = 0;                           // PriceOf(job)
 
   uint64_t client() const { return job->client; }
-  uint64_t work() const { return job->work; }
+  uint64_t work() const { return price; }
   int num_queries() const { return static_cast<int>(job->queries.size()); }
 };
 
 struct BatchLimits {
   uint64_t max_work = 0;
   int max_queries = 0;
-  // Collections that running batches stream. Another job that streams one of them waits for the next batch, because two
-  // batches at once would share the link to the GPU and copy every document twice.
-  std::vector<std::shared_ptr<const store::Collection>> streamed = {};
+  // A generation that a running batch streams, or that was streamed a moment ago (Dispatcher::Stream).
+  struct Streamed {
+    const store::Generation* generation = nullptr;  // only compared
+    absl::Time ends;                                // expected
+  };
+  // Jobs that stream one of these wait for its end, because two batches at once would copy every document twice. Those
+  // whose own time is over before that do not wait.
+  std::vector<Streamed> streamed = {};
 };
+
+// Returns what a job counts in the queue: its work or, if it streams its collection, a share of it, because such jobs
+// wait for one stream together.
+uint64_t PriceOf(const engine::Job& job);
 
 // Key of the payload that marks the RESOURCE_EXHAUSTED of a full queue (TakeQueueFullMark, in scheduler.h).
 inline constexpr char kQueueFullMark[] = "maxsim/queue-full";
@@ -70,6 +80,8 @@ class JobQueue {
   uint64_t work() const { return total_.work; }    // In token pairs; the caller of Push keeps the sum below 2^64.
   uint64_t bytes() const { return total_.bytes; }  // Sums up Job::bytes; the caller of Push keeps it below 2^64.
   int64_t num_queries() const { return num_queries_; }
+  // Counts the queries of waiting jobs that stream a generation.
+  int64_t num_streaming_queries(const store::Generation* generation) const;
   // Counts the clients that have a job here.
   int64_t num_clients() const { return static_cast<int64_t>(queued_by_client_.size()); }
 
@@ -96,8 +108,9 @@ class JobQueue {
 
   // Takes the head and, in the order of service, the jobs on the same collection generation that fit beside it. Stops
   // at the first job on that generation that does not fit, so that a large job is not overtaken for ever. Jobs on other
-  // generations stay as they are. The head is taken however large it is. Jobs that stream the collection together are
-  // bounded by their number of queries alone. The batch is empty if all jobs wait for a streamed collection.
+  // generations stay as they are. The head is taken however large it is. Jobs that stream the collection are in batches
+  // of their own, which are bounded by engine::kStreamedQueryTokens in place of max_work. The batch is empty if all
+  // jobs wait for a streamed generation.
   //
   // Order of service: by priority, and within a priority by DeficitRoundRobin. Aging is the exception: once the next
   // job of a priority has waited for the starvation limit, it goes before the next jobs of other priorities that came
@@ -127,7 +140,8 @@ class JobQueue {
   const absl::Duration starvation_limit_;
   const absl::Duration max_queue_time_;
   std::array<DeficitRoundRobin<QueuedJob>, kNumPriorities> by_priority_;
-  absl::flat_hash_map<uint64_t, QueueSize> queued_by_client_;  // Holds clients that have a job here.
+  absl::flat_hash_map<uint64_t, QueueSize> queued_by_client_;                 // Holds clients that have a job here.
+  absl::flat_hash_map<const store::Generation*, int64_t> streaming_queries_;  // Holds generations that jobs stream.
   QueueSize total_;
   int64_t num_queries_ = 0;
   uint64_t next_sequence_ = 0;

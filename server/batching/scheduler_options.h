@@ -21,8 +21,9 @@ struct SchedulerOptions {
   // arrival, by an estimate: the work that would be served before it (JobQueue::WorkAhead) plus what the lanes have
   // left, divided by the recent scoring rate. The estimate applies once a rate has been measured and while jobs wait.
   // An accepted job that nevertheless has waited this long, because later jobs were served before it or batches took
-  // longer than expected, leaves the queue unscored. By the recent rate, no batch takes longer than this time, or half
-  // of it while several clients wait; a single larger job runs alone. The scoring time itself is not limited.
+  // longer than expected, leaves the queue unscored. By the recent rate, no batch that does not stream a collection
+  // takes longer than this time, or half of it while several clients wait; a single larger job runs alone. The scoring
+  // time itself is not limited.
   absl::Duration max_queue_time = absl::Seconds(1);
   // While every lane is busy, a batch gathers until its work or query count reaches the maximum; a free lane takes what
   // waits at once. max_batch_delay bounds how long a *free* lane may hold back a small batch for company, counted

@@ -96,6 +96,7 @@ class DeviceScorer {
   void ScorePart(uint32_t part_idx);
   int64_t MaxTokens(int64_t query_tokens) const;
   int64_t NumSharing(const QueryGroup& group) const;
+  int64_t SharedTokens(const QueryGroup& group, int64_t num_sharing) const;
   void ScoreWholePart(const QueryGroup& group, uint32_t part_idx);
   void AddWholePart(const QueryGroup& group, const store::Part& part, const store::ScanFilter* filter);
   void ScoreWholePartInRanges(const QueryGroup& group, const store::Part& part, const store::ScanFilter* filter);

@@ -38,11 +38,11 @@ void DeviceScorer::ScoreWholePart(const QueryGroup& group, uint32_t part_idx) {
     if (filter_.ordinals != nullptr) num_documents = static_cast<int64_t>(filter_.ordinals->size());
   }
   if (num_documents == 0) return;
-  const int64_t max_tokens = MaxTokens(queries_->LongestQuery(group));
-  // A call has room for so many candidates. Where documents have to be copied to the device, ranges that all queries
-  // share are better than calls of a few queries, each of which copies all documents.
+  // If documents must be copied to the device, the part is cut into ranges that all queries share. Otherwise each call
+  // of a few queries would copy the whole part.
   const bool is_copied = collection.is_streamed() && part.tier != store::Residency::kGpu;
   const int64_t num_sharing = is_copied ? NumSharing(group) : 1;
+  const int64_t max_tokens = MaxTokens(SharedTokens(group, num_sharing));
   if (num_documents > limits_.max_candidates / num_sharing || num_tokens > static_cast<uint64_t>(max_tokens)) {
     ScoreWholePartInRanges(group, part, filter);
   } else {
@@ -53,6 +53,12 @@ void DeviceScorer::ScoreWholePart(const QueryGroup& group, uint32_t part_idx) {
 // Returns how many of the group's queries one call may have.
 int64_t DeviceScorer::NumSharing(const QueryGroup& group) const {
   return std::min<int64_t>(static_cast<int64_t>(group.num_queries), limits_.max_queries);
+}
+
+// Returns the query tokens of one call that has so many of the group's queries.
+int64_t DeviceScorer::SharedTokens(const QueryGroup& group, int64_t num_sharing) const {
+  const int64_t longest = queries_->LongestQuery(group);
+  return std::max(longest, std::min(num_sharing * longest, limits_.max_query_tokens));
 }
 
 // Returns how many document tokens one call may score against so many query tokens.
@@ -79,8 +85,7 @@ void DeviceScorer::ScoreWholePartInRanges(const QueryGroup& group, const store::
                                           const store::ScanFilter* filter) {
   const int64_t num_sharing = NumSharing(group);
   const int64_t length = std::max<int64_t>(limits_.max_candidates / num_sharing, 1);
-  const int64_t shared_tokens = std::min(num_sharing * queries_->LongestQuery(group), limits_.max_query_tokens);
-  const int64_t max_tokens = MaxTokens(shared_tokens);
+  const int64_t max_tokens = MaxTokens(SharedTokens(group, num_sharing));
   const std::vector<uint32_t>* const listed = filter == nullptr ? nullptr : filter->ordinals.get();
   const int64_t count = listed == nullptr ? part.num_documents() : static_cast<int64_t>(listed->size());
   int64_t end = 0;

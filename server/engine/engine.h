@@ -32,7 +32,8 @@ int64_t StagedBytes(ScalarType type, int32_t dim, int64_t num_tokens);
 struct EngineOptions {
   int num_lanes = 2;  // batches in flight at the same time
   ExecutorOptions executor;
-  // Bounds the token pairs of one backend call, together with the backend's own BackendInfo::max_call_work. Calls
+  // Bounds the token pairs of one backend call, together with the backend's own BackendInfo::max_call_work; scans of
+  // codes on a GPU may have four times as many. Calls
   // cannot be interrupted, so that it bounds how late a cancellation, a deadline or a shutdown takes effect. A single
   // document against a single query may pass it.
   uint64_t max_call_work = std::numeric_limits<uint64_t>::max();

@@ -73,7 +73,7 @@ bool MayShareBatch(const Job& a, const Job& b) {
 }
 
 bool StreamsWholeCollection(const Job& job) {
-  if (!job.collection->is_streamed() || job.queries.empty()) return false;
+  if (job.queries.empty() || !job.collection->is_streamed()) return false;
   return std::all_of(job.queries.begin(), job.queries.end(), [&](const JobQuery& query) {
     return query.candidates != nullptr && query.candidates->kind == CandidateSet::Kind::kWholeCollection &&
            !IsScanned(query, *job.collection);

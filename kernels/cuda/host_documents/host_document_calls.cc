@@ -16,8 +16,8 @@
 namespace maxsim::cuda {
 namespace {
 
-// A list of so many consecutive documents is copied as one range: the documents of a batch come over at once and are
-// not looked up in the cache.
+// Lists of consecutive documents that are at least this long are copied as a range: a batch in one copy, past the
+// cache, which keeps the documents of short lists that come again.
 constexpr int64_t kMinRangeDocuments = 4096;
 
 // Waits at the end of a scope for everything that copies from the documents, unless all of it was waited for.
@@ -55,8 +55,8 @@ absl::StatusOr<std::unique_ptr<HostDocumentCalls>> HostDocumentCalls::Create(con
   return std::unique_ptr<HostDocumentCalls>(new HostDocumentCalls(std::move(transfer)));
 }
 
-// Returns the documents that the query's candidates are, if it has no list, or a long one of consecutive documents.
-// Else returns null.
+// Returns the range that the query's candidates are: all documents without a list, or those of a long list of
+// consecutive documents. Otherwise returns nullopt.
 std::optional<HostDocumentCalls::Range> HostDocumentCalls::RangeOf(const HostDocuments& documents, const Query& query) {
   if (query.ordinals == nullptr) return Range{.first = 0, .count = documents.num_documents()};
   if (query.num_candidates < kMinRangeDocuments) return std::nullopt;
@@ -76,7 +76,8 @@ absl::Status HostDocumentCalls::TopK(const CallContext& context, const HostDocum
     size_t end = done + 1;
     for (; end < queries.size(); ++end) {
       const Query& next = queries[end];
-      const bool same = next.ordinals == first.ordinals && next.num_candidates == first.num_candidates;
+      const bool same =
+          next.ordinals == first.ordinals && (first.ordinals == nullptr || next.num_candidates == first.num_candidates);
       if (range.has_value() ? !same : RangeOf(documents, next).has_value()) break;
     }
     const absl::Span<const Query> rest = queries.subspan(done, end - done);

@@ -114,8 +114,8 @@ class Collection {
   size_t index_bytes() const;
   // Returns whether all shards are in the fastest tier: kGpu, or kHost on the CPU backend.
   bool is_resident() const { return generation_->is_resident(); }
-  // Returns whether a scan of all shards copies documents to a GPU, from host memory or from disk.
-  bool is_streamed() const { return generation_->on_gpu() && !generation_->is_resident(); }
+  // Returns whether a scan of all shards copies at least half of their tokens to a GPU, from host memory or from disk.
+  bool is_streamed() const { return generation_->is_streamed(); }
   // Returns how many planes of codes a scan of the collection can read, in shards and segments: 1, 2 or 4; 0: none.
   int code_planes() const { return code_planes_; }
   // Counts the documents of parts that no answering device has, without those that have a tombstone.

@@ -26,6 +26,17 @@ bool AllIn(Residency tier, const std::vector<Part>& parts) {
   return std::all_of(parts.begin(), parts.end(), [&](const Part& part) { return part.tier == tier; });
 }
 
+// Returns whether at least half of the tokens are copied to a GPU by each scan.
+bool IsStreamed(const Generation::Contents& contents) {
+  if (!contents.on_gpu) return false;
+  int64_t num_tokens = 0, num_copied = 0;
+  for (const Part& part : contents.parts) {
+    num_tokens += part.num_tokens();
+    if (part.tier != Residency::kGpu) num_copied += part.num_tokens();
+  }
+  return num_copied > 0 && num_copied >= num_tokens - num_copied;
+}
+
 int CodePlanes(const Generation::Contents& contents) {
   std::optional<int> planes;
   for (const Part& part : contents.parts) {
@@ -40,6 +51,7 @@ int CodePlanes(const Generation::Contents& contents) {
 Generation::Generation(Contents contents)
     : contents_(std::move(contents)),
       is_resident_(AllIn(contents_.on_gpu ? Residency::kGpu : Residency::kHost, contents_.parts)),
+      is_streamed_(IsStreamed(contents_)),
       code_planes_(CodePlanes(contents_)),
       first_ordinals_(FirstOrdinals(contents_.parts)),
       lengths_(ViewsOf(contents_.parts)) {}

@@ -47,6 +47,7 @@ class Generation {
   bool on_gpu() const { return contents_.on_gpu; }
   absl::Time loaded_at() const { return contents_.loaded_at; }
   bool is_resident() const { return is_resident_; }
+  bool is_streamed() const { return is_streamed_; }
   // Returns how many planes of codes every replica of every shard has, and segments get: 1, 2 or 4, or 0.
   int code_planes() const { return code_planes_; }
   // Counts the documents of all shards, those with a tombstone included: the bound of ordinals.
@@ -70,6 +71,7 @@ class Generation {
  private:
   const Contents contents_;
   const bool is_resident_;
+  const bool is_streamed_;
   const int code_planes_;
   const std::vector<uint64_t> first_ordinals_;
   const DocumentLengths lengths_;

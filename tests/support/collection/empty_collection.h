@@ -12,15 +12,20 @@
 
 namespace maxsim::test {
 
-// Returns a collection of a generation of its own. If it is streamed, it has one shard without documents, in host
+// Returns a collection of a generation of its own. If it is streamed, it has one document of 1,000 tokens, in host
 // memory beside a GPU.
 inline std::shared_ptr<const store::Collection> EmptyCollection(bool is_streamed = false) {
-  static constexpr int64_t kOffsets[] = {0};
+  static constexpr int64_t kOffsets[] = {0, 1000};
   std::vector<store::Part> parts(is_streamed ? 1 : 0);
-  for (store::Part& part : parts) part.view.offsets = kOffsets;
+  collection::Manifest manifest;
+  for (store::Part& part : parts) {
+    part.view.offsets = kOffsets;
+    part.view.num_documents = manifest.num_documents = 1;
+    manifest.num_tokens = 1000;
+  }
   store::Generation::Contents contents{.name = "empty",
                                        .path = "",
-                                       .manifest = {},
+                                       .manifest = std::move(manifest),
                                        .parts = std::move(parts),
                                        .index = *store::IdIndex::Build({}),
                                        .on_gpu = is_streamed,

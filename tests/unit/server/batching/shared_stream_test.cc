@@ -61,6 +61,69 @@ TEST_F(SharedStreamTest, AFreeLaneTakesOtherJobsMeanwhile) {
   EXPECT_EQ(scheduler.answers().size(), 5u);
 }
 
+TEST_F(SharedStreamTest, ListsDoNotDivideTheScansOfAStream) {
+  VirtualScheduler scheduler(Options(), 2 * kLaneRate, 2);
+  SubmitScans(scheduler, 1, streamed_);
+  scheduler.Run(absl::Milliseconds(100));
+  for (uint64_t client = 0; client < 8; ++client) {
+    ASSERT_TRUE(scheduler.SubmitScan(client, kScanWork, streamed_).ok());
+    ASSERT_TRUE(scheduler.SubmitScan(client, 10, streamed_, true).ok());
+  }
+  scheduler.Run(absl::Milliseconds(150));
+  EXPECT_EQ(scheduler.answers().size(), 8u) << "the lists, on the other lane";
+  scheduler.Run(absl::Milliseconds(1'800));
+  EXPECT_EQ(scheduler.answers().size(), 17u);
+}
+
+TEST_F(SharedStreamTest, AScanWhoseTimeIsOverBeforeTheStreamEndsDoesNotWaitForIt) {
+  SchedulerOptions options = Options();
+  options.max_queue_time = absl::Milliseconds(500);
+  VirtualScheduler scheduler(options, 2 * kLaneRate, 2);
+  SubmitScans(scheduler, 1, streamed_);
+  scheduler.Run(absl::Milliseconds(1'100));
+  SubmitScans(scheduler, 1, streamed_);
+  scheduler.Run(absl::Milliseconds(100));
+  SubmitScans(scheduler, 1, streamed_);
+  scheduler.Run(absl::Milliseconds(100));
+  EXPECT_EQ(scheduler.stats().running_jobs, 2);
+  scheduler.Run(absl::Milliseconds(400));
+  SubmitScans(scheduler, 1, streamed_);  // 400 ms before the end of the first
+  scheduler.Run(absl::Seconds(3));
+  ASSERT_EQ(scheduler.answers().size(), 4u);
+  for (const auto& answer : scheduler.answers()) EXPECT_TRUE(answer.status.ok()) << answer.status;
+}
+
+TEST_F(SharedStreamTest, TheDefaultQueueTakesAsManyScansAsABatch) {
+  SchedulerOptions options;
+  options.max_queue_time = absl::ZeroDuration();
+  VirtualScheduler scheduler(options, 2e10, 2);
+  for (uint64_t n = 0; n < 65; ++n) {
+    ASSERT_TRUE(scheduler.SubmitScan(n, uint64_t{10'000'000'000}, streamed_).ok()) << n;
+  }
+}
+
+TEST_F(SharedStreamTest, AnyNumberOfWaitingScansLeavesTheOtherLaneToOtherJobs) {
+  VirtualScheduler scheduler(Options(), 2 * kLaneRate, 2);
+  SubmitScans(scheduler, 1, streamed_);
+  scheduler.Run(absl::Milliseconds(100));
+  for (int n = 0; n < 5'000; ++n) ASSERT_TRUE(scheduler.SubmitScan(1, kScanWork, streamed_).ok());
+  ASSERT_TRUE(scheduler.Submit(7, 10).ok());
+  scheduler.Run(absl::Milliseconds(100));
+  ASSERT_EQ(scheduler.answers().size(), 1u);
+  EXPECT_EQ(scheduler.answers()[0].client, 7u);
+}
+
+TEST_F(SharedStreamTest, AStreamThatIsOverDoesNotKeepItsCollection) {
+  VirtualScheduler scheduler(Options(), 2 * kLaneRate, 2);
+  std::shared_ptr<const store::Collection> collection = test::EmptyCollection(true);
+  const std::weak_ptr<const store::Collection> weak = collection;
+  SubmitScans(scheduler, 3, collection);
+  scheduler.Run(absl::Milliseconds(2'500));
+  EXPECT_EQ(scheduler.answers().size(), 3u);
+  collection.reset();
+  EXPECT_TRUE(weak.expired());
+}
+
 TEST_F(SharedStreamTest, TheNumberOfQueriesBoundsABatch) {
   VirtualScheduler scheduler(Options(4), 2 * kLaneRate, 2);
   SubmitScans(scheduler, 9, streamed_);

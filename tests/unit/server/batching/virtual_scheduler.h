@@ -39,12 +39,16 @@ class VirtualScheduler {
     return Submit(client, work, priority, deadline, ignores_max_queue_time, collection_, nullptr);
   }
 
-  // Submits a job over the whole of `collection`. Those of one batch over a streamed collection take as long as the
-  // largest of them.
-  absl::Status SubmitScan(uint64_t client, uint64_t work, std::shared_ptr<const store::Collection> collection) {
+  // Submits a job over the whole of `collection`, or over a list of its documents. A batch that streams takes as long
+  // as its largest job.
+  absl::Status SubmitScan(uint64_t client, uint64_t work, std::shared_ptr<const store::Collection> collection,
+                          bool is_list = false) {
+    auto candidates = std::make_shared<engine::CandidateSet>();
+    if (is_list) candidates->kind = engine::CandidateSet::Kind::kOrdinals;
     return Submit(client, work, engine::Priority::kNormal, absl::InfiniteFuture(), false, std::move(collection),
-                  std::make_shared<engine::CandidateSet>());
+                  std::move(candidates));
   }
+
   // Advances the time in steps of a millisecond.
   void Run(absl::Duration time) {
     for (const absl::Time end = now_ + time; now_ < end; now_ += absl::Milliseconds(1)) Step();
