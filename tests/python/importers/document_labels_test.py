@@ -6,6 +6,8 @@ import unittest
 import numpy as np
 from stores_fixture import DIM, ImportTest
 
+from maxsim.importers.source import ID_NAMES
+
 
 class FileLabelsTest(ImportTest):
     def test_files_of_lines_are_told_apart_as_maxsim_shard_does(self):
@@ -53,6 +55,42 @@ class FileLabelsTest(ImportTest):
         self.assert_refused("pt", path, 'docs.jsonl:2: must be an object with "id"', **options)
         lines.write_text("a\nb\n")
         self.assert_refused("pt", path, "docs.jsonl: has 2 lines, there are 3 documents", **options)
+
+
+class ArrayIdsTest(ImportTest):
+    def test_an_array_under_each_usual_name_holds_the_ids(self):
+        tokens, lengths = np.arange(6 * DIM, dtype=np.float32).reshape(6, DIM), [1, 2, 3]
+        documents = [tokens[:1], tokens[1:3], tokens[3:]]
+        padded = np.zeros((3, 3, DIM), np.float32)
+        for row, document in zip(padded, documents):
+            row[: len(document)] = document
+        for name in (*ID_NAMES, "ID", "Doc_ID", "docIds"):
+            np.savez(self.folder / "a.npz", tokens=tokens, lengths=lengths, **{name: ["a", "b", "c"]})
+            np.savez(self.folder / "p.npz", vectors=padded, lengths=lengths, **{name: ["a", "b", "c"]})
+            for kind, path in (("npz", "a.npz"), ("padded", "p.npz")):
+                with self.subTest(name, kind=kind):
+                    self.assert_source(kind, self.folder / path, ["a", "b", "c"], documents)
+
+    def test_a_list_beside_tensors_holds_the_ids(self):
+        path, documents = self.folder / "a.pkl", [np.full((2, DIM), number, np.float32) for number in range(3)]
+        for name in ("ids", "DocID", "_id"):
+            path.write_bytes(pickle.dumps({name: ["a", "b", "c"], "v": documents, "n": [1, 2, 3]}))
+            with self.subTest(name):
+                self.assert_source("pt", path, ["a", "b", "c"], documents, vectors_column="v")
+        payloads = [{"n": 1}, {"n": 2}, {"n": 3}]
+        options = {"vectors_column": "v", "payload_columns": ("*",)}
+        self.assert_source("pt", path, ["a", "b", "c"], documents, payloads, **options)
+
+    def test_the_spelling_in_lower_case_comes_first(self):
+        arrays = {"ID": ["x", "y"], "id": ["a", "b"], "PID": [1, 2]}
+        np.savez(self.folder / "a.npz", tokens=np.ones((2, DIM), np.float32), lengths=[1, 1], **arrays)
+        self.assert_source("npz", self.folder / "a.npz", ["a", "b"], np.ones((2, 1, DIM), np.float32))
+
+    def test_an_array_named_like_ids_that_holds_none_is_refused(self):
+        for ids, message in (([0.5, 1.5], "float64"), ([1, 2, 3], r"\[3\]")):
+            np.savez(self.folder / "a.npz", tokens=np.ones((2, DIM), np.float32), lengths=[1, 1], document_id=ids)
+            with self.subTest(message):
+                self.assert_refused("npz", self.folder / "a.npz", message)
 
 
 if __name__ == "__main__":

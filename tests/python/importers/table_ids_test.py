@@ -10,6 +10,8 @@ import pyarrow as pa
 from stores_fixture import DIM, ImportTest, random_documents, string_ids
 from tables_test import column, write_stream
 
+from maxsim.importers.source import ID_NAMES
+
 VECTORS = pa.list_(pa.list_(pa.float32()))
 
 
@@ -36,6 +38,16 @@ class TableIdsTest(ImportTest):
             with self.subTest(type=str(ids.type)):
                 self.assert_source("arrow", path, wanted, self.documents)
         self.assert_imports("arrow", path, wanted, self.documents)
+
+    def test_ids_are_found_by_the_names_of_arrays_too_and_in_any_case(self):
+        vectors = column(VECTORS, self.documents)
+        path = self.folder / "a.arrows"
+        for name in (*ID_NAMES, "ID", "Doc_Id", "DocIDs"):
+            write_stream(pa.table({"rank": [0] * 60, name: self.ids, "vectors": vectors}), path, 11)
+            with self.subTest(name):
+                self.assert_source("arrow", path, self.ids, self.documents)
+        write_stream(pa.table({"PID": pa.array(range(60)), "ID": self.ids, "vectors": vectors}), path, 11)
+        self.assert_source("arrow", path, self.ids, self.documents)
 
     def test_a_tensor_with_permuted_dimensions_is_refused(self):
         values = pa.array(np.zeros((3, 2 * DIM), np.float32).tolist(), pa.list_(pa.float32(), 2 * DIM))

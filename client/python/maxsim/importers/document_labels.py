@@ -13,11 +13,13 @@ from maxsim.importers.readers.opening import open_regular
 from maxsim.importers.readers.rows import RowArray
 from maxsim.importers.source import (
     ALL_COLUMNS,
+    ID_NAMES,
     DocumentId,
     ImportOptions,
     OptionError,
     SourceError,
     checked_line,
+    first_named,
     note_left,
 )
 from maxsim.unique_json import parse_json
@@ -25,8 +27,6 @@ from maxsim.unique_json import parse_json
 Payload = Optional[Mapping[str, object]]
 Label = Tuple[DocumentId, Payload]
 
-# What an array of ids is called where nobody says so.
-ID_NAMES = ("ids", "id", "doc_ids", "doc_id", "docids")
 _JSON_ENDINGS = (".jsonl", ".ndjson", ".json")
 # Rows of a column that are read at once.
 _ROWS = 4096
@@ -178,12 +178,12 @@ def with_fields(payload: Payload, fields: Payload) -> Payload:
 def find_member(
     members: Mapping[str, RowArray], name: Optional[str], guesses: Tuple[str, ...], where: str
 ) -> Optional[str]:
-    """The member `name`, which must be there, or else the first of `guesses` that is."""
+    """The member `name`, which must be there, or else the first of `guesses`, in any case, that is."""
     if name is not None:
         if name not in members:
             raise SourceError(f"{where}: has no {name!r}; it has {', '.join(list(members)[:20]) or 'nothing'}")
         return name
-    return next((guess for guess in guesses if guess in members), None)
+    return first_named(guesses, members)
 
 
 def count_ids(members: Mapping[str, RowArray], options: ImportOptions, where: str) -> Optional[int]:

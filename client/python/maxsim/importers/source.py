@@ -10,7 +10,7 @@ which reads as little as it needs to say what is there, and raises SourceError w
 from __future__ import annotations
 
 import dataclasses
-from typing import Iterator, List, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple, Union, runtime_checkable
+from typing import Iterable, Iterator, List, Mapping, NamedTuple, Optional, Protocol, Sequence, Tuple, Union, runtime_checkable
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from maxsim.collection.ids import encode_id
 
 # All fields of a document go into its payload.
 ALL_COLUMNS = ("*",)
+
+# Names of a column or an array of ids, in any case, where nobody says which it is. The first one that is there is used.
+ID_NAMES = ("id", "_id", "ids", "doc_id", "doc_ids", "docid", "docids", "document_id", "pid")
 
 # Names that a note lists.
 _MAX_NAMES = 20
@@ -133,6 +136,14 @@ def check_options(kind: str, options: ImportOptions, takes: Sequence[str]) -> No
             flag = "--" + field.name.replace("_", "-")
             taken = ", ".join("--" + name.replace("_", "-") for name in takes) or "no option of its own"
             raise OptionError(f"{flag}: {kind} does not take it; it takes {taken}")
+
+
+def first_named(names: Sequence[str], available: Iterable[str]) -> Optional[str]:
+    """Returns the first of `names`, which are in lower case, that is available in any case, as it is spelled there."""
+    spellings = list(available)
+    found = {spelling.lower(): spelling for spelling in reversed(spellings)}
+    found.update((spelling, spelling) for spelling in spellings)
+    return next((found[name] for name in names if name in found), None)
 
 
 def note_left(names: Sequence[str], noun: str = "column") -> List[str]:

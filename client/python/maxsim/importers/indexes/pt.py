@@ -15,10 +15,12 @@ from maxsim.importers.readers.describing import describe
 from maxsim.importers.document_labels import FileLabels, open_file_labels, with_fields
 from maxsim.importers.readers.opening import open_regular
 from maxsim.importers.source import (
+    ID_NAMES,
     ImportOptions,
     SourceDocument,
     SourceError,
     check_options,
+    first_named,
     note_left,
 )
 from maxsim.importers.readers.tensors import document_vectors, find_dim, is_tensor, natural_order
@@ -127,10 +129,13 @@ class PtSource:
             return [(document_id, tensor, None) for document_id, tensor in vectors.items()]
         assert isinstance(vectors, (list, tuple))
         ids: Sequence[object] = [_NUMBERED] * len(vectors)
-        if self._options.id_column is not None:
-            ids = _list(columns, self._options.id_column, file, len(vectors))
+        id_column = self._options.id_column
+        if id_column is None and self._options.ids is None:
+            id_column = first_named(ID_NAMES, (other for other in columns if isinstance(other, str) and other != name))
+        if id_column is not None:
+            ids = _list(columns, id_column, file, len(vectors))
         payload_columns = self._options.payload_columns
-        others = [str(other) for other in columns if other not in (name, self._options.id_column)]
+        others = [str(other) for other in columns if other not in (name, id_column)]
         if payload_columns == ("*",):
             payload_columns = tuple(others)
         beside = (other for other in others if isinstance(columns.get(other), (list, tuple)))

@@ -8,17 +8,15 @@ from typing import Any, Callable, List, Optional, Sequence
 import pyarrow as pa
 
 from maxsim.importers.tables.arrow_vectors import storage_type
-from maxsim.importers.source import SourceError
+from maxsim.importers.source import ID_NAMES, SourceError, first_named
 
-# Usual names of an id column. The first one that a table has is used.
-ID_COLUMNS = ("id", "_id", "ids", "doc_id", "docid", "document_id", "pid")
 _UUID = "arrow.uuid"
 
 
 def choose_ids(where: str, schema: pa.Schema) -> Optional[str]:
     """Returns the column named like an id column, or None if there is none. Raises SourceError if its type cannot hold
     ids, because numbering the documents instead would lose their ids."""
-    name = next((name for name in ID_COLUMNS if name in schema.names), None)
+    name = first_named(ID_NAMES, schema.names)
     if name is not None:
         check_ids(f"{where}: column {name!r}", schema.field(name).type)
     return name
