@@ -11,9 +11,14 @@
 #include "base/file.h"
 #include "base/lines.h"
 #include "base/text.h"
+#include "base/unique_json.h"
+#include "nlohmann/json.hpp"
 
 namespace maxsim::evaluation {
 namespace {
+
+// A query's members may be anything, most of which is passed over.
+constexpr int kMaxQueryDepth = 100;
 
 // The line of column names that BEIR's files and others begin with: query-id corpus-id score.
 bool IsJudgementHeader(std::string_view query, std::string_view grade) {
@@ -48,7 +53,9 @@ absl::StatusOr<std::vector<QueryText>> ParseQueryTexts(std::string_view jsonl, c
   std::vector<QueryText> texts;
   absl::Status status = ForEachLine(jsonl, [&](int64_t number, std::string_view line) -> absl::Status {
     using nlohmann::json;
-    const json object = json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const absl::StatusOr<json> parsed = ParseUniqueJson(line, kMaxQueryDepth);
+    if (!parsed.ok()) return Invalid(origin, ":", number, ": ", parsed.status().message());
+    const json& object = *parsed;
     if (!object.is_object()) return Invalid(origin, ":", number, ": not a JSON object");
     QueryText text;
     const auto id = object.find("id");

@@ -5,12 +5,16 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "base/unique_json.h"
 #include "nlohmann/json.hpp"
 
 namespace maxsim::console {
 namespace {
 
 using nlohmann::json;
+
+// A question's members may be anything, most of which is passed over.
+constexpr int kMaxQuestionDepth = 100;
 
 bool IsShape(const json& shape) {
   return shape.is_array() && shape.size() == 2 && shape[0].is_number_unsigned() && shape[1].is_number_unsigned() &&
@@ -54,8 +58,9 @@ absl::StatusOr<std::string> QuestionsJson(std::string_view lines) {
     lines.remove_prefix(std::min(lines.size(), line.size() + 1));
     ++number;
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    const json question = json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
-    if (question.is_discarded()) return absl::InvalidArgumentError(Cat("line ", number, ": is not JSON"));
+    const absl::StatusOr<json> parsed = ParseUniqueJson(line, kMaxQuestionDepth);
+    if (!parsed.ok()) return absl::InvalidArgumentError(Cat("line ", number, ": ", parsed.status().message()));
+    const json& question = *parsed;
     if (const std::string wrong = WrongQuestion(question); !wrong.empty()) {
       return absl::InvalidArgumentError(Cat("line ", number, ": ", wrong));
     }

@@ -6,13 +6,17 @@ import json
 from typing import Any, Dict, List, Tuple, Union
 
 
+class RepeatedKeyError(ValueError):
+    """An object has a key twice."""
+
+
 def unique_keys(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
-    """An object_pairs_hook for json. Raises ValueError with the name of a repeated key."""
+    """An object_pairs_hook for json. Raises RepeatedKeyError with the name of a repeated key."""
     made = dict(pairs)
     if len(made) < len(pairs):
         names = [name for name, _ in pairs]
         repeated = next(name for name in made if names.count(name) > 1)
-        raise ValueError(f"key {json.dumps(repeated)[:80]} appears twice in one object")
+        raise RepeatedKeyError(f"key {json.dumps(repeated)[:80]} appears twice in one object")
     return made
 
 

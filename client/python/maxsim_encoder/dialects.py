@@ -48,12 +48,22 @@ def _bad(message: str, status: int = 400, code: str = "invalid_request") -> Requ
     return RequestError(status, code, message)
 
 
+def _unique_members(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
+    """An object_pairs_hook that refuses a repeated member, of which Python's parser keeps the last one."""
+    members: Dict[str, Any] = {}
+    for name, value in pairs:
+        if name in members:
+            raise _bad(f"{shown(name)} appears twice", code="invalid_json")
+        members[name] = value
+    return members
+
+
 class _Members:
     """A JSON object whose members are read one by one; those that nobody reads are refused."""
 
     def __init__(self, body: bytes) -> None:
         try:
-            value = json.loads(body.decode("utf-8"))
+            value = json.loads(body.decode("utf-8"), object_pairs_hook=_unique_members)
         except UnicodeDecodeError as error:
             raise _bad(f"the body is not UTF-8: {error.reason} at byte {error.start}", code="invalid_json") from None
         except (json.JSONDecodeError, RecursionError) as error:

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/text.h"
+#include "base/unique_json.h"
 #include "client/error_details.h"
 #include "nlohmann/json.hpp"
 #include "server/http/rerank/rerank_body.h"
@@ -22,22 +23,17 @@ using nlohmann::json;
 
 constexpr size_t kLongestShown = 300;
 
-// A body is an object, a matrix, its rows and their numbers.
-constexpr int kMaxExplainDepth = 4;
+// A body is an object with a matrix, which is a list of rows or an object with a shape.
+constexpr int kMaxExplainDepth = 3;
 
 constexpr std::array<std::string_view, 5> kExplainMembers = {"model", "query", "id", "query_weights", "request_id"};
 
-// Parses the body. What is nested deeper than a query is, is dropped on the way: the parser of /v1/rerank then refuses
-// the member that it was in.
 absl::StatusOr<json> ParseWhole(const std::string& body) {
-  const auto is_shallow = [](int depth, json::parse_event_t, const json&) { return depth <= kMaxExplainDepth; };
-  try {
-    return json::parse(body, is_shallow);
-  } catch (const json::exception& error) {
-    std::string_view what = error.what();
-    if (const size_t bracket = what.find("] "); bracket != std::string_view::npos) what.remove_prefix(bracket + 2);
-    return absl::InvalidArgumentError(Cat("the body is not JSON: ", Printable(what, kLongestShown)));
-  }
+  std::string repeated;
+  absl::StatusOr<json> value = ParseUniqueJson(body, kMaxExplainDepth, &repeated);
+  if (value.ok()) return value;
+  if (!repeated.empty()) return client::InvalidField(Printable(repeated, kLongestShown), "appears twice");
+  return absl::InvalidArgumentError(Cat("the body is not JSON: ", value.status().message()));
 }
 
 // What the parser of /v1/rerank and the service call by names that this body does not have.

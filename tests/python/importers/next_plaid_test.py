@@ -80,6 +80,9 @@ class NextPlaidTest(IndexTest):
         payloads[6] = {"file": "g", "tags": {"y": None}, "line": 7}
         self.assert_index("plaid", self.path, range(7), self.wanted, payloads=payloads, tolerance=1e-6)
         self.assert_refused("plaid", self.path, "document 1 has no id in the column 'file'", id_column="file")
+        self.write_table("""UPDATE METADATA SET "tags" = '{"y": 1, "y": 2}' WHERE "_subset_" = 2""")
+        repeated = "metadata.db: column 'tags': key \"y\" appears twice in one object"
+        self.assert_refused("plaid", self.path, repeated)
         (self.path / "metadata.db").unlink()
         self.write_table(
             'CREATE TABLE METADATA ("_subset_" INTEGER NOT NULL, "_content_id_" INTEGER NOT NULL, "file" TEXT)',

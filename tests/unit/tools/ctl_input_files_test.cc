@@ -141,6 +141,8 @@ TEST(QueryTextsTest, ErrorsNameTheLine) {
   EXPECT_THAT(std::string(ParseQueryTexts("{\"id\": 1}\n{", "f.jsonl").status().message()), HasSubstr("f.jsonl:2"));
   EXPECT_THAT(std::string(ParseQueryTexts("{\"text\": \"x\"}", "f").status().message()), HasSubstr("\"id\""));
   EXPECT_THAT(std::string(ParseQueryTexts("[1]", "f").status().message()), HasSubstr("JSON object"));
+  EXPECT_EQ(ParseQueryTexts("{\"id\": 1}\n{\"id\": 2, \"text\": \"a\", \"text\": \"b\"}", "f.jsonl").status().message(),
+            "f.jsonl:2: key \"text\" appears twice in one object");
 }
 
 TEST(PayloadTokensTest, OnlyAnArrayOfStrings) {

@@ -44,6 +44,8 @@ TEST(QuestionsTest, ErrorsNameTheLineAndTheMember) {
     EXPECT_THAT(std::string(text.status().message()), HasSubstr("line 2: " + message));
   };
   expect(json::array(), "is not a JSON object");
+  const auto repeated = QuestionsJson(R"({"text": "a", "query": {"dtype": "f16", "dtype": "f32"}})");
+  EXPECT_EQ(repeated.status().message(), "line 1: key \"query.dtype\" appears twice in one object");
   for (const char* member : {"text", "query"}) {
     json wrong = Question();
     wrong.erase(member);
@@ -64,7 +66,7 @@ TEST(QuestionsTest, ErrorsNameTheLineAndTheMember) {
   expect(wrong, "tokens: has 1 texts, and query.shape[0] is 2");
   wrong["tokens"] = {"why", 2};
   expect(wrong, "tokens: is not a list of texts");
-  EXPECT_THAT(std::string(QuestionsJson("{").status().message()), HasSubstr("line 1: is not JSON"));
+  EXPECT_THAT(std::string(QuestionsJson("{").status().message()), HasSubstr("line 1: malformed JSON"));
 }
 
 TEST(QuestionsTest, ErrorsOfAFileNameItsPath) {

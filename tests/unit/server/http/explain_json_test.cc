@@ -48,7 +48,8 @@ TEST(ExplainJsonTest, ABodyIsARequestOfOneQueryAndOneCandidate) {
 TEST(ExplainJsonTest, WhatIsWrongIsNamedAsInTheBody) {
   EXPECT_THAT(ExplainErrorOf("{"), HasSubstr("the body is not JSON"));
   EXPECT_THAT(ExplainErrorOf("[]"), HasSubstr("the body is not a JSON object"));
-  EXPECT_THAT(ExplainErrorOf(R"({"query": [[1e400]]})"), HasSubstr("the body is not JSON: number overflow"));
+  EXPECT_THAT(ExplainErrorOf(R"({"query": [[1e400]]})"),
+              HasSubstr("the body is not JSON: malformed JSON: number overflow"));
   json body = ExplainBody();
   body.erase("id");
   EXPECT_THAT(ExplainErrorOf(body.dump()), HasSubstr("id: is missing"));
@@ -69,7 +70,16 @@ TEST(ExplainJsonTest, WhatIsWrongIsNamedAsInTheBody) {
   body.erase("query");
   EXPECT_THAT(ExplainErrorOf(body.dump()), HasSubstr("query: is missing"));
   EXPECT_THAT(ExplainErrorOf(std::string(kMaxExplainBodyBytes + 1, ' ')), HasSubstr("bytes, and at most 1048576"));
-  EXPECT_THAT(ExplainErrorOf(std::string(100'000, '[')), HasSubstr("the body is not JSON"));
+  EXPECT_THAT(ExplainErrorOf(std::string(100'000, '[')), HasSubstr("JSON nested deeper than 3 levels"));
+}
+
+TEST(ExplainJsonTest, ARepeatedMemberIsRefused) {
+  const std::string body = ExplainBody().dump();
+  EXPECT_EQ(ExplainErrorOf(R"({"query": [[9, 9]], )" + body.substr(1)), "query: appears twice");
+  EXPECT_EQ(ExplainErrorOf(R"({"id": "b", )" + body.substr(1)), "id: appears twice");
+  const std::string encoded = R"({"model": "docs", "id": "a", "query": {"dtype": "f32", "dtype": "f16"}})";
+  EXPECT_EQ(ExplainErrorOf(encoded), "query.dtype: appears twice");
+  EXPECT_EQ(client::FieldOf(ParseExplainRequest(encoded, kExplainLimits).status()), "query.dtype");
 }
 
 TEST(ExplainJsonTest, AnAnswerHasARowPerTokenOfTheQuery) {

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from typing import Dict, Iterator, List, Mapping, Sequence
 
 from maxsim.importers.indexes.index_files import open_table
 from maxsim.importers.source import SourceError
+from maxsim.unique_json import RepeatedKeyError, parse_json
 
 # The column of a document's number.
 _NUMBER = "_subset_"
@@ -58,20 +58,21 @@ class PayloadTable:
         fields: Dict[str, object] = {}
         for name, value in zip(self.columns, values):
             if isinstance(value, str) and self._types[name] == "BLOB" and value[:1] in ("[", "{"):
-                value = _parsed(value)
+                value = self._parsed(name, value)
             if value is not None:
                 fields[name] = value
         return fields
 
+    def _parsed(self, column: str, text: str) -> object:
+        """NextPlaid writes lists and objects as JSON."""
+        try:
+            value: object = parse_json(text)
+            return value
+        except RepeatedKeyError as error:
+            raise SourceError(f"{self._path}: column {column!r}: {error}") from None
+        except (ValueError, RecursionError):
+            return text
+
 
 def _column_types(table: sqlite3.Connection, name: str) -> Dict[str, str]:
     return {str(row[1]): str(row[2]).upper() for row in table.execute(f"PRAGMA table_info({name})")}
-
-
-def _parsed(text: str) -> object:
-    """NextPlaid writes lists and objects as JSON."""
-    try:
-        value: object = json.loads(text)
-        return value
-    except (ValueError, RecursionError):
-        return text
