@@ -105,13 +105,16 @@ void WriteQueue::Push(WriteCall call) {
   ++num_waiting_;
 }
 
+bool WriteQueue::MayWait(const WriteCall& call, absl::Time now) const {
+  if (call.caller.deadline <= now) return false;
+  // Messages of a stream must be applied in order, one call after another, so they never expire.
+  return max_queue_time_ <= absl::ZeroDuration() || call.first_sequence != 0 || now - call.arrived < max_queue_time_;
+}
+
 absl::Status WriteQueue::CheckMayWait(const WriteCall& call, absl::Time now) const {
+  if (MayWait(call, now)) return absl::OkStatus();
   if (call.caller.deadline <= now) {
     return absl::DeadlineExceededError("the deadline passed before the call was written; nothing was written");
-  }
-  // Messages of a stream must be applied in order, one call after another, so they never expire.
-  if (max_queue_time_ <= absl::ZeroDuration() || call.first_sequence != 0 || now - call.arrived < max_queue_time_) {
-    return absl::OkStatus();
   }
   return Refusal(Cat("this call has waited for ", absl::FormatDuration(max_queue_time_),
                      " (live.max_queue_time), and nothing of it was written"),
@@ -152,6 +155,31 @@ std::vector<WriteCall> WriteQueue::TakeGroup(uint64_t max_bytes, absl::Time now,
   }
   waiting_.EndScan();
   return group;
+}
+
+void WriteQueue::TakeExpired(absl::Time now, std::vector<Expired>* expired) {
+  size_t count = 0;
+  std::vector<WriteCall> none;
+  waiting_.RemoveIf(
+      [&](const WriteCall& call) {
+        count += MayWait(call, now) ? 0 : 1;
+        return false;
+      },
+      &none);
+  if (count == 0) return;
+  std::vector<WriteCall> removed;
+  removed.reserve(count);
+  expired->reserve(expired->size() + count);
+  waiting_.RemoveIf([&](const WriteCall& call) { return !MayWait(call, now); }, &removed);
+  num_waiting_ -= count;
+  for (WriteCall& call : removed) {
+    absl::Status reason(absl::StatusCode::kResourceExhausted, "");  // for want of memory; it takes none
+    try {
+      reason = CheckMayWait(call, now);
+    } catch (const std::bad_alloc&) {
+    }
+    expired->push_back({std::move(call), std::move(reason)});
+  }
 }
 
 void WriteQueue::Finish(uint64_t client, uint64_t num_bytes) {

@@ -59,6 +59,9 @@ class WriteQueue {
     absl::Status reason;
   };
   std::vector<WriteCall> TakeGroup(uint64_t max_bytes, absl::Time now, std::vector<Expired>* expired);
+  // Moves all calls that have waited for max_queue_time or whose deadline has passed to `expired`, for a time in which
+  // no group is taken. The caller must call Finish for them. If memory runs out, nothing has changed.
+  void TakeExpired(absl::Time now, std::vector<Expired>* expired);
   // Records that a taken call of this client has been answered.
   void Finish(uint64_t client, uint64_t num_bytes);
   // Records that writing a group with this amount of work took this long.
@@ -69,6 +72,7 @@ class WriteQueue {
  private:
   absl::Status Refusal(const std::string& reason, absl::Duration retry_after) const;
   absl::Duration WaitOf(const WriteCall& call, absl::Time now) const;
+  bool MayWait(const WriteCall& call, absl::Time now) const;
   absl::Status CheckMayWait(const WriteCall& call, absl::Time now) const;
 
   const std::string name_;

@@ -29,6 +29,9 @@ constexpr int kSendAgainParts = 4;
 // One that the stream's server could not hand on, for want of a leader, after this.
 constexpr absl::Duration kNoResponderDelay = absl::Milliseconds(100);
 
+// The rate at which calls leave the queue is measured over at least this time: the first ones leave in a burst.
+constexpr absl::Duration kRateInterval = absl::Milliseconds(200);
+
 // What takes too long is looked for this often.
 constexpr absl::Duration kCheckInterval = absl::Milliseconds(20);
 
@@ -89,6 +92,7 @@ void StreamedCollection::RunPublisher() {
       worked = TakeCalls(lock);
       while (SendNext(lock)) worked = true;
       if (MonotonicNow() >= next_check) {
+        RefuseExpired(lock);
         FailOverdue(lock);
         SendAgain(lock);
         next_check = MonotonicNow() + kCheckInterval;
@@ -106,18 +110,52 @@ void StreamedCollection::RunPublisher() {
   }
 }
 
-// Takes calls from the queue and encodes their messages. Returns whether there were some.
-bool StreamedCollection::TakeCalls(MutexLock& lock) {
-  if (queue_.empty() || pending_.bytes_in_flight() > kMaxBytesInFlight) return false;
-  std::vector<WriteQueue::Expired> expired;
-  std::vector<WriteCall> calls = queue_.TakeGroup(kMaxTakenBytes, MonotonicNow(), &expired);
-  for (const WriteQueue::Expired& one : expired) queue_.Finish(one.call.client(), one.call.num_bytes);
-  lock.Unlock();
+// Tells the queue at what rate calls are taken from it, by which it estimates how long a new one will wait. Only time
+// in which calls waited counts.
+void StreamedCollection::ObserveRate(absl::Time now) {
+  if (!is_backlogged_) {
+    rate_since_ = now;
+    taken_work_ = 0;
+  } else if (now - rate_since_ >= kRateInterval) {
+    queue_.ObserveGroup(taken_work_, now - rate_since_);
+    rate_since_ = now;
+    taken_work_ = 0;
+  }
+}
+
+// Answers calls of which nothing was written. Called without the lock.
+void StreamedCollection::Refuse(std::vector<WriteQueue::Expired> expired) {
   for (WriteQueue::Expired& one : expired) {
     CountRefused(metrics_, name_, one.call);
     client::SetNothingWritten(one.reason);
     one.call.done(std::move(one.reason));
   }
+}
+
+// Refuses calls that have waited for too long while no room for them comes free on the way to the stream.
+void StreamedCollection::RefuseExpired(MutexLock& lock) {
+  if (queue_.empty()) return;
+  std::vector<WriteQueue::Expired> expired;
+  queue_.TakeExpired(MonotonicNow(), &expired);
+  if (expired.empty()) return;
+  for (const WriteQueue::Expired& one : expired) queue_.Finish(one.call.client(), one.call.num_bytes);
+  lock.Unlock();
+  Refuse(std::move(expired));
+  lock.Lock();
+}
+
+// Takes calls from the queue and encodes their messages. Returns whether there were some.
+bool StreamedCollection::TakeCalls(MutexLock& lock) {
+  if (queue_.empty() || pending_.bytes_in_flight() > kMaxBytesInFlight) return false;
+  std::vector<WriteQueue::Expired> expired;
+  const absl::Time now = MonotonicNow();
+  ObserveRate(now);
+  std::vector<WriteCall> calls = queue_.TakeGroup(kMaxTakenBytes, now, &expired);
+  for (const WriteCall& call : calls) taken_work_ += call.work();
+  for (const WriteQueue::Expired& one : expired) queue_.Finish(one.call.client(), one.call.num_bytes);
+  is_backlogged_ = !queue_.empty();
+  lock.Unlock();
+  Refuse(std::move(expired));
   std::vector<std::unique_ptr<PendingCall>> encoded;
   std::vector<std::pair<uint64_t, uint64_t>> failed;  // client and bytes
   failed.reserve(calls.size());

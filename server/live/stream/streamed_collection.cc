@@ -28,8 +28,8 @@ StreamedCollection::StreamedCollection(std::string name, MessageRules rules, std
       options_(options),
       metrics_(metrics),
       collection_(std::move(collection)),
-      // A call mostly waits for the stream's answers, which nats.timeout limits.
-      queue_(name_, {.max_bytes = options.max_queued_bytes, .max_queue_time = absl::ZeroDuration()}),
+      // Calls that are on their way to the stream have left this queue; nats.timeout limits the wait for its answers.
+      queue_(name_, {.max_bytes = options.max_queued_bytes, .max_queue_time = options.max_queue_time}),
       pending_(MakeNonce()),
       lost_(absl::UnavailableError(Cat(stream->server(), " has not answered yet"))),
       stream_(std::move(stream)) {

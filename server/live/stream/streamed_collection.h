@@ -71,6 +71,9 @@ class StreamedCollection final : public store::LiveDocuments {
   // The publisher (publishing.cc):
   void RunPublisher();
   bool TakeCalls(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  void ObserveRate(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RefuseExpired(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  void Refuse(std::vector<WriteQueue::Expired> expired);
   std::unique_ptr<PendingCall> Encode(WriteCall& call) const;
   bool SendNext(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Send(PendingCall& call, size_t idx, MutexLock& lock)
@@ -112,6 +115,9 @@ class StreamedCollection final : public store::LiveDocuments {
   mutable Mutex mutex_;
   ConditionVariable changed_;
   WriteQueue queue_ ABSL_GUARDED_BY(mutex_);
+  bool is_backlogged_ ABSL_GUARDED_BY(mutex_) = false;  // calls were left in the queue when the last ones were taken
+  absl::Time rate_since_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
+  uint64_t taken_work_ ABSL_GUARDED_BY(mutex_) = 0;  // since rate_since_
   PendingCalls pending_ ABSL_GUARDED_BY(mutex_);
   bool served_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;  // nothing is accepted any more

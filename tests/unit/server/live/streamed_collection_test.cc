@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/monotonic_clock.h"
+#include "client/status.h"
 #include "server/live/stream/stream_message.h"
 #include "tests/support/values/eventually.h"
 #include "tests/unit/server/live/streamed_fixture.h"
@@ -249,6 +250,36 @@ TEST_F(StreamedCollectionTest, AnswersWhatItAcceptedBeforeItStops) {
   for (std::future<Answer>& answer : answers) EXPECT_TRUE(answer.get().ok());
   ASSERT_TRUE(b_.Reaches(50));
   EXPECT_EQ(b_.Now(), (Documents{{"x", 49}}));
+}
+
+TEST_F(StreamedCollectionTest, RefusesCallsThatWaitTooLongBehindASlowStream) {
+  a_.options_.segment_bytes = 128 << 20;
+  a_.options_.max_queue_time = absl::Milliseconds(200);
+  a_.options_.nats.timeout = absl::Seconds(20);
+  a_.Open();
+  ASSERT_TRUE(LiveIsConnected(a_));
+  server_.Set({.lose_publishes = 1'000'000, .max_message_bytes = 2 << 20});
+  // 16 MiB may be on their way to the stream, and the others wait for its answers.
+  std::vector<std::future<Answer>> answers;
+  for (int number = 0; number < 40; ++number) {
+    store::Write write = Upsert(absl::StrCat("x", number), 1);
+    write.payload = absl::StrCat("{\"text\":\"", std::string(1 << 20, 'a'), "\"}");
+    answers.push_back(a_.Send(List(std::move(write))));
+  }
+  const Answer last = answers.back().get();
+  EXPECT_TRUE(absl::IsResourceExhausted(last.status())) << last.status();
+  EXPECT_THAT(std::string(last.status().message()), HasSubstr("live.max_queue_time"));
+  EXPECT_TRUE(client::IsNothingWritten(last.status()));
+  answers.pop_back();
+  server_.Set({.max_message_bytes = 2 << 20});
+  size_t num_written = 0;
+  for (std::future<Answer>& answer : answers) {
+    const Answer one = answer.get();
+    num_written += one.ok() ? 1 : 0;
+    EXPECT_TRUE(one.ok() || absl::IsResourceExhausted(one.status())) << one.status();
+  }
+  EXPECT_EQ(server_.num_messages(), num_written) << "nothing of a refused call";
+  EXPECT_TRUE(a_.Write(List(Upsert("y", 1))).ok());
 }
 
 TEST_F(StreamedCollectionTest, DoesNotFollowWithALogThatForgetsOtherVersions) {

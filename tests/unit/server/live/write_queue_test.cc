@@ -188,6 +188,31 @@ TEST_F(WriteQueueTest, WhatHasWaitedTooLongOrIsPastItsDeadlineIsNotWritten) {
   EXPECT_EQ(queue.num_bytes(), 0u);
 }
 
+TEST_F(WriteQueueTest, WhatHasWaitedTooLongIsRefusedAlsoWhereNothingIsTaken) {
+  WriteQueue queue = QueueOf(1 << 30, absl::Seconds(3));
+  queue.TakeExpired(now_, &expired_);
+  WriteCall late = CallOf(10, 1, now_);
+  late.caller.deadline = now_ + absl::Seconds(1);
+  queue.Push(std::move(late));
+  queue.Push(CallOf(20, 2, now_));
+  queue.Push(CallOf(25, 2, now_ + absl::Seconds(2)));
+  queue.Push(CallOf(30, 3, now_));
+  now_ += absl::Seconds(3) - absl::Nanoseconds(1);
+  queue.TakeExpired(now_, &expired_);
+  ASSERT_EQ(expired_.size(), 1u);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(expired_[0].reason)) << expired_[0].reason;
+  now_ += absl::Nanoseconds(1);
+  queue.TakeExpired(now_, &expired_);
+  ASSERT_EQ(expired_.size(), 3u);
+  for (const WriteQueue::Expired& one : absl::MakeSpan(expired_).subspan(1)) {
+    EXPECT_THAT(one.reason.message(), HasSubstr("has waited for 3s (live.max_queue_time)"));
+  }
+  for (const WriteQueue::Expired& one : expired_) queue.Finish(one.call.client(), one.call.num_bytes);
+  EXPECT_EQ(queue.num_bytes(), 25u);
+  EXPECT_THAT(Take(queue), ElementsAre(2));
+  EXPECT_TRUE(queue.empty());
+}
+
 // For five minutes, four threads of one client send calls of two seconds each, the next as soon as the last is
 // answered, and another client sends small writes. Accepted calls are written in time, and a small one waits for one
 // large call at most.
