@@ -119,6 +119,7 @@ absl::Status RunExplain(const ExplainOptions& options, Context& context) {
     context.Print(ToJson(*response));
     return absl::OkStatus();
   }
+  for (const std::string& remark : TruncationRemarks(response->results(0))) context.err() << remark << '\n';
   const Explanation explanation = MakeExplanation(*inputs, response->results(0), context);
   context.out() << RenderExplanation(
       explanation,

@@ -117,6 +117,7 @@ void PrintRemarks(const v1::RerankResponse& response, const std::string& collect
     context.err() << Cat(FormatCount(static_cast<int64_t>(count)), count == 1 ? " candidate" : " candidates",
                          " could not be scored: the server has lost a device\n");
   }
+  for (const std::string& remark : TruncationRemarks(response.results(0))) context.err() << remark << '\n';
   if (response.results(0).has_refinement()) context.err() << RefinementText(response.results(0).refinement()) << '\n';
   const v1::Timings& timings = response.timings();
   const std::string encoding =

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_join.h"
 #include "base/lines.h"
 #include "base/monotonic_clock.h"
 #include "base/text.h"
@@ -71,6 +72,7 @@ class Upserter {
                       {"applied", num_applied_},
                       {"stale", num_documents_ - num_applied_},
                       {"encoded_tokens", encoded_tokens_},
+                      {"truncated", num_truncated_},
                       {"sequence", num_documents_ == 0 ? Json() : Json(sequence_)}});
       return;
     }
@@ -88,6 +90,13 @@ class Upserter {
                                                         ", sequence ", sequence_, ", in ",
                                                         command_line::Fixed(absl::ToDoubleSeconds(took), 1), " s"))
                    << '\n';
+    if (num_truncated_ == 0) return;
+    const bool has_more = num_truncated_ > static_cast<int64_t>(truncated_places_.size());
+    context_.err() << command_line::WithoutControls(
+                          Cat("the encoder cut the end of ", FormatCount(num_truncated_),
+                              num_truncated_ == 1 ? " text" : " texts", ", longer than its model reads: ",
+                              absl::StrJoin(truncated_places_, ", "), has_more ? ", ..." : ""))
+                   << '\n';
   }
 
  private:
@@ -104,6 +113,7 @@ class Upserter {
     num_documents_ += response->results_size();
     num_applied_ += std::count_if(response->results().begin(), response->results().end(),
                                   [](const auto& result) { return result.outcome() == v1::WRITE_OUTCOME_APPLIED; });
+    NoteTruncated(*response);
     sequence_ = response->sequence();
     encoded_tokens_ += response->encoded_tokens();
     request_.clear_documents();
@@ -111,6 +121,15 @@ class Upserter {
     places_.clear();
     ShowProgress(total);
     return absl::OkStatus();
+  }
+
+  void NoteTruncated(const v1::UpsertResponse& response) {
+    constexpr size_t kShown = 10;
+    for (int i = 0; i < response.results_size(); ++i) {
+      if (!response.results(i).truncated()) continue;
+      ++num_truncated_;
+      if (truncated_places_.size() < kShown) truncated_places_.push_back(places_[static_cast<size_t>(i)]);
+    }
   }
 
   // A line now and then: of what a minute takes, a dozen.
@@ -142,7 +161,8 @@ class Upserter {
   v1::UpsertRequest request_;
   uint64_t request_bytes_ = 0;
   std::vector<std::string> places_;  // of the request's documents in the input
-  int64_t num_documents_ = 0, num_applied_ = 0;
+  int64_t num_documents_ = 0, num_applied_ = 0, num_truncated_ = 0;
+  std::vector<std::string> truncated_places_;  // the first ones
   uint64_t sequence_ = 0, encoded_tokens_ = 0;
   absl::Time last_shown_ = MonotonicNow();
 };

@@ -116,6 +116,7 @@ function showAnswer(answer, what, seen_us) {
   parts.push(`answered in ${duration(answer.timings.total_us)}`);
   if (answer.missing?.length > 0) parts.push(`${plural(answer.missing.length, "unknown id")}`);
   if (answer.unavailable_documents > 0) parts.push(`${count(answer.unavailable_documents)} on lost devices`);
+  if (answer.query_truncated) parts.push("the encoder cut the end of the question, which is longer than its model reads");
   if (answer.refinement !== undefined) parts.push(refinementText(answer.refinement));
   byId("answer-status").textContent = `${parts.join(" · ")}.`;
   byId("timings").replaceChildren(timingsBar(answer.timings, seen_us));

@@ -16,8 +16,10 @@ namespace {
 using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 TEST_F(CtlDocumentsTest, UpsertWritesLinesAndSaysHowMany) {
@@ -39,7 +41,29 @@ TEST_F(CtlDocumentsTest, UpsertWritesLinesAndSaysHowMany) {
   EXPECT_EQ(requests_[0].documents(1).text(), "how do birds fly");
   const json summary = json::parse(Run({"upsert", "notes", "--documents", lines, "--json"}).out);
   EXPECT_EQ(summary, json::parse(R"({"collection": "notes", "documents": 3, "applied": 2, "stale": 1,
-                                     "encoded_tokens": 10, "sequence": 4})"));
+                                     "encoded_tokens": 10, "truncated": 0, "sequence": 4})"));
+}
+
+TEST_F(CtlDocumentsTest, UpsertSaysWhichTextsTheEncoderCut) {
+  std::string lines;
+  for (int i = 0; i < 14; ++i) lines += R"({"id": "d)" + std::to_string(i) + R"(", "text": "words"})" + "\n";
+  const std::string path = WriteFile("docs.jsonl", lines);
+  EXPECT_THAT(Run({"upsert", "notes", "--documents", path}).err, Not(HasSubstr("cut")));
+  int first_whole = 2;
+  server_.on_upsert = [&](auto&, const v1::UpsertRequest& request, v1::UpsertResponse& response) {
+    grpc::Status status = Write(request, response);
+    for (int i = 0; i < response.results_size(); ++i)
+      response.mutable_results(i)->set_truncated(i > 0 && i < first_whole);
+    return status;
+  };
+  EXPECT_THAT(
+      Run({"upsert", "notes", "--documents", path}).err,
+      AllOf(HasSubstr("the encoder cut the end of 1 text, longer than its model reads: "), EndsWith("docs.jsonl:2\n")));
+  first_whole = 14;
+  EXPECT_THAT(Run({"upsert", "notes", "--documents", path}).err,
+              AllOf(HasSubstr("the encoder cut the end of 13 texts, "), HasSubstr("docs.jsonl:11, ...\n"),
+                    Not(HasSubstr("docs.jsonl:12"))));
+  EXPECT_EQ(json::parse(Run({"upsert", "notes", "--documents", path, "--json"}).out)["truncated"], 13);
 }
 
 TEST_F(CtlDocumentsTest, UpsertTakesTheArraysThatBuildTakes) {

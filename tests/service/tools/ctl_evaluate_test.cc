@@ -284,6 +284,18 @@ TEST_F(CtlEvaluateTest, TextsAreSentInPlaceOfVectors) {
   EXPECT_EQ(Evaluate({"--text"}).code, kExitUsage) << "both";
 }
 
+TEST_F(CtlEvaluateTest, QueriesThatTheEncoderCutAreCounted) {
+  EXPECT_EQ(Evaluate({"--text"}, /*text=*/true).err.find("cut the end"), std::string::npos);
+  const auto answer = server_.on_rerank;
+  server_.on_rerank = [&](auto& context, const v1::RerankRequest& request, v1::RerankResponse& response) {
+    const grpc::Status status = answer(context, request, response);
+    response.mutable_results(0)->set_query_truncated(request.queries(0).text() == "two");
+    return status;
+  };
+  EXPECT_THAT(Evaluate({"--text"}, /*text=*/true).err,
+              HasSubstr("warning: the encoder cut the end of 1 query, longer than its model reads\n"));
+}
+
 TEST_F(CtlEvaluateTest, WrongFilesAndFlagsAreRefused) {
   WriteFile("first.run", "q1 Q0 a 1 5 t\nq1 Q0 b 1 five t\n");
   EXPECT_EQ(

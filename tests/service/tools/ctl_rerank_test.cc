@@ -57,6 +57,29 @@ TEST_F(CtlTest, RerankSendsAText) {
   const json answer = json::parse(Run({"rerank", "--text", "on wings", "--all", "--alignments", "--json"}).out);
   EXPECT_EQ(answer["query_tokens"], json::parse(R"(["wing", "##s"])"));
   EXPECT_EQ(answer["timings_us"]["encode"], 1500);
+  EXPECT_FALSE(answer.contains("query_truncated"));
+  EXPECT_THAT(run.err, Not(HasSubstr("cut the end")));
+}
+
+TEST_F(CtlTest, RerankAndExplainSayThatATextWasCut) {
+  server_.on_rerank = [](auto&, const v1::RerankRequest& request, v1::RerankResponse& response) {
+    grpc::Status status = Answer(request, response);
+    response.mutable_results(0)->set_query_truncated(true);
+    for (int i = 0; i < response.results(0).scores_size(); ++i) response.mutable_results(0)->add_truncated(i == 0);
+    return status;
+  };
+  const std::string of_query = "the encoder cut the end of the query's text, which is longer than its model reads\n";
+  const Outcome run = Run({"rerank", "--text", "a long text", "--all"});
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr(of_query));
+  EXPECT_THAT(run.err, HasSubstr("the encoder cut the end of 1 document\n"));
+  const json answer = json::parse(Run({"rerank", "--text", "a long text", "--all", "--json"}).out);
+  EXPECT_EQ(answer["query_truncated"], true);
+  EXPECT_EQ(answer["results"][0]["truncated"], true);
+  EXPECT_FALSE(answer["results"][1].contains("truncated"));
+  const Outcome explained = Run({"explain", "--text", "a long text"});
+  EXPECT_EQ(explained.code, 0) << explained.err;
+  EXPECT_THAT(explained.err, HasSubstr(of_query));
 }
 
 TEST_F(CtlTest, RerankReadsIdsFromAFileAndReportsMissingOnes) {

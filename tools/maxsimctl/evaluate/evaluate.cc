@@ -54,6 +54,7 @@ class Evaluation {
   absl::Status RunEvaluation(Context& context);
   const QualityReport& report() const { return report_; }
   const Unranked& unranked() const { return unranked_; }
+  int64_t num_truncated() const { return num_truncated_; }  // queries whose text the encoder cut
 
  private:
   absl::Status OpenReference();
@@ -74,6 +75,7 @@ class Evaluation {
   std::unique_ptr<OutputFile> run_;
   QualityReport report_;
   Unranked unranked_;
+  int64_t num_truncated_ = 0;
 };
 
 absl::Status Evaluation::OpenReference() {
@@ -201,6 +203,7 @@ absl::StatusOr<std::vector<RunDocument>> Evaluation::Rank(size_t query, const st
   unranked_.num_queries += num_missing > 0 && unranked_.num_missing == num_missing_before ? 1 : 0;
   unranked_.num_missing += num_missing;
   unranked_.num_unavailable += result.unavailable_documents();
+  num_truncated_ += result.query_truncated() ? 1 : 0;
   return ranking;
 }
 
@@ -252,6 +255,10 @@ void Remark(const Evaluation& evaluation, const EvaluateOptions& options, const 
   if (unranked.num_unavailable > 0) {
     context.err() << Cat("warning: ", FormatCount(static_cast<int64_t>(unranked.num_unavailable)),
                          " candidates could not be scored: the server has lost a device\n");
+  }
+  if (const int64_t count = evaluation.num_truncated(); count > 0) {
+    context.err() << Cat("warning: the encoder cut the end of ", FormatCount(count), count == 1 ? " query" : " queries",
+                         ", longer than its model reads\n");
   }
   RemarkUnknownJudgements(inputs, collection, context);
 }

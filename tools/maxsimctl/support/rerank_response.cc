@@ -1,5 +1,7 @@
 #include "tools/maxsimctl/support/rerank_response.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "base/units.h"
 #include "client/info_json.h"
@@ -19,6 +21,7 @@ Json HitJson(const v1::QueryResult& result, int i) {
               {"id", IdJson(result, i)},
               {"score", Shortest(result.scores(i))},
               {"position", result.positions(i)}};
+  if (i < result.truncated_size() && result.truncated(i)) hit["truncated"] = true;
   if (result.payloads_size() > 0) hit["payload"] = PayloadJson(result.payloads(i));
   if (result.alignments_size() > 0) {
     const v1::Alignment& alignment = result.alignments(i);
@@ -77,6 +80,17 @@ std::vector<std::string> MissingIds(const v1::QueryResult& result) {
   return missing;
 }
 
+std::vector<std::string> TruncationRemarks(const v1::QueryResult& result) {
+  std::vector<std::string> remarks;
+  if (result.query_truncated()) {
+    remarks.push_back("the encoder cut the end of the query's text, which is longer than its model reads");
+  }
+  if (const auto count = std::count(result.truncated().begin(), result.truncated().end(), true); count > 0) {
+    remarks.push_back(Cat("the encoder cut the end of ", FormatCount(count), count == 1 ? " document" : " documents"));
+  }
+  return remarks;
+}
+
 std::string RefinementText(const v1::Refinement& refinement) {
   const bool is_proven = refinement.certificate() == v1::CERTIFICATE_PROVEN;
   const std::string margin =
@@ -108,6 +122,7 @@ Json ToJson(const v1::RerankResponse& response) {
                    {"copy", timings.copy_us()},
                    {"kernel", timings.kernel_us()},
                    {"total", timings.total_us()}}}};
+  if (result.query_truncated()) answer["query_truncated"] = true;
   if (result.query_tokens_size() > 0) answer["query_tokens"] = result.query_tokens();
   if (result.has_refinement()) answer["refinement"] = client::RefinementJson<Json>(result.refinement());
   return answer;

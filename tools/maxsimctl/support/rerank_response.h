@@ -22,6 +22,9 @@ std::string IdText(const v1::QueryResult& result, int i);
 // Returns the ids of candidates that the server does not know, as text.
 std::vector<std::string> MissingIds(const v1::QueryResult& result);
 
+// Returns a sentence for the query's text and one for the documents' if the server's encoder cut the end of some.
+std::vector<std::string> TruncationRemarks(const v1::QueryResult& result);
+
 // Says in a line what was scanned and scored, and whether the answer is proven.
 std::string RefinementText(const v1::Refinement& refinement);
 
