@@ -24,7 +24,7 @@ def make_driver():
     options = webdriver.ChromeOptions()
     options.binary_location = "/usr/bin/chromium"
     for flag in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--hide-scrollbars",
-                 "--window-size=1280,900"):
+                 "--window-size=1440,900"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     return webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
@@ -66,7 +66,7 @@ class ConsoleCase(unittest.TestCase):
         cls.scratch.cleanup()
 
     def setUp(self):
-        self.resize(1280)
+        self.resize(1440)
         self.emulate("light")
         self.driver.get_log("browser")  # of the test before
         # Messages that the browser's log may contain. Any other fails the test.
@@ -117,7 +117,7 @@ class ConsoleCase(unittest.TestCase):
         features = [{"name": "prefers-color-scheme", "value": theme}, {"name": "prefers-reduced-motion", "value": "reduce"}]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
-    def screenshot(self, name, width=1280):
+    def screenshot(self, name, width=1440):
         self.resize(width)
         height = self.driver.execute_script("return document.documentElement.scrollHeight")
         self.resize(width, min(height, 2400))

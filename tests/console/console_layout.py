@@ -126,20 +126,20 @@ class LayoutTest(ConsoleCase):
         self.wait("a line", lambda: "L" in (self.find(".chart .line").get_attribute("d") or ""), 30)
         for theme in ("light", "dark"):
             self.emulate(theme)
-            for width in (1280, 400):
+            for width in (1440, 390):
                 self.screenshot(f"console-{theme}-{width}", width)
         for element in self.find_all("details"):
             self.driver.execute_script("arguments[0].open = true", element)
         self.assertEqual(accessibility.names(self.driver), [])
         for theme in ("light", "dark"):
             self.emulate(theme)
-            for width in (1280, 400):
+            for width in (1440, 390):
                 with self.subTest(theme=theme, width=width):
                     self.resize(width)
                     self.assertEqual(accessibility.contrast(self.driver), [])
                     self.assertEqual(accessibility.overflow(self.driver), [])
                     self.assertEqual(accessibility.cut_text(self.driver), [])
-        self.resize(1280)
+        self.resize(1440)
         self.assertEqual(accessibility.keyboard(self.driver), [])
         # The user's choice takes precedence over the system's.
         ground = lambda: self.driver.execute_script("return getComputedStyle(document.documentElement).backgroundColor")

@@ -103,12 +103,17 @@ class ConsoleTest(ConsoleCase):
         self.check_answer(results)
         self.assertIn("encode", [one.text for one in self.find_all(".timings dt")])
         self.check_heat_map(self.why(results[0]), results[0])
-        self.screenshot("words-light-1280")
+        self.screenshot("words-light-1440")
         # Other words, and a line break that does not ask.
         self.find("#text").clear()
         self.find("#text").send_keys("How do bees", Keys.SHIFT, Keys.ENTER)
         self.find("#text").send_keys(Keys.NULL, "find their way home?", Keys.ENTER)
         self.wait("the second answer", lambda: "find their way home?" in self.text_of("#answer-status"))
+        self.assertNotIn("cut the end", self.text_of("#answer-status"))
+        # More than the model reads.
+        self.driver.execute_script("arguments[0].value = arguments[1]", self.find("#text"), "lava " * 400)
+        self.find("#ask-button").click()
+        self.wait("the mark", lambda: "the encoder cut the end of the question" in self.text_of("#answer-status"))
 
     def test_the_figures_move_under_load(self):
         server = self.serve(self.with_questions)
@@ -172,7 +177,7 @@ class ConsoleTest(ConsoleCase):
         self.assertIn("No writes: the disk of the log is full", second)
         self.assertNotIn("A compaction runs.", second)
         self.assertRegex(second, r"\b(19\.\d|20\.0)\b", "20,000 writes in a thousand seconds and what the calls took")
-        self.screenshot("live-light-1280")
+        self.screenshot("live-light-1440")
 
     def test_a_server_that_requires_a_token_is_given_one(self):
         self.accepted_log = ["401 (Unauthorized)"]
@@ -185,7 +190,7 @@ class ConsoleTest(ConsoleCase):
         self.assertEqual(self.driver.switch_to.active_element.get_attribute("id"), "token")
         self.assertIn("asks for a token", self.text_of("#token-reason"))
         self.assertEqual(accessibility.contrast(self.driver), [])
-        self.screenshot("token-light-1280")
+        self.screenshot("token-light-1440")
         self.find("#token").send_keys("wrong", Keys.ENTER)
         self.wait("the refusal", lambda: "did not accept this token" in self.text_of("#token-reason"))
         self.assertIn("error", self.find("#token-reason").get_attribute("class"))
