@@ -75,14 +75,14 @@ const char* CallOf(const Request& request) {
   return FindRerankPath(request.path) == nullptr ? nullptr : kRerankMethod;
 }
 
-// Returns the name that the metrics count a request under, or null for one that they do not count: a probe, a scrape, a
-// file of the console, or a path that does not exist.
+// Returns the name that the metrics count a request under. kOtherMethod is counted only for errors: a probe, a scrape,
+// a file of the console, a path or method that does not exist, or a request that could not be parsed.
 const char* CountedAs(const Request& request) {
   if (const char* const call = CallOf(request); call != nullptr) return call;
-  if (request.method != "GET" && request.method != "HEAD") return nullptr;
+  if (request.method != "GET" && request.method != "HEAD") return kOtherMethod;
   const bool is_info = request.path == kCollectionsPath || request.path == kStatsPath ||
                        request.path == kQuestionsPath || ParseModelPath(request.path).has_value();
-  return is_info ? kInfoMethod : nullptr;
+  return is_info ? kInfoMethod : kOtherMethod;
 }
 
 std::string_view SpanNameOf(const Request& request) {
@@ -229,7 +229,7 @@ class HttpServer::Impl final : private Application {
     return FormatCollections(collections, deps_.rerank->encoder().get());
   }
 
-  Response NotThere(const Request& request) const {
+  Response NotThere(const Request& request) {
     const std::string asked = absl::StrCat(request.method, " ", request.path);
     const std::optional<DocumentPath> documents = ParseDocumentPath(request.path);
     std::string methods(documents.has_value()                     ? MethodsOf(*documents)
@@ -240,8 +240,11 @@ class HttpServer::Impl final : private Application {
     }
     const bool is_asset = console_.has_value() && console_->Knows(request.path);
     if (is_asset || ParseModelPath(request.path).has_value()) methods = "GET, HEAD";
-    if (methods.empty()) return Error(absl::NotFoundError(absl::StrCat("no such path: ", asked)));
-    Response response = Error(405, absl::UnimplementedError(absl::StrCat(methods, " is wanted, not ", asked)));
+    if (methods.empty()) {
+      return CountedError(request, 404, absl::NotFoundError(absl::StrCat("no such path: ", asked)), MonotonicNow());
+    }
+    Response response = CountedError(
+        request, 405, absl::UnimplementedError(absl::StrCat(methods, " is wanted, not ", asked)), MonotonicNow());
     response.allow = methods;
     return response;
   }
@@ -311,10 +314,9 @@ class HttpServer::Impl final : private Application {
     return response;
   }
 
-  // Counts a request that is refused before its body has been read, if CountedAs has a name for it.
+  // Counts a request that is refused before its body has been read.
   Response CountedError(const Request& request, int http_status, const absl::Status& status, absl::Time arrival) {
     const char* const call = CountedAs(request);
-    if (call == nullptr) return Error(http_status, status);
     deps_.metrics->CountRequest(call, status.code(), MonotonicNow() - arrival);
     if (call != kRerankMethod) return Error(http_status, status);  // rejections are those of rerank requests
     CountRejectedCall(http_status, status, *deps_.metrics);

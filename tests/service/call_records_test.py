@@ -8,9 +8,11 @@ import http.client
 import json
 import pathlib
 import re
+import socket
 import struct
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -59,7 +61,31 @@ HTTP_CALLS = [
     ("write forbidden", f"PUT {DOCUMENTS}", {"documents": []}, SEARCH, 403, "PERMISSION_DENIED", "http_upsert", None),
     ("delete", f"DELETE {DOCUMENTS}", {"ids": ["new"]}, ADMIN, 200, "OK", "http_delete", DELETE),
     ("delete no JSON", f"DELETE {DOCUMENTS}", "nonsense", ADMIN, 400, "INVALID_ARGUMENT", "http_delete", DELETE),
+    ("collections", "GET /v1/collections", "", SEARCH, 200, "OK", "http_info", None),
+    ("collections no token", "GET /v1/collections", "", "", 401, "UNAUTHENTICATED", "http_info", None),
+    ("stats", "GET /v1/stats", "", SEARCH, 200, "OK", "http_info", None),
+    ("stats no token", "HEAD /v1/stats", "", "", 401, "UNAUTHENTICATED", "http_info", None),
+    ("models", "GET /v1/models", "", SEARCH, 200, "OK", "http_info", None),
+    ("model", "GET /v1/models/docs", "", SEARCH, 200, "OK", "http_info", None),
+    ("model unknown", "GET /v1/models/no", "", SEARCH, 404, "NOT_FOUND", "http_info", None),
+    ("no such path", "GET /nowhere", "", SEARCH, 404, "NOT_FOUND", "http_other", None),
+    ("no such path, POST", "POST /v1/chat/completions", {}, SEARCH, 404, "NOT_FOUND", "http_other", None),
+    ("method of a call", "GET /v1/rerank", "", SEARCH, 405, "UNIMPLEMENTED", "http_other", None),
+    ("method of a page", "POST /v1/stats", {}, SEARCH, 405, "UNIMPLEMENTED", "http_other", None),
+    ("method of documents", f"PATCH {DOCUMENTS}", {}, ADMIN, 405, "UNIMPLEMENTED", "http_other", None),
 ]  # fmt: skip
+
+
+CODES = {code.value[0]: code.name for code in grpc.StatusCode}
+
+
+def code_of(call):
+    """Returns the code that a gRPC client gets."""
+    try:
+        call()
+    except grpc.RpcError as error:
+        return error.code().name
+    return "OK"
 
 
 class CallRecordsTest(unittest.TestCase):
@@ -75,25 +101,35 @@ class CallRecordsTest(unittest.TestCase):
         for name, token in (("search", SEARCH), ("admin", ADMIN)):
             (folder / name).write_text(token + "\n")
         (folder / "root").mkdir()
-        cls.server = Maxsimd(
-            PROGRAMS,
-            folder / "server",
-            {},
-            tracing__endpoint=f"127.0.0.1:{cls.collector.port}",
-            tracing__sample_ratio=0,
-            encoder__url=f"http://127.0.0.1:{cls.encoder.server_port}",
-            encoder__dialect="tei",
-            auth__tokens_file=folder / "search",
-            auth__admin_tokens_file=folder / "admin",
-            store__allowed_roots=folder / "root",
-            http__max_body_bytes=MAX_BODY,
-            log__level="debug",
-            log__format="json",
-        )
-        cls.addClassCleanup(cls.server.stop)
+        cls.folder = folder
+        cls.common = {
+            "encoder__url": f"http://127.0.0.1:{cls.encoder.server_port}",
+            "encoder__dialect": "tei",
+            "auth__tokens_file": folder / "search",
+            "auth__admin_tokens_file": folder / "admin",
+        }
+        cls.recorded = {
+            "tracing__endpoint": f"127.0.0.1:{cls.collector.port}",
+            "tracing__sample_ratio": 0,
+            "http__max_body_bytes": MAX_BODY,
+            "http__max_concurrent_requests": 4,  # two of them with texts
+            "log__level": "debug",
+            "log__format": "json",
+        }
+        cls.server = cls.start_server()
         cls.call("Admin/CreateCollection", cls.message("CreateCollectionRequest")(name="docs", dim=DIM), ADMIN)
         cls.call("Documents/Upsert", cls.upsert(), ADMIN)
         cls.num_traces = 0
+
+    @classmethod
+    def start(cls, name, **flags):
+        server = Maxsimd(PROGRAMS, cls.folder / name, {}, **cls.common, **flags)
+        cls.addClassCleanup(server.stop)
+        return server
+
+    @classmethod
+    def start_server(cls):
+        return cls.start("server", store__allowed_roots=cls.folder / "root", **cls.recorded)
 
     @classmethod
     def upsert(cls):
@@ -121,18 +157,22 @@ class CallRecordsTest(unittest.TestCase):
             metadata.append(("traceparent", traceparent(trace)))
         data = request if isinstance(request, bytes) else request.SerializeToString()
         with grpc.insecure_channel(cls.server.address) as channel:
-            try:
-                channel.unary_unary(f"/maxsim.v1.{method}")(data, metadata=metadata, timeout=PATIENCE_S)
-            except grpc.RpcError as error:
-                return error.code().name
-        return "OK"
+            call = channel.unary_unary(f"/maxsim.v1.{method}")
+            return code_of(lambda: call(data, metadata=metadata, timeout=PATIENCE_S))
 
-    def get_counts(self):
-        """Returns the number of calls that the metrics have counted so far, by method and code."""
+    def get_value(self, name):
+        return float(re.search(rf"^{name} (\S+)$", self.get_metrics(), re.MULTILINE)[1])
+
+    def get_metrics(self):
         connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=PATIENCE_S)
         connection.request("GET", "/metrics")
         text = connection.getresponse().read().decode()
         connection.close()
+        return text
+
+    def get_counts(self):
+        """Returns the number of calls that the metrics have counted so far, by method and code."""
+        text = self.get_metrics()
         lines = re.findall(r'^maxsim_requests_total\{method="(\w+)",code="(\w+)"\} (\S+)$', text, re.MULTILINE)
         lines += [(m, c, v) for c, m, v in re.findall(r'^maxsim_requests_total\{code="(\w+)",method="(\w+)"\} (\S+)$', text, re.MULTILINE)]
         return {(method, code): int(float(value)) for method, code, value in lines}
@@ -168,21 +208,118 @@ class CallRecordsTest(unittest.TestCase):
     def test_http(self):
         for name, target, body, token, status, code, method, span_name in HTTP_CALLS:
 
-            def post(trace, target=target, body=body, token=token, status=status, code=code):
-                headers = {"traceparent": traceparent(trace)}
-                if token:
-                    headers["Authorization"] = f"Bearer {token}"
-                connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=PATIENCE_S)
-                connection.request(*target.split(), body if isinstance(body, str) else json.dumps(body), headers)
-                answer = connection.getresponse()
-                data = answer.read()
-                connection.close()
-                self.assertEqual(answer.status, status, data)
-                if code != "OK":
-                    self.assertEqual(json.loads(data)["error"]["code"], code)
+            def post(trace, target=target, body=body, token=token, wanted=(status, code)):
+                self.assertEqual(self.http(target, body, token, trace), wanted)
 
             with self.subTest(name=name):
                 self.check(method, code, span_name, post)
+
+    def http(self, target, body, token, trace, **headers):
+        """Returns the status, and the code that the body names."""
+        headers = {"traceparent": traceparent(trace), **{name.replace("_", "-"): value for name, value in headers.items()}}
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=PATIENCE_S)
+        connection.request(*target.split(), body if isinstance(body, str) else json.dumps(body), headers)
+        answer = connection.getresponse()
+        data = answer.read()
+        connection.close()
+        if answer.status == 200:
+            return 200, "OK"
+        return answer.status, json.loads(data)["error"]["code"] if data else "UNAUTHENTICATED"  # of HEAD
+
+    def test_a_compressed_body(self):
+        body, wanted = {"query": ROWS, "documents": ["doc-1"]}, (415, "INVALID_ARGUMENT")
+        for target, method in (("POST /v1/rerank", "http"), ("POST /v1/explain", "explain")):
+            with self.subTest(target):
+                post = lambda trace, target=target: self.http(target, body, SEARCH, trace, Content_Encoding="gzip")
+                self.check(method, wanted[1], None, lambda trace, post=post: self.assertEqual(post(trace), wanted))
+
+    def test_what_is_no_http(self):
+        def send(_):
+            with socket.create_connection(("127.0.0.1", self.server.port), timeout=PATIENCE_S) as connection:
+                connection.sendall(b"nonsense\r\n\r\n")
+                self.assertIn(b" 400 ", connection.recv(4096))
+
+        self.check("http_other", "INVALID_ARGUMENT", None, send)
+
+    def test_probes_are_not_counted(self):
+        before = self.get_counts()
+        for path in ("/livez", "/readyz", "/metrics", "/openapi.json", "/"):
+            self.http(f"GET {path}", "", "", f"{0xD0000:032x}")
+        self.check("http_other", "NOT_FOUND", None, lambda trace: self.http("GET /nowhere", "", "", trace))
+        after = self.get_counts()
+        self.assertEqual(sum(after.values()), sum(before.values()) + 1, "of two kinds of requests the last alone")
+
+    def test_calls_beyond_the_limit(self):
+        """A third call with texts while two of them wait for the encoder, where there are places for two."""
+        num_before = len(self.encoder.calls)
+        self.encoder.gate.clear()
+        answers = []
+
+        def post(trace, query):
+            return self.http("POST /v1/rerank", {"query": query, "documents": ["doc-1"]}, SEARCH, trace)
+
+        def wait_for_answer(query):
+            answers.append(post(f"{0xE0000:032x}", query))
+
+        threads = [threading.Thread(target=wait_for_answer, args=(f"slow question {number}",)) for number in range(2)]
+        try:
+            for thread in threads:
+                thread.start()
+            limit = time.monotonic() + PATIENCE_S
+
+            def count_waiting():
+                """Texts at the encoder, and those that wait to be gathered."""
+                at_encoder = sum(len(texts) for texts, *_ in self.encoder.calls[num_before:])
+                return at_encoder + int(self.get_value("maxsim_encoder_queue_texts"))
+
+            while count_waiting() < 2 and time.monotonic() < limit:
+                time.sleep(0.01)
+            refused = lambda trace: self.assertEqual(post(trace, "a third"), (429, "RESOURCE_EXHAUSTED"))
+            self.check("http", "RESOURCE_EXHAUSTED", None, refused)
+        finally:
+            self.encoder.gate.set()
+            for thread in threads:
+                thread.join()
+        self.assertEqual(answers, [(200, "OK")] * 2)
+
+    def test_a_deadline(self):
+        self.server = self.start(f"{type(self).__name__}-late", http__request_timeout="1s", **self.recorded)
+        self.encoder.gate.clear()
+        self.addCleanup(self.encoder.gate.set)
+        body = {"query": "a slow question", "documents": ["a text"]}
+        late = lambda trace: self.assertEqual(
+            self.http("POST /text/v1/rerank", body, SEARCH, trace), (504, "DEADLINE_EXCEEDED")
+        )
+        self.check("http", "DEADLINE_EXCEEDED", RERANK, late)
+
+    def test_streams(self):
+        """Each request in a stream is counted as a call."""
+        nothing = self.message("UpsertRequest")(collection="docs")
+        answer = self.message("RerankStreamResponse").FromString
+        for method, request, token, code in (
+            (f"{RERANK}Stream", self.rerank(), SEARCH, "OK"),
+            (f"{RERANK}Stream", self.rerank(collection="no"), SEARCH, "NOT_FOUND"),
+            (f"{RERANK}Stream", self.rerank(dim=1), SEARCH, "INVALID_ARGUMENT"),
+            (f"{UPSERT}Stream", self.upsert(), ADMIN, "OK"),
+            (f"{UPSERT}Stream", nothing, ADMIN, "INVALID_ARGUMENT"),
+        ):
+
+            def stream(trace, method=method, request=request, token=token, code=code):
+                metadata = [("authorization", f"Bearer {token}"), ("traceparent", traceparent(trace))]
+                requests = iter([request.SerializeToString()])
+                with grpc.insecure_channel(self.server.address) as channel:
+                    if method.startswith(UPSERT):
+                        call = channel.stream_unary(f"/maxsim.v1.{method}")
+                        self.assertEqual(code_of(lambda: call(requests, metadata=metadata, timeout=PATIENCE_S)), code)
+                        return
+                    call = channel.stream_stream(f"/maxsim.v1.{method}", response_deserializer=answer)
+                    answers = list(call(requests, metadata=metadata, timeout=PATIENCE_S))
+                self.assertEqual([CODES[one.code] for one in answers], [code])
+
+            with self.subTest(method=method, code=code):
+                self.check(method.split("/")[1], code, method, stream)
 
     def test_grpc(self):
         get = self.message("GetRequest")(collection="docs")
@@ -192,6 +329,9 @@ class CallRecordsTest(unittest.TestCase):
         nowhere = self.message("GetRequest")(collection="no")
         nowhere.string_ids.ids.append("a")
         unload = self.message("UnloadCollectionRequest")(name="no")
+        create = self.message("CreateCollectionRequest")(name="docs", dim=DIM)
+        load = self.message("LoadCollectionRequest")(name="more", path=str(self.folder / "root" / "nowhere"))
+        compact = self.message("CompactCollectionRequest")(name="no")
         bad = b"\xff\xff\xff"
         cases = [
             (RERANK, self.rerank(), SEARCH, "OK", RERANK),
@@ -216,6 +356,10 @@ class CallRecordsTest(unittest.TestCase):
             ("Admin/ListCollections", b"", ADMIN, "OK", "Admin/ListCollections"),
             ("Admin/ListCollections", b"", SEARCH, "PERMISSION_DENIED", None),
             ("Admin/UnloadCollection", unload, ADMIN, "NOT_FOUND", "Admin/UnloadCollection"),
+            ("Admin/CreateCollection", create, ADMIN, "ALREADY_EXISTS", "Admin/CreateCollection"),
+            ("Admin/CreateCollection", create, SEARCH, "PERMISSION_DENIED", None),
+            ("Admin/LoadCollection", load, ADMIN, "NOT_FOUND", "Admin/LoadCollection"),
+            ("Admin/CompactCollection", compact, ADMIN, "NOT_FOUND", "Admin/CompactCollection"),
             ("Admin/UnloadCollection", bad, ADMIN, "INVALID_ARGUMENT", None),
         ]
         for method, request, token, code, span_name in cases:
@@ -226,6 +370,16 @@ class CallRecordsTest(unittest.TestCase):
                     span_name,
                     lambda trace, call=(method, request, token), code=code: self.assertEqual(self.call(*call, trace), code),
                 )
+
+
+class RouterRecordsTest(CallRecordsTest):
+    """The same calls to a router of one group."""
+
+    @classmethod
+    def start_server(cls):
+        group = cls.start("group", store__allowed_roots=cls.folder / "root")
+        groups = f"one={group.address}"
+        return cls.start("router", cluster__groups=groups, cluster__token_file=cls.folder / "admin", **cls.recorded)
 
 
 if __name__ == "__main__":

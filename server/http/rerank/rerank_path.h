@@ -11,6 +11,7 @@ namespace maxsim::http {
 inline constexpr char kRerankMethod[] = "http";
 inline constexpr char kExplainMethod[] = "explain";
 inline constexpr char kInfoMethod[] = "http_info";
+inline constexpr char kOtherMethod[] = "http_other";
 
 enum class RerankApi : uint8_t {
   kV1,        // Cohere v1, Jina, Voyage
