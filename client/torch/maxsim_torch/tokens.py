@@ -126,12 +126,15 @@ def _mask(name: str, mask: Optional[Tensor], shape: "tuple[int, ...]") -> Option
         raise ValueError(f"{name} has the shape {tuple(mask.shape)}, and not {shape}")
     if mask.is_complex():
         raise TypeError(f"{name} has the type {mask.dtype}; it is of booleans or numbers")
-    return mask if mask.dtype == torch.bool else _ones(name, mask)
+    return as_booleans(name, mask)
 
 
-def _ones(name: str, mask: Tensor) -> Tensor:
-    """Returns where a mask of numbers is 1. Raises ValueError for the first value other than 0 and 1, if values can be
-    read. If not, such a token does not count, so an additive mask (0 and -inf) never selects the padding."""
+def as_booleans(name: str, mask: Tensor) -> Tensor:
+    """Returns where a mask of booleans or numbers is 1. Raises ValueError for the first value other than 0 and 1, if
+    values can be read. If not, such a token does not count, so an additive mask (0 and -inf) never selects the
+    padding."""
+    if mask.dtype == torch.bool:
+        return mask
     counts = mask == 1
     if can_read(mask):
         wrong = (~counts & (mask != 0)).flatten()

@@ -32,10 +32,6 @@ def device_path(q: Tensor, d: Tensor) -> Optional[str]:
     return "cuda" if torch.cuda.get_device_capability(q.device)[0] >= 8 else None
 
 
-def _mask_as_bool(mask: Optional[Tensor]) -> Optional[Tensor]:
-    return mask if mask is None or mask.dtype == torch.bool else mask != 0
-
-
 def _patched(name: str, score: Function, args: "tuple[Any, ...]", mask: Any) -> Any:
     """Scores by `score` where that computes them, and by PyLate's function `name` otherwise. `mask` is the name that
     documents_mask had before PyLate 1.1."""
@@ -45,7 +41,7 @@ def _patched(name: str, score: Function, args: "tuple[Any, ...]", mask: Any) -> 
     queries_mask, documents_mask = args[2], mask if args[3] is None else args[3]
     if device_path(queries, documents) is None:
         return _ORIGINAL[name](queries, documents, queries_mask=queries_mask, documents_mask=documents_mask)
-    return score(queries, documents, q_mask=_mask_as_bool(queries_mask), d_mask=_mask_as_bool(documents_mask))
+    return score(queries, documents, q_mask=queries_mask, d_mask=documents_mask)
 
 
 def patched_colbert_scores(

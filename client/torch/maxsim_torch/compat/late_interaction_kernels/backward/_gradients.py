@@ -7,7 +7,7 @@ from torch import Tensor
 from .... import library
 from ....operators import arguments_of, scores_backward
 from ....pairing import Pairs
-from ....tokens import plain_tokens
+from ....tokens import as_booleans, plain_tokens
 from .._scoring import same_type
 
 
@@ -23,7 +23,7 @@ def gradients(
     list_length = D.shape[0] // num_queries if kd_layout else D.shape[0]
     queries, documents = same_type(Q, D)
     inputs = arguments_of(
-        plain_tokens(queries, None if q_mask is None else q_mask != 0),
+        plain_tokens(queries, None if q_mask is None else as_booleans("q_mask", q_mask)),
         plain_tokens(documents),
         None,
         Pairs(None, library.LISTS if kd_layout else library.ALL, list_length),

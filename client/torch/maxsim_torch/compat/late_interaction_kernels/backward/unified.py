@@ -5,6 +5,7 @@ from typing import Optional
 import torch
 from torch import Tensor
 
+from ....tokens import as_booleans
 from ._gradients import gradients
 
 
@@ -33,7 +34,7 @@ def maxsim_backward_unified_reference(
     matches = argmax.reshape(num_queries, num_documents, num_tokens).long()
     factors = grad_scores.float()[:, :, None] * (matches >= 0)
     if q_mask is not None:
-        factors = factors * (q_mask != 0)[:, None, :]
+        factors = factors * as_booleans("q_mask", q_mask)[:, None, :]
     # The row of D, counted over all documents, that each query token of a pair matched.
     first_rows = torch.arange(num_documents, device=D.device)[None, :, None] * num_document_tokens
     rows = (first_rows + matches.clamp_min(0)).reshape(-1)
