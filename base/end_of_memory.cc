@@ -14,8 +14,9 @@ namespace {
 constexpr char kUncaught[] = "out_of_memory: memory ran out where no request can be refused: the process ends\n";
 constexpr char kAborted[] = "out_of_memory: a library aborted, and the system gives no memory: the process ends\n";
 
-// The size in which the allocator requests memory from the kernel.
-constexpr size_t kProbeBytes = size_t{1} << 20;
+// An allocation of a large message may have failed although smaller ones succeed. glibc reserves address space in this
+// size, for a new arena.
+constexpr size_t kProbeBytes = size_t{64} << 20;
 
 std::terminate_handler previous_terminate = nullptr;
 void (*previous_abort)(int) = nullptr;

@@ -15,6 +15,7 @@
 #include "server/http/rerank/rerank_body.h"
 #include "server/http/rerank/rerank_json.h"
 #include "server/http/rerank/rerank_path.h"
+#include "server/http/text/json_text.h"
 
 namespace maxsim::http {
 namespace {
@@ -77,13 +78,15 @@ absl::StatusOr<v1::RerankRequest> ParseExplainRequest(const std::string& body, c
 
 std::string FormatExplanation(const std::string& collection, const v1::Candidates& document,
                               const v1::ExplainResponse& explanation) {
-  json head = {{"model", collection}, {"generation", explanation.generation()}, {"score", explanation.score()}};
-  if (document.string_ids().ids_size() == 1) head["id"] = document.string_ids().ids(0);
-  if (document.int_ids().ids_size() == 1) head["id"] = document.int_ids().ids(0);
-  if (!explanation.query_tokens().empty()) head["query_tokens"] = explanation.query_tokens();
-  if (explanation.query_truncated()) head["query_truncated"] = true;
-  if (!explanation.document_tokens().empty()) head["document_tokens"] = explanation.document_tokens();
-  std::string text = head.dump(-1, ' ', false, json::error_handler_t::replace);
+  ObjectText head;
+  if (!explanation.document_tokens().empty()) head.AddText("document_tokens", ListText(explanation.document_tokens()));
+  head.Add("generation", explanation.generation());
+  if (document.string_ids().ids_size() == 1) head.Add("id", document.string_ids().ids(0));
+  if (document.int_ids().ids_size() == 1) head.Add("id", document.int_ids().ids(0));
+  head.Add("model", collection);
+  if (!explanation.query_tokens().empty()) head.AddText("query_tokens", ListText(explanation.query_tokens()));
+  if (explanation.query_truncated()) head.Add("query_truncated", true);
+  std::string text = std::move(head.Add("score", explanation.score())).Finish();
   text.pop_back();
   text += ",\"similarities\":[";
   const double* similarity = explanation.similarities().data();

@@ -50,7 +50,7 @@ void AppendDocument(const AnswerForm& form, const v1::QueryResult& result, int i
         text += Dump(own_text);
         break;
       }
-      text += carried->object.empty() ? Dump({{"text", own_text}}) : carried->object;
+      text += carried->object.empty() ? std::move(ObjectText().Add("text", own_text)).Finish() : carried->object;
       break;
     case AnswerShape::kData:
       text += absl::StrCat(",\"document\":", Dump(own_text));
@@ -65,14 +65,17 @@ std::string ResultText(const AnswerForm& form, const v1::QueryResult& result, in
   const char* const score = form.shape == AnswerShape::kList       ? "score"
                             : form.shape == AnswerShape::kRankings ? "logit"
                                                                    : "relevance_score";
-  json entry = {{"index", result.positions(idx)}, {score, result.scores(idx)}};
-  if (result.has_string_ids()) entry["id"] = result.string_ids().ids(idx);
-  if (result.has_int_ids()) entry["id"] = result.int_ids().ids(idx);
+  ObjectText entry;
   if (idx < result.alignments_size()) {
     const v1::Alignment& alignment = result.alignments(idx);
-    entry["alignment"] = {{"document_tokens", alignment.document_tokens()}, {"similarities", alignment.similarities()}};
+    ObjectText pairs;
+    pairs.AddText("document_tokens", ListText(alignment.document_tokens()));
+    pairs.AddText("similarities", ListText(alignment.similarities()));
+    entry.AddText("alignment", std::move(pairs).Finish());
   }
-  std::string text = Dump(entry);
+  if (result.has_string_ids()) entry.Add("id", result.string_ids().ids(idx));
+  if (result.has_int_ids()) entry.Add("id", result.int_ids().ids(idx));
+  std::string text = std::move(entry.Add("index", result.positions(idx)).Add(score, result.scores(idx))).Finish();
   text.pop_back();
   if (idx < result.truncated_size() && result.truncated(idx)) text += ",\"truncated\":true";
   AppendDocument(form, result, idx, text);
@@ -145,10 +148,27 @@ constexpr std::array<Renamed, 17> kRenamed = {{{"queries[0].tokens.num_tokens", 
                                                {"top_k", "top_n"}}};
 
 // Some clients of Cohere, Xinference and SiliconFlow read the billed units from here and fail without them.
-json MetaOf(const AnswerForm& form, const v1::RerankResponse& response) {
-  return {{"api_version", {{"version", form.api == RerankApi::kV2 ? "2" : "1"}}},
-          {"billed_units", {{"search_units", 1}}},
-          {"tokens", {{"input_tokens", response.encoded_tokens()}, {"output_tokens", 0}}}};
+std::string MetaOf(const AnswerForm& form, const v1::RerankResponse& response) {
+  return absl::StrCat("{\"api_version\":{\"version\":\"", form.api == RerankApi::kV2 ? "2" : "1",
+                      "\"},\"billed_units\":{\"search_units\":1},\"tokens\":{\"input_tokens\":",
+                      response.encoded_tokens(), ",\"output_tokens\":0}}");
+}
+
+std::string TimingsText(const v1::Timings& timings) {
+  ObjectText text;
+  text.Add("copy_us", timings.copy_us()).Add("encode_us", timings.encode_us()).Add("kernel_us", timings.kernel_us());
+  return std::move(text.Add("queue_us", timings.queue_us()).Add("total_us", timings.total_us())).Finish();
+}
+
+std::string RefinementText(const v1::Refinement& refinement) {
+  ObjectText text;
+  text.Add("certificate", v1::Certificate_Name(refinement.certificate()).substr(12))
+      .Add("documents", refinement.documents())
+      .Add("margin", refinement.margin());
+  if (refinement.has_outside_score()) {
+    text.Add("outside_is_bound", refinement.outside_is_bound()).Add("outside_score", refinement.outside_score());
+  }
+  return std::move(text.Add("planes", refinement.planes())).Finish();
 }
 
 std::string_view ListNameOf(AnswerShape shape) {
@@ -185,24 +205,17 @@ absl::StatusOr<std::string> FormatRerankResponse(const AnswerForm& form, const v
     for (const std::string& id : result.missing_string_ids().ids()) answer.Add([&] { return Dump(id); });
     for (const int64_t id : result.missing_int_ids().ids()) answer.Add([&] { return absl::StrCat(id); });
   }
-  const v1::Timings& timings = response.timings();
-  answer.Append("],\"meta\":" + Dump(MetaOf(form, response)));
-  answer.Append(absl::StrCat(",\"model\":", Dump(form.model), ",\"timings\":",
-                             Dump({{"encode_us", timings.encode_us()},
-                                   {"queue_us", timings.queue_us()},
-                                   {"copy_us", timings.copy_us()},
-                                   {"kernel_us", timings.kernel_us()},
-                                   {"total_us", timings.total_us()}})));
+  answer.Append("],\"meta\":" + MetaOf(form, response));
+  answer.Append(absl::StrCat(",\"model\":", Dump(form.model), ",\"timings\":", TimingsText(response.timings())));
   if (unavailable > 0) answer.Append(absl::StrCat(",\"unavailable_documents\":", unavailable));
   answer.Append(absl::StrCat(",\"usage\":{\"prompt_tokens\":", response.encoded_tokens(),
                              ",\"total_tokens\":", response.encoded_tokens(), "}"));
   if (response.results_size() > 0 && response.results(0).query_tokens_size() > 0) {
-    answer.Append(absl::StrCat(",\"query_tokens\":", Dump(response.results(0).query_tokens())));
+    answer.Append(absl::StrCat(",\"query_tokens\":", ListText(response.results(0).query_tokens())));
   }
   if (response.results_size() > 0 && response.results(0).query_truncated()) answer.Append(",\"query_truncated\":true");
   if (response.results_size() > 0 && response.results(0).has_refinement()) {
-    answer.Append(
-        absl::StrCat(",\"refinement\":", Dump(client::RefinementJson<json>(response.results(0).refinement()))));
+    answer.Append(absl::StrCat(",\"refinement\":", RefinementText(response.results(0).refinement())));
   }
   if (form.shape == AnswerShape::kData) answer.Append(",\"object\":\"list\"");
   AddResults(form, response, ListNameOf(form.shape), answer);
@@ -225,12 +238,16 @@ void AppendPayload(const std::string& payload, std::string& text) {
 std::string FormatError(const absl::Status& status) {
   const absl::Status shown = service::ForClient(status);
   const std::string message(shown.message());
-  json error = {{"code", service::CodeName(shown.code())}, {"message", message}};
-  if (std::string field = client::FieldOf(shown); !field.empty()) error["field"] = std::move(field);
-  if (std::string reason = client::ReasonOf(shown); !reason.empty()) error["reason"] = std::move(reason);
-  if (const std::optional<uint64_t> limit = client::LimitOf(shown)) error["limit"] = *limit;
-  if (std::string key = client::LimitKeyOf(shown); !key.empty()) error["limit_key"] = std::move(key);
-  return Dump({{"error", std::move(error)}, {"message", message}, {"detail", message}});
+  ObjectText error;
+  error.Add("code", service::CodeName(shown.code()));
+  if (const std::string field = client::FieldOf(shown); !field.empty()) error.Add("field", field);
+  if (const std::optional<uint64_t> limit = client::LimitOf(shown)) error.Add("limit", *limit);
+  if (const std::string key = client::LimitKeyOf(shown); !key.empty()) error.Add("limit_key", key);
+  error.Add("message", message);
+  if (const std::string reason = client::ReasonOf(shown); !reason.empty()) error.Add("reason", reason);
+  ObjectText body;
+  body.Add("detail", message).AddText("error", std::move(error).Finish());
+  return std::move(body.Add("message", message)).Finish();
 }
 
 absl::Status NamedAsInRerankBody(const absl::Status& status) {

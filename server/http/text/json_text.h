@@ -2,6 +2,8 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "nlohmann/json.hpp"
 
@@ -10,6 +12,45 @@ namespace maxsim::http {
 // Returns the text of a value. Bytes that are not UTF-8 become replacement characters.
 inline std::string Dump(const nlohmann::json& value) {
   return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// Makes the text of an object, member by member. Answers to calls are made with it: nlohmann's arrays and objects take
+// memory when they are destroyed, so that the process ends if memory runs out while one exists. A scalar does not.
+class ObjectText {
+ public:
+  // Adds a member whose value is a scalar.
+  template <typename Scalar>
+  ObjectText& Add(std::string_view name, const Scalar& value) {
+    return AddText(name, Dump(nlohmann::json(value)));
+  }
+  // Adds a member whose value is JSON already. `name` needs no escapes.
+  ObjectText& AddText(std::string_view name, std::string_view value) {
+    text_ += text_.empty() ? "{\"" : ",\"";
+    text_ += name;
+    text_ += "\":";
+    text_ += value;
+    return *this;
+  }
+  std::string Finish() && {
+    if (text_.empty()) text_ += '{';
+    text_ += '}';
+    return std::move(text_);
+  }
+
+ private:
+  std::string text_;
+};
+
+// Returns the text of a list of scalars.
+template <typename Scalars>
+std::string ListText(const Scalars& values) {
+  std::string text = "[";
+  for (const auto& value : values) {
+    if (text.size() > 1) text += ',';
+    text += Dump(nlohmann::json(value));
+  }
+  text += ']';
+  return text;
 }
 
 }  // namespace maxsim::http
