@@ -8,6 +8,8 @@ import os
 
 # Haystack and LangChain report their use unless these say otherwise; a proxy has no way to this machine's loopback.
 os.environ.update(HAYSTACK_TELEMETRY_ENABLED="false", LANGSMITH_TRACING="false", NO_PROXY="127.0.0.1")
+# LiteLLM fetches a table of prices otherwise.
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 
 # What a program has in its settings that never heard of maxsimd. No collection has such a name.
 THEIR_MODEL = "rerank-v3.5"
@@ -215,6 +217,24 @@ class Rerankers(Client):
         return [(one.doc_id, one.score) for one in ranked.results]
 
 
+class LiteLlm(Client):
+    """LiteLLM as it calls the servers of a provider, which has a base path of its own."""
+
+    def __init__(self, provider, path=""):
+        import litellm
+
+        litellm.suppress_debug_info = True
+        self.package, self.provider, self.path = litellm, provider, path
+
+    def rank(self, base, key, query, documents, model=THEIR_MODEL, top_n=None, **options):
+        answer = self.answer(base, key, query, documents, model, **given(top_n=top_n), **options)
+        return [(result["index"], result["relevance_score"]) for result in answer.results]
+
+    def answer(self, base, key, query, documents, model=THEIR_MODEL, **options):
+        model, url = f"{self.provider}/{model}", base + self.path
+        return self.package.rerank(model=model, query=query, documents=documents, api_base=url, api_key=key, **options)
+
+
 CLIENTS = {
     "cohere": {"CohereV1": CohereV1, "CohereV2": CohereV2, "CohereV2Async": CohereV2Async},
     "langchain-cohere": {"LangChainCohere": LangChainCohere},
@@ -222,6 +242,11 @@ CLIENTS = {
         "LlamaIndexJina": LlamaIndexJina,
         "LlamaIndexTei": LlamaIndexTei,
         "LlamaIndexSiliconFlow": LlamaIndexSiliconFlow,
+    },
+    "litellm": {
+        "LiteLlmCohere": lambda: LiteLlm("cohere", "/v2/rerank"),
+        "LiteLlmVllm": lambda: LiteLlm("hosted_vllm"),
+        "LiteLlmInfinity": lambda: LiteLlm("infinity", "/infinity"),
     },
     "xinference": {"Xinference": Xinference},
     "haystack": {"HaystackJina": HaystackJina},

@@ -21,10 +21,11 @@ sys.path[:0] = [str(HERE), str(HERE / "client")]
 
 from encoder_fixture import Program, call, read_safetensors, split_rows  # noqa: E402
 from program_fixture import Maxsimd  # noqa: E402
-from rerank_clients import CLIENTS, THEIR_MODEL, CohereV1, CohereV2, HaystackJina, Voyage, Xinference  # noqa: E402
+from rerank_clients import CLIENTS, THEIR_MODEL, CohereV1, CohereV2, HaystackJina, LiteLlm, Voyage, Xinference  # noqa: E402
 
 PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
-PACKAGES = sys.argv[1:] or list(CLIENTS)
+# Those without an argument share an environment.
+PACKAGES = sys.argv[1:] or [package for package in CLIENTS if package != "litellm"]
 KEY = "key-of-the-rerank-clients"
 QUERY = "How does bread dough rise, and what gives a loaf its crust?"
 # More documents than `limits.default_top_k`, which ends no list of texts, and fewer than `encoder.max_batch_texts`: a
@@ -37,11 +38,11 @@ TOLERANCE = 2e-3
 class Server(Maxsimd):
     """maxsimd with the bundled collection. Its callers need KEY."""
 
-    def __init__(self, folder, collection, encoder_url):
+    def __init__(self, folder, collection, encoder_url, **more):
         tokens = folder.with_suffix(".tokens")
         tokens.write_text(KEY + "\n")
         # With the breaker, answers would ask those clients to come back later that wait and do so.
-        flags = {"encoder.url": encoder_url, "encoder.breaker_failures": 0, "auth.tokens_file": tokens}
+        flags = {"encoder.url": encoder_url, "encoder.breaker_failures": 0, "auth.tokens_file": tokens, **more}
         super().__init__(PROGRAMS, folder, collection, **flags)
 
     def rank_vectors(self, query, documents):
@@ -72,7 +73,8 @@ class World:
     def __init__(self, folder):
         subprocess.run([DEMO / "build.sh", "--bin", PROGRAMS, "--output", folder / "demo"], check=True)
         encoder = self.start(Program("--demo")).wait_until_ready()
-        self.server = self.start(Server(folder / "server", folder / "demo", f"http://127.0.0.1:{encoder.port}"))
+        self.folder, self.encoder_url = folder, f"http://127.0.0.1:{encoder.port}"
+        self.server = self.start(Server(folder / "server", folder / "demo", self.encoder_url))
         # A port that is taken and does not listen refuses connections.
         gone = socket.socket()
         unittest.addModuleCleanup(gone.close)
@@ -307,6 +309,28 @@ class OtherServicesTest(unittest.TestCase):
         self.assertEqual(status, 200, answer)
         ranking = [(one["index"], one["logit"]) for one in answer["rankings"]]
         self.assertEqual(bits(ranking), bits(world.by_vectors))
+
+
+@only_with("litellm")
+class LiteLlmOptionsTest(unittest.TestCase):
+    def test_jinas_client_drops_the_base_path(self):
+        """It asks /v1/rerank of the host, which takes texts where http.root_documents says so."""
+        server = Server(world.folder / "rooted", world.folder / "demo", world.encoder_url, http__root_documents="texts")
+        self.addCleanup(server.stop)
+        client = LiteLlm("jina_ai")
+        for path in ("", "/text"):
+            with self.subTest(path=path):
+                ranking = client.rank(server.url + path, KEY, QUERY, world.texts)
+                self.assertEqual(bits(ranking), bits(world.by_vectors))
+        self.assertEqual(bits(client.rank(server.url, KEY, QUERY, world.texts, top_n=3)), bits(world.by_vectors[:3]))
+
+    def test_texts_come_back_where_they_are_asked_for(self):
+        wanted = [world.texts[index] for index, _ in world.by_vectors]
+        for provider, path in (("cohere", "/v2/rerank"), ("infinity", "/infinity")):
+            with self.subTest(provider):
+                client = LiteLlm(provider, path)
+                answer = client.answer(world.server.url + "/text", KEY, QUERY, world.texts, return_documents=True)
+                self.assertEqual([result["document"]["text"] for result in answer.results], wanted)
 
 
 @only_with("voyageai")

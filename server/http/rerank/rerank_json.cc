@@ -36,7 +36,12 @@ void AppendDocument(const AnswerForm& form, const v1::QueryResult& result, int i
   if (carried == nullptr) {
     if (idx >= result.payloads_size()) return;
     text += ",\"document\":";
-    AppendPayload(result.payloads(idx), text);
+    if (form.api == RerankApi::kInfinity) {  // a string, whatever it is of
+      const std::string& payload = result.payloads(idx);
+      text += Dump(payload.empty() ? "{}" : payload);
+    } else {
+      AppendPayload(result.payloads(idx), text);
+    }
     return;
   }
   if (!carried->id.empty()) text += absl::StrCat(",\"id\":", carried->id);

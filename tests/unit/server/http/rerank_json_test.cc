@@ -133,6 +133,22 @@ TEST(RerankJsonTest, ClientsFindTheirBillAndTheirShape) {
             json::parse(R"([{"index":1,"logit":1.5}])"));
 }
 
+TEST(RerankJsonTest, InfinitysClientsGetStringsForStoredDocumentsToo) {
+  v1::RerankResponse response;
+  v1::QueryResult& result = *response.add_results();
+  for (const char* payload : {R"({"title":"A"})", ""}) {
+    result.add_positions(static_cast<uint32_t>(result.positions_size()));
+    result.add_scores(1);
+    result.add_payloads(payload);
+  }
+  AnswerForm form = {.model = "m", .api = RerankApi::kInfinity};
+  const json results = json::parse(FormatRerankResponse(form, response))["results"];
+  EXPECT_EQ(results[0]["document"], R"({"title":"A"})");
+  EXPECT_EQ(results[1]["document"], "{}");
+  form.api = RerankApi::kTei;
+  EXPECT_EQ(json::parse(FormatRerankResponse(form, response))["results"][0]["document"]["title"], "A");
+}
+
 TEST(RerankJsonTest, AScanIsDescribed) {
   v1::RerankResponse response;
   v1::QueryResult& result = *response.add_results();
