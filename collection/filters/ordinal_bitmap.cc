@@ -2,6 +2,7 @@
 
 #include <roaring/roaring.h>
 
+#include <array>
 #include <cstddef>
 #include <new>
 #include <utility>
@@ -60,6 +61,16 @@ std::vector<uint32_t> OrdinalBitmap::ToVector() const {
   std::vector<uint32_t> ordinals(static_cast<size_t>(size()));
   roaring_bitmap_to_uint32_array(bitmap_.get(), ordinals.data());
   return ordinals;
+}
+
+void OrdinalBitmap::ForEachBlock(absl::FunctionRef<void(absl::Span<const uint32_t>)> take) const {
+  roaring_uint32_iterator_t iterator;
+  roaring_init_iterator(bitmap_.get(), &iterator);
+  std::array<uint32_t, 4096> block;
+  while (iterator.has_value) {
+    const uint32_t count = roaring_read_uint32_iterator(&iterator, block.data(), block.size());
+    take(absl::MakeConstSpan(block).first(count));
+  }
 }
 
 void OrdinalBitmap::Compress() {

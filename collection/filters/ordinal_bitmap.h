@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 
 struct roaring_bitmap_s;
@@ -35,6 +36,8 @@ class OrdinalBitmap {
   int64_t size() const;
   bool Contains(uint32_t ordinal) const;
   std::vector<uint32_t> ToVector() const;  // ascending
+  // Calls `take` with all ordinals in ascending order, some thousand at a time.
+  void ForEachBlock(absl::FunctionRef<void(absl::Span<const uint32_t>)> take) const;
 
   // Stores runs of ordinals as such where that is smaller, and gives back memory that is not needed: for sets that are
   // kept.

@@ -159,6 +159,10 @@ void AddBackendKeys(std::vector<Key>& keys) {
   keys.push_back(Bytes(
       "memory.replicate_below", +[](Config& c) -> uint64_t& { return c.store.replicate_below_bytes; }, 0, kHuge,
       "Collections that take less memory than this are copied to every device, unless theirs says replicate: false."));
+  keys.push_back(Bytes(
+      "memory.filter_cache", +[](Config& c) -> uint64_t& { return c.store.filter_cache_bytes; }, 0, kHuge,
+      "Memory for the documents that filters match, so that a filter that comes again is not evaluated anew; 0 keeps "
+      "none. Taken of the collections' budget once one with fields is loaded, an eighth of it at most."));
   keys.push_back(Choice<int>(
       "memory.code_planes", {"4", "2", "1", "0"}, {4, 2, 1, 0},
       +[](Config& c) -> int& { return c.store.max_code_planes; },

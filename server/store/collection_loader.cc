@@ -76,6 +76,12 @@ absl::Status CheckSizes(const LoadRequest& request, const collection::Manifest& 
     const absl::StatusOr<InputFile> file = request.folder->Open(entry.file);
     if (!file.ok()) return file.status();
     if (absl::Status status = collection::CheckSize(*file, entry); !status.ok()) return status;
+    if (entry.field_file.has_value()) {
+      const absl::StatusOr<InputFile> fields = request.folder->Open(entry.field_file->file);
+      if (!fields.ok()) return fields.status();
+      absl::Status status = collection::CheckFileSize(*fields, entry.field_file->num_bytes);
+      if (!status.ok()) return status;
+    }
     for (size_t idx = 0; idx < collection::NumCodeFiles(code_planes); ++idx) {
       const absl::StatusOr<InputFile> codes = request.folder->Open(entry.code_files[idx].file);
       if (!codes.ok()) return codes.status();
@@ -109,6 +115,13 @@ absl::StatusOr<Reserved> Reserve(const LoadRequest& request, const collection::M
   }
 }
 
+// Returns whether both have the same values of fields.
+bool HaveSameFields(const collection::ShardEntry& a, const collection::ShardEntry& b) {
+  if (!a.field_file.has_value() || !b.field_file.has_value())
+    return a.field_file.has_value() == b.field_file.has_value();
+  return a.field_file->checksum == b.field_file->checksum;
+}
+
 // Returns the served part of each of the manifest's shards that need not be loaded again, null for the others.
 std::vector<const Part*> SharedParts(const LoadRequest& request, const collection::Manifest& manifest,
                                      const DeviceSet& devices) {
@@ -117,13 +130,14 @@ std::vector<const Part*> SharedParts(const LoadRequest& request, const collectio
   const collection::Manifest& served = request.served->manifest();
   const bool same_kind = served.dim == manifest.dim && served.storage == manifest.storage &&
                          served.rotation_seed == manifest.rotation_seed && served.id_type == manifest.id_type &&
-                         served.codes == manifest.codes;
+                         served.codes == manifest.codes && served.fields == manifest.fields;
   if (!same_kind) return shared;
   absl::flat_hash_map<std::string, size_t> by_checksum;
   for (size_t idx = 0; idx < served.shards.size(); ++idx) by_checksum[served.shards[idx].checksum] = idx;
   for (size_t idx = 0; idx < manifest.shards.size(); ++idx) {
     const auto found = by_checksum.find(manifest.shards[idx].checksum);
     if (found == by_checksum.end() || served.shards[found->second].file != manifest.shards[idx].file) continue;
+    if (!HaveSameFields(served.shards[found->second], manifest.shards[idx])) continue;
     const Part& part = request.served->part(found->second);
     const bool is_whole = std::all_of(part.replicas.begin(), part.replicas.end(),
                                       [&](const Replica& replica) { return devices.alive(replica.device); });
@@ -251,7 +265,8 @@ absl::StatusOr<std::shared_ptr<const Generation>> LoadOnce(const LoadRequest& re
                                                                             .on_gpu = devices->is_gpu(),
                                                                             .loaded_at = absl::Now(),
                                                                             .tombstones = request.tombstones,
-                                                                            .code_planes = reserved->plan.code_planes});
+                                                                            .code_planes = reserved->plan.code_planes,
+                                                                            .filter_cache = request.filter_cache});
   LogLoaded(generation, shared.size() - remainder.manifest.shards.size(), MonotonicNow() - start);
   return generation;
 }

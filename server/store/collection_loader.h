@@ -11,6 +11,7 @@
 #include "collection/log/collection_log.h"
 #include "collection/manifest.h"
 #include "server/store/collection/collection.h"
+#include "server/store/collection/filter_cache.h"
 #include "server/store/collection/generation.h"
 #include "server/store/collection_store.h"
 #include "server/store/memory/device_set.h"
@@ -28,8 +29,9 @@ struct LoadRequest {
   const Collection* served = nullptr;  // what a reload replaces, for messages; null for a first load
   // Takes the parts of shards that `served` has as well from there, where they are whole and on devices that answer.
   bool share_parts = false;
-  collection::Tombstones tombstones;  // of the manifest's shards, or empty
-  const StopSignal* stop = nullptr;   // Once stopped, the load ends with its status. May be null.
+  std::shared_ptr<FilterCache> filter_cache = {};  // for a collection with fields; may be null
+  collection::Tombstones tombstones;               // of the manifest's shards, or empty
+  const StopSignal* stop = nullptr;                // Once stopped, the load ends with its status. May be null.
 };
 
 // Loads `manifest`, which was read from request.folder. Memory, descriptors and mappings are reserved, and every

@@ -28,8 +28,12 @@
 namespace maxsim::store {
 
 class FileLedger;
+class FilterCache;
 class MemoryLedger;
 struct LoadRequest;
+
+// The cache of filters takes at most this share of a configured budget: an eighth.
+inline constexpr uint64_t kFilterCacheShare = 8;
 
 struct StoreOptions {
   // Bounds the bytes of all collections in the memory of each device (a GPU's own, the CPU backend's host memory). A
@@ -45,7 +49,11 @@ struct StoreOptions {
   uint64_t replicate_below_bytes = 0;
   bool verify_checksums = true;  // hash every shard while loading; values (NaN, Infinity) are checked in any case
   int load_threads = 4;          // shards read at the same time
-  int max_code_planes = 4;       // planes of codes that are loaded at most: 0, 1, 2 or 4
+  // Bounds the documents of filters that are remembered, of all collections together. They are taken of the budget, of
+  // the first device (CPU backend) or of pinned host memory, while a collection with fields is loaded; of a
+  // configured budget an eighth at most (kFilterCacheShare). 0 remembers none.
+  uint64_t filter_cache_bytes = uint64_t{64} << 20;
+  int max_code_planes = 4;  // planes of codes that are loaded at most: 0, 1, 2 or 4
   // This is the largest dimension of a collection: ExecutorOptions::max_dim of the engine that will score it, so that
   // a collection on which no query could be scored fails when it is loaded.
   int32_t max_dim = kMaxDim;
@@ -165,6 +173,10 @@ class CollectionStore {
   absl::StatusOr<std::shared_ptr<LiveDocuments>> LiveOf(const std::shared_ptr<Entry>& entry, const Folder& folder,
                                                         const std::string& root, const collection::Manifest& manifest);
 
+  // Returns the cache of filters for a collection with this manifest: null for one without fields. Makes and reserves
+  // it where no collection has it yet.
+  absl::StatusOr<std::shared_ptr<FilterCache>> FilterCacheFor(const collection::Manifest& manifest);
+
   CollectionStore(std::unique_ptr<DeviceSet> owned, DeviceSet* devices, StoreOptions options);
 
   const std::unique_ptr<DeviceSet> owned_devices_;
@@ -174,6 +186,9 @@ class CollectionStore {
   const std::unique_ptr<FileLedger> files_;
   OpenLive open_live_;
   StopSignal stop_loads_;
+  Mutex filter_cache_mutex_;
+  // Generations with fields own it.
+  std::weak_ptr<FilterCache> filter_cache_ ABSL_GUARDED_BY(filter_cache_mutex_);
   // Guards the entries too, but for their names.
   mutable Mutex mutex_;
   ConditionVariable entry_unlocked_;

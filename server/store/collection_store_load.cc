@@ -1,4 +1,6 @@
 // How collections are loaded and reloaded.
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <new>
@@ -6,6 +8,7 @@
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/folder.h"
@@ -14,10 +17,12 @@
 #include "collection/log/collection_log.h"
 #include "collection/manifest.h"
 #include "server/observability/log_event.h"
+#include "server/store/collection/filter_cache.h"
 #include "server/store/collection/generation.h"
 #include "server/store/collection_loader.h"
 #include "server/store/collection_store.h"
 #include "server/store/collection_store_impl.h"
+#include "server/store/memory/memory_ledger.h"
 
 namespace maxsim::store {
 namespace {
@@ -162,6 +167,25 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadEntry(
   return loaded;
 }
 
+absl::StatusOr<std::shared_ptr<FilterCache>> CollectionStore::FilterCacheFor(const collection::Manifest& manifest) {
+  if (manifest.fields.empty() || options_.filter_cache_bytes == 0) return nullptr;
+  const MutexLock lock(&filter_cache_mutex_);
+  std::shared_ptr<FilterCache> cache = filter_cache_.lock();
+  if (cache != nullptr) return cache;
+  // A small budget is for the collections.
+  const uint64_t budget = devices_->is_gpu() ? options_.host_budget_bytes : options_.memory_budget_bytes;
+  const uint64_t bytes =
+      budget == 0 ? options_.filter_cache_bytes : std::min(options_.filter_cache_bytes, budget / kFilterCacheShare);
+  MemoryDemand demand{.device_bytes = std::vector<uint64_t>(devices_->size()), .host_bytes = 0};
+  (devices_->is_gpu() ? demand.host_bytes : demand.device_bytes.front()) = bytes;
+  const absl::StatusOr<std::shared_ptr<Reservation>> reservation =
+      ledger_->Reserve(demand, "the cache of filters (memory.filter_cache)");
+  if (!reservation.ok()) return reservation.status();
+  cache = std::make_shared<FilterCache>(bytes, *reservation);
+  filter_cache_ = cache;
+  return cache;
+}
+
 // Loads the manifest's generation and, of a live collection, serves it with the log's writes. Must run while the entry
 // is locked.
 absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadPublished(const std::shared_ptr<Entry>& entry,
@@ -176,6 +200,9 @@ absl::StatusOr<std::shared_ptr<const Collection>> CollectionStore::LoadPublished
     request->tombstones = *std::move(tombstones);
     request->share_parts = true;
   }
+  absl::StatusOr<std::shared_ptr<FilterCache>> filter_cache = FilterCacheFor(manifest);
+  if (!filter_cache.ok()) return filter_cache.status();
+  request->filter_cache = *std::move(filter_cache);
   const absl::StatusOr<std::shared_ptr<const Generation>> generation =
       LoadGeneration(*request, manifest, devices_, options_, ledger_.get(), files_.get());
   if (!generation.ok()) return generation.status();

@@ -12,6 +12,7 @@
 #include "base/saturating.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "collection/filters/field_index.h"
 #include "kernels/codes/code_layout.h"
 #include "kernels/codes/scan_cost.h"
 #include "server/store/collection/id_index.h"
@@ -54,6 +55,15 @@ uint64_t BytesBeside(const collection::Manifest& manifest) {
   uint64_t bytes = 0;
   for (const collection::ShardEntry& entry : manifest.shards) {
     bytes = SaturatingAdd(bytes, static_cast<uint64_t>(collection::BytesBesideTokens(manifest, entry)));
+  }
+  return bytes;
+}
+
+// Returns the bytes of the indexes of fields of all shards.
+uint64_t AllFieldIndexBytes(const collection::Manifest& manifest) {
+  uint64_t bytes = 0;
+  for (const collection::ShardEntry& entry : manifest.shards) {
+    bytes = SaturatingAdd(bytes, FieldIndexBytes(manifest, entry));
   }
   return bytes;
 }
@@ -162,6 +172,15 @@ bool MemoryPlan::fits() const {
   return placement.demand.host_bytes <= memory.host.available_bytes;
 }
 
+uint64_t FieldIndexBytes(const collection::Manifest& manifest, const collection::ShardEntry& entry) {
+  if (manifest.fields.empty()) return 0;
+  // Entries may lie: no shard has so many documents, nor so large a file.
+  constexpr auto kMost = int64_t{1} << 56;
+  return static_cast<uint64_t>(
+      collection::MaxIndexBytes(manifest.fields, std::clamp<int64_t>(entry.num_documents, 0, kMost),
+                                std::clamp<int64_t>(collection::FieldFileBytes(entry), 0, kMost)));
+}
+
 MemoryNeed ShardNeed(const DeviceSet& devices, const collection::Manifest& manifest,
                      const collection::ShardEntry& entry, Residency tier, int code_planes) {
   MemoryNeed need = devices.backend(0).BytesNeeded(manifest.storage, manifest.dim, entry.num_documents,
@@ -177,6 +196,7 @@ MemoryNeed ShardNeed(const DeviceSet& devices, const collection::Manifest& manif
   // The CPU backend scores documents where they lie: the shard's own memory.
   const int64_t own = tier == Residency::kHost ? entry.num_bytes : collection::BytesBesideTokens(manifest, entry);
   need.device_bytes = SaturatingAdd(need.device_bytes, static_cast<uint64_t>(own));
+  need.device_bytes = SaturatingAdd(need.device_bytes, FieldIndexBytes(manifest, entry));
   if (code_planes > 0) {
     need.device_bytes = SaturatingAdd(need.device_bytes, OwnCodeBytes(manifest, entry, tier, code_planes));
   }
@@ -210,6 +230,8 @@ absl::StatusOr<MemoryPlan> PlanMemory(const DeviceSet& devices, const collection
         SaturatingAdd(BytesBeside(manifest), IndexBytes(static_cast<uint64_t>(manifest.num_documents)));
     capacity.host_bytes -= std::min(capacity.host_bytes, beside_bytes);
   }
+  const uint64_t field_bytes = devices.is_gpu() ? AllFieldIndexBytes(manifest) : 0;
+  capacity.host_bytes -= std::min(capacity.host_bytes, field_bytes);
   absl::Status lost;
   for (const MemoryLedger::Availability& device : memory.devices) {
     lost.Update(device.status);
@@ -236,6 +258,7 @@ absl::StatusOr<MemoryPlan> PlanMemory(const DeviceSet& devices, const collection
     plan.replicated =
         IsReplicated(devices, manifest, tiers->front(), planes, replication, options.replicate_below_bytes);
     plan.placement = PlaceShards(shards, capacity, plan.replicated);
+    plan.placement.demand.host_bytes = SaturatingAdd(plan.placement.demand.host_bytes, field_bytes);
     if (plan.fits()) break;
   }
   return plan;
@@ -277,6 +300,12 @@ std::string FormatMemoryPlan(const DeviceSet& devices, const collection::Manifes
   if (devices.is_gpu()) {
     text += Cat("  ids, offsets and payloads (host memory, outside the budget): ",
                 FormatBytesExactly(BytesBeside(manifest)), "\n");
+  }
+  if (!manifest.fields.empty()) {
+    text +=
+        Cat("  indexes of ", manifest.fields.size(), manifest.fields.size() == 1 ? " field" : " fields",
+            devices.is_gpu() ? " (host memory, within the budget of pinned memory): " : " (within the bytes above): ",
+            FormatBytesExactly(AllFieldIndexBytes(manifest)), "\n");
   }
   text += Cat("  id index and lengths (host memory, outside the budget): ",
               FormatBytesExactly(IndexBytes(static_cast<uint64_t>(manifest.num_documents))), "\n");

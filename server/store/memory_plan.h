@@ -31,6 +31,11 @@ struct MemoryPlan {
 MemoryNeed ShardNeed(const DeviceSet& devices, const collection::Manifest& manifest,
                      const collection::ShardEntry& entry, Residency tier, int code_planes = 0);
 
+// Returns a bound of the host memory that the index of a shard's fields takes, which is built while the shard loads. 0
+// where the collection has no fields. ShardNeed has it on the CPU backend; on GPUs it is the same for every number of
+// replicas, and MemoryPlan::placement.demand has it beside the shards' needs.
+uint64_t FieldIndexBytes(const collection::Manifest& manifest, const collection::ShardEntry& entry);
+
 // Returns the sum of ShardNeed over all shards of a collection, saturating.
 MemoryNeed CollectionNeed(const DeviceSet& devices, const collection::Manifest& manifest, Residency tier,
                           int code_planes = 0);

@@ -15,15 +15,19 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "base/mutex.h"
+#include "base/saturating.h"
 #include "base/text.h"
 #include "base/thread_name.h"
 #include "collection/codes/shard_codes.h"
+#include "collection/fields/shard_fields.h"
 #include "collection/shard.h"
 #include "kernels/codes/scan_executor.h"
 #include "kernels/limits.h"
 #include "kernels/maxsim.h"
 #include "server/observability/log_event.h"
+#include "server/store/collection/part_fields.h"
 #include "server/store/memory/residency.h"
+#include "server/store/memory_plan.h"
 
 namespace maxsim::store {
 namespace {
@@ -145,8 +149,11 @@ class PartLoader {
   }
 
   absl::Status LoadPart(const collection::ShardEntry& entry, const ShardPlacement& placement, Part* part) {
-    const MemoryDemand demand = DemandOf(placement, devices_.size());
+    MemoryDemand demand = DemandOf(placement, devices_.size());
+    if (devices_.is_gpu()) demand.host_bytes = SaturatingAdd(demand.host_bytes, FieldIndexBytes(manifest_, entry));
     const std::shared_ptr<Reservation> reservation = memory_->Split(demand);
+    // The file of the fields is closed again before another one is opened.
+    if (absl::Status status = LoadFields(entry, part); !status.ok()) return status;
     const Residency tier = placement.tier.tier;
     // GPUs copy the tokens out of the mapping, except on tier kDisk. The other sections are copied in any case.
     const bool reads_whole_file = !devices_.is_gpu() && tier == Residency::kHost;
@@ -178,6 +185,16 @@ class PartLoader {
     part->tier = tier;
     part->reservation = reservation;
     part->view = part->shard->documents();
+    return absl::OkStatus();
+  }
+
+  // Builds the index of the shard's fields out of a copy of their file, which goes again.
+  absl::Status LoadFields(const collection::ShardEntry& entry, Part* part) {
+    if (manifest_.fields.empty()) return absl::OkStatus();
+    const absl::StatusOr<std::unique_ptr<collection::ShardFields>> fields =
+        collection::ShardFields::Open(folder_, manifest_, entry, options_.verify_checksums, stop_);
+    if (!fields.ok()) return fields.status();
+    part->fields = std::make_shared<const PartFields>(manifest_.fields, (*fields)->columns(), entry.num_documents);
     return absl::OkStatus();
   }
 

@@ -5,8 +5,13 @@
 #include <utility>
 
 #include "base/text.h"
+#include "collection/filters/canonical.h"
+#include "collection/filters/filter_text.h"
 #include "collection/positions.h"
 #include "server/store/collection/changes.h"
+#include "server/store/collection/filter_cache.h"
+#include "server/store/collection/matching_documents.h"
+#include "server/store/collection/part_fields.h"
 #include "server/store/collection/segment.h"
 
 namespace maxsim::store {
@@ -107,6 +112,9 @@ size_t Collection::index_bytes() const {
   size_t bytes = generation_->index().num_bytes() + generation_->lengths().num_bytes();
   if (is_live()) bytes += change_.changes->num_bytes();
   for (const Part& segment : change_.segments) bytes += segment.segment->host_bytes();
+  for (const Part& one : generation_->parts()) {
+    if (one.fields != nullptr) bytes += static_cast<size_t>(one.fields->memory_bytes());
+  }
   if (!generation_->on_gpu()) return bytes;
   for (const Part& one : generation_->parts()) bytes += static_cast<size_t>(one.shard->host_bytes());
   return bytes;
@@ -143,6 +151,24 @@ std::optional<uint64_t> Collection::Find(int64_t id) const {
   uint64_t ordinal = IdIndex::kUnknown;
   FindAll(absl::MakeConstSpan(&id, 1), absl::MakeSpan(&ordinal, 1));
   return ordinal == IdIndex::kUnknown ? std::nullopt : std::optional(ordinal);
+}
+
+absl::StatusOr<std::shared_ptr<const MatchingDocuments>> Collection::FindMatching(
+    const collection::Filter& filter) const {
+  const absl::StatusOr<collection::Filter> canonical = collection::CanonicalFilter(filter, manifest().fields);
+  if (!canonical.ok()) return canonical.status();
+  if (is_live()) {
+    return absl::FailedPreconditionError(
+        Cat("collection ", name(), " is live: filters apply to collections that are not live"));
+  }
+  FilterCache* const cache = generation_->filter_cache();
+  if (cache == nullptr) return MatchingDocuments::Find(*this, *canonical);
+  const std::string text = collection::FormatFilter(*canonical);
+  std::shared_ptr<const MatchingDocuments> known = cache->Find(generation_->number_in_filter_cache(), text);
+  if (known != nullptr) return known;
+  absl::StatusOr<std::shared_ptr<const MatchingDocuments>> found = MatchingDocuments::Find(*this, *canonical);
+  if (found.ok()) cache->Add(generation_->number_in_filter_cache(), text, *found);
+  return found;
 }
 
 Location Collection::Locate(uint64_t ordinal) const { return generation_->Locate(ordinal, change_.segments); }

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "collection/filters/filter.h"
 #include "collection/manifest.h"
 #include "kernels/maxsim.h"
 #include "server/store/collection/generation.h"
@@ -26,6 +27,7 @@
 namespace maxsim::store {
 
 class Changes;
+class MatchingDocuments;
 
 // A collection is immutable and thread-safe: a snapshot. Requests hold it by shared_ptr, so that a reload or an unload
 // frees a generation only when the last request that began on it has been answered. Each write to a live collection
@@ -109,8 +111,8 @@ class Collection {
   std::string tiers() const;
   // Sums up the device memory and the pinned host memory of all replicas; on the CPU backend, the shards' own memory.
   size_t resident_bytes() const;
-  // Sums up the host memory beside resident_bytes: the id index, documents' lengths, and on GPUs ids, offsets and
-  // payloads.
+  // Sums up the host memory beside resident_bytes: the id index, documents' lengths, the indexes of fields, and on GPUs
+  // ids, offsets and payloads.
   size_t index_bytes() const;
   // Returns whether all shards are in the fastest tier: kGpu, or kHost on the CPU backend.
   bool is_resident() const { return generation_->is_resident(); }
@@ -132,6 +134,11 @@ class Collection {
   // Find each id of a list (IdIndex::FindAll): its ordinal, or IdIndex::kUnknown.
   void FindAll(absl::Span<const std::string* const> ids, absl::Span<uint64_t> ordinals) const;
   void FindAll(absl::Span<const int64_t> ids, absl::Span<uint64_t> ordinals) const;
+
+  // Returns the documents that match a filter, from the store's cache of filters if they are there. INVALID_ARGUMENT,
+  // naming field, value and what there is, where the filter does not suit the collection's fields (CanonicalFilter),
+  // and FAILED_PRECONDITION where the collection is live.
+  absl::StatusOr<std::shared_ptr<const MatchingDocuments>> FindMatching(const collection::Filter& filter) const;
 
   // Every ordinal that the following functions take must be below num_ordinals().
   Location Locate(uint64_t ordinal) const;

@@ -4,6 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include "server/store/collection/filter_cache.h"
+
 namespace maxsim::store {
 
 namespace {
@@ -54,7 +56,12 @@ Generation::Generation(Contents contents)
       is_streamed_(IsStreamed(contents_)),
       code_planes_(CodePlanes(contents_)),
       first_ordinals_(FirstOrdinals(contents_.parts)),
-      lengths_(ViewsOf(contents_.parts)) {}
+      lengths_(ViewsOf(contents_.parts)),
+      number_in_filter_cache_(contents_.filter_cache == nullptr ? 0 : contents_.filter_cache->AddGeneration()) {}
+
+Generation::~Generation() {
+  if (filter_cache() != nullptr) filter_cache()->DropGeneration(number_in_filter_cache_);
+}
 
 absl::Status Generation::Check() const {
   for (const Part& part : parts()) {

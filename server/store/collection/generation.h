@@ -18,6 +18,8 @@
 
 namespace maxsim::store {
 
+class FilterCache;
+
 // The object is immutable and thread-safe.
 class Generation {
  public:
@@ -33,8 +35,13 @@ class Generation {
     // The tombstones of a live collection's shards when the generation was written. [parts], or empty.
     collection::Tombstones tombstones;
     int code_planes = 0;  // that the memory plan chose; the segments of a live collection get as many
+    std::shared_ptr<FilterCache> filter_cache = {};  // of the store, where the collection has fields; may be null
   };
   explicit Generation(Contents contents);
+  // Makes the cache of filters forget those of this generation.
+  ~Generation();
+  Generation(const Generation&) = delete;
+  Generation& operator=(const Generation&) = delete;
 
   const std::string& name() const { return contents_.name; }
   const std::string& path() const { return contents_.path; }
@@ -50,6 +57,9 @@ class Generation {
   bool is_streamed() const { return is_streamed_; }
   // Returns how many planes of codes every replica of every shard has, and segments get: 1, 2 or 4, or 0.
   int code_planes() const { return code_planes_; }
+  // Returns the cache of filters, or null, and the generation's number in it.
+  FilterCache* filter_cache() const { return contents_.filter_cache.get(); }
+  uint64_t number_in_filter_cache() const { return number_in_filter_cache_; }
   // Counts the documents of all shards, those with a tombstone included: the bound of ordinals.
   uint64_t num_ordinals() const { return static_cast<uint64_t>(manifest().num_documents); }
 
@@ -75,6 +85,7 @@ class Generation {
   const int code_planes_;
   const std::vector<uint64_t> first_ordinals_;
   const DocumentLengths lengths_;
+  const uint64_t number_in_filter_cache_;
 };
 
 }  // namespace maxsim::store

@@ -16,6 +16,7 @@
 
 namespace maxsim::store {
 
+class PartFields;
 class Segment;
 
 // Holds the tokens of a part on one device. Copies share them.
@@ -31,9 +32,10 @@ struct Part {
   std::shared_ptr<const Segment> segment;          // null for a shard
   // The files of codes that are scanned where they lie; null where a part has no codes, or each device has its own.
   std::shared_ptr<const collection::ShardCodes> codes;
-  std::shared_ptr<const void> reservation;  // holds the memory that the replicas take; may be null
-  Residency tier = Residency::kHost;        // never kAuto
-  std::vector<Replica> replicas;            // by device, at least one
+  std::shared_ptr<const PartFields> fields;  // of a shard; null where the collection has none
+  std::shared_ptr<const void> reservation;   // holds the memory that the replicas take; may be null
+  Residency tier = Residency::kHost;         // never kAuto
+  std::vector<Replica> replicas;             // by device, at least one
   uint64_t first_ordinal = 0;
   // The documents' shape and offsets; their tokens may be elsewhere.
   DocumentsView view;
@@ -50,8 +52,9 @@ struct Part {
   bool IsAvailable(const DeviceSet& devices) const;
 };
 
-// How a scan of a part leaves out the documents that have a tombstone. It scores `ordinals` (all documents, where that
-// is null) and asks for as many results more than it wants as there are `tombstones`, which it then drops from them.
+// How a scan of a part leaves out documents: those that have a tombstone, or that do not match a filter. It scores
+// `ordinals` (all documents, where that is null) and asks for as many results more than it wants as there are
+// `tombstones`, which it then drops from them.
 struct ScanFilter {
   std::shared_ptr<const std::vector<uint32_t>> ordinals;  // in the part, ascending; null: all
   uint64_t num_tokens = 0;                                // of these
@@ -63,7 +66,8 @@ struct ScanFilter {
   bool HasTombstone(uint32_t ordinal) const;
 };
 
-// How a scan of the codes of a part leaves out the documents that have a tombstone (ScanQuery::mask).
+// How a scan of the codes of a part leaves out the documents that have a tombstone, or that do not match a filter
+// (ScanQuery::mask).
 struct ScanMask {
   std::shared_ptr<const std::vector<uint64_t>> words;  // at least one bit for each document of the part
   uint64_t num_tokens = 0;                             // of the documents that are left

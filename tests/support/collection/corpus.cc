@@ -60,14 +60,16 @@ collection::Manifest BuildCorpus(const std::string& folder, const RandomDocument
   const DocumentsView view = documents.view();
   collection::Catalog catalog(options.id_type);
   std::vector<std::string> payloads;
+  const bool has_payloads = options.payloads || !options.payload_texts.empty();
   for (int64_t document = 0; document < view.num_documents; ++document) {
     catalog.lengths.push_back(static_cast<int32_t>(documents.length(document)));
     const absl::Status added = options.id_type == collection::IdType::kString
                                    ? catalog.ids.Add(std::string_view(CorpusId(options, document)))
                                    : catalog.ids.Add(CorpusIntId(document));
     EXPECT_TRUE(added.ok()) << added;
-    if (!options.payloads) continue;
-    payloads.push_back("{\"n\":" + std::to_string(document) + "}");
+    if (!has_payloads) continue;
+    payloads.push_back(options.payloads ? "{\"n\":" + std::to_string(document) + "}"
+                                        : options.payload_texts[static_cast<size_t>(document)]);
     catalog.payload_sizes.push_back(static_cast<int32_t>(payloads.back().size()));
   }
   collection::MemoryTokens tokens(ElementTypeOf(view.type), view.dim, view.num_tokens(), view.tokens);
@@ -80,8 +82,9 @@ collection::Manifest BuildCorpus(const std::string& folder, const RandomDocument
   build.max_shard_bytes = options.max_shard_bytes;
   build.allow_other_shape = true;
   build.codes = options.codes;
+  build.fields = options.fields;
   absl::StatusOr<collection::Manifest> manifest =
-      collection::BuildCollection(build, catalog, tokens, options.payloads ? &payload_source : nullptr);
+      collection::BuildCollection(build, catalog, tokens, has_payloads ? &payload_source : nullptr);
   EXPECT_TRUE(manifest.ok()) << manifest.status();
   return manifest.ok() ? *std::move(manifest) : collection::Manifest{};
 }

@@ -42,6 +42,8 @@ struct CorpusOptions {
   // The storage type; nullopt: that of the documents. F32 documents are stored as i8 as Stored makes them.
   std::optional<ScalarType> storage = {};
   collection::CodesRequest codes = {};
+  std::vector<collection::Field> fields = {};
+  std::vector<std::string> payload_texts = {};  // of the documents, in place of those of `payloads`; empty: none
 };
 
 inline std::string CorpusId(const CorpusOptions& options, int64_t document) {

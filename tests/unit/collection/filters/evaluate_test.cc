@@ -8,15 +8,14 @@
 
 #include "collection/fields/field_file.h"
 #include "collection/fields/field_file_maker.h"
-#include "collection/fields/time_text.h"
 #include "collection/filters/canonical.h"
 #include "collection/filters/field_index.h"
 #include "collection/filters/filter_text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "nlohmann/json.hpp"
+#include "tests/support/collection/filter_meaning.h"
+#include "tests/support/collection/random_filters.h"
 #include "tests/support/values/random_documents.h"
-#include "tests/unit/collection/filters/random_filters.h"
 
 namespace maxsim::collection {
 namespace {
@@ -54,76 +53,6 @@ struct IndexedPayloads {
   std::unique_ptr<ShardIndex> index;
 };
 
-// What a filter means, said a second time: over the JSON of one payload.
-class BruteForce {
- public:
-  explicit BruteForce(const std::string& payload)
-      : payload_(payload.empty() ? nlohmann::json::object() : nlohmann::json::parse(payload)) {}
-
-  bool Matches(const Filter& filter) const {
-    const auto matches = [this](const Filter& child) { return Matches(child); };
-    switch (filter.kind) {
-      case Filter::Kind::kAnd:
-        return std::all_of(filter.children.begin(), filter.children.end(), matches);
-      case Filter::Kind::kOr:
-        return std::any_of(filter.children.begin(), filter.children.end(), matches);
-      case Filter::Kind::kNot:
-        return !Matches(filter.children.front());
-      default:
-        break;
-    }
-    const Field& field = *FindField(RandomFilters::fields(), filter.field);
-    std::vector<nlohmann::json> values = ValuesOf(field);
-    return std::any_of(values.begin(), values.end(), [&](const nlohmann::json& value) {
-      if (filter.kind == Filter::Kind::kExists) return true;
-      if (filter.kind == Filter::Kind::kRange) return InRange(field.kind, value, filter);
-      return std::any_of(filter.values.begin(), filter.values.end(),
-                         [&](const FilterValue& wanted) { return Compare(field.kind, value, wanted) == 0; });
-    });
-  }
-
- private:
-  // Returns the document's values: none, one, or those of a list.
-  std::vector<nlohmann::json> ValuesOf(const Field& field) const {
-    const nlohmann::json* value = &payload_;
-    for (const std::string_view key : SplitFieldPath(field.path)) {
-      const auto found = value->find(std::string(key));
-      if (found == value->end() || found->is_null()) return {};
-      value = &*found;
-    }
-    if (field.kind != FieldKind::kKeywords) return {*value};
-    return {value->begin(), value->end()};
-  }
-  static int Sign(auto a, auto b) { return a < b ? -1 : a > b ? 1 : 0; }
-  static int Compare(FieldKind kind, const nlohmann::json& value, const FilterValue& wanted) {
-    switch (kind) {
-      case FieldKind::kKeyword:
-      case FieldKind::kKeywords:
-        return value.get<std::string>().compare(std::get<std::string>(wanted));
-      case FieldKind::kBoolean:
-        return Sign(value.get<bool>(), std::get<bool>(wanted));
-      case FieldKind::kTime:
-        return Sign(*ParseTime(value.get<std::string>()), *ParseTime(std::get<std::string>(wanted)));
-      case FieldKind::kInteger:
-        return Sign(value.get<int64_t>(), std::holds_alternative<int64_t>(wanted)
-                                              ? std::get<int64_t>(wanted)
-                                              : static_cast<int64_t>(std::get<double>(wanted)));
-      case FieldKind::kNumber:
-        return Sign(value.get<double>(), std::holds_alternative<double>(wanted)
-                                             ? std::get<double>(wanted)
-                                             : static_cast<double>(std::get<int64_t>(wanted)));
-    }
-    return 1;
-  }
-  static bool InRange(FieldKind kind, const nlohmann::json& value, const Filter& filter) {
-    if (filter.low.has_value() && Compare(kind, value, filter.low->value) < (filter.low->inclusive ? 0 : 1))
-      return false;
-    return !filter.high.has_value() || Compare(kind, value, filter.high->value) <= (filter.high->inclusive ? 0 : -1);
-  }
-
-  const nlohmann::json payload_;
-};
-
 // Random trees over random columns. Sizes lie around those at which bitmaps and lists change their form.
 TEST(EvaluateTest, RandomFiltersMatchWhatTheirMeaningOverTheJsonMatches) {
   const uint64_t seed = test::TestSeed();
@@ -133,7 +62,7 @@ TEST(EvaluateTest, RandomFiltersMatchWhatTheirMeaningOverTheJsonMatches) {
     std::vector<std::string> payloads;
     for (int idx = 0; idx < num_documents; ++idx) payloads.push_back(random.Payload());
     const IndexedPayloads shard(RandomFilters::fields(), payloads);
-    std::vector<BruteForce> references(payloads.begin(), payloads.end());
+    std::vector<FilterMeaning> references(payloads.begin(), payloads.end());
     for (int round = 0; round < (num_documents < 1000 ? 150 : 60); ++round) {
       const Filter filter = random.Tree(1 + round % 5);
       const auto canonical = CanonicalFilter(filter, RandomFilters::fields());

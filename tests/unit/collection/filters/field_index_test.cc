@@ -9,8 +9,8 @@
 #include "collection/fields/field_file.h"
 #include "collection/fields/field_file_maker.h"
 #include "gtest/gtest.h"
+#include "tests/support/collection/random_filters.h"
 #include "tests/support/values/random_documents.h"
-#include "tests/unit/collection/filters/random_filters.h"
 
 namespace maxsim::collection {
 namespace {

@@ -6,8 +6,8 @@
 #include "collection/filters/filter_text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/collection/random_filters.h"
 #include "tests/support/values/random_documents.h"
-#include "tests/unit/collection/filters/random_filters.h"
 
 namespace maxsim::collection {
 namespace {

@@ -1,0 +1,64 @@
+// Remembers the documents that filters match, for requests with filters that were asked before. Bounded in bytes; the
+// least recently used go first.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "base/mutex.h"
+#include "server/store/collection/matching_documents.h"
+#include "server/store/memory/memory_ledger.h"
+
+namespace maxsim::store {
+
+// One for all collections of a store that have fields. Thread-safe.
+class FilterCache {
+ public:
+  // `reservation` holds `max_bytes` of the ledger as long as the cache lives; may be null.
+  FilterCache(uint64_t max_bytes, std::shared_ptr<const Reservation> reservation)
+      : max_bytes_(max_bytes), reservation_(std::move(reservation)) {}
+
+  uint64_t max_bytes() const { return max_bytes_; }
+
+  // Returns a number that no other generation has: entries are told apart by it.
+  uint64_t AddGeneration();
+  // Forgets all filters of a generation.
+  void DropGeneration(uint64_t generation);
+
+  // Returns null where the filter is not known. `filter` is the text of its canonical form.
+  std::shared_ptr<const MatchingDocuments> Find(uint64_t generation, const std::string& filter);
+  // Keeps the documents unless they alone are larger than the cache.
+  void Add(uint64_t generation, const std::string& filter, std::shared_ptr<const MatchingDocuments> documents);
+
+  // Returns the memory of the entries, with a flat allowance for what holds them.
+  uint64_t num_bytes() const;
+
+ private:
+  struct Entry {
+    uint64_t generation = 0;
+    std::string key;
+    std::shared_ptr<const MatchingDocuments> documents;
+    uint64_t num_bytes = 0;
+  };
+  using Entries = std::list<Entry>;
+
+  // Moves an entry to `dropped`, so that it can be freed outside of the lock.
+  void Drop(Entries::iterator entry, Entries& dropped) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const uint64_t max_bytes_;
+  const std::shared_ptr<const Reservation> reservation_;
+  mutable Mutex mutex_;
+  uint64_t num_generations_ ABSL_GUARDED_BY(mutex_) = 0;
+  Entries entries_ ABSL_GUARDED_BY(mutex_);  // the most recently used first
+  // The keys are those of the entries, which do not move.
+  std::unordered_map<std::string_view, Entries::iterator> by_key_ ABSL_GUARDED_BY(mutex_);
+  uint64_t num_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace maxsim::store
