@@ -60,9 +60,8 @@ std::vector<absl::StatusOr<JobResult>> Lane::Batch::Run() {
 
 bool Lane::Batch::IsWanted(size_t part_idx) const {
   return scans_whole_collection_ ||
-         std::any_of(scratch_.lists.begin(), scratch_.lists.end(), [&](const QueryGroup* group) {
-           return !queries_.CandidatesOf(*group).ordinals(part_idx).empty();
-         });
+         std::any_of(scratch_.lists.begin(), scratch_.lists.end(),
+                     [&](const QueryGroup* group) { return queries_.NumCandidates(*group, part_idx) != 0; });
 }
 
 uint64_t Lane::Batch::WorkOf(const QueryGroup& group) const {
@@ -79,7 +78,9 @@ void Lane::Batch::AssignParts() {
   for (const QueryGroup& group : queries_.groups()) {
     if (!queries_.AnyAlive(group)) continue;
     scans_whole_collection_ = scans_whole_collection_ || group.set->kind == CandidateSet::Kind::kWholeCollection;
-    if (group.set->kind == CandidateSet::Kind::kOrdinals) scratch_.lists.push_back(&group);
+    const bool is_list =
+        group.set->kind == CandidateSet::Kind::kOrdinals || group.set->kind == CandidateSet::Kind::kMatching;
+    if (is_list) scratch_.lists.push_back(&group);
   }
   choice_.BeginRound();
   scratch_.device_tokens.assign(devices_.size(), 0);

@@ -23,7 +23,7 @@ struct Lane::Scratch {
   std::vector<JobQueryResult> results;   // [queries]
   std::vector<uint32_t> part_devices;    // [parts] the device that scores it, or kUnassigned, kUnavailable
   std::vector<uint32_t> group_devices;   // [groups] the device that scores its inline documents, or as above
-  std::vector<const QueryGroup*> lists;  // groups of kOrdinals with a query that is alive
+  std::vector<const QueryGroup*> lists;  // groups of kOrdinals and kMatching with a query that is alive
   std::vector<uint32_t> working;         // devices that have work in one RunOnDevices
   std::vector<uint32_t> candidates;      // devices to choose from
   std::vector<uint64_t> device_tokens;   // [devices] tokens of the parts without replicas assigned in one round

@@ -33,6 +33,9 @@ void BatchQueries::ResetStatuses(size_t num_jobs) { statuses_.assign(num_jobs, a
 
 absl::Status BatchQueries::CheckQuery(const JobQuery& query, const ExecutorOptions& limits) const {
   if (query.candidates == nullptr) return absl::InvalidArgumentError("candidates are not set");
+  if (query.candidates->kind == CandidateSet::Kind::kMatching && query.candidates->matching == nullptr) {
+    return absl::InvalidArgumentError("the matching candidates are not set");
+  }
   if (query.num_tokens < 1 || query.num_tokens > kMaxQueryTokens) {
     return absl::InvalidArgumentError(
         absl::StrCat("query has ", query.num_tokens, " tokens; it must have 1 to ", kMaxQueryTokens));
@@ -85,8 +88,10 @@ void BatchQueries::AddJob(size_t job_idx, const ExecutorOptions& limits) {
 }
 
 size_t BatchQueries::GroupOf(const CandidateSet* set) {
-  const bool whole = set->kind == CandidateSet::Kind::kWholeCollection;
-  const auto [found, inserted] = group_of_set_.try_emplace(whole ? nullptr : set, groups_.size());
+  const void* key = set;
+  if (set->kind == CandidateSet::Kind::kWholeCollection) key = nullptr;
+  if (set->kind == CandidateSet::Kind::kMatching) key = set->matching.get();
+  const auto [found, inserted] = group_of_set_.try_emplace(key, groups_.size());
   if (inserted) groups_.push_back({.set = set});
   return found->second;
 }
@@ -120,6 +125,7 @@ void BatchQueries::SortCandidatesByPart() {
 }
 
 uint64_t BatchQueries::NumCandidates(const QueryGroup& group, size_t part_idx) const {
+  if (group.set->kind == CandidateSet::Kind::kMatching) return group.set->matching->num_documents(part_idx);
   if (group.set->kind != CandidateSet::Kind::kWholeCollection) return CandidatesOf(group).ordinals(part_idx).size();
   return static_cast<uint64_t>(collection_->part(part_idx).num_documents()) - collection_->num_tombstones(part_idx);
 }

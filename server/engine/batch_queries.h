@@ -28,7 +28,7 @@ struct BatchQuery {
 };
 
 // Holds the indices of queries with the same candidates, which share documents in one call: queries[first_query] ..
-// queries[first_query + num_queries]. All whole-collection queries are one group.
+// queries[first_query + num_queries]. All whole-collection queries are one group, and so are all of one filter.
 struct QueryGroup {
   const CandidateSet* set = nullptr;
   size_t first_query = 0;
@@ -58,7 +58,7 @@ class BatchQueries {
     return candidates_by_part_[group.candidates_idx];
   }
   // Returns how many candidates of a group lie in a part of the collection, without documents that have a tombstone.
-  // The group is as for CandidatesOf, or one of the whole collection.
+  // The group is as for CandidatesOf, or one of the whole collection or of a filter.
   uint64_t NumCandidates(const QueryGroup& group, size_t part_idx) const;
   int64_t LongestQuery(const QueryGroup& group) const;
 
@@ -87,7 +87,7 @@ class BatchQueries {
   const std::atomic<bool>* stop_ = nullptr;
   std::vector<BatchQuery> queries_;
   std::vector<QueryGroup> groups_;
-  absl::flat_hash_map<const CandidateSet*, size_t> group_of_set_;
+  absl::flat_hash_map<const void*, size_t> group_of_set_;  // by what queries of one group have in common
   std::vector<CandidatesByPart> candidates_by_part_;
 
   std::vector<std::atomic<bool>> alive_;  // [jobs] at least

@@ -83,6 +83,18 @@ DeviceScanner::Candidates DeviceScanner::CandidatesIn(const store::Part& part, u
     candidates.ordinals = listed.ordinals(part_idx).data();
     candidates.indices = listed.indices(part_idx).data();
     candidates.count = static_cast<int64_t>(listed.ordinals(part_idx).size());
+  } else if (group.set->kind == CandidateSet::Kind::kMatching) {
+    const store::MatchingDocuments& matching = *group.set->matching;
+    candidates.num_tokens = matching.num_tokens(part_idx);
+    if (matching.num_documents(part_idx) == 0) {
+      candidates.count = 0;
+    } else if (matching.mask(part_idx) != nullptr) {
+      candidates.mask = {.words = matching.mask(part_idx), .num_tokens = candidates.num_tokens};
+    } else {
+      candidates.kept_list = matching.List(part_idx);
+      candidates.ordinals = candidates.kept_list->data();
+      candidates.count = static_cast<int64_t>(candidates.kept_list->size());
+    }
   } else if (queries_->collection().num_tombstones(part_idx) != 0) {
     candidates.mask = queries_->collection().scan_mask(part_idx);
     candidates.num_tokens = candidates.mask->num_tokens;
@@ -117,7 +129,7 @@ void DeviceScanner::AddInRanges(const Candidates& candidates, int64_t max_tokens
         tokens += more;
       }
       range.ordinals = candidates.ordinals + first;
-      range.indices = candidates.indices + first;
+      range.indices = candidates.indices == nullptr ? nullptr : candidates.indices + first;
       range.num_tokens = static_cast<uint64_t>(tokens);
       range.count = last - first;
     }

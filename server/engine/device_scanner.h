@@ -73,10 +73,13 @@ class DeviceScanner {
   struct Candidates {
     const store::Part* part = nullptr;
     const uint32_t* ordinals = nullptr;  // in the part; null: all documents
-    const uint32_t* indices = nullptr;   // of the candidates in the list; null: they are of the whole collection
+    // The candidates' places in the list. Null where they are of the whole collection, or match a filter.
+    const uint32_t* indices = nullptr;
     int64_t count = 0;
-    uint64_t num_tokens = 0;                   // of these, without those that the mask leaves out
-    std::optional<store::ScanMask> mask = {};  // of the part's documents, where some have a tombstone
+    uint64_t num_tokens = 0;  // of these, without those that the mask leaves out
+    // Leaves out documents of the part that have a tombstone or do not match a filter.
+    std::optional<store::ScanMask> mask = {};
+    std::shared_ptr<const std::vector<uint32_t>> kept_list = {};  // `ordinals`, where they match a filter
   };
 
   bool Alive(const ScanTask& task) const { return lost_.ok() && queries_->Alive(*task.query); }

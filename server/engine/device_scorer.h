@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -97,7 +98,10 @@ class DeviceScorer {
   int64_t MaxTokens(int64_t query_tokens) const;
   int64_t NumSharing(const QueryGroup& group) const;
   int64_t SharedTokens(const QueryGroup& group, int64_t num_sharing) const;
+  // Scores the documents of a part that are alive, or that match the filter of a kMatching group.
   void ScoreWholePart(const QueryGroup& group, uint32_t part_idx);
+  // Returns how a part of a kMatching group is scored.
+  static store::ScanFilter MatchingIn(const QueryGroup& group, uint32_t part_idx);
   void AddWholePart(const QueryGroup& group, const store::Part& part, const store::ScanFilter* filter);
   void ScoreWholePartInRanges(const QueryGroup& group, const store::Part& part, const store::ScanFilter* filter);
   void AddListedCandidates(const QueryGroup& group, uint32_t part_idx);
@@ -139,7 +143,7 @@ class DeviceScorer {
   std::vector<std::byte> tokens_;    // of a staged range that lies at an odd address
   std::vector<TokenMatch> matches_;  // of one Align call
   std::vector<HitToAlign> inline_hits_;
-  store::ScanFilter filter_;  // of the part that is scored
+  std::deque<store::ScanFilter> filters_;  // of the part that is scored; tasks refer to them
 };
 
 // Returns the end of the longest range of listed documents (of all, where `ordinals` is null) that begins at `begin`,

@@ -13,8 +13,9 @@ void DeviceScorer::ScorePart(uint32_t part_idx) {
   const store::Part& part = queries_->collection().part(part_idx);
   if (part.num_documents() == 0) return;
   tasks_.clear();
+  filters_.clear();
   for (const QueryGroup& group : queries_->groups()) {
-    if (group.set->kind == CandidateSet::Kind::kWholeCollection) ScoreWholePart(group, part_idx);
+    if (group.set->has_ordinal_positions()) ScoreWholePart(group, part_idx);
   }
   for (const QueryGroup& group : queries_->groups()) {
     if (group.set->kind == CandidateSet::Kind::kOrdinals) AddListedCandidates(group, part_idx);
@@ -28,14 +29,18 @@ void DeviceScorer::ScoreWholePart(const QueryGroup& group, uint32_t part_idx) {
   const store::ScanFilter* filter = nullptr;
   int64_t num_documents = part.num_documents();
   auto num_tokens = static_cast<uint64_t>(part.num_tokens());
-  if (collection.num_tombstones(part_idx) != 0) {
+  if (group.set->kind == CandidateSet::Kind::kMatching) {
+    if (queries_->NumCandidates(group, part_idx) == 0 || !queries_->AnyAlive(group)) return;
+    filter = &filters_.emplace_back(MatchingIn(group, part_idx));
+  } else if (collection.num_tombstones(part_idx) != 0) {
     int32_t top_k = 1;
     for (const BatchQuery& query : queries_->QueriesOf(group)) top_k = std::max(top_k, query.job_query->top_k);
     // A call asks for no more than kMaxTopK results.
-    filter_ = collection.scan_filter(part_idx, static_cast<size_t>(kMaxTopK - top_k));
-    filter = &filter_;
-    num_tokens = filter_.num_tokens;
-    if (filter_.ordinals != nullptr) num_documents = static_cast<int64_t>(filter_.ordinals->size());
+    filter = &filters_.emplace_back(collection.scan_filter(part_idx, static_cast<size_t>(kMaxTopK - top_k)));
+  }
+  if (filter != nullptr) {
+    num_tokens = filter->num_tokens;
+    if (filter->ordinals != nullptr) num_documents = static_cast<int64_t>(filter->ordinals->size());
   }
   if (num_documents == 0) return;
   // If documents must be copied to the device, the part is cut into ranges that all queries share. Otherwise each call
@@ -59,6 +64,11 @@ int64_t DeviceScorer::NumSharing(const QueryGroup& group) const {
 int64_t DeviceScorer::SharedTokens(const QueryGroup& group, int64_t num_sharing) const {
   const int64_t longest = queries_->LongestQuery(group);
   return std::max(longest, std::min(num_sharing * longest, limits_.max_query_tokens));
+}
+
+store::ScanFilter DeviceScorer::MatchingIn(const QueryGroup& group, uint32_t part_idx) {
+  const store::MatchingDocuments& matching = *group.set->matching;
+  return {.ordinals = matching.List(part_idx), .num_tokens = matching.num_tokens(part_idx), .tombstones = {}};
 }
 
 // Returns how many document tokens one call may score against so many query tokens.
@@ -88,6 +98,7 @@ void DeviceScorer::ScoreWholePartInRanges(const QueryGroup& group, const store::
   const int64_t max_tokens = MaxTokens(SharedTokens(group, num_sharing));
   const std::vector<uint32_t>* const listed = filter == nullptr ? nullptr : filter->ordinals.get();
   const int64_t count = listed == nullptr ? part.num_documents() : static_cast<int64_t>(listed->size());
+  RunTasks(*part.DocumentsOn(device_));  // those of other groups, which wait in tasks_
   int64_t end = 0;
   for (int64_t begin = 0; begin < count && AnyAlive(); begin = end) {
     uint64_t num_tokens = 0;

@@ -11,6 +11,8 @@ uint64_t CandidateSet::num_documents(const store::Collection& collection) const 
   switch (kind) {
     case Kind::kWholeCollection:
       return collection.num_documents();
+    case Kind::kMatching:
+      return matching->num_documents();
     case Kind::kOrdinals:
       return ordinals.size();
     case Kind::kInline:
@@ -23,6 +25,8 @@ uint64_t CandidateSet::num_tokens(const store::Collection& collection) const {
   switch (kind) {
     case Kind::kWholeCollection:
       return collection.num_tokens();
+    case Kind::kMatching:
+      return matching->num_tokens();
     case Kind::kOrdinals: {
       uint64_t tokens = 0;
       for (const uint64_t ordinal : ordinals) {
@@ -63,6 +67,8 @@ uint64_t JobBytes(const Job& job) {
              set->positions.capacity() * sizeof(set->positions[0]) + set->inline_tokens.capacity() +
              set->inline_offsets.capacity() * sizeof(set->inline_offsets[0]) +
              set->inline_scales.capacity() * sizeof(set->inline_scales[0]);
+    // Other jobs and the cache of filters may share it, and let go of it before this job does.
+    if (set->matching != nullptr) bytes += set->matching->memory_bytes();
   }
   return bytes;
 }

@@ -14,13 +14,22 @@
 #include "absl/time/time.h"
 #include "kernels/maxsim.h"
 #include "server/store/collection/collection.h"
+#include "server/store/collection/matching_documents.h"
 
 namespace maxsim::engine {
 
 // The documents that a query is scored against.
 struct CandidateSet {
-  enum class Kind { kWholeCollection, kOrdinals, kInline };
+  enum class Kind {
+    kWholeCollection,
+    kMatching,  // of the whole collection, the documents that match a filter
+    kOrdinals,
+    kInline,
+  };
   Kind kind = Kind::kWholeCollection;
+
+  // kMatching has the documents, of the job's own snapshot.
+  std::shared_ptr<const store::MatchingDocuments> matching;
 
   // kOrdinals has collection ordinals without repeats, and for each its index in the list as the client sent it (so
   // that missing and repeated ids leave gaps). Both have the same length, and positions strictly increase. A query
@@ -35,6 +44,8 @@ struct CandidateSet {
   std::vector<int64_t> inline_offsets;
   std::vector<float> inline_scales;
 
+  // Returns whether positions of hits are ordinals, as the candidates are in the order of the collection.
+  bool has_ordinal_positions() const { return kind == Kind::kWholeCollection || kind == Kind::kMatching; }
   uint64_t num_documents(const store::Collection& collection) const;
   // Takes time linear in the ordinals. Ordinals beyond the collection count as 0 tokens; scoring refuses them.
   uint64_t num_tokens(const store::Collection& collection) const;
@@ -64,8 +75,9 @@ struct JobQuery {
 
 struct Hit {
   float score = 0;
-  uint64_t position = 0;  // in the list as the client sent it; for the whole collection the document's ordinal
-  uint64_t ordinal = 0;   // collection ordinal; for inline documents equal to position
+  // In the list as the client sent it; for the whole collection, or what matches of it, the document's ordinal.
+  uint64_t position = 0;
+  uint64_t ordinal = 0;  // collection ordinal; for inline documents equal to position
 };
 
 // Says how a scan of codes chose the documents of an answer, and whether the answer is proven to be exact.
@@ -105,7 +117,7 @@ struct Job {
   std::vector<JobQuery> queries;
   // Scores the job on its own snapshot of a live collection. A job that is not pinned may have its scans of the whole
   // collection made on a later one of the same generation (JobResult::collection). For jobs that list candidates as
-  // well, so that all of their answers are of one snapshot.
+  // or matching documents as well, so that all of their answers are of one snapshot.
   bool pinned = false;
   Priority priority = Priority::kNormal;
   bool fail_on_unavailable = false;  // UNAVAILABLE rather than an answer without candidates whose device is lost

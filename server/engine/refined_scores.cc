@@ -58,7 +58,7 @@ void MergeHits(const JobQuery& query, const JobQueryResult& more, JobQueryResult
 
 // Candidates of the whole collection are listed by ordinal, and the position of a hit is its ordinal.
 void RestorePositions(const JobQuery& query, JobQueryResult* result) {
-  if (query.candidates->kind != CandidateSet::Kind::kWholeCollection) return;
+  if (!query.candidates->has_ordinal_positions()) return;
   for (Hit& hit : result->hits) hit.position = hit.ordinal;
 }
 
@@ -77,7 +77,7 @@ std::shared_ptr<const CandidateSet> Lane::RefinedBatch::SetOf(const ScanTask& ta
   set->ordinals.reserve(positions.size());
   set->positions.reserve(positions.size());
   for (const uint64_t position : positions) {
-    if (all.kind == CandidateSet::Kind::kWholeCollection) {
+    if (all.has_ordinal_positions()) {
       set->positions.push_back(static_cast<uint32_t>(set->ordinals.size()));
       set->ordinals.push_back(position);
     } else {

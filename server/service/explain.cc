@@ -109,6 +109,10 @@ absl::StatusOr<v1::ExplainResponse> ComputeExplanation(const v1::RerankRequest& 
     return absl::NotFoundError(absl::StrCat("collection ", request.collection(), " has no document of that id"));
   }
   if (!translated.ok()) return translated.status();
+  if (translated->job == nullptr) {
+    return absl::NotFoundError(
+        absl::StrCat("collection ", request.collection(), " has no document of that id that matches the filter"));
+  }
   const std::shared_ptr<const void> place = places->TryTake();
   if (place == nullptr) return TooManyRunning(places->limit());
   if (MonotonicNow() >= deadline) return absl::DeadlineExceededError("the deadline passed before the start");

@@ -195,6 +195,9 @@ class Splitter {
     sub->set_min_sequence(request_.min_sequence());
     // Each group scores as many documents as one server would: any of them may hold all of the best.
     if (request_.has_refinement()) *sub->mutable_refinement() = request_.refinement();
+    // Each group knows which of its documents match.
+    if (request_.has_filter()) *sub->mutable_filter() = request_.filter();
+    if (request_.has_filter_text()) sub->set_filter_text(request_.filter_text());
     // Inline documents are of no generation.
     const bool is_inline = std::all_of(built.queries.begin(), built.queries.end(), [this](int query) {
       return split_.queries[static_cast<size_t>(query)].kind == Kind::kInline;

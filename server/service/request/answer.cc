@@ -122,7 +122,7 @@ void FillPositions(const PendingAnswer& answer, const store::Collection& collect
                    const engine::JobResult& result) {
   for (size_t i = 0; i < answer.queries.size(); ++i) {
     const PendingAnswer::Query& query = answer.queries[i];
-    if (query.job_query < 0 || query.candidates->set->kind != engine::CandidateSet::Kind::kWholeCollection) continue;
+    if (query.job_query < 0 || !query.candidates->set->has_ordinal_positions()) continue;
     v1::QueryResult& filled = *response.mutable_results(static_cast<int>(i));
     int hit_idx = 0;
     for (const engine::Hit& hit : result.queries[static_cast<size_t>(query.job_query)].hits) {

@@ -32,11 +32,24 @@ absl::Status CheckListSize(int64_t size, const RequestLimits& limits, FieldPath 
                       {limits.max_candidates_per_query, size, "limits.max_candidates_per_query"});
 }
 
-// Finds the ids, drops repeated ones and adds up what is left. `add_missing` is called with the index of each id that
-// the collection does not hold, in the list's order.
+// Leaves out the documents that do not match.
+void KeepMatching(const store::Collection& collection, const store::MatchingDocuments& matching,
+                  engine::CandidateSet& set) {
+  size_t count = 0;
+  for (size_t i = 0; i < set.ordinals.size(); ++i) {
+    if (!matching.Contains(collection.Locate(set.ordinals[i]))) continue;
+    set.ordinals[count] = set.ordinals[i];
+    set.positions[count++] = set.positions[i];
+  }
+  set.ordinals.resize(count);
+  set.positions.resize(count);
+}
+
+// Finds the ids and drops repeated ones. `add_missing` is called with the index of each id that the collection does not
+// hold, in the list's order.
 template <typename Id, typename AddMissing>
 void ResolveList(absl::Span<const Id> ids, const store::Collection& collection, engine::CandidateSet& set,
-                 ResolvedCandidates& resolved, AddMissing add_missing) {
+                 AddMissing add_missing) {
   set.kind = engine::CandidateSet::Kind::kOrdinals;
   set.ordinals.resize(ids.size());
   set.positions.resize(ids.size());
@@ -55,8 +68,6 @@ void ResolveList(absl::Span<const Id> ids, const store::Collection& collection, 
   }
   set.ordinals.resize(count);
   set.positions.resize(count);
-  resolved.num_tokens = collection.num_tokens(set.ordinals);
-  resolved.num_documents = count;
 }
 
 absl::Status CheckIdKind(std::string_view collection, collection::IdType held, collection::IdType sent,
@@ -85,7 +96,7 @@ absl::Status ResolveStrings(const v1::StringIds& list, const store::Collection& 
   MissingIds<absl::string_view> missing;
   std::optional<size_t> wrong;  // the first id that no collection can hold: only unknown ones need be looked at for it
   const absl::Span<const std::string* const> ids(list.ids().data(), static_cast<size_t>(list.ids_size()));
-  ResolveList(ids, collection, set, resolved, [&](size_t i) {
+  ResolveList(ids, collection, set, [&](size_t i) {
     const std::string& id = *ids[i];
     if (IsWrongId(id)) {
       if (!wrong.has_value()) wrong = i;
@@ -107,7 +118,7 @@ absl::Status ResolveInts(const v1::IntIds& list, const store::Collection& collec
   if (!status.ok()) return status;
   MissingIds<int64_t> missing;
   const absl::Span<const int64_t> ids(list.ids().data(), static_cast<size_t>(list.ids_size()));
-  ResolveList(ids, collection, set, resolved, [&](size_t i) {
+  ResolveList(ids, collection, set, [&](size_t i) {
     if (missing.insert(ids[i]).second) resolved.missing_int_ids.push_back(ids[i]);
   });
   if (!fail_on_missing || missing.empty()) return absl::OkStatus();
@@ -153,8 +164,6 @@ absl::Status ResolveInline(const v1::InlineDocuments& list, const store::Collect
     if (form.storage == ScalarType::kI8) set.inline_scales.push_back(scale);
   }
   resolved.is_inline = true;
-  resolved.num_documents = static_cast<uint64_t>(count);
-  resolved.num_tokens = num_tokens;
   return absl::OkStatus();
 }
 
@@ -182,10 +191,10 @@ absl::Status CheckListedIds(const v1::Candidates& candidates, collection::IdType
   return status;
 }
 
-absl::StatusOr<std::shared_ptr<const ResolvedCandidates>> ResolveCandidates(const v1::Candidates& candidates,
-                                                                            const store::Collection& collection,
-                                                                            const RequestLimits& limits,
-                                                                            bool fail_on_missing, FieldPath path) {
+absl::StatusOr<std::shared_ptr<const ResolvedCandidates>> ResolveCandidates(
+    const v1::Candidates& candidates, const store::Collection& collection,
+    const std::shared_ptr<const store::MatchingDocuments>& matching, const RequestLimits& limits, bool fail_on_missing,
+    FieldPath path) {
   auto resolved = std::make_shared<ResolvedCandidates>();
   auto set = std::make_shared<engine::CandidateSet>();
   absl::Status status;
@@ -197,9 +206,9 @@ absl::StatusOr<std::shared_ptr<const ResolvedCandidates>> ResolveCandidates(cons
       status = ResolveInts(candidates.int_ids(), collection, limits, fail_on_missing, path, *set, *resolved);
       break;
     case v1::Candidates::kWholeCollection:
-      set->kind = engine::CandidateSet::Kind::kWholeCollection;
-      resolved->num_documents = collection.num_documents();
-      resolved->num_tokens = collection.num_tokens();
+      set->kind =
+          matching == nullptr ? engine::CandidateSet::Kind::kWholeCollection : engine::CandidateSet::Kind::kMatching;
+      set->matching = matching;
       break;
     case v1::Candidates::kInlineDocuments:
       status = ResolveInline(candidates.inline_documents(), collection, limits, path, *set, *resolved);
@@ -209,6 +218,12 @@ absl::StatusOr<std::shared_ptr<const ResolvedCandidates>> ResolveCandidates(cons
       break;
   }
   if (!status.ok()) return status;
+  if (set->kind == engine::CandidateSet::Kind::kOrdinals && matching != nullptr) {
+    KeepMatching(collection, *matching, *set);
+  }
+  resolved->num_documents = set->num_documents(collection);
+  resolved->num_tokens = set->kind == engine::CandidateSet::Kind::kOrdinals ? collection.num_tokens(set->ordinals)
+                                                                            : set->num_tokens(collection);
   resolved->set = std::move(set);
   return resolved;
 }

@@ -14,6 +14,7 @@
 #include "server/service/call/limits.h"
 #include "server/service/request/token_matrix.h"
 #include "server/store/collection/collection.h"
+#include "server/store/collection/matching_documents.h"
 
 namespace maxsim::service {
 
@@ -30,11 +31,13 @@ struct ResolvedCandidates {
 
 // A repeated id counts once, at its first position. INVALID_ARGUMENT for an empty or oversized list, an id that cannot
 // be one, ids of the wrong kind, an inline document of the wrong shape or values; NOT_FOUND for an unknown id when
-// `fail_on_missing`. `path` is the field's, "candidates" or "queries[3].candidates".
-absl::StatusOr<std::shared_ptr<const ResolvedCandidates>> ResolveCandidates(const v1::Candidates& candidates,
-                                                                            const store::Collection& collection,
-                                                                            const RequestLimits& limits,
-                                                                            bool fail_on_missing, FieldPath path);
+// `fail_on_missing`. `path` is the field's, "candidates" or "queries[3].candidates". With `matching`, which is of the
+// collection, listed ids of other documents and all others of the whole collection are left out; null: none are. It
+// does not count for inline documents.
+absl::StatusOr<std::shared_ptr<const ResolvedCandidates>> ResolveCandidates(
+    const v1::Candidates& candidates, const store::Collection& collection,
+    const std::shared_ptr<const store::MatchingDocuments>& matching, const RequestLimits& limits, bool fail_on_missing,
+    FieldPath path);
 
 // Checks listed ids as ResolveCandidates does, but for whether the collection holds them: their kind, which must be
 // `held`, how many there are, and the length of each. Other candidates are OK.

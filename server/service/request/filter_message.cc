@@ -2,10 +2,13 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/text.h"
+#include "client/error_details.h"
+#include "collection/filters/filter_text.h"
 
 namespace maxsim::service {
 namespace {
@@ -171,6 +174,21 @@ absl::StatusOr<collection::Filter> FilterOf(const v1::Filter& message) {
   if (!filter.ok()) return filter;
   if (absl::Status status = collection::CheckFilter(*filter); !status.ok()) return status;
   return filter;
+}
+
+absl::StatusOr<std::optional<collection::Filter>> FilterOfRequest(const v1::RerankRequest& request) {
+  if (request.matching_case() == v1::RerankRequest::MATCHING_NOT_SET) return std::nullopt;
+  absl::StatusOr<Filter> filter =
+      request.has_filter_text() ? collection::ParseFilter(request.filter_text()) : FilterOf(request.filter());
+  if (!filter.ok()) return FilterError(request, filter.status());
+  return *std::move(filter);
+}
+
+absl::Status FilterError(const v1::RerankRequest& request, const absl::Status& error) {
+  if (!absl::IsInvalidArgument(error)) return error;
+  const absl::string_view problem = error.message();
+  return client::InvalidField(request.has_filter_text() ? "filter_text" : "filter",
+                              std::string_view(problem.data(), problem.size()));
 }
 
 v1::Filter FilterMessageOf(const collection::Filter& filter) {

@@ -1,6 +1,9 @@
 // Filters of the wire contract -> filters of collections, and back.
 #pragma once
 
+#include <optional>
+
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "collection/filters/filter.h"
 #include "maxsim/v1/rerank.pb.h"
@@ -11,6 +14,13 @@ namespace maxsim::service {
 // "all_of.filters[1].equals: ", and what is wrong. Whether the fields exist and the values suit them is left to
 // CanonicalFilter.
 absl::StatusOr<collection::Filter> FilterOf(const v1::Filter& message);
+
+// Returns the filter of a request, whether it comes as a message or as text; nullopt for a request without one.
+// INVALID_ARGUMENT about the field "filter" or "filter_text", as FilterOf and ParseFilter.
+absl::StatusOr<std::optional<collection::Filter>> FilterOfRequest(const v1::RerankRequest& request);
+
+// Returns an error about the filter of a request as one about its field. Errors that are not INVALID_ARGUMENT stay.
+absl::Status FilterError(const v1::RerankRequest& request, const absl::Status& error);
 
 // Returns the message of a filter that passed CheckFilter. FilterOf returns the filter again.
 v1::Filter FilterMessageOf(const collection::Filter& filter);

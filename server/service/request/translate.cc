@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +11,7 @@
 #include "collection/collection_name.h"
 #include "kernels/limits.h"
 #include "server/service/call/status.h"
+#include "server/service/request/filter_message.h"
 #include "server/service/request/refinement.h"
 #include "server/service/request/token_matrix.h"
 
@@ -34,16 +36,43 @@ absl::Status CheckWeights(const v1::Query& query, int idx) {
   return absl::OkStatus();
 }
 
+// Finds the documents that match the request's filter; null for a request without one.
+absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> FindMatching(const v1::RerankRequest& request,
+                                                                             const store::Collection& collection) {
+  const absl::StatusOr<std::optional<collection::Filter>> filter = FilterOfRequest(request);
+  if (!filter.ok()) return filter.status();
+  if (!filter->has_value()) return nullptr;
+  absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> matching = collection.FindMatching(**filter);
+  if (matching.ok()) return matching;
+  return FilterError(request, matching.status());
+}
+
+// Checks what of a filter needs no collection.
+absl::Status CheckRequestFilter(const v1::RerankRequest& request) {
+  const absl::StatusOr<std::optional<collection::Filter>> filter = FilterOfRequest(request);
+  if (!filter.ok()) return filter.status();
+  if (!filter->has_value()) return absl::OkStatus();
+  for (int i = 0; i < request.queries_size(); ++i) {
+    if (!CandidatesOf(request, request.queries(i)).has_inline_documents()) continue;
+    return InvalidField(request.has_filter_text() ? "filter_text" : "filter",
+                        absl::StrCat("is set, and the candidates of queries[", i,
+                                     "] are inline documents, which have no fields to filter by"));
+  }
+  return absl::OkStatus();
+}
+
 // Resolves each query's candidates; queries without their own share one resolution of the request's.
 absl::Status ResolveAll(const v1::RerankRequest& request, const store::Collection& collection,
                         const RequestLimits& limits, PendingAnswer& answer) {
   const bool fail_on_missing = request.missing_policy() == v1::MISSING_POLICY_FAIL;
+  const auto matching = FindMatching(request, collection);
+  if (!matching.ok()) return matching.status();
   std::shared_ptr<const ResolvedCandidates> shared;
   for (int i = 0; i < request.queries_size(); ++i) {
     const v1::Query& query = request.queries(i);
     PendingAnswer::Query& pending = answer.queries[static_cast<size_t>(i)];
     if (query.has_candidates()) {
-      auto own = ResolveCandidates(query.candidates(), collection, limits, fail_on_missing,
+      auto own = ResolveCandidates(query.candidates(), collection, *matching, limits, fail_on_missing,
                                    [i] { return QueryPath(i, "candidates"); });
       if (!own.ok()) return own.status();
       pending.candidates = *std::move(own);
@@ -53,7 +82,7 @@ absl::Status ResolveAll(const v1::RerankRequest& request, const store::Collectio
       if (!request.has_candidates()) {
         return InvalidField("candidates", absl::StrCat("is not set, and queries[", i, "] names none itself"));
       }
-      auto resolved = ResolveCandidates(request.candidates(), collection, limits, fail_on_missing,
+      auto resolved = ResolveCandidates(request.candidates(), collection, *matching, limits, fail_on_missing,
                                         [] { return std::string("candidates"); });
       if (!resolved.ok()) return resolved.status();
       shared = *std::move(resolved);
@@ -103,13 +132,15 @@ engine::Priority PriorityOf(v1::Priority priority) {
   }
 }
 
-// Returns whether some queries are of the whole collection and others of listed ids.
+// Returns whether some queries are of the whole collection and others of documents of this snapshot: listed ids, or
+// what matches a filter.
 bool MixesScansAndLists(const engine::Job& job) {
   bool scans = false;
   bool lists = false;
   for (const engine::JobQuery& query : job.queries) {
     scans |= query.candidates->kind == engine::CandidateSet::Kind::kWholeCollection;
-    lists |= query.candidates->kind == engine::CandidateSet::Kind::kOrdinals;
+    lists |= query.candidates->kind == engine::CandidateSet::Kind::kOrdinals ||
+             query.candidates->kind == engine::CandidateSet::Kind::kMatching;
   }
   return scans && lists;
 }
@@ -249,6 +280,7 @@ absl::Status CheckEnvelope(const v1::RerankRequest& request, const RequestLimits
     const int64_t top_k = request.top_k() == 0 ? limits.default_top_k : request.top_k();
     if (absl::Status status = CheckRefinement(request.refinement(), top_k); !status.ok()) return status;
   }
+  if (absl::Status status = CheckRequestFilter(request); !status.ok()) return status;
   return CheckPayloadFields(request);
 }
 

@@ -34,8 +34,8 @@ absl::Status CheckGeneration(uint64_t generation, const std::string& collection,
 const v1::Candidates& CandidatesOf(const v1::RerankRequest& request, const v1::Query& query);
 
 // Checks what needs no collection: INVALID_ARGUMENT for a wrong request_id, query count, top_k, enum value or
-// payload field, a wrong refinement, or no collection's name where not all candidates are inline documents, or a
-// generation of none.
+// payload field, a wrong refinement, a filter that is malformed or beside inline documents, or no collection's name
+// where not all candidates are inline documents, or a generation of none.
 absl::Status CheckEnvelope(const v1::RerankRequest& request, const RequestLimits& limits);
 
 // Checks everything else and converts a request that has passed CheckEnvelope. The job's deadline, cancellation and

@@ -103,6 +103,24 @@ TEST_F(CheckRerankTest, ScoresAreFiniteAndInOrder) {
   EXPECT_EQ(FieldAfter(zeros_at({2, 4, 3, 5, 6})), "order");
 }
 
+// The router does not know how many documents match.
+TEST_F(CheckRerankTest, WithAFilterThereMayBeFewerResults) {
+  const auto without_last = [](v1::QueryResult& result) {
+    result.mutable_scores()->RemoveLast();
+    result.mutable_positions()->RemoveLast();
+    result.mutable_string_ids()->mutable_ids()->RemoveLast();
+  };
+  request_.mutable_candidates()->mutable_whole_collection();
+  EXPECT_EQ(FieldAfter(without_last), "scores");
+  request_.set_filter_text("exists(a)");
+  EXPECT_EQ(FieldAfter(without_last), "");
+  ListIds(4);
+  EXPECT_EQ(FieldAfter(without_last), "");
+  v1::RerankResponse answer = Right();
+  request_.set_top_k(3);
+  EXPECT_EQ(FieldOf(answer), "scores") << "four results, and top_k is 3";
+}
+
 TEST_F(CheckRerankTest, ListsHaveOneElementPerResult) {
   request_.mutable_candidates()->mutable_whole_collection();
   EXPECT_EQ(FieldAfter([](v1::QueryResult& result) { result.mutable_positions()->RemoveLast(); }), "positions");

@@ -38,6 +38,20 @@ class SplitTest : public testing::Test {
   v1::RerankRequest request_;
 };
 
+TEST_F(SplitTest, EachPartGetsTheFilter) {
+  request_.mutable_candidates()->mutable_whole_collection();
+  request_.set_filter_text("exists(lang)");
+  auto split = Split();
+  ASSERT_TRUE(split.ok()) << split.status();
+  ASSERT_EQ(split->parts.size(), 3);
+  for (const PartRequest& part : split->parts) EXPECT_EQ(part.request->filter_text(), "exists(lang)");
+  request_.mutable_candidates()->mutable_whole_collection();
+  request_.mutable_filter()->set_exists("year");
+  split = Split();
+  ASSERT_TRUE(split.ok()) << split.status();
+  for (const PartRequest& part : split->parts) EXPECT_EQ(part.request->filter().exists(), "year");
+}
+
 TEST_F(SplitTest, EachIdGoesToThePartOfItsSlotInTheOrderOfTheRequest) {
   SetIds(*request_.mutable_candidates(), 100);
   const auto split = Split();
