@@ -31,7 +31,8 @@ def part_of(id, count):
 
 
 class Corpus:
-    def __init__(self, name, storage, id_type, seed, dim=24, size=400):
+    def __init__(self, name, storage, id_type, seed, dim=24, size=400, fields=""):
+        self.fields = fields  # as maxsim-shard takes them
         self.name, self.id_type, self.seed, self.dim, self.size = name, id_type, seed, dim, size
         self.storage = exact.Storage(storage, dim, 7 if storage == "i8" else 0)
 
@@ -89,6 +90,7 @@ class Built:
             self.corpus.documents(self.generation),
             "--max-shard-bytes",
             "16KiB",
+            *(["--fields", self.corpus.fields] if self.corpus.fields else []),
         )
         output = self.parts[0].parent
         nodes.shard_tool(self.programs, "split", self.whole, "--into", self.count, "--output", output, "--quiet")

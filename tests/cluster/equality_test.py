@@ -24,7 +24,10 @@ PARTS, BATCH = 3, 200
 
 
 def make_corpora(seed):
-    return [Corpus("words", "f16", "string", seed), Corpus("numbers", "i8", "int64", seed + 1)]
+    return [
+        Corpus("words", "f16", "string", seed, fields="n:integer,title:keyword"),
+        Corpus("numbers", "i8", "int64", seed + 1, fields="n:integer,title:keyword"),
+    ]
 
 
 def build_cluster(programs, folder, corpora, **options):

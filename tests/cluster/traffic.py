@@ -90,9 +90,35 @@ class Traffic:
             request.payload_fields.extend(chooser.sample(FIELDS, chooser.randrange(1, 4)))
         if not alone and chooser.random() < 0.1:
             request.generation = 1
+        asked = [request.candidates, *(query.candidates for query in request.queries)]
+        if corpus.fields and not any(one.HasField("inline_documents") for one in asked) and chooser.random() < 0.4:
+            self._add_filter(request)
         if not strangers and chooser.random() < 0.3:
             request.missing_policy = rerank_pb2.MISSING_POLICY_FAIL
         return request
+
+    def filter_text(self):
+        """A filter over the fields n and title, which most documents have."""
+        chooser = self.chooser
+        n, more = chooser.randrange(420), chooser.choice([0, 1, 20, 400])
+        return chooser.choice(
+            [
+                f"n >= {n} and n < {n + more}",
+                f"n > {n} or not exists(title)",
+                f"not n in ({n}, {n + 1})",
+                f'title = "T {n} \\"é\\"\\n" or n = {n + 2}',
+                "exists(n) and not exists(n)",
+            ]
+        )
+
+    def _add_filter(self, request):
+        if self.chooser.random() < 0.5:
+            request.filter_text = self.filter_text()
+            return
+        low = request.filter.negation.range if self.chooser.random() < 0.5 else request.filter.range
+        low.field = "n"
+        low.low.value.integer_value = self.chooser.randrange(420)
+        low.low.exclusive = self.chooser.random() < 0.5
 
     def wrong(self):
         """A request with a fault, which may be in any of its queries, or with unknown ids under FAIL."""
@@ -206,6 +232,13 @@ class Traffic:
     def _wrong_sequence(self, request, query):
         request.min_sequence = 1
 
+    def _wrong_filter(self, request, query):
+        request.filter_text = self.chooser.choice(['n = "x"', "n =", "colour = 1", "title > 3"])
+
+    def _wrong_filter_message(self, request, query):
+        request.filter.all_of.filters.add(exists="n")
+        request.filter.all_of.filters.add().equals.field = "n"
+
     def _wrong_unknown(self, request, query):
         """Which is only wrong by the policy."""
         corpus = self._corpus(request)
@@ -225,6 +258,8 @@ class Traffic:
             query.weights.extend([0.5] * query.tokens.num_tokens)
         some = self.strangers if self.chooser.random() < 0.1 else self.known
         client.add_ids(request.candidates, [self.chooser.choice(some[corpus.name])])
+        if corpus.fields and self.chooser.random() < 0.3:
+            self._add_filter(request)
         fault = self.chooser.random()
         if fault < 0.1:
             client.add_ids(request.candidates, self.ids(corpus))
@@ -281,6 +316,9 @@ class Traffic:
                 body[flag] = True
         if chooser.random() < 0.2:
             body["payload_fields"] = ["n", "deep"]
+        if corpus.fields and chooser.random() < 0.3:
+            tree = {"and": [{"field": "n", "gte": chooser.randrange(420)}, {"not": {"field": "title", "equals": "T"}}]}
+            body["filter"] = chooser.choice([self.filter_text(), tree, "n = true", {"field": "colour", "exists": True}])
         fault = chooser.choice(["", "", "", "", "model", "member", "dim", "empty", "top"])
         if fault == "model":
             body["model"] = chooser.choice([None, "nowhere"])

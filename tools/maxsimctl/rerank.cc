@@ -15,7 +15,7 @@ namespace maxsim::ctl {
 namespace {
 
 struct RerankOptions {
-  std::string collection, query, text, query_lengths, ids, ids_file, weights;
+  std::string collection, query, text, query_lengths, ids, ids_file, filter, weights;
   int64_t query_index = 0;
   bool all = false, payload = false, alignments = false, fail_missing = false;
   uint32_t top_k = 10;
@@ -59,6 +59,7 @@ absl::StatusOr<v1::RerankRequest> MakeRequest(const RerankOptions& options, Cont
   request.set_collection(collection->name());
   *request.add_queries() = *std::move(query);
   *request.mutable_candidates() = *std::move(candidates);
+  if (!options.filter.empty()) request.set_filter_text(options.filter);
   request.set_top_k(options.top_k);
   request.set_return_payloads(options.payload);
   request.set_return_alignments(options.alignments);
@@ -164,6 +165,10 @@ void AddRerank(CLI::App& app, Context& context) {
       ->type_name("FILE");
   candidates->add_flag("--all", options->all, "Every document of the collection");
   candidates->require_option(1);
+  command
+      ->add_option("--filter", options->filter,
+                   "Score only the candidates that match, such as: lang = \"en\" and year >= 2020")
+      ->type_name("TEXT");
   command->add_option("--top-k", options->top_k, "Documents to print")
       ->check(CLI::Range(1, kMaxTopK))
       ->capture_default_str()
@@ -186,7 +191,8 @@ void AddRerank(CLI::App& app, Context& context) {
       "length\n"
       "[queries, tokens, dim]. Elements are float16, float32 or float64.\n\n"
       "Examples: maxsimctl rerank --query q.npy --ids-file candidates.txt --top-k 5 --payload\n"
-      "          maxsimctl rerank --text \"how do birds fly\" --all --payload");
+      "          maxsimctl rerank --text \"how do birds fly\" --all --payload\n"
+      "          maxsimctl rerank --text \"how do birds fly\" --all --filter 'lang = \"en\"'");
   command->callback([options, &context] { context.result = RunRerank(*options, context); });
 }
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from .documents import WriteResult as WriteResult
     from .documents import WriteResults as WriteResults
     from .errors import MaxsimError as MaxsimError
+    from .filters import F as F
+    from .filters import Filter as Filter
     from .methods import ServedCollection as ServedCollection
     from .ranking import Document as Document
     from .ranking import Ranking as Ranking
@@ -38,6 +40,8 @@ __all__ = [
     "AsyncClient",
     "Client",
     "Document",
+    "F",
+    "Filter",
     "MaxsimError",
     "NewDocument",
     "Ranking",
@@ -61,6 +65,8 @@ _MODULES = {
     "AsyncClient": "aio",
     "Client": "client",
     "Document": "ranking",
+    "F": "filters",
+    "Filter": "filters",
     "MaxsimError": "errors",
     "NewDocument": "documents",
     "Ranking": "ranking",

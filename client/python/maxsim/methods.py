@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
+from .filters import FilterLike
 from .requests import (
     Documents,
     Ids,
@@ -79,6 +80,7 @@ class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
         request_id: str = "",
         min_sequence: int | None = None,
         refinement: RefinementOptions | None = None,
+        filter: FilterLike | None = None,
         timeout: float | None = None,
     ) -> OneT:
         """Ranks documents by their MaxSim with one query, best first.
@@ -100,6 +102,8 @@ class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
             to the write has it; where the collection has not come so far, Unavailable, which is retried.
         refinement: on a collection with codes, how many documents a scan chooses to be scored, and whether the answer is
             to be proven; Ranking.refinement says what came of it.
+        filter: score only the candidates that match, of the fields that the collection declares: a text such as
+            'lang = "en" and year >= 2020', the same as a dict, or (F.lang == "en") & (F.year >= 2020) with maxsim.F.
         timeout: seconds that the call may take, above 0, retries included; None: the client's.
 
         ValueError names an argument that is wrong, a MaxsimError says what the server said."""
@@ -119,6 +123,7 @@ class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
             request_id=request_id,
             min_sequence=min_sequence,
             refinement=refinement,
+            filter=filter,
         )
         return self._rerank_one(request.to_message(), timeout)
 
@@ -140,6 +145,7 @@ class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
         request_id: str = "",
         min_sequence: int | None = None,
         refinement: RefinementOptions | None = None,
+        filter: FilterLike | None = None,
         timeout: float | None = None,
     ) -> ManyT:
         """Ranks documents for each of several queries; returns a ranking per query, in their order.
@@ -165,6 +171,7 @@ class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
             request_id=request_id,
             min_sequence=min_sequence,
             refinement=refinement,
+            filter=filter,
         )
         add_queries(request, queries, ids, documents, weights)
         return self._rerank_many(request, timeout)

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import arguments
+from .filters import FilterLike, fill_filter
 from .v1 import rerank_pb2 as pb
 from .vectors import TokenVectors, VectorsLike, token_vectors
 
@@ -81,6 +82,7 @@ class Request:
     request_id: str = ""
     min_sequence: int | None = None
     refinement: RefinementOptions | None = None
+    filter: FilterLike | None = None
 
     def to_message(self) -> pb.RerankRequest:
         """Returns the message. ValueError names the argument that is wrong."""
@@ -96,6 +98,7 @@ class Request:
             request_id=self.request_id,
             min_sequence=self.min_sequence,
             refinement=self.refinement,
+            filter=self.filter,
         )
         _fill_query(request.queries.add(), self.query, self.weights, "query", "weights")
         fill_candidates(request.candidates, self.ids, self.documents)
@@ -115,11 +118,12 @@ def make_request(
     request_id: str,
     min_sequence: int | None,
     refinement: RefinementOptions | None,
+    filter: FilterLike | None,
 ) -> pb.RerankRequest:
     """Returns a request that has no queries and no candidates yet. Those are filled in where they stand: vectors are
     large, and a message that is put into another one is copied."""
     fields = arguments.items(payload_fields, "payload_fields", "a list of names")
-    return pb.RerankRequest(
+    request = pb.RerankRequest(
         request_id=_request_id(request_id),
         collection=collection_name(collection),
         top_k=arguments.whole_number(top_k, "top_k", 0, arguments.MAX_TOP_K),
@@ -132,6 +136,8 @@ def make_request(
         min_sequence=arguments.sequence(min_sequence, "min_sequence"),
         refinement=_refinement(refinement),
     )
+    fill_filter(request, filter)
+    return request
 
 
 def collection_name(collection: str | None) -> str:

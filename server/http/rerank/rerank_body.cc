@@ -8,8 +8,10 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "collection/filters/filter_json.h"
 #include "kernels/limits.h"
 #include "server/http/rerank/rerank_events.h"
+#include "server/service/request/filter_message.h"
 
 namespace maxsim::http {
 namespace {
@@ -47,7 +49,7 @@ bool RerankEvents::UnknownMember(std::string_view name) {
   const std::string_view known = NameOfField(name);
   return Wrong(Printable(name, kLongestQuote),
                Cat("is not a member (model, query, query_weights, documents, top_n, return_documents, "
-                   "return_alignments, payload_fields, normalize, refinement, min_sequence and request_id are)",
+                   "return_alignments, payload_fields, normalize, refinement, filter, min_sequence and request_id are)",
                    known.empty() ? "" : "; HTTP's name for it is ", known));
 }
 
@@ -153,6 +155,9 @@ bool RerankEvents::MemberText(std::string& value) {
     case Member::kQuery:
       query_.set_text(std::move(value));
       return true;
+    case Member::kFilter:
+      request_.set_filter_text(std::move(value));
+      return true;
     case Member::kDocuments:
       if (value != "*") return RefuseDocuments();
       request_.mutable_candidates()->mutable_whole_collection();
@@ -249,6 +254,10 @@ bool RerankEvents::StartObject() {
     return true;
   }
   if (depth() == 2 && member_ == Member::kIgnored) return Ignore();
+  if (depth() == 2 && member_ == Member::kFilter) {
+    filter_begin_ = position() - 1;
+    return Ignore();
+  }
   if (depth() == 3 && member_ == Member::kDocuments) {
     document_ = Document();
     document_.begin = position() - 1;
@@ -269,6 +278,18 @@ bool RerankEvents::EndObject() {
   if (depth() == 1 && member_ == Member::kRefinement) return true;
   if (depth() == 1) return query_.has_text() || RefuseQuery();
   return EndDocument();
+}
+
+bool RerankEvents::EndIgnored() {
+  return depth() != 1 || member_ != Member::kFilter || TakeFilter(Since(filter_begin_));
+}
+
+// Reads the filter by the parser of filters, from its object in the body.
+bool RerankEvents::TakeFilter(std::string_view json) {
+  const absl::StatusOr<collection::Filter> filter = collection::ParseFilterJson(json);
+  if (!filter.ok()) return Wrong("filter", std::string(filter.status().message()));
+  *request_.mutable_filter() = service::FilterMessageOf(*filter);
+  return true;
 }
 
 bool RerankEvents::EndBody() {
@@ -331,6 +352,8 @@ bool RerankEvents::Refuse(std::string_view shown) {
       return Wrong("rank_fields", "must be a list of names");
     case Member::kRefinement:
       return WrongValue("refinement", shown, ", not an object with documents, budget and require_proof");
+    case Member::kFilter:
+      return WrongValue("filter", shown, ", not an object, nor a text such as lang = \"en\" and year >= 2020");
     case Member::kModel:
       return WrongValue("model", shown, ", not a text");
     default:

@@ -32,8 +32,9 @@ class RerankEvents final : public BodyEvents {
         query_(*request_.add_queries()) {}
 
  private:
-  // A body of vectors has 5 levels. Documents may have members of their own, which are passed over.
-  static constexpr int kMaxDepth = 64;
+  // A body of vectors has 5 levels, and a filter up to 66. Documents may have members of their own, which are passed
+  // over.
+  static constexpr int kMaxDepth = 72;
 
   enum class Kind : uint8_t { kNone, kStringIds, kIntIds, kTexts, kTokens };
 
@@ -59,6 +60,7 @@ class RerankEvents final : public BodyEvents {
   bool EndList() override;
   bool StartObject() override;
   bool EndObject() override;
+  bool EndIgnored() override;
   bool Refuse(std::string_view shown) override;
   std::string MatrixPath() const override;
 
@@ -74,6 +76,7 @@ class RerankEvents final : public BodyEvents {
   bool MemberText(std::string& value);
   bool DocumentMember(const std::string& key);
   bool RefinementMember(const std::string& key);
+  bool TakeFilter(std::string_view json);
   bool AddWeight(double value, const Json& exact);
   bool TakeKind(Kind kind, absl::FunctionRef<std::string()> shown);
   bool AddStringId(const std::string& id);
@@ -119,6 +122,7 @@ class RerankEvents final : public BodyEvents {
   Document document_;
   std::string part_;  // the member of a document, or of the refinement, whose value the parser reads
   std::vector<std::string> refinement_parts_;  // members of the refinement so far
+  size_t filter_begin_ = 0;                    // of its object, in the body
   std::vector<Carried> carried_;
   std::vector<Carried> objects_with_ids_;  // on a path for texts: stored documents, unless the body has rank_fields
   std::vector<std::string> rank_fields_;

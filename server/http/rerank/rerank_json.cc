@@ -134,7 +134,8 @@ struct Renamed {
   std::string_view path;
   std::string_view member;
 };
-constexpr std::array<Renamed, 17> kRenamed = {{{"queries[0].tokens.num_tokens", "query.shape[0]"},
+constexpr std::array<Renamed, 18> kRenamed = {{{"filter_text", "filter"},
+                                               {"queries[0].tokens.num_tokens", "query.shape[0]"},
                                                {"queries[0].tokens.dim", "query.shape[1]"},
                                                {"queries[0].tokens", "query"},
                                                {"queries[0].text", "query"},

@@ -23,6 +23,7 @@ enum class Member : uint8_t {
   kScoreThreshold,
   kRankFields,
   kRefinement,
+  kFilter,
   kIgnored,  // some service knows it, and exact scores of whole documents have no use for it
 };
 
@@ -32,7 +33,7 @@ struct MemberName {
 };
 
 // What is one thing here has a name in each of the services whose clients call (docs/reference/http.md).
-inline constexpr std::array<MemberName, 44> kMemberNames = {{
+inline constexpr std::array<MemberName, 45> kMemberNames = {{
     {"model", Member::kModel},
     {"model_id", Member::kModel},
     {"query", Member::kQuery},
@@ -52,6 +53,7 @@ inline constexpr std::array<MemberName, 44> kMemberNames = {{
     {"score_threshold", Member::kScoreThreshold},
     {"rank_fields", Member::kRankFields},
     {"refinement", Member::kRefinement},
+    {"filter", Member::kFilter},
     {"activation", Member::kIgnored},
     {"encoding_format", Member::kIgnored},
     {"instruction", Member::kIgnored},

@@ -87,6 +87,7 @@ class RequestTest(unittest.TestCase):
             "missing_policy": "fail",
             "request_id": "r-7",
             "refinement": maxsim.RefinementOptions(2000, require_proof=True, budget=5000),
+            "filter": maxsim.F.lang.exists(),
         }
         wanted = pb.RerankRequest(
             collection="c",
@@ -101,6 +102,7 @@ class RequestTest(unittest.TestCase):
             missing_policy=pb.MISSING_POLICY_FAIL,
             request_id="r-7",
             refinement=pb.RefinementOptions(documents=2000, budget=5000, require_proof=True),
+            filter=pb.Filter(exists="lang"),
         )
         named = self.client.collection("c")
         weights = np.array([1, 0.5])

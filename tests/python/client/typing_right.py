@@ -37,6 +37,12 @@ def blocking(client: maxsim.Client) -> None:
     print(len(ranking), ids)
 
     client.rerank("docs", "a question")
+    F = maxsim.F
+    assert_type(F.lang == "en", maxsim.Filter)
+    assert_type((F.year >= 2020) & ~F.tags.is_in(["a"]) | F.x.exists(), maxsim.Filter)
+    client.rerank("docs", "a question", filter=(F.lang == "en") & (F.year < 2.5))
+    client.rerank_many("docs", ["a question"], filter={"field": "lang", "equals": "en"})
+    client.rerank("docs", "a question", filter='lang = "en"')
     client.rerank("docs", [[0.5, 1.0]], np.array([1, 2]), weights=[0.5])
     client.rerank("docs", Tensor(), [np.int64(1)], priority="low", missing_policy="fail")
     client.rerank("docs", maxsim.token_vectors(query), iter(["a"]))

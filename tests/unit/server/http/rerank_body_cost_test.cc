@@ -132,12 +132,12 @@ std::string RefusalOf(const std::string& body, const service::RequestLimits& lim
 TEST(RerankBodyCostTest, DepthIsBoundedWhereverItIs) {
   const std::string deep = std::string(1000, '[') + std::string(1000, ']');
   for (const char* member : {"model", "query", "query_weights", "documents", "top_n", "return_documents"}) {
-    EXPECT_EQ(RefusalOf(absl::StrCat("{\"", member, "\":", deep, "}")), "the body is nested deeper than 64 levels")
+    EXPECT_EQ(RefusalOf(absl::StrCat("{\"", member, "\":", deep, "}")), "the body is nested deeper than 72 levels")
         << member;
   }
   for (const char* member : {"dtype", "shape", "data"}) {
     EXPECT_EQ(RefusalOf(absl::StrCat("{\"query\":{\"", member, "\":", deep, "}}")),
-              "the body is nested deeper than 64 levels")
+              "the body is nested deeper than 72 levels")
         << member;
   }
 }

@@ -105,7 +105,7 @@ TEST(RerankBodyTest, WhatIsMissingOrUnknownIsNamed) {
 TEST(RerankBodyTest, FieldsOfTheMessageAreToldTheirNameHere) {
   const std::string members =
       "(model, query, query_weights, documents, top_n, return_documents, return_alignments, "
-      "payload_fields, normalize, refinement, min_sequence and request_id are)";
+      "payload_fields, normalize, refinement, filter, min_sequence and request_id are)";
   EXPECT_THAT(ErrorOf(With("collection", "c")), EndsWith("; HTTP's name for it is model"));
   EXPECT_THAT(ErrorOf(With("queries", 1)), EndsWith("; HTTP's name for it is query"));
   EXPECT_THAT(ErrorOf(With("candidates", 1)), EndsWith("; HTTP's name for it is documents"));
@@ -184,6 +184,32 @@ TEST(RerankBodyTest, ARefinementIsAnObject) {
   EXPECT_THAT(ErrorOf(R"({"query": "q", "documents": "*", "refinement": {"budget": 1, "budget": 2}})"),
               HasSubstr("refinement.budget: appears twice"));
   EXPECT_THAT(ErrorOf(With("refinement", {{"documents", {1}}})), HasSubstr("refinement.documents"));
+}
+
+TEST(RerankBodyTest, AFilterIsATextOrAnObject) {
+  const auto text = Parse(With("filter", "lang = \"en\" and year >= 2020"));
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_EQ(text->filter_text(), "lang = \"en\" and year >= 2020");
+  const json tree = {{"and", {{{"field", "lang"}, {"in", {"en", "de"}}}, {{"not", {{"field", "year"}, {"gt", 2.5}}}}}}};
+  const auto object = Parse(With("filter", tree));
+  ASSERT_TRUE(object.ok()) << object.status();
+  ASSERT_EQ(object->filter().all_of().filters_size(), 2);
+  EXPECT_EQ(object->filter().all_of().filters(0).is_in().values(1).string_value(), "de");
+  const v1::FilterRange& range = object->filter().all_of().filters(1).negation().range();
+  EXPECT_EQ(range.low().value().number_value(), 2.5);
+  EXPECT_TRUE(range.low().exclusive());
+  EXPECT_EQ(Parse(With("filter", nullptr))->matching_case(), v1::RerankRequest::MATCHING_NOT_SET);
+  json deep = {{"field", "a"}, {"exists", true}};
+  for (int level = 1; level < 32; ++level) deep = {{"and", {deep}}};
+  EXPECT_TRUE(Parse(With("filter", deep)).ok()) << Parse(With("filter", deep)).status();
+
+  EXPECT_THAT(ErrorOf(With("filter", {{"and", {deep}}})), HasSubstr("filter: "));
+  EXPECT_THAT(ErrorOf(With("filter", 7)), HasSubstr("filter: is 7, not an object, nor a text"));
+  EXPECT_THAT(ErrorOf(With("filter", json::array({1}))), HasSubstr("filter: is [1], not an object, nor a text"));
+  EXPECT_THAT(ErrorOf(With("filter", json::object())), HasSubstr("filter: the filter is empty"));
+  EXPECT_THAT(ErrorOf(With("filter", {{"not", {{"field", 3}}}})), HasSubstr("filter: not.field: found an integer"));
+  EXPECT_THAT(ErrorOf(R"({"query": "q", "documents": "*", "filter": "a = 1", "filter": "a = 1"})"),
+              HasSubstr("filter: appears twice"));
 }
 
 TEST(RerankBodyTest, ATopNOutOfRangeIsToldTheRange) {
