@@ -228,8 +228,9 @@ class Case {
                        true});
     stages_.push_back({"ids in groups",
                        [this] {
-                         const auto resolved = service::ResolveCandidates(
-                             parsed_->candidates(), *collection_, {}, false, [] { return std::string("candidates"); });
+                         const auto resolved =
+                             service::ResolveCandidates(parsed_->candidates(), *collection_, nullptr, {}, false,
+                                                        [] { return std::string("candidates"); });
                          return (*resolved)->num_tokens;
                        },
                        true});
