@@ -118,7 +118,7 @@ TEST_F(DocumentWriteTest, RowsAreThoseOfInlineDocuments) {
       *document.mutable_tokens() = test::ToProto(test::RandomTokens(9, sent, kDim, 5));
       v1::Candidates candidates;
       *candidates.mutable_inline_documents()->add_documents() = document.tokens();
-      const auto inline_document = ResolveCandidates(candidates, *collection, {}, false, Path);
+      const auto inline_document = ResolveCandidates(candidates, *collection, nullptr, {}, false, Path);
       ASSERT_TRUE(inline_document.ok()) << inline_document.status();
       const auto write = Run(document, *collection);
       ASSERT_TRUE(write.ok()) << write.status();
