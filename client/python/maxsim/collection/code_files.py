@@ -7,6 +7,7 @@ import json
 import math
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Optional
@@ -170,3 +171,20 @@ def encode_shard(
                 for file in files:
                     file.append(one)
         return [file.complete() for file in files]
+
+
+def encode_shards(
+    folder: Path,
+    generation: int,
+    layout: Layout,
+    entries: list[ShardEntry],
+    planes: int,
+    rotation_seed: int,
+    workers: Workers,
+) -> tuple[CodesFormat, list[ShardEntry]]:
+    """Writes the codes of all shards, and returns their format and the shards with the files of their codes."""
+    codes = CodesFormat(planes, need_factors(folder, layout, entries), rotation_seed)
+    return codes, [
+        replace(entry, codes=encode_shard(folder, generation, index, layout, codes, entry, workers))
+        for index, entry in enumerate(entries)
+    ]

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import aligned_empty
+from .limits import PLANE_COUNTS
 from .quantize import Rotation, padded_columns
 from .values import to_float32
 
-PLANE_COUNTS = (1, 2, 4)
 MAX_FACTOR = 255
 MIN_NOMINAL_NORM = 1e-28
 

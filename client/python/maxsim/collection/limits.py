@@ -1,6 +1,11 @@
-"""The limits and names of the formats (docs/reference/formats.md). The server's own stand in kernels/limits.h."""
+"""The limits and names of the formats (docs/reference/formats.md), and the options of a writer checked against them.
+The server's own limits stand in kernels/limits.h."""
+
+from typing import Any, Optional
 
 import numpy as np
+
+from .errors import CollectionError, quote
 
 MIN_DIM = 8
 MAX_DIM = 4096
@@ -31,3 +36,38 @@ DATA_BEGIN = 4096
 
 # The largest scale of an i8 document: no value passes MAX_ABS_VALUE.
 MAX_INT8_SCALE = np.float32(MAX_ABS_VALUE) / np.float32(127)
+
+# Codes have this many planes.
+PLANE_COUNTS = (1, 2, 4)
+
+
+def check_options(
+    dim: Any, storage: Any, max_shard_bytes: Any, codes: Any, rotation_seed: Any, num_threads: Any
+) -> None:
+    """Raises CollectionError for an option that a writer does not take."""
+    _check_integer("dim", dim, MIN_DIM, MAX_DIM)
+    _check_integer("max_shard_bytes", max_shard_bytes, MIN_MAX_SHARD_BYTES, None)
+    _check_integer("rotation_seed", rotation_seed, 0, MAX_ROTATION_SEED)
+    if num_threads is not None:
+        _check_integer("num_threads", num_threads, 1, None)
+    if storage is not None and storage not in VALUE_BYTES:
+        raise CollectionError(f"{quote(str(storage))}, f32, f16, bf16 or i8 is expected", field="storage")
+    if codes is not None and (type(codes) is not int or codes not in (0, *PLANE_COUNTS)):
+        raise CollectionError(f"{codes!r:.100}, 0, 1, 2 or 4 planes are expected", field="codes")
+    check_rotation_seed(rotation_seed, storage, codes)
+
+
+def check_rotation_seed(seed: int, storage: Optional[str], codes: Optional[int]) -> None:
+    """Raises CollectionError for a seed where nothing is rotated. A storage that is None is not known yet."""
+    if seed != 0 and storage not in (None, "i8") and not codes:
+        raise CollectionError(
+            f"{seed}: only i8 and codes are rotated, and the storage is {storage}", field="rotation_seed"
+        )
+
+
+def _check_integer(name: str, value: Any, low: int, high: Optional[int]) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise CollectionError(f"{value!r:.100}, an integer is expected", field=name)
+    if value < low or (high is not None and value > high):
+        limits = f"in {low} .. {high}" if high is not None else f"{low} or more"
+        raise CollectionError(f"{value} is not {limits}", field=name)

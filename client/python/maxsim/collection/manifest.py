@@ -10,10 +10,10 @@ from typing import Any, Optional
 
 from maxsim.unique_json import parse_json
 
-from .codes import PLANE_COUNTS, CodesFormat
+from .codes import CodesFormat
 from .errors import CollectionError, quote
 from .fields import Field, format_fields, parse_fields
-from .limits import MAX_MANIFEST_BYTES, MAX_NAME_BYTES, VALUE_BYTES
+from .limits import MAX_MANIFEST_BYTES, MAX_NAME_BYTES, PLANE_COUNTS, VALUE_BYTES
 
 MANIFEST_FILE = "collection.json"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Optional, Union
 
@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 from .. import vectors as token_arrays
 from .arrays import aligned_empty
 from .batch import Batch, Layout
-from .errors import CollectionError
-from .ids import format_id
+from .errors import CollectionError, quote_id
+from .fields import FieldReader
+from .ids import encode_id, format_id
 from .limits import MAX_ABS_VALUE, MAX_DOCUMENT_TOKENS, MAX_INT8_SCALE
 from .loss import QuantizationLoss, lossy_rows
+from .payloads import encode_payload
 from .quantize import MAX_INT8, Quantizer
 from .values import SOURCE_TYPES, convert, describe_unusable, find_unusable, to_float32
 from .workers import Workers
@@ -37,6 +39,56 @@ def packed_parts(lengths: NDArray[np.int64], row_bytes: int) -> Iterator[tuple[s
         end = int(ends[last - 1])
         yield slice(first, last), slice(begin, end)
         first, begin = last, end
+
+
+def packed_rows(
+    vectors: Any, lengths: Any, dim: int, num_documents: int, num_payloads: int
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Returns vectors [sum of lengths, dim] and lengths [num_documents] as arrays. Raises CollectionError where they
+    have other shapes."""
+    given = np.asarray(lengths)
+    if given.size > 0 and given.dtype.kind not in "iu":
+        raise CollectionError(f"elements of {given.dtype}, integers are expected", field="lengths")
+    counts = given.astype(np.int64)
+    rows = np.ascontiguousarray(vectors)
+    if rows.ndim != 2 or rows.shape[1] != dim or rows.dtype not in (np.float16, np.float32):
+        raise CollectionError(
+            f"vectors: {rows.dtype} {list(rows.shape)}, float16 or float32 [tokens, {dim}] is expected"
+        )
+    if counts.shape != (num_documents,) or num_payloads != num_documents:
+        raise CollectionError(f"lengths, payloads: one for each of the {num_documents} ids is expected")
+    if num_documents > 0 and (counts.min() < 1 or counts.max() > MAX_DOCUMENT_TOKENS or counts.sum() != len(rows)):
+        raise CollectionError(
+            f"lengths: {counts.min()} .. {counts.max()}, {counts.sum()} in all; 1 .. {MAX_DOCUMENT_TOKENS} are "
+            f"expected, and {len(rows)} in all, the rows of the vectors"
+        )
+    return rows, counts
+
+
+def encode_labels(
+    ids: Sequence[Union[str, int]],
+    payloads: Optional[Sequence[Optional[Mapping[str, Any]]]],
+    fields: FieldReader,
+    first_document: int,
+) -> tuple[list[Union[bytes, int]], list[bytes]]:
+    """Returns the ids and the payloads of packed documents as they are stored. CollectionError names the document,
+    counted from `first_document`."""
+    keys: list[Union[bytes, int]] = []
+    texts: list[bytes] = [b""] * len(ids)
+    for index, id in enumerate(ids):
+        is_id = False
+        try:
+            keys.append(encode_id(id))
+            is_id = True
+            if payloads is not None:
+                texts[index] = encode_payload(payloads[index])
+                fields.read(payloads[index])
+            if isinstance(keys[-1], bytes) != isinstance(keys[0], bytes):
+                raise CollectionError("it is a string, and others are integers, or the other way round")
+        except CollectionError as error:
+            where = f"document {first_document + index}" + (f", id {quote_id(id)}" if is_id else "")
+            raise CollectionError(f"{where}: {error}") from None
+    return keys, texts
 
 
 def token_rows(vectors: Any, dim: int) -> tuple[NDArray[Any], str]:

@@ -7,7 +7,7 @@ import os
 import threading
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from types import TracebackType
@@ -18,52 +18,28 @@ import numpy as np
 import maxsim
 
 from .batch import Layout
-from .code_files import encode_shard, need_factors
-from .codes import PLANE_COUNTS, CodesFormat
+from .code_files import encode_shards
+from .codes import CodesFormat
 from .encoder import encoder_identity
-from .errors import CollectionError, ShapeError, quote, quote_id
+from .errors import CollectionError, ShapeError
 from .field_files import write_fields
-from .fields import Field, FieldReader, parse_fields
+from .fields import FieldReader, parse_fields
 from .folder import OutputFolder
 from .ids import encode_id, format_id
-from .limits import (
-    DEFAULT_MAX_SHARD_BYTES,
-    MAX_DIM,
-    MAX_DOCUMENT_TOKENS,
-    MAX_ROTATION_SEED,
-    MIN_DIM,
-    MIN_MAX_SHARD_BYTES,
-    VALUE_BYTES,
-)
+from .limits import DEFAULT_MAX_SHARD_BYTES, check_options, check_rotation_seed
 from .loss import QuantizationLoss
-from .manifest import Manifest, ShardEntry, check_name, read_manifest
+from .manifest import Manifest, ShardEntry, read_manifest
 from .payloads import encode_payload
-from .pending import Documents, PendingDocuments, packed_parts, token_rows
+from .pending import Documents, PendingDocuments, encode_labels, packed_parts, packed_rows, token_rows
+from .predecessor import Predecessor
 from .quantize import Quantizer
 from .shards import Shards
 from .storing import Storing
-from .workers import Workers, in_pool
+from .summary import Summary
+from .workers import Workers, in_pool, num_cores
 
 Id = Union[str, int]
 IdAndVectors = Union[tuple[Id, Any], tuple[Id, Any, Optional[Mapping[str, Any]]]]
-
-
-@dataclass(frozen=True)
-class Summary:
-    """What was published."""
-
-    folder: Path
-    name: str
-    generation: int
-    dim: int
-    storage: str
-    id_type: str
-    has_payloads: bool
-    num_documents: int
-    num_tokens: int
-    num_bytes: int  # The shard files have so many together.
-    num_shards: int
-    loss: QuantizationLoss = QuantizationLoss()  # The lossy tokens, with "i8".
 
 
 class CollectionWriter:
@@ -122,19 +98,7 @@ class CollectionWriter:
     ) -> None:
         self._folder: Optional[OutputFolder] = None
         self._process = os.getpid()
-        _check_integer("dim", dim, MIN_DIM, MAX_DIM)
-        _check_integer("max_shard_bytes", max_shard_bytes, MIN_MAX_SHARD_BYTES, None)
-        _check_integer("rotation_seed", rotation_seed, 0, MAX_ROTATION_SEED)
-        if num_threads is not None:
-            _check_integer("num_threads", num_threads, 1, None)
-        if storage is not None and storage not in VALUE_BYTES:
-            raise CollectionError(f"{quote(str(storage))}, f32, f16, bf16 or i8 is expected", field="storage")
-        if codes is not None and (type(codes) is not int or codes not in (0, *PLANE_COUNTS)):
-            raise CollectionError(f"{codes!r:.100}, 0, 1, 2 or 4 planes are expected", field="codes")
-        if rotation_seed != 0 and storage not in (None, "i8") and not codes:
-            raise CollectionError(
-                f"{rotation_seed}: only i8 and codes are rotated, and the storage is {storage}", field="rotation_seed"
-            )
+        check_options(dim, storage, max_shard_bytes, codes, rotation_seed, num_threads)
         self._encoder = None if encoder is None else encoder_identity(encoder, dim)
         self._dim = dim
         self._storage = storage
@@ -142,8 +106,7 @@ class CollectionWriter:
         self._codes = codes
         asked_fields = None if fields is None else parse_fields(fields)
         self._rotation_seed = rotation_seed
-        self._workers = Workers(num_threads or _num_cores())
-        self._allow_other_shape = allow_other_shape
+        self._workers = Workers(num_threads or num_cores())
         self._refuse_lossy = refuse_lossy
         self._created_by = created_by or f"maxsim {maxsim.__version__} (Python)"
 
@@ -158,12 +121,10 @@ class CollectionWriter:
         self._publishing: Optional[Summary] = None  # It becomes the summary once the manifest is in its place.
         self._folder = self._open_folder(Path(os.path.abspath(os.fspath(folder))))
         try:
-            self._published = self._read_published()
+            self._before = Predecessor(self._read_published(), allow_other_shape)
             self._name = self._choose_name(name)
-            if self._published is not None:
-                self._check_shape("dimension", dim, self._published.dim)
-            self._field_reader = FieldReader(self._choose_fields(asked_fields))
-            self._generation = 1 if self._published is None else self._published.generation + 1
+            self._before.check_dim(dim)
+            self._field_reader = FieldReader(self._before.choose_fields(asked_fields))
             self._folder.remove_leftovers()
         except BaseException:
             self.abort()
@@ -180,41 +141,11 @@ class CollectionWriter:
 
     def _open_shards(self, layout: Layout) -> Shards:
         assert self._folder is not None
-        return Shards(self._folder.path, self._generation, layout, self._max_shard_bytes)
+        return Shards(self._folder.path, self._before.next_generation, layout, self._max_shard_bytes)
 
     def _choose_name(self, name: Optional[str]) -> str:
         assert self._folder is not None
-        if self._published is not None:
-            if name is not None and name != self._published.name:
-                raise CollectionError(
-                    f"name: {self._folder.path} holds the collection {quote(self._published.name)}, not {quote(name)}; "
-                    "choose another folder or that name"
-                )
-            return self._published.name
-        if name is not None:
-            return check_name(name)
-        try:
-            return check_name(os.path.basename(os.path.realpath(self._folder.path)))
-        except CollectionError as error:
-            raise CollectionError(f"{error.reason}; it is the folder's, as none was given", field=error.field) from None
-
-    def _choose_fields(self, asked: Optional[tuple[Field, ...]]) -> tuple[Field, ...]:
-        there = () if self._published is None else self._published.fields
-        if asked is None:
-            return there
-        kinds = {field.name: field.kind for field in asked}
-        for field in there:
-            self._check_shape(f"field {quote(field.name)}", kinds.get(field.name, "none"), field.kind)
-        return asked
-
-    def _check_shape(self, what: str, here: Any, there: Any) -> None:
-        """Checks that requests made for the published generation suit this one."""
-        if here == there or self._allow_other_shape or self._published is None:
-            return
-        raise ShapeError(
-            f"{what}: {here}, and generation {self._published.generation} of {quote(self._published.name)} in the "
-            f"folder has {there}, which its clients expect"
-        )
+        return self._before.choose_name(self._folder.path, name)
 
     def __enter__(self) -> CollectionWriter:
         return self
@@ -295,25 +226,11 @@ class CollectionWriter:
         added.
         """
         self._check_open()
-        given = np.asarray(lengths)
-        if given.size > 0 and given.dtype.kind not in "iu":
-            raise CollectionError(f"elements of {given.dtype}, integers are expected", field="lengths")
-        counts = given.astype(np.int64)
-        rows = np.ascontiguousarray(vectors)
-        if rows.ndim != 2 or rows.shape[1] != self._dim or rows.dtype not in (np.float16, np.float32):
-            raise CollectionError(
-                f"vectors: {rows.dtype} {list(rows.shape)}, float16 or float32 [tokens, {self._dim}] is expected"
-            )
-        if counts.shape != (len(ids),) or (payloads is not None and len(payloads) != len(ids)):
-            raise CollectionError(f"lengths, payloads: one for each of the {len(ids)} ids is expected")
+        num_payloads = len(ids) if payloads is None else len(payloads)
+        rows, counts = packed_rows(vectors, lengths, self._dim, len(ids), num_payloads)
         if len(ids) == 0:
             return
-        if counts.min() < 1 or counts.max() > MAX_DOCUMENT_TOKENS or counts.sum() != len(rows):
-            raise CollectionError(
-                f"lengths: {counts.min()} .. {counts.max()}, {counts.sum()} in all; 1 .. {MAX_DOCUMENT_TOKENS} are "
-                f"expected, and {len(rows)} in all, the rows of the vectors"
-            )
-        keys, texts = self._encode_labels(ids, payloads)
+        keys, texts = encode_labels(ids, payloads, self._field_reader, self._num_added)
         data_type = "f16" if rows.dtype == np.float16 else "f32"
         pending = self._pending if self._pending is not None else self._begin(keys[0], data_type)
         self._check_id_type(keys[0])
@@ -322,26 +239,6 @@ class CollectionWriter:
             documents = pending.pack(keys[part], rows[part_rows], data_type, counts[part].tolist(), texts[part])
             self._num_added += len(documents)
             self._store(documents)
-
-    def _encode_labels(
-        self, ids: Sequence[Id], payloads: Optional[Sequence[Optional[Mapping[str, Any]]]]
-    ) -> tuple[list[Union[bytes, int]], list[bytes]]:
-        keys: list[Union[bytes, int]] = []
-        texts: list[bytes] = [b""] * len(ids)
-        for index, id in enumerate(ids):
-            is_id = False
-            try:
-                keys.append(encode_id(id))
-                is_id = True
-                if payloads is not None:
-                    texts[index] = encode_payload(payloads[index])
-                    self._field_reader.read(payloads[index])
-                if isinstance(keys[-1], bytes) != isinstance(keys[0], bytes):
-                    raise CollectionError("it is a string, and others are integers, or the other way round")
-            except CollectionError as error:
-                where = f"document {self._num_added + index}" + (f", id {quote_id(id)}" if is_id else "")
-                raise CollectionError(f"{where}: {error}") from None
-        return keys, texts
 
     def add_many(self, documents: Iterable[IdAndVectors]) -> None:
         """Adds documents, each (id, vectors) or (id, vectors, payload), one after the other."""
@@ -398,18 +295,9 @@ class CollectionWriter:
     def _begin(self, key: Union[bytes, int], data_type: str) -> PendingDocuments:
         """Decides what the first document decides."""
         id_type = "string" if isinstance(key, bytes) else "int64"
-        if self._published is not None:
-            self._check_shape("type of ids", id_type, self._published.id_type)
-        storage = self._storage
-        if storage is None:
-            storage = self._published.storage if self._published is not None else None
-        if storage is None:
-            storage = "bf16" if data_type == "bf16" else "f16"
-        if self._rotation_seed != 0 and storage != "i8" and not self._codes:
-            raise CollectionError(
-                f"{self._rotation_seed}: only i8 and codes are rotated, and the storage is {storage}",
-                field="rotation_seed",
-            )
+        self._before.check_id_type(id_type)
+        storage = self._before.choose_storage(self._storage, data_type)
+        check_rotation_seed(self._rotation_seed, storage, self._codes)
         self._layout = Layout(self._dim, storage, id_type, self._rotation_seed if storage == "i8" else 0)
         quantizer = Quantizer(self._dim, self._rotation_seed, self._workers) if storage == "i8" else None
         self._storing = Storing(self._open_shards(self._layout), quantizer, self._workers, self._refuse_lossy)
@@ -435,25 +323,13 @@ class CollectionWriter:
     def _publish(self) -> Summary:
         assert self._folder is not None
         manifest = self._complete()
-        self._publishing = summary = Summary(
-            folder=self._folder.path,
-            name=manifest.name,
-            generation=manifest.generation,
-            dim=manifest.dim,
-            storage=manifest.storage,
-            id_type=manifest.id_type,
-            has_payloads=manifest.has_payloads,
-            num_documents=manifest.num_documents,
-            num_tokens=manifest.num_tokens,
-            num_bytes=sum(shard.num_bytes for shard in manifest.shards),
-            num_shards=len(manifest.shards),
-            loss=QuantizationLoss() if self._storing is None else self._storing.loss,
-        )
+        loss = QuantizationLoss() if self._storing is None else self._storing.loss
+        self._publishing = summary = Summary.of(self._folder.path, manifest, loss)
         self._folder.publish(manifest)
         self.summary = summary
         unsynchronised = self._folder.sync_published()
         if unsynchronised is None:
-            self._folder.remove_old_generations(manifest, self._published)
+            self._folder.remove_old_generations(manifest, self._before.manifest)
         else:
             # The removal may reach the disk before the rename does: then the generation before it would need its files.
             warnings.warn(
@@ -471,15 +347,14 @@ class CollectionWriter:
             raise CollectionError("there is no document to build from")
         self._storing.wait()
         shards = self._storing.shards
-        if self._published is not None and self._published.has_payloads and not shards.has_payloads:
-            self._check_shape("payloads", "none", "some")
+        self._before.check_payloads(shards.has_payloads)
         if self._field_reader.fields and not shards.has_payloads:
             raise CollectionError("no document has a payload, from which their values are read", field="fields")
         entries = self._write_fields(self._layout, shards.finish())
         codes, entries = self._encode(self._layout, entries)
         return Manifest(
             name=self._name,
-            generation=self._generation,
+            generation=self._before.next_generation,
             dim=self._dim,
             storage=self._layout.storage,
             rotation_seed=self._layout.rotation_seed,
@@ -500,38 +375,17 @@ class CollectionWriter:
         if not fields:
             return entries
         return [
-            replace(entry, fields=write_fields(folder, self._generation, index, layout, fields, entry))
+            replace(entry, fields=write_fields(folder, self._before.next_generation, index, layout, fields, entry))
             for index, entry in enumerate(entries)
         ]
 
     def _encode(self, layout: Layout, entries: list[ShardEntry]) -> tuple[Optional[CodesFormat], list[ShardEntry]]:
         """Writes the codes of the shards, which are made of the vectors as they are stored."""
         assert self._folder is not None
-        planes, seed = self._codes, self._rotation_seed
-        there = self._published.codes if self._published is not None else None
-        if planes is None and there is not None:
-            planes, seed = there.planes, there.rotation_seed
-        if not planes:
+        planes, seed = self._before.choose_codes(self._codes, self._rotation_seed)
+        if planes == 0:
             return None, entries
-        folder = self._folder.path
         seed = layout.rotation_seed if layout.storage == "i8" else seed
-        codes = CodesFormat(planes, need_factors(folder, layout, entries), seed)
-        return codes, [
-            replace(entry, codes=encode_shard(folder, self._generation, index, layout, codes, entry, self._workers))
-            for index, entry in enumerate(entries)
-        ]
-
-
-def _num_cores() -> int:
-    """Returns the cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _check_integer(name: str, value: Any, low: int, high: Optional[int]) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise CollectionError(f"{value!r:.100}, an integer is expected", field=name)
-    if value < low or (high is not None and value > high):
-        limits = f"in {low} .. {high}" if high is not None else f"{low} or more"
-        raise CollectionError(f"{value} is not {limits}", field=name)
+        return encode_shards(
+            self._folder.path, self._before.next_generation, layout, entries, planes, seed, self._workers
+        )
