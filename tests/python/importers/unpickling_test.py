@@ -18,7 +18,7 @@ from stores_fixture import ImportTest
 
 from maxsim.importers.source import SourceError
 from maxsim.importers.readers.torch_files import Tensor, load_tensor, load_torch
-from maxsim.importers.readers.unpickling import load_object_array, load_pickle
+from maxsim.importers.readers.pickles import load_object_array, load_pickle
 
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
 

@@ -17,7 +17,7 @@ from maxsim.collection.limits import MAX_PAYLOAD_BYTES
 from maxsim.importers.readers.describing import describe
 from maxsim.importers.readers.opening import check_regular, open_regular
 from maxsim.importers.source import DocumentId, SourceError
-from maxsim.importers.readers.unpickling import load_pickle
+from maxsim.importers.readers.pickles import load_pickle
 from maxsim.unique_json import parse_json
 
 # PyLate's map, in files of these names: pickled, and in its older versions a table of pickled values.

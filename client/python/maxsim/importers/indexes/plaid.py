@@ -32,7 +32,7 @@ from maxsim.importers.source import (
     SourceError,
     check_options,
 )
-from maxsim.importers.readers.unpickling import load_object_array
+from maxsim.importers.readers.pickles import load_object_array
 
 _KIND = "plaid"
 _FOLDER_OF_PYLATE = "fast_plaid_index"

@@ -25,7 +25,7 @@ from maxsim.importers.source import (
 )
 from maxsim.importers.readers.tensors import document_vectors, find_dim, is_tensor, natural_order
 from maxsim.importers.readers.torch_files import is_torch_file, load_torch
-from maxsim.importers.readers.unpickling import load_pickle
+from maxsim.importers.readers.pickles import load_pickle
 
 _KIND = "pt"
 _PICKLE_ENDINGS = (".pkl", ".pickle", ".p")

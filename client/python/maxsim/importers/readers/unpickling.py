@@ -13,8 +13,6 @@ from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Uni
 
 import numpy as np
 
-from maxsim.importers.readers.npy_header import read_npy_header
-from maxsim.importers.readers.opening import open_regular
 from maxsim.importers.readers.pickled_values import MAKERS, Array, Dtype, Global, Maker, Object, array_of, checked_key, finished
 from maxsim.importers.source import SourceError
 
@@ -384,24 +382,3 @@ _OPERATIONS: Dict[int, Operation] = {
     0x95: _skip(8),  # FRAME
     0x96: lambda u: u.binary(8),
 }
-
-
-def load_pickle(data: Buffer, where: str) -> object:
-    """The value of the pickle `data`. `where` names its file in errors."""
-    try:
-        return Unpickler(data).load()
-    except SourceError as error:
-        raise SourceError(f"{where}: {error}") from None
-
-
-def load_object_array(path: str) -> Sequence[object]:
-    """The elements of an array of objects that numpy.save wrote, such as a list of arrays."""
-    with open_regular(path, "rb") as file:
-        shape, _, dtype = read_npy_header(file, path)
-        if not dtype.hasobject or len(shape) != 1:
-            raise SourceError(f"{path}: holds {dtype} of shape {list(shape)}, must be a list of arrays")
-        data = file.read()
-    loaded = load_pickle(data, path)
-    if not isinstance(loaded, np.ndarray) or loaded.shape != shape:
-        raise SourceError(f"{path}: its content is not what its header says")
-    return list(loaded)
