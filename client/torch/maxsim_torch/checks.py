@@ -10,7 +10,7 @@ from typing import Any, Callable, List, Optional, TypeVar
 import torch
 from torch import Tensor
 
-from .direct_calls import can_read
+from .call_state import can_read
 
 Result = TypeVar("Result")
 

@@ -5,137 +5,19 @@ argument anew, which takes longer than a small computation. An operator made her
 where nothing wants to see the call, it is computed at once; otherwise the call goes the way of every operator.
 """
 
-import contextlib
 import functools
 import inspect
 import operator as operator_module
 import typing
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
-from torch.nn import Parameter
+
+from .call_state import dispatch, has_tangent, transforms
 
 # This release's compiled autograd cannot trace a backward pass.
 _IS_2_4 = torch.__version__.startswith("2.4.")
-
-# Other subclasses may have operators of their own.
-_CLASSES = frozenset((Tensor, Parameter))
-
-
-class _Dispatch:
-    """What the dispatcher would find. PyTorch promises these names to nobody: without one of them there is an
-    AttributeError here, at import, and operators are custom_op's alone."""
-
-    def __init__(self) -> None:
-        self._keys_of = torch._C._dispatch_keys
-        self._number_of: "Callable[[Any], Any]" = getattr(torch._C.DispatchKeySet, "raw_repr", repr)
-        self._is_excluded = torch._C._dispatch_tls_is_dispatch_key_excluded
-        self._autograd = torch._C.DispatchKey.AutogradFunctionality
-        self._modes = torch._C._len_torch_dispatch_stack
-        self._function_modes = torch._C._len_torch_function_stack
-        self._trace = torch._C._get_tracing_state
-        self._is_profiled = torch.autograd._profiler_enabled  # type: ignore[attr-defined]
-        self.in_transform = torch._C._are_functorch_transforms_active
-        forward_ad._current_level  # noqa: B018
-        self._plain = frozenset(self._plain_key_sets())
-
-    def _plain_key_sets(self) -> "Iterator[Any]":
-        """The key sets of dense tensors on a device that the library computes on: with what autograd wants, and
-        without, as tensors of inference mode are. Views of what is negative or conjugate have others."""
-        keys, single = torch._C.DispatchKey, torch._C.DispatchKeySet
-        for name in ("CPU", "CUDA"):
-            bare = single(getattr(keys, name)) | single(getattr(keys, f"Autocast{name}"))
-            yield self._number_of(bare)
-            yield self._number_of(bare | single(keys.ADInplaceOrView) | single(getattr(keys, f"Autograd{name}")))
-
-    def is_plain(self, tensor: Any) -> bool:
-        """Whether the dispatcher goes from autograd to the device's kernel."""
-        return tensor.__class__ in _CLASSES and self._number_of(self._keys_of(tensor)) in self._plain
-
-    def is_traced(self) -> bool:
-        """Whether tensors may stand for others: in a compiler, a tracer, a mode of the dispatcher or a transform."""
-        return (
-            torch.compiler.is_compiling() or self._modes() > 0 or self.in_transform() or self._trace() is not None
-        )
-
-    def is_watched(self) -> bool:
-        """Whether something wants to see every operator: what traces, a mode of functions, forward-mode derivatives, a
-        profiler of the thread."""
-        return (
-            self.is_traced()
-            or self._function_modes() > 0
-            or forward_ad._current_level >= 0
-            or self._is_profiled()
-        )
-
-    def differentiates(self) -> bool:
-        """Whether autograd looks at what is computed: not under no_grad, in inference mode or below it."""
-        return torch.is_grad_enabled() and not self._is_excluded(self._autograd)
-
-
-class _Transforms:
-    """Detects the transforms of torch.func that differentiate. As in _Dispatch, raises AttributeError at import if a
-    name no longer exists."""
-
-    def __init__(self) -> None:
-        functorch: Any = torch._C._functorch
-        self._stack = functorch.get_interpreter_stack
-        self._is_wrapped = functorch.is_functorch_wrapped_tensor
-        self._level_of = functorch.maybe_get_level
-        self._unwrapped = functorch.get_unwrapped
-        self._grad, self._jvp = functorch.TransformType.Grad, functorch.TransformType.Jvp
-
-    def derivative(self, tensor: Tensor) -> str:
-        """Returns "reverse" or "forward" if a transform differentiates with respect to the tensor in that mode, else
-        ""."""
-        kinds = {one.level(): one.key() for one in self._stack() or ()}
-        top = max(kinds, default=0)
-        while self._is_wrapped(tensor):
-            level = self._level_of(tensor)
-            kind = kinds.get(level)
-            if kind == self._grad and tensor.requires_grad and torch.is_grad_enabled():
-                return "reverse"
-            # Only the innermost transform's tangent can be read. A tensor of an outer one is taken to have a tangent, as
-            # it mostly does.
-            if kind == self._jvp and (level != top or _has_tangent(tensor)):
-                return "forward"
-            tensor = self._unwrapped(tensor)
-        return ""
-
-
-def _has_tangent(tensor: Tensor) -> bool:
-    return forward_ad.unpack_dual(tensor).tangent is not None  # type: ignore[no-untyped-call]
-
-
-_dispatch: Optional[_Dispatch] = None
-with contextlib.suppress(AttributeError):
-    _dispatch = _Dispatch()
-_transforms: Optional[_Transforms] = None
-with contextlib.suppress(AttributeError):
-    _transforms = _Transforms()
-
-
-def hides_gradients() -> bool:
-    """Whether a transform of torch.func is at work, in which a tensor may want a gradient without telling."""
-    if torch.compiler.is_compiling() or not torch.is_grad_enabled():
-        return False
-    return _dispatch is not None and _dispatch.in_transform()
-
-
-def wants_gradient(*tensors: Optional[Tensor]) -> bool:
-    """Whether one of the tensors wants a gradient, or may want one without telling."""
-    if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors):
-        return True
-    return hides_gradients()
-
-
-def can_read(tensor: Tensor) -> bool:
-    """Whether a tensor's values may be looked at: they are in the memory of the CPU, and nothing traces the call."""
-    if torch.compiler.is_compiling() or tensor.__class__ not in _CLASSES or tensor.device.type != "cpu":
-        return False
-    return _dispatch is not None and not _dispatch.is_traced()
 
 
 class _Results:
@@ -228,17 +110,17 @@ class Operator:
         self._differentiated = self._overload  # what computes the operator where gradients are wanted
 
     def __call__(self, *arguments: Any) -> Any:
-        if _dispatch is None or _dispatch.is_watched():
+        if dispatch is None or dispatch.is_watched():
             return self._pass_on(arguments)
         any_gradient = False
         for idx in self._tensors:
             argument = arguments[idx]
             if argument is None:
                 continue
-            if not _dispatch.is_plain(argument):
+            if not dispatch.is_plain(argument):
                 return self._pass_on(arguments)
             any_gradient = any_gradient or argument.requires_grad
-        if any_gradient and _dispatch.differentiates():
+        if any_gradient and dispatch.differentiates():
             return self._differentiated(*arguments)
         return self._compute(arguments)
 
@@ -257,9 +139,9 @@ class Operator:
 
     def _refuse_derivatives(self, tensor: Tensor) -> None:
         mode = ""
-        if _transforms is not None and _dispatch is not None and _dispatch.in_transform():
-            mode = _transforms.derivative(tensor)
-        elif _has_tangent(tensor):
+        if transforms is not None and dispatch is not None and dispatch.in_transform():
+            mode = transforms.derivative(tensor)
+        elif has_tangent(tensor):
             mode = "forward"
         if mode == "forward":
             raise NotImplementedError(
@@ -311,7 +193,7 @@ class Operator:
 
         results = _Results(differentiate, save)
         self._definition.register_autograd(results.differentiate, setup_context=results.save)
-        if _dispatch is not None:
+        if dispatch is not None:
             # Function.apply without its search for what transforms of torch.func left behind.
             self._differentiated = super(  # type: ignore[misc]
                 torch.autograd.Function, _function(self._name, self._compute, results)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from . import float8, saved_int8
+from .call_state import hides_gradients
 from .checks import (
     MAX_DOCUMENT_TOKENS,
     MAX_QUERY_TOKENS,
@@ -17,7 +18,6 @@ from .checks import (
     explained,
     real_factors,
 )
-from .direct_calls import hides_gradients
 from .operators import arguments_of, scores
 from .pairing import Pairs, explain_values_of, pair
 from .tokens import Tokens, check_type, packed, padded, padded_queries

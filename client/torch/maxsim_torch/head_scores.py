@@ -4,6 +4,7 @@ from typing import Optional, Union
 
 from torch import Tensor
 
+from .call_state import wants_gradient
 from .checks import (
     check_columns,
     check_optional_tensors,
@@ -13,7 +14,6 @@ from .checks import (
     explained,
     real_factors,
 )
-from .direct_calls import wants_gradient
 from .functions import ScoresAndArgmax, as_people_see
 from .fused_head import fused_head
 from .pairing import explain_values_of, pair

@@ -5,6 +5,7 @@ from typing import Literal, Optional, Union, overload
 import torch
 from torch import Tensor
 
+from .call_state import wants_gradient
 from .checks import (
     MAX_DOCUMENT_TOKENS,
     check_columns,
@@ -14,7 +15,6 @@ from .checks import (
     explained,
     real_factors,
 )
-from .direct_calls import wants_gradient
 from .functions import ScoresAndArgmax, as_people_see
 from .pairing import explain_values_of, pair
 from .residual_codes_operators import BIT_ORDERS

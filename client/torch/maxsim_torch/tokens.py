@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from . import library
+from .call_state import can_read
 from .checks import (
     MAX_DOCUMENT_TOKENS,
     MAX_QUERY_TOKENS,
@@ -14,7 +15,6 @@ from .checks import (
     explain_places,
     explain_values,
 )
-from .direct_calls import can_read
 
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 FLOAT8 = (torch.float8_e4m3fn, torch.float8_e5m2)

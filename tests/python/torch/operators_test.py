@@ -13,7 +13,7 @@ import torch
 from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from maxsim_torch import direct_calls, maxsim_scores, maxsim_scores_packed, operators
+from maxsim_torch import call_state, maxsim_scores, maxsim_scores_packed, operators
 
 
 class OperatorTest(SeededTest):
@@ -53,7 +53,7 @@ class OperatorTest(SeededTest):
                 )
 
     def test_plain_tensors_are_computed_without_the_dispatcher(self):
-        self.assertIsNotNone(direct_calls._dispatch)
+        self.assertIsNotNone(call_state.dispatch)
         case = Case(torch.float32)
         with (
             mock.patch.object(operators.scores, "_overload") as forward,

@@ -5,8 +5,8 @@ from typing import Optional
 import torch
 from torch import Tensor
 
+from ...call_state import can_read
 from ...checks import explain_values
-from ...direct_calls import can_read
 from ...functions import maxsim_scores_packed
 from ._scoring import same_type
 from ._utils import longest_sequence
