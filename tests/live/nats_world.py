@@ -1,0 +1,116 @@
+"""A NATS server, and servers of one collection that follow its stream: what nats_test.py writes to and reads from."""
+
+import pathlib
+import shutil
+import time
+
+import numpy as np
+
+import nats_server
+import oracle as exact
+import server as client
+from maxsim.v1 import documents_pb2
+
+NAME, DIM, NUM_BASE, NUM_IDS = "cor.pus", 16, 60, 40
+STREAM = "maxsim-cor+pus"
+TIMEOUT_S = 2
+APPLIED = documents_pb2.WRITE_OUTCOME_APPLIED
+
+
+def rows_of(seed):
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((int(rng.integers(1, 9)), DIM)).astype(np.float32)
+
+
+def expect(condition, what):
+    if not condition:
+        raise AssertionError(what)
+
+
+def eventually(condition, what, limit_s=60):
+    until = time.monotonic() + limit_s
+    while not condition():
+        if time.monotonic() > until:
+            raise AssertionError(f"not within {limit_s} s: {what}")
+        time.sleep(0.02)
+
+
+class World:
+    """nats-server, and servers of one collection, each with a copy of one build."""
+
+    def __init__(self, programs, folder, nats=nats_server.NatsServer, max_payload=1 << 20):
+        self.programs, self.folder = programs, pathlib.Path(folder)
+        self.nats = nats(self.folder / "nats", max_payload)
+        base = exact.Oracle(exact.Storage("f16", DIM), "string")
+        for i in range(NUM_BASE):
+            base.begin_with(f"doc-{i}", rows_of(i))
+        base.build(programs, self.folder / "base", NAME, "--codes", 4)
+        self.servers = {}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for server in self.servers.values():
+            server.kill()
+        self.nats.kill()
+
+    def flags(self, **more):
+        return {
+            **client.COMPACTS_OFTEN,
+            "live.log": "nats",
+            "nats.url": self.nats.url,
+            "nats.replicas": 1,
+            "nats.timeout": f"{TIMEOUT_S}s",
+            **more,
+        }
+
+    def add(self, name, source=None, flags=None):
+        """Makes a server with a copy of a folder, and starts it."""
+        folder = self.folder / name
+        folder.mkdir()
+        shutil.copytree(source or self.folder / "base", folder / "collection")
+        self.servers[name] = client.Server(self.programs, folder, flags or self.flags())
+        self.start(name)
+        return self.servers[name]
+
+    def start(self, name):
+        self.servers[name].start({NAME: f"{self.folder / name / 'collection'},live"})
+
+    def live(self, name):
+        return self.servers[name].info(NAME).live
+
+    def wait_connected(self, *names):
+        for name in names:
+            eventually(lambda name=name: not self.live(name).error, f"{name} takes writes: {self.live(name).error}")
+
+    def settle(self, *names):
+        """Waits until the servers have applied all that the stream has."""
+        last = self.nats.stream_state(STREAM)["last_seq"]
+        for name in names:
+            eventually(lambda name=name: self.live(name).sequence == last, f"{name} has applied {last}")
+        return last
+
+    def contents(self, name, ids):
+        answer = self.servers[name].get(client.get_request(NAME, ids, return_tokens=True))
+        return {
+            one.string_id: (one.payload, one.version, one.sequence, one.tokens.data) for one in answer.documents
+        }
+
+    def ranking(self, name, seed=1):
+        answer = self.servers[name].rerank(client.rerank_request(NAME, rows_of([9, seed]), top_k=10_000))
+        ranking = client.Ranking(answer.results[0])
+        # Codes are made by each server, of the same bits: so are what a scan of them finds and what it leaves out.
+        request = client.rerank_request(NAME, rows_of([9, seed]), top_k=5, refinement=client.proven(7))
+        by_codes = client.Ranking(self.servers[name].rerank(request).results[0])
+        return ranking.ids, ranking.scores, ranking.payloads, by_codes.essence(), str(by_codes.refinement)
+
+    def expect_same(self, *names):
+        rankings = [self.ranking(name) for name in names]
+        for name, ranking in zip(names, rankings):
+            expect(ranking == rankings[0], f"{name} and {names[0]} have different rankings")
+
+
+def upsert(server, id, seed, payload="", version=0, timeout_s=30):
+    request = client.upsert_request(NAME, [client.document(id, rows_of(seed), payload, version)])
+    return server.upsert(request, timeout_s)
