@@ -4,26 +4,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <csignal>
 #include <filesystem>
-#include <limits>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/file.h"
 #include "base/output_file.h"
 #include "base/text.h"
 #include "collection/build/shard_plan.h"
-#include "collection/build/sources/memory_sources.h"
 #include "collection/inspection/verifier.h"
 #include "collection/shard.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "kernels/limits.h"
 #include "tests/support/collection/shard_fixture.h"
 #include "tests/support/values/sanitized.h"
+#include "tests/unit/collection/build/builder_fixture.h"
 
 namespace maxsim::collection {
 namespace {
@@ -34,20 +30,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using Stage = BuildProgress::Stage;
-
-// Returns `count` documents of 1 .. 20 tokens.
-SmallCollection Larger(int count) {
-  SmallCollection collection;
-  collection.id_type = IdType::kInt64;
-  collection.lengths.clear();
-  collection.int_ids.clear();
-  for (int idx = 0; idx < count; ++idx) {
-    collection.lengths.push_back(1 + idx * 7 % 20);
-    collection.int_ids.push_back(1000 - idx);
-    collection.payloads.push_back(idx % 3 == 0 ? "" : Cat("{\"n\":", idx, "}"));
-  }
-  return collection;
-}
 
 void ExpectServes(const std::string& folder, const SmallCollection& collection, int64_t generation) {
   const auto manifest = ReadManifest(folder);
@@ -71,7 +53,7 @@ void ExpectServes(const std::string& folder, const SmallCollection& collection, 
 }
 
 TEST(BuilderTest, SplitsAtTheBoundAndLosesNothing) {
-  const SmallCollection collection = Larger(500);
+  const SmallCollection collection = NumberedCollection(500);
   for (const int64_t bound : {int64_t{8192}, int64_t{10000}, int64_t{20000}, int64_t{1} << 20}) {
     TemporaryFolder folder;
     const auto manifest = BuildSmall(
@@ -88,7 +70,7 @@ TEST(BuilderTest, SplitsAtTheBoundAndLosesNothing) {
 }
 
 TEST(BuilderTest, ADocumentLargerThanTheBoundGetsAShardOfItsOwn) {
-  SmallCollection collection = Larger(3);
+  SmallCollection collection = NumberedCollection(3);
   collection.lengths = {5, 2000, 5};
   TemporaryFolder folder;
   const auto manifest = BuildSmall(collection, {.folder = folder.path(), .name = "x", .max_shard_bytes = 8192});
@@ -99,7 +81,7 @@ TEST(BuilderTest, ADocumentLargerThanTheBoundGetsAShardOfItsOwn) {
 }
 
 TEST(BuilderTest, TheSplitDoesNotChangeWhatIsStored) {
-  const SmallCollection collection = Larger(40);
+  const SmallCollection collection = NumberedCollection(40);
   std::string all[2];
   for (int run = 0; run < 2; ++run) {
     TemporaryFolder folder;
@@ -119,7 +101,7 @@ TEST(BuilderTest, TheSameInputGivesTheSameBytes) {
   std::string checksums[2];
   for (std::string& checksum : checksums) {
     TemporaryFolder folder;
-    checksum = BuildSmall(Larger(50), {.folder = folder.path(), .name = "x"})->shards[0].checksum;
+    checksum = BuildSmall(NumberedCollection(50), {.folder = folder.path(), .name = "x"})->shards[0].checksum;
   }
   EXPECT_EQ(checksums[0], checksums[1]);
 }
@@ -128,7 +110,7 @@ TEST(BuilderTest, GenerationsGrowAndTheLastButOneStays) {
   TemporaryFolder folder;
   const BuildOptions options{.folder = folder.path(), .name = "x", .max_shard_bytes = 8192};
   for (int64_t generation = 1; generation <= 4; ++generation) {
-    const SmallCollection collection = Larger(static_cast<int>(100 - generation));
+    const SmallCollection collection = NumberedCollection(static_cast<int>(100 - generation));
     const auto manifest = BuildSmall(collection, options);
     ASSERT_TRUE(manifest.ok()) << manifest.status();
     ExpectServes(folder.path(), collection, generation);
@@ -148,14 +130,15 @@ TEST(BuilderTest, FilesOfOthersInTheFolderAreLeftAlone) {
   const std::vector<std::string> others = {"notes.txt", "notes.txt.tmp", "shard-x.safetensors",
                                            "shard-000009-00000.safetensors.bak", "shard-9-0.safetensors"};
   for (const std::string& other : others) WriteBytes(folder.Path(other), "mine");
-  for (int run = 0; run < 4; ++run) ASSERT_TRUE(BuildSmall(Larger(3), {.folder = folder.path(), .name = "x"}).ok());
+  for (int run = 0; run < 4; ++run)
+    ASSERT_TRUE(BuildSmall(NumberedCollection(3), {.folder = folder.path(), .name = "x"}).ok());
   for (const std::string& other : others) EXPECT_EQ(ReadBytes(folder.Path(other)), "mine");
 }
 
 // Ends a build at its n-th report, for every n, by an error and by the process's death.
 TEST(BuilderTest, ABuildThatEndsAnywhereLeavesTheOldGenerationOrTheNewOne) {
-  const SmallCollection before = Larger(60);
-  const SmallCollection after = Larger(61);
+  const SmallCollection before = NumberedCollection(60);
+  const SmallCollection after = NumberedCollection(61);
   TemporaryFolder folder;
   const BuildOptions options{.folder = folder.path(), .name = "x", .max_shard_bytes = 8192};
   ASSERT_TRUE(BuildSmall(before, options).ok());
@@ -184,8 +167,8 @@ TEST(BuilderTest, ABuildThatEndsAnywhereLeavesTheOldGenerationOrTheNewOne) {
 }
 
 TEST(BuilderTest, AProcessThatDiesAnywhereLeavesAFolderThatTheNextBuildCleans) {
-  const SmallCollection before = Larger(60);
-  const SmallCollection after = Larger(61);
+  const SmallCollection before = NumberedCollection(60);
+  const SmallCollection after = NumberedCollection(61);
   for (int stop = 1;; ++stop) {
     TemporaryFolder folder;
     const BuildOptions options{.folder = folder.path(), .name = "x", .max_shard_bytes = 8192};
@@ -211,8 +194,8 @@ TEST(BuilderTest, AProcessThatDiesAnywhereLeavesAFolderThatTheNextBuildCleans) {
     const int64_t generation = ReadManifest(folder.path())->generation;
     ExpectServes(folder.path(), generation == 1 ? before : after, generation);
     // A smaller build follows, which nothing of the dead one may be left beside.
-    ASSERT_TRUE(BuildSmall(Larger(2), options).ok());
-    ExpectServes(folder.path(), Larger(2), generation + 1);
+    ASSERT_TRUE(BuildSmall(NumberedCollection(2), options).ok());
+    ExpectServes(folder.path(), NumberedCollection(2), generation + 1);
     for (const std::string& file : FilesIn(folder.path())) {
       EXPECT_THAT(file, Not(HasSubstr(".tmp")));
       if (generation == 1) {
@@ -227,17 +210,17 @@ TEST(BuilderTest, OneBuildAtATime) {
   TemporaryFolder folder;
   auto lock = FolderLock::Acquire(folder.path());
   ASSERT_TRUE(lock.ok()) << lock.status();
-  const auto manifest = BuildSmall(Larger(3), {.folder = folder.path(), .name = "x"});
+  const auto manifest = BuildSmall(NumberedCollection(3), {.folder = folder.path(), .name = "x"});
   EXPECT_EQ(manifest.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(manifest.status().message()), HasSubstr("another build"));
   { const FolderLock released = *std::move(lock); }
-  EXPECT_TRUE(BuildSmall(Larger(3), {.folder = folder.path(), .name = "x"}).ok());
+  EXPECT_TRUE(BuildSmall(NumberedCollection(3), {.folder = folder.path(), .name = "x"}).ok());
 }
 
 TEST(BuilderTest, ABuildThatFailsLeavesNoFolderThatItMade) {
   TemporaryFolder folder;
   const auto fails_in = [](const std::string& path) {
-    const auto manifest = BuildSmall(Larger(3), {.folder = path, .name = "x"},
+    const auto manifest = BuildSmall(NumberedCollection(3), {.folder = path, .name = "x"},
                                      [](const BuildProgress&) { return absl::CancelledError("enough"); });
     EXPECT_EQ(manifest.status().code(), absl::StatusCode::kCancelled) << manifest.status();
   };
@@ -250,14 +233,14 @@ TEST(BuilderTest, ABuildThatFailsLeavesNoFolderThatItMade) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.Path("there")));
   fails_in(folder.Path("there"));
   EXPECT_TRUE(std::filesystem::is_empty(folder.Path("there"))) << "the lock's file too is gone";
-  EXPECT_TRUE(BuildSmall(Larger(3), {.folder = folder.Path("new"), .name = "x"}).ok());
+  EXPECT_TRUE(BuildSmall(NumberedCollection(3), {.folder = folder.Path("new"), .name = "x"}).ok());
   EXPECT_THAT(FilesIn(folder.Path("new")), ElementsAre("collection.json", ShardFileName(1, 0)));
 }
 
 TEST(BuilderTest, AnotherBuildsFileInANewFolderStays) {
   TemporaryFolder folder;
   const std::string path = folder.Path("new");
-  const auto manifest = BuildSmall(Larger(3), {.folder = path, .name = "x"}, [&](const BuildProgress&) {
+  const auto manifest = BuildSmall(NumberedCollection(3), {.folder = path, .name = "x"}, [&](const BuildProgress&) {
     WriteBytes(path + "/notes", "mine");
     return absl::CancelledError("enough");
   });
@@ -265,43 +248,9 @@ TEST(BuilderTest, AnotherBuildsFileInANewFolderStays) {
   EXPECT_THAT(FilesIn(path), ElementsAre("notes"));
 }
 
-// The lock's file goes with every holder: a process that waits must not hold a file that is gone while another one
-// holds the next.
-TEST(FolderLockTest, HasOneHolderThoughItsFileComesAndGoes) {
-  TemporaryFolder folder;
-  std::atomic<int> holders{0}, overlaps{0}, taken{0};
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([&] {
-      for (int round = 0; round < 5000; ++round) {
-        const auto lock = FolderLock::Acquire(folder.path());
-        if (!lock.ok()) {
-          EXPECT_EQ(lock.status().code(), absl::StatusCode::kFailedPrecondition) << lock.status();
-          continue;
-        }
-        if (++holders > 1) ++overlaps;
-        ++taken;
-        std::this_thread::yield();
-        --holders;
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(overlaps, 0);
-  EXPECT_GT(taken, 0);
-  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
-}
-
-TEST(FolderLockTest, AFileThatADeadProcessLeftIsTakenOver) {
-  TemporaryFolder folder;
-  WriteBytes(folder.Path(std::string(kLockFileName)), "");
-  { EXPECT_TRUE(FolderLock::Acquire(folder.path()).ok()); }
-  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
-}
-
 TEST(BuilderTest, ADiskThatFillsIsAnErrorAndLeavesNothing) {
   TemporaryFolder folder;
-  const SmallCollection before = Larger(5);
+  const SmallCollection before = NumberedCollection(5);
   ASSERT_TRUE(BuildSmall(before, {.folder = folder.path(), .name = "x"}).ok());
   const std::vector<std::string> files = FilesIn(folder.path());
   // A limit on file sizes fails a write as a full disk does.
@@ -310,7 +259,8 @@ TEST(BuilderTest, ADiskThatFillsIsAnErrorAndLeavesNothing) {
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &old_limit), 0);
   const rlimit small{100'000, old_limit.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
-  const auto manifest = BuildSmall(Larger(test::kSanitized ? 1000 : 5000), {.folder = folder.path(), .name = "x"});
+  const auto manifest =
+      BuildSmall(NumberedCollection(test::kSanitized ? 1000 : 5000), {.folder = folder.path(), .name = "x"});
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &old_limit), 0);
   std::signal(SIGXFSZ, old_handler);
   EXPECT_EQ(manifest.status().code(), absl::StatusCode::kResourceExhausted);
@@ -322,21 +272,22 @@ TEST(BuilderTest, ADiskThatFillsIsAnErrorAndLeavesNothing) {
 TEST(BuilderTest, TheNameComesFromTheOptionTheCollectionOrTheFolder) {
   TemporaryFolder folder;
   const std::string path = folder.Path("a/deep/my-docs/");
-  ASSERT_TRUE(BuildSmall(Larger(3), {.folder = path}).ok());
+  ASSERT_TRUE(BuildSmall(NumberedCollection(3), {.folder = path}).ok());
   EXPECT_EQ(ReadManifest(path)->name, "my-docs");
-  EXPECT_EQ(BuildSmall(Larger(3), {.folder = path, .name = "other"}).status().code(),
+  EXPECT_EQ(BuildSmall(NumberedCollection(3), {.folder = path, .name = "other"}).status().code(),
             absl::StatusCode::kFailedPrecondition);
-  EXPECT_TRUE(BuildSmall(Larger(3), {.folder = path, .name = "my-docs"}).ok());
-  EXPECT_TRUE(BuildSmall(Larger(3), {.folder = path}).ok());
+  EXPECT_TRUE(BuildSmall(NumberedCollection(3), {.folder = path, .name = "my-docs"}).ok());
+  EXPECT_TRUE(BuildSmall(NumberedCollection(3), {.folder = path}).ok());
   EXPECT_EQ(ReadManifest(path)->generation, 3);
-  EXPECT_THAT(std::string(BuildSmall(Larger(3), {.folder = folder.Path("b"), .name = "a b"}).status().message()),
-              HasSubstr("\"a b\""));
-  EXPECT_THAT(std::string(BuildSmall(Larger(3), {.folder = folder.Path("c d")}).status().message()),
+  EXPECT_THAT(
+      std::string(BuildSmall(NumberedCollection(3), {.folder = folder.Path("b"), .name = "a b"}).status().message()),
+      HasSubstr("\"a b\""));
+  EXPECT_THAT(std::string(BuildSmall(NumberedCollection(3), {.folder = folder.Path("c d")}).status().message()),
               AllOf(HasSubstr("\"c d\""), HasSubstr("the folder's")));
 }
 
 TEST(BuilderTest, WhatClientsRelyOnStaysUnlessSaidOtherwise) {
-  const SmallCollection there = Larger(3);
+  const SmallCollection there = NumberedCollection(3);
   SmallCollection wider = there, with_strings = there, without_payloads = there;
   wider.dim = 16;
   with_strings.id_type = IdType::kString;
@@ -366,112 +317,9 @@ TEST(BuilderTest, WhatClientsRelyOnStaysUnlessSaidOtherwise) {
 TEST(BuilderTest, AManifestThatCannotBeReadIsNotOverwritten) {
   TemporaryFolder folder;
   WriteBytes(folder.Path("collection.json"), "{");
-  EXPECT_EQ(BuildSmall(Larger(3), {.folder = folder.path(), .name = "x"}).status().code(),
+  EXPECT_EQ(BuildSmall(NumberedCollection(3), {.folder = folder.path(), .name = "x"}).status().code(),
             absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(ReadBytes(folder.Path("collection.json")), "{");
-}
-
-// Values that cannot be stored are refused, and the error says where they are.
-TEST(BuilderTest, UnusableValuesAreRefusedWithRowColumnAndDocument) {
-  struct Case {
-    float value;
-    ScalarType storage;
-    const char* message;
-  };
-  const float infinity = std::numeric_limits<float>::infinity();
-  const Case cases[] = {
-      {std::numeric_limits<float>::quiet_NaN(), ScalarType::kF16, "nan is not finite"},
-      {infinity, ScalarType::kF32, "inf is not finite"},
-      {-infinity, ScalarType::kBF16, "-inf is not finite"},
-      {65520.0f, ScalarType::kF16, "65520 is too large for f16"},
-      {2e12f, ScalarType::kF32, "is beyond the limit of 1e+12"},
-      {1.003e12f, ScalarType::kBF16, "is beyond the limit of 1e+12"},
-  };
-  const SmallCollection collection = Larger(50);
-  for (const Case& item : cases) {
-    TemporaryFolder folder;
-    std::vector<float> values = collection.Values();
-    int64_t row = 0;
-    for (int idx = 0; idx < 33; ++idx) row += collection.lengths[static_cast<size_t>(idx)];
-    values[static_cast<size_t>((row + 2) * collection.dim + 5)] = item.value;
-    MemoryTokens tokens(ElementType::kF32, collection.dim, collection.num_tokens(), values.data());
-    MemoryPayloads payloads(collection.payloads);
-    const auto manifest =
-        BuildCollection({.folder = folder.path(), .name = "x", .storage = item.storage, .max_shard_bytes = 8192},
-                        *collection.MakeCatalog(), tokens, &payloads);
-    EXPECT_EQ(manifest.status().code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(manifest.status().message()), HasSubstr(item.message));
-    EXPECT_THAT(std::string(manifest.status().message()),
-                HasSubstr(Cat("row ", row + 2, ", column 5 (token 2 of document 33, id 967)")));
-    EXPECT_THAT(FilesIn(folder.path()), ElementsAre());
-  }
-}
-
-TEST(BuilderTest, ValuesAreRoundedToNearestEven) {
-  for (const ElementType type : {ElementType::kF32, ElementType::kF64}) {
-    TemporaryFolder folder;
-    SmallCollection collection = Larger(1);
-    collection.payloads.clear();
-    // The values are halfway between two F16 values (rounded up and down), the largest that still rounds to a finite
-    // one, and a subnormal.
-    const std::vector<float> row = {1.00048828125f, 1.00146484375f, 65519.99f, 5.9604645e-8f, -0.0f, 0.1f, -1.5f, 3.0f};
-    const std::vector<double> wide(row.begin(), row.end());
-    MemoryTokens tokens(type, 8, 1, type == ElementType::kF32 ? static_cast<const void*>(row.data()) : wide.data());
-    const auto manifest =
-        BuildCollection({.folder = folder.path(), .name = "x"}, *collection.MakeCatalog(), tokens, nullptr);
-    ASSERT_TRUE(manifest.ok()) << manifest.status();
-    const auto shard = *Shard::Open(folder.path(), *manifest, manifest->shards[0], Access::kMapped, true);
-    const auto* stored = static_cast<const uint16_t*>(shard->documents().tokens);
-    EXPECT_THAT(std::vector<uint16_t>(stored, stored + 8),
-                ElementsAre(0x3c00, 0x3c02, 0x7bff, 0x0001, 0x8000, 0x2e66, 0xbe00, 0x4200));
-  }
-}
-
-TEST(BuilderTest, WhatDoesNotFitTogetherIsRefused) {
-  TemporaryFolder folder;
-  const SmallCollection collection = Larger(3);
-  const std::vector<float> values(1000 * 5000);
-  const auto build = [&](const SmallCollection& documents, int64_t dim, int64_t num_tokens, BuildOptions options) {
-    options.folder = folder.path();
-    options.name = "x";
-    MemoryTokens tokens(ElementType::kF32, dim, num_tokens, values.data());
-    MemoryPayloads payloads(documents.payloads);
-    const absl::Status status = BuildCollection(options, *documents.MakeCatalog(), tokens, &payloads).status();
-    EXPECT_FALSE(status.ok());
-    return std::string(status.message());
-  };
-  EXPECT_THAT(build(collection, 7, collection.num_tokens(), {}), HasSubstr("7 columns, the limits are 8 .. 4096"));
-  EXPECT_THAT(build(collection, 4097, collection.num_tokens(), {}), HasSubstr("4097 columns"));
-  EXPECT_THAT(build(collection, 8, collection.num_tokens() + 1, {}), HasSubstr("sum to"));
-  EXPECT_THAT(
-      build(collection, 8, collection.num_tokens(), {.storage = ScalarType::kI8, .rotation_seed = uint64_t{1} << 53}),
-      HasSubstr("seed: 9007199254740992, the limits are 0 .. 9007199254740991"));
-  EXPECT_THAT(build(collection, 8, collection.num_tokens(), {.max_shard_bytes = 8191}), HasSubstr("the least is 8192"));
-  SmallCollection wrong = collection;
-  wrong.lengths[1] = 0;
-  EXPECT_THAT(build(wrong, 8, wrong.num_tokens(), {}), HasSubstr("lengths[1]: 0 tokens"));
-  wrong.lengths[1] = 65537;
-  EXPECT_THAT(build(wrong, 8, wrong.num_tokens(), {}),
-              HasSubstr("lengths[1]: 65537 tokens, the limits are 1 .. 65536"));
-  EXPECT_THAT(build(Larger(0), 8, 0, {}), HasSubstr("no document"));
-}
-
-TEST(IdListTest, RefusesDuplicatesAndWhatIsNoId) {
-  IdList strings(IdType::kString);
-  EXPECT_TRUE(strings.Add(std::string_view("a")).ok());
-  EXPECT_TRUE(strings.Add(std::string_view("b")).ok());
-  EXPECT_EQ(strings.Add(std::string_view("a")).message(), "id \"a\" is that of document 0 already");
-  EXPECT_THAT(std::string(strings.Add(std::string_view("")).message()), HasSubstr("empty"));
-  EXPECT_TRUE(strings.Add(std::string_view(std::string(kMaxIdBytes, 'x'))).ok());
-  EXPECT_THAT(std::string(strings.Add(std::string_view(std::string(kMaxIdBytes + 1, 'x'))).message()),
-              HasSubstr("513 bytes, the limit is 512"));
-  EXPECT_THAT(std::string(strings.Add(std::string_view("\xff")).message()), HasSubstr("UTF-8"));
-  EXPECT_EQ(strings.size(), 3);
-  EXPECT_EQ(strings.string_id(1), "b");
-  IdList ints(IdType::kInt64);
-  for (int64_t id = 0; id < 10000; ++id) ASSERT_TRUE(ints.Add(id * 3).ok());
-  EXPECT_EQ(ints.Add(int64_t{2997}).message(), "id 2997 is that of document 999 already");
-  EXPECT_EQ(ints.size(), 10000);
 }
 
 }  // namespace
