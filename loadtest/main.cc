@@ -3,7 +3,7 @@
 #include <csignal>
 #include <iostream>
 
-#include "base/abseil_mutexes.h"
+#include "base/process/abseil_mutexes.h"
 #include "loadtest/loadtest.h"
 
 namespace {

@@ -16,9 +16,9 @@
 #include <thread>
 #include <vector>
 
-#include "base/abseil_mutexes.h"
-#include "base/end_of_memory.h"
 #include "base/mutex.h"
+#include "base/process/abseil_mutexes.h"
+#include "base/process/end_of_memory.h"
 #include "base/thread_name.h"
 #include "maxsim_version.h"
 #include "server/config/load.h"

@@ -1,4 +1,4 @@
-#include "base/end_of_memory.h"
+#include "base/process/end_of_memory.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
