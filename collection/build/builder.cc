@@ -7,9 +7,9 @@
 #include <numeric>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 
+#include "base/process/cores.h"
 #include "base/text.h"
 #include "collection/build/field_files.h"
 #include "collection/build/generation_files.h"
@@ -70,11 +70,6 @@ absl::Status CheckDescriptors(size_t num_folders) {
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || needed <= limit.rlim_cur) return absl::OkStatus();
   return absl::ResourceExhaustedError(Cat(num_folders, " partitions are written side by side, with up to ", needed,
                                           " files open, and this process may have ", limit.rlim_cur, " (ulimit -n)"));
-}
-
-int NumThreads(const BuildOptions& options) {
-  if (options.num_threads > 0) return options.num_threads;
-  return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
 }
 
 // Returns the most that the codes of a shard take.
@@ -189,7 +184,7 @@ absl::Status Build::Plan() {
   sets_.layout.dim = tokens_.dim();
   sets_.layout.id_type = catalog_.ids.type();
   sets_.layout.has_payloads = options_.has_payloads || catalog_.has_payloads();
-  sets_.num_threads = NumThreads(options_);
+  sets_.num_threads = ThreadsOrOnePerCore(options_.num_threads);
   sets_.refuse_lossy = options_.refuse_lossy;
   progress_.documents_total = catalog_.num_documents();
   for (size_t idx = 0; idx < sets_.sets.size(); ++idx) {

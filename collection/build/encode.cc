@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/output_file.h"
+#include "base/process/cores.h"
 #include "base/text.h"
 #include "collection/build/generation_files.h"
 #include "collection/build/shard_encoder.h"
@@ -85,10 +85,7 @@ absl::Status Encoding::EncodeShards() {
   progress_.shards_total = static_cast<int64_t>(next_.shards.size());
   if (absl::Status status = CheckSpace(options_.folder, progress_.bytes_total); !status.ok()) return status;
   if (absl::Status status = Report(observer_, progress_, BuildProgress::Stage::kEncoding); !status.ok()) return status;
-  const int num_threads = options_.num_threads > 0
-                              ? options_.num_threads
-                              : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  ShardEncoder encoder(num_threads, [this](int64_t bytes) {
+  ShardEncoder encoder(ThreadsOrOnePerCore(options_.num_threads), [this](int64_t bytes) {
     progress_.bytes_done += bytes;
     return Report(observer_, progress_, BuildProgress::Stage::kEncoding);
   });

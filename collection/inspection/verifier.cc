@@ -4,10 +4,10 @@
 #include <cmath>
 #include <memory>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "base/process/cores.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "collection/catalog.h"
@@ -160,7 +160,7 @@ void Verifier::CheckCodes(const Shard& shard, const ShardEntry& entry) {
     return ShardCodes::Open(folder_, manifest_, entry, manifest_.codes->planes, Access::kMapped, check_checksum);
   });
   if (!codes.ok()) return;
-  if (!pool_.has_value()) pool_.emplace(static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
+  if (!pool_.has_value()) pool_.emplace(NumCores());
   const WrongCodes wrong = FindWrongCodes((*codes)->view(shard.documents()), shard.documents(), kMaxProblems, *pool_);
   for (const WrongCode& one : wrong.documents) Problem(Cat(Where(shard, one.document), "codes: ", one.what));
   report_.num_problems += wrong.num_documents - static_cast<int64_t>(wrong.documents.size());

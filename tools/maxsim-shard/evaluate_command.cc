@@ -4,10 +4,10 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_format.h"
+#include "base/process/cores.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "collection/evaluation/codes_comparison.h"
@@ -38,8 +38,7 @@ absl::StatusOr<CodesComparison> Evaluate(const EvaluateArguments& arguments, Pro
   options.sample = arguments.sample;
   options.top_k = arguments.top_k;
   options.num_refined = arguments.refine;
-  options.num_threads =
-      arguments.threads > 0 ? arguments.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  options.num_threads = ThreadsOrOnePerCore(arguments.threads);
   options.observer = [&](int64_t done, int64_t total) {
     display.ShowComparison(done, total);
     return Interrupted() ? absl::CancelledError("interrupted") : absl::OkStatus();
