@@ -10,7 +10,7 @@
 #include "prometheus/gauge.h"
 #include "prometheus/histogram.h"
 #include "prometheus/registry.h"
-#include "server/observability/metric_families.h"
+#include "server/observability/metric_registration.h"
 
 namespace maxsim {
 namespace {

@@ -14,7 +14,7 @@
 #include "prometheus/gauge.h"
 #include "prometheus/histogram.h"
 #include "prometheus/registry.h"
-#include "server/observability/metric_families.h"
+#include "server/observability/metric_registration.h"
 #include "server/observability/metrics.h"
 
 namespace maxsim {

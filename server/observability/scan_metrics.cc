@@ -7,7 +7,7 @@
 #include "prometheus/counter.h"
 #include "prometheus/histogram.h"
 #include "prometheus/registry.h"
-#include "server/observability/metric_families.h"
+#include "server/observability/metric_registration.h"
 
 namespace maxsim {
 
