@@ -21,44 +21,10 @@
 #include "kernels/library/cuda/device_tokens.cuh"
 #include "kernels/library/cuda/forward.h"
 #include "kernels/library/residual_codes/coded_columns.cuh"
+#include "kernels/library/residual_codes/coded_place.cuh"
 #include "kernels/library/residual_codes/coded_products.cuh"
 
 namespace maxsim::library {
-
-inline constexpr int32_t kNoCodedToken = INT32_MAX;
-// The smallest norm that a vector is divided by.
-inline constexpr float kMinCodedNorm = 1e-12f;
-
-// Where a lane's columns of a step are: of the centroid of number 0, and the codes of the tile's first group of tokens.
-struct CodedSource {
-  int32_t column;
-  const uint8_t* centroids;
-  const uint8_t* codes;
-};
-
-// Returns the pointer, computed here: the compiler would otherwise move its arithmetic into a branch around the load,
-// of which there is one for each token, and could not share it between them.
-__device__ __forceinline__ const uint8_t* Computed(const uint8_t* pointer) {
-#ifdef __CUDA_ARCH__
-  asm volatile("" : "+l"(pointer));
-#endif
-  return pointer;
-}
-
-// Where a document lies.
-struct CodedSpan {
-  int64_t first_row;
-  int32_t length;
-};
-
-// A tile on a warp's way. All lanes hold the same one. A call has less than 2^31 pairs.
-struct CodedPlace {
-  uint32_t pair;
-  int32_t token;  // the tile's first
-  CodedSpan span;
-
-  __device__ __forceinline__ int64_t row() const { return span.first_row + token; }
-};
 
 // kFast: rows are aligned, and those of the query resident, as CodedParams say; otherwise they may be either.
 template <ScalarType kType, int kNbits, bool kFast>
