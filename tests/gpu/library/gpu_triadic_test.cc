@@ -3,7 +3,7 @@
 
 #include "kernels/library/include/maxsim/triadic.h"
 #include "tests/gpu/gpu_fixture.h"
-#include "tests/gpu/gpu_library_device.h"
+#include "tests/gpu/library/gpu_library_device.h"
 #include "tests/support/library/triadic_case.h"
 #include "tests/support/values/random_documents.h"
 

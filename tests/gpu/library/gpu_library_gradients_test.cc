@@ -15,7 +15,7 @@
 #include "kernels/cuda/runtime/stream.h"
 #include "kernels/library/include/maxsim/maxsim.h"
 #include "kernels/maxsim.h"
-#include "tests/gpu/gpu_library_fixture.h"
+#include "tests/gpu/library/gpu_library_fixture.h"
 #include "tests/support/library/library_case.h"
 
 namespace maxsim::test {
