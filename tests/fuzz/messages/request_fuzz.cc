@@ -12,8 +12,8 @@
 #include "server/grpc/messages/message_buffer.h"
 #include "server/service/request/answer.h"
 #include "server/service/request/translate.h"
-#include "tests/fuzz/request_expectation.h"
-#include "tests/fuzz/request_server.h"
+#include "tests/fuzz/messages/request_expectation.h"
+#include "tests/fuzz/messages/request_server.h"
 #include "tests/fuzz/target.h"
 
 namespace maxsim::fuzz {

@@ -9,7 +9,7 @@
 
 #include "google/protobuf/message.h"
 #include "maxsim/v1/rerank.pb.h"
-#include "tests/fuzz/request_server.h"
+#include "tests/fuzz/messages/request_server.h"
 
 extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t max_size);
 

@@ -10,7 +10,7 @@
 #include "collection/field.h"
 #include "collection/fields/field_file.h"
 #include "collection/fields/time_text.h"
-#include "tests/fuzz/aligned_copy.h"
+#include "tests/fuzz/formats/aligned_copy.h"
 #include "tests/fuzz/target.h"
 
 namespace maxsim::fuzz {

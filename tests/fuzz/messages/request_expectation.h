@@ -10,7 +10,7 @@
 #include "kernels/quantize.h"
 #include "kernels/reference.h"
 #include "maxsim/v1/rerank.pb.h"
-#include "tests/fuzz/request_server.h"
+#include "tests/fuzz/messages/request_server.h"
 
 namespace maxsim::fuzz {
 

@@ -6,7 +6,7 @@
 #include "collection/shard_contents.h"
 #include "kernels/limits.h"
 #include "kernels/maxsim.h"
-#include "tests/fuzz/aligned_copy.h"
+#include "tests/fuzz/formats/aligned_copy.h"
 #include "tests/fuzz/target.h"
 
 namespace maxsim::fuzz {

@@ -11,7 +11,7 @@
 #include "kernels/codes/code_layout.h"
 #include "kernels/limits.h"
 #include "kernels/scalar_type.h"
-#include "tests/fuzz/aligned_copy.h"
+#include "tests/fuzz/formats/aligned_copy.h"
 #include "tests/fuzz/target.h"
 
 namespace maxsim::fuzz {
