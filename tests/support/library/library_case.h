@@ -37,6 +37,9 @@ struct LibraryShape {
   friend std::ostream& operator<<(std::ostream& out, const LibraryShape& shape);
 };
 
+// Returns element `idx` of rows of a type (MAXSIM_F32, ...).
+double ElementOf(int32_t type, const std::vector<char>& rows, int64_t idx);
+
 // One of the matrices of a call in host memory. Rows that belong to no sequence, and those that do not count, are NaN
 // (I8: the largest element).
 struct LibraryTokens {
