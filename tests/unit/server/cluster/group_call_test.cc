@@ -3,102 +3,16 @@
 
 #include <optional>
 #include <string>
-#include <vector>
 
-#include "absl/synchronization/notification.h"
 #include "base/monotonic_clock.h"
-#include "base/mutex.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "server/tracing/tracer.h"
-#include "tests/support/values/eventually.h"
-#include "tests/unit/server/cluster/span_keeper.h"
-#include "tests/unit/server/cluster/view_fixture.h"
+#include "tests/unit/server/cluster/group_call_fixture.h"
 
 namespace maxsim::cluster {
 namespace {
 
 using testing::HasSubstr;
-
-class GroupCallTest : public testing::Test {
- protected:
-  explicit GroupCallTest(int num_replicas = 3, int max_calls = 100) : group_(std::make_shared<Group>("g", max_calls)) {
-    Replicas replicas;
-    for (int i = 0; i < num_replicas; ++i) {
-      replicas.push_back(MakeReplica(absl::StrCat("localhost:", 1 + i)));
-      Say(*replicas.back(), {});
-    }
-    group_->SetReplicas(std::move(replicas));
-  }
-
-  void Begin(bool may_hedge = false, CallRegistry* calls = nullptr) {
-    const SendAttempt send = [this](Replica& replica, int attempt, const tracing::SpanParent& span,
-                                    std::function<void(absl::Status)> done) {
-      const MutexLock lock(&mutex_);
-      traceparents_.push_back(span.traceparent());
-      asked_.push_back(replica.target());
-      ends_.push_back(std::move(done));
-      return [this, attempt] {
-        const MutexLock cancelling(&mutex_);
-        cancelled_.push_back(attempt);
-      };
-    };
-    StartGroupCall({.timer = &timer_, .calls = calls, .metrics = nullptr, .metadata = nullptr},
-                   {group_, group_->replicas()},
-                   {.deadline = deadline_, .may_hedge = may_hedge, .may_repeat = may_repeat_, .span = span_}, send,
-                   [this](const absl::Status& status, int attempt) {
-                     status_ = status;
-                     attempt_ = attempt;
-                     if (!finished_.HasBeenNotified()) finished_.Notify();
-                   });
-  }
-
-  // Lets the group's percentile be `time`.
-  void Expect(absl::Duration time) {
-    for (int i = 0; i < 100; ++i) group_->latencies().Add(time);
-    group_->latencies().Turn(MonotonicNow(), 0.95);
-  }
-
-  std::vector<std::string> asked() {
-    const MutexLock lock(&mutex_);
-    return asked_;
-  }
-  std::vector<int> cancelled() {
-    const MutexLock lock(&mutex_);
-    return cancelled_;
-  }
-
-  // Ends an attempt.
-  void End(size_t attempt, const absl::Status& status) {
-    std::function<void(absl::Status)> end;
-    {
-      const MutexLock lock(&mutex_);
-      end = ends_.at(attempt);
-    }
-    end(status);
-  }
-
-  void WaitForAttempts(size_t count) {
-    test::Eventually([&] { return asked().size() >= count; });
-    ASSERT_EQ(asked().size(), count);
-  }
-
-  static absl::Status Away() { return absl::UnavailableError("away"); }
-
-  const std::shared_ptr<Group> group_;
-  absl::Time deadline_ = MonotonicNow() + absl::Hours(1);
-  Mutex mutex_;
-  std::vector<std::string> asked_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::function<void(absl::Status)>> ends_ ABSL_GUARDED_BY(mutex_);
-  std::vector<int> cancelled_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::string> traceparents_ ABSL_GUARDED_BY(mutex_);
-  tracing::SpanParent span_;
-  bool may_repeat_ = true;
-  absl::Notification finished_;
-  absl::Status status_;
-  int attempt_ = -1;
-  Timer timer_;
-};
 
 TEST_F(GroupCallTest, OneReplicaIsAskedAndItsAnswerEndsTheCall) {
   Begin();
@@ -288,90 +202,6 @@ TEST_F(GroupCallTest, AnAnswerInTimeAsksNobodyElse) {
   End(0, absl::OkStatus());
   absl::SleepFor(absl::Milliseconds(2500));
   EXPECT_EQ(asked().size(), 1);
-}
-
-class TracedGroupCallTest : public GroupCallTest {
- protected:
-  TracedGroupCallTest() { span_ = call_.AsParent(); }
-
-  template <typename Value>
-  static Value Of(const tracing::SpanData& span, std::string_view key) {
-    for (const tracing::Attribute& attribute : span.attributes) {
-      if (attribute.key == key) return std::get<Value>(attribute.value);
-    }
-    ADD_FAILURE() << "no attribute " << key;
-    return {};
-  }
-
-  // Expects the span of an attempt, which the replica was told of, and its error ("" for none).
-  void ExpectAttempt(const tracing::SpanData& span, int attempt, bool is_hedge, const std::string& error) {
-    EXPECT_EQ(span.name, "group_call");
-    EXPECT_EQ(span.kind, tracing::SpanKind::kClient);
-    EXPECT_EQ(span.parent_span_id, call_.context().span_id);
-    EXPECT_EQ(span.context.trace_id_low, call_.context().trace_id_low);
-    const MutexLock lock(&mutex_);
-    const auto idx = static_cast<size_t>(attempt);
-    EXPECT_EQ(tracing::FormatTraceparent(span.context), traceparents_.at(idx));
-    EXPECT_EQ(Of<std::string>(span, "maxsim.group"), "g");
-    EXPECT_EQ(Of<std::string>(span, "maxsim.replica"), asked_.at(idx));
-    EXPECT_EQ(Of<int64_t>(span, "maxsim.attempt"), attempt);
-    EXPECT_EQ(Of<bool>(span, "maxsim.hedge"), is_hedge);
-    EXPECT_EQ(span.error, error);
-  }
-
-  SpanKeeper::Spans spans_;
-  const tracing::Tracer tracer_{std::make_unique<SpanKeeper>(&spans_)};
-  tracing::Span call_ = tracer_.StartSpan("call", tracing::SpanKind::kServer, {}, MonotonicNow());
-};
-
-TEST_F(TracedGroupCallTest, EachAttemptHasASpanWithItsOutcome) {
-  Begin();
-  End(0, Away());
-  End(1, absl::OkStatus());
-  ASSERT_EQ(spans_.size(), 2);
-  ExpectAttempt(*spans_[0], 0, /*is_hedge=*/false, "UNAVAILABLE: away");
-  ExpectAttempt(*spans_[1], 1, /*is_hedge=*/false, "");
-}
-
-TEST_F(TracedGroupCallTest, TheSpanOfALosingAttemptEndsWithTheCall) {
-  Expect(absl::Milliseconds(5));
-  Begin(/*may_hedge=*/true);
-  WaitForAttempts(2);
-  End(1, absl::OkStatus());
-  ASSERT_EQ(spans_.size(), 2);
-  ExpectAttempt(*spans_[0], 1, /*is_hedge=*/true, "");
-  ExpectAttempt(*spans_[1], 0, /*is_hedge=*/false, "CANCELLED: another replica answered first");
-  call_.End();
-  End(0, absl::CancelledError(""));
-  EXPECT_EQ(spans_.size(), 3);
-}
-
-TEST_F(TracedGroupCallTest, ACallThatIsEndedEndsItsSpans) {
-  CallRegistry calls;
-  Begin(/*may_hedge=*/false, &calls);
-  calls.Close();
-  ASSERT_EQ(spans_.size(), 1);
-  ExpectAttempt(*spans_[0], 0, /*is_hedge=*/false, "CANCELLED: the call ended before the answer");
-  End(0, absl::OkStatus());  // too late
-}
-
-TEST_F(TracedGroupCallTest, ReplicasHearThatATraceIsNotSampled) {
-  const tracing::RemoteParent unsampled{.context = {.trace_id_high = 1, .trace_id_low = 2, .span_id = 3},
-                                        .tracestate = nullptr};
-  tracing::Span call = tracer_.StartSpan("call", tracing::SpanKind::kServer, unsampled, MonotonicNow());
-  span_ = call.AsParent();
-  Begin();
-  End(0, absl::OkStatus());
-  EXPECT_TRUE(spans_.empty());
-  const MutexLock lock(&mutex_);
-  EXPECT_THAT(traceparents_, testing::ElementsAre("00-00000000000000010000000000000002-0000000000000003-00"));
-}
-
-TEST_F(GroupCallTest, WithoutATraceReplicasHearNothing) {
-  Begin();
-  End(0, absl::OkStatus());
-  const MutexLock lock(&mutex_);
-  EXPECT_THAT(traceparents_, testing::ElementsAre(""));
 }
 
 class FullGroupCallTest : public GroupCallTest {

@@ -5,49 +5,15 @@
 #include <atomic>
 #include <numeric>
 
-#include "absl/time/clock.h"
 #include "tests/support/engine_fixture.h"
 #include "tests/support/fake_backend.h"
+#include "tests/unit/server/engine/lane_calls_fixture.h"
 
 namespace maxsim::engine {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-class LaneCallsTest : public testing::Test {
- protected:
-  LaneCallsTest() : documents_(test::SmallDocuments(21, 200)) {
-    test::BuildCorpus(folder_.path(), documents_, {.max_shard_bytes = 12'000});
-    collection_ = test::LoadCorpus(folder_.path(), &backend_);
-    num_parts_ = collection_->generation().parts().size();
-    EXPECT_GE(num_parts_, 2u);
-  }
-
-  JobQuery Query(int32_t num_tokens, CandidatesPtr candidates, int32_t top_k = 10) const {
-    return MakeJobQuery(test::MakeQuery(1, ScalarType::kF16, 16, num_tokens), std::move(candidates), top_k);
-  }
-  std::unique_ptr<Job> OneQuery(int32_t num_tokens, CandidatesPtr candidates, int32_t top_k = 10) const {
-    std::vector<JobQuery> queries;
-    queries.push_back(Query(num_tokens, std::move(candidates), top_k));
-    return MakeJob(collection_, std::move(queries));
-  }
-  static std::vector<std::unique_ptr<Job>> Jobs(std::unique_ptr<Job> a, std::unique_ptr<Job> b,
-                                                std::unique_ptr<Job> c = nullptr) {
-    std::vector<std::unique_ptr<Job>> jobs;
-    jobs.push_back(std::move(a));
-    jobs.push_back(std::move(b));
-    if (c != nullptr) jobs.push_back(std::move(c));
-    return jobs;
-  }
-  uint64_t AllTokens() const { return static_cast<uint64_t>(documents_.view().num_tokens()); }
-
-  const test::TemporaryFolder folder_;
-  const test::RandomDocuments documents_;
-  test::FakeBackend backend_;
-  std::shared_ptr<const store::Collection> collection_;
-  size_t num_parts_ = 0;
-};
 
 TEST_F(LaneCallsTest, WholeCollectionQueriesOfAllJobsShareOneCallAPart) {
   const auto engine = MakeEngine(&backend_);
@@ -221,75 +187,6 @@ TEST_F(LaneCallsTest, AQueryBeyondALimitFailsItsJobAndNoOther) {
   EXPECT_THAT(results[2].status().message(), HasSubstr("max_staged_bytes is 100"));
   EXPECT_EQ(stats.num_queries, 1);
   EXPECT_EQ(stats.token_pairs, 10 * AllTokens());
-}
-
-// A backend may pad staged rows to 8 columns, so that documents are cut by the bytes they take there, and not by those
-// that were sent.
-TEST_F(LaneCallsTest, InlineDocumentsCountWithPaddedColumns) {
-  const test::TemporaryFolder folder;
-  test::BuildCorpus(folder.path(), test::SmallDocuments(22, 3, ScalarType::kF16, 12));
-  const auto collection = test::LoadCorpus(folder.path(), &backend_);
-  ExecutorOptions limits;
-  limits.max_staged_bytes = 6 * 16 * 2;  // room for six rows of 12 columns, padded to 16
-  const auto engine = MakeEngine(&backend_, limits);
-  std::vector<std::unique_ptr<Job>> jobs;
-  for (const std::vector<int64_t>& lengths : {std::vector<int64_t>{7}, {6}, {3, 3, 4, 2, 1}}) {
-    const auto documents = test::MakeDocuments(23, ScalarType::kF16, 12, lengths);
-    std::vector<JobQuery> queries;
-    queries.push_back(MakeJobQuery(test::MakeQuery(1, ScalarType::kF16, 12, 2), Inline(documents), 10));
-    jobs.push_back(MakeJob(collection, std::move(queries)));
-  }
-  const auto results = Execute(engine->lane(0), jobs);
-  EXPECT_EQ(results[0].status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(results[0].status().message(), HasSubstr("inline document 0 is 224 bytes"));
-  EXPECT_TRUE(results[1].ok()) << results[1].status();
-  ASSERT_TRUE(results[2].ok()) << results[2].status();
-  EXPECT_EQ(results[2]->queries[0].hits.size(), 5u);
-  std::vector<int64_t> staged;
-  for (const auto& call : backend_.calls()) staged.push_back(call.num_documents);
-  EXPECT_THAT(staged, ElementsAre(1, 2, 2, 1));
-}
-
-// i8 rows are padded to 16 columns, and ranges of them may begin at an odd address, where no backend takes them.
-TEST_F(LaneCallsTest, InlineDocumentsOfI8CarryTheirScalesThroughStagings) {
-  constexpr int32_t kOdd = 13;
-  const test::TemporaryFolder folder;
-  const test::RandomDocuments values = test::SmallDocuments(22, 3, ScalarType::kF32, kOdd);
-  test::BuildCorpus(folder.path(), values, {.storage = ScalarType::kI8});
-  const auto backend = MakeCpuBackend();
-  const auto collection = test::LoadCorpus(folder.path(), backend.get());
-  const auto whole = MakeEngine(backend.get());
-  const auto six_rows = MakeEngine(backend.get(), {.max_staged_bytes = 6 * 16});  // room for six rows
-  test::RandomDocuments documents =
-      test::MakeDocuments(23, ScalarType::kF32, kOdd, std::vector<int64_t>{3, 3, 4, 2, 1, 5, 6});
-  documents.rotation_seed = values.rotation_seed;
-  documents = test::Stored(documents, ScalarType::kI8);
-  const auto query = test::MakeQuery(1, ScalarType::kI8, kOdd, 4);
-  const JobQueryResult expected =
-      ExecuteOne(whole->lane(0), collection, MakeJobQuery(query, Inline(documents), 10, true));
-  ASSERT_EQ(expected.hits.size(), 7u);
-  const std::vector<ReferenceScore> scores = ReferenceScores(documents.view(), query.view(1));
-  for (const Hit& hit : expected.hits) {
-    EXPECT_NEAR(hit.score, scores[hit.position].score, 1e-5 * scores[hit.position].magnitude);
-  }
-  ExpectSameResult(expected,
-                   ExecuteOne(six_rows->lane(0), collection, MakeJobQuery(query, Inline(documents), 10, true)));
-
-  test::RandomDocuments without = documents;
-  without.scales.clear();
-  std::vector<std::unique_ptr<Job>> jobs;
-  std::vector<JobQuery> queries = {MakeJobQuery(query, Inline(without), 10)};
-  jobs.push_back(MakeJob(collection, queries));
-  without.scales.assign(6, 1.0F);
-  queries = {MakeJobQuery(query, Inline(without), 10)};
-  jobs.push_back(MakeJob(collection, queries));
-  const auto longer = test::MakeDocuments(23, ScalarType::kI8, kOdd, std::vector<int64_t>{7});
-  queries = {MakeJobQuery(query, Inline(longer), 10)};
-  jobs.push_back(MakeJob(collection, queries));
-  const auto results = Execute(six_rows->lane(0), jobs);
-  EXPECT_THAT(results[0].status().message(), HasSubstr("documents.scales is null"));
-  EXPECT_THAT(results[1].status().message(), HasSubstr("inline documents have 6 scales for 7"));
-  EXPECT_THAT(results[2].status().message(), HasSubstr("inline document 0 is 112 bytes"));
 }
 
 TEST_F(LaneCallsTest, ADimensionBeyondTheLimitIsNamed) {
