@@ -1,10 +1,5 @@
 // Tests TLS on the HTTP port: handshakes, their limits, and what the port keeps of its limits through TLS.
-#include <stdlib.h>
-#include <unistd.h>
-
 #include <chrono>
-#include <csignal>
-#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -22,81 +17,19 @@
 #include "tests/support/connections/tls_connection.h"
 #include "tests/support/values/eventually.h"
 #include "tests/unit/server/http/echo_application.h"
+#include "tests/unit/server/http/http_tls_fixture.h"
 
 namespace maxsim::http {
 namespace {
 
 using namespace std::chrono_literals;
 using test::CertifiedKey;
-using test::ClientHello;
 using test::RawConnection;
-using test::TlsClientOptions;
 using test::TlsConnection;
 using testing::HasSubstr;
 using testing::StartsWith;
 
 using Clock = std::chrono::steady_clock;
-
-class HttpTlsTest : public testing::Test {
- protected:
-  static void SetUpTestSuite() { std::signal(SIGPIPE, SIG_IGN); }  // of the clients
-
-  void SetUp() override {
-    char folder[] = "/tmp/maxsim_http_tls_XXXXXX";
-    ASSERT_NE(mkdtemp(folder), nullptr);
-    folder_ = folder;
-    Write("server", own_);
-    Write("client", client_);
-  }
-
-  void TearDown() override {
-    application_.AnswerHeld();
-    if (transport_ != nullptr) transport_->Stop(absl::FromChrono(test::kTestLimit));
-    std::filesystem::remove_all(folder_);
-  }
-
-  void Write(const std::string& name, const CertifiedKey& key) {
-    std::ofstream(folder_ + "/" + name + ".pem") << key.certificate;
-    std::ofstream(folder_ + "/" + name + ".key") << key.key;
-  }
-
-  void Serve(TransportOptions options = {}, bool ask_clients = false) {
-    certificates_ =
-        std::make_unique<TlsCertificates>(TlsFiles{.cert_file = folder_ + "/server.pem",
-                                                   .key_file = folder_ + "/server.key",
-                                                   .client_ca_file = ask_clients ? folder_ + "/client.pem" : ""});
-    ASSERT_TRUE(certificates_->Load().ok());
-    options.host = "127.0.0.1";
-    options.max_body_bytes = 1'000'000;
-    options.certificates = certificates_.get();
-    transport_ = std::make_unique<Transport>(Patient(options), &application_);
-    const absl::StatusOr<int> port = transport_->Start();
-    ASSERT_TRUE(port.ok()) << port.status();
-    port_ = *port;
-  }
-
-  static std::string Post(const std::string& path, const std::string& body) {
-    return absl::StrCat("POST ", path, " HTTP/1.1\r\nHost: x\r\nContent-Length: ", body.size(), "\r\n\r\n", body);
-  }
-  static std::string Get(const std::string& path) { return absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: x\r\n\r\n"); }
-
-  // Returns how the application sees a connection's requests, or "" where there is no answer.
-  std::string HowItComes(const TlsClientOptions& options) {
-    TlsConnection connection(port_, options);
-    connection.Send(Get("/how"));
-    const std::string text = connection.ReadAnswers(1);
-    const size_t body = text.find("\r\n\r\n");
-    return body == std::string::npos ? "" : text.substr(body + 4);
-  }
-
-  const CertifiedKey own_ = test::MakeCertificate("server");
-  const CertifiedKey client_ = test::MakeCertificate("client");
-  std::string folder_;
-  std::unique_ptr<TlsCertificates> certificates_;
-  EchoApplication application_;
-  std::unique_ptr<Transport> transport_;
-  int port_ = 0;
-};
 
 TEST_F(HttpTlsTest, AConnectionServesManyRequestsInOrder) {
   Serve();
@@ -136,93 +69,6 @@ TEST_F(HttpTlsTest, PlainTextIsServedBesideTlsAndToldApart) {
   EXPECT_THAT(text, HasSubstr("\r\n\r\nbody"));
 }
 
-TEST_F(HttpTlsTest, OldVersionsOtherProtocolsAndNewHandshakesAreRefused) {
-  Serve();
-  EXPECT_FALSE(TlsConnection(port_, {.min_version = TLS1_VERSION, .max_version = TLS1_1_VERSION}).connected());
-  EXPECT_FALSE(TlsConnection(port_, {.protocols = "\x02h2"}).connected());
-  TlsConnection chosen(port_, {.max_version = TLS1_2_VERSION, .protocols = "\x02h2\x08http/1.1"});
-  ASSERT_TRUE(chosen.connected());
-  const unsigned char* protocol = nullptr;
-  unsigned size = 0;
-  SSL_get0_alpn_selected(chosen.ssl(), &protocol, &size);
-  EXPECT_EQ(std::string(reinterpret_cast<const char*>(protocol), size), "http/1.1");
-  // Nothing is kept by which a session could be resumed.
-  EXPECT_EQ(SSL_SESSION_has_ticket(SSL_get_session(chosen.ssl())), 0);
-  unsigned id_size = 0;
-  SSL_SESSION_get_id(SSL_get_session(chosen.ssl()), &id_size);
-  EXPECT_EQ(id_size, 0u);
-  // TLS 1.2 lets a client ask for another handshake within the connection.
-  SSL_renegotiate(chosen.ssl());
-  EXPECT_NE(SSL_do_handshake(chosen.ssl()), 1);
-}
-
-TEST_F(HttpTlsTest, WhatIsNoHandshakeIsClosed) {
-  Serve();
-  for (const std::string& bytes :
-       {std::string("\x16garbage garbage garbage"), std::string("\x16\x03\x01\x00\x04\x02\x00\x00\x00", 9),
-        "\x16" + Get("/a"), ClientHello() + Get("/a")}) {
-    RawConnection connection(port_);
-    connection.Send(bytes);
-    bool closed = false;
-    connection.ReadToEnd(&closed);
-    EXPECT_TRUE(closed);
-  }
-  EXPECT_EQ(HowItComes({}), "encrypted");
-}
-
-TEST_F(HttpTlsTest, SlowHandshakesAndRequestsHaveATimeLimit) {
-  Serve({.idle_timeout = absl::Milliseconds(300),
-         .handshake_timeout = absl::Milliseconds(300),
-         .header_timeout = absl::Milliseconds(300),
-         .body_timeout = absl::Milliseconds(300)});
-  const std::string hello = ClientHello();
-  {
-    // Nobody begins.
-    RawConnection silent(port_);
-    const Clock::time_point begin = Clock::now();
-    bool closed = false;
-    silent.ReadToEnd(&closed);
-    EXPECT_TRUE(closed);
-    EXPECT_GE(Clock::now() - begin, 290ms);
-  }
-  {
-    // The hello comes byte by byte.
-    RawConnection drip(port_);
-    const Clock::time_point begin = Clock::now();
-    size_t sent = 0;
-    while (sent < hello.size() && drip.Send(hello.substr(sent, 1))) {
-      ++sent;
-      std::this_thread::sleep_for(20ms);
-    }
-    EXPECT_LT(sent, hello.size());
-    EXPECT_GE(Clock::now() - begin, 290ms);
-  }
-  {
-    // The client never answers the server's part.
-    RawConnection half(port_);
-    half.Send(hello);
-    const Clock::time_point begin = Clock::now();
-    bool closed = false;
-    half.ReadToEnd(&closed);
-    EXPECT_TRUE(closed);
-    EXPECT_GE(Clock::now() - begin, 250ms);
-  }
-  for (const char* start : {"", "GET /a HTTP/1.1\r\n", "POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n"}) {
-    TlsConnection connection(port_);
-    if (*start != '\0') connection.Send(start);
-    const Clock::time_point begin = Clock::now();
-    if (*start == '\0') {
-      bool closed = false;
-      connection.ReadToEnd(&closed);
-      EXPECT_TRUE(closed);
-    } else {
-      while (connection.Send("x") && Clock::now() - begin < test::kTestLimit) std::this_thread::sleep_for(20ms);
-    }
-    EXPECT_GE(Clock::now() - begin, 250ms) << start;
-    EXPECT_LT(Clock::now() - begin, test::kTestLimit) << start;
-  }
-}
-
 // A client may ask for new keys as often as it likes; neither does that keep a connection from being idle.
 TEST_F(HttpTlsTest, NewKeysAreNoRequest) {
   Serve({.idle_timeout = absl::Milliseconds(500)});
@@ -238,21 +84,6 @@ TEST_F(HttpTlsTest, NewKeysAreNoRequest) {
   while (update() && Clock::now() - begin < test::kTestLimit) std::this_thread::sleep_for(20ms);
   EXPECT_GE(Clock::now() - begin, 400ms);
   EXPECT_LT(Clock::now() - begin, test::kTestLimit);
-}
-
-TEST_F(HttpTlsTest, ConnectionsInTheirHandshakeGiveWayToNewOnes) {
-  Serve({.max_idle_connections = 8});
-  const std::string hello = ClientHello();
-  std::vector<RawConnection> open;
-  for (int i = 0; i < 100; ++i) {
-    open.emplace_back(port_);
-    if (i % 3 > 0) open.back().Send(i % 3 == 1 ? hello : hello.substr(0, 20));
-    if (i % 10 != 0) continue;
-    EXPECT_EQ(HowItComes({}), "encrypted") << i;
-  }
-  bool closed = false;
-  open.front().ReadToEnd(&closed);
-  EXPECT_TRUE(closed);
 }
 
 TEST_F(HttpTlsTest, AClientThatEndsItsHalfCancelsItsRequest) {
@@ -317,34 +148,6 @@ TEST_F(HttpTlsTest, AnAnswerWaitsForASlowReader) {
   application_.AnswerHeld();
   std::this_thread::sleep_for(300ms);
   transport_->Stop(absl::Milliseconds(300));  // returns, although the write timeout is an hour
-}
-
-TEST_F(HttpTlsTest, StopClosesConnectionsInTheirHandshake) {
-  Serve();
-  std::vector<RawConnection> open;
-  const std::string hello = ClientHello();
-  for (int i = 0; i < 30; ++i) {
-    open.emplace_back(port_);
-    open.back().Send(i % 2 == 0 ? hello : hello.substr(0, 50));
-  }
-  TlsConnection waiting(port_);
-  waiting.Send(Post("/held", "body"));
-  ASSERT_TRUE(application_.WaitForHeld(1));
-  for (int i = 0; i < 30; ++i) {
-    open.emplace_back(port_);
-    open.back().Send(hello);
-  }
-  std::thread stop([this] { transport_->Stop(absl::FromChrono(test::kTestLimit)); });
-  for (RawConnection& connection : open) {
-    bool closed = false;
-    connection.ReadToEnd(&closed);
-    EXPECT_TRUE(closed);
-  }
-  application_.AnswerHeld();
-  bool closed = false;
-  EXPECT_THAT(waiting.ReadToEnd(&closed), HasSubstr("\r\n\r\nbody"));
-  EXPECT_TRUE(closed);
-  stop.join();
 }
 
 TEST_F(HttpTlsTest, NewConnectionsGetNewCertificatesAndOpenOnesKeepTheirs) {
