@@ -6,20 +6,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/service/tools/run_ctl.h"
 #include "tests/support/fake_server.h"
-#include "tools/maxsimctl/support/maxsimctl.h"
 
 namespace maxsim::ctl {
-
-struct CommandOutcome {
-  int code;
-  std::string out, err;
-};
 
 class CtlDocumentsTest : public ::testing::Test {
  protected:
@@ -75,12 +69,9 @@ class CtlDocumentsTest : public ::testing::Test {
     return WriteFile(name, text);
   }
 
-  CommandOutcome Run(std::vector<std::string> arguments) {
-    std::ostringstream out, err;
-    const Environment environment{.out = out, .err = err};
+  Outcome Run(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), {"--server", server_.target()});
-    const int code = RunMaxsimctl(arguments, environment);
-    return {code, out.str(), err.str()};
+    return RunCtl(arguments);
   }
 
   const std::string folder_ = ::testing::TempDir() + "/ctl_documents_" + std::to_string(getpid());

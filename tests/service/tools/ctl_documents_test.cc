@@ -29,7 +29,7 @@ TEST_F(CtlDocumentsTest, UpsertWritesLinesAndSaysHowMany) {
 {"id": "b", "text": "how do birds fly"}
 {"id": "c", "tokens": [[0.5, 1]], "version": 1}
 )");
-  const CommandOutcome run = Run({"upsert", "notes", "--documents", lines});
+  const Outcome run = Run({"upsert", "notes", "--documents", lines});
   EXPECT_EQ(run.code, kExitOk) << run.err;
   EXPECT_THAT(run.out, MatchesRegex("wrote 2 documents to notes \\(1 more are stale: a version that is not older was "
                                     "there\\), sequence 2, in [0-9.]+ s\n"));
@@ -71,7 +71,7 @@ TEST_F(CtlDocumentsTest, UpsertTakesTheArraysThatBuildTakes) {
       "tokens.npy", "<f2", "(3, 8)", {0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0, 0, 0, 0, 9});
   const std::string lengths = WriteNpy<int32_t>("lengths.npy", "<i4", "(2,)", {1, 2});
   const std::string ids = WriteFile("ids.jsonl", "{\"id\": \"a\", \"title\": \"A\"}\n{\"id\": \"b\"}\n");
-  const CommandOutcome run =
+  const Outcome run =
       Run({"upsert", "notes", "--tokens", tokens, "--lengths", lengths, "--ids", ids, "--version", "9"});
   EXPECT_EQ(run.code, kExitOk) << run.err;
   ASSERT_EQ(requests_.size(), 1);
@@ -125,7 +125,7 @@ TEST_F(CtlDocumentsTest, AWrongLineIsNamedWithWhatHasBeenWritten) {
   std::string lines;
   for (int i = 0; i < 1500; ++i) lines += R"({"id": "d)" + std::to_string(i) + R"(", "tokens": [[1, 2]]})" + "\n";
   const std::string path = WriteFile("docs.jsonl", lines + R"({"id": "x"})");
-  const CommandOutcome run = Run({"upsert", "notes", "--documents", path});
+  const Outcome run = Run({"upsert", "notes", "--documents", path});
   EXPECT_EQ(run.code, kExitFailed);
   EXPECT_THAT(run.err, HasSubstr("docs.jsonl:1501: neither \"tokens\" nor \"text\""));
   EXPECT_THAT(run.err, HasSubstr("(the first 1,000 documents are written)"));
@@ -137,7 +137,7 @@ TEST_F(CtlDocumentsTest, WhatTheServerRefusesIsNamedByItsLine) {
   };
   const std::string path =
       WriteFile("docs.jsonl", "{\"id\": \"a\", \"tokens\": [[1, 2]]}\n\n{\"id\": \"b\", \"tokens\": [[1, 2, 3]]}\n");
-  const CommandOutcome run = Run({"upsert", "notes", "--documents", path});
+  const Outcome run = Run({"upsert", "notes", "--documents", path});
   EXPECT_EQ(run.code, kExitFailed);
   EXPECT_THAT(run.err, HasSubstr("docs.jsonl:3: documents[1].tokens.dim: is 3; the collection has 2\n"));
 }
@@ -150,7 +150,7 @@ TEST_F(CtlDocumentsTest, UpsertWaitsWhileTheServerHasNoRoom) {
     return client::ToGrpcStatus(full);
   };
   const std::string path = WriteFile("docs.jsonl", R"({"id": "a", "text": "t"})");
-  const CommandOutcome run = Run({"upsert", "notes", "--documents", path, "--timeout", "60"});
+  const Outcome run = Run({"upsert", "notes", "--documents", path, "--timeout", "60"});
   EXPECT_EQ(run.code, kExitOk) << run.err;
   EXPECT_EQ(server_.num_document_calls, 6) << "more attempts than the client makes by default";
 }
@@ -166,12 +166,12 @@ TEST_F(CtlDocumentsTest, UpsertsCommandLineIsChecked) {
                                              {"--input", "a", "--version", "0"}}) {
     std::vector<std::string> all = {"upsert", "notes"};
     all.insert(all.end(), arguments.begin(), arguments.end());
-    const CommandOutcome run = Run(all);
+    const Outcome run = Run(all);
     EXPECT_EQ(run.code, kExitUsage) << run.err;
     EXPECT_THAT(run.err, StartsWith("maxsimctl: "));
   }
   EXPECT_EQ(Run({"upsert", "notes", "--documents", Path("none.jsonl")}).code, kExitFailed);
-  const CommandOutcome run = Run({"upsert", "other", "--documents", "-"});
+  const Outcome run = Run({"upsert", "other", "--documents", "-"});
   EXPECT_EQ(run.code, kExitFailed);
   EXPECT_THAT(run.err, HasSubstr("no collection 'other'; the server holds notes"));
   EXPECT_EQ(server_.num_document_calls, 0);
@@ -189,7 +189,7 @@ TEST_F(CtlDocumentsTest, DeleteCountsWhatWasThere) {
     response.set_sequence(12);
     return grpc::Status::OK;
   };
-  CommandOutcome run = Run({"delete", "notes", "a", "gone", "new", "--version", "4"});
+  Outcome run = Run({"delete", "notes", "a", "gone", "new", "--version", "4"});
   EXPECT_EQ(run.code, kExitOk) << run.err;
   EXPECT_EQ(run.out, "deleted 1 document of notes, sequence 12\n");
   EXPECT_THAT(run.err, AllOf(HasSubstr("1 stale"), HasSubstr("1 id is not in the collection: gone\n")));
@@ -216,7 +216,7 @@ TEST_F(CtlDocumentsTest, AServerThatAnswersTooFewResultsIsNotBelieved) {
 
 TEST_F(CtlDocumentsTest, IdsAreNeededOnceAndOfTheCollectionsType) {
   for (const char* command : {"delete", "get"}) {
-    CommandOutcome run = Run({command, "notes"});
+    Outcome run = Run({command, "notes"});
     EXPECT_EQ(run.code, kExitUsage);
     EXPECT_THAT(run.err, HasSubstr("document ids, or --ids-file, are expected"));
     run = Run({command, "notes", "--ids-file", WriteFile("empty.txt", "\n")});

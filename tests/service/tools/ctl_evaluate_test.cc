@@ -1,17 +1,12 @@
-// Tests maxsimctl evaluate and compare-runs against a server that answers what it is told, and without one.
-#include <unistd.h>
-
-#include <algorithm>
+// Tests maxsimctl evaluate against a server that answers what it is told.
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <map>
-#include <sstream>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/service/tools/ctl_evaluate_fixture.h"
+#include "tests/service/tools/run_ctl.h"
 #include "tests/support/fake_server.h"
 #include "tools/maxsimctl/support/maxsimctl.h"
 
@@ -23,113 +18,12 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::Not;
 using ::testing::StartsWith;
-
-struct EvaluateOutcome {
-  int code;
-  std::string out, err;
-};
-
-// The server holds documents of these scores, the same for every query: a, b and d, where a and d are equal.
-const std::map<std::string, float> kScores = {{"a", 2.5f}, {"b", 7.25f}, {"d", 2.5f}, {"17", 1.0f}, {"-3", 4.0f}};
-
-class CtlEvaluateTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    std::filesystem::create_directory(folder_);
-    // The array is float32 [3, 1, 2]: three queries of one token, of their number and 0.
-    std::string header = "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 1, 2), }";
-    header.resize(128 - 10 - 1, ' ');
-    header.push_back('\n');
-    std::ofstream file(Path("q.npy"), std::ios::binary);
-    file << std::string("\x93NUMPY\x01\x00", 8) << static_cast<char>(header.size()) << '\0' << header;
-    const std::vector<float> values = {0, 0, 1, 0, 2, 0};
-    file.write(reinterpret_cast<const char*>(values.data()), 24);
-    file.close();
-    WriteFile("q.jsonl",
-              "{\"id\": \"q1\", \"text\": \"one\"}\n{\"id\": \"q2\", \"text\": \"two\"}\n{\"id\": \"q3\", "
-              "\"text\": \"three\"}\n");
-    WriteFile("qrels", "q1 0 a 1\nq2 0 b 2\nq3 0 b 0\n");
-
-    v1::CollectionInfo* collection = server_.info.add_collections();
-    collection->set_name("docs");
-    collection->set_state(v1::COLLECTION_STATE_READY);
-    collection->set_id_type(v1::ID_TYPE_STRING);
-    server_.on_rerank = [this](auto&, const v1::RerankRequest& request, v1::RerankResponse& response) {
-      requests_.push_back(request);
-      return Answer(request, response);
-    };
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::string Path(const std::string& name) const { return folder_ + "/" + name; }
-  void WriteFile(const std::string& name, const std::string& text) { std::ofstream(Path(name)) << text; }
-  std::string ReadFile(const std::string& name) {
-    std::ifstream file(Path(name));
-    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  }
-
-  static std::vector<std::string> Ids(const v1::Candidates& candidates) {
-    std::vector<std::string> ids(candidates.string_ids().ids().begin(), candidates.string_ids().ids().end());
-    for (const int64_t id : candidates.int_ids().ids()) ids.push_back(std::to_string(id));
-    if (candidates.has_whole_collection()) ids = {"a", "b", "d"};
-    return ids;
-  }
-
-  // Ranks as a server does: by score, then by position.
-  static grpc::Status Answer(const v1::RerankRequest& request, v1::RerankResponse& response) {
-    v1::QueryResult* result = response.add_results();
-    const bool integers = request.candidates().has_int_ids();
-    const std::vector<std::string> ids = Ids(request.candidates());
-    std::vector<uint64_t> positions;
-    for (uint64_t i = 0; i < ids.size(); ++i) {
-      if (kScores.count(ids[i]) > 0) {
-        positions.push_back(i);
-      } else if (integers) {
-        result->mutable_missing_int_ids()->add_ids(std::stoll(ids[i]));
-      } else {
-        result->mutable_missing_string_ids()->add_ids(ids[i]);
-      }
-    }
-    std::stable_sort(positions.begin(), positions.end(),
-                     [&](uint64_t a, uint64_t b) { return kScores.at(ids[a]) > kScores.at(ids[b]); });
-    positions.resize(std::min<size_t>(positions.size(), request.top_k()));
-    for (const uint64_t position : positions) {
-      if (integers) {
-        result->mutable_int_ids()->add_ids(std::stoll(ids[position]));
-      } else {
-        result->mutable_string_ids()->add_ids(ids[position]);
-      }
-      result->add_scores(kScores.at(ids[position]));
-      result->add_positions(position);
-    }
-    return grpc::Status::OK;
-  }
-
-  static EvaluateOutcome RunProgram(const std::vector<std::string>& arguments) {
-    std::ostringstream out, err;
-    const int code = RunMaxsimctl(arguments, {.out = out, .err = err});
-    return {code, out.str(), err.str()};
-  }
-  EvaluateOutcome Evaluate(const std::vector<std::string>& more, bool text = false) {
-    requests_.clear();
-    std::vector<std::string> arguments = {"--server",      server_.target(), "evaluate",   "--queries-jsonl",
-                                          Path("q.jsonl"), "--qrels",        Path("qrels")};
-    if (!text) arguments.insert(arguments.end(), {"--queries", Path("q.npy")});
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return RunProgram(arguments);
-  }
-
-  const std::string folder_ = ::testing::TempDir() + "/ctl_evaluate_" + std::to_string(getpid());
-  std::vector<v1::RerankRequest> requests_;
-  test::FakeServer server_;
-};
 
 TEST_F(CtlEvaluateTest, TheFirstStageStandsBesideTheReranked) {
   // The first stage ranks a at 1 for q1; the server puts b before it. For q2 it moves b from 2 to 1.
   WriteFile("first.run", "q1 Q0 a 1 9 bm25\nq2 Q0 d 1 9 bm25\nq2 Q0 b 2 8 bm25\nq1 Q0 b 2 8 bm25\n");
-  const EvaluateOutcome run = Evaluate({"--candidates", Path("first.run"), "--k", "1", "--depth", "3"});
+  const Outcome run = Evaluate({"--candidates", Path("first.run"), "--k", "1", "--depth", "3"});
   EXPECT_EQ(run.code, 0) << run.err;
   EXPECT_EQ(run.out,
             "measure   first stage  reranked  difference\n"
@@ -176,7 +70,7 @@ TEST_F(CtlEvaluateTest, PerQueryPrintsEveryQueryAndMeasure) {
 TEST_F(CtlEvaluateTest, TheRerankDepthTakesTheBestOfTheFirstStage) {
   // By score, then by id descending: d, b, a. The ranks say otherwise.
   WriteFile("first.run", "q1 Q0 a 1 5 t\nq1 Q0 b 2 5 t\nq1 Q0 d 3 6 t\n");
-  const EvaluateOutcome run = Evaluate({"--candidates", Path("first.run"), "--rerank-depth", "2", "--json"});
+  const Outcome run = Evaluate({"--candidates", Path("first.run"), "--rerank-depth", "2", "--json"});
   EXPECT_EQ(run.code, 0) << run.err;
   ASSERT_FALSE(requests_.empty());
   EXPECT_THAT(Ids(requests_[0].candidates()), ElementsAre("d", "b"));
@@ -188,7 +82,7 @@ TEST_F(CtlEvaluateTest, TheRerankDepthTakesTheBestOfTheFirstStage) {
 
 TEST_F(CtlEvaluateTest, WhatDoesNotMatchIsSaid) {
   WriteFile("first.run", "q1 Q0 a 1 5 t\nq1 Q0 gone 2 4 t\nq1 Q0 lost 2 3 t\nq7 Q0 a 1 1 t\nq8 Q0 a 1 1 t\n");
-  const EvaluateOutcome run = Evaluate({"--candidates", Path("first.run")});
+  const Outcome run = Evaluate({"--candidates", Path("first.run")});
   EXPECT_EQ(run.code, 0) << run.err;
   EXPECT_THAT(run.err, AllOf(HasSubstr("means over 1 of 3 queries"),
                              HasSubstr("warning: 2 of 3 queries of " + Path("first.run") + " are not in " +
@@ -197,7 +91,7 @@ TEST_F(CtlEvaluateTest, WhatDoesNotMatchIsSaid) {
                                        Path("first.run") + " and are left out: q2\n"),
                              HasSubstr("warning: 2 of 3 candidates are not in the collection docs, of 1 query\n")));
   WriteFile("first.run", "q9 Q0 a 1 5 t\n");
-  const EvaluateOutcome none = Evaluate({"--candidates", Path("first.run")});
+  const Outcome none = Evaluate({"--candidates", Path("first.run")});
   EXPECT_EQ(none.code, 1);
   EXPECT_THAT(none.err, HasSubstr("has a relevant document in " + Path("qrels") + " and candidates in "));
   EXPECT_EQ(none.out, "");
@@ -210,7 +104,7 @@ TEST_F(CtlEvaluateTest, CandidatesWhoseDeviceIsLostAreSaid) {
     return status;
   };
   WriteFile("first.run", "q1 Q0 a 1 5 t\nq2 Q0 a 1 5 t\n");
-  const EvaluateOutcome run = Evaluate({"--candidates", Path("first.run"), "--json"});
+  const Outcome run = Evaluate({"--candidates", Path("first.run"), "--json"});
   EXPECT_THAT(run.err, HasSubstr("warning: 1,200 candidates could not be scored: the server has lost a device\n"));
   EXPECT_EQ(json::parse(run.out)["unavailable_documents"], 1200);
 }
@@ -218,8 +112,8 @@ TEST_F(CtlEvaluateTest, CandidatesWhoseDeviceIsLostAreSaid) {
 TEST_F(CtlEvaluateTest, ARunIsWrittenAsItIsRead) {
   WriteFile("first.run", "q1 Q0 d 1 5 t\nq1 Q0 a 2 4 t\nq1 Q0 b 3 3 t\nq3 Q0 b 1 5 t\nq3 Q0 none 1 5 t\n");
   // The depth of the measures does not shorten the run, and a query without judgements is in it.
-  const EvaluateOutcome run = Evaluate({"--candidates", Path("first.run"), "--run-out", Path("out.run"), "--tag",
-                                        "maxsim-1", "--k", "1", "--depth", "1"});
+  const Outcome run = Evaluate({"--candidates", Path("first.run"), "--run-out", Path("out.run"), "--tag", "maxsim-1",
+                                "--k", "1", "--depth", "1"});
   EXPECT_EQ(run.code, 0) << run.err;
   EXPECT_EQ(ReadFile("out.run"),
             "q1 Q0 b 1 7.25 maxsim-1\n"
@@ -244,7 +138,7 @@ TEST_F(CtlEvaluateTest, ARunThatCannotBeWrittenLeavesTheOldOne) {
     response.mutable_results(0)->mutable_string_ids()->set_ids(0, "two words");
     return status;
   };
-  const EvaluateOutcome run = Evaluate({"--run-out", Path("out.run")});
+  const Outcome run = Evaluate({"--run-out", Path("out.run")});
   EXPECT_EQ(run.code, 1);
   EXPECT_THAT(run.err, HasSubstr("query \"q1\": --run-out: document id \"two words\" holds white space"));
   EXPECT_EQ(ReadFile("out.run"), "old\n");
@@ -260,7 +154,7 @@ TEST_F(CtlEvaluateTest, IntegerIdsKeepTheSpellingOfTheRun) {
   server_.info.mutable_collections(0)->set_id_type(v1::ID_TYPE_INT64);
   WriteFile("first.run", "q1 Q0 017 1 9 t\nq1 Q0 x7 2 8 t\nq1 Q0 -3 3 7 t\nq1 Q0 5 4 6 t\nq2 Q0 x8 1 9 t\n");
   WriteFile("qrels", "q1 0 017 1\nq2 0 -3 1\n");
-  const EvaluateOutcome run = Evaluate({"--candidates", Path("first.run"), "--run-out", Path("out.run"), "--json"});
+  const Outcome run = Evaluate({"--candidates", Path("first.run"), "--run-out", Path("out.run"), "--json"});
   EXPECT_EQ(run.code, 0) << run.err;
   ASSERT_FALSE(requests_.empty());
   EXPECT_THAT(requests_[0].candidates().int_ids().ids(), ElementsAre(17, -3, 5));
@@ -272,7 +166,7 @@ TEST_F(CtlEvaluateTest, IntegerIdsKeepTheSpellingOfTheRun) {
 }
 
 TEST_F(CtlEvaluateTest, TextsAreSentInPlaceOfVectors) {
-  const EvaluateOutcome run = Evaluate({"--text"}, /*text=*/true);
+  const Outcome run = Evaluate({"--text"}, /*text=*/true);
   EXPECT_EQ(run.code, 0) << run.err;
   ASSERT_GE(requests_.size(), 2);
   EXPECT_EQ(requests_[0].queries(0).text(), "one");
@@ -324,89 +218,6 @@ TEST_F(CtlEvaluateTest, APositionBeyondTheCandidatesIsRefused) {
   WriteFile("first.run", "q1 Q0 a 1 5 t\nq1 Q0 b 2 4 t\n");
   EXPECT_THAT(Evaluate({"--candidates", Path("first.run")}).err,
               HasSubstr("the server's answer is wrong: position 2 of 2 candidates"));
-}
-
-class CompareRunsTest : public CtlEvaluateTest {
- protected:
-  EvaluateOutcome Compare(const std::vector<std::string>& more) {
-    std::vector<std::string> arguments = {"compare-runs", Path("a.run"), Path("b.run"), "--qrels", Path("qrels")};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return RunProgram(arguments);
-  }
-};
-
-TEST_F(CompareRunsTest, TwoRunsWithTheirTests) {
-  WriteFile("qrels", "q1 0 x 1\nq2 0 x 1\nq3 0 x 1\nq4 0 x 1\nq5 0 y 0\n");
-  // x is at ranks 2, 2, 1, 1 in A, and 1, 1, 1, 2 in B.
-  const auto run = [](const std::vector<int>& ranks) {
-    std::string text;
-    for (size_t i = 0; i < ranks.size(); ++i) {
-      const std::string query = "q" + std::to_string(i + 1);
-      text.append(query).append(" Q0 x 1 ").append(std::to_string(10 - ranks[i])).append(" t\n");
-      text.append(query).append(" Q0 other 1 8.5 t\n");
-    }
-    return text;
-  };
-  WriteFile("a.run", run({2, 2, 1, 1, 1}));
-  WriteFile("b.run", run({1, 1, 1, 2, 1}));
-  const EvaluateOutcome table = Compare({"--k", "1", "--depth", "2"});
-  EXPECT_EQ(table.code, 0) << table.err;
-  // The differences of MRR are 0.5, 0.5, 0 and -0.5: under all signs their sum is 0.5 or 1.5 away from 0, and the
-  // observed one is 0.5. scipy.stats.ttest_rel (SciPy 1.17.1) has the p-value of the t-test, 0.6376180914006019, for
-  // these differences and for those of nDCG, which are twice as large.
-  EXPECT_EQ(table.out,
-            "measure        A       B  difference  p (randomisation)  p (t-test)  wins  ties  losses\n"
-            "nDCG@1    0.5000  0.7500     +0.2500             1.0000      0.6376     2     1       1\n"
-            "MRR@2     0.7500  0.8750     +0.1250             1.0000      0.6376     2     1       1\n"
-            "recall@1  0.5000  0.7500     +0.2500             1.0000      0.6376     2     1       1\n"
-            "recall@2  1.0000  1.0000     +0.0000             1.0000           -     0     4       0\n");
-  EXPECT_EQ(table.err, "A is " + Path("a.run") + ", B " + Path("b.run") +
-                           ": 4 queries with a relevant document; wins are B's\nleft out: 1 queries without a relevant "
-                           "document in " +
-                           Path("qrels") + "\n");
-  EXPECT_EQ(server_.num_reranks, 0);
-
-  const json report = json::parse(Compare({"--k", "1", "--depth", "2", "--json", "--per-query"}).out);
-  EXPECT_EQ(report["queries"], 4);
-  EXPECT_EQ(report["a"]["MRR@2"], 0.75);
-  EXPECT_EQ(report["difference"]["MRR@2"], 0.125);
-  EXPECT_EQ(report["tests"]["MRR@2"]["wins"], 2);
-  EXPECT_EQ(report["tests"]["MRR@2"]["p_randomisation"], 1.0);
-  EXPECT_EQ(report["tests"]["MRR@2"]["exact"], true);
-  EXPECT_NEAR(report["tests"]["MRR@2"]["p_t"].get<double>(), 0.6376180914006019, 1e-9);
-  EXPECT_TRUE(report["tests"]["recall@2"]["p_t"].is_null());
-  EXPECT_EQ(report["per_query"][3]["query"], "q4");
-  EXPECT_EQ(report["per_query"][3]["difference"]["MRR@2"], -0.5);
-  EXPECT_THAT(Compare({"--per-query", "--k", "1", "--depth", "2"}).out,
-              StartsWith("query  measure        A       B  difference\nq1     nDCG@1    0.0000  1.0000     +1.0000\n"));
-}
-
-TEST_F(CompareRunsTest, AQueryThatOneRunLacksCountsNothingThere) {
-  WriteFile("qrels", "q1 0 x 1\nq2 0 x 1\nq3 0 x 1\n");
-  WriteFile("a.run", "q1 Q0 x 1 1 t\n");
-  WriteFile("b.run", "q1 Q0 x 1 1 t\nq2 Q0 x 1 1 t\n");
-  const EvaluateOutcome run = Compare({"--json"});
-  EXPECT_EQ(run.code, 0) << run.err;
-  const json report = json::parse(run.out);
-  EXPECT_EQ(report["queries"], 2) << "q3 is in neither";
-  EXPECT_EQ(report["a"]["nDCG@10"], 0.5);
-  EXPECT_EQ(report["b"]["nDCG@10"], 1.0);
-  EXPECT_EQ(report["only_in_b"], 1);
-  EXPECT_EQ(report["only_in_a"], 0);
-  EXPECT_THAT(run.err, HasSubstr("warning: 1 query is not in " + Path("a.run") + ", where each counts 0: q2\n"));
-}
-
-TEST_F(CompareRunsTest, WrongFilesAndFlagsAreRefused) {
-  WriteFile("a.run", "q1 Q0 x 1 1 t\n");
-  WriteFile("b.run", "q1 Q0 x 1\n");
-  EXPECT_THAT(Compare({}).err, HasSubstr(Path("b.run") + ":1: 4 fields"));
-  WriteFile("b.run", "q1 Q0 x 1 1 t\n");
-  WriteFile("qrels", "q2 0 x 1\n");
-  const EvaluateOutcome run = Compare({});
-  EXPECT_EQ(run.code, 1);
-  EXPECT_THAT(run.err, AllOf(HasSubstr("no query of"), Not(HasSubstr("warning"))));
-  EXPECT_EQ(Compare({"--k", "20", "--depth", "10"}).code, kExitUsage);
-  EXPECT_EQ(RunProgram({"compare-runs", Path("a.run"), "--qrels", Path("qrels")}).code, kExitUsage);
 }
 
 }  // namespace

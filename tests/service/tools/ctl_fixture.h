@@ -6,21 +6,15 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/service/tools/run_ctl.h"
 #include "tests/support/fake_server.h"
-#include "tools/maxsimctl/support/context.h"
 #include "tools/maxsimctl/support/maxsimctl.h"
 
 namespace maxsim::ctl {
-
-struct Outcome {
-  int code;
-  std::string out, err;
-};
 
 class CtlTest : public ::testing::Test {
  protected:
@@ -83,13 +77,13 @@ class CtlTest : public ::testing::Test {
   }
 
   Outcome Run(std::vector<std::string> arguments, bool terminal = false, const char* no_color = nullptr) {
-    std::ostringstream out, err;
-    Environment environment{.out = out, .err = err};
-    environment.out_is_terminal = terminal;
-    environment.getenv = [no_color](const char* name) { return std::string(name) == "NO_COLOR" ? no_color : nullptr; };
     arguments.insert(arguments.begin(), {"--server", server_.target()});
-    const int code = RunMaxsimctl(arguments, environment);
-    return {code, out.str(), err.str()};
+    return RunCtl(arguments, [&](Environment* environment) {
+      environment->out_is_terminal = terminal;
+      environment->getenv = [no_color](const char* name) {
+        return std::string(name) == "NO_COLOR" ? no_color : nullptr;
+      };
+    });
   }
 
   const std::string folder_ = ::testing::TempDir() + "/ctl_service_" + std::to_string(getpid());

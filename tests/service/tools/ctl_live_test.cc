@@ -52,7 +52,7 @@ class CtlGetTest : public CtlDocumentsTest {
 };
 
 TEST_F(CtlGetTest, DocumentsAreATableAndMissingOnesARemark) {
-  const CommandOutcome run = Run({"get", "notes", "a", "gone", "--min-sequence", "3"});
+  const Outcome run = Run({"get", "notes", "a", "gone", "--min-sequence", "3"});
   EXPECT_EQ(run.code, kExitOk) << run.err;
   EXPECT_EQ(run.out,
             "id  tokens  version  sequence  payload\n"
@@ -63,7 +63,7 @@ TEST_F(CtlGetTest, DocumentsAreATableAndMissingOnesARemark) {
 }
 
 TEST_F(CtlGetTest, TokensOfEveryStorageArePrinted) {
-  CommandOutcome run = Run({"get", "notes", "a", "gone", "--tokens", "--json"});
+  Outcome run = Run({"get", "notes", "a", "gone", "--tokens", "--json"});
   EXPECT_EQ(run.code, kExitOk) << run.err;
   EXPECT_EQ(json::parse(run.out), json::parse(R"({"generation": 4, "sequence": 1402, "missing": ["gone"], "documents": [
       {"id": "a", "num_tokens": 1, "version": 7, "sequence": 1400, "payload": {"title": "On wings"},
@@ -94,8 +94,7 @@ TEST_F(CtlGetTest, ManyIdsAreReadInSeveralRequests) {
 }
 
 TEST_F(CtlDocumentsTest, CollectionsAreMadeCompactedAndCopied) {
-  CommandOutcome run =
-      Run({"create", "notes", "--dim", "96", "--storage", "i8", "--id-type", "int64", "--path", "/srv/n"});
+  Outcome run = Run({"create", "notes", "--dim", "96", "--storage", "i8", "--id-type", "int64", "--path", "/srv/n"});
   EXPECT_EQ(run.code, kExitOk) << run.err;
   EXPECT_THAT(run.out, StartsWith("created notes: "));
   EXPECT_EQ(server_.created.dim(), 96);
@@ -132,7 +131,7 @@ TEST_F(CtlDocumentsTest, AFolderThatIsNotAllowedNamesTheKey) {
                                               "path", "/x is not under store.allowed_roots (/srv)"));
   for (const std::vector<std::string>& arguments :
        std::vector<std::vector<std::string>>{{"create", "n", "--dim", "8"}, {"snapshot", "notes", "/x"}}) {
-    const CommandOutcome run = Run(arguments);
+    const Outcome run = Run(arguments);
     EXPECT_EQ(run.code, kExitFailed);
     EXPECT_THAT(run.err, HasSubstr("add a folder that holds it to store.allowed_roots"));
   }
@@ -141,7 +140,7 @@ TEST_F(CtlDocumentsTest, AFolderThatIsNotAllowedNamesTheKey) {
 TEST_F(CtlDocumentsTest, CollectionsShowWhatIsLive) {
   server_.info.add_collections()->set_name("still");
   for (const char* command : {"collections", "info"}) {
-    const CommandOutcome run = Run({command});
+    const Outcome run = Run({command});
     EXPECT_EQ(run.code, kExitOk) << run.err;
     EXPECT_THAT(run.out, HasSubstr("live   sequence  compacted  changed  deleted  segments      used     memory"));
     EXPECT_THAT(run.out, HasSubstr("notes      1402       1398        3    1,007         1  3.00 KiB  64.00 MiB  "
@@ -152,7 +151,7 @@ TEST_F(CtlDocumentsTest, CollectionsShowWhatIsLive) {
   live->set_is_compacting(true);
   EXPECT_THAT(Run({"collections"}).out, HasSubstr("compacting"));
   live->set_error("log/000007.sst: No space left on device");
-  const CommandOutcome run = Run({"collections"});
+  const Outcome run = Run({"collections"});
   EXPECT_THAT(run.out, HasSubstr("NOT WRITABLE"));
   EXPECT_THAT(run.err, HasSubstr("notes: nothing can be written: log/000007.sst: No space left on device\n"));
   const json shown = json::parse(Run({"collections", "--json"}).out);

@@ -1,0 +1,30 @@
+// Runs maxsimctl in this process.
+#pragma once
+
+#include <functional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tools/maxsimctl/support/context.h"
+#include "tools/maxsimctl/support/maxsimctl.h"
+
+namespace maxsim::ctl {
+
+// What a run left: its exit code, and what it printed.
+struct Outcome {
+  int code;
+  std::string out, err;
+};
+
+// Runs maxsimctl with these arguments. `prepare` may change its environment.
+inline Outcome RunCtl(const std::vector<std::string>& arguments,
+                      const std::function<void(Environment*)>& prepare = nullptr) {
+  std::ostringstream out, err;
+  Environment environment{.out = out, .err = err};
+  if (prepare) prepare(&environment);
+  const int code = RunMaxsimctl(arguments, environment);
+  return {code, out.str(), err.str()};
+}
+
+}  // namespace maxsim::ctl
