@@ -1,9 +1,7 @@
 // Tests partitions through whole servers: their positions, that together they answer as the whole collection does,
-// which of them a server takes, what may be written to them, and generations that requests ask for.
+// which of them a server takes, and generations that requests ask for.
 #include <algorithm>
-#include <bit>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -13,10 +11,10 @@
 #include <gtest/gtest.h>
 
 #include "collection/partition/repartition.h"
-#include "collection/positions.h"
 #include "collection/slots.h"
 #include "kernels/rank_order.h"
 #include "maxsim/v1/documents.grpc.pb.h"
+#include "tests/service/collections/partition_fixture.h"
 #include "tests/service/server_fixture.h"
 
 namespace maxsim::test {
@@ -28,149 +26,6 @@ using collection::SlotRange;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
-
-struct RankedDocument {
-  float score = 0;
-  uint64_t position = 0;
-  std::string id;
-  std::string payload;
-
-  // Compares the bits of scores.
-  friend bool operator==(const RankedDocument& a, const RankedDocument& b) {
-    return std::bit_cast<uint32_t>(a.score) == std::bit_cast<uint32_t>(b.score) && a.position == b.position &&
-           a.id == b.id && a.payload == b.payload;
-  }
-  friend std::ostream& operator<<(std::ostream& out, const RankedDocument& hit) {
-    return out << hit.id << " at " << hit.position << ": " << hit.score;
-  }
-};
-
-std::vector<RankedDocument> Ranked(const v1::QueryResult& result) {
-  std::vector<RankedDocument> hits;
-  for (int i = 0; i < result.scores_size(); ++i) {
-    hits.push_back({result.scores(i), result.positions(i),
-                    result.has_string_ids() ? result.string_ids().ids(i) : std::to_string(result.int_ids().ids(i)),
-                    i < result.payloads_size() ? result.payloads(i) : ""});
-  }
-  return hits;
-}
-
-// Returns `count` documents of which only the first seven are different: every score comes many times.
-RandomDocuments TiedDocuments(int64_t count) {
-  std::vector<int64_t> lengths;
-  for (int64_t document = 0; document < count; ++document) lengths.push_back(1 + document % 7);
-  RandomDocuments documents = MakeDocuments(TestSeed(), ScalarType::kF32, kDim, lengths);
-  for (int64_t document = 7; document < count; ++document) {
-    for (int64_t token = 0; token < documents.length(document); ++token) {
-      documents.tokens.CopyRow(documents.tokens, documents.offsets[static_cast<size_t>(document % 7)] + token,
-                               documents.offsets[static_cast<size_t>(document)] + token);
-    }
-  }
-  return documents;
-}
-
-// Returns the first ids of a numbered list whose slots are in a range.
-std::vector<std::string> IdsOf(const SlotRange& slots, size_t count) {
-  std::vector<std::string> ids;
-  for (int n = 0; ids.size() < count; ++n) {
-    if (slots.contains(SlotOf("w" + std::to_string(n)))) ids.push_back("w" + std::to_string(n));
-  }
-  return ids;
-}
-
-class PartitionServiceTest : public testing::Test {
- protected:
-  // Makes `count` partitions of a collection that is built in `storage`, and returns their folders.
-  std::vector<std::string> MakePartitions(ScalarType storage, collection::IdType id_type, int32_t count) {
-    CorpusOptions options{.name = "tied", .id_type = id_type, .max_shard_bytes = 20'000, .payloads = true};
-    options.storage = storage;
-    BuildCorpus(root_ / "whole", TiedDocuments(150), options);
-    const auto parts =
-        collection::SplitCollection(root_ / "whole", count, {.output = root_ / "parts", .max_shard_bytes = 12'000});
-    EXPECT_TRUE(parts.ok()) << parts.status();
-    std::vector<std::string> folders;
-    for (const auto& one : collection::PartitionFolders(root_ / "parts", SlotRange(), count)) {
-      folders.push_back(one.folder);
-    }
-    return folders;
-  }
-
-  // Starts a server that serves the folder, if any, as "tied".
-  RunningServer& Start(std::optional<SlotRange> partition, const std::string& folder = "", bool live = false) {
-    server_.reset();
-    server_ = std::make_unique<RunningServer>([&](config::Config* config) {
-      config->allowed_roots = {root_.path()};
-      config->store.partition = partition;
-      config->live.compact = false;
-      config->collections.clear();
-      if (!folder.empty()) config->collections.push_back({.name = "tied", .path = folder, .live = live});
-    });
-    documents_ = v1::Documents::NewStub(server_->channel());
-    return *server_;
-  }
-
-  grpc::Status Load(const std::string& name, const std::string& path) {
-    grpc::ClientContext context;
-    v1::LoadCollectionRequest request;
-    request.set_name(name);
-    request.set_path(path);
-    v1::LoadCollectionResponse response;
-    return server_->admin().LoadCollection(&context, request, &response);
-  }
-
-  v1::CollectionInfo Info(const std::string& name) {
-    grpc::ClientContext context;
-    v1::ListCollectionsResponse response;
-    EXPECT_TRUE(server_->admin().ListCollections(&context, {}, &response).ok());
-    for (const v1::CollectionInfo& info : response.collections()) {
-      if (info.name() == name) return info;
-    }
-    ADD_FAILURE() << "no collection " << name;
-    return {};
-  }
-
-  v1::RerankRequest Scan(const std::string& name, uint32_t top_k) {
-    v1::RerankRequest request = MakeRequest(name, MakeQuery(11, ScalarType::kF32, kDim, 6), /*ids=*/{}, top_k);
-    request.mutable_candidates()->mutable_whole_collection();
-    request.set_return_payloads(true);
-    return request;
-  }
-
-  v1::QueryResult Result(const v1::RerankRequest& request) {
-    v1::RerankResponse response;
-    const grpc::Status status = server_->Rerank(request, &response);
-    EXPECT_TRUE(status.ok()) << status.error_message();
-    return status.ok() ? response.results(0) : v1::QueryResult();
-  }
-
-  grpc::Status Upsert(const std::string& name, const std::vector<std::string>& ids) {
-    v1::UpsertRequest request;
-    request.set_collection(name);
-    for (const std::string& id : ids) {
-      v1::Document& document = *request.add_documents();
-      document.set_string_id(id);
-      *document.mutable_tokens() = ToProto(RandomTokens(5, ScalarType::kF32, kDim, 3));  // all alike: they tie
-    }
-    grpc::ClientContext context;
-    v1::UpsertResponse response;
-    return documents_->Upsert(&context, request, &response);
-  }
-
-  // Returns "id@position" of each document, in rank order. Positions of writes are their sequences behind a "+".
-  std::vector<std::string> IdsAndPositions(const std::string& name) {
-    std::vector<std::string> all;
-    for (const RankedDocument& hit : Ranked(Result(Scan(name, 100)))) {
-      const auto first = static_cast<uint64_t>(collection::kFirstWrittenPosition);
-      all.push_back(hit.id + (hit.position >= first ? "+" + std::to_string(hit.position - first)
-                                                    : "@" + std::to_string(hit.position)));
-    }
-    return all;
-  }
-
-  TemporaryFolder root_;
-  std::unique_ptr<RunningServer> server_;
-  std::unique_ptr<v1::Documents::Stub> documents_;
-};
 
 class PartitionMergeTest : public PartitionServiceTest,
                            public testing::WithParamInterface<std::tuple<ScalarType, collection::IdType>> {};
@@ -310,100 +165,6 @@ TEST_F(PartitionServiceTest, AnEmptyPartitionAnswersWithNothing) {
   v1::RerankRequest list = Scan("tied", 10);
   list.mutable_candidates()->mutable_string_ids()->add_ids("doc-0");
   EXPECT_THAT(Result(list).missing_string_ids().ids(), ElementsAre("doc-0"));
-}
-
-TEST_F(PartitionServiceTest, ACreatedCollectionIsThePartitionAndTakesItsIdsAlone) {
-  Start(PartitionOf(2, 3));
-  grpc::ClientContext context;
-  v1::CreateCollectionRequest create;
-  create.set_name("news");
-  create.set_dim(kDim);
-  v1::CreateCollectionResponse created;
-  const grpc::Status status = server_->admin().CreateCollection(&context, create, &created);
-  ASSERT_TRUE(status.ok()) << status.error_message();
-  EXPECT_EQ(created.collection().partition().first_slot(), 2730u);
-  EXPECT_EQ(created.collection().partition().end_slot(), 4096u);
-  const std::vector<std::string> own = IdsOf(PartitionOf(2, 3), 2);
-  const std::string foreign = IdsOf(PartitionOf(0, 3), 1).front();
-  ASSERT_TRUE(Upsert("news", own).ok());
-  const grpc::Status refused = Upsert("news", {own[0], foreign});
-  EXPECT_EQ(refused.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_THAT(refused.error_message(),
-              StartsWith("documents[1].string_id: is \"" + foreign + "\", of slot " + std::to_string(SlotOf(foreign))));
-  EXPECT_THAT(refused.error_message(), HasSubstr("has slots 2730 .. 4095"));
-  EXPECT_THAT(IdsAndPositions("news"), ElementsAre(own[0] + "+1", own[1] + "+2")) << "nothing of the call was written";
-
-  grpc::ClientContext delete_context;
-  v1::DeleteRequest deletes;
-  deletes.set_collection("news");
-  deletes.mutable_string_ids()->add_ids(own[0]);
-  deletes.mutable_string_ids()->add_ids(foreign);
-  v1::DeleteResponse deleted;
-  const grpc::Status not_deleted = documents_->Delete(&delete_context, deletes, &deleted);
-  EXPECT_EQ(not_deleted.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_THAT(not_deleted.error_message(), StartsWith("string_ids.ids[1]: is \"" + foreign + "\", of slot "));
-
-  grpc::ClientContext get_context;
-  v1::GetRequest get;
-  get.set_collection("news");
-  get.mutable_string_ids()->add_ids(foreign);
-  v1::GetResponse got;
-  ASSERT_TRUE(documents_->Get(&get_context, get, &got).ok());
-  EXPECT_THAT(got.missing_string_ids().ids(), ElementsAre(foreign));
-}
-
-// All documents tie, so that the rank order is that of positions.
-TEST_F(PartitionServiceTest, PositionsOfALivePartitionStayThroughCompactionsAndRestarts) {
-  std::vector<int64_t> lengths(20, 3);
-  RandomDocuments documents = MakeDocuments(5, ScalarType::kF32, kDim, lengths);
-  const TokenMatrix written = RandomTokens(5, ScalarType::kF32, kDim, 3);
-  for (int64_t token = 0; token < 60; ++token) documents.tokens.CopyRow(written, token % 3, token);
-  CorpusOptions options{.name = "tied", .payloads = true};
-  options.storage = ScalarType::kF32;
-  BuildCorpus(root_ / "whole", documents, options);
-  ASSERT_TRUE(collection::SplitCollection(root_ / "whole", 2, {.output = root_ / "parts"}).ok());
-  const std::string folder = root_ / "parts/partition-1-of-2";
-  std::vector<std::string> cut;
-  for (int n = 0; n < 20; ++n) {
-    const std::string id = "doc-" + std::to_string(n);
-    if (PartitionOf(1, 2).contains(SlotOf(id))) cut.push_back(id + "@" + std::to_string(n));
-  }
-  ASSERT_GT(cut.size(), 3u);
-  const std::vector<std::string> ids = IdsOf(PartitionOf(1, 2), 3);
-  const auto compact = [&] {
-    grpc::ClientContext context;
-    v1::CompactCollectionRequest request;
-    request.set_name("tied");
-    v1::CompactCollectionResponse response;
-    const grpc::Status status = server_->admin().CompactCollection(&context, request, &response);
-    EXPECT_TRUE(status.ok()) << status.error_message();
-    EXPECT_TRUE(response.changed());
-  };
-  const auto with = [](std::vector<std::string> all, const std::vector<std::string>& more) {
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  };
-
-  Start(PartitionOf(1, 2), folder, /*live=*/true);
-  EXPECT_EQ(IdsAndPositions("tied"), cut);
-  const std::string replaced = cut[0].substr(0, cut[0].find('@'));
-  ASSERT_TRUE(Upsert("tied", {ids[0], ids[1], replaced}).ok());
-  cut.erase(cut.begin());
-  std::vector<std::string> expected = with(cut, {ids[0] + "+1", ids[1] + "+2", replaced + "+3"});
-  EXPECT_EQ(IdsAndPositions("tied"), expected) << "in segments";
-  Start(PartitionOf(1, 2), folder);
-  EXPECT_EQ(IdsAndPositions("tied"), expected) << "replayed";
-  compact();
-  EXPECT_EQ(IdsAndPositions("tied"), expected) << "compacted";
-  ASSERT_TRUE(Upsert("tied", {ids[0], ids[2]}).ok());
-  expected = with(cut, {ids[1] + "+2", replaced + "+3", ids[0] + "+4", ids[2] + "+5"});
-  EXPECT_EQ(IdsAndPositions("tied"), expected) << "in shards and segments";
-  Start(PartitionOf(1, 2), folder);
-  EXPECT_EQ(IdsAndPositions("tied"), expected) << "replayed behind a compaction";
-  compact();
-  EXPECT_EQ(IdsAndPositions("tied"), expected) << "compacted again";
-  Start(PartitionOf(1, 2), folder);
-  EXPECT_EQ(IdsAndPositions("tied"), expected);
 }
 
 TEST_F(PartitionServiceTest, TheGenerationThatARequestAsksForMustBeTheServedOne) {
