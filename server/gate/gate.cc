@@ -1,10 +1,8 @@
 #include "server/gate/gate.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -26,11 +24,12 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include "absl/strings/str_cat.h"
 #include "base/thread_name.h"
 #include "server/gate/gate_connections.h"
+#include "server/gate/gate_probe.h"
 #include "server/gate/grpc_connections.h"
 #include "server/gate/listeners.h"
+#include "server/gate/peer_address.h"
 #include "server/gate/relayed_connection.h"
 #include "server/gate/waiting_connection.h"
 #include "server/observability/log_event.h"
@@ -51,23 +50,6 @@ struct Accepted {
   Peer peer;
   int port = 0;  // of the peer
 };
-
-// The peer's address as gRPC writes it, IPv4 within IPv6 taken out of it.
-Peer PeerOf(const sockaddr_storage& address, int* port) {
-  char text[INET6_ADDRSTRLEN] = "";
-  if (address.ss_family == AF_INET) {
-    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
-    inet_ntop(AF_INET, &v4.sin_addr, text, sizeof(text));
-    *port = ntohs(v4.sin_port);
-  } else if (address.ss_family == AF_INET6) {
-    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
-    const bool mapped = IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr);
-    inet_ntop(mapped ? AF_INET : AF_INET6, v6.sin6_addr.s6_addr + (mapped ? 12 : 0), text, sizeof(text));
-    *port = ntohs(v6.sin6_port);
-  }
-  if (*port == 0) return {};
-  return {.host = text, .name = absl::StrCat(text, ":", *port)};
-}
 
 }  // namespace
 
@@ -100,11 +82,7 @@ class Gate::Impl {
     sockaddr_storage own{};
     socklen_t size = sizeof(own);
     getsockname(tcp->sockets.front().get(), reinterpret_cast<sockaddr*>(&own), &size);
-    probed_address_ = own;
-    int port = 0;
-    const Peer self = PeerOf(own, &port);
-    const bool is_wildcard = self.host == "::" || self.host == "0.0.0.0";
-    probing_host_ = is_wildcard ? "127.0.0.1" : self.host;
+    probe_.SetAddress(own);
     for (OwnedFd& socket : tcp->sockets) AddListener(std::move(socket), options_.tls);
     return tcp->port;
   }
@@ -154,7 +132,7 @@ class Gate::Impl {
     thread_.join();
   }
 
-  absl::Status Probe(absl::Duration limit);
+  absl::Status Probe(absl::Duration limit) { return probe_.Connect(limit); }
 
  private:
   struct Listener {
@@ -262,9 +240,7 @@ class Gate::Impl {
   }
 
   void Admit(Accepted accepted, bool tls) {
-    if (accepted.port != 0 && accepted.port == probing_port_ && accepted.peer.host == probing_host_) {
-      return;  // Probe sees it closed.
-    }
+    if (probe_.IsItsConnection(accepted.peer, accepted.port)) return;  // The probe sees it closed.
     if (num_open() >= static_cast<size_t>(options_.max_connections)) SweepOnDemand();
     if (num_open() >= static_cast<size_t>(options_.max_connections) && !MakeRoom()) {
       return dependencies_.on_closed(CloseReason::kFull);
@@ -347,60 +323,9 @@ class Gate::Impl {
   int num_accept_errors_ = 0;
   std::chrono::steady_clock::time_point next_accept_line_{};
 
-  sockaddr_storage probed_address_{};  // what Probe connects to, and from where
-  std::string probing_host_;
-  std::atomic<int> probing_port_{0};  // from which Probe connects; 0 while there is none
+  GateProbe probe_;
   std::thread thread_;
 };
-
-absl::Status Gate::Impl::Probe(absl::Duration limit) {
-  const auto failed = [](const char* what) {
-    return absl::UnavailableError(absl::StrCat("the gRPC port: ", what, ": ", std::strerror(errno)));
-  };
-  sockaddr_storage own = probed_address_;
-  auto& own_v6 = reinterpret_cast<sockaddr_in6&>(own);
-  auto& own_v4 = reinterpret_cast<sockaddr_in&>(own);
-  socklen_t size = sizeof(sockaddr_in);
-  // Under a wildcard the loopback answers.
-  if (own.ss_family == AF_INET6) {
-    size = sizeof(sockaddr_in6);
-    if (IN6_IS_ADDR_UNSPECIFIED(&own_v6.sin6_addr)) inet_pton(AF_INET6, "::ffff:127.0.0.1", &own_v6.sin6_addr);
-  } else if (own_v4.sin_addr.s_addr == htonl(INADDR_ANY)) {
-    own_v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  }
-  // The probe comes from the address that it asks, so that the gate recognises it.
-  sockaddr_storage from = own;
-  reinterpret_cast<sockaddr_in&>(from).sin_port = 0;  // at the same place for both families
-  const OwnedFd fd(socket(own.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (fd.get() < 0) return failed("no socket");
-  const int both_families = 0;
-  setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &both_families, sizeof(both_families));
-  sockaddr_storage bound{};
-  socklen_t bound_size = sizeof(bound);
-  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&from), size) != 0 ||
-      getsockname(fd.get(), reinterpret_cast<sockaddr*>(&bound), &bound_size) != 0) {
-    return failed("no port to connect from");
-  }
-  int port = 0;
-  PeerOf(bound, &port);
-  probing_port_ = port;
-  absl::Status status;
-  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&own), size) != 0 && errno != EINPROGRESS) {
-    status = failed("connect");
-  } else {
-    // Accepted and recognised, the connection is closed, which makes it readable.
-    pollfd closed{.fd = fd.get(), .events = POLLIN, .revents = 0};
-    const int ready = poll(&closed, 1, static_cast<int>(absl::ToInt64Milliseconds(limit)));
-    char byte = 0;
-    if (ready == 0) {
-      status = absl::UnavailableError("the gRPC port accepts no connection");
-    } else if (ready < 0 || (recv(fd.get(), &byte, 1, 0) < 0 && errno != ECONNRESET)) {
-      status = failed("probe");
-    }
-  }
-  probing_port_ = 0;
-  return status;
-}
 
 Gate::Gate(GateOptions options, GateDependencies dependencies)
     : impl_(std::make_unique<Impl>(std::move(options), std::move(dependencies))) {}
