@@ -6,8 +6,8 @@ takes nothing else with it.
         --documents data/minilm-100000 --questions data/minilm --truth data/minilm-100000/truth.npz \\
         --index /tmp/index --bin build/release/bin --out search.json
 
-Makes the index in --index unless it is there. Adds to the report in --out its size, and a row for each setting of a search
-and each k that the report does not have.
+Makes the index in --index unless it is there. Adds to the report in --out its size, and a row for each setting of a
+search and each k that the report does not have.
 """
 
 import argparse

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Trains the head of the vectors `trained` by examples/train, on packages that no question is about.
+"""Trains a head with examples/train on Debian packages that no question is about; `trained` vectors are made with it.
 
     bench/search/train_head.py --data data --library build/release/lib/libmaxsim.so
 
-Reads training/ of corpus.py, and writes head.npy, float32 [128, 384], into --data. Needs PyTorch, and the libraries of
-demo/requirements.txt. A core takes some five minutes.
+Runs examples/train/train.py on training/ (written by corpus.py) and copies the head to DATA/head.npy: float32
+[--dim, 384]. Needs PyTorch, and the libraries of demo/requirements.txt. A core takes some five minutes.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 // Takes apart the file that holds the values of a shard's fields. The parser is pure; reader, verifier and fuzzer share
 // it. The format is described in docs/reference/formats.md.
 //
-// A field is a column over the shard's documents. Keywords are numbers of terms in a list of all terms of the shard, so
-// that a reader groups documents by integers.
+// A field is a column over the shard's documents. A keyword is stored as the number of its term in the field's list of
+// terms, so that a reader can group documents by integers.
 #pragma once
 
 #include <cstdint>

@@ -217,9 +217,9 @@ int64_t ShardIndex::memory_bytes() const {
 }
 
 int64_t MaxIndexBytes(const std::vector<Field>& fields, int64_t num_documents, int64_t file_bytes) {
-  // Arrays and terms take at most twice what they take in the file: terms have two offsets, and values their documents.
-  // A bitmap of few documents takes up to 8 KiB for each 65,536 of them, as does one of many, and a field has up to two
-  // beside those of its frequent terms, which take less than the numbers of the terms do in the file.
+  // Arrays and terms take at most twice their bytes in the file: terms get a second array of offsets, and values the
+  // documents that have them. A bitmap takes at most 8 KiB per 65,536 documents, and a field has up to two of them
+  // (present_, is_true_). The bitmaps of frequent terms take less than the same terms' numbers in the file.
   constexpr int64_t kContainerDocuments = 65'536;
   constexpr int64_t kMaxContainerBytes = 8192 + 64;
   constexpr int64_t kFixedBytes = 1024;

@@ -5,8 +5,8 @@
 namespace maxsim {
 namespace {
 
-// All constants are fitted to docs/performance/codes.json: call_ms of its rows with one query, on one H200. The time is
-// one of tokens and documents and not of bytes: rows of 96 coordinates take as long as those of 128. The rows are
+// The times below are fitted to docs/performance/codes.json: call_ms of its rows with one query, on one H200. Time
+// depends on tokens and documents, not on bytes: rows of 96 coordinates take as long as those of 128. The rows are
 // within 4 % of the model (scan_cost_test.cc).
 
 // Per part: its kernels begin, and its best documents are selected.

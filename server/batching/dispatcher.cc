@@ -245,9 +245,9 @@ uint64_t Dispatcher::MaxBatchWork() const {
   return work < static_cast<double>(options_.max_batch_work) ? static_cast<uint64_t>(work) : options_.max_batch_work;
 }
 
-// Moves the jobs that are to be scored next, which count as running from here on, into `batch`. `batch` stays empty if
-// all jobs that waited were expired or cancelled, or wait for a collection that another lane streams. There must be a
-// free lane.
+// Moves the jobs to score next into `batch`; from here on they count as running. `batch` stays empty if every waiting
+// job was expired or cancelled, or waits for a stream of its collection to end or for the pause after one
+// (LimitsOfBatch). There must be a free lane.
 void Dispatcher::TakeBatch(absl::Time now, Batch* batch) {
   batch->jobs = queue_.TakeBatch(now, LimitsOfBatch(now), &dropped_);
   if (!batch->jobs.empty()) {

@@ -6,8 +6,9 @@
 namespace maxsim::batching {
 namespace {
 
-// After a stream that answered several jobs, or that jobs waited for, the next one of that collection begins later by
-// this share of its time. So the clients that were just answered can ask again and join it.
+// After a stream that answered several jobs, or that jobs waited for, the next stream of that collection begins later,
+// by this share of the time that the finished one took. So the clients that were just answered can ask again and join
+// it.
 constexpr double kPauseShare = 1.0 / 32;
 // Generations whose last stream is remembered.
 constexpr size_t kMaxStreams = 64;

@@ -37,8 +37,8 @@ struct BatchLimits {
     const store::Generation* generation = nullptr;  // only compared
     absl::Time ends;                                // expected
   };
-  // Jobs that stream one of these wait for its end, because two batches at once would copy every document twice. Those
-  // whose own time is over before that do not wait.
+  // Jobs that stream one of these generations wait until `ends`, because two batches at once would copy every document
+  // twice. A job that would expire before (deadline or max_queue_time) does not wait.
   std::vector<Streamed> streamed = {};
 };
 

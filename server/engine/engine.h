@@ -68,9 +68,9 @@ struct BatchStats {
 // A lane is what a batch in flight takes: an executor with its own workspace (and CUDA stream) on each device. It is
 // used by one thread at a time.
 //
-// A batch whose documents lie on several devices is scored by them side by side, each on a thread of its own but the
-// first, which the caller's thread works for; a batch for one device needs no other thread. Documents that are
-// replicated on several devices are scored by the one with the least work in flight.
+// A batch whose documents lie on several devices is scored by all of them side by side: the caller's thread works for
+// the first device, and a helper thread for each other one. A batch for one device needs no helper thread. Documents
+// that are replicated on several devices are scored by the one with the least work in flight.
 //
 // Queries whose candidates are scanned (IsScanned) take two steps: the codes of all candidates are scanned on the
 // devices that hold them, and then the chosen candidates are scored like a list of these.

@@ -17,10 +17,11 @@
 
 namespace maxsim::engine {
 
-// Scans the codes of the candidates on their devices side by side and merges what these chose. The chosen candidates of
-// each query are then scored as a list of ordinals by Lane::Batch, together with the queries that are not scanned, so
-// that scores have the bits that a request for this list would get. A query that wants a proof and has none is scored
-// against the further candidates whose bounds reach its k-th score.
+// Scans the codes of the candidates on their devices side by side and merges what the devices chose. The chosen
+// candidates of each query are then scored as a list of ordinals by Lane::Batch, together with the queries that are not
+// scanned. So their scores have the bits that a request for this list would get. If a query asks for a proof and the
+// answer is not proven, candidates whose bounds reach its k-th score are scored too, until `budget` documents were
+// scored.
 //
 // Where a device is lost meanwhile and the server goes on without it, the batch begins again with those that are left.
 class Lane::RefinedBatch {

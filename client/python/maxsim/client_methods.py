@@ -153,9 +153,10 @@ class ClientMethods(
     ) -> CollectionT:
         """Makes an empty live collection of vectors of `dim` values, and serves it.
 
-        path: its folder on the server's machine, which is made; "" is the name, under the server's only allowed root.
-        storage: "f16", "bf16", "f32", or "i8", of half the size. id_type: "string" or "int64". residency and replicate:
-        as for `load`. encoder: what makes its vectors, say info().encoder; a text is encoded by no other one.
+        path: the folder to create on the server's machine; "" means the name, under the server's only allowed root.
+        storage: "f16", "bf16", "f32", or "i8", which takes half the space of "f16". id_type: "string" or "int64".
+        residency and replicate: as for `load`. encoder: the model that makes the vectors, in the form of
+        info().encoder; the server then encodes text for this collection with that encoder only.
         codes: planes of the codes that are stored beside the vectors, which searches scan: 1, 2 or 4; 0 for none.
         code_factors: with codes, stores the length of each vector, for models whose vectors differ in length.
 

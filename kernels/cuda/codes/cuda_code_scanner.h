@@ -64,7 +64,7 @@ class CudaCodeScanner {
  private:
   explicit CudaCodeScanner(Device& device) : device_(&device) {}
 
-  // A pass over `members`, elements of the call's queries. They have the same candidates, at least one, and the same
+  // A pass over `members`, indices into call->queries. They have the same candidates, at least one, and the same
   // number of planes.
   struct Pass {
     const Call* call = nullptr;

@@ -40,8 +40,8 @@ std::shared_ptr<const Changes::FilteredList> Changes::MakeList(const PartTombsto
   return list;
 }
 
-// Returns the list with the documents that were appended to the part since: none of them has one of the list's
-// tombstones, which are older.
+// Returns a copy of the list with the documents that were added to the part since it was made. None of them is among
+// the list's tombstones, because these are older.
 std::shared_ptr<const Changes::FilteredList> Changes::ExtendList(const FilteredList& list, const Part& part) {
   auto longer = std::make_shared<FilteredList>();
   longer->num_tombstones = list.num_tombstones;
@@ -56,8 +56,8 @@ std::shared_ptr<const Changes::FilteredList> Changes::ExtendList(const FilteredL
   return longer;
 }
 
-// Returns a list of the part's documents without the first tombstones, all of the first `count` but at most
-// `max_extra`.
+// Returns the part's documents without those of its first N tombstones. N is `count`, or up to `max_extra` less if an
+// earlier list that is this close can be reused: the scan drops the remaining documents itself.
 std::shared_ptr<const Changes::FilteredList> Changes::ListFor(const PartTombstones& tombstones, const Part& part,
                                                               size_t count, size_t max_extra) {
   std::shared_ptr<const FilteredList> known;

@@ -2,8 +2,8 @@
 
 python stores_test.py [PROGRAMS]
 
-No server of Qdrant can be had here: reading one is tested with qdrant-client's local mode behind the client that the
-importer opens."""
+No Qdrant server is available here. Reading from one is tested by giving the importer qdrant-client's local mode in place
+of the client that it opens."""
 
 import base64
 import datetime

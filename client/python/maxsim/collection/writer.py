@@ -70,8 +70,8 @@ class CollectionWriter:
         rotation_seed: with "i8" or codes, the seed of the rotation, 0 to 2^53 - 1.
         num_threads: that convert, quantise and encode. None: one for each core.
         allow_other_shape: lets the generation differ from the one in the folder in its dimension or the type of its
-            ids, or lack its payloads or one of its fields: requests that are made for that one will fail.
-        refuse_lossy: with "i8", raises an error for a document in which a token becomes zeros, or loses more than
+            ids, or lack the payloads or a field of that one. Requests that rely on these will then fail.
+        refuse_lossy: with "i8", raises an error for a document in which a token vector becomes all zeros, or loses more than
             a quarter of its length to rounding, because another token of the document is far longer. Without it, such
             tokens are only counted in Summary.loss.
         created_by: the program that the manifest names. None: this package and its version.

@@ -53,8 +53,8 @@ inline std::vector<std::vector<Scored>> ScanBothWays(ScanExecutor& executor, con
   return results;
 }
 
-// Appends documents in steps of 1, 2, 3 .. documents. Each snapshot, also an old one, is scanned as the same documents
-// that were encoded and loaded at once, to the bit.
+// Appends documents in steps of 1, 2, 3, ... After each step, scans the snapshot and expects the same bits as from a
+// scan of the same documents that were encoded and loaded at once. In the end, scans all snapshots again.
 inline void ExpectSnapshotsAreScannedAsLoaded(Backend& backend, uint64_t seed, const RandomDocuments& documents,
                                               bool factors) {
   const DocumentsView view = documents.view();
