@@ -1,6 +1,6 @@
-// Parses JSON into a value and refuses objects with a repeated key, of which nlohmann's own parser silently keeps the
-// last one. It takes linear time. For texts whose size the caller bounds; formats that may be large have a reader of
-// their own (json_events.h).
+// Parses JSON into a value, and refuses an object that has a key twice: nlohmann's own parser would silently keep the
+// last of the two. Takes linear time. The caller bounds the size of the text. Large formats have their own readers
+// (json_events.h).
 #pragma once
 
 #include <string>

@@ -53,8 +53,8 @@ const Field* FindField(const std::vector<Field>& fields, std::string_view name);
 // Splits a path at its dots.
 std::vector<std::string_view> SplitFieldPath(std::string_view path);
 
-// INVALID_ARGUMENT, naming the field, the value and the limit, unless the fields may be declared together: names that
-// are well formed and differ, paths of which none leads into the value of another.
+// Checks that the fields may be declared together: each name is well formed and appears once, and no path leads into
+// the value of another field. INVALID_ARGUMENT names the field, the value and the limit.
 absl::Status CheckFields(const std::vector<Field>& fields);
 
 // Parses "NAME:KIND=PATH,NAME:KIND,...": without "=PATH" the path is the name. "" is no field. Checks the fields, too.

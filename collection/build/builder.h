@@ -45,7 +45,7 @@ struct BuildOptions {
   // The last write of the log in the folder that the documents hold. Is needed where the log has writes.
   std::optional<uint64_t> log_sequence = {};
   CodesRequest codes = {};  // of every document, made of the vectors as they are stored
-  // What requests can filter by: values that are read from the payloads (CheckFields).
+  // Requests can filter by these fields. Their values are read from the payloads. Must pass CheckFields.
   std::vector<Field> fields = {};
 };
 

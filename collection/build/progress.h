@@ -1,4 +1,4 @@
-// How far a build or an encoding is, for whoever watches it.
+// Reports the progress of a build or an encoding to an observer.
 #pragma once
 
 #include <cstdint>

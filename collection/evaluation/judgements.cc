@@ -17,7 +17,7 @@
 namespace maxsim::evaluation {
 namespace {
 
-// A query's members may be anything, most of which is passed over.
+// A query may have members that are not read, with any values. They may be nested this deep.
 constexpr int kMaxQueryDepth = 100;
 
 // The line of column names that BEIR's files and others begin with: query-id corpus-id score.

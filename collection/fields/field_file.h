@@ -62,11 +62,12 @@ struct FieldColumn {
   FieldValue value(int64_t document) const;
 };
 
-// Checks the whole structure of a field file for these fields and so many documents: format, declarations, types and
-// shapes of the tensors, terms that ascend and are UTF-8, numbers of terms, lists, and zeros where there is no value.
-// Not checked: whether the values are those of the payloads. Returns a column for each field. `bytes` is the whole
-// file. INVALID_ARGUMENT names the tensor or key, its value and what was expected. Unknown tensors and metadata are
-// skipped. Ends with the status of `stop` (may be null) once that is stopped.
+// Checks the whole structure of a field file that must have these fields and `num_documents` documents: the format, the
+// declarations, the tensors' types and shapes, that terms ascend and are UTF-8, the numbers of terms, the lists, and
+// that documents without a value have zeros. Not checked: whether the values are those of the payloads. Returns a
+// column for each field. `bytes` is the whole file. INVALID_ARGUMENT names the tensor or key, its value and what was
+// expected. Unknown tensors and metadata are skipped. Ends with the status of `stop` (may be null) once that is
+// stopped.
 absl::StatusOr<std::vector<FieldColumn>> ParseFieldFile(std::string_view bytes, const std::vector<Field>& fields,
                                                         int64_t num_documents, const StopSignal* stop = nullptr);
 

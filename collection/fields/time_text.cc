@@ -34,7 +34,7 @@ class Reader {
     text_.remove_prefix(1);
     return found;
   }
-  // Reads the digits behind a point, one at least, as microseconds; 0 where there is no point.
+  // Reads a point and the digits after it, at least one, as microseconds. Returns 0 if there is no point.
   int64_t Fraction() {
     if (text_.empty() || text_[0] != '.') return 0;
     text_.remove_prefix(1);

@@ -14,7 +14,7 @@
 namespace maxsim::collection {
 namespace {
 
-// At most so many names of fields are listed in a message.
+// A message lists at most this many names of fields.
 constexpr size_t kMaxListedFields = 16;
 
 std::string ListFields(const std::vector<Field>& fields) {

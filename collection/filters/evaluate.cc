@@ -14,7 +14,7 @@
 namespace maxsim::collection {
 namespace {
 
-// Where at least one of so many documents matches, marking bits takes less time than sorting ordinals.
+// If at least one in kSparseShare documents matches, marking bits is faster than sorting ordinals.
 constexpr size_t kSparseShare = 64;
 
 // Makes a bitmap of ordinals in any order.

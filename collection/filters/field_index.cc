@@ -6,8 +6,9 @@
 namespace maxsim::collection {
 namespace {
 
-// A term has a bitmap where at least so many documents have it, and at least one of kFrequentShare: then the bitmap
-// takes about 2 bytes for each document or less, and a list 4. A filter unites bitmaps faster than lists.
+// A term gets a bitmap if at least kFrequentDocuments documents have it, and at least one in kFrequentShare. The bitmap
+// then takes at most about 2 bytes for each of these documents, where a list takes 4. Filters unite bitmaps faster than
+// lists.
 constexpr int64_t kFrequentDocuments = 256;
 constexpr int64_t kFrequentShare = 256;
 

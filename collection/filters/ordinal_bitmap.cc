@@ -10,8 +10,8 @@
 namespace maxsim::collection {
 namespace {
 
-// What a container takes beside its values: its struct, its entry in the arrays of containers, and the allocator's
-// share of both.
+// Bytes of a container besides its values: its struct, its entry in the arrays of containers, and the allocator's
+// overhead for both.
 constexpr int64_t kContainerBytes = 64;
 
 }  // namespace

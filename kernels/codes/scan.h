@@ -1,5 +1,5 @@
-// What a scan of codes is asked, on every backend: estimates or upper bounds of every document's score from its code,
-// and the best of them.
+// The queries and results of scans of codes, on every backend. A scan computes an estimate or an upper bound of each
+// document's score from its code, and returns the documents with the best ones.
 #pragma once
 
 #include <cstddef>

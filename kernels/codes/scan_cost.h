@@ -9,7 +9,7 @@
 
 namespace maxsim {
 
-// What one device scans for one query.
+// The shards, documents and tokens that one device scans for one query.
 struct ScanSize {
   int64_t num_parts = 1;  // shards, each of which is scanned by kernels of its own
   int64_t num_documents = 0;

@@ -20,10 +20,10 @@ from maxsim.collection.ids import encode_id
 # All fields of a document go into its payload.
 ALL_COLUMNS = ("*",)
 
-# Names of a column or an array of ids, in any case, where nobody says which it is. The first one that is there is used.
+# If the user names no column or array of ids, the importer takes the first of these that exists. Case does not matter.
 ID_NAMES = ("id", "_id", "ids", "doc_id", "doc_ids", "docid", "docids", "document_id", "pid")
 
-# Names that a note lists.
+# A note lists at most this many names.
 _MAX_NAMES = 20
 
 DocumentId = Union[str, int]
