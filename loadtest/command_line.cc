@@ -125,6 +125,9 @@ void AddWorkload(CLI::App& app, WorkloadOptions& workload, UnparsedValues& texts
   app.add_option("--id-prefix", texts.id_prefix, "With --int-ids: string ids P0, P1, ...")
       ->needs(int_ids)
       ->type_name("P");
+  app.add_option("--filter", workload.filter,
+                 "Score only candidates that match, such as 'lang = \"en\"' (docs/reference/filters.md)")
+      ->type_name("TEXT");
   app.add_option("--zipf", workload.zipf_exponent, "Popularity of ids: rank r has weight 1/r^S; 0: all alike")
       ->check(CLI::Range(0.0, 10.0))
       ->check(command_line::NotNan)
@@ -255,6 +258,8 @@ void SetCandidates(const GivenFlags& given, const std::string& text, WorkloadOpt
     }
     return;
   }
+  if (workload.candidates == CandidateKind::kInline)
+    given.Refuse("--filter", "is for documents of the collection only");
   for (const char* flag : {"--ids", "--int-ids", "--zipf"}) given.Refuse(flag, "is for --candidates N only");
 }
 

@@ -26,10 +26,6 @@ uint64_t HashOf(const v1::RerankResponse& response) {
   return std::max<uint64_t>(hash >> 16, 1);
 }
 
-uint32_t HitsOf(const v1::RerankRequest& request, uint64_t num_candidates) {
-  return static_cast<uint32_t>(std::min<uint64_t>(request.top_k(), num_candidates));
-}
-
 }  // namespace
 
 PreparedRequest::PreparedRequest(const v1::RerankRequest& request, std::vector<std::vector<uint64_t>> candidates,
@@ -37,7 +33,8 @@ PreparedRequest::PreparedRequest(const v1::RerankRequest& request, std::vector<s
     : encoded_(request),
       num_queries_(request.queries_size()),
       num_candidates_(num_candidates),
-      num_hits_(static_cast<int>(HitsOf(request, num_candidates))),
+      max_hits_(static_cast<int>(std::min<uint64_t>(request.top_k(), num_candidates))),
+      is_filtered_(!request.filter_text().empty()),
       candidates_(std::move(candidates)),
       ids_(ids),
       check_(check),
@@ -65,12 +62,14 @@ absl::Status PreparedRequest::CheckWhole(const v1::RerankResponse& response) con
   }
   for (int query = 0; query < num_queries_; ++query) {
     const v1::QueryResult& result = response.results(query);
-    if (result.scores_size() != num_hits_ || result.positions_size() != num_hits_) {
-      return Wrong(query, absl::StrCat(result.scores_size(), " scores and ", result.positions_size(),
-                                       " positions; it must be ", num_hits_, " of each"));
+    const int num_hits = result.scores_size();
+    const bool is_right_number = is_filtered_ ? num_hits <= max_hits_ : num_hits == max_hits_;
+    if (!is_right_number || result.positions_size() != num_hits) {
+      return Wrong(query, absl::StrCat(num_hits, " scores and ", result.positions_size(), " positions; it must be ",
+                                       is_filtered_ ? "at most " : "", max_hits_, " of each"));
     }
     absl::flat_hash_set<uint64_t> seen;
-    for (int i = 0; i < num_hits_; ++i) {
+    for (int i = 0; i < num_hits; ++i) {
       const uint64_t position = result.positions(i);
       // The ordinals of a live collection have gaps, and grow while it is written to.
       const bool is_known = positions_are_open_ || position < num_candidates_;
@@ -88,10 +87,10 @@ absl::Status PreparedRequest::CheckWhole(const v1::RerankResponse& response) con
     const std::vector<uint64_t>& list = candidates_[candidates_.size() == 1 ? 0 : static_cast<size_t>(query)];
     const int num_ids = result.string_ids().ids_size() + result.int_ids().ids_size();
     const bool right_kind = ids_->type() == v1::ID_TYPE_STRING ? result.has_string_ids() : result.has_int_ids();
-    if (num_ids != num_hits_ || (num_ids > 0 && !right_kind)) {
-      return Wrong(query, absl::StrCat(num_ids, " ids for ", num_hits_, " hits, or of the wrong kind"));
+    if (num_ids != num_hits || (num_ids > 0 && !right_kind)) {
+      return Wrong(query, absl::StrCat(num_ids, " ids for ", num_hits, " hits, or of the wrong kind"));
     }
-    for (int i = 0; i < num_hits_; ++i) {
+    for (int i = 0; i < num_hits; ++i) {
       if (!ids_->Names(result, i, list[result.positions(i)])) {
         return Wrong(query, absl::StrCat("hit ", i, " does not name the id at position ", result.positions(i)));
       }

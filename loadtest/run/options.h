@@ -32,6 +32,7 @@ struct WorkloadOptions {
   std::optional<std::string> id_prefix;
   double zipf_exponent = 0;  // exponent of the candidates' popularity (popularity.h)
   TokenCounts document_tokens{180};
+  std::string filter;  // as text; empty: every candidate is scored
 
   std::string queries_file, query_lengths_file;  // recorded queries; empty: synthetic ones
   TokenCounts query_tokens{32};

@@ -227,6 +227,7 @@ class WorkloadBuilder {
     request.set_collection(options_.collection);
     request.set_top_k(options_.top_k);
     request.set_priority(options_.priority);
+    if (!options_.filter.empty()) request.set_filter_text(options_.filter);
     request.set_missing_policy(
         v1::MISSING_POLICY_FAIL);  // a server would skip unknown ids, which is work that is not done
     if (options_.shared_candidates) *request.mutable_candidates() = NextCandidates(lists);
@@ -254,6 +255,7 @@ class WorkloadBuilder {
                    options_.document_tokens.text(), " tokens");
         break;
     }
+    if (!options_.filter.empty()) absl::StrAppend(&text, " that match ", options_.filter);
     absl::StrAppend(&text, "; ",
                     queries_.has_value() ? Cat(queries_->size(), " recorded queries")
                                          : Cat("queries of ", options_.query_tokens.text(), " tokens"),

@@ -43,7 +43,8 @@ class PreparedRequest {
   const client::EncodedRequest encoded_;
   const int num_queries_;
   const uint64_t num_candidates_;
-  const int num_hits_;
+  const int max_hits_;
+  const bool is_filtered_;  // then a query may have fewer hits
   const std::vector<std::vector<uint64_t>> candidates_;
   const IdSet* const ids_;
   const AnswerCheck check_;

@@ -74,6 +74,19 @@ TEST_F(AnswerCheckTest, FewerCandidatesThanTopKAreAllOfThem) {
   EXPECT_TRUE(Prepared().Check(right_).ok()) << Prepared().Check(right_);
 }
 
+TEST_F(AnswerCheckTest, AFilterMayLeaveFewerHitsButNotMore) {
+  v1::RerankResponse answer = right_;
+  v1::QueryResult& first = *answer.mutable_results(0);
+  first.mutable_scores()->RemoveLast();
+  first.mutable_positions()->RemoveLast();
+  first.mutable_int_ids()->mutable_ids()->RemoveLast();
+  EXPECT_THAT(Complaint(answer), HasSubstr("2 scores and 2 positions; it must be 3 of each"));
+  request_.set_filter_text("year = 2020");
+  EXPECT_TRUE(Prepared().Check(answer).ok()) << Prepared().Check(answer);
+  first.add_scores(-3);
+  EXPECT_THAT(Complaint(answer), HasSubstr("3 scores and 2 positions; it must be at most 3 of each"));
+}
+
 TEST_F(AnswerCheckTest, WhatIsMissingOrTooMuchIsWrong) {
   v1::RerankResponse answer = right_;
   answer.mutable_results()->RemoveLast();

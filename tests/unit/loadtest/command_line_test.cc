@@ -59,6 +59,8 @@ TEST(CommandLineTest, EveryFlagReachesItsOption) {
                                        "doc-",
                                        "--candidates",
                                        "77",
+                                       "--filter",
+                                       "year >= 2020",
                                        "--zipf",
                                        "0.9",
                                        "--query-tokens",
@@ -117,6 +119,7 @@ TEST(CommandLineTest, EveryFlagReachesItsOption) {
   const WorkloadOptions& workload = options.workload;
   EXPECT_EQ(workload.id_prefix, "doc-");
   EXPECT_EQ(workload.num_candidates, 77u);
+  EXPECT_EQ(workload.filter, "year >= 2020");
   EXPECT_EQ(workload.zipf_exponent, 0.9);
   EXPECT_EQ(workload.query_tokens.text(), "uniform:8:64");
   EXPECT_EQ(workload.queries_per_request, 8u);
@@ -203,6 +206,8 @@ TEST(CommandLineTest, WhatHasNoUseInAModeIsRefused) {
   EXPECT_THAT(Refused(With({"--mode", "open", "--rate", "5", "--concurrency", "3"})),
               HasSubstr("--concurrency: is for --mode closed only"));
   EXPECT_THAT(Refused(With({"--ids", "file"})), HasSubstr("--int-ids"));
+  EXPECT_THAT(Refused({"--target", "h", "--collection", "c", "--candidates", "inline:3", "--filter", "year >= 2020"}),
+              HasSubstr("--filter: is for documents of the collection only"));
   EXPECT_THAT(Refused({"--target", "h", "--collection", "c", "--ids", "f", "--id-prefix", "p"}),
               HasSubstr("--int-ids"));
   EXPECT_THAT(Refused(With({"--queries", "q.npy", "--query-tokens", "8"})), HasSubstr("--queries"));

@@ -161,6 +161,15 @@ TEST(WorkloadTest, InlineDocumentsAndTheWholeCollectionAreCandidatesToo) {
   EXPECT_EQ(Prepare(options)->num_candidates(), 500u);
 }
 
+TEST(WorkloadTest, AFilterIsInEveryRequestAndInTheDescription) {
+  WorkloadOptions options = Small();
+  EXPECT_EQ(Message((*Prepare(options))[0]).matching_case(), v1::RerankRequest::MATCHING_NOT_SET);
+  options.filter = "year >= 2020";
+  const std::unique_ptr<Workload> workload = Prepare(options);
+  EXPECT_EQ(Message((*workload)[49]).filter_text(), "year >= 2020");
+  EXPECT_THAT(workload->description(), HasSubstr(" that match year >= 2020; "));
+}
+
 TEST(WorkloadTest, IdsComeFromAFileOrFromAPrefix) {
   WorkloadOptions options = Small();
   options.num_candidates = 3;

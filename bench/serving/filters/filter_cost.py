@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""Times searches with a filter beside searches without one, and filters that the server has not met before.
+
+    filter_cost.py --bin build/release/bin --documents 1000000 --tokens 72 --out filter_cost.json
+
+README.md in this folder says what is compared. Needs NumPy and grpcio.
+"""
+
+import argparse
+import datetime
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(REPOSITORY / "bench/serving/cases"))
+sys.path.insert(0, str(REPOSITORY / "client/python"))
+
+from maxsim import Client, token_matrix  # noqa: E402
+from maxsim.v1 import rerank_pb2  # noqa: E402
+from servers import Maxsimd, gpu_query, has_gpu, server_commit  # noqa: E402
+
+TOP_K = 100
+QUERY_TOKENS = 32
+BLOCK = 100_000  # documents that are made at once
+LANGUAGES = ("de", "en", "es", "fr", "it", "nl", "pl", "pt", "sv", "tr")
+FIELDS = "percent:integer,half:boolean,lang:keyword,year:integer,price:number"
+
+
+def make_collection(options, folder):
+    """Builds a collection of INT8 vectors in one shard, whose documents have random values of FIELDS."""
+    random = np.random.default_rng(5)
+    rows = options.documents * options.tokens
+    tokens = np.lib.format.open_memmap(options.scratch / "tokens.npy", "w+", np.int8, (rows, options.dim))
+    for begin in range(0, rows, BLOCK):
+        block = tokens[begin : begin + BLOCK]
+        block[:] = random.integers(-127, 128, block.shape, np.int8)
+    del tokens
+    np.save(options.scratch / "scales.npy", np.full(rows, 1 / (73 * options.dim**0.5), np.float32))
+    np.save(options.scratch / "lengths.npy", np.full(options.documents, options.tokens, np.int32))
+    with open(options.scratch / "docs.jsonl", "w") as lines:
+        for begin in range(0, options.documents, BLOCK):
+            size = min(BLOCK, options.documents - begin)
+            percent, half = random.integers(0, 100, size), random.integers(0, 2, size)
+            lang, year = random.integers(0, len(LANGUAGES), size), random.integers(1990, 2030, size)
+            price = random.random(size).round(6)
+            for i in range(size):
+                lines.write(
+                    f'{{"id":{begin + i},"percent":{percent[i]},"half":{"true" if half[i] else "false"},'
+                    f'"lang":"{LANGUAGES[lang[i]]}","year":{year[i]},"price":{price[i]}}}\n'
+                )
+    command = [
+        options.bin / "maxsim-shard", "build", "--tokens", options.scratch / "tokens.npy", "--scales", options.scratch / "scales.npy",
+        "--lengths", options.scratch / "lengths.npy", "--ids", options.scratch / "docs.jsonl", "--id-type", "int64",
+        "--storage", "i8", "--fields", FIELDS, "--output", folder, "--name", "documents", "--quiet", "--max-shard-bytes", "64GiB",
+        *(["--codes", options.planes] if options.planes else []),
+    ]  # fmt: skip
+    subprocess.run([str(part) for part in command], check=True)
+
+
+def load(options, address, candidates, *further):
+    report = options.scratch / "report.json"
+    command = [
+        options.bin / "maxsim-loadtest", "--target", address, "--collection", "documents", "--candidates", candidates,
+        "--concurrency", 1, "--query-tokens", QUERY_TOKENS, "--top-k", TOP_K, "--duration", f"{options.seconds}s", "--warmup", "1s",
+        "--pool-requests", 64, "--timeout", "60s", "--json", report, *further,
+    ]  # fmt: skip
+    subprocess.run([str(part) for part in command], check=True, stdout=subprocess.DEVNULL)
+    result = json.loads(report.read_text())
+    return {key: result[key] for key in ("command", "requests", "latency_us", "server_us", "errors")}
+
+
+def compare(options, address):
+    """Times each case in several turns, and returns the medians of their p50 in microseconds, with the reports."""
+    percent = options.documents // 100
+    cases = {
+        "whole_collection": ("all",),
+        "half_of_it": ("all", "--filter", "half = true"),
+        "list_of_1_percent": (percent, "--int-ids", options.documents),
+        "filter_of_1_percent": ("all", "--filter", "percent = 7"),
+    }
+    reports = {name: [] for name in cases}
+    for _ in range(options.turns):
+        for name, case in cases.items():
+            reports[name].append(load(options, address, *case))
+    p50 = {name: statistics.median(report["latency_us"]["p50"] for report in turns) for name, turns in reports.items()}
+    return {
+        "p50_us": p50,
+        "1_percent_beside_list": p50["filter_of_1_percent"] / p50["list_of_1_percent"],
+        "half_beside_whole": p50["half_of_it"] / p50["whole_collection"],
+        "reports": reports,
+    }
+
+
+def new_filters(count):
+    """Returns the texts of `count` filters of each kind, no two of which are equal."""
+    return {
+        "integer equals": [f"percent = {i}" for i in range(count)],
+        "integer range": [f"year >= {1991 + i}" for i in range(count)],
+        "number range": [f"price >= {0.1 + i / 100}" for i in range(count)],
+        "keyword equals": [f'lang = "{LANGUAGES[i]}"' for i in range(min(count, len(LANGUAGES)))],
+        "not keyword": [f'not lang = "{LANGUAGES[i]}"' for i in range(min(count, len(LANGUAGES)))],
+        "and of three": [f'lang = "{LANGUAGES[i % 10]}" and half = true and year < {1995 + i}' for i in range(count)],
+    }
+
+
+def time_new_filters(options, address):
+    """Returns of each kind the median milliseconds of the first request and of its repetition.
+
+    The candidates are a few ids, so that scoring them takes next to no time.
+    """
+    query = np.random.default_rng(6).standard_normal((4, options.dim)).astype(np.float16)
+    with Client(address) as client:
+
+        def ask(text):
+            request = rerank_pb2.RerankRequest(collection="documents", top_k=1, filter_text=text)
+            request.queries.add(tokens=token_matrix(query))
+            request.candidates.int_ids.ids.extend(range(10))
+            begin = time.perf_counter()
+            client.reranker.Rerank(request)
+            return 1000 * (time.perf_counter() - begin)
+
+        rows = {}
+        for kind, texts in new_filters(options.new_filters).items():
+            first, again = [ask(text) for text in texts], [min(ask(text) for _ in range(5)) for text in texts]
+            rows[kind] = {"filters": len(texts), "first_ms": statistics.median(first), "again_ms": statistics.median(again)}
+            rows[kind]["evaluated_ms"] = rows[kind]["first_ms"] - rows[kind]["again_ms"]
+        return rows
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", type=pathlib.Path, required=True, help="folder with maxsimd and its tools")
+    parser.add_argument("--documents", type=int, default=1_000_000, help="documents to make (default: 1000000)")
+    parser.add_argument("--tokens", type=int, default=72, help="tokens of a document (default: 72)")
+    parser.add_argument("--dim", type=int, default=128, help="values of a token (default: 128)")
+    parser.add_argument("--planes", type=int, choices=(0, 1, 2, 4), default=0, help="planes of codes (default: 0, none)")
+    parser.add_argument("--new-only", action="store_true", help="measure new filters only")
+    parser.add_argument("--new-filters", type=int, default=20, help="new filters of each kind (default: 20)")
+    parser.add_argument("--turns", type=int, default=3, help="turns of the comparison (default: 3)")
+    parser.add_argument("--seconds", type=int, default=4, help="seconds of each measurement (default: 4)")
+    parser.add_argument("--scratch", type=pathlib.Path, help="folder for the files (default: the system's)")
+    parser.add_argument("--out", type=pathlib.Path, required=True, help="JSON file to write")
+    options = parser.parse_args()
+
+    with tempfile.TemporaryDirectory(dir=options.scratch, prefix="filter-cost-") as name:
+        options.scratch = pathlib.Path(name)
+        folder = options.scratch / "collection"
+        make_collection(options, folder)
+        result = {
+            "command": " ".join(sys.argv),
+            "commit": server_commit(options.bin),
+            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            "device": gpu_query("name,driver_version") if has_gpu() else "no GPU",
+        }
+        residency = "gpu" if has_gpu() else "host"
+        keys = {"batching.max_queue_work": 1 << 44, "batching.max_queue_time": "0s"}
+        with Maxsimd(options.bin, options.scratch, "server", {"documents": folder}, residency, keys, 400, True) as server:
+            result["new_filters"] = time_new_filters(options, server.unix_target)
+            if not options.new_only:
+                result["comparison"] = compare(options, server.unix_target)
+        options.out.write_text(json.dumps(result, indent=1) + "\n")
+        print(json.dumps({**result, "comparison": {**result.get("comparison", {}), "reports": None}}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
