@@ -14,27 +14,8 @@
 namespace maxsim::collection {
 namespace {
 
-// If at least one in kSparseShare documents matches, marking bits is faster than sorting ordinals.
+// If at least one in kSparseShare documents matches, a mask is faster than sorting ordinals.
 constexpr size_t kSparseShare = 64;
-
-// Makes a bitmap of ordinals in any order.
-OrdinalBitmap FromUnsorted(absl::Span<const uint32_t> ordinals, int64_t num_documents) {
-  std::vector<uint32_t> sorted;
-  if (ordinals.size() < static_cast<size_t>(num_documents) / kSparseShare) {
-    sorted.assign(ordinals.begin(), ordinals.end());
-    std::sort(sorted.begin(), sorted.end());
-    return OrdinalBitmap::FromSorted(sorted);
-  }
-  std::vector<uint64_t> words(static_cast<size_t>(num_documents) / 64 + 1);
-  for (const uint32_t ordinal : ordinals) words[ordinal / 64] |= uint64_t{1} << (ordinal % 64);
-  sorted.reserve(ordinals.size());
-  for (size_t word = 0; word < words.size(); ++word) {
-    for (uint64_t bits = words[word]; bits != 0; bits &= bits - 1) {
-      sorted.push_back(static_cast<uint32_t>(word * 64) + static_cast<uint32_t>(__builtin_ctzll(bits)));
-    }
-  }
-  return OrdinalBitmap::FromSorted(sorted);
-}
 
 // Returns the value of a canonical filter as the index has it.
 template <typename T>
@@ -44,28 +25,42 @@ T ValueOf(FieldKind kind, const FilterValue& value) {
 }
 
 template <typename T>
-void AddInRange(const FieldIndex& field, const SortedValues<T>& values, const std::optional<FilterBound>& low,
-                const std::optional<FilterBound>& high, std::vector<uint32_t>& ordinals) {
+typename SortedValues<T>::Places FindRange(const FieldIndex& field, const SortedValues<T>& values,
+                                           const std::optional<FilterBound>& low,
+                                           const std::optional<FilterBound>& high) {
   const auto bound = [&](const std::optional<FilterBound>& given) {
     std::optional<typename SortedValues<T>::Bound> made;
     if (given.has_value()) made = {ValueOf<T>(field.kind(), given->value), given->inclusive};
     return made;
   };
-  const absl::Span<const uint32_t> found = values.InRange(bound(low), bound(high));
-  ordinals.insert(ordinals.end(), found.begin(), found.end());
+  return values.InRange(bound(low), bound(high));
 }
 
-// Evaluates equals, in and range of a field with values in order.
+// Evaluates equals, in and range of a field with values in order. No two values of a canonical filter are equal.
 template <typename T>
 OrdinalBitmap EvaluateSorted(const Filter& filter, const FieldIndex& field, const SortedValues<T>& values,
                              int64_t num_documents) {
-  std::vector<uint32_t> ordinals;
-  if (filter.kind == Filter::Kind::kRange) AddInRange(field, values, filter.low, filter.high, ordinals);
+  std::vector<typename SortedValues<T>::Places> ranges;
+  if (filter.kind == Filter::Kind::kRange) ranges.push_back(FindRange(field, values, filter.low, filter.high));
   for (const FilterValue& value : filter.values) {
     const FilterBound bound{value, true};
-    AddInRange(field, values, bound, bound, ordinals);
+    ranges.push_back(FindRange(field, values, bound, bound));
   }
-  return FromUnsorted(ordinals, num_documents);
+  size_t num_found = 0;
+  for (const auto& places : ranges) num_found += places.size();
+  if (num_found < static_cast<size_t>(num_documents) / kSparseShare) {
+    std::vector<uint32_t> ordinals;
+    ordinals.reserve(num_found);
+    for (const auto& places : ranges) {
+      const absl::Span<const uint32_t> found = values.Ordinals(places);
+      ordinals.insert(ordinals.end(), found.begin(), found.end());
+    }
+    std::sort(ordinals.begin(), ordinals.end());
+    return OrdinalBitmap::FromSorted(ordinals);
+  }
+  std::vector<uint64_t> mask((static_cast<size_t>(num_documents) + 63) / 64);
+  for (const auto& places : ranges) values.AddTo(places, absl::MakeSpan(mask));
+  return OrdinalBitmap::FromMask(mask);
 }
 
 OrdinalBitmap EvaluateTerms(const Filter& filter, const FieldIndex& field) {

@@ -12,29 +12,36 @@ namespace {
 constexpr int64_t kFrequentDocuments = 256;
 constexpr int64_t kFrequentShare = 256;
 
+// Prefixes of sorted values take at most 2 bytes a document.
+constexpr size_t kMaxPrefixes = 16;
+constexpr size_t kMinPrefixStep = 1024;
+
 template <typename T>
 int64_t BytesOf(const std::vector<T>& values) {
   return static_cast<int64_t>(values.capacity() * sizeof(T));
 }
 
-// Makes a bitmap of bits in the order of formats.md.
-OrdinalBitmap FromBits(const uint8_t* bits, int64_t num_documents) {
-  std::vector<uint32_t> ordinals;
-  for (int64_t document = 0; document < num_documents; ++document) {
-    if (((bits[document / 8] >> (document % 8)) & 1) != 0) ordinals.push_back(static_cast<uint32_t>(document));
+size_t MaskWords(int64_t num_documents) { return (static_cast<size_t>(num_documents) + 63) / 64; }
+
+void Flip(uint32_t ordinal, absl::Span<uint64_t> mask) { mask[ordinal / 64] ^= uint64_t{1} << (ordinal % 64); }
+
+// Returns bits in the order of formats.md as a mask.
+std::vector<uint64_t> MaskOf(const uint8_t* bits, int64_t num_documents) {
+  std::vector<uint64_t> mask(MaskWords(num_documents));
+  for (int64_t byte = 0; byte < (num_documents + 7) / 8; ++byte) {
+    mask[static_cast<size_t>(byte) / 8] |= uint64_t{bits[byte]} << (byte % 8 * 8);
   }
-  return OrdinalBitmap::FromSorted(ordinals);
+  return mask;
 }
 
 OrdinalBitmap PresentOf(const FieldColumn& column) {
   if (column.num_present == column.num_documents) return OrdinalBitmap::All(column.num_documents);
-  if (column.present != nullptr) return FromBits(column.present, column.num_documents);
-  std::vector<uint32_t> ordinals;
-  ordinals.reserve(static_cast<size_t>(column.num_present));
+  if (column.present != nullptr) return OrdinalBitmap::FromMask(MaskOf(column.present, column.num_documents));
+  std::vector<uint64_t> mask(MaskWords(column.num_documents));
   for (int64_t document = 0; document < column.num_documents; ++document) {
-    if (column.has_value(document)) ordinals.push_back(static_cast<uint32_t>(document));
+    mask[static_cast<size_t>(document) / 64] |= uint64_t{column.has_value(document)} << (document % 64);
   }
-  return OrdinalBitmap::FromSorted(ordinals);
+  return OrdinalBitmap::FromMask(mask);
 }
 
 // Calls `take` with each document and each number of a term that it has, in the order of the documents.
@@ -58,13 +65,15 @@ SortedValues<T> Sorted(const FieldColumn& column, const Array& array) {
   for (int64_t document = 0; document < column.num_documents; ++document) {
     if (column.has_value(document)) values.emplace_back(array[document], static_cast<uint32_t>(document));
   }
-  return SortedValues<T>(std::move(values));
+  return SortedValues<T>(std::move(values), column.num_documents);
 }
 
 }  // namespace
 
 template <typename T>
-SortedValues<T>::SortedValues(std::vector<std::pair<T, uint32_t>> values) {
+SortedValues<T>::SortedValues(std::vector<std::pair<T, uint32_t>> values, int64_t num_documents)
+    : step_(std::max(kMinPrefixStep, static_cast<size_t>(num_documents) / kMaxPrefixes)),
+      num_mask_words_(MaskWords(num_documents)) {
   std::sort(values.begin(), values.end());
   values_.reserve(values.size());
   ordinals_.reserve(values.size());
@@ -72,11 +81,17 @@ SortedValues<T>::SortedValues(std::vector<std::pair<T, uint32_t>> values) {
     values_.push_back(value);
     ordinals_.push_back(ordinal);
   }
+  prefixes_.reserve(values.size() / step_ * num_mask_words_);
+  std::vector<uint64_t> mask(num_mask_words_);
+  for (size_t begin = 0; begin + step_ <= ordinals_.size(); begin += step_) {
+    for (size_t place = begin; place < begin + step_; ++place) Flip(ordinals_[place], absl::MakeSpan(mask));
+    prefixes_.insert(prefixes_.end(), mask.begin(), mask.end());
+  }
 }
 
 template <typename T>
-absl::Span<const uint32_t> SortedValues<T>::InRange(const std::optional<Bound>& low,
-                                                    const std::optional<Bound>& high) const {
+typename SortedValues<T>::Places SortedValues<T>::InRange(const std::optional<Bound>& low,
+                                                          const std::optional<Bound>& high) const {
   auto begin = values_.begin();
   auto end = values_.end();
   if (low.has_value()) {
@@ -85,13 +100,39 @@ absl::Span<const uint32_t> SortedValues<T>::InRange(const std::optional<Bound>& 
   if (high.has_value()) {
     end = high->inclusive ? std::upper_bound(begin, end, high->value) : std::lower_bound(begin, end, high->value);
   }
-  return absl::MakeConstSpan(ordinals_).subspan(static_cast<size_t>(begin - values_.begin()),
-                                                static_cast<size_t>(end - begin));
+  return {static_cast<size_t>(begin - values_.begin()), static_cast<size_t>(end - values_.begin())};
+}
+
+template <typename T>
+absl::Span<const uint32_t> SortedValues<T>::Ordinals(Places places) const {
+  return absl::MakeConstSpan(ordinals_).subspan(places.begin, places.size());
+}
+
+template <typename T>
+void SortedValues<T>::AddTo(Places places, absl::Span<uint64_t> mask) const {
+  if (places.size() < step_) {
+    for (const uint32_t ordinal : Ordinals(places)) Flip(ordinal, mask);
+    return;
+  }
+  FlipBefore(places.begin, mask);
+  FlipBefore(places.end, mask);
+}
+
+template <typename T>
+void SortedValues<T>::FlipBefore(size_t place, absl::Span<uint64_t> mask) const {
+  const size_t num_prefixes = ordinals_.size() / step_;
+  const size_t nearest = std::min((place + step_ / 2) / step_, num_prefixes);
+  if (nearest > 0) {
+    const uint64_t* const prefix = prefixes_.data() + (nearest - 1) * num_mask_words_;
+    for (size_t word = 0; word < num_mask_words_; ++word) mask[word] ^= prefix[word];
+  }
+  const auto [begin, end] = std::minmax({place, nearest * step_});
+  for (const uint32_t ordinal : Ordinals({begin, end})) Flip(ordinal, mask);
 }
 
 template <typename T>
 int64_t SortedValues<T>::memory_bytes() const {
-  return BytesOf(values_) + BytesOf(ordinals_);
+  return BytesOf(values_) + BytesOf(ordinals_) + BytesOf(prefixes_);
 }
 
 template class SortedValues<int64_t>;
@@ -189,7 +230,7 @@ FieldIndex::FieldIndex(const FieldColumn& column) : kind_(column.kind), present_
       numbers_ = Sorted<double>(column, column.numbers);
       break;
     case FieldKind::kBoolean:
-      is_true_ = FromBits(column.bits, column.num_documents);
+      is_true_ = OrdinalBitmap::FromMask(MaskOf(column.bits, column.num_documents));
       is_true_.Compress();
       break;
   }
@@ -218,9 +259,10 @@ int64_t ShardIndex::memory_bytes() const {
 }
 
 int64_t MaxIndexBytes(const std::vector<Field>& fields, int64_t num_documents, int64_t file_bytes) {
-  // Arrays and terms take at most twice their bytes in the file: terms get a second array of offsets, and values the
-  // documents that have them. A bitmap takes at most 8 KiB per 65,536 documents, and a field has up to two of them
-  // (present_, is_true_). The bitmaps of frequent terms take less than the same terms' numbers in the file.
+  // Arrays and terms take at most twice their bytes in the file: terms get a second array of offsets, and values, of 8
+  // bytes, get 4 for the documents that have them and 2 for prefixes. A bitmap takes at most 8 KiB per 65,536
+  // documents, and a field has up to two of them (present_, is_true_). The bitmaps of frequent terms take less than the
+  // same terms' numbers in the file.
   constexpr int64_t kContainerDocuments = 65'536;
   constexpr int64_t kMaxContainerBytes = 8192 + 64;
   constexpr int64_t kFixedBytes = 1024;

@@ -15,26 +15,44 @@
 
 namespace maxsim::collection {
 
-// Values in ascending order, each with the document that has it.
+// Values in ascending order, each with the document that has it. The documents of every num_documents / 16 values are
+// kept as a mask too, together with all before them, so that a long range is the difference of two masks and takes few
+// changes of single bits.
 template <typename T>
 class SortedValues {
  public:
-  // Takes the values of the documents that have one.
-  explicit SortedValues(std::vector<std::pair<T, uint32_t>> values);
+  // Takes the values of the documents that have one, of a shard of `num_documents`.
+  SortedValues(std::vector<std::pair<T, uint32_t>> values, int64_t num_documents);
   SortedValues() = default;
 
-  // Returns the documents whose value is in the range, in the order of their values. nullopt: without that bound.
+  // Returns where the values in a range are. nullopt: without that bound.
   struct Bound {
     T value;
     bool inclusive = true;
   };
-  absl::Span<const uint32_t> InRange(const std::optional<Bound>& low, const std::optional<Bound>& high) const;
+  struct Places {
+    size_t begin = 0;
+    size_t end = 0;
+    size_t size() const { return end - begin; }
+  };
+  Places InRange(const std::optional<Bound>& low, const std::optional<Bound>& high) const;
+
+  // Returns the documents at these places, in the order of their values.
+  absl::Span<const uint32_t> Ordinals(Places places) const;
+  // Adds the documents at these places to a mask of the shard, which has none of them.
+  void AddTo(Places places, absl::Span<uint64_t> mask) const;
 
   int64_t memory_bytes() const;
 
  private:
+  // Changes the bits of the documents at the places before this one.
+  void FlipBefore(size_t place, absl::Span<uint64_t> mask) const;
+
   std::vector<T> values_;
   std::vector<uint32_t> ordinals_;
+  size_t step_ = 1;                 // places from one prefix to the next
+  size_t num_mask_words_ = 0;       // of a mask
+  std::vector<uint64_t> prefixes_;  // masks; the i-th one has the documents at the places before (i + 1) * step_
 };
 
 // Terms in ascending order, each with the documents that have it. Those of a term that many documents have are a

@@ -3,6 +3,7 @@
 #include <roaring/roaring.h>
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <new>
 #include <utility>
@@ -33,6 +34,58 @@ OrdinalBitmap OrdinalBitmap::All(int64_t num_ordinals) {
 
 OrdinalBitmap OrdinalBitmap::FromSorted(absl::Span<const uint32_t> ordinals) {
   return OrdinalBitmap(roaring_bitmap_of_ptr(ordinals.size(), ordinals.data()));
+}
+
+// The library takes no masks. Its portable format holds dense containers as masks, and so one is written and read
+// (https://github.com/RoaringBitmap/RoaringFormatSpec).
+OrdinalBitmap OrdinalBitmap::FromMask(absl::Span<const uint64_t> words) {
+  constexpr uint32_t kCookieWithoutRuns = 12346;
+  constexpr size_t kContainerWords = 1024;
+  constexpr int kMaxArray = 4096;  // values of a container that is an array of 16-bit numbers
+  struct Container {
+    uint16_t key;
+    int size;
+    absl::Span<const uint64_t> words;
+    size_t num_bytes() const { return size <= kMaxArray ? 2 * static_cast<size_t>(size) : 8 * kContainerWords; }
+  };
+  std::vector<Container> containers;
+  for (size_t begin = 0; begin < words.size(); begin += kContainerWords) {
+    Container container{static_cast<uint16_t>(begin / kContainerWords), 0, words.subspan(begin, kContainerWords)};
+    for (const uint64_t word : container.words) container.size += std::popcount(word);
+    if (container.size > 0) containers.push_back(container);
+  }
+
+  std::vector<char> bytes;
+  const auto append = [&bytes](const auto value) {
+    const auto* const begin = reinterpret_cast<const char*>(&value);
+    bytes.insert(bytes.end(), begin, begin + sizeof(value));
+  };
+  append(kCookieWithoutRuns);
+  append(static_cast<uint32_t>(containers.size()));
+  for (const Container& container : containers) {
+    append(container.key);
+    append(static_cast<uint16_t>(container.size - 1));
+  }
+  size_t offset = bytes.size() + containers.size() * sizeof(uint32_t);
+  for (const Container& container : containers) {
+    append(static_cast<uint32_t>(offset));
+    offset += container.num_bytes();
+  }
+  bytes.reserve(offset);
+  for (const Container& container : containers) {
+    if (container.size > kMaxArray) {
+      const auto* const begin = reinterpret_cast<const char*>(container.words.data());
+      bytes.insert(bytes.end(), begin, begin + container.words.size() * sizeof(uint64_t));
+      bytes.resize(bytes.size() + (kContainerWords - container.words.size()) * sizeof(uint64_t));
+      continue;
+    }
+    for (size_t word = 0; word < container.words.size(); ++word) {
+      for (uint64_t bits = container.words[word]; bits != 0; bits &= bits - 1) {
+        append(static_cast<uint16_t>(word * 64 + static_cast<size_t>(std::countr_zero(bits))));
+      }
+    }
+  }
+  return OrdinalBitmap(roaring_bitmap_portable_deserialize_safe(bytes.data(), bytes.size()));
 }
 
 OrdinalBitmap OrdinalBitmap::Clone() const { return OrdinalBitmap(roaring_bitmap_copy(bitmap_.get())); }

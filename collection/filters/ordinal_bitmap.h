@@ -24,6 +24,8 @@ class OrdinalBitmap {
   static OrdinalBitmap All(int64_t num_ordinals);
   // Takes ordinals in ascending order.
   static OrdinalBitmap FromSorted(absl::Span<const uint32_t> ordinals);
+  // Takes a mask: bit i of word w is set if 64 * w + i is in the set.
+  static OrdinalBitmap FromMask(absl::Span<const uint64_t> words);
   OrdinalBitmap Clone() const;
 
   void IntersectWith(const OrdinalBitmap& other);

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "collection/fields/field_file.h"
 #include "collection/fields/field_file_maker.h"
 #include "collection/filters/canonical.h"
@@ -98,6 +100,33 @@ TEST(EvaluateTest, FrequentAndRareKeywordsAreFound) {
   EXPECT_EQ(shard.Matches("n > 3").size(), kDocuments - 3);
   EXPECT_THAT(shard.Matches("n > 3 and n <= 5"), ElementsAre(69995, 69996));
   EXPECT_THAT(shard.Matches("n > 3 and n < 3"), ElementsAre());
+}
+
+// Long ranges are the difference of two masks that are kept every 1,024 values or more.
+TEST(EvaluateTest, RangesOfEveryLengthAreFound) {
+  for (const int num_documents : {1'000, 1'024, 2'047, 70'003}) {
+    std::vector<std::string> payloads;
+    std::vector<std::pair<int, uint32_t>> values;  // a permutation, and repeated values
+    for (int document = 0; document < num_documents; ++document) {
+      const int value = static_cast<int>(int64_t{document} * 7'919 % num_documents) / 3;
+      const bool is_present = document % 5 != 0;
+      payloads.push_back(is_present ? absl::StrCat(R"({"year":)", value, R"(,"price":)", value, ".5}") : "{}");
+      if (is_present) values.emplace_back(value, static_cast<uint32_t>(document));
+    }
+    const IndexedPayloads indexed({{"year", FieldKind::kInteger, "year"}, {"price", FieldKind::kNumber, "price"}},
+                                  payloads);
+    const int end = num_documents / 3 + 1;
+    for (const int low : {0, 1, end / 7, end / 2, end - 2, end}) {
+      for (const int high : {0, 1, end / 7 + 1, end / 2, end - 300, end}) {
+        std::vector<uint32_t> expected;
+        for (const auto& [value, document] : values) {
+          if (value >= low && value <= high) expected.push_back(document);
+        }
+        EXPECT_EQ(indexed.Matches(absl::StrCat("year >= ", low, " and year <= ", high)), expected);
+        EXPECT_EQ(indexed.Matches(absl::StrCat("price >= ", low, " and price < ", high + 1)), expected);
+      }
+    }
+  }
 }
 
 TEST(EvaluateTest, ANegationMatchesDocumentsWithoutAValue) {

@@ -20,6 +20,8 @@ TEST(OrdinalBitmapTest, EmptyAndWholeSets) {
   EXPECT_TRUE(OrdinalBitmap().empty());
   EXPECT_TRUE(OrdinalBitmap::All(0).empty());
   EXPECT_TRUE(OrdinalBitmap::FromSorted({}).empty());
+  EXPECT_TRUE(OrdinalBitmap::FromMask({}).empty());
+  EXPECT_TRUE(OrdinalBitmap::FromMask({0, 0}).empty());
   EXPECT_THAT(OrdinalBitmap::All(3).ToVector(), ElementsAre(0, 1, 2));
   OrdinalBitmap set;
   set.Complement(3);
@@ -54,6 +56,9 @@ TEST(OrdinalBitmapTest, OperationsAreThoseOfSets) {
     if (round % 2 == 0) set.Compress();
     if (round % 3 == 0) other.Compress();
     EXPECT_EQ(set.ToVector(), a);
+    std::vector<uint64_t> mask(a.empty() ? 0 : a.back() / 64 + 1);
+    for (const uint32_t ordinal : a) mask[ordinal / 64] |= uint64_t{1} << (ordinal % 64);
+    EXPECT_EQ(OrdinalBitmap::FromMask(mask), OrdinalBitmap::FromSorted(a));
     EXPECT_EQ(set.size(), static_cast<int64_t>(a.size()));
     EXPECT_EQ(set.Contains(7), std::binary_search(a.begin(), a.end(), 7U));
     const auto expect = [&](auto operation, const std::vector<uint32_t>& expected) {
