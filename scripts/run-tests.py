@@ -6,17 +6,23 @@
 Without --integrations the tests with the label `integration` are left out; with it, no others run. Tests with the label
 `machine` or `service` depend on real time or run real servers: they run after the others, and one that fails runs once more.
 
+The tests' temporary files are in memory where /dev/shm has room and TMPDIR is not set: many tests write small files through to the
+disk, and would wait for it most of their time.
+
 A test may skip itself, or some of its cases, only for a reason in ALLOWED_SKIPS. Exits with 1 where a test failed, skipped for
 another reason, or where nothing ran.
 """
 
 import argparse
 import collections
+import contextlib
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 from xml.etree import ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -37,6 +43,9 @@ ALLOWED_SKIPS = {
 }
 # Further reasons in builds with a sanitizer, for tests that the sanitizer itself makes impossible.
 ALLOWED_IN_SANITIZED = {"not with a sanitizer": "the sanitizer's own memory, descriptors or time are in the way"}
+
+# Room in /dev/shm from which on it holds the tests' files. They take less than a quarter of it.
+MIN_MEMORY_BYTES = 4 << 30
 
 REPORT = re.compile(
     r'^\d+/\d+ Test: (?P<name>\S+)\n.*?^Output:\n-+\n(?P<output>.*?)^<end of output>\n.*?^-+\n(?P<outcome>Test \w+)', re.M | re.S
@@ -76,6 +85,19 @@ class Test:
     @property
     def skipped(self):
         return self.outcomes[-1] == "Test Skipped"
+
+
+@contextlib.contextmanager
+def temporary_files():
+    """Makes a folder in memory the place of the tests' temporary files, where that is possible, for a block."""
+    memory = pathlib.Path("/dev/shm")
+    if "TMPDIR" in os.environ or not memory.is_mount() or shutil.disk_usage(memory).free < MIN_MEMORY_BYTES:
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="tests-", dir=memory, ignore_cleanup_errors=True) as folder:
+        os.environ["TMPDIR"] = folder
+        yield
+        del os.environ["TMPDIR"]
 
 
 def read_report(path, tests):
@@ -153,10 +175,11 @@ def main():
         others, machine = ["-L", "integration", "-LE", REPEATED], ["-L", "integration", "-L", REPEATED]
     else:
         others, machine = ["-LE", f"integration|{REPEATED}"], ["-LE", "integration", "-L", REPEATED]
-    passed = [
-        run_phase([*base, *others], build, tests),
-        run_phase([*base, *machine, "--repeat", "until-pass:2"], build, tests),
-    ]
+    with temporary_files():
+        passed = [
+            run_phase([*base, *others], build, tests),
+            run_phase([*base, *machine, "--repeat", "until-pass:2"], build, tests),
+        ]
 
     sanitized = arguments.preset in ("asan", "tsan")
     wrong = print_skips(tests, {**ALLOWED_SKIPS, **ALLOWED_IN_SANITIZED} if sanitized else ALLOWED_SKIPS)
