@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""Compares the latency and the throughput of two builds of maxsimd, which are asked in turns.
+
+    compare_builds.py --base before/bin --bin build/release/bin --out two_builds.json
+
+README.md in this folder says what the figures are. Needs NumPy.
+"""
+
+import argparse
+import contextlib
+import datetime
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+REPOSITORY = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(REPOSITORY / "bench/serving/cases"))
+
+from servers import Maxsimd, gpu_query, has_gpu, server_commit  # noqa: E402
+
+DIM = 128
+BLOCK = 1 << 20  # values of vectors that are made at once
+
+
+def make_collection(options, storage, folder):
+    """Builds a collection of random vectors: documents of `options.tokens` tokens, ids 0, 1 and so on."""
+    random = np.random.default_rng(7)
+    rows = options.documents * options.tokens
+    tokens = np.lib.format.open_memmap(options.scratch / "tokens.npy", "w+", np.float16, (rows, DIM))
+    block = (random.standard_normal((BLOCK // DIM, DIM)) / DIM**0.5).astype(np.float16)
+    for begin in range(0, rows, len(block)):
+        # The same values in another order: a scan takes as long as with new ones, and making them less.
+        part = tokens[begin : begin + len(block)]
+        part[:] = np.roll(block, begin // len(block), axis=1)[: len(part)]
+    del tokens
+    np.save(options.scratch / "lengths.npy", np.full(options.documents, options.tokens, np.int32))
+    (options.scratch / "ids.txt").write_text("\n".join(map(str, range(options.documents))) + "\n")
+    command = [
+        options.base / "maxsim-shard", "build", "--tokens", options.scratch / "tokens.npy", "--lengths", options.scratch / "lengths.npy",
+        "--ids", options.scratch / "ids.txt", "--id-type", "int64", "--storage", storage, "--output", folder, "--name", storage, "--quiet",
+    ]  # fmt: skip
+    subprocess.run([str(part) for part in command], check=True)
+
+
+def cases(options):
+    """Returns of each case the collection, the queries under way, and further flags of the load tester."""
+    ids = ("--candidates", min(1000, options.documents), "--int-ids", options.documents)
+    return {
+        "latency i8": ("i8", 1, ids),
+        "latency f16": ("f16", 1, ids),
+        "whole collection f16": ("f16", 1, ("--candidates", "all")),
+        "saturated i8": ("i8", options.concurrency, (*ids, "--threads", 4, "--channels", 8)),
+        "32 queries a request f16": ("f16", 8, ("--candidates", "all", "--queries-per-request", 32)),
+    }
+
+
+def load(options, server, collection, concurrency, further):
+    report = options.scratch / "report.json"
+    pinned = ["taskset", "-c", options.client_cpus] if options.client_cpus else []
+    command = [
+        *pinned, options.base / "maxsim-loadtest", "--target", server.unix_target, "--collection", collection,
+        "--concurrency", concurrency, "--query-tokens", 32, "--top-k", 100, "--warmup", "500ms", "--duration", f"{options.seconds}s",
+        "--pool-requests", 128, "--timeout", "60s", "--quiet", "--json", report, *further,
+    ]  # fmt: skip
+    subprocess.run([str(part) for part in command], check=True, stdout=subprocess.DEVNULL)
+    result = json.loads(report.read_text())
+    return {"p50_us": result["latency_us"]["p50"], "p99_us": result["latency_us"]["p99"], "qps": result["qps"], "errors": result["errors"]}
+
+
+def compare(options, servers):
+    rows = {}
+    for name, (collection, concurrency, further) in cases(options).items():
+        turns = {build: [] for build in servers}
+        for turn in range(options.turns):
+            # Every other turn begins with the other build.
+            for build in sorted(servers, reverse=turn % 2 == 1):
+                turns[build].append(load(options, servers[build], collection, concurrency, further))
+        figure = "p50_us" if concurrency == 1 else "qps"
+        medians = {build: statistics.median(turn[figure] for turn in turns[build]) for build in turns}
+        rows[name] = {"figure": figure, **medians, "ratio": medians["bin"] / medians["base"], "turns": turns}
+        print(name, json.dumps({key: rows[name][key] for key in ("figure", "base", "bin", "ratio")}), flush=True)
+    return rows
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--base", type=pathlib.Path, required=True, help="folder with the earlier maxsimd, maxsim-shard and maxsim-loadtest")
+    parser.add_argument("--bin", type=pathlib.Path, required=True, help="folder with the maxsimd that is compared with it")
+    parser.add_argument("--documents", type=int, default=100_000, help="documents of each collection (default: 100000)")
+    parser.add_argument("--tokens", type=int, default=180, help="tokens of a document (default: 180)")
+    parser.add_argument("--concurrency", type=int, default=96, help="queries under way where many are (default: 96)")
+    parser.add_argument("--turns", type=int, default=5, help="turns of each case (default: 5)")
+    parser.add_argument("--seconds", type=int, default=2, help="seconds of each measurement (default: 2)")
+    parser.add_argument("--server-cpus", help="processors of the servers, such as 0-7 (default: all)")
+    parser.add_argument("--client-cpus", help="processors of the load tester (default: all)")
+    parser.add_argument("--scratch", type=pathlib.Path, help="folder for the files (default: the system's)")
+    parser.add_argument("--out", type=pathlib.Path, required=True, help="JSON file to write")
+    options = parser.parse_args()
+
+    with tempfile.TemporaryDirectory(dir=options.scratch, prefix="two-builds-") as name, contextlib.ExitStack() as stack:
+        options.scratch = pathlib.Path(name)
+        folders = {storage: options.scratch / storage for storage in ("i8", "f16")}
+        for storage, folder in folders.items():
+            make_collection(options, storage, folder)
+        servers = {}
+        for build in ("base", "bin"):
+            residency = "gpu" if has_gpu() else "host"
+            server = Maxsimd(getattr(options, build), options.scratch, build, folders, residency, {}, 180, True)
+            servers[build] = stack.enter_context(server)
+            if options.server_cpus:
+                command = ["taskset", "-a", "-c", "-p", options.server_cpus, str(server.process.pid)]
+                subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        result = {
+            "command": " ".join(sys.argv),
+            "base": server_commit(options.base),
+            "bin": server_commit(options.bin),
+            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            "device": gpu_query("name,driver_version") if has_gpu() else f"no GPU, {os.cpu_count()} processors",
+            "cases": compare(options, servers),
+        }
+        options.out.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
