@@ -70,19 +70,22 @@ def load(options, server, collection, concurrency, further):
     ]  # fmt: skip
     subprocess.run([str(part) for part in command], check=True, stdout=subprocess.DEVNULL)
     result = json.loads(report.read_text())
-    return {"p50_us": result["latency_us"]["p50"], "p99_us": result["latency_us"]["p99"], "qps": result["qps"], "errors": result["errors"]}
+    if result["errors"]:
+        sys.exit(f"{server.target}: {result['errors']} {result['error_messages']}")
+    return {"p50_us": result["latency_us"]["p50"], "qps": result["qps"]}
 
 
 def compare(options, servers):
     rows = {}
     for name, (collection, concurrency, further) in cases(options).items():
+        figure = "p50_us" if concurrency == 1 else "qps"
         turns = {build: [] for build in servers}
         for turn in range(options.turns):
             # Every other turn begins with the other build.
             for build in sorted(servers, reverse=turn % 2 == 1):
-                turns[build].append(load(options, servers[build], collection, concurrency, further))
-        figure = "p50_us" if concurrency == 1 else "qps"
-        medians = {build: statistics.median(turn[figure] for turn in turns[build]) for build in turns}
+                report = load(options, servers[build], collection, concurrency, further)
+                turns[build].append(round(report[figure], 1))
+        medians = {build: statistics.median(turns[build]) for build in turns}
         rows[name] = {"figure": figure, **medians, "ratio": medians["bin"] / medians["base"], "turns": turns}
         print(name, json.dumps({key: rows[name][key] for key in ("figure", "base", "bin", "ratio")}), flush=True)
     return rows
