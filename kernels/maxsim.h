@@ -261,6 +261,12 @@ class Backend {
   virtual MemoryNeed CodeBytesNeeded(const CodeShape& shape, int planes, int64_t num_documents,
                                      int64_t num_tokens) const;
 
+  // Returns the most device memory that the workspace of one ScanExecutor takes for scans of objects of this shape with
+  // at most `num_documents` documents each. It holds for calls within kMaxScanQueries and the bounds of a server's
+  // calls (kernels/codes/scan.h) whose queries have the same candidates in each object: one list, one mask or all
+  // documents. 0 of a backend that scans in host memory.
+  virtual size_t ScanBytesNeeded(const CodeShape& shape, int64_t num_documents) const;
+
   // Makes the first 1, 2 or 4 planes of codes scannable. `keep_alive` owns the view's memory. The result holds on to it
   // where codes are scanned from there (a backend that scans in host memory); else it is dropped when the copy is done.
   // INVALID_ARGUMENT where the codes have fewer planes or are damaged; RESOURCE_EXHAUSTED, with the numbers, when there

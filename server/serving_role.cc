@@ -34,7 +34,8 @@ std::unique_ptr<store::DeviceSet> MakeDeviceSet(const config::Config& config,
   members.reserve(backends.size());
   for (const NumberedBackend& one : backends) members.push_back({one.backend.get(), one.number});
   const auto by_number = backends.size() == 1 ? store::OnDeviceLoss::kExit : store::OnDeviceLoss::kDegrade;
-  return std::make_unique<store::DeviceSet>(std::move(members), config.on_device_loss.value_or(by_number));
+  return std::make_unique<store::DeviceSet>(std::move(members), config.on_device_loss.value_or(by_number),
+                                            config.engine.num_lanes);
 }
 
 // Sets what follows from other keys: lanes cut batches into calls, so that it is what a batch and a request may hold.

@@ -117,7 +117,7 @@ nlohmann::ordered_json Time(const Options& options, cuda::Device& device, const 
   queries.reserve(query_codes.size());
   for (const QueryCodes& query : query_codes) queries.push_back({.codes = &query, .num_results = options.results});
   cuda::CudaCodeScanner scanner = OrFail(cuda::CudaCodeScanner::Create(
-      device, cuda::CudaCodeScanner::kDefaultMaxScores, options.portable ? Kernels::kPortable : Kernels::kFastest));
+      device, cuda::kMaxPassScores, options.portable ? Kernels::kPortable : Kernels::kFastest));
   std::vector<std::vector<Scored>> results(queries.size());
   std::vector<double> whole, scan, select;
   for (int call = 0; call < options.calls + 2; ++call) {

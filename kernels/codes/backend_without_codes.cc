@@ -8,6 +8,8 @@ namespace maxsim {
 
 MemoryNeed Backend::CodeBytesNeeded(const CodeShape&, int, int64_t, int64_t) const { return {}; }
 
+size_t Backend::ScanBytesNeeded(const CodeShape&, int64_t) const { return 0; }
+
 // NOLINTNEXTLINE(performance-unnecessary-value-param): backends that scan codes keep the pointer.
 absl::StatusOr<std::unique_ptr<LoadedCodes>> Backend::LoadCodes(const CodesView&, int, std::shared_ptr<const void>) {
   return absl::UnimplementedError(absl::StrCat("the backend ", info().name, " scans no codes"));

@@ -23,6 +23,16 @@ enum class ScanOrder : uint8_t {
 inline constexpr int64_t kMaxScanQueries = 64;
 inline constexpr int32_t kMaxScanResults = 1 << 20;
 
+// Bounds of the calls that a server makes. Backends may take larger ones; a GPU's workspace for those that keep to the
+// bounds is Backend::ScanBytesNeeded.
+//
+// Results of all queries of a call, in all objects that it scans: 32 MiB, which a GPU keeps until all are scanned.
+inline constexpr int64_t kMaxScanCallResults = int64_t{1} << 22;
+static_assert(kMaxScanCallResults >= kMaxScanResults);
+// Query tokens of a call with more than one query. More gain nothing: on a CPU, their operands leave the caches of a
+// core.
+inline constexpr int64_t kMaxScanCallTokens = 1024;
+
 // Returns how many documents a search scores exactly after its scan, unless the caller gives another number. maxsimd
 // and `maxsim-shard evaluate` both use it, so that the latter measures what the server does.
 constexpr int64_t DefaultRefinedDocuments(int64_t top_k) { return 1000 + 20 * top_k; }

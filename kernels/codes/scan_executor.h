@@ -1,6 +1,7 @@
 // The interface of backends for scans of codes: LoadedCodes are what a backend has loaded, a ScanExecutor scans them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -46,6 +47,9 @@ class ScanExecutor {
   // error the results are unspecified: INVALID_ARGUMENT names the field, the value and the limit; RESOURCE_EXHAUSTED
   // where memory is missing; UNAVAILABLE when the device is lost, and then for every later call too.
   virtual absl::Status Scan(absl::Span<const ScanCall> calls, CallTimings* timings) = 0;
+
+  // Returns the device memory that the workspace takes now. 0 of a backend that scans in host memory.
+  virtual size_t workspace_bytes() const { return 0; }
 };
 
 }  // namespace maxsim

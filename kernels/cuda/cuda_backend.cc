@@ -12,6 +12,7 @@
 #include "kernels/cuda/codes/cuda_appendable_codes.h"
 #include "kernels/cuda/codes/cuda_codes.h"
 #include "kernels/cuda/codes/cuda_scan_executor.h"
+#include "kernels/cuda/codes/scan_workspace.h"
 #include "kernels/cuda/documents/cuda_appendable.h"
 #include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/gather.h"
@@ -210,6 +211,10 @@ absl::StatusOr<std::unique_ptr<Executor>> CudaBackend::CreateExecutor(const Exec
 MemoryNeed CudaBackend::CodeBytesNeeded(const CodeShape& shape, int planes, int64_t num_documents,
                                         int64_t num_tokens) const {
   return {.device_bytes = CodeArrayBytes(shape, planes, num_documents, num_tokens)};
+}
+
+size_t CudaBackend::ScanBytesNeeded(const CodeShape& shape, int64_t num_documents) const {
+  return MaxScanWorkspaceBytes(shape, num_documents, device_->limits);
 }
 
 absl::Status CudaBackend::CheckCodeRoom(const CodeShape& shape, int planes, int64_t num_documents,

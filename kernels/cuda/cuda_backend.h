@@ -29,6 +29,7 @@ class CudaBackend final : public Backend {
   absl::StatusOr<std::unique_ptr<Executor>> CreateExecutor(const ExecutorOptions& options) override;
   MemoryNeed CodeBytesNeeded(const CodeShape& shape, int planes, int64_t num_documents,
                              int64_t num_tokens) const override;
+  size_t ScanBytesNeeded(const CodeShape& shape, int64_t num_documents) const override;
   absl::StatusOr<std::unique_ptr<LoadedCodes>> LoadCodes(const CodesView& codes, int planes,
                                                          std::shared_ptr<const void> keep_alive) override;
   absl::StatusOr<std::shared_ptr<AppendableCodes>> CreateAppendableCodes(const AppendableCodesShape& shape) override;

@@ -6,13 +6,8 @@
 #include "server/engine/device_scorer.h"
 
 namespace maxsim::engine {
-namespace {
 
-// The most query tokens that are multiplied with a document together. More gain nothing: their operands leave the
-// caches of a core.
-constexpr int64_t kMaxSharedTokens = 1024;
-
-}  // namespace
+DeviceScanner::~DeviceScanner() { devices_.ChangeScanBytes(device_, -static_cast<int64_t>(reported_bytes_)); }
 
 void DeviceScanner::BeginBatch(BatchQueries* queries, absl::Span<const ScanTask> tasks) {
   queries_ = queries;
@@ -31,7 +26,7 @@ void DeviceScanner::Reset() {
 
 void DeviceScanner::Scan() {
   if (executor_ == nullptr) {
-    absl::StatusOr<std::unique_ptr<ScanExecutor>> made = backend_.CreateScanExecutor();
+    absl::StatusOr<std::unique_ptr<ScanExecutor>> made = devices_.backend(device_).CreateScanExecutor();
     if (made.ok()) {
       executor_ = *std::move(made);
     } else if (absl::IsUnavailable(made.status())) {
@@ -45,12 +40,17 @@ void DeviceScanner::Scan() {
   while (next < tasks_.size() && lost_.ok() && queries_->AnyAlive()) {
     const size_t group_idx = tasks_[next].query->group_idx;
     int64_t query_tokens = 0;
+    int64_t results = 0;
     members_.clear();
     for (; next < tasks_.size() && tasks_[next].query->group_idx == group_idx; ++next) {
       const int64_t more = tasks_[next].query->job_query->num_tokens;
       if (static_cast<int64_t>(members_.size()) == kMaxScanQueries) break;
-      if (!members_.empty() && query_tokens + more > kMaxSharedTokens) break;
+      if (!members_.empty() &&
+          (query_tokens + more > kMaxScanCallTokens || results + tasks_[next].num_results > max_call_results_)) {
+        break;
+      }
       query_tokens += more;
+      results += tasks_[next].num_results;
       members_.push_back(next);
     }
     const uint64_t max_tokens = max_call_work_ / static_cast<uint64_t>(query_tokens);
@@ -200,6 +200,7 @@ absl::Status DeviceScanner::Call(absl::Span<const size_t> task_indices) {
                       .results = absl::MakeSpan(results_).subspan(begin, task_indices.size())});
   }
   absl::Status status = executor_->Scan(calls_, &timings_);
+  ReportWorkspace();
   for (const Candidates& candidates : pending_) {
     // A file that is read in place may have changed under the scan.
     if (status.ok() && candidates.part->codes != nullptr) status = candidates.part->codes->Check();
@@ -212,6 +213,13 @@ absl::Status DeviceScanner::Call(absl::Span<const size_t> task_indices) {
     AddFound(task, candidates, results_[scan]);
   }
   return absl::OkStatus();
+}
+
+void DeviceScanner::ReportWorkspace() {
+  const size_t bytes = executor_->workspace_bytes();
+  if (bytes == reported_bytes_) return;
+  devices_.ChangeScanBytes(device_, static_cast<int64_t>(bytes) - static_cast<int64_t>(reported_bytes_));
+  reported_bytes_ = bytes;
 }
 
 void DeviceScanner::AddFound(size_t task_idx, const Candidates& candidates, absl::Span<const Scored> scored) {

@@ -15,6 +15,7 @@
 #include "kernels/maxsim.h"
 #include "server/engine/batch_queries.h"
 #include "server/engine/job.h"
+#include "server/store/memory/device_set.h"
 
 namespace maxsim::engine {
 
@@ -32,21 +33,21 @@ struct ScannedCandidate {
   uint64_t position = 0;  // index into CandidateSet::ordinals; for the whole collection the document's ordinal
 };
 
-// An executor of scans with the memory that its lane keeps for it. BeginBatch begins a batch; then parts are added and
-// scanned, several times if need be. One thread at a time may call it; scanners of other devices may run in parallel.
+// An executor of scans with the memory that its lane keeps for it. It tells the set of devices how much of a device's
+// memory that is, which loads have reserved (DeviceSet::ScanBytesNeeded). BeginBatch begins a batch; then parts are
+// added and scanned, several times if need be. One thread at a time may call it; scanners of other devices may run in
+// parallel.
 class DeviceScanner {
  public:
-  // The most results of one call, which a GPU keeps until all parts are scanned: 32 MiB of them.
-  static constexpr int64_t kDefaultMaxCallResults = int64_t{1} << 22;
-
   // The most parts of one call. A GPU spends about 50 us on each, however small it is (kernels/codes/scan_cost.cc).
   static constexpr size_t kMaxCallParts = 256;
 
   // `max_call_work` bounds the token pairs of one call, but for a single document against a single query, and
-  // `max_call_results` the results of its parts, unless it has a single part. `backend` must outlive this object.
-  DeviceScanner(uint32_t device, Backend* backend, uint64_t max_call_work,
-                int64_t max_call_results = kDefaultMaxCallResults)
-      : device_(device), backend_(*backend), max_call_work_(max_call_work), max_call_results_(max_call_results) {}
+  // `max_call_results` its results, but for a single query in a single part. `devices` must outlive this object.
+  DeviceScanner(uint32_t device, store::DeviceSet* devices, uint64_t max_call_work,
+                int64_t max_call_results = kMaxScanCallResults)
+      : device_(device), devices_(*devices), max_call_work_(max_call_work), max_call_results_(max_call_results) {}
+  ~DeviceScanner();
 
   uint32_t device() const { return device_; }
 
@@ -94,13 +95,16 @@ class DeviceScanner {
   // Scans pending_ for members_, and clears it.
   void ScanPending();
   absl::Status Call(absl::Span<const size_t> task_indices);
+  // Tells devices_ what the executor's workspace takes now.
+  void ReportWorkspace();
   void AddFound(size_t task_idx, const Candidates& candidates, absl::Span<const Scored> scored);
 
   const uint32_t device_;
-  Backend& backend_;
+  store::DeviceSet& devices_;
   const uint64_t max_call_work_;
   const int64_t max_call_results_;
   std::unique_ptr<ScanExecutor> executor_;  // made by the first scan
+  size_t reported_bytes_ = 0;               // of its workspace
 
   BatchQueries* queries_ = nullptr;
   absl::Span<const ScanTask> tasks_;

@@ -90,7 +90,7 @@ absl::Status Lane::Prepare(const EngineOptions& options) {
     scorers_.push_back(std::make_unique<DeviceScorer>(device, *std::move(executor), options.executor, max_call_work));
     const uint64_t max_scan_work =
         devices_->is_gpu() ? SaturatingMultiply(max_call_work, kScanWorkFactor) : max_call_work;
-    scanners_.push_back(std::make_unique<DeviceScanner>(device, &devices_->backend(device), max_scan_work));
+    scanners_.push_back(std::make_unique<DeviceScanner>(device, devices_, max_scan_work));
   }
   try {
     for (size_t idx = 1; idx < devices_->size(); ++idx) helpers_.push_back(std::make_unique<HelperThread>());

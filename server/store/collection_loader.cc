@@ -36,7 +36,9 @@ void LogPlan(const LoadRequest& request, const collection::Manifest& manifest, c
   uint64_t available_bytes = 0;
   for (const MemoryLedger::Availability& device : plan.memory.devices) available_bytes += device.available_bytes;
   uint64_t needed_bytes = 0;
-  for (const uint64_t bytes : plan.placement.demand.device_bytes) needed_bytes += bytes;
+  for (size_t device = 0; device < devices.size(); ++device) {
+    needed_bytes += plan.memory.Needed(plan.placement.demand, device);
+  }
   log::WriteTable(spdlog::level::info, "memory_plan",
                   {{"collection", request.name},
                    {"residency", std::string(Name(request.residency))},

@@ -88,6 +88,32 @@ std::vector<int> PlanesToTry(const collection::Manifest& manifest, int max_plane
   return planes;
 }
 
+// Returns the capacity beside the memory for scans, which a device with any of the shards must have for the largest.
+Capacity WithoutScans(Capacity capacity, const DeviceSet& devices, const collection::Manifest& manifest, int planes,
+                      const MemoryLedger::Memory& memory) {
+  uint64_t scan_bytes = 0;
+  for (const collection::ShardEntry& entry : manifest.shards) {
+    scan_bytes = std::max(scan_bytes, ScanNeed(devices, manifest, entry, planes));
+  }
+  for (size_t device = 0; device < capacity.device_bytes.size(); ++device) {
+    std::optional<uint64_t>& bytes = capacity.device_bytes[device];
+    if (!bytes.has_value()) continue;
+    *bytes -= std::min(*bytes, scan_bytes - std::min(scan_bytes, memory.devices[device].scan_bytes));
+  }
+  return capacity;
+}
+
+// Returns MemoryDemand::scan_bytes of the shards where they are placed.
+std::vector<uint64_t> ScanDemand(const DeviceSet& devices, const collection::Manifest& manifest, int planes,
+                                 const Placement& placement) {
+  std::vector<uint64_t> scan_bytes(devices.size());
+  for (size_t idx = 0; idx < manifest.shards.size(); ++idx) {
+    const uint64_t need = ScanNeed(devices, manifest, manifest.shards[idx], planes);
+    for (const uint32_t device : placement.shards[idx].devices) scan_bytes[device] = std::max(scan_bytes[device], need);
+  }
+  return scan_bytes;
+}
+
 std::string MemoryLine(std::string_view name, uint64_t needed, const MemoryLedger::Availability& memory) {
   if (!memory.status.ok()) return Cat("  ", name, ": lost: ", std::string(memory.status.message()), "\n");
   return Cat("  ", name, ": needs ", FormatBytesExactly(needed), " of ", FormatBytesExactly(memory.available_bytes),
@@ -167,7 +193,7 @@ std::string DeviceNumbers(const DeviceSet& devices, const std::vector<uint32_t>&
 
 bool MemoryPlan::fits() const {
   for (size_t device = 0; device < placement.demand.device_bytes.size(); ++device) {
-    if (placement.demand.device_bytes[device] > memory.devices[device].available_bytes) return false;
+    if (memory.Needed(placement.demand, device) > memory.devices[device].available_bytes) return false;
   }
   return placement.demand.host_bytes <= memory.host.available_bytes;
 }
@@ -201,6 +227,12 @@ MemoryNeed ShardNeed(const DeviceSet& devices, const collection::Manifest& manif
     need.device_bytes = SaturatingAdd(need.device_bytes, OwnCodeBytes(manifest, entry, tier, code_planes));
   }
   return need;
+}
+
+uint64_t ScanNeed(const DeviceSet& devices, const collection::Manifest& manifest, const collection::ShardEntry& entry,
+                  int code_planes) {
+  if (code_planes == 0) return 0;
+  return devices.ScanBytesNeeded(collection::CodeShapeOf(manifest), entry.num_documents);
 }
 
 MemoryNeed CollectionNeed(const DeviceSet& devices, const collection::Manifest& manifest, Residency tier,
@@ -257,7 +289,9 @@ absl::StatusOr<MemoryPlan> PlanMemory(const DeviceSet& devices, const collection
     plan.code_planes = planes;
     plan.replicated =
         IsReplicated(devices, manifest, tiers->front(), planes, replication, options.replicate_below_bytes);
-    plan.placement = PlaceShards(shards, capacity, plan.replicated);
+    plan.placement =
+        PlaceShards(shards, WithoutScans(capacity, devices, manifest, planes, plan.memory), plan.replicated);
+    plan.placement.demand.scan_bytes = ScanDemand(devices, manifest, planes, plan.placement);
     plan.placement.demand.host_bytes = SaturatingAdd(plan.placement.demand.host_bytes, field_bytes);
     if (plan.fits()) break;
   }
@@ -309,10 +343,16 @@ std::string FormatMemoryPlan(const DeviceSet& devices, const collection::Manifes
   }
   text += Cat("  id index and lengths (host memory, outside the budget): ",
               FormatBytesExactly(IndexBytes(static_cast<uint64_t>(manifest.num_documents))), "\n");
+  const uint64_t scan_bytes = *std::max_element(demand.scan_bytes.begin(), demand.scan_bytes.end());
+  if (scan_bytes > 0) {
+    text += Cat("  scans of codes by ", devices.num_lanes(), devices.num_lanes() == 1 ? " lane" : " lanes",
+                " (device memory, which all collections share): ", FormatBytesExactly(scan_bytes),
+                devices.size() == 1 ? "" : " on a device", "\n");
+  }
   for (size_t device = 0; device < devices.size(); ++device) {
     const std::string name = Cat(devices.backend(device).info().name, " memory",
                                  devices.size() == 1 ? std::string() : Cat(" of device ", devices.number(device)));
-    text += MemoryLine(name, demand.device_bytes[device], plan.memory.devices[device]);
+    text += MemoryLine(name, plan.memory.Needed(demand, device), plan.memory.devices[device]);
   }
   if (devices.is_gpu()) text += MemoryLine("pinned host memory", demand.host_bytes, plan.memory.host);
   return text;

@@ -36,14 +36,20 @@ MemoryNeed ShardNeed(const DeviceSet& devices, const collection::Manifest& manif
 // replicas, and MemoryPlan::placement.demand has it beside the shards' needs.
 uint64_t FieldIndexBytes(const collection::Manifest& manifest, const collection::ShardEntry& entry);
 
+// Returns the memory of each device that all lanes together take for scans of a shard's codes
+// (DeviceSet::ScanBytesNeeded). It is shared by all shards of all collections.
+uint64_t ScanNeed(const DeviceSet& devices, const collection::Manifest& manifest, const collection::ShardEntry& entry,
+                  int code_planes);
+
 // Returns the sum of ShardNeed over all shards of a collection, saturating.
 MemoryNeed CollectionNeed(const DeviceSet& devices, const collection::Manifest& manifest, Residency tier,
                           int code_planes = 0);
 
 // Decides where the shards and codes of the collection go in `memory`. Codes come first, because every request reads
-// them: the plan has the most planes that fit while the originals are in their slowest tier. Then the originals get
-// what is left. A plan that does not fit is returned too: fits() tells. Errors are FAILED_PRECONDITION for a residency
-// that this backend cannot serve, or a dimension beyond options.max_dim; UNAVAILABLE when all devices are lost.
+// them: the plan has the most planes that fit, with the memory for their scans, while the originals are in their
+// slowest tier. Then the originals get what is left. A plan that does not fit is returned too: fits() tells. Errors are
+// FAILED_PRECONDITION for a residency that this backend cannot serve, or a dimension beyond options.max_dim;
+// UNAVAILABLE when all devices are lost.
 absl::StatusOr<MemoryPlan> PlanMemory(const DeviceSet& devices, const collection::Manifest& manifest,
                                       Residency residency, Replication replication, const StoreOptions& options,
                                       MemoryLedger::Memory memory);

@@ -150,6 +150,10 @@ class PartLoader {
 
   absl::Status LoadPart(const collection::ShardEntry& entry, const ShardPlacement& placement, Part* part) {
     MemoryDemand demand = DemandOf(placement, devices_.size());
+    demand.scan_bytes.resize(devices_.size());
+    for (const uint32_t device : placement.devices) {
+      demand.scan_bytes[device] = ScanNeed(devices_, manifest_, entry, code_planes_);
+    }
     if (devices_.is_gpu()) demand.host_bytes = SaturatingAdd(demand.host_bytes, FieldIndexBytes(manifest_, entry));
     const std::shared_ptr<Reservation> reservation = memory_->Split(demand);
     // The file of the fields is closed again before another one is opened.

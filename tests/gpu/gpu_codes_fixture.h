@@ -30,7 +30,7 @@ class GpuCodesTest : public GpuTest {
 
   using Kernels = cuda::CudaCodeScanner::Kernels;
 
-  cuda::CudaCodeScanner Scanner(Kernels kernels, int64_t max_scores = cuda::CudaCodeScanner::kDefaultMaxScores) {
+  cuda::CudaCodeScanner Scanner(Kernels kernels, int64_t max_scores = cuda::kMaxPassScores) {
     return *cuda::CudaCodeScanner::Create(*backend().device(), max_scores, kernels);
   }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <vector>
 
@@ -73,6 +74,39 @@ TEST_F(GpuCodesTest, MasksAndListsSayWhichDocumentsMayBeSelected) {
     Compare(codes, queries);
     for (const ScanQuery& one : queries) Compare(codes, {one});  // by the kernel for one query
   }
+}
+
+// Loads reserve the bound (DeviceSet::ScanBytesNeeded).
+TEST_F(GpuCodesTest, TheWorkspaceKeepsToItsBound) {
+  constexpr size_t kDocuments = 9000;
+  const RandomDocuments documents =
+      MakeDocuments(seed_, ScalarType::kF16, 128, RandomLengths(seed_, kDocuments, 1, 20));
+  const EncodedDocuments encoded = Encoded(documents.view(), false);
+  const CodesView codes = encoded.view();
+  const auto uploaded = Upload(codes, 1);
+  const QueryCodes query = EncodedQuery(codes.shape, 1, MakeQuery(seed_ + 1, ScalarType::kF16, 128, 16));
+  std::vector<uint32_t> all(kDocuments);
+  std::iota(all.begin(), all.end(), uint32_t{0});
+  const std::vector<uint64_t> mask((kDocuments + 63) / 64, ~uint64_t{0});
+  EXPECT_EQ(scanner_->workspace_bytes(), 0u);
+  size_t before = 0;
+  for (const size_t num_queries : {size_t{1}, size_t{5}, static_cast<size_t>(kMaxScanQueries)}) {
+    for (const bool listed : {false, true}) {
+      for (const int32_t num_results : {10, kMaxScanResults}) {
+        const std::vector<ScanQuery> queries(num_queries,
+                                             {.codes = &query,
+                                              .ordinals = listed ? all.data() : nullptr,
+                                              .num_candidates = listed ? static_cast<int64_t>(kDocuments) : 0,
+                                              .mask = listed ? nullptr : mask.data(),
+                                              .num_results = num_results});
+        OnGpu(*scanner_, *uploaded, queries);
+        EXPECT_GE(scanner_->workspace_bytes(), before) << "it is kept";
+        before = scanner_->workspace_bytes();
+      }
+    }
+  }
+  EXPECT_GE(before, kDocuments * kMaxScanQueries * sizeof(float));
+  EXPECT_LE(before, backend().ScanBytesNeeded(codes.shape, kDocuments));
 }
 
 TEST_F(GpuCodesTest, AnyBatchGivesTheSameBits) {

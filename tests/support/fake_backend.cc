@@ -208,6 +208,11 @@ void FakeBackend::SetBytesPerToken(uint64_t bytes) {
   bytes_per_token_ = bytes;
 }
 
+void FakeBackend::SetScanBytesPerDocument(uint64_t bytes) {
+  const MutexLock lock(&mutex_);
+  scan_bytes_per_document_ = bytes;
+}
+
 void FakeBackend::SetHealth(absl::Status health) {
   const MutexLock lock(&mutex_);
   health_ = std::move(health);
@@ -341,6 +346,11 @@ absl::StatusOr<std::unique_ptr<Documents>> FakeBackend::Load(const DocumentsView
 
 MemoryNeed FakeBackend::CodeBytesNeeded(const CodeShape&, int planes, int64_t, int64_t num_tokens) const {
   return {.device_bytes = static_cast<size_t>(num_tokens * planes)};
+}
+
+size_t FakeBackend::ScanBytesNeeded(const CodeShape&, int64_t num_documents) const {
+  const MutexLock lock(&mutex_);
+  return scan_bytes_per_document_ * static_cast<uint64_t>(num_documents);
 }
 
 absl::StatusOr<std::unique_ptr<LoadedCodes>> FakeBackend::LoadCodes(const CodesView& codes, int planes,

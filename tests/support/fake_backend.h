@@ -43,7 +43,8 @@ class FakeBackend : public Backend {
 
   // These functions control the backend and are thread-safe.
   void SetFreeBytes(uint64_t bytes);
-  void SetBytesPerToken(uint64_t bytes);  // of device memory, or of host memory for Tier::kHost; default 0
+  void SetBytesPerToken(uint64_t bytes);         // of device memory, or of host memory for Tier::kHost; default 0
+  void SetScanBytesPerDocument(uint64_t bytes);  // default 0
   void SetHealth(absl::Status health);
   void FailLoads(absl::Status status);      // until it is OK
   void OnLoad(std::function<void()> hook);  // `hook` runs in Load, without a lock
@@ -82,6 +83,8 @@ class FakeBackend : public Backend {
   // Codes take a byte of device memory for each token and plane. They cannot be scanned.
   MemoryNeed CodeBytesNeeded(const CodeShape& shape, int planes, int64_t num_documents,
                              int64_t num_tokens) const override;
+  // Returns SetScanBytesPerDocument for each document.
+  size_t ScanBytesNeeded(const CodeShape& shape, int64_t num_documents) const override;
   absl::StatusOr<std::unique_ptr<LoadedCodes>> LoadCodes(const CodesView& codes, int planes,
                                                          std::shared_ptr<const void> keep_alive) override;
   // They cannot be scanned either.
@@ -100,6 +103,7 @@ class FakeBackend : public Backend {
   ConditionVariable changed_;
   uint64_t free_bytes_ ABSL_GUARDED_BY(mutex_) = uint64_t{1} << 40;
   uint64_t bytes_per_token_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t scan_bytes_per_document_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status health_ ABSL_GUARDED_BY(mutex_);
   absl::Status load_status_ ABSL_GUARDED_BY(mutex_);
   std::function<void()> on_load_ ABSL_GUARDED_BY(mutex_);

@@ -64,6 +64,14 @@ absl::Status CudaCodeScanner::Grow(DeviceBuffer& buffer, size_t bytes, absl::str
   return absl::OkStatus();
 }
 
+size_t CudaCodeScanner::workspace_bytes() const {
+  size_t bytes = 0;
+  for (const DeviceBuffer* const buffer : {&input_, &ordinals_, &masks_, &scores_, &keys_, &workspaces_, &results_}) {
+    bytes += buffer->bytes();
+  }
+  return bytes;
+}
+
 absl::Status CudaCodeScanner::MakeEvents(size_t num_passes) {
   while (events_.size() < num_passes) {
     PassEvents events;
@@ -236,14 +244,11 @@ absl::Status CudaCodeScanner::SendInput(const ScanInput& input) {
   MAXSIM_RETURN_IF_ERROR(Grow(keys_, static_cast<size_t>(input.num_keys) * sizeof(uint64_t), "selection keys"));
   const size_t workspace_bytes = input.large ? num_queries * sizeof(SelectWorkspace) : 0;
   if (workspaces_.bytes() >= workspace_bytes) return absl::OkStatus();
+  MAXSIM_RETURN_IF_ERROR(Grow(workspaces_, workspace_bytes, "selection states"));
   // A new workspace must be zero. Each selection leaves it zeroed.
-  DeviceBuffer zeroed;
-  MAXSIM_RETURN_IF_ERROR(Grow(zeroed, workspace_bytes, "selection states"));
-  MAXSIM_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(zeroed.as(), 0, workspace_bytes, stream_.get()));
-  // An earlier pass of the call may still use the memory that is replaced.
-  MAXSIM_RETURN_IF_CUDA_ERROR(cudaStreamSynchronize(stream_.get()));
-  workspaces_ = std::move(zeroed);
-  return absl::OkStatus();
+  const cudaError_t error = cudaMemsetAsync(workspaces_.as(), 0, workspace_bytes, stream_.get());
+  if (error != cudaSuccess) workspaces_ = DeviceBuffer();  // so that no later pass takes it for zeroed
+  return MAXSIM_CUDA_STATUS(error);
 }
 
 absl::Status CudaCodeScanner::LaunchScan(const CudaCodes& codes, const ScanQuery& first, int64_t num_candidates,

@@ -13,6 +13,7 @@
 #include "kernels/codes/scan.h"
 #include "kernels/cuda/codes/cuda_codes.h"
 #include "kernels/cuda/codes/scan_input.h"
+#include "kernels/cuda/codes/scan_workspace.h"
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/cuda/runtime/device_memory.h"
 #include "kernels/cuda/runtime/event.h"
@@ -22,20 +23,17 @@
 namespace maxsim::cuda {
 
 // Runs scans one after another on a CUDA stream of its own, with a workspace that grows with the calls and is bounded
-// (docs/internals/memory-bounds.md#scans-of-codes). Move-only; not thread-safe. Several scanners may run at once on one
-// device.
+// (scan_workspace.h, docs/internals/memory-bounds.md#scans-of-codes). Move-only; not thread-safe. Several scanners may
+// run at once on one device.
 class CudaCodeScanner {
  public:
-  // The most scores (queries times candidates) of one pass. A call with more takes several passes; a query alone may
-  // have more.
-  static constexpr int64_t kDefaultMaxScores = int64_t{1} << 29;
-
   // The kernels that a scanner uses: the fastest ones that the device has, or those for every device. The results are
   // the same; tests and measurements ask for the latter.
   enum class Kernels : uint8_t { kFastest, kPortable };
 
-  // `device` must outlive this object.
-  static absl::StatusOr<CudaCodeScanner> Create(Device& device, int64_t max_scores = kDefaultMaxScores,
+  // `device` must outlive this object. A call with more than `max_scores` scores, queries times candidates, takes
+  // several passes; a query alone may have more.
+  static absl::StatusOr<CudaCodeScanner> Create(Device& device, int64_t max_scores = kMaxPassScores,
                                                 Kernels kernels = Kernels::kFastest);
 
   struct Call {
@@ -55,6 +53,9 @@ class CudaCodeScanner {
     const Call call{.codes = &codes, .queries = queries, .results = results};
     return Scan({&call, 1});
   }
+
+  // Returns the device memory that the workspace takes now.
+  size_t workspace_bytes() const;
 
   // Returns the seconds that the device took for the passes of the last Scan: for scans, without copies.
   double scan_seconds() const { return scan_seconds_; }
@@ -101,7 +102,7 @@ class CudaCodeScanner {
   absl::Status Grow(DeviceBuffer& buffer, size_t bytes, absl::string_view what);
 
   Device* device_;
-  int64_t max_scores_ = kDefaultMaxScores;
+  int64_t max_scores_ = kMaxPassScores;
   bool hopper_ = false;  // whether Hopper kernels may be used
   Stream stream_;
   std::vector<PassEvents> events_;  // at least one for each pass

@@ -1,6 +1,7 @@
 // The CUDA backend's executor of scans (kernels/codes/scan_executor.h).
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -22,6 +23,7 @@ class CudaScanExecutor final : public ScanExecutor {
 
   // INVALID_ARGUMENT also for codes of another device.
   absl::Status Scan(absl::Span<const ScanCall> calls, CallTimings* timings) override;
+  size_t workspace_bytes() const override { return scanner_.workspace_bytes(); }
 
  private:
   explicit CudaScanExecutor(CudaCodeScanner scanner) : scanner_(std::move(scanner)) {}

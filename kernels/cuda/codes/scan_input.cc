@@ -13,7 +13,7 @@ namespace {
 // Adds an array to `bytes`, and returns where it begins.
 template <class T>
 size_t Add(const std::vector<T>& values, std::vector<uint8_t>& bytes) {
-  constexpr size_t kAlignment = 256;
+  constexpr auto kAlignment = static_cast<size_t>(kScanInputAlignment);
   const size_t begin = (bytes.size() + kAlignment - 1) / kAlignment * kAlignment;
   bytes.resize(begin + values.size() * sizeof(T));
   if (!values.empty()) std::memcpy(bytes.data() + begin, values.data(), values.size() * sizeof(T));

@@ -16,6 +16,10 @@ namespace maxsim::cuda {
 // Where masks of queries (ScanQuery::mask) are in device memory.
 using DeviceMasks = absl::flat_hash_map<const uint64_t*, const uint64_t*>;
 
+// ScanInput::bytes has five arrays, each at a multiple of 256 bytes.
+inline constexpr int64_t kNumScanInputArrays = 5;
+inline constexpr int64_t kScanInputAlignment = 256;
+
 struct ScanInput {
   std::vector<uint8_t> bytes;  // of all arrays: one copy brings them to the device
   // Where arrays of ScanParams and SelectCall begin in `bytes`.

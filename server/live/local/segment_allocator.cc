@@ -140,7 +140,12 @@ absl::StatusOr<LiveSegment> SegmentAllocator::Make(const std::vector<uint32_t>& 
   result.capacity_bytes = static_cast<uint64_t>(shape.tokens.max_tokens) * row_bytes_;
   store::MemoryDemand demand;
   demand.device_bytes.resize(devices_->size());
-  for (const uint32_t device : chosen) demand.device_bytes[device] = MemoryOn(device, shape);
+  demand.scan_bytes.resize(devices_->size());
+  for (const uint32_t device : chosen) {
+    demand.device_bytes[device] = MemoryOn(device, shape);
+    if (!shape.codes.has_value()) continue;
+    demand.scan_bytes[device] = devices_->ScanBytesNeeded(shape.codes->shape, shape.tokens.max_documents);
+  }
   auto reservation = ledger_->Reserve(demand, Cat("a segment of collection ", name_));
   if (!reservation.ok()) return reservation.status();
   std::vector<store::Segment::Memory> memory;

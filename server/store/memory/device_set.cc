@@ -5,13 +5,23 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/saturating.h"
 #include "server/observability/log_event.h"
 
 namespace maxsim::store {
 
-DeviceSet::DeviceSet(std::vector<Member> members, OnDeviceLoss on_loss)
-    : members_(std::move(members)), on_loss_(on_loss), alive_(members_.size()), lost_(members_.size()) {
+DeviceSet::DeviceSet(std::vector<Member> members, OnDeviceLoss on_loss, int num_lanes)
+    : members_(std::move(members)),
+      on_loss_(on_loss),
+      num_lanes_(num_lanes),
+      scan_bytes_(members_.size()),
+      alive_(members_.size()),
+      lost_(members_.size()) {
   for (std::atomic<bool>& alive : alive_) alive.store(true, std::memory_order_relaxed);
+}
+
+uint64_t DeviceSet::ScanBytesNeeded(const CodeShape& shape, int64_t num_documents) const {
+  return SaturatingMultiply(static_cast<uint64_t>(num_lanes_), backend(0).ScanBytesNeeded(shape, num_documents));
 }
 
 size_t DeviceSet::num_alive() const {

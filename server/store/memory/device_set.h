@@ -1,8 +1,9 @@
-// The devices that a server scores on, and which of them are lost.
+// The devices that a server scores on, which of them are lost, and what lanes take of their memory for scans of codes.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -27,8 +28,9 @@ class DeviceSet {
     int number = 0;  // as people know the device: its CUDA ordinal; 0 for the CPU
   };
 
-  // There must be at least one member, and all must be of one kind. The backends must outlive the set.
-  DeviceSet(std::vector<Member> members, OnDeviceLoss on_loss);
+  // There must be at least one member, and all must be of one kind. The backends must outlive the set. `num_lanes` is
+  // the number of lanes that scan codes, each on every device.
+  DeviceSet(std::vector<Member> members, OnDeviceLoss on_loss, int num_lanes = 1);
   // Makes a set of one device, number 0, whose loss ends the server (kExit).
   explicit DeviceSet(Backend* backend) : DeviceSet({{backend, 0}}, OnDeviceLoss::kExit) {}
 
@@ -38,6 +40,16 @@ class DeviceSet {
   OnDeviceLoss on_loss() const { return on_loss_; }
   // Returns whether the devices have memory of their own.
   bool is_gpu() const { return backend(0).info().name != "cpu"; }
+
+  int num_lanes() const { return num_lanes_; }
+  // Returns the memory of each device that all lanes together take at most for scans of the codes of a shard or segment
+  // with at most `num_documents` documents. They keep it for later scans of any collection.
+  uint64_t ScanBytesNeeded(const CodeShape& shape, int64_t num_documents) const;
+  // Returns how much of that lanes have allocated on a device, and adds `change` to it.
+  uint64_t scan_bytes(size_t device) const { return scan_bytes_[device].load(std::memory_order_relaxed); }
+  void ChangeScanBytes(size_t device, int64_t change) {
+    scan_bytes_[device].fetch_add(static_cast<uint64_t>(change), std::memory_order_relaxed);
+  }
 
   // Returns whether a device still answers. A device that was lost never answers again. Cheap.
   bool alive(size_t device) const { return alive_[device].load(std::memory_order_acquire); }
@@ -57,6 +69,8 @@ class DeviceSet {
  private:
   const std::vector<Member> members_;
   const OnDeviceLoss on_loss_;
+  const int num_lanes_;
+  std::vector<std::atomic<uint64_t>> scan_bytes_;  // [devices]
   std::vector<std::atomic<bool>> alive_;
   std::atomic<bool> ended_{false};  // Health is not OK
   mutable Mutex mutex_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
@@ -18,6 +19,7 @@ namespace maxsim::store {
 struct Account {
   uint64_t held_bytes = 0;
   uint64_t pending_bytes = 0;
+  std::multiset<uint64_t> scan_claims = {};  // MemoryDemand::scan_bytes of each reservation
 };
 
 namespace {
@@ -25,11 +27,15 @@ namespace {
 uint64_t SubtractOrZero(uint64_t from, uint64_t amount) { return from > amount ? from - amount : 0; }
 
 MemoryLedger::Availability ComputeAvailability(const Account& account, const MemoryBudget& budget,
-                                               const absl::StatusOr<uint64_t>& free_bytes) {
+                                               const absl::StatusOr<uint64_t>& free_bytes,
+                                               uint64_t allocated_scan_bytes = 0) {
+  // Lanes keep what they have allocated, also when the collection that needed it is gone.
+  const uint64_t claimed_scan_bytes = account.scan_claims.empty() ? 0 : *account.scan_claims.rbegin();
   MemoryLedger::Availability result;
   result.budget_bytes = budget.budget_bytes;
-  result.held_bytes = account.held_bytes;
-  result.pending_bytes = account.pending_bytes;
+  result.scan_bytes = std::max(claimed_scan_bytes, allocated_scan_bytes);
+  result.held_bytes = account.held_bytes + result.scan_bytes;
+  result.pending_bytes = account.pending_bytes + (result.scan_bytes - allocated_scan_bytes);
   result.reserve_bytes = budget.budget_bytes == 0 ? budget.reserve_bytes : 0;
   result.status = free_bytes.status();
   if (!free_bytes.ok()) return result;
@@ -43,16 +49,19 @@ MemoryLedger::Availability ComputeAvailability(const Account& account, const Mem
   return result;
 }
 
-absl::Status CheckFits(uint64_t bytes, const MemoryLedger::Availability& now, std::string_view purpose,
-                       std::string_view memory) {
+// `scan_bytes` of `bytes` are for scans of codes.
+absl::Status CheckFits(uint64_t bytes, uint64_t scan_bytes, const MemoryLedger::Availability& now,
+                       std::string_view purpose, std::string_view memory) {
   if (bytes == 0) return absl::OkStatus();
   if (!now.status.ok()) return now.status;
   if (bytes <= now.available_bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(
-      Cat(purpose, " needs ", FormatBytesExactly(bytes), " of ", memory, " and ",
-          FormatBytesExactly(now.available_bytes), " can be taken: budget ",
+      Cat(purpose, " needs ", FormatBytesExactly(bytes), " of ", memory,
+          scan_bytes == 0 ? std::string() : Cat(" (of that for scans of codes ", FormatBytesExactly(scan_bytes), ")"),
+          " and ", FormatBytesExactly(now.available_bytes), " can be taken: budget ",
           now.budget_bytes == 0 ? std::string("none") : FormatBytesExactly(now.budget_bytes), ", held by collections ",
           FormatBytesExactly(now.held_bytes), ", of that still loading ", FormatBytesExactly(now.pending_bytes),
+          now.scan_bytes == 0 ? std::string() : Cat(", for scans of codes ", FormatBytesExactly(now.scan_bytes)),
           ", free ", FormatBytesExactly(now.free_bytes), ", kept free ", FormatBytesExactly(now.reserve_bytes)));
 }
 
@@ -64,6 +73,11 @@ uint64_t MemoryDemand::total() const {
   return bytes;
 }
 
+uint64_t MemoryLedger::Memory::Needed(const MemoryDemand& demand, size_t device) const {
+  const uint64_t scan_bytes = device < demand.scan_bytes.size() ? demand.scan_bytes[device] : 0;
+  return SaturatingAdd(demand.device_bytes[device], SubtractOrZero(scan_bytes, devices[device].scan_bytes));
+}
+
 struct MemoryLedger::State {
   Mutex mutex;
   std::vector<Account> devices ABSL_GUARDED_BY(mutex);
@@ -72,12 +86,22 @@ struct MemoryLedger::State {
 
 class MemoryLedger::HeldReservation final : public Reservation {
  public:
-  // What `demand` says is held and pending in the books already.
+  // What `demand` says is held and pending in the books already, but for scan_bytes, which this adds. The caller holds
+  // the mutex of `books`.
   HeldReservation(std::shared_ptr<State> books, const MemoryDemand& demand)
-      : state_(std::move(books)), held_(demand), pending_(demand) {}
+      : state_(std::move(books)), held_(demand), pending_(demand) {
+    state_->mutex.AssertHeld();
+    for (size_t device = 0; device < held_.scan_bytes.size(); ++device) {
+      state_->devices[device].scan_claims.insert(held_.scan_bytes[device]);
+    }
+  }
 
   ~HeldReservation() override {
     const MutexLock lock(&state_->mutex);
+    for (size_t device = 0; device < held_.scan_bytes.size(); ++device) {
+      std::multiset<uint64_t>& claims = state_->devices[device].scan_claims;
+      claims.erase(claims.find(held_.scan_bytes[device]));
+    }
     for (size_t device = 0; device < held_.device_bytes.size(); ++device) {
       state_->devices[device].held_bytes -= held_.device_bytes[device];
       state_->devices[device].pending_bytes -= pending_.device_bytes[device];
@@ -136,7 +160,8 @@ MemoryLedger::Memory MemoryLedger::AvailableLocked() const {
     const absl::Status lost = devices_->StatusOf(device);
     const absl::StatusOr<uint64_t> free_bytes =
         lost.ok() ? absl::StatusOr<uint64_t>(devices_->backend(device).FreeBytes()) : lost;
-    memory.devices.push_back(ComputeAvailability(state_->devices[device], device_budget_, free_bytes));
+    memory.devices.push_back(
+        ComputeAvailability(state_->devices[device], device_budget_, free_bytes, devices_->scan_bytes(device)));
   }
   memory.host =
       ComputeAvailability(state_->host, host_budget_,
@@ -155,12 +180,13 @@ absl::StatusOr<std::shared_ptr<Reservation>> MemoryLedger::Reserve(const MemoryD
   const Memory now = AvailableLocked();
   for (size_t device = 0; device < demand.device_bytes.size(); ++device) {
     const std::string kind = Cat(devices_->backend(device).info().name, " memory");
+    const uint64_t bytes = now.Needed(demand, device);
     const absl::Status fits =
-        CheckFits(demand.device_bytes[device], now.devices[device], purpose,
+        CheckFits(bytes, bytes - demand.device_bytes[device], now.devices[device], purpose,
                   devices_->size() == 1 ? kind : Cat(kind, " of device ", devices_->number(device)));
     if (!fits.ok()) return fits;
   }
-  const absl::Status fits = CheckFits(demand.host_bytes, now.host, purpose, "pinned host memory");
+  const absl::Status fits = CheckFits(demand.host_bytes, /*scan_bytes=*/0, now.host, purpose, "pinned host memory");
   if (!fits.ok()) return fits;
   for (size_t device = 0; device < demand.device_bytes.size(); ++device) {
     state_->devices[device].held_bytes += demand.device_bytes[device];

@@ -20,18 +20,22 @@ namespace maxsim::store {
 struct MemoryDemand {
   std::vector<uint64_t> device_bytes;  // [devices]
   uint64_t host_bytes = 0;
+  // How much of each device the lanes must be able to take for scans of codes (DeviceSet::ScanBytesNeeded). All demands
+  // share it: the largest of them counts, and only once. [devices], or empty for none.
+  std::vector<uint64_t> scan_bytes = {};
 
-  uint64_t total() const;  // saturating
+  uint64_t total() const;  // saturating; without scan_bytes
 };
 
 // Memory that is reserved, until this is destroyed. May outlive the ledger.
 class Reservation {
  public:
   virtual ~Reservation() = default;
-  // Says that `allocated` of it is allocated now, so that what is reported as free shows it already.
+  // Says that `allocated` of it is allocated now, so that what is reported as free shows it already. What lanes
+  // allocate for scans is not said here: their set of devices knows it.
   virtual void Commit(const MemoryDemand& allocated) = 0;
   // Takes `part` out of this reservation, which must hold as much that is not committed yet, into one that is freed
-  // by itself.
+  // by itself. Memory for scans, which is shared, is held by both.
   virtual std::shared_ptr<Reservation> Split(const MemoryDemand& part) = 0;
 };
 
@@ -52,11 +56,16 @@ class MemoryLedger {
     uint64_t pending_bytes = 0;    // reserved and not allocated yet
     uint64_t free_bytes = 0;       // as the device or the system reports
     uint64_t reserve_bytes = 0;    // kept free; 0 with a configured budget
+    uint64_t scan_bytes = 0;       // of held_bytes: for scans of codes
     absl::Status status;           // Not OK when what is free is unknown: then nothing is available.
   };
   struct Memory {
     std::vector<Availability> devices;
     Availability host;
+
+    // Returns what a demand takes of a device: its own bytes, and what memory for scans it needs beyond that which is
+    // held already. Saturating.
+    uint64_t Needed(const MemoryDemand& demand, size_t device) const;
   };
 
   // With a budget, reservations together stay below it and below what is free; without one, below what is free less the

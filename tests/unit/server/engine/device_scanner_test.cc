@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,66 +14,11 @@
 #include "kernels/rank_order.h"
 #include "tests/support/collection/live_documents.h"
 #include "tests/support/engine_fixture.h"
-#include "tests/support/fake_backend.h"
 #include "tests/support/values/clustered_documents.h"
+#include "tests/unit/server/engine/recording_scans.h"
 
 namespace maxsim::engine {
 namespace {
-
-// Scans on the CPU backend. Keeps what each call was for, and lets a test decide about each scan of a call.
-class RecordingBackend final : public test::FakeBackend {
- public:
-  // A scan of one part in a call.
-  struct Part {
-    const LoadedCodes* codes = nullptr;
-    size_t num_queries = 0;
-    int64_t num_candidates = 0;
-    int64_t num_results = 0;  // of all queries
-    bool has_list = false;
-    bool has_mask = false;
-  };
-
-  explicit RecordingBackend(Backend& cpu) : cpu_(cpu) {}
-
-  std::vector<std::vector<Part>> calls;
-  std::function<absl::Status(const ScanCall&)> on_scan = [](const ScanCall&) { return absl::OkStatus(); };
-
-  absl::StatusOr<std::unique_ptr<ScanExecutor>> CreateScanExecutor() override {
-    return std::make_unique<RecordingScans>(*this, *cpu_.CreateScanExecutor());
-  }
-
- private:
-  class RecordingScans final : public ScanExecutor {
-   public:
-    RecordingScans(RecordingBackend& owner, std::unique_ptr<ScanExecutor> cpu) : owner_(owner), cpu_(std::move(cpu)) {}
-
-    absl::Status Scan(absl::Span<const ScanCall> scans, CallTimings* timings) override {
-      owner_.calls.emplace_back();
-      for (const ScanCall& call : scans) {
-        const ScanQuery& first = call.queries.front();
-        Part part{.codes = call.codes,
-                  .num_queries = call.queries.size(),
-                  .num_candidates = first.ordinals == nullptr ? call.codes->num_documents() : first.num_candidates,
-                  .has_list = first.ordinals != nullptr,
-                  .has_mask = first.mask != nullptr};
-        for (const ScanQuery& query : call.queries) {
-          part.num_results += std::min<int64_t>(query.num_results, part.num_candidates);
-        }
-        owner_.calls.back().push_back(part);
-      }
-      for (const ScanCall& call : scans) {
-        if (absl::Status status = owner_.on_scan(call); !status.ok()) return status;
-      }
-      return cpu_->Scan(scans, timings);
-    }
-
-   private:
-    RecordingBackend& owner_;
-    const std::unique_ptr<ScanExecutor> cpu_;
-  };
-
-  Backend& cpu_;
-};
 
 class DeviceScannerTest : public testing::Test {
  protected:
@@ -148,9 +92,9 @@ class DeviceScannerTest : public testing::Test {
 
   // Scans all parts. `bounds` are those of DeviceScanner's constructor.
   std::unique_ptr<DeviceScanner> Scan(uint64_t max_call_work = kNoBound,
-                                      int64_t max_call_results = DeviceScanner::kDefaultMaxCallResults) {
+                                      int64_t max_call_results = kMaxScanCallResults) {
     backend_.calls.clear();
-    auto scanner = std::make_unique<DeviceScanner>(0, &backend_, max_call_work, max_call_results);
+    auto scanner = std::make_unique<DeviceScanner>(0, &devices_, max_call_work, max_call_results);
     scanner->BeginBatch(batch_.get(), tasks_);
     for (size_t idx = 0; idx < collection_->num_parts(); ++idx) scanner->AddPart(static_cast<uint32_t>(idx));
     scanner->Scan();
@@ -217,6 +161,7 @@ class DeviceScannerTest : public testing::Test {
   const test::TemporaryFolder folder_;
   const std::unique_ptr<Backend> cpu_;
   RecordingBackend backend_;
+  store::DeviceSet devices_{&backend_};
   std::shared_ptr<const store::Collection> base_;
   std::shared_ptr<const store::Collection> changed_;  // with segments and tombstones
   std::unique_ptr<test::LiveCorpus> live_;
@@ -293,12 +238,13 @@ TEST_F(DeviceScannerTest, CallsKeepToTheTokenPairsAndFindTheSame) {
 TEST_F(DeviceScannerTest, CallsOfSeveralPartsKeepToTheResults) {
   Begin(changed_, {Query(), Query()}, 20);
   const FoundByTask expected = Expected();
-  for (const int64_t max_results : {1, 40, 85, 200}) {
+  for (const int64_t max_results : {1, 39, 40, 85, 200}) {
     SCOPED_TRACE(max_results);
+    const int64_t num_together = max_results < 40 ? 1 : 2;
     size_t num_calls = 1;
     int64_t pending = 0;
     for (size_t idx = 0; idx < changed_->num_parts(); ++idx) {
-      const int64_t results = 2 * std::min<int64_t>(20, changed_->part(idx).num_documents());
+      const int64_t results = num_together * std::min<int64_t>(20, changed_->part(idx).num_documents());
       if (pending > 0 && results > max_results - pending) {
         ++num_calls;
         pending = 0;
@@ -307,18 +253,38 @@ TEST_F(DeviceScannerTest, CallsOfSeveralPartsKeepToTheResults) {
     }
     const auto scanner = Scan(kNoBound, max_results);
     EXPECT_EQ(Found(*scanner), expected);
-    EXPECT_EQ(backend_.calls.size(), num_calls);
+    EXPECT_EQ(backend_.calls.size(), static_cast<size_t>(2 / num_together) * num_calls);
     for (const std::vector<RecordingBackend::Part>& call : backend_.calls) {
       int64_t results = 0;
       for (const RecordingBackend::Part& part : call) results += part.num_results;
-      EXPECT_TRUE(call.size() == 1 || results <= max_results) << call.size() << " parts, " << results << " results";
+      const bool is_single = call.size() == 1 && call[0].num_queries == 1;
+      EXPECT_TRUE(is_single || results <= max_results) << call.size() << " parts, " << results << " results";
     }
   }
 }
 
+TEST_F(DeviceScannerTest, TellsTheDevicesWhatItsWorkspaceTakes) {
+  Begin(base_, {Query()}, 3);
+  backend_.workspace_bytes = 1000;
+  const auto first = Scan();
+  EXPECT_EQ(devices_.scan_bytes(0), 1000u);
+  {
+    const auto second = Scan();
+    EXPECT_EQ(devices_.scan_bytes(0), 2000u);
+  }
+  EXPECT_EQ(devices_.scan_bytes(0), 1000u);
+  // A scan that fails may have replaced some of the memory, too.
+  backend_.workspace_bytes = 600;
+  backend_.on_scan = [](const ScanCall&) { return absl::ResourceExhaustedError("no memory"); };
+  first->BeginBatch(batch_.get(), tasks_);
+  first->AddPart(0);
+  first->Scan();
+  EXPECT_EQ(devices_.scan_bytes(0), 600u);
+}
+
 TEST_F(DeviceScannerTest, ACallHasNoMorePartsThanItSays) {
   Begin(base_, {Query()}, 3);
-  DeviceScanner scanner(0, &backend_, kNoBound);
+  DeviceScanner scanner(0, &devices_, kNoBound);
   scanner.BeginBatch(batch_.get(), tasks_);
   for (size_t idx = 0; idx < DeviceScanner::kMaxCallParts + 1; ++idx) scanner.AddPart(0);
   scanner.Scan();

@@ -107,5 +107,16 @@ TEST_F(SegmentAllocatorTest, CountsTheMemoryOfCodes) {
   }
 }
 
+TEST_F(SegmentAllocatorTest, HoldsTheMemoryForScansOfCodes) {
+  codes_ = store::Segment::Codes{{.dim = 8, .originals = ScalarType::kF16, .factors = false}, 1};
+  for (test::FakeBackend& backend : backends_) backend.SetScanBytesPerDocument(10);
+  backends_[0].SetFreeBytes(uint64_t{1} << 41);
+  const absl::StatusOr<LiveSegment> made = Allocate({});
+  ASSERT_EQ(DevicesOf(made), std::vector<uint32_t>{0});
+  const auto documents = static_cast<uint64_t>(made->segment->shape().tokens.max_documents);
+  EXPECT_EQ(ledger_.Available().devices[0].scan_bytes, 10 * documents);
+  EXPECT_EQ(ledger_.Available().devices[1].scan_bytes, 0u);
+}
+
 }  // namespace
 }  // namespace maxsim::live

@@ -97,6 +97,55 @@ TEST(MemoryLedgerTest, PendingBytesAreTakenOnce) {
   EXPECT_EQ(ledger.available(), 1000u);
 }
 
+// All reservations share the memory for scans: the largest counts.
+TEST(MemoryLedgerTest, MemoryForScansIsHeldOnce) {
+  test::FakeBackend backend;
+  OneDevice ledger(&backend, 1000, 0);
+  auto first = *ledger.ledger.Reserve({.device_bytes = {100}, .scan_bytes = {300}}, "a");
+  EXPECT_EQ(ledger.available(), 600u);
+  auto second = *ledger.ledger.Reserve({.device_bytes = {100}, .scan_bytes = {200}}, "b");
+  EXPECT_EQ(ledger.available(), 500u);
+  const absl::Status refused =
+      ledger.ledger.Reserve({.device_bytes = {100}, .scan_bytes = {701}}, "collection c").status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(refused.message(), HasSubstr("collection c needs 501 bytes of cpu memory (of that for scans of codes "
+                                           "401 bytes) and 500 bytes can be taken"));
+  EXPECT_THAT(refused.message(), HasSubstr(", for scans of codes 300 bytes"));
+  EXPECT_EQ(ledger.available(), 500u) << "a refusal takes nothing";
+  EXPECT_TRUE(ledger.ledger.Reserve({.device_bytes = {100}, .scan_bytes = {700}}, "c").ok());
+  EXPECT_EQ(ledger.available(), 500u);
+  first = nullptr;
+  EXPECT_EQ(ledger.available(), 700u);
+  // Each part of a reservation that is split needs the memory for scans as long as it lives.
+  std::shared_ptr<Reservation> part = second->Split({.device_bytes = {40}, .scan_bytes = {150}});
+  second = nullptr;
+  EXPECT_EQ(ledger.available(), 810u);
+  part = nullptr;
+  EXPECT_EQ(ledger.available(), 1000u);
+}
+
+// Lanes allocate it while they scan, and keep it.
+TEST(MemoryLedgerTest, WhatLanesAllocatedForScansStaysHeld) {
+  test::FakeBackend backend;
+  backend.SetFreeBytes(1000);
+  OneDevice ledger(&backend, 0, 0);
+  auto reservation = *ledger.ledger.Reserve({.device_bytes = {0}, .scan_bytes = {300}}, "a");
+  EXPECT_EQ(ledger.available(), 700u);
+  ledger.devices.ChangeScanBytes(0, 200);
+  backend.SetFreeBytes(800);
+  const MemoryLedger::Availability now = ledger.ledger.Available().devices[0];
+  EXPECT_EQ(now.available_bytes, 700u);
+  EXPECT_EQ(now.scan_bytes, 300u);
+  EXPECT_EQ(now.pending_bytes, 100u);
+  reservation = nullptr;
+  EXPECT_EQ(ledger.available(), 800u);
+  EXPECT_EQ(ledger.ledger.Available().devices[0].held_bytes, 200u);
+  // The next collection uses what there is.
+  EXPECT_TRUE(ledger.ledger.Reserve({.device_bytes = {800}, .scan_bytes = {200}}, "b").ok());
+  ledger.devices.ChangeScanBytes(0, -200);
+  EXPECT_EQ(ledger.ledger.Available().devices[0].held_bytes, 0u);
+}
+
 TEST(MemoryLedgerTest, AReservationMayOutliveTheLedger) {
   test::FakeBackend backend;
   std::shared_ptr<Reservation> reservation;

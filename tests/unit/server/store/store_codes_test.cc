@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include <string>
 #include <thread>
 
+#include "base/units.h"
 #include "kernels/codes/encode.h"
 #include "server/store/collection_store.h"
 #include "server/store/memory_plan.h"
@@ -125,6 +127,33 @@ TEST_F(StoreCodesTest, PlanesArePlacedBeforeOriginals) {
   const auto just = Load(on_gpu, folder_.path(), Residency::kGpu);
   EXPECT_EQ(just->code_planes(), 1);
   EXPECT_EQ(just->resident_bytes(), 33 * tokens);
+}
+
+// The memory that lanes scan with is reserved with the codes, once for all collections.
+TEST_F(StoreCodesTest, CodesAreLoadedWhereThereIsMemoryForTheirScans) {
+  test::FakeBackend gpu("cuda");
+  gpu.SetScanBytesPerDocument(1000);
+  DeviceSet devices({{&gpu, 0}}, OnDeviceLoss::kExit, /*num_lanes=*/3);
+  int64_t largest_shard = 0;
+  for (const collection::ShardEntry& entry : manifest_.shards) {
+    largest_shard = std::max(largest_shard, entry.num_documents);
+  }
+  const uint64_t scans = 3 * 1000 * static_cast<uint64_t>(largest_shard);
+  const auto tokens = static_cast<uint64_t>(manifest_.num_tokens);
+  CollectionStore store(&devices, {.memory_budget_bytes = 2 * 4 * tokens + scans});
+  EXPECT_EQ(Load(store, folder_.path())->code_planes(), 4);
+  EXPECT_THAT(*store.MemoryPlan(folder_.path(), Residency::kGpu),
+              HasSubstr("  scans of codes by 3 lanes (device memory, which all collections share): " +
+                        FormatBytesExactly(scans) + "\n"));
+  const absl::StatusOr<std::shared_ptr<const Collection>> second =
+      store.Load("second", folder_.path(), Residency::kGpu);
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ((*second)->code_planes(), 4) << "it shares the first one's memory for scans";
+  // One byte less, and fewer planes are loaded; where no scan fits, none.
+  CollectionStore smaller(&devices, {.memory_budget_bytes = 4 * tokens + scans - 1});
+  EXPECT_EQ(Load(smaller, folder_.path())->code_planes(), 2);
+  CollectionStore none(&devices, {.memory_budget_bytes = scans});
+  EXPECT_EQ(Load(none, folder_.path())->code_planes(), 0);
 }
 
 // The expected time of a scan of the codes is that of scan_cost.h, where there is one.

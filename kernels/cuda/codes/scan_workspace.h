@@ -1,0 +1,19 @@
+// How much device memory the scans of one lane take.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/codes/codes.h"
+#include "kernels/plan/device_limits.h"
+
+namespace maxsim::cuda {
+
+// The most scores (queries times candidates) of one pass over an object's codes: 2 GiB. A query alone may have more.
+inline constexpr int64_t kMaxPassScores = int64_t{1} << 29;
+
+// Does what Backend::ScanBytesNeeded says, for passes of at most kMaxPassScores. Saturates where `num_documents`, which
+// may come from a file, is more than a shard can have.
+size_t MaxScanWorkspaceBytes(const CodeShape& shape, int64_t num_documents, const DeviceLimits& limits);
+
+}  // namespace maxsim::cuda
