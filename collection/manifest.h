@@ -96,7 +96,7 @@ struct Manifest {
   std::optional<SlotRange> partition = {};
   std::optional<CodesFormat> codes = {};  // of every document, where the collection has codes
   // Declares what requests can filter by. Values are read from the payloads, which the collection has then. A live
-  // collection has no fields yet: its log and its compaction know of none.
+  // collection keeps its fields, because its log has writes that were checked against them.
   std::vector<Field> fields = {};
 
   SlotRange slots() const { return partition.value_or(SlotRange()); }

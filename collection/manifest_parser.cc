@@ -174,9 +174,6 @@ absl::Status ManifestEvents::CheckDeclaredFields() const {
   if (!manifest_->has_payloads) {
     return Invalid("fields: has_payloads is false, and values of fields are read from payloads");
   }
-  if (manifest_->log_sequence.has_value()) {
-    return Invalid("fields: the collection is live, and this version has fields in collections that are not live only");
-  }
   return absl::OkStatus();
 }
 

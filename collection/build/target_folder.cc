@@ -86,9 +86,11 @@ absl::Status TargetFolder::Check(const BuildOptions& options, const Catalog& cat
   absl::StatusOr<std::optional<uint64_t>> log_sequence = LogSequenceOfBuild(folder_, format, options.log_sequence);
   if (!log_sequence.ok()) return log_sequence.status();
   log_sequence_ = *log_sequence;
-  if (log_sequence_.has_value() && !options.fields.empty()) {
-    return absl::FailedPreconditionError(Cat(folder_, ": is a live collection, and this version has fields (",
-                                             FormatFields(options.fields), ") in collections that are not live only"));
+  // The payloads of the log's writes were checked against the fields that there are.
+  if (log_sequence_.has_value() && published_.generation > 0 && options.fields != published_.fields) {
+    return absl::FailedPreconditionError(Cat(folder_, ": is a live collection with the fields ",
+                                             DescribeFields(published_.fields), ", which it keeps, and this build has ",
+                                             DescribeFields(options.fields), "; choose another folder"));
   }
   return absl::OkStatus();
 }

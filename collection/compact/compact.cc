@@ -11,6 +11,7 @@
 #include "base/guard.h"
 #include "base/output_file.h"
 #include "base/text.h"
+#include "collection/build/field_files.h"
 #include "collection/build/generation_files.h"
 #include "collection/build/shard_encoder.h"
 #include "collection/build/shard_plan.h"
@@ -48,7 +49,8 @@ class Compaction {
   absl::Status WriteShards();
   absl::Status WriteGroup(const ShardGroup& group);
   absl::Status WritePlans(const DocumentRun& run, const Catalog& catalog);
-  absl::Status EncodeShard(ShardEntry& entry);
+  absl::Status WriteSideFiles(ShardEntry& entry);
+  absl::Status EncodeShard(ShardEntry& entry, int64_t bytes_before);
   absl::Status Publish();
   absl::Status Report(CompactStep step) const {
     if (absl::Status status = StopStatus(options_.stop); !status.ok()) return status;
@@ -173,6 +175,10 @@ absl::Status Compaction::WriteShards() {
     const auto code_bytes = static_cast<double>(CodeBytes(before_.dim, before_.codes->planes) + 1);
     needed += static_cast<int64_t>(static_cast<double>(needed) * code_bytes / row_bytes);
   }
+  if (!before_.fields.empty()) {
+    for (const ShardEntry& entry : before_.shards) needed += FieldFileBytes(entry);
+    for (const LiveUpsert& upsert : upserts_) needed += upsert.payload_bytes;
+  }
   if (absl::Status status = CheckSpace(folder_, needed); !status.ok()) return status;
   for (const ShardGroup& group : groups_) {
     if (group.is_written) {
@@ -235,23 +241,36 @@ absl::Status Compaction::WritePlans(const DocumentRun& run, const Catalog& catal
        .on_shard =
            [&](size_t /*set_idx*/, ShardEntry entry) {
              files_.Add(entry.file);
-             if (absl::Status encoded = EncodeShard(entry); !encoded.ok()) return encoded;
+             if (absl::Status written = WriteSideFiles(entry); !written.ok()) return written;
              ++result_.shards_written;
-             result_.bytes_written += entry.num_bytes + CodeFileBytes(entry, kMaxPlanes);
+             result_.bytes_written += entry.num_bytes + FieldFileBytes(entry) + CodeFileBytes(entry, kMaxPlanes);
              next_.shards.push_back(std::move(entry));
              next_tombstones_.emplace_back();
              return Report(CompactStep::kShardWritten);
            },
        .loss = &result_.loss});
-  // Rows were checked before they came into a shard or the log.
+  // Rows and payloads were checked before they came into a shard or the log.
   return absl::IsInvalidArgument(status) ? absl::DataLossError(status.message()) : status;
 }
 
-// Writes the codes of a shard that was written, where the collection has codes.
-absl::Status Compaction::EncodeShard(ShardEntry& entry) {
-  if (!next_.codes.has_value()) return absl::OkStatus();
+// Writes the fields and codes of a shard that was written, where the collection has them.
+absl::Status Compaction::WriteSideFiles(ShardEntry& entry) {
+  int64_t num_bytes = result_.bytes_written + entry.num_bytes;
+  if (!next_.fields.empty()) {
+    absl::StatusOr<FileEntry> written =
+        WriteFieldFile(folder_, next_, entry, next_.generation, result_.shards_written, files_);
+    if (!written.ok()) return written.status();
+    num_bytes += written->num_bytes;
+    entry.field_file = *std::move(written);
+    if (absl::Status status = pace_.Wait(num_bytes); !status.ok()) return status;
+  }
+  return next_.codes.has_value() ? EncodeShard(entry, num_bytes) : absl::OkStatus();
+}
+
+// `bytes_before`: that were written before the codes.
+absl::Status Compaction::EncodeShard(ShardEntry& entry, int64_t bytes_before) {
   // One thread: a server compacts beside its requests.
-  ShardEncoder encoder(1, [&, num_bytes = result_.bytes_written + entry.num_bytes](int64_t encoded) mutable {
+  ShardEncoder encoder(1, [&, num_bytes = bytes_before](int64_t encoded) mutable {
     num_bytes += encoded;
     return pace_.Wait(num_bytes);
   });

@@ -30,7 +30,8 @@ absl::StatusOr<Manifest> CreateLiveCollection(const std::string& folder, const C
                     .encoder = options.encoder,
                     .log_sequence = 0,
                     .partition = options.partition,
-                    .codes = options.codes};
+                    .codes = options.codes,
+                    .fields = options.fields};
   if (manifest.codes.has_value() && options.storage == ScalarType::kI8) {
     manifest.codes->rotation_seed = manifest.rotation_seed;
   }

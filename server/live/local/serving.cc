@@ -29,6 +29,11 @@ absl::Status LiveCollection::CheckFollowsLog(const collection::Manifest& manifes
                                              ": a live collection keeps them; build another collection, in a folder of "
                                              "its own"));
   }
+  if (manifest.fields != request_.manifest.fields) {
+    return absl::FailedPreconditionError(
+        Cat(generation, " has the fields ", collection::DescribeFields(manifest.fields), ", and its log is of ",
+            collection::DescribeFields(request_.manifest.fields), ": a live collection keeps them"));
+  }
   if (manifest.partition != request_.manifest.partition) {
     return absl::FailedPreconditionError(
         Cat(generation, " has ", collection::DescribeSlots(manifest.slots()), ", and its log is of ",

@@ -113,6 +113,10 @@ absl::StatusOr<uint64_t> MakeSnapshotFolder(const std::string& from, const colle
     for (const collection::CodeFileEntry& codes : shard.code_files) {
       if (status.ok()) status = LinkOrCopy(JoinPath(from, codes.file), JoinPath(unfinished, codes.file), stop);
     }
+    if (status.ok() && shard.field_file.has_value()) {
+      const std::string& file = shard.field_file->file;
+      status = LinkOrCopy(JoinPath(from, file), JoinPath(unfinished, file), stop);
+    }
     if (!status.ok()) return status;
   }
   const absl::StatusOr<uint64_t> sequence = log.Checkpoint(unfinished);

@@ -74,13 +74,16 @@ struct Case {
   IdType id_type;
   ScalarType storage;
   uint32_t seed;
+  const char* fields = "";  // as ParseFields takes them
 };
 
 class CompactCases : public ::testing::TestWithParam<Case> {};
 
 TEST_P(CompactCases, HoldsWhatAPlainListHoldsAfterEveryCompaction) {
   TemporaryFolder folder;
-  LiveModel model(folder.path(), Options(GetParam().id_type, GetParam().storage), GetParam().seed);
+  CreateOptions create = Options(GetParam().id_type, GetParam().storage);
+  create.fields = *ParseFields(GetParam().fields);
+  LiveModel model(folder.path(), create, GetParam().seed);
   model.Create();
   uint64_t compacted = 0;
   int64_t kept = 0;
@@ -101,6 +104,7 @@ TEST_P(CompactCases, HoldsWhatAPlainListHoldsAfterEveryCompaction) {
     }
     EXPECT_EQ(FormatManifest(*ReadManifest(folder.path())), FormatManifest(result->manifest));
     EXPECT_EQ(result->manifest.log_sequence, compacted);
+    EXPECT_EQ(result->manifest.fields, create.fields);
     ASSERT_EQ(model.Published(), model.Expected(compacted)) << "round " << round;
     ExpectSound(folder.path(), model.log());
     if (round % 3 == 0) {
@@ -118,7 +122,8 @@ INSTANTIATE_TEST_SUITE_P(All, CompactCases,
                          ::testing::Values(Case{IdType::kString, ScalarType::kF16, 1},
                                            Case{IdType::kInt64, ScalarType::kF16, 2},
                                            Case{IdType::kString, ScalarType::kI8, 3},
-                                           Case{IdType::kInt64, ScalarType::kI8, 4}));
+                                           Case{IdType::kInt64, ScalarType::kI8, 4},
+                                           Case{IdType::kString, ScalarType::kF16, 5, "n:integer,none:keyword"}));
 
 class CompactTest : public ::testing::Test {
  protected:

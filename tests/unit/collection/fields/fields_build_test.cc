@@ -4,6 +4,7 @@
 
 #include "collection/build/builder.h"
 #include "collection/build/encode.h"
+#include "collection/compact/create.h"
 #include "collection/fields/shard_fields.h"
 #include "collection/inspection/inspect.h"
 #include "collection/inspection/verifier.h"
@@ -265,12 +266,24 @@ TEST_F(FieldsBuildTest, TheCommandLineBuildsFields) {
   EXPECT_THAT(ReadManifest(folder_.Path("out"))->fields, IsEmpty());
 }
 
-TEST_F(FieldsBuildTest, ALiveCollectionHasNoFieldsYet) {
+TEST_F(FieldsBuildTest, ALiveCollectionKeepsItsFields) {
+  const std::string folder = folder_.Path("live");
+  const auto made = CreateLiveCollection(folder, {.name = "x", .dim = 64, .fields = fields_});
+  ASSERT_TRUE(made.ok()) << made.status();
   BuildOptions options = Options();
-  options.log_sequence = 5;
+  options.folder = folder;
   const auto built = BuildSmall(collection_, options);
-  ASSERT_TRUE(absl::IsFailedPrecondition(built.status())) << built.status();
-  EXPECT_THAT(std::string(built.status().message()), HasSubstr("in collections that are not live only"));
+  ASSERT_TRUE(built.ok()) << built.status();
+  EXPECT_EQ(built->log_sequence, 0u);
+  EXPECT_EQ(built->fields, fields_);
+  ExpectSound(folder);
+  options.fields.push_back({"more", FieldKind::kKeyword, "more"});
+  options.allow_other_shape = true;
+  const absl::Status refused = BuildSmall(collection_, options).status();
+  ASSERT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("is a live collection with the fields lang:keyword=meta.lang,tags:keywords,year:integer, which "
+                        "it keeps, and this build has "));
 }
 
 }  // namespace

@@ -83,7 +83,6 @@ TEST(FieldsManifestTest, WhatIsWrongIsNamed) {
       {[](auto& json) { json["fields"][1]["name"] = "lang"; }, "fields: field \"lang\" appears twice"},
       {[](auto& json) { json["fields"][1]["path"] = ""; }, "fields: field \"year\": path: 0 bytes"},
       {[](auto& json) { json["has_payloads"] = false; }, "fields: has_payloads is false"},
-      {[](auto& json) { json["log_sequence"] = 0; }, "fields: the collection is live"},
       {[](auto& json) { json["shards"][1].erase("fields"); }, "shards[1].fields: is missing"},
       {[](auto& json) { json["shards"][1]["fields"] = 1; }, "shards[1]: fields: an object expected, not an integer"},
       {[](auto& json) { json["shards"][1]["fields"] = nlohmann::ordered_json::array(); },
