@@ -260,15 +260,17 @@ int64_t ShardIndex::memory_bytes() const {
 
 int64_t MaxIndexBytes(const std::vector<Field>& fields, int64_t num_documents, int64_t file_bytes) {
   // Arrays and terms take at most twice their bytes in the file: terms get a second array of offsets, and values, of 8
-  // bytes, get 4 for the documents that have them and 2 for prefixes. A bitmap takes at most 8 KiB per 65,536
-  // documents, and a field has up to two of them (present_, is_true_). The bitmaps of frequent terms take less than the
-  // same terms' numbers in the file.
+  // bytes, get 4 for the documents that have them and 2 for prefixes. A bitmap takes at most 2 bytes for each document
+  // and 8 KiB per 65,536 documents, and a field has up to two of them (present_, is_true_). The bitmaps of frequent
+  // terms take less than the same terms' numbers in the file.
   constexpr int64_t kContainerDocuments = 65'536;
-  constexpr int64_t kMaxContainerBytes = 8192 + 64;
-  constexpr int64_t kFixedBytes = 1024;
+  constexpr int64_t kMaxContainerBytes = 8192;
+  constexpr int64_t kContainerOverhead = 64;
   const int64_t num_containers = (num_documents + kContainerDocuments - 1) / kContainerDocuments;
+  const int64_t bitmap_bytes =
+      num_containers * kContainerOverhead + std::min(2 * num_documents, num_containers * kMaxContainerBytes);
   const auto num_fields = static_cast<int64_t>(fields.size());
-  return 2 * file_bytes + kFixedBytes + num_fields * (kFixedBytes + 2 * num_containers * kMaxContainerBytes);
+  return 2 * file_bytes + kMaxIndexBytesPerField + num_fields * (kMaxIndexBytesPerField + 2 * bitmap_bytes);
 }
 
 }  // namespace maxsim::collection

@@ -123,6 +123,9 @@ class ShardIndex {
   std::vector<FieldIndex> indexes_;
 };
 
+// A field without values takes at most so many bytes of ShardIndex::memory_bytes.
+inline constexpr int64_t kMaxIndexBytesPerField = 1024;
+
 // Returns a bound of ShardIndex::memory_bytes of a shard that is not open yet: `file_bytes` are those of its field file
 // (FieldFileBytes).
 int64_t MaxIndexBytes(const std::vector<Field>& fields, int64_t num_documents, int64_t file_bytes);

@@ -56,5 +56,14 @@ TEST(FieldIndexTest, MemoryStaysBelowWhatThePlanCanKnow) {
   }
 }
 
+TEST(FieldIndexTest, ThePlanOfASmallShardIsAboutItsFile) {
+  const auto num_fields = static_cast<int64_t>(RandomFilters::fields().size());
+  FieldFileMaker maker(RandomFilters::fields());
+  ASSERT_TRUE(maker.Add("{}").ok());
+  const auto file_bytes = static_cast<int64_t>(maker.Make().size());
+  EXPECT_LE(MaxIndexBytes(RandomFilters::fields(), 1, file_bytes),
+            2 * file_bytes + (num_fields + 1) * (kMaxIndexBytesPerField + 256));
+}
+
 }  // namespace
 }  // namespace maxsim::collection
