@@ -2,9 +2,11 @@
 
 #include <roaring/roaring.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
+#include <cstring>
 #include <new>
 #include <utility>
 
@@ -14,6 +16,28 @@ namespace {
 // Bytes of a container besides its values: its struct, its entry in the arrays of containers, and the allocator's
 // overhead for both.
 constexpr int64_t kContainerBytes = 64;
+
+// The library neither takes nor gives masks. Its portable format holds dense containers as masks, and so this file
+// writes and reads that (https://github.com/RoaringBitmap/RoaringFormatSpec).
+constexpr uint32_t kCookieWithoutRuns = 12346;
+constexpr size_t kContainerWords = 1024;
+constexpr int kMaxArray = 4096;                 // values of a container that is an array of 16-bit numbers
+constexpr size_t kMinContainersForOffsets = 4;  // where a container is a list of runs
+
+// Sets the bits begin .. end - 1; there is at least one.
+void SetBits(size_t begin, size_t end, std::vector<uint64_t>& mask) {
+  const uint64_t first = ~uint64_t{0} << (begin % 64);
+  const uint64_t last = ~uint64_t{0} >> (63 - (end - 1) % 64);
+  const size_t last_word = (end - 1) / 64;
+  if (begin / 64 == last_word) {
+    mask[last_word] |= first & last;
+    return;
+  }
+  mask[begin / 64] |= first;
+  std::fill(mask.begin() + static_cast<std::ptrdiff_t>(begin / 64) + 1,
+            mask.begin() + static_cast<std::ptrdiff_t>(last_word), ~uint64_t{0});
+  mask[last_word] |= last;
+}
 
 }  // namespace
 
@@ -36,12 +60,7 @@ OrdinalBitmap OrdinalBitmap::FromSorted(absl::Span<const uint32_t> ordinals) {
   return OrdinalBitmap(roaring_bitmap_of_ptr(ordinals.size(), ordinals.data()));
 }
 
-// The library takes no masks. Its portable format holds dense containers as masks, and so one is written and read
-// (https://github.com/RoaringBitmap/RoaringFormatSpec).
 OrdinalBitmap OrdinalBitmap::FromMask(absl::Span<const uint64_t> words) {
-  constexpr uint32_t kCookieWithoutRuns = 12346;
-  constexpr size_t kContainerWords = 1024;
-  constexpr int kMaxArray = 4096;  // values of a container that is an array of 16-bit numbers
   struct Container {
     uint16_t key;
     int size;
@@ -114,6 +133,48 @@ std::vector<uint32_t> OrdinalBitmap::ToVector() const {
   std::vector<uint32_t> ordinals(static_cast<size_t>(size()));
   roaring_bitmap_to_uint32_array(bitmap_.get(), ordinals.data());
   return ordinals;
+}
+
+std::vector<uint64_t> OrdinalBitmap::ToMask(int64_t num_ordinals) const {
+  std::vector<uint64_t> mask((static_cast<size_t>(num_ordinals) + 63) / 64);
+  std::vector<char> bytes(roaring_bitmap_portable_size_in_bytes(bitmap_.get()));
+  roaring_bitmap_portable_serialize(bitmap_.get(), bytes.data());
+  const auto read = [&bytes](size_t position, auto value) {
+    std::memcpy(&value, bytes.data() + position, sizeof(value));
+    return value;
+  };
+  const auto cookie = read(0, uint32_t{});
+  const bool has_runs = cookie != kCookieWithoutRuns;
+  size_t position = sizeof(cookie);
+  const size_t num_containers = has_runs ? (cookie >> 16) + 1 : read(position, uint32_t{});
+  const size_t run_flags = position;  // a bit for each container
+  position += has_runs ? (num_containers + 7) / 8 : sizeof(uint32_t);
+  const size_t headers = position;  // of each container its key and its size less 1
+  position += num_containers * 2 * sizeof(uint16_t);
+  if (!has_runs || num_containers >= kMinContainersForOffsets) position += num_containers * sizeof(uint32_t);
+  for (size_t idx = 0; idx < num_containers; ++idx) {
+    const size_t header = headers + idx * 2 * sizeof(uint16_t);
+    const size_t first_word = size_t{read(header, uint16_t{})} * kContainerWords;
+    const int size = read(header + sizeof(uint16_t), uint16_t{}) + 1;
+    if (has_runs && (read(run_flags + idx / 8, uint8_t{}) >> (idx % 8) & 1) != 0) {
+      const int num_runs = read(position, uint16_t{});
+      position += sizeof(uint16_t);
+      for (int run = 0; run < num_runs; ++run, position += 2 * sizeof(uint16_t)) {
+        const size_t begin = first_word * 64 + read(position, uint16_t{});
+        SetBits(begin, begin + read(position + sizeof(uint16_t), uint16_t{}) + 1, mask);
+      }
+    } else if (size > kMaxArray) {
+      const size_t num_words = std::min(kContainerWords, mask.size() - first_word);
+      std::memcpy(mask.data() + first_word, bytes.data() + position, num_words * sizeof(uint64_t));
+      position += kContainerWords * sizeof(uint64_t);
+    } else {
+      for (int value = 0; value < size; ++value, position += sizeof(uint16_t)) {
+        const auto low = read(position, uint16_t{});
+        mask[first_word + low / 64] |= uint64_t{1} << (low % 64);
+      }
+    }
+  }
+  return mask;
 }
 
 void OrdinalBitmap::ForEachBlock(absl::FunctionRef<void(absl::Span<const uint32_t>)> take) const {

@@ -38,6 +38,8 @@ class OrdinalBitmap {
   int64_t size() const;
   bool Contains(uint32_t ordinal) const;
   std::vector<uint32_t> ToVector() const;  // ascending
+  // Returns the set as FromMask takes it. Every ordinal must be below `num_ordinals`.
+  std::vector<uint64_t> ToMask(int64_t num_ordinals) const;
   // Calls `take` with all ordinals in ascending order, some thousand at a time.
   void ForEachBlock(absl::FunctionRef<void(absl::Span<const uint32_t>)> take) const;
 

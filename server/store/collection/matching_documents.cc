@@ -53,18 +53,14 @@ absl::Status MatchingDocuments::AddPart(const Collection& collection, const coll
   MatchingPart& added = parts_.emplace_back();
   added.num_documents = static_cast<uint64_t>(set->size());
   const bool is_sparse = added.num_documents * kSparseShare < static_cast<uint64_t>(part.num_documents());
-  std::vector<uint32_t> list;
-  if (is_sparse || keeps_lists) list.reserve(static_cast<size_t>(added.num_documents));
-  std::vector<uint64_t> mask;
-  if (!is_sparse) mask.resize((static_cast<size_t>(part.num_documents()) + 63) / 64);
-  set->ForEachBlock([&](absl::Span<const uint32_t> ordinals) {
-    added.num_tokens += collection.num_tokens(part, ordinals);
-    if (is_sparse || keeps_lists) list.insert(list.end(), ordinals.begin(), ordinals.end());
-    if (is_sparse) return;
-    for (const uint32_t ordinal : ordinals) mask[ordinal / 64] |= uint64_t{1} << (ordinal % 64);
-  });
-  if (is_sparse || keeps_lists) added.list = std::make_shared<const std::vector<uint32_t>>(std::move(list));
-  if (!is_sparse) added.mask = std::make_shared<const std::vector<uint64_t>>(std::move(mask));
+  if (is_sparse || keeps_lists) added.list = std::make_shared<const std::vector<uint32_t>>(set->ToVector());
+  if (!is_sparse) added.mask = std::make_shared<const std::vector<uint64_t>>(set->ToMask(part.num_documents()));
+  if (part.view.document_tokens > 0) {
+    added.num_tokens = added.num_documents * static_cast<uint64_t>(part.view.document_tokens);
+  } else {
+    set->ForEachBlock(
+        [&](absl::Span<const uint32_t> ordinals) { added.num_tokens += collection.num_tokens(part, ordinals); });
+  }
   num_documents_ += added.num_documents;
   num_tokens_ += added.num_tokens;
   memory_bytes_ += BytesOf(added.list) + BytesOf(added.mask);

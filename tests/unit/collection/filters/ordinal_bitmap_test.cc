@@ -59,6 +59,7 @@ TEST(OrdinalBitmapTest, OperationsAreThoseOfSets) {
     std::vector<uint64_t> mask(a.empty() ? 0 : a.back() / 64 + 1);
     for (const uint32_t ordinal : a) mask[ordinal / 64] |= uint64_t{1} << (ordinal % 64);
     EXPECT_EQ(OrdinalBitmap::FromMask(mask), OrdinalBitmap::FromSorted(a));
+    EXPECT_EQ(set.ToMask(a.empty() ? 0 : a.back() + 1), mask);
     EXPECT_EQ(set.size(), static_cast<int64_t>(a.size()));
     EXPECT_EQ(set.Contains(7), std::binary_search(a.begin(), a.end(), 7U));
     const auto expect = [&](auto operation, const std::vector<uint32_t>& expected) {
