@@ -157,11 +157,12 @@ MemoryLedger::Memory MemoryLedger::AvailableLocked() const {
   state_->mutex.AssertHeld();
   Memory memory;
   for (size_t device = 0; device < devices_->size(); ++device) {
+    // Read before the free bytes: what a lane allocates in between then counts twice, rather than not at all.
+    const uint64_t scan_bytes = devices_->scan_bytes(device);
     const absl::Status lost = devices_->StatusOf(device);
     const absl::StatusOr<uint64_t> free_bytes =
         lost.ok() ? absl::StatusOr<uint64_t>(devices_->backend(device).FreeBytes()) : lost;
-    memory.devices.push_back(
-        ComputeAvailability(state_->devices[device], device_budget_, free_bytes, devices_->scan_bytes(device)));
+    memory.devices.push_back(ComputeAvailability(state_->devices[device], device_budget_, free_bytes, scan_bytes));
   }
   memory.host =
       ComputeAvailability(state_->host, host_budget_,
