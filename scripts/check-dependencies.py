@@ -33,7 +33,7 @@ TABLE = re.compile(r"<!-- order: checked by scripts/check-dependencies.py -->\n(
 SOURCES = ("*.h", "*.cc", "*.cu", "*.cuh")
 READS_MESSAGES = {
     "client/status.cc": "gRPC's own errors have no details",
-    "tools/maxsimctl/support/context.cc": "gRPC's own errors have no details",
+    "tools/maxsimctl/context/context.cc": "gRPC's own errors have no details",
     "client/python/maxsim/advice.py": "gRPC's own errors have no details",
     "collection/log/log_database.cc": "RocksDB has a code for a full disk, and none for a quota or the largest file",
     "examples/ray/run.py": "Ray keeps the text of an actor's error",

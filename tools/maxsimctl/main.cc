@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "tools/maxsimctl/support/maxsimctl.h"
+#include "tools/maxsimctl/maxsimctl.h"
 
 int main(int argc, char** argv) {
   // `maxsimctl ... | head` ends with a message about the output, not with a signal.

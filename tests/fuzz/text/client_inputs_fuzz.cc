@@ -7,8 +7,8 @@
 #include "collection/document_line.h"
 #include "collection/evaluation/run_file.h"
 #include "tests/fuzz/target.h"
-#include "tools/maxsimctl/support/input_files.h"
-#include "tools/maxsimctl/support/upsert_line.h"
+#include "tools/maxsimctl/context/input_files.h"
+#include "tools/maxsimctl/write/upsert_line.h"
 
 namespace maxsim::fuzz {
 namespace {

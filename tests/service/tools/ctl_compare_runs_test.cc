@@ -6,7 +6,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/service/tools/ctl_evaluate_fixture.h"
 #include "tests/service/tools/run_ctl.h"
-#include "tools/maxsimctl/support/maxsimctl.h"
+#include "tools/maxsimctl/maxsimctl.h"
 
 namespace maxsim::ctl {
 namespace {

@@ -17,8 +17,8 @@
 #include "tests/service/tools/ctl_fixture.h"
 #include "tests/support/fake_server.h"
 #include "tools/command_line/server_target.h"
-#include "tools/maxsimctl/support/context.h"
-#include "tools/maxsimctl/support/maxsimctl.h"
+#include "tools/maxsimctl/context/context.h"
+#include "tools/maxsimctl/maxsimctl.h"
 
 namespace maxsim::ctl {
 namespace {

@@ -8,7 +8,7 @@
 #include "tests/service/tools/ctl_evaluate_fixture.h"
 #include "tests/service/tools/run_ctl.h"
 #include "tests/support/fake_server.h"
-#include "tools/maxsimctl/support/maxsimctl.h"
+#include "tools/maxsimctl/maxsimctl.h"
 
 namespace maxsim::ctl {
 namespace {

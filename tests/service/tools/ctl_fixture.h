@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 #include "tests/service/tools/run_ctl.h"
 #include "tests/support/fake_server.h"
-#include "tools/maxsimctl/support/maxsimctl.h"
+#include "tools/maxsimctl/maxsimctl.h"
 
 namespace maxsim::ctl {
 

@@ -3,8 +3,8 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/service/tools/ctl_fixture.h"
-#include "tools/maxsimctl/support/context.h"
-#include "tools/maxsimctl/support/maxsimctl.h"
+#include "tools/maxsimctl/context/context.h"
+#include "tools/maxsimctl/maxsimctl.h"
 
 namespace maxsim::ctl {
 namespace {

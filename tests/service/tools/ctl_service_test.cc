@@ -9,8 +9,8 @@
 #include "nlohmann/json.hpp"
 #include "tests/service/tools/ctl_fixture.h"
 #include "tests/support/fake_server.h"
-#include "tools/maxsimctl/support/context.h"
-#include "tools/maxsimctl/support/maxsimctl.h"
+#include "tools/maxsimctl/context/context.h"
+#include "tools/maxsimctl/maxsimctl.h"
 
 namespace maxsim::ctl {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "tools/maxsimctl/support/context.h"
-#include "tools/maxsimctl/support/maxsimctl.h"
+#include "tools/maxsimctl/context/context.h"
+#include "tools/maxsimctl/maxsimctl.h"
 
 namespace maxsim::ctl {
 

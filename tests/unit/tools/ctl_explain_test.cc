@@ -1,4 +1,4 @@
-#include "tools/maxsimctl/explain_view.h"
+#include "tools/maxsimctl/read/explain_view.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

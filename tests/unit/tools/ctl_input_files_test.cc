@@ -1,4 +1,4 @@
-#include "tools/maxsimctl/support/input_files.h"
+#include "tools/maxsimctl/context/input_files.h"
 
 #include <unistd.h>
 

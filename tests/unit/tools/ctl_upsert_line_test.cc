@@ -1,4 +1,4 @@
-#include "tools/maxsimctl/support/upsert_line.h"
+#include "tools/maxsimctl/write/upsert_line.h"
 
 #include <cstring>
 #include <sstream>
@@ -8,7 +8,7 @@
 #include "collection/document_line.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tools/maxsimctl/support/document_source.h"
+#include "tools/maxsimctl/write/document_source.h"
 
 namespace maxsim::ctl {
 namespace {

@@ -8,9 +8,9 @@
 #include "collection/evaluation/paired_test.h"
 #include "collection/evaluation/ranking.h"
 #include "tools/command_line/terminal.h"
+#include "tools/maxsimctl/evaluate/commands.h"
 #include "tools/maxsimctl/evaluate/evaluation_inputs.h"
 #include "tools/maxsimctl/evaluate/quality_report.h"
-#include "tools/maxsimctl/support/commands.h"
 
 namespace maxsim::ctl {
 namespace {

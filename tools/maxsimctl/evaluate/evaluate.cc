@@ -11,11 +11,11 @@
 #include "client/messages.h"
 #include "kernels/limits.h"
 #include "tools/command_line/terminal.h"
+#include "tools/maxsimctl/context/rerank_response.h"
+#include "tools/maxsimctl/evaluate/commands.h"
 #include "tools/maxsimctl/evaluate/evaluation_inputs.h"
 #include "tools/maxsimctl/evaluate/quality_report.h"
 #include "tools/maxsimctl/evaluate/reference_scorer.h"
-#include "tools/maxsimctl/support/commands.h"
-#include "tools/maxsimctl/support/rerank_response.h"
 
 namespace maxsim::ctl {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/units.h"
 #include "client/messages.h"
 #include "tools/command_line/terminal.h"
-#include "tools/maxsimctl/support/rerank_response.h"
+#include "tools/maxsimctl/context/rerank_response.h"
 
 namespace maxsim::ctl {
 namespace {

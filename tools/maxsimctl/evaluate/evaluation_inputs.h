@@ -10,8 +10,8 @@
 #include "collection/evaluation/ranking.h"
 #include "collection/evaluation/run_file.h"
 #include "maxsim/v1/rerank.pb.h"
-#include "tools/maxsimctl/support/context.h"
-#include "tools/maxsimctl/support/input_files.h"
+#include "tools/maxsimctl/context/context.h"
+#include "tools/maxsimctl/context/input_files.h"
 
 namespace maxsim::ctl {
 

@@ -6,7 +6,7 @@
 
 #include "CLI/CLI.hpp"
 #include "collection/evaluation/ranking.h"
-#include "tools/maxsimctl/support/context.h"
+#include "tools/maxsimctl/context/context.h"
 
 namespace maxsim::ctl {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "tools/maxsimctl/support/collection_view.h"
+#include "tools/maxsimctl/context/collection_view.h"
 
 namespace maxsim::ctl {
 namespace {

@@ -16,7 +16,7 @@
 #include "collection/shard.h"
 #include "kernels/reference.h"
 #include "maxsim/v1/rerank.pb.h"
-#include "tools/maxsimctl/support/input_files.h"
+#include "tools/maxsimctl/context/input_files.h"
 
 namespace maxsim::ctl {
 

@@ -9,11 +9,11 @@
 #include "base/units.h"
 #include "client/messages.h"
 #include "tools/command_line/terminal.h"
+#include "tools/maxsimctl/context/input_files.h"
+#include "tools/maxsimctl/context/rerank_response.h"
+#include "tools/maxsimctl/evaluate/commands.h"
 #include "tools/maxsimctl/evaluate/reference_scorer.h"
 #include "tools/maxsimctl/evaluate/score_comparison.h"
-#include "tools/maxsimctl/support/commands.h"
-#include "tools/maxsimctl/support/input_files.h"
-#include "tools/maxsimctl/support/rerank_response.h"
 
 namespace maxsim::ctl {
 namespace {

@@ -1,0 +1,18 @@
+// The options of commands that ask with one query.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "CLI/CLI.hpp"
+
+namespace maxsim::ctl {
+
+// Adds --query and --text, exactly one of which must be given. Returns --query, so that an option that only goes with
+// vectors can say that it needs it.
+CLI::Option* AddQueryOrText(CLI::App& command, std::string& query, std::string& text);
+
+// Adds --query-lengths and --query-index to a command that asks with one query of a file.
+void AddQueryChoice(CLI::App& command, std::string& query_lengths, int64_t& query_index);
+
+}  // namespace maxsim::ctl
