@@ -4,6 +4,7 @@
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/library/cuda/backward.h"
 #include "kernels/library/cuda/device_tokens.cuh"
+#include "kernels/library/cuda/float_type.cuh"
 #include "kernels/library/cuda/gradient_rows.cuh"
 
 namespace maxsim::library {
@@ -192,14 +193,8 @@ cudaError_t LaunchOfType(const BackwardParams& params, cudaStream_t stream) {
 }  // namespace
 
 cudaError_t LaunchQueryGradients(const BackwardParams& params, cudaStream_t stream) {
-  switch (params.problem.queries.type) {
-    case MAXSIM_F32:
-      return LaunchOfType<float>(params, stream);
-    case MAXSIM_F16:
-      return LaunchOfType<__half>(params, stream);
-    default:
-      return LaunchOfType<__nv_bfloat16>(params, stream);
-  }
+  return WithFloatType(params.problem.queries.type,
+                       [&](auto zero) { return LaunchOfType<decltype(zero)>(params, stream); });
 }
 
 }  // namespace maxsim::library

@@ -5,6 +5,7 @@
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/library/cuda/backward.h"
 #include "kernels/library/cuda/device_tokens.cuh"
+#include "kernels/library/cuda/float_type.cuh"
 #include "kernels/library/cuda/gradient_rows.cuh"
 
 namespace maxsim::library {
@@ -78,14 +79,8 @@ cudaError_t SortDocumentMatches(BackwardParams* params, cudaStream_t stream) {
 
 cudaError_t LaunchSortedDocumentGradients(BackwardParams params, cudaStream_t stream) {
   if (const cudaError_t error = SortDocumentMatches(&params, stream); error != cudaSuccess) return error;
-  switch (params.problem.queries.type) {
-    case MAXSIM_F32:
-      return LaunchSums<float>(params, stream);
-    case MAXSIM_F16:
-      return LaunchSums<__half>(params, stream);
-    default:
-      return LaunchSums<__nv_bfloat16>(params, stream);
-  }
+  return WithFloatType(params.problem.queries.type,
+                       [&](auto zero) { return LaunchSums<decltype(zero)>(params, stream); });
 }
 
 }  // namespace maxsim::library

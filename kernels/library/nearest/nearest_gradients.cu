@@ -3,6 +3,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/runtime/launch.cuh"
+#include "kernels/library/cuda/float_type.cuh"
 #include "kernels/library/cuda/gradient_rows.cuh"
 #include "kernels/library/nearest/nearest_device.cuh"
 #include "kernels/library/nearest/nearest_kernels.h"
@@ -134,14 +135,9 @@ cudaError_t LaunchXGradients(const NearestGradientParams& params, cudaStream_t s
   const int64_t rows = kElementThreads / width;
   const dim3 grid(static_cast<unsigned>((num_x + rows - 1) / rows), (dim + width - 1) / width);
   const dim3 threads(kElementThreads);
-  switch (params.call.type) {
-    case MAXSIM_F32:
-      return cuda::LaunchKernel(XGradientsKernel<float>, grid, threads, 0, stream, params, width, num_x);
-    case MAXSIM_F16:
-      return cuda::LaunchKernel(XGradientsKernel<__half>, grid, threads, 0, stream, params, width, num_x);
-    default:
-      return cuda::LaunchKernel(XGradientsKernel<__nv_bfloat16>, grid, threads, 0, stream, params, width, num_x);
-  }
+  return WithFloatType(params.call.type, [&](auto zero) {
+    return cuda::LaunchKernel(XGradientsKernel<decltype(zero)>, grid, threads, 0, stream, params, width, num_x);
+  });
 }
 
 cudaError_t LaunchYGradients(NearestGradientParams params, cudaStream_t stream) {
@@ -155,14 +151,7 @@ cudaError_t LaunchYGradients(NearestGradientParams params, cudaStream_t stream) 
     if (error != cudaSuccess) return error;
   }
   if (const cudaError_t error = SortMatches(&params.matches, num_x, num_y, stream); error != cudaSuccess) return error;
-  switch (params.call.type) {
-    case MAXSIM_F32:
-      return LaunchYRows<float>(params, num_y, stream);
-    case MAXSIM_F16:
-      return LaunchYRows<__half>(params, num_y, stream);
-    default:
-      return LaunchYRows<__nv_bfloat16>(params, num_y, stream);
-  }
+  return WithFloatType(params.call.type, [&](auto zero) { return LaunchYRows<decltype(zero)>(params, num_y, stream); });
 }
 
 }  // namespace maxsim::library

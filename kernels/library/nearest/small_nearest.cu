@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/runtime/launch.cuh"
+#include "kernels/library/cuda/float_type.cuh"
 #include "kernels/library/cuda/gradient_rows.cuh"
 #include "kernels/library/nearest/nearest_device.cuh"
 #include "kernels/library/nearest/nearest_kernels.h"
@@ -160,14 +161,7 @@ __global__ void __launch_bounds__(kJoinThreads) JoinSplitsKernel(const __grid_co
 }  // namespace
 
 cudaError_t LaunchSmallNearest(const NearestParams& params, cudaStream_t stream) {
-  switch (params.call.type) {
-    case MAXSIM_F32:
-      return LaunchSmallOf<float>(params, stream);
-    case MAXSIM_F16:
-      return LaunchSmallOf<__half>(params, stream);
-    default:
-      return LaunchSmallOf<__nv_bfloat16>(params, stream);
-  }
+  return WithFloatType(params.call.type, [&](auto zero) { return LaunchSmallOf<decltype(zero)>(params, stream); });
 }
 
 cudaError_t LaunchJoinSplits(const NearestParams& params, cudaStream_t stream) {

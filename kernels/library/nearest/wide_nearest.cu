@@ -2,6 +2,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/runtime/launch.cuh"
+#include "kernels/library/cuda/float_type.cuh"
 #include "kernels/library/cuda/gradient_rows.cuh"
 #include "kernels/library/cuda/pair_tile.cuh"
 #include "kernels/library/nearest/nearest_device.cuh"
@@ -81,14 +82,7 @@ cudaError_t LaunchWideOf(const NearestParams& params, cudaStream_t stream) {
 }  // namespace
 
 cudaError_t LaunchWideNearest(const NearestParams& params, cudaStream_t stream) {
-  switch (params.call.type) {
-    case MAXSIM_F32:
-      return LaunchWideOf<float>(params, stream);
-    case MAXSIM_F16:
-      return LaunchWideOf<__half>(params, stream);
-    default:
-      return LaunchWideOf<__nv_bfloat16>(params, stream);
-  }
+  return WithFloatType(params.call.type, [&](auto zero) { return LaunchWideOf<decltype(zero)>(params, stream); });
 }
 
 }  // namespace maxsim::library

@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/library/cuda/device_tokens.cuh"
+#include "kernels/library/cuda/float_type.cuh"
 #include "kernels/library/cuda/gradient_rows.cuh"
 #include "kernels/library/residual_codes/coded_forward.h"
 
@@ -148,14 +149,8 @@ cudaError_t LaunchGradientsOf(const CodedGradientParams& params, cudaStream_t st
 }  // namespace
 
 cudaError_t LaunchCodedGradients(const CodedGradientParams& params, cudaStream_t stream) {
-  switch (params.problem.queries.type) {
-    case MAXSIM_F32:
-      return LaunchGradientsOf<float>(params, stream);
-    case MAXSIM_F16:
-      return LaunchGradientsOf<__half>(params, stream);
-    default:
-      return LaunchGradientsOf<__nv_bfloat16>(params, stream);
-  }
+  return WithFloatType(params.problem.queries.type,
+                       [&](auto zero) { return LaunchGradientsOf<decltype(zero)>(params, stream); });
 }
 
 }  // namespace maxsim::library

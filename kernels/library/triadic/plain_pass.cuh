@@ -5,7 +5,6 @@
 
 #include <cuda_runtime.h>
 
-#include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/library/triadic/triadic_device.cuh"
 
 namespace maxsim::library {
@@ -271,12 +270,7 @@ template <class T, int kDim, int kRows, TriadicMode kMode>
 cudaError_t LaunchPlainKernel(const TriadicParams& params, cudaStream_t stream) {
   constexpr size_t kBytes = sizeof(PlainMemory<kDim, kRows>);
   static_assert(kBytes <= 99 * 1024, "what the smallest multiprocessors since sm_80 have");
-  const auto kernel = PlainPassKernel<T, kDim, kRows, kMode>;
-  const cudaError_t error =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(kBytes));
-  if (error != cudaSuccess) return error;
-  const auto num_blocks = static_cast<unsigned>(params.num_problems * params.roles.owner.max_rows);
-  return cuda::LaunchKernel(kernel, dim3(num_blocks), dim3(kTriadicThreads), kBytes, stream, params);
+  return LaunchRows(PlainPassKernel<T, kDim, kRows, kMode>, kBytes, params, stream);
 }
 
 // Chooses the columns that the kernel has room for. More than 64 leave shared memory for half of the rows.

@@ -5,7 +5,6 @@
 
 #include <cuda_runtime.h>
 
-#include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/cuda/score/portable/ptx/copy_async.cuh"
 #include "kernels/cuda/score/portable/ptx/ldmatrix.cuh"
 #include "kernels/cuda/score/portable/ptx/mma.cuh"
@@ -365,12 +364,7 @@ __global__ void __launch_bounds__(kTriadicThreads, kDim == 32 ? 3 : 2)
 template <class T, int kDim, int kRowTiles, TriadicMode kMode>
 cudaError_t LaunchTensorKernel(const TriadicParams& params, cudaStream_t stream) {
   constexpr size_t kBytes = sizeof(TensorMemory<T, kDim>);
-  const auto kernel = TensorPassKernel<T, kDim, kRowTiles, kMode>;
-  const cudaError_t error =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(kBytes));
-  if (error != cudaSuccess) return error;
-  const auto num_blocks = static_cast<unsigned>(params.num_problems * params.roles.owner.max_rows);
-  return cuda::LaunchKernel(kernel, dim3(num_blocks), dim3(kTriadicThreads), kBytes, stream, params);
+  return LaunchRows(TensorPassKernel<T, kDim, kRowTiles, kMode>, kBytes, params, stream);
 }
 
 // Chooses the columns that the kernel has room for. More than 64 leave registers for 16 rows a warp.

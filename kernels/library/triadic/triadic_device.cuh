@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "kernels/cuda/runtime/launch.cuh"
 #include "kernels/library/cuda/gradient_rows.cuh"
 #include "kernels/library/triadic/triadic_kernels.h"
 
@@ -169,6 +170,16 @@ __device__ __forceinline__ void WriteNothing(const TriadicParams& params, int64_
   const int32_t column = static_cast<int32_t>(threadIdx.x);
   if (column < params.dim) static_cast<T*>(params.result)[owner * params.dim + column] = Narrow<T>(0.0f);
   if (kMode == TriadicMode::kOutput && column == 0) params.result_lse[owner] = -kTriadicInfinity;
+}
+
+// Launches a kernel of a pass: a thread block for each row of the owner.
+template <class Kernel>
+cudaError_t LaunchRows(Kernel kernel, size_t shared_bytes, const TriadicParams& params, cudaStream_t stream) {
+  const cudaError_t error =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
+  if (error != cudaSuccess) return error;
+  const auto num_blocks = static_cast<unsigned>(params.num_problems * params.roles.owner.max_rows);
+  return cuda::LaunchKernel(kernel, dim3(num_blocks), dim3(kTriadicThreads), shared_bytes, stream, params);
 }
 
 }  // namespace maxsim::library

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "kernels/cuda/runtime/launch.cuh"
+#include "kernels/library/cuda/float_type.cuh"
 #include "kernels/library/cuda/gradient_rows.cuh"
 #include "kernels/library/cuda/pair_tile.cuh"
 #include "kernels/library/triadic/triadic_kernels.h"
@@ -143,17 +144,9 @@ cudaError_t LaunchTriadicMax(const TriadicMaxParams& params, cudaStream_t stream
   if (num_rows == 0) return cudaSuccess;
   const dim3 grid(static_cast<unsigned>(num_rows * params.num_splits));
   const dim3 threads(kPairThreads);
-  cudaError_t error = cudaSuccess;
-  switch (params.call.type) {
-    case MAXSIM_F32:
-      error = cuda::LaunchKernel(TriadicMaxKernel<float>, grid, threads, 0, stream, params);
-      break;
-    case MAXSIM_F16:
-      error = cuda::LaunchKernel(TriadicMaxKernel<__half>, grid, threads, 0, stream, params);
-      break;
-    default:
-      error = cuda::LaunchKernel(TriadicMaxKernel<__nv_bfloat16>, grid, threads, 0, stream, params);
-  }
+  const cudaError_t error = WithFloatType(params.call.type, [&](auto zero) {
+    return cuda::LaunchKernel(TriadicMaxKernel<decltype(zero)>, grid, threads, 0, stream, params);
+  });
   if (error != cudaSuccess || params.num_splits == 1) return error;
   const auto num_blocks = static_cast<unsigned>((num_rows + kJoinPairsThreads - 1) / kJoinPairsThreads);
   return cuda::LaunchKernel(JoinPairsKernel, dim3(num_blocks), dim3(kJoinPairsThreads), 0, stream, params);

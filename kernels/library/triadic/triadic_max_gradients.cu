@@ -3,6 +3,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/runtime/launch.cuh"
+#include "kernels/library/cuda/float_type.cuh"
 #include "kernels/library/cuda/gradient_rows.cuh"
 #include "kernels/library/triadic/triadic_kernels.h"
 
@@ -122,14 +123,7 @@ cudaError_t LaunchGradientsOf(TriadicMaxGradientParams& params, cudaStream_t str
 }  // namespace
 
 cudaError_t LaunchTriadicMaxGradients(TriadicMaxGradientParams params, cudaStream_t stream) {
-  switch (params.call.type) {
-    case MAXSIM_F32:
-      return LaunchGradientsOf<float>(params, stream);
-    case MAXSIM_F16:
-      return LaunchGradientsOf<__half>(params, stream);
-    default:
-      return LaunchGradientsOf<__nv_bfloat16>(params, stream);
-  }
+  return WithFloatType(params.call.type, [&](auto zero) { return LaunchGradientsOf<decltype(zero)>(params, stream); });
 }
 
 }  // namespace maxsim::library
