@@ -258,6 +258,25 @@ int64_t ShardIndex::memory_bytes() const {
   return bytes;
 }
 
+int64_t MaxIndexBytes(const std::vector<FieldValue>& values) {
+  constexpr int64_t kInBitmap = 2;         // Roaring bitmaps take at most 16 bits for each ordinal
+  constexpr int64_t kSortedValue = 8 + 4;  // a value and an ordinal
+  constexpr int64_t kTerm = 8 + 8 + 4;     // two offsets and an ordinal
+  int64_t bytes = 0;
+  for (const FieldValue& value : values) {
+    if (std::holds_alternative<std::monostate>(value)) continue;
+    bytes += kInBitmap;  // FieldIndex::present
+    if (const auto* const term = std::get_if<std::string>(&value)) {
+      bytes += kTerm + static_cast<int64_t>(term->size());
+    } else if (const auto* const terms = std::get_if<std::vector<std::string>>(&value)) {
+      for (const std::string& one : *terms) bytes += kTerm + static_cast<int64_t>(one.size());
+    } else {
+      bytes += std::holds_alternative<bool>(value) ? kInBitmap : kSortedValue;
+    }
+  }
+  return bytes;
+}
+
 int64_t MaxIndexBytes(const std::vector<Field>& fields, int64_t num_documents, int64_t file_bytes) {
   // Arrays and terms take at most twice their bytes in the file: terms get a second array of offsets, and values, of 8
   // bytes, get 4 for the documents that have them and 2 for prefixes. A bitmap takes at most 2 bytes for each document

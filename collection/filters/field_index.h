@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 #include "collection/field.h"
 #include "collection/fields/field_file.h"
+#include "collection/fields/field_reader.h"
 #include "collection/filters/ordinal_bitmap.h"
 
 namespace maxsim::collection {
@@ -123,7 +124,9 @@ class ShardIndex {
   std::vector<FieldIndex> indexes_;
 };
 
-// A field without values takes at most so many bytes of ShardIndex::memory_bytes.
+// Returns a bound of the bytes that a document with these values adds to ShardIndex::memory_bytes, which begins with
+// kMaxIndexBytesPerField for each field.
+int64_t MaxIndexBytes(const std::vector<FieldValue>& values);
 inline constexpr int64_t kMaxIndexBytesPerField = 1024;
 
 // Returns a bound of ShardIndex::memory_bytes of a shard that is not open yet: `file_bytes` are those of its field file

@@ -93,7 +93,8 @@ absl::StatusOr<std::shared_ptr<store::LiveDocuments>> OpenLiveCollection(const s
   if (options.log == LogKind::kLocal) return std::shared_ptr<store::LiveDocuments>(std::move(live));
   std::unique_ptr<OrderedStream> stream =
       open_stream == nullptr ? MakeNatsStream(options.nats, request.name) : open_stream(request.name);
-  return std::make_shared<StreamedCollection>(request.name, MessageRules{format, request.manifest.slots()},
+  return std::make_shared<StreamedCollection>(request.name,
+                                              MessageRules{format, request.manifest.slots(), request.manifest.fields},
                                               std::move(live), std::move(stream), options, metrics);
 }
 

@@ -81,16 +81,27 @@ std::string_view TrimmedPayload(std::string_view payload) {
   return payload.substr(0, payload.find_last_not_of(kSpace) + 1);
 }
 
-absl::Status CheckPayload(const std::string& payload, FieldPath path) {
+std::string IdText(const v1::Document& document) {
+  return document.has_string_id() ? IdText(document.string_id()) : IdText(document.int_id());
+}
+
+absl::Status CheckPayload(const v1::Document& document, const DocumentRules& rules, collection::FieldReader& reader,
+                          FieldPath path) {
+  const std::string& payload = document.payload();
   if (payload.empty()) return absl::OkStatus();
   if (payload.size() > static_cast<size_t>(collection::kMaxPayloadBytes)) {
     return InvalidField(
         path(), Cat("has ", payload.size(), " bytes, and at most ", collection::kMaxPayloadBytes, " are accepted"),
         {collection::kMaxPayloadBytes, payload.size()});
   }
-  const absl::Status status = collection::CheckPayload(TrimmedPayload(payload));
+  absl::Status status = collection::CheckPayload(TrimmedPayload(payload));
+  if (!status.ok()) {
+    return InvalidField(path(), Cat("is not a JSON object in UTF-8: ", std::string(status.message())));
+  }
+  if (rules.fields.empty()) return absl::OkStatus();
+  status = reader.Read(TrimmedPayload(payload)).status();
   if (status.ok()) return status;
-  return InvalidField(path(), Cat("is not a JSON object in UTF-8: ", std::string(status.message())));
+  return InvalidField(path(), Cat("of id ", IdText(document), ": ", std::string(status.message())));
 }
 
 absl::Status CheckLoss(const collection::QuantizationLoss& loss, const DocumentRules& rules, FieldPath path) {
@@ -112,13 +123,15 @@ DocumentRules DocumentRulesOf(const store::Collection& collection, const Request
           .id_type = collection.manifest().id_type,
           .slots = collection.manifest().slots(),
           .form = StoredFormOf(collection, limits),
-          .refuse_lossy_tokens = limits.refuse_lossy_tokens};
+          .refuse_lossy_tokens = limits.refuse_lossy_tokens,
+          .fields = collection.manifest().fields};
 }
 
-absl::Status CheckDocument(const v1::Document& document, const DocumentRules& rules, FieldPath path) {
+absl::Status CheckDocument(const v1::Document& document, const DocumentRules& rules, collection::FieldReader& reader,
+                           FieldPath path) {
   absl::Status status = CheckId(document, rules, path);
   if (status.ok()) status = CheckTokensOrText(document, rules, path);
-  if (status.ok()) status = CheckPayload(document.payload(), [&] { return Cat(path(), ".payload"); });
+  if (status.ok()) status = CheckPayload(document, rules, reader, [&] { return Cat(path(), ".payload"); });
   return status;
 }
 
@@ -130,8 +143,9 @@ absl::Status CheckDocuments(const v1::UpsertRequest& request, const DocumentRule
     return InvalidField("documents", Cat("has ", count, " documents, and 1 to ", kMaxUpsertDocuments, " are accepted"),
                         {kMaxUpsertDocuments, count});
   }
+  collection::FieldReader reader(rules.fields);
   for (int i = 0; i < count; ++i) {
-    absl::Status status = CheckDocument(request.documents(i), rules, [i] { return DocumentPath(i); });
+    absl::Status status = CheckDocument(request.documents(i), rules, reader, [i] { return DocumentPath(i); });
     if (!status.ok()) return status;
   }
   return absl::OkStatus();

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "collection/field.h"
+#include "collection/fields/field_reader.h"
 #include "collection/manifest.h"
 #include "collection/slots.h"
 #include "maxsim/v1/documents.pb.h"
@@ -27,13 +30,16 @@ struct DocumentRules {
   collection::IdType id_type = collection::IdType::kString;
   collection::SlotRange slots;  // that it has documents of
   StoredForm form;
-  bool refuse_lossy_tokens = false;  // see RequestLimits
+  bool refuse_lossy_tokens = false;            // see RequestLimits
+  std::vector<collection::Field> fields = {};  // that payloads must fit; a router leaves that to the groups
 };
 DocumentRules DocumentRulesOf(const store::Collection& collection, const RequestLimits& limits);
 
 // Checks everything but the values of its tokens: the id and its slot, that there are either tokens or a text, the
-// shape, the payload. INVALID_ARGUMENT names the field, "documents[3].tokens.dim" for a `path` "documents[3]".
-absl::Status CheckDocument(const v1::Document& document, const DocumentRules& rules, FieldPath path);
+// shape, the payload and the values of its fields. `reader` is one of rules.fields. INVALID_ARGUMENT names the field,
+// "documents[3].tokens.dim" for a `path` "documents[3]".
+absl::Status CheckDocument(const v1::Document& document, const DocumentRules& rules, collection::FieldReader& reader,
+                           FieldPath path);
 
 // Checks how many documents a call has, and each of them as CheckDocument does.
 absl::Status CheckDocuments(const v1::UpsertRequest& request, const DocumentRules& rules);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "collection/filters/field_index.h"
 #include "server/store/memory/residency.h"
 
 namespace maxsim::live {
@@ -18,8 +19,11 @@ using collection::LogRecord;
 constexpr size_t kMaxBatchRecords = 4096;
 constexpr size_t kMaxBatchBytes = size_t{32} << 20;
 
-int64_t TextBytes(const LogRecord& record) {
-  return static_cast<int64_t>(record.string_id.size() + record.payload.size());
+SegmentNeed Sum(const SegmentNeed& a, const SegmentNeed& b) {
+  return {.num_documents = a.num_documents + b.num_documents,
+          .num_tokens = a.num_tokens + b.num_tokens,
+          .text_bytes = a.text_bytes + b.text_bytes,
+          .field_bytes = a.field_bytes + b.field_bytes};
 }
 
 // Returns the codes that documents of the generation's segments get: of as many planes as its shards have in memory.
@@ -67,8 +71,9 @@ bool IsReplicated(const store::Generation& generation, store::Replication replic
 ChangesWriter::ChangesWriter(const std::shared_ptr<const store::Generation>& generation, bool replicated,
                              SegmentAllocator* allocator)
     : changes_(std::make_shared<store::Changes>(generation)),
-      kind_{.replicated = replicated, .codes = CodesOf(*generation)},
+      kind_{.replicated = replicated, .codes = CodesOf(*generation), .fields = generation->manifest().fields},
       allocator_(allocator),
+      field_reader_(kind_.fields),
       sequence_(generation->manifest().log_sequence.value_or(0)) {}
 
 uint64_t ChangesWriter::used_bytes() const {
@@ -113,29 +118,43 @@ std::vector<LiveSegment> ChangesWriter::HeldWhenDone() const {
     if (open.is_new) present.push_back(open.segment);
     // The only one of them that is not new is the growing one.
     const store::Segment& segment = *present.back().segment;
-    present.back().used_bytes = allocator_->UsedBytes(
-        segment.num_documents() + static_cast<int64_t>(open.upserts.size()), segment.num_tokens() + open.num_tokens);
+    present.back().used_bytes = allocator_->UsedBytes(segment.num_documents() + open.need.num_documents,
+                                                      segment.num_tokens() + open.need.num_tokens);
   }
   return present;
 }
 
+absl::StatusOr<SegmentNeed> ChangesWriter::NeedOf(const LogRecord& upsert) {
+  SegmentNeed need{.num_documents = 1,
+                   .num_tokens = upsert.num_tokens,
+                   .text_bytes = static_cast<int64_t>(upsert.string_id.size() + upsert.payload.size())};
+  if (kind_.fields.empty()) return need;
+  const absl::StatusOr<const std::vector<collection::FieldValue>*> values = field_reader_.Read(upsert.payload);
+  if (!values.ok()) {
+    const bool has_string_ids = generation().manifest().id_type == collection::IdType::kString;
+    return Prefix(Cat("the document with id ", has_string_ids ? Quote(upsert.string_id) : Cat(upsert.int_id), ": "),
+                  values.status());
+  }
+  need.field_bytes = collection::MaxIndexBytes(**values);
+  return need;
+}
+
 absl::Status ChangesWriter::PlanUpsert(const LogRecord& record) {
-  const int64_t text_bytes = TextBytes(record);
+  const absl::StatusOr<SegmentNeed> need = NeedOf(record);
+  if (!need.ok()) return need.status();
   const auto has_room = [&](const Open& open) {
-    return open.segment.segment->HasRoomFor(static_cast<int64_t>(open.upserts.size()) + 1,
-                                            open.num_tokens + record.num_tokens, open.text_bytes + text_bytes);
+    const SegmentNeed sum = Sum(open.need, *need);
+    return open.segment.segment->HasRoomFor(sum.num_documents, sum.num_tokens, sum.text_bytes, sum.field_bytes);
   };
   if (open_.empty() || !has_room(open_.back())) {
-    absl::StatusOr<LiveSegment> made = allocator_->Allocate(
-        HeldWhenDone(), kind_, {.num_documents = 1, .num_tokens = record.num_tokens, .text_bytes = text_bytes}, bound_);
+    absl::StatusOr<LiveSegment> made = allocator_->Allocate(HeldWhenDone(), kind_, *need, bound_);
     if (!made.ok()) return made.status();
     Open& open = open_.emplace_back();
     open.segment = *std::move(made);
     open.is_new = true;
   }
   Open& open = open_.back();
-  open.num_tokens += record.num_tokens;
-  open.text_bytes += text_bytes;
+  open.need = Sum(open.need, *need);
   open.upserts.push_back(record);
   return absl::OkStatus();
 }
@@ -143,7 +162,7 @@ absl::Status ChangesWriter::PlanUpsert(const LogRecord& record) {
 absl::Status ChangesWriter::Plan(absl::Span<const LogRecord> records) {
   const size_t num_open = open_.size();
   const size_t num_planned = planned_.size();
-  const size_t num_upserts = num_open == 0 ? 0 : open_.back().upserts.size();
+  const SegmentNeed need = num_open == 0 ? SegmentNeed() : open_.back().need;
   for (const LogRecord& record : records) {
     planned_.push_back(record);
     if (record.kind != LogRecord::Kind::kUpsert) continue;
@@ -152,11 +171,8 @@ absl::Status ChangesWriter::Plan(absl::Span<const LogRecord> records) {
     planned_.resize(num_planned);
     open_.resize(num_open);
     if (num_open > 0) {
-      Open& last = open_.back();
-      for (; last.upserts.size() > num_upserts; last.upserts.pop_back()) {
-        last.num_tokens -= last.upserts.back().num_tokens;
-        last.text_bytes -= TextBytes(last.upserts.back());
-      }
+      open_.back().need = need;
+      open_.back().upserts.resize(static_cast<size_t>(need.num_documents));
     }
     return status;
   }
@@ -167,15 +183,11 @@ absl::Status ChangesWriter::AppendTo(Open& open) {
   while (true) {
     open.num_before = open.segment.segment->num_documents();
     uint32_t lost_device = 0;
-    absl::Status status = open.segment.segment->Append(open.upserts, &lost_device);
+    absl::Status status = open.segment.segment->Append(open.upserts, &lost_device, open.need.field_bytes);
     if (!absl::IsUnavailable(status)) return status;
     allocator_->devices().MarkLost(lost_device, status);
     // The log has the records, so they go to a segment on the devices that are left.
-    absl::StatusOr<LiveSegment> made = allocator_->Allocate(Held(), kind_,
-                                                            {.num_documents = static_cast<int64_t>(open.upserts.size()),
-                                                             .num_tokens = open.num_tokens,
-                                                             .text_bytes = open.text_bytes},
-                                                            SegmentAllocator::Bound::kMemory);
+    absl::StatusOr<LiveSegment> made = allocator_->Allocate(Held(), kind_, open.need, SegmentAllocator::Bound::kMemory);
     if (!made.ok()) return made.status();
     open.segment = *std::move(made);
     open.is_new = true;
@@ -257,7 +269,8 @@ void ChangesWriter::TakeSegments(const ChangesWriter& before) {
   sealed_ = sealed_ || before.sealed_;
 }
 
-bool ChangesWriter::HasWantedCodes(const store::Segment& segment) const {
+bool ChangesWriter::HasWantedForm(const store::Segment& segment) const {
+  if (segment.shape().fields != kind_.fields) return false;
   const std::optional<store::Segment::Codes>& codes = segment.shape().codes;
   return !kind_.codes.has_value() || (codes.has_value() && codes->shape == kind_.codes->shape);
 }
@@ -270,7 +283,7 @@ void ChangesWriter::ShareSegments(absl::Span<const LiveSegment> segments) {
     if (known != shared_.end()) {
       known->segment.last_sequence = segment.last_sequence;
     } else if (segment.first_sequence > std::max(log_sequence, sequence_) &&
-               segment.IsAvailable(allocator_->devices()) && HasWantedCodes(*segment.segment)) {
+               segment.IsAvailable(allocator_->devices()) && HasWantedForm(*segment.segment)) {
       shared_.emplace_back().segment = segment;
     }
   }

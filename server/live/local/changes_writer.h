@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "base/stop.h"
+#include "collection/fields/field_reader.h"
 #include "collection/log/collection_log.h"
 #include "collection/log/log_record.h"
 #include "server/live/local/segment_allocator.h"
@@ -39,9 +40,10 @@ class ChangesWriter {
 
   // Writing goes on in three steps. Begin forgets what was planned. Plan finds room for the records of one call, which
   // follow those planned before, and takes memory where that needs a new segment: all or, on RESOURCE_EXHAUSTED, none.
-  // The records, and what they view, must stay until Commit, which appends all that was planned to segments. When a
-  // device is lost it goes on without. On an error of Commit, or when memory runs out in it (std::bad_alloc), the first
-  // few records may have been taken over, as sequence() says, and CatchUp has to follow.
+  // INVALID_ARGUMENT, with id, field and value, for a payload that does not fit the fields, which those who write have
+  // checked. The records, and what they view, must stay until Commit, which appends all that was planned to segments.
+  // When a device is lost it goes on without. On an error of Commit, or when memory runs out in it (std::bad_alloc),
+  // the first few records may have been taken over, as sequence() says, and CatchUp has to follow.
   void Begin(SegmentAllocator::Bound bound = SegmentAllocator::Bound::kConfigured);
   absl::Status Plan(absl::Span<const collection::LogRecord> records);
   absl::Status Commit();
@@ -54,8 +56,8 @@ class ChangesWriter {
   absl::Status CatchUp(const collection::CollectionLog& log, uint64_t through, const StopSignal* stop);
 
   // Says which segments the generation before has now, in their order. A segment is shared if all of its documents come
-  // after this generation's log_sequence, a device that answers has it, and either this generation has no codes or the
-  // segment's codes have the same format.
+  // after this generation's log_sequence, a device that answers has it, its fields are this generation's, and either
+  // this generation has no codes or the segment's codes have the same format.
   void ShareSegments(absl::Span<const LiveSegment> segments);
   // From now on this writer appends to the segments that it shares with the one before, which must not any more.
   void TakeSegments(const ChangesWriter& before);
@@ -72,10 +74,9 @@ class ChangesWriter {
   // A segment that planned documents go to.
   struct Open {
     LiveSegment segment;
-    bool is_new = false;     // Changes does not have it
-    int64_t num_tokens = 0;  // of `upserts`
-    int64_t text_bytes = 0;
-    int64_t num_before = 0;  // documents that it had before these
+    bool is_new = false;                   // Changes does not have it
+    SegmentNeed need{.num_documents = 0};  // of `upserts`
+    int64_t num_before = 0;                // documents that it had before these
     std::vector<collection::LogRecord> upserts;
   };
   struct Shared {
@@ -88,12 +89,13 @@ class ChangesWriter {
   // Return the segments with what each holds: now, and once what is planned is done, with the new ones.
   std::vector<LiveSegment> Held() const;
   std::vector<LiveSegment> HeldWhenDone() const;
+  absl::StatusOr<SegmentNeed> NeedOf(const collection::LogRecord& upsert);
   absl::Status PlanUpsert(const collection::LogRecord& record);
   absl::Status AppendTo(Open& open);
   void Add(const LiveSegment& segment);
   bool TakeNote(const collection::LogRecord& record);
   bool HasUnnoted() const;
-  bool HasWantedCodes(const store::Segment& segment) const;
+  bool HasWantedForm(const store::Segment& segment) const;
   // Returns the shared segment that has the sequence, or null.
   Shared* FindShared(uint64_t sequence);
   absl::Status NoteShared(Shared& shared, const collection::LogRecord& record);
@@ -101,6 +103,7 @@ class ChangesWriter {
   const std::shared_ptr<store::Changes> changes_;
   const SegmentKind kind_;  // of the segments that it makes
   SegmentAllocator* const allocator_;
+  collection::FieldReader field_reader_;  // of the generation's fields
   uint64_t sequence_;
   std::vector<LiveSegment> segments_;  // [Changes::num_segments()]
   bool growing_ = false;               // the last of them may be appended to

@@ -9,6 +9,7 @@
 #include "kernels/codes/codes.h"
 #include "kernels/limits.h"
 #include "kernels/scalar_type.h"
+#include "server/store/collection/part_fields.h"
 
 namespace maxsim::live {
 namespace {
@@ -21,6 +22,17 @@ constexpr uint64_t kBytesPerDocument = 1024;
 // Texts are in host memory, which is taken as they come; the bound keeps a few tokens with large payloads from taking
 // more of it than the tokens take of the device.
 constexpr int64_t kMinTextBytes = int64_t{64} << 20;
+
+// A segment has room for the values of so many bytes in each field of a document, on the average, but its fields take
+// no more than a kFieldShare of what its token vectors take unless a document needs more.
+constexpr int64_t kBytesPerFieldValue = 40;
+constexpr int64_t kFieldShare = 4;
+
+int64_t MaxFieldBytes(const store::Segment::Shape& shape, uint64_t capacity_bytes, int64_t needed) {
+  if (shape.fields.empty()) return 0;
+  const int64_t values = static_cast<int64_t>(shape.fields.size()) * shape.tokens.max_documents * kBytesPerFieldValue;
+  return std::max(std::min(values, static_cast<int64_t>(capacity_bytes) / kFieldShare), needed);
+}
 
 // Returns the largest sum of segments' bytes, of one or the other kind, that one of the devices has.
 uint64_t MostBytesOn(const std::vector<uint32_t>& chosen, absl::Span<const LiveSegment> present,
@@ -135,6 +147,9 @@ absl::StatusOr<LiveSegment> SegmentAllocator::Make(const std::vector<uint32_t>& 
   shape.tier = devices_->is_gpu() ? store::Residency::kGpu : store::Residency::kHost;
   shape.max_text_bytes = std::max({kMinTextBytes, static_cast<int64_t>(capacity_bytes), need.text_bytes});
 
+  shape.fields = kind.fields;
+  shape.max_field_bytes = MaxFieldBytes(shape, capacity_bytes, need.field_bytes);
+
   LiveSegment result;
   result.devices = chosen;
   result.capacity_bytes = static_cast<uint64_t>(shape.tokens.max_tokens) * row_bytes_;
@@ -145,6 +160,14 @@ absl::StatusOr<LiveSegment> SegmentAllocator::Make(const std::vector<uint32_t>& 
     demand.device_bytes[device] = MemoryOn(device, shape);
     if (!shape.codes.has_value()) continue;
     demand.scan_bytes[device] = devices_->ScanBytesNeeded(shape.codes->shape, shape.tokens.max_documents);
+  }
+  const uint64_t reserved_bytes = demand.device_bytes[chosen.front()];
+  if (!shape.fields.empty()) {
+    // The index of fields is in the host's memory, once for all devices: that of the first one on the CPU backend.
+    const auto field_bytes = static_cast<uint64_t>(
+        store::PartFields::MaxSegmentBytes(shape.fields.size(), shape.tokens.max_documents, shape.max_field_bytes));
+    uint64_t& held = devices_->is_gpu() ? demand.host_bytes : demand.device_bytes[chosen.front()];
+    held = SaturatingAdd(held, field_bytes);
   }
   auto reservation = ledger_->Reserve(demand, Cat("a segment of collection ", name_));
   if (!reservation.ok()) return reservation.status();
@@ -159,8 +182,7 @@ absl::StatusOr<LiveSegment> SegmentAllocator::Make(const std::vector<uint32_t>& 
     memory.push_back(*std::move(made));
   }
   (*reservation)->Commit(demand);
-  result.segment = std::make_shared<store::Segment>(shape, std::move(memory), *std::move(reservation),
-                                                    demand.device_bytes[chosen.front()]);
+  result.segment = std::make_shared<store::Segment>(shape, std::move(memory), *std::move(reservation), reserved_bytes);
   return result;
 }
 

@@ -34,13 +34,15 @@ struct LiveSegment {
 struct SegmentNeed {
   int64_t num_documents = 1;
   int64_t num_tokens = 0;
-  int64_t text_bytes = 0;  // of ids and payloads
+  int64_t text_bytes = 0;   // of ids and payloads
+  int64_t field_bytes = 0;  // of the values of fields (collection::MaxIndexBytes)
 };
 
 // The properties that a generation's segments share. One that was made with less memory may have fewer planes of codes.
 struct SegmentKind {
   bool replicated = false;                          // on every device that answers, or on one
   std::optional<store::Segment::Codes> codes = {};  // of the documents
+  std::vector<collection::Field> fields = {};       // that payloads are indexed by
 };
 
 // The class is thread-safe.

@@ -186,7 +186,7 @@ std::unique_ptr<PendingCall> StreamedCollection::Encode(WriteCall& call) const {
   pending->writes.resize(call.writes.size());
   for (size_t idx = 0; idx < call.writes.size(); ++idx) {
     pending->writes[idx].slot = SlotOf(call.writes[idx], rules_.format.id_type);
-    pending->writes[idx].data = std::make_shared<const std::string>(EncodeMessage(call.writes[idx], rules_.format));
+    pending->writes[idx].data = std::make_shared<const std::string>(EncodeMessage(call.writes[idx], rules_));
   }
   pending->call = std::move(call);
   // What the messages have need not be kept twice.

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "base/text.h"
 #include "collection/document_line.h"
+#include "collection/fields/field_reader.h"
 #include "collection/log/log_record.h"
 #include "kernels/scalar_type.h"
 #include "server/live/local/write_group.h"
@@ -55,7 +56,8 @@ Write WriteOf(const LogRecord& record) {
 }
 
 // Returns what is wrong with the values of a document that could be parsed, or "".
-std::string ProblemWith(const Write& write, const collection::LogFormat& format) {
+std::string ProblemWith(const Write& write, const MessageRules& rules) {
+  const collection::LogFormat& format = rules.format;
   if (write.kind != LogRecord::Kind::kUpsert) return "";
   const auto dim = static_cast<size_t>(format.dim);
   const size_t num_values = static_cast<size_t>(write.num_tokens) * dim;
@@ -64,19 +66,27 @@ std::string ProblemWith(const Write& write, const collection::LogFormat& format)
                " may not have");
   }
   if (write.payload.empty()) return "";
-  const absl::Status status = collection::CheckPayload(write.payload);
+  absl::Status status = collection::CheckPayload(write.payload);
+  if (status.ok() && !rules.fields.empty()) status = collection::FieldReader(rules.fields).Read(write.payload).status();
   return status.ok() ? "" : Cat("payload: ", ForStrCat(std::string(status.message())));
 }
 
+// Returns what writer and reader of a message must agree about, in words.
+std::string DescribeForm(const MessageRules& rules) {
+  std::string words = Describe(rules.format);
+  if (!rules.fields.empty()) words += Cat(", fields ", collection::FormatFields(rules.fields));
+  return words;
+}
+
 // Returns what is wrong with all that stands before the record, or "".
-std::string ProblemWithHead(std::string_view message, const collection::LogFormat& format) {
+std::string ProblemWithHead(std::string_view message, const MessageRules& rules) {
   if (message.size() < kRecordOffset) return Cat(message.size(), " bytes, fewer than ", kRecordOffset);
   if (message[0] != kMessageVersion) {
     return Cat("version ", int{static_cast<unsigned char>(message[0])}, ", expected ", int{kMessageVersion});
   }
   if (NumberAt(message, kChecksumOffset) != HashOf(message.substr(kFormatOffset))) return "its checksum is wrong";
-  if (NumberAt(message, kFormatOffset) != HashOf(Describe(format))) {
-    return Cat("it was written for another format than ", Describe(format));
+  if (NumberAt(message, kFormatOffset) != HashOf(DescribeForm(rules))) {
+    return Cat("it was written for another format than ", DescribeForm(rules));
   }
   return "";
 }
@@ -88,22 +98,22 @@ int32_t SlotOf(const Write& write, IdType id_type) {
                                     : collection::SlotOf(write.int_id);
 }
 
-std::string EncodeMessage(const Write& write, const collection::LogFormat& format) {
+std::string EncodeMessage(const Write& write, const MessageRules& rules) {
   std::string message;
   constexpr size_t kBytesBeside = 64;
   message.reserve(kRecordOffset + kBytesBeside + write.string_id.size() + write.rows.size() + write.payload.size());
   message.push_back(kMessageVersion);
   message.append(sizeof(uint64_t), '\0');
-  const uint64_t format_hash = HashOf(Describe(format));
+  const uint64_t format_hash = HashOf(DescribeForm(rules));
   message.append(reinterpret_cast<const char*>(&format_hash), sizeof(format_hash));
-  AppendRecordValue(RecordOf(write), format.id_type, &message);
+  AppendRecordValue(RecordOf(write), rules.format.id_type, &message);
   const uint64_t checksum = HashOf(std::string_view(message).substr(kFormatOffset));
   std::memcpy(message.data() + kChecksumOffset, &checksum, sizeof(checksum));
   return message;
 }
 
 Write DecodeMessage(uint64_t sequence, std::string_view message, const MessageRules& rules, std::string* problem) {
-  *problem = ProblemWithHead(message, rules.format);
+  *problem = ProblemWithHead(message, rules);
   if (!problem->empty()) return Skipped(collection::SkipReason::kUnreadable);
   const int64_t row_bytes = rules.format.dim * static_cast<int64_t>(SizeOf(rules.format.storage));
   const absl::StatusOr<LogRecord> record =
@@ -117,7 +127,7 @@ Write DecodeMessage(uint64_t sequence, std::string_view message, const MessageRu
   if (!rules.slots.contains(SlotOf(write, rules.format.id_type))) {
     return Skipped(collection::SkipReason::kOtherPartition);
   }
-  *problem = ProblemWith(write, rules.format);
+  *problem = ProblemWith(write, rules);
   if (!problem->empty()) return Skipped(collection::SkipReason::kUnreadable);
   return write;
 }

@@ -63,6 +63,9 @@ class Changes : public std::enable_shared_from_this<Changes> {
   void Resolve(uint64_t sequence, absl::Span<const int64_t> ids, absl::Span<uint64_t> ordinals) const;
 
   size_t NumTombstones(size_t part_idx, uint64_t sequence) const;
+  // Returns the documents of the part's tombstones up to that sequence, without the first `begin` tombstones, as
+  // ordinals in the part in the order in which they got them.
+  std::vector<uint32_t> Tombstones(size_t part_idx, uint64_t sequence, size_t begin) const;
   // Returns how a scan of the part, which has num_documents at that sequence, leaves out the documents that have a
   // tombstone. At most `max_extra` (and ScanFilter::kMaxExtraResults) of them are left for the scan to drop.
   ScanFilter Filter(size_t part_idx, const Part& part, uint64_t sequence, size_t max_extra) const;

@@ -20,6 +20,14 @@ size_t Changes::NumTombstones(size_t part_idx, uint64_t sequence) const {
   return count;
 }
 
+std::vector<uint32_t> Changes::Tombstones(size_t part_idx, uint64_t sequence, size_t begin) const {
+  const AppendOnlyList<Tombstone>& list = TombstonesOf(part_idx).list;
+  const size_t count = NumTombstones(part_idx, sequence);
+  std::vector<uint32_t> ordinals;
+  for (size_t idx = begin; idx < count; ++idx) ordinals.push_back(list[idx].ordinal);
+  return ordinals;
+}
+
 // Makes the list of the part's documents without its first `count` tombstones.
 std::shared_ptr<const Changes::FilteredList> Changes::MakeList(const PartTombstones& tombstones, const Part& part,
                                                                size_t count) {

@@ -50,6 +50,10 @@ size_t Collection::num_tombstones(size_t part_idx) const {
   return is_live() ? change_.changes->NumTombstones(part_idx, sequence()) : 0;
 }
 
+std::vector<uint32_t> Collection::tombstones(size_t part_idx, size_t begin) const {
+  return is_live() ? change_.changes->Tombstones(part_idx, sequence(), begin) : std::vector<uint32_t>();
+}
+
 ScanFilter Collection::scan_filter(size_t part_idx, size_t max_extra) const {
   return change_.changes->Filter(part_idx, part(part_idx), sequence(), max_extra);
 }
@@ -157,16 +161,13 @@ absl::StatusOr<std::shared_ptr<const MatchingDocuments>> Collection::FindMatchin
     const collection::Filter& filter) const {
   const absl::StatusOr<collection::Filter> canonical = collection::CanonicalFilter(filter, manifest().fields);
   if (!canonical.ok()) return canonical.status();
-  if (is_live()) {
-    return absl::FailedPreconditionError(
-        Cat("collection ", name(), " is live: filters apply to collections that are not live"));
-  }
   FilterCache* const cache = generation_->filter_cache();
-  if (cache == nullptr) return MatchingDocuments::Find(*this, *canonical);
+  if (cache == nullptr) return MatchingDocuments::Find(*this, *canonical, nullptr);
   const std::string text = collection::FormatFilter(*canonical);
   std::shared_ptr<const MatchingDocuments> known = cache->Find(generation_->number_in_filter_cache(), text);
-  if (known != nullptr) return known;
-  absl::StatusOr<std::shared_ptr<const MatchingDocuments>> found = MatchingDocuments::Find(*this, *canonical);
+  if (known != nullptr && known->sequence() == sequence()) return known;
+  absl::StatusOr<std::shared_ptr<const MatchingDocuments>> found =
+      MatchingDocuments::Find(*this, *canonical, known.get());
   if (found.ok()) cache->Add(generation_->number_in_filter_cache(), text, *found);
   return found;
 }

@@ -100,6 +100,8 @@ class Collection {
   uint64_t num_ordinals() const { return num_ordinals_; }
   // Counts the documents of a part that have a tombstone, which a scan of it must leave out.
   size_t num_tombstones(size_t part_idx) const;
+  // Returns these documents without the first `begin` of them (Changes::Tombstones).
+  std::vector<uint32_t> tombstones(size_t part_idx, size_t begin) const;
   // Returns how a scan of a part leaves them out (Changes::Filter). Only where num_tombstones is not 0.
   ScanFilter scan_filter(size_t part_idx, size_t max_extra) const;
   // Returns how a scan of a part's codes leaves them out (Changes::Mask). Only where num_tombstones is not 0.
@@ -135,9 +137,9 @@ class Collection {
   void FindAll(absl::Span<const std::string* const> ids, absl::Span<uint64_t> ordinals) const;
   void FindAll(absl::Span<const int64_t> ids, absl::Span<uint64_t> ordinals) const;
 
-  // Returns the documents that match a filter, from the store's cache of filters if they are there. INVALID_ARGUMENT,
-  // naming field, value and what there is, where the filter does not suit the collection's fields (CanonicalFilter),
-  // and FAILED_PRECONDITION where the collection is live.
+  // Returns the documents that match a filter and are alive. The store's cache of filters gives them if it has them for
+  // this snapshot, and what it has for another one is used for the parts that have not changed since. INVALID_ARGUMENT,
+  // naming field, value and what there is, where the filter does not suit the collection's fields (CanonicalFilter).
   absl::StatusOr<std::shared_ptr<const MatchingDocuments>> FindMatching(const collection::Filter& filter) const;
 
   // Every ordinal that the following functions take must be below num_ordinals().

@@ -50,7 +50,10 @@ void FilterCache::Add(uint64_t generation, const std::string& filter,
   if (entry.num_bytes > max_bytes_) return;
   Entries dropped;
   const MutexLock lock(&mutex_);
-  if (const auto known = by_key_.find(entry.key); known != by_key_.end()) Drop(known->second, dropped);
+  if (const auto known = by_key_.find(entry.key); known != by_key_.end()) {
+    if (known->second->documents->sequence() > entry.documents->sequence()) return;
+    Drop(known->second, dropped);
+  }
   while (num_bytes_ + entry.num_bytes > max_bytes_) Drop(std::prev(entries_.end()), dropped);
   by_key_.emplace(entry.key, added.begin());
   num_bytes_ += entry.num_bytes;

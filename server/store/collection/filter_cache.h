@@ -31,9 +31,10 @@ class FilterCache {
   // Forgets all filters of a generation.
   void DropGeneration(uint64_t generation);
 
-  // Returns null where the filter is not known. `filter` is the text of its canonical form.
+  // Returns the documents of the latest snapshot of the generation that were added, or null where there are none.
+  // `filter` is the text of its canonical form.
   std::shared_ptr<const MatchingDocuments> Find(uint64_t generation, const std::string& filter);
-  // Keeps the documents unless they alone are larger than the cache.
+  // Keeps the documents unless they alone are larger than the cache, or it has those of a later snapshot.
   void Add(uint64_t generation, const std::string& filter, std::shared_ptr<const MatchingDocuments> documents);
 
   // Returns the memory of the entries, with a flat allowance for what holds them.

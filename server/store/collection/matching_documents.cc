@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <utility>
 
 #include "absl/types/span.h"
 #include "base/text.h"
-#include "collection/filters/evaluate.h"
 #include "collection/filters/ordinal_bitmap.h"
 #include "server/store/collection/collection.h"
 #include "server/store/collection/part_fields.h"
@@ -33,44 +33,84 @@ std::vector<uint32_t> ListOf(const std::vector<uint64_t>& mask, uint64_t count) 
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const MatchingDocuments>> MatchingDocuments::Find(const Collection& collection,
-                                                                                 const collection::Filter& filter) {
-  const std::shared_ptr<MatchingDocuments> found(new MatchingDocuments());
+                                                                                 const collection::Filter& filter,
+                                                                                 const MatchingDocuments* known) {
+  const std::shared_ptr<MatchingDocuments> found(new MatchingDocuments(collection.sequence()));
   found->parts_.reserve(collection.num_parts());
   for (size_t idx = 0; idx < collection.num_parts(); ++idx) {
-    absl::Status status = found->AddPart(collection, filter, /*keeps_lists=*/collection.code_planes() == 0);
-    if (!status.ok()) return status;
+    const Part& part = collection.part(idx);
+    const size_t num_tombstones = collection.num_tombstones(idx);
+    MatchingPart matching;
+    if (known != nullptr && idx < known->parts_.size() && known->parts_[idx].num_looked_at == part.num_documents() &&
+        known->parts_[idx].num_tombstones <= num_tombstones) {
+      matching = known->parts_[idx];
+    } else {
+      absl::StatusOr<MatchingPart> evaluated = Evaluate(collection, part, filter);
+      if (!evaluated.ok()) return evaluated.status();
+      matching = *std::move(evaluated);
+    }
+    if (matching.num_tombstones < num_tombstones) {
+      LeaveOut(collection, part, collection.tombstones(idx, matching.num_tombstones), matching);
+      matching.num_tombstones = num_tombstones;
+    }
+    found->num_documents_ += matching.num_documents;
+    found->num_tokens_ += matching.num_tokens;
+    found->memory_bytes_ += BytesOf(matching.list) + BytesOf(matching.mask);
+    found->parts_.push_back(std::move(matching));
   }
   found->memory_bytes_ += found->parts_.capacity() * sizeof(MatchingPart);
   return std::shared_ptr<const MatchingDocuments>(found);
 }
 
-absl::Status MatchingDocuments::AddPart(const Collection& collection, const collection::Filter& filter,
-                                        bool keeps_lists) {
-  const Part& part = collection.part(parts_.size());
+// Finds what matches of a part, tombstones or not.
+absl::StatusOr<MatchingDocuments::MatchingPart> MatchingDocuments::Evaluate(const Collection& collection,
+                                                                            const Part& part,
+                                                                            const collection::Filter& filter) {
   if (part.fields == nullptr) return absl::InternalError("a part of the collection has no fields");
-  const absl::StatusOr<collection::OrdinalBitmap> set = collection::EvaluateFilter(filter, part.fields->index());
+  const absl::StatusOr<collection::OrdinalBitmap> set = part.fields->Evaluate(filter);
   if (!set.ok()) return set.status();
-  MatchingPart& added = parts_.emplace_back();
-  added.num_documents = static_cast<uint64_t>(set->size());
-  const bool is_sparse = added.num_documents * kSparseShare < static_cast<uint64_t>(part.num_documents());
-  if (is_sparse || keeps_lists) added.list = std::make_shared<const std::vector<uint32_t>>(set->ToVector());
-  if (!is_sparse) added.mask = std::make_shared<const std::vector<uint64_t>>(set->ToMask(part.num_documents()));
-  if (part.view.document_tokens > 0) {
-    added.num_tokens = added.num_documents * static_cast<uint64_t>(part.view.document_tokens);
+  MatchingPart found;
+  found.num_looked_at = part.num_documents();
+  found.num_documents = static_cast<uint64_t>(set->size());
+  const bool has_mask =
+      part.segment == nullptr && found.num_documents * kSparseShare >= static_cast<uint64_t>(part.num_documents());
+  const bool has_list = !has_mask || collection.code_planes() == 0;
+  if (has_list) found.list = std::make_shared<const std::vector<uint32_t>>(set->ToVector());
+  if (has_mask) found.mask = std::make_shared<const std::vector<uint64_t>>(set->ToMask(part.num_documents()));
+  if (part.segment == nullptr && part.view.document_tokens > 0) {
+    found.num_tokens = found.num_documents * static_cast<uint64_t>(part.view.document_tokens);
   } else {
     set->ForEachBlock(
-        [&](absl::Span<const uint32_t> ordinals) { added.num_tokens += collection.num_tokens(part, ordinals); });
+        [&](absl::Span<const uint32_t> ordinals) { found.num_tokens += collection.num_tokens(part, ordinals); });
   }
-  num_documents_ += added.num_documents;
-  num_tokens_ += added.num_tokens;
-  memory_bytes_ += BytesOf(added.list) + BytesOf(added.mask);
-  return absl::OkStatus();
+  return found;
 }
 
-bool MatchingDocuments::Contains(Location location) const {
-  const MatchingPart& part = parts_[location.part];
-  if (part.mask != nullptr) return ((*part.mask)[location.ordinal / 64] >> (location.ordinal % 64) & 1) != 0;
-  return std::binary_search(part.list->begin(), part.list->end(), location.ordinal);
+// Takes documents, in any order, out of what matches of a part.
+void MatchingDocuments::LeaveOut(const Collection& collection, const Part& part, std::vector<uint32_t> ordinals,
+                                 MatchingPart& found) {
+  std::sort(ordinals.begin(), ordinals.end());
+  std::erase_if(ordinals, [&](uint32_t ordinal) { return !Contains(found, ordinal); });
+  if (ordinals.empty()) return;
+  found.num_documents -= ordinals.size();
+  found.num_tokens -= collection.num_tokens(part, ordinals);
+  if (found.mask != nullptr) {
+    std::vector<uint64_t> mask = *found.mask;
+    for (const uint32_t ordinal : ordinals) mask[ordinal / 64] &= ~(uint64_t{1} << (ordinal % 64));
+    found.mask = std::make_shared<const std::vector<uint64_t>>(std::move(mask));
+  }
+  if (found.list != nullptr) {
+    std::vector<uint32_t> list;
+    list.reserve(static_cast<size_t>(found.num_documents));
+    std::set_difference(found.list->begin(), found.list->end(), ordinals.begin(), ordinals.end(),
+                        std::back_inserter(list));
+    found.list = std::make_shared<const std::vector<uint32_t>>(std::move(list));
+  }
+}
+
+bool MatchingDocuments::Contains(const MatchingPart& part, uint32_t ordinal) {
+  if (part.mask != nullptr) return ((*part.mask)[ordinal / 64] >> (ordinal % 64) & 1) != 0;
+  return std::binary_search(part.list->begin(), part.list->end(), ordinal);
 }
 
 std::shared_ptr<const std::vector<uint32_t>> MatchingDocuments::List(size_t part) const {

@@ -32,7 +32,7 @@ struct Part {
   std::shared_ptr<const Segment> segment;          // null for a shard
   // The files of codes that are scanned where they lie; null where a part has no codes, or each device has its own.
   std::shared_ptr<const collection::ShardCodes> codes;
-  std::shared_ptr<const PartFields> fields;  // of a shard; null where the collection has none
+  std::shared_ptr<const PartFields> fields;  // null where the collection has none
   std::shared_ptr<const void> reservation;   // holds the memory that the replicas take; may be null
   Residency tier = Residency::kHost;         // never kAuto
   std::vector<Replica> replicas;             // by device, at least one

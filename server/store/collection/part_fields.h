@@ -2,31 +2,61 @@
 #pragma once
 
 #include <cstdint>
-#include <utility>
+#include <memory>
+#include <string_view>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
 #include "collection/field.h"
 #include "collection/fields/field_file.h"
 #include "collection/filters/field_index.h"
+#include "collection/filters/filter.h"
+#include "collection/filters/ordinal_bitmap.h"
 
 namespace maxsim::store {
 
 // Immutable, and so thread-safe. Generations that share a part share its fields, so that these keep their declarations.
+//
+// The documents are in blocks, each with an index of its own. A shard is one block. A segment adds blocks while it
+// grows: small ones are joined as they become many, so that each document is indexed a few times at most.
 class PartFields {
  public:
-  // Copies what it needs out of the columns, one for each field, which all have `num_documents`.
+  // The fields of a shard. Copies what it needs out of the columns, one for each field, which all have `num_documents`.
   PartFields(std::vector<collection::Field> fields, const std::vector<collection::FieldColumn>& columns,
-             int64_t num_documents)
-      : fields_(std::move(fields)), index_(fields_, columns, num_documents), memory_bytes_(index_.memory_bytes()) {}
-  PartFields(const PartFields&) = delete;
-  PartFields& operator=(const PartFields&) = delete;
+             int64_t num_documents);
+  // Those of a segment without documents.
+  explicit PartFields(std::vector<collection::Field> fields);
 
-  const collection::ShardIndex& index() const { return index_; }
+  // Returns the fields with those of the next `count` documents, whose payloads `payload_of` returns by ordinal.
+  // `payload_of` is called for earlier documents as well, whose blocks are joined. INVALID_ARGUMENT, naming field and
+  // value, where a payload does not fit (FieldReader::Read).
+  absl::StatusOr<std::shared_ptr<const PartFields>> With(
+      int64_t count, absl::FunctionRef<std::string_view(uint32_t)> payload_of) const;
+
+  int64_t num_documents() const { return num_documents_; }
+  // Returns the ordinals of the documents that match, as collection::EvaluateFilter does.
+  absl::StatusOr<collection::OrdinalBitmap> Evaluate(const collection::Filter& filter) const;
   int64_t memory_bytes() const { return memory_bytes_; }
 
+  // Returns a bound of the memory_bytes of a segment's fields, where the documents' collection::MaxIndexBytes sum up to
+  // `document_bytes`.
+  static int64_t MaxSegmentBytes(size_t num_fields, int64_t num_documents, int64_t document_bytes);
+
  private:
-  const std::vector<collection::Field> fields_;
-  const collection::ShardIndex index_;  // refers to fields_
+  using Fields = std::shared_ptr<const std::vector<collection::Field>>;
+  struct Block {
+    uint32_t first = 0;  // ordinal in the part
+    std::shared_ptr<const collection::ShardIndex> index;
+    int64_t memory_bytes = 0;
+  };
+
+  PartFields(Fields fields, std::vector<Block> blocks, int64_t num_documents);
+  static Block BlockOf(int64_t first, std::shared_ptr<const collection::ShardIndex> index);
+
+  const Fields fields_;  // the indexes refer to it
+  const std::vector<Block> blocks_;
+  const int64_t num_documents_;
   const int64_t memory_bytes_;
 };
 

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "server/store/collection/part_fields.h"
+
 namespace maxsim::store {
 namespace {
 
@@ -27,6 +29,7 @@ Segment::Segment(const Shape& shape, std::vector<Memory> memory, std::shared_ptr
       sequences_(Array<uint64_t>(shape.tokens.max_documents)),
       payloads_(Array<Text>(shape.tokens.max_documents)) {
   offsets_[0] = 0;
+  if (!shape.fields.empty()) fields_ = std::make_shared<const PartFields>(shape.fields);
   if (shape.tokens.type == ScalarType::kI8) scales_ = Array<float>(shape.tokens.max_documents);
   if (shape.id_type == collection::IdType::kInt64) {
     int_ids_ = Array<int64_t>(shape.tokens.max_documents);
@@ -35,10 +38,10 @@ Segment::Segment(const Shape& shape, std::vector<Memory> memory, std::shared_ptr
   }
 }
 
-bool Segment::HasRoomFor(int64_t num_documents, int64_t num_tokens, int64_t text_bytes) const {
+bool Segment::HasRoomFor(int64_t num_documents, int64_t num_tokens, int64_t text_bytes, int64_t field_bytes) const {
   return !broken_ && num_documents <= shape_.tokens.max_documents - num_documents_ &&
          num_tokens <= shape_.tokens.max_tokens - this->num_tokens() &&
-         text_bytes <= shape_.max_text_bytes - text_bytes_;
+         text_bytes <= shape_.max_text_bytes - text_bytes_ && field_bytes <= shape_.max_field_bytes - field_bytes_;
 }
 
 Segment::Text Segment::Keep(std::string_view text) {
@@ -65,7 +68,19 @@ absl::Status Segment::AppendTo(const Memory& one, const DocumentsView& documents
   return one.codes->Append(codes.view());
 }
 
-absl::Status Segment::Append(absl::Span<const collection::LogRecord> upserts, uint32_t* lost_device) {
+// Returns the fields of the segment's documents and of `upserts`, or null.
+absl::StatusOr<std::shared_ptr<const PartFields>> Segment::FieldsWith(
+    absl::Span<const collection::LogRecord> upserts) const {
+  if (fields_ == nullptr) return nullptr;
+  return fields_->With(static_cast<int64_t>(upserts.size()), [&](uint32_t ordinal) {
+    const auto idx = static_cast<size_t>(ordinal);
+    const auto num_before = static_cast<size_t>(num_documents_);
+    return idx < num_before ? payload(ordinal) : upserts[idx - num_before].payload;
+  });
+}
+
+absl::Status Segment::Append(absl::Span<const collection::LogRecord> upserts, uint32_t* lost_device,
+                             int64_t field_bytes) {
   // The rows of several documents go to the device in one piece.
   std::vector<int64_t> offsets = {0};
   std::vector<float> scales;
@@ -102,6 +117,8 @@ absl::Status Segment::Append(absl::Span<const collection::LogRecord> upserts, ui
     if (!encoded.ok()) return encoded.status();
     codes = *std::move(encoded);
   }
+  absl::StatusOr<std::shared_ptr<const PartFields>> fields = FieldsWith(upserts);
+  if (!fields.ok()) return fields.status();
   // Until the end devices may hold different documents.
   broken_ = true;
   for (const Memory& one : memory_) {
@@ -130,6 +147,11 @@ absl::Status Segment::Append(absl::Span<const collection::LogRecord> upserts, ui
     replicas.push_back({one.device, one.documents->Snapshot(), one.codes == nullptr ? nullptr : one.codes->Snapshot()});
   }
   replicas_.swap(replicas);
+  fields_ = *std::move(fields);
+  field_bytes_ += field_bytes;
+  if (fields_ != nullptr) {
+    index_bytes_.store(static_cast<uint64_t>(fields_->memory_bytes()), std::memory_order_relaxed);
+  }
   num_documents_ += static_cast<int64_t>(upserts.size());
   broken_ = false;
   return absl::OkStatus();
@@ -147,6 +169,7 @@ Part Segment::MakePart(uint64_t first_ordinal) const {
                .scales = scales_.get(),
                .rotation_seed = shape_.tokens.rotation_seed};
   part.replicas = replicas_;
+  part.fields = fields_;
   return part;
 }
 
@@ -164,7 +187,7 @@ uint64_t Segment::host_bytes() const {
                            (scales_ == nullptr ? 0 : sizeof(float)) +
                            (int_ids_ == nullptr ? sizeof(Text) : sizeof(int64_t));
   return static_cast<uint64_t>(shape_.tokens.max_documents) * of_document +
-         block_bytes_.load(std::memory_order_relaxed);
+         block_bytes_.load(std::memory_order_relaxed) + index_bytes_.load(std::memory_order_relaxed);
 }
 
 }  // namespace maxsim::store

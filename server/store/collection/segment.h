@@ -36,8 +36,10 @@ class Segment : public std::enable_shared_from_this<Segment> {
     AppendableShape tokens;
     std::optional<Codes> codes = {};  // nullopt: none
     collection::IdType id_type = collection::IdType::kString;
-    int64_t max_text_bytes = 0;        // of ids and payloads, in host memory
-    Residency tier = Residency::kGpu;  // kHost on the CPU backend
+    int64_t max_text_bytes = 0;                  // of ids and payloads, in host memory
+    std::vector<collection::Field> fields = {};  // that payloads are indexed by
+    int64_t max_field_bytes = 0;                 // of their values (collection::MaxIndexBytes), in host memory
+    Residency tier = Residency::kGpu;            // kHost on the CPU backend
   };
   // The memory on one device.
   struct Memory {
@@ -53,12 +55,14 @@ class Segment : public std::enable_shared_from_this<Segment> {
 
   // The writing thread's:
 
-  // Returns whether so much more can be appended: documents, tokens, and bytes of ids and payloads.
-  bool HasRoomFor(int64_t num_documents, int64_t num_tokens, int64_t text_bytes) const;
+  // Returns whether so much more can be appended: documents, tokens, bytes of ids and payloads, and of the values of
+  // fields.
+  bool HasRoomFor(int64_t num_documents, int64_t num_tokens, int64_t text_bytes, int64_t field_bytes = 0) const;
   // Appends upserts (no deletes), for which there is room, on every device, with their codes; the first gets the
   // ordinal that num_documents() was. UNAVAILABLE when a device was lost: then nothing is appended, and nothing can be
-  // from then on; `lost_device` is its index. The same holds when memory runs out (std::bad_alloc).
-  absl::Status Append(absl::Span<const collection::LogRecord> upserts, uint32_t* lost_device);
+  // from then on; `lost_device` is its index. The same holds when memory runs out (std::bad_alloc). `field_bytes` is
+  // the sum of the documents' collection::MaxIndexBytes. Payloads must fit the fields.
+  absl::Status Append(absl::Span<const collection::LogRecord> upserts, uint32_t* lost_device, int64_t field_bytes = 0);
   int64_t num_documents() const { return num_documents_; }
   int64_t num_tokens() const { return offsets_[static_cast<size_t>(num_documents_)]; }
   int64_t text_bytes() const { return text_bytes_; }  // of ids and payloads
@@ -79,7 +83,7 @@ class Segment : public std::enable_shared_from_this<Segment> {
   const Shape& shape() const { return shape_; }
   uint64_t reserved_bytes() const { return reserved_bytes_; }  // on each device
   size_t num_devices() const { return memory_.size(); }
-  uint64_t host_bytes() const;  // of ids, payloads and offsets, about
+  uint64_t host_bytes() const;  // of ids, payloads, offsets and the index of fields, about
 
  private:
   // A text in a block. Unlike a std::string_view it is not written when an array of it is made.
@@ -91,6 +95,7 @@ class Segment : public std::enable_shared_from_this<Segment> {
   static_assert(std::is_trivially_default_constructible_v<Text>);
 
   Text Keep(std::string_view text);
+  absl::StatusOr<std::shared_ptr<const PartFields>> FieldsWith(absl::Span<const collection::LogRecord> upserts) const;
   absl::Status AppendTo(const Memory& one, const DocumentsView& documents, const EncodedDocuments& codes) const;
 
   const Shape shape_;
@@ -99,8 +104,10 @@ class Segment : public std::enable_shared_from_this<Segment> {
   const uint64_t reserved_bytes_;
 
   int64_t num_documents_ = 0;
-  std::vector<Replica> replicas_;  // of these documents; none while there are none
-  bool broken_ = false;            // Append failed: devices may hold different documents
+  std::vector<Replica> replicas_;             // of these documents; none while there are none
+  std::shared_ptr<const PartFields> fields_;  // of these documents; null where the shape has no fields
+  int64_t field_bytes_ = 0;
+  bool broken_ = false;  // Append failed: devices may hold different documents
   // Arrays of their largest size, whose memory the system gives when it is first touched.
   std::unique_ptr<int64_t[]> offsets_;     // [max_documents + 1]
   std::unique_ptr<uint64_t[]> sequences_;  // [max_documents]
@@ -114,6 +121,7 @@ class Segment : public std::enable_shared_from_this<Segment> {
   int64_t block_room_ = 0;
   int64_t text_bytes_ = 0;
   std::atomic<uint64_t> block_bytes_{0};
+  std::atomic<uint64_t> index_bytes_{0};  // of fields_
 };
 
 }  // namespace maxsim::store

@@ -44,7 +44,7 @@ void CheckMessage(const std::string& message, const live::MessageRules& rules) {
   }
   Require(problem.empty(), "a write has no problem");
   Require(rules.slots.contains(live::SlotOf(write, rules.format.id_type)), "a write is of the collection's slots");
-  Require(live::EncodeMessage(write, rules.format) == message, "what is read is what was written");
+  Require(live::EncodeMessage(write, rules) == message, "what is read is what was written");
 }
 
 void CheckAnswer(std::string_view data) {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "collection/fields/field_file.h"
 #include "collection/fields/field_file_maker.h"
+#include "collection/fields/field_reader.h"
 #include "gtest/gtest.h"
 #include "tests/support/collection/random_filters.h"
 #include "tests/support/values/random_documents.h"
@@ -42,8 +43,14 @@ TEST(FieldIndexTest, MemoryStaysBelowWhatThePlanCanKnow) {
       if (shape == 0 && num_documents > 5'000) continue;  // random payloads take long
       SCOPED_TRACE(absl::StrCat("shape ", shape, ", ", num_documents, " documents"));
       FieldFileMaker maker(RandomFilters::fields());
+      FieldReader reader(RandomFilters::fields());
+      int64_t of_documents = 0;
       for (int document = 0; document < num_documents; ++document) {
-        ASSERT_TRUE(maker.Add(PayloadOf(shape, document, random)).ok());
+        const std::string payload = PayloadOf(shape, document, random);
+        ASSERT_TRUE(maker.Add(payload).ok());
+        const auto values = reader.Read(payload);
+        ASSERT_TRUE(values.ok()) << values.status();
+        of_documents += MaxIndexBytes(**values);
       }
       const std::string bytes = maker.Make();
       const auto columns = ParseFieldFile(bytes, RandomFilters::fields(), num_documents);
@@ -52,6 +59,8 @@ TEST(FieldIndexTest, MemoryStaysBelowWhatThePlanCanKnow) {
       EXPECT_GT(index.memory_bytes(), 0);
       EXPECT_LE(index.memory_bytes(),
                 MaxIndexBytes(RandomFilters::fields(), num_documents, static_cast<int64_t>(bytes.size())));
+      const auto num_fields = static_cast<int64_t>(RandomFilters::fields().size());
+      EXPECT_LE(index.memory_bytes(), num_fields * kMaxIndexBytesPerField + of_documents);
     }
   }
 }

@@ -150,16 +150,18 @@ LiveTest::~LiveTest() {
 }
 
 void CreateWithMemory(const std::string& path, uint64_t remembered_bytes,
-                      const std::optional<collection::CodesFormat>& codes) {
+                      const std::optional<collection::CodesFormat>& codes,
+                      const std::vector<collection::Field>& fields) {
   using Log = collection::CollectionLog;
-  const auto made = collection::CreateLiveCollection(path, {.name = "c", .dim = kDim, .codes = codes});
+  const auto made =
+      collection::CreateLiveCollection(path, {.name = "c", .dim = kDim, .codes = codes, .fields = fields});
   ASSERT_TRUE(made.ok()) << made.status();
   std::filesystem::remove_all(std::filesystem::path(path) / "log");
   const auto log = Log::Open(path, collection::LogFormat::Of(*made), Log::Mode::kCreate, 0, remembered_bytes);
   ASSERT_TRUE(log.ok()) << log.status();
 }
 
-void LiveTest::Create(uint64_t remembered_bytes) { CreateWithMemory(path_, remembered_bytes, codes_); }
+void LiveTest::Create(uint64_t remembered_bytes) { CreateWithMemory(path_, remembered_bytes, codes_, fields_); }
 
 absl::Status LiveTest::TryOpen(const std::string& path, bool live) {
   live_.reset();

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "collection/field.h"
 #include "collection/log/version_memory.h"
 #include "collection/manifest.h"
 #include "kernels/maxsim.h"
@@ -44,7 +45,8 @@ int32_t NumTokens(int64_t value);
 
 // Makes a live collection without documents. Its log remembers versions of deleted ids for `remembered_bytes`.
 void CreateWithMemory(const std::string& path, uint64_t remembered_bytes,
-                      const std::optional<collection::CodesFormat>& codes = std::nullopt);
+                      const std::optional<collection::CodesFormat>& codes = std::nullopt,
+                      const std::vector<collection::Field>& fields = {});
 
 // Reads all documents that are alive, as a scan of the collection sees them, and checks that each is whole, that none
 // is there twice, that Find and the totals agree with them, and that codes are those of the documents, to the bit.
@@ -81,6 +83,7 @@ class LiveTest : public testing::Test {
   const std::string path_ = folder_ / "c";
   const std::unique_ptr<Backend> backend_;
   std::optional<collection::CodesFormat> codes_;  // of the collection that Create makes
+  std::vector<collection::Field> fields_;         // likewise
   LiveOptions options_;
   store::StoreOptions store_options_{.memory_reserve_bytes = 0, .host_reserve_bytes = 0};
   static constexpr int kMaxCollections = 24;

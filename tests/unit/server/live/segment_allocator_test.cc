@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "server/store/collection/part_fields.h"
 #include "tests/support/fake_backend.h"
 
 namespace maxsim::live {
@@ -34,7 +35,7 @@ class SegmentAllocatorTest : public Test {
   }
   absl::StatusOr<LiveSegment> Allocate(absl::Span<const LiveSegment> present, bool replicated = false) {
     SegmentAllocator allocator("c", Format(), options_, &devices_, &ledger_);
-    return allocator.Allocate(present, {.replicated = replicated, .codes = codes_},
+    return allocator.Allocate(present, {.replicated = replicated, .codes = codes_, .fields = fields_},
                               {.num_documents = 1, .num_tokens = 100}, SegmentAllocator::Bound::kConfigured);
   }
   static std::vector<uint32_t> DevicesOf(const absl::StatusOr<LiveSegment>& made) {
@@ -49,6 +50,7 @@ class SegmentAllocatorTest : public Test {
   }
 
   std::optional<store::Segment::Codes> codes_;
+  std::vector<collection::Field> fields_;
   LiveOptions options_;
   test::FakeBackend backends_[3] = {test::FakeBackend("cuda"), test::FakeBackend("cuda"), test::FakeBackend("cuda")};
   store::DeviceSet devices_{{{&backends_[0], 0}, {&backends_[1], 1}, {&backends_[2], 2}},
@@ -116,6 +118,24 @@ TEST_F(SegmentAllocatorTest, HoldsTheMemoryForScansOfCodes) {
   const auto documents = static_cast<uint64_t>(made->segment->shape().tokens.max_documents);
   EXPECT_EQ(ledger_.Available().devices[0].scan_bytes, 10 * documents);
   EXPECT_EQ(ledger_.Available().devices[1].scan_bytes, 0u);
+}
+
+TEST_F(SegmentAllocatorTest, CountsTheIndexOfFieldsInHostMemoryOnceForAllDevices) {
+  const absl::StatusOr<LiveSegment> plain = Allocate({}, /*replicated=*/true);
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  EXPECT_EQ(ledger_.Available().host.held_bytes, 0u);
+  EXPECT_TRUE(plain->segment->HasRoomFor(1, 1, 0));
+  EXPECT_FALSE(plain->segment->HasRoomFor(1, 1, 0, 1));
+  fields_ = *collection::ParseFields("lang:keyword,year:integer");
+  const absl::StatusOr<LiveSegment> indexed = Allocate({}, /*replicated=*/true);
+  ASSERT_TRUE(indexed.ok()) << indexed.status();
+  const store::Segment::Shape& shape = indexed->segment->shape();
+  EXPECT_EQ(ledger_.Available().host.held_bytes, static_cast<uint64_t>(store::PartFields::MaxSegmentBytes(
+                                                     2, shape.tokens.max_documents, shape.max_field_bytes)));
+  EXPECT_GE(shape.max_field_bytes, shape.tokens.max_documents * 2 * 22);
+  EXPECT_EQ(indexed->segment->reserved_bytes(), plain->segment->reserved_bytes());
+  EXPECT_TRUE(indexed->segment->HasRoomFor(1, 1, 0, shape.max_field_bytes));
+  EXPECT_FALSE(indexed->segment->HasRoomFor(1, 1, 0, shape.max_field_bytes + 1));
 }
 
 }  // namespace

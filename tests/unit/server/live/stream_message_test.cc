@@ -28,7 +28,7 @@ TEST(StreamMessage, ComesBackAsItWasWritten) {
   const MessageRules rules = RulesOf();
   std::string problem;
   const store::Write upsert = Upsert("id", 3, 9);
-  const store::Write again = Decode(EncodeMessage(upsert, rules.format), rules, &problem);
+  const store::Write again = Decode(EncodeMessage(upsert, rules), rules, &problem);
   EXPECT_THAT(problem, IsEmpty());
   EXPECT_EQ(again.kind, Kind::kUpsert);
   EXPECT_EQ(again.string_id, "id");
@@ -36,18 +36,18 @@ TEST(StreamMessage, ComesBackAsItWasWritten) {
   EXPECT_EQ(again.num_tokens, upsert.num_tokens);
   EXPECT_EQ(again.rows, upsert.rows);
   EXPECT_EQ(again.payload, upsert.payload);
-  const store::Write deleted = Decode(EncodeMessage(Delete("id", 4), rules.format), rules, &problem);
+  const store::Write deleted = Decode(EncodeMessage(Delete("id", 4), rules), rules, &problem);
   EXPECT_EQ(deleted.kind, Kind::kDelete);
   EXPECT_EQ(deleted.version, 4u);
   const MessageRules ints = RulesOf(collection::IdType::kInt64);
   store::Write of_int = Delete("");
   of_int.int_id = -5;
-  EXPECT_EQ(Decode(EncodeMessage(of_int, ints.format), ints, &problem).int_id, -5);
+  EXPECT_EQ(Decode(EncodeMessage(of_int, ints), ints, &problem).int_id, -5);
 }
 
 TEST(StreamMessage, ThatIsCutOrChangedAnywhereIsUnreadable) {
   const MessageRules rules = RulesOf();
-  const std::string message = EncodeMessage(Upsert("id", 3), rules.format);
+  const std::string message = EncodeMessage(Upsert("id", 3), rules);
   std::string problem;
   for (size_t size = 0; size < message.size(); ++size) {
     const store::Write write = Decode(message.substr(0, size), rules, &problem);
@@ -67,7 +67,7 @@ TEST(StreamMessage, OfAnotherFormatIsUnreadableAndNamed) {
   MessageRules other = RulesOf();
   other.format.dim = kDim + 1;
   std::string problem;
-  const store::Write write = Decode(EncodeMessage(Delete("id"), other.format), RulesOf(), &problem);
+  const store::Write write = Decode(EncodeMessage(Delete("id"), other), RulesOf(), &problem);
   EXPECT_EQ(write.skip_reason, SkipReason::kUnreadable);
   EXPECT_THAT(problem, HasSubstr("string ids, f16, dimension 8"));
 }
@@ -78,13 +78,35 @@ TEST(StreamMessage, WithAValueThatNoScoreMayMeetIsUnreadable) {
   infinite.rows[1] = std::byte{0x7c};  // FP16 infinity
   infinite.rows[0] = std::byte{0};
   std::string problem;
-  EXPECT_EQ(Decode(EncodeMessage(infinite, rules.format), rules, &problem).skip_reason, SkipReason::kUnreadable);
+  EXPECT_EQ(Decode(EncodeMessage(infinite, rules), rules, &problem).skip_reason, SkipReason::kUnreadable);
   EXPECT_THAT(problem, HasSubstr("token 0, column 0"));
+}
+
+TEST(StreamMessage, WithAPayloadThatDoesNotFitTheFieldsIsUnreadable) {
+  MessageRules rules = RulesOf();
+  rules.fields = *collection::ParseFields("value:integer");
+  std::string problem;
+  store::Write upsert = Upsert("id", 3);
+  EXPECT_EQ(Decode(EncodeMessage(upsert, rules), rules, &problem).kind, Kind::kUpsert) << problem;
+  upsert.payload = R"({"value":"three"})";
+  const store::Write write = Decode(EncodeMessage(upsert, rules), rules, &problem);
+  EXPECT_EQ(write.skip_reason, SkipReason::kUnreadable);
+  EXPECT_THAT(problem, HasSubstr("payload: field \"value\": the value is \"three\""));
+  upsert.payload.clear();
+  EXPECT_EQ(Decode(EncodeMessage(upsert, rules), rules, &problem).kind, Kind::kUpsert) << problem;
+}
+
+TEST(StreamMessage, OfACollectionWithOtherFieldsIsUnreadableAndNamed) {
+  MessageRules rules = RulesOf();
+  rules.fields = *collection::ParseFields("value:integer");
+  std::string problem;
+  EXPECT_EQ(Decode(EncodeMessage(Upsert("id", 3), RulesOf()), rules, &problem).skip_reason, SkipReason::kUnreadable);
+  EXPECT_THAT(problem, HasSubstr("f16, dimension 8, fields value:integer"));
 }
 
 TEST(StreamMessage, OfOtherSlotsIsSkippedWithoutAProblem) {
   MessageRules rules = RulesOf();
-  const std::string message = EncodeMessage(Upsert("id", 3), rules.format);
+  const std::string message = EncodeMessage(Upsert("id", 3), rules);
   const int32_t slot = collection::SlotOf(std::string_view("id"));
   std::string problem;
   rules.slots = {slot, slot + 1};

@@ -26,8 +26,9 @@ TEST_F(StreamedCollectionTest, SkipsWhatNobodyCanApply) {
   OpenBoth();
   server_.Add("nonsense");
   server_.Add("");
-  const collection::LogFormat other = {
-      .id_type = collection::IdType::kInt64, .storage = ScalarType::kF16, .dim = kDim, .rotation_seed = 0};
+  const MessageRules other = {
+      .format = {.id_type = collection::IdType::kInt64, .storage = ScalarType::kF16, .dim = kDim, .rotation_seed = 0},
+      .slots = {}};
   server_.Add(EncodeMessage(Delete(""), other));
   EXPECT_EQ(a_.MustWrite(List(Upsert("x", 1))).sequence, 4u);
   ASSERT_TRUE(b_.Reaches(4));
@@ -115,7 +116,8 @@ TEST_F(StreamedCollectionTest, SaysOfAWriteThatTheStreamRefusedThatItIsNotThere)
 
 TEST_F(StreamedCollectionTest, RefusesAMessageThatIsTooLargeWithBothNumbers) {
   OpenBoth();
-  const auto size = EncodeMessage(Upsert("x", 4), {.storage = ScalarType::kF16, .dim = kDim}).size();
+  const MessageRules rules = {.format = {.storage = ScalarType::kF16, .dim = kDim}, .slots = {}};
+  const auto size = EncodeMessage(Upsert("x", 4), rules).size();
   server_.Set({.max_message_bytes = static_cast<int64_t>(size)});
   EXPECT_EQ(Outcomes(a_.MustWrite(List(Upsert("x", 4)))), "A");
   server_.Set({.max_message_bytes = static_cast<int64_t>(size) - 1});

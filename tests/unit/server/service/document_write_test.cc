@@ -40,6 +40,10 @@ class DocumentWriteTest : public testing::Test {
     test::RandomDocuments quantised = test::SmallDocuments(1, 8, ScalarType::kF32, kDim);
     quantised.rotation_seed = 12345;
     world_->i8 = load("i8", quantised, {.storage = ScalarType::kI8});
+    test::CorpusOptions with_fields{.payloads = true};
+    with_fields.fields = *collection::ParseFields("year:integer=meta.year");
+    with_fields.payload_texts = std::vector<std::string>(8, "{}");
+    world_->fields = load("fields", test::SmallDocuments(1, 8, ScalarType::kF16, kDim), with_fields);
     world_->ints =
         load("ints", test::SmallDocuments(1, 8, ScalarType::kF16, kDim), {.id_type = collection::IdType::kInt64});
   }
@@ -57,7 +61,8 @@ class DocumentWriteTest : public testing::Test {
   static absl::StatusOr<store::Write> Run(v1::Document document, const store::Collection& collection,
                                           const RequestLimits& limits = {}) {
     const DocumentRules rules = DocumentRulesOf(collection, limits);
-    if (absl::Status status = CheckDocument(document, rules, Path); !status.ok()) return status;
+    collection::FieldReader reader(rules.fields);
+    if (absl::Status status = CheckDocument(document, rules, reader, Path); !status.ok()) return status;
     return ToWrite(document, rules, Path, loss_);
   }
 
@@ -80,6 +85,7 @@ class DocumentWriteTest : public testing::Test {
     std::shared_ptr<const store::Collection> bf16;
     std::shared_ptr<const store::Collection> i8;
     std::shared_ptr<const store::Collection> ints;
+    std::shared_ptr<const store::Collection> fields;
   };
   static World* world_;
 };
@@ -208,6 +214,21 @@ TEST_F(DocumentWriteTest, WhiteSpaceAroundAPayloadIsTakenOff) {
   ASSERT_TRUE(write.ok()) << write.status();
   EXPECT_EQ(write->payload, R"({"a": 1})");
   EXPECT_THAT(Refused([](auto* d) { d->set_payload(" \n"); }), HasSubstr("documents[3].payload: is not a JSON object"));
+}
+
+TEST_F(DocumentWriteTest, ThePayloadFitsTheFields) {
+  v1::Document document = Valid();
+  for (const char* payload : {"", " {} ", R"({"meta": {"year": 2026}, "year": "any"})", R"({"meta": null})"}) {
+    document.set_payload(payload);
+    EXPECT_TRUE(Run(document, *world_->fields).ok()) << payload;
+  }
+  document.set_payload(R"({"meta": {"year": "new"}})");
+  const absl::Status status = Run(document, *world_->fields).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(),
+            "documents[3].payload: of id \"new\": field \"year\": the value is \"new\", an integer of 64 bits is "
+            "expected");
+  EXPECT_TRUE(Run(document, *world_->f16).ok()) << "a collection without fields takes any payload";
 }
 
 TEST_F(DocumentWriteTest, ThePayloadIsAnObjectOfAMegabyteAtMost) {

@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -12,16 +10,13 @@
 #include <vector>
 
 #include "client/error_details.h"
-#include "collection/filters/filter_text.h"
-#include "server/service/request/answer.h"
-#include "server/service/request/filter_message.h"
 #include "server/service/request/translate.h"
 #include "tests/support/collection/corpus.h"
-#include "tests/support/collection/filter_meaning.h"
 #include "tests/support/collection/random_filters.h"
 #include "tests/support/engine_fixture.h"
 #include "tests/support/requests.h"
 #include "tests/support/values/sanitized.h"
+#include "tests/unit/server/service/filtered_requests.h"
 
 namespace maxsim::service {
 namespace {
@@ -51,7 +46,6 @@ class FilteredRerankTest : public testing::TestWithParam<FilteredCase> {
         engine_(MakeEngineOf(backend_.get())) {
     for (int64_t idx = 0; idx < kNumDocuments; ++idx) {
       payloads_.push_back(random_.Payload());
-      meanings_.emplace_back(payloads_.back());
     }
     options_.id_type = GetParam().id_type;
     options_.max_shard_bytes = 20'000;
@@ -61,6 +55,14 @@ class FilteredRerankTest : public testing::TestWithParam<FilteredCase> {
     test::BuildCorpus(folder_.path(), documents_, options_);
     collection_ = test::LoadCorpus(folder_.path(), backend_.get());
     EXPECT_GE(collection_->num_parts(), 2u);
+    known_.collection = collection_;
+    for (int64_t idx = 0; idx < kNumDocuments; ++idx) {
+      known_.documents.push_back(
+          {.string_id = test::CorpusId(options_, idx),
+           .int_id = test::CorpusIntId(idx),
+           .position = static_cast<uint64_t>(idx),
+           .meaning = std::make_shared<const collection::FilterMeaning>(payloads_[static_cast<size_t>(idx)])});
+    }
   }
 
   static std::unique_ptr<engine::Engine> MakeEngineOf(Backend* backend) {
@@ -70,175 +72,28 @@ class FilteredRerankTest : public testing::TestWithParam<FilteredCase> {
     return engine::MakeEngine(backend, limits, /*max_call_work=*/400);
   }
 
-  uint64_t Below(uint64_t end) { return random_.Below(end); }
-
-  void AddId(uint64_t document, v1::Candidates& candidates) const {
-    if (options_.id_type == collection::IdType::kString) {
-      candidates.mutable_string_ids()->add_ids(test::CorpusId(options_, static_cast<int64_t>(document)));
-    } else {
-      candidates.mutable_int_ids()->add_ids(test::CorpusIntId(static_cast<int64_t>(document)));
-    }
-  }
-
-  // The whole collection, or a list of ids with repeated and unknown ones. `documents` gets those of the list, in which
-  // numbers from kNumDocuments on are unknown.
-  void FillCandidates(v1::Candidates& candidates, std::vector<uint64_t>& documents) {
-    documents.clear();
-    if (Below(2) == 0) {
-      candidates.mutable_whole_collection();
-      return;
-    }
-    for (uint64_t count = 1 + Below(Below(2) == 0 ? 5 : 200); count > 0; --count) {
-      documents.push_back(Below(kNumDocuments + 10));
-      AddId(documents.back(), candidates);
-    }
-  }
-
-  // A request, and the same one for what matches its filter.
-  struct Pair {
-    Filter filter;
-    v1::RerankRequest filtered;
-    v1::RerankRequest listed;
-    // For each query, what the positions of the listed answer are in the filtered one. Empty where nothing matches and
-    // no id is unknown: then the listed request does not have the query.
-    std::vector<std::vector<uint64_t>> positions;
-  };
-
-  Pair MakePair() {
-    Pair pair;
-    pair.filter = random_.Tree(1 + static_cast<int>(Below(4)));
-    v1::RerankRequest& request = pair.filtered;
-    request.set_collection("corpus");
-    request.set_top_k(static_cast<uint32_t>(1 + Below(30)));
-    request.set_return_payloads(Below(2) == 0);
-    request.set_return_alignments(Below(3) == 0);
-    request.set_normalize(Below(3) == 0);
-    if (Below(2) == 0) {
-      request.mutable_refinement()->set_documents(request.top_k() + static_cast<uint32_t>(Below(40)));
-      request.mutable_refinement()->set_require_proof(Below(2) == 0);
-    }
-    pair.listed = request;
-    if (Below(2) == 0) {
-      request.set_filter_text(collection::FormatFilter(pair.filter));
-    } else {
-      *request.mutable_filter() = FilterMessageOf(pair.filter);
-    }
-    for (uint64_t count = 1 + Below(3); count > 0; --count) {
-      test::AddQuery(
-          test::MakeQuery(random_.Below(1 << 20), ScalarType::kF16, kDim, 1 + static_cast<int32_t>(Below(9))),
-          &request);
-      v1::Query& query = *request.mutable_queries(request.queries_size() - 1);
-      std::vector<uint64_t> documents;
-      FillCandidates(*query.mutable_candidates(), documents);
-      AddListed(query, documents, pair);
-    }
-    return pair;
-  }
-
-  void AddListed(const v1::Query& query, std::vector<uint64_t> documents, Pair& pair) const {
-    v1::Query listed = query;
-    listed.clear_candidates();
-    const bool is_whole = query.candidates().has_whole_collection();
-    if (is_whole) {
-      for (uint64_t document = 0; document < static_cast<uint64_t>(kNumDocuments); ++document) {
-        documents.push_back(document);
-      }
-    }
-    std::vector<uint64_t>& positions = pair.positions.emplace_back();
-    for (size_t idx = 0; idx < documents.size(); ++idx) {
-      const bool is_known = documents[idx] < static_cast<uint64_t>(kNumDocuments);
-      if (is_known && !meanings_[documents[idx]].Matches(pair.filter)) continue;
-      AddId(documents[idx], *listed.mutable_candidates());
-      positions.push_back(idx);
-    }
-    if (!positions.empty()) *pair.listed.add_queries() = std::move(listed);
-  }
-
-  // Answers requests in one batch.
-  std::vector<v1::RerankResponse> Answer(const std::vector<const v1::RerankRequest*>& requests) {
-    std::vector<PendingAnswer> answers;
-    std::vector<std::unique_ptr<engine::Job>> jobs;
-    std::vector<int> job_of;
-    for (const v1::RerankRequest* request : requests) {
-      EXPECT_TRUE(CheckEnvelope(*request, {}).ok()) << CheckEnvelope(*request, {});
-      absl::StatusOr<Translated> translated = Translate(*request, collection_, {});
-      EXPECT_TRUE(translated.ok()) << translated.status();
-      answers.push_back(std::move(translated->answer));
-      job_of.push_back(translated->job == nullptr ? -1 : static_cast<int>(jobs.size()));
-      if (translated->job != nullptr) jobs.push_back(std::move(translated->job));
-    }
-    std::vector<absl::StatusOr<engine::JobResult>> results;
-    if (!jobs.empty()) results = engine::Execute(engine_->lane(0), jobs);
-    std::vector<v1::RerankResponse> responses;
-    for (size_t idx = 0; idx < requests.size(); ++idx) {
-      if (job_of[idx] < 0) {
-        responses.push_back(BuildResponse(answers[idx], engine::JobResult()));
-        continue;
-      }
-      const absl::StatusOr<engine::JobResult>& result = results[static_cast<size_t>(job_of[idx])];
-      EXPECT_TRUE(result.ok()) << result.status();
-      responses.push_back(BuildResponse(answers[idx], *result));
-    }
-    return responses;
-  }
-
-  static void ExpectSame(v1::QueryResult expected, const v1::QueryResult& actual,
-                         const std::vector<uint64_t>& positions) {
-    ASSERT_EQ(actual.scores_size(), expected.scores_size());
-    for (int i = 0; i < expected.scores_size(); ++i) {
-      ASSERT_EQ(std::bit_cast<uint32_t>(actual.scores(i)), std::bit_cast<uint32_t>(expected.scores(i))) << i;
-      expected.set_positions(i, positions[expected.positions(i)]);
-    }
-    // Ids, positions, payloads, alignments, what is missing and the refinement.
-    ASSERT_EQ(actual.SerializeAsString(), expected.SerializeAsString())
-        << actual.ShortDebugString().substr(0, 2000) << "\n"
-        << expected.ShortDebugString().substr(0, 2000);
-  }
-
   const uint64_t seed_;
   const testing::ScopedTrace trace_;
   RandomFilters random_;
   const test::RandomDocuments documents_;
   std::vector<std::string> payloads_;
-  std::vector<collection::FilterMeaning> meanings_;
   test::CorpusOptions options_;
   const test::TemporaryFolder folder_;
   const std::unique_ptr<Backend> backend_;
   const std::unique_ptr<engine::Engine> engine_;
   std::shared_ptr<const store::Collection> collection_;
+  FilteredCollection known_;
 };
 
 TEST_P(FilteredRerankTest, AnswersAreThoseOfTheMatchingIds) {
-  int num_scanned = 0;
-  int num_empty = 0;
+  FilteredRequests requests(&random_, engine_.get());
   for (int round = 0; round < (test::kSanitized ? 30 : 150); ++round) {
     SCOPED_TRACE(round);
-    std::vector<Pair> pairs(1 + Below(3));
-    for (Pair& pair : pairs) pair = MakePair();
-    std::vector<const v1::RerankRequest*> together;
-    for (const Pair& pair : pairs) together.push_back(&pair.filtered);
-    const std::vector<v1::RerankResponse> filtered = Answer(together);
-    for (size_t idx = 0; idx < pairs.size(); ++idx) {
-      const Pair& pair = pairs[idx];
-      SCOPED_TRACE(collection::FormatFilter(pair.filter));
-      v1::RerankResponse listed;
-      if (pair.listed.queries_size() > 0) listed = Answer({&pair.listed})[0];
-      int next = 0;
-      for (int query = 0; query < pair.filtered.queries_size(); ++query) {
-        const v1::QueryResult& actual = filtered[idx].results(query);
-        num_scanned += actual.has_refinement() ? 1 : 0;
-        if (pair.positions[static_cast<size_t>(query)].empty()) {
-          ++num_empty;
-          EXPECT_EQ(actual.scores_size(), 0);
-          EXPECT_EQ(actual.missing_string_ids().ids_size() + actual.missing_int_ids().ids_size(), 0);
-          continue;
-        }
-        ASSERT_NO_FATAL_FAILURE(ExpectSame(listed.results(next++), actual, pair.positions[static_cast<size_t>(query)]));
-      }
-    }
+    const std::vector<const FilteredCollection*> asked(1 + random_.Below(3), &known_);
+    ASSERT_NO_FATAL_FAILURE(requests.Check(asked));
   }
-  EXPECT_GE(num_empty, test::kSanitized ? 0 : 1);
-  EXPECT_EQ(num_scanned > 0, GetParam().planes > 0);
+  EXPECT_GE(requests.num_empty(), test::kSanitized ? 0 : 1);
+  EXPECT_EQ(requests.num_scanned() > 0, GetParam().planes > 0);
 }
 
 TEST_P(FilteredRerankTest, ARequestIsPricedByWhatMatches) {
@@ -247,7 +102,7 @@ TEST_P(FilteredRerankTest, ARequestIsPricedByWhatMatches) {
   request.set_filter_text("exists(lang)");
   uint64_t tokens = 0;
   for (int64_t document = 0; document < kNumDocuments; ++document) {
-    if (meanings_[static_cast<size_t>(document)].Matches(Filter::Exists("lang"))) {
+    if (known_.documents[static_cast<size_t>(document)].meaning->Matches(Filter::Exists("lang"))) {
       tokens += static_cast<uint64_t>(documents_.length(document));
     }
   }
