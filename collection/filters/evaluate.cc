@@ -81,7 +81,11 @@ OrdinalBitmap EvaluateBoolean(const Filter& filter, const FieldIndex& field) {
   return set;
 }
 
-absl::StatusOr<OrdinalBitmap> EvaluateComparison(const Filter& filter, const ShardIndex& index) {
+absl::StatusOr<OrdinalBitmap> EvaluateComparison(const Filter& filter, const ShardIndex& index,
+                                                 const StopCheck& check) {
+  if (check != nullptr) {
+    if (absl::Status status = check(); !status.ok()) return status;
+  }
   const FieldIndex* const field = index.Find(filter.field);
   if (field == nullptr) return Invalid("field ", Quote(filter.field), " is not declared");
   if (filter.kind == Filter::Kind::kExists) return field->present().Clone();
@@ -101,11 +105,11 @@ absl::StatusOr<OrdinalBitmap> EvaluateComparison(const Filter& filter, const Sha
 }
 
 // Takes what does not match away from what does, so that no complement is made but where all children are negations.
-absl::StatusOr<OrdinalBitmap> EvaluateAnd(const Filter& filter, const ShardIndex& index) {
+absl::StatusOr<OrdinalBitmap> EvaluateAnd(const Filter& filter, const ShardIndex& index, const StopCheck& check) {
   std::optional<OrdinalBitmap> set;
   for (const Filter& child : filter.children) {
     if (child.kind == Filter::Kind::kNot) continue;
-    absl::StatusOr<OrdinalBitmap> of_child = EvaluateFilter(child, index);
+    absl::StatusOr<OrdinalBitmap> of_child = EvaluateFilter(child, index, check);
     if (!of_child.ok()) return of_child;
     if (set.has_value()) {
       set->IntersectWith(*of_child);
@@ -116,7 +120,7 @@ absl::StatusOr<OrdinalBitmap> EvaluateAnd(const Filter& filter, const ShardIndex
   if (!set.has_value()) set = OrdinalBitmap::All(index.num_documents());
   for (const Filter& child : filter.children) {
     if (child.kind != Filter::Kind::kNot) continue;
-    const absl::StatusOr<OrdinalBitmap> negated = EvaluateFilter(child.children.front(), index);
+    const absl::StatusOr<OrdinalBitmap> negated = EvaluateFilter(child.children.front(), index, check);
     if (!negated.ok()) return negated.status();
     set->Subtract(*negated);
   }
@@ -125,21 +129,21 @@ absl::StatusOr<OrdinalBitmap> EvaluateAnd(const Filter& filter, const ShardIndex
 
 }  // namespace
 
-absl::StatusOr<OrdinalBitmap> EvaluateFilter(const Filter& filter, const ShardIndex& index) {
+absl::StatusOr<OrdinalBitmap> EvaluateFilter(const Filter& filter, const ShardIndex& index, const StopCheck& check) {
   switch (filter.kind) {
     case Filter::Kind::kAnd:
-      return EvaluateAnd(filter, index);
+      return EvaluateAnd(filter, index, check);
     case Filter::Kind::kOr: {
       OrdinalBitmap set;
       for (const Filter& child : filter.children) {
-        const absl::StatusOr<OrdinalBitmap> of_child = EvaluateFilter(child, index);
+        const absl::StatusOr<OrdinalBitmap> of_child = EvaluateFilter(child, index, check);
         if (!of_child.ok()) return of_child.status();
         set.UniteWith(*of_child);
       }
       return set;
     }
     case Filter::Kind::kNot: {
-      absl::StatusOr<OrdinalBitmap> set = EvaluateFilter(filter.children.front(), index);
+      absl::StatusOr<OrdinalBitmap> set = EvaluateFilter(filter.children.front(), index, check);
       if (set.ok()) set->Complement(index.num_documents());
       return set;
     }
@@ -147,7 +151,7 @@ absl::StatusOr<OrdinalBitmap> EvaluateFilter(const Filter& filter, const ShardIn
     case Filter::Kind::kIn:
     case Filter::Kind::kRange:
     case Filter::Kind::kExists:
-      return EvaluateComparison(filter, index);
+      return EvaluateComparison(filter, index, check);
   }
   return absl::InternalError("a kind of filter that is none");
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "absl/status/statusor.h"
+#include "base/stop.h"
 #include "collection/filters/field_index.h"
 #include "collection/filters/filter.h"
 #include "collection/filters/ordinal_bitmap.h"
@@ -11,6 +12,9 @@ namespace maxsim::collection {
 // Returns the ordinals of the documents that match. `filter` is in its canonical form for the fields of the index
 // (CanonicalFilter); INVALID_ARGUMENT where it names another field. Thread-safe. Memory is a few bitmaps for each level
 // of the filter, and 4 bytes for each document that a comparison of a rare keyword or of a number matches.
-absl::StatusOr<OrdinalBitmap> EvaluateFilter(const Filter& filter, const ShardIndex& index);
+//
+// `check` (may be null) is called before each comparison; an error that it returns ends the evaluation.
+absl::StatusOr<OrdinalBitmap> EvaluateFilter(const Filter& filter, const ShardIndex& index,
+                                             const StopCheck& check = nullptr);
 
 }  // namespace maxsim::collection

@@ -104,7 +104,11 @@ absl::StatusOr<v1::ExplainResponse> ComputeExplanation(const v1::RerankRequest& 
                                                        ConcurrencyLimit* places) {
   v1::RerankRequest strict = request;
   strict.set_missing_policy(v1::MISSING_POLICY_FAIL);
-  const absl::StatusOr<Translated> translated = Translate(strict, collection, limits);
+  const absl::StatusOr<Translated> translated = Translate(strict, collection, limits, [deadline] {
+    return MonotonicNow() < deadline
+               ? absl::OkStatus()
+               : absl::DeadlineExceededError("the deadline passed while the filter was evaluated");
+  });
   if (absl::IsNotFound(translated.status())) {
     return absl::NotFoundError(absl::StrCat("collection ", request.collection(), " has no document of that id"));
   }

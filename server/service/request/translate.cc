@@ -38,11 +38,12 @@ absl::Status CheckWeights(const v1::Query& query, int idx) {
 
 // Finds the documents that match the request's filter; null for a request without one.
 absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> FindMatching(const v1::RerankRequest& request,
-                                                                             const store::Collection& collection) {
+                                                                             const store::Collection& collection,
+                                                                             const StopCheck& check) {
   const absl::StatusOr<std::optional<collection::Filter>> filter = FilterOfRequest(request);
   if (!filter.ok()) return filter.status();
   if (!filter->has_value()) return nullptr;
-  absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> matching = collection.FindMatching(**filter);
+  absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> matching = collection.FindMatching(**filter, check);
   if (matching.ok()) return matching;
   return FilterError(request, matching.status());
 }
@@ -63,9 +64,9 @@ absl::Status CheckRequestFilter(const v1::RerankRequest& request) {
 
 // Resolves each query's candidates; queries without their own share one resolution of the request's.
 absl::Status ResolveAll(const v1::RerankRequest& request, const store::Collection& collection,
-                        const RequestLimits& limits, PendingAnswer& answer) {
+                        const RequestLimits& limits, const StopCheck& check, PendingAnswer& answer) {
   const bool fail_on_missing = request.missing_policy() == v1::MISSING_POLICY_FAIL;
-  const auto matching = FindMatching(request, collection);
+  const auto matching = FindMatching(request, collection, check);
   if (!matching.ok()) return matching.status();
   std::shared_ptr<const ResolvedCandidates> shared;
   for (int i = 0; i < request.queries_size(); ++i) {
@@ -285,7 +286,8 @@ absl::Status CheckEnvelope(const v1::RerankRequest& request, const RequestLimits
 }
 
 absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
-                                     std::shared_ptr<const store::Collection> collection, const RequestLimits& limits) {
+                                     std::shared_ptr<const store::Collection> collection, const RequestLimits& limits,
+                                     const StopCheck& check) {
   if (absl::Status status = CheckSequence(request.min_sequence(), *collection); !status.ok()) return status;
   if (absl::Status status = CheckGeneration(request.generation(), *collection); !status.ok()) return status;
   const TokenMatrixRules rules{.storage = QueryType(collection->storage()),
@@ -307,7 +309,7 @@ absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
   answer.normalize = request.normalize();
   answer.return_alignments = request.return_alignments();
   answer.queries.resize(static_cast<size_t>(request.queries_size()));
-  if (absl::Status status = ResolveAll(request, *collection, limits, answer); !status.ok()) return status;
+  if (absl::Status status = ResolveAll(request, *collection, limits, check, answer); !status.ok()) return status;
   if (absl::Status status = CheckMissing(answer, limits); !status.ok()) return status;
   const auto top_k = static_cast<int32_t>(request.top_k() == 0 ? limits.default_top_k : request.top_k());
   const absl::StatusOr<uint64_t> work = CheckWork(request, top_k, limits, answer);

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "base/stop.h"
 #include "maxsim/v1/rerank.pb.h"
 #include "server/engine/job.h"
 #include "server/service/call/limits.h"
@@ -40,8 +41,10 @@ absl::Status CheckEnvelope(const v1::RerankRequest& request, const RequestLimits
 
 // Checks everything else and converts a request that has passed CheckEnvelope. The job's deadline, cancellation and
 // `done` are the caller's to set. INVALID_ARGUMENT naming field, value and limit; NOT_FOUND for unknown ids under
-// MISSING_POLICY_FAIL; the errors of CheckSequence and CheckGeneration.
+// MISSING_POLICY_FAIL; the errors of CheckSequence and CheckGeneration, and that of `check` (may be null), which is
+// called now and then while a filter is evaluated.
 absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
-                                     std::shared_ptr<const store::Collection> collection, const RequestLimits& limits);
+                                     std::shared_ptr<const store::Collection> collection, const RequestLimits& limits,
+                                     const StopCheck& check = nullptr);
 
 }  // namespace maxsim::service

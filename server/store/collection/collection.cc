@@ -157,17 +157,17 @@ std::optional<uint64_t> Collection::Find(int64_t id) const {
   return ordinal == IdIndex::kUnknown ? std::nullopt : std::optional(ordinal);
 }
 
-absl::StatusOr<std::shared_ptr<const MatchingDocuments>> Collection::FindMatching(
-    const collection::Filter& filter) const {
+absl::StatusOr<std::shared_ptr<const MatchingDocuments>> Collection::FindMatching(const collection::Filter& filter,
+                                                                                  const StopCheck& check) const {
   const absl::StatusOr<collection::Filter> canonical = collection::CanonicalFilter(filter, manifest().fields);
   if (!canonical.ok()) return canonical.status();
   FilterCache* const cache = generation_->filter_cache();
-  if (cache == nullptr) return MatchingDocuments::Find(*this, *canonical, nullptr);
+  if (cache == nullptr) return MatchingDocuments::Find(*this, *canonical, nullptr, check);
   const std::string text = collection::FormatFilter(*canonical);
   std::shared_ptr<const MatchingDocuments> known = cache->Find(generation_->number_in_filter_cache(), text);
   if (known != nullptr && known->sequence() == sequence()) return known;
   absl::StatusOr<std::shared_ptr<const MatchingDocuments>> found =
-      MatchingDocuments::Find(*this, *canonical, known.get());
+      MatchingDocuments::Find(*this, *canonical, known.get(), check);
   if (found.ok()) cache->Add(generation_->number_in_filter_cache(), text, *found);
   return found;
 }

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "base/stop.h"
 #include "collection/filters/filter.h"
 #include "collection/manifest.h"
 #include "kernels/maxsim.h"
@@ -139,8 +140,10 @@ class Collection {
 
   // Returns the documents that match a filter and are alive. The store's cache of filters gives them if it has them for
   // this snapshot, and what it has for another one is used for the parts that have not changed since. INVALID_ARGUMENT,
-  // naming field, value and what there is, where the filter does not suit the collection's fields (CanonicalFilter).
-  absl::StatusOr<std::shared_ptr<const MatchingDocuments>> FindMatching(const collection::Filter& filter) const;
+  // naming field, value and what there is, where the filter does not suit the collection's fields (CanonicalFilter),
+  // and the error of `check` (may be null), which is called now and then.
+  absl::StatusOr<std::shared_ptr<const MatchingDocuments>> FindMatching(const collection::Filter& filter,
+                                                                        const StopCheck& check = nullptr) const;
 
   // Every ordinal that the following functions take must be below num_ordinals().
   Location Locate(uint64_t ordinal) const;

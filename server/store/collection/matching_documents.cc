@@ -34,7 +34,8 @@ std::vector<uint32_t> ListOf(const std::vector<uint64_t>& mask, uint64_t count) 
 
 absl::StatusOr<std::shared_ptr<const MatchingDocuments>> MatchingDocuments::Find(const Collection& collection,
                                                                                  const collection::Filter& filter,
-                                                                                 const MatchingDocuments* known) {
+                                                                                 const MatchingDocuments* known,
+                                                                                 const StopCheck& check) {
   const std::shared_ptr<MatchingDocuments> found(new MatchingDocuments(collection.sequence()));
   found->parts_.reserve(collection.num_parts());
   for (size_t idx = 0; idx < collection.num_parts(); ++idx) {
@@ -45,7 +46,7 @@ absl::StatusOr<std::shared_ptr<const MatchingDocuments>> MatchingDocuments::Find
         known->parts_[idx].num_tombstones <= num_tombstones) {
       matching = known->parts_[idx];
     } else {
-      absl::StatusOr<MatchingPart> evaluated = Evaluate(collection, part, filter);
+      absl::StatusOr<MatchingPart> evaluated = Evaluate(collection, part, filter, check);
       if (!evaluated.ok()) return evaluated.status();
       matching = *std::move(evaluated);
     }
@@ -65,9 +66,10 @@ absl::StatusOr<std::shared_ptr<const MatchingDocuments>> MatchingDocuments::Find
 // Finds what matches of a part, tombstones or not.
 absl::StatusOr<MatchingDocuments::MatchingPart> MatchingDocuments::Evaluate(const Collection& collection,
                                                                             const Part& part,
-                                                                            const collection::Filter& filter) {
+                                                                            const collection::Filter& filter,
+                                                                            const StopCheck& check) {
   if (part.fields == nullptr) return absl::InternalError("a part of the collection has no fields");
-  const absl::StatusOr<collection::OrdinalBitmap> set = part.fields->Evaluate(filter);
+  const absl::StatusOr<collection::OrdinalBitmap> set = part.fields->Evaluate(filter, check);
   if (!set.ok()) return set.status();
   MatchingPart found;
   found.num_looked_at = part.num_documents();

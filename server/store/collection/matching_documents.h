@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/stop.h"
 #include "collection/filters/filter.h"
 #include "server/store/collection/parts.h"
 
@@ -29,10 +30,11 @@ class MatchingDocuments {
   // Finds the documents that are alive. `filter` is in its canonical form for the fields of the collection; every part
   // must have fields. `known` (may be null) has what matches it in another snapshot of the generation: parts that have
   // not changed are taken over from it, and from those that only lost documents since, these are removed.
-  // INVALID_ARGUMENT where the filter names another field.
+  // INVALID_ARGUMENT where the filter names another field, and the error of `check` (collection::EvaluateFilter).
   static absl::StatusOr<std::shared_ptr<const MatchingDocuments>> Find(const Collection& collection,
                                                                        const collection::Filter& filter,
-                                                                       const MatchingDocuments* known);
+                                                                       const MatchingDocuments* known,
+                                                                       const StopCheck& check = nullptr);
 
   // Returns the sequence of the snapshot that they were found in.
   uint64_t sequence() const { return sequence_; }
@@ -63,7 +65,7 @@ class MatchingDocuments {
 
   explicit MatchingDocuments(uint64_t sequence) : sequence_(sequence) {}
   static absl::StatusOr<MatchingPart> Evaluate(const Collection& collection, const Part& part,
-                                               const collection::Filter& filter);
+                                               const collection::Filter& filter, const StopCheck& check);
   static void LeaveOut(const Collection& collection, const Part& part, std::vector<uint32_t> ordinals,
                        MatchingPart& found);
   static bool Contains(const MatchingPart& part, uint32_t ordinal);

@@ -84,11 +84,12 @@ absl::StatusOr<std::shared_ptr<const PartFields>> PartFields::With(
   return std::shared_ptr<const PartFields>(new PartFields(fields_, std::move(blocks), end));
 }
 
-absl::StatusOr<collection::OrdinalBitmap> PartFields::Evaluate(const collection::Filter& filter) const {
-  if (blocks_.size() == 1) return collection::EvaluateFilter(filter, *blocks_.front().index);
+absl::StatusOr<collection::OrdinalBitmap> PartFields::Evaluate(const collection::Filter& filter,
+                                                               const StopCheck& check) const {
+  if (blocks_.size() == 1) return collection::EvaluateFilter(filter, *blocks_.front().index, check);
   std::vector<uint32_t> ordinals;
   for (const Block& block : blocks_) {
-    const absl::StatusOr<collection::OrdinalBitmap> found = collection::EvaluateFilter(filter, *block.index);
+    const absl::StatusOr<collection::OrdinalBitmap> found = collection::EvaluateFilter(filter, *block.index, check);
     if (!found.ok()) return found.status();
     found->ForEachBlock([&](absl::Span<const uint32_t> some) {
       for (const uint32_t ordinal : some) ordinals.push_back(block.first + ordinal);

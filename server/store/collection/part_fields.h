@@ -8,6 +8,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "base/stop.h"
 #include "collection/field.h"
 #include "collection/fields/field_file.h"
 #include "collection/filters/field_index.h"
@@ -36,7 +37,8 @@ class PartFields {
 
   int64_t num_documents() const { return num_documents_; }
   // Returns the ordinals of the documents that match, as collection::EvaluateFilter does.
-  absl::StatusOr<collection::OrdinalBitmap> Evaluate(const collection::Filter& filter) const;
+  absl::StatusOr<collection::OrdinalBitmap> Evaluate(const collection::Filter& filter,
+                                                     const StopCheck& check = nullptr) const;
   int64_t memory_bytes() const { return memory_bytes_; }
 
   // Returns a bound of the memory_bytes of a segment's fields, where the documents' collection::MaxIndexBytes sum up to

@@ -147,5 +147,27 @@ TEST(EvaluateTest, AFilterOfOtherFieldsIsRefused) {
   EXPECT_THAT(std::string(set.status().message()), HasSubstr("field \"year\" is not declared"));
 }
 
+TEST(EvaluateTest, TheCheckIsAskedBeforeEachComparisonAndEndsTheEvaluation) {
+  const IndexedPayloads shard(*ParseFields("lang:keyword"), {R"({"lang":"en"})", ""});
+  const Filter comparison = Filter::Exists("lang");
+  const Filter filter = Filter::Or({Filter::And({comparison, Filter::Not(comparison)}), comparison});
+  int num_checks = 0;
+  const auto whole = EvaluateFilter(filter, *shard.index, [&] {
+    ++num_checks;
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_THAT(whole->ToVector(), ElementsAre(0));
+  EXPECT_EQ(num_checks, 3);
+  for (int last = 0; last < 3; ++last) {
+    num_checks = 0;
+    const absl::Status ended = EvaluateFilter(filter, *shard.index, [&] {
+                                 return num_checks++ < last ? absl::OkStatus() : absl::CancelledError("enough");
+                               }).status();
+    EXPECT_EQ(ended, absl::CancelledError("enough"));
+    EXPECT_EQ(num_checks, last + 1);
+  }
+}
+
 }  // namespace
 }  // namespace maxsim::collection

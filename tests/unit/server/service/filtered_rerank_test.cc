@@ -137,6 +137,15 @@ TEST_P(FilteredRerankTest, WrongFiltersAreRefusedByName) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("the candidates of queries[0] are inline documents"));
 }
 
+TEST_P(FilteredRerankTest, ARequestThatNobodyAwaitsEndsWhileItsFilterIsEvaluated) {
+  v1::RerankRequest request = test::MakeRequest("corpus", test::MakeQuery(2, ScalarType::kF16, kDim, 4), {}, 3);
+  request.mutable_candidates()->mutable_whole_collection();
+  request.set_filter_text("exists(lang)");
+  const absl::Status late = absl::DeadlineExceededError("late");
+  EXPECT_EQ(Translate(request, collection_, {}, [&] { return late; }).status(), late);
+  EXPECT_TRUE(Translate(request, collection_, {}, [] { return absl::OkStatus(); }).ok());
+}
+
 INSTANTIATE_TEST_SUITE_P(All, FilteredRerankTest,
                          testing::Values(FilteredCase{"plain"}, FilteredCase{"ints", collection::IdType::kInt64},
                                          FilteredCase{"coded", collection::IdType::kString, 4},
