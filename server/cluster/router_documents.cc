@@ -1,9 +1,6 @@
 #include "server/cluster/router_documents.h"
 
 #include <algorithm>
-#include <iterator>
-#include <map>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -20,6 +17,7 @@
 #include "server/cluster/parts/clients_index.h"
 #include "server/cluster/parts/deal_documents.h"
 #include "server/cluster/parts/merge.h"
+#include "server/cluster/parts/merge_documents.h"
 #include "server/cluster/parts/scatter.h"
 #include "server/service/call/call.h"
 #include "server/service/call/call_spans.h"
@@ -98,31 +96,12 @@ absl::Status CheckReadSize(const v1::GetResponse& merged, const service::Request
       {limits.max_answer_bytes, bytes, "limits.max_answer_bytes"});
 }
 
-// Puts the parts' results where their items stood, and the highest sequence where the parts have one log.
-template <typename Response>
-Response MergeWrites(const std::vector<absl::StatusOr<Response>>& answers, const std::vector<Positions>& positions,
-                     bool one_log) {
-  Response merged;
-  size_t count = 0;
-  for (const Positions& of_part : positions) count += of_part.size();
-  for (size_t i = 0; i < count; ++i) merged.add_results();
-  for (size_t part = 0; part < answers.size(); ++part) {
-    const Response& answer = *answers[part];
-    for (int i = 0; i < answer.results_size(); ++i) {
-      *merged.mutable_results(static_cast<int>(positions[part][static_cast<size_t>(i)])) = answer.results(i);
-    }
-    if (one_log) merged.set_sequence(std::max(merged.sequence(), answer.sequence()));
-  }
-  return merged;
-}
-
-// Sends the parts of a write to their groups. Once all have answered, `complete` adds to the merged response what is
-// this call's own, `submitted` (may be null) is called if nothing failed, and the client's call is finished.
-template <typename Request, typename Response, typename Check, typename Complete>
+// Sends the parts of a write to their groups. Once all have answered without an error, `merge` makes the response,
+// `submitted` (may be null) is called, and the client's call is finished.
+template <typename Request, typename Response, typename Check, typename Merge>
 void ScatterWrite(const CallEnvironment& environment, absl::Time deadline, const std::string& collection,
                   DealtCall<Request> sent, Rpc<Request, Response> rpc, Check check,
-                  std::shared_ptr<service::Call<Response>> call, Complete complete,
-                  RouterDocuments::Submitted submitted) {
+                  std::shared_ptr<service::Call<Response>> call, Merge merge, RouterDocuments::Submitted submitted) {
   for (CallTarget& target : sent.targets) target = ForWrites(std::move(target), collection);
   const GroupCallOptions options{.deadline = deadline,
                                  .may_hedge = false,
@@ -132,73 +111,15 @@ void ScatterWrite(const CallEnvironment& environment, absl::Time deadline, const
   std::vector<AnswerCheck<Response>> checks = ChecksOf<Response>(sent.requests, check);
   Scatter<Request, Response>(
       environment, std::move(sent.targets), std::move(sent.requests), std::move(checks), options, rpc,
-      [call, complete, groups = std::move(sent.groups), positions = std::move(sent.positions), one_log = sent.one_log,
+      [call, merge, groups = std::move(sent.groups), positions = std::move(sent.positions), one_log = sent.one_log,
        submitted = std::move(submitted)](const std::vector<absl::StatusOr<Response>>& answers) mutable {
         absl::StatusOr<Response> merged = Guarded([&]() -> absl::StatusOr<Response> {
           if (absl::Status s = ErrorOf(answers, groups, positions); !s.ok()) return s;
-          Response response = MergeWrites(answers, positions, one_log);
-          complete(answers, response);
-          return response;
+          return merge(answers, positions, one_log);
         });
         if (merged.ok() && submitted != nullptr) submitted();
         call->Finish(std::move(merged));
       });
-}
-
-template <typename Ids>
-bool HasId(const Ids& ids, int idx, const v1::StoredDocument& document) {
-  if constexpr (std::is_same_v<Ids, v1::IntIds>) {
-    return document.int_id() == ids.ids(idx);
-  } else {
-    return document.string_id() == ids.ids(idx);
-  }
-}
-
-// Puts the documents and the missing ids of the parts in the order of the client's ids. A part's documents come in the
-// order of its ids, and so do those that it misses.
-template <typename Ids>
-void MergeReads(const Ids& ids, const std::vector<Positions>& positions, std::vector<v1::GetResponse*>& answers,
-                v1::GetResponse& merged) {
-  struct Place {
-    size_t part = 0;
-    int idx = 0;
-  };
-  std::map<uint32_t, Place> found;  // by position of the id
-  for (size_t part = 0; part < answers.size(); ++part) {
-    int next = 0;
-    for (const uint32_t position : positions[part]) {
-      if (next == answers[part]->documents_size()) break;
-      if (HasId(ids, static_cast<int>(position), answers[part]->documents(next))) found[position] = {part, next++};
-    }
-  }
-  for (const auto& [position, place] : found) {
-    *merged.add_documents() = std::move(*answers[place.part]->mutable_documents(place.idx));
-  }
-  std::set<uint32_t> missing;  // positions of ids
-  for (size_t part = 0; part < answers.size(); ++part) {
-    int next = 0;
-    const auto& list = [&]() -> const auto& {
-      if constexpr (std::is_same_v<Ids, v1::IntIds>) {
-        return answers[part]->missing_int_ids();
-      } else {
-        return answers[part]->missing_string_ids();
-      }
-    }
-    ();
-    for (const uint32_t position : positions[part]) {
-      if (next == list.ids_size()) break;
-      if (list.ids(next) != ids.ids(static_cast<int>(position))) continue;
-      missing.insert(position);
-      ++next;
-    }
-  }
-  for (const uint32_t position : missing) {
-    if constexpr (std::is_same_v<Ids, v1::IntIds>) {
-      merged.mutable_missing_int_ids()->add_ids(ids.ids(static_cast<int>(position)));
-    } else {
-      *merged.mutable_missing_string_ids()->add_ids() = ids.ids(static_cast<int>(position));
-    }
-  }
 }
 
 }  // namespace
@@ -246,15 +167,9 @@ void RouterDocuments::Upsert(v1::UpsertRequest request, service::CallContext con
     return PartitionDocuments(request, collection, deps_.limits, sent);
   });
   if (!status.ok()) return call->Finish(status);
-  const auto add_encoded = [](const std::vector<absl::StatusOr<v1::UpsertResponse>>& answers,
-                              v1::UpsertResponse& merged) {
-    for (const absl::StatusOr<v1::UpsertResponse>& answer : answers) {
-      merged.set_encoded_tokens(merged.encoded_tokens() + answer->encoded_tokens());
-    }
-  };
   const absl::Time deadline = DeadlineOf(call->context);
   ScatterWrite(deps_.environment, deadline, request.collection(), std::move(sent), kUpsertRpc, CheckUpsertAnswer,
-               std::move(call), add_encoded, std::move(submitted));
+               std::move(call), MergeUpserts, std::move(submitted));
 }
 
 void RouterDocuments::Delete(const v1::DeleteRequest& request, service::CallContext context,
@@ -268,10 +183,9 @@ void RouterDocuments::Delete(const v1::DeleteRequest& request, service::CallCont
     return PartitionRequest(request, collection, deps_.limits, service::kMaxDeleteIds, fill, sent);
   });
   if (!status.ok()) return call->Finish(status);
-  const auto add_nothing = [](const auto&, v1::DeleteResponse&) {};
   const absl::Time deadline = DeadlineOf(call->context);
   ScatterWrite(deps_.environment, deadline, request.collection(), std::move(sent), kDeleteRpc, CheckDeleteAnswer,
-               std::move(call), add_nothing, /*submitted=*/nullptr);
+               std::move(call), MergeDeletes, /*submitted=*/nullptr);
 }
 
 void RouterDocuments::Get(const v1::GetRequest& request, service::CallContext context,
@@ -307,21 +221,10 @@ void RouterDocuments::Get(const v1::GetRequest& request, service::CallContext co
       [call, request, limits = deps_.limits, groups = std::move(sent.groups), positions = std::move(sent.positions),
        one_log = sent.one_log](std::vector<absl::StatusOr<v1::GetResponse>> answers) {
         call->Finish(Guarded([&]() -> absl::StatusOr<v1::GetResponse> {
-          v1::GetResponse merged;
-          std::vector<v1::GetResponse*> of_parts;
           for (size_t i = 0; i < answers.size(); ++i) {
             if (!answers[i].ok()) return ReadErrorOf(answers[i].status(), groups[i], positions[i]);
-            v1::GetResponse& answer = *answers[i];
-            of_parts.push_back(&answer);
-            merged.set_generation(std::max(merged.generation(), answer.generation()));
-            if (!one_log) continue;
-            merged.set_sequence(i == 0 ? answer.sequence() : std::min(merged.sequence(), answer.sequence()));
           }
-          if (request.has_int_ids()) {
-            MergeReads(request.int_ids(), positions, of_parts, merged);
-          } else {
-            MergeReads(request.string_ids(), positions, of_parts, merged);
-          }
+          v1::GetResponse merged = MergeGets(request, std::move(answers), positions, one_log);
           if (absl::Status s = CheckReadSize(merged, limits); !s.ok()) return s;
           return merged;
         }));

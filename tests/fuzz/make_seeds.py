@@ -211,6 +211,21 @@ def answers(*results, generation=7):
     return b"".join(struct.pack("<H", len(one)) + one for one in encoded)
 
 
+def group_calls():
+    """Returns inputs for group_calls_fuzz.cc: right answers to each call, and some with a change of one field."""
+    calls = ("upsert", "delete", "get", "explain", "info")
+    seeds = {}
+    for number, call in enumerate(calls):
+        for options in range(0, 16, 2):
+            seeds[f"{call}_{options}"] = bytes([number, options])
+        for field in range(8):
+            # A change names an answer, a field, which of the field's values, and a number for it.
+            change = bytes([field % 2, field, 3, field, 3, 200, 0, 192, 127])
+            seeds[f"{call}_changed_{field}"] = bytes([number, field * 2 % 16]) + change
+        seeds[f"{call}_bytes"] = bytes([number, 1, 2, 0, 16, 7, 0, 0])
+    return seeds
+
+
 def group_answers():
     """Returns inputs for group_answers_fuzz.cc, which describes their first four bytes."""
     # Numbers up to 31 of documents whose slots belong to the first of two parts.
@@ -322,6 +337,8 @@ def main():
         seeds[f"http2/{name}"] = data
     for name, data in group_answers().items():
         seeds[f"group_answers/{name}"] = data
+    for name, data in group_calls().items():
+        seeds[f"group_calls/{name}"] = data
     for dtype, size in (("F16", 2), ("BF16", 2), ("F32", 4), ("I8", 1)):
         for string_ids in (False, True):
             for payloads in (False, True):

@@ -20,6 +20,7 @@
 #include "server/cluster/parts/check_rerank.h"
 #include "server/cluster/parts/merge.h"
 #include "server/cluster/parts/split.h"
+#include "tests/fuzz/messages/two_groups.h"
 #include "tests/fuzz/target.h"
 #include "tests/unit/server/cluster/fake_answer.h"
 
@@ -27,60 +28,6 @@ namespace maxsim::fuzz {
 namespace {
 
 using Answers = std::vector<absl::StatusOr<v1::RerankResponse>>;
-
-constexpr int kNumParts = 2;
-constexpr uint64_t kNumDocuments = 24;
-
-// Takes bytes off the front of the input. After its end, returns zeros.
-class Reader {
- public:
-  explicit Reader(std::string_view rest) : rest_(rest) {}
-
-  uint8_t Byte() { return static_cast<uint8_t>(Take(1)[0]); }
-  uint32_t Number() {
-    uint32_t number = 0;
-    std::memcpy(&number, Take(sizeof(number)).data(), sizeof(number));
-    return number;
-  }
-  std::string Take(size_t count) {
-    std::string taken(rest_.substr(0, count));
-    rest_.remove_prefix(taken.size());
-    taken.resize(count);
-    return taken;
-  }
-  bool empty() const { return rest_.empty(); }
-
- private:
-  std::string_view rest_;
-};
-
-std::vector<cluster::FakeDocument> DocumentsOf(const collection::SlotRange& slots) {
-  std::vector<cluster::FakeDocument> documents;
-  for (uint64_t i = 0; i < kNumDocuments; ++i) {
-    std::string id = absl::StrCat("doc-", i);
-    if (slots.contains(collection::SlotOf(std::string_view(id)))) documents.push_back({std::move(id), i});
-  }
-  return documents;
-}
-
-std::shared_ptr<const cluster::CollectionView> MakeCollection(bool has_int_ids, bool is_live) {
-  auto view = std::make_shared<cluster::CollectionView>();
-  view->name = "c";
-  view->generation = is_live ? 0 : 7;
-  view->info.set_id_type(has_int_ids ? v1::ID_TYPE_INT64 : v1::ID_TYPE_STRING);
-  if (is_live) view->info.mutable_live()->set_log(cluster::kStreamLog);
-  for (int part = 0; part < kNumParts; ++part) {
-    const collection::SlotRange slots = collection::PartitionOf(part, kNumParts);
-    view->parts.push_back(
-        {.target = {.group = std::make_shared<cluster::Group>(absl::StrCat("g", part), 1), .replicas = {}},
-         .num_documents = DocumentsOf(slots).size(),
-         .slots = slots});
-    for (int32_t slot = slots.first; slot < slots.end; ++slot) {
-      view->part_of_slot[static_cast<size_t>(slot)] = static_cast<int16_t>(part);
-    }
-  }
-  return view;
-}
 
 enum Options : uint8_t { kPayloads = 1, kAlignments = 2, kNormalize = 4, kFailOnMissing = 8, kIntIds = 16, kLive = 32 };
 

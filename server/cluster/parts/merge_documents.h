@@ -1,0 +1,28 @@
+// Merges the groups' answers to a write or a read of documents into the one that a single server would give. Pure: no
+// network, no clock.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "maxsim/v1/documents.pb.h"
+#include "server/cluster/parts/split.h"
+
+namespace maxsim::cluster {
+
+// The functions below take one answer per part, each OK and accepted by its check (check_documents.h), and for each
+// part the positions of its items in the client's call. `one_log` says that the parts' sequences are those of one log
+// (CollectionView::has_one_log); otherwise the merged answer has no sequence.
+
+// Each result stands where its document or id stood in the client's call; the sequence is the highest one.
+v1::UpsertResponse MergeUpserts(const std::vector<absl::StatusOr<v1::UpsertResponse>>& answers,
+                                const std::vector<Positions>& positions, bool one_log);
+v1::DeleteResponse MergeDeletes(const std::vector<absl::StatusOr<v1::DeleteResponse>>& answers,
+                                const std::vector<Positions>& positions, bool one_log);
+
+// Documents and missing ids come in the order of the client's ids, `request`; the sequence is the lowest one. Moves the
+// documents out of the answers.
+v1::GetResponse MergeGets(const v1::GetRequest& request, std::vector<absl::StatusOr<v1::GetResponse>> answers,
+                          const std::vector<Positions>& positions, bool one_log);
+
+}  // namespace maxsim::cluster
