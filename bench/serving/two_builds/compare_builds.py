@@ -35,7 +35,7 @@ def make_collection(options, storage, folder):
     tokens = np.lib.format.open_memmap(options.scratch / "tokens.npy", "w+", np.float16, (rows, DIM))
     block = (random.standard_normal((BLOCK // DIM, DIM)) / DIM**0.5).astype(np.float16)
     for begin in range(0, rows, len(block)):
-        # The same values in another order: a scan takes as long as with new ones, and making them less.
+        # Each block has the same values in another order, which are made faster than new ones.
         part = tokens[begin : begin + len(block)]
         part[:] = np.roll(block, begin // len(block), axis=1)[: len(part)]
     del tokens
