@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/guard.h"
 #include "base/monotonic_clock.h"
 #include "base/open_descriptors.h"
 #include "base/thread_name.h"
@@ -300,12 +301,14 @@ void Server::Monitor() {
   MutexLock lock(&mutex_);
   for (int tick = 0; !monitor_stop_; ++tick) {
     lock.Unlock();
-    CheckHealth();
-    if (tick % kTicksPerTrim == 0) GiveMemoryBack();
-    reflection_.EndIdleStreams();
-    if (tick % kTicksPerPoll == 0) {
-      activity_.Add(role_->Observe(), MonotonicNow());
-    }
+    // Without memory the next tick does what this one could not.
+    Guarded([&] {
+      CheckHealth();
+      if (tick % kTicksPerTrim == 0) GiveMemoryBack();
+      reflection_.EndIdleStreams();
+      if (tick % kTicksPerPoll == 0) activity_.Add(role_->Observe(), MonotonicNow());
+      return absl::OkStatus();
+    }).IgnoreError();
     lock.Lock();
     const auto next_check = std::chrono::steady_clock::now() + kHealthInterval;
     while (!monitor_stop_ && changed_.WaitUntil(lock, next_check)) {

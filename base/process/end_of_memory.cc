@@ -4,22 +4,34 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <exception>
 #include <new>
+#include <system_error>
 
 namespace maxsim {
 namespace {
 
 constexpr char kUncaught[] = "out_of_memory: memory ran out where no request can be refused: the process ends\n";
+constexpr char kNoThread[] =
+    "out_of_threads: the system starts no more threads (ulimit -u, ulimit -v, TasksMax, pids.max): the process ends\n";
 constexpr char kAborted[] = "out_of_memory: a library aborted, and the system gives no memory: the process ends\n";
+constexpr char kNullUsed[] =
+    "out_of_memory: a library used memory that it did not get, and the system gives none: the process ends\n";
 
 // An allocation of a large message may have failed although smaller ones succeed. glibc reserves address space in this
 // size, for a new arena.
 constexpr size_t kProbeBytes = size_t{64} << 20;
 
+// A null pointer to an object of up to this size is used at an address below it. Linux maps nothing there
+// (vm.mmap_min_addr).
+constexpr uintptr_t kNullBytes = 65'536;
+
 std::terminate_handler previous_terminate = nullptr;
 void (*previous_abort)(int) = nullptr;
+void (*previous_fault)(int) = nullptr;
 volatile std::sig_atomic_t said = 0;
 
 template <size_t kSize>
@@ -29,6 +41,13 @@ void Say(const char (&line)[kSize]) {
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line, kSize - 1);
 }
 
+bool HasMemory() {
+  void* const memory = mmap(nullptr, kProbeBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return false;
+  munmap(memory, kProbeBytes);
+  return true;
+}
+
 [[noreturn]] void OnTerminate() {
   if (const std::exception_ptr thrown = std::current_exception(); thrown != nullptr) {
     try {
@@ -36,6 +55,11 @@ void Say(const char (&line)[kSize]) {
     } catch (const std::bad_alloc&) {
       Say(kUncaught);
       std::abort();
+    } catch (const std::system_error& error) {
+      if (error.code() == std::errc::resource_unavailable_try_again) {
+        Say(kNoThread);
+        std::abort();
+      }
     } catch (...) {
     }
   }
@@ -44,27 +68,38 @@ void Say(const char (&line)[kSize]) {
 }
 
 void OnAbort(int number) {
-  void* const memory = mmap(nullptr, kProbeBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) {
-    Say(kAborted);
-  } else {
-    munmap(memory, kProbeBytes);
-  }
+  if (!HasMemory()) Say(kAborted);
   if (previous_abort != nullptr) previous_abort(number);
   raise(number);  // the default action follows when this handler returns
+}
+
+void OnFault(int number, siginfo_t* info, void*) {
+  const bool is_null = info->si_code > 0 && reinterpret_cast<uintptr_t>(info->si_addr) < kNullBytes;
+  if (is_null && !HasMemory()) Say(kNullUsed);
+  if (previous_fault != nullptr) previous_fault(number);
+  raise(number);
+}
+
+// Installs a handler, unless there is one that takes a siginfo_t: that is a sanitizer's.
+void Handle(int number, const struct sigaction& action, void (**previous)(int)) {
+  struct sigaction old {};
+  if (sigaction(number, nullptr, &old) != 0 || (old.sa_flags & SA_SIGINFO) != 0) return;
+  if (old.sa_handler != SIG_DFL && old.sa_handler != SIG_IGN) *previous = old.sa_handler;
+  sigaction(number, &action, nullptr);
 }
 
 }  // namespace
 
 void ReportEndOfMemory() {
   previous_terminate = std::set_terminate(OnTerminate);
-  struct sigaction old {};
-  if (sigaction(SIGABRT, nullptr, &old) != 0 || (old.sa_flags & SA_SIGINFO) != 0) return;  // installed by a sanitizer
-  if (old.sa_handler != SIG_DFL && old.sa_handler != SIG_IGN) previous_abort = old.sa_handler;
-  struct sigaction action {};
-  action.sa_handler = OnAbort;
-  action.sa_flags = SA_RESETHAND;
-  sigaction(SIGABRT, &action, nullptr);
+  struct sigaction on_abort {};
+  on_abort.sa_handler = OnAbort;
+  on_abort.sa_flags = SA_RESETHAND;
+  Handle(SIGABRT, on_abort, &previous_abort);
+  struct sigaction on_fault {};
+  on_fault.sa_sigaction = OnFault;
+  on_fault.sa_flags = SA_SIGINFO | SA_RESETHAND;
+  Handle(SIGSEGV, on_fault, &previous_fault);
 }
 
 }  // namespace maxsim

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdarg>
+#include <exception>
 #include <future>
 #include <mutex>
 #include <system_error>
@@ -233,8 +234,16 @@ absl::StatusOr<std::unique_ptr<LogDatabase>> LogDatabase::Open(const std::string
 
 LogDatabase::~LogDatabase() {
   if (db_ == nullptr) return;
-  for (rocksdb::ColumnFamilyHandle* family : families_) db_->DestroyColumnFamilyHandle(family).PermitUncheckedError();
-  db_->Close().PermitUncheckedError();
+  try {
+    for (rocksdb::ColumnFamilyHandle* family : families_) db_->DestroyColumnFamilyHandle(family).PermitUncheckedError();
+    db_->Close().PermitUncheckedError();
+  } catch (const std::exception&) {
+    // No memory or thread is left for closing it. What it holds is given up: nothing more may be done with a database
+    // that is half closed. Its writes are in its files, as after a crash.
+    [[maybe_unused]] rocksdb::DB* const left = db_.release();
+    [[maybe_unused]] rocksdb::Env* const used = env_.release();
+    [[maybe_unused]] VersionFilter* const filter = version_filter_.release();
+  }
 }
 
 void LogDatabase::ForgetVersionsBelow(uint64_t deleted_bytes) { version_filter_->set_forgotten_below(deleted_bytes); }

@@ -82,8 +82,8 @@ class LogDatabase {
 
  private:
   LogDatabase();
-  const std::unique_ptr<VersionFilter> version_filter_;  // declared before db_, which uses it
-  std::unique_ptr<rocksdb::Env> env_;                    // null: RocksDB's own
+  std::unique_ptr<VersionFilter> version_filter_;  // declared before db_, which uses it
+  std::unique_ptr<rocksdb::Env> env_;              // null: RocksDB's own
   std::unique_ptr<rocksdb::DB> db_;
   std::array<rocksdb::ColumnFamilyHandle*, kNumLogFamilies> families_{};
 };

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/guard.h"
 #include "base/thread_name.h"
 
 namespace maxsim {
@@ -35,14 +36,17 @@ void PortProbe::Run() {
     }
     if (stopping_) return;
     lock.Unlock();
-    const absl::Status answer = probe_();
+    const absl::Status answer = Guarded([this] { return probe_(); });
     lock.Lock();
     num_failures = answer.ok() ? 0 : num_failures + 1;
     const bool answers = num_failures < kFailures;
     if (answers == status_.ok()) continue;
     status_ = answers ? absl::OkStatus() : answer;
     lock.Unlock();
-    on_change_(answers ? absl::OkStatus() : answer);
+    Guarded([&] {
+      on_change_(answers ? absl::OkStatus() : answer);
+      return absl::OkStatus();
+    }).IgnoreError();
     lock.Lock();
   }
 }

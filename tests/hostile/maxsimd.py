@@ -109,8 +109,9 @@ class Limits:
     """Says what the process may take; None: what this process may. Only root can limit threads, and gives the server a
     user of its own."""
 
-    def __init__(self, descriptors=None, threads=None):
+    def __init__(self, descriptors=None, threads=None, address_space_bytes=None):
         self.descriptors = descriptors
+        self.address_space_bytes = address_space_bytes
         self.threads = threads if os.geteuid() == 0 else None
 
     def apply(self):  # called in the child, before the program
@@ -119,6 +120,16 @@ class Limits:
         if self.threads is not None:
             resource.setrlimit(resource.RLIMIT_NPROC, (self.threads, self.threads))
             become_unused_user()
+        if self.address_space_bytes is not None:
+            resource.setrlimit(resource.RLIMIT_AS, (self.address_space_bytes, self.address_space_bytes))
+
+
+class NotReadyError(RuntimeError):
+    """The server has ended, or took too long, before it was ready. `process` has ended."""
+
+    def __init__(self, process, log):
+        super().__init__(f"maxsimd did not become ready:\n{log}")
+        self.process, self.log = process, log
 
 
 class Usage:
@@ -171,7 +182,7 @@ class Maxsimd:
         while not ports.exists() or not ports.read_text():
             if self.process.poll() is not None or time.monotonic() > until:
                 self.kill()
-                raise RuntimeError(f"maxsimd did not become ready:\n{self.log_end(3000)}")
+                raise NotReadyError(self.process, self.log_end(3000))
             time.sleep(0.02)
         written = json.loads(ports.read_text())
         self.grpc_port, self.http_port = written["grpc_port"], written["http_port"]
@@ -226,6 +237,10 @@ class Maxsimd:
         except (OSError, IndexError):
             return Usage()
         return Usage(pages * resource.getpagesize(), threads, descriptors)
+
+    def address_space_bytes(self):
+        with open(f"/proc/{self.process.pid}/statm", encoding="ascii") as file:
+            return int(file.read().split()[0]) * resource.getpagesize()
 
     def http_status(self, path, timeout_s=5.0):
         """Returns the status of a GET, or 0 when no answer comes."""

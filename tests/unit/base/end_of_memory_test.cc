@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <new>
 #include <stdexcept>
@@ -31,6 +32,18 @@ TEST_F(EndOfMemoryDeathTest, AnAllocationThatNobodyCanRefuseEndsTheProcessWithAL
       "^out_of_memory: memory ran out where no request can be refused: the process ends\n$");
 }
 
+TEST_F(EndOfMemoryDeathTest, AThreadThatCannotBeStartedEndsTheProcessWithALine) {
+  EXPECT_DEATH(
+      {
+        ReportEndOfMemory();
+        rlimit none = {};  // braces with a comma would be two arguments of the macro
+        setrlimit(RLIMIT_AS, &none);
+        []() noexcept { std::thread([] {}).join(); }();  // the test would catch what is thrown
+      },
+      "^out_of_threads: the system starts no more threads \\(ulimit -u, ulimit -v, TasksMax, pids.max\\): the process "
+      "ends\n$");
+}
+
 TEST_F(EndOfMemoryDeathTest, AnotherExceptionIsToldAsBefore) {
   EXPECT_DEATH(
       {
@@ -49,6 +62,33 @@ TEST_F(EndOfMemoryDeathTest, AnAbortWithoutMemorySaysSo) {
         std::abort();
       },
       "^out_of_memory: a library aborted, and the system gives no memory: the process ends\n$");
+}
+
+// Writes where a library would that does not check what malloc returned. The compiler must not see that it is null.
+void UseNull() {
+  volatile int* volatile memory = nullptr;
+  memory[8] = 1;
+}
+
+TEST_F(EndOfMemoryDeathTest, ANullPointerThatIsUsedWithoutMemorySaysSoAndEndsTheProcessBySigsegv) {
+  EXPECT_EXIT(
+      {
+        ReportEndOfMemory();
+        rlimit none = {};  // braces with a comma would be two arguments of the macro
+        setrlimit(RLIMIT_AS, &none);
+        UseNull();
+      },
+      testing::KilledBySignal(SIGSEGV),
+      "^out_of_memory: a library used memory that it did not get, and the system gives none: the process ends\n$");
+}
+
+TEST_F(EndOfMemoryDeathTest, ANullPointerThatIsUsedForAnotherReasonSaysNothingOfMemory) {
+  EXPECT_EXIT(
+      {
+        ReportEndOfMemory();
+        UseNull();
+      },
+      testing::KilledBySignal(SIGSEGV), "^$");
 }
 
 TEST_F(EndOfMemoryDeathTest, AnAbortForAnotherReasonSaysNothingOfMemory) {
