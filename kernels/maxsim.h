@@ -9,6 +9,7 @@
 //  - A score depends only on the query's tokens and weights and on the document's tokens: not on the other candidates,
 //    the other queries of a call, the order, the thread count or the run. Repeating a call gives the same bits.
 //  - For quantised documents the score is that of the quantised query (kernels/quantize.h), and so is the reference.
+//  - For residual codes d_j is the decoded vector (kernels/residual_codes.h).
 //  - |score - FP64 reference| <= 1e-5 * sum_i |w_i| * max_j sum_k |q_ik * d_jk| (kernels/reference.h computes both).
 //  - Results are in rank order (kernels/rank_order.h).
 #pragma once
@@ -24,6 +25,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "kernels/limits.h"
+#include "kernels/residual_codes.h"
 #include "kernels/scalar_type.h"
 
 namespace maxsim {
@@ -58,12 +60,14 @@ struct DocumentsView {
   ScalarType type = ScalarType::kF16;
   int32_t dim = 0;                       // columns, kMinDim .. kMaxDim
   int64_t num_documents = 0;             // 0 .. kMaxShardDocuments
-  const void* tokens = nullptr;          // [offsets[num_documents], dim] row-major, packed, 2-byte aligned at least;
-                                         // values finite and at most kMaxAbsValue in magnitude, int8 elements within
-                                         // +-kMaxInt8 (backends do not check values)
+  const void* tokens = nullptr;          // [offsets[num_documents]] rows of RowBytes(type, dim), packed, 2-byte aligned
+                                         // at least; values finite and at most kMaxAbsValue in magnitude, int8 elements
+                                         // within +-kMaxInt8, centroid numbers below codebook.num_centroids (backends
+                                         // do not check values)
   const int64_t* offsets = nullptr;      // [num_documents + 1], offsets[0] == 0, strictly increasing
   const float* scales = nullptr;         // kI8: [num_documents], finite, 0 or more; other types: null
   uint64_t rotation_seed = 0;            // kI8: seed of the rotation that came before quantising the rows
+  ResidualCodebook codebook = {};        // residual codes: what they are decoded with; other types: none
   const MemorySource* source = nullptr;  // vouches for `tokens`, as long as they are valid; null: nothing changes them
   int64_t document_tokens = 0;  // tokens of every document, where all are known to have equally many; 0: see offsets
 
@@ -74,11 +78,16 @@ struct DocumentsView {
 // kMaxDocumentTokens.
 absl::Status ValidateDocuments(const DocumentsView& documents);
 
-// Returns the type of queries against documents of type `documents`: that type itself, or F32 for quantised documents,
-// whose backends rotate and quantise queries themselves (kernels/quantize.h).
+// Returns the type of queries against documents of type `documents`: that type itself; F32 for quantised documents,
+// whose backends rotate and quantise queries themselves (kernels/quantize.h); F16 for residual codes.
 constexpr ScalarType QueryType(ScalarType documents) {
+  if (IsResidual(documents)) return ScalarType::kF16;
   return documents == ScalarType::kI8 ? ScalarType::kF32 : documents;
 }
+
+// Returns the type in which documents come with a request that are scored beside those of type `documents`: that type
+// itself, or F16 where it is residual codes. QueryType is the same for both.
+constexpr ScalarType StagedType(ScalarType documents) { return IsResidual(documents) ? ScalarType::kF16 : documents; }
 
 // One query against one set of documents. All pointers are to host memory, which is borrowed for the length of the
 // call.
@@ -211,7 +220,8 @@ class Executor {
   virtual absl::Status Align(const Documents& documents, const Query& query, absl::Span<const uint32_t> ordinals,
                              absl::Span<TokenMatch> matches) = 0;
 
-  // Makes documents that came with a request scorable by this executor, without giving them a name. The result belongs
+  // Makes documents that came with a request, which are not residual codes, scorable by this executor, without giving
+  // them a name. The result belongs
   // to the executor and is valid until its next Stage call; the view's memory must stay valid as long.
   virtual absl::StatusOr<const Documents*> Stage(const DocumentsView& documents) = 0;
 };
@@ -243,15 +253,20 @@ class Backend {
   virtual MemoryNeed BytesNeeded(ScalarType type, int32_t dim, int64_t num_documents, int64_t num_tokens,
                                  Tier tier) const = 0;
 
+  // Returns the memory that Load takes beside BytesNeeded for the codebook of documents of residual codes, in any tier.
+  virtual MemoryNeed CodebookBytesNeeded(ScalarType /*type*/, int32_t /*dim*/, int64_t /*num_centroids*/) const {
+    return {};
+  }
+
   // Makes documents scorable. `keep_alive` owns the view's memory. The result holds on to it where documents are scored
   // from there (every tier of a backend that scores in host memory, and kDisk); else it is dropped when the copy is
   // done. Returns RESOURCE_EXHAUSTED, with the numbers, when there is too little memory.
   virtual absl::StatusOr<std::unique_ptr<Documents>> Load(const DocumentsView& documents, Tier tier,
                                                           std::shared_ptr<const void> keep_alive) = 0;
 
-  // Makes room for documents that will be appended, in the device's memory (on the CPU backend, the host's), which is
-  // what BytesNeeded says of max_documents and max_tokens in Tier::kDevice; on the CPU backend, the size of the arrays.
-  // Returns RESOURCE_EXHAUSTED, with the numbers, when there is too little memory.
+  // Makes room for documents that will be appended, which are not residual codes, in the device's memory (on the CPU
+  // backend, the host's), which is what BytesNeeded says of max_documents and max_tokens in Tier::kDevice; on the CPU
+  // backend, the size of the arrays. Returns RESOURCE_EXHAUSTED, with the numbers, when there is too little memory.
   virtual absl::StatusOr<std::shared_ptr<AppendableDocuments>> CreateAppendable(const AppendableShape& shape) = 0;
 
   // Makes an executor with room for `options`. Returns RESOURCE_EXHAUSTED when there is too little memory.

@@ -4,10 +4,12 @@
 #include <atomic>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <thread>
 
 #include "kernels/quantize.h"
 #include "kernels/rank_order.h"
+#include "kernels/residual_codes.h"
 
 namespace maxsim {
 namespace {
@@ -26,10 +28,30 @@ void WidenToDouble(ScalarType type, const void* source, size_t count, double* ta
   std::copy(floats.begin(), floats.end(), target);
 }
 
-const void* TokenRow(const DocumentsView& documents, int64_t token) {
-  return static_cast<const char*>(documents.tokens) +
-         static_cast<size_t>(token) * documents.dim * SizeOf(documents.type);
-}
+// The rows of documents in FP64.
+class DocumentRows {
+ public:
+  explicit DocumentRows(const DocumentsView& documents) : documents_(documents) {
+    if (IsResidual(documents.type) && documents.num_documents > 0) {
+      decoder_.emplace(documents.type, documents.dim, documents.codebook);
+    }
+  }
+
+  // Writes a token's row, [dim]. Thread-safe.
+  void Read(int64_t token, double* target) const {
+    const void* const row =
+        static_cast<const char*>(documents_.tokens) + token * RowBytes(documents_.type, documents_.dim);
+    if (decoder_.has_value()) {
+      decoder_->DecodeRow(row, target);
+    } else {
+      WidenToDouble(documents_.type, row, static_cast<size_t>(documents_.dim), target);
+    }
+  }
+
+ private:
+  const DocumentsView& documents_;
+  std::optional<ResidualDecoder> decoder_;
+};
 
 // A query in FP64, transposed to [dim, num_tokens], so that the inner loops run over query tokens. Every inner product
 // then adds its columns one by one in order, and the compiler may still use vectors.
@@ -53,7 +75,7 @@ struct TransposedQuery {
   static std::vector<double> Rows(const DocumentsView& documents, const Query& query) {
     std::vector<double> rows(static_cast<size_t>(documents.dim) * query.num_tokens);
     if (documents.type != ScalarType::kI8) {
-      WidenToDouble(documents.type, query.tokens, rows.size(), rows.data());
+      WidenToDouble(QueryType(documents.type), query.tokens, rows.size(), rows.data());
       return rows;
     }
     std::vector<int8_t> elements(rows.size());
@@ -96,15 +118,15 @@ struct Similarities {
   std::vector<double> magnitudes;  // sum_k |q_ik * d_jk|
 };
 
-ReferenceScore ScoreDocument(const DocumentsView& documents, const TransposedQuery& query, const float* weights,
-                             uint32_t ordinal) {
+ReferenceScore ScoreDocument(const DocumentsView& documents, const DocumentRows& rows, const TransposedQuery& query,
+                             const float* weights, uint32_t ordinal) {
   constexpr double kLowest = -std::numeric_limits<double>::infinity();
   std::vector<double> best_product(query.num_tokens, kLowest);
   std::vector<double> best_magnitude(query.num_tokens, 0.0);
   std::vector<double> row(documents.dim);
   Similarities similarities(query);
   for (int64_t token = documents.offsets[ordinal]; token < documents.offsets[ordinal + 1]; ++token) {
-    WidenToDouble(documents.type, TokenRow(documents, token), row.size(), row.data());
+    rows.Read(token, row.data());
     similarities.Compute(query, row);
     for (int32_t i = 0; i < query.num_tokens; ++i) {
       best_product[i] = std::max(best_product[i], similarities.products[i]);
@@ -137,6 +159,7 @@ std::vector<ReferenceScore> ReferenceScores(const DocumentsView& documents, cons
   const auto num_candidates = static_cast<size_t>(whole ? documents.num_documents : query.num_candidates);
   const auto ordinal_at = [&](size_t idx) { return whole ? static_cast<uint32_t>(idx) : query.ordinals[idx]; };
   const TransposedQuery transposed(documents, query);
+  const DocumentRows rows(documents);
 
   double tokens = 0;
   for (size_t idx = 0; idx < num_candidates; ++idx) {
@@ -147,7 +170,7 @@ std::vector<ReferenceScore> ReferenceScores(const DocumentsView& documents, cons
   std::atomic<size_t> next{0};
   const auto work = [&] {
     for (size_t idx = next.fetch_add(1); idx < num_candidates; idx = next.fetch_add(1)) {
-      scores[idx] = ScoreDocument(documents, transposed, query.weights, ordinal_at(idx));
+      scores[idx] = ScoreDocument(documents, rows, transposed, query.weights, ordinal_at(idx));
     }
   };
   std::vector<std::thread> threads;
@@ -160,12 +183,13 @@ std::vector<ReferenceScore> ReferenceScores(const DocumentsView& documents, cons
 
 std::vector<ReferenceMatch> ReferenceAlign(const DocumentsView& documents, const Query& query, uint32_t ordinal) {
   const TransposedQuery transposed(documents, query);
+  const DocumentRows rows(documents);
   std::vector<ReferenceMatch> matches(query.num_tokens, {0, -std::numeric_limits<double>::infinity()});
   std::vector<double> row(documents.dim);
   Similarities similarities(transposed);
   const int64_t begin = documents.offsets[ordinal];
   for (int64_t token = begin; token < documents.offsets[ordinal + 1]; ++token) {
-    WidenToDouble(documents.type, TokenRow(documents, token), row.size(), row.data());
+    rows.Read(token, row.data());
     similarities.Compute(transposed, row);
     for (int32_t i = 0; i < query.num_tokens; ++i) {
       // The comparison is strict, so that the first of equal tokens stays.
@@ -180,6 +204,7 @@ std::vector<ReferenceMatch> ReferenceAlign(const DocumentsView& documents, const
 
 std::vector<double> ReferenceSimilarities(const DocumentsView& documents, const Query& query, uint32_t ordinal) {
   const TransposedQuery transposed(documents, query);
+  const DocumentRows rows(documents);
   const int64_t begin = documents.offsets[ordinal];
   const int64_t num_tokens = documents.offsets[ordinal + 1] - begin;
   const double scale = ScaleOf(documents, ordinal);
@@ -187,7 +212,7 @@ std::vector<double> ReferenceSimilarities(const DocumentsView& documents, const 
   std::vector<double> row(documents.dim);
   Similarities similarities(transposed);
   for (int64_t token = 0; token < num_tokens; ++token) {
-    WidenToDouble(documents.type, TokenRow(documents, begin + token), row.size(), row.data());
+    rows.Read(begin + token, row.data());
     similarities.Compute(transposed, row);
     for (int64_t i = 0; i < query.num_tokens; ++i) {
       result[static_cast<size_t>(i * num_tokens + token)] = similarities.products[i] * scale;

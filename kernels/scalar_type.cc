@@ -108,8 +108,12 @@ void WidenToF32(ScalarType from, const void* source, void* target, size_t count)
       return WidenF16(source, target, count);
     case ScalarType::kBF16:
       return WidenBf16(source, target, count);
-    case ScalarType::kI8:
-      return;  // an I8 element has no value without its document's scale
+    case ScalarType::kI8:  // an element has no value without its document's scale
+    case ScalarType::kResidual1:
+    case ScalarType::kResidual2:
+    case ScalarType::kResidual4:
+    case ScalarType::kResidual8:
+      return;  // rows have no elements
   }
 }
 
@@ -123,6 +127,10 @@ void NarrowFromF32(const void* source, ScalarType to, void* target, size_t count
     case ScalarType::kBF16:
       return NarrowBf16(source, target, count);
     case ScalarType::kI8:
+    case ScalarType::kResidual1:
+    case ScalarType::kResidual2:
+    case ScalarType::kResidual4:
+    case ScalarType::kResidual8:
       return;
   }
 }
@@ -152,6 +160,11 @@ bool AnyUnusable(ScalarType type, const void* data, size_t count) {
       return AnyAbove<uint16_t, int16_t>(data, count, static_cast<int16_t>((kLimit + 0x8000) >> 16));
     case ScalarType::kI8:
       return std::memchr(data, 0x80, count) != nullptr;
+    case ScalarType::kResidual1:
+    case ScalarType::kResidual2:
+    case ScalarType::kResidual4:
+    case ScalarType::kResidual8:
+      return true;
   }
   return true;
 }

@@ -47,12 +47,38 @@ absl::Status ValidateRows(absl::string_view field, ScalarType type, int32_t dim)
     case ScalarType::kF16:
     case ScalarType::kBF16:
     case ScalarType::kI8:
+    case ScalarType::kResidual1:
+    case ScalarType::kResidual2:
+    case ScalarType::kResidual4:
+    case ScalarType::kResidual8:
       break;
     default:
       return absl::InvalidArgumentError(absl::StrCat(field, ".type is ", std::string(Name(type)), " (",
-                                                     static_cast<int>(type), "); must be f32, f16, bf16 or i8"));
+                                                     static_cast<int>(type),
+                                                     "); must be f32, f16, bf16, i8 or residual codes"));
   }
   if (dim < kMinDim || dim > kMaxDim) return OutOfRange(absl::StrCat(field, ".dim"), dim, kMinDim, kMaxDim);
+  if (IsResidual(type) && !TakesResidualDim(type, dim)) {
+    return absl::InvalidArgumentError(absl::StrCat(field, ".dim is ", dim, "; with ", std::string(Name(type)),
+                                                   " the columns must fill whole bytes and be at most ",
+                                                   kMaxResidualDim));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateCodebook(const DocumentsView& documents) {
+  const ResidualCodebook& codebook = documents.codebook;
+  if (!IsResidual(documents.type)) {
+    if (codebook == ResidualCodebook{}) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("documents.codebook is set for ", std::string(Name(documents.type)), "; residual codes have one"));
+  }
+  if (codebook.num_centroids < 1 || codebook.num_centroids > kMaxCentroids) {
+    return OutOfRange("documents.codebook.num_centroids", codebook.num_centroids, 1, kMaxCentroids);
+  }
+  if (codebook.centroids == nullptr || codebook.bucket_weights == nullptr) {
+    return absl::InvalidArgumentError("documents.codebook has no centroids or no bucket weights");
+  }
   return absl::OkStatus();
 }
 
@@ -67,6 +93,10 @@ absl::Status ValidateRoom(absl::string_view what, int64_t present, int64_t more,
 
 absl::Status ValidateAppendableShape(const AppendableShape& shape) {
   if (absl::Status status = ValidateRows("shape", shape.type, shape.dim); !status.ok()) return status;
+  if (IsResidual(shape.type)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("shape.type is ", std::string(Name(shape.type)), "; nothing can be appended to residual codes"));
+  }
   if (shape.max_documents < 1 || shape.max_documents > kMaxShardDocuments) {
     return OutOfRange("shape.max_documents", shape.max_documents, 1, kMaxShardDocuments);
   }
@@ -123,6 +153,7 @@ absl::Status ValidateDocuments(const DocumentsView& documents) {
                                                    " for ", std::string(Name(documents.type)),
                                                    "; i8 alone has scales"));
   }
+  if (absl::Status status = ValidateCodebook(documents); !status.ok()) return status;
   if (documents.offsets[0] != 0) {
     return absl::InvalidArgumentError(absl::StrCat("documents.offsets[0] is ", documents.offsets[0], "; must be 0"));
   }
@@ -136,6 +167,14 @@ absl::Status ValidateDocuments(const DocumentsView& documents) {
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status ValidateStaged(const DocumentsView& documents) {
+  if (IsResidual(documents.type)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("documents.type is ", std::string(Name(documents.type)), "; residual codes cannot be staged"));
+  }
+  return ValidateDocuments(documents);
 }
 
 absl::Status ValidateQuery(const Query& query, int64_t num_documents, int64_t query_idx) {

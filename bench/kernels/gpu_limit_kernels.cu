@@ -102,6 +102,11 @@ cudaError_t LaunchMultiply(ScalarType type, int iterations, float* sink, double*
       Multiply<ScalarType::kI8, int><<<grid, kMultiplyThreads, 0, stream>>>(iterations, sink);
       *operations = warps * iterations * kSums * (2.0 * 16 * 8 * 32);
       return cudaGetLastError();
+    case ScalarType::kResidual1:
+    case ScalarType::kResidual2:
+    case ScalarType::kResidual4:
+    case ScalarType::kResidual8:
+      break;
   }
   return cudaErrorInvalidValue;
 }

@@ -33,6 +33,11 @@ struct GpuLimits {
         return std::max(bf16_mma, bf16_wgmma);
       case ScalarType::kI8:
         return std::max(i8_mma, i8_wgmma);
+      case ScalarType::kResidual1:
+      case ScalarType::kResidual2:
+      case ScalarType::kResidual4:
+      case ScalarType::kResidual8:
+        return f16_mma;  // they are decoded to F16
     }
     return 0;
   }

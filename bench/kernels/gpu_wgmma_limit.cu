@@ -92,6 +92,10 @@ cudaError_t LaunchWgmma(ScalarType type, int iterations, int num_sms, float* sin
       MultiplyByWarpgroup<ScalarType::kI8, int><<<num_sms, kWgmmaThreads, 0, stream>>>(iterations, sink);
       return cudaGetLastError();
     case ScalarType::kF32:
+    case ScalarType::kResidual1:
+    case ScalarType::kResidual2:
+    case ScalarType::kResidual4:
+    case ScalarType::kResidual8:
       break;
   }
   return cudaErrorInvalidValue;

@@ -83,6 +83,9 @@ class TimedBackend final : public Backend {
                          Tier tier) const override {
     return backend_->BytesNeeded(type, dim, num_documents, num_tokens, tier);
   }
+  MemoryNeed CodebookBytesNeeded(ScalarType type, int32_t dim, int64_t num_centroids) const override {
+    return backend_->CodebookBytesNeeded(type, dim, num_centroids);
+  }
   absl::StatusOr<std::unique_ptr<Documents>> Load(const DocumentsView& documents, Tier tier,
                                                   std::shared_ptr<const void> keep_alive) override {
     return backend_->Load(documents, tier, std::move(keep_alive));

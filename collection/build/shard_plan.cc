@@ -23,6 +23,11 @@ std::string_view SafetensorsName(ScalarType storage) {
       return "F32";
     case ScalarType::kI8:
       return "I8";
+    case ScalarType::kResidual1:
+    case ScalarType::kResidual2:
+    case ScalarType::kResidual4:
+    case ScalarType::kResidual8:
+      break;  // Python's CollectionWriter writes them
   }
   return "?";
 }

@@ -64,6 +64,11 @@ ElementType StoredElementType(ScalarType storage) {
       return ElementType::kF32;
     case ScalarType::kI8:
       return ElementType::kI8;
+    case ScalarType::kResidual1:
+    case ScalarType::kResidual2:
+    case ScalarType::kResidual4:
+    case ScalarType::kResidual8:
+      return ElementType::kU8;  // rows are bytes
   }
   return ElementType::kF32;
 }

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "kernels/maxsim.h"
+#include "kernels/residual_codes.h"
 
 namespace maxsim::cpu {
 
@@ -12,9 +14,13 @@ class CpuDocuments final : public Documents {
  public:
   // `view` must be valid; `keep_alive` owns its memory (null where the caller keeps it).
   CpuDocuments(const DocumentsView& view, std::shared_ptr<const void> keep_alive)
-      : view_(view), keep_alive_(std::move(keep_alive)) {}
+      : view_(view), keep_alive_(std::move(keep_alive)) {
+    if (view.codebook.num_centroids > 0) decoder_.emplace(view.type, view.dim, view.codebook);
+  }
 
   const DocumentsView& view() const { return view_; }
+  // Returns what decodes the rows of residual codes; null for other types.
+  const ResidualDecoder* decoder() const { return decoder_.has_value() ? &*decoder_ : nullptr; }
 
   ScalarType type() const override { return view_.type; }
   int32_t dim() const override { return view_.dim; }
@@ -24,6 +30,7 @@ class CpuDocuments final : public Documents {
 
  private:
   DocumentsView view_;
+  std::optional<ResidualDecoder> decoder_;
   std::shared_ptr<const void> keep_alive_;
 };
 

@@ -42,14 +42,14 @@ absl::Status CheckSource(const DocumentsView& view) {
 
 absl::Status OutOfMemory() { return absl::ResourceExhaustedError("no host memory for the call's workspace"); }
 
-absl::StatusOr<const DocumentsView*> ViewOf(const Documents& documents) {
+absl::StatusOr<const CpuDocuments*> CpuDocumentsOf(const Documents& documents) {
   const auto* cpu_documents = dynamic_cast<const CpuDocuments*>(&documents);
   if (cpu_documents == nullptr) return absl::InvalidArgumentError("documents were made by another backend");
-  return &cpu_documents->view();
+  return cpu_documents;
 }
 
-const void* RowPointer(const DocumentsView& view, int64_t token) {
-  return static_cast<const char*>(view.tokens) + static_cast<size_t>(token) * view.dim * SizeOf(view.type);
+const char* RowPointer(const DocumentsView& view, int64_t token) {
+  return static_cast<const char*>(view.tokens) + token * RowBytes(view.type, view.dim);
 }
 
 double MeanTokens(const DocumentsView& view) {
@@ -105,11 +105,33 @@ const Kernels<int32_t>& CpuExecutor::KernelsFor<int32_t>(ScalarType) const {
   return isa_.i8;
 }
 
-CpuExecutor::Shape CpuExecutor::ShapeOf(const DocumentsView& view) const {
-  const Feed& feed = view.type == ScalarType::kI8 ? isa_.i8.feed : FloatKernels(isa_, view.type).feed;
+CpuExecutor::Shape CpuExecutor::ShapeOf(const CpuDocuments& documents) const {
+  const DocumentsView& view = documents.view();
+  const ScalarType row_type = documents.decoder() == nullptr ? view.type : ScalarType::kF32;
+  const Feed& feed = row_type == ScalarType::kI8 ? isa_.i8.feed : FloatKernels(isa_, row_type).feed;
   const auto dim = static_cast<size_t>(view.dim);
   const size_t num_steps = NumSteps(feed, dim);
-  return {view, feed, num_steps, RowsPerBlock(feed, num_steps), StaysInPlace(feed, view.type, dim)};
+  return {.view = view,
+          .decoder = documents.decoder(),
+          .row_type = row_type,
+          .feed = feed,
+          .num_steps = num_steps,
+          .rows_per_block = RowsPerBlock(feed, num_steps),
+          .in_place = documents.decoder() == nullptr && StaysInPlace(feed, row_type, dim)};
+}
+
+RowBlock CpuExecutor::MakeBlock(const Shape& shape, int64_t token, size_t count, Slot& slot) {
+  const DocumentsView& view = shape.view;
+  const auto dim = static_cast<size_t>(view.dim);
+  uint32_t* const scratch = slot.rows.Reserve(shape.max_rows() * shape.num_steps);
+  if (shape.decoder == nullptr) {
+    return MakeRowBlock(shape.feed, shape.row_type, RowPointer(view, token), count, dim, scratch);
+  }
+  auto* const decoded = slot.decoded.ReserveAs<float>(shape.max_rows() * dim);
+  for (size_t row = 0; row < count; ++row) {
+    shape.decoder->DecodeRow(RowPointer(view, token + static_cast<int64_t>(row)), decoded + row * dim);
+  }
+  return MakeRowBlock(shape.feed, shape.row_type, decoded, count, dim, scratch);
 }
 
 absl::Status CpuExecutor::ForEachItem(size_t num_items, double multiply_adds,
@@ -127,12 +149,12 @@ absl::Status CpuExecutor::ForEachItem(size_t num_items, double multiply_adds,
 absl::Status CpuExecutor::TopK(const Documents& documents, absl::Span<const Query> queries,
                                absl::Span<std::vector<Scored>> results, CallTimings* timings) {
   const auto start = std::chrono::steady_clock::now();
-  absl::StatusOr<const DocumentsView*> view = ViewOf(documents);
-  if (!view.ok()) return view.status();
+  absl::StatusOr<const CpuDocuments*> cpu_documents = CpuDocumentsOf(documents);
+  if (!cpu_documents.ok()) return cpu_documents.status();
   absl::Status status = ValidateTopKCall(queries, results.size(), documents.num_documents());
   if (!status.ok()) return status;
   try {
-    status = ScoreAndSelect(**view, queries, results);
+    status = ScoreAndSelect(**cpu_documents, queries, results);
   } catch (const std::bad_alloc&) {
     status = OutOfMemory();
   }
@@ -144,9 +166,9 @@ absl::Status CpuExecutor::TopK(const Documents& documents, absl::Span<const Quer
   return absl::OkStatus();
 }
 
-absl::Status CpuExecutor::ScoreAndSelect(const DocumentsView& view, absl::Span<const Query> queries,
+absl::Status CpuExecutor::ScoreAndSelect(const CpuDocuments& documents, absl::Span<const Query> queries,
                                          absl::Span<std::vector<Scored>> results) {
-  const Shape shape = ShapeOf(view);
+  const Shape shape = ShapeOf(documents);
   for (Slot& slot : slots_) slot.used = false;
 
   std::vector<QueryStack> stacks =
@@ -165,7 +187,7 @@ absl::Status CpuExecutor::ScoreAndSelect(const DocumentsView& view, absl::Span<c
     begin = end;
   }
   absl::Status status = MergeSelections(results);
-  return status.ok() ? CheckSource(view) : status;
+  return status.ok() ? CheckSource(shape.view) : status;
 }
 
 absl::Status CpuExecutor::MergeSelections(absl::Span<std::vector<Scored>> results) {
@@ -227,8 +249,7 @@ void CpuExecutor::ScoreCandidates(const Shape& shape, absl::Span<const Query> qu
   const DocumentsView& view = shape.view;
   const size_t num_lanes = stack.layout.num_lanes();
   const QueryPanels panels = {panels_.Reserve(0) + stack.panel_offset, stack.layout.num_vectors};
-  const Kernels<Similarity>& kernels = KernelsFor<Similarity>(view.type);
-  uint32_t* const scratch = slot.rows.Reserve(shape.max_rows() * shape.num_steps);
+  const Kernels<Similarity>& kernels = KernelsFor<Similarity>(shape.row_type);
   auto* const partial = slot.partial.ReserveAs<Similarity>(isa_.PartialSize(shape.max_rows()));
   auto* const maxima = slot.maxima.ReserveAs<Similarity>(num_lanes);
   float* const terms = slot.terms.ReserveAs<float>(num_lanes);
@@ -243,7 +264,7 @@ void CpuExecutor::ScoreCandidates(const Shape& shape, absl::Span<const Query> qu
     std::fill_n(maxima, num_lanes, kLowest<Similarity>);
     for (int64_t token = view.offsets[ordinal]; token < end_token;) {
       const size_t count = BlockRows(shape.feed, shape.in_place, shape.rows_per_block, end_token - token);
-      RowBlock block = MakeRowBlock(shape.feed, view.type, RowPointer(view, token), count, view.dim, scratch);
+      RowBlock block = MakeBlock(shape, token, count, slot);
       token += static_cast<int64_t>(count);
       // The next block is the next one of this document, or the first one of the next candidate.
       int64_t next_token = token;
@@ -253,8 +274,8 @@ void CpuExecutor::ScoreCandidates(const Shape& shape, absl::Span<const Query> qu
         next_end = view.offsets[ordinal_at(position + 1) + 1];
       }
       const int64_t next_rows = std::min(next_end - next_token, static_cast<int64_t>(shape.max_rows()));
-      block.next = static_cast<const char*>(RowPointer(view, next_token));
-      block.next_bytes = static_cast<size_t>(next_rows) * view.dim * SizeOf(view.type);
+      block.next = RowPointer(view, next_token);
+      block.next_bytes = static_cast<size_t>(next_rows * RowBytes(view.type, view.dim));
       kernels.update_maxima(block, panels, partial, maxima);
     }
     const float scale = view.type == ScalarType::kI8 ? view.scales[ordinal] : 1.0f;
@@ -271,20 +292,21 @@ void CpuExecutor::ScoreCandidates(const Shape& shape, absl::Span<const Query> qu
 
 absl::Status CpuExecutor::Align(const Documents& documents, const Query& query, absl::Span<const uint32_t> ordinals,
                                 absl::Span<TokenMatch> matches) {
-  absl::StatusOr<const DocumentsView*> view = ViewOf(documents);
-  if (!view.ok()) return view.status();
+  absl::StatusOr<const CpuDocuments*> cpu_documents = CpuDocumentsOf(documents);
+  if (!cpu_documents.ok()) return cpu_documents.status();
   absl::Status status = ValidateAlignCall(query, ordinals, matches.size(), documents.num_documents());
   if (!status.ok()) return status;
   try {
-    return AlignAll(**view, query, ordinals, matches);
+    return AlignAll(**cpu_documents, query, ordinals, matches);
   } catch (const std::bad_alloc&) {
     return OutOfMemory();
   }
 }
 
-absl::Status CpuExecutor::AlignAll(const DocumentsView& view, const Query& query, absl::Span<const uint32_t> ordinals,
-                                   absl::Span<TokenMatch> matches) {
-  const Shape shape = ShapeOf(view);
+absl::Status CpuExecutor::AlignAll(const CpuDocuments& documents, const Query& query,
+                                   absl::Span<const uint32_t> ordinals, absl::Span<TokenMatch> matches) {
+  const Shape shape = ShapeOf(documents);
+  const DocumentsView& view = shape.view;
   std::vector<QueryStack> stacks =
       StackQueries({&query, 1}, shape.view.num_documents, isa_, shape.num_steps, kMaxStackLanes);
   QueryStack& stack = stacks.front();
@@ -307,8 +329,7 @@ void CpuExecutor::AlignDocument(const Shape& shape, const QueryStack& stack, uin
   const DocumentsView& view = shape.view;
   const size_t num_lanes = stack.layout.num_lanes();
   const QueryPanels panels = {panels_.Reserve(0), stack.layout.num_vectors};
-  const Kernels<Similarity>& kernels = KernelsFor<Similarity>(view.type);
-  uint32_t* const scratch = slot.rows.Reserve(shape.max_rows() * shape.num_steps);
+  const Kernels<Similarity>& kernels = KernelsFor<Similarity>(shape.row_type);
   auto* const similarities = slot.partial.ReserveAs<Similarity>(shape.max_rows() * num_lanes);
   auto* const best = slot.maxima.ReserveAs<Similarity>(stack.num_tokens);
   const KernelUse<Similarity> use(kernels);
@@ -319,7 +340,7 @@ void CpuExecutor::AlignDocument(const Shape& shape, const QueryStack& stack, uin
   const int64_t end_token = view.offsets[ordinal + 1];
   for (int64_t token = first_token; token < end_token;) {
     const size_t count = BlockRows(shape.feed, shape.in_place, shape.rows_per_block, end_token - token);
-    const RowBlock block = MakeRowBlock(shape.feed, view.type, RowPointer(view, token), count, view.dim, scratch);
+    const RowBlock block = MakeBlock(shape, token, count, slot);
     kernels.similarities(block, panels, similarities);
     for (size_t row = 0; row < count; ++row) {
       const auto document_token = static_cast<int32_t>(token - first_token + static_cast<int64_t>(row));
@@ -341,7 +362,7 @@ void CpuExecutor::AlignDocument(const Shape& shape, const QueryStack& stack, uin
 }
 
 absl::StatusOr<const Documents*> CpuExecutor::Stage(const DocumentsView& documents) {
-  if (absl::Status status = ValidateDocuments(documents); !status.ok()) return status;
+  if (absl::Status status = ValidateStaged(documents); !status.ok()) return status;
   staged_ = std::make_unique<CpuDocuments>(documents, nullptr);
   return staged_.get();
 }

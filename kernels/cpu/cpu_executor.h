@@ -7,6 +7,7 @@
 #include "absl/functional/function_ref.h"
 #include "kernels/cpu/cpu_documents.h"
 #include "kernels/cpu/loops/isa.h"
+#include "kernels/cpu/loops/row_block.h"
 #include "kernels/cpu/loops/step_buffer.h"
 #include "kernels/cpu/query_stack.h"
 #include "kernels/maxsim.h"
@@ -35,6 +36,7 @@ class CpuExecutor final : public Executor {
   // What one thread works with.
   struct Slot {
     StepBuffer rows;
+    StepBuffer decoded;  // rows of residual codes in FP32
     StepBuffer partial;  // sums that a kernel keeps between column blocks; in Align the similarities
     StepBuffer maxima;
     StepBuffer terms;                     // a query's maxima as floats
@@ -45,6 +47,8 @@ class CpuExecutor final : public Executor {
   // The documents of one call in terms of the instruction set.
   struct Shape {
     const DocumentsView& view;
+    const ResidualDecoder* decoder;  // of residual codes; else null
+    ScalarType row_type;             // of the rows that kernels are given: FP32 for residual codes
     const Feed& feed;
     size_t num_steps;
     size_t rows_per_block;
@@ -53,16 +57,19 @@ class CpuExecutor final : public Executor {
     // Returns the rows of the largest block, for which scratch memory is to have room.
     size_t max_rows() const { return rows_per_block + (in_place ? feed.row_multiple : 0); }
   };
-  Shape ShapeOf(const DocumentsView& view) const;
+  Shape ShapeOf(const CpuDocuments& documents) const;
+
+  // Makes a block of the `count` rows from `token` on, in the slot's memory where they do not stay in place.
+  static RowBlock MakeBlock(const Shape& shape, int64_t token, size_t count, Slot& slot);
 
   // Returns the kernels for documents of `type`, whose similarities are int32_t for I8 and float for others.
   template <typename Similarity>
   const Kernels<Similarity>& KernelsFor(ScalarType type) const;
 
   // These do what TopK and Align do, for arguments that were checked. They allocate, so they may throw std::bad_alloc.
-  absl::Status ScoreAndSelect(const DocumentsView& view, absl::Span<const Query> queries,
+  absl::Status ScoreAndSelect(const CpuDocuments& documents, absl::Span<const Query> queries,
                               absl::Span<std::vector<Scored>> results);
-  absl::Status AlignAll(const DocumentsView& view, const Query& query, absl::Span<const uint32_t> ordinals,
+  absl::Status AlignAll(const CpuDocuments& documents, const Query& query, absl::Span<const uint32_t> ordinals,
                         absl::Span<TokenMatch> matches);
 
   // Calls work(slot, item) for every item below `num_items`, on several threads where `multiply_adds` in all are worth

@@ -69,7 +69,8 @@ void PackStack(absl::Span<const Query> queries, StepForm form, const DocumentsVi
                QueryStack* stack, uint32_t* panels) {
   const auto dim = static_cast<size_t>(documents.dim);
   const bool quantised = documents.type == ScalarType::kI8;
-  const size_t row_bytes = dim * SizeOf(QueryType(documents.type));
+  const ScalarType row_type = quantised ? ScalarType::kI8 : QueryType(documents.type);
+  const size_t row_bytes = dim * SizeOf(row_type);
   std::vector<uint32_t>& steps = scratch->steps;
   steps.resize(stack->layout.num_steps);
   for (size_t member = 0; member < stack->query_indices.size(); ++member) {
@@ -80,9 +81,9 @@ void PackStack(absl::Span<const Query> queries, StepForm form, const DocumentsVi
       rows = reinterpret_cast<const char*>(scratch->columns.data());
     }
     for (int32_t token = 0; token < query.num_tokens; ++token) {
-      RowsToSteps(QueryForm(form), documents.type, rows, 1, dim, steps.size(), steps.data());
+      RowsToSteps(QueryForm(form), row_type, rows, 1, dim, steps.size(), steps.data());
       PackQueryToken(stack->layout, stack->first_lanes[member] + token, steps, panels);
-      rows += quantised ? dim : row_bytes;
+      rows += row_bytes;
     }
   }
   // Lanes without a token are zeroed. Their maxima are never read, but leftovers there could trap or slow the

@@ -14,6 +14,7 @@
 #include "kernels/cuda/codes/cuda_scan_executor.h"
 #include "kernels/cuda/codes/scan_workspace.h"
 #include "kernels/cuda/documents/cuda_appendable.h"
+#include "kernels/cuda/documents/cuda_codebook.h"
 #include "kernels/cuda/runtime/cuda_error.h"
 #include "kernels/cuda/runtime/gather.h"
 #include "kernels/cuda/runtime/stream.h"
@@ -23,6 +24,7 @@
 #include "kernels/cuda/score/hopper_stream/kernel.h"
 #include "kernels/cuda/score/hopper_wide/kernel.h"
 #include "kernels/cuda/score/portable/kernel.h"
+#include "kernels/cuda/score/residual/kernel.h"
 #include "kernels/cuda/select/topk_launch.h"
 #include "kernels/plan/rows.h"
 #include "kernels/validate.h"
@@ -73,6 +75,7 @@ absl::StatusOr<std::unique_ptr<Device>> OpenDevice(const CudaOptions& options) {
   const CurrentDevice current(ordinal);
   if (!current.status().ok()) return current.status();
   cudaError_t error = PreparePortableKernels(device->limits.shared_bytes_per_block);
+  if (error == cudaSuccess) error = PrepareResidualKernels();
   if (error == cudaSuccess) error = PrepareQuantizeQueries();
   if (error == cudaSuccess) error = PrepareAddPartials(device->overlap);
   if (error == cudaSuccess) error = PrepareJoin();
@@ -128,6 +131,10 @@ MemoryNeed CudaBackend::BytesNeeded(ScalarType type, int32_t dim, int64_t num_do
   return HostDocuments::BytesNeeded(shape, tier);
 }
 
+MemoryNeed CudaBackend::CodebookBytesNeeded(ScalarType type, int32_t dim, int64_t num_centroids) const {
+  return {.device_bytes = CudaCodebook::BytesNeeded(type, dim, num_centroids)};
+}
+
 absl::StatusOr<std::unique_ptr<Documents>> CudaBackend::Load(const DocumentsView& documents, Tier tier,
                                                              std::shared_ptr<const void> keep_alive) {
   MAXSIM_RETURN_IF_ERROR(ValidateDocuments(documents));
@@ -149,17 +156,20 @@ absl::StatusOr<std::unique_ptr<Documents>> CudaBackend::Load(const DocumentsView
   return std::move(loaded).value();
 }
 
-absl::Status CudaBackend::CheckRoom(const CudaDocuments::Shape& shape) const {
+absl::Status CudaBackend::CheckRoom(const CudaDocuments::Shape& shape, size_t codebook_bytes) const {
   size_t free_bytes = 0;
   MAXSIM_ASSIGN_OR_RETURN(free_bytes, FreeBytes());
-  if (shape.total_bytes() <= free_bytes) return absl::OkStatus();
+  const size_t bytes = shape.total_bytes() + codebook_bytes;
+  if (bytes <= free_bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(
-      shape.num_documents, " documents of ", shape.num_tokens, " tokens take ", shape.total_bytes(),
-      " bytes of device memory; ", free_bytes, " of ", device_->memory_bytes, " bytes are free on ", device_->name));
+      shape.num_documents, " documents of ", shape.num_tokens, " tokens take ", bytes, " bytes of device memory; ",
+      free_bytes, " of ", device_->memory_bytes, " bytes are free on ", device_->name));
 }
 
 absl::StatusOr<std::unique_ptr<Documents>> CudaBackend::LoadResident(const DocumentsView& documents) {
-  MAXSIM_RETURN_IF_ERROR(CheckRoom({documents.type, documents.dim, documents.num_documents, documents.num_tokens()}));
+  MAXSIM_RETURN_IF_ERROR(
+      CheckRoom({documents.type, documents.dim, documents.num_documents, documents.num_tokens()},
+                CudaCodebook::BytesNeeded(documents.type, documents.dim, documents.codebook.num_centroids)));
   absl::StatusOr<std::unique_ptr<Documents>> loaded = Upload(documents);
   if (!loaded.ok()) return device_->health.Note(loaded.status());
   return loaded;
@@ -173,12 +183,17 @@ absl::StatusOr<std::unique_ptr<Documents>> CudaBackend::Upload(const DocumentsVi
   MAXSIM_ASSIGN_OR_RETURN(tokens, DeviceBuffer::Allocate(shape.token_bytes(), "document tokens"));
   MAXSIM_ASSIGN_OR_RETURN(offsets, DeviceBuffer::Allocate(shape.offset_bytes(), "document offsets"));
   MAXSIM_ASSIGN_OR_RETURN(scales, DeviceBuffer::Allocate(shape.scale_bytes(), "document scales"));
+  std::unique_ptr<const CudaCodebook> codebook;
+  if (view.codebook.num_centroids > 0) {
+    MAXSIM_ASSIGN_OR_RETURN(codebook, CudaCodebook::Upload(view.type, view.dim, view.codebook));
+  }
   Stream stream;
   MAXSIM_ASSIGN_OR_RETURN(stream, Stream::Create());
   Uploader uploader;
   MAXSIM_ASSIGN_OR_RETURN(uploader, Uploader::Create(kUploadSlotBytes));
   FinishOnError started(stream.get());  // before the uploader's pieces are given back
-  MAXSIM_RETURN_IF_ERROR(uploader.CopyRows(view.tokens, shape.num_tokens, view.dim * SizeOf(view.type), tokens.as(),
+  MAXSIM_RETURN_IF_ERROR(uploader.CopyRows(view.tokens, shape.num_tokens,
+                                           static_cast<size_t>(RowBytes(view.type, view.dim)), tokens.as(),
                                            static_cast<size_t>(shape.row_bytes()), stream.get()));
   if (shape.num_documents > 0) {
     MAXSIM_RETURN_IF_ERROR(uploader.CopyBytes(view.offsets, shape.offset_bytes(), offsets.as(), stream.get()));
@@ -190,12 +205,13 @@ absl::StatusOr<std::unique_ptr<Documents>> CudaBackend::Upload(const DocumentsVi
   MAXSIM_RETURN_IF_ERROR(done.Wait());
   started.Finished();
   return std::make_unique<CudaDocuments>(device_.get(), shape, std::move(tokens), std::move(offsets), std::move(scales),
-                                         view.rotation_seed);
+                                         view.rotation_seed, std::move(codebook));
 }
 
 absl::StatusOr<std::shared_ptr<AppendableDocuments>> CudaBackend::CreateAppendable(const AppendableShape& shape) {
   MAXSIM_RETURN_IF_ERROR(ValidateAppendableShape(shape));
-  MAXSIM_RETURN_IF_ERROR(CheckRoom({shape.type, shape.dim, shape.max_documents, shape.max_tokens}));
+  MAXSIM_RETURN_IF_ERROR(
+      CheckRoom({shape.type, shape.dim, shape.max_documents, shape.max_tokens}, /*codebook_bytes=*/0));
   absl::StatusOr<std::shared_ptr<CudaAppendable>> made = CudaAppendable::Create(device_.get(), shape);
   if (!made.ok()) return device_->health.Note(made.status());
   return std::move(made).value();

@@ -23,6 +23,7 @@ class CudaBackend final : public Backend {
   absl::StatusOr<size_t> FreeBytes() const override;
   MemoryNeed BytesNeeded(ScalarType type, int32_t dim, int64_t num_documents, int64_t num_tokens,
                          Tier tier) const override;
+  MemoryNeed CodebookBytesNeeded(ScalarType type, int32_t dim, int64_t num_centroids) const override;
   absl::StatusOr<std::unique_ptr<Documents>> Load(const DocumentsView& documents, Tier tier,
                                                   std::shared_ptr<const void> keep_alive) override;
   absl::StatusOr<std::shared_ptr<AppendableDocuments>> CreateAppendable(const AppendableShape& shape) override;
@@ -42,7 +43,7 @@ class CudaBackend final : public Backend {
   explicit CudaBackend(std::unique_ptr<Device> device);
 
   // RESOURCE_EXHAUSTED, with the numbers, unless the arrays of `shape` fit in the device's free memory.
-  absl::Status CheckRoom(const CudaDocuments::Shape& shape) const;
+  absl::Status CheckRoom(const CudaDocuments::Shape& shape, size_t codebook_bytes) const;
   // RESOURCE_EXHAUSTED, with the numbers, unless codes of this size fit in the device's free memory.
   absl::Status CheckCodeRoom(const CodeShape& shape, int planes, int64_t num_documents, int64_t num_tokens) const;
   absl::StatusOr<std::unique_ptr<Documents>> LoadResident(const DocumentsView& documents);

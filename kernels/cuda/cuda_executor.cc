@@ -103,7 +103,7 @@ absl::Status CudaExecutor::RunAlign(const LoadedDocuments& documents, const Quer
 
 absl::StatusOr<const Documents*> CudaExecutor::Stage(const DocumentsView& documents) {
   MAXSIM_RETURN_IF_ERROR(device_->health.Get());
-  MAXSIM_RETURN_IF_ERROR(ValidateDocuments(documents));
+  MAXSIM_RETURN_IF_ERROR(ValidateStaged(documents));
   const CudaDocuments::Shape shape = CudaDocuments::Shape::Of(documents);
   MAXSIM_RETURN_IF_ERROR(CheckStageLimits(options_, shape));
   const CurrentDevice current(device_->ordinal);

@@ -46,6 +46,7 @@ inline constexpr int32_t kRowAlignColumnsI8 = 16;
 
 // Returns the bytes of one row in device memory. No other place says how rows are padded there.
 constexpr int64_t DeviceRowBytes(ScalarType type, int32_t dim) {
+  if (IsResidual(type)) return (RowBytes(type, dim) + 15) / 16 * 16;
   const int32_t align = type == ScalarType::kI8 ? kRowAlignColumnsI8 : kRowAlignColumns;
   return int64_t{(dim + align - 1) / align * align} * static_cast<int64_t>(SizeOf(type));
 }

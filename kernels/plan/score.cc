@@ -13,6 +13,7 @@
 #include "kernels/plan/hopper_stream_shape.h"
 #include "kernels/plan/hopper_wide_shape.h"
 #include "kernels/plan/portable_shape.h"
+#include "kernels/plan/residual_shape.h"
 #include "kernels/plan/row_tiles.h"
 #include "kernels/plan/rows.h"
 #include "kernels/plan/score.h"
@@ -45,6 +46,8 @@ bool CanRun(ScoreTile tile, ScalarType type, int32_t dim, int64_t row_bytes, con
       return type != ScalarType::kF32 && row_bytes > kWideMaxRowBytes && row_bytes <= kDeepMaxRowBytes &&
              limits.hopper && limits.tensor_maps &&
              DeepShapeOf(tile, row_bytes, limits.shared_bytes_per_block).stages > 0;
+    case ScoreTile::kResidual32:
+      return false;  // it is not chosen: PlanResidual
   }
   return false;
 }
@@ -135,6 +138,25 @@ void PlanHopper(absl::Span<const QueryGroupShape> groups, const DeviceLimits& li
   plan.blocks_per_row_tile = static_cast<int32_t>(std::clamp<double>(most_blocks, 1, limits.num_sms));
 }
 
+// Fills in the plan of a kernel over residual codes. Each thread block has a share of the candidates of one row tile,
+// so that every warp of it has one at least.
+void PlanResidual(int32_t dim, absl::Span<const QueryGroupShape> groups, ScorePlan& plan) {
+  plan.tile = ScoreTile::kResidual32;
+  plan.query_resident = CodedQueryStays(dim, ScalarType::kF16);
+  plan.num_steps = static_cast<int32_t>(CeilDiv(dim, kCodedStepColumns));
+  plan.num_chunks = 1;
+  plan.tile_tokens = TraitsOf(plan.tile).tokens;
+  plan.threads = 32 * kCodedWarps;
+  plan.blocks_per_sm = TraitsOf(plan.tile).min_blocks;
+  plan.shared_bytes = CodedSharedOf(/*table_bytes=*/0, plan.query_resident, dim, ScalarType::kF16).total;
+  plan.num_row_tiles = RowTiles(groups, plan.tile);
+  int64_t most_candidates = 1;
+  for (const QueryGroupShape& group : groups) most_candidates = std::max(most_candidates, group.num_candidates);
+  plan.row_tiles_at_once = static_cast<int32_t>(std::max<int64_t>(plan.num_row_tiles, 1));
+  plan.blocks_per_row_tile = static_cast<int32_t>(std::clamp<int64_t>(
+      CeilDiv(kWantedCodedBlocks, plan.row_tiles_at_once), 1, CeilDiv(most_candidates, kCodedWarps)));
+}
+
 absl::StatusOr<ScorePlan> Plan(ScalarType type, int32_t dim, bool align, absl::Span<const QueryGroupShape> groups,
                                const DeviceLimits& limits, double document_bytes) {
   if (dim < kMinDim || dim > kMaxDim) {
@@ -144,6 +166,10 @@ absl::StatusOr<ScorePlan> Plan(ScalarType type, int32_t dim, bool align, absl::S
   plan.type = type;
   plan.align = align;
   plan.row_bytes = static_cast<int32_t>(DeviceRowBytes(type, dim));
+  if (IsResidual(type)) {
+    PlanResidual(dim, groups, plan);
+    return plan;
+  }
   plan.tile = align ? ScoreTile::kRows32 : ChooseTile(type, dim, plan.row_bytes, groups, limits, document_bytes);
   if (IsHopper(plan.tile)) {
     PlanHopper(groups, limits, document_bytes, plan);

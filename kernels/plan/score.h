@@ -21,7 +21,8 @@ struct ScorePlan {
   // Whether the row tile stays in shared memory; otherwise its column chunks travel with the documents'.
   bool query_resident = false;
   bool align = false;  // whether it finds the matching tokens instead of scores
-  // The bytes of a document row in device memory, and of a query row, which takes StreamQueryPitch in stream kernels.
+  // The bytes of a document row in device memory, and of a query row, which takes StreamQueryPitch in stream kernels
+  // and is one of F16 for residual codes.
   int32_t row_bytes = 0;
   int32_t num_steps = 0;  // k-steps of a row, the last one filled with zeros
   // The column chunks of a token tile. A pipeline stage holds one of them.
@@ -30,7 +31,7 @@ struct ScorePlan {
   int32_t chunks_of_chain = 0;  // column chunks in a chain of kChainColumns columns
   int32_t stages = 0;
   int32_t threads = 0;
-  int32_t shared_bytes = 0;
+  int32_t shared_bytes = 0;  // of residual codes without the table of weights
   int32_t blocks_per_sm = 0;
   int64_t num_row_tiles = 0;   // row tiles of all groups
   int64_t num_half_tiles = 0;  // row tiles of at most kHalfTileQueryTiles query tiles; wide kernels only

@@ -23,6 +23,8 @@ std::string Name(ScoreTile tile) {
       return "deep128";
     case ScoreTile::kDeep256:
       return "deep256";
+    case ScoreTile::kResidual32:
+      return "residual32";
   }
   return "?";
 }

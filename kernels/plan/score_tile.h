@@ -18,11 +18,13 @@ enum class ScoreTile : uint8_t {
   kWide128,  // rows of at most 256 bytes, four query tiles; documents go to two warpgroups in turn
   // Rows have at most 256 bytes. Eight query tiles lie over both warpgroups; four or fewer take kWide128's way.
   kWide256,
-  kStream32,  // rows of at most 4,064 bytes, one query tile, at the memory's pace; also short calls
-  kDeep128,   // rows of 257 to 2,048 bytes, four query tiles; each of two warpgroups has its own document
-  kDeep256,   // rows of 257 to 2,048 bytes, eight query tiles over both warpgroups
+  kStream32,    // rows of at most 4,064 bytes, one query tile, at the memory's pace; also short calls
+  kDeep128,     // rows of 257 to 2,048 bytes, four query tiles; each of two warpgroups has its own document
+  kDeep256,     // rows of 257 to 2,048 bytes, eight query tiles over both warpgroups
+  kResidual32,  // residual codes: one query tile. No other tiling scores these, and it scores nothing else.
 };
 
+// The tilings that a plan may choose from, for documents that are not residual codes.
 inline constexpr ScoreTile kAllScoreTiles[] = {ScoreTile::kRows32Narrow, ScoreTile::kRows32,  ScoreTile::kRows64,
                                                ScoreTile::kRows128,      ScoreTile::kWide128, ScoreTile::kWide256,
                                                ScoreTile::kStream32,     ScoreTile::kDeep128, ScoreTile::kDeep256};
@@ -86,6 +88,8 @@ constexpr TileTraits TraitsOf(ScoreTile tile) {
       return {128, kDeepTokens, 0, 0, 0, 1};
     case ScoreTile::kDeep256:
       return {256, kDeepTokens, 0, 0, 0, 1};
+    case ScoreTile::kResidual32:
+      return {32, 32, 0, 1, 4, 3};
   }
   return {};
 }

@@ -18,7 +18,8 @@
 namespace maxsim::test {
 namespace {
 
-constexpr ScalarType kTypes[] = {ScalarType::kF16, ScalarType::kBF16, ScalarType::kF32, ScalarType::kI8};
+constexpr ScalarType kTypes[] = {ScalarType::kF16, ScalarType::kBF16, ScalarType::kF32, ScalarType::kI8,
+                                 ScalarType::kResidual8};
 constexpr Tier kStreamedTiers[] = {Tier::kHost, Tier::kDisk};
 
 // Returns a backend whose document batches have `block_bytes`. It is made once for each size.

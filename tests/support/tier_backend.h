@@ -19,6 +19,9 @@ class TierBackend final : public Backend {
   MemoryNeed BytesNeeded(ScalarType type, int32_t dim, int64_t num_documents, int64_t num_tokens, Tier) const override {
     return backend_.BytesNeeded(type, dim, num_documents, num_tokens, tier_);
   }
+  MemoryNeed CodebookBytesNeeded(ScalarType type, int32_t dim, int64_t num_centroids) const override {
+    return backend_.CodebookBytesNeeded(type, dim, num_centroids);
+  }
   absl::StatusOr<std::unique_ptr<Documents>> Load(const DocumentsView& documents, Tier,
                                                   std::shared_ptr<const void> keep_alive) override {
     return backend_.Load(documents, tier_, std::move(keep_alive));

@@ -1,5 +1,5 @@
 // Resident documents: documents in device memory, as rows that are padded to a multiple of 16 bytes, 64-bit offsets,
-// and scales where they are quantised.
+// scales where they are quantised, and the codebook of residual codes.
 #pragma once
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "kernels/cuda/documents/cuda_codebook.h"
 #include "kernels/cuda/documents/loaded_documents.h"
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/cuda/runtime/device_memory.h"
@@ -61,11 +62,13 @@ class CudaDocuments final : public LoadedDocuments {
   };
 
   // Makes documents that own their memory, on `device`, which must outlive them. Scales and rotation are those of I8
-  // (DocumentsView).
+  // (DocumentsView), the codebook that of residual codes.
   CudaDocuments(const Device* device, const Shape& shape, DeviceBuffer tokens, DeviceBuffer offsets,
-                DeviceBuffer scales = {}, uint64_t rotation_seed = 0)
+                DeviceBuffer scales = {}, uint64_t rotation_seed = 0,
+                std::unique_ptr<const CudaCodebook> codebook = nullptr)
       : LoadedDocuments(device),
         shape_(shape),
+        codebook_(std::move(codebook)),
         owned_tokens_(std::move(tokens)),
         owned_offsets_(std::move(offsets)),
         owned_scales_(std::move(scales)),
@@ -102,7 +105,8 @@ class CudaDocuments final : public LoadedDocuments {
   // Returns SpreadTokens (kernels/plan/shares.h); 0 where that is not known.
   int64_t spread_tokens() const { return shape_.spread_tokens; }
   MemoryNeed memory() const override {
-    return {.device_bytes = owned_tokens_.bytes() + owned_offsets_.bytes() + owned_scales_.bytes()};
+    return {.device_bytes = owned_tokens_.bytes() + owned_offsets_.bytes() + owned_scales_.bytes() +
+                            (codebook_ == nullptr ? 0 : codebook_->bytes())};
   }
   const CudaDocuments* resident() const override { return this; }
 
@@ -111,6 +115,8 @@ class CudaDocuments final : public LoadedDocuments {
   const int64_t* device_offsets() const { return offsets_; }  // [num_documents + 1]
   const float* device_scales() const { return scales_; }      // [num_documents] of I8; others: null
   uint64_t rotation_seed() const { return rotation_seed_; }   // of I8
+  // Returns what residual codes are decoded with; null for other types, and in memory that somebody else owns.
+  const CudaCodebook* codebook() const { return codebook_.get(); }
   // Returns the tensor maps that the wide and deep kernels need, or null when those cannot score these documents on
   // this device.
   const sm90::DocumentMaps* maps() const { return maps_.has_value() ? &*maps_ : nullptr; }
@@ -118,8 +124,8 @@ class CudaDocuments final : public LoadedDocuments {
  private:
   // Makes the tensor maps where the wide and deep kernels can score the documents.
   void DescribeForHopper() {
-    if (!device()->limits.hopper || shape_.type == ScalarType::kF32 || shape_.num_tokens == 0 ||
-        shape_.num_tokens > kWideMaxTokens || shape_.row_bytes() > kDeepMaxRowBytes) {
+    if (!device()->limits.hopper || shape_.type == ScalarType::kF32 || IsResidual(shape_.type) ||
+        shape_.num_tokens == 0 || shape_.num_tokens > kWideMaxTokens || shape_.row_bytes() > kDeepMaxRowBytes) {
       return;
     }
     maps_.emplace();
@@ -129,6 +135,7 @@ class CudaDocuments final : public LoadedDocuments {
   }
 
   Shape shape_;
+  std::unique_ptr<const CudaCodebook> codebook_;
   DeviceBuffer owned_tokens_;
   DeviceBuffer owned_offsets_;
   DeviceBuffer owned_scales_;

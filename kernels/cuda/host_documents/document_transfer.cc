@@ -174,6 +174,7 @@ absl::StatusOr<DocumentBatch> DocumentTransfer::LoadRange(const HostDocuments& d
   }
   absl::StatusOr<DocumentBatch> loaded = Loaded(*batch, tables, scales, consumer);
   if (!loaded.ok()) return loaded;
+  loaded->codebook = documents.codebook();
   loaded->num_documents = count;
   loaded->num_tokens = rows.count;
   return loaded;
@@ -246,6 +247,7 @@ absl::StatusOr<DocumentBatch> DocumentTransfer::LoadSlots(const HostDocuments& d
   MAXSIM_RETURN_IF_ERROR(BringSlots(documents, tables, num_gathered, gather, *batch));
   absl::StatusOr<DocumentBatch> loaded = Loaded(*batch, tables, scales, consumer);
   if (!loaded.ok()) return loaded;
+  loaded->codebook = documents.codebook();
   loaded->num_documents = static_cast<int64_t>(slots.size());
   loaded->num_tokens = num_rows;
   MAXSIM_RETURN_IF_ERROR(KeepAdmitted(tables, num_gathered, num_kept, *batch));

@@ -32,9 +32,10 @@ struct TransferCounts {
 
 // A document batch as scoring kernels take it.
 struct DocumentBatch {
-  const CudaDocuments* memory = nullptr;  // all rows of the transfer, which `offsets` count; it has no offsets itself
-  const int64_t* offsets = nullptr;       // in device memory, where LoadRange and LoadSlots say
-  const float* scales = nullptr;          // in device memory, where LoadRange and LoadSlots say; null but for I8
+  const CudaDocuments* memory = nullptr;   // all rows of the transfer, which `offsets` count; it has no offsets itself
+  const int64_t* offsets = nullptr;        // in device memory, where LoadRange and LoadSlots say
+  const float* scales = nullptr;           // in device memory, where LoadRange and LoadSlots say; null but for I8
+  const CudaCodebook* codebook = nullptr;  // that of the host documents; null but for residual codes
   int64_t num_documents = 0;
   int64_t num_tokens = 0;
 };

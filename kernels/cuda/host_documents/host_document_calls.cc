@@ -41,6 +41,7 @@ ScorePass PassOver(const DocumentBatch& batch, int64_t first, int64_t count) {
   return {.memory = batch.memory,
           .offsets = batch.offsets,
           .scales = batch.scales,
+          .codebook = batch.codebook,
           .first = first,
           .count = count,
           .mean_tokens = batch.num_tokens / std::max<int64_t>(batch.num_documents, 1)};

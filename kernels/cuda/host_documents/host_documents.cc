@@ -32,6 +32,9 @@ absl::StatusOr<std::unique_ptr<HostDocuments>> HostDocuments::Load(const Device*
                                                                    const DocumentsView& view, Tier tier,
                                                                    std::shared_ptr<const void> keep_alive) {
   std::unique_ptr<HostDocuments> documents(new HostDocuments(device, readers, view, tier));
+  if (view.codebook.num_centroids > 0) {
+    MAXSIM_ASSIGN_OR_RETURN(documents->codebook_, CudaCodebook::Upload(view.type, view.dim, view.codebook));
+  }
   if (tier != Tier::kHost) {
     documents->keep_alive_ = std::move(keep_alive);
     return documents;
@@ -48,11 +51,12 @@ absl::StatusOr<std::unique_ptr<HostDocuments>> HostDocuments::Load(const Device*
   held.offsets = documents->offsets_.data();
   held.scales = view.scales == nullptr ? nullptr : documents->scales_.data();
   held.source = nullptr;
+  held.codebook = {};
   return documents;
 }
 
 absl::Status HostDocuments::ReadPart(const RowRange& rows, uint8_t* to) const {
-  const size_t source_bytes = static_cast<size_t>(shape_.dim) * SizeOf(shape_.type);
+  const auto source_bytes = static_cast<size_t>(RowBytes(shape_.type, shape_.dim));
   const size_t target_bytes = static_cast<size_t>(row_bytes());
   const uint8_t* const from =
       static_cast<const uint8_t*>(view_.tokens) + static_cast<size_t>(rows.first) * source_bytes;

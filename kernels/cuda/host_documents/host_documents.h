@@ -27,20 +27,25 @@ class HostDocuments final : public LoadedDocuments {
   using Shape = CudaDocuments::Shape;
 
   // `tier` is kHost, which copies the view, or kDisk, which holds on to `keep_alive`. The view must be valid.
-  // `device` and `readers` must outlive the result. RESOURCE_EXHAUSTED when there is no pinned memory for them;
+  // `device`, which is the current one, and `readers` must outlive the result. RESOURCE_EXHAUSTED when there is no
+  // pinned memory for them;
   // DATA_LOSS when the view's source cannot be read.
   static absl::StatusOr<std::unique_ptr<HostDocuments>> Load(const Device* device, ThreadPool* readers,
                                                              const DocumentsView& view, Tier tier,
                                                              std::shared_ptr<const void> keep_alive);
 
-  // Returns the memory that Load takes.
+  // Returns the memory that Load takes beside the codebook of residual codes (CudaCodebook::BytesNeeded).
   static MemoryNeed BytesNeeded(const Shape& shape, Tier tier);
 
   ScalarType type() const override { return shape_.type; }
   int32_t dim() const override { return shape_.dim; }
   int64_t num_documents() const override { return shape_.num_documents; }
   int64_t num_tokens() const override { return shape_.num_tokens; }
-  MemoryNeed memory() const override { return BytesNeeded(shape_, tier_); }
+  MemoryNeed memory() const override {
+    MemoryNeed need = BytesNeeded(shape_, tier_);
+    if (codebook_ != nullptr) need.device_bytes += codebook_->bytes();
+    return need;
+  }
   const HostDocuments* host() const override { return this; }
 
   // Returns a number that no other host documents of the process have or had.
@@ -51,6 +56,8 @@ class HostDocuments final : public LoadedDocuments {
   const int64_t* offsets() const { return view_.offsets; }  // [num_documents + 1]
   const float* scales() const { return view_.scales; }      // [num_documents] of I8; null of other types
   uint64_t rotation_seed() const { return view_.rotation_seed; }
+  // Returns what residual codes are decoded with, in device memory; null for other types.
+  const CudaCodebook* codebook() const { return codebook_.get(); }
 
   // Returns all rows of kHost, in pinned memory that the device can read; null of kDisk.
   const uint8_t* pinned_rows() const { return rows_.as<uint8_t>(); }
@@ -73,6 +80,7 @@ class HostDocuments final : public LoadedDocuments {
   const Shape shape_;
   DocumentsView view_;                      // of kHost it shows offsets_ and scales_, and its tokens are null
   std::shared_ptr<const void> keep_alive_;  // owns the view's memory of kDisk
+  std::unique_ptr<const CudaCodebook> codebook_;
   // These are what kHost copied from the view; kDisk leaves them empty.
   PinnedBuffer rows_;
   std::vector<int64_t> offsets_;

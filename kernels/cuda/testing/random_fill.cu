@@ -73,6 +73,11 @@ cudaError_t FillRandom(ScalarType type, void* elements, int64_t count, uint64_t 
     case ScalarType::kI8:
       FillI8<<<kBlocks, kThreads, 0, stream>>>(static_cast<int8_t*>(elements), count, seed);
       return cudaGetLastError();
+    case ScalarType::kResidual1:
+    case ScalarType::kResidual2:
+    case ScalarType::kResidual4:
+    case ScalarType::kResidual8:
+      break;  // rows have no elements
   }
   return cudaErrorInvalidValue;
 }

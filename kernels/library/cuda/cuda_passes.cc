@@ -71,7 +71,11 @@ cudaError_t LaunchForward(const ForwardParams& params, ScalarType type, bool tok
     case ScalarType::kBF16:
       return ForwardLauncher<ScalarType::kBF16, false>::Launch(params, stream);
     case ScalarType::kI8:
-      break;
+    case ScalarType::kResidual1:
+    case ScalarType::kResidual2:
+    case ScalarType::kResidual4:
+    case ScalarType::kResidual8:
+      break;  // CheckTokens has refused residual codes
   }
   return token_scales ? ForwardLauncher<ScalarType::kI8, true>::Launch(params, stream)
                       : ForwardLauncher<ScalarType::kI8, false>::Launch(params, stream);

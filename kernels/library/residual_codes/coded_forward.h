@@ -7,22 +7,10 @@
 
 #include "kernels/library/cuda/device_problem.h"
 #include "kernels/library/include/maxsim/residual_codes.h"
-#include "kernels/plan/shared_arrays.h"
+#include "kernels/plan/residual_shape.h"
 #include "kernels/scalar_type.h"
 
 namespace maxsim::library {
-
-// A thread block has 32 tokens of a query, and each of its warps scores whole documents against them.
-inline constexpr int32_t kCodedWarps = 4;
-inline constexpr int32_t kCodedQueryRows = 32;
-
-// Columns that a warp decodes and multiplies at a time. The four lanes that share a token have 8 of them each.
-inline constexpr int32_t kCodedStepColumns = 32;
-inline constexpr int32_t kCodedLaneColumns = kCodedStepColumns / 4;
-
-// Query rows stay in shared memory as long as they take no more than this: with the table of weights it is less than
-// the 99 KB that every device from compute capability 8.0 on has.
-inline constexpr int64_t kMaxCodedQueryBytes = 64 * 1024;
 
 // How a call is cut into thread blocks.
 struct CodedPlan {
@@ -32,27 +20,6 @@ struct CodedPlan {
   int64_t num_blocks = 0;           // queries * query_tiles * splits
   bool resident = true;             // whether the query rows stay in shared memory
 };
-
-// Where the parts of a thread block's shared memory begin, in bytes: the table of weights lies at 0.
-struct CodedShared {
-  int32_t query_pitch;
-  int32_t query;
-  int32_t total;
-};
-
-// `table_bytes` is WeightTable::kBytes. Query rows have zeros behind their columns, up to whole steps.
-constexpr CodedShared CodedSharedOf(int32_t table_bytes, bool resident, int32_t dim, ScalarType type) {
-  CodedShared shared{};
-  SharedArrays arrays(128);
-  arrays.TakeBytes(table_bytes, 128);
-  // Rows whose pitch is an odd multiple of 64 bytes do not meet in a bank where two rows' 64 bytes are read at once.
-  const int32_t steps = (dim + kCodedStepColumns - 1) / kCodedStepColumns;
-  const int32_t parts = steps * kCodedStepColumns * static_cast<int32_t>(SizeOf(type)) / 64;
-  shared.query_pitch = (parts % 2 == 0 ? parts + 1 : parts) * 64;
-  shared.query = arrays.TakeBytes(resident ? kCodedQueryRows * shared.query_pitch : 0, 128);
-  shared.total = arrays.bytes();
-  return shared;
-}
 
 struct CodedParams {
   DeviceProblem problem;  // its documents have no rows

@@ -18,18 +18,13 @@ namespace {
 // The most thread blocks of a grid, and the most pairs, which the kernel counts in 32 bits.
 constexpr int64_t kMaxCodedBlocks = std::numeric_limits<int32_t>::max();
 
-// So many thread blocks keep every multiprocessor of today's devices busy, several on each.
-constexpr int64_t kWantedCodedBlocks = 2048;
-
 constexpr int64_t DividedUp(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
 
 // Plans a call by its shape alone.
 CodedPlan PlanCoded(const DeviceProblem& problem) {
   CodedPlan plan;
   plan.query_tiles = std::max<int64_t>(NumQueryTiles(problem.queries.max_tokens), 1);
-  const CodedShared shared = CodedSharedOf(/*table_bytes=*/0, /*resident=*/true, problem.queries.dim,
-                                           static_cast<ScalarType>(problem.queries.type));
-  plan.resident = int64_t{kCodedQueryRows} * shared.query_pitch <= kMaxCodedQueryBytes;
+  plan.resident = CodedQueryStays(problem.queries.dim, static_cast<ScalarType>(problem.queries.type));
   const int64_t units = problem.queries.num_sequences * plan.query_tiles;
   if (units == 0 || problem.list_length == 0) return plan;
   // Every warp of a block has a document at least.

@@ -19,7 +19,7 @@ namespace {
 
 // Decoded vectors are FP32, whatever the type of the queries, which are widened, so that nothing is rounded again.
 Status CpuCodesForward(const CodedProblem& coded, float* scores, int32_t* argmax) {
-  const ResidualDecoder decoder(coded);
+  const CodedRowDecoder decoder(coded);
   Problem problem = coded.problem;
   std::vector<float> queries;
   if (problem.type() != ScalarType::kF32) {
@@ -61,7 +61,7 @@ Status CodesBackward(const maxsim_call* call, const maxsim_residual_codes* codes
   }
   if (problem.problem.call.device == MAXSIM_CUDA) return CudaCodesBackward(problem, gradients);
   if (Status status = CheckHostCodes(problem); !status.ok()) return status;
-  const ResidualDecoder decoder(problem);
+  const CodedRowDecoder decoder(problem);
   return CpuBackward(problem.problem, gradients, &decoder);
 }
 

@@ -2,10 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
+#include <optional>
 
 #include "kernels/library/cpu/row_decoder.h"
 #include "kernels/library/residual_codes/coded_problem.h"
+#include "kernels/residual_codes.h"
 
 namespace maxsim::library {
 
@@ -16,16 +17,15 @@ inline int64_t CentroidNumber(const maxsim_residual_codes& codes, int64_t row) {
 }
 
 // It borrows the problem. Numbers outside of the centroids are taken for the nearest one, so that none is read outside.
-class ResidualDecoder : public RowDecoder {
+class CodedRowDecoder : public RowDecoder {
  public:
-  explicit ResidualDecoder(const CodedProblem& problem);
+  explicit CodedRowDecoder(const CodedProblem& problem);
 
   void Decode(int64_t row, float* vector) const override;
 
  private:
   const CodedProblem& problem_;
-  // [256, 8 / nbits]: the weights of the columns that share a byte, for each value of the byte, in the queries' type
-  std::vector<float> weights_;
+  std::optional<ResidualDecoder> decoder_;  // nullopt where there are no rows
 };
 
 }  // namespace maxsim::library

@@ -105,7 +105,7 @@ std::vector<int64_t> MixedLengths() {
 
 void SnapshotsAreScoredAsLoaded(Backend& backend) {
   ContractRunner runner(backend);
-  for (ScalarType type : kStorageTypes) {
+  for (ScalarType type : kWritableTypes) {
     for (int32_t dim : {20, 100, 128}) {
       if (kSanitized && dim == 128) continue;
       for (const std::vector<int64_t>& lengths : {MixedLengths(), std::vector<int64_t>(40, 12)}) {
@@ -124,7 +124,7 @@ void SnapshotsAreScoredAsLoaded(Backend& backend) {
 // shows. The lengths are equal first and then differ.
 void SnapshotsKeepTheirAnswers(Backend& backend) {
   ContractRunner runner(backend);
-  for (ScalarType type : kStorageTypes) {
+  for (ScalarType type : kWritableTypes) {
     SCOPED_TRACE(std::string(Name(type)));
     std::vector<int64_t> lengths(6, 9);
     for (int64_t length : BoundaryLengths()) lengths.push_back(length);
@@ -229,7 +229,7 @@ void OtherDocumentsAreRefused(Backend& backend) {
 
 // The documents are several MiB, so that they come and go in several pieces where a backend copies them in pieces.
 void RowsAreReadBack(Backend& backend) {
-  for (ScalarType type : kStorageTypes) {
+  for (ScalarType type : kWritableTypes) {
     for (int32_t dim : {20, 100, 256}) {
       SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim);
       const std::vector<int64_t> lengths(kSanitized ? 6 : 40, 301);

@@ -40,8 +40,15 @@ std::vector<std::vector<double>> QueryRows(const RandomDocuments& documents, con
   return rows;
 }
 
-// Returns a row of a document, multiplied by its scale.
+// Returns a row of a document, multiplied by its scale, or decoded.
 std::vector<double> DocumentRow(const RandomDocuments& documents, int64_t document, int64_t token) {
+  if (IsResidual(documents.tokens.type())) {
+    const DocumentsView view = documents.view();
+    std::vector<double> row(static_cast<size_t>(view.dim));
+    ResidualDecoder(view.type, view.dim, view.codebook)
+        .DecodeRow(documents.tokens.row(documents.offsets[document] + token), row.data());
+    return row;
+  }
   const std::vector<float> values = documents.tokens.Row(documents.offsets[document] + token);
   std::vector<double> row(values.begin(), values.end());
   if (documents.scales.empty()) return row;
@@ -98,6 +105,7 @@ void AlignMatchesReference(Backend& backend) {
   ContractRunner runner(backend);
   for (ScalarType type : kStorageTypes) {
     for (int32_t dim : {9, 50, 128, 300}) {
+      if (!TakesDim(type, dim)) continue;
       for (int32_t num_tokens : {1, 32, 33, 100}) {
         if (kSanitized && dim > 50 && num_tokens > 33) continue;
         SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", query tokens " << num_tokens);
@@ -150,7 +158,7 @@ void AlignAddsUpToTheScore(Backend& backend) {
 
 void StagedDocuments(Backend& backend) {
   ContractRunner runner(backend);
-  for (ScalarType type : kStorageTypes) {
+  for (ScalarType type : kWritableTypes) {
     const RandomQuery query = MakeQuery(TestSeed() + 1, type, 100, 33);
     for (uint64_t seed : {TestSeed(), TestSeed() + 9}) {
       const RandomDocuments documents = MakeDocuments(seed, type, 100, BoundaryLengths(), 2);
@@ -179,15 +187,20 @@ void Description(Backend& backend) {
   EXPECT_TRUE(backend.Health().ok());
 
   ContractRunner runner(backend);
-  for (ScalarType type : {ScalarType::kBF16, ScalarType::kI8}) {
+  for (ScalarType type : {ScalarType::kBF16, ScalarType::kI8, ScalarType::kResidual4}) {
     const RandomDocuments documents = MakeDocuments(TestSeed(), type, 72, BoundaryLengths());
     const Documents& loaded = runner.Load(documents);
     EXPECT_EQ(loaded.type(), type);
     EXPECT_EQ(loaded.dim(), 72);
     EXPECT_EQ(loaded.num_documents(), documents.num_documents());
     EXPECT_EQ(loaded.num_tokens(), documents.offsets.back());
-    EXPECT_EQ(loaded.memory(),
-              backend.BytesNeeded(type, 72, loaded.num_documents(), loaded.num_tokens(), Tier::kDevice));
+    MemoryNeed need = backend.BytesNeeded(type, 72, loaded.num_documents(), loaded.num_tokens(), Tier::kDevice);
+    if (IsResidual(type)) {
+      const MemoryNeed codebook = backend.CodebookBytesNeeded(type, 72, documents.view().codebook.num_centroids);
+      need.device_bytes += codebook.device_bytes;
+      need.host_bytes += codebook.host_bytes;
+    }
+    EXPECT_EQ(loaded.memory(), need);
   }
 }
 

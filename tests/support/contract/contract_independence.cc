@@ -30,6 +30,7 @@ void PoisonedNeighbours(Backend& backend) {
   ContractRunner runner(backend);
   for (ScalarType type : kStorageTypes) {
     for (int32_t dim : kOddAndEvenDims) {
+      if (!TakesDim(type, dim)) continue;
       SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim);
       std::vector<int64_t> lengths;
       std::vector<uint32_t> listed;
@@ -68,6 +69,7 @@ void AnyAlignment(Backend& backend) {
   ContractRunner runner(backend);
   for (ScalarType type : kStorageTypes) {
     for (int32_t dim : kOddAndEvenDims) {
+      if (!TakesDim(type, dim)) continue;
       std::vector<Scored> expected;
       for (size_t misalignment : {0, 2, 6, 10, 62}) {
         SCOPED_TRACE(testing::Message() << Name(type) << " d " << dim << ", " << misalignment << " bytes off");
@@ -87,6 +89,7 @@ void Reruns(Backend& backend) {
   constexpr int64_t kDocuments = kSanitized ? 30 : 200;
   ContractRunner runner(backend);
   for (ScalarType type : kStorageTypes) {
+    if (!TakesDim(type, 100)) continue;
     const RandomDocuments documents =
         MakeDocuments(TestSeed(), type, 100, RandomLengths(TestSeed(), kDocuments, 1, 150));
     const RandomQuery query = MakeQuery(TestSeed() + 1, type, 100, 33);

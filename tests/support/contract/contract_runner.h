@@ -14,7 +14,11 @@ namespace maxsim::test {
 using Results = std::vector<std::vector<Scored>>;
 
 // Every backend takes all of these storage types.
-inline constexpr ScalarType kStorageTypes[] = {ScalarType::kF32, ScalarType::kF16, ScalarType::kBF16, ScalarType::kI8};
+inline constexpr ScalarType kStorageTypes[] = {ScalarType::kF32,       ScalarType::kF16,       ScalarType::kBF16,
+                                               ScalarType::kI8,        ScalarType::kResidual1, ScalarType::kResidual2,
+                                               ScalarType::kResidual4, ScalarType::kResidual8};
+// Documents of these types can be appended to, and staged.
+inline constexpr ScalarType kWritableTypes[] = {ScalarType::kF32, ScalarType::kF16, ScalarType::kBF16, ScalarType::kI8};
 
 // Returns document lengths on both sides of every tile height in use.
 std::vector<int64_t> BoundaryLengths();

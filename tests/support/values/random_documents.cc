@@ -34,15 +34,13 @@ TokenMatrix::TokenMatrix(ScalarType type, int32_t dim, int64_t num_tokens, size_
       dim_(dim),
       num_tokens_(num_tokens),
       start_(misalignment),
-      memory_(misalignment + static_cast<size_t>(num_tokens) * dim * SizeOf(type)) {}
+      memory_(misalignment + static_cast<size_t>(num_tokens * RowBytes(type, dim))) {}
 
 const void* TokenMatrix::row(int64_t token) const {
-  return static_cast<const std::byte*>(data()) + static_cast<size_t>(token) * dim_ * SizeOf(type_);
+  return static_cast<const std::byte*>(data()) + token * RowBytes(type_, dim_);
 }
 
-void* TokenMatrix::MutableRow(int64_t token) {
-  return static_cast<std::byte*>(data()) + static_cast<size_t>(token) * dim_ * SizeOf(type_);
-}
+void* TokenMatrix::MutableRow(int64_t token) { return static_cast<std::byte*>(data()) + token * RowBytes(type_, dim_); }
 
 std::vector<float> TokenMatrix::Row(int64_t token) const {
   std::vector<float> values(dim_);
@@ -70,10 +68,17 @@ void TokenMatrix::Set(int64_t token, int32_t column, float value) {
 }
 
 void TokenMatrix::CopyRow(const TokenMatrix& from, int64_t from_token, int64_t token) {
-  std::memcpy(MutableRow(token), from.row(from_token), dim_ * SizeOf(type_));
+  std::memcpy(MutableRow(token), from.row(from_token), static_cast<size_t>(RowBytes(type_, dim_)));
 }
 
 void TokenMatrix::Poison(int64_t begin, int64_t end) {
+  if (IsResidual(type_)) {
+    // A number beyond the centroids is taken for the last one.
+    for (int64_t token = begin; token < end; ++token) {
+      std::memset(MutableRow(token), 0xff, static_cast<size_t>(RowBytes(type_, dim_)));
+    }
+    return;
+  }
   for (int64_t token = begin; token < end; ++token) {
     const float extreme = token % 2 == 0 ? kMaxInt8 : -kMaxInt8;
     const float value = type_ == ScalarType::kI8 ? extreme : std::numeric_limits<float>::quiet_NaN();
@@ -107,7 +112,10 @@ DocumentsView RandomDocuments::view() const {
           .tokens = tokens.data(),
           .offsets = offsets.data(),
           .scales = quantized ? scales.data() : nullptr,
-          .rotation_seed = quantized ? rotation_seed : 0};
+          .rotation_seed = quantized ? rotation_seed : 0,
+          .codebook = {.num_centroids = static_cast<int64_t>(centroids.size()) / std::max(tokens.dim(), 1),
+                       .centroids = centroids.empty() ? nullptr : centroids.data(),
+                       .bucket_weights = bucket_weights.empty() ? nullptr : bucket_weights.data()}};
 }
 
 void RandomDocuments::Poison(int64_t document) {
@@ -117,7 +125,8 @@ void RandomDocuments::Poison(int64_t document) {
 
 RandomDocuments MakeDocuments(uint64_t seed, ScalarType type, int32_t dim, absl::Span<const int64_t> lengths,
                               size_t misalignment) {
-  if (type == ScalarType::kI8) return Stored(MakeDocuments(seed, ScalarType::kF32, dim, lengths), type, misalignment);
+  if (type == ScalarType::kI8 || IsResidual(type))
+    return Stored(MakeDocuments(seed, ScalarType::kF32, dim, lengths), type, misalignment);
   RandomDocuments documents;
   documents.rotation_seed = seed * 3 + 1;
   documents.offsets.push_back(0);
@@ -126,12 +135,55 @@ RandomDocuments MakeDocuments(uint64_t seed, ScalarType type, int32_t dim, absl:
   return documents;
 }
 
+namespace {
+
+// Writes the residual codes of the F32 values' rows into `stored`, and the codebook: each column gets the bucket whose
+// weight brings it nearest to the value.
+void StoreResidualCodes(const RandomDocuments& values, RandomDocuments& stored) {
+  constexpr int64_t kCentroids = 7;
+  const ScalarType type = stored.tokens.type();
+  const int32_t dim = values.tokens.dim();
+  const int nbits = ResidualBits(type);
+  const TokenMatrix centroids = RandomTokens(values.rotation_seed, ScalarType::kF16, dim, kCentroids);
+  const auto* const elements = static_cast<const uint16_t*>(centroids.data());
+  stored.centroids.assign(elements, elements + kCentroids * dim);
+  stored.centroids.insert(stored.centroids.end(), static_cast<size_t>(dim), uint16_t{0x7e00});
+  const int num_buckets = 1 << nbits;
+  for (int bucket = 0; bucket < num_buckets; ++bucket) {
+    stored.bucket_weights.push_back(0.6f * (static_cast<float>(bucket) + 0.5f) / static_cast<float>(num_buckets) -
+                                    0.3f);
+  }
+  for (int64_t token = 0; token < values.tokens.num_tokens(); ++token) {
+    const std::vector<float> row = values.tokens.Row(token);
+    const auto number = static_cast<uint32_t>(token % kCentroids);
+    const std::vector<float> centroid = centroids.Row(number);
+    auto* const codes = static_cast<uint8_t*>(stored.tokens.MutableRow(token));
+    const int64_t num_bytes = RowBytes(type, dim) - static_cast<int64_t>(sizeof(number));
+    std::memset(codes, 0, static_cast<size_t>(num_bytes));
+    for (int32_t column = 0; column < dim; ++column) {
+      const float share = (row[column] - centroid[column] + 0.3f) / 0.6f * static_cast<float>(num_buckets);
+      const int bucket = std::clamp(static_cast<int>(share), 0, num_buckets - 1);
+      for (int bit = 0; bit < nbits; ++bit) {
+        const int place = column * nbits + bit;  // of the row's bits, the highest of a byte first
+        codes[place / 8] = static_cast<uint8_t>(codes[place / 8] | (bucket >> bit & 1) << (7 - place % 8));
+      }
+    }
+    std::memcpy(codes + num_bytes, &number, sizeof(number));
+  }
+}
+
+}  // namespace
+
 RandomDocuments Stored(const RandomDocuments& values, ScalarType type, size_t misalignment) {
   const int32_t dim = values.tokens.dim();
   RandomDocuments stored;
   stored.tokens = TokenMatrix(type, dim, values.tokens.num_tokens(), misalignment);
   stored.offsets = values.offsets;
   stored.rotation_seed = values.rotation_seed;
+  if (IsResidual(type)) {
+    StoreResidualCodes(values, stored);
+    return stored;
+  }
   const auto* rows = static_cast<const float*>(values.tokens.data());
   if (type != ScalarType::kI8) {
     ConvertElements(ScalarType::kF32, rows, type, stored.tokens.data(),

@@ -31,6 +31,7 @@ struct CacheLineAllocator {
 };
 
 // Holds a matrix of token vectors in its own memory. The values of an I8 matrix are its elements, without any scale.
+// Rows of residual codes are bytes (RowBytes) without values: Row, SetRow and Set are not for them.
 class TokenMatrix {
  public:
   TokenMatrix() = default;
@@ -50,14 +51,13 @@ class TokenMatrix {
   void SetRow(int64_t token, absl::Span<const float> values);
   void Set(int64_t token, int32_t column, float value);
   void CopyRow(const TokenMatrix& from, int64_t from_token, int64_t token);
+  void* MutableRow(int64_t token);
 
   // Makes every value of rows `begin` .. `end` one that must not be read: NaN, or in I8 the largest element, of one
-  // sign in even rows and of the other in odd ones.
+  // sign in even rows and of the other in odd ones. Residual codes get the last centroid, which is NaN in tests.
   void Poison(int64_t begin, int64_t end);
 
  private:
-  void* MutableRow(int64_t token);
-
   ScalarType type_ = ScalarType::kF32;
   int32_t dim_ = 0;
   int64_t num_tokens_ = 0;
@@ -73,6 +73,9 @@ struct RandomDocuments {
   std::vector<int64_t> offsets;
   std::vector<float> scales = {};  // I8: [num_documents]; else empty
   uint64_t rotation_seed = 0;      // of the rotation that I8 documents have, or would get
+  // These are of residual codes; else empty. The last centroid is NaN and of no token that is not poisoned.
+  std::vector<uint16_t> centroids = {};  // F16 [num_centroids, dim]
+  std::vector<float> bucket_weights = {};
 
   int64_t num_documents() const { return static_cast<int64_t>(offsets.size()) - 1; }
   int64_t length(int64_t document) const { return offsets[document + 1] - offsets[document]; }
@@ -82,11 +85,16 @@ struct RandomDocuments {
   void Poison(int64_t document);
 };
 
-// Makes one document for each of `lengths`, which are token counts. I8 documents are gaussian rows that are quantised.
+// Returns whether vectors of `dim` columns can be stored as `type`: residual codes take only some.
+constexpr bool TakesDim(ScalarType type, int32_t dim) { return !IsResidual(type) || TakesResidualDim(type, dim); }
+
+// Makes one document for each of `lengths`, which are token counts. I8 documents are gaussian rows that are quantised,
+// residual codes are those of gaussian rows.
 RandomDocuments MakeDocuments(uint64_t seed, ScalarType type, int32_t dim, absl::Span<const int64_t> lengths,
                               size_t misalignment = 0);
 
-// Returns the F32 documents `values` in another type: rounded, or rotated and quantised for I8.
+// Returns the F32 documents `values` in another type: rounded, rotated and quantised for I8, or as residual codes,
+// which are coarse: 7 centroids and weights in -0.3 .. 0.3.
 RandomDocuments Stored(const RandomDocuments& values, ScalarType type, size_t misalignment = 0);
 
 // Returns `count` lengths between `shortest` and `longest`.

@@ -91,6 +91,33 @@ void ExpectLaunchable(const ScorePlan& plan, const DeviceLimits& limits) {
   EXPECT_LE(plan.row_tiles_at_once, plan.num_row_tiles);
 }
 
+TEST(PlanTest, ResidualCodesHaveAKernelOfTheirOwn) {
+  for (const DeviceLimits& limits : kDevices) {
+    for (const ScalarType type :
+         {ScalarType::kResidual1, ScalarType::kResidual2, ScalarType::kResidual4, ScalarType::kResidual8}) {
+      for (const int32_t dim : {8, 128, 1000, 1024}) {
+        for (const int64_t query_tiles : {1, 3, 5000}) {
+          const QueryGroupShape groups[] = {{query_tiles, 70'000}, {1, 3}};
+          const absl::StatusOr<ScorePlan> plan = PlanScore(type, dim, groups, limits, /*document_bytes=*/5000);
+          ASSERT_TRUE(plan.ok()) << plan.status();
+          EXPECT_EQ(plan->tile, ScoreTile::kResidual32);
+          EXPECT_EQ(plan->num_row_tiles, query_tiles + 1);
+          // A thread block has one row tile, and its warps have a candidate each.
+          EXPECT_EQ(plan->row_tiles_at_once, plan->num_row_tiles);
+          EXPECT_GE(plan->blocks_per_row_tile, 1);
+          EXPECT_LE(plan->blocks_per_row_tile, 70'000 / 4);
+          EXPECT_EQ(plan->row_bytes % 16, 0);
+          EXPECT_LE(plan->shared_bytes, limits.shared_bytes_per_block);
+          const absl::StatusOr<ScorePlan> align = PlanAlign(type, dim, query_tiles, 3, limits);
+          ASSERT_TRUE(align.ok()) << align.status();
+          EXPECT_EQ(align->tile, ScoreTile::kResidual32);
+          EXPECT_EQ(align->blocks_per_row_tile, 1);
+        }
+      }
+    }
+  }
+}
+
 TEST(PlanTest, EveryShapeHasALaunchablePlanOnEveryDevice) {
   for (const DeviceLimits& limits : kDevices) {
     for (ScalarType type : kTypes) {

@@ -101,7 +101,7 @@ TEST(ResidualCodesTest, EveryInstructionSetGivesTheScoresOfFp64) {
   const CodesCase codes_case(shape, TestSeed());
   library::CodedProblem problem;
   ASSERT_TRUE(library::ReadCodedProblem(&codes_case.library.call, &codes_case.codes, &problem).ok());
-  const library::ResidualDecoder decoder(problem);
+  const library::CodedRowDecoder decoder(problem);
   for (const cpu::Isa* isa : cpu::AvailableIsas()) {
     SCOPED_TRACE(isa->name);
     CodesResult result = PoisonedCodes(codes_case);

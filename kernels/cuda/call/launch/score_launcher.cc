@@ -12,6 +12,7 @@
 #include "kernels/cuda/score/hopper_stream/kernel.h"
 #include "kernels/cuda/score/hopper_wide/kernel.h"
 #include "kernels/cuda/score/portable/kernel.h"
+#include "kernels/cuda/score/residual/kernel.h"
 #include "kernels/plan/order.h"
 #include "kernels/plan/score.h"
 #include "kernels/plan/shares.h"
@@ -115,6 +116,16 @@ void ScoreLauncher::FillWorkQueue(const ScorePass& pass, int64_t first, int64_t 
   params.order = order;
 }
 
+void ScoreLauncher::FillResidual(const ScorePass& pass, ResidualParams& params) const {
+  const CudaDocuments& documents = *pass.memory;
+  params.row_bytes = static_cast<int32_t>(DeviceRowBytes(ScalarType::kF16, documents.dim()));
+  params.centroids = pass.codebook->centroids();
+  params.bucket_weights = pass.codebook->bucket_weights();
+  params.num_centroids = pass.codebook->num_centroids();
+  params.dim = documents.dim();
+  params.document_bytes = static_cast<int32_t>(documents.row_bytes());
+}
+
 StreamParams ScoreLauncher::StreamParamsOf(const ScorePass& pass, int64_t first, int64_t count) const {
   const Workspace& workspace = context_.workspace;
   const CallInput& input = workspace.input;
@@ -155,6 +166,12 @@ cudaError_t ScoreLauncher::LaunchKernel(const ScorePass& pass, int64_t first, in
     FillWorkQueue(pass, first, count, order, params);
     return sm90::LaunchDeepKernel(plan, *pass.memory->maps(), queries, params, stream);
   }
+  if (plan.tile == ScoreTile::kResidual32) {
+    ResidualParams params{};
+    FillScores(pass, first, count, params);
+    FillResidual(pass, params);
+    return LaunchResidualKernel(plan, params, stream);
+  }
   PortableParams params{};
   FillFromPlan(plan, params);
   FillScores(pass, first, count, params);
@@ -193,6 +210,14 @@ absl::Status ScoreLauncher::LaunchScores(const ScorePass& pass) const {
 absl::Status ScoreLauncher::LaunchMatches(const ScorePass& pass, int32_t query_tokens) const {
   const Workspace& workspace = context_.workspace;
   const ScorePlan& plan = workspace.input.score_plan();
+  if (plan.tile == ScoreTile::kResidual32) {
+    ResidualParams params{};
+    FillPass(pass, params);
+    FillResidual(pass, params);
+    params.matches = workspace.partials.as<DeviceMatch>();
+    params.query_tokens = query_tokens;
+    return MAXSIM_CUDA_STATUS(LaunchResidualKernel(plan, params, workspace.stream.get()));
+  }
   PortableParams params{};
   FillFromPlan(plan, params);
   FillPass(pass, params);

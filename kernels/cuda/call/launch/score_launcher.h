@@ -16,6 +16,7 @@
 #include "kernels/cuda/score/hopper_common/document_maps.h"
 #include "kernels/cuda/score/hopper_common/params.h"
 #include "kernels/cuda/score/hopper_stream/params.h"
+#include "kernels/cuda/score/residual/params.h"
 #include "kernels/cuda/score/score_params.h"
 
 namespace maxsim::cuda {
@@ -61,6 +62,8 @@ class ScoreLauncher {
   void FillHopper(const ScorePass& pass, int64_t first, int64_t count, HopperParams& params) const;
   void FillWorkQueue(const ScorePass& pass, int64_t first, int64_t count, const CandidateOrder& order,
                      WorkQueueParams& params) const;
+  // Fills in what a kernel over residual codes is told beside ScoreParams.
+  void FillResidual(const ScorePass& pass, ResidualParams& params) const;
   StreamParams StreamParamsOf(const ScorePass& pass, int64_t first, int64_t count) const;
   // Launches the plan's kernel over these candidates. `queries` describes the query rows to a deep kernel.
   cudaError_t LaunchKernel(const ScorePass& pass, int64_t first, int64_t count, const CandidateOrder& order,

@@ -9,10 +9,11 @@ namespace maxsim::cuda {
 
 // Borrows the documents until the pass has been scored.
 struct ScorePass {
-  const CudaDocuments* memory = nullptr;  // the rows, their type and their tensor maps; offsets and scales are below
-  const int64_t* offsets = nullptr;       // device memory, indexed by the numbers that candidates name documents by
-  const float* scales = nullptr;          // device memory, indexed as `offsets`; null but for I8
-  int64_t first = 0;                      // the pass has the candidates first .. first + count of every query
+  const CudaDocuments* memory = nullptr;   // the rows, their type and their tensor maps; offsets and scales are below
+  const int64_t* offsets = nullptr;        // device memory, indexed by the numbers that candidates name documents by
+  const float* scales = nullptr;           // device memory, indexed as `offsets`; null but for I8
+  const CudaCodebook* codebook = nullptr;  // null but for residual codes
+  int64_t first = 0;                       // the pass has the candidates first .. first + count of every query
   int64_t count = 0;
   int64_t mean_tokens = 0;      // mean tokens of a document
   int64_t longest_tokens = 0;   // tokens of the longest document; 0: unknown

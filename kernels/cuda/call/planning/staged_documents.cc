@@ -32,7 +32,8 @@ absl::StatusOr<const CudaDocuments*> StagedDocuments::Stage(const Device* device
 absl::Status StagedDocuments::Upload(const DocumentsView& view, const CudaDocuments::Shape& shape,
                                      cudaStream_t stream) {
   FinishOnError started(stream);
-  MAXSIM_RETURN_IF_ERROR(uploader_.CopyRows(view.tokens, shape.num_tokens, view.dim * SizeOf(view.type), tokens_.as(),
+  MAXSIM_RETURN_IF_ERROR(uploader_.CopyRows(view.tokens, shape.num_tokens,
+                                            static_cast<size_t>(RowBytes(view.type, view.dim)), tokens_.as(),
                                             static_cast<size_t>(shape.row_bytes()), stream));
   if (shape.num_documents > 0) {
     MAXSIM_RETURN_IF_ERROR(uploader_.CopyBytes(view.offsets, shape.offset_bytes(), offsets_.as(), stream));

@@ -32,6 +32,7 @@ cudaError_t VisitPortableTensorCores(ScoreTile tile, bool resident, bool align, 
     case kStream32:
     case kDeep128:
     case kDeep256:
+    case kResidual32:
       break;
   }
   return kNoInstance;
@@ -60,6 +61,11 @@ cudaError_t VisitPortable(ScalarType type, ScoreTile tile, bool resident, bool a
       return VisitPortableF32(tile, resident, align, visit);
     case ScalarType::kI8:
       return VisitPortableTensorCores<ScalarType::kI8>(tile, resident, align, visit);
+    case ScalarType::kResidual1:
+    case ScalarType::kResidual2:
+    case ScalarType::kResidual4:
+    case ScalarType::kResidual8:
+      break;  // they have kernels of their own, in score/residual
   }
   return kNoInstance;
 }

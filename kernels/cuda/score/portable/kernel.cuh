@@ -21,22 +21,12 @@
 #include "kernels/cuda/score/portable/row_maxima.cuh"
 #include "kernels/cuda/score/portable/tile_loader.cuh"
 #include "kernels/cuda/score/portable/warp_tile.cuh"
+#include "kernels/cuda/score/query_tile_sum.cuh"
 #include "kernels/plan/portable_shape.h"
 #include "kernels/plan/rows.h"
 #include "kernels/plan/score_tile.h"
 
 namespace maxsim::cuda::sm80 {
-
-// Returns the sum of 32 weighted maxima, one a lane: the butterfly that the contract names. Every lane gets the same
-// bits.
-__device__ __forceinline__ float AddQueryTile(float weight, float maximum) {
-  float sum = __fmul_rn(weight, maximum);
-#pragma unroll
-  for (int distance = kQueryTileTokens / 2; distance > 0; distance /= 2) {
-    sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, distance));
-  }
-  return sum;
-}
 
 template <ScalarType kType, ScoreTile kTile, bool kResident, bool kAlign>
 class ScoreBlock {

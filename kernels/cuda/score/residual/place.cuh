@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace maxsim::library {
+namespace maxsim::cuda {
 
 inline constexpr int32_t kNoCodedToken = INT32_MAX;
 // The smallest norm that a vector is divided by.
@@ -40,4 +40,4 @@ struct CodedPlace {
   __device__ __forceinline__ int64_t row() const { return span.first_row + token; }
 };
 
-}  // namespace maxsim::library
+}  // namespace maxsim::cuda

@@ -4,7 +4,7 @@
 // NOTES:
 //  - A weight is looked up by four bits of codes at a time (eight bits where a code has them). Every lane has a copy of
 //    the table of its own, so that the 32 look-ups of a warp never meet in a bank; of eight bits there is one copy.
-//  - Sums of centroid and weight are rounded to the type, as residual_codes.h says.
+//  - Sums of centroid and weight are rounded to the type, as kernels/residual_codes.h says.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -14,9 +14,10 @@
 #include <cstring>
 #include <type_traits>
 
-#include "kernels/library/residual_codes/coded_forward.h"
+#include "kernels/plan/residual_shape.h"
+#include "kernels/scalar_type.h"
 
-namespace maxsim::library {
+namespace maxsim::cuda {
 
 template <ScalarType kType>
 struct CodedElement;
@@ -234,4 +235,4 @@ __device__ __forceinline__ void DecodeColumns(const CodedColumns<kType>& stored,
   }
 }
 
-}  // namespace maxsim::library
+}  // namespace maxsim::cuda

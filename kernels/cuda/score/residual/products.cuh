@@ -13,9 +13,9 @@
 #include <cstdint>
 
 #include "kernels/cuda/score/portable/ptx/mma.cuh"
-#include "kernels/library/residual_codes/coded_columns.cuh"
+#include "kernels/cuda/score/residual/columns.cuh"
 
-namespace maxsim::library {
+namespace maxsim::cuda {
 
 // kF16 and kBF16. Row 8 s + g has slot s.
 template <ScalarType kType>
@@ -63,7 +63,7 @@ class CodedProducts {
     for (int half = 0; half < 2; ++half) {
 #pragma unroll
       for (int m = 0; m < 2; ++m) {
-        cuda::sm80::MultiplyAdd<kType>(sums_[m][group], rows_[half][m], values[2 * half], values[2 * half + 1]);
+        sm80::MultiplyAdd<kType>(sums_[m][group], rows_[half][m], values[2 * half], values[2 * half + 1]);
       }
     }
   }
@@ -191,4 +191,4 @@ class CodedProducts<ScalarType::kF32> {
   float values_[kGroups][8];
 };
 
-}  // namespace maxsim::library
+}  // namespace maxsim::cuda

@@ -1,0 +1,40 @@
+// The codebook of documents of residual codes, in device memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "kernels/cuda/runtime/device_memory.h"
+#include "kernels/residual_codes.h"
+#include "kernels/scalar_type.h"
+
+namespace maxsim::cuda {
+
+// Immutable and thread-safe.
+class CudaCodebook {
+ public:
+  // Returns the device memory that Upload takes.
+  static size_t BytesNeeded(ScalarType type, int32_t dim, int64_t num_centroids);
+
+  // Copies the codebook of documents of `type` to the current device, and waits for it. RESOURCE_EXHAUSTED when it does
+  // not fit.
+  static absl::StatusOr<std::unique_ptr<const CudaCodebook>> Upload(ScalarType type, int32_t dim,
+                                                                    const ResidualCodebook& codebook);
+
+  size_t bytes() const { return centroids_.bytes() + bucket_weights_.bytes(); }
+  int64_t num_centroids() const { return num_centroids_; }
+  // F16 [num_centroids], DeviceRowBytes(kF16, dim) apart, zero after their columns.
+  const uint8_t* centroids() const { return centroids_.as<uint8_t>(); }
+  const float* bucket_weights() const { return bucket_weights_.as<float>(); }
+
+ private:
+  CudaCodebook() = default;
+
+  DeviceBuffer centroids_;
+  DeviceBuffer bucket_weights_;
+  int64_t num_centroids_ = 0;
+};
+
+}  // namespace maxsim::cuda

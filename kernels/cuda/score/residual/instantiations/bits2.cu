@@ -1,0 +1,3 @@
+#include "kernels/cuda/score/residual/launcher.cuh"
+
+template struct maxsim::cuda::ResidualKernelLauncher<2>;

@@ -1,0 +1,98 @@
+// Residual codes, the compression of ColBERTv2 (Santhanam et al., 2022) that indexes of PLAID hold. A token is the
+// number of a centroid and a bucket for each column:
+//
+//   v[c] = centroids[number][c] + bucket_weights[bucket c]          d = v / max(|v|, 1e-12)
+//
+// Centroids and bucket weights are rounded to one type, and so is each v[c]: this is how colbert-ai and fast-plaid
+// decompress on a GPU, in F16. The norm is that of the rounded v.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "kernels/limits.h"
+#include "kernels/scalar_type.h"
+
+namespace maxsim {
+
+// Bounds on residual codes as documents have them. Products of wider rows would drift by more than the contract allows,
+// since the kernels add them in one chain.
+inline constexpr int32_t kMaxResidualDim = 1024;
+inline constexpr int64_t kMaxCentroids = int64_t{1} << 24;
+
+// Bound on the magnitude of centroids and bucket weights, so that no sum of two overflows F16.
+inline constexpr float kMaxResidualValue = 30000.0f;
+
+// The smallest norm that a vector is divided by.
+inline constexpr float kMinResidualNorm = 1e-12f;
+
+// What the rows of documents of a type of residual codes are decoded with. Borrows its memory.
+struct ResidualCodebook {
+  int64_t num_centroids = 0;              // 1 .. kMaxCentroids; 0: there is no codebook
+  const uint16_t* centroids = nullptr;    // F16 [num_centroids, dim] row-major, within +-kMaxResidualValue
+  const float* bucket_weights = nullptr;  // [2^bits], within +-kMaxResidualValue
+
+  friend bool operator==(const ResidualCodebook&, const ResidualCodebook&) = default;
+};
+
+// Returns whether vectors of `dim` columns can be stored as a type of residual codes: the codes fill whole bytes, and
+// `dim` is at most kMaxResidualDim.
+constexpr bool TakesResidualDim(ScalarType type, int64_t dim) {
+  return dim <= kMaxResidualDim && dim * ResidualBits(type) % 8 == 0;
+}
+
+// Returns the centroid's number in a row of documents (RowBytes).
+inline uint32_t ResidualCentroid(ScalarType type, int64_t dim, const void* row) {
+  uint32_t number;
+  std::memcpy(&number, static_cast<const char*>(row) + dim * ResidualBits(type) / 8, sizeof(number));
+  return number;
+}
+
+// Returns the index of the first of `num_rows` rows of documents whose centroid's number is not below `num_centroids`,
+// or nullopt. Thread-safe.
+std::optional<int64_t> FindUnusableRow(ScalarType type, int64_t dim, const void* rows, int64_t num_rows,
+                                       int64_t num_centroids);
+
+// Decodes codes in host memory. Immutable, so that any thread may use it.
+class ResidualDecoder {
+ public:
+  // How codes are stored, and what they mean.
+  struct Format {
+    ScalarType type = ScalarType::kF16;  // of centroids, and what weights and sums are rounded to: F32, F16 or BF16
+    int nbits = 0;                       // of a bucket: 1, 2, 4 or 8
+    // False: the first column has the highest bits of a byte, and the bits of a bucket stand in reverse, as ColBERT
+    // writes them. True: the first column has the lowest bits, and a bucket's lowest bit is lowest.
+    bool low_bits_first = false;
+    bool normalize = true;
+    int32_t dim = 0;                        // at most kMaxDim; dim * nbits is a multiple of 8
+    int64_t num_centroids = 0;              // at least 1
+    const void* centroids = nullptr;        // [num_centroids, dim] in `type`; borrowed
+    const float* bucket_weights = nullptr;  // [2^nbits]; read by the constructor alone
+  };
+
+  explicit ResidualDecoder(const Format& format);
+  // Decodes rows of documents.
+  ResidualDecoder(ScalarType type, int32_t dim, const ResidualCodebook& codebook);
+
+  // Writes the vector, [dim], of a centroid and the codes of a token's columns, [dim * nbits / 8]. A number that is
+  // none of a centroid is taken for the nearest one.
+  void Decode(int64_t number, const uint8_t* codes, float* vector) const;
+
+  // Writes the vector, [dim], of a row of documents (RowBytes).
+  void DecodeRow(const void* row, float* vector) const;
+  // Does so in FP64: only the sums v[c] are rounded, to the type.
+  void DecodeRow(const void* row, double* vector) const;
+
+ private:
+  // Writes v, before it is normalised.
+  void DecodeSums(int64_t number, const uint8_t* codes, float* vector) const;
+  int64_t packed_bytes() const { return int64_t{format_.dim} * format_.nbits / 8; }
+
+  const Format format_;
+  // [256, 8 / nbits]: the weights of the columns that share a byte, for each value of the byte, in the format's type
+  std::vector<float> weights_;
+};
+
+}  // namespace maxsim
