@@ -22,7 +22,7 @@ std::string_view Name(IdType type) { return type == IdType::kString ? "string" :
 
 int64_t BytesBesideTokens(const Manifest& manifest, const ShardEntry& entry) {
   // The product cannot overflow: a shard has at most 2^48 tokens (checked by the parser) of 2^14 bytes.
-  const int64_t row_bytes = manifest.dim * static_cast<int64_t>(SizeOf(manifest.storage));
+  const int64_t row_bytes = RowBytes(manifest.storage, manifest.dim);
   return std::max<int64_t>(entry.num_bytes - entry.num_tokens * row_bytes, 0);
 }
 
@@ -70,6 +70,7 @@ std::string FormatManifest(const Manifest& manifest) {
   if (manifest.storage == ScalarType::kI8) {
     json["rotation"] = {{"kind", kRotationKind}, {"seed", manifest.rotation_seed}};
   }
+  if (IsResidual(manifest.storage)) json[kNumCentroidsKey] = manifest.num_centroids;
   if (manifest.codes.has_value()) {
     json[kCodesKey] = {{kCodePlanesKey, manifest.codes->planes},
                        {kCodeFactorsKey, manifest.codes->factors},

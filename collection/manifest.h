@@ -80,6 +80,7 @@ struct Manifest {
   int32_t dim = 0;
   ScalarType storage = ScalarType::kF16;
   uint64_t rotation_seed = 0;  // i8 only: up to kMaxRotationSeed
+  int64_t num_centroids = 0;   // residual codes only: of each shard, 1 .. kMaxCentroids
   IdType id_type = IdType::kString;
   bool has_payloads = false;
   int64_t num_documents = 0;

@@ -15,7 +15,8 @@ ManifestEvents::ManifestEvents(Manifest* manifest) : JsonEvents(kMaxDepth, Text:
            {.key = "num_tokens", .integer = &manifest->num_tokens},
            {.key = "created_by", .text = &manifest->created_by},
            {.key = "created_at", .text = &manifest->created_at},
-           {.key = kLogSequenceKey, .integer = &log_sequence_}}};
+           {.key = kLogSequenceKey, .integer = &log_sequence_},
+           {.key = kNumCentroidsKey, .integer = &num_centroids_}}};
   encoder_section_.fields = {{.key = "model", .text = &encoder_.model},
                              {.key = "dim", .integer = &encoder_dim_},
                              {.key = "fingerprint", .text = &encoder_.fingerprint},

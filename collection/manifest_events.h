@@ -50,6 +50,7 @@ class ManifestEvents : public JsonEvents {
 
   absl::Status CheckFormatVersion() const;
   absl::Status CheckStorage();
+  absl::Status CheckCentroids();
   absl::Status CheckShards() const;
   absl::Status CheckEncoder();
   absl::Status CheckPartition();
@@ -97,7 +98,7 @@ class ManifestEvents : public JsonEvents {
   std::string Where() const;
 
   Manifest* const manifest_;
-  std::array<Key, 13> top_;
+  std::array<Key, 14> top_;
   std::array<Key, 5> entry_fields_;
   std::array<Key, 3> file_fields_;  // of a code file, or of the field file
   std::array<Key, 3> declaration_fields_;
@@ -140,6 +141,7 @@ class ManifestEvents : public JsonEvents {
   int64_t format_version_ = 0;
   int64_t dim_ = 0;
   int64_t log_sequence_ = 0;
+  int64_t num_centroids_ = 0;
   std::string storage_;
   std::string id_type_;
 };

@@ -1,5 +1,6 @@
 #include "collection/manifest_parser.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "collection/encoder_identity.h"
 #include "collection/manifest_events.h"
 #include "kernels/limits.h"
+#include "kernels/residual_codes.h"
 #include "kernels/scalar_type.h"
 
 namespace maxsim::collection {
@@ -63,7 +65,8 @@ absl::Status ManifestEvents::Finish() {
       if (absl::Status s = Range(kLogSequenceKey, log_sequence_, 0, kMaxLogSequence); !s.ok()) return s;
       manifest_->log_sequence = static_cast<uint64_t>(log_sequence_);
     }
-    if (!field.seen && field.key != kLogSequenceKey) return Invalid("key \"", field.key, "\" is missing");
+    if (!field.seen && field.key != kLogSequenceKey && field.key != kNumCentroidsKey)
+      return Invalid("key \"", field.key, "\" is missing");
   }
   if (!shards_seen_) return absl::InvalidArgumentError("key \"shards\" is missing");
   if (absl::Status status = CheckCollectionName(manifest_->name); !status.ok()) return status;
@@ -145,9 +148,12 @@ absl::Status ManifestEvents::CheckEncoder() {
 absl::Status ManifestEvents::CheckStorage() {
   const std::optional<ScalarType> storage = ScalarTypeFromName(storage_);
   if (!storage.has_value()) {
-    return Invalid("storage: ", Quote(storage_), " is not supported by this version (f16, bf16, f32 and i8 are)");
+    return Invalid(
+        "storage: ", Quote(storage_),
+        " is not supported by this version (f16, bf16, f32, i8, residual1, residual2, residual4 and residual8 are)");
   }
   manifest_->storage = *storage;
+  if (absl::Status status = CheckCentroids(); !status.ok()) return status;
   if (*storage != ScalarType::kI8) {
     if (!rotation_section_.seen) return absl::OkStatus();
     return Invalid("rotation: storage ", Name(*storage), " has none; only that of i8 is rotated");
@@ -158,6 +164,29 @@ absl::Status ManifestEvents::CheckStorage() {
   }
   if (absl::Status s = Range("rotation: seed", rotation_seed_, 0, kMaxRotationSeed); !s.ok()) return s;
   manifest_->rotation_seed = static_cast<uint64_t>(rotation_seed_);
+  return absl::OkStatus();
+}
+
+absl::Status ManifestEvents::CheckCentroids() {
+  const ScalarType storage = manifest_->storage;
+  const bool is_named =
+      std::any_of(top_.begin(), top_.end(), [](const Key& key) { return key.seen && key.key == kNumCentroidsKey; });
+  if (!IsResidual(storage)) {
+    if (!is_named) return absl::OkStatus();
+    return Invalid(kNumCentroidsKey, ": storage ", Name(storage), " has none; only residual codes have centroids");
+  }
+  if (!is_named) return Invalid("key \"", kNumCentroidsKey, "\" is missing, which ", Name(storage), " needs");
+  if (manifest_->log_sequence.has_value()) {
+    return Invalid("storage: the collection is live, and ", Name(storage), " is for collections that are not");
+  }
+  if (absl::Status s = Range(kNumCentroidsKey, num_centroids_, 1, kMaxCentroids); !s.ok()) return s;
+  if (!TakesResidualDim(storage, dim_)) {
+    return Invalid("dim: ", dim_, "; columns of ", Name(storage), " must fill whole bytes and be at most ",
+                   kMaxResidualDim);
+  }
+  if (partition_section_.seen) return Invalid("partition: a collection of ", Name(storage), " is not cut");
+  if (codes_section_.seen) return Invalid("codes: a collection of ", Name(storage), " has none");
+  manifest_->num_centroids = num_centroids_;
   return absl::OkStatus();
 }
 

@@ -20,6 +20,9 @@ inline constexpr int64_t kPartitionFormatVersion = 2;
 inline constexpr int64_t kCodesFormatVersion = 3;
 inline constexpr int64_t kFieldsFormatVersion = 4;
 
+// This is the key of Manifest::num_centroids.
+inline constexpr std::string_view kNumCentroidsKey = "num_centroids";
+
 // This is the key of Manifest::log_sequence.
 inline constexpr std::string_view kLogSequenceKey = "log_sequence";
 

@@ -62,7 +62,7 @@ struct ByteRange {
 // have been written to since the header said what to map. Offsets and ids must never be mapped, where they could change
 // after they were checked.
 bool AreTokens(const ByteRange& mapped, const FileBytes& bytes, const ShardContents& contents) {
-  const auto num_bytes = contents.num_tokens * contents.dim * static_cast<int64_t>(SizeOf(contents.storage));
+  const int64_t num_bytes = contents.num_tokens * RowBytes(contents.storage, contents.dim);
   return contents.tokens == bytes.data() + mapped.begin && num_bytes == mapped.end - mapped.begin;
 }
 
@@ -94,6 +94,9 @@ std::optional<std::string> Difference(const ShardContents& shard, const Manifest
   if (shard.storage != manifest.storage) return says("storage", Name(shard.storage), Name(manifest.storage));
   if (shard.rotation_seed != manifest.rotation_seed) {
     return says("rotation seed", shard.rotation_seed, manifest.rotation_seed);
+  }
+  if (shard.num_centroids != manifest.num_centroids) {
+    return says("centroids", shard.num_centroids, manifest.num_centroids);
   }
   if (shard.dim != manifest.dim) return says("dim", shard.dim, manifest.dim);
   if (shard.id_type != manifest.id_type) return says("id type", Name(shard.id_type), Name(manifest.id_type));
@@ -195,7 +198,7 @@ absl::Status Shard::Read(const void* from, size_t num_bytes, void* to) const {
 
 absl::StatusOr<std::vector<std::byte>> Shard::ReadDocument(int64_t ordinal) const {
   const DocumentsView& view = documents();
-  const size_t row_bytes = static_cast<size_t>(view.dim) * SizeOf(view.type);
+  const auto row_bytes = static_cast<size_t>(RowBytes(view.type, view.dim));
   const size_t begin = static_cast<size_t>(view.offsets[ordinal]) * row_bytes;
   std::vector<std::byte> rows(static_cast<size_t>(view.offsets[ordinal + 1]) * row_bytes - begin);
   if (view.tokens != nullptr) {

@@ -1,6 +1,7 @@
 #include "collection/shard_contents.h"
 
 #include <bit>
+#include <cmath>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,6 +12,8 @@
 #include "collection/formats/safetensors.h"
 #include "collection/positions.h"
 #include "kernels/limits.h"
+#include "kernels/residual_codes.h"
+#include "kernels/scalar_type.h"
 
 namespace maxsim::collection {
 namespace {
@@ -26,6 +29,15 @@ int64_t EqualLength(const Int64Array& offsets, int64_t num_documents) {
   return length;
 }
 
+// Returns the type of residual codes that has so many bucket weights.
+std::optional<ScalarType> ResidualTypeOf(int64_t num_weights) {
+  for (const ScalarType type :
+       {ScalarType::kResidual1, ScalarType::kResidual2, ScalarType::kResidual4, ScalarType::kResidual8}) {
+    if (num_weights == int64_t{1} << ResidualBits(type)) return type;
+  }
+  return std::nullopt;
+}
+
 // Holds a file that is being taken apart.
 struct Parser {
   std::string_view bytes;
@@ -39,6 +51,8 @@ struct Parser {
   absl::StatusOr<Int64Array> Offsets(std::string_view name, int64_t num_bytes, int64_t low, int64_t high) const;
   absl::StatusOr<std::string_view> Bytes(std::string_view name) const;
   absl::Status ParseTokens();
+  absl::Status ParseDim(int64_t columns);
+  absl::Status ParseCodebook(const SafetensorsTensor& tokens);
   absl::Status ParseScales();
   absl::Status ParseOrdinals();
   absl::Status ParseIds();
@@ -87,6 +101,60 @@ absl::StatusOr<std::string_view> Parser::Bytes(std::string_view name) const {
   return bytes.substr(static_cast<size_t>((*tensor)->begin), static_cast<size_t>((*tensor)->num_bytes()));
 }
 
+absl::Status Parser::ParseDim(int64_t columns) {
+  if (columns < kMinDim || columns > kMaxDim) {
+    return Invalid("tokens: ", columns, " columns, the limits are ", kMinDim, " .. ", kMaxDim);
+  }
+  contents.dim = static_cast<int32_t>(columns);
+  return absl::OkStatus();
+}
+
+// Reads what rows of residual codes are decoded with, which says how many columns and bits they have.
+absl::Status Parser::ParseCodebook(const SafetensorsTensor& tokens) {
+  absl::StatusOr<const SafetensorsTensor*> weights = Tensor(kBucketWeights, "F32");
+  if (!weights.ok()) return weights.status();
+  const int64_t num_weights = (*weights)->shape[0];
+  const std::optional<ScalarType> storage = ResidualTypeOf(num_weights);
+  if (!storage.has_value()) return Invalid("bucket_weights: ", num_weights, " entries, expected 2, 4, 16 or 256");
+  contents.storage = *storage;
+  const SafetensorsTensor* centroids = header.Find(kCentroids);
+  if (centroids == nullptr) return Invalid("tensor \"centroids\" is missing");
+  if (centroids->dtype != "F16") return Invalid("centroids: dtype ", Quote(centroids->dtype), ", expected F16");
+  if (centroids->shape.size() != 2) return Invalid("centroids: ", centroids->shape.size(), " dimensions, expected 2");
+  if (centroids->shape[0] < 1 || centroids->shape[0] > kMaxCentroids) {
+    return Invalid("centroids: ", centroids->shape[0], " of them, the limits are 1 .. ", kMaxCentroids);
+  }
+  if (absl::Status status = ParseDim(centroids->shape[1]); !status.ok()) return status;
+  if (!TakesResidualDim(*storage, contents.dim)) {
+    return Invalid("centroids: ", contents.dim, " columns; those of ", Name(*storage),
+                   " must fill whole bytes and be at most ", kMaxResidualDim);
+  }
+  if (tokens.shape[1] != RowBytes(*storage, contents.dim)) {
+    return Invalid("tokens: rows of ", tokens.shape[1], " bytes, expected ", RowBytes(*storage, contents.dim), " of ",
+                   Name(*storage), " and ", contents.dim, " columns");
+  }
+  contents.num_centroids = centroids->shape[0];
+  contents.centroids = HalfArray(At(centroids->begin), contents.num_centroids * contents.dim);
+  contents.bucket_weights = FloatArray(At((*weights)->begin), num_weights);
+  for (int64_t idx = 0; idx < num_weights; ++idx) {
+    // Written so that NaN fails it.
+    if (!(std::fabs(contents.bucket_weights[idx]) <= kMaxResidualValue)) {
+      return Invalid("bucket_weights[", idx, "]: ", contents.bucket_weights[idx], " is not in +-", kMaxResidualValue);
+    }
+  }
+  for (int64_t idx = 0; idx < contents.num_centroids * contents.dim; ++idx) {
+    if (idx % kStopBlockDocuments == 0) {
+      if (absl::Status status = StopStatus(stop); !status.ok()) return status;
+    }
+    const float value = F16ToF32(contents.centroids[idx]);
+    if (!(std::fabs(value) <= kMaxResidualValue)) {
+      return Invalid("centroids[", idx / contents.dim, "][", idx % contents.dim, "]: ", value, " is not in +-",
+                     kMaxResidualValue);
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Parser::ParseTokens() {
   const SafetensorsTensor* tensor = header.Find(kTokens);
   if (tensor == nullptr) return Invalid("tensor \"tokens\" is missing");
@@ -98,19 +166,17 @@ absl::Status Parser::ParseTokens() {
     contents.storage = ScalarType::kF32;
   } else if (tensor->dtype == "I8") {
     contents.storage = ScalarType::kI8;
-  } else {
+  } else if (tensor->dtype != "U8") {
     return Invalid("tokens: dtype ", Quote(tensor->dtype),
-                   " is not supported by this version (F16, BF16, F32 and I8 are)");
+                   " is not supported by this version (F16, BF16, F32, I8 and, for residual codes, U8 are)");
   }
   if (tensor->shape.size() != 2) return Invalid("tokens: ", tensor->shape.size(), " dimensions, expected 2");
-  if (tensor->shape[1] < kMinDim || tensor->shape[1] > kMaxDim) {
-    return Invalid("tokens: ", tensor->shape[1], " columns, the limits are ", kMinDim, " .. ", kMaxDim);
-  }
+  absl::Status status = tensor->dtype == "U8" ? ParseCodebook(*tensor) : ParseDim(tensor->shape[1]);
+  if (!status.ok()) return status;
   if (tensor->begin % kTokenAlignment != 0) {
     return Invalid("tokens: start at byte ", tensor->begin, " of the file, which is not a multiple of ",
                    kTokenAlignment);
   }
-  contents.dim = static_cast<int32_t>(tensor->shape[1]);
   contents.num_tokens = tensor->shape[0];
   contents.tokens = At(tensor->begin);
 
@@ -129,6 +195,9 @@ absl::Status Parser::ParseTokens() {
 }
 
 absl::Status Parser::ParseScales() {
+  if (!IsResidual(contents.storage) && (header.Find(kCentroids) != nullptr || header.Find(kBucketWeights) != nullptr)) {
+    return Invalid("centroids, bucket_weights: tokens of type ", Name(contents.storage), " have none");
+  }
   const std::optional<std::string_view> kind = header.FindMetadata(kRotationKey);
   const std::optional<std::string_view> seed = header.FindMetadata(kRotationSeedKey);
   if (contents.storage != ScalarType::kI8) {

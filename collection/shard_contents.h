@@ -19,10 +19,12 @@ inline constexpr std::string_view kShardFormat = "maxsim-shard";
 inline constexpr std::string_view kShardFormatVersion = "1";
 
 // Tensor names.
-inline constexpr std::string_view kTokens = "tokens";                   // storage type [T, d]
+inline constexpr std::string_view kTokens = "tokens";                   // storage type [T, d]; residual codes: U8 rows
 inline constexpr std::string_view kOffsets = "offsets";                 // I64 [N + 1]
 inline constexpr std::string_view kOrdinals = "ordinals";               // I64 [N], of a partition's shards
 inline constexpr std::string_view kScales = "scales";                   // F32 [N], i8
+inline constexpr std::string_view kBucketWeights = "bucket_weights";    // F32 [2^bits], residual codes
+inline constexpr std::string_view kCentroids = "centroids";             // F16 [K, d], residual codes
 inline constexpr std::string_view kIds = "ids";                         // I64 [N], int64 ids
 inline constexpr std::string_view kIdOffsets = "id_offsets";            // I64 [N + 1], string ids
 inline constexpr std::string_view kIdBytes = "id_bytes";                // U8 [B], string ids
@@ -69,6 +71,7 @@ class FileArray {
 
 using Int64Array = FileArray<int64_t>;
 using FloatArray = FileArray<float>;
+using HalfArray = FileArray<uint16_t>;
 
 // Everything points into the bytes that were parsed, which must outlive it.
 struct ShardContents {
@@ -84,6 +87,9 @@ struct ShardContents {
   int64_t document_tokens = 0;  // of every document, where they have equally many; else 0
   FloatArray scales;            // i8 only
   uint64_t rotation_seed = 0;   // i8 only
+  int64_t num_centroids = 0;    // of residual codes, as the next two
+  HalfArray centroids;
+  FloatArray bucket_weights;
   // Each document's position in the order of the whole collection (positions.h), ascending, where that was cut.
   bool has_ordinals = false;
   Int64Array ordinals;
@@ -102,6 +108,7 @@ struct ShardContents {
             .offsets = offsets.data(),
             .scales = scales.data(),
             .rotation_seed = rotation_seed,
+            .codebook = {num_centroids, centroids.data(), bucket_weights.data()},
             .document_tokens = document_tokens};
   }
   std::string_view string_id(int64_t ordinal) const {
@@ -119,10 +126,10 @@ struct ShardContents {
 // decimal number up to kMaxRotationSeed.
 absl::StatusOr<uint64_t> ParseRotation(std::string_view kind, std::string_view seed);
 
-// Checks the whole structure: format marker, types, shapes, every offset, every scale, every ordinal, every id's length
-// and encoding, every payload's encoding. Not checked: token values, whether ids repeat, what payloads say. `bytes` is
-// the whole file and starts at a multiple of kTokenAlignment in memory. INVALID_ARGUMENT names tensor, place, value and
-// what was expected. Ends with the status of `stop` (may be null) once that is stopped.
+// Checks the whole structure: format marker, types, shapes, every offset, every scale, every value of a codebook, every
+// ordinal, every id's length and encoding, every payload's encoding. Not checked: token values, whether ids repeat,
+// what payloads say. `bytes` is the whole file and starts at a multiple of kTokenAlignment in memory. INVALID_ARGUMENT
+// names tensor, place, value and what was expected. Ends with the status of `stop` (may be null) once that is stopped.
 absl::StatusOr<ShardContents> ParseShard(std::string_view bytes, const StopSignal* stop = nullptr);
 
 }  // namespace maxsim::collection

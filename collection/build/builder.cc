@@ -24,6 +24,10 @@ namespace {
 
 absl::Status CheckInput(const BuildOptions& options, const Catalog& catalog, const TokenSource& tokens,
                         const PayloadSource* payloads) {
+  if (IsResidual(options.storage)) {
+    return Invalid("storage: ", Name(options.storage),
+                   " comes out of an index alone, by maxsim import; choose another");
+  }
   if (options.storage == ScalarType::kI8 && options.rotation_seed > static_cast<uint64_t>(kMaxRotationSeed)) {
     return Invalid("seed: ", options.rotation_seed, ", the limits are 0 .. ", kMaxRotationSeed);
   }

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
@@ -9,6 +10,7 @@
 #include "collection/log/log_summary.h"
 #include "collection/shard.h"
 #include "kernels/quantize.h"
+#include "kernels/residual_codes.h"
 
 namespace maxsim::collection {
 namespace {
@@ -24,6 +26,9 @@ class ShardWalk {
   // Returns the present shard, or null before the first Next.
   const Shard* shard() const { return shard_.get(); }
 
+  // Returns what decodes the present shard's rows of residual codes.
+  const ResidualDecoder& decoder() const { return *decoder_; }
+
   // Opens the next one; there must be one.
   absl::Status Next() {
     shard_.reset();
@@ -31,6 +36,8 @@ class ShardWalk {
         Shard::Open(folder_, *manifest_, manifest_->shards[next_++], Access::kMapped, check_checksums_);
     if (!opened.ok()) return opened.status();
     shard_ = *std::move(opened);
+    if (IsResidual(manifest_->storage))
+      decoder_.emplace(manifest_->storage, manifest_->dim, shard_->documents().codebook);
     return absl::OkStatus();
   }
 
@@ -40,6 +47,7 @@ class ShardWalk {
   const bool check_checksums_;
   size_t next_ = 0;
   std::shared_ptr<const Shard> shard_;
+  std::optional<ResidualDecoder> decoder_;
 };
 
 // Returns the type that token vectors of a storage come out in.
@@ -82,15 +90,22 @@ class ShardTokens : public TokenSource {
   }
 
  private:
-  // Copies the next rows of the present shard; those of i8 are brought back to values.
+  // Copies the next rows of the present shard; those of i8 and of residual codes are brought back to values.
   void Copy(const DocumentsView& documents, int64_t count, char* target) {
-    const auto row_bytes = static_cast<size_t>(dim()) * SizeOf(walk_.manifest().storage);
-    const char* source = static_cast<const char*>(documents.tokens) + static_cast<size_t>(row_) * row_bytes;
-    if (walk_.manifest().storage != ScalarType::kI8) {
-      std::memcpy(target, source, static_cast<size_t>(count) * row_bytes);
+    const ScalarType storage = walk_.manifest().storage;
+    const int64_t row_bytes = RowBytes(storage, dim());
+    const char* source = static_cast<const char*>(documents.tokens) + row_ * row_bytes;
+    auto* values = reinterpret_cast<float*>(target);
+    if (IsResidual(storage)) {
+      for (int64_t row = 0; row < count; ++row, source += row_bytes, values += dim()) {
+        walk_.decoder().DecodeRow(source, values);
+      }
       return;
     }
-    auto* values = reinterpret_cast<float*>(target);
+    if (storage != ScalarType::kI8) {
+      std::memcpy(target, source, static_cast<size_t>(count * row_bytes));
+      return;
+    }
     for (int64_t row = row_; row < row_ + count; ++row, source += row_bytes, values += dim()) {
       while (row >= documents.offsets[document_ + 1]) ++document_;
       for (int64_t column = 0; column < dim(); ++column) {

@@ -52,6 +52,10 @@ absl::Status Encoding::Open() {
   manifest = ReadManifest(options_.folder);
   if (!manifest.ok()) return manifest.status();
   before_ = *std::move(manifest);
+  if (IsResidual(before_.storage)) {
+    return absl::FailedPreconditionError(Cat(options_.folder, ": is stored as ", Name(before_.storage),
+                                             ", which has no codes for scans; --storage i8 of ", "maxsim import has"));
+  }
   if (!HasLog(options_.folder)) return CheckLogIsThere(options_.folder, before_);
   absl::StatusOr<std::unique_ptr<CollectionLog>> log =
       CollectionLog::Open(options_.folder, LogFormat::Of(before_), CollectionLog::Mode::kMustExist);

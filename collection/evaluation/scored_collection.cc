@@ -99,8 +99,15 @@ std::vector<float> ScoredCollection::Rows(uint64_t ordinal, int64_t max_tokens) 
   const int64_t* offsets = documents.offsets + (ordinal - part.first);
   const auto columns = static_cast<size_t>(documents.dim);
   std::vector<float> rows(static_cast<size_t>(std::min(max_tokens, offsets[1] - offsets[0])) * columns);
-  const char* source =
-      static_cast<const char*>(documents.tokens) + static_cast<size_t>(offsets[0]) * columns * SizeOf(documents.type);
+  const int64_t row_bytes = RowBytes(documents.type, documents.dim);
+  const char* source = static_cast<const char*>(documents.tokens) + offsets[0] * row_bytes;
+  if (IsResidual(documents.type)) {
+    const ResidualDecoder decoder(documents.type, documents.dim, documents.codebook);
+    for (size_t value = 0; value < rows.size(); value += columns, source += row_bytes) {
+      decoder.DecodeRow(source, rows.data() + value);
+    }
+    return rows;
+  }
   ConvertElements(documents.type, source, ScalarType::kF32, rows.data(), rows.size());
   return rows;
 }

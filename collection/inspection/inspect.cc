@@ -55,8 +55,7 @@ absl::StatusOr<CollectionSummary> Inspect(const std::string& folder) {
   absl::StatusOr<Manifest> manifest = ReadManifest(folder);
   if (!manifest.ok()) return manifest.status();
   CollectionSummary summary{folder, *std::move(manifest)};
-  summary.token_bytes =
-      summary.manifest.num_tokens * summary.manifest.dim * static_cast<int64_t>(SizeOf(summary.manifest.storage));
+  summary.token_bytes = summary.manifest.num_tokens * RowBytes(summary.manifest.storage, summary.manifest.dim);
   if (summary.manifest.storage == ScalarType::kI8) summary.loss = CollectionSummary::Loss{};
   summary.field_documents.resize(summary.manifest.fields.size());
   const int64_t step = (summary.token_bytes + kInspectedBytes - 1) / kInspectedBytes;

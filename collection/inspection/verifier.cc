@@ -21,6 +21,7 @@
 #include "collection/slots.h"
 #include "kernels/codes/code_layout.h"
 #include "kernels/limits.h"
+#include "kernels/residual_codes.h"
 #include "kernels/thread_pool.h"
 
 namespace maxsim::collection {
@@ -42,6 +43,7 @@ class Verifier {
   }
   std::string Where(const Shard& shard, int64_t document) const;
   void CheckValues(const Shard& shard, QuantizationLoss* loss);
+  void CheckRows(const Shard& shard, int64_t document, const char* rows, int64_t num_tokens);
   void CheckIds(const Shard& shard, const std::vector<uint32_t>* tombstones);
   void CheckSlots(const Shard& shard);
   void CheckOrdinals(const Shard& shard);
@@ -75,13 +77,30 @@ std::string DescribeUnusable(ScalarType storage, const void* data, size_t index)
   return Cat(value, std::isfinite(value) ? Cat(" is beyond the limit of ", kMaxAbsValue) : " is not finite");
 }
 
+// Checks the centroids of a document of residual codes. Opening the shard has checked the codebook, so that every row
+// with a centroid of it stands for a vector that can be scored.
+void Verifier::CheckRows(const Shard& shard, int64_t document, const char* rows, int64_t num_tokens) {
+  const DocumentsView& documents = shard.documents();
+  const int64_t num_centroids = documents.codebook.num_centroids;
+  const std::optional<int64_t> unusable =
+      FindUnusableRow(documents.type, documents.dim, rows, num_tokens, num_centroids);
+  if (!unusable.has_value()) return;
+  const char* const row = rows + *unusable * RowBytes(documents.type, documents.dim);
+  Problem(Cat(Where(shard, document), "token ", *unusable, ": has centroid ",
+              ResidualCentroid(documents.type, documents.dim, row), " of ", num_centroids));
+}
+
 void Verifier::CheckValues(const Shard& shard, QuantizationLoss* loss) {
   const DocumentsView& documents = shard.documents();
-  const int64_t row_bytes = documents.dim * static_cast<int64_t>(SizeOf(documents.type));
+  const int64_t row_bytes = RowBytes(documents.type, documents.dim);
   for (int64_t document = 0; document < documents.num_documents; ++document) {
     const int64_t first = documents.offsets[document];
     const int64_t num_tokens = documents.offsets[document + 1] - first;
     const char* data = static_cast<const char*>(documents.tokens) + first * row_bytes;
+    if (IsResidual(documents.type)) {
+      CheckRows(shard, document, data, num_tokens);
+      continue;
+    }
     if (documents.type == ScalarType::kI8 && documents.scales[document] > 0) {
       loss->Add(LossOf(reinterpret_cast<const int8_t*>(data), nullptr, num_tokens, documents.dim));
     }

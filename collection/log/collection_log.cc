@@ -147,6 +147,10 @@ CollectionLog::~CollectionLog() {
 absl::StatusOr<std::unique_ptr<CollectionLog>> CollectionLog::Open(const std::string& folder, const LogFormat& format,
                                                                    Mode mode, uint64_t begin,
                                                                    uint64_t remembered_bytes) {
+  if (IsResidual(format.storage)) {
+    return absl::FailedPreconditionError(
+        Cat(folder, ": is stored as ", Name(format.storage), ", and a live collection stores f16, bf16, f32 or i8"));
+  }
   return Guarded([&]() -> absl::StatusOr<std::unique_ptr<CollectionLog>> {
     if (!HasLog(folder)) {
       if (mode == Mode::kMustExist) return absl::NotFoundError(Cat(folder, ": has no log"));

@@ -25,6 +25,10 @@ struct Sources {
 absl::Status OpenSource(const std::string& folder, Sources& sources) {
   absl::StatusOr<Manifest> manifest = ReadManifest(folder);
   if (!manifest.ok()) return manifest.status();
+  if (IsResidual(manifest->storage)) {
+    return absl::FailedPreconditionError(
+        Cat(folder, ": is stored as ", Name(manifest->storage), ", which is not split or merged"));
+  }
   if (HasLog(folder)) {
     if (absl::Status status = CheckShardsAreComplete(folder, *manifest); !status.ok()) return status;
     absl::StatusOr<std::unique_ptr<CollectionLog>> log =

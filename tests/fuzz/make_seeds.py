@@ -50,6 +50,20 @@ def shard(dtype, size, string_ids, payloads, ordinals=()):
     return safetensors(tensors, metadata)
 
 
+def residual_shard(nbits):
+    """A shard of residual codes: 2 documents, 3 tokens of 16 columns, 2 centroids."""
+    rows = b"".join(bytes(range(2 * nbits)) + struct.pack("<I", number) for number in (0, 1, 1))
+    weights = [bucket / 2**nbits - 0.5 for bucket in range(2**nbits)]
+    tensors = [
+        ("tokens", "U8", [3, 2 * nbits + 4], rows),
+        ("offsets", "I64", [3], int64s(0, 1, 3)),
+        ("ids", "I64", [2], int64s(-1, 7)),
+        ("bucket_weights", "F32", [2**nbits], struct.pack(f"<{2**nbits}f", *weights)),
+        ("centroids", "F16", [2, 16], struct.pack("<32e", *[column / 32 for column in range(32)])),
+    ]
+    return safetensors(tensors, {"format": "maxsim-shard", "format_version": "1"})
+
+
 def code_file(file, factors):
     """Returns the layout that the target code_file begins with, and a file of codes of it: 2 documents, 3 tokens."""
     dim, documents, tokens = 40, 2, 3
@@ -345,6 +359,8 @@ def main():
                 kind = ("strings" if string_ids else "ints") + ("_payloads" if payloads else "")
                 seeds[f"shard/{dtype}_{kind}"] = shard(dtype, size, string_ids, payloads)
                 seeds[f"import/{dtype}_{kind}"] = shard(dtype, size, string_ids, payloads)
+    for nbits in (1, 2, 4, 8):
+        seeds[f"shard/residual{nbits}"] = residual_shard(nbits)
     seeds["shard/F16_of_a_partition"] = shard("F16", 2, True, False, ordinals=(3, (1 << 40) + 5))
     for file in range(3):
         for factors in (False, True):

@@ -1,11 +1,14 @@
 // Fuzzes a shard file: what is accepted can be read to its last byte, and every document is within the limits.
+#include <cmath>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "collection/positions.h"
 #include "collection/shard_contents.h"
 #include "kernels/limits.h"
 #include "kernels/maxsim.h"
+#include "kernels/residual_codes.h"
 #include "tests/fuzz/formats/aligned_copy.h"
 #include "tests/fuzz/target.h"
 
@@ -20,7 +23,14 @@ void CheckDocuments(const collection::ShardContents& contents) {
     for (const char c : text) sum += static_cast<unsigned char>(c);
   };
   add({static_cast<const char*>(documents.tokens),
-       static_cast<size_t>(documents.num_tokens() * documents.dim) * SizeOf(documents.type)});
+       static_cast<size_t>(documents.num_tokens() * RowBytes(documents.type, documents.dim))});
+  if (IsResidual(documents.type)) {
+    // Whatever the rows hold, they are decoded to finite vectors.
+    const ResidualDecoder decoder(documents.type, documents.dim, documents.codebook);
+    std::vector<float> vector(static_cast<size_t>(documents.dim));
+    decoder.DecodeRow(documents.tokens, vector.data());
+    for (const float value : vector) Require(std::isfinite(value), "a decoded value is finite");
+  }
   int64_t least_ordinal = 0;
   for (int64_t idx = 0; idx < documents.num_documents; ++idx) {
     if (contents.has_ordinals) {

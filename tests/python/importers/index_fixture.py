@@ -45,9 +45,9 @@ class IndexTest(ImportTest):
             self.assertEqual([document.payload for document in found], list(payloads))
         return source
 
-    def assert_collection(self, kind, path, storage="f32", **options):
-        """An import gives a collection with the documents of the source, which the programs find nothing wrong with and
-        a server scores as its files say."""
+    def assert_collection(self, kind, path, storage="f32", tolerance=0, **options):
+        """An import gives a collection with the documents of the source, to within the tolerance in a value, which the
+        programs find nothing wrong with and a server scores as its files say."""
         target = self.folder / "collection"
         report = import_collection(kind, path, target, storage=storage, options=ImportOptions(**options))
         source = list(open_source(kind, str(path), ImportOptions(**options)))
@@ -55,7 +55,8 @@ class IndexTest(ImportTest):
         self.assertEqual(report.num_documents, len(source))
         for (document_id, vectors, payload), wanted in zip(found, source, strict=True):
             self.assertEqual(document_id, wanted.id)
-            self.assertTrue(np.array_equal(vectors, wanted.vectors))
+            self.assertEqual(vectors.shape, wanted.vectors.shape)
+            self.assertLessEqual(np.abs(vectors - wanted.vectors).max(), tolerance)
             self.assertEqual(payload, json.loads(json.dumps(wanted.payload)) if wanted.payload else None)
         self.assertIsNotNone(PROGRAMS, "the folder of the programs must be given")
         self.run_program("maxsim-shard", "verify", target)

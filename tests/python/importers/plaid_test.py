@@ -6,10 +6,12 @@ import os
 import shutil
 from importlib import metadata
 
-from index_fixture import IndexTest, main, random_vectors  # isort: skip
+from index_fixture import CODES_TOLERANCE, IndexTest, main, random_vectors, read_collection  # isort: skip
 import numpy as np
 import torch
 from fast_plaid import search
+
+from maxsim.importers import import_collection
 
 VERSION = tuple(map(int, metadata.version("fast-plaid").split(".")[:2]))
 
@@ -109,6 +111,22 @@ class FastPlaidTest(IndexTest):
         self.assert_refused("plaid", self.path, "bucket_weights.npy: is not an array of NumPy")
         os.remove(self.path / "metadata.json")
         self.assert_refused("plaid", self.path, "has no metadata.json")
+
+    def test_codes_are_kept_at_every_number_of_bits(self):
+        for nbits in (1, 2, 4, 8):
+            with self.subTest(nbits=nbits):
+                self.make(nbits, start_from_scratch=10)
+                target = self.folder / "collection"
+                report = import_collection("plaid", self.path, target, storage="residual")
+                self.assertEqual(report.storage, f"residual{nbits}")
+                for (_, vectors, _), wanted in zip(read_collection(target), self.reconstruction(60), strict=True):
+                    self.assertLessEqual(np.abs(vectors - wanted).max(), CODES_TOLERANCE)
+                shutil.rmtree(self.path)
+                shutil.rmtree(target)
+
+    def test_a_collection_of_its_codes_is_served(self):
+        self.make(4, start_from_scratch=10)
+        self.assert_collection("plaid", self.path, storage="residual", tolerance=CODES_TOLERANCE)
 
     def test_a_collection_of_it_is_served(self):
         self.make(2, payloads=[{"title": f"t {i}"} for i in range(60)], start_from_scratch=10)

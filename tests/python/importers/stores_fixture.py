@@ -33,8 +33,18 @@ def string_ids(count):
     return [f"doc/{number:03} é" for number in range(count)]
 
 
+def decode_rows(rows, centroids, weights):
+    """The vectors that rows of residual codes stand for, float64: the sums are rounded to halves, as kernels do."""
+    nbits = len(weights).bit_length() - 1
+    bits = np.unpackbits(rows[:, :-4], axis=1).reshape(len(rows), centroids.shape[1], nbits).astype(np.int64)
+    sums = weights.astype(np.float16)[(bits << np.arange(nbits)).sum(axis=2)]
+    sums = (sums + centroids[np.ascontiguousarray(rows[:, -4:]).view("<u4").reshape(-1)]).astype(np.float64)
+    return sums / np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-12)
+
+
 def read_collection(folder):
-    """Id, vectors and payload of each document of a collection that was stored in f16 or f32, read from its files."""
+    """Id, vectors and payload of each document of a collection that was stored in f16, f32 or as residual codes, read
+    from its files."""
     manifest = json.loads((folder / "collection.json").read_text())
     documents = []
     for shard in manifest["shards"]:
@@ -57,6 +67,8 @@ def read_collection(folder):
         if "payload_bytes" in header:
             payloads = [json.loads(text) if text else None for text in texts("payload")]
         offsets, tokens = tensor("offsets"), tensor("tokens")
+        if "centroids" in header:
+            tokens = decode_rows(tokens, tensor("centroids"), tensor("bucket_weights"))
         vectors = [tokens[begin:end] for begin, end in zip(offsets, offsets[1:])]
         documents += zip(ids, vectors, payloads)
     return documents

@@ -11,6 +11,7 @@
 #include "collection/build/sources/memory_sources.h"
 #include "collection/catalog.h"
 #include "server/store/collection_store.h"
+#include "tests/support/collection/residual_corpus.h"
 
 namespace maxsim::test {
 namespace {
@@ -58,6 +59,7 @@ void WriteFile(const std::string& path, std::string_view bytes) {
 collection::Manifest BuildCorpus(const std::string& folder, const RandomDocuments& documents,
                                  const CorpusOptions& options) {
   const DocumentsView view = documents.view();
+  if (IsResidual(view.type)) return WriteResidualCorpus(folder, options.name, documents, options.id_prefix);
   collection::Catalog catalog(options.id_type);
   std::vector<std::string> payloads;
   const bool has_payloads = options.payloads || !options.payload_texts.empty();

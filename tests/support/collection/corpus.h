@@ -51,7 +51,8 @@ inline std::string CorpusId(const CorpusOptions& options, int64_t document) {
 }
 inline int64_t CorpusIntId(int64_t document) { return 1000 + document; }
 
-// Publishes the next generation in `folder`; a failure fails the test.
+// Publishes the next generation in `folder`; a failure fails the test. Documents of residual codes are generation 1,
+// without payloads, in one shard.
 collection::Manifest BuildCorpus(const std::string& folder, const RandomDocuments& documents,
                                  const CorpusOptions& options = {});
 

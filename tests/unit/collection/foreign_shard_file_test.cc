@@ -51,7 +51,8 @@ TEST_F(ForeignFileTest, AreRefusedWithAReason) {
   ASSERT_TRUE(ParseWith([](Tensors&, Data&) {}).ok());
   const std::pair<const char*, std::function<void(Tensors&, Data&)>> cases[] = {
       {"\"tokens\" is missing", [](Tensors& t, Data&) { t[0].name = "token"; }},
-      {"tokens: dtype \"F8_E4M3\" is not supported by this version (F16, BF16, F32 and I8 are)",
+      {"tokens: dtype \"F8_E4M3\" is not supported by this version (F16, BF16, F32, I8 and, for residual codes, U8 "
+       "are)",
        [](Tensors& t, Data&) {
          t[0] = {"tokens", "F8_E4M3", {6, 8}, 0, 0};
        }},

@@ -238,7 +238,8 @@ TEST(ManifestTest, EachWrongValueIsNamed) {
        }},
       {"name: a string expected", [](auto& json) { json["name"] = 1; }},
       {"has_payloads: true or false expected", [](auto& json) { json["has_payloads"] = 1; }},
-      {"storage: \"i8_token\" is not supported by this version (f16, bf16, f32 and i8 are)",
+      {"storage: \"i8_token\" is not supported by this version (f16, bf16, f32, i8, residual1, "
+       "residual2, residual4 and residual8 are)",
        [](auto& json) { json["storage"] = "i8_token"; }},
       {"\"rotation\" is missing, which storage i8 needs", [](auto& json) { json["storage"] = "i8"; }},
       {"rotation: storage bf16 has none", [](auto& json) { json["rotation"] = Rotation(1); }},

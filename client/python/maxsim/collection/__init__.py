@@ -1,7 +1,8 @@
 """Writes collections that maxsimd serves: CollectionWriter. Imports neither grpc nor torch."""
 
+from .codebook import Codebook
 from .errors import CollectionError, ShapeError
 from .summary import Summary
 from .writer import CollectionWriter
 
-__all__ = ["CollectionError", "CollectionWriter", "ShapeError", "Summary"]
+__all__ = ["Codebook", "CollectionError", "CollectionWriter", "ShapeError", "Summary"]

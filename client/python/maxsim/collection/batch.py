@@ -8,7 +8,8 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import NDArray
 
-from .limits import DATA_BEGIN, VALUE_BYTES
+from .codebook import Codebook
+from .limits import DATA_BEGIN
 
 WORD_BYTES = 8
 
@@ -21,20 +22,30 @@ class Layout:
     storage: str
     id_type: str
     rotation_seed: int
+    codebook: Optional[Codebook] = None  # of residual codes
+
+    @property
+    def columns(self) -> int:
+        """The elements of a stored row; rows of residual codes are bytes."""
+        return self.dim if self.codebook is None else self.codebook.row_bytes
 
     @property
     def row_bytes(self) -> int:
-        return self.dim * VALUE_BYTES[self.storage]
+        return self.columns * self.value_type.itemsize
 
     @property
     def value_type(self) -> np.dtype[Any]:
+        if self.codebook is not None:
+            return np.dtype(np.uint8)
         names = {"f16": np.float16, "bf16": np.uint16, "f32": np.float32, "i8": np.int8}
         return np.dtype(names[self.storage])
 
     def empty_bytes(self, has_payloads: bool) -> int:
         """Returns the size of a shard file without documents: the header and the first entry of every offsets array."""
         num_offsets = 1 + (self.id_type == "string") + has_payloads
-        return DATA_BEGIN + num_offsets * WORD_BYTES
+        codebook = self.codebook
+        codebook_bytes = 0 if codebook is None else codebook.centroids.nbytes + codebook.bucket_weights.nbytes
+        return DATA_BEGIN + num_offsets * WORD_BYTES + codebook_bytes
 
     def document_bytes(self, batch: Batch, has_payloads: bool) -> NDArray[np.int64]:
         """Returns the bytes that each document takes in a shard file."""
@@ -52,7 +63,7 @@ class Layout:
 class Batch:
     """Some documents. Of the two kinds of ids one is there: integers, or the bytes of strings and their sizes."""
 
-    tokens: NDArray[Any]  # Their shape is [rows, dim], their type the storage's.
+    tokens: NDArray[Any]  # Their shape is [rows, Layout.columns], their type Layout.value_type.
     lengths: NDArray[np.int64]
     int_ids: Optional[NDArray[np.int64]]
     id_sizes: Optional[NDArray[np.int64]]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Optional, Union
 
 from .batch import Batch, Layout
+from .codebook import Codebook
 from .codes import CodesFormat
 from .folder import OutputFolder, check_has_no_log, no_locks_error
 from .manifest import Manifest, ShardEntry, check_name
@@ -28,6 +29,7 @@ class DryRunWriter(CollectionWriter):
         *,
         dim: int,
         storage: Optional[str] = None,
+        codebook: Optional[Codebook] = None,
         codes: Optional[int] = None,
         fields: Optional[str] = None,
         name: Optional[str] = None,
@@ -39,6 +41,7 @@ class DryRunWriter(CollectionWriter):
             os.curdir if folder is None else folder,
             dim=dim,
             storage=storage,
+            codebook=codebook,
             codes=codes,
             fields=fields,
             name=name,

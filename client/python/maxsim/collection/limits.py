@@ -31,6 +31,12 @@ DEFAULT_MAX_SHARD_BYTES = 4 << 30
 VALUE_BYTES = {"f16": 2, "bf16": 2, "f32": 4, "i8": 1}
 SAFETENSORS_TYPES = {"f16": "F16", "bf16": "BF16", "f32": "F32", "i8": "I8"}
 
+# Collections of residual codes, which are written with a codebook.
+RESIDUAL_STORAGES = ("residual1", "residual2", "residual4", "residual8")
+MAX_RESIDUAL_DIM = 1024
+MAX_RESIDUAL_VALUE = 30000.0
+MAX_CENTROIDS = 1 << 24
+
 # The data section of a shard begins here.
 DATA_BEGIN = 4096
 

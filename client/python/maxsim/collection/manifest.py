@@ -13,7 +13,7 @@ from maxsim.unique_json import parse_json
 from .codes import CodesFormat
 from .errors import CollectionError, quote
 from .fields import Field, format_fields, parse_fields
-from .limits import MAX_MANIFEST_BYTES, MAX_NAME_BYTES, PLANE_COUNTS, VALUE_BYTES
+from .limits import MAX_MANIFEST_BYTES, MAX_NAME_BYTES, PLANE_COUNTS, RESIDUAL_STORAGES, VALUE_BYTES
 
 MANIFEST_FILE = "collection.json"
 
@@ -77,6 +77,7 @@ class Manifest:
     encoder: Optional[dict[str, Any]] = None
     codes: Optional[CodesFormat] = None
     fields: tuple[Field, ...] = ()
+    num_centroids: int = 0  # Only a collection of residual codes has some.
 
     @property
     def files(self) -> set[str]:
@@ -102,6 +103,8 @@ class Manifest:
         }
         if self.storage == "i8":
             values["rotation"] = {"kind": "hadamard", "seed": self.rotation_seed}
+        if self.num_centroids:
+            values["num_centroids"] = self.num_centroids
         if self.codes is not None:
             values["codes"] = {
                 "planes": self.codes.planes,
@@ -152,7 +155,8 @@ def read_manifest(folder: Path) -> Optional[Manifest]:
         raise CollectionError(f"{problem}{error}") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CollectionError(f"{problem}{type(error).__name__}: {error}") from None
-    if manifest.storage not in VALUE_BYTES or manifest.id_type not in ("string", "int64") or manifest.generation < 1:
+    is_storage = manifest.storage in VALUE_BYTES or manifest.storage in RESIDUAL_STORAGES
+    if not is_storage or manifest.id_type not in ("string", "int64") or manifest.generation < 1:
         raise CollectionError(
             f"{problem}storage {quote(manifest.storage)}, id_type {quote(manifest.id_type)}, generation "
             f"{manifest.generation}"
@@ -180,6 +184,7 @@ def _manifest(values: Any) -> Manifest:
         encoder=values.get("encoder"),
         codes=_codes_format(values["codes"]) if values["format_version"] == 3 or "codes" in values else None,
         fields=_fields(values["fields"]) if values["format_version"] == 4 else (),
+        num_centroids=_typed(values.get("num_centroids", 0), int),
     )
 
 

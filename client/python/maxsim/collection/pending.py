@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from .. import vectors as token_arrays
 from .arrays import aligned_empty
 from .batch import Batch, Layout
+from .codebook import Codebook
 from .errors import CollectionError, quote_id
 from .fields import FieldReader
 from .ids import encode_id, format_id
@@ -42,16 +43,18 @@ def packed_parts(lengths: NDArray[np.int64], row_bytes: int) -> Iterator[tuple[s
 
 
 def packed_rows(
-    vectors: Any, lengths: Any, dim: int, num_documents: int, num_payloads: int
+    vectors: Any, lengths: Any, dim: int, codebook: Optional[Codebook], num_documents: int, num_payloads: int
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Returns vectors [sum of lengths, dim] and lengths [num_documents] as arrays. Raises CollectionError where they
-    have other shapes."""
+    """Returns vectors [sum of lengths, dim], or with a codebook rows of it, and lengths [num_documents] as arrays.
+    Raises CollectionError where they have other shapes."""
     given = np.asarray(lengths)
     if given.size > 0 and given.dtype.kind not in "iu":
         raise CollectionError(f"elements of {given.dtype}, integers are expected", field="lengths")
     counts = given.astype(np.int64)
     rows = np.ascontiguousarray(vectors)
-    if rows.ndim != 2 or rows.shape[1] != dim or rows.dtype not in (np.float16, np.float32):
+    if codebook is not None:
+        coded_rows(rows, codebook)
+    elif rows.ndim != 2 or rows.shape[1] != dim or rows.dtype not in (np.float16, np.float32):
         raise CollectionError(
             f"vectors: {rows.dtype} {list(rows.shape)}, float16 or float32 [tokens, {dim}] is expected"
         )
@@ -91,8 +94,27 @@ def encode_labels(
     return keys, texts
 
 
-def token_rows(vectors: Any, dim: int) -> tuple[NDArray[Any], str]:
-    """Returns a document's vectors [tokens, dim] and their type: f16, bf16 (as uint16) or f32."""
+def coded_rows(rows: Any, codebook: Codebook) -> tuple[NDArray[Any], str]:
+    """Returns rows of residual codes and their type. Raises CollectionError where they are not rows of the codebook."""
+    if type(rows) is not np.ndarray or rows.dtype != np.uint8 or rows.ndim != 2 or rows.shape[1] != codebook.row_bytes:
+        found = f"{rows.dtype} {list(rows.shape)}" if type(rows) is np.ndarray else type(rows).__name__
+        raise CollectionError(f"{found}, uint8 [tokens, {codebook.row_bytes}] is expected", field="vectors")
+    found_numbers = codebook.numbers(rows)
+    if len(rows) and int(found_numbers.max()) >= len(codebook.centroids):
+        token = int(np.argmax(found_numbers >= len(codebook.centroids)))
+        raise CollectionError(
+            f"token {token} has centroid {found_numbers[token]} of {len(codebook.centroids)}", field="vectors"
+        )
+    return rows, codebook.storage
+
+
+def token_rows(vectors: Any, dim: int, codebook: Optional[Codebook]) -> tuple[NDArray[Any], str]:
+    """Returns a document's vectors [tokens, dim] and their type: f16, bf16 (as uint16) or f32; with a codebook its rows
+    and the storage."""
+    if codebook is not None:
+        rows, data_type = coded_rows(vectors, codebook)
+        _check_length(rows)
+        return rows, data_type
     if type(vectors) is np.ndarray and vectors.dtype == np.float16:
         rows, data_type = vectors, "f16"
     elif type(vectors) is np.ndarray and vectors.dtype == np.float32:
@@ -106,9 +128,13 @@ def token_rows(vectors: Any, dim: int) -> tuple[NDArray[Any], str]:
         rows, data_type = converted.data, converted.data_type
     if rows.ndim != 2 or rows.shape[1] != dim:
         raise CollectionError(f"shape {list(rows.shape)}, [tokens, {dim}] is expected", field="vectors")
+    _check_length(rows)
+    return rows, data_type
+
+
+def _check_length(rows: NDArray[Any]) -> None:
     if not 1 <= rows.shape[0] <= MAX_DOCUMENT_TOKENS:
         raise CollectionError(f"{rows.shape[0]} tokens, the limits are 1 .. {MAX_DOCUMENT_TOKENS}", field="vectors")
-    return rows, data_type
 
 
 @dataclass
@@ -139,7 +165,9 @@ class Documents:
         rows = self.rows[: self.num_rows]
         lengths = np.array(self.lengths, dtype=np.int64)
         scales = None
-        if quantizer is None:
+        if self.layout.codebook is not None:
+            tokens = rows
+        elif quantizer is None:
             tokens = convert(rows, self.data_type, self.layout.storage, workers)
             # What will be stored is checked: narrowing makes infinity of what is too large.
             self._check(tokens, self.layout.storage, rows)
@@ -211,7 +239,7 @@ class PendingDocuments:
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         # Documents are collected in one array while those in the other are stored.
-        self._spare: NDArray[Any] = np.empty((0, layout.dim), dtype=np.float32)
+        self._spare: NDArray[Any] = np.empty((0, layout.columns), dtype=np.float32)
         self._documents = Documents(layout, first_document=0, rows=self._spare)
 
     def __len__(self) -> int:
@@ -244,13 +272,14 @@ class PendingDocuments:
     def _begin(self, rows: NDArray[Any], data_type: str) -> None:
         documents = self._documents
         documents.data_type = data_type
-        usual = max(1, _BATCH_BYTES // (self._layout.dim * SOURCE_TYPES[data_type].itemsize))
+        columns = self._layout.columns
+        element = SOURCE_TYPES[data_type] if self._layout.codebook is None else self._layout.value_type
+        usual = max(1, _BATCH_BYTES // (columns * element.itemsize))
         wanted = max(usual, len(rows))
         # An array for one long document is not kept for the short ones behind it.
         keeps = wanted <= len(documents.rows) <= max(usual, 2 * wanted)
-        if not keeps or documents.rows.dtype != SOURCE_TYPES[data_type]:
-            values = aligned_empty(wanted * self._layout.dim, SOURCE_TYPES[data_type])
-            documents.rows = values.reshape(wanted, self._layout.dim)
+        if not keeps or documents.rows.dtype != element:
+            documents.rows = aligned_empty(wanted * columns, element).reshape(wanted, columns)
 
     def take(self) -> Documents:
         """Returns the documents so far, and forgets them. Their array is used again behind the next call."""

@@ -8,6 +8,7 @@ from typing import Any, Optional
 
 from .errors import CollectionError, ShapeError, quote
 from .fields import Field
+from .limits import RESIDUAL_STORAGES
 from .manifest import Manifest, check_name
 
 
@@ -52,7 +53,7 @@ class Predecessor:
         """Returns the storage, which follows the type of the first document's vectors if nothing else decides it."""
         if asked is not None:
             return asked
-        if self.manifest is not None:
+        if self.manifest is not None and self.manifest.storage not in RESIDUAL_STORAGES:
             return self.manifest.storage
         return "bf16" if data_type == "bf16" else "f16"
 

@@ -98,6 +98,12 @@ class ShardFile:
         self._ids = Section(folder) if layout.id_type == "int64" else _Offsets(folder)
         self._payload_offsets: Optional[_Offsets] = None
         self._scales = Section(folder)
+        self._weights: Optional[Section] = None
+        self._centroids: Optional[Section] = None
+        if layout.codebook is not None:
+            self._weights, self._centroids = Section(folder), Section(folder)
+            self._weights.append(layout.codebook.bucket_weights.astype("<f4").tobytes())
+            self._centroids.append(layout.codebook.centroids.astype("<f2").tobytes())
         self._id_bytes = Section(folder)
         self._payload_bytes = Section(folder)
 
@@ -124,11 +130,11 @@ class ShardFile:
 
     def _sections(self) -> list[tuple[str, str, list[int], Optional[Section]]]:
         """Returns name, type, shape and bytes of every tensor in the order of the file: for their alignment the tokens,
-        then what is 8 bytes wide, then 4, then bytes."""
+        then what is 8 bytes wide, then 4, then 2, then bytes."""
         count, layout = self.num_documents, self._layout
-        token_type = SAFETENSORS_TYPES[layout.storage]
+        token_type = "U8" if layout.codebook is not None else SAFETENSORS_TYPES[layout.storage]
         sections: list[tuple[str, str, list[int], Optional[Section]]] = [
-            ("tokens", token_type, [self.num_tokens, layout.dim], None),
+            ("tokens", token_type, [self.num_tokens, layout.columns], None),
             ("offsets", "I64", [count + 1], self._offsets),
         ]
         if layout.id_type == "int64":
@@ -139,6 +145,9 @@ class ShardFile:
             sections.append(("payload_offsets", "I64", [count + 1], self._payload_offsets))
         if layout.storage == "i8":
             sections.append(("scales", "F32", [count], self._scales))
+        if layout.codebook is not None and self._weights is not None and self._centroids is not None:
+            sections.append(("bucket_weights", "F32", list(layout.codebook.bucket_weights.shape), self._weights))
+            sections.append(("centroids", "F16", list(layout.codebook.centroids.shape), self._centroids))
         if layout.id_type == "string":
             sections.append(("id_bytes", "U8", [self._id_bytes.num_bytes], self._id_bytes))
         if self._payload_offsets is not None:
@@ -204,6 +213,8 @@ class ShardFile:
             self._ids,
             self._payload_offsets,
             self._scales,
+            self._weights,
+            self._centroids,
             self._id_bytes,
             self._payload_bytes,
         ):

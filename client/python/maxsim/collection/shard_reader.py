@@ -33,6 +33,8 @@ def read_batches(path: os.PathLike[str], layout: Layout, entry: ShardEntry) -> I
         ids_begin = offsets_begin + (count + 1) * WORD_BYTES
         scales_begin = ids_begin + (count + (layout.id_type == "string")) * WORD_BYTES
         id_bytes_begin = scales_begin + (4 * count if layout.storage == "i8" else 0)
+        if layout.codebook is not None:
+            id_bytes_begin += layout.codebook.bucket_weights.nbytes + layout.codebook.centroids.nbytes
         for block in range(0, count, _DOCUMENTS):
             offsets = read(offsets_begin + block * WORD_BYTES, min(_DOCUMENTS, count - block) + 1, "<i8")
             first = 0
@@ -44,7 +46,7 @@ def read_batches(path: os.PathLike[str], layout: Layout, entry: ShardEntry) -> I
                 document = block + first
                 num_rows = int(offsets[last] - offsets[first])
                 tokens = read(
-                    DATA_BEGIN + int(offsets[first]) * layout.row_bytes, num_rows * layout.dim, layout.value_type
+                    DATA_BEGIN + int(offsets[first]) * layout.row_bytes, num_rows * layout.columns, layout.value_type
                 )
                 int_ids, id_sizes, id_bytes = None, None, b""
                 if layout.id_type == "int64":
@@ -55,7 +57,7 @@ def read_batches(path: os.PathLike[str], layout: Layout, entry: ShardEntry) -> I
                     id_bytes = read(id_bytes_begin + int(ends[0]), int(ends[-1] - ends[0]), np.uint8).tobytes()
                 scales = read(scales_begin + 4 * document, num_documents, "<f4") if layout.storage == "i8" else None
                 yield Batch(
-                    tokens=tokens.reshape(num_rows, layout.dim),
+                    tokens=tokens.reshape(num_rows, layout.columns),
                     lengths=np.diff(offsets[first : last + 1]),
                     int_ids=int_ids,
                     id_sizes=id_sizes,

@@ -38,10 +38,10 @@ class StoredShard:
 
     def rows(self, first: int, last: int) -> NDArray[Any]:
         """Returns the stored rows of the documents from `first` to `last`, which is not one of them."""
-        dim = self._layout.dim
+        columns = self._layout.columns
         begin, end = int(self.offsets[first]), int(self.offsets[last])
-        values = self._read("tokens", self._layout.value_type, begin * dim, (end - begin) * dim)
-        return values.reshape(end - begin, dim)
+        values = self._read("tokens", self._layout.value_type, begin * columns, (end - begin) * columns)
+        return values.reshape(end - begin, columns)
 
     def scales(self, first: int, last: int) -> Optional[NDArray[np.float32]]:
         return self._read("scales", "<f4", first, last - first) if self._layout.storage == "i8" else None

@@ -19,6 +19,7 @@ import maxsim
 
 from .batch import Layout
 from .code_files import encode_shards
+from .codebook import Codebook
 from .codes import CodesFormat
 from .encoder import encoder_identity
 from .errors import CollectionError, ShapeError
@@ -42,6 +43,16 @@ Id = Union[str, int]
 IdAndVectors = Union[tuple[Id, Any], tuple[Id, Any, Optional[Mapping[str, Any]]]]
 
 
+def _check_codebook(codebook: Codebook, dim: int, storage: Optional[str], codes: Optional[int]) -> None:
+    """Raises CollectionError for options that a codebook does not go with."""
+    if codebook.dim != dim:
+        raise CollectionError(f"has {codebook.dim} columns, and dim is {dim}", field="codebook")
+    if storage not in (None, codebook.storage):
+        raise CollectionError(f"{storage}, and the codebook's is {codebook.storage}", field="storage")
+    if codes:
+        raise CollectionError(f"{codes}: residual codes have no other codes beside them", field="codes")
+
+
 class CollectionWriter:
     """Writes documents into a collection's folder and publishes them as its next generation.
 
@@ -59,6 +70,8 @@ class CollectionWriter:
         dim: columns of a token vector, 8 to 4096.
         storage: "f32", "f16", "bf16" or "i8". None takes that of the collection in the folder; else "bf16" where the
             first document is bfloat16, and "f16" where it is not.
+        codebook: writes a collection of residual codes (maxsim.collection.Codebook): vectors of documents are then its
+            rows, uint8, and the storage is the codebook's.
         name: of the collection. None takes that of the collection in the folder, or the folder's own name.
         encoder: what made the vectors, a mapping of "model", "dim" and more, or the path of a JSON file that holds one.
         max_shard_bytes: the largest shard file; a document that is larger has one of its own.
@@ -85,6 +98,7 @@ class CollectionWriter:
         *,
         dim: int,
         storage: Optional[str] = None,
+        codebook: Optional[Codebook] = None,
         name: Optional[str] = None,
         encoder: Union[Mapping[str, Any], str, os.PathLike[str], None] = None,
         max_shard_bytes: int = DEFAULT_MAX_SHARD_BYTES,
@@ -102,6 +116,10 @@ class CollectionWriter:
         self._encoder = None if encoder is None else encoder_identity(encoder, dim)
         self._dim = dim
         self._storage = storage
+        self._codebook = codebook
+        if codebook is not None:
+            _check_codebook(codebook, dim, storage, codes)
+            self._storage = codebook.storage
         self._max_shard_bytes = max_shard_bytes
         self._codes = codes
         asked_fields = None if fields is None else parse_fields(fields)
@@ -193,7 +211,7 @@ class CollectionWriter:
         key = None
         try:
             key = encode_id(id)
-            rows, data_type = token_rows(vectors, self._dim)
+            rows, data_type = token_rows(vectors, self._dim, self._codebook)
             text = encode_payload(payload)
             self._field_reader.read(payload)
             if self._pending is None:
@@ -227,15 +245,17 @@ class CollectionWriter:
         """
         self._check_open()
         num_payloads = len(ids) if payloads is None else len(payloads)
-        rows, counts = packed_rows(vectors, lengths, self._dim, len(ids), num_payloads)
+        rows, counts = packed_rows(vectors, lengths, self._dim, self._codebook, len(ids), num_payloads)
         if len(ids) == 0:
             return
         keys, texts = encode_labels(ids, payloads, self._field_reader, self._num_added)
         data_type = "f16" if rows.dtype == np.float16 else "f32"
+        if self._codebook is not None:
+            data_type = self._codebook.storage
         pending = self._pending if self._pending is not None else self._begin(keys[0], data_type)
         self._check_id_type(keys[0])
         self._flush()
-        for part, part_rows in packed_parts(counts, self._dim * rows.itemsize):
+        for part, part_rows in packed_parts(counts, rows.shape[1] * rows.itemsize):
             documents = pending.pack(keys[part], rows[part_rows], data_type, counts[part].tolist(), texts[part])
             self._num_added += len(documents)
             self._store(documents)
@@ -298,7 +318,8 @@ class CollectionWriter:
         self._before.check_id_type(id_type)
         storage = self._before.choose_storage(self._storage, data_type)
         check_rotation_seed(self._rotation_seed, storage, self._codes)
-        self._layout = Layout(self._dim, storage, id_type, self._rotation_seed if storage == "i8" else 0)
+        seed = self._rotation_seed if storage == "i8" else 0
+        self._layout = Layout(self._dim, storage, id_type, seed, self._codebook)
         quantizer = Quantizer(self._dim, self._rotation_seed, self._workers) if storage == "i8" else None
         self._storing = Storing(self._open_shards(self._layout), quantizer, self._workers, self._refuse_lossy)
         self._pending = PendingDocuments(self._layout)
@@ -366,6 +387,7 @@ class CollectionWriter:
             encoder=self._encoder,
             codes=codes,
             fields=self._field_reader.fields,
+            num_centroids=0 if self._codebook is None else len(self._codebook.centroids),
         )
 
     def _write_fields(self, layout: Layout, entries: list[ShardEntry]) -> list[ShardEntry]:
@@ -382,6 +404,8 @@ class CollectionWriter:
     def _encode(self, layout: Layout, entries: list[ShardEntry]) -> tuple[Optional[CodesFormat], list[ShardEntry]]:
         """Writes the codes of the shards, which are made of the vectors as they are stored."""
         assert self._folder is not None
+        if layout.codebook is not None:
+            return None, entries
         planes, seed = self._before.choose_codes(self._codes, self._rotation_seed)
         if planes == 0:
             return None, entries

@@ -52,7 +52,8 @@ def add_parser(commands: _Commands) -> None:
     parser.add_argument(
         "--storage",
         choices=STORAGES,
-        help="type of the stored vectors (default: that of the collection in DIR, or f16)",
+        help="type of the stored vectors; residual keeps the codes of an index of plaid or colbert as they are "
+        "(default: that of the collection in DIR, or f16)",
     )
     parser.add_argument(
         "--codes",

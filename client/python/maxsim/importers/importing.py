@@ -10,12 +10,14 @@ import numpy as np
 
 from maxsim.collection import CollectionWriter
 from maxsim.collection.dry_run import DryRunWriter
+from maxsim.collection.codebook import Codebook
 from maxsim.collection.errors import quote_id
 from maxsim.collection.limits import MAX_DIM, MIN_DIM
 from maxsim.collection.loss import QuantizationLoss
 from maxsim.importers.payloads import json_payload
 from maxsim.importers.registry import libraries_of, open_source
 from maxsim.importers.source import (
+    CodedSource,
     DocumentId,
     ImportOptions,
     PackedDocuments,
@@ -25,7 +27,7 @@ from maxsim.importers.source import (
     SourceError,
 )
 
-STORAGES = ("f16", "bf16", "f32", "i8")
+STORAGES = ("f16", "bf16", "f32", "i8", "residual")
 
 # It is called once with the folder and the number of the generation that was published.
 OnPublished = Callable[[str, int], None]
@@ -60,8 +62,8 @@ class ImportReport:
 class _Counter:
     """Checks each document of a source, hands it to a writer, and keeps the report's numbers."""
 
-    def __init__(self, source: Source, skip_empty: bool) -> None:
-        self._source = source
+    def __init__(self, source: Source, columns: int, skip_empty: bool) -> None:
+        self._columns = columns  # of the source's vectors, or of its rows of residual codes
         self._skip_empty = skip_empty
         self.id_type = ""
         self.num_documents = self.num_tokens = self.num_payloads = self.num_skipped = 0
@@ -71,10 +73,10 @@ class _Counter:
         index = self.num_documents + self.num_skipped
         document_id = self._check_id(document.id, index)
         vectors = document.vectors
-        if vectors.ndim != 2 or (vectors.shape[0] and vectors.shape[1] != self._source.dim):
+        if vectors.ndim != 2 or (vectors.shape[0] and vectors.shape[1] != self._columns):
             raise SourceError(
                 f"document {index}, id {quote_id(document_id)}: vectors have shape {list(vectors.shape)}, "
-                f"must be [tokens, {self._source.dim}]"
+                f"must be [tokens, {self._columns}]"
             )
         if vectors.shape[0] == 0:
             if not self._skip_empty:
@@ -100,7 +102,7 @@ class _Counter:
             (id_type == "string" or (id_type == "int64" and _fit_int64(documents.ids)))
             and self.id_type in ("", id_type)
             and documents.vectors.ndim == 2
-            and documents.vectors.shape[1] == self._source.dim
+            and documents.vectors.shape[1] == self._columns
             and int(documents.lengths.min()) > 0
         )
         if not is_usual:
@@ -165,6 +167,12 @@ def _copy(source: Source, counter: _Counter, writer: CollectionWriter, progress:
         raise SourceError(f"{source.kind}: there is no document to import")
 
 
+def _keep_codes(source: Source) -> Codebook:
+    if not isinstance(source, CodedSource):
+        raise SourceError(f"storage residual: {source.kind} has no residual codes; an index of plaid or colbert has")
+    return source.keep_codes()
+
+
 def import_collection(
     kind: str,
     path: Union[str, "os.PathLike[str]"],
@@ -185,7 +193,8 @@ def import_collection(
     """Imports what lies at `path` as the collection `output`, or, with dry_run, reads all of it, checks what an import
     would (of `output` too, where it is given), and writes nothing.
 
-    kind: one of maxsim.importers.KINDS. storage: f16, bf16, f32 or i8; None means the storage of the existing
+    kind: one of maxsim.importers.KINDS. storage: f16, bf16, f32 or i8, or residual, which
+    keeps the residual codes of an index (kinds plaid and colbert) as they are; None means the storage of the existing
     collection, or f16 for a new one. codes, fields, name, allow_other_shape and refuse_lossy: as in CollectionWriter.
     skip_empty: leaves out and counts documents without a token, instead of raising an error. on_published: called as
     soon as the generation is published, even if an interrupt then ends the import. Raises SourceError, or another
@@ -197,7 +206,8 @@ def import_collection(
     source = open_source(kind, os.fspath(path), options)
     if not MIN_DIM <= source.dim <= MAX_DIM:
         raise SourceError(f"token vectors have {source.dim} columns, must have {MIN_DIM} to {MAX_DIM}")
-    counter = _Counter(source, skip_empty)
+    codebook = _keep_codes(source) if storage == "residual" else None
+    counter = _Counter(source, source.dim if codebook is None else codebook.row_bytes, skip_empty)
     if dry_run or output is None:
         kind_of_writer: type[CollectionWriter] = DryRunWriter
     else:
@@ -205,7 +215,8 @@ def import_collection(
     writer = kind_of_writer(
         output,  # type: ignore[arg-type]  # None only in a dry run
         dim=source.dim,
-        storage=storage,
+        storage=storage if codebook is None else None,
+        codebook=codebook,
         codes=codes,
         fields=fields,
         name=name,

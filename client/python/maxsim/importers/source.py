@@ -14,6 +14,7 @@ from typing import Iterable, Iterator, List, Mapping, NamedTuple, Optional, Prot
 
 import numpy as np
 
+from maxsim.collection.codebook import Codebook
 from maxsim.collection.errors import CollectionError
 from maxsim.collection.ids import encode_id
 
@@ -127,6 +128,16 @@ class PackedSource(Source, Protocol):
     def __iter__(self) -> Iterator[SourceDocument]:
         for documents in self.packed():
             yield from documents.documents()
+
+
+@runtime_checkable
+class CodedSource(PackedSource, Protocol):
+    """A PackedSource of residual codes, which it decodes unless it is asked to keep them."""
+
+    def keep_codes(self) -> Codebook:
+        """Makes the source give its residual codes as they are: rows of the codebook that is returned in place of
+        vectors. SourceError for codes that a collection cannot hold so."""
+        ...
 
 
 def check_options(kind: str, options: ImportOptions, takes: Sequence[str]) -> None:

@@ -20,6 +20,7 @@ from typing import Iterator, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
+from maxsim.collection.codebook import Codebook
 from maxsim.importers.document_labels import Payload, open_file_labels, with_fields
 from maxsim.importers.indexes.index_files import map_array, read_object
 from maxsim.importers.indexes.plaid_payloads import PayloadTable
@@ -68,6 +69,11 @@ class PlaidSource(ResidualIndex):
         self._labels = open_file_labels(options, self.num_documents)
         self._ids = self._read_ids()
 
+    def keep_codes(self) -> Codebook:
+        if self._exact is not None:
+            raise SourceError(f"--vectors-column {_EXACT}: takes vectors before coding, which are no residual codes")
+        return super().keep_codes()
+
     def packed(self) -> Iterator[PackedDocuments]:
         first = 0
         rows = self._rows()
@@ -99,7 +105,7 @@ class PlaidSource(ResidualIndex):
         for chunk, lengths in enumerate(self._lengths):
             if sum(lengths) == 0:
                 if lengths:
-                    yield np.zeros((0, self.dim), np.float32), lengths
+                    yield np.zeros((0, self._codec.columns), np.float32), lengths
                 continue
             codes = self._chunk(chunk, "codes", begins["codes"])
             residuals = self._chunk(chunk, "residuals", begins["residuals"])

@@ -6,10 +6,12 @@ the highest bits; the bits of one code stand in the reverse order, its lowest bi
 
 from __future__ import annotations
 
-from typing import Iterator, Sequence, Tuple
+from typing import Iterator, Optional, Sequence, Tuple
 
 import numpy as np
 
+from maxsim.collection.codebook import Codebook
+from maxsim.collection.errors import CollectionError
 from maxsim.importers.readers.prefetch import prefetched
 from maxsim.importers.source import SourceError
 
@@ -32,6 +34,8 @@ class ResidualCodec:
         if centroids.shape[1] * nbits % 8:
             raise SourceError(f"{where}: {centroids.shape[1]} columns of {nbits} bits do not fill bytes")
         self._centroids = np.ascontiguousarray(centroids, dtype=np.float32)
+        self._weights = np.ascontiguousarray(bucket_weights, dtype=np.float32)
+        self._codebook: Optional[Codebook] = None
         self._where = where
         self.dim = int(centroids.shape[1])
         self.packed_columns = self.dim * nbits // 8
@@ -40,14 +44,37 @@ class ResidualCodec:
         buckets = (bits.astype(np.int64) << np.arange(nbits)).sum(axis=2)
         self._residuals = np.ascontiguousarray(bucket_weights, dtype=np.float32)[buckets]
 
+    def keep_codes(self) -> Codebook:
+        """Makes decode_documents give rows of the codebook that is returned, and no vectors. SourceError for an index
+        that a collection cannot hold as it is."""
+        with np.errstate(over="ignore"):
+            centroids = self._centroids.astype(np.float16)
+        try:
+            self._codebook = Codebook(centroids, self._weights)
+        except CollectionError as error:
+            raise SourceError(f"{self._where}: {error}") from None
+        return self._codebook
+
+    @property
+    def rounds_centroids(self) -> bool:
+        """Whether keep_codes rounds centroids, which are not halves."""
+        return not np.array_equal(self._centroids, self._centroids.astype(np.float16))
+
+    @property
+    def columns(self) -> int:
+        """The columns of what decode_documents gives."""
+        return self.dim if self._codebook is None else self._codebook.row_bytes
+
     def decode(self, codes: np.ndarray, packed: np.ndarray) -> np.ndarray:
         """Vectors [rows, dim], float32 of norm 1, of centroid numbers [rows] and packed buckets [rows,
-        packed_columns]."""
+        packed_columns]; rows of the codebook after keep_codes."""
         if len(codes):
             lowest, highest = int(codes.min()), int(codes.max())
             if lowest < 0 or highest >= len(self._centroids):
                 wrong = lowest if lowest < 0 else highest
                 raise SourceError(f"{self._where}: a token has centroid {wrong} of {len(self._centroids)}")
+        if self._codebook is not None:
+            return self._codebook.rows(codes, packed)
         # take() is ten times as fast as indexing here.
         vectors: np.ndarray = np.take(self._residuals, packed, axis=0).reshape(len(codes), self.dim)
         vectors += np.take(self._centroids, codes, axis=0)

@@ -8,12 +8,13 @@ from typing import Dict, List, Mapping, Optional, Sequence
 
 import numpy as np
 
+from maxsim.collection.codebook import Codebook
 from maxsim.importers.indexes.index_files import find_id_map, read_count, read_id_map, read_lengths, read_object
 from maxsim.importers.indexes.residual_codec import ResidualCodec
-from maxsim.importers.source import DocumentId, ImportOptions, PackedSource, SourceError
+from maxsim.importers.source import CodedSource, DocumentId, ImportOptions, SourceError
 
 
-class ResidualIndex(PackedSource):
+class ResidualIndex(CodedSource):
     """An index folder of residual codes. A subclass reads the metadata first, then the codec."""
 
     def __init__(self, folder: str, options: ImportOptions) -> None:
@@ -21,6 +22,12 @@ class ResidualIndex(PackedSource):
         self._options = options
         self._notes: List[str] = []
         self.notes: Sequence[str] = self._notes
+
+    def keep_codes(self) -> Codebook:
+        codebook = self._codec.keep_codes()
+        if self._codec.rounds_centroids:
+            self._notes.append("centroids are rounded to float16, in which the library computes on a GPU")
+        return codebook
 
     def _path(self, name: str) -> str:
         return os.path.join(self._folder, name)

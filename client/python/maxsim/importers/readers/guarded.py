@@ -8,7 +8,8 @@ import zipfile
 import zlib
 from typing import Callable, Iterator, Optional, Sequence, TypeVar
 
-from maxsim.importers.source import PackedDocuments, PackedSource, Source, SourceDocument, SourceError
+from maxsim.collection.codebook import Codebook
+from maxsim.importers.source import CodedSource, PackedDocuments, PackedSource, Source, SourceDocument, SourceError
 
 # What reading damaged or hostile data raises. Errors of files name them already, and those of a wrong program, such as
 # AttributeError, keep their traceback.
@@ -76,8 +77,20 @@ class _GuardedPackedSource(_GuardedSource):
         return _named_items(lambda: iter(self._packed()), self._path)
 
 
+class _GuardedCodedSource(_GuardedPackedSource):
+    def __init__(self, source: CodedSource, path: str) -> None:
+        super().__init__(source, path)
+        self._keep_codes = source.keep_codes
+
+    def keep_codes(self) -> Codebook:
+        with named_errors(self._path):
+            return self._keep_codes()
+
+
 def guarded(open_source: Callable[[], Source], path: str) -> Source:
     """The source that `open_source` gives of what lies at `path`; errors of opening and of reading it name the path."""
     with named_errors(path):
         source = open_source()
+    if isinstance(source, CodedSource):
+        return _GuardedCodedSource(source, path)
     return _GuardedPackedSource(source, path) if isinstance(source, PackedSource) else _GuardedSource(source, path)

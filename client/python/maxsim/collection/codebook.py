@@ -1,0 +1,77 @@
+"""What the rows of a collection of residual codes are decoded with. kernels/residual_codes.h says what they mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import CollectionError
+from .limits import MAX_CENTROIDS, MAX_RESIDUAL_DIM, MAX_RESIDUAL_VALUE, MIN_DIM
+
+# Bytes of a centroid's number, at the end of a row.
+NUMBER_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Codebook:
+    """centroids: float16 [K, dim]. bucket_weights: float32 [2^nbits], nbits 1, 2, 4 or 8. Raises CollectionError for
+    arrays that are not these, or for values that are not finite or beyond the limit."""
+
+    centroids: NDArray[np.float16]
+    bucket_weights: NDArray[np.float32]
+
+    def __post_init__(self) -> None:
+        centroids, weights = self.centroids, self.bucket_weights
+        if centroids.dtype != np.float16 or centroids.ndim != 2 or not 1 <= len(centroids) <= MAX_CENTROIDS:
+            raise CollectionError(
+                f"{centroids.dtype} {list(centroids.shape)}, float16 [1 .. {MAX_CENTROIDS}, dim] is expected",
+                field="codebook.centroids",
+            )
+        if weights.dtype != np.float32 or weights.shape not in ((2,), (4,), (16,), (256,)):
+            raise CollectionError(
+                f"{weights.dtype} {list(weights.shape)}, 2, 4, 16 or 256 of float32 are expected",
+                field="codebook.bucket_weights",
+            )
+        if not MIN_DIM <= self.dim <= MAX_RESIDUAL_DIM or self.dim * self.nbits % 8:
+            raise CollectionError(
+                f"{self.dim} columns of {self.nbits} bits; {MIN_DIM} to {MAX_RESIDUAL_DIM} are expected, whose bits "
+                "fill whole bytes",
+                field="codebook.centroids",
+            )
+        for name, values in (("centroids", centroids), ("bucket_weights", weights)):
+            # Written so that NaN fails it.
+            if not bool((np.abs(values) <= MAX_RESIDUAL_VALUE).all()):
+                raise CollectionError(
+                    f"a value is not finite, or beyond {MAX_RESIDUAL_VALUE:g}", field=f"codebook.{name}"
+                )
+
+    @property
+    def dim(self) -> int:
+        return int(self.centroids.shape[1])
+
+    @property
+    def nbits(self) -> int:
+        return len(self.bucket_weights).bit_length() - 1
+
+    @property
+    def storage(self) -> str:
+        return f"residual{self.nbits}"
+
+    @property
+    def row_bytes(self) -> int:
+        return self.dim * self.nbits // 8 + NUMBER_BYTES
+
+    def rows(self, numbers: NDArray[Any], residuals: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Returns rows as they are stored, uint8 [tokens, row_bytes], of the tokens' centroid numbers [tokens] and the
+        packed buckets of their columns [tokens, dim * nbits / 8], in ColBERT's order of bits."""
+        rows = np.empty((len(numbers), self.row_bytes), np.uint8)
+        rows[:, :-NUMBER_BYTES] = residuals
+        rows[:, -NUMBER_BYTES:] = numbers.astype("<u4").view(np.uint8).reshape(-1, NUMBER_BYTES)
+        return rows
+
+    def numbers(self, rows: NDArray[np.uint8]) -> NDArray[np.uint32]:
+        """Returns the centroid numbers of stored rows, [tokens]."""
+        return np.ascontiguousarray(rows[:, -NUMBER_BYTES:]).view("<u4").reshape(-1)
