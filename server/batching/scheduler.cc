@@ -177,7 +177,7 @@ void Scheduler::Impl::Score(Batch* batch) noexcept {
 
 void Scheduler::Impl::ObserveBatch(const store::Collection& collection, const engine::BatchStats& stats) {
   if (stats.num_queries > 0) {
-    const uint64_t row_bytes = static_cast<uint64_t>(collection.dim()) * SizeOf(collection.storage());
+    const uint64_t row_bytes = static_cast<uint64_t>(RowBytes(collection.storage(), collection.dim()));
     metrics_->ObserveBatch(stats.num_queries, stats.token_pairs, stats.document_tokens,
                            stats.document_tokens * row_bytes, stats.timings.copy_seconds, stats.timings.kernel_seconds);
   }

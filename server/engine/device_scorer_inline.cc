@@ -8,7 +8,7 @@ namespace maxsim::engine {
 
 DocumentsView DeviceScorer::InlineView(const CandidateSet& set) const {
   const store::Collection& collection = queries_->collection();
-  return {.type = collection.storage(),
+  return {.type = StagedType(collection.storage()),
           .dim = collection.dim(),
           .num_documents = static_cast<int64_t>(set.inline_offsets.size()) - 1,
           .tokens = set.inline_tokens.data(),

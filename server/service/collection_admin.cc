@@ -54,6 +54,10 @@ absl::StatusOr<collection::CreateOptions> CreateOptionsOf(const v1::CreateCollec
     return InvalidField("storage", absl::StrCat("is ", static_cast<int>(request.storage()), ", and 0 to ",
                                                 static_cast<int>(v1::DataType_MAX), " are accepted"));
   }
+  if (IsResidual(static_cast<ScalarType>(request.storage()))) {
+    return InvalidField("storage", absl::StrCat("is ", std::string(Name(static_cast<ScalarType>(request.storage()))),
+                                                ", and a live collection stores f32, f16, bf16 or i8"));
+  }
   if (!v1::IdType_IsValid(request.id_type())) {
     return InvalidField("id_type", absl::StrCat("is ", static_cast<int>(request.id_type()), ", and 0 to ",
                                                 static_cast<int>(v1::IdType_MAX), " are accepted"));

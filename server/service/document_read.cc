@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "client/status.h"
+#include "kernels/residual_codes.h"
 #include "kernels/scalar_type.h"
 #include "server/service/call/status.h"
 #include "server/service/document_write.h"
@@ -82,7 +83,7 @@ class Reader {
     bytes_ +=
         kDocumentBytes + payload.size() + kDocumentStringBytes + document.string_id().size() + kDocumentStringBytes;
     if (request_.return_tokens()) {
-      bytes_ += num_tokens * static_cast<uint64_t>(collection_.dim()) * SizeOf(collection_.storage());
+      bytes_ += num_tokens * static_cast<uint64_t>(collection_.dim()) * SizeOf(ReadType(collection_.storage()));
     }
     if (bytes_ > limits_.max_answer_bytes) {
       return InvalidField("ids",
@@ -125,14 +126,31 @@ class Reader {
     return absl::OkStatus();
   }
 
+  // Writes the decoded vectors of a document of residual codes, in FP32.
+  void Decode(const store::Collection::StoredDocument& stored, uint32_t num_tokens, std::string& data) const {
+    const auto dim = static_cast<size_t>(collection_.dim());
+    const ResidualDecoder decoder(collection_.storage(), collection_.dim(), stored.codebook);
+    std::vector<float> vector(dim);
+    const std::byte* row = stored.rows.data();
+    for (uint32_t token = 0; token < num_tokens; ++token) {
+      decoder.DecodeRow(row, vector.data());
+      data.append(reinterpret_cast<const char*>(vector.data()), dim * sizeof(float));
+      row += RowBytes(collection_.storage(), collection_.dim());
+    }
+  }
+
   absl::Status FillTokens(uint64_t ordinal, v1::StoredDocument& document) {
     absl::StatusOr<store::Collection::StoredDocument> stored = collection_.ReadDocument(ordinal);
     if (!stored.ok()) return stored.status();
     v1::TokenMatrix& tokens = *document.mutable_tokens();
-    tokens.set_dtype(static_cast<v1::DataType>(collection_.storage()));
+    tokens.set_dtype(static_cast<v1::DataType>(ReadType(collection_.storage())));
     tokens.set_num_tokens(document.num_tokens());
     tokens.set_dim(static_cast<uint32_t>(collection_.dim()));
-    tokens.set_data(stored->rows.data(), stored->rows.size());
+    if (IsResidual(collection_.storage())) {
+      Decode(*stored, document.num_tokens(), *tokens.mutable_data());
+    } else {
+      tokens.set_data(stored->rows.data(), stored->rows.size());
+    }
     if (collection_.storage() == ScalarType::kI8) document.set_scale(stored->scale);
     return absl::OkStatus();
   }

@@ -1,7 +1,8 @@
-// Reads documents as a collection stores them, for Documents.Get.
+// Reads documents of a collection, for Documents.Get.
 #pragma once
 
 #include "absl/status/statusor.h"
+#include "kernels/scalar_type.h"
 #include "maxsim/v1/documents.pb.h"
 #include "server/service/call/concurrency_limit.h"
 #include "server/service/call/limits.h"
@@ -12,6 +13,10 @@ namespace maxsim::service {
 
 // More readers at a time would take the threads that answer other calls.
 inline constexpr int kMaxReaders = 2;
+
+// Returns the type in which token vectors of a storage are read: that type itself, or F32 for residual codes, which are
+// decoded.
+constexpr ScalarType ReadType(ScalarType storage) { return IsResidual(storage) ? ScalarType::kF32 : storage; }
 
 // Returns the documents of the request's ids that the collection holds, and the ids that it does not. Versions are
 // those of `live` (null: none has one). `readers` bounds the calls that read token vectors at a time. Errors are those

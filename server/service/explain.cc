@@ -72,6 +72,7 @@ absl::StatusOr<v1::ExplainResponse> ExplainDocument(const engine::JobQuery& job_
   document.offsets = offsets.data();
   document.scales = collection.storage() == ScalarType::kI8 ? &stored->scale : nullptr;
   document.rotation_seed = collection.manifest().rotation_seed;
+  document.codebook = stored->codebook;
   document.document_tokens = num_tokens;
   Query query;
   query.tokens = job_query.tokens.data();

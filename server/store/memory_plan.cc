@@ -212,6 +212,12 @@ MemoryNeed ShardNeed(const DeviceSet& devices, const collection::Manifest& manif
   MemoryNeed need = devices.backend(0).BytesNeeded(manifest.storage, manifest.dim, entry.num_documents,
                                                    entry.num_tokens, TierOf(tier));
   if (devices.is_gpu()) {
+    if (IsResidual(manifest.storage)) {
+      const MemoryNeed codebook =
+          devices.backend(0).CodebookBytesNeeded(manifest.storage, manifest.dim, manifest.num_centroids);
+      need.device_bytes = SaturatingAdd(need.device_bytes, codebook.device_bytes);
+      need.host_bytes = SaturatingAdd(need.host_bytes, codebook.host_bytes);
+    }
     if (code_planes == 0) return need;
     const MemoryNeed codes = devices.backend(0).CodeBytesNeeded(collection::CodeShapeOf(manifest), code_planes,
                                                                 entry.num_documents, entry.num_tokens);
@@ -281,7 +287,7 @@ absl::StatusOr<MemoryPlan> PlanMemory(const DeviceSet& devices, const collection
     for (const collection::ShardEntry& entry : manifest.shards) {
       ShardToPlace& shard = shards.emplace_back();
       shard.token_bytes = static_cast<uint64_t>(std::max<int64_t>(entry.num_tokens, 0)) *
-                          static_cast<uint64_t>(manifest.dim) * SizeOf(manifest.storage);
+                          static_cast<uint64_t>(RowBytes(manifest.storage, manifest.dim));
       for (const Residency tier : *tiers) {
         shard.choices.push_back({tier, ShardNeed(devices, manifest, entry, tier, planes)});
       }

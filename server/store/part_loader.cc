@@ -32,10 +32,34 @@
 namespace maxsim::store {
 namespace {
 
+// Finds the first row whose centroid the codebook lacks.
+absl::Status CheckCentroids(const collection::Shard& shard, const StopSignal* stop) {
+  const DocumentsView& documents = shard.documents();
+  const int64_t row_bytes = RowBytes(documents.type, documents.dim);
+  const int64_t block_rows = static_cast<int64_t>(kStopBlockBytes) / row_bytes;
+  for (int64_t begin = 0; begin < documents.num_tokens(); begin += block_rows) {
+    if (absl::Status status = StopStatus(stop); !status.ok()) return status;
+    const char* const rows = static_cast<const char*>(documents.tokens) + begin * row_bytes;
+    const int64_t count = std::min(block_rows, documents.num_tokens() - begin);
+    const std::optional<int64_t> bad =
+        FindUnusableRow(documents.type, documents.dim, rows, count, documents.codebook.num_centroids);
+    if (!bad.has_value()) continue;
+    const int64_t token = begin + *bad;
+    const int64_t* const end = documents.offsets + documents.num_documents + 1;
+    const int64_t document = std::upper_bound(documents.offsets, end, token) - documents.offsets - 1;
+    return absl::DataLossError(Cat(shard.path(), ": document ", document, ", token ",
+                                   token - documents.offsets[document], " has centroid ",
+                                   ResidualCentroid(documents.type, documents.dim, rows + *bad * row_bytes), " of ",
+                                   documents.codebook.num_centroids));
+  }
+  return absl::OkStatus();
+}
+
 // Finds the first value no backend could score; an Infinity or NaN in a document would make every ranking it enters
 // meaningless.
 absl::Status CheckValues(const collection::Shard& shard, const StopSignal* stop) {
   const DocumentsView& documents = shard.documents();
+  if (IsResidual(documents.type)) return CheckCentroids(shard, stop);
   const auto count = static_cast<size_t>(documents.num_tokens()) * static_cast<size_t>(documents.dim);
   const size_t block_size = kStopBlockBytes / SizeOf(documents.type);
   std::optional<size_t> bad;

@@ -22,7 +22,8 @@ std::optional<AnswerFault> WrongInfo(const char* field, const Args&... message) 
 
 bool IsStorage(v1::DataType type) {
   return type == v1::DATA_TYPE_F32 || type == v1::DATA_TYPE_F16 || type == v1::DATA_TYPE_BF16 ||
-         type == v1::DATA_TYPE_I8;
+         type == v1::DATA_TYPE_I8 || type == v1::DATA_TYPE_RESIDUAL_1 || type == v1::DATA_TYPE_RESIDUAL_2 ||
+         type == v1::DATA_TYPE_RESIDUAL_4 || type == v1::DATA_TYPE_RESIDUAL_8;
 }
 
 // Checks the fields that a collection has once a generation of it is loaded.

@@ -10,6 +10,7 @@
 #include "kernels/limits.h"
 #include "kernels/scalar_type.h"
 #include "server/cluster/parts/deal_documents.h"
+#include "server/service/document_read.h"
 
 namespace maxsim::cluster {
 namespace {
@@ -61,9 +62,10 @@ Fault CheckStored(const v1::GetRequest& request, const StoredShape& shape, const
     if (!document.has_tokens()) return std::nullopt;
     return Wrong("tokens", "documents[", idx, "].tokens is set, and was not asked for");
   }
-  const uint64_t bytes = uint64_t{document.num_tokens()} * shape.dim * SizeOf(ScalarTypeOf(shape.storage));
-  if (tokens.dtype() == shape.storage && tokens.num_tokens() == document.num_tokens() && tokens.dim() == shape.dim &&
-      tokens.data().size() == bytes) {
+  const ScalarType type = service::ReadType(ScalarTypeOf(shape.storage));
+  const uint64_t bytes = uint64_t{document.num_tokens()} * shape.dim * SizeOf(type);
+  if (tokens.dtype() == static_cast<v1::DataType>(type) && tokens.num_tokens() == document.num_tokens() &&
+      tokens.dim() == shape.dim && tokens.data().size() == bytes) {
     return std::nullopt;
   }
   return Wrong("tokens", "documents[", idx, "].tokens has ", tokens.num_tokens(), " x ", tokens.dim(), " values in ",

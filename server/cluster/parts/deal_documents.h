@@ -36,6 +36,11 @@ inline ScalarType ScalarTypeOf(v1::DataType type) {
       return ScalarType::kBF16;
     case v1::DATA_TYPE_I8:
       return ScalarType::kI8;
+    case v1::DATA_TYPE_RESIDUAL_1:
+    case v1::DATA_TYPE_RESIDUAL_2:
+    case v1::DATA_TYPE_RESIDUAL_4:
+    case v1::DATA_TYPE_RESIDUAL_8:
+      return static_cast<ScalarType>(type);
     default:
       return ScalarType::kF16;
   }

@@ -243,7 +243,7 @@ bool BodyEvents::EndParts() {
 
 bool BodyEvents::ReadDtype(const std::string& name) {
   const auto type = ScalarTypeFromName(name);
-  if (!type.has_value() || *type == ScalarType::kI8) return RefusePart(Shown(name));
+  if (!type.has_value() || *type == ScalarType::kI8 || IsResidual(*type)) return RefusePart(Shown(name));
   matrix_->set_dtype(static_cast<v1::DataType>(*type));
   return true;
 }

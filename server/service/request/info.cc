@@ -41,7 +41,7 @@ v1::CollectionInfo ToProto(const store::CollectionStatus& status, const store::D
   info.set_num_documents(collection.num_documents());
   info.set_num_tokens(collection.num_tokens());
   info.set_num_shards(manifest.shards.size());
-  info.set_token_bytes(collection.num_tokens() * static_cast<uint64_t>(manifest.dim) * SizeOf(manifest.storage));
+  info.set_token_bytes(collection.num_tokens() * static_cast<uint64_t>(RowBytes(manifest.storage, manifest.dim)));
   info.set_resident_bytes(collection.resident_bytes());
   info.set_residency(collection.tiers());
   info.set_code_planes(static_cast<uint32_t>(collection.code_planes()));

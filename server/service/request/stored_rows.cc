@@ -49,7 +49,7 @@ StoredForm StoredFormOf(ScalarType storage, int32_t dim, uint64_t rotation_seed,
                     .dim_is_of_collection = true,
                     .max_tokens = limits.max_document_tokens,
                     .limit_name = "limits.max_document_tokens"},
-          .storage = storage,
+          .storage = StagedType(storage),
           .rotation_seed = rotation_seed};
 }
 

@@ -71,7 +71,7 @@ std::vector<Collection::TierUsage> Collection::tier_usage() const {
       usage.tier = one.tier;
       usage.device = replica.device;
       usage.num_shards += one.shard == nullptr ? 0 : 1;
-      usage.token_bytes += static_cast<uint64_t>(one.num_tokens()) * static_cast<uint64_t>(dim()) * SizeOf(storage());
+      usage.token_bytes += static_cast<uint64_t>(one.num_tokens() * RowBytes(storage(), dim()));
       if (one.segment != nullptr) {
         (generation_->on_gpu() ? usage.device_bytes : usage.host_bytes) += one.segment->reserved_bytes();
         continue;
@@ -227,6 +227,7 @@ absl::StatusOr<Collection::StoredDocument> Collection::ReadDocument(uint64_t ord
   const Part& holder = part(location.part);
   StoredDocument document;
   if (storage() == ScalarType::kI8) document.scale = holder.view.scales[location.ordinal];
+  document.codebook = holder.view.codebook;
   if (holder.shard != nullptr) {
     absl::StatusOr<std::vector<std::byte>> rows = holder.shard->ReadDocument(location.ordinal);
     if (!rows.ok()) return rows.status();
@@ -235,7 +236,7 @@ absl::StatusOr<Collection::StoredDocument> Collection::ReadDocument(uint64_t ord
   }
   const int64_t first_token = holder.view.offsets[location.ordinal];
   const int64_t num_tokens = holder.view.offsets[location.ordinal + 1] - first_token;
-  document.rows.resize(static_cast<size_t>(num_tokens) * static_cast<size_t>(dim()) * SizeOf(storage()));
+  document.rows.resize(static_cast<size_t>(num_tokens * RowBytes(storage(), dim())));
   if (absl::Status status = holder.segment->ReadRows(first_token, num_tokens, document.rows.data()); !status.ok()) {
     return status;
   }

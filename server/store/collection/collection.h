@@ -54,8 +54,9 @@ class Collection {
 
   // A document as it is stored.
   struct StoredDocument {
-    std::vector<std::byte> rows;  // [tokens, dim] in the storage type, packed
-    float scale = 0;              // i8
+    std::vector<std::byte> rows;     // [tokens] rows of RowBytes of the storage type, packed
+    float scale = 0;                 // i8
+    ResidualCodebook codebook = {};  // residual codes; valid as long as the collection
   };
 
   // A collection that is not live.

@@ -83,7 +83,7 @@ std::string StateName(v1::CollectionState state) {
 }
 
 std::string StorageName(v1::DataType type) {
-  if (type < v1::DATA_TYPE_F32 || type > v1::DATA_TYPE_I8) return "unknown";
+  if (type < v1::DATA_TYPE_F32 || type > v1::DATA_TYPE_RESIDUAL_8) return "unknown";
   return std::string(Name(static_cast<ScalarType>(type)));
 }
 
