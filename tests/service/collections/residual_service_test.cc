@@ -1,7 +1,5 @@
 // Tests a collection of residual codes over gRPC and HTTP: scores against FP64 of what is stored, from memory and from
 // the files, documents in requests, documents that are read, and that it cannot be live.
-#include <bit>
-#include <cmath>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -93,8 +91,7 @@ TEST_F(ResidualServiceTest, DocumentsInRequestsAreScoredAsHalves) {
 }
 
 TEST_F(ResidualServiceTest, DocumentsAreReadAsDecodedVectors) {
-  const auto documents =
-      v1::Documents::NewStub(grpc::CreateChannel(server_->grpc_address(), grpc::InsecureChannelCredentials()));
+  const auto documents = v1::Documents::NewStub(server_->channel());
   v1::GetRequest request;
   request.set_collection("corpus");
   request.set_return_tokens(true);

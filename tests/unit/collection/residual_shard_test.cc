@@ -25,9 +25,11 @@ using testing::HasSubstr;
 
 constexpr ScalarType kTypes[] = {ScalarType::kResidual1, ScalarType::kResidual2, ScalarType::kResidual4,
                                  ScalarType::kResidual8};
-constexpr int32_t kDim = 24;
+constexpr int32_t kResidualDim = 24;
 
-RandomDocuments Documents(ScalarType type) { return test::MakeDocuments(test::TestSeed(), type, kDim, {3, 1, 5}); }
+RandomDocuments Documents(ScalarType type) {
+  return test::MakeDocuments(test::TestSeed(), type, kResidualDim, {3, 1, 5});
+}
 
 std::string Folder(const std::string& name) { return testing::TempDir() + "/residual_shard_test-" + name; }
 
@@ -60,7 +62,7 @@ TEST(ResidualShardTest, AShardIsReadAndScoredAsTheDocumentsInIt) {
     ASSERT_TRUE(read.ok()) << read.status();
     EXPECT_EQ(read->storage, type);
     EXPECT_EQ(read->num_centroids, manifest.num_centroids);
-    const test::RandomQuery query = test::MakeQuery(test::TestSeed() + 1, type, kDim, 9);
+    const test::RandomQuery query = test::MakeQuery(test::TestSeed() + 1, type, kResidualDim, 9);
     for (const Access access : {Access::kMapped, Access::kCopied}) {
       const auto shard = Shard::Open(folder, *read, read->shards[0], access, /*check_checksum=*/true);
       ASSERT_TRUE(shard.ok()) << shard.status();
@@ -89,12 +91,12 @@ TEST(ResidualShardTest, ACodebookThatCannotBeOneIsRefused) {
               HasSubstr("centroids: dtype \"BF16\", expected F16"));
   EXPECT_THAT(Refusal([](auto& tensors) {
                 Tensor(tensors, "tokens").shape[1] -= 1;
-                Tensor(tensors, "tokens").bytes.resize(static_cast<size_t>(9 * (kDim / 2 + 3)));
+                Tensor(tensors, "tokens").bytes.resize(static_cast<size_t>(9 * (kResidualDim / 2 + 3)));
               }),
               HasSubstr("tokens: rows of 15 bytes, expected 16 of residual4 and 24 columns"));
   EXPECT_THAT(Refusal([](auto& tensors) {
                 // The first value of the centroid 1 becomes infinite.
-                Tensor(tensors, "centroids").bytes.replace(2 * kDim, 2, std::string("\x00\x7c", 2));
+                Tensor(tensors, "centroids").bytes.replace(2 * kResidualDim, 2, std::string("\x00\x7c", 2));
               }),
               HasSubstr("centroids[1][0]: inf is not in +-30000"));
   EXPECT_THAT(Refusal([](auto& tensors) {
