@@ -5,6 +5,7 @@
 #include <optional>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -15,6 +16,7 @@
 #include "collection/collection_name.h"
 #include "collection/compact/create.h"
 #include "collection/encoder_identity.h"
+#include "collection/field.h"
 #include "collection/log/collection_log.h"
 #include "kernels/codes/code_layout.h"
 #include "kernels/limits.h"
@@ -41,6 +43,24 @@ absl::Status PathError(absl::StatusCode code, std::string_view problem) {
   const bool is_outside = code == absl::StatusCode::kPermissionDenied;
   return FieldError(code, is_outside ? client::kReasonOutsideAllowedRoots : client::kReasonInvalidField, "path",
                     problem);
+}
+
+// Reads the fields that a collection is to have.
+absl::StatusOr<std::vector<collection::Field>> FieldsOf(const v1::CreateCollectionRequest& request) {
+  std::vector<collection::Field> fields;
+  for (int i = 0; i < request.fields_size(); ++i) {
+    const v1::FieldDeclaration& declared = request.fields(i);
+    const std::optional<collection::FieldKind> kind = KindOf(declared.kind());
+    if (!kind.has_value()) {
+      return InvalidField(absl::StrCat("fields[", i, "].kind"),
+                          absl::StrCat("is ", static_cast<int>(declared.kind()), ", and 1 to ",
+                                       static_cast<int>(v1::FieldKind_MAX), " are accepted"));
+    }
+    fields.push_back({declared.name(), *kind, declared.path().empty() ? declared.name() : declared.path()});
+  }
+  const absl::Status status = collection::CheckFields(fields);
+  if (!status.ok()) return InvalidField("fields", std::string(status.message()));
+  return fields;
 }
 
 // What a collection is made from. INVALID_ARGUMENT for what no collection has.
@@ -80,6 +100,9 @@ absl::StatusOr<collection::CreateOptions> CreateOptionsOf(const v1::CreateCollec
   } else if (request.code_factors()) {
     return InvalidField("code_factors", "is true, and code_planes is 0: the collection has no codes");
   }
+  absl::StatusOr<std::vector<collection::Field>> fields = FieldsOf(request);
+  if (!fields.ok()) return fields.status();
+  options.fields = *std::move(fields);
   if (!request.has_encoder()) return options;
   const v1::EncoderInfo& encoder = request.encoder();
   for (const auto& [field, text] :

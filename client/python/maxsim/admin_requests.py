@@ -17,6 +17,14 @@ _STORAGES = {
     "f32": pb.DATA_TYPE_F32,
     "i8": pb.DATA_TYPE_I8,
 }
+_FIELD_KINDS = {
+    "keyword": pb.FIELD_KIND_KEYWORD,
+    "keywords": pb.FIELD_KIND_KEYWORDS,
+    "integer": pb.FIELD_KIND_INTEGER,
+    "number": pb.FIELD_KIND_NUMBER,
+    "boolean": pb.FIELD_KIND_BOOLEAN,
+    "time": pb.FIELD_KIND_TIME,
+}
 _ID_TYPES = {"string": pb.ID_TYPE_STRING, "int64": pb.ID_TYPE_INT64}
 
 
@@ -43,6 +51,7 @@ def make_create_request(
     encoder: pb.EncoderInfo | None,
     codes: int,
     code_factors: bool,
+    fields: str,
 ) -> admin_pb2.CreateCollectionRequest:
     if encoder is not None and not isinstance(encoder, pb.EncoderInfo):
         raise ValueError(f"encoder is {arguments.shown(encoder)}; it is an EncoderInfo, as info().encoder is, or None")
@@ -57,7 +66,23 @@ def make_create_request(
         encoder=encoder,
         code_planes=_code_planes(codes),
         code_factors=arguments.flag(code_factors, "code_factors"),
+        fields=_declarations(arguments.text(fields, "fields")),
     )
+
+
+def _declarations(text: str) -> list[pb.FieldDeclaration]:
+    """Reads "NAME:KIND=PATH,NAME:KIND,..."; the server checks what a declaration may be."""
+    declarations = []
+    for part in text.split(",") if text else []:
+        name, _, rest = part.partition(":")
+        kind, _, path = rest.partition("=")
+        if kind not in _FIELD_KINDS:
+            raise ValueError(
+                f"fields: {arguments.shown(part)} is not NAME:KIND or NAME:KIND=PATH, where KIND is one of "
+                f"{', '.join(_FIELD_KINDS)}"
+            )
+        declarations.append(pb.FieldDeclaration(name=name, kind=_FIELD_KINDS[kind], path=path))
+    return declarations
 
 
 def _code_planes(codes: int) -> int:

@@ -149,6 +149,7 @@ class ClientMethods(
         encoder: pb.EncoderInfo | None = None,
         codes: int = 0,
         code_factors: bool = False,
+        fields: str = "",
         timeout: float | None = None,
     ) -> CollectionT:
         """Makes an empty live collection of vectors of `dim` values, and serves it.
@@ -159,13 +160,15 @@ class ClientMethods(
         info().encoder; the server then encodes text for this collection with that encoder only.
         codes: planes of the codes that are stored beside the vectors, which searches scan: 1, 2 or 4; 0 for none.
         code_factors: with codes, stores the length of each vector, for models whose vectors differ in length.
+        fields: values of payloads that requests can filter by, such as "lang:keyword=meta.lang,year:integer", as
+        CollectionWriter takes them.
 
         AlreadyExists: the name is served, or the folder holds a collection; PermissionDenied: no root allows the
         folder."""
         return self._ask(
             "admin.CreateCollection",
             lambda: make_create_request(
-                name, dim, path, storage, id_type, residency, replicate, encoder, codes, code_factors
+                name, dim, path, storage, id_type, residency, replicate, encoder, codes, code_factors, fields
             ),
             timeout,
             lambda answer: answer.collection,

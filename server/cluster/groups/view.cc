@@ -302,6 +302,7 @@ std::shared_ptr<const CollectionView> ReadCollection(const std::vector<std::shar
     view->info.set_storage(shape->storage());
     view->info.set_id_type(shape->id_type());
     view->info.set_rotation_seed(shape->rotation_seed());
+    *view->info.mutable_fields() = shape->fields();
     if (shape->has_encoder()) *view->info.mutable_encoder() = shape->encoder();
     if (shape->has_live()) view->info.mutable_live();
     view->generation = shape->has_live() ? 0 : newest;

@@ -21,7 +21,17 @@ v1::CollectionState StateOf(store::CollectionStatus::State state) {
   return v1::COLLECTION_STATE_UNSPECIFIED;
 }
 
+// The numbers of the wire are those of the enumeration from 1 on.
+static_assert(v1::FIELD_KIND_KEYWORD == 1 + static_cast<int>(collection::FieldKind::kKeyword));
+static_assert(v1::FIELD_KIND_TIME == 1 + static_cast<int>(collection::FieldKind::kTime));
+static_assert(v1::FIELD_KIND_TIME == v1::FieldKind_MAX);
+
 }  // namespace
+
+std::optional<collection::FieldKind> KindOf(v1::FieldKind kind) {
+  if (kind < v1::FIELD_KIND_KEYWORD || kind > v1::FieldKind_MAX) return std::nullopt;
+  return static_cast<collection::FieldKind>(kind - 1);
+}
 
 v1::CollectionInfo ToProto(const store::CollectionStatus& status, const store::DeviceSet& devices) {
   v1::CollectionInfo info;
@@ -54,6 +64,12 @@ v1::CollectionInfo ToProto(const store::CollectionStatus& status, const store::D
     info.mutable_partition()->set_end_slot(static_cast<uint32_t>(manifest.partition->end));
   }
   info.set_rotation_seed(manifest.rotation_seed);
+  for (const collection::Field& field : manifest.fields) {
+    v1::FieldDeclaration& declared = *info.add_fields();
+    declared.set_name(field.name);
+    declared.set_kind(static_cast<v1::FieldKind>(1 + static_cast<int>(field.kind)));
+    declared.set_path(field.path);
+  }
   for (const store::Collection::TierUsage& share : collection.tier_usage()) {
     v1::TierInfo& tier = *info.add_tiers();
     tier.set_tier(std::string(store::Name(share.tier)));

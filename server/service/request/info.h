@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "collection/encoder_identity.h"
+#include "collection/field.h"
 #include "maxsim/v1/rerank.pb.h"
 #include "server/service/call/limits.h"
 #include "server/store/collection_store.h"
@@ -13,6 +15,8 @@
 namespace maxsim::service {
 
 v1::CollectionInfo ToProto(const store::CollectionStatus& status, const store::DeviceSet& devices);
+// Returns nullopt for a number that is no kind.
+std::optional<collection::FieldKind> KindOf(v1::FieldKind kind);
 v1::LiveInfo ToProto(const store::LiveState& state);
 v1::EncoderInfo ToProto(const collection::EncoderIdentity& encoder);
 v1::Limits ToProto(const RequestLimits& limits, uint64_t max_queue_work);

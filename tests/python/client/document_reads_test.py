@@ -164,7 +164,8 @@ class AdminTest(BothTest):
         for client in self.clients(server):
             seen.clear()
             info = client.create_collection(
-                "notes", 96, storage="i8", id_type="int64", path="/x", encoder=encoder, codes=2, code_factors=True
+                "notes", 96, storage="i8", id_type="int64", path="/x", encoder=encoder, codes=2, code_factors=True,
+                fields="lang:keyword=meta.lang,at:time",
             )
             self.assertEqual((info.live.sequence, info.live.log_bytes), (3, 70))
             self.assertEqual(client.load("notes", "/x", live=True), made)
@@ -175,6 +176,10 @@ class AdminTest(BothTest):
             self.assertEqual((create.storage, create.id_type), (pb.DATA_TYPE_I8, pb.ID_TYPE_INT64))
             self.assertEqual((create.encoder, load.live), (encoder, True))
             self.assertEqual((create.code_planes, create.code_factors), (2, True))
+            self.assertEqual(
+                [(field.name, field.kind, field.path) for field in create.fields],
+                [("lang", pb.FIELD_KIND_KEYWORD, "meta.lang"), ("at", pb.FIELD_KIND_TIME, "")],
+            )
             self.assertEqual((compact.name, snapshot.name, snapshot.path), ("notes", "notes", "/y"))
             for arguments, message in (
                 ({"storage": "f8"}, "storage is 'f8'; it is one of f16, bf16, f32, i8"),
@@ -184,6 +189,8 @@ class AdminTest(BothTest):
                 ({"codes": 3}, "codes is 3; it is 0, 1, 2 or 4 planes"),
                 ({"codes": True}, "codes is True; it is 0, 1, 2 or 4 planes"),
                 ({"code_factors": 1}, "code_factors is 1"),
+                ({"fields": "at:time,lang:text"}, "fields: 'lang:text' is not NAME:KIND or NAME:KIND=PATH, where KIND is"),
+                ({"fields": "lang"}, "fields: 'lang' is not NAME:KIND"),
             ):
                 with self.assertRaisesRegex(ValueError, message):
                     client.create_collection("notes", **{"dim": 96, **arguments})

@@ -120,6 +120,40 @@ TEST(CreatedCollectionsTest, NoCollectionHasOtherCodes) {
   EXPECT_FALSE(std::filesystem::exists(folder / "a"));
 }
 
+TEST(CreatedCollectionsTest, HaveTheFieldsThatTheRequestDeclares) {
+  const test::TemporaryFolder folder;
+  ServerRun run(folder.path());
+  v1::CreateCollectionRequest request;
+  request.set_name("a");
+  request.set_dim(8);
+  v1::FieldDeclaration& lang = *request.add_fields();
+  lang.set_name("lang");
+  lang.set_kind(v1::FIELD_KIND_KEYWORD);
+  lang.set_path("meta.lang");
+  v1::FieldDeclaration& year = *request.add_fields();
+  year.set_name("year");
+  year.set_kind(v1::FIELD_KIND_INTEGER);
+  const auto created = run.admin.CreateForClient(request, {});
+  ASSERT_TRUE(created.ok()) << created.status();
+  EXPECT_EQ(collection::FormatFields(collection::ReadManifest(folder / "a")->fields),
+            "lang:keyword=meta.lang,year:integer");
+  ASSERT_EQ(created->fields_size(), 2);
+  EXPECT_EQ(created->fields(0).kind(), v1::FIELD_KIND_KEYWORD);
+  EXPECT_EQ(created->fields(0).path(), "meta.lang");
+  EXPECT_EQ(created->fields(1).path(), "year");
+
+  request.set_name("b");
+  lang.set_kind(v1::FIELD_KIND_UNSPECIFIED);
+  absl::Status status = run.admin.CreateForClient(request, {}).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("fields[0].kind: is 0, and 1 to 6 are accepted"));
+  lang.set_kind(v1::FIELD_KIND_TIME);
+  year.set_name("lang");
+  status = run.admin.CreateForClient(request, {}).status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("fields: field \"lang\" appears twice"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "b"));
+}
+
 TEST(CreatedCollectionsTest, ThoseUnderAFolderWhoseNameIsNotUtf8ComeBack) {
   const test::TemporaryFolder folder;
   const std::string root = folder / "caf\xe9";
