@@ -29,7 +29,7 @@ void AddLiveKeys(std::vector<Key>& keys) {
   keys.push_back(Count<int>(
       "live.max_collections", +[](Config& c) -> int& { return c.live.max_collections; }, 1, 4096,
       "Live collections that are open at a time; one beyond it gets RESOURCE_EXHAUSTED. Each takes 7 to 48 "
-      "descriptors and 130 lines of /metrics, with live.log nats also 5 threads and a connection."));
+      "descriptors and 130 lines of /metrics, with live.log nats also 3 threads and a connection."));
   keys.push_back(Duration(
       "live.max_queue_time", +[](Config& c) -> absl::Duration& { return c.live.max_queue_time; }, absl::Hours(1),
       "How long a write may wait until it is written, or with live.log nats until it may be sent; one that would or "

@@ -62,6 +62,8 @@ class LiveCollection final : public store::LiveDocuments {
   // Return the stream that the log follows, and have it follow one (CollectionLog::Follow).
   std::optional<collection::LogStream> stream() const;
   absl::Status Follow(const collection::LogStream& stream);
+  // Returns the threads for the collection's calls to a stream. They are not started yet.
+  SharedThreads* publishers() const { return place_->publishers(); }
   // Returns the log's limit for versions of deleted ids; 0 while it is being unloaded.
   uint64_t remembered_bytes() const {
     const std::shared_ptr<collection::CollectionLog> log = this->log();

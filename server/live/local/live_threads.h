@@ -1,4 +1,5 @@
-// The threads on which all live collections of a server write and compact, and the limit on the number of collections.
+// The threads on which all live collections of a server write, compact and send writes to a stream, and the limit on
+// the number of collections.
 #pragma once
 
 #include <memory>
@@ -28,6 +29,8 @@ class LiveThreads {
     Place& operator=(const Place&) = delete;
     SharedThreads* writers() const { return &threads_->writers_; }
     SharedThreads* compactors() const { return &threads_->compactors_; }
+    // These are started by the collections that have a stream.
+    SharedThreads* publishers() const { return &threads_->publishers_; }
 
    private:
     LiveThreads* const threads_;
@@ -40,10 +43,14 @@ class LiveThreads {
   // so running many of them at a time only makes each take longer.
   static constexpr size_t kMaxWriters = 8;
   static constexpr size_t kMaxCompactors = 4;
+  // A step hands messages to the library of NATS, which writes them to the connection. It waits where the connection
+  // takes no more, so that one thread would hold up all collections.
+  static constexpr size_t kMaxPublishers = 4;
 
   const int max_collections_;
   SharedThreads writers_{"live_writer", kMaxWriters};
   SharedThreads compactors_{"live_compactor", kMaxCompactors};
+  SharedThreads publishers_{"live_publisher", kMaxPublishers};
   Mutex mutex_;
   int num_collections_ ABSL_GUARDED_BY(mutex_) = 0;
 };

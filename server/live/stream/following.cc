@@ -165,7 +165,7 @@ absl::Status StreamedCollection::FollowStream() {
     applied_sequence_ = begin;
     catch_up_sequence_ = info->last_sequence;
   }
-  changed_.NotifyAll();
+  publisher_.Wake();
   log::Write(spdlog::level::info, "stream_followed",
              {{"name", name_},
               {"stream", Describe(info->stream)},
@@ -277,7 +277,8 @@ void StreamedCollection::Resolve(absl::Span<const StreamMessage> messages, const
       queue_.ObserveGroup(call.work(), now - call.arrived);
     }
   }
-  changed_.NotifyAll();
+  changed_.NotifyAll();  // Stop waits until no call is left
+  publisher_.Wake();
   for (std::unique_ptr<PendingCall>& call : finished) {
     store::WriteResults answer;
     answer.sequence = results.sequence;

@@ -93,6 +93,10 @@ absl::StatusOr<Options> MakeOptions(const NatsOptions& options, const std::strin
   natsOptions_SetReconnectWait(made, absl::ToInt64Milliseconds(kReconnectWait));
   // The least that there is: what a client was told is not written must not be sent later.
   natsOptions_SetReconnectBufSize(made, 1);
+  // Answers of all connections come on one thread of the library (OnAnswer), not on one each; and messages are sent by
+  // the thread that publishes them, not by one for each connection.
+  natsOptions_UseGlobalMessageDelivery(made, true);
+  natsOptions_SetSendAsap(made, true);
   // A server that has gone without a word is noticed within the time of a write or two.
   natsOptions_SetPingInterval(made, absl::ToInt64Milliseconds(std::max(options.timeout, absl::Seconds(1))));
   natsOptions_SetMaxPingsOut(made, 1);

@@ -1,12 +1,10 @@
 // How the writes of calls come into the stream.
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "base/guard.h"
 #include "base/monotonic_clock.h"
 #include "base/text.h"
-#include "base/thread_name.h"
 #include "client/error_details.h"
 #include "client/status.h"
 #include "server/live/local/write_metrics.h"
@@ -71,7 +69,7 @@ void StreamedCollection::Submit(std::vector<store::Write> writes, const store::W
     }
     if (refused.ok()) {
       queue_.Push(std::move(call));
-      changed_.NotifyAll();
+      publisher_.Wake();
       return;
     }
   }
@@ -80,34 +78,30 @@ void StreamedCollection::Submit(std::vector<store::Write> writes, const store::W
   call.done(std::move(refused));
 }
 
-void StreamedCollection::RunPublisher() {
-  NameThisThread("live_publisher");
+// A step of the publisher. Returns when the next one is due.
+absl::Time StreamedCollection::PublishOnce() {
   MutexLock lock(&mutex_);
-  absl::Time next_check = absl::InfinitePast();
-  while (true) {
-    bool worked = false;
-    // Without memory it comes back; nothing throws while the lock is released.
-    const absl::Status status = Guarded([&] {
-      mutex_.AssertHeld();
-      worked = TakeCalls(lock);
-      while (SendNext(lock)) worked = true;
-      if (MonotonicNow() >= next_check) {
-        RefuseExpired(lock);
-        FailOverdue(lock);
-        SendAgain(lock);
-        next_check = MonotonicNow() + kCheckInterval;
-      }
-      return absl::OkStatus();
-    });
-    const bool idle = queue_.empty() && pending_.empty();
-    if (leaving_ && idle) return;
-    if (worked && status.ok()) continue;
-    if (idle) {
-      changed_.Wait(lock);
-    } else {
-      changed_.WaitFor(lock, absl::ToChronoNanoseconds(kCheckInterval));
+  publishing_ = true;
+  bool worked = false;
+  // Without memory it comes back; nothing throws while the lock is released.
+  const absl::Status status = Guarded([&] {
+    mutex_.AssertHeld();
+    worked = TakeCalls(lock);
+    while (SendNext(lock)) worked = true;
+    if (MonotonicNow() >= next_check_) {
+      RefuseExpired(lock);
+      FailOverdue(lock);
+      SendAgain(lock);
+      next_check_ = MonotonicNow() + kCheckInterval;
     }
+    return absl::OkStatus();
+  });
+  publishing_ = false;
+  if (queue_.empty() && pending_.empty()) {
+    if (stopping_) changed_.NotifyAll();
+    return absl::InfiniteFuture();
   }
+  return worked && status.ok() ? absl::InfinitePast() : MonotonicNow() + kCheckInterval;
 }
 
 // Tells the queue at what rate calls are taken from it, by which it estimates how long a new one will wait. Only time
@@ -312,7 +306,7 @@ void StreamedCollection::OnAcknowledged(std::string_view id, const absl::StatusO
                           is_first ? "" : "; some of the call's writes may have been written")),
          lock);
   }
-  changed_.NotifyAll();
+  publisher_.Wake();
 }
 
 void StreamedCollection::Fail(const PendingCall& call, absl::Status status, MutexLock& lock) {

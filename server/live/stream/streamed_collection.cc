@@ -32,6 +32,7 @@ StreamedCollection::StreamedCollection(std::string name, MessageRules rules, std
       queue_(name_, {.max_bytes = options.max_queued_bytes, .max_queue_time = options.max_queue_time}),
       pending_(MakeNonce()),
       lost_(absl::UnavailableError(Cat(stream->server(), " has not answered yet"))),
+      publisher_(collection_->publishers(), [this] { return PublishOnce(); }),
       stream_(std::move(stream)) {
   stream_->SetListener(
       [this](std::string_view id, const absl::StatusOr<uint64_t>& sequence) { OnAcknowledged(id, sequence); });
@@ -57,11 +58,11 @@ absl::Status StreamedCollection::Serve(std::shared_ptr<const store::Generation> 
   const MutexLock lock(&mutex_);
   if (served_ || stopping_) return status;
   applied_sequence_ = applied;
-  status = StartThread(
-      "live_publisher", [this] { RunPublisher(); }, &publisher_);
-  if (status.ok())
+  status = collection_->publishers()->Start();
+  if (status.ok()) {
     status = StartThread(
         "live_follower", [this] { RunFollower(); }, &follower_);
+  }
   served_ = status.ok();
   return status;
 }
@@ -75,12 +76,12 @@ void StreamedCollection::Stop() {
     }
     changed_.NotifyAll();
     // Each of them has a time limit.
-    while (served_ && !(queue_.empty() && pending_.empty())) changed_.Wait(lock);
+    while (served_ && (publishing_ || !queue_.empty() || !pending_.empty())) changed_.Wait(lock);
     leaving_ = true;
   }
   changed_.NotifyAll();
   stream_->Interrupt();
-  if (publisher_.joinable()) publisher_.join();
+  publisher_.Stop();
   if (follower_.joinable()) follower_.join();
   collection_->Stop();
   {

@@ -3,11 +3,12 @@
 //   Submit -> queue -> publisher -> stream -> follower -> LiveCollection::ApplyMessages -> log, segments, snapshot
 //                                                      -> the call's answer
 //
-// The publisher sends each write of a call as a message, in order. The follower takes the messages of all servers in
-// the order of the stream and has the collection apply them; the local log holds them under the stream's sequences, so
-// that it is this server's position as well. A write's outcome is what applying gave: it depends on the messages before
-// it alone. A call is answered when its own messages have come back and are applied; what the stream itself says of
-// them (Listener) only tells how far a call got that failed, and what must be sent again.
+// The publisher, a task on threads that all collections share, sends each write of a call as a message, in order. The
+// follower, a thread of the collection, takes the messages of all servers in the order of the stream and has the
+// collection apply them; the local log holds them under the stream's sequences, so that it is this server's position as
+// well. A write's outcome is what applying gave: it depends on the messages before it alone. A call is answered when
+// its own messages have come back and are applied; what the stream itself says of them (Listener) only tells how far a
+// call got that failed, and what must be sent again.
 //
 // Locks: `mutex_` is held for moments. The collection, `done` and what the stream does are called without it.
 #pragma once
@@ -27,6 +28,7 @@
 #include "absl/types/span.h"
 #include "base/mutex.h"
 #include "server/live/local/live_collection_impl.h"
+#include "server/live/local/shared_threads.h"
 #include "server/live/stream/ordered_stream.h"
 #include "server/live/stream/pending_calls.h"
 #include "server/live/stream/stream_message.h"
@@ -69,7 +71,7 @@ class StreamedCollection final : public store::LiveDocuments {
 
  private:
   // The publisher (publishing.cc):
-  void RunPublisher();
+  absl::Time PublishOnce();
   bool TakeCalls(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) ABSL_NO_THREAD_SAFETY_ANALYSIS;
   void ObserveRate(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RefuseExpired(MutexLock& lock) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) ABSL_NO_THREAD_SAFETY_ANALYSIS;
@@ -116,12 +118,14 @@ class StreamedCollection final : public store::LiveDocuments {
   ConditionVariable changed_;
   WriteQueue queue_ ABSL_GUARDED_BY(mutex_);
   bool is_backlogged_ ABSL_GUARDED_BY(mutex_) = false;  // calls were left in the queue when the last ones were taken
+  absl::Time next_check_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();  // of what takes too long
+  bool publishing_ ABSL_GUARDED_BY(mutex_) = false;  // a step runs, which may hold calls that are in no list
   absl::Time rate_since_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
   uint64_t taken_work_ ABSL_GUARDED_BY(mutex_) = 0;  // since rate_since_
   PendingCalls pending_ ABSL_GUARDED_BY(mutex_);
   bool served_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;  // nothing is accepted any more
-  bool leaving_ ABSL_GUARDED_BY(mutex_) = false;   // the threads are to end
+  bool leaving_ ABSL_GUARDED_BY(mutex_) = false;   // the follower is to end
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   bool following_ ABSL_GUARDED_BY(mutex_) = false;          // the stream is this collection's, and its messages come
   uint64_t catch_up_sequence_ ABSL_GUARDED_BY(mutex_) = 0;  // of the stream when the collection began to follow it
@@ -129,10 +133,10 @@ class StreamedCollection final : public store::LiveDocuments {
   absl::Status lost_ ABSL_GUARDED_BY(mutex_);     // why it does not follow the stream
   absl::Status blocked_ ABSL_GUARDED_BY(mutex_);  // why the next message cannot be applied
 
-  // The last one, so that it goes before what its listener uses.
+  SharedTask publisher_;  // its steps have ended when Stop returns
+  // After what its listener uses, so that it goes before that.
   const std::unique_ptr<OrderedStream> stream_;
 
-  std::thread publisher_;
   std::thread follower_;
 };
 
