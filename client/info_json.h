@@ -2,6 +2,11 @@
 // nlohmann::ordered_json.
 #pragma once
 
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "absl/strings/ascii.h"
 #include "maxsim/v1/rerank.pb.h"
 
 namespace maxsim::client {
@@ -14,6 +19,16 @@ Json EncoderJson(const v1::EncoderInfo& encoder) {
 template <typename Json>
 Json PartitionJson(const v1::PartitionInfo& partition) {
   return {{"first_slot", partition.first_slot()}, {"end_slot", partition.end_slot()}};
+}
+
+// The kind is "keyword", "keywords", "integer" and so on.
+template <typename Json>
+Json FieldJson(const v1::FieldDeclaration& field) {
+  const std::string kind = v1::FieldKind_Name(field.kind());
+  constexpr std::string_view kPrefix = "FIELD_KIND_";
+  return {{"name", field.name()},
+          {"kind", absl::AsciiStrToLower(kind.substr(std::min(kPrefix.size(), kind.size())))},
+          {"path", field.path()}};
 }
 
 template <typename Json>

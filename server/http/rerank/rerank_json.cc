@@ -284,6 +284,9 @@ std::string FormatCollections(const std::vector<v1::CollectionInfo>& collections
                     {"resident_bytes", info.resident_bytes()},
                     {"residency", info.residency()}});
       if (info.code_planes() > 0) entry["code_planes"] = info.code_planes();
+      for (const v1::FieldDeclaration& field : info.fields()) {
+        entry["fields"].push_back(client::FieldJson<json>(field));
+      }
       if (info.has_live()) entry["live"] = client::LiveJson<json>(info.live());
       if (info.has_partition()) {
         entry["partition"] = client::PartitionJson<json>(info.partition());

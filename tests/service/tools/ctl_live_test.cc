@@ -106,6 +106,17 @@ TEST_F(CtlDocumentsTest, CollectionsAreMadeCompactedAndCopied) {
   EXPECT_EQ(run.code, kExitOk) << run.err;
   EXPECT_EQ(server_.created.code_planes(), 2);
   EXPECT_TRUE(server_.created.code_factors());
+  EXPECT_EQ(server_.created.fields_size(), 0);
+  run = Run({"create", "notes", "--dim", "96", "--fields", "lang:keyword=meta.lang,at:time"});
+  EXPECT_EQ(run.code, kExitOk) << run.err;
+  ASSERT_EQ(server_.created.fields_size(), 2);
+  EXPECT_EQ(server_.created.fields(0).name(), "lang");
+  EXPECT_EQ(server_.created.fields(0).kind(), v1::FIELD_KIND_KEYWORD);
+  EXPECT_EQ(server_.created.fields(0).path(), "meta.lang");
+  EXPECT_EQ(server_.created.fields(1).kind(), v1::FIELD_KIND_TIME);
+  run = Run({"create", "notes", "--dim", "96", "--fields", "lang:text"});
+  EXPECT_EQ(run.code, kExitUsage);
+  EXPECT_THAT(run.err, HasSubstr("\"lang:text\": kind: \"text\", expected keyword"));
   EXPECT_EQ(Run({"create", "notes", "--dim", "96", "--codes", "3"}).code, kExitUsage);
   EXPECT_EQ(Run({"create", "notes", "--dim", "96", "--code-factors"}).code, kExitUsage);
   run = Run({"create", "notes", "--dim", "96", "--json"});

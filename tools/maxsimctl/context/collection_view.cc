@@ -113,6 +113,9 @@ Json ToJson(const v1::CollectionInfo& collection) {
   for (const v1::TierInfo& tier : collection.tiers()) {
     json["tiers"].push_back(client::TierJson<Json>(tier));
   }
+  for (const v1::FieldDeclaration& field : collection.fields()) {
+    json["fields"].push_back(client::FieldJson<Json>(field));
+  }
   if (collection.has_partition()) {
     json["partition"] = client::PartitionJson<Json>(collection.partition());
   }

@@ -1,5 +1,9 @@
 #include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "collection/field.h"
 #include "kernels/limits.h"
 #include "kernels/scalar_type.h"
 #include "tools/maxsimctl/context/collection_view.h"
@@ -12,6 +16,7 @@ struct CreateOptions {
   std::string name, path, storage = "f16", id_type = "string", residency = "auto";
   uint32_t dim = 0, codes = 0;
   bool replicate = false, code_factors = false;
+  std::vector<collection::Field> fields;
 };
 
 absl::Status RunCreate(const CreateOptions& options, Context& context) {
@@ -27,6 +32,12 @@ absl::Status RunCreate(const CreateOptions& options, Context& context) {
   request.set_replicate(options.replicate);
   request.set_code_planes(options.codes);
   request.set_code_factors(options.code_factors);
+  for (const collection::Field& field : options.fields) {
+    v1::FieldDeclaration& declared = *request.add_fields();
+    declared.set_name(field.name);
+    declared.set_kind(static_cast<v1::FieldKind>(1 + static_cast<int>(field.kind)));
+    declared.set_path(field.path);
+  }
   const absl::StatusOr<v1::CreateCollectionResponse> response = (*client)->CreateCollection(request);
   if (!response.ok()) return NameAllowedRoots(context.AddAdminAdvice(response.status()));
   if (context.options.json) {
@@ -61,6 +72,17 @@ void AddCreate(CLI::App& app, Context& context) {
       ->add_flag("--code-factors", options->code_factors,
                  "With --codes: store the length of each vector, for models whose vectors differ in length")
       ->needs(codes);
+  command
+      ->add_option_function<std::string>(
+          "--fields",
+          [options](const std::string& text) {
+            absl::StatusOr<std::vector<collection::Field>> fields = collection::ParseFields(text);
+            if (!fields.ok()) throw CLI::ValidationError("--fields", std::string(fields.status().message()));
+            options->fields = *std::move(fields);
+          },
+          "Values of payloads that requests can filter by, such as lang:keyword=meta.lang,year:integer; kinds are "
+          "keyword, keywords, integer, number, boolean and time")
+      ->type_name("NAME:KIND[=PATH],...");
   command->add_option("--id-type", options->id_type, "What its ids are: string or int64")
       ->check(CLI::IsMember({"string", "int64"}))
       ->capture_default_str()

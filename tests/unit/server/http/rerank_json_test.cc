@@ -244,13 +244,20 @@ TEST(RerankJsonTest, CollectionsAreListed) {
   EXPECT_EQ(body["collections"][0]["id_type"], "int64");
   EXPECT_FALSE(body.contains("encoder"));
   EXPECT_FALSE(body["collections"][0].contains("encoder"));
+  EXPECT_FALSE(body["collections"][0].contains("fields"));
   info.mutable_encoder()->set_model("a");
+  v1::FieldDeclaration& field = *info.add_fields();
+  field.set_name("lang");
+  field.set_kind(v1::FIELD_KIND_KEYWORD);
+  field.set_path("meta.lang");
   v1::EncoderInfo encoder;
   encoder.set_model("b");
   encoder.set_dim(128);
   const json both = json::parse(FormatCollections({info}, &encoder));
   EXPECT_EQ(both["encoder"], json({{"model", "b"}, {"fingerprint", ""}, {"dim", 128}}));
   EXPECT_EQ(both["collections"][0]["encoder"]["model"], "a");
+  EXPECT_EQ(both["collections"][0]["fields"],
+            json::parse(R"([{"name": "lang", "kind": "keyword", "path": "meta.lang"}])"));
 }
 
 TEST(RerankJsonTest, CollectionsSayWhetherTheyAreLiveAndWhyNothingCanBeWritten) {
