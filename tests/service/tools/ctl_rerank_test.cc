@@ -39,6 +39,26 @@ TEST_F(CtlTest, RerankPrintsJsonThatScriptsCanRead) {
   EXPECT_TRUE(request_.candidates().has_whole_collection());
 }
 
+TEST_F(CtlTest, RerankSendsTheFilterAsItIsWritten) {
+  const std::string filter = "lang = \"en\" and not year < 2020";
+  for (const std::vector<std::string>& candidates : {std::vector<std::string>{"--all"}, {"--ids", "doc-a,doc-b"}}) {
+    std::vector<std::string> arguments = {"rerank", "--query", Path("q.npy"), "--filter", filter};
+    arguments.insert(arguments.end(), candidates.begin(), candidates.end());
+    const Outcome run = Run(arguments);
+    EXPECT_EQ(run.code, 0) << run.err;
+    EXPECT_EQ(request_.filter_text(), filter);
+  }
+  EXPECT_EQ(Run({"rerank", "--query", Path("q.npy"), "--all"}).code, 0);
+  EXPECT_EQ(request_.matching_case(), v1::RerankRequest::MATCHING_NOT_SET);
+  // The server reads the filter, and its answer says what is wrong with it.
+  server_.on_rerank = [](auto&, const v1::RerankRequest&, v1::RerankResponse&) {
+    return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "filter_text: position 8: found \"en\"");
+  };
+  const Outcome refused = Run({"rerank", "--query", Path("q.npy"), "--all", "--filter", "lang = en"});
+  EXPECT_EQ(refused.code, kExitFailed);
+  EXPECT_THAT(refused.err, HasSubstr("filter_text: position 8: found"));
+}
+
 TEST_F(CtlTest, RerankSendsAText) {
   server_.on_rerank = [this](auto&, const v1::RerankRequest& request, v1::RerankResponse& response) {
     request_ = request;
