@@ -30,7 +30,7 @@ def make_driver():
     return webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
 
 
-def build_collection(folder, name, lines, dim=128, scale=1):
+def build_collection(folder, name, lines, dim=128, scale=1, fields="none"):
     """Makes a collection from lines of JSON. Each document has two tokens, the first two axes times `scale`."""
     import numpy as np
 
@@ -42,7 +42,7 @@ def build_collection(folder, name, lines, dim=128, scale=1):
     (folder / f"{name}.jsonl").write_text("".join(line + "\n" for line in lines))
     subprocess.run([arguments.bin / "maxsim-shard", "build", "--quiet", "--name", name, "--output", folder / name,
                     "--tokens", folder / f"{name}.npy", "--lengths", folder / f"{name}-lengths.npy", "--ids",
-                    folder / f"{name}.jsonl"], check=True)
+                    folder / f"{name}.jsonl", "--fields", fields], check=True)
     return ["--collection", f"{name}={folder / name}"]
 
 

@@ -260,6 +260,31 @@ class ConsoleTest(ConsoleCase):
         server.process.terminate()
         self.wait("the state", lambda: self.text_of("#state") == "no answer")
 
+    def test_a_filter_selects_documents_of_a_collection_with_fields(self):
+        lines = [json.dumps({"id": f"d{number}", "title": "A title", "lang": lang, "year": 2020 + number})
+                 for number, lang in enumerate(["en", "de", "en"])]
+        flags = build_collection(self.folder, "filtered", lines, fields="lang:keyword,year:integer")
+        flags += build_collection(self.folder, "plain", lines)
+        self.open(self.serve([*flags, "--http.console_questions", self.questions_file]))
+        self.choose("#collection", "filtered")
+        self.wait("the filter", lambda: self.find("#filter").is_displayed())
+        self.assertEqual(self.text_of("#filter-fields"), "Fields: lang (keyword), year (integer).")
+        self.assertEqual(self.text_of("#filter-example"), 'lang = "…"')
+        self.find("#filter").send_keys(' lang = "en" and year >= 2021 ')
+        results = self.ask_recorded()
+        self.assertEqual(len(results), 1)
+        self.assertIn("d2", results[0].find_element(By.CSS_SELECTOR, ".meta").text)
+        self.assertIn('filter lang = "en" and year >= 2021', self.text_of("#answer-status"))
+        self.accepted_log = ["400 (Bad Request)"]
+        self.find("#filter").clear()
+        self.find("#filter").send_keys("lang = en")
+        self.find("#ask-button").click()
+        self.wait("the error", lambda: "position 8" in self.text_of("#answer-status"))
+        # The filter stays in the form, and a collection without fields is asked without it.
+        self.choose("#collection", "plain")
+        self.assertFalse(self.find("#filter").is_displayed())
+        self.assertEqual(len(self.ask_recorded()), 3)
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])

@@ -47,11 +47,24 @@ function selectDefault() {
   if (fitting !== undefined) byId("collection").value = fitting.name;
 }
 
+const EXAMPLE_VALUES = { boolean: "true", integer: "1", number: "0.5", time: '"2026-01-02T00:00:00Z"' };
+
+// Shows the filter where the collection declares fields, with an example that is one for it.
+function refreshFilter(collection) {
+  const fields = collection?.fields ?? [];
+  byId("filter-field").hidden = fields.length === 0;
+  if (fields.length === 0) return;
+  const first = fields[0];
+  byId("filter-example").textContent = `${first.name} = ${EXAMPLE_VALUES[first.kind] ?? '"…"'}`;
+  byId("filter-fields").textContent = `Fields: ${fields.map((field) => `${field.name} (${field.kind})`).join(", ")}.`;
+}
+
 export function refreshForm() {
   selectDefault();
   const collection = selected();
   const questions = collection === undefined ? [] : questionsOf(collection.dim);
   const texts = takesTexts(collection);
+  refreshFilter(collection);
   byId("text-field").hidden = !texts;
   byId("recorded-field").hidden = questions.length === 0;
   byId("ask-note").textContent = note(collection, questions);
@@ -69,7 +82,7 @@ export function refreshForm() {
 // Takes the list of /v1/collections.
 export function setCollections(list, serverEncoder) {
   const ready = list.filter((collection) => collection.generation !== undefined);
-  const known = JSON.stringify([ready.map((one) => [one.name, one.dim, one.id_type]), serverEncoder]);
+  const known = JSON.stringify([ready.map((one) => [one.name, one.dim, one.id_type, one.fields]), serverEncoder]);
   if (known === setCollections.known) return;
   setCollections.known = known;
   collections = ready;
@@ -93,11 +106,15 @@ function candidates(collection) {
   return collection.id_type === "int64" ? ids.map(integerId) : ids;
 }
 
-// Returns {model, id_type, query, tokens, text}, or null where there is nothing to ask.
+function filterText() {
+  return byId("filter-field").hidden ? "" : byId("filter").value.trim();
+}
+
+// Returns {model, id_type, filter, query, tokens, text}, or null where there is nothing to ask.
 function question(collection) {
   const recorded = questionsOf(collection.dim)[Number(byId("recorded").value)];
   const text = byId("text").value.trim();
-  const where = { model: collection.name, id_type: collection.id_type };
+  const where = { model: collection.name, id_type: collection.id_type, filter: filterText() };
   if (takesTexts(collection) && text !== "") return { ...where, query: text, text };
   if (recorded === undefined || byId("recorded").value === "") return null;
   return { ...where, query: recorded.query, tokens: recorded.tokens, text: recorded.text };
@@ -114,6 +131,7 @@ function showAnswer(answer, what, seen_us) {
   const documents = answer.results.length;
   const parts = [`${plural(documents, "document")} for “${what.text}”`, `generation ${answer.generation}`];
   parts.push(`answered in ${duration(answer.timings.total_us)}`);
+  if (what.filter !== "") parts.push(`filter ${what.filter}`);
   if (answer.missing?.length > 0) parts.push(`${plural(answer.missing.length, "unknown id")}`);
   if (answer.unavailable_documents > 0) parts.push(`${count(answer.unavailable_documents)} on lost devices`);
   if (answer.query_truncated) parts.push("the encoder cut the end of the question, which is longer than its model reads");
@@ -150,6 +168,7 @@ async function ask() {
       documents: candidates(collection),
       top_n: Math.min(100, Math.max(1, Number(byId("top").value) || 10)),
       return_documents: true,
+      ...(what.filter === "" ? {} : { filter: what.filter }),
     });
     if (turn === asked) showAnswer(answer, what, (performance.now() - begin) * 1000);
   } catch (error) {
