@@ -95,6 +95,7 @@ def temporary_files():
         yield
         return
     with tempfile.TemporaryDirectory(prefix="tests-", dir=memory, ignore_cleanup_errors=True) as folder:
+        os.chmod(folder, 0o755)  # some tests run programs as another user
         os.environ["TMPDIR"] = folder
         yield
         del os.environ["TMPDIR"]

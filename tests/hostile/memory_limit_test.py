@@ -25,7 +25,7 @@ PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
 SEED = 1
 # Address space beside what the server has when it is ready and nobody has called it yet. Below it does not start; above,
 # calls find memory.
-FIRST_MIB, END_MIB, STEP_MIB = -32, 56, 8
+FIRST_MIB, END_MIB, STEP_MIB = -32, 56, 24
 LOAD_S = 3.0
 STOP_LIMIT_S = 120.0  # the server's own limit is 13 s
 ANSWER_LIMIT_S = 120.0
