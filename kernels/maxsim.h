@@ -85,8 +85,8 @@ constexpr ScalarType QueryType(ScalarType documents) {
   return documents == ScalarType::kI8 ? ScalarType::kF32 : documents;
 }
 
-// Returns the type in which documents come with a request that are scored beside those of type `documents`: that type
-// itself, or F16 where it is residual codes. QueryType is the same for both.
+// Returns the type of documents that a request brings along, given that of the collection: F16 for residual codes, else
+// the same type. QueryType is the same for both types.
 constexpr ScalarType StagedType(ScalarType documents) { return IsResidual(documents) ? ScalarType::kF16 : documents; }
 
 // One query against one set of documents. All pointers are to host memory, which is borrowed for the length of the

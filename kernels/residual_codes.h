@@ -82,7 +82,7 @@ class ResidualDecoder {
 
   // Writes the vector, [dim], of a row of documents (RowBytes).
   void DecodeRow(const void* row, float* vector) const;
-  // Does so in FP64: only the sums v[c] are rounded, to the type.
+  // In FP64; only the sums v[c] are rounded, to Format::type.
   void DecodeRow(const void* row, double* vector) const;
 
  private:

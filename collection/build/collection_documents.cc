@@ -90,7 +90,7 @@ class ShardTokens : public TokenSource {
   }
 
  private:
-  // Copies the next rows of the present shard; those of i8 and of residual codes are brought back to values.
+  // Copies the current shard's next rows; decodes i8 and residual codes to FP32.
   void Copy(const DocumentsView& documents, int64_t count, char* target) {
     const ScalarType storage = walk_.manifest().storage;
     const int64_t row_bytes = RowBytes(storage, dim());

@@ -25,7 +25,7 @@ struct CreateOptions {
   std::optional<EncoderIdentity> encoder = {};  // its dim is that of the collection
   std::optional<SlotRange> partition = {};      // not all slots; nullopt: the collection is whole
   std::optional<CodesFormat> codes = {};        // of every document; of i8 vectors with their rotation_seed
-  std::vector<Field> fields = {};               // that requests can filter by; with has_payloads only
+  std::vector<Field> fields = {};               // for filters; needs has_payloads
 };
 
 // Makes the folder, generation 1 without shards (log_sequence 0), and an empty log, and returns the manifest.

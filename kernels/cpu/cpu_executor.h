@@ -59,7 +59,7 @@ class CpuExecutor final : public Executor {
   };
   Shape ShapeOf(const CpuDocuments& documents) const;
 
-  // Makes a block of the `count` rows from `token` on, in the slot's memory where they do not stay in place.
+  // Makes a block of `count` rows from row `token` on, in place or copied into the slot's memory.
   static RowBlock MakeBlock(const Shape& shape, int64_t token, size_t count, Slot& slot);
 
   // Returns the kernels for documents of `type`, whose similarities are int32_t for I8 and float for others.

@@ -1,4 +1,4 @@
-// The sizes of the kernels that score residual codes, and their shared memory.
+// Tile sizes and shared memory of the kernels that score residual codes.
 #pragma once
 
 #include <cstdint>

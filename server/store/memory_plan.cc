@@ -88,7 +88,7 @@ std::vector<int> PlanesToTry(const collection::Manifest& manifest, int max_plane
   return planes;
 }
 
-// Returns the capacity beside the memory for scans, which a device with any of the shards must have for the largest.
+// Returns `capacity` less what each device must still reserve to scan the largest shard's codes.
 Capacity WithoutScans(Capacity capacity, const DeviceSet& devices, const collection::Manifest& manifest, int planes,
                       const MemoryLedger::Memory& memory) {
   uint64_t scan_bytes = 0;

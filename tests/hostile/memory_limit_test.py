@@ -23,14 +23,14 @@ from maxsimd import DIM, MIB, Limits, Maxsimd, NotReadyError, Questions, build_c
 
 PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
 SEED = 1
-# Address space beside what the server has when it is ready and nobody has called it yet. Below it does not start; above,
-# calls find memory.
+# Limits tried, relative to the address space of the idle server: below them it does not start, above them no call runs
+# out.
 FIRST_MIB, END_MIB, STEP_MIB = -32, 56, 24
 LOAD_S = 3.0
 STOP_LIMIT_S = 120.0  # the server's own limit is 13 s
 ANSWER_LIMIT_S = 120.0
 REASONS = ("out_of_memory: ", "out_of_threads: ")
-# Sizes of lists of ids, which take some 100 bytes an id while they are handled.
+# Lengths of id lists. Each id takes about 100 bytes while in use.
 NUM_IDS = (1_000, 50_000, 200_000)
 
 
@@ -68,7 +68,7 @@ class Clients:
                 pass  # refused, or the server has ended
 
     def _large(self, rng):
-        """Returns a copy of the first request that lists many unknown ids, and so has no result."""
+        """Returns a copy of the first request with unknown ids as further candidates."""
         request = type(self.questions.requests[0])()
         request.CopyFrom(self.questions.requests[0])
         request.candidates.string_ids.ids.extend(f"unknown-{i}" for i in range(rng.choice(NUM_IDS)))

@@ -49,7 +49,7 @@ def make_collection(options, storage, folder):
 
 
 def cases(options):
-    """Returns of each case the collection, the queries under way, and further flags of the load tester."""
+    """Returns each case's collection, concurrency and further flags of the load tester."""
     ids = ("--candidates", min(1000, options.documents), "--int-ids", options.documents)
     return {
         "latency i8": ("i8", 1, ids),

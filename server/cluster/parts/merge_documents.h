@@ -20,8 +20,8 @@ v1::UpsertResponse MergeUpserts(const std::vector<absl::StatusOr<v1::UpsertRespo
 v1::DeleteResponse MergeDeletes(const std::vector<absl::StatusOr<v1::DeleteResponse>>& answers,
                                 const std::vector<Positions>& positions, bool one_log);
 
-// Documents and missing ids come in the order of the client's ids, `request`; the sequence is the lowest one. Moves the
-// documents out of the answers.
+// Documents and missing ids are in the order of `request`; the sequence is the lowest of all answers. Moves the
+// documents out of `answers`.
 v1::GetResponse MergeGets(const v1::GetRequest& request, std::vector<absl::StatusOr<v1::GetResponse>> answers,
                           const std::vector<Positions>& positions, bool one_log);
 

@@ -1,5 +1,4 @@
-// The threads on which all live collections of a server write, compact and send writes to a stream, and the limit on
-// the number of collections.
+// The threads that write, compact and publish for all live collections of a server, and the limit on open collections.
 #pragma once
 
 #include <memory>

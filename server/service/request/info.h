@@ -15,7 +15,7 @@
 namespace maxsim::service {
 
 v1::CollectionInfo ToProto(const store::CollectionStatus& status, const store::DeviceSet& devices);
-// Returns nullopt for a number that is no kind.
+// nullopt if `kind` is unspecified or unknown.
 std::optional<collection::FieldKind> KindOf(v1::FieldKind kind);
 v1::LiveInfo ToProto(const store::LiveState& state);
 v1::EncoderInfo ToProto(const collection::EncoderIdentity& encoder);

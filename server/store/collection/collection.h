@@ -56,7 +56,7 @@ class Collection {
   struct StoredDocument {
     std::vector<std::byte> rows;     // [tokens] rows of RowBytes of the storage type, packed
     float scale = 0;                 // i8
-    ResidualCodebook codebook = {};  // residual codes; valid as long as the collection
+    ResidualCodebook codebook = {};  // for residual codes; points into the collection
   };
 
   // A collection that is not live.

@@ -55,8 +55,7 @@ class Segment : public std::enable_shared_from_this<Segment> {
 
   // The writing thread's:
 
-  // Returns whether so much more can be appended: documents, tokens, bytes of ids and payloads, and of the values of
-  // fields.
+  // Returns whether this many more documents, tokens, bytes of ids and payloads, and bytes of field values fit.
   bool HasRoomFor(int64_t num_documents, int64_t num_tokens, int64_t text_bytes, int64_t field_bytes = 0) const;
   // Appends upserts (no deletes), for which there is room, on every device, with their codes; the first gets the
   // ordinal that num_documents() was. UNAVAILABLE when a device was lost: then nothing is appended, and nothing can be

@@ -85,7 +85,7 @@ struct RandomDocuments {
   void Poison(int64_t document);
 };
 
-// Returns whether vectors of `dim` columns can be stored as `type`: residual codes take only some.
+// Returns whether `type` can store vectors of `dim` columns (residual codes: TakesResidualDim).
 constexpr bool TakesDim(ScalarType type, int32_t dim) { return !IsResidual(type) || TakesResidualDim(type, dim); }
 
 // Makes one document for each of `lengths`, which are token counts. I8 documents are gaussian rows that are quantised,

@@ -65,8 +65,8 @@ class Codebook:
         return self.dim * self.nbits // 8 + NUMBER_BYTES
 
     def rows(self, numbers: NDArray[Any], residuals: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Returns rows as they are stored, uint8 [tokens, row_bytes], of the tokens' centroid numbers [tokens] and the
-        packed buckets of their columns [tokens, dim * nbits / 8], in ColBERT's order of bits."""
+        """Joins centroid numbers [tokens] and packed buckets [tokens, dim * nbits / 8] (ColBERT's bit order) into rows
+        as shards store them: uint8 [tokens, row_bytes]."""
         rows = np.empty((len(numbers), self.row_bytes), np.uint8)
         rows[:, :-NUMBER_BYTES] = residuals
         rows[:, -NUMBER_BYTES:] = numbers.astype("<u4").view(np.uint8).reshape(-1, NUMBER_BYTES)

@@ -45,8 +45,8 @@ def packed_parts(lengths: NDArray[np.int64], row_bytes: int) -> Iterator[tuple[s
 def packed_rows(
     vectors: Any, lengths: Any, dim: int, codebook: Optional[Codebook], num_documents: int, num_payloads: int
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Returns vectors [sum of lengths, dim], or with a codebook rows of it, and lengths [num_documents] as arrays.
-    Raises CollectionError where they have other shapes."""
+    """Returns vectors [sum of lengths, dim], or coded rows if there is a codebook, and lengths [num_documents] as
+    arrays. CollectionError if one is invalid."""
     given = np.asarray(lengths)
     if given.size > 0 and given.dtype.kind not in "iu":
         raise CollectionError(f"elements of {given.dtype}, integers are expected", field="lengths")
@@ -109,8 +109,8 @@ def coded_rows(rows: Any, codebook: Codebook) -> tuple[NDArray[Any], str]:
 
 
 def token_rows(vectors: Any, dim: int, codebook: Optional[Codebook]) -> tuple[NDArray[Any], str]:
-    """Returns a document's vectors [tokens, dim] and their type: f16, bf16 (as uint16) or f32; with a codebook its rows
-    and the storage."""
+    """Returns a document's vectors [tokens, dim] and their type: f16, bf16 (as uint16) or f32; or its coded rows and
+    codebook.storage."""
     if codebook is not None:
         rows, data_type = coded_rows(vectors, codebook)
         _check_length(rows)

@@ -1,6 +1,6 @@
 """What an importer is: a Source, which streams documents out of what another library wrote.
 
-A kind is a module `maxsim/importers/KIND.py` (registry.py) with one function
+A kind is a module `maxsim/importers/FAMILY/KIND.py` (registry.py) with one function
 
     def open_source(path: str, options: ImportOptions) -> Source
 

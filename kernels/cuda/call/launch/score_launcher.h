@@ -62,7 +62,7 @@ class ScoreLauncher {
   void FillHopper(const ScorePass& pass, int64_t first, int64_t count, HopperParams& params) const;
   void FillWorkQueue(const ScorePass& pass, int64_t first, int64_t count, const CandidateOrder& order,
                      WorkQueueParams& params) const;
-  // Fills in what a kernel over residual codes is told beside ScoreParams.
+  // Fills in the codebook, and the sizes of its and the documents' rows.
   void FillResidual(const ScorePass& pass, ResidualParams& params) const;
   StreamParams StreamParamsOf(const ScorePass& pass, int64_t first, int64_t count) const;
   // Launches the plan's kernel over these candidates. `queries` describes the query rows to a deep kernel.

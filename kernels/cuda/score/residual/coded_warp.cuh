@@ -226,7 +226,7 @@ class CodedWarp {
     any_token_ = false;
   }
 
-  // Takes in the similarities of a tile. The comparison is strict, so that the first of equals stays.
+  // Updates the maxima with a tile's similarities. The comparison is strict: a tie keeps the first.
   __device__ __forceinline__ void Raise(const Products& products, float (&squares)[kGroups], const CodedPlace& place) {
 #pragma unroll
     for (float& square : squares) {
@@ -247,7 +247,7 @@ class CodedWarp {
     });
   }
 
-  // Joins what the lanes of a row have, and writes the pair's results.
+  // Reduces the maxima across a row's lanes, and writes the results.
   __device__ __forceinline__ void Finish(uint32_t pair) {
 #pragma unroll
     for (int slot = 0; slot < Products::kSlots; ++slot) {
@@ -266,7 +266,7 @@ class CodedWarp {
     ClearBest();
   }
 
-  // Writes the results of a query tile of which no token counts.
+  // Writes the results of a query tile that is all masked.
   __device__ __forceinline__ void WriteWithoutTokens() const {
     for (uint32_t pair = call_.begin() + warp_; pair < end_; pair += kCodedWarps) {
       call_.Write(pair, false, 0.0f, kNoCodedToken);

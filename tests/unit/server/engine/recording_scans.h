@@ -22,7 +22,7 @@ namespace maxsim::engine {
 // Scans on the CPU backend. Keeps what each call was for, and lets a test decide about each scan of a call.
 class RecordingBackend final : public test::FakeBackend {
  public:
-  // A scan of one part in a call.
+  // Records one ScanCall.
   struct Part {
     const LoadedCodes* codes = nullptr;
     size_t num_queries = 0;

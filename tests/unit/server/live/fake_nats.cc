@@ -231,7 +231,7 @@ class FakeNats::Impl {
   Mutex mutex_;
   Part spoilt_ ABSL_GUARDED_BY(mutex_) = Part::kNone;
   Manner manner_ ABSL_GUARDED_BY(mutex_) = Manner::kStops;
-  std::list<std::thread> connections_;  // the acceptor's, and the destructor's once that has ended
+  std::list<std::thread> connections_;  // the acceptor thread's; the destructor's after joining it
   std::thread acceptor_;
 };
 
