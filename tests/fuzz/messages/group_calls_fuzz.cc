@@ -30,7 +30,7 @@
 namespace maxsim::fuzz {
 namespace {
 
-enum Options : uint8_t { kRaw = 1, kIntIds = 2, kOwnLogs = 4, kReturnTokens = 8 };
+enum CallOptions : uint8_t { kRawAnswers = 1, kIntegerIds = 2, kOwnLogs = 4, kReturnTokens = 8 };
 
 constexpr uint32_t kDim = 8;
 constexpr uint64_t kSequence = 50;
@@ -205,7 +205,8 @@ void FuzzExplanation(Reader& input, uint8_t options) {
   right.set_num_document_tokens(3);
   for (int i = 0; i < 6; ++i) right.add_similarities(i);
   for (int i = 0; i < 3; ++i) right.add_document_tokens("word");
-  const v1::ExplainResponse answer = ReadAnswers<v1::ExplainResponse>(input, (options & kRaw) != 0, {right}).front();
+  const v1::ExplainResponse answer =
+      ReadAnswers<v1::ExplainResponse>(input, (options & kRawAnswers) != 0, {right}).front();
   if (IsFault(cluster::CheckExplainAnswer(request, answer))) return;
   const auto json = nlohmann::json::parse(http::FormatExplanation("c", request.candidates(), answer), nullptr,
                                           /*allow_exceptions=*/false);
@@ -226,7 +227,7 @@ void FuzzInfo(Reader& input, uint8_t options) {
     *info.add_collections() = cluster::InfoOf("live", 1, collection::PartitionOf(part, kNumParts));
     info.mutable_collections(1)->mutable_live()->set_log(cluster::kStreamLog);
   }
-  std::vector<v1::GetInfoResponse> answers = ReadAnswers(input, (options & kRaw) != 0, std::move(right));
+  std::vector<v1::GetInfoResponse> answers = ReadAnswers(input, (options & kRawAnswers) != 0, std::move(right));
   for (size_t part = 0; part < answers.size(); ++part) {
     cluster::Replica& replica = *groups[part]->replicas().front();
     if (IsFault(cluster::CheckInfoAnswer(answers[part]))) {
@@ -254,8 +255,8 @@ void FuzzGroupCalls(std::string_view bytes) {
   Reader input(bytes);
   const uint8_t call = input.Byte();
   const uint8_t options = input.Byte();
-  const bool is_raw = (options & kRaw) != 0;
-  const bool has_int_ids = (options & kIntIds) != 0;
+  const bool is_raw = (options & kRawAnswers) != 0;
+  const bool has_int_ids = (options & kIntegerIds) != 0;
   const auto collection = MakeCollection(has_int_ids, (options & kOwnLogs) == 0);
   const service::RequestLimits limits;
   const auto fill_nothing = [](auto&) {};
