@@ -2,9 +2,10 @@
 # Every binary links maxsim_sanitizers, which is empty in other builds.
 add_library(maxsim_sanitizers INTERFACE)
 
-# Environment of every test. Reports stop the test. TSan's suppressions name libraries that are built without it.
+# Environment of every test. Reports stop the test. Suppressions name libraries that are built without the sanitizer.
 set(MAXSIM_TEST_ENVIRONMENT
     "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:check_initialization_order=1"
+    "LSAN_OPTIONS=suppressions=${CMAKE_CURRENT_LIST_DIR}/sanitizers/lsan.supp:print_suppressions=0"
     "UBSAN_OPTIONS=print_stacktrace=1"
     "TSAN_OPTIONS=suppressions=${CMAKE_CURRENT_LIST_DIR}/sanitizers/tsan.supp:second_deadlock_stack=1")
 
