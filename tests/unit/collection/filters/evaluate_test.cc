@@ -104,7 +104,7 @@ TEST(EvaluateTest, FrequentAndRareKeywordsAreFound) {
 
 // Long ranges are the difference of two masks that are kept every 1,024 values or more.
 TEST(EvaluateTest, RangesOfEveryLengthAreFound) {
-  for (const int num_documents : {1'000, 1'024, 2'047, 70'003}) {
+  for (const int num_documents : {1'000, 1'024, 2'047, 20'011}) {
     std::vector<std::string> payloads;
     std::vector<std::pair<int, uint32_t>> values;  // a permutation, and repeated values
     for (int document = 0; document < num_documents; ++document) {
