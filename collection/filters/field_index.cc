@@ -259,9 +259,9 @@ int64_t ShardIndex::memory_bytes() const {
 }
 
 int64_t MaxIndexBytes(const std::vector<FieldValue>& values) {
-  constexpr int64_t kInBitmap = 2;         // Roaring bitmaps take at most 16 bits for each ordinal
-  constexpr int64_t kSortedValue = 8 + 4;  // a value and an ordinal
-  constexpr int64_t kTerm = 8 + 8 + 4;     // two offsets and an ordinal
+  constexpr int64_t kInBitmap = 2;             // Roaring bitmaps take at most 16 bits for each ordinal
+  constexpr int64_t kSortedValue = 8 + 4 + 2;  // a value, an ordinal, and a share of the prefixes
+  constexpr int64_t kTerm = 8 + 8 + 4;         // two offsets and an ordinal
   int64_t bytes = 0;
   for (const FieldValue& value : values) {
     if (std::holds_alternative<std::monostate>(value)) continue;

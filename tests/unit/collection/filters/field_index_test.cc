@@ -65,6 +65,21 @@ TEST(FieldIndexTest, MemoryStaysBelowWhatThePlanCanKnow) {
   }
 }
 
+// One document in 16 has a value: then the prefixes of the sorted values take as much of each as the bitmap does.
+TEST(FieldIndexTest, PrefixesAreWithinTheBoundOfTheDocuments) {
+  const std::vector<Field> fields = {{"year", FieldKind::kInteger, "year"}};
+  constexpr int64_t kDocuments = 65'536;
+  FieldFileMaker maker(fields);
+  for (int64_t document = 0; document < kDocuments; ++document) {
+    ASSERT_TRUE(maker.Add(document % 16 == 0 ? R"({"year":2020})" : "{}").ok());
+  }
+  const std::string bytes = maker.Make();
+  const auto columns = ParseFieldFile(bytes, fields, kDocuments);
+  ASSERT_TRUE(columns.ok()) << columns.status();
+  EXPECT_LE(ShardIndex(fields, *columns, kDocuments).memory_bytes(),
+            kMaxIndexBytesPerField + kDocuments / 16 * MaxIndexBytes({FieldValue(int64_t{2020})}));
+}
+
 TEST(FieldIndexTest, ThePlanOfASmallShardIsAboutItsFile) {
   const auto num_fields = static_cast<int64_t>(RandomFilters::fields().size());
   FieldFileMaker maker(RandomFilters::fields());
