@@ -29,7 +29,7 @@ int64_t EqualLength(const Int64Array& offsets, int64_t num_documents) {
   return length;
 }
 
-// Returns the type of residual codes that has so many bucket weights.
+// Returns the residual type with this many bucket weights, or nullopt.
 std::optional<ScalarType> ResidualTypeOf(int64_t num_weights) {
   for (const ScalarType type :
        {ScalarType::kResidual1, ScalarType::kResidual2, ScalarType::kResidual4, ScalarType::kResidual8}) {

@@ -28,7 +28,7 @@ inline constexpr float kMaxResidualValue = 30000.0f;
 // The smallest norm that a vector is divided by.
 inline constexpr float kMinResidualNorm = 1e-12f;
 
-// What the rows of documents of a type of residual codes are decoded with. Borrows its memory.
+// The codebook that rows of residual codes are decoded with. Does not own its memory.
 struct ResidualCodebook {
   int64_t num_centroids = 0;              // 1 .. kMaxCentroids; 0: there is no codebook
   const uint16_t* centroids = nullptr;    // F16 [num_centroids, dim] row-major, within +-kMaxResidualValue

@@ -13,7 +13,7 @@
 namespace maxsim::service {
 namespace {
 
-// Returns an error once nobody waits for the call any more.
+// Returns an error if the call was cancelled or its deadline has passed.
 absl::Status CheckAwaited(const CallContext& context) {
   if (context.cancelled != nullptr && *context.cancelled) return absl::CancelledError("the call was cancelled");
   if (MonotonicNow() < context.deadline) return absl::OkStatus();

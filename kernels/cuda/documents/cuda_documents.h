@@ -115,7 +115,7 @@ class CudaDocuments final : public LoadedDocuments {
   const int64_t* device_offsets() const { return offsets_; }  // [num_documents + 1]
   const float* device_scales() const { return scales_; }      // [num_documents] of I8; others: null
   uint64_t rotation_seed() const { return rotation_seed_; }   // of I8
-  // Returns what residual codes are decoded with; null for other types, and in memory that somebody else owns.
+  // Returns the codebook of residual codes; null for other types, and if another object owns it.
   const CudaCodebook* codebook() const { return codebook_.get(); }
   // Returns the tensor maps that the wide and deep kernels need, or null when those cannot score these documents on
   // this device.

@@ -156,7 +156,7 @@ class ForwardBlock {
     place.length = NumRows(p_.problem.documents, document);
   }
 
-  // A document without rows has one tile all the same, of which no token counts.
+  // A document without rows still has one tile, all masked.
   __device__ __forceinline__ void Advance(ForwardPlace& place) const {
     if (++place.chunk < num_chunks_) return;
     place.chunk = 0;

@@ -15,7 +15,7 @@
 
 namespace maxsim::library {
 
-// What a thread block has to do with 32 tokens of a query.
+// The work of a thread block: 32 tokens of a query.
 class LibraryCall {
  public:
   __device__ __forceinline__ explicit LibraryCall(const CodedParams& params) : p_(params), lane_(threadIdx.x % 32) {

@@ -23,8 +23,8 @@ constexpr uint64_t kBytesPerDocument = 1024;
 // more of it than the tokens take of the device.
 constexpr int64_t kMinTextBytes = int64_t{64} << 20;
 
-// A segment has room for the values of so many bytes in each field of a document, on the average, but its fields take
-// no more than a kFieldShare of what its token vectors take unless a document needs more.
+// A segment reserves this many bytes for each field of each document, but for all fields at most 1 / kFieldShare of the
+// bytes of its token vectors, unless one document needs more.
 constexpr int64_t kBytesPerFieldValue = 40;
 constexpr int64_t kFieldShare = 4;
 

@@ -30,8 +30,8 @@ int32_t SlotOf(const store::Write& write, collection::IdType id_type);
 std::string EncodeMessage(const store::Write& write, const MessageRules& rules);
 
 // Returns the write of a message, or one of kind kSkipped: kOtherPartition for a document of other slots, kUnreadable
-// for what EncodeMessage of the same format and fields did not make, of which `problem` says why. The result depends on
-// the message and the rules alone, so that all replicas agree.
+// for bytes that EncodeMessage with this format and these fields cannot have made; `problem` then says why. The result
+// depends on the message and the rules alone, so that all replicas agree.
 store::Write DecodeMessage(uint64_t sequence, std::string_view message, const MessageRules& rules,
                            std::string* problem);
 

@@ -12,7 +12,7 @@ namespace {
 
 using collection::ShardIndex;
 
-// A segment joins blocks up to this size. Indexing so many documents takes about 10 ms of the thread that writes.
+// A segment joins blocks up to this many documents. Indexing a block of this size takes the writing thread about 10 ms.
 constexpr int64_t kMaxBlockDocuments = 4096;
 
 // Joining leaves at most kSmallBlocks blocks of few documents, and one block for each kDocumentsPerBlock others: of two

@@ -86,8 +86,8 @@ struct MemoryLedger::State {
 
 class MemoryLedger::HeldReservation final : public Reservation {
  public:
-  // What `demand` says is held and pending in the books already, but for scan_bytes, which this adds. The caller holds
-  // the mutex of `books`.
+  // The caller holds the mutex of `books`, and has added `demand` to them except for scan_bytes, which the constructor
+  // adds.
   HeldReservation(std::shared_ptr<State> books, const MemoryDemand& demand)
       : state_(std::move(books)), held_(demand), pending_(demand) {
     state_->mutex.AssertHeld();

@@ -1,5 +1,4 @@
-// Has what the fuzz targets share that read answers of two groups: the bytes of the input, and a collection of two
-// parts.
+// Shared by the fuzz targets that read answers of two groups: the bytes of the input, and a collection in two parts.
 #pragma once
 
 #include <cstdint>

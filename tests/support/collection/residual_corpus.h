@@ -21,7 +21,7 @@
 
 namespace maxsim::test {
 
-// What a test may change about the tensors of a shard file before it is written.
+// A tensor of a shard file, which a test may change before the file is written.
 struct ShardTensor {
   std::string name, dtype;
   std::vector<int64_t> shape;

@@ -151,7 +151,7 @@ class CodedWarp {
     next_span_ = SpanOf(place.pair + kCodedWarps);
   }
 
-  // A document without rows has one tile all the same, of which no token counts.
+  // A document without rows still has one tile, all masked.
   __device__ __forceinline__ void Advance(CodedPlace& place) {
     place.token += Products::kTokens;
     if (place.token < place.span.length) return;
@@ -172,7 +172,7 @@ class CodedWarp {
     }
   }
 
-  // Where the lane's columns of a step are, of the tokens 8 j + g behind `row`.
+  // Returns where this lane's columns of a step are, for token row + lane / 4. Its further tokens are 8 rows apart.
   __device__ __forceinline__ CodedSource SourceOf(int64_t row, int step) const {
     const int32_t column = step * kCodedStepColumns + lane_ % 4 * kCodedLaneColumns;
     return {column, call_.centroids() + column * static_cast<int>(SizeOf(kType)),

@@ -13,7 +13,7 @@
 
 namespace maxsim::cuda {
 
-// What a thread block has to do. Pairs are candidates' positions, counted from the pass's first.
+// The work of a thread block. A pair is a candidate's position, counted from the first of the pass.
 template <int kNbits>
 class ResidualCall {
  public:

@@ -51,7 +51,7 @@ class HopperLoader {
     return {FirstRow(problem.documents, document), NumRows(problem.documents, document)};
   }
 
-  // A document without rows has one tile all the same, of which no token counts.
+  // A document without rows still has one tile, all masked.
   __device__ __forceinline__ void Load(const Document& document, int64_t place, int32_t first) {
     sm90::WaitBarrier(ring_.Empty(), ring_.parity() ^ 1);
     const int64_t row = document.first_row + first;
