@@ -14,9 +14,6 @@ namespace {
 constexpr absl::Duration kMinRetryDelay = absl::Milliseconds(20);
 constexpr absl::Duration kMaxRetryDelay = absl::Seconds(5);
 
-// The rate follows the last few groups, so that a slow disk shows soon and one slow sync does not.
-constexpr double kRateWeight = 0.2;
-
 // The fixed work per write, in bytes: logging and applying 100,000 deletes of 350 bytes takes about as long as upserts
 // of 400 MB.
 constexpr uint64_t kWorkPerWrite = 4096;
@@ -37,10 +34,6 @@ constexpr uint64_t kShareOfFree = 3;
 // other clients that go first, so that nearly all admitted calls are written in time.
 constexpr double kAdmittedShare = 0.9;
 
-absl::Duration SecondsFor(uint64_t work, double per_second) {
-  return absl::Seconds(static_cast<double>(work) / per_second);
-}
-
 }  // namespace
 
 uint64_t WriteCall::work() const { return num_bytes + kWorkPerWrite * writes.size(); }
@@ -60,19 +53,16 @@ absl::Status WriteQueue::Refusal(const std::string& reason, absl::Duration retry
 // Estimates how long the call would wait if it arrived now and no further call came: for the rest of the group that is
 // being written, for its client's earlier calls, and for the other clients' turns in between.
 absl::Duration WriteQueue::WaitOf(const WriteCall& call, absl::Time now) const {
-  if (work_per_second_ <= 0) return absl::ZeroDuration();
   const uint64_t mine = waiting_.work_of(call.client());
   const uint64_t others = waiting_.num_clients() - (waiting_.HasJobsOf(call.client()) ? 1 : 0);
   const uint64_t in_turns = SaturatingAdd(mine, SaturatingMultiply(others, SaturatingAdd(mine, call.work())));
-  const absl::Duration rest =
-      taken_work_ == 0 ? absl::ZeroDuration() : SecondsFor(taken_work_, work_per_second_) - (now - taken_);
-  return SecondsFor(std::min(waiting_.work(), in_turns), work_per_second_) + std::max(rest, absl::ZeroDuration());
+  const absl::Duration rest = group_time_.Of(taken_work_) - (now - taken_);
+  return group_time_.Of(std::min(waiting_.work(), in_turns)) + std::max(rest, absl::ZeroDuration());
 }
 
 absl::Status WriteQueue::Admit(const WriteCall& call, absl::Time now) const {
   if (num_bytes_ == 0) return absl::OkStatus();
-  const absl::Duration half =
-      work_per_second_ > 0 ? SecondsFor(waiting_.work() / 2, work_per_second_) : absl::ZeroDuration();
+  const absl::Duration half = group_time_.Of(waiting_.work() / 2);
   if (num_bytes_ > max_bytes_ || call.num_bytes > max_bytes_ - num_bytes_) {
     return Refusal(Cat(FormatBytesExactly(num_bytes_), " and this call's ", FormatBytesExactly(call.num_bytes),
                        " are more than live.max_queued_bytes, which is ", FormatBytesExactly(max_bytes_)),
@@ -191,10 +181,12 @@ void WriteQueue::Finish(uint64_t client, uint64_t num_bytes) {
 
 void WriteQueue::ObserveGroup(uint64_t work, absl::Duration took) {
   taken_work_ = 0;
-  const double seconds = absl::ToDoubleSeconds(took);
-  if (work == 0 || seconds <= 0) return;
-  const double rate = static_cast<double>(work) / seconds;
-  work_per_second_ = work_per_second_ == 0 ? rate : work_per_second_ + kRateWeight * (rate - work_per_second_);
+  group_time_.Observe(work, took);
+}
+
+void WriteQueue::ObserveRate(uint64_t work, absl::Duration took) {
+  taken_work_ = 0;
+  group_time_.ObserveRate(work, took);
 }
 
 }  // namespace maxsim::live

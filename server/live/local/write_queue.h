@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/deficit_round_robin.h"
+#include "server/live/local/group_time.h"
 #include "server/store/live_documents.h"
 
 namespace maxsim::live {
@@ -64,8 +65,11 @@ class WriteQueue {
   void TakeExpired(absl::Time now, std::vector<Expired>* expired);
   // Records that a taken call of this client has been answered.
   void Finish(uint64_t client, uint64_t num_bytes);
-  // Records that writing a group with this amount of work took this long.
+  // Records that writing the group taken last, which had this amount of work, took this long.
   void ObserveGroup(uint64_t work, absl::Duration took);
+  // Records that calls with this amount of work were taken in this time while others waited. For a caller that does not
+  // write one group after another.
+  void ObserveRate(uint64_t work, absl::Duration took);
 
   uint64_t num_bytes() const { return num_bytes_; }
 
@@ -84,7 +88,7 @@ class WriteQueue {
   std::unordered_map<uint64_t, uint64_t> bytes_by_client_;  // clients with calls that are not answered yet
   uint64_t taken_work_ = 0;                                 // work of the group that was taken last
   absl::Time taken_ = absl::InfinitePast();
-  double work_per_second_ = 0;  // recent rate; 0: unknown
+  GroupTime group_time_;
 };
 
 }  // namespace maxsim::live

@@ -274,7 +274,6 @@ void StreamedCollection::Resolve(absl::Span<const StreamMessage> messages, const
       finished.push_back(pending_.Take(*found->call));
       const WriteCall& call = finished.back()->call;
       queue_.Finish(call.client(), call.num_bytes);
-      queue_.ObserveGroup(call.work(), now - call.arrived);
     }
   }
   changed_.NotifyAll();  // Stop waits until no call is left

@@ -111,7 +111,7 @@ void StreamedCollection::ObserveRate(absl::Time now) {
     rate_since_ = now;
     taken_work_ = 0;
   } else if (now - rate_since_ >= kRateInterval) {
-    queue_.ObserveGroup(taken_work_, now - rate_since_);
+    queue_.ObserveRate(taken_work_, now - rate_since_);
     rate_since_ = now;
     taken_work_ = 0;
   }

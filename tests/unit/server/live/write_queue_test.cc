@@ -41,16 +41,30 @@ class WriteQueueTest : public testing::Test {
     return clients;
   }
 
-  // Ends the group that was taken last, after it has taken `took`.
+  // Lets `took` pass and ends the group that was taken last.
   void Finish(WriteQueue& queue, absl::Duration took) {
+    now_ += took;
+    End(queue, took);
+  }
+
+  // Ends the group that was taken last, which took this long until now.
+  void End(WriteQueue& queue, absl::Duration took) {
     uint64_t work = 0;
     for (const WriteCall& call : group_) {
       work += call.work();
       queue.Finish(call.client(), call.num_bytes);
     }
-    now_ += took;
     queue.ObserveGroup(work, took);
     group_.clear();
+  }
+
+  // Writes this many groups of one small write, each in a millisecond, as an idle disk does.
+  void WriteSmallGroups(WriteQueue& queue, int count) {
+    for (int idx = 0; idx < count; ++idx) {
+      queue.Push(CallOf(kKi, 2, now_));
+      Take(queue);
+      Finish(queue, absl::Milliseconds(1));
+    }
   }
 
   // Makes the queue measure a rate of one MiB per second.
@@ -108,11 +122,9 @@ TEST_F(WriteQueueTest, TakesGroupsInOrderUpToTheirBound) {
 }
 
 TEST_F(WriteQueueTest, TellsWhenHalfOfWhatWaitsIsWritten) {
-  WriteQueue queue = QueueOf(1000);
-  queue.Push(CallOf(1000));
-  Take(queue);
-  Finish(queue, absl::Seconds(1));
-  queue.Push(CallOf(1000));
+  WriteQueue queue = QueueOf(1 << 20);
+  MeasureRate(queue);
+  queue.Push(CallOf(1 << 20));
   EXPECT_EQ(client::RetryAfter(queue.Admit(CallOf(1), now_)), absl::Milliseconds(500));
 }
 
@@ -167,6 +179,36 @@ TEST_F(WriteQueueTest, TheRestOfTheGroupThatIsWrittenCountsTowardsTheWait) {
   EXPECT_TRUE(queue.Admit(CallOf(kKi, 2, now_), now_ + absl::Seconds(2)).ok()) << "2 s are left";
 }
 
+TEST_F(WriteQueueTest, SmallGroupsSayNothingAboutTheTimeOfALargeCall) {
+  WriteQueue queue = QueueOf(int64_t{1} << 40, absl::Seconds(5));
+  for (int round = 0; round < 3; ++round) {
+    WriteSmallGroups(queue, 200);
+    queue.Push(CallOf(430 << 20, 1, now_));
+    ASSERT_THAT(Take(queue, 1 << 20), ElementsAre(1));
+    const absl::Status admitted = queue.Admit(CallOf(kKi, 2, now_), now_ + absl::Milliseconds(500));
+    EXPECT_TRUE(admitted.ok()) << admitted;
+    Finish(queue, absl::Seconds(1));
+  }
+}
+
+TEST_F(WriteQueueTest, LargeGroupsSayNothingAboutTheTimeOfASmallCall) {
+  WriteQueue queue = QueueOf(1 << 30, absl::Seconds(3));
+  WriteSmallGroups(queue, 10);
+  MeasureRate(queue);
+  queue.Push(CallOf(kKi, 1, now_));
+  Take(queue);
+  for (int idx = 0; idx < 100; ++idx) queue.Push(CallOf(kKi, 1, now_));
+  EXPECT_TRUE(queue.Admit(CallOf(kKi, 1, now_), now_).ok());
+}
+
+TEST_F(WriteQueueTest, ARateThatWasObservedApartFromGroupsCountsWhateverItsAmount) {
+  WriteQueue queue = QueueOf(1 << 30, absl::Seconds(3));
+  queue.ObserveRate(100 * kKi, absl::Milliseconds(200));
+  queue.Push(CallOf(2 << 20, 1, now_));
+  EXPECT_FALSE(queue.Admit(CallOf(kKi, 1, now_), now_).ok()) << "2 MiB take 4 s";
+  EXPECT_TRUE(queue.Admit(CallOf(kKi, 2, now_), now_).ok());
+}
+
 TEST_F(WriteQueueTest, WhatHasWaitedTooLongOrIsPastItsDeadlineIsNotWritten) {
   WriteQueue queue = QueueOf(1 << 30, absl::Seconds(3));
   WriteCall late = CallOf(10, 1, now_);
@@ -213,13 +255,14 @@ TEST_F(WriteQueueTest, WhatHasWaitedTooLongIsRefusedAlsoWhereNothingIsTaken) {
   EXPECT_TRUE(queue.empty());
 }
 
-// For five minutes, four threads of one client send calls of two seconds each, the next as soon as the last is
-// answered, and another client sends small writes. Accepted calls are written in time, and a small one waits for one
-// large call at most.
+// After a quiet time, four threads of one client send calls of two seconds each for five minutes, the next as soon as
+// the last is answered, and another client sends small writes. Accepted calls are written in time, and a small one
+// waits for one large call at most.
 TEST_F(WriteQueueTest, AFloodOfLargeCallsDelaysAnotherClientByOneOfThem) {
   constexpr absl::Duration kBound = absl::Seconds(5);
   WriteQueue queue = QueueOf(1 << 30, kBound);
-  MeasureRate(queue);
+  WriteSmallGroups(queue, 200);
+  absl::Time began = now_;
   absl::Time ends = absl::InfiniteFuture();
   size_t small_written = 0;
   int small_refused = 0;
@@ -242,8 +285,7 @@ TEST_F(WriteQueueTest, AFloodOfLargeCallsDelaysAnotherClientByOneOfThem) {
       }
     }
     if (now_ >= ends) {
-      Finish(queue, absl::ZeroDuration());
-      queue.ObserveGroup(1 << 20, absl::Seconds(1));
+      End(queue, now_ - began);
       ends = absl::InfiniteFuture();
     }
     if (ends == absl::InfiniteFuture()) {
@@ -268,7 +310,8 @@ TEST_F(WriteQueueTest, AFloodOfLargeCallsDelaysAnotherClientByOneOfThem) {
           ++small_written;
         }
       }
-      if (!group_.empty()) ends = now_ + absl::Seconds(static_cast<double>(bytes) / (1 << 20));
+      began = now_;
+      if (!group_.empty()) ends = now_ + absl::Milliseconds(1) + absl::Seconds(static_cast<double>(bytes) / (1 << 20));
     }
     now_ += absl::Milliseconds(10);
   }
