@@ -71,15 +71,28 @@ class LineEvents : public JsonEvents {
   size_t id_member_ = kNone;
 };
 
-// Accepts any JSON object.
+// Accepts any JSON object, or only one that has no key twice at the top level.
 class ObjectEvents : public JsonEvents {
  public:
-  ObjectEvents() : JsonEvents(kMaxPayloadDepth) {}
+  explicit ObjectEvents(bool unique_keys) : JsonEvents(kMaxPayloadDepth), unique_keys_(unique_keys) {}
 
  private:
+  bool OnKey(std::string& key) override {
+    if (!unique_keys_ || depth() != 1 || keys_.insert(key).second) return true;
+    return Fail(Cat("key ", Quote(key), " appears twice"));
+  }
   bool Value(std::string_view kind) override { return depth() != 0 || Fail(Cat("a JSON object expected, not ", kind)); }
   bool OnStartArray() override { return depth() != 1 || Fail("a JSON object expected, not an array"); }
+
+  const bool unique_keys_;
+  std::unordered_set<std::string> keys_;
 };
+
+absl::Status CheckObject(std::string_view payload, bool unique_keys) {
+  if (payload.empty() || payload[0] != '{') return Invalid("a payload does not begin with '{'");
+  ObjectEvents events(unique_keys);
+  return events.Parse(payload);
+}
 
 }  // namespace
 
@@ -138,10 +151,8 @@ std::string CompactObject(std::string_view json, const std::vector<size_t>& omit
   return compact;
 }
 
-absl::Status CheckPayload(std::string_view payload) {
-  if (payload.empty() || payload[0] != '{') return Invalid("a payload does not begin with '{'");
-  ObjectEvents events;
-  return events.Parse(payload);
-}
+absl::Status CheckPayload(std::string_view payload) { return CheckObject(payload, false); }
+
+absl::Status CheckNewPayload(std::string_view payload) { return CheckObject(payload, true); }
 
 }  // namespace maxsim::collection

@@ -39,4 +39,8 @@ std::string CompactObject(std::string_view json, const std::vector<size_t>& omit
 // Checks that `payload` is a JSON object in UTF-8, nested at most kMaxPayloadDepth levels.
 absl::Status CheckPayload(std::string_view payload);
 
+// Checks a payload that is about to be stored: as CheckPayload, and no key may appear twice at the top level. Earlier
+// versions stored such payloads, so that what is read back is checked by CheckPayload.
+absl::Status CheckNewPayload(std::string_view payload);
+
 }  // namespace maxsim::collection

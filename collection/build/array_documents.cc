@@ -41,7 +41,7 @@ class ArrayPayloads : public PayloadSource {
     payload_.resize(static_cast<size_t>(sizes_[next_]));
     if (absl::Status status = array_.bytes->Read(payload_.data(), payload_.size()); !status.ok()) return status;
     if (!payload_.empty()) {
-      if (absl::Status status = CheckPayload(payload_); !status.ok()) {
+      if (absl::Status status = CheckNewPayload(payload_); !status.ok()) {
         return Prefix(Cat(array_.origin, ": document ", next_, ": "), status);
       }
     }

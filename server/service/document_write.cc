@@ -94,7 +94,7 @@ absl::Status CheckPayload(const v1::Document& document, const DocumentRules& rul
         path(), Cat("has ", payload.size(), " bytes, and at most ", collection::kMaxPayloadBytes, " are accepted"),
         {collection::kMaxPayloadBytes, payload.size()});
   }
-  absl::Status status = collection::CheckPayload(TrimmedPayload(payload));
+  absl::Status status = collection::CheckNewPayload(TrimmedPayload(payload));
   if (!status.ok()) {
     return InvalidField(path(), Cat("is not a JSON object in UTF-8: ", std::string(status.message())));
   }

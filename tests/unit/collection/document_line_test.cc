@@ -107,7 +107,15 @@ TEST(CheckPayloadTest, WantsAnObject) {
   EXPECT_TRUE(CheckPayload("{}").ok());
   for (const char* payload : {"", "[]", "1", "{", "{}x", " {}", "{\"a\":\"\xff\"}", "null"}) {
     EXPECT_FALSE(CheckPayload(payload).ok()) << payload;
+    EXPECT_FALSE(CheckNewPayload(payload).ok()) << payload;
   }
+}
+
+TEST(CheckNewPayloadTest, RefusesARepeatedKeyThatStoredPayloadsMayHave) {
+  const std::string repeated = R"({"a":{"b":1,"b":2},"c":1,"a":2})";
+  EXPECT_TRUE(CheckPayload(repeated).ok());
+  EXPECT_THAT(std::string(CheckNewPayload(repeated).message()), testing::HasSubstr("key \"a\" appears twice"));
+  EXPECT_TRUE(CheckNewPayload(R"({"a":{"b":1},"b":[{"a":1}]})").ok());
 }
 
 }  // namespace

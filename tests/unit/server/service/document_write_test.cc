@@ -236,6 +236,8 @@ TEST_F(DocumentWriteTest, ThePayloadIsAnObjectOfAMegabyteAtMost) {
               HasSubstr("documents[3].payload: is not a JSON object in UTF-8: "));
   EXPECT_THAT(Refused([](auto* d) { d->set_payload("{\"a\":}"); }), HasSubstr("documents[3].payload: "));
   EXPECT_THAT(Refused([](auto* d) { d->set_payload("{\"a\":\"\xff\"}"); }), HasSubstr("documents[3].payload: "));
+  EXPECT_THAT(Refused([](auto* d) { d->set_payload(R"({"lang": "en", "lang": "de"})"); }),
+              HasSubstr("documents[3].payload: is not a JSON object in UTF-8: key \"lang\" appears twice"));
   const std::string deep = "{\"a\":" + std::string(64, '[') + std::string(64, ']') + "}";
   EXPECT_THAT(Refused([&](auto* d) { d->set_payload(deep); }), HasSubstr("nested deeper than 64"));
   const auto of_size = [](size_t size) { return "{\"a\":\"" + std::string(size - 8, 'x') + "\"}"; };
