@@ -43,9 +43,12 @@ absl::Status CheckRefinement(const v1::RefinementOptions& options, int64_t top_k
 }
 
 absl::StatusOr<engine::RefinementOptions> RefinementFor(const v1::RefinementOptions& options, int64_t top_k,
-                                                        uint64_t num_candidates) {
+                                                        uint64_t num_candidates, std::optional<uint64_t> gpu_bytes) {
   const int64_t documents = DocumentsOf(options, top_k);
-  if (num_candidates <= static_cast<uint64_t>(documents)) return engine::RefinementOptions{};  // all are scored
+  if (num_candidates <= static_cast<uint64_t>(documents)) return engine::RefinementOptions{};
+  if (options.documents() == 0 && gpu_bytes.has_value() && *gpu_bytes <= kMaxScoredBytes) {
+    return engine::RefinementOptions{};
+  }
   if (documents > kMaxScanResults) {
     return InvalidField("refinement.documents",
                         absl::StrCat("is ", documents, ", and at most ", kMaxScanResults, " are accepted, or all ",

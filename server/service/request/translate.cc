@@ -146,9 +146,18 @@ bool MixesScansAndLists(const engine::Job& job) {
   return scans && lists;
 }
 
+// Estimates the bytes of this many documents' embeddings, from the collection's mean length. Nullopt if any shard is not
+// in GPU memory.
+std::optional<uint64_t> GpuBytes(const store::Collection& collection, uint64_t num_documents) {
+  if (!collection.generation().on_gpu() || !collection.is_resident()) return std::nullopt;
+  const double share = static_cast<double>(num_documents) / static_cast<double>(collection.num_documents());
+  const auto row_bytes = static_cast<double>(RowBytes(collection.storage(), collection.dim()));
+  return static_cast<uint64_t>(share * static_cast<double>(collection.num_tokens()) * row_bytes);
+}
+
 // Converts the queries that have something to score, and remembers which they are.
-absl::Status BuildJobQueries(const v1::RerankRequest& request, const TokenMatrixRules& rules, int32_t top_k,
-                             bool scans_codes, PendingAnswer& answer, engine::Job& job) {
+absl::Status BuildJobQueries(const v1::RerankRequest& request, const store::Collection& collection,
+                             const TokenMatrixRules& rules, int32_t top_k, PendingAnswer& answer, engine::Job& job) {
   job.queries.reserve(static_cast<size_t>(request.queries_size()));
   for (int i = 0; i < request.queries_size(); ++i) {
     const v1::Query& query = request.queries(i);
@@ -163,9 +172,10 @@ absl::Status BuildJobQueries(const v1::RerankRequest& request, const TokenMatrix
     converted.num_tokens = static_cast<int32_t>(query.tokens().num_tokens());
     converted.top_k = top_k;
     converted.want_alignments = request.return_alignments();
-    if (scans_codes && !pending.candidates->is_inline) {
+    if (collection.code_planes() > 0 && !pending.candidates->is_inline) {
+      const uint64_t num_candidates = pending.candidates->num_documents;
       const absl::StatusOr<engine::RefinementOptions> refinement =
-          RefinementFor(request.refinement(), top_k, pending.candidates->num_documents);
+          RefinementFor(request.refinement(), top_k, num_candidates, GpuBytes(collection, num_candidates));
       if (!refinement.ok()) return refinement.status();
       converted.refinement = *refinement;
     }
@@ -316,8 +326,7 @@ absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
   if (!work.ok()) return work.status();
 
   auto job = std::make_unique<engine::Job>();
-  const bool scans_codes = collection->code_planes() > 0;
-  if (absl::Status status = BuildJobQueries(request, rules, top_k, scans_codes, answer, *job); !status.ok()) {
+  if (absl::Status status = BuildJobQueries(request, *collection, rules, top_k, answer, *job); !status.ok()) {
     return status;
   }
   answer.collection = collection;

@@ -52,22 +52,30 @@ TEST(RefinementTest, WrongOptionsNameTheirField) {
 }
 
 TEST(RefinementTest, DefaultsFollowFromTheNumberOfResults) {
-  const auto plain = RefinementFor({}, kTopK, 1201);
+  const auto plain = RefinementFor({}, kTopK, 1201, std::nullopt);
   EXPECT_EQ(plain->documents, 1200);
   EXPECT_FALSE(plain->require_proof);
-  const auto proven = RefinementFor(Options(0, 0, true), kTopK, 1 << 20);
+  const auto proven = RefinementFor(Options(0, 0, true), kTopK, 1 << 20, std::nullopt);
   EXPECT_EQ(proven->documents, 1200);
   EXPECT_EQ(proven->budget, 16 * 1200);
-  EXPECT_EQ(RefinementFor(Options(100'000, 0, true), kTopK, 1 << 30)->budget, kMaxScanResults);
-  EXPECT_EQ(RefinementFor(Options(100, 300, true), kTopK, 1 << 30)->budget, 300);
+  EXPECT_EQ(RefinementFor(Options(100'000, 0, true), kTopK, 1 << 30, std::nullopt)->budget, kMaxScanResults);
+  EXPECT_EQ(RefinementFor(Options(100, 300, true), kTopK, 1 << 30, std::nullopt)->budget, 300);
 }
 
 TEST(RefinementTest, FewCandidatesAreAllScored) {
-  EXPECT_EQ(RefinementFor({}, kTopK, 1200)->documents, 0);
-  EXPECT_EQ(RefinementFor(Options(2'000'000), kTopK, 2'000'000)->documents, 0);
-  const absl::Status status = RefinementFor(Options(2'000'000), kTopK, 2'000'001).status();
+  EXPECT_EQ(RefinementFor({}, kTopK, 1200, std::nullopt)->documents, 0);
+  EXPECT_EQ(RefinementFor(Options(2'000'000), kTopK, 2'000'000, std::nullopt)->documents, 0);
+  const absl::Status status = RefinementFor(Options(2'000'000), kTopK, 2'000'001, std::nullopt).status();
   EXPECT_EQ(client::FieldOf(status), "refinement.documents");
   EXPECT_THAT(std::string(status.message()), HasSubstr("is 2000000, and at most 1048576 are accepted, or all 2000001"));
+}
+
+TEST(RefinementTest, CandidatesOfFewBytesInGpuMemoryAreAllScoredUnlessTheRequestSaysOtherwise) {
+  EXPECT_EQ(RefinementFor({}, kTopK, 400'000, kMaxScoredBytes)->documents, 0);
+  EXPECT_EQ(RefinementFor(Options(0, 0, true), kTopK, 400'000, kMaxScoredBytes)->documents, 0);
+  EXPECT_EQ(RefinementFor({}, kTopK, 400'000, kMaxScoredBytes + 1)->documents, 1200);
+  EXPECT_EQ(RefinementFor({}, kTopK, 400'000, std::nullopt)->documents, 1200);
+  EXPECT_EQ(RefinementFor(Options(1500), kTopK, 400'000, 1000)->documents, 1500);
 }
 
 TEST(RefinementTest, AnswersSayWhatIsKnown) {
