@@ -16,8 +16,8 @@ namespace maxsim::service {
 absl::Status CheckRefinement(const v1::RefinementOptions& options, int64_t top_k);
 
 // Largest size in bytes of the embeddings of candidates that are all scored although they have codes, where the
-// embeddings are in GPU memory. A scan reads a sixteenth of the bytes but adds a second step of about 0.7 ms. On an H200,
-// which reads 4.8 TB/s, both ways take equally long at 4 GB of F16 and at 5 GB of INT8.
+// embeddings are in GPU memory. A scan reads a sixteenth of the bytes but adds a second step of about 0.7 ms. On an
+// H200, which reads 4.8 TB/s, both ways take equally long at 4 GB of F16 and at 5 GB of INT8.
 inline constexpr uint64_t kMaxScoredBytes = uint64_t{4} << 30;
 
 // Returns the options of a query of `num_candidates` candidates, after CheckRefinement. The query is not scanned (its

@@ -146,8 +146,8 @@ bool MixesScansAndLists(const engine::Job& job) {
   return scans && lists;
 }
 
-// Estimates the bytes of this many documents' embeddings, from the collection's mean length. Nullopt if any shard is not
-// in GPU memory.
+// Estimates the bytes of this many documents' embeddings, from the collection's mean length. Nullopt if any shard is
+// not in GPU memory.
 std::optional<uint64_t> GpuBytes(const store::Collection& collection, uint64_t num_documents) {
   if (!collection.generation().on_gpu() || !collection.is_resident()) return std::nullopt;
   const double share = static_cast<double>(num_documents) / static_cast<double>(collection.num_documents());
