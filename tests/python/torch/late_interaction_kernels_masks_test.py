@@ -14,6 +14,9 @@ from torch_fixture import DEVICES, run_tests
 
 from maxsim_torch.compat.late_interaction_kernels import pylate_compat
 from maxsim_torch.compat.late_interaction_kernels.backward import _gradients, unified
+from maxsim_torch.compat.late_interaction_kernels.reference import maxsim_reference
+from maxsim_torch.compat.late_interaction_kernels.retrieve import MaxSimScorer
+from maxsim_torch.compat.late_interaction_kernels.topk import maxsim_topk
 
 
 class MaskTest(CompatTest):
@@ -47,6 +50,23 @@ class MaskTest(CompatTest):
             else:
                 scores = pylate_compat.patched_colbert_scores(Q, D, None, additive)
                 self.assertEqual(scores.tolist(), [[0.0] * 3] * 2, "there are no tokens")
+
+    def test_the_reference_refuses_an_additive_mask_too(self):
+        Q, D = self.Q.double(), self.D.double()
+        expected = true_scores(Q, D, self.q_mask, self.d_mask)
+        functions = {
+            "maxsim_reference": maxsim_reference,
+            "maxsim_topk": lambda *given: maxsim_topk(*given[:2], 3, *given[2:])[0],
+            "MaxSimScorer": lambda *given: MaxSimScorer(normalize=False)(*given),
+        }
+        for name, function in functions.items():
+            with self.subTest(name):
+                scores = function(Q, D, self.q_mask.float(), self.d_mask.long())
+                exact = expected if name != "maxsim_topk" else expected.sort(-1, descending=True).values
+                torch.testing.assert_close(scores.double(), exact)
+                for mask, which in ((self.q_mask, "q_mask"), (self.d_mask, "d_mask")):
+                    additive = {"q_mask": None, "d_mask": None, which: torch.where(mask, 0.0, float("-inf"))}
+                    self.refuse(ValueError, f"{which} has the value -inf at", function, Q, D, *additive.values())
 
     def test_gradients_refuse_an_additive_mask_too(self):
         argmax = torch.zeros(6, 4, dtype=torch.int32)

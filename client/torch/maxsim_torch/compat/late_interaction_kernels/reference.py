@@ -5,6 +5,7 @@ from typing import Optional
 import torch
 from torch import Tensor
 
+from ...tokens import as_booleans
 from ._scoring import batches
 
 NEG_INF = float("-inf")
@@ -36,10 +37,16 @@ def maxsim_reference(
     normalize: bool = False,
 ) -> Tensor:
     """maxsim of queries [Nq, Lq, d] or [Lq, d] and documents [Nd, Ld, d] or [Ld, d], in the inputs' type, or in float32
-    where that is narrower. Raises ValueError where their last dimensions differ."""
+    where that is narrower. Masks are of booleans or of 0 and 1. Raises ValueError for another mask, and where the last
+    dimensions differ."""
     if Q.shape[-1] != D.shape[-1]:
         raise ValueError(f"the embedding dims of Q and D don't match: {Q.shape[-1]} and {D.shape[-1]}")
-    made = batches(Q, D, q_mask, d_mask)
+    made = batches(
+        Q,
+        D,
+        None if q_mask is None else as_booleans("q_mask", q_mask),
+        None if d_mask is None else as_booleans("d_mask", d_mask),
+    )
     queries, documents = _exact(made.Q), _exact(made.D)
     if normalize:
         queries = torch.nn.functional.normalize(queries, dim=-1)
