@@ -30,6 +30,7 @@ SEED = int(os.environ.get("MAXSIM_TEST_SEED", "1"))
 PROGRAMS = LIBRARIES = None
 BUSY = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE)
 RECOVERY_S = 30
+NO_ROOM = re.compile(r"No space left on device|no room on the disk for the \d+ bytes")
 # What can be read of a damaged log ends before a sequence, or there is nothing.
 NAMES_SEQUENCE = re.compile(r"from sequence (\d+) on|none of its writes")
 
@@ -253,22 +254,28 @@ class FaultsTest(unittest.TestCase):
         world.apply({"op": "compact"})
         world.apply({"op": "kill"})
 
-    def test_a_small_file_system_that_fills_up(self):
+    def _small_file_system(self):
+        """Mounts a file system of 24 MiB and returns its folder."""
         small = self.folder / "small"
         small.mkdir()
         mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(small)], capture_output=True)
         if mounted.returncode != 0:
             self.skipTest("needs root: nothing can be mounted here; faults.c fills the disk in other tests")
         self.addCleanup(subprocess.run, ["umount", "-l", str(small)])
-        world = self.world(small)
-        filler = small / "filler"
-        with open(filler, "wb") as file:
-            try:
-                while True:
-                    file.write(b"\0" * 65536)
-                    file.flush()
-            except OSError as error:
-                self.assertEqual(error.errno, errno.ENOSPC)
+        return small
+
+    def _fill(self, path):
+        """Takes all room of a file system with the file `path`."""
+        with open(path, "ab", buffering=0) as file:
+            for size in (65536, 512):
+                try:
+                    while file.write(b"\0" * size):
+                        pass
+                except OSError as error:
+                    self.assertEqual(error.errno, errno.ENOSPC)
+
+    def _write_until_full(self, world):
+        """Upserts until a call is refused. Returns the documents of that call."""
         number, failed = 1000, None
         while failed is None:
             made = [[number + i, number + i, 0, 0, "f32"] for i in range(100)]
@@ -277,17 +284,50 @@ class FaultsTest(unittest.TestCase):
                 world._upsert_each(made, response.results)
             except grpc.RpcError as error:
                 self.assertIn(error.code(), BUSY)
+                self.assertRegex(error.details(), NO_ROOM)
                 failed = made
             number += 100
             self.assertLess(number, 200_000, "the file system never filled up")
+        return failed
+
+    def test_a_small_file_system_that_fills_up(self):
+        small = self._small_file_system()
+        world = self.world(small)
+        self._fill(small / "filler")
+        failed = self._write_until_full(world)
         world.check(1)
-        filler.unlink()
+        (small / "filler").unlink()
         response = self.expect_recovery(world, {"docs": failed})
         world.oracle.sequence = response.sequence - len(failed)
         world._upsert_each(failed, response.results)
         world.check(2)
         for operation in ("kill", "compact", "fresh"):
             world.apply({"op": operation})
+
+    def test_a_server_starts_on_a_full_disk_and_refuses_writes_until_there_is_room(self):
+        world = self.world(self._small_file_system())
+        filler = world.server.folder / "filler"
+        world.server.folder = self.folder  # where it writes its ports
+        self._fill(filler)
+        failed = self._write_until_full(world)
+        for end in (world.server.stop, world.server.kill):
+            self._fill(filler)
+            end()
+            self._fill(filler)
+            world.server.start({NAME: world.path})
+            world.check_all()
+            world.check(1)
+            # A start tidies its log up, after which a few writes may find room.
+            self._fill(filler)
+            failed = self._write_until_full(world)
+            self.assertRegex(world.server.info(NAME).live.error, NO_ROOM)
+            world.check(2)
+        filler.unlink()
+        response = self.expect_recovery(world, {"docs": failed})
+        world.oracle.sequence = response.sequence - len(failed)
+        world._upsert_each(failed, response.results)
+        world.apply({"op": "restart"})
+        world.apply(upsert_of(3))
 
     # A slow disk.
 
