@@ -5,6 +5,7 @@ python milvus_test.py [PROGRAMS]
 Milvus Lite has no arrays of structs: that layout is a stand-in for the client, with the fields as pymilvus describes
 them and the entities as Milvus' guide shows them."""
 
+import os
 import unittest
 import unittest.mock
 
@@ -85,6 +86,21 @@ class MilvusTest(StoresTest):
             "milvus", self.path, "holds one vector; where entities are tokens, say .* --id-column: id, vector"
         )
         self.assert_refused("milvus", self.folder / "none.db", "no such file or folder")
+
+    def test_a_pipe_is_refused_and_not_waited_for(self):
+        message = "is a pipe or a device, must be a regular file"
+        os.mkfifo(self.path)
+        self.assert_refused("milvus", self.path, f"milvus.db: {message}")
+        self.path.unlink()
+        self.path.symlink_to("/dev/zero")
+        self.assert_refused("milvus", self.path, f"milvus.db: {message}")
+        self.path.unlink()
+        self.fill("pages", self.tokens(), string_ids(COUNT))
+        self.assert_source("milvus", self.path, string_ids(COUNT), self.documents)
+        # Milvus Lite keeps a database in a file or, since version 3, in a folder.
+        if self.path.is_dir():
+            os.mkfifo(self.path / "pipe")
+            self.assert_refused("milvus", self.path, f"pipe: {message}")
 
     def test_an_array_of_structs(self):
         """See the module's comment: the client is a stand-in."""

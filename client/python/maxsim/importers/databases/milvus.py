@@ -15,6 +15,7 @@ from pymilvus import DataType, MilvusClient
 
 from maxsim.collection.errors import quote_id
 from maxsim.importers.databases.milvus_tokens import TokenEntities, VectorField
+from maxsim.importers.readers.opening import check_folder, check_regular
 from maxsim.importers.readers.rows import check_columns
 from maxsim.importers.source import (
     ALL_COLUMNS,
@@ -48,8 +49,11 @@ def open_source(path: str, options: ImportOptions) -> Source:
     first token."""
     takes = ("table", "vectors_column", "id_column", "token_column", "payload_columns")
     check_options("milvus", options, takes)
-    if "://" not in path and not os.path.exists(path):
-        raise SourceError(f"{path}: no such file or folder")
+    if "://" not in path:
+        if not os.path.exists(path):
+            raise SourceError(f"{path}: no such file or folder")
+        # Milvus Lite opens the files itself: version 2 one file, version 3 those of a folder.
+        check_folder(path) if os.path.isdir(path) else check_regular(path)
     with _errors_of(path):
         client = MilvusClient(path, token=os.environ.get(_TOKEN_VARIABLE, ""))
         names = list(client.list_collections())
