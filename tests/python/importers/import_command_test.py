@@ -72,6 +72,27 @@ class CommandTest(ImportTest):
         self.assertEqual(self.run_command(*command, "--codes", "4", "--dry-run")[0], 0)
         self.assertIsNone(planes())
 
+    def test_tokens_that_i8_keeps_too_little_of_are_warned_of_or_refused(self):
+        self.vectors[3][0] *= 1e6
+        lost = len(self.vectors[3]) - 1
+        self.path.write_bytes(pickle.dumps(dict(zip(self.ids, self.vectors))))
+        target = self.folder / "docs"
+        said = rf"i8 keeps too little of {lost} tokens? of 1 document \({lost} became zeros\)"
+        command = ["import", "--from", "pt", self.path]
+        for options in (["--dry-run"], ["--output", target]):
+            code, out, _ = self.run_command(*command, *options, "--storage", "i8")
+            self.assertEqual(code, 0)
+            self.assertRegex(out, rf"\nwarning    {said}: others of the same documents are far longer\n")
+            code, out, _ = self.run_command(*command, *options, "--storage", "f32", "--refuse-lossy")
+            self.assertEqual(code, 0)
+            self.assertNotIn("warning", out)
+        manifest = (target / "collection.json").read_text()
+        for options in (["--dry-run"], ["--output", target]):
+            code, out, err = self.run_command(*command, *options, "--storage", "i8", "--refuse-lossy")
+            self.assertEqual((code, out), (1, ""))
+            self.assertRegex(err, rf'document 3, id "{self.ids[3]}": i8 keeps too little .*: {lost} tokens of 1 document')
+        self.assertEqual((target / "collection.json").read_text(), manifest)
+
     def test_fields_are_those_of_the_writer(self):
         command = ["import", "--from", "pt", self.path, "--output", self.folder / "docs"]
         self.assertEqual(self.run_command(*command, "--fields", "none")[0], 0)

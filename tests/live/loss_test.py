@@ -1,0 +1,121 @@
+"""Writes of which i8 storage keeps too little are counted, logged and, where a key says so, refused; a compaction counts
+them again.
+
+    loss_test.py FOLDER_OF_THE_PROGRAMS
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import urllib.request
+
+import grpc
+import numpy as np
+
+import server as client
+from server import admin_pb2, rerank_pb2
+
+PROGRAMS = None
+NAME, DIM, TOKENS = "x", 16, 5
+NUM_LOST = TOKENS - 1  # tokens of lossy() that become zeros
+
+
+def sound(seed):
+    return np.random.default_rng(seed).standard_normal((TOKENS, DIM)).astype(np.float32)
+
+
+def lossy(seed):
+    """Returns a document whose first token is so long that i8 makes zeros of the others."""
+    rows = sound(seed)
+    rows[0] *= 1e6
+    return rows
+
+
+class LossTest(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory(prefix="maxsim-loss-")
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+
+    def start(self, storage=rerank_pb2.DATA_TYPE_I8, **flags):
+        server = client.Server(PROGRAMS, self.folder, {**client.NEVER_COMPACTS, **flags})
+        self.addCleanup(server.kill)
+        server.start()
+        request = admin_pb2.CreateCollectionRequest(name=NAME, path=str(self.folder / NAME), dim=DIM, storage=storage)
+        server.admin.CreateCollection(request, timeout=client.CALL_LIMIT_S)
+        return server
+
+    def upsert(self, server, **documents):
+        made = [client.document(id, rows) for id, rows in documents.items()]
+        return server.upsert(client.upsert_request(NAME, made))
+
+    def counted(self, server, kind):
+        address = f"http://{server.host}:{server.http_port}/metrics"
+        with urllib.request.urlopen(address, timeout=client.CALL_LIMIT_S) as answer:
+            metrics = answer.read().decode()
+        found = re.search(rf'^maxsim_live_lossy_tokens_total{{collection="{NAME}",kind="{kind}"}} (\d+)$', metrics, re.M)
+        return int(found[1]) if found else 0
+
+    def expect_counted(self, server, count, kind="zeroed"):
+        """Waits until the metric is `count`: a server answers with the same text of metrics for a while."""
+        until = time.monotonic() + client.CALL_LIMIT_S
+        while self.counted(server, kind) != count:
+            self.assertLess(time.monotonic(), until, f"{self.counted(server, kind)} {kind} tokens are counted")
+            time.sleep(0.05)
+
+    def lines(self, server, event):
+        return [line for line in server.log().splitlines() if re.search(rf" {event} ", line)]
+
+    def test_lossy_upserts_are_counted_and_logged(self):
+        server = self.start()
+        self.upsert(server, a=sound(1))
+        self.assertEqual(self.lines(server, "lossy_tokens"), [])
+        self.upsert(server, a=lossy(1), b=sound(2), c=lossy(3))
+        self.expect_counted(server, 2 * NUM_LOST)
+        self.upsert(server, d=lossy(4))
+        self.expect_counted(server, 3 * NUM_LOST)
+        self.assertEqual(self.counted(server, "coarse"), 0)
+        line = self.lines(server, "lossy_tokens")[0]  # at most one a minute
+        self.assertIn(f"collection={NAME} documents=2 zeroed={2 * NUM_LOST} coarse=0 reason=", line)
+
+    def test_f16_loses_none(self):
+        server = self.start(rerank_pb2.DATA_TYPE_F16)
+        self.upsert(server, a=lossy(1) / 100)
+        self.assertEqual(self.lines(server, "lossy_tokens"), [])
+
+    def test_a_key_refuses_them(self):
+        server = self.start(**{"live.refuse_lossy_tokens": "true"})
+        with client.refused(grpc.StatusCode.INVALID_ARGUMENT) as found:
+            self.upsert(server, a=sound(1), b=lossy(2))
+        self.assertRegex(found[0].details(), r"^documents\[1\]\.tokens: i8 keeps too little of 4 tokens of 1 document")
+        self.assertEqual(self.lines(server, "lossy_tokens"), [])
+        self.assertEqual(client.missing_ids(server.get(client.get_request(NAME, ["a", "b"]))), ["a", "b"])
+        self.upsert(server, a=sound(1))
+
+    def test_a_compaction_counts_them(self):
+        server = self.start()
+        self.upsert(server, a=lossy(1), b=sound(2), c=lossy(3))
+        server.compact(NAME)
+        (line,) = self.lines(server, "compacted")
+        self.assertIn(f" lossy_tokens={2 * NUM_LOST} ", line)
+        self.upsert(server, d=lossy(4))
+        server.stop()
+        # It writes a shard of the new document and keeps the other.
+        compacted = subprocess.run(
+            [PROGRAMS / "maxsim-shard", "compact", self.folder / NAME], capture_output=True, text=True
+        )
+        self.assertEqual(compacted.returncode, 0, compacted.stderr)
+        self.assertRegex(
+            compacted.stderr,
+            rf"warning: {self.folder / NAME}: i8 keeps too little of {NUM_LOST} tokens of 1 document "
+            rf"\({NUM_LOST} became zeros\)",
+        )
+
+
+if __name__ == "__main__":
+    PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
+    unittest.main(verbosity=2)
