@@ -10,7 +10,10 @@ namespace {
 
 // A path begins at the start of the text or after one of these characters. The slashes in a URL do not.
 constexpr std::string_view kBefore = " \t\n\"'(=[,";
-constexpr std::string_view kBehind = " \t\n\"'),;]";
+// One of these ends a path of the HTTP API. It ends no path of a file, because names of folders may have any of them.
+constexpr std::string_view kBehindApiPath = " \t\n\"'),;]";
+// What a message writes after the last slash of a path that it ends with.
+constexpr std::string_view kBehindLastSlash = "\"'),;:]";
 
 // Paths of the HTTP API begin with one of these. They are kept, because they tell the client which path to call.
 constexpr std::string_view kApiPaths[] = {"/v1/", "/v2/", "/text/"};
@@ -18,13 +21,6 @@ constexpr std::string_view kApiPaths[] = {"/v1/", "/v2/", "/text/"};
 bool IsApiPath(std::string_view path) {
   return std::any_of(std::begin(kApiPaths), std::end(kApiPaths),
                      [path](auto begin) { return path.starts_with(begin); });
-}
-
-size_t EndOfPath(std::string_view text, size_t begin) {
-  size_t end = std::min(text.find_first_of(kBehind, begin), text.size());
-  // A colon before an explanation is not part of the path.
-  while (end > begin + 1 && text[end - 1] == ':') --end;
-  return end;
 }
 
 // ErrnoStatus ends a message with one of these, after the path, if the code is NOT_FOUND.
@@ -37,8 +33,26 @@ size_t FindFileReason(std::string_view text, size_t at) {
   return first;
 }
 
+bool EndsAt(std::string_view text, size_t at) {
+  return at == text.size() || kBehindLastSlash.find(text[at]) != kBehindLastSlash.npos;
+}
+
 bool BeginsPath(std::string_view text, size_t at) {
-  return text[at] == '/' && (at == 0 || kBefore.find(text[at - 1]) != kBefore.npos);
+  if (text[at] != '/' || (at > 0 && kBefore.find(text[at - 1]) == kBefore.npos)) return false;
+  return !EndsAt(text, at + 1) && text[at + 1] != ' ';  // a slash between words is no path
+}
+
+// Returns the text, which begins with a path, without the folders of that path: everything up to its last slash is a
+// folder. So words after the path go too if a slash follows them, because they may be part of a folder's name.
+std::string WithoutFoldersOfPath(std::string_view text) {
+  size_t last = text.rfind('/');
+  std::string_view ending;
+  if (last > 0 && EndsAt(text, last + 1)) {
+    ending = text.substr(last + 1);
+    text = text.substr(0, last);
+    last = text.rfind('/');
+  }
+  return std::string(text.substr(last + 1)).append(ending);
 }
 
 // Returns the text with the paths of files that were not found cut to their last components. Such a path may have
@@ -82,15 +96,15 @@ std::string WithoutFolders(std::string_view text) {
       shown += text[at++];
       continue;
     }
-    const size_t end = EndOfPath(text, at);
-    std::string_view path = text.substr(at, end - at);
-    if (IsApiPath(path)) {
-      shown += path;
+    if (IsApiPath(text.substr(at))) {
+      const size_t end = std::min(text.find_first_of(kBehindApiPath, at), text.size());
+      shown += text.substr(at, end - at);
       at = end;
       continue;
     }
-    while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
-    shown += path.size() == 1 ? path : path.substr(path.rfind('/') + 1);
+    size_t end = at + 1;
+    while (end < text.size() && text[end] != '\n' && !BeginsPath(text, end)) ++end;
+    shown += WithoutFoldersOfPath(text.substr(at, end - at));
     at = end;
   }
   return shown;

@@ -10,8 +10,9 @@
 
 namespace maxsim::service {
 
-// Returns the text with every absolute path cut to its last component: "/srv/a/log.1: cut off" becomes "log.1: cut
-// off". Paths of the HTTP API are kept.
+// Returns the text with every absolute path cut to its last component: "/srv/my docs/log.1: cut off" becomes "log.1:
+// cut off". A folder's name may have any character, so a path goes on until its last slash, or until " /" begins
+// another path; the words between are cut too, if a message has any. Paths of the HTTP API are kept.
 std::string WithoutFolders(std::string_view text);
 
 // Returns an error as a client may see it: its folders are cut (WithoutFolders), and its details stay. An error about

@@ -2,12 +2,17 @@
 
 #include <string>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_replace.h"
 #include "client/status.h"
 
 namespace maxsim::service {
 namespace {
+
+using testing::HasSubstr;
+using testing::Not;
 
 TEST(HiddenFoldersTest, PathsAreCutToTheirLastComponent) {
   EXPECT_EQ(WithoutFolders("cannot open /srv/secret/corpus/shard-1.msx: No such file"),
@@ -16,6 +21,59 @@ TEST(HiddenFoldersTest, PathsAreCutToTheirLastComponent) {
   EXPECT_EQ(WithoutFolders("/v1/rerank needs TLS, as /text/v1/rerank does"),
             "/v1/rerank needs TLS, as /text/v1/rerank does");
   EXPECT_EQ(WithoutFolders("\"/srv/secret\" (/mnt/other/a, /b/c/) key=/d/e; /f"), "\"secret\" (a, c) key=e; f");
+}
+
+// A folder's name as an operator may choose it.
+constexpr const char* kOddFolders[] = {"my docs",   "a b c", " lead", "it's",  "a\"b",   "one, two", "a; b", "a: b",
+                                       "(old) new", "x = y", "a=b",   "[1] 2", "trail:", "end)",     "v1"};
+
+// The messages that speak of a file or a folder: the codes of base/file.h, of formats, and of RocksDB. ~ is the path.
+constexpr const char* kMessages[] = {
+    "cannot open ~: No such file or directory",
+    "cannot write ~: No space left on device",
+    "~: cut off at 7",
+    "~",
+    "cannot list folder ~/: Permission denied",
+    "collection c: \"~\": not a regular file, but a pipe",
+    "no addresses to map ~, 3 bytes",
+    "IO error: While open a file for appending: ~: Input/output error",
+    "cannot rename ~ to ~: Read-only file system",
+    "path=~; second=~",
+};
+
+TEST(HiddenFoldersTest, FoldersAreHiddenWhollyWhateverTheirNames) {
+  for (const std::string folder : kOddFolders) {
+    for (const char* message : kMessages) {
+      const std::string path = "/srv/" + folder + "/log/" + folder + "/x";
+      const std::string text = absl::StrReplaceAll(message, {{"~", path}});
+      SCOPED_TRACE(text);
+      v1::CollectionInfo info;
+      info.set_error(text);
+      info.mutable_live()->set_error(text);
+      HideFolders(info);
+      for (const std::string& shown : {WithoutFolders(text), info.error(), info.live().error()}) {
+        EXPECT_THAT(shown, Not(HasSubstr(folder)));
+        EXPECT_THAT(shown, Not(HasSubstr("log")));
+      }
+      for (const absl::StatusCode code : {absl::StatusCode::kInternal, absl::StatusCode::kUnavailable,
+                                          absl::StatusCode::kDataLoss, absl::StatusCode::kResourceExhausted,
+                                          absl::StatusCode::kPermissionDenied, absl::StatusCode::kFailedPrecondition}) {
+        const absl::Status shown = ForClient(absl::Status(code, text));
+        EXPECT_THAT(std::string(shown.message()), Not(HasSubstr(folder)));
+        EXPECT_THAT(std::string(shown.message()), Not(HasSubstr("log")));
+      }
+    }
+    const absl::Status shown = ForClient(absl::NotFoundError("/srv/" + folder + "/x: No such file or directory"));
+    EXPECT_EQ(shown.message(), "x: No such file or directory");
+  }
+}
+
+TEST(HiddenFoldersTest, ThePathIsHiddenAndTheReasonShown) {
+  EXPECT_EQ(WithoutFolders("cannot write /srv/my docs/log/x: No space left"), "cannot write x: No space left");
+  EXPECT_EQ(WithoutFolders("/srv/my docs/a b: gone"), "a b: gone");
+  EXPECT_EQ(WithoutFolders("cannot rename /srv/my docs/a to /srv/my docs/b"), "cannot rename a to b");
+  EXPECT_EQ(WithoutFolders("ok\n/srv/my docs/a\nrate: 3 tokens/s"), "ok\na\nrate: 3 tokens/s");
+  EXPECT_EQ(WithoutFolders("/srv/my docs/"), "my docs");
 }
 
 TEST(HiddenFoldersTest, OtherTextsStayAsTheyAre) {
