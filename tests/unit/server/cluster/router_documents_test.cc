@@ -61,6 +61,27 @@ class RouterDocumentsTest : public RouterTest {
     });
   }
 
+  // Upserts a document whose first token is so long that i8 makes zeros of the second, after one that i8 can hold.
+  absl::Status UpsertLossy(const std::string& sound, const std::string& lossy) {
+    v1::UpsertRequest request;
+    request.set_collection("c");
+    for (const std::string& id : {sound, lossy}) {
+      v1::Document& document = *request.add_documents();
+      document.set_string_id(id);
+      std::vector<float> rows(16, 1.0F);
+      if (id == lossy) rows[0] = 1e6F;
+      v1::TokenMatrix& tokens = *document.mutable_tokens();
+      tokens.set_dtype(v1::DATA_TYPE_F32);
+      tokens.set_num_tokens(2);
+      tokens.set_dim(8);
+      tokens.set_data(rows.data(), rows.size() * sizeof(float));
+    }
+    return Wait<v1::UpsertResponse>([&](service::Done<v1::UpsertResponse> done) {
+             documents_->Upsert(request, {.method = "Upsert"}, std::move(done));
+           })
+        .status();
+  }
+
   absl::StatusOr<v1::GetResponse> Get(const std::string& id) {
     v1::GetRequest request;
     request.set_collection("c");
@@ -81,6 +102,27 @@ TEST_F(RouterDocumentsTest, EachGroupWritesItsOwnDocuments) {
   EXPECT_EQ(answer->results_size(), 2);
   EXPECT_EQ(Asked(0, 0) + Asked(0, 1), 1);
   EXPECT_EQ(Asked(1, 0) + Asked(1, 1), 1);
+}
+
+TEST_F(RouterDocumentsTest, LossyTokensAreRefusedBeforeAnyGroupWrites) {
+  for (const auto& one : replicas_) {
+    v1::CollectionInfo info = one->said();
+    info.set_storage(v1::DATA_TYPE_I8);
+    one->Say(info);
+  }
+  Start();
+  for (const bool refuse : {true, false}) {
+    RouterDependencies of = dependencies();
+    of.limits.refuse_lossy_tokens = refuse;
+    documents_ = std::make_unique<RouterDocuments>(of);
+    documents_->SetState(service::ServingState::kServing);
+    const absl::Status status = UpsertLossy(IdOf(0, 2), IdOf(1, 2));
+    EXPECT_EQ(Asked(0, 0) + Asked(0, 1), refuse ? 0 : 1);
+    EXPECT_EQ(Asked(1, 0) + Asked(1, 1), refuse ? 0 : 1);
+    EXPECT_EQ(status.code(), refuse ? absl::StatusCode::kInvalidArgument : absl::StatusCode::kOk) << status;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(refuse ? "documents[1].tokens: i8 keeps too little of 1 token" : ""));
+  }
 }
 
 TEST_F(RouterDocumentsTest, AWriteOfWhichNobodyKnowsIsNotSentAgain) {
