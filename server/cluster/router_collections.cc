@@ -17,20 +17,21 @@
 namespace maxsim::cluster {
 namespace {
 
-uint64_t GenerationOf(const Replica& replica, const std::string& name) {
+// Returns what the replica has last said of a collection, which is empty if it has said nothing.
+v1::CollectionInfo InfoFrom(const Replica& replica, const std::string& name) {
   const std::shared_ptr<const v1::GetInfoResponse> info = replica.info();
-  if (info == nullptr) return 0;
+  if (info == nullptr) return {};
   for (const v1::CollectionInfo& collection : info->collections()) {
-    if (collection.name() == name) return collection.generation();
+    if (collection.name() == name) return collection;
   }
-  return 0;
+  return {};
 }
 
 // Returns a group's replicas in the order in which they are reloaded: first those that have another generation than the
 // one that is asked for, say since they were started anew, so that the others go on with it meanwhile.
 Replicas InReloadOrder(Replicas replicas, const std::string& name, uint64_t asked_for) {
   std::stable_partition(replicas.begin(), replicas.end(), [&](const std::shared_ptr<Replica>& replica) {
-    return GenerationOf(*replica, name) != asked_for;
+    return InfoFrom(*replica, name).generation() != asked_for;
   });
   return replicas;
 }
@@ -191,8 +192,13 @@ absl::StatusOr<uint64_t> RouterCollections::SnapshotForClient(const std::string&
     if (answering == replicas.end()) {
       return absl::UnavailableError(absl::StrCat("no replica of group ", part.target.group->name(), " answers"));
     }
-    const auto response = CallAdmin(*part.target.group, **answering, kSnapshotRpc, request, change);
-    if (!response.ok()) return OfServer(**answering, *part.target.group, response.status());
+    const Group& group = *part.target.group;
+    const uint64_t least = InfoFrom(**answering, name).live().sequence();
+    const auto response = CallAdmin(group, **answering, kSnapshotRpc, request, change);
+    if (!response.ok()) return OfServer(**answering, group, response.status());
+    if (const auto fault = CheckSnapshotAnswer(least, *response); fault.has_value()) {
+      return OfServer(**answering, group, RefuseAnswer(group, **answering, *fault, membership_->metrics()));
+    }
     sequence = std::min(sequence, response->sequence());
   }
   return sequence;

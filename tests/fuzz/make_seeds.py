@@ -227,7 +227,7 @@ def answers(*results, generation=7):
 
 def group_calls():
     """Returns inputs for group_calls_fuzz.cc: right answers to each call, and some with a change of one field."""
-    calls = ("upsert", "delete", "get", "explain", "info")
+    calls = ("upsert", "delete", "get", "explain", "info", "change")
     seeds = {}
     for number, call in enumerate(calls):
         for options in range(0, 16, 2):

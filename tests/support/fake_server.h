@@ -65,6 +65,9 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
   std::function<grpc::Status(v1::GetInfoResponse&)> on_info;
   v1::GetInfoResponse info;
   grpc::Status admin_status = grpc::Status::OK;
+  // The name that changes of collections answer with, if it is not "": a wrong one.
+  std::string answered_name;
+  uint64_t snapshot_sequence = 41;
   // The last requests of these calls; to be read when they are answered.
   v1::CreateCollectionRequest created;
   v1::SnapshotCollectionRequest snapshot;
@@ -130,7 +133,7 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
   grpc::Status LoadCollection(grpc::ServerContext* context, const v1::LoadCollectionRequest* request,
                               v1::LoadCollectionResponse* response) override {
     NoteAdmin(*context, "LoadCollection");
-    response->mutable_collection()->set_name(request->name());
+    response->mutable_collection()->set_name(NameFor(*request));
     response->mutable_collection()->set_path(request->path());
     response->mutable_collection()->set_residency(request->residency());
     if (request->live()) response->mutable_collection()->mutable_live();
@@ -139,7 +142,7 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
   grpc::Status ReloadCollection(grpc::ServerContext* context, const v1::ReloadCollectionRequest* request,
                                 v1::ReloadCollectionResponse* response) override {
     NoteAdmin(*context, "ReloadCollection");
-    response->mutable_collection()->set_name(request->name());
+    response->mutable_collection()->set_name(NameFor(*request));
     response->set_changed(true);
     return admin_status;
   }
@@ -152,7 +155,7 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
                                 v1::CreateCollectionResponse* response) override {
     NoteAdmin(*context, "CreateCollection");
     created = *request;
-    response->mutable_collection()->set_name(request->name());
+    response->mutable_collection()->set_name(NameFor(*request));
     response->mutable_collection()->set_dim(request->dim());
     response->mutable_collection()->set_storage(request->storage());
     response->mutable_collection()->mutable_live();
@@ -161,7 +164,7 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
   grpc::Status CompactCollection(grpc::ServerContext* context, const v1::CompactCollectionRequest* request,
                                  v1::CompactCollectionResponse* response) override {
     NoteAdmin(*context, "CompactCollection");
-    response->mutable_collection()->set_name(request->name());
+    response->mutable_collection()->set_name(NameFor(*request));
     response->set_changed(true);
     return admin_status;
   }
@@ -169,7 +172,7 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
                                   v1::SnapshotCollectionResponse* response) override {
     NoteAdmin(*context, "SnapshotCollection");
     snapshot = *request;
-    response->set_sequence(41);
+    response->set_sequence(snapshot_sequence);
     return admin_status;
   }
 
@@ -180,6 +183,10 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
     ++num_document_calls;
     Note(context);
     return handler ? handler(context, request, response) : grpc::Status::OK;
+  }
+  template <typename Request>
+  std::string NameFor(const Request& request) const {
+    return answered_name.empty() ? request.name() : answered_name;
   }
   void NoteAdmin(const grpc::ServerContext& context, std::string_view method) {
     ++num_admin_calls;

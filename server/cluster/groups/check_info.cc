@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/text.h"
 #include "collection/collection_name.h"
+#include "collection/manifest.h"
 #include "collection/slots.h"
 #include "kernels/limits.h"
 
@@ -76,6 +77,12 @@ std::optional<AnswerFault> CheckChangedCollection(const std::string& name, const
   if (answered.name() == name) return std::nullopt;
   return WrongInfo("collection", "collection.name is ", Quote(answered.name()), ", and ", Quote(name),
                    " was to be changed");
+}
+
+std::optional<AnswerFault> CheckSnapshotAnswer(uint64_t least, const v1::SnapshotCollectionResponse& answer) {
+  const auto max = static_cast<uint64_t>(collection::kMaxLogSequence);
+  if (answer.sequence() >= least && answer.sequence() <= max) return std::nullopt;
+  return WrongInfo("sequence", "sequence is ", answer.sequence(), ", and ", least, " to ", max, " are accepted");
 }
 
 }  // namespace maxsim::cluster

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 
+#include "maxsim/v1/admin.pb.h"
 #include "maxsim/v1/rerank.pb.h"
 #include "server/cluster/groups/answer_fault.h"
 
@@ -19,5 +21,9 @@ std::optional<AnswerFault> CheckInfoAnswer(const v1::GetInfoResponse& answer);
 
 // Checks that the answer to a change of collection `name` is about that collection.
 std::optional<AnswerFault> CheckChangedCollection(const std::string& name, const v1::CollectionInfo& answered);
+
+// Checks that a snapshot has a sequence that a log can have, and holds at least the writes up to `least`, the sequence
+// that the replica has already shown.
+std::optional<AnswerFault> CheckSnapshotAnswer(uint64_t least, const v1::SnapshotCollectionResponse& answer);
 
 }  // namespace maxsim::cluster

@@ -1,6 +1,6 @@
 // Fuzzes the router's handling of its groups' answers to every call but Rerank (group_answers_fuzz.cc): writes and
-// reads of documents, explanations, and what servers say of themselves. An answer is refused, or becomes part of a
-// right one.
+// reads of documents, explanations, changes of collections, and what servers say of themselves. An answer is refused,
+// or becomes part of a right one.
 //
 // The first two bytes of the input are the call, and its options. The rest is the answers of two parts: either their
 // bytes, each answer after its length in two bytes, or changes to right answers.
@@ -251,6 +251,23 @@ void FuzzInfo(Reader& input, uint8_t options) {
   }
 }
 
+// Answers to changes of collections: a reload and a snapshot.
+void FuzzChanges(Reader& input, uint8_t options) {
+  const bool is_raw = (options & kRawAnswers) != 0;
+  if ((options & kOwnLogs) != 0) {
+    v1::ReloadCollectionResponse right;
+    right.mutable_collection()->set_name("c");
+    const auto answer = ReadAnswers<v1::ReloadCollectionResponse>(input, is_raw, {right}).front();
+    if (IsFault(cluster::CheckChangedCollection("c", answer.collection()))) return;
+    return Require(answer.collection().name() == "c", "a change is of the collection that was to be changed");
+  }
+  v1::SnapshotCollectionResponse right;
+  right.set_sequence(kSequence);
+  const auto answer = ReadAnswers<v1::SnapshotCollectionResponse>(input, is_raw, {right}).front();
+  if (IsFault(cluster::CheckSnapshotAnswer(kSequence, answer))) return;
+  Require(answer.sequence() >= kSequence && answer.sequence() < uint64_t{1} << 53, "a snapshot holds what was seen");
+}
+
 void FuzzGroupCalls(std::string_view bytes) {
   Reader input(bytes);
   const uint8_t call = input.Byte();
@@ -260,7 +277,7 @@ void FuzzGroupCalls(std::string_view bytes) {
   const auto collection = MakeCollection(has_int_ids, (options & kOwnLogs) == 0);
   const service::RequestLimits limits;
   const auto fill_nothing = [](auto&) {};
-  switch (call % 5) {
+  switch (call % 6) {
     case 0: {
       v1::UpsertRequest request = MakeUpsert(has_int_ids);
       const int num_writes = request.documents_size();
@@ -297,6 +314,8 @@ void FuzzGroupCalls(std::string_view bytes) {
     }
     case 3:
       return FuzzExplanation(input, options);
+    case 5:
+      return FuzzChanges(input, options);
     default:
       return FuzzInfo(input, options);
   }

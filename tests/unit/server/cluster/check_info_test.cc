@@ -4,7 +4,11 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "base/text.h"
+#include "collection/manifest.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/server/cluster/router_fixture.h"
@@ -54,6 +58,36 @@ TEST(CheckInfoTest, AnAnswerOfTooManyBytesIsRefused) {
   v1::GetInfoResponse answer;
   answer.set_version(std::string(kMaxInfoBytes, 'x'));
   EXPECT_TRUE(CheckInfoAnswer(answer).has_value());
+}
+
+TEST(CheckInfoTest, AChangeOfAnotherCollectionIsRefused) {
+  v1::CollectionInfo answered;
+  answered.set_name("c");
+  EXPECT_FALSE(CheckChangedCollection("c", answered).has_value());
+  for (const char* name : {"", "d", "C", "\xff"}) {
+    answered.set_name(name);
+    const std::optional<AnswerFault> fault = CheckChangedCollection("c", answered);
+    ASSERT_TRUE(fault.has_value()) << name;
+    EXPECT_STREQ(fault->field, "collection");
+    EXPECT_TRUE(IsUtf8(fault->message));
+  }
+}
+
+TEST(CheckInfoTest, ASnapshotHasASequenceThatTheReplicaCanHaveReached) {
+  constexpr auto kMax = static_cast<uint64_t>(collection::kMaxLogSequence);
+  const auto field = [](uint64_t least, uint64_t sequence) {
+    v1::SnapshotCollectionResponse answer;
+    answer.set_sequence(sequence);
+    const std::optional<AnswerFault> fault = CheckSnapshotAnswer(least, answer);
+    return std::string(fault.has_value() ? fault->field : "");
+  };
+  for (const auto& [least, sequence] : std::vector<std::pair<uint64_t, uint64_t>>{{0, 0}, {7, 7}, {7, 8}, {7, kMax}}) {
+    EXPECT_EQ(field(least, sequence), "") << sequence;
+  }
+  for (const auto& [least, sequence] : std::vector<std::pair<uint64_t, uint64_t>>{
+           {1, 0}, {7, 6}, {0, kMax + 1}, {0, std::numeric_limits<uint64_t>::max()}}) {
+    EXPECT_EQ(field(least, sequence), "sequence") << sequence;
+  }
 }
 
 class RouterInfoTest : public RouterTest {};

@@ -1,6 +1,9 @@
 // Tests changes of collections on all servers of a cluster.
 #include "server/cluster/router_collections.h"
 
+#include <cstdint>
+#include <limits>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/tracing/tracer.h"
@@ -112,6 +115,29 @@ TEST_F(RouterCollectionsTest, ASnapshotIsOfOneReplicaOfEachGroupThatAnswers) {
   EXPECT_THAT(asked(), ElementsAre("01 SnapshotCollection", "10 SnapshotCollection"));
 }
 
+TEST_F(RouterCollectionsTest, AnAnswerAboutAnotherCollectionEndsAChange) {
+  replica(0, 1).server().answered_name = "d";
+  v1::CreateCollectionRequest create;
+  create.set_name("c");
+  bool changed = false;
+  for (const absl::Status& status :
+       {collections_->LoadForClient(LoadOfC(), {}).status(), collections_->CreateForClient(create, {}).status(),
+        collections_->Reload("c", &changed, {}).status(), collections_->Compact("c", &changed, {}).status()}) {
+    EXPECT_TRUE(absl::IsInternal(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("server " + replica(0, 1).target() + " of group g0"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("collection.name is \"d\", and \"c\" was to be changed"));
+  }
+  EXPECT_THAT(metrics_.Expose(), HasSubstr("maxsim_group_bad_answers_total{field=\"collection\",group=\"g0\"} 4"));
+}
+
+TEST_F(RouterCollectionsTest, ASnapshotWithAnImpossibleSequenceIsRefused) {
+  replica(1, 0).server().snapshot_sequence = std::numeric_limits<uint64_t>::max();
+  const absl::Status status = collections_->SnapshotForClient("c", "/somewhere", {}).status();
+  EXPECT_TRUE(absl::IsInternal(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("server " + replica(1, 0).target() + " of group g1"));
+  EXPECT_THAT(metrics_.Expose(), HasSubstr("maxsim_group_bad_answers_total{field=\"sequence\",group=\"g1\"} 1"));
+}
+
 TEST_F(RouterCollectionsTest, AChangeThatIsStoppedEndsWithTheReason) {
   replica(0, 0).server().on_admin = [](const grpc::ServerContext& context, std::string_view) {
     Eventually([&] { return context.IsCancelled(); });
@@ -158,6 +184,20 @@ TEST_F(LiveRouterCollectionsTest, ACompactionGoesToEveryServer) {
   ASSERT_TRUE(collections_->Compact("c", &changed, {}).ok());
   EXPECT_TRUE(changed);
   EXPECT_EQ(asked().size(), 4);
+}
+
+TEST_F(LiveRouterCollectionsTest, ASnapshotThatLacksWritesIsRefused) {
+  v1::CollectionInfo info = replica(0, 0).said();
+  info.mutable_live()->set_sequence(42);
+  replica(0, 0).Say(info);
+  ASSERT_TRUE(Eventually([&] { return seen(0, 0)->info()->collections(0).live().sequence() == 42; }));
+  const absl::Status status = collections_->SnapshotForClient("c", "/somewhere", {}).status();
+  EXPECT_TRUE(absl::IsInternal(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("sequence is 41, and 42 to "));
+  replica(0, 0).server().snapshot_sequence = 43;
+  const auto sequence = collections_->SnapshotForClient("c", "/somewhere", {});
+  ASSERT_TRUE(sequence.ok()) << sequence.status();
+  EXPECT_EQ(*sequence, 41);
 }
 
 }  // namespace
