@@ -54,9 +54,13 @@ DropReason ReasonOf(absl::StatusCode code) {
 }  // namespace
 
 OtlpExporter::OtlpExporter(const ExporterOptions& options, std::shared_ptr<ExportObserver> observer)
+    : OtlpExporter(options, std::move(observer), collector::TraceService::NewStub(MakeChannel(options.endpoint))) {}
+
+OtlpExporter::OtlpExporter(const ExporterOptions& options, std::shared_ptr<ExportObserver> observer,
+                           std::unique_ptr<Stub> stub)
     : options_(options),
       observer_(std::move(observer)),
-      stub_(collector::TraceService::NewStub(MakeChannel(options.endpoint))),
+      stub_(std::move(stub)),
       queue_(options.max_queued_spans, options.max_batch_spans),
       thread_([this] { Run(); }) {}
 

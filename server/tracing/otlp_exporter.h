@@ -39,8 +39,12 @@ struct ExporterOptions {
 // The class is thread-safe.
 class OtlpExporter final : public SpanSink {
  public:
+  using Stub = opentelemetry::proto::collector::trace::v1::TraceService::StubInterface;
+
   // Starts the thread. The connection is made with the first batch.
   OtlpExporter(const ExporterOptions& options, std::shared_ptr<ExportObserver> observer);
+  // Sends spans through `stub` instead of a connection to the options' endpoint.
+  OtlpExporter(const ExporterOptions& options, std::shared_ptr<ExportObserver> observer, std::unique_ptr<Stub> stub);
   ~OtlpExporter() override;  // shuts down at once
 
   void Add(std::unique_ptr<SpanData> span) override;
@@ -65,7 +69,7 @@ class OtlpExporter final : public SpanSink {
 
   const ExporterOptions options_;
   const std::shared_ptr<ExportObserver> observer_;
-  const std::unique_ptr<opentelemetry::proto::collector::trace::v1::TraceService::Stub> stub_;
+  const std::unique_ptr<Stub> stub_;
   SpanQueue queue_;
   std::atomic<bool> is_stopping_{false};
 
