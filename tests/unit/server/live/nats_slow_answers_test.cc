@@ -1,7 +1,11 @@
 // Tests that time limits which pass while a message of NATS is arriving fail their call, and nothing else.
+#include <dlfcn.h>
+#include <nats/nats.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <iterator>
 #include <memory>
@@ -12,6 +16,21 @@
 #include "server/live/stream/nats_stream.h"
 #include "tests/support/values/eventually.h"
 #include "tests/unit/server/live/fake_nats.h"
+
+namespace {
+
+std::atomic<bool> next_subscription_fails{false};
+
+}  // namespace
+
+// Replaces the library's function for the whole program.
+extern "C" natsStatus natsConnection_Subscribe(natsSubscription** made, natsConnection* connection, const char* subject,
+                                               natsMsgHandler handler, void* closure) {
+  if (next_subscription_fails.exchange(false)) return NATS_NO_MEMORY;
+  static const auto subscribe =
+      reinterpret_cast<decltype(&natsConnection_Subscribe)>(dlsym(RTLD_NEXT, "natsConnection_Subscribe"));
+  return subscribe(made, connection, subject, handler, closure);
+}
 
 namespace maxsim::live {
 namespace {
@@ -49,8 +68,7 @@ class Client {
 };
 
 // Expects that a message goes to the stream and comes back.
-void ExpectWorks(const FakeNats& server) {
-  Client client(server);
+void ExpectWorks(Client& client) {
   const absl::StatusOr<StreamInfo> info = client.stream().Open(false);
   ASSERT_TRUE(info.ok()) << info.status();
   ASSERT_TRUE(client.stream().Subscribe(0).ok());
@@ -65,6 +83,22 @@ void ExpectWorks(const FakeNats& server) {
   });
   ASSERT_EQ(messages.size(), 1u);
   EXPECT_EQ(messages[0].data, "data");
+}
+
+void ExpectWorks(const FakeNats& server) {
+  Client client(server);
+  ExpectWorks(client);
+}
+
+// A write on a connection without this subscription would never be answered.
+TEST(NatsSubscriptionTest, AConnectionWhoseSubscriptionToAnswersFailedIsMadeAnew) {
+  FakeNats server("c");
+  Client client(server);
+  next_subscription_fails = true;
+  const absl::Status status = client.stream().Open(false).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("no subscription"));
+  ExpectWorks(client);
 }
 
 TEST(NatsSlowAnswersTest, ALimitThatPassesWhileTheServerGreetsOrAnswersFailsTheCall) {
