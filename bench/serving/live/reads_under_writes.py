@@ -5,13 +5,15 @@
 
 A collection of --documents documents of --tokens x --dim F16 is live; maxsim-loadtest asks lists of --candidates ids
 and scans of the whole collection, in rounds of three turns: idle; while --rate documents a second are replaced, in
-calls of --batch; and while it is compacted besides.
+calls of --batch; and while it is compacted besides. With --codes, scans read codes of so many planes and score exactly what
+these choose.
 """
 
 import argparse
 import contextlib
 import json
 import pathlib
+import subprocess
 import sys
 import tempfile
 import threading
@@ -97,6 +99,7 @@ def main():
     parser.add_argument("--documents", type=int, default=100_000)
     parser.add_argument("--tokens", type=int, default=120)
     parser.add_argument("--dim", type=int, default=128)
+    parser.add_argument("--codes", type=int, choices=(0, 1, 2, 4), default=0, help="planes of codes; 0: none")
     parser.add_argument("--candidates", type=int, default=1000)
     parser.add_argument("--rate", type=float, default=1000, help="documents a second")
     parser.add_argument("--batch", type=int, default=4, help="documents of a write call")
@@ -107,7 +110,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=3, help="of a turn")
     options = parser.parse_args()
-    need(options.bin, "maxsimd", "maxsim-loadtest")
+    need(options.bin, "maxsimd", "maxsim-loadtest", *(["maxsim-shard"] if options.codes else []))
     result = {**describe(options.bin), "rows": []}
     with tempfile.TemporaryDirectory(prefix="maxsim-live-", dir=options.work) as folder:
         folder = pathlib.Path(folder)
@@ -116,6 +119,9 @@ def main():
             folder / NAME, NAME, options.bin, documents=options.documents, tokens=options.tokens, dim=options.dim,
             storage="f16", shard_documents=max(1, options.documents // 8),
         )  # fmt: skip
+        if options.codes:
+            command = [options.bin / "maxsim-shard", "encode", folder / NAME, "--codes", str(options.codes), "--quiet"]
+            subprocess.run(command, check=True)
         keys = {"store.verify_checksums": real, "live.compact": False, "live.max_segment_bytes": "32GiB"}
         with LiveServer(options.bin, folder, NAME, folder / NAME, keys) as server:
             result["start_seconds"] = server.start_seconds
