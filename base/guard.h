@@ -11,7 +11,7 @@
 
 namespace maxsim {
 
-// Returns RESOURCE_EXHAUSTED without RetryInfo. It allocates nothing after the first call.
+// Returns RESOURCE_EXHAUSTED without RetryInfo. It allocates nothing. Not for use before main.
 absl::Status NoMemory();
 
 // Runs `work`, which returns a Status or a StatusOr; std::bad_alloc becomes NoMemory().

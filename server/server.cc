@@ -16,6 +16,7 @@
 #include "server/descriptors.h"
 #include "server/observability/logging.h"
 #include "server/router_role.h"
+#include "server/service/call/message_descriptors.h"
 #include "server/serving_role.h"
 #include "server/startup.h"
 #include "server/trace_export.h"
@@ -93,6 +94,7 @@ void FitDescriptors(config::Config& config) {
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Create(config::Config config, std::vector<NumberedBackend> backends) {
   if (absl::Status status = config::Validate(config); !status.ok()) return status;
+  service::BuildMessageDescriptors();
   FitDescriptors(config);
   auto metrics = std::make_unique<Metrics>();
   absl::StatusOr<std::unique_ptr<Role>> role = absl::UnknownError("");

@@ -5,9 +5,9 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "base/deficit_round_robin.h"
@@ -140,8 +140,8 @@ class JobQueue {
   const absl::Duration starvation_limit_;
   const absl::Duration max_queue_time_;
   std::array<DeficitRoundRobin<QueuedJob>, kNumPriorities> by_priority_;
-  absl::flat_hash_map<uint64_t, QueueSize> queued_by_client_;                 // Holds clients that have a job here.
-  absl::flat_hash_map<const store::Generation*, int64_t> streaming_queries_;  // Holds generations that jobs stream.
+  std::unordered_map<uint64_t, QueueSize> queued_by_client_;                 // Holds clients that have a job here.
+  std::unordered_map<const store::Generation*, int64_t> streaming_queries_;  // Holds generations that jobs stream.
   QueueSize total_;
   int64_t num_queries_ = 0;
   uint64_t next_sequence_ = 0;

@@ -1,10 +1,10 @@
 #include "server/observability/live_metrics.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
 #include "base/mutex.h"
 #include "prometheus/counter.h"
 #include "prometheus/gauge.h"
@@ -170,7 +170,8 @@ struct LiveMetrics::Families {
     Histogram *durable, *visible, *commit_writes, *commit_duration, *compaction_duration;
     Counter* compaction_bytes;
     Gauge *compacting, *accepts_writes, *sequence, *compacted, *log_bytes, *segments, *segment_bytes,
-        *segment_used_bytes, *changed, *deleted;
+        *segment_used_bytes, *changed;
+    Gauge* deleted = nullptr;  // made last, so null if memory ran out before
     // Null where the collection follows no stream.
     std::array<Counter*, kNumStreamOutcomes> stream_messages{};
     Histogram* stream_publish = nullptr;
@@ -178,7 +179,7 @@ struct LiveMetrics::Families {
     Gauge* stream_lag = nullptr;
   };
   mutable Mutex mutex;
-  absl::flat_hash_map<std::string, Series> collections ABSL_GUARDED_BY(mutex);
+  std::map<std::string, Series> collections ABSL_GUARDED_BY(mutex);
   LiveTotals totals ABSL_GUARDED_BY(mutex);
 
   Series& SeriesOf(std::string_view collection) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
@@ -187,9 +188,8 @@ struct LiveMetrics::Families {
 };
 
 LiveMetrics::Families::Series& LiveMetrics::Families::SeriesOf(std::string_view collection) {
-  const auto [it, is_new] = collections.try_emplace(std::string(collection));
-  Series& series = it->second;
-  if (!is_new) return series;
+  Series& series = collections[std::string(collection)];
+  if (series.deleted != nullptr) return series;
   OwnedSeries& owned = series.owned;
   const Labels labels = LabelsOf(collection);
   for (const WriteKind kind : kKinds) {
@@ -231,7 +231,7 @@ LiveMetrics::Families::Series& LiveMetrics::Families::SeriesOf(std::string_view 
 
 LiveMetrics::Families::Series& LiveMetrics::Families::StreamSeriesOf(std::string_view collection) {
   Series& series = SeriesOf(collection);
-  if (series.stream_publish != nullptr) return series;
+  if (series.stream_lag != nullptr) return series;  // the last one
   OwnedSeries& owned = series.owned;
   const Labels labels = LabelsOf(collection);
   for (size_t outcome = 0; outcome < kNumStreamOutcomes; ++outcome) {

@@ -83,7 +83,7 @@ void Metrics::CountRequest(std::string_view method, absl::StatusCode code, absl:
   Counter* counter = nullptr;
   {
     const MutexLock lock(&families_->mutex);
-    auto it = families_->methods.find(std::string(method));
+    auto it = families_->methods.find(method);
     if (it == families_->methods.end()) it = families_->methods.try_emplace(std::string(method)).first;
     Families::MethodSeries& series = it->second;
     if (series.duration == nullptr) {

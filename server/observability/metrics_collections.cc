@@ -26,7 +26,7 @@ const prometheus::Histogram::BucketBoundaries& LoadBuckets() {
 void Metrics::SetCollection(std::string_view name, const CollectionGauges& gauges) {
   const MutexLock lock(&families_->mutex);
   Families::CollectionSeries& series = families_->collections[std::string(name)];
-  if (series.generation == nullptr) {
+  if (series.unavailable == nullptr) {  // the last one, which is null if memory ran out before
     const Labels labels = {{"collection", std::string(name)}};
     series.generation = series.owned.Add(families_->collection_generation, labels);
     series.documents = series.owned.Add(families_->collection_documents, labels);
@@ -35,7 +35,7 @@ void Metrics::SetCollection(std::string_view name, const CollectionGauges& gauge
   }
   if (series.info == nullptr || series.storage != gauges.storage || series.residency != gauges.residency) {
     // A generation may be stored in another way than the one before.
-    if (series.info != nullptr) families_->collection_info.Remove(series.info);
+    if (series.info != nullptr) families_->collection_info.Remove(std::exchange(series.info, nullptr));
     series.storage = std::string(gauges.storage);
     series.residency = gauges.residency;
     series.info = &families_->collection_info.Add(

@@ -2,12 +2,12 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "base/mutex.h"
 #include "prometheus/counter.h"
@@ -156,7 +156,8 @@ struct Metrics::Families {
     std::array<Counter*, kNumStatusCodes> by_code{};
   };
   Mutex mutex;
-  absl::flat_hash_map<std::string, MethodSeries> methods ABSL_GUARDED_BY(mutex);
+  // The maps are the standard library's, which survive an allocation that throws (base/guard.h).
+  std::map<std::string, MethodSeries, std::less<>> methods ABSL_GUARDED_BY(mutex);
   std::array<Counter*, kNumRejections> by_reason{};
 
   struct CollectionSeries {
@@ -173,7 +174,7 @@ struct Metrics::Families {
     Counter* loads_failed = nullptr;
     Histogram* load_duration = nullptr;
   };
-  absl::flat_hash_map<std::string, CollectionSeries> collections ABSL_GUARDED_BY(mutex);
+  std::map<std::string, CollectionSeries> collections ABSL_GUARDED_BY(mutex);
 
   struct DeviceSeries {
     Gauge* up = nullptr;
@@ -186,11 +187,12 @@ struct Metrics::Families {
     Counter* cache_hits = nullptr;
     Counter* cache_misses = nullptr;
   };
-  absl::flat_hash_map<int, DeviceSeries> devices ABSL_GUARDED_BY(mutex);
+  std::map<int, DeviceSeries> devices ABSL_GUARDED_BY(mutex);
 
   DeviceSeries& SeriesOfDevice(int device) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     DeviceSeries& series = devices[device];
-    if (series.up != nullptr) return series;
+    // The last one is null if memory ran out before. Add returns a series that is there already.
+    if (series.cache_misses != nullptr) return series;
     const prometheus::Labels labels = {{"device", absl::StrCat(device)}};
     series.up = &device_up.Add(labels);
     series.lanes = &device_lanes.Add(labels);

@@ -3,9 +3,9 @@
 #include <grpc/grpc.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "server/service/call/client_of.h"
 
@@ -31,7 +31,7 @@ void AnswerBudget::CloseAccount(Account& account) {
 }
 
 AnswerBudget::Account& AnswerBudget::LargestAccount() const {
-  absl::flat_hash_map<uint64_t, uint64_t> by_peer;
+  std::map<uint64_t, uint64_t> by_peer;
   for (const Account* account : accounts_) by_peer[account->peer_] += account->bytes_;
   return **std::max_element(accounts_.begin(), accounts_.end(), [&](const Account* a, const Account* b) {
     return std::pair(by_peer[a->peer_], a->bytes_) < std::pair(by_peer[b->peer_], b->bytes_);

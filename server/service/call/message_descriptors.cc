@@ -1,0 +1,16 @@
+#include "server/service/call/message_descriptors.h"
+
+#include "maxsim/v1/admin.pb.h"
+#include "maxsim/v1/documents.pb.h"
+#include "maxsim/v1/rerank.pb.h"
+
+namespace maxsim::service {
+
+// The descriptor of one message builds those of its whole file.
+void BuildMessageDescriptors() {
+  v1::LoadCollectionRequest::descriptor();
+  v1::UpsertRequest::descriptor();
+  v1::RerankRequest::descriptor();
+}
+
+}  // namespace maxsim::service
