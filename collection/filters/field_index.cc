@@ -173,22 +173,46 @@ TermLists::TermLists(const FieldColumn& column) : term_bytes_(column.term_bytes)
   term_bytes_.shrink_to_fit();
 }
 
-std::optional<size_t> TermLists::Find(std::string_view term) const {
-  const auto at = [&](size_t idx) {
-    const auto begin = static_cast<size_t>(term_offsets_[idx]);
-    return std::string_view(term_bytes_).substr(begin, static_cast<size_t>(term_offsets_[idx + 1]) - begin);
+std::string_view TermLists::term(size_t idx) const {
+  const auto begin = static_cast<size_t>(term_offsets_[idx]);
+  return std::string_view(term_bytes_).substr(begin, static_cast<size_t>(term_offsets_[idx + 1]) - begin);
+}
+
+const OrdinalBitmap* TermLists::BitmapOf(size_t idx) const {
+  const auto frequent = std::lower_bound(frequent_terms_.begin(), frequent_terms_.end(), idx);
+  if (frequent == frequent_terms_.end() || *frequent != idx) return nullptr;
+  return &bitmaps_[static_cast<size_t>(frequent - frequent_terms_.begin())];
+}
+
+uint64_t TermLists::CountIn(size_t idx, absl::Span<const uint64_t> mask, uint32_t first) const {
+  uint64_t count = 0;
+  const auto add = [&](absl::Span<const uint32_t> ordinals) {
+    for (const uint32_t ordinal : ordinals) {
+      const size_t bit = size_t{first} + ordinal;
+      count += mask[bit / 64] >> (bit % 64) & 1;
+    }
   };
+  if (const OrdinalBitmap* const bitmap = BitmapOf(idx); bitmap != nullptr) {
+    bitmap->ForEachBlock(add);
+  } else {
+    const auto begin = static_cast<size_t>(list_offsets_[idx]);
+    add(absl::MakeConstSpan(lists_).subspan(begin, static_cast<size_t>(list_offsets_[idx + 1]) - begin));
+  }
+  return count;
+}
+
+std::optional<size_t> TermLists::Find(std::string_view term) const {
   size_t begin = 0;
-  size_t end = term_offsets_.empty() ? 0 : term_offsets_.size() - 1;
+  size_t end = size();
   while (begin < end) {
     const size_t middle = begin + (end - begin) / 2;
-    if (at(middle) < term) {
+    if (this->term(middle) < term) {
       begin = middle + 1;
     } else {
       end = middle;
     }
   }
-  if (begin + 1 >= term_offsets_.size() || at(begin) != term) return std::nullopt;
+  if (begin == size() || this->term(begin) != term) return std::nullopt;
   return begin;
 }
 
@@ -197,9 +221,8 @@ void TermLists::AddTo(absl::Span<const std::string_view> terms, OrdinalBitmap& s
   for (const std::string_view term : terms) {
     const std::optional<size_t> idx = Find(term);
     if (!idx.has_value()) continue;
-    const auto frequent = std::lower_bound(frequent_terms_.begin(), frequent_terms_.end(), *idx);
-    if (frequent != frequent_terms_.end() && *frequent == *idx) {
-      set.UniteWith(bitmaps_[static_cast<size_t>(frequent - frequent_terms_.begin())]);
+    if (const OrdinalBitmap* const bitmap = BitmapOf(*idx); bitmap != nullptr) {
+      set.UniteWith(*bitmap);
     } else {
       rare.insert(rare.end(), lists_.begin() + list_offsets_[*idx], lists_.begin() + list_offsets_[*idx + 1]);
     }

@@ -66,10 +66,19 @@ class TermLists {
   // Adds the documents that have one of the terms to a set. A term that is not there has none.
   void AddTo(absl::Span<const std::string_view> terms, OrdinalBitmap& set) const;
 
+  size_t size() const { return term_offsets_.empty() ? 0 : term_offsets_.size() - 1; }
+  // Returns the term at a place in the order. It is valid as long as the object is.
+  std::string_view term(size_t idx) const;
+  // Counts the documents that have this term and whose bit is set in `mask`: for a document, the bit of `first` plus
+  // its ordinal.
+  uint64_t CountIn(size_t idx, absl::Span<const uint64_t> mask, uint32_t first) const;
+
   int64_t memory_bytes() const;
 
  private:
   std::optional<size_t> Find(std::string_view term) const;
+  // Returns the bitmap of a term that many documents have, null for the others.
+  const OrdinalBitmap* BitmapOf(size_t idx) const;
 
   std::vector<int64_t> term_offsets_;  // [terms + 1]
   std::string term_bytes_;

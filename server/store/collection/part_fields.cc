@@ -98,6 +98,10 @@ absl::StatusOr<collection::OrdinalBitmap> PartFields::Evaluate(const collection:
   return collection::OrdinalBitmap::FromSorted(ordinals);
 }
 
+void PartFields::ForEachBlock(absl::FunctionRef<void(const collection::ShardIndex& index, uint32_t first)> take) const {
+  for (const Block& block : blocks_) take(*block.index, block.first);
+}
+
 int64_t PartFields::MaxSegmentBytes(size_t num_fields, int64_t num_documents, int64_t document_bytes) {
   const int64_t num_blocks = kSmallBlocks + num_documents / kDocumentsPerBlock;
   return document_bytes + static_cast<int64_t>(sizeof(PartFields)) +

@@ -39,6 +39,8 @@ class PartFields {
   // Returns the ordinals of the documents that match, as collection::EvaluateFilter does.
   absl::StatusOr<collection::OrdinalBitmap> Evaluate(const collection::Filter& filter,
                                                      const StopCheck& check = nullptr) const;
+  // Calls `take` with each block: the index of its documents, and the ordinal in the part of the first one.
+  void ForEachBlock(absl::FunctionRef<void(const collection::ShardIndex& index, uint32_t first)> take) const;
   int64_t memory_bytes() const { return memory_bytes_; }
 
   // Returns a bound of the memory_bytes of a segment's fields, where the documents' collection::MaxIndexBytes sum up to

@@ -1,4 +1,4 @@
-// The memory that fields take.
+// The memory that fields take, and counts of the documents that have a term.
 #include "collection/filters/field_index.h"
 
 #include <memory>
@@ -78,6 +78,45 @@ TEST(FieldIndexTest, PrefixesAreWithinTheBoundOfTheDocuments) {
   ASSERT_TRUE(columns.ok()) << columns.status();
   EXPECT_LE(ShardIndex(fields, *columns, kDocuments).memory_bytes(),
             kMaxIndexBytesPerField + kDocuments / 16 * MaxIndexBytes({FieldValue(int64_t{2020})}));
+}
+
+// Terms of few documents are lists, those of many are bitmaps.
+TEST(FieldIndexTest, DocumentsOfATermAreCountedInAMask) {
+  const std::vector<Field> fields = {{"tags", FieldKind::kKeywords, "tags"}};
+  constexpr uint32_t kDocuments = 3'000;
+  constexpr uint32_t kFirst = 77;  // the index begins within a word of the mask
+  const auto has_tag = [](const std::string& tag, uint32_t document) {
+    if (tag == "all") return true;
+    if (tag == "half") return document % 2 == 0;
+    return tag == "rare" ? document % 1000 == 0 : document == kDocuments - 1;
+  };
+  const std::vector<std::string> tags = {"all", "half", "last", "rare"};
+  FieldFileMaker maker(fields);
+  for (uint32_t document = 0; document < kDocuments; ++document) {
+    std::string payload;
+    for (const std::string& tag : tags) {
+      if (has_tag(tag, document)) absl::StrAppend(&payload, payload.empty() ? "" : ",", "\"", tag, "\"");
+    }
+    ASSERT_TRUE(maker.Add(absl::StrCat(R"({"tags":[)", payload, "]}")).ok());
+  }
+  const std::string bytes = maker.Make();
+  const auto columns = ParseFieldFile(bytes, fields, kDocuments);
+  ASSERT_TRUE(columns.ok()) << columns.status();
+  const ShardIndex index(fields, *columns, kDocuments);
+  const TermLists& terms = index.Find("tags")->terms();
+  ASSERT_EQ(terms.size(), tags.size());
+  for (const uint32_t step : {1u, 3u, 64u, kDocuments}) {
+    std::vector<uint64_t> mask((kFirst + kDocuments + 63) / 64);
+    for (uint32_t document = 0; document < kDocuments; document += step) {
+      mask[(kFirst + document) / 64] |= uint64_t{1} << ((kFirst + document) % 64);
+    }
+    for (size_t idx = 0; idx < tags.size(); ++idx) {
+      EXPECT_EQ(terms.term(idx), tags[idx]);
+      uint64_t expected = 0;
+      for (uint32_t document = 0; document < kDocuments; document += step) expected += has_tag(tags[idx], document);
+      EXPECT_EQ(terms.CountIn(idx, mask, kFirst), expected) << tags[idx] << " " << step;
+    }
+  }
 }
 
 TEST(FieldIndexTest, ThePlanOfASmallShardIsAboutItsFile) {

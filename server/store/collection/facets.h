@@ -1,0 +1,34 @@
+// Counts documents by the values of a field.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/stop.h"
+#include "server/store/collection/collection.h"
+
+namespace maxsim::store {
+
+struct Facets {
+  struct Value {
+    std::string value;
+    uint64_t count = 0;  // documents that have it
+  };
+  std::vector<Value> values;   // by count, descending; those of equal counts by value, in the order of their bytes
+  uint64_t num_values = 0;     // of the documents that were looked at, those beyond the limit included
+  uint64_t num_documents = 0;  // that were looked at, with a value or without
+};
+
+// Counts the documents of `matching` (null: all that are alive) by the values that they have of a field, which must be
+// declared and of kind keyword or keywords. Returns the values with the highest counts, at most `limit`, which must not
+// be 0. `matching` must have been found in this snapshot. Takes time in proportion to the values of all documents, and
+// memory for one bit of each document and for the values that it returns. `check` (may be null) is called now and then;
+// an error that it returns ends the count.
+absl::StatusOr<Facets> CountFacets(const Collection& collection, std::string_view field,
+                                   const MatchingDocuments* matching, size_t limit, const StopCheck& check = nullptr);
+
+}  // namespace maxsim::store
