@@ -240,7 +240,7 @@ class GroupCall : public EndableCall, public std::enable_shared_from_this<GroupC
     // A client that is in a hurry says nothing against a replica that answers others.
     if (absl::IsDeadlineExceeded(status)) return replica.health().CountOvertaken(now, Silence(), begin_);
     const std::optional<absl::Duration> full = client::RetryAfter(status);
-    if (absl::IsResourceExhausted(status) && full.has_value()) {
+    if (options_.full_for_all && absl::IsResourceExhausted(status) && full.has_value()) {
       replica.health().SetFullUntil(now + std::min(*full, kMaxFullTime));
     }
     replica.health().CountSuccess(now);

@@ -49,6 +49,9 @@ struct GroupCallOptions {
   // Ask another replica after any error that it may not have. A write is not repeated so: one whose answer is lost may
   // have been written, and is sent to another replica only after an error that says that it was not.
   bool may_repeat = true;
+  // A replica that refuses the call because it is full gets no other calls for a while. False for calls that servers
+  // bound by a limit of their own: others are answered all the same.
+  bool full_for_all = true;
   std::shared_ptr<const std::atomic<bool>> cancelled = {};  // set once nobody waits for the call; may be null
   tracing::SpanParent span = {};                            // of the call; each attempt has a span within it
 };

@@ -40,8 +40,12 @@ class GroupCallTest : public testing::Test {
     };
     StartGroupCall({.timer = &timer_, .calls = calls, .metrics = nullptr, .metadata = nullptr},
                    {group_, group_->replicas()},
-                   {.deadline = deadline_, .may_hedge = may_hedge, .may_repeat = may_repeat_, .span = span_}, send,
-                   [this](const absl::Status& status, int attempt) {
+                   {.deadline = deadline_,
+                    .may_hedge = may_hedge,
+                    .may_repeat = may_repeat_,
+                    .full_for_all = full_for_all_,
+                    .span = span_},
+                   send, [this](const absl::Status& status, int attempt) {
                      status_ = status;
                      attempt_ = attempt;
                      if (!finished_.HasBeenNotified()) finished_.Notify();
@@ -89,6 +93,7 @@ class GroupCallTest : public testing::Test {
   std::vector<std::string> traceparents_ ABSL_GUARDED_BY(mutex_);
   tracing::SpanParent span_;
   bool may_repeat_ = true;
+  bool full_for_all_ = true;
   absl::Notification finished_;
   absl::Status status_;
   int attempt_ = -1;

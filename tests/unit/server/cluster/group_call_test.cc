@@ -85,6 +85,19 @@ TEST_F(GroupCallTest, AFullReplicaIsNotAskedAgainForAWhile) {
   EXPECT_LE(*retry, absl::Seconds(1));
 }
 
+TEST_F(GroupCallTest, AReplicaWithALimitForOneKindOfCallIsNotFullForOthers) {
+  full_for_all_ = false;
+  absl::Status full = absl::ResourceExhaustedError("2 calls of Facets are in progress");
+  client::SetRetryAfter(absl::Hours(1), full);
+  Begin();
+  for (int i = 0; i < 3; ++i) End(static_cast<size_t>(i), full);
+  EXPECT_TRUE(absl::IsResourceExhausted(status_));
+  Begin();
+  ASSERT_EQ(asked().size(), 4);
+  End(3, absl::OkStatus());
+  EXPECT_TRUE(status_.ok());
+}
+
 TEST_F(GroupCallTest, ResourceExhaustedWithoutATimeIsFinal) {
   Begin();
   End(0, absl::ResourceExhaustedError("the request is too large"));
