@@ -4,15 +4,20 @@
 #include <memory>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "server/cluster/groups/view.h"
 #include "server/cluster/router_scorer.h"
 #include "server/service/api.h"
+#include "server/service/call/concurrency_limit.h"
 #include "server/service/document_api_base.h"
 
 namespace maxsim::cluster {
+
+// Calls of Facets in progress. Each holds up to 34 MB of values from each group (service::kMaxFacetValues).
+inline constexpr int kMaxRouterFacetsCalls = 8;
 
 // The class is thread-safe. A call for documents of several groups is carried out by each of them on its own: where one
 // fails, what the others wrote stays, as the error says. It may be repeated.
@@ -27,9 +32,23 @@ class RouterDocuments : public service::DocumentApiBase {
   void Delete(const v1::DeleteRequest& request, service::CallContext context,
               service::Done<v1::DeleteResponse> done) override;
   void Get(const v1::GetRequest& request, service::CallContext context, service::Done<v1::GetResponse> done) override;
+  // Ask every group that has documents of the collection.
+  void Count(const v1::CountRequest& request, service::CallContext context,
+             service::Done<v1::CountResponse> done) override;
+  void Facets(const v1::FacetsRequest& request, service::CallContext context,
+              service::Done<v1::FacetsResponse> done) override;
   bool HasIntIds(std::string_view collection) const override;
 
  private:
+  // A call that counts, and its attempt under way (router_counts.cc).
+  template <typename Request, typename Response>
+  struct Counting;
+  template <typename Request, typename Response>
+  void Ask(std::shared_ptr<Counting<Request, Response>> counting);
+  template <typename Request, typename Response>
+  void Gather(const std::shared_ptr<Counting<Request, Response>>& counting,
+              std::vector<absl::StatusOr<Response>> answers);
+
   absl::StatusOr<std::shared_ptr<const CollectionView>> FindLive(const std::string& name) const;
   // Returns the error of the server's state or of FindLive, else what `partition` returns for the collection.
   template <typename Partition>
@@ -37,6 +56,7 @@ class RouterDocuments : public service::DocumentApiBase {
   absl::Time DeadlineOf(const service::CallContext& context) const;
 
   const RouterDependencies deps_;
+  service::ConcurrencyLimit facets_calls_{kMaxRouterFacetsCalls};
 };
 
 }  // namespace maxsim::cluster

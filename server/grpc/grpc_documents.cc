@@ -87,4 +87,24 @@ grpc::ServerUnaryReactor* GrpcDocuments::Get(grpc::CallbackServerContext* contex
                                });
 }
 
+grpc::ServerUnaryReactor* GrpcDocuments::Count(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                               grpc::ByteBuffer* response) {
+  return Begin<v1::CountRequest>(
+      "Count", service::kCountSpan, Scope::kSearch, context, request, response,
+      [this](AnsweringCall* call, const v1::CountRequest& parsed, CallContext of_call) {
+        deps_.documents->Count(parsed, std::move(of_call),
+                               [call](const absl::StatusOr<v1::CountResponse>& answer) { call->Answer(answer); });
+      });
+}
+
+grpc::ServerUnaryReactor* GrpcDocuments::Facets(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                                grpc::ByteBuffer* response) {
+  return Begin<v1::FacetsRequest>(
+      "Facets", service::kFacetsSpan, Scope::kSearch, context, request, response,
+      [this](AnsweringCall* call, const v1::FacetsRequest& parsed, CallContext of_call) {
+        deps_.documents->Facets(parsed, std::move(of_call),
+                                [call](const absl::StatusOr<v1::FacetsResponse>& answer) { call->Answer(answer); });
+      });
+}
+
 }  // namespace maxsim::rpc

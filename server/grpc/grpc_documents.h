@@ -16,8 +16,10 @@ namespace maxsim::rpc {
 
 // Requests come raw (message_buffer.h). The base is Service, whose methods these replace: CallbackService has all of
 // them typed.
-using RawDocuments = v1::Documents::WithRawCallbackMethod_Upsert<v1::Documents::WithRawCallbackMethod_UpsertStream<
-    v1::Documents::WithRawCallbackMethod_Delete<v1::Documents::WithRawCallbackMethod_Get<v1::Documents::Service>>>>;
+using RawDocuments = v1::Documents::WithRawCallbackMethod_Upsert<
+    v1::Documents::WithRawCallbackMethod_UpsertStream<v1::Documents::WithRawCallbackMethod_Delete<
+        v1::Documents::WithRawCallbackMethod_Get<v1::Documents::WithRawCallbackMethod_Count<
+            v1::Documents::WithRawCallbackMethod_Facets<v1::Documents::Service>>>>>>;
 
 class GrpcDocuments : public RawDocuments {
  public:
@@ -44,6 +46,10 @@ class GrpcDocuments : public RawDocuments {
                                    grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* Get(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
                                 grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* Count(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                  grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* Facets(grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+                                   grpc::ByteBuffer* response) override;
 
  private:
   // Authenticates and parses; then calls `work(call, request, context)`, which answers the call.

@@ -75,6 +75,11 @@ class DocumentApi {
   // Returns documents as they are stored. It may block the calling thread while it reads files and devices.
   virtual void Get(const v1::GetRequest& request, CallContext context, Done<v1::GetResponse> done) = 0;
 
+  // Count the documents that match a filter. They work on the calling thread, and Facets returns RESOURCE_EXHAUSTED
+  // with RetryInfo while others do.
+  virtual void Count(const v1::CountRequest& request, CallContext context, Done<v1::CountResponse> done) = 0;
+  virtual void Facets(const v1::FacetsRequest& request, CallContext context, Done<v1::FacetsResponse> done) = 0;
+
   // Returns whether the ids of a collection are integers; false for one that is not served.
   virtual bool HasIntIds(std::string_view collection) const = 0;
 

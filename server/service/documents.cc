@@ -66,12 +66,7 @@ absl::StatusOr<Response> ToResponse(const absl::StatusOr<store::WriteResults>& w
   });
 }
 
-// Says whether somebody still waits for the call.
-absl::Status CheckWanted(const CallContext& context) {
-  if (context.cancelled != nullptr && *context.cancelled) return absl::CancelledError("the call was cancelled");
-  if (MonotonicNow() < context.deadline) return absl::OkStatus();
-  return absl::DeadlineExceededError("the deadline passed before the documents were written");
-}
+constexpr std::string_view kBeforeWriting = "before the documents were written";
 
 // Ends a write that was handed to nobody. Where another server may take it, the error says that this is safe.
 template <typename Response>
@@ -208,7 +203,7 @@ void DocumentService::Submit(std::unique_ptr<UpsertCall> call) {
       if (!write.ok()) return write.status();
       writes.push_back(*std::move(write));
     }
-    return CheckWanted(call->context);
+    return CheckAwaited(call->context, kBeforeWriting);
   });
   if (!status.ok()) return Refuse(*call, std::move(status));
   call->loss = loss;
@@ -280,7 +275,7 @@ void DocumentService::Delete(const v1::DeleteRequest& request, CallContext conte
           ToDeletes(request, DocumentRulesOf(*target.collection, limits()));
       if (!deletes.ok()) return deletes.status();
       writes = *std::move(deletes);
-      return CheckWanted(call->context);
+      return CheckAwaited(call->context, kBeforeWriting);
     });
   }
   if (!status.ok()) return Refuse(*call, std::move(status));
@@ -331,6 +326,35 @@ void DocumentService::Get(const v1::GetRequest& request, CallContext context, Do
   absl::StatusOr<v1::GetResponse> response = GetNow(request, context);
   Record(context, metrics(), response.status());
   done(std::move(response));
+}
+
+absl::StatusOr<std::shared_ptr<const store::Collection>> DocumentService::FindToRead(const std::string& name) const {
+  if (absl::Status status = CheckState(); !status.ok()) return status;
+  if (absl::Status status = CheckCollectionField(name); !status.ok()) return status;
+  return store_->Find(name);
+}
+
+void DocumentService::Count(const v1::CountRequest& request, CallContext context, Done<v1::CountResponse> done) {
+  Call<v1::CountResponse> call(metrics(), std::move(context), std::move(done));
+  DescribeCount(request.collection(), call.context.method, call.context.span);
+  call.Finish(Guarded([&]() -> absl::StatusOr<v1::CountResponse> {
+    const auto collection = FindToRead(request.collection());
+    if (!collection.ok()) return collection.status();
+    return CountDocuments(request, **collection, [&] { return CheckAwaited(call.context, kWhileFiltering); });
+  }));
+}
+
+void DocumentService::Facets(const v1::FacetsRequest& request, CallContext context, Done<v1::FacetsResponse> done) {
+  Call<v1::FacetsResponse> call(metrics(), std::move(context), std::move(done));
+  DescribeCount(request.collection(), call.context.method, call.context.span);
+  call.Finish(Guarded([&]() -> absl::StatusOr<v1::FacetsResponse> {
+    const auto collection = FindToRead(request.collection());
+    if (!collection.ok()) return collection.status();
+    const auto place = TakeFacetsPlace(facets_calls_);
+    if (!place.ok()) return place.status();
+    return CountFacetsOf(request, **collection, limits(),
+                         [&] { return CheckAwaited(call.context, "while values were counted"); });
+  }));
 }
 
 bool DocumentService::HasIntIds(std::string_view collection) const {

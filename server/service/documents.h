@@ -19,6 +19,7 @@
 #include "server/service/call/concurrency_limit.h"
 #include "server/service/call/limits.h"
 #include "server/service/document_api_base.h"
+#include "server/service/document_counts.h"
 #include "server/service/document_read.h"
 #include "server/service/document_write.h"
 #include "server/service/request/text_encoding.h"
@@ -51,6 +52,10 @@ class DocumentService : public DocumentApiBase {
   // Does the work of Get without recording the call.
   absl::StatusOr<v1::GetResponse> GetNow(const v1::GetRequest& request, const CallContext& context);
 
+  // Count in the collection's snapshot of the moment (document_counts.h).
+  void Count(const v1::CountRequest& request, CallContext context, Done<v1::CountResponse> done) override;
+  void Facets(const v1::FacetsRequest& request, CallContext context, Done<v1::FacetsResponse> done) override;
+
   bool HasIntIds(std::string_view collection) const override;
 
  private:
@@ -62,6 +67,8 @@ class DocumentService : public DocumentApiBase {
   struct UpsertCall;
 
   absl::Status CheckCollectionField(const std::string& name) const;
+  // Finds the collection of a call that reads. Returns the error of CheckState, too.
+  absl::StatusOr<std::shared_ptr<const store::Collection>> FindToRead(const std::string& name) const;
   absl::StatusOr<Target> FindTarget(const std::string& name) const;
   absl::Status Prepare(UpsertCall& call) const;
   absl::Status CheckEncoder(const store::Collection& collection) const;
@@ -78,6 +85,7 @@ class DocumentService : public DocumentApiBase {
   const store::CollectionStore* const store_;
   TextEncoding* const texts_;
   mutable ConcurrencyLimit readers_{kMaxReaders};
+  ConcurrencyLimit facets_calls_{kMaxFacetsCalls};
   std::atomic<int64_t> next_loss_line_ns_{std::numeric_limits<int64_t>::min()};
 };
 

@@ -11,16 +11,6 @@
 #include "server/service/request/translate.h"
 
 namespace maxsim::service {
-namespace {
-
-// Returns an error if the call was cancelled or its deadline has passed.
-absl::Status CheckAwaited(const CallContext& context) {
-  if (context.cancelled != nullptr && *context.cancelled) return absl::CancelledError("the call was cancelled");
-  if (MonotonicNow() < context.deadline) return absl::OkStatus();
-  return absl::DeadlineExceededError("the deadline passed while the filter was evaluated");
-}
-
-}  // namespace
 
 absl::StatusOr<TextTarget> LocalScorer::TargetOf(const v1::RerankRequest& request) const {
   const auto collection = store_->Find(request.collection());
@@ -47,7 +37,8 @@ void LocalScorer::Answer(std::unique_ptr<RerankCall> call) {
   absl::StatusOr<Translated> translated = Guarded([&]() -> absl::StatusOr<Translated> {
     auto collection = CollectionFor(request);
     if (!collection.ok()) return collection.status();
-    return Translate(request, *std::move(collection), limits_, [&] { return CheckAwaited(call->context); });
+    return Translate(request, *std::move(collection), limits_,
+                     [&] { return CheckAwaited(call->context, kWhileFiltering); });
   });
   // Only what is refused here is counted here; the scheduler counts what it refuses.
   if (!translated.ok()) return call->Refuse(RejectionOf(translated.status()), translated.status());

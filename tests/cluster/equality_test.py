@@ -84,8 +84,12 @@ class Equality:
             self.check("Explain", request, *self.ask(lambda node: compare.call(node.reranker.Explain, request)))
             request = self.traffic.get()
             self.check("Get", request, *self.ask(lambda node: compare.call(node.documents.Get, request)))
-            self.counts["Explain"] += 1
-            self.counts["Get"] += 1
+            request = self.traffic.counting()
+            self.check("Count", request, *self.ask(lambda node: compare.call(node.documents.Count, request)))
+            request = self.traffic.facets()
+            self.check("Facets", request, *self.ask(lambda node: compare.call(node.documents.Facets, request)))
+            for method in ("Explain", "Get", "Count", "Facets"):
+                self.counts[method] += 1
 
     def http(self, count):
         for _ in range(count):

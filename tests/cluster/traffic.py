@@ -284,6 +284,34 @@ class Traffic:
             client.add_ids(request, [5] if corpus.id_type == "string" else ["5"])
         return request
 
+    def counting(self):
+        corpus = self.chooser.choice(self.corpora)
+        request = documents_pb2.CountRequest(collection=corpus.name)
+        self._add_counted(corpus, request)
+        return request
+
+    def facets(self):
+        corpus, chooser = self.chooser.choice(self.corpora), self.chooser
+        request = documents_pb2.FacetsRequest(collection=corpus.name, limit=chooser.choice([0, 1, 3, 1000, 65_536]))
+        request.field = chooser.choice(["title", "title", "title", "n", "colour"])
+        self._add_counted(corpus, request)
+        if chooser.random() < 0.05:
+            request.limit = 65_537
+        return request
+
+    def _add_counted(self, corpus, request):
+        if corpus.fields and self.chooser.random() < 0.7:
+            self._add_filter(request)
+        fault = self.chooser.random()
+        if fault < 0.05:
+            request.collection = "nowhere"
+        elif fault < 0.1:
+            request.min_sequence = 1
+        elif fault < 0.15:
+            request.generation = self.chooser.choice([1, 99])
+        elif fault < 0.2:
+            self._wrong_filter(request, None)
+
     def body(self):
         """Returns path and body of an HTTP call."""
         corpus, chooser = self.chooser.choice(self.corpora), self.chooser

@@ -30,6 +30,9 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
       std::function<grpc::Status(grpc::ServerContext&, const v1::UpsertRequest&, v1::UpsertResponse&)>;
   using DeleteHandler =
       std::function<grpc::Status(grpc::ServerContext&, const v1::DeleteRequest&, v1::DeleteResponse&)>;
+  using CountHandler = std::function<grpc::Status(grpc::ServerContext&, const v1::CountRequest&, v1::CountResponse&)>;
+  using FacetsHandler =
+      std::function<grpc::Status(grpc::ServerContext&, const v1::FacetsRequest&, v1::FacetsResponse&)>;
   using GetHandler = std::function<grpc::Status(grpc::ServerContext&, const v1::GetRequest&, v1::GetResponse&)>;
 
   // Listens on 127.0.0.1; a port of 0 is replaced by a free one.
@@ -59,6 +62,8 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
   UpsertHandler on_upsert;
   DeleteHandler on_delete;
   GetHandler on_get;
+  CountHandler on_count;
+  FacetsHandler on_facets;
   // Is called with each call of Admin, before it is answered.
   std::function<void(const grpc::ServerContext&, std::string_view method)> on_admin;
   // Answers GetInfo in place of `info`.
@@ -122,6 +127,14 @@ class FakeServer : public v1::Reranker::Service, public v1::Documents::Service, 
   }
   grpc::Status Get(grpc::ServerContext* context, const v1::GetRequest* request, v1::GetResponse* response) override {
     return AnswerDocuments(on_get, *context, *request, *response);
+  }
+  grpc::Status Count(grpc::ServerContext* context, const v1::CountRequest* request,
+                     v1::CountResponse* response) override {
+    return AnswerDocuments(on_count, *context, *request, *response);
+  }
+  grpc::Status Facets(grpc::ServerContext* context, const v1::FacetsRequest* request,
+                      v1::FacetsResponse* response) override {
+    return AnswerDocuments(on_facets, *context, *request, *response);
   }
 
   grpc::Status ListCollections(grpc::ServerContext* context, const v1::ListCollectionsRequest*,

@@ -38,6 +38,18 @@ inline constexpr Rpc<v1::GetRequest, v1::GetResponse> kGetRpc =
       stubs.documents->async()->Get(context, request, response, std::move(done));
     };
 
+inline constexpr Rpc<v1::CountRequest, v1::CountResponse> kCountRpc =
+    [](const ReplicaStubs& stubs, grpc::ClientContext* context, const v1::CountRequest* request,
+       v1::CountResponse* response, std::function<void(grpc::Status)> done) {
+      stubs.documents->async()->Count(context, request, response, std::move(done));
+    };
+
+inline constexpr Rpc<v1::FacetsRequest, v1::FacetsResponse> kFacetsRpc =
+    [](const ReplicaStubs& stubs, grpc::ClientContext* context, const v1::FacetsRequest* request,
+       v1::FacetsResponse* response, std::function<void(grpc::Status)> done) {
+      stubs.documents->async()->Facets(context, request, response, std::move(done));
+    };
+
 inline constexpr Rpc<v1::LoadCollectionRequest, v1::LoadCollectionResponse> kLoadRpc =
     [](const ReplicaStubs& stubs, grpc::ClientContext* context, const v1::LoadCollectionRequest* request,
        v1::LoadCollectionResponse* response, std::function<void(grpc::Status)> done) {

@@ -50,6 +50,12 @@ void DescribeDocuments(std::string_view collection, std::string_view method, int
   span.SetAttribute("maxsim.documents", int64_t{num_documents});
 }
 
+void DescribeCount(std::string_view collection, std::string_view method, const tracing::Span& span) {
+  if (!span.is_recording()) return;
+  span.SetAttribute("maxsim.method", method);
+  span.SetAttribute("maxsim.collection", collection);
+}
+
 void EndRerank(const absl::Status& status, const v1::Timings& timings, absl::Time queued, absl::Time now,
                tracing::Span& span) {
   if (!span.is_recording()) return;

@@ -5,6 +5,8 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "base/monotonic_clock.h"
+#include "base/text.h"
 #include "client/status.h"
 
 namespace maxsim::service {
@@ -19,6 +21,12 @@ absl::Status CheckServing(ServingState state) {
       break;
   }
   return absl::UnavailableError("the server is draining");
+}
+
+absl::Status CheckAwaited(const CallContext& context, std::string_view when) {
+  if (context.cancelled != nullptr && *context.cancelled) return absl::CancelledError("the call was cancelled");
+  if (MonotonicNow() < context.deadline) return absl::OkStatus();
+  return absl::DeadlineExceededError(Cat("the deadline passed ", when));
 }
 
 uint32_t RetryDelayMs(const absl::Status& status) {

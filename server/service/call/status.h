@@ -22,6 +22,11 @@ using client::Limit;
 // Returns OK where new calls are served, or else UNAVAILABLE with what they are told.
 absl::Status CheckServing(ServingState state);
 
+// Returns CANCELLED where the client went away, DEADLINE_EXCEEDED where the call's deadline has passed: "the deadline
+// passed WHEN".
+absl::Status CheckAwaited(const CallContext& context, std::string_view when);
+inline constexpr std::string_view kWhileFiltering = "while the filter was evaluated";
+
 // Returns the milliseconds of the status's google.rpc.RetryInfo (client/status.h), rounded up; 0 when it has none.
 uint32_t RetryDelayMs(const absl::Status& status);
 

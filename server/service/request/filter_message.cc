@@ -176,20 +176,29 @@ absl::StatusOr<collection::Filter> FilterOf(const v1::Filter& message) {
   return filter;
 }
 
-absl::StatusOr<std::optional<collection::Filter>> FilterOfRequest(const v1::RerankRequest& request) {
-  if (request.matching_case() == v1::RerankRequest::MATCHING_NOT_SET) return std::nullopt;
+template <typename Request>
+absl::StatusOr<std::optional<collection::Filter>> FilterOfRequest(const Request& request) {
+  if (request.matching_case() == Request::MATCHING_NOT_SET) return std::nullopt;
   absl::StatusOr<Filter> filter =
       request.has_filter_text() ? collection::ParseFilter(request.filter_text()) : FilterOf(request.filter());
   if (!filter.ok()) return FilterError(request, filter.status());
   return *std::move(filter);
 }
 
-absl::Status FilterError(const v1::RerankRequest& request, const absl::Status& error) {
+template <typename Request>
+absl::Status FilterError(const Request& request, const absl::Status& error) {
   if (!absl::IsInvalidArgument(error)) return error;
   const absl::string_view problem = error.message();
   return client::InvalidField(request.has_filter_text() ? "filter_text" : "filter",
                               std::string_view(problem.data(), problem.size()));
 }
+
+template absl::StatusOr<std::optional<Filter>> FilterOfRequest(const v1::RerankRequest& request);
+template absl::StatusOr<std::optional<Filter>> FilterOfRequest(const v1::CountRequest& request);
+template absl::StatusOr<std::optional<Filter>> FilterOfRequest(const v1::FacetsRequest& request);
+template absl::Status FilterError(const v1::RerankRequest& request, const absl::Status& error);
+template absl::Status FilterError(const v1::CountRequest& request, const absl::Status& error);
+template absl::Status FilterError(const v1::FacetsRequest& request, const absl::Status& error);
 
 v1::Filter FilterMessageOf(const collection::Filter& filter) {
   v1::Filter message;

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "collection/filters/filter.h"
+#include "maxsim/v1/documents.pb.h"
 #include "maxsim/v1/rerank.pb.h"
 
 namespace maxsim::service {
@@ -15,12 +16,16 @@ namespace maxsim::service {
 // CanonicalFilter.
 absl::StatusOr<collection::Filter> FilterOf(const v1::Filter& message);
 
+// The functions below take requests with a filter: RerankRequest, CountRequest and FacetsRequest.
+
 // Returns the filter of a request, whether it comes as a message or as text; nullopt for a request without one.
 // INVALID_ARGUMENT about the field "filter" or "filter_text", as FilterOf and ParseFilter.
-absl::StatusOr<std::optional<collection::Filter>> FilterOfRequest(const v1::RerankRequest& request);
+template <typename Request>
+absl::StatusOr<std::optional<collection::Filter>> FilterOfRequest(const Request& request);
 
 // Returns an error about the filter of a request as one about its field. Errors that are not INVALID_ARGUMENT stay.
-absl::Status FilterError(const v1::RerankRequest& request, const absl::Status& error);
+template <typename Request>
+absl::Status FilterError(const Request& request, const absl::Status& error);
 
 // Returns the message of a filter that passed CheckFilter. FilterOf returns the filter again.
 v1::Filter FilterMessageOf(const collection::Filter& filter);

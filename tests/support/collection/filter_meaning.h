@@ -43,7 +43,6 @@ class FilterMeaning {
     });
   }
 
- private:
   // Returns the document's values: none, one, or those of a list.
   std::vector<nlohmann::json> ValuesOf(const Field& field) const {
     const nlohmann::json* value = &payload_;
@@ -55,6 +54,8 @@ class FilterMeaning {
     if (field.kind != FieldKind::kKeywords) return {*value};
     return {value->begin(), value->end()};
   }
+
+ private:
   static int Sign(auto a, auto b) { return a < b ? -1 : a > b ? 1 : 0; }
   static int Compare(FieldKind kind, const nlohmann::json& value, const FilterValue& wanted) {
     switch (kind) {

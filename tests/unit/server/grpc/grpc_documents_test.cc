@@ -94,6 +94,18 @@ TEST_F(GrpcDocumentsTokensTest, ATokenThatMaySearchReadsAndDoesNotWrite) {
     v1::GetResponse response;
     return stub_->Get(context, request, &response);
   };
+  const auto count = [&](grpc::ClientContext* context) {
+    v1::CountRequest request;
+    request.set_collection("live");
+    v1::CountResponse response;
+    return stub_->Count(context, request, &response);
+  };
+  const auto facets = [&](grpc::ClientContext* context) {
+    v1::FacetsRequest request;
+    request.set_collection("live");
+    v1::FacetsResponse response;
+    return stub_->Facets(context, request, &response);
+  };
   const std::vector<std::function<grpc::Status(grpc::ClientContext*)>> writes = {upsert, stream};
   for (const auto& write : writes) {
     EXPECT_EQ(code(write, ""), grpc::StatusCode::UNAUTHENTICATED);
@@ -103,6 +115,10 @@ TEST_F(GrpcDocumentsTokensTest, ATokenThatMaySearchReadsAndDoesNotWrite) {
   EXPECT_EQ(code(get, ""), grpc::StatusCode::UNAUTHENTICATED);
   EXPECT_EQ(code(get, "searcher"), grpc::StatusCode::OK);
   EXPECT_EQ(code(get, "writer"), grpc::StatusCode::OK);
+  EXPECT_EQ(code(count, ""), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(code(count, "searcher"), grpc::StatusCode::OK);
+  EXPECT_EQ(code(facets, ""), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_EQ(code(facets, "searcher"), grpc::StatusCode::INVALID_ARGUMENT) << "the collection has no fields";
 }
 
 }  // namespace

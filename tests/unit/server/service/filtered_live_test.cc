@@ -16,6 +16,7 @@
 #include "server/store/collection/part_fields.h"
 #include "tests/support/values/sanitized.h"
 #include "tests/unit/server/live/live_fixture.h"
+#include "tests/unit/server/service/filtered_counts.h"
 #include "tests/unit/server/service/filtered_requests.h"
 
 namespace maxsim::service {
@@ -79,6 +80,7 @@ class FilteredLiveTest : public live::LiveTest, public testing::WithParamInterfa
 
 TEST_P(FilteredLiveTest, AnswersAreThoseOfTheMatchingIdsOfTheSnapshot) {
   FilteredRequests requests(&random_, engine_.get());
+  FilteredCounts counts(&random_);
   FilteredCollection before = Known();  // of the generation that is served
   int num_mixed = 0;
   for (int round = 0; round < (test::kSanitized ? 40 : 200); ++round) {
@@ -98,9 +100,11 @@ TEST_P(FilteredLiveTest, AnswersAreThoseOfTheMatchingIdsOfTheSnapshot) {
     }
     num_mixed += std::count(asked.begin(), asked.end(), &before) % static_cast<int64_t>(asked.size()) != 0 ? 1 : 0;
     ASSERT_NO_FATAL_FAILURE(requests.Check(asked));
+    for (const FilteredCollection* one : asked) ASSERT_NO_FATAL_FAILURE(counts.Check(*one));
     if (!is_of_generation || random_.Below(4) == 0) before = now;
   }
   EXPECT_GE(num_mixed, 1);
+  EXPECT_GE(counts.num_cut(), 1);
   EXPECT_GE(requests.num_empty(), test::kSanitized ? 0 : 1);
   EXPECT_EQ(requests.num_scanned() > 0, GetParam() > 0);
   MustCompact();

@@ -16,6 +16,7 @@
 #include "tests/support/engine_fixture.h"
 #include "tests/support/requests.h"
 #include "tests/support/values/sanitized.h"
+#include "tests/unit/server/service/filtered_counts.h"
 #include "tests/unit/server/service/filtered_requests.h"
 
 namespace maxsim::service {
@@ -94,6 +95,15 @@ TEST_P(FilteredRerankTest, AnswersAreThoseOfTheMatchingIds) {
   }
   EXPECT_GE(requests.num_empty(), test::kSanitized ? 0 : 1);
   EXPECT_EQ(requests.num_scanned() > 0, GetParam().planes > 0);
+}
+
+TEST_P(FilteredRerankTest, CountsAreThoseOfTheMatchingDocuments) {
+  FilteredCounts counts(&random_);
+  for (int round = 0; round < (test::kSanitized ? 30 : 200); ++round) {
+    SCOPED_TRACE(round);
+    ASSERT_NO_FATAL_FAILURE(counts.Check(known_));
+  }
+  EXPECT_GE(counts.num_cut(), 1);
 }
 
 TEST_P(FilteredRerankTest, ARequestIsPricedByWhatMatches) {

@@ -1,0 +1,30 @@
+// Checks the groups' answers to calls that count documents, and adds them up. Pure: no network, no clock.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "maxsim/v1/documents.pb.h"
+#include "server/cluster/groups/answer_fault.h"
+#include "server/cluster/groups/view.h"
+
+namespace maxsim::cluster {
+
+// Check one group's answer against its part of the request: the generation and the sequence, and that values have
+// counts, come in their order and are as many as the answer says, up to the limit.
+std::optional<AnswerFault> CheckCountAnswer(const v1::CountRequest& request, const v1::CountResponse& answer);
+std::optional<AnswerFault> CheckCountAnswer(const v1::FacetsRequest& request, const v1::FacetsResponse& answer);
+
+// The functions below take one answer for each part of the collection, each OK and accepted by its check. The sequence
+// is the lowest of all answers, or 0 where the parts have logs of their own.
+
+v1::CountResponse MergeCounts(const CollectionView& collection,
+                              const std::vector<absl::StatusOr<v1::CountResponse>>& answers);
+
+// Adds up the counts of each value, and returns as many values as `request` asks for. INVALID_ARGUMENT where a group
+// has more values than it sent: then the sums are not known. The answer of a single group is returned as it is.
+absl::StatusOr<v1::FacetsResponse> MergeFacets(const v1::FacetsRequest& request, const CollectionView& collection,
+                                               std::vector<absl::StatusOr<v1::FacetsResponse>> answers);
+
+}  // namespace maxsim::cluster

@@ -1,0 +1,42 @@
+// Counts documents of a collection, for Documents.Count and Documents.Facets.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/stop.h"
+#include "maxsim/v1/documents.pb.h"
+#include "server/service/call/concurrency_limit.h"
+#include "server/service/call/limits.h"
+#include "server/store/collection/collection.h"
+
+namespace maxsim::service {
+
+// The default and the largest FacetsRequest.limit. A router adds up the counts of at most kMaxFacetValues values of
+// each group. If each has 512 bytes, a group sends 34 MB.
+inline constexpr uint32_t kDefaultFacetValues = 10;
+inline constexpr uint32_t kMaxFacetValues = 65'536;
+
+// A call of Facets keeps its thread for 2 to 5 ms for each million documents that share up to a thousand values, and
+// for 50 ms if each has a value of its own. More calls at a time would take the threads that answer other calls.
+inline constexpr int kMaxFacetsCalls = 2;
+
+// Returns a place among the calls of Facets in progress, RESOURCE_EXHAUSTED with RetryInfo where none is free.
+absl::StatusOr<std::shared_ptr<const void>> TakeFacetsPlace(ConcurrencyLimit& calls);
+
+// INVALID_ARGUMENT for a FacetsRequest.limit above kMaxFacetValues.
+absl::Status CheckFacetsLimit(uint64_t limit);
+
+// INVALID_ARGUMENT where the answer would be larger than limits.max_answer_bytes.
+absl::Status CheckFacetsSize(const v1::FacetsResponse& response, const RequestLimits& limits);
+
+// Answer from a snapshot of the collection. The errors are INVALID_ARGUMENT about a field of the request, those of
+// CheckSequence and CheckGeneration, and that of `check`, which is called now and then.
+absl::StatusOr<v1::CountResponse> CountDocuments(const v1::CountRequest& request, const store::Collection& collection,
+                                                 const StopCheck& check);
+absl::StatusOr<v1::FacetsResponse> CountFacetsOf(const v1::FacetsRequest& request, const store::Collection& collection,
+                                                 const RequestLimits& limits, const StopCheck& check);
+
+}  // namespace maxsim::service
