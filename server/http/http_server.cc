@@ -58,7 +58,9 @@ struct KnownPath {
   const char* path;
   const char* methods;
 };
-constexpr std::array<KnownPath, 7> kKnownPaths = {{{kExplainPath, "POST"},
+constexpr std::array<KnownPath, 9> kKnownPaths = {{{kExplainPath, "POST"},
+                                                   {kCountPath, "POST"},
+                                                   {kFacetsPath, "POST"},
                                                    {kCollectionsPath, "GET, HEAD"},
                                                    {kStatsPath, "GET, HEAD"},
                                                    {kOpenApiPath, "GET, HEAD"},

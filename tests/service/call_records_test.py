@@ -30,6 +30,7 @@ ROWS = [[1.0] * DIM]
 TEXTS = ["first unknown", "second unknown"]
 RERANK, EXPLAIN = "Reranker/Rerank", "Reranker/Explain"
 UPSERT, DELETE, GET = "Documents/Upsert", "Documents/Delete", "Documents/Get"
+COUNT, FACETS = "Documents/Count", "Documents/Facets"
 DOCUMENTS = "/v1/collections/docs/documents"
 MAX_BODY = 64 << 10
 
@@ -61,6 +62,12 @@ HTTP_CALLS = [
     ("write forbidden", f"PUT {DOCUMENTS}", {"documents": []}, SEARCH, 403, "PERMISSION_DENIED", "http_upsert", None),
     ("delete", f"DELETE {DOCUMENTS}", {"ids": ["new"]}, ADMIN, 200, "OK", "http_delete", DELETE),
     ("delete no JSON", f"DELETE {DOCUMENTS}", "nonsense", ADMIN, 400, "INVALID_ARGUMENT", "http_delete", DELETE),
+    ("count", "POST /v1/count", {"collection": "docs"}, SEARCH, 200, "OK", "http_count", COUNT),
+    ("count no collection", "POST /v1/count", {"collection": "no"}, SEARCH, 404, "NOT_FOUND", "http_count", COUNT),
+    ("count no JSON", "POST /v1/count", "nonsense", SEARCH, 400, "INVALID_ARGUMENT", "http_count", COUNT),
+    ("facets no field", "POST /v1/facets", {"collection": "docs", "field": "f"}, SEARCH, 400, "INVALID_ARGUMENT", "http_facets", FACETS),
+    ("facets no token", "POST /v1/facets", {"collection": "docs", "field": "f"}, "", 401, "UNAUTHENTICATED", "http_facets", None),
+    ("method of a count", "GET /v1/count", "", SEARCH, 405, "UNIMPLEMENTED", "http_other", None),
     ("collections", "GET /v1/collections", "", SEARCH, 200, "OK", "http_info", None),
     ("collections no token", "GET /v1/collections", "", "", 401, "UNAUTHENTICATED", "http_info", None),
     ("stats", "GET /v1/stats", "", SEARCH, 200, "OK", "http_info", None),
@@ -351,6 +358,10 @@ class CallRecordsTest(unittest.TestCase):
             (GET, get, SEARCH, "OK", GET),
             (GET, nowhere, SEARCH, "NOT_FOUND", GET),
             (GET, bad, SEARCH, "INVALID_ARGUMENT", None),
+            (COUNT, self.message("CountRequest")(collection="docs"), SEARCH, "OK", COUNT),
+            (COUNT, self.message("CountRequest")(collection="docs"), "", "UNAUTHENTICATED", None),
+            (FACETS, self.message("FacetsRequest")(collection="docs", field="f"), SEARCH, "INVALID_ARGUMENT", FACETS),
+            (FACETS, bad, SEARCH, "INVALID_ARGUMENT", None),
             (UPSERT, self.upsert(), ADMIN, "OK", UPSERT),
             (UPSERT, self.upsert(), SEARCH, "PERMISSION_DENIED", None),
             (UPSERT, self.message("UpsertRequest")(collection="docs"), ADMIN, "INVALID_ARGUMENT", UPSERT),

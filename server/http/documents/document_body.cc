@@ -9,17 +9,11 @@
 #include "base/text.h"
 #include "collection/document_line.h"
 #include "server/http/text/body_events.h"
+#include "server/http/text/json_text.h"
 #include "server/service/document_write.h"
 
 namespace maxsim::http {
 namespace {
-
-// Returns a number as it was sent where it is one from 0 to 2^64 - 1.
-std::optional<uint64_t> Unsigned(const nlohmann::json& number) {
-  if (number.is_number_unsigned()) return number.get<uint64_t>();
-  if (number.is_number_integer() && number.get<int64_t>() >= 0) return static_cast<uint64_t>(number.get<int64_t>());
-  return std::nullopt;
-}
 
 // Depths: 1 within the body, 2 within the list, 3 within a document, 4 within a member's value.
 class UpsertEvents final : public BodyEvents {

@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/text.h"
+#include "server/http/documents/count_body.h"
 #include "server/http/documents/document_body.h"
 #include "server/http/documents/document_json.h"
 #include "server/http/rerank/responses.h"
@@ -47,6 +48,8 @@ void AnswerWrite(boost::asio::thread_pool& pool, std::shared_ptr<ReplyOnce> repl
 }  // namespace
 
 std::optional<DocumentCall> DocumentCallOf(const Request& request) {
+  if (request.method == "POST" && request.path == kCountPath) return DocumentCall::kCount;
+  if (request.method == "POST" && request.path == kFacetsPath) return DocumentCall::kFacets;
   const std::optional<DocumentPath> path = ParseDocumentPath(request.path);
   return path.has_value() ? FindDocumentCall(request.method, *path) : std::nullopt;
 }
@@ -57,6 +60,10 @@ const char* MethodOf(DocumentCall call) {
       return "http_upsert";
     case DocumentCall::kDelete:
       return "http_delete";
+    case DocumentCall::kCount:
+      return "http_count";
+    case DocumentCall::kFacets:
+      return "http_facets";
     case DocumentCall::kGetOne:
     case DocumentCall::kGet:
       break;
@@ -70,6 +77,10 @@ std::string_view SpanNameOf(DocumentCall call) {
       return service::kUpsertSpan;
     case DocumentCall::kDelete:
       return service::kDeleteSpan;
+    case DocumentCall::kCount:
+      return service::kCountSpan;
+    case DocumentCall::kFacets:
+      return service::kFacetsSpan;
     case DocumentCall::kGetOne:
     case DocumentCall::kGet:
       break;
@@ -89,9 +100,14 @@ void DocumentCalls::Refuse(service::CallContext& context, ReplyOnce& reply, cons
 
 void DocumentCalls::Handle(Request request, service::CallContext context, std::shared_ptr<ReplyOnce> reply,
                            const CallEnd& end) {
+  const DocumentCall call = *DocumentCallOf(request);
+  if (call == DocumentCall::kCount) return Count(request, std::move(context), std::move(reply), end);
+  if (call == DocumentCall::kFacets) return Facets(request, std::move(context), std::move(reply), end);
   DocumentPath path = *ParseDocumentPath(request.path);
-  const DocumentCall call = *FindDocumentCall(request.method, path);
   switch (call) {
+    case DocumentCall::kCount:
+    case DocumentCall::kFacets:
+      return;
     case DocumentCall::kUpsert:
       return Upsert(std::move(request), std::move(context), std::move(path.collection), std::move(reply), end);
     case DocumentCall::kDelete:
@@ -177,6 +193,30 @@ void DocumentCalls::GetOne(service::CallContext context, const DocumentPath& pat
                                                                                " has no document ", Quote(path.id))));
                                });
                   });
+}
+
+void DocumentCalls::Count(const Request& request, service::CallContext context, std::shared_ptr<ReplyOnce> reply,
+                          const CallEnd& end) {
+  auto parsed = Guarded<absl::StatusOr<v1::CountRequest>>(
+      [&] { return ParseCountBody(request.body, [&end] { return end.Check(); }); });
+  if (!parsed.ok()) return Refuse(context, *reply, parsed.status());
+  documents_->Count(*parsed, std::move(context),
+                    [this, reply = std::move(reply)](absl::StatusOr<v1::CountResponse> response) mutable {
+                      AnswerFrom(*pool_, std::move(reply), std::move(response),
+                                 [](const v1::CountResponse& found) { return Json(200, FormatCount(found)); });
+                    });
+}
+
+void DocumentCalls::Facets(const Request& request, service::CallContext context, std::shared_ptr<ReplyOnce> reply,
+                           const CallEnd& end) {
+  auto parsed = Guarded<absl::StatusOr<v1::FacetsRequest>>(
+      [&] { return ParseFacetsBody(request.body, [&end] { return end.Check(); }); });
+  if (!parsed.ok()) return Refuse(context, *reply, parsed.status());
+  documents_->Facets(*parsed, std::move(context),
+                     [this, reply = std::move(reply)](absl::StatusOr<v1::FacetsResponse> response) mutable {
+                       AnswerFrom(*pool_, std::move(reply), std::move(response),
+                                  [](const v1::FacetsResponse& found) { return Json(200, FormatFacets(found)); });
+                     });
 }
 
 }  // namespace maxsim::http

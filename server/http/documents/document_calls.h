@@ -42,6 +42,10 @@ class DocumentCalls {
   void Get(const Request& request, service::CallContext context, std::string collection,
            std::shared_ptr<ReplyOnce> reply, const CallEnd& end);
   void GetOne(service::CallContext context, const DocumentPath& path, std::shared_ptr<ReplyOnce> reply);
+  void Count(const Request& request, service::CallContext context, std::shared_ptr<ReplyOnce> reply,
+             const CallEnd& end);
+  void Facets(const Request& request, service::CallContext context, std::shared_ptr<ReplyOnce> reply,
+              const CallEnd& end);
   // Answers a call that is refused before it reaches the service.
   static void Refuse(service::CallContext& context, ReplyOnce& reply, const absl::Status& status);
 

@@ -70,8 +70,11 @@ struct RenamedPath {
   std::string_view path;
   std::string_view member;
 };
-constexpr std::array<RenamedPath, 4> kRenamedLists = {
-    {{"string_ids.ids", "ids"}, {"int_ids.ids", "ids"}, {"string_ids", "ids"}, {"int_ids", "ids"}}};
+constexpr std::array<RenamedPath, 5> kRenamedLists = {{{"string_ids.ids", "ids"},
+                                                       {"int_ids.ids", "ids"},
+                                                       {"string_ids", "ids"},
+                                                       {"int_ids", "ids"},
+                                                       {"filter_text", "filter"}}};
 constexpr std::array<RenamedPath, 4> kRenamedEndings = {{{".string_id", ".id"},
                                                          {".int_id", ".id"},
                                                          {".tokens.num_tokens", ".tokens.shape[0]"},
@@ -119,6 +122,23 @@ absl::StatusOr<std::string> FormatDocuments(const v1::GetResponse& response, con
 
 std::string FormatDocument(const v1::GetResponse& response) {
   return absl::StrCat(DocumentText(response.documents(0)), ",\"generation\":", response.generation(), "}");
+}
+
+std::string FormatCount(const v1::CountResponse& response) {
+  return absl::StrCat("{\"count\":", response.count(), ",\"generation\":", response.generation(),
+                      ",\"sequence\":", response.sequence(), "}");
+}
+
+std::string FormatFacets(const v1::FacetsResponse& response) {
+  std::string text = "{\"values\":[";
+  const char* comma = "";
+  for (const v1::FacetValue& value : response.values()) {
+    absl::StrAppend(&text, std::exchange(comma, ","), "{\"value\":", Dump(value.value()), ",\"count\":", value.count(),
+                    "}");
+  }
+  absl::StrAppend(&text, "],\"num_values\":", response.num_values(), ",\"num_documents\":", response.num_documents(),
+                  ",\"generation\":", response.generation(), ",\"sequence\":", response.sequence(), "}");
+  return text;
 }
 
 std::string FormatDocumentError(const absl::Status& status) {

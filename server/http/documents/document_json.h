@@ -23,6 +23,13 @@ absl::StatusOr<std::string> FormatDocuments(const v1::GetResponse& response, con
 // Returns the only document of the response, with the collection's generation.
 std::string FormatDocument(const v1::GetResponse& response);
 
+// Returns {"count": N, "generation": N, "sequence": N}.
+std::string FormatCount(const v1::CountResponse& response);
+
+// Returns {"values": [{"value": TEXT, "count": N}, ...], "num_values": N, "num_documents": N, "generation": N,
+// "sequence": N}.
+std::string FormatFacets(const v1::FacetsResponse& response);
+
 // Formats an error of DocumentService, in which the field that it names by the gRPC path is named as in the body.
 std::string FormatDocumentError(const absl::Status& status);
 

@@ -12,7 +12,13 @@ enum class DocumentCall {
   kDelete,  // DELETE of the same
   kGetOne,  // GET or HEAD /v1/collections/NAME/documents/ID
   kGet,     // POST /v1/collections/NAME/documents/get
+  kCount,   // POST /v1/count
+  kFacets,  // POST /v1/facets
 };
+
+// The paths of calls that name their collection in the body. They take POST alone.
+inline constexpr char kCountPath[] = "/v1/count";
+inline constexpr char kFacetsPath[] = "/v1/facets";
 
 struct DocumentPath {
   std::string collection;

@@ -1,6 +1,8 @@
 // JSON values as text.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,6 +14,13 @@ namespace maxsim::http {
 // Returns the text of a value. Bytes that are not UTF-8 become replacement characters.
 inline std::string Dump(const nlohmann::json& value) {
   return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// Returns the value of a number from 0 to 2^64 - 1, nullopt for another number.
+inline std::optional<uint64_t> Unsigned(const nlohmann::json& number) {
+  if (number.is_number_unsigned()) return number.get<uint64_t>();
+  if (number.is_number_integer() && number.get<int64_t>() >= 0) return static_cast<uint64_t>(number.get<int64_t>());
+  return std::nullopt;
 }
 
 // Makes the text of an object, member by member. Answers to calls are made with it: nlohmann's arrays and objects take

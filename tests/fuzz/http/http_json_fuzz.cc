@@ -12,6 +12,7 @@
 #include "absl/strings/escaping.h"
 #include "nlohmann/json.hpp"
 #include "server/console/questions.h"
+#include "server/http/documents/count_body.h"
 #include "server/http/documents/document_body.h"
 #include "server/http/documents/document_json.h"
 #include "server/http/documents/document_path.h"
@@ -251,6 +252,16 @@ void CheckDocumentCalls(const std::string& body, bool has_twins) {
     Require(ids == sent["ids"], "the ids are the body's");
   }
   if (const absl::StatusOr<v1::GetRequest> get = http::ParseGetBody(body); !get.ok()) RequireRefusal(get.status());
+  if (const absl::StatusOr<v1::CountRequest> count = http::ParseCountBody(body); !count.ok()) {
+    RequireRefusal(count.status());
+  } else if (!has_twins) {
+    Require(count->collection() == sent["collection"].get<std::string>(), "the collection is the body's");
+  }
+  if (const absl::StatusOr<v1::FacetsRequest> facets = http::ParseFacetsBody(body); !facets.ok()) {
+    RequireRefusal(facets.status());
+  } else if (!has_twins) {
+    Require(facets->field() == sent["field"].get<std::string>(), "the field is the body's");
+  }
   if (const auto path = http::ParseDocumentPath(body); path.has_value()) {
     Require(body.size() >= path->collection.size() + path->id.size(), "what is decoded is no longer");
   }
@@ -259,6 +270,9 @@ void CheckDocumentCalls(const std::string& body, bool has_twins) {
   response.mutable_documents(0)->set_payload(body);
   response.mutable_missing_string_ids()->add_ids(body);
   Require(json::accept(*http::FormatDocuments(response)), "a list of documents is JSON");
+  v1::FacetsResponse facets;
+  facets.add_values()->set_value(body);
+  Require(json::accept(http::FormatFacets(facets)), "a list of values is JSON");
   Require(json::accept(http::FormatDocumentError(service::InvalidField(body, body))), "an error is JSON");
 }
 

@@ -204,6 +204,59 @@ TEST_F(DocumentsServiceTest, AStreamOfManyDocumentsIsCompactedAndCopied) {
   EXPECT_TRUE(std::filesystem::exists(root_ / "copy/collection.json"));
 }
 
+TEST_F(DocumentsServiceTest, WhatAScanFindsIsCountedOverGrpcAndHttp) {
+  grpc::ClientContext create_context;
+  v1::CreateCollectionRequest create;
+  create.set_name("news");
+  create.set_dim(kDim);
+  create.set_storage(v1::DATA_TYPE_F16);
+  create.add_fields()->set_name("id");
+  create.mutable_fields(0)->set_kind(v1::FIELD_KIND_KEYWORD);
+  v1::CreateCollectionResponse created;
+  ASSERT_TRUE(server_.admin().CreateCollection(&create_context, create, &created).ok());
+  Upsert("news", {"a", "b", "c"}, 1);
+  v1::RerankRequest scan = Scan("news");
+  scan.set_filter_text(R"(id != "b")");
+  ASSERT_EQ(Rerank(scan).results(0).scores_size(), 2);
+  grpc::ClientContext count_context;
+  v1::CountRequest count;
+  count.set_collection("news");
+  count.set_filter_text(scan.filter_text());
+  count.set_min_sequence(3);
+  v1::CountResponse counted;
+  ASSERT_TRUE(documents_->Count(&count_context, count, &counted).ok());
+  EXPECT_EQ(counted.count(), 2u);
+  EXPECT_EQ(counted.sequence(), 3u);
+  grpc::ClientContext facets_context;
+  v1::FacetsRequest facets;
+  facets.set_collection("news");
+  facets.set_field("id");
+  facets.set_limit(1);
+  facets.set_filter_text(scan.filter_text());
+  v1::FacetsResponse values;
+  ASSERT_TRUE(documents_->Facets(&facets_context, facets, &values).ok());
+  EXPECT_EQ(values.values_size(), 1);
+  EXPECT_EQ(values.num_values(), 2u);
+
+  const int port = server_.http_port();
+  const std::string json_type = "application/json";
+  HttpAnswer answer = HttpPost(
+      port, "/v1/count", R"({"collection": "news", "filter": {"not": {"field": "id", "equals": "b"}}})", json_type);
+  EXPECT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(json::parse(answer.body), json::parse(R"({"count": 2, "generation": 1, "sequence": 3})"));
+  answer = HttpPost(port, "/v1/facets", R"({"collection": "news", "field": "id", "limit": 1})", json_type);
+  EXPECT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(json::parse(answer.body), json::parse(R"({"values": [{"value": "a", "count": 1}], "num_values": 3,
+                                                      "num_documents": 3, "generation": 1, "sequence": 3})"));
+  answer = HttpPost(port, "/v1/facets", R"({"collection": "news", "field": "lang"})", json_type);
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_EQ(json::parse(answer.body)["error"]["field"], "field");
+  answer = HttpPost(port, "/v1/count", R"({"collection": "news", "filter": "lang = 1"})", json_type);
+  EXPECT_EQ(json::parse(answer.body)["error"]["field"], "filter");
+  EXPECT_EQ(HttpPost(port, "/v1/count", R"({"collection": "no"})", json_type).status, 404);
+  EXPECT_EQ(HttpGet(port, "/v1/count").status, 405);
+}
+
 TEST_F(DocumentsServiceTest, CollectionsAreMadeUnderAnAllowedRootAlone) {
   std::filesystem::create_directory_symlink("/tmp", root_ / "link");
   std::filesystem::create_directory(root_ / "there");

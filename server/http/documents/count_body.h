@@ -1,0 +1,19 @@
+// Reads the bodies of calls that count documents.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/stop.h"
+#include "maxsim/v1/documents.pb.h"
+
+namespace maxsim::http {
+
+// Parses {"collection": NAME, "filter": TEXT or {...}, "min_sequence": N}. INVALID_ARGUMENT names the member, its value
+// and what is accepted. `stop` is asked every few milliseconds, and its error returned; null: never.
+absl::StatusOr<v1::CountRequest> ParseCountBody(const std::string& body, const StopCheck& stop = nullptr);
+
+// Parses such a body with {"field": NAME, "limit": N} in addition.
+absl::StatusOr<v1::FacetsRequest> ParseFacetsBody(const std::string& body, const StopCheck& stop = nullptr);
+
+}  // namespace maxsim::http
