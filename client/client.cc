@@ -294,6 +294,16 @@ absl::StatusOr<v1::GetResponse> Client::Get(const v1::GetRequest& request, const
                      DeadlineOf(call, options().timeout), core_->Retry(call));
 }
 
+absl::StatusOr<v1::CountResponse> Client::Count(const v1::CountRequest& request, const CallOptions& call) {
+  return core_->Call(&Core::Connection::documents, &v1::Documents::Stub::Count, request,
+                     DeadlineOf(call, options().timeout), core_->Retry(call));
+}
+
+absl::StatusOr<v1::FacetsResponse> Client::Facets(const v1::FacetsRequest& request, const CallOptions& call) {
+  return core_->Call(&Core::Connection::documents, &v1::Documents::Stub::Facets, request,
+                     DeadlineOf(call, options().timeout), core_->Retry(call));
+}
+
 absl::StatusOr<v1::GetInfoResponse> Client::GetInfo(const CallOptions& call) {
   return core_->Call(&Core::Connection::reranker, &v1::Reranker::Stub::GetInfo, v1::GetInfoRequest(),
                      DeadlineOf(call, options().timeout), core_->Retry(call));

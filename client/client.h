@@ -85,6 +85,10 @@ class Client {
   // Reads documents of any collection, 1 to 1,000.
   absl::StatusOr<v1::GetResponse> Get(const v1::GetRequest& request, const CallOptions& call = {});
 
+  // Count the documents of any collection that match a filter.
+  absl::StatusOr<v1::CountResponse> Count(const v1::CountRequest& request, const CallOptions& call = {});
+  absl::StatusOr<v1::FacetsResponse> Facets(const v1::FacetsRequest& request, const CallOptions& call = {});
+
   absl::StatusOr<v1::GetInfoResponse> GetInfo(const CallOptions& call = {});
 
   absl::StatusOr<v1::ListCollectionsResponse> ListCollections(const CallOptions& call = {});

@@ -115,6 +115,8 @@ int RunMaxsimctl(const std::vector<std::string>& arguments, const Environment& e
   AddUpsert(app, context);
   AddDelete(app, context);
   AddGet(app, context);
+  AddCount(app, context);
+  AddFacets(app, context);
   AddCompact(app, context);
   AddSnapshot(app, context);
   AddVerify(app, context);

@@ -120,6 +120,32 @@ TEST_F(ClientDocumentsTest, DeletesAndReadsAreMadeAgainToo) {
   EXPECT_EQ(server_.num_document_calls, 4);
 }
 
+TEST_F(ClientDocumentsTest, CountsAreMadeAgainToo) {
+  const auto once = [&] {
+    return server_.num_document_calls % 2 == 1 ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "draining")
+                                               : grpc::Status::OK;
+  };
+  server_.on_count = [&](auto&, const v1::CountRequest& request, v1::CountResponse& response) {
+    response.set_count(request.filter_text() == "year > 2000" ? 12 : 0);
+    return once();
+  };
+  server_.on_facets = [&](auto&, const v1::FacetsRequest& request, v1::FacetsResponse& response) {
+    response.add_values()->set_value(request.field());
+    return once();
+  };
+  v1::CountRequest count;
+  count.set_filter_text("year > 2000");
+  const auto counted = client_->Count(count);
+  ASSERT_TRUE(counted.ok()) << counted.status();
+  EXPECT_EQ(counted->count(), 12);
+  v1::FacetsRequest facets;
+  facets.set_field("lang");
+  const auto values = client_->Facets(facets);
+  ASSERT_TRUE(values.ok()) << values.status();
+  EXPECT_EQ(values->values(0).value(), "lang");
+  EXPECT_EQ(server_.num_document_calls, 4);
+}
+
 TEST_F(ClientDocumentsTest, WhatTheServerRefusesIsNotTriedAgain) {
   server_.on_upsert = [](auto&, auto&, auto&) {
     return grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "documents[0].tokens.dim is 8; the collection has 96");

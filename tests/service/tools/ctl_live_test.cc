@@ -1,4 +1,4 @@
-// Tests maxsimctl's get, and its commands that make, compact and copy live collections.
+// Tests maxsimctl's get, count and facets, and its commands that make, compact and copy live collections.
 #include <string>
 #include <vector>
 
@@ -91,6 +91,51 @@ TEST_F(CtlGetTest, ManyIdsAreReadInSeveralRequests) {
   arguments.push_back("--tokens");
   EXPECT_EQ(json::parse(Run(arguments).out)["documents"].size(), 45);
   EXPECT_EQ(seen_.size(), 3);
+}
+
+TEST_F(CtlDocumentsTest, MatchingDocumentsAreCounted) {
+  server_.on_count = [](auto&, const v1::CountRequest& request, v1::CountResponse& response) {
+    response.set_count(request.filter_text() == "year > 2000" ? 12 : 30);
+    response.set_sequence(request.min_sequence());
+    return grpc::Status::OK;
+  };
+  EXPECT_EQ(Run({"count", "notes"}).out, "30\n");
+  EXPECT_EQ(Run({"count", "notes", "--filter", "year > 2000"}).out, "12\n");
+  EXPECT_EQ(json::parse(Run({"count", "notes", "--min-sequence", "7", "--json"}).out),
+            json::parse(R"({"count": 30, "generation": 0, "sequence": 7})"));
+  EXPECT_EQ(Run({"count"}).code, kExitUsage);
+}
+
+TEST_F(CtlDocumentsTest, FacetsAreATable) {
+  v1::FacetsRequest seen;
+  server_.on_facets = [&seen](auto&, const v1::FacetsRequest& request, v1::FacetsResponse& response) {
+    seen = request;
+    for (const char* value : {"en", "d\x1b"}) {
+      v1::FacetValue& added = *response.add_values();
+      added.set_value(value);
+      added.set_count(added.value() == "en" ? 120 : 7);
+    }
+    response.set_num_values(9);
+    response.set_num_documents(140);
+    return grpc::Status::OK;
+  };
+  const Outcome run = Run({"facets", "notes", "lang", "--filter", "year > 2000", "--limit", "2"});
+  EXPECT_EQ(run.code, kExitOk) << run.err;
+  EXPECT_EQ(run.out,
+            "documents  value\n"
+            "      120  en\n"
+            "        7  d\n");
+  EXPECT_EQ(run.err, "2 of 9 values, 140 documents\n");
+  EXPECT_EQ(seen.collection(), "notes");
+  EXPECT_EQ(seen.field(), "lang");
+  EXPECT_EQ(seen.filter_text(), "year > 2000");
+  EXPECT_EQ(seen.limit(), 2u);
+  const json all = json::parse(Run({"facets", "notes", "lang", "--json"}).out);
+  EXPECT_EQ(all["values"][0], json::parse(R"({"value": "en", "count": 120})"));
+  EXPECT_EQ(all["num_documents"], 140);
+  EXPECT_EQ(seen.limit(), 10u);
+  EXPECT_EQ(Run({"facets", "notes", "lang", "--limit", "65537"}).code, kExitUsage);
+  EXPECT_EQ(Run({"facets", "notes"}).code, kExitUsage);
 }
 
 TEST_F(CtlDocumentsTest, CollectionsAreMadeCompactedAndCopied) {
