@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .aio import AsyncClient as AsyncClient
     from .client import Client as Client
+    from .documents import Facets as Facets
+    from .documents import FacetValue as FacetValue
     from .documents import NewDocument as NewDocument
     from .documents import StoredDocument as StoredDocument
     from .documents import StoredDocuments as StoredDocuments
@@ -41,6 +43,8 @@ __all__ = [
     "Client",
     "Document",
     "F",
+    "FacetValue",
+    "Facets",
     "Filter",
     "MaxsimError",
     "NewDocument",
@@ -66,6 +70,8 @@ _MODULES = {
     "Client": "client",
     "Document": "ranking",
     "F": "filters",
+    "FacetValue": "documents",
+    "Facets": "documents",
     "Filter": "filters",
     "MaxsimError": "errors",
     "NewDocument": "documents",

@@ -16,7 +16,7 @@ import grpc.aio
 from . import arguments, connection, errors
 from .async_document_methods import AnsweredT, AskedT, AsyncCall, AsyncDocumentMethods
 from .client_methods import ClientMethods, ResultT, Steps, with_coroutine_functions
-from .documents import StoredDocuments, WriteResults
+from .documents import Facets, StoredDocuments, WriteResults
 from .interceptors import async_call_metadata
 from .methods import ServedCollection, in_collection
 from .ranking import Ranking
@@ -40,6 +40,7 @@ class AsyncClient(
         "Coroutine[Any, Any, int]",
         "Coroutine[Any, Any, WriteResults]",
         "Coroutine[Any, Any, StoredDocuments]",
+        "Coroutine[Any, Any, Facets]",
     ],
     AsyncDocumentMethods,
 ):
@@ -220,6 +221,8 @@ class AsyncClientCollection(ServedCollection["Coroutine[Any, Any, Ranking]", "Co
     upsert_stream = in_collection(AsyncClient.upsert_stream)
     delete = in_collection(AsyncClient.delete)
     get = in_collection(AsyncClient.get)
+    count = in_collection(AsyncClient.count)
+    facets = in_collection(AsyncClient.facets)
 
 
 async def _send(

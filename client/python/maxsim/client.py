@@ -14,7 +14,7 @@ import grpc
 from . import arguments, connection, errors
 from .client_methods import ClientMethods, ResultT, Steps
 from .document_methods import AnsweredT, AskedT, BlockingCall, DocumentMethods
-from .documents import StoredDocuments, WriteResults
+from .documents import Facets, StoredDocuments, WriteResults
 from .interceptors import CallMetadata
 from .methods import ServedCollection, in_collection
 from .ranking import Document, Ranking
@@ -39,6 +39,7 @@ class Client(
         int,
         WriteResults,
         StoredDocuments,
+        Facets,
     ],
     DocumentMethods,
 ):
@@ -245,3 +246,5 @@ class ClientCollection(ServedCollection[Ranking, "list[Ranking]"]):
     upsert_stream = in_collection(Client.upsert_stream)
     delete = in_collection(Client.delete)
     get = in_collection(Client.get)
+    count = in_collection(Client.count)
+    facets = in_collection(Client.facets)

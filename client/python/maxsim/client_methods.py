@@ -13,14 +13,15 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from . import arguments, errors
 from .admin_requests import IdType, Storage, make_create_request, make_load_request, make_snapshot_request
-from .documents import StoredDocuments, WriteResults
+from .documents import StoredDocuments, WriteResults, read_facets
+from .filters import FilterLike
 from .methods import ManyT, OneT, RerankMethods
 from .ranking import Ranking, read_response
 from .requests import Ids
 from .splitting import GetParts, RerankParts
 from .v1 import admin_pb2
 from .v1 import rerank_pb2 as pb
-from .writes import DeleteAnswers
+from .writes import DeleteAnswers, make_count_request, make_facets_request
 
 # The type that a method returns: of a Client the one in the name, of an AsyncClient a coroutine of it.
 InfoT = TypeVar("InfoT")
@@ -31,6 +32,7 @@ NoneT = TypeVar("NoneT")
 IntT = TypeVar("IntT")
 WriteResultsT = TypeVar("WriteResultsT")
 StoredDocumentsT = TypeVar("StoredDocumentsT")
+FacetsT = TypeVar("FacetsT")
 
 ResultT = TypeVar("ResultT")
 ClientT = TypeVar("ClientT")
@@ -53,7 +55,7 @@ Steps: TypeAlias = Generator[Step, Any, ResultT]
 
 class ClientMethods(
     RerankMethods[OneT, ManyT],
-    Generic[OneT, ManyT, InfoT, ListT, CollectionT, BoolT, NoneT, IntT, WriteResultsT, StoredDocumentsT],
+    Generic[OneT, ManyT, InfoT, ListT, CollectionT, BoolT, NoneT, IntT, WriteResultsT, StoredDocumentsT, FacetsT],
 ):
     """The methods that call a server, except streams and upserts."""
 
@@ -241,6 +243,45 @@ class ClientMethods(
             return parts.documents()
 
         return self._run(steps())
+
+    def count(
+        self,
+        collection: str,
+        *,
+        filter: FilterLike | None = None,
+        min_sequence: int | None = None,
+        timeout: float | None = None,
+    ) -> IntT:
+        """Counts the documents of a collection, or those that match `filter`, which is what `rerank` takes: as many as a
+        rerank of the whole collection with it can return. `min_sequence` is that of `rerank`."""
+        return self._ask(
+            "documents.Count",
+            lambda: make_count_request(collection, filter, min_sequence),
+            timeout,
+            lambda answer: answer.count,
+            once=False,
+        )
+
+    def facets(
+        self,
+        collection: str,
+        field: str,
+        *,
+        filter: FilterLike | None = None,
+        limit: int = 10,
+        min_sequence: int | None = None,
+        timeout: float | None = None,
+    ) -> FacetsT:
+        """Counts the documents that match `filter`, None for all, by their values of a keyword or keywords field.
+        Returns the `limit` values with the highest counts, at most 65,536. ResourceExhausted with `retry_after`: other
+        calls of this kind are in progress."""
+        return self._ask(
+            "documents.Facets",
+            lambda: make_facets_request(collection, field, filter, limit, min_sequence),
+            timeout,
+            read_facets,
+            once=False,
+        )
 
     def _rerank_one(self, request: pb.RerankRequest, timeout: float | None) -> OneT:
         return self._ask(

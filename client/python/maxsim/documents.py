@@ -138,6 +138,50 @@ class StoredDocuments(Sequence[StoredDocument]):
         return self.documents[index]
 
 
+@dataclasses.dataclass(frozen=True)
+class FacetValue:
+    """A value of a field, and how many documents have it."""
+
+    value: str
+    count: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Facets(Sequence[FacetValue]):
+    """The values of a field by their counts, the highest first; values of equal counts in the order of their UTF-8.
+
+    `num_values` counts all values that the matching documents have, those beyond the limit included, and
+    `num_documents` the documents that match, with a value or without. `generation` and `sequence` are those of the
+    collection as it was counted."""
+
+    values: list[FacetValue]
+    num_values: int = 0
+    num_documents: int = 0
+    generation: int = 0
+    sequence: int = 0
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @overload
+    def __getitem__(self, index: int) -> FacetValue: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[FacetValue]: ...
+    def __getitem__(self, index: int | slice) -> FacetValue | list[FacetValue]:
+        return self.values[index]
+
+
+def read_facets(response: documents_pb2.FacetsResponse) -> Facets:
+    """Returns the values of an answer."""
+    return Facets(
+        [FacetValue(value.value, value.count) for value in response.values],
+        response.num_values,
+        response.num_documents,
+        response.generation,
+        response.sequence,
+    )
+
+
 def read_documents(response: documents_pb2.GetResponse) -> StoredDocuments:
     """Returns the documents of an answer."""
     documents = [_stored(document) for document in response.documents]

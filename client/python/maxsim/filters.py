@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from . import arguments
+from .v1 import documents_pb2
 from .v1 import rerank_pb2 as pb
 
 # A time is a datetime with a time zone, or a string of RFC 3339.
@@ -130,7 +131,9 @@ F = Fields()
 FilterLike: TypeAlias = "Filter | str | Mapping[str, Any]"
 
 
-def fill_filter(request: pb.RerankRequest, given: FilterLike | None) -> None:
+def fill_filter(
+    request: pb.RerankRequest | documents_pb2.CountRequest | documents_pb2.FacetsRequest, given: FilterLike | None
+) -> None:
     """Sets the request's filter; None is no filter. ValueError names the place of what is wrong."""
     if given is None:
         return

@@ -10,11 +10,13 @@ from typing import Any
 from . import arguments, errors
 from .connection import MAX_MESSAGE_BYTES
 from .documents import DocumentLike, NewDocument, WriteResult, WriteResults, write_result
+from .filters import FilterLike, fill_filter
 from .requests import Ids, fill_ids, fill_matrix
 from .v1 import documents_pb2
 from .v1 import rerank_pb2 as pb
 
 MAX_UPSERT_DOCUMENTS = 10_000  # of one request
+MAX_FACET_VALUES = 65_536  # of one answer
 DEFAULT_BATCH_DOCUMENTS = 1000
 DEFAULT_BATCH_BYTES = 4 << 20
 MAX_DELETE_IDS = 10_000  # of one request of ours: fewer than the server takes, so that long ids fit into a message
@@ -153,6 +155,30 @@ def make_get_request(
         min_sequence=arguments.sequence(min_sequence, "min_sequence"),
     )
     fill_ids(request, ids, "ids", "at least one id is needed")
+    return request
+
+
+def make_count_request(
+    collection: str, filter: FilterLike | None, min_sequence: int | None
+) -> documents_pb2.CountRequest:
+    request = documents_pb2.CountRequest(
+        collection=required_collection(collection),
+        min_sequence=arguments.sequence(min_sequence, "min_sequence"),
+    )
+    fill_filter(request, filter)
+    return request
+
+
+def make_facets_request(
+    collection: str, field: str, filter: FilterLike | None, limit: int, min_sequence: int | None
+) -> documents_pb2.FacetsRequest:
+    request = documents_pb2.FacetsRequest(
+        collection=required_collection(collection),
+        field=arguments.text(field, "field", "the name of a field"),
+        limit=arguments.whole_number(limit, "limit", 1, MAX_FACET_VALUES),
+        min_sequence=arguments.sequence(min_sequence, "min_sequence"),
+    )
+    fill_filter(request, filter)
     return request
 
 

@@ -312,6 +312,31 @@ class ClientTest(RealServerTest):
         ):
             self.assertEqual(mine.to_dict(), theirs.to_dict())
 
+    def test_counts_are_those_of_what_a_filter_finds(self):
+        from maxsim import Client, F, FacetValue, errors
+
+        root = self.folder / "created"
+        root.mkdir()
+        server = self.secured_server(**{"store.allowed_roots": root})
+        with Client(server.address, token="secret") as client:
+            client.create_collection("notes", DIM, fields="lang:keyword,year:integer")
+            payloads = [{"lang": ["en", "de", "fr"][n % 3], "year": 2000 + n} for n in range(10)] + [{}]
+            tokens = np.ones((2, DIM), np.float16)
+            written = client.upsert("notes", [(f"d{n}", tokens, payload) for n, payload in enumerate(payloads)])
+            client.delete("notes", ["d9"])
+            filters = (None, F.year >= 2004, 'lang != "en"', ~F.lang.exists())
+            for filter in filters:
+                found = client.rerank("notes", tokens, top_k=100, filter=filter)
+                self.assertEqual(client.count("notes", filter=filter, min_sequence=written.sequence), len(found))
+            facets = client.facets("notes", "lang", filter=F.year >= 2001, limit=1)
+            self.assertEqual(list(facets), [FacetValue("de", 3)])
+            self.assertEqual((facets.num_values, facets.num_documents, facets.sequence), (3, 8, written.sequence + 1))
+            with self.assertRaises(errors.InvalidArgument) as raised:
+                client.facets("notes", "year")
+            self.assertEqual(raised.exception.field, "field")
+            with self.assertRaises(errors.Unavailable):
+                client.collection("notes").count(min_sequence=1000, timeout=0.2)
+
     def test_payload_fields_come_alone(self):
         document = self.client.rerank("text", self.queries[0], top_k=1, payload_fields=["title"])[0]
         self.assertEqual(document.payload, {"title": f"Título {document.id}"})

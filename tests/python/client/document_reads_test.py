@@ -12,7 +12,7 @@ from client_fixture import BothTest, run_async
 from documents_fixture import TOKENS, FakeDocuments
 
 import maxsim  # noqa: E402
-from maxsim import AsyncClient, Client, NewDocument  # noqa: E402
+from maxsim import AsyncClient, Client, F, FacetValue, NewDocument  # noqa: E402
 from maxsim.v1 import admin_pb2, documents_pb2  # noqa: E402
 from maxsim.v1 import rerank_pb2 as pb  # noqa: E402
 
@@ -85,6 +85,52 @@ class DeleteAndGetTest(BothTest):
             with self.assertRaisesRegex(ValueError, "return_tokens is 1; it is True or False"):
                 client.get("docs", ["a"], return_tokens=1)
             self.assertEqual(server.requests, [])
+
+
+class CountTest(BothTest):
+    def test_counts_are_of_the_filter(self):
+        seen = []
+
+        def count(request, context):
+            seen.append(request)
+            return documents_pb2.CountResponse(count=7, generation=1)
+
+        for client in self.clients(FakeDocuments(self, Count=count)):
+            self.assertEqual(client.count("docs"), 7)
+            self.assertIsNone(seen[-1].WhichOneof("matching"))
+            self.assertEqual(client.count("docs", filter="year > 2000", min_sequence=3), 7)
+            self.assertEqual((seen[-1].filter_text, seen[-1].min_sequence), ("year > 2000", 3))
+            client.count("docs", filter=F.lang == "en")
+            self.assertEqual(seen[-1].filter.equals.field, "lang")
+            with self.assertRaisesRegex(ValueError, "filter is 3; it is a text"):
+                client.count("docs", filter=3)
+            with self.assertRaisesRegex(ValueError, "collection is ''"):
+                client.count("")
+
+    def test_facets_are_a_sequence_of_values(self):
+        seen = []
+
+        def facets(request, context):
+            seen.append(request)
+            response = documents_pb2.FacetsResponse(num_values=9, num_documents=20, generation=4, sequence=5)
+            response.values.add(value="en", count=12)
+            response.values.add(value="", count=3)
+            return response
+
+        for client in self.clients(FakeDocuments(self, Facets=facets)):
+            found = client.facets("docs", "lang", filter={"field": "year", "gt": 2000}, limit=2)
+            self.assertEqual([(value.value, value.count) for value in found], [("en", 12), ("", 3)])
+            self.assertEqual((found.num_values, found.num_documents, found.generation, found.sequence), (9, 20, 4, 5))
+            self.assertEqual((len(found), found[0], found[1:]), (2, FacetValue("en", 12), [FacetValue("", 3)]))
+            self.assertEqual((seen[-1].field, seen[-1].limit), ("lang", 2))
+            self.assertTrue(seen[-1].filter.HasField("range"))
+            client.facets("docs", "lang")
+            self.assertEqual((seen[-1].limit, seen[-1].WhichOneof("matching")), (10, None))
+            for limit in (0, 65_537, True):
+                with self.assertRaisesRegex(ValueError, "limit is .*; it is an integer from 1 to 65536"):
+                    client.facets("docs", "lang", limit=limit)
+            with self.assertRaisesRegex(ValueError, "field is None; it is the name of a field"):
+                client.facets("docs", None)
 
 
 class CollectionTest(BothTest):
