@@ -254,7 +254,7 @@ void AddLimitKeys(std::vector<Key>& keys) {
       "Inline documents of one query."));
   keys.push_back(Count(
       "limits.max_top_k", +[](Config& c) -> int64_t& { return c.limits.max_top_k; }, 1, kMaxTopK,
-      "Results of one query."));
+      "Results of one query: offset + top_k."));
   keys.push_back(Count(
       "limits.default_top_k", +[](Config& c) -> int64_t& { return c.limits.default_top_k; }, 1, kMaxTopK,
       "Results of a query whose top_k is 0."));
@@ -263,7 +263,7 @@ void AddLimitKeys(std::vector<Key>& keys) {
       "Token pairs of one request: query tokens x candidate tokens, summed."));
   keys.push_back(Count(
       "limits.max_alignments", +[](Config& c) -> int64_t& { return c.limits.max_alignments; }, 1, kGi,
-      "Token matches one request may ask for: top_k x query tokens, summed."));
+      "Token matches one request may ask for: (offset + top_k) x query tokens, summed."));
   keys.push_back(Bytes(
       "limits.max_request_bytes", +[](Config& c) -> uint64_t& { return c.limits.max_request_bytes; }, kKi, 2 * kGi - 1,
       "One gRPC message on the wire."));

@@ -82,6 +82,10 @@ class Traffic:
             if not shared or chooser.random() < 0.3:
                 self._candidates(query.candidates, corpus, chooser.choice(kinds), strangers)
         request.top_k = chooser.choice([0, 1, 2, 3, 10, 50, corpus.size, MANY])
+        if request.top_k < MANY and chooser.random() < 0.3:
+            request.offset = chooser.choice([1, 3, 20, corpus.size])
+        if chooser.random() < 0.2:
+            request.min_score = chooser.choice([-1.0, 0.0, 0.5, 2.0, 6.25])
         request.priority = chooser.randrange(4)
         request.return_payloads = chooser.random() < 0.3
         request.normalize = chooser.random() < 0.3
@@ -185,6 +189,12 @@ class Traffic:
 
     def _wrong_top_k(self, request, query):
         request.top_k = MANY + 1
+
+    def _wrong_offset(self, request, query):
+        request.offset = MANY
+
+    def _wrong_min_score(self, request, query):
+        request.min_score = self.chooser.choice([np.nan, np.inf, -np.inf])
 
     def _wrong_no_queries(self, request, query):
         del request.queries[:]
@@ -339,6 +349,10 @@ class Traffic:
         if path == "/rerank" and chooser.random() < 0.3:
             body["texts"] = body.pop("documents")
         body[chooser.choice(["top_n", "top_k"])] = chooser.choice([0, 1, 5, 1000])
+        if chooser.random() < 0.2:
+            body["offset"] = chooser.choice([0, 2, 9, MANY])
+        if chooser.random() < 0.2:
+            body[chooser.choice(["min_score", "score_threshold"])] = chooser.choice([-1, 0.5, 2])
         for flag in ("return_documents", "return_alignments", "normalize"):
             if chooser.random() < 0.3:
                 body[flag] = True

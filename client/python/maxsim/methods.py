@@ -71,6 +71,8 @@ class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
         documents: Documents | None = None,
         weights: Weights | None = None,
         top_k: int = 10,
+        offset: int = 0,
+        min_score: float | None = None,
         payloads: bool = False,
         payload_fields: Sequence[str] = (),
         alignments: bool = False,
@@ -92,6 +94,8 @@ class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
 
         weights: [query tokens], a factor for each token's best similarity; none is 1.
         top_k: how many documents come back, 0 for the server's limits.default_top_k.
+        offset: how many of the best documents to leave out: with 20 and top_k=10, ranks 21 to 30 come back.
+        min_score: leave out documents with lower scores, as the ranking has them (with `normalize`, the means).
         payloads: fill Document.payload. payload_fields: these top-level members of it alone, without `payloads` too.
         alignments: fill Document.matches and Document.similarities.
         normalize: divide each score by the number of the query's tokens.
@@ -114,6 +118,8 @@ class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
             documents=documents,
             weights=weights,
             top_k=top_k,
+            offset=offset,
+            min_score=min_score,
             payloads=payloads,
             payload_fields=payload_fields,
             alignments=alignments,
@@ -136,6 +142,8 @@ class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
         documents: Documents | Sequence[Documents] | None = None,
         weights: Sequence[Weights | None] | None = None,
         top_k: int = 10,
+        offset: int = 0,
+        min_score: float | None = None,
         payloads: bool = False,
         payload_fields: Sequence[str] = (),
         alignments: bool = False,
@@ -162,6 +170,8 @@ class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
         request = make_request(
             collection,
             top_k=top_k,
+            offset=offset,
+            min_score=min_score,
             payloads=payloads,
             payload_fields=payload_fields,
             alignments=alignments,

@@ -53,8 +53,8 @@ class Refinement:
     """What a ranking owes to a scan of a collection's codes.
 
     `planes` of the codes were scanned (1, 2 or 4), and `documents` were chosen by it and scored exactly. `proven`: no
-    other document can be among the best. `margin` is the last document's score less `outside_score`, the largest one
-    that the scan gave to a document that was not scored (None where all were): an upper bound of all their scores if
+    other document can be among the best offset + top_k. `margin` is the score at that rank less `outside_score`, the
+    largest one that the scan gave to a document that was not scored (None where all were): an upper bound of all their scores if
     `outside_is_bound`, otherwise an estimate."""
 
     planes: int

@@ -43,7 +43,7 @@ class RefinementOptions:
     """How a query is answered on a collection that has codes: where it has more candidates than `documents`, a scan of
     their codes estimates their scores, and the `documents` best ones are scored exactly.
 
-    documents: documents to score, from top_k on; 0 for 1,000 + 20 top_k. With as many as there are candidates nothing
+    documents: documents to score, from offset + top_k on; 0 for 1,000 + 20 (offset + top_k). With as many as there are candidates nothing
         is scanned.
     require_proof: score further documents, up to `budget`, until it is proven that no other one is among the best.
     budget: documents to score at most with require_proof; 0 for 16 times `documents`."""
@@ -73,6 +73,8 @@ class Request:
     documents: Documents | None = None
     weights: Weights | None = None
     top_k: int = 10
+    offset: int = 0
+    min_score: float | None = None
     payloads: bool = False
     payload_fields: Sequence[str] = ()
     alignments: bool = False
@@ -89,6 +91,8 @@ class Request:
         request = make_request(
             self.collection,
             top_k=self.top_k,
+            offset=self.offset,
+            min_score=self.min_score,
             payloads=self.payloads,
             payload_fields=self.payload_fields,
             alignments=self.alignments,
@@ -109,6 +113,8 @@ def make_request(
     collection: str | None,
     *,
     top_k: int,
+    offset: int,
+    min_score: float | None,
     payloads: bool,
     payload_fields: Sequence[str],
     alignments: bool,
@@ -127,6 +133,8 @@ def make_request(
         request_id=_request_id(request_id),
         collection=collection_name(collection),
         top_k=arguments.whole_number(top_k, "top_k", 0, arguments.MAX_TOP_K),
+        offset=arguments.whole_number(offset, "offset", 0, arguments.MAX_TOP_K),
+        min_score=_min_score(min_score),
         missing_policy=arguments.named(missing_policy, "missing_policy", _MISSING_POLICIES),
         priority=arguments.named(priority, "priority", _PRIORITIES),
         return_payloads=arguments.flag(payloads, "payloads"),
@@ -143,6 +151,16 @@ def make_request(
 def collection_name(collection: str | None) -> str:
     """Returns the name as the wire carries it: empty for None."""
     return "" if collection is None else arguments.text(collection, "collection", "the name of a collection, or None")
+
+
+def _min_score(min_score: float | None) -> float | None:
+    if min_score is None:
+        return None
+    accepted = "a finite number of 32 bits, or None"
+    number = arguments.real_number(min_score, "min_score", accepted)
+    if abs(number) > np.finfo(np.float32).max:
+        raise ValueError(f"min_score is {arguments.shown(min_score)}; it is {accepted}")
+    return number
 
 
 def _refinement(refinement: RefinementOptions | None) -> pb.RefinementOptions | None:

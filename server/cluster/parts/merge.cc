@@ -46,11 +46,15 @@ struct Hit {
 // their own. Then the order of the groups decides, so that the ranking is the same for every top_k.
 bool MergesBefore(const Hit& a, const Hit& b) { return RanksBefore(a, b) || (!RanksBefore(b, a) && a.from < b.from); }
 
+// Returns a hit's score as the answer has it.
+float ScoreOf(float score, const SplitRequest& split, const SplitRequest::Query& query) {
+  return split.normalize ? score / static_cast<float>(query.num_tokens) : score;
+}
+
 void MoveHit(PartResult& from, int idx, uint64_t position, const SplitRequest& split, const SplitRequest::Query& query,
              v1::QueryResult& to) {
   v1::QueryResult& source = *from.result;
-  const float score = source.scores(idx);
-  to.add_scores(split.normalize ? score / static_cast<float>(query.num_tokens) : score);
+  to.add_scores(ScoreOf(source.scores(idx), split, query));
   to.add_positions(position);
   if (query.kind != SplitRequest::Query::Kind::kInline) {
     if (split.has_int_ids) {
@@ -158,7 +162,7 @@ class Merger {
       }
       to.set_unavailable_documents(SaturatingAdd(to.unavailable_documents(), part.result->unavailable_documents()));
     }
-    const auto count = std::min(hits.size(), static_cast<size_t>(split_.top_k));
+    const auto count = std::min(hits.size(), static_cast<size_t>(split_.page.num_ranked()));
     std::partial_sort(hits.begin(), hits.begin() + static_cast<std::ptrdiff_t>(count), hits.end(), MergesBefore);
     hits.resize(count);
     if (asked.kind != SplitRequest::Query::Kind::kInline) {
@@ -170,7 +174,12 @@ class Merger {
       }
     }
     MergeRefinements(query, hits, to);
-    for (const Hit& hit : hits) MoveHit(parts_[query][hit.from], hit.idx, hit.position, split_, asked, to);
+    const auto score_of = [&](size_t idx) { return ScoreOf(hits[idx].score, split_, asked); };
+    const service::RankRange on_page = service::RangeOnPage(split_.page, hits.size(), score_of);
+    for (size_t idx = on_page.begin; idx < on_page.end; ++idx) {
+      const Hit& hit = hits[idx];
+      MoveHit(parts_[query][hit.from], hit.idx, hit.position, split_, asked, to);
+    }
     CountLost(query, to);
     if (split_.fail_on_missing && to.unavailable_documents() > 0) {
       return service::FieldError(absl::StatusCode::kUnavailable, client::kReasonDeviceLost,
@@ -199,7 +208,7 @@ class Merger {
     }
     if (merged.planes() == 0) return;
     merged.set_outside_is_bound(merged.has_outside_score() && all_are_bounds);
-    const bool is_full = hits.size() == static_cast<size_t>(split_.top_k);
+    const bool is_full = hits.size() == static_cast<size_t>(split_.page.num_ranked());
     const bool is_proven =
         !merged.has_outside_score() || (all_are_bounds && is_full && merged.outside_score() < hits.back().score);
     const float divisor = split_.normalize ? static_cast<float>(split_.queries[query].num_tokens) : 1.0F;

@@ -60,7 +60,7 @@ class Splitter {
 
   absl::Status Read() {
     split_.request_id = request_.request_id();
-    split_.top_k = request_.top_k() == 0 ? limits_.default_top_k : request_.top_k();
+    split_.page = service::PageOf(request_, limits_);
     split_.normalize = request_.normalize();
     split_.return_alignments = request_.return_alignments();
     split_.fail_on_missing = request_.missing_policy() == v1::MISSING_POLICY_FAIL;
@@ -92,12 +92,12 @@ class Splitter {
       if (query.kind == Kind::kInline) {
         num_documents = static_cast<uint64_t>(candidates.inline_documents().documents_size());
       }
-      matches += query.num_tokens * std::min(num_documents, static_cast<uint64_t>(split_.top_k));
+      matches += query.num_tokens * std::min(num_documents, static_cast<uint64_t>(split_.page.num_ranked()));
     }
     if (matches <= static_cast<uint64_t>(limits_.max_alignments)) return absl::OkStatus();
     return service::InvalidField(
         "return_alignments",
-        absl::StrCat("asks for ", matches, " token matches (top_k x query tokens), and at most ",
+        absl::StrCat("asks for ", matches, " token matches ((offset + top_k) x query tokens), and at most ",
                      limits_.max_alignments, " (limits.max_alignments) are accepted"),
         {limits_.max_alignments, matches, "limits.max_alignments"});
   }
@@ -185,7 +185,8 @@ class Splitter {
     if (built.queries.empty()) return;
     sub->set_request_id(request_.request_id());
     sub->set_collection(request_.collection());
-    sub->set_top_k(static_cast<uint32_t>(split_.top_k));
+    // Any rank of the merged ranking may be the same rank of a part's.
+    sub->set_top_k(static_cast<uint32_t>(split_.page.num_ranked()));
     // Unknown ids are known to be unknown once all parts have answered.
     sub->set_missing_policy(v1::MISSING_POLICY_REPORT);
     sub->set_priority(request_.priority());

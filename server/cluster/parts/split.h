@@ -12,6 +12,7 @@
 #include "maxsim/v1/rerank.pb.h"
 #include "server/cluster/groups/view.h"
 #include "server/service/call/limits.h"
+#include "server/service/page/page.h"
 
 namespace maxsim::cluster {
 
@@ -33,7 +34,7 @@ struct PartRequest {
 struct SplitRequest {
   std::vector<PartRequest> parts;
   std::string request_id;
-  int64_t top_k = 0;
+  service::Page page;  // cut from the merged ranking: each part is asked for all ranks before it as well
   bool normalize = false;
   bool return_alignments = false;
   bool fail_on_missing = false;

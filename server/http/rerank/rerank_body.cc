@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -42,15 +43,18 @@ bool RerankEvents::SelectMember(const std::string& key) {
   seen_ |= BitOf(member_);
   if (member_ == Member::kDocuments) documents_name_ = key;
   if (member_ == Member::kTopN) top_n_name_ = key;
+  if (member_ == Member::kMinScore) min_score_name_ = key;
   return true;
 }
 
 bool RerankEvents::UnknownMember(std::string_view name) {
   const std::string_view known = NameOfField(name);
-  return Wrong(Printable(name, kLongestQuote),
-               Cat("is not a member (model, query, query_weights, documents, top_n, return_documents, "
-                   "return_alignments, payload_fields, normalize, refinement, filter, min_sequence and request_id are)",
-                   known.empty() ? "" : "; HTTP's name for it is ", known));
+  return Wrong(
+      Printable(name, kLongestQuote),
+      Cat("is not a member (model, query, query_weights, documents, top_n, return_documents, "
+          "return_alignments, payload_fields, normalize, offset, min_score, refinement, filter, min_sequence and "
+          "request_id are)",
+          known.empty() ? "" : "; HTTP's name for it is ", known));
 }
 
 bool RerankEvents::RefinementMember(const std::string& key) {
@@ -180,6 +184,10 @@ bool RerankEvents::Integer(int64_t value) {
     request_.set_top_k(static_cast<uint32_t>(value));
     return true;
   }
+  if (depth() == 1 && member_ == Member::kOffset && is_uint32) {
+    request_.set_offset(static_cast<uint32_t>(value));
+    return true;
+  }
   if (in_refinement() && part_ != "require_proof" && is_uint32) {
     v1::RefinementOptions& refinement = *request_.mutable_refinement();
     (part_ == "budget") ? refinement.set_budget(static_cast<uint32_t>(value))
@@ -202,13 +210,19 @@ bool RerankEvents::Integer(int64_t value) {
 // Numbers that no integer holds, or where none is wanted.
 bool RerankEvents::Number(double value, const Json& exact) {
   if (depth() == 1 && member_ == Member::kIgnored) return true;
-  if (depth() == 1 && member_ == Member::kScoreThreshold) {
-    body_.form.score_threshold = value;
-    return true;
-  }
+  if (depth() == 1 && member_ == Member::kMinScore) return TakeMinScore(value, exact);
   if (depth() == 2 && member_ == Member::kWeights) return AddWeight(value, exact);
   if (in_document() && !is_own_part()) return true;
   return Refuse(Shown(exact));
+}
+
+bool RerankEvents::TakeMinScore(double value, const Json& exact) {
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  if (!(std::abs(value) <= static_cast<double>(kLargest))) {
+    return Wrong(min_score_name_, Cat("is ", Shown(exact), "; its magnitude must be at most ", kLargest));
+  }
+  request_.set_min_score(static_cast<float>(value));
+  return true;
 }
 
 bool RerankEvents::AddWeight(double value, const Json& exact) {
@@ -297,8 +311,10 @@ bool RerankEvents::EndBody() {
   if ((seen_ & BitOf(Member::kDocuments)) == 0) return Wrong("documents", "is missing");
   if (!TakeRankFields()) return false;
   if (!request_.candidates().has_whole_collection()) {
-    // The services whose clients call return all documents where no number is asked for.
-    const auto all = static_cast<uint32_t>(std::min(num_documents_, limits_.max_top_k));
+    // The services whose clients call return all documents where no number is asked for. After an offset that leaves no
+    // room for results the service refuses the request.
+    const int64_t room = limits_.max_top_k - request_.offset();
+    const auto all = static_cast<uint32_t>(std::min(num_documents_, room > 0 ? room : limits_.max_top_k));
     request_.set_top_k(request_.top_k() == 0 ? all : std::min(request_.top_k(), static_cast<uint32_t>(num_documents_)));
   }
   body_.form.api = path_.api;
@@ -315,72 +331,6 @@ bool RerankEvents::EndBody() {
 
 std::string RerankEvents::MatrixPath() const {
   return member_ == Member::kQuery ? std::string("query") : Cat(DocumentPath(), ".tokens");
-}
-
-bool RerankEvents::Refuse(std::string_view shown) {
-  if (depth() == 0) return Fail("the body is not a JSON object");
-  if (depth() == 2) return RefuseElement(shown);
-  if (depth() > 2) {
-    return WrongValue(Cat(DocumentPath(), ".", part_), shown,
-                      part_ == "id"     ? ", not a text or a 64-bit integer"
-                      : part_ == "text" ? ", not a text"
-                                        : "; it must be a list of rows of numbers, or {dtype, shape, data}");
-  }
-  switch (member_) {
-    case Member::kQuery:
-      return RefuseQuery();
-    case Member::kDocuments:
-      return RefuseDocuments();
-    case Member::kWeights:
-      return Wrong("query_weights", "must be a list of numbers");
-    case Member::kPayloadFields:
-      return Wrong("payload_fields", "must be a list of names");
-    case Member::kTopN:
-      return WrongValue(top_n_name_, shown,
-                        Cat(", and whole numbers from 0 to ", limits_.max_top_k, " (limits.max_top_k) are accepted"));
-    case Member::kMinSequence:
-      return WrongValue("min_sequence", shown, ", not a sequence number");
-    case Member::kReturnDocuments:
-      return WrongValue("return_documents", shown, ", not true or false");
-    case Member::kReturnAlignments:
-      return WrongValue("return_alignments", shown, ", not true or false");
-    case Member::kNormalize:
-      return WrongValue("normalize", shown, ", not true or false");
-    case Member::kScoreThreshold:
-      return WrongValue("score_threshold", shown, ", not a number");
-    case Member::kRankFields:
-      return Wrong("rank_fields", "must be a list of names");
-    case Member::kRefinement:
-      return WrongValue("refinement", shown, ", not an object with documents, budget and require_proof");
-    case Member::kFilter:
-      return WrongValue("filter", shown, ", not an object, nor a text such as lang = \"en\" and year >= 2020");
-    case Member::kModel:
-      return WrongValue("model", shown, ", not a text");
-    default:
-      return WrongValue("request_id", shown, ", not a text");
-  }
-}
-
-// Refuses an element of a list, or a value in the query's object.
-bool RerankEvents::RefuseElement(std::string_view shown) {
-  switch (member_) {
-    case Member::kWeights:
-      return WrongValue(Cat("query_weights[", query_.weights_size(), "]"), shown, ", not a number");
-    case Member::kPayloadFields:
-      return WrongValue(Cat("payload_fields[", request_.payload_fields_size(), "]"), shown, ", not a text");
-    case Member::kRankFields:
-      return WrongValue(Cat("rank_fields[", rank_fields_.size(), "]"), shown, ", not a text");
-    case Member::kRefinement:
-      return WrongValue(Cat("refinement.", part_), shown,
-                        part_ == "require_proof" ? ", not true or false"
-                                                 : Cat(", and whole numbers from 0 to ", UINT32_MAX, " are accepted"));
-    case Member::kQuery:
-      return WrongValue("query.text", shown, ", not a text");
-    default:
-      return WrongValue(DocumentPath(), shown,
-                        "; documents must be of one kind: all ids that are texts, all ids that are 64-bit integers, "
-                        "all objects with a text, or all objects with tokens");
-  }
 }
 
 absl::StatusOr<RerankBody> ParseRerankBody(const std::string& body, const RerankPath& path,

@@ -1,5 +1,5 @@
-// Has the events of the body of a rerank call: rerank_body.cc reads the members, rerank_documents.cc the documents. It
-// is internal to server/http.
+// Has the events of the body of a rerank call: rerank_body.cc reads the members, rerank_documents.cc the documents, and
+// rerank_refusals.cc says what is wrong. It is internal to server/http.
 #pragma once
 
 #include <cstddef>
@@ -78,6 +78,7 @@ class RerankEvents final : public BodyEvents {
   bool RefinementMember(const std::string& key);
   bool TakeFilter(std::string_view json);
   bool AddWeight(double value, const Json& exact);
+  bool TakeMinScore(double value, const Json& exact);
   bool TakeKind(Kind kind, absl::FunctionRef<std::string()> shown);
   bool AddStringId(const std::string& id);
   bool AddIntId(int64_t id);
@@ -117,6 +118,7 @@ class RerankEvents final : public BodyEvents {
   uint32_t seen_ = 0;              // bits of members
   std::string documents_name_ = "documents";
   std::string top_n_name_ = "top_n";
+  std::string min_score_name_ = "min_score";
   Kind kind_ = Kind::kNone;    // of the documents so far
   int64_t num_documents_ = 0;  // whole ones
   Document document_;

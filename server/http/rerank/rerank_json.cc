@@ -187,7 +187,7 @@ void AddResults(const AnswerForm& form, const v1::RerankResponse& response, std:
   answer.BeginList(name);
   for (const v1::QueryResult& result : response.results()) {
     for (int i = 0; i < result.scores_size(); ++i) {
-      if (result.scores(i) >= form.score_threshold) answer.Add([&] { return ResultText(form, result, i); });
+      answer.Add([&] { return ResultText(form, result, i); });
     }
   }
   answer.Append("]");

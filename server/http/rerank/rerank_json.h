@@ -12,7 +12,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -45,7 +44,6 @@ struct AnswerForm {
   std::string model;  // as the request named it
   RerankApi api = RerankApi::kV1;
   AnswerShape shape = AnswerShape::kResults;
-  double score_threshold = -std::numeric_limits<double>::infinity();  // lower scores are left out
   std::vector<CarriedDocument> carried = {};  // by position; empty where the documents are stored ones
   std::string text_path = {};  // where strings of a call with texts would have been texts; "" where they were
 };

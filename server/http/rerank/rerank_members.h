@@ -20,7 +20,8 @@ enum class Member : uint8_t {
   kNormalize,
   kRequestId,
   kMinSequence,
-  kScoreThreshold,
+  kOffset,
+  kMinScore,
   kRankFields,
   kRefinement,
   kFilter,
@@ -33,7 +34,7 @@ struct MemberName {
 };
 
 // What is one thing here has a name in each of the services whose clients call (docs/reference/http.md).
-inline constexpr std::array<MemberName, 45> kMemberNames = {{
+inline constexpr std::array<MemberName, 47> kMemberNames = {{
     {"model", Member::kModel},
     {"model_id", Member::kModel},
     {"query", Member::kQuery},
@@ -50,7 +51,9 @@ inline constexpr std::array<MemberName, 45> kMemberNames = {{
     {"normalize", Member::kNormalize},
     {"request_id", Member::kRequestId},
     {"min_sequence", Member::kMinSequence},
-    {"score_threshold", Member::kScoreThreshold},
+    {"offset", Member::kOffset},
+    {"min_score", Member::kMinScore},
+    {"score_threshold", Member::kMinScore},
     {"rank_fields", Member::kRankFields},
     {"refinement", Member::kRefinement},
     {"filter", Member::kFilter},

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "base/saturating.h"
 #include "server/service/call/status.h"
 #include "server/service/request/payload_fields.h"
@@ -54,30 +55,52 @@ uint64_t PieceBytes(const TextFacts& texts) {
   return bytes;
 }
 
-void FillIds(const store::Collection& collection, const engine::JobQueryResult& scored, v1::QueryResult& result) {
+// The results of one query that are on the answer's page.
+struct PageResults {
+  absl::Span<const engine::Hit> hits;
+  absl::Span<const TokenMatch> matches;  // [hits, query tokens] where alignments were asked for, else empty
+};
+
+// Returns a candidate's score as the answer has it.
+float ScoreOf(const PendingAnswer& answer, const PendingAnswer::Query& query, const engine::Hit& hit) {
+  return answer.normalize ? hit.score / static_cast<float>(query.num_tokens) : hit.score;
+}
+
+PageResults OnPage(const PendingAnswer& answer, const PendingAnswer::Query& query,
+                   const engine::JobQueryResult& scored) {
+  const RankRange range = RangeOnPage(answer.page, scored.hits.size(),
+                                      [&](size_t idx) { return ScoreOf(answer, query, scored.hits[idx]); });
+  PageResults results{.hits = absl::MakeConstSpan(scored.hits).subspan(range.begin, range.size()), .matches = {}};
+  if (scored.matches.empty()) return results;
+  const size_t num_tokens = scored.matches.size() / scored.hits.size();
+  results.matches = absl::MakeConstSpan(scored.matches).subspan(range.begin * num_tokens, range.size() * num_tokens);
+  return results;
+}
+
+void FillIds(const store::Collection& collection, absl::Span<const engine::Hit> hits, v1::QueryResult& result) {
   if (collection.manifest().id_type == collection::IdType::kString) {
     auto* ids = result.mutable_string_ids()->mutable_ids();
-    ids->Reserve(static_cast<int>(scored.hits.size()));
-    for (const engine::Hit& hit : scored.hits) {
+    ids->Reserve(static_cast<int>(hits.size()));
+    for (const engine::Hit& hit : hits) {
       const std::string_view id = collection.string_id(hit.ordinal);
       ids->Add()->assign(id.data(), id.size());
     }
   } else {
     auto* ids = result.mutable_int_ids()->mutable_ids();
-    ids->Reserve(static_cast<int>(scored.hits.size()));
-    for (const engine::Hit& hit : scored.hits) ids->Add(collection.int_id(hit.ordinal));
+    ids->Reserve(static_cast<int>(hits.size()));
+    for (const engine::Hit& hit : hits) ids->Add(collection.int_id(hit.ordinal));
   }
 }
 
-void FillAlignments(const engine::JobQueryResult& scored, v1::QueryResult& result) {
-  if (scored.hits.empty()) return;
-  const size_t num_tokens = scored.matches.size() / scored.hits.size();
-  for (size_t h = 0; h < scored.hits.size(); ++h) {
+void FillAlignments(const PageResults& on_page, v1::QueryResult& result) {
+  if (on_page.hits.empty()) return;
+  const size_t num_tokens = on_page.matches.size() / on_page.hits.size();
+  for (size_t h = 0; h < on_page.hits.size(); ++h) {
     v1::Alignment& alignment = *result.add_alignments();
     alignment.mutable_document_tokens()->Reserve(static_cast<int>(num_tokens));
     alignment.mutable_similarities()->Reserve(static_cast<int>(num_tokens));
     for (size_t t = 0; t < num_tokens; ++t) {
-      const TokenMatch& match = scored.matches[h * num_tokens + t];
+      const TokenMatch& match = on_page.matches[h * num_tokens + t];
       alignment.add_document_tokens(static_cast<uint32_t>(match.document_token));
       alignment.add_similarities(match.similarity);
     }
@@ -98,17 +121,18 @@ std::string PayloadOf(const PendingAnswer& answer, const store::Collection& coll
 void FillResult(const PendingAnswer& answer, const store::Collection& collection, const PendingAnswer::Query& query,
                 const engine::JobQueryResult& scored, v1::QueryResult& result) {
   const ResolvedCandidates& candidates = *query.candidates;
-  if (!candidates.is_inline) FillIds(collection, scored, result);
-  const int count = static_cast<int>(scored.hits.size());
+  const PageResults on_page = OnPage(answer, query, scored);
+  if (!candidates.is_inline) FillIds(collection, on_page.hits, result);
+  const int count = static_cast<int>(on_page.hits.size());
   result.mutable_scores()->Reserve(count);
   result.mutable_positions()->Reserve(count);
-  for (const engine::Hit& hit : scored.hits) {
-    result.add_scores(answer.normalize ? hit.score / static_cast<float>(query.num_tokens) : hit.score);
+  for (const engine::Hit& hit : on_page.hits) {
+    result.add_scores(ScoreOf(answer, query, hit));
     result.add_positions(hit.position);
     if (!answer.return_payloads) continue;
     result.add_payloads(candidates.is_inline ? std::string() : PayloadOf(answer, collection, hit.ordinal));
   }
-  if (answer.return_alignments) FillAlignments(scored, result);
+  if (answer.return_alignments) FillAlignments(on_page, result);
   for (const std::string& id : candidates.missing_string_ids) *result.mutable_missing_string_ids()->add_ids() = id;
   for (const int64_t id : candidates.missing_int_ids) result.mutable_missing_int_ids()->add_ids(id);
   result.set_unavailable_documents(scored.num_unavailable);
@@ -125,7 +149,7 @@ void FillPositions(const PendingAnswer& answer, const store::Collection& collect
     if (query.job_query < 0 || !query.candidates->set->has_ordinal_positions()) continue;
     v1::QueryResult& filled = *response.mutable_results(static_cast<int>(i));
     int hit_idx = 0;
-    for (const engine::Hit& hit : result.queries[static_cast<size_t>(query.job_query)].hits) {
+    for (const engine::Hit& hit : OnPage(answer, query, result.queries[static_cast<size_t>(query.job_query)]).hits) {
       filled.set_positions(hit_idx++, collection.position(hit.ordinal));
     }
   }
@@ -157,8 +181,8 @@ absl::Status CheckMissing(const PendingAnswer& answer, const RequestLimits& limi
 absl::Status CheckAlignments(uint64_t num_matches, const RequestLimits& limits) {
   const uint64_t bytes = SaturatingMultiply(num_matches, kMatchBytes);
   if (bytes <= limits.max_answer_bytes) return absl::OkStatus();
-  return TooLarge("return_alignments", absl::StrCat(num_matches, " token matches (top_k x query tokens)"), bytes,
-                  limits, "lower top_k");
+  return TooLarge("return_alignments", absl::StrCat(num_matches, " token matches ((offset + top_k) x query tokens)"),
+                  bytes, limits, "lower top_k");
 }
 
 absl::Status CheckAnswerSize(const PendingAnswer& answer, const engine::JobResult& result,
@@ -170,10 +194,10 @@ absl::Status CheckAnswerSize(const PendingAnswer& answer, const engine::JobResul
   uint64_t payload_bytes = 0;
   for (const PendingAnswer::Query& query : answer.queries) {
     if (query.job_query < 0) continue;
-    const engine::JobQueryResult& scored = result.queries[static_cast<size_t>(query.job_query)];
-    bytes += scored.hits.size() * kHitBytes + scored.matches.size() * kMatchBytes;
+    const PageResults on_page = OnPage(answer, query, result.queries[static_cast<size_t>(query.job_query)]);
+    bytes += on_page.hits.size() * kHitBytes + on_page.matches.size() * kMatchBytes;
     if (query.candidates->is_inline) continue;
-    for (const engine::Hit& hit : scored.hits) {
+    for (const engine::Hit& hit : on_page.hits) {
       bytes += has_strings ? collection.string_id(hit.ordinal).size() + kStringBytes : kIntIdBytes;
       // Whole payloads count also where some of their members come back: all are looked through.
       if (answer.return_payloads) payload_bytes += collection.payload(hit.ordinal).size() + kStringBytes;

@@ -10,6 +10,7 @@
 #include "maxsim/v1/rerank.pb.h"
 #include "server/engine/job.h"
 #include "server/service/call/limits.h"
+#include "server/service/page/page.h"
 #include "server/service/request/candidates.h"
 #include "server/service/request/text_facts.h"
 #include "server/store/collection/collection.h"
@@ -24,6 +25,7 @@ struct PendingAnswer {
   bool return_alignments = false;
   std::vector<std::string> payload_fields;  // members of payloads that come back; empty: all
   bool normalize = false;
+  Page page;
   TextFacts texts;
   struct Query {
     std::shared_ptr<const ResolvedCandidates> candidates;

@@ -12,18 +12,18 @@
 namespace maxsim::service {
 namespace {
 
-int64_t DocumentsOf(const v1::RefinementOptions& options, int64_t top_k) {
+int64_t DocumentsOf(const v1::RefinementOptions& options, int64_t num_ranked) {
   if (options.documents() != 0) return options.documents();
-  return DefaultRefinedDocuments(top_k);
+  return DefaultRefinedDocuments(num_ranked);
 }
 
 }  // namespace
 
-absl::Status CheckRefinement(const v1::RefinementOptions& options, int64_t top_k) {
-  if (options.documents() != 0 && options.documents() < top_k) {
+absl::Status CheckRefinement(const v1::RefinementOptions& options, int64_t num_ranked) {
+  if (options.documents() != 0 && options.documents() < num_ranked) {
     return InvalidField("refinement.documents",
-                        absl::StrCat("is ", options.documents(), ", and at least as many as results, ", top_k,
-                                     " (top_k), must be scored"));
+                        absl::StrCat("is ", options.documents(), ", and at least as many as ranks, ", num_ranked,
+                                     " (offset + top_k), must be scored"));
   }
   if (options.budget() == 0) return absl::OkStatus();
   if (!options.require_proof()) {
@@ -35,16 +35,16 @@ absl::Status CheckRefinement(const v1::RefinementOptions& options, int64_t top_k
                         absl::StrCat("is ", options.budget(), ", and at most ", kMaxScanResults, " is accepted"),
                         {kMaxScanResults, options.budget()});
   }
-  if (const int64_t documents = DocumentsOf(options, top_k); options.budget() < documents) {
+  if (const int64_t documents = DocumentsOf(options, num_ranked); options.budget() < documents) {
     return InvalidField("refinement.budget",
                         absl::StrCat("is ", options.budget(), ", less than the documents to refine, ", documents));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<engine::RefinementOptions> RefinementFor(const v1::RefinementOptions& options, int64_t top_k,
+absl::StatusOr<engine::RefinementOptions> RefinementFor(const v1::RefinementOptions& options, int64_t num_ranked,
                                                         uint64_t num_candidates, std::optional<uint64_t> gpu_bytes) {
-  const int64_t documents = DocumentsOf(options, top_k);
+  const int64_t documents = DocumentsOf(options, num_ranked);
   if (num_candidates <= static_cast<uint64_t>(documents)) return engine::RefinementOptions{};
   if (options.documents() == 0 && gpu_bytes.has_value() && *gpu_bytes <= kMaxScoredBytes) {
     return engine::RefinementOptions{};

@@ -11,9 +11,10 @@
 
 namespace maxsim::service {
 
-// Checks the options as far as that needs no collection. INVALID_ARGUMENT for `documents` below `top_k`; for a budget
-// below `documents`, above kMaxScanResults, or without require_proof. `top_k` is the request's, or the default.
-absl::Status CheckRefinement(const v1::RefinementOptions& options, int64_t top_k);
+// Checks the options as far as that needs no collection. INVALID_ARGUMENT for `documents` below `num_ranked`; for a
+// budget below `documents`, above kMaxScanResults, or without require_proof. `num_ranked` is that of the request's
+// Page.
+absl::Status CheckRefinement(const v1::RefinementOptions& options, int64_t num_ranked);
 
 // Largest size in bytes of the embeddings of candidates that are all scored although they have codes, where the
 // embeddings are in GPU memory. A scan reads a sixteenth of the bytes but adds a second step of about 0.7 ms. On an
@@ -24,7 +25,7 @@ inline constexpr uint64_t kMaxScoredBytes = uint64_t{4} << 30;
 // options are the default ones) if `documents` allows for all candidates, or if the request leaves `documents` open and
 // the candidates have at most kMaxScoredBytes in GPU memory (`gpu_bytes`; nullopt: they are not all there).
 // INVALID_ARGUMENT where more documents are asked for than can be chosen, and fewer than there are candidates.
-absl::StatusOr<engine::RefinementOptions> RefinementFor(const v1::RefinementOptions& options, int64_t top_k,
+absl::StatusOr<engine::RefinementOptions> RefinementFor(const v1::RefinementOptions& options, int64_t num_ranked,
                                                         uint64_t num_candidates, std::optional<uint64_t> gpu_bytes);
 
 // Fills in certificate and margin of an answer from its planes, documents, outside score and last result. `last_score`

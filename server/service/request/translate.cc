@@ -11,6 +11,7 @@
 #include "collection/collection_name.h"
 #include "kernels/limits.h"
 #include "server/service/call/status.h"
+#include "server/service/page/page.h"
 #include "server/service/request/filter_message.h"
 #include "server/service/request/refinement.h"
 #include "server/service/request/token_matrix.h"
@@ -94,7 +95,7 @@ absl::Status ResolveAll(const v1::RerankRequest& request, const store::Collectio
 }
 
 // The request's price, as engine::ComputeWork would have it; and, where alignments are wanted, their number.
-absl::StatusOr<uint64_t> CheckWork(const v1::RerankRequest& request, int32_t top_k, const RequestLimits& limits,
+absl::StatusOr<uint64_t> CheckWork(const v1::RerankRequest& request, int32_t num_ranked, const RequestLimits& limits,
                                    const PendingAnswer& answer) {
   uint64_t work = 0;
   uint64_t matches = 0;
@@ -102,7 +103,7 @@ absl::StatusOr<uint64_t> CheckWork(const v1::RerankRequest& request, int32_t top
     const uint64_t tokens = request.queries(static_cast<int>(i)).tokens().num_tokens();
     const ResolvedCandidates& candidates = *answer.queries[i].candidates;
     work = SaturatingAdd(work, SaturatingMultiply(tokens, candidates.num_tokens));
-    matches += tokens * std::min<uint64_t>(static_cast<uint64_t>(top_k), candidates.num_documents);
+    matches += tokens * std::min<uint64_t>(static_cast<uint64_t>(num_ranked), candidates.num_documents);
   }
   if (work > limits.max_request_work) {
     return InvalidField("queries",
@@ -111,10 +112,11 @@ absl::StatusOr<uint64_t> CheckWork(const v1::RerankRequest& request, int32_t top
                         {limits.max_request_work, work, "limits.max_request_work"});
   }
   if (request.return_alignments() && matches > static_cast<uint64_t>(limits.max_alignments)) {
-    return InvalidField("return_alignments",
-                        absl::StrCat("asks for ", matches, " token matches (top_k x query tokens), and at most ",
-                                     limits.max_alignments, " (limits.max_alignments) are accepted"),
-                        {limits.max_alignments, matches, "limits.max_alignments"});
+    return InvalidField(
+        "return_alignments",
+        absl::StrCat("asks for ", matches, " token matches ((offset + top_k) x query tokens), and at most ",
+                     limits.max_alignments, " (limits.max_alignments) are accepted"),
+        {limits.max_alignments, matches, "limits.max_alignments"});
   }
   if (request.return_alignments()) {
     if (absl::Status status = CheckAlignments(matches, limits); !status.ok()) return status;
@@ -157,7 +159,8 @@ std::optional<uint64_t> GpuBytes(const store::Collection& collection, uint64_t n
 
 // Converts the queries that have something to score, and remembers which they are.
 absl::Status BuildJobQueries(const v1::RerankRequest& request, const store::Collection& collection,
-                             const TokenMatrixRules& rules, int32_t top_k, PendingAnswer& answer, engine::Job& job) {
+                             const TokenMatrixRules& rules, int32_t num_ranked, PendingAnswer& answer,
+                             engine::Job& job) {
   job.queries.reserve(static_cast<size_t>(request.queries_size()));
   for (int i = 0; i < request.queries_size(); ++i) {
     const v1::Query& query = request.queries(i);
@@ -170,12 +173,12 @@ absl::Status BuildJobQueries(const v1::RerankRequest& request, const store::Coll
     if (pending.candidates->num_documents == 0) continue;
     converted.weights.assign(query.weights().begin(), query.weights().end());
     converted.num_tokens = static_cast<int32_t>(query.tokens().num_tokens());
-    converted.top_k = top_k;
+    converted.top_k = num_ranked;
     converted.want_alignments = request.return_alignments();
     if (collection.code_planes() > 0 && !pending.candidates->is_inline) {
       const uint64_t num_candidates = pending.candidates->num_documents;
       const absl::StatusOr<engine::RefinementOptions> refinement =
-          RefinementFor(request.refinement(), top_k, num_candidates, GpuBytes(collection, num_candidates));
+          RefinementFor(request.refinement(), num_ranked, num_candidates, GpuBytes(collection, num_candidates));
       if (!refinement.ok()) return refinement.status();
       converted.refinement = *refinement;
     }
@@ -273,12 +276,7 @@ absl::Status CheckEnvelope(const v1::RerankRequest& request, const RequestLimits
                                      limits.max_queries_per_request, " (limits.max_queries_per_request) are accepted"),
                         {limits.max_queries_per_request, request.queries_size(), "limits.max_queries_per_request"});
   }
-  if (request.top_k() > limits.max_top_k) {
-    return InvalidField(
-        "top_k",
-        absl::StrCat("is ", request.top_k(), ", and at most ", limits.max_top_k, " (limits.max_top_k) is accepted"),
-        {limits.max_top_k, request.top_k(), "limits.max_top_k"});
-  }
+  if (absl::Status status = CheckPage(request, limits); !status.ok()) return status;
   if (!v1::MissingPolicy_IsValid(request.missing_policy())) {
     return InvalidField("missing_policy", absl::StrCat("is ", static_cast<int>(request.missing_policy()), ", and 0 to ",
                                                        static_cast<int>(v1::MissingPolicy_MAX), " are accepted"));
@@ -288,8 +286,8 @@ absl::Status CheckEnvelope(const v1::RerankRequest& request, const RequestLimits
                                                  static_cast<int>(v1::Priority_MAX), " are accepted"));
   }
   if (request.has_refinement()) {
-    const int64_t top_k = request.top_k() == 0 ? limits.default_top_k : request.top_k();
-    if (absl::Status status = CheckRefinement(request.refinement(), top_k); !status.ok()) return status;
+    const int64_t num_ranked = PageOf(request, limits).num_ranked();
+    if (absl::Status status = CheckRefinement(request.refinement(), num_ranked); !status.ok()) return status;
   }
   if (absl::Status status = CheckRequestFilter(request); !status.ok()) return status;
   return CheckPayloadFields(request);
@@ -321,12 +319,13 @@ absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
   answer.queries.resize(static_cast<size_t>(request.queries_size()));
   if (absl::Status status = ResolveAll(request, *collection, limits, check, answer); !status.ok()) return status;
   if (absl::Status status = CheckMissing(answer, limits); !status.ok()) return status;
-  const auto top_k = static_cast<int32_t>(request.top_k() == 0 ? limits.default_top_k : request.top_k());
-  const absl::StatusOr<uint64_t> work = CheckWork(request, top_k, limits, answer);
+  answer.page = PageOf(request, limits);
+  const auto num_ranked = static_cast<int32_t>(answer.page.num_ranked());
+  const absl::StatusOr<uint64_t> work = CheckWork(request, num_ranked, limits, answer);
   if (!work.ok()) return work.status();
 
   auto job = std::make_unique<engine::Job>();
-  if (absl::Status status = BuildJobQueries(request, *collection, rules, top_k, answer, *job); !status.ok()) {
+  if (absl::Status status = BuildJobQueries(request, *collection, rules, num_ranked, answer, *job); !status.ok()) {
     return status;
   }
   answer.collection = collection;

@@ -34,9 +34,9 @@ absl::Status CheckGeneration(uint64_t generation, const std::string& collection,
 // Returns the candidates that count for a query of the request: its own, or else the request's.
 const v1::Candidates& CandidatesOf(const v1::RerankRequest& request, const v1::Query& query);
 
-// Checks what needs no collection. INVALID_ARGUMENT for a wrong request_id, number of queries, top_k, enum value,
-// payload field or refinement, for a malformed filter, and for a filter together with inline documents. The name of the
-// collection may be empty only if all candidates are inline documents and no generation is given.
+// Checks what needs no collection. INVALID_ARGUMENT for a wrong request_id, number of queries, page (CheckPage), enum
+// value, payload field or refinement, for a malformed filter, and for a filter together with inline documents. The name
+// of the collection may be empty only if all candidates are inline documents and no generation is given.
 absl::Status CheckEnvelope(const v1::RerankRequest& request, const RequestLimits& limits);
 
 // Checks everything else and converts a request that has passed CheckEnvelope. The job's deadline, cancellation and

@@ -106,10 +106,11 @@ void CheckQuery(const json& query, const v1::Query& sent) {
   CheckMatrix(query, sent.tokens());
 }
 
-void CheckTopK(const json& top_n, const json& documents, uint32_t top_k) {
+void CheckTopK(const json& top_n, const json& documents, uint32_t offset, uint32_t top_k) {
   const uint64_t asked = top_n.is_null() ? 0 : top_n.get<uint64_t>();
   if (documents.is_string()) return Require(asked == top_k, "top_k is the body's top_n");
-  const uint64_t all = std::min<uint64_t>(documents.size(), static_cast<uint64_t>(service::RequestLimits().max_top_k));
+  const auto most = static_cast<uint64_t>(service::RequestLimits().max_top_k);
+  const uint64_t all = std::min<uint64_t>(documents.size(), offset < most ? most - offset : most);
   Require(top_k == (asked == 0 ? all : std::min<uint64_t>(asked, documents.size())),
           "top_k is the body's top_n, or all documents");
 }
@@ -142,7 +143,14 @@ void CheckRequest(const json& body, bool strings_are_texts, const v1::RerankRequ
   CheckQuery(MemberOf(body, http::Member::kQuery), request.queries(0));
   const json documents = MemberOf(body, http::Member::kDocuments);
   CheckDocuments(documents, strings_are_texts, request.candidates());
-  CheckTopK(MemberOf(body, http::Member::kTopN), documents, request.top_k());
+  const json offset = MemberOf(body, http::Member::kOffset);
+  Require((offset.is_null() ? 0 : offset.get<uint64_t>()) == request.offset(), "the offset is the body's");
+  const json min_score = MemberOf(body, http::Member::kMinScore);
+  Require(min_score.is_null() != request.has_min_score(), "a least score is asked for as in the body");
+  if (!min_score.is_null()) {
+    Require(static_cast<float>(min_score.get<double>()) == request.min_score(), "the least score is the body's");
+  }
+  CheckTopK(MemberOf(body, http::Member::kTopN), documents, request.offset(), request.top_k());
   const json weights = MemberOf(body, http::Member::kWeights);
   Require(static_cast<int>(weights.size()) == request.queries(0).weights_size(), "the weights are the body's");
   for (size_t idx = 0; idx < weights.size(); ++idx) {

@@ -343,6 +343,18 @@ class ClientTest(RealServerTest):
         document = self.client.rerank("text", self.queries[0], top_k=1, payload_fields=["author"])[0]
         self.assertEqual(document.payload, {})
 
+    def test_pages_are_parts_of_one_ranking(self):
+        from maxsim import errors
+
+        whole = self.client.rerank("text", self.queries[2], top_k=30)
+        page = self.client.rerank("text", self.queries[2], top_k=10, offset=15)
+        self.assertEqual(page.to_dict()["documents"], whole[15:25].to_dict()["documents"])
+        best = self.client.rerank_many("text", [self.queries[2]], top_k=30, min_score=whole.scores[4])[0]
+        self.assertEqual(best.ids, whole.ids[:5])
+        with self.assertRaises(errors.InvalidArgument) as raised:
+            self.client.rerank("text", self.queries[2], top_k=10, offset=10_000)
+        self.assertEqual((raised.exception.field, raised.exception.limit), ("offset", 10_000))
+
     def test_normalized_scores_are_means(self):
         sums = self.client.rerank("text", self.queries[2], top_k=5)
         means = self.client.rerank("text", self.queries[2], top_k=5, normalize=True)

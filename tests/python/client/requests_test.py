@@ -79,6 +79,8 @@ class RequestTest(unittest.TestCase):
         )
         options = {
             "top_k": 3,
+            "offset": 6,
+            "min_score": -2.5,
             "payloads": True,
             "payload_fields": ["title"],
             "alignments": True,
@@ -94,6 +96,8 @@ class RequestTest(unittest.TestCase):
             queries=[pb.Query(text="a question", weights=[1, 0.5])],
             candidates=pb.Candidates(string_ids=pb.StringIds(ids=["a", "b"])),
             top_k=3,
+            offset=6,
+            min_score=-2.5,
             return_payloads=True,
             payload_fields=["title"],
             return_alignments=True,
@@ -114,6 +118,17 @@ class RequestTest(unittest.TestCase):
             maxsim.Request("c", "a question", ["a", "b"], weights=weights, **options).to_message(),
         ):
             self.assertEqual(request, wanted)
+
+    def test_a_page_is_checked_before_it_is_sent(self):
+        self.assertFalse(self.client.rerank("c", QUERY, min_score=None).HasField("min_score"))
+        self.assertTrue(self.client.rerank("c", QUERY, min_score=0).HasField("min_score"))
+        self.assertEqual(self.client.rerank("c", QUERY, min_score=np.float32(0.1)).min_score, np.float32(0.1))
+        for value in (float("nan"), float("inf"), 1e39, -1e39, "1", True):
+            with self.assertRaisesRegex(ValueError, "min_score is .*; it is a finite number of 32 bits, or None"):
+                self.client.rerank("c", QUERY, min_score=value)
+        for value in (-1, 1.5, 2**32, None):
+            with self.assertRaisesRegex(ValueError, "offset is .*; it is an integer from 0 to 4294967295"):
+                self.client.rerank("c", QUERY, offset=value)
 
     def test_documents_may_be_vectors_or_texts(self):
         inline = self.client.rerank(None, QUERY, documents=[QUERY, QUERY[:1]]).candidates.inline_documents

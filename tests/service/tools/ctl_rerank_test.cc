@@ -59,6 +59,19 @@ TEST_F(CtlTest, RerankSendsTheFilterAsItIsWritten) {
   EXPECT_THAT(refused.err, HasSubstr("filter_text: position 8: found"));
 }
 
+TEST_F(CtlTest, RerankAsksForAPage) {
+  const Outcome run = Run({"rerank", "--query", Path("q.npy"), "--all", "--offset", "20", "--min-score", "-0.5"});
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(request_.offset(), 20u);
+  EXPECT_EQ(request_.min_score(), -0.5F);
+  EXPECT_THAT(run.out, HasSubstr("  21  doc-b  1.500000         1\n  22  doc-a"))
+      << "ranks count from the first of all";
+  EXPECT_EQ(Run({"rerank", "--query", Path("q.npy"), "--all"}).code, 0);
+  EXPECT_EQ(request_.offset(), 0u);
+  EXPECT_FALSE(request_.has_min_score());
+  EXPECT_NE(Run({"rerank", "--query", Path("q.npy"), "--all", "--offset", "-1"}).code, 0);
+}
+
 TEST_F(CtlTest, RerankSendsAText) {
   server_.on_rerank = [this](auto&, const v1::RerankRequest& request, v1::RerankResponse& response) {
     request_ = request;

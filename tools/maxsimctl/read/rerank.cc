@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 
 #include "absl/strings/str_join.h"
 #include "base/text.h"
@@ -19,7 +20,8 @@ struct RerankOptions {
   std::string collection, query, text, query_lengths, ids, ids_file, filter, weights;
   int64_t query_index = 0;
   bool all = false, payload = false, alignments = false, fail_missing = false;
-  uint32_t top_k = 10;
+  uint32_t top_k = 10, offset = 0;
+  std::optional<float> min_score;
   uint32_t refine = 0, budget = 0;
   bool prove = false;
 };
@@ -62,6 +64,8 @@ absl::StatusOr<v1::RerankRequest> MakeRequest(const RerankOptions& options, Cont
   *request.mutable_candidates() = *std::move(candidates);
   if (!options.filter.empty()) request.set_filter_text(options.filter);
   request.set_top_k(options.top_k);
+  request.set_offset(options.offset);
+  if (options.min_score.has_value()) request.set_min_score(*options.min_score);
   request.set_return_payloads(options.payload);
   request.set_return_alignments(options.alignments);
   request.set_missing_policy(options.fail_missing ? v1::MISSING_POLICY_FAIL : v1::MISSING_POLICY_REPORT);
@@ -90,7 +94,8 @@ void PrintTable(const v1::QueryResult& result, const RerankOptions& options, con
   if (options.payload) columns.push_back({"title"});
   command_line::Table table(columns);
   for (int i = 0; i < NumHits(result); ++i) {
-    std::vector<std::string> row = {std::to_string(i + 1), command_line::WithoutControls(IdText(result, i)),
+    std::vector<std::string> row = {std::to_string(int64_t{options.offset} + i + 1),
+                                    command_line::WithoutControls(IdText(result, i)),
                                     command_line::Fixed(result.scores(i), 6), std::to_string(result.positions(i))};
     if (options.alignments) row.push_back(AlignmentText(result.alignments(i)));
     if (options.payload) {
@@ -174,6 +179,10 @@ void AddRerank(CLI::App& app, Context& context) {
       ->check(CLI::Range(1, kMaxTopK))
       ->capture_default_str()
       ->type_name("K");
+  command->add_option("--offset", options->offset, "Ranks to leave out before the first document")
+      ->check(CLI::Range(0, kMaxTopK))
+      ->type_name("N");
+  command->add_option("--min-score", options->min_score, "Leave out documents with lower scores")->type_name("SCORE");
   command->add_option("--refine", options->refine, "Documents that a scan of codes chooses to be scored")
       ->type_name("N");
   CLI::Option* prove =

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <set>
 #include <string>
 #include <utility>
@@ -33,6 +34,11 @@ struct FakeHit {
   uint64_t position = 0;
   std::string id;
 };
+
+// Returns a hit's score as the answer has it.
+inline float ShownScore(const v1::RerankRequest& request, const v1::Query& query, const FakeHit& hit) {
+  return request.normalize() ? hit.score / static_cast<float>(query.tokens().num_tokens()) : hit.score;
+}
 
 // Answers as a server that holds these documents would.
 inline v1::RerankResponse Answer(const v1::RerankRequest& request, const std::vector<FakeDocument>& documents,
@@ -68,11 +74,15 @@ inline v1::RerankResponse Answer(const v1::RerankRequest& request, const std::ve
       }
     }
     std::sort(hits.begin(), hits.end(), RanksBefore);
-    hits.resize(std::min<size_t>(hits.size(), request.top_k()));
+    hits.resize(std::min<size_t>(hits.size(), request.offset() + request.top_k()));
+    hits.erase(hits.begin(), hits.begin() + std::min<std::ptrdiff_t>(std::ssize(hits), request.offset()));
+    if (request.has_min_score()) {
+      std::erase_if(hits, [&](const FakeHit& hit) { return ShownScore(request, query, hit) < request.min_score(); });
+    }
     if (!candidates.has_inline_documents()) result.mutable_string_ids();
     for (const FakeHit& hit : hits) {
       if (!candidates.has_inline_documents()) result.mutable_string_ids()->add_ids(hit.id);
-      result.add_scores(request.normalize() ? hit.score / static_cast<float>(query.tokens().num_tokens()) : hit.score);
+      result.add_scores(ShownScore(request, query, hit));
       result.add_positions(hit.position);
       if (request.return_payloads()) result.add_payloads("{" + hit.id + "}");
       if (request.return_alignments()) {

@@ -114,6 +114,9 @@ TEST_F(MergeTest, AnyRequestIsAnsweredAsByOneServer) {
       if (below(2) == 0) fill(*query.mutable_candidates());
     }
     request_.set_top_k(static_cast<uint32_t>(1 + below(20)));
+    request_.set_offset(below(2) == 0 ? 0 : static_cast<uint32_t>(below(30)));
+    request_.clear_min_score();
+    if (below(3) == 0) request_.set_min_score(static_cast<float>(below(8)) / 2.0F);
     request_.set_normalize(below(2) == 0);
     request_.set_return_payloads(below(2) == 0);
     request_.set_return_alignments(below(2) == 0);

@@ -190,6 +190,20 @@ TEST_F(SplitTest, WhatTheWholeRequestSaysGoesToEachPartAndWhatIsDoneLastDoesNot)
   }
 }
 
+TEST_F(SplitTest, EachPartIsAskedForAllRanksUpToTheEndOfThePage) {
+  SetIds(*request_.mutable_candidates(), 50);
+  request_.set_top_k(3);
+  request_.set_offset(20);
+  request_.set_min_score(1);
+  const auto split = Split();
+  ASSERT_TRUE(split.ok());
+  for (const PartRequest& part : split->parts) {
+    EXPECT_EQ(part.request->top_k(), 23);
+    EXPECT_EQ(part.request->offset(), 0);
+    EXPECT_FALSE(part.request->has_min_score());
+  }
+}
+
 TEST_F(SplitTest, AlignmentsCountForTheWholeRequest) {
   SetIds(*request_.mutable_candidates(), 90);
   request_.set_top_k(60);

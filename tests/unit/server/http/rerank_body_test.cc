@@ -105,7 +105,7 @@ TEST(RerankBodyTest, WhatIsMissingOrUnknownIsNamed) {
 TEST(RerankBodyTest, FieldsOfTheMessageAreToldTheirNameHere) {
   const std::string members =
       "(model, query, query_weights, documents, top_n, return_documents, return_alignments, "
-      "payload_fields, normalize, refinement, filter, min_sequence and request_id are)";
+      "payload_fields, normalize, offset, min_score, refinement, filter, min_sequence and request_id are)";
   EXPECT_THAT(ErrorOf(With("collection", "c")), EndsWith("; HTTP's name for it is model"));
   EXPECT_THAT(ErrorOf(With("queries", 1)), EndsWith("; HTTP's name for it is query"));
   EXPECT_THAT(ErrorOf(With("candidates", 1)), EndsWith("; HTTP's name for it is documents"));
@@ -232,6 +232,33 @@ TEST(RerankBodyTest, AllDocumentsComeBackWhereNoNumberIsAskedFor) {
   EXPECT_EQ(Parse(With("documents", "*"))->top_k(), 0u) << "limits.default_top_k of the whole collection";
 }
 
+TEST(RerankBodyTest, APageIsAnOffsetAndALeastScore) {
+  const auto page = Parse(With("offset", 40));
+  EXPECT_EQ(page->offset(), 40u);
+  EXPECT_FALSE(page->has_min_score());
+  EXPECT_EQ(Parse(With("min_score", -0.75))->min_score(), -0.75F);
+  EXPECT_EQ(Parse(With("min_score", 3))->min_score(), 3.0F);
+  EXPECT_FALSE(Parse(With("min_score", nullptr))->has_min_score());
+  for (const json& wrong : {json(-1), json(4294967296), json(1.5), json("3"), json(true)}) {
+    EXPECT_EQ(ErrorOf(With("offset", wrong)), absl::StrCat("offset: is ", wrong.dump(),
+                                                           ", and whole numbers from 0 to 1000 (limits.max_top_k) are "
+                                                           "accepted"));
+  }
+  EXPECT_EQ(ErrorOf(With("min_score", "3")), "min_score: is \"3\", not a number");
+  EXPECT_EQ(ErrorOf(With("min_score", -1e39)), "min_score: is -1e+39; its magnitude must be at most 3.40282e+38");
+  EXPECT_EQ(ErrorOf(With("score_threshold", 1e39)),
+            "score_threshold: is 1e+39; its magnitude must be at most 3.40282e+38");
+  EXPECT_EQ(ErrorOf(R"({"query": "q", "documents": "*", "min_score": 1, "score_threshold": 1})"),
+            "score_threshold: appears twice");
+  // All documents after the offset, but for the limit of offset + top_n.
+  const json many(std::vector<int>(5000, 1));
+  json body = json::parse(With("documents", many));
+  body["offset"] = 400;
+  EXPECT_EQ(Parse(body.dump())->top_k(), 600u);
+  body["offset"] = 1000;
+  EXPECT_EQ(Parse(body.dump())->top_k(), 1000u) << "which the service refuses";
+}
+
 TEST(RerankBodyTest, AQueryMayBeAText) {
   EXPECT_EQ(Parse(With("query", "what is it?"))->queries(0).text(), "what is it?");
   EXPECT_EQ(Parse(With("query", {{"text", "what?"}}))->queries(0).text(), "what?");
@@ -332,7 +359,7 @@ TEST(RerankBodyTest, ClientsOfOtherServicesAreRead) {
       parse("/text/v1/rerank", R"("documents": ["a"], "return_documents": "false")").request.return_payloads());
   EXPECT_EQ(ErrorOf(With("return_documents", "yes")), "return_documents: is \"yes\", not true or false");
   EXPECT_EQ(parse("/v1/rerank", R"("documents": ["a"], "model_id": "m")").request.collection(), "m");
-  EXPECT_EQ(parse("/v1/rerank", R"("documents": ["a"], "score_threshold": 0.5)").form.score_threshold, 0.5);
+  EXPECT_EQ(parse("/v1/rerank", R"("documents": ["a"], "score_threshold": 0.5)").request.min_score(), 0.5F);
   EXPECT_EQ(ErrorOf(With("score_threshold", "0.5")), "score_threshold: is \"0.5\", not a number");
   const RerankBody nim = parse("/text/v1/ranking", R"("passages": [{"text": "a"}], "truncate": "END")");
   EXPECT_EQ(nim.form.shape, AnswerShape::kRankings);

@@ -128,9 +128,6 @@ TEST(RerankJsonTest, ClientsFindTheirBillAndTheirShape) {
   form.carried = {};
   EXPECT_EQ(json::parse(FormatRerankResponse(form, TwoInlineResults()))["rankings"],
             json::parse(R"([{"index":1,"logit":1.5},{"index":0,"logit":0.5}])"));
-  form.score_threshold = 1.5;
-  EXPECT_EQ(json::parse(FormatRerankResponse(form, TwoInlineResults()))["rankings"],
-            json::parse(R"([{"index":1,"logit":1.5}])"));
 }
 
 TEST(RerankJsonTest, InfinitysClientsGetStringsForStoredDocumentsToo) {

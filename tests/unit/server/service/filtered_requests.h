@@ -11,13 +11,11 @@
 #include <vector>
 
 #include "collection/filters/filter_text.h"
-#include "server/service/request/answer.h"
 #include "server/service/request/filter_message.h"
-#include "server/service/request/translate.h"
 #include "tests/support/collection/filter_meaning.h"
 #include "tests/support/collection/random_filters.h"
-#include "tests/support/engine_fixture.h"
 #include "tests/support/requests.h"
+#include "tests/unit/server/service/answer_together.h"
 
 namespace maxsim::service {
 
@@ -53,17 +51,18 @@ class FilteredRequests {
   // compares each with the answer for the matching ids.
   void Check(const std::vector<const FilteredCollection*>& collections) {
     std::vector<FilteredPair> pairs;
-    std::vector<Asked> together;
+    std::vector<AskedRequest> together;
     for (const FilteredCollection* one : collections) pairs.push_back(MakePair(*one));
     for (size_t idx = 0; idx < pairs.size(); ++idx) {
       together.push_back({&pairs[idx].filtered, collections[idx]->collection});
     }
-    const std::vector<v1::RerankResponse> filtered = Answer(together);
+    const std::vector<v1::RerankResponse> filtered = AnswerTogether(together, engine_);
     for (size_t idx = 0; idx < pairs.size(); ++idx) {
       const FilteredPair& pair = pairs[idx];
       SCOPED_TRACE(collection::FormatFilter(pair.filter));
       v1::RerankResponse listed;
-      if (pair.listed.queries_size() > 0) listed = Answer({{&pair.listed, collections[idx]->collection}})[0];
+      if (pair.listed.queries_size() > 0)
+        listed = AnswerTogether({{&pair.listed, collections[idx]->collection}}, engine_)[0];
       int next = 0;
       for (int query = 0; query < pair.filtered.queries_size(); ++query) {
         const v1::QueryResult& actual = filtered[idx].results(query);
@@ -83,11 +82,6 @@ class FilteredRequests {
   int num_empty() const { return num_empty_; }      // queries for which nothing matched
 
  private:
-  struct Asked {
-    const v1::RerankRequest* request;
-    std::shared_ptr<const store::Collection> collection;
-  };
-
   uint64_t Below(uint64_t end) { return random_.Below(end); }
 
   // Adds the id of a document, or one that is unknown for a number behind them.
@@ -125,8 +119,11 @@ class FilteredRequests {
     request.set_return_payloads(Below(2) == 0);
     request.set_return_alignments(Below(3) == 0);
     request.set_normalize(Below(3) == 0);
+    if (Below(4) == 0) request.set_offset(static_cast<uint32_t>(Below(8)));
+    if (Below(4) == 0) request.set_min_score(static_cast<float>(Below(4)) - 1.0F);
     if (Below(2) == 0) {
-      request.mutable_refinement()->set_documents(request.top_k() + static_cast<uint32_t>(Below(40)));
+      request.mutable_refinement()->set_documents(request.offset() + request.top_k() +
+                                                  static_cast<uint32_t>(Below(40)));
       request.mutable_refinement()->set_require_proof(Below(2) == 0);
     }
     pair.listed = request;
@@ -163,35 +160,6 @@ class FilteredRequests {
       positions.push_back(is_whole ? collection.documents[documents[idx]].position : idx);
     }
     if (!positions.empty()) *pair.listed.add_queries() = std::move(listed);
-  }
-
-  // Answers requests in one batch.
-  std::vector<v1::RerankResponse> Answer(const std::vector<Asked>& requests) {
-    std::vector<PendingAnswer> answers;
-    std::vector<std::unique_ptr<engine::Job>> jobs;
-    std::vector<int> job_of;
-    for (const Asked& asked : requests) {
-      EXPECT_TRUE(CheckEnvelope(*asked.request, {}).ok()) << CheckEnvelope(*asked.request, {});
-      absl::StatusOr<Translated> translated = Translate(*asked.request, asked.collection, {});
-      EXPECT_TRUE(translated.ok()) << translated.status();
-      answers.push_back(std::move(translated->answer));
-      job_of.push_back(translated->job == nullptr ? -1 : static_cast<int>(jobs.size()));
-      if (translated->job != nullptr) jobs.push_back(std::move(translated->job));
-    }
-    std::vector<absl::StatusOr<engine::JobResult>> results;
-    if (!jobs.empty()) results = engine::Execute(engine_.lane(0), jobs);
-    std::vector<v1::RerankResponse> responses;
-    for (size_t idx = 0; idx < requests.size(); ++idx) {
-      if (job_of[idx] < 0) {
-        responses.push_back(BuildResponse(answers[idx], engine::JobResult()));
-        continue;
-      }
-      const absl::StatusOr<engine::JobResult>& result = results[static_cast<size_t>(job_of[idx])];
-      EXPECT_TRUE(result.ok()) << result.status();
-      responses.push_back(BuildResponse(answers[idx], *result));
-      EXPECT_EQ(responses.back().sequence(), requests[idx].collection->sequence());
-    }
-    return responses;
   }
 
   static void ExpectSame(v1::QueryResult expected, const v1::QueryResult& actual,

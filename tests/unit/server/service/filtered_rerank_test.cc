@@ -6,16 +6,14 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "client/error_details.h"
 #include "server/service/request/translate.h"
-#include "tests/support/collection/corpus.h"
-#include "tests/support/collection/random_filters.h"
 #include "tests/support/engine_fixture.h"
 #include "tests/support/requests.h"
 #include "tests/support/values/sanitized.h"
+#include "tests/unit/server/service/filtered_corpus.h"
 #include "tests/unit/server/service/filtered_counts.h"
 #include "tests/unit/server/service/filtered_requests.h"
 
@@ -23,68 +21,9 @@ namespace maxsim::service {
 namespace {
 
 using collection::Filter;
-using collection::RandomFilters;
 using testing::HasSubstr;
 
-struct FilteredCase {
-  const char* name = "";
-  collection::IdType id_type = collection::IdType::kString;
-  int planes = 0;
-  bool cuts_calls = false;  // The engine takes few documents a call.
-};
-
-class FilteredRerankTest : public testing::TestWithParam<FilteredCase> {
- protected:
-  static constexpr int32_t kDim = 16;
-  static constexpr int64_t kNumDocuments = 300;
-
-  FilteredRerankTest()
-      : seed_(test::TestSeed()),
-        trace_(__FILE__, __LINE__, test::SeedTrace(seed_)),
-        random_(seed_),
-        documents_(test::SmallDocuments(seed_, kNumDocuments, ScalarType::kF16, kDim)),
-        backend_(engine::MakeCpuBackend()),
-        engine_(MakeEngineOf(backend_.get())) {
-    for (int64_t idx = 0; idx < kNumDocuments; ++idx) {
-      payloads_.push_back(random_.Payload());
-    }
-    options_.id_type = GetParam().id_type;
-    options_.max_shard_bytes = 20'000;
-    options_.payload_texts = payloads_;
-    options_.fields = RandomFilters::fields();
-    if (GetParam().planes > 0) options_.codes = {.planes = GetParam().planes, .rotation_seed = 7, .factors = true};
-    test::BuildCorpus(folder_.path(), documents_, options_);
-    collection_ = test::LoadCorpus(folder_.path(), backend_.get());
-    EXPECT_GE(collection_->num_parts(), 2u);
-    known_.collection = collection_;
-    for (int64_t idx = 0; idx < kNumDocuments; ++idx) {
-      known_.documents.push_back(
-          {.string_id = test::CorpusId(options_, idx),
-           .int_id = test::CorpusIntId(idx),
-           .position = static_cast<uint64_t>(idx),
-           .meaning = std::make_shared<const collection::FilterMeaning>(payloads_[static_cast<size_t>(idx)])});
-    }
-  }
-
-  static std::unique_ptr<engine::Engine> MakeEngineOf(Backend* backend) {
-    if (!GetParam().cuts_calls) return engine::MakeEngine(backend);
-    ExecutorOptions limits;
-    limits.max_candidates = 20;
-    return engine::MakeEngine(backend, limits, /*max_call_work=*/400);
-  }
-
-  const uint64_t seed_;
-  const testing::ScopedTrace trace_;
-  RandomFilters random_;
-  const test::RandomDocuments documents_;
-  std::vector<std::string> payloads_;
-  test::CorpusOptions options_;
-  const test::TemporaryFolder folder_;
-  const std::unique_ptr<Backend> backend_;
-  const std::unique_ptr<engine::Engine> engine_;
-  std::shared_ptr<const store::Collection> collection_;
-  FilteredCollection known_;
-};
+class FilteredRerankTest : public FilteredCorpusTest {};
 
 TEST_P(FilteredRerankTest, AnswersAreThoseOfTheMatchingIds) {
   FilteredRequests requests(&random_, engine_.get());
@@ -156,13 +95,7 @@ TEST_P(FilteredRerankTest, ARequestThatNobodyAwaitsEndsWhileItsFilterIsEvaluated
   EXPECT_TRUE(Translate(request, collection_, {}, [] { return absl::OkStatus(); }).ok());
 }
 
-INSTANTIATE_TEST_SUITE_P(All, FilteredRerankTest,
-                         testing::Values(FilteredCase{"plain"}, FilteredCase{"ints", collection::IdType::kInt64},
-                                         FilteredCase{"coded", collection::IdType::kString, 4},
-                                         FilteredCase{"one_plane", collection::IdType::kInt64, 1},
-                                         FilteredCase{"cut", collection::IdType::kString, 0, true},
-                                         FilteredCase{"coded_cut", collection::IdType::kString, 4, true}),
-                         [](const testing::TestParamInfo<FilteredCase>& one) { return std::string(one.param.name); });
+INSTANTIATE_TEST_SUITE_P(All, FilteredRerankTest, testing::ValuesIn(FilteredCases()), NameOfCase);
 
 }  // namespace
 }  // namespace maxsim::service

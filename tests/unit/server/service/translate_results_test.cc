@@ -126,7 +126,8 @@ TEST_F(TranslateTest, AlignmentsThatNoAnswerHoldsAreRefused) {
   // The answer has two documents of five matches.
   EXPECT_TRUE(Translate(request, collection_, {.max_answer_bytes = 2 * 5 * 9}).ok());
   EXPECT_EQ(Translate(request, collection_, {.max_answer_bytes = 2 * 5 * 9 - 1}).status().message(),
-            "return_alignments: 10 token matches (top_k x query tokens) take 90 bytes, and an answer has at most 89 "
+            "return_alignments: 10 token matches ((offset + top_k) x query tokens) take 90 bytes, and an answer has at "
+            "most 89 "
             "(limits.max_answer_bytes); lower top_k");
 }
 

@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "client/error_details.h"
 #include "server/service/request/translate.h"
 #include "tests/support/collection/corpus.h"
 #include "tests/support/fake_backend.h"
@@ -90,6 +91,48 @@ TEST_F(ValidationTest, TheEnvelopeIsChecked) {
   v1::RerankRequest longest = Valid();
   longest.set_request_id(std::string(256, 'x'));
   EXPECT_TRUE(Run(longest).ok());
+}
+
+TEST_F(ValidationTest, APageEndsWithinTheLimitOfResults) {
+  v1::RerankRequest request = Valid();
+  request.set_offset(9997);
+  const auto translated = Run(request);
+  ASSERT_TRUE(translated.ok()) << translated.status();
+  EXPECT_EQ(translated->job->queries[0].top_k, 10000);
+  request.set_offset(9998);
+  const absl::Status status = Run(request).status();
+  EXPECT_EQ(status.message(),
+            "offset: is 9998, and with top_k, 3, it makes 10001; at most 10000 (limits.max_top_k) is accepted for "
+            "offset + top_k");
+  EXPECT_EQ(client::FieldOf(status), "offset");
+  EXPECT_EQ(client::ReasonOf(status), client::kReasonLimitExceeded);
+  EXPECT_EQ(client::LimitOf(status), 10000u);
+  EXPECT_EQ(client::LimitKeyOf(status), "limits.max_top_k");
+  request.clear_top_k();
+  EXPECT_THAT(std::string(Run(request, {.default_top_k = 5}).status().message()),
+              HasSubstr("offset: is 9998, and with top_k, 5, it makes 10003"));
+  EXPECT_THAT(Refused([](auto* r) { r->set_offset(UINT32_MAX); }), HasSubstr("it makes 4294967298"));
+}
+
+TEST_F(ValidationTest, ALeastScoreIsFinite) {
+  EXPECT_EQ(Refused([](auto* r) { r->set_min_score(std::numeric_limits<float>::infinity()); }),
+            "min_score: is inf, and it must be finite");
+  EXPECT_EQ(Refused([](auto* r) { r->set_min_score(-std::numeric_limits<float>::infinity()); }),
+            "min_score: is -inf, and it must be finite");
+  EXPECT_EQ(Refused([](auto* r) { r->set_min_score(std::nanf("")); }), "min_score: is nan, and it must be finite");
+  v1::RerankRequest request = Valid();
+  request.set_min_score(-std::numeric_limits<float>::max());
+  EXPECT_TRUE(Run(request).ok());
+}
+
+TEST_F(ValidationTest, DocumentsToScoreReachTheEndOfThePage) {
+  v1::RerankRequest request = Valid();
+  request.set_offset(10);
+  request.mutable_refinement()->set_documents(13);
+  EXPECT_TRUE(Run(request).ok());
+  request.mutable_refinement()->set_documents(12);
+  EXPECT_EQ(Run(request).status().message(),
+            "refinement.documents: is 12, and at least as many as ranks, 13 (offset + top_k), must be scored");
 }
 
 TEST_F(ValidationTest, TheShapeOfAQueryIsChecked) {
