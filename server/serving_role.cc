@@ -184,6 +184,7 @@ void ServingRole::ReloadAll() {
 
 int64_t ServingRole::Drain(absl::Time deadline) {
   texts_.Stop(deadline);
+  scorer_.Drain(deadline);
   const int64_t failed = scheduler_.Shutdown(deadline);
   store_.StopLive();  // writes that were accepted are acknowledged
   return failed;

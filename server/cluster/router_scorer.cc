@@ -8,6 +8,7 @@
 #include "base/monotonic_clock.h"
 #include "server/cluster/groups/rpcs.h"
 #include "server/cluster/parts/check_rerank.h"
+#include "server/cluster/parts/group_members.h"
 #include "server/cluster/parts/merge.h"
 #include "server/cluster/parts/scatter.h"
 #include "server/cluster/parts/split.h"
@@ -26,6 +27,9 @@ struct RouterScorer::Scoring {
   int num_attempts = 0;
   std::shared_ptr<const CollectionView> collection;  // null: none is named
   SplitRequest split;
+  // While members of groups are asked for.
+  std::vector<MembersRequest> members;
+  std::vector<absl::StatusOr<v1::RerankResponse>> answers;
 };
 
 absl::StatusOr<service::TextTarget> RouterScorer::TargetOf(const v1::RerankRequest& request) const {
@@ -139,9 +143,51 @@ void RouterScorer::Gather(const std::shared_ptr<Scoring>& scoring,
       }).IgnoreError();
     });
   }
+  if (!AskForMembers(scoring, answers)) Finish(*scoring, std::move(answers));
+}
+
+bool RouterScorer::AskForMembers(const std::shared_ptr<Scoring>& scoring,
+                                 std::vector<absl::StatusOr<v1::RerankResponse>>& answers) {
+  service::RerankCall& call = *scoring->call;
+  std::vector<CallTarget> targets;
+  std::vector<std::shared_ptr<const v1::RerankRequest>> requests;
+  std::vector<AnswerCheck<v1::RerankResponse>> checks;
+  absl::Status status = Guarded([&] {
+    scoring->members = FindMissingMembers(scoring->split, answers);
+    for (const MembersRequest& one : scoring->members) {
+      const PartRequest& part = scoring->split.parts[one.part_request];
+      targets.push_back(scoring->collection->parts[part.part].target);
+      requests.push_back(one.request);
+      checks.emplace_back([request = one.request, asked = AskedPartOf(part, scoring->collection.get())](
+                              const v1::RerankResponse& answer) { return CheckRerankAnswer(*request, asked, answer); });
+    }
+    return absl::OkStatus();
+  });
+  if (!status.ok()) {
+    call.Refuse(Rejection::kMemory, std::move(status));
+    return true;
+  }
+  if (scoring->members.empty()) return false;
+  scoring->answers = std::move(answers);
+  Scatter<v1::RerankRequest, v1::RerankResponse>(
+      deps_.environment, std::move(targets), std::move(requests), std::move(checks),
+      OptionsOf(call.context, /*may_hedge=*/true), kRerankRpc,
+      [this, scoring](std::vector<absl::StatusOr<v1::RerankResponse>> members) {
+        absl::Status replaced = Guarded([&] {
+          ReplaceResults(scoring->members, std::move(members), scoring->answers);
+          return absl::OkStatus();
+        });
+        if (!replaced.ok()) return scoring->call->Refuse(Rejection::kMemory, std::move(replaced));
+        Finish(*scoring, std::move(scoring->answers));
+      });
+  return true;
+}
+
+void RouterScorer::Finish(Scoring& scoring, std::vector<absl::StatusOr<v1::RerankResponse>> answers) {
+  service::RerankCall& call = *scoring.call;
   absl::StatusOr<v1::RerankResponse> response = Guarded([&] {
     absl::StatusOr<v1::RerankResponse> merged =
-        MergeRerank(scoring->split, scoring->collection.get(), std::move(answers), deps_.limits);
+        MergeRerank(scoring.split, scoring.collection.get(), std::move(answers), deps_.limits);
     if (merged.ok()) service::AddTextFacts(call.texts, call.request.return_alignments(), *merged);
     return merged;
   });

@@ -47,6 +47,10 @@ class RouterScorer : public service::Scorer {
   // asked about inline documents, which any group can score.
   static bool OthersMayAnswer(const Scoring& scoring, const std::vector<absl::StatusOr<v1::RerankResponse>>& answers);
   void Gather(const std::shared_ptr<Scoring>& scoring, std::vector<absl::StatusOr<v1::RerankResponse>> answers);
+  // Asks groups of servers again for the documents of groups of results (group_members.h). Returns false where none is
+  // to be asked; else takes `answers`, and finishes the call.
+  bool AskForMembers(const std::shared_ptr<Scoring>& scoring, std::vector<absl::StatusOr<v1::RerankResponse>>& answers);
+  void Finish(Scoring& scoring, std::vector<absl::StatusOr<v1::RerankResponse>> answers);
   GroupCallOptions OptionsOf(const service::CallContext& context, bool may_hedge) const;
 
   const RouterDependencies deps_;

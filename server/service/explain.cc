@@ -105,6 +105,8 @@ absl::StatusOr<v1::ExplainResponse> ComputeExplanation(const v1::RerankRequest& 
                                                        ConcurrencyLimit* places) {
   v1::RerankRequest strict = request;
   strict.set_missing_policy(v1::MISSING_POLICY_FAIL);
+  // The document's score does not depend on its group.
+  strict.clear_group_by();
   const absl::StatusOr<Translated> translated = Translate(strict, collection, limits, [deadline] {
     return MonotonicNow() < deadline
                ? absl::OkStatus()

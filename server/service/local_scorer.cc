@@ -1,16 +1,67 @@
 #include "server/service/local_scorer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/guard.h"
 #include "base/monotonic_clock.h"
+#include "boost/asio/post.hpp"
+#include "boost/asio/thread_pool.hpp"
 #include "client/status.h"
 #include "kernels/limits.h"
 #include "server/service/call/status.h"
+#include "server/service/grouped_rounds.h"
 #include "server/service/request/translate.h"
 
 namespace maxsim::service {
+namespace {
+
+// Calls with group_by that are prepared at the same time. Each takes some milliseconds between two rounds at most.
+constexpr int kNumGroupingThreads = 2;
+
+// A wait of Drain ends in time although its deadline may be infinite.
+constexpr absl::Duration kLongestWait = absl::Seconds(1);
+
+}  // namespace
+
+// A call with group_by, between its rounds or during one.
+class LocalScorer::GroupedCall {
+ public:
+  GroupedCall(LocalScorer* scorer, Translated translated) : rounds(std::move(translated)), scorer_(scorer) {
+    MutexLock lock(&scorer_->grouped_mutex_);
+    ++scorer_->num_grouped_;
+  }
+  ~GroupedCall() {
+    call = nullptr;  // answered
+    MutexLock lock(&scorer_->grouped_mutex_);
+    if (--scorer_->num_grouped_ == 0) scorer_->grouped_changed_.NotifyAll();
+  }
+  GroupedCall(const GroupedCall&) = delete;
+  GroupedCall& operator=(const GroupedCall&) = delete;
+
+  GroupedRounds rounds;
+  std::unique_ptr<RerankCall> call;
+
+ private:
+  LocalScorer* const scorer_;
+};
+
+LocalScorer::LocalScorer(const store::CollectionStore* store, batching::Scheduler* scheduler, Metrics* metrics,
+                         const RequestLimits& limits)
+    : store_(store), scheduler_(scheduler), metrics_(metrics), limits_(limits) {}
+
+LocalScorer::~LocalScorer() {
+  Drain(absl::InfiniteFuture());
+  if (grouping_threads_ != nullptr) grouping_threads_->join();
+}
+
+void LocalScorer::Drain(absl::Time deadline) {
+  MutexLock lock(&grouped_mutex_);
+  for (absl::Duration left; num_grouped_ > 0 && (left = deadline - MonotonicNow()) > absl::ZeroDuration();) {
+    grouped_changed_.WaitFor(lock, absl::ToChronoNanoseconds(std::min(left, kLongestWait)));
+  }
+}
 
 absl::StatusOr<TextTarget> LocalScorer::TargetOf(const v1::RerankRequest& request) const {
   const auto collection = store_->Find(request.collection());
@@ -42,23 +93,21 @@ void LocalScorer::Answer(std::unique_ptr<RerankCall> call) {
   });
   // Only what is refused here is counted here; the scheduler counts what it refuses.
   if (!translated.ok()) return call->Refuse(RejectionOf(translated.status()), translated.status());
+  if (translated->answer.grouping != nullptr && translated->job != nullptr) {
+    return AnswerGrouped(std::move(call), *std::move(translated));
+  }
   PendingAnswer& answer = call->answer;
   answer = std::move(translated->answer);
   answer.texts = std::move(call->texts);
   std::unique_ptr<engine::Job> job = std::move(translated->job);
   if (job == nullptr) return call->Finish(Build(answer, engine::JobResult()));
-  job->bytes = HeldBytes(*job, answer);
-  job->deadline = call->context.deadline;
-  job->client = call->context.client;
-  job->cancelled = call->context.cancelled;
+  SetCaller(call->context, answer, *job);
   if (call->context.span.is_recording()) call->queued = MonotonicNow();
   const bool may_be_held_up = call->context.may_be_held_up;
   // The callback is small, so that no memory is allocated for it.
   job->done = [this, call = std::move(call)](absl::StatusOr<engine::JobResult> result) mutable {
     if (!result.ok()) {
-      absl::Status status = result.status();
-      if (batching::TakeQueueFullMark(status)) client::SetRetryAfter(scheduler_->RetryDelay(), status);
-      return call->Finish(std::move(status));
+      return call->Finish(WithRetryDelay(result.status()));
     }
     absl::Status size = CheckAnswerSize(call->answer, *result, limits_);
     if (!size.ok()) return call->Finish(std::move(size));
@@ -66,6 +115,69 @@ void LocalScorer::Answer(std::unique_ptr<RerankCall> call) {
   };
   absl::Status status =
       Guarded([&] { return may_be_held_up ? scheduler_->SubmitOrScore(job) : scheduler_->Submit(job); });
+  if (!status.ok() && job != nullptr) job->done(std::move(status));
+}
+
+void LocalScorer::SetCaller(const CallContext& context, const PendingAnswer& answer, engine::Job& job) {
+  job.bytes = HeldBytes(job, answer);
+  job.deadline = context.deadline;
+  job.client = context.client;
+  job.cancelled = context.cancelled;
+}
+
+absl::Status LocalScorer::WithRetryDelay(absl::Status status) const {
+  if (batching::TakeQueueFullMark(status)) client::SetRetryAfter(scheduler_->RetryDelay(), status);
+  return status;
+}
+
+void LocalScorer::AnswerGrouped(std::unique_ptr<RerankCall> call, Translated translated) {
+  std::shared_ptr<GroupedCall> grouped;
+  translated.answer.texts = std::move(call->texts);
+  absl::Status status = Guarded([&] {
+    std::call_once(grouping_threads_made_,
+                   [this] { grouping_threads_ = std::make_unique<boost::asio::thread_pool>(kNumGroupingThreads); });
+    grouped = std::make_shared<GroupedCall>(this, std::move(translated));
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return call->Refuse(Rejection::kMemory, std::move(status));
+  grouped->call = std::move(call);
+  if (grouped->call->context.span.is_recording()) grouped->call->queued = MonotonicNow();
+  NextRound(std::move(grouped));
+}
+
+void LocalScorer::NextRound(std::shared_ptr<GroupedCall> grouped) {
+  RerankCall& call = *grouped->call;
+  absl::StatusOr<std::unique_ptr<engine::Job>> next =
+      Guarded([&] { return grouped->rounds.Next([&] { return CheckAwaited(call.context); }); });
+  if (!next.ok()) return call.Refuse(RejectionOf(next.status()), next.status());
+  const GroupedRounds& rounds = grouped->rounds;
+  if (*next == nullptr) {
+    absl::Status size = CheckAnswerSize(rounds.answer(), rounds.result(), limits_);
+    if (!size.ok()) return call.Finish(std::move(size));
+    return call.Finish(Build(rounds.answer(), rounds.result()));
+  }
+  std::unique_ptr<engine::Job> job = *std::move(next);
+  SetCaller(call.context, rounds.answer(), *job);
+  job->bytes += rounds.held_bytes();
+  job->done = [this, grouped = std::move(grouped)](absl::StatusOr<engine::JobResult> result) mutable {
+    if (!result.ok()) return grouped->call->Finish(WithRetryDelay(result.status()));
+    // The next round is prepared elsewhere: this thread is the scheduler's. Where there is no memory for that, the call
+    // says so when it is destroyed.
+    Guarded([&] {
+      boost::asio::post(*grouping_threads_,
+                        [this, grouped = std::move(grouped), result = *std::move(result)]() mutable {
+                          absl::Status taken = Guarded([&] { return grouped->rounds.Take(std::move(result)); });
+                          if (!taken.ok()) return grouped->call->Refuse(RejectionOf(taken), taken);
+                          // A call that is lost answers that there was no memory.
+                          Guarded([&] {
+                            NextRound(std::move(grouped));
+                            return absl::OkStatus();
+                          }).IgnoreError();
+                        });
+      return absl::OkStatus();
+    }).IgnoreError();
+  };
+  absl::Status status = Guarded([&] { return scheduler_->Submit(job); });
   if (!status.ok() && job != nullptr) job->done(std::move(status));
 }
 

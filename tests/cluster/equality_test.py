@@ -25,8 +25,8 @@ PARTS, BATCH = 3, 200
 
 def make_corpora(seed):
     return [
-        Corpus("words", "f16", "string", seed, fields="n:integer,title:keyword"),
-        Corpus("numbers", "i8", "int64", seed + 1, fields="n:integer,title:keyword"),
+        Corpus("words", "f16", "string", seed, fields="n:integer,title:keyword,book:keyword"),
+        Corpus("numbers", "i8", "int64", seed + 1, fields="n:integer,title:keyword,book:keyword"),
     ]
 
 

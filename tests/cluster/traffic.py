@@ -97,6 +97,10 @@ class Traffic:
         asked = [request.candidates, *(query.candidates for query in request.queries)]
         if corpus.fields and not any(one.HasField("inline_documents") for one in asked) and chooser.random() < 0.4:
             self._add_filter(request)
+        if corpus.fields and not any(one.HasField("inline_documents") for one in asked) and chooser.random() < 0.3:
+            request.group_by = chooser.choice(["book", "book", "title"])
+            request.group_size = chooser.choice([0, 1, 2, 5])
+            request.top_k = min(request.top_k, 500)
         if not strangers and chooser.random() < 0.3:
             request.missing_policy = rerank_pb2.MISSING_POLICY_FAIL
         return request
@@ -195,6 +199,13 @@ class Traffic:
 
     def _wrong_min_score(self, request, query):
         request.min_score = self.chooser.choice([np.nan, np.inf, -np.inf])
+
+    def _wrong_group_by(self, request, query):
+        request.group_by = self.chooser.choice(["n", "colour"])
+
+    def _wrong_group_size(self, request, query):
+        request.group_by = self.chooser.choice(["", "title"])
+        request.group_size = MANY + 1
 
     def _wrong_no_queries(self, request, query):
         del request.queries[:]
@@ -353,6 +364,9 @@ class Traffic:
             body["offset"] = chooser.choice([0, 2, 9, MANY])
         if chooser.random() < 0.2:
             body[chooser.choice(["min_score", "score_threshold"])] = chooser.choice([-1, 0.5, 2])
+        if corpus.fields and chooser.random() < 0.2:
+            body["group_by"] = chooser.choice(["book", "title", "n"])
+            body["group_size"] = chooser.choice([1, 3])
         for flag in ("return_documents", "return_alignments", "normalize"):
             if chooser.random() < 0.3:
                 body[flag] = True

@@ -73,6 +73,8 @@ class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
         top_k: int = 10,
         offset: int = 0,
         min_score: float | None = None,
+        group_by: str | None = None,
+        group_size: int = 1,
         payloads: bool = False,
         payload_fields: Sequence[str] = (),
         alignments: bool = False,
@@ -95,6 +97,9 @@ class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
         weights: [query tokens], a factor for each token's best similarity; none is 1.
         top_k: how many documents come back, 0 for the server's limits.default_top_k.
         offset: how many of the best documents to leave out: with 20 and top_k=10, ranks 21 to 30 come back.
+        group_by: a keyword field of the collection. Documents come in groups of one value of it, the group with the best
+            document first; Document.group is the value. `top_k` and `offset` count groups, `group_size` the documents of
+            each. Documents without a value are left out.
         min_score: leave out documents with lower scores, as the ranking has them (with `normalize`, the means).
         payloads: fill Document.payload. payload_fields: these top-level members of it alone, without `payloads` too.
         alignments: fill Document.matches and Document.similarities.
@@ -120,6 +125,8 @@ class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
             top_k=top_k,
             offset=offset,
             min_score=min_score,
+            group_by=group_by,
+            group_size=group_size,
             payloads=payloads,
             payload_fields=payload_fields,
             alignments=alignments,
@@ -144,6 +151,8 @@ class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
         top_k: int = 10,
         offset: int = 0,
         min_score: float | None = None,
+        group_by: str | None = None,
+        group_size: int = 1,
         payloads: bool = False,
         payload_fields: Sequence[str] = (),
         alignments: bool = False,
@@ -172,6 +181,8 @@ class RerankMethods(abc.ABC, Generic[OneT, ManyT]):
             top_k=top_k,
             offset=offset,
             min_score=min_score,
+            group_by=group_by,
+            group_size=group_size,
             payloads=payloads,
             payload_fields=payload_fields,
             alignments=alignments,

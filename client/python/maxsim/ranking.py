@@ -24,7 +24,8 @@ class Document:
     where the whole collection was ranked, the document's ordinal. `payload` is the parsed JSON object, where payloads
     were asked for and the document has one. With alignments=True, `matches` [query tokens] is the index of the document
     token that each query token matched, and `similarities` [query tokens] their inner product. `truncated`: the server's
-    encoder cut the end of the document's text, which came with the request. Not all encoders report this."""
+    encoder cut the end of the document's text, which came with the request. Not all encoders report this. With
+    `group_by`, `group` is the document's value of that field."""
 
     id: Id | None
     score: float
@@ -33,6 +34,7 @@ class Document:
     matches: npt.NDArray[np.int64] | None = dataclasses.field(default=None, compare=False)
     similarities: npt.NDArray[np.float32] | None = dataclasses.field(default=None, compare=False)
     truncated: bool = False
+    group: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Returns plain Python values, without what is None; `truncated` only if it is True."""
@@ -44,6 +46,7 @@ class Document:
             "matches": None if self.matches is None else self.matches.tolist(),
             "similarities": None if self.similarities is None else self.similarities.tolist(),
             "truncated": self.truncated or None,
+            "group": self.group,
         }
         return {name: value for name, value in values.items() if value is not None}
 
@@ -67,7 +70,8 @@ class Refinement:
 
 @dataclasses.dataclass(frozen=True)
 class Ranking(Sequence[Document]):
-    """The best documents of one query, best first. A slice of it is a ranking again.
+    """The best documents of one query, best first; with `group_by` group after group, the group with the best document
+    first. A slice of it is a ranking again.
 
     Documents of a ranking from a server are created when they are first used. `ids`, `scores` and `positions` create
     none, and an index creates one.
@@ -215,6 +219,7 @@ class _Answer:
                 chain(map(_matches, result.alignments), repeat(None)),
                 chain(map(_similarities, result.alignments), repeat(None)),
                 chain(result.truncated, repeat(False)),
+                chain(result.group_values, repeat(None)),
             )
         ]
         for i, made in self._made.items():
@@ -231,6 +236,7 @@ class _Answer:
             _matches(result.alignments[i]) if i < len(result.alignments) else None,
             _similarities(result.alignments[i]) if i < len(result.alignments) else None,
             i < len(result.truncated) and result.truncated[i],
+            result.group_values[i] if i < len(result.group_values) else None,
         )
 
 

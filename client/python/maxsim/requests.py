@@ -75,6 +75,8 @@ class Request:
     top_k: int = 10
     offset: int = 0
     min_score: float | None = None
+    group_by: str | None = None
+    group_size: int = 1
     payloads: bool = False
     payload_fields: Sequence[str] = ()
     alignments: bool = False
@@ -93,6 +95,8 @@ class Request:
             top_k=self.top_k,
             offset=self.offset,
             min_score=self.min_score,
+            group_by=self.group_by,
+            group_size=self.group_size,
             payloads=self.payloads,
             payload_fields=self.payload_fields,
             alignments=self.alignments,
@@ -115,6 +119,8 @@ def make_request(
     top_k: int,
     offset: int,
     min_score: float | None,
+    group_by: str | None,
+    group_size: int,
     payloads: bool,
     payload_fields: Sequence[str],
     alignments: bool,
@@ -135,6 +141,8 @@ def make_request(
         top_k=arguments.whole_number(top_k, "top_k", 0, arguments.MAX_TOP_K),
         offset=arguments.whole_number(offset, "offset", 0, arguments.MAX_TOP_K),
         min_score=_min_score(min_score),
+        group_by=None if group_by is None else arguments.text(group_by, "group_by", "the name of a field, or None"),
+        group_size=_group_size(group_size, group_by),
         missing_policy=arguments.named(missing_policy, "missing_policy", _MISSING_POLICIES),
         priority=arguments.named(priority, "priority", _PRIORITIES),
         return_payloads=arguments.flag(payloads, "payloads"),
@@ -161,6 +169,15 @@ def _min_score(min_score: float | None) -> float | None:
     if abs(number) > np.finfo(np.float32).max:
         raise ValueError(f"min_score is {arguments.shown(min_score)}; it is {accepted}")
     return number
+
+
+def _group_size(group_size: int, group_by: str | None) -> int:
+    size = arguments.whole_number(group_size, "group_size", 1, arguments.MAX_TOP_K)
+    if group_by is not None:
+        return size
+    if size != 1:
+        raise ValueError(f"group_size is {size}, and group_by is None; only groups have a size")
+    return 0
 
 
 def _refinement(refinement: RefinementOptions | None) -> pb.RefinementOptions | None:

@@ -13,6 +13,7 @@
 #include "kernels/limits.h"
 #include "kernels/rank_order.h"
 #include "server/cluster/parts/distinct_keys.h"
+#include "server/service/page/grouping.h"
 #include "server/service/request/translate.h"
 
 namespace maxsim::cluster {
@@ -49,7 +50,7 @@ class ResultCheck {
 
   Fault Run() const {
     Fault fault = CheckSizes();
-    if (!fault.has_value()) fault = CheckScores();
+    if (!fault.has_value()) fault = is_grouped() ? CheckGroups() : CheckScores();
     if (!fault.has_value()) fault = CheckDocuments();
     if (!fault.has_value() && result_.has_refinement()) fault = CheckRefinement();
     if (!fault.has_value() && request_.return_alignments()) fault = CheckAlignments();
@@ -57,6 +58,11 @@ class ResultCheck {
   }
 
  private:
+  bool is_grouped() const { return !request_.group_by().empty(); }
+  // Returns how many results the request asks for.
+  uint64_t max_results() const {
+    return uint64_t{request_.top_k()} * static_cast<uint64_t>(service::GroupSizeOf(request_));
+  }
   bool is_inline() const { return sent_.has_inline_documents(); }
   bool is_listed() const { return sent_.has_string_ids() || sent_.has_int_ids(); }
   bool has_int_ids() const { return is_listed() ? sent_.has_int_ids() : part_.has_int_ids; }
@@ -80,6 +86,7 @@ class ResultCheck {
     if (!fault.has_value()) fault = CheckSize("payloads", result_.payloads_size(), has_payloads ? hits : 0);
     const bool has_alignments = request_.return_alignments();
     if (!fault.has_value()) fault = CheckSize("alignments", result_.alignments_size(), has_alignments ? hits : 0);
+    if (!fault.has_value()) fault = CheckSize("group_values", result_.group_values_size(), is_grouped() ? hits : 0);
     // The router encodes texts itself, so a replica never has the tokens of a query as text, and no text was cut.
     if (!fault.has_value()) fault = CheckSize("query_tokens", result_.query_tokens_size(), 0);
     if (!fault.has_value()) fault = CheckSize("truncated", result_.truncated_size(), 0);
@@ -95,19 +102,50 @@ class ResultCheck {
   // Checks that scores are finite and in rank order.
   Fault CheckScores() const {
     for (int i = 0; i < num_hits(); ++i) {
-      const float score = result_.scores(i);
-      if (!std::isfinite(score)) {
-        return WrongField("scores", Path("scores"), "[", i, "] is ", score, ", and scores are finite");
-      }
-      if (i == 0) continue;
-      const RankedHit before{result_.scores(i - 1), result_.positions(i - 1)};
-      const RankedHit now{score, result_.positions(i)};
-      if (!RanksBefore(before, now)) {
-        return WrongField("order", Path("scores"), "[", i, "] is ", score, " at position ", now.position,
-                          ", and does not rank after ", before.score, " at position ", before.position);
-      }
+      Fault fault = CheckFinite(i);
+      if (!fault.has_value() && i > 0) fault = CheckOrder(i - 1, i);
+      if (fault.has_value()) return fault;
     }
     return std::nullopt;
+  }
+
+  // Checks that scores are finite, that each group stands together in rank order, that the groups are in the rank order
+  // of their first documents, and that there are no more of both than were asked for.
+  Fault CheckGroups() const {
+    DistinctKeys<absl::string_view> seen(static_cast<size_t>(num_hits()));
+    int first = 0;  // of the group
+    uint64_t num_groups = 0;
+    for (int i = 0; i < num_hits(); ++i) {
+      Fault fault = CheckFinite(i);
+      if (fault.has_value()) return fault;
+      if (i > 0 && result_.group_values(i) == result_.group_values(i - 1)) {
+        fault = CheckOrder(i - 1, i);
+        if (!fault.has_value() && i - first >= service::GroupSizeOf(request_)) {
+          fault = WrongField("group_values", Path("group_values"), "[", i, "] is one more than group_size");
+        }
+      } else {
+        if (!seen.Insert(result_.group_values(i)) || ++num_groups > request_.top_k()) {
+          return WrongField("group_values", Path("group_values"), "[", i, "] is repeated, or of too many groups");
+        }
+        if (i > 0) fault = CheckOrder(first, i);
+        first = i;
+      }
+      if (fault.has_value()) return fault;
+    }
+    return std::nullopt;
+  }
+
+  Fault CheckFinite(int i) const {
+    if (std::isfinite(result_.scores(i))) return std::nullopt;
+    return WrongField("scores", Path("scores"), "[", i, "] is ", result_.scores(i), ", and scores are finite");
+  }
+
+  Fault CheckOrder(int before_idx, int idx) const {
+    const RankedHit before{result_.scores(before_idx), result_.positions(before_idx)};
+    const RankedHit now{result_.scores(idx), result_.positions(idx)};
+    if (RanksBefore(before, now)) return std::nullopt;
+    return WrongField("order", Path("scores"), "[", idx, "] is ", now.score, " at position ", now.position,
+                      ", and does not rank after ", before.score, " at position ", before.position);
   }
 
   Fault CheckDocuments() const {
@@ -120,17 +158,17 @@ class ResultCheck {
     return CheckListed(sent_.string_ids().ids(), result_.string_ids().ids(), result_.missing_string_ids().ids());
   }
 
-  // Checks that the result has min(top_k, `num_documents` less the unavailable ones) documents, or with a filter no
-  // more than these: how many match is not known.
+  // Checks that the result has min(top_k, `num_documents` less the unavailable ones) documents, or with a filter or
+  // groups no more than these: how many match is not known.
   Fault CheckCount(uint64_t num_documents) const {
     const uint64_t unavailable = result_.unavailable_documents();
     if (unavailable > num_documents) {
       return WrongField("unavailable_documents", Path("unavailable_documents"), " is ", unavailable, ", and ",
                         num_documents, " documents were to be scored");
     }
-    const uint64_t expected = std::min<uint64_t>(request_.top_k(), num_documents - unavailable);
+    const uint64_t expected = std::min<uint64_t>(max_results(), num_documents - unavailable);
     const auto count = static_cast<uint64_t>(num_hits());
-    const bool is_filtered = request_.matching_case() != v1::RerankRequest::MATCHING_NOT_SET;
+    const bool is_filtered = request_.matching_case() != v1::RerankRequest::MATCHING_NOT_SET || is_grouped();
     if (count == expected || (is_filtered && count < expected)) return std::nullopt;
     return WrongField("scores", Path("scores"), " has ", num_hits(), " elements, and ", expected,
                       " were to be returned");
@@ -160,8 +198,9 @@ class ResultCheck {
     }
     // The number of documents in a live collection is not known.
     if (request_.generation() != 0) return CheckCount(part_.num_documents);
-    if (static_cast<uint64_t>(ids.size()) <= request_.top_k()) return std::nullopt;
-    return WrongField("scores", Path("scores"), " has ", ids.size(), " elements, and top_k is ", request_.top_k());
+    if (static_cast<uint64_t>(ids.size()) <= max_results()) return std::nullopt;
+    return WrongField("scores", Path("scores"), " has ", ids.size(), " elements, and at most ", max_results(),
+                      " were asked for");
   }
 
   template <typename Ids>
@@ -215,9 +254,11 @@ class ResultCheck {
                    ", and both are finite");
     }
     if (refinement.certificate() == v1::CERTIFICATE_NOT_PROVEN) return std::nullopt;
+    // A result in groups is of several scans, with proofs of their own.
     const bool is_proof =
-        !refinement.has_outside_score() || (refinement.outside_is_bound() && num_hits() > 0 &&
-                                            refinement.outside_score() < result_.scores(num_hits() - 1));
+        !refinement.has_outside_score() ||
+        (refinement.outside_is_bound() &&
+         (is_grouped() || (num_hits() > 0 && refinement.outside_score() < result_.scores(num_hits() - 1))));
     if (refinement.certificate() == v1::CERTIFICATE_PROVEN && is_proof) return std::nullopt;
     return wrong("certificate", " is ", static_cast<int>(refinement.certificate()), " with outside_score ",
                  refinement.outside_score());

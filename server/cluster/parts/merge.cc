@@ -10,8 +10,8 @@
 #include "base/saturating.h"
 #include "base/text.h"
 #include "client/status.h"
-#include "kernels/rank_order.h"
 #include "server/cluster/parts/clients_index.h"
+#include "server/cluster/parts/part_result.h"
 #include "server/service/call/status.h"
 #include "server/service/request/candidates.h"
 #include "server/service/request/refinement.h"
@@ -19,32 +19,6 @@
 
 namespace maxsim::cluster {
 namespace {
-
-// A part's result for one query.
-struct PartResult {
-  const PartRequest* part = nullptr;
-  size_t sub_query = 0;  // in the part's request
-  v1::QueryResult* result = nullptr;
-
-  const Positions* positions() const { return part->positions[sub_query].get(); }
-  // Returns the position in the client's list, or in the whole collection.
-  uint64_t PositionOf(int hit) const {
-    const uint64_t position = result->positions(hit);
-    return positions() == nullptr ? position : (*positions())[position];
-  }
-};
-
-// One document of a part's result.
-struct Hit {
-  float score = 0;
-  uint64_t position = 0;
-  uint32_t from = 0;  // index of its PartResult
-  int32_t idx = 0;    // in that
-};
-
-// The rank order, but two documents may have the same position if they were written to live partitions with logs of
-// their own. Then the order of the groups decides, so that the ranking is the same for every top_k.
-bool MergesBefore(const Hit& a, const Hit& b) { return RanksBefore(a, b) || (!RanksBefore(b, a) && a.from < b.from); }
 
 // Returns a hit's score as the answer has it.
 float ScoreOf(float score, const SplitRequest& split, const SplitRequest::Query& query) {
@@ -154,17 +128,9 @@ class Merger {
 
   absl::Status BuildResult(size_t query, v1::QueryResult& to) {
     const SplitRequest::Query& asked = split_.queries[query];
-    std::vector<Hit> hits;
-    for (size_t from = 0; from < parts_[query].size(); ++from) {
-      const PartResult& part = parts_[query][from];
-      for (int i = 0; i < part.result->scores_size(); ++i) {
-        hits.push_back({part.result->scores(i), part.PositionOf(i), static_cast<uint32_t>(from), i});
-      }
+    for (const PartResult& part : parts_[query]) {
       to.set_unavailable_documents(SaturatingAdd(to.unavailable_documents(), part.result->unavailable_documents()));
     }
-    const auto count = std::min(hits.size(), static_cast<size_t>(split_.page.num_ranked()));
-    std::partial_sort(hits.begin(), hits.begin() + static_cast<std::ptrdiff_t>(count), hits.end(), MergesBefore);
-    hits.resize(count);
     if (asked.kind != SplitRequest::Query::Kind::kInline) {
       // The kind of ids is said even where there is none.
       if (split_.has_int_ids) {
@@ -173,12 +139,10 @@ class Merger {
         to.mutable_string_ids();
       }
     }
-    MergeRefinements(query, hits, to);
-    const auto score_of = [&](size_t idx) { return ScoreOf(hits[idx].score, split_, asked); };
-    const service::RankRange on_page = service::RangeOnPage(split_.page, hits.size(), score_of);
-    for (size_t idx = on_page.begin; idx < on_page.end; ++idx) {
-      const Hit& hit = hits[idx];
-      MoveHit(parts_[query][hit.from], hit.idx, hit.position, split_, asked, to);
+    if (split_.group_size > 0) {
+      MoveGroups(query, to);
+    } else {
+      MovePage(query, to);
     }
     CountLost(query, to);
     if (split_.fail_on_missing && to.unavailable_documents() > 0) {
@@ -190,10 +154,49 @@ class Merger {
     return AddMissing(query, to);
   }
 
+  // Moves the hits of the page, and merges the refinements of the parts.
+  void MovePage(size_t query, v1::QueryResult& to) {
+    const SplitRequest::Query& asked = split_.queries[query];
+    std::vector<PartHit> hits = HitsOf(parts_[query]);
+    const auto count = std::min(hits.size(), static_cast<size_t>(split_.page.num_ranked()));
+    std::partial_sort(hits.begin(), hits.begin() + static_cast<std::ptrdiff_t>(count), hits.end(), MergesBefore);
+    hits.resize(count);
+    MergeRefinements(query, hits, to);
+    const auto score_of = [&](size_t idx) { return ScoreOf(hits[idx].score, split_, asked); };
+    const service::RankRange on_page = service::RangeOnPage(split_.page, hits.size(), score_of);
+    for (size_t idx = on_page.begin; idx < on_page.end; ++idx) {
+      const PartHit& hit = hits[idx];
+      MoveHit(parts_[query][hit.from], hit.idx, hit.position, split_, asked, to);
+    }
+  }
+
+  // Moves the hits of the groups on the page, and merges the refinements of the parts.
+  void MoveGroups(size_t query, v1::QueryResult& to) {
+    const SplitRequest::Query& asked = split_.queries[query];
+    const float divisor = split_.normalize ? static_cast<float>(asked.num_tokens) : 1.0F;
+    for (const PartResult& part : parts_[query]) {
+      if (!part.result->has_refinement()) continue;
+      v1::Refinement scan = part.result->refinement();
+      scan.set_margin(scan.margin() / divisor);
+      if (scan.has_outside_score()) scan.set_outside_score(scan.outside_score() / divisor);
+      to.has_refinement() ? service::AddScan(scan, *to.mutable_refinement()) : to.mutable_refinement()->Swap(&scan);
+    }
+    const std::vector<HitGroup> groups = GroupsOf(parts_[query]);
+    const auto end = std::min(groups.size(), static_cast<size_t>(split_.page.num_ranked()));
+    for (auto group = static_cast<size_t>(split_.page.offset); group < end; ++group) {
+      const std::vector<PartHit>& hits = groups[group].hits;
+      for (size_t idx = 0; idx < std::min(hits.size(), split_.group_size); ++idx) {
+        if (ScoreOf(hits[idx].score, split_, asked) < split_.page.min_score) break;
+        to.add_group_values(std::string(groups[group].value));
+        MoveHit(parts_[query][hits[idx].from], hits[idx].idx, hits[idx].position, split_, asked, to);
+      }
+    }
+  }
+
   // Merges what the groups scanned. The last of the merged hits scores no less than the last one of each group, so that
   // what a group has proven stays proven; and a bound that is too large for the group's own hits may be small enough
   // for the merged ones.
-  void MergeRefinements(size_t query, const std::vector<Hit>& hits, v1::QueryResult& to) const {
+  void MergeRefinements(size_t query, const std::vector<PartHit>& hits, v1::QueryResult& to) const {
     v1::Refinement merged;
     bool all_are_bounds = true;
     for (const PartResult& part : parts_[query]) {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/text.h"
 #include "server/service/call/status.h"
+#include "server/service/page/grouping.h"
 #include "server/service/request/candidates.h"
 #include "server/service/request/translate.h"
 
@@ -61,6 +62,7 @@ class Splitter {
   absl::Status Read() {
     split_.request_id = request_.request_id();
     split_.page = service::PageOf(request_, limits_);
+    split_.group_size = request_.group_by().empty() ? 0 : static_cast<size_t>(service::GroupSizeOf(request_));
     split_.normalize = request_.normalize();
     split_.return_alignments = request_.return_alignments();
     split_.fail_on_missing = request_.missing_policy() == v1::MISSING_POLICY_FAIL;
@@ -84,6 +86,7 @@ class Splitter {
   absl::Status CheckAlignments() const {
     if (!request_.return_alignments()) return absl::OkStatus();
     uint64_t matches = 0;
+    const auto num_results = static_cast<uint64_t>(split_.page.num_ranked() * service::GroupSizeOf(request_));
     for (size_t i = 0; i < split_.queries.size(); ++i) {
       const SplitRequest::Query& query = split_.queries[i];
       const v1::Candidates& candidates = service::CandidatesOf(request_, request_.queries(static_cast<int>(i)));
@@ -92,7 +95,7 @@ class Splitter {
       if (query.kind == Kind::kInline) {
         num_documents = static_cast<uint64_t>(candidates.inline_documents().documents_size());
       }
-      matches += query.num_tokens * std::min(num_documents, static_cast<uint64_t>(split_.page.num_ranked()));
+      matches += query.num_tokens * std::min(num_documents, num_results);
     }
     if (matches <= static_cast<uint64_t>(limits_.max_alignments)) return absl::OkStatus();
     return service::InvalidField(
@@ -199,6 +202,11 @@ class Splitter {
     // Each group knows which of its documents match.
     if (request_.has_filter()) *sub->mutable_filter() = request_.filter();
     if (request_.has_filter_text()) sub->set_filter_text(request_.filter_text());
+    if (!request_.group_by().empty()) {
+      sub->set_group_by(request_.group_by());
+      sub->set_group_size(request_.group_size());
+      *sub->mutable_group_values() = request_.group_values();
+    }
     // Inline documents are of no generation.
     const bool is_inline = std::all_of(built.queries.begin(), built.queries.end(), [this](int query) {
       return split_.queries[static_cast<size_t>(query)].kind == Kind::kInline;

@@ -34,7 +34,8 @@ struct PartRequest {
 struct SplitRequest {
   std::vector<PartRequest> parts;
   std::string request_id;
-  service::Page page;  // cut from the merged ranking: each part is asked for all ranks before it as well
+  service::Page page;     // cut from the merged ranking: each part is asked for all ranks before it as well
+  size_t group_size = 0;  // documents of a group at most; 0 without group_by
   bool normalize = false;
   bool return_alignments = false;
   bool fail_on_missing = false;

@@ -52,8 +52,8 @@ bool RerankEvents::UnknownMember(std::string_view name) {
   return Wrong(
       Printable(name, kLongestQuote),
       Cat("is not a member (model, query, query_weights, documents, top_n, return_documents, "
-          "return_alignments, payload_fields, normalize, offset, min_score, refinement, filter, min_sequence and "
-          "request_id are)",
+          "return_alignments, payload_fields, normalize, offset, min_score, group_by, group_size, refinement, filter, "
+          "min_sequence and request_id are)",
           known.empty() ? "" : "; HTTP's name for it is ", known));
 }
 
@@ -162,6 +162,9 @@ bool RerankEvents::MemberText(std::string& value) {
     case Member::kFilter:
       request_.set_filter_text(std::move(value));
       return true;
+    case Member::kGroupBy:
+      request_.set_group_by(std::move(value));
+      return true;
     case Member::kDocuments:
       if (value != "*") return RefuseDocuments();
       request_.mutable_candidates()->mutable_whole_collection();
@@ -186,6 +189,10 @@ bool RerankEvents::Integer(int64_t value) {
   }
   if (depth() == 1 && member_ == Member::kOffset && is_uint32) {
     request_.set_offset(static_cast<uint32_t>(value));
+    return true;
+  }
+  if (depth() == 1 && member_ == Member::kGroupSize && is_uint32) {
+    request_.set_group_size(static_cast<uint32_t>(value));
     return true;
   }
   if (in_refinement() && part_ != "require_proof" && is_uint32) {
@@ -313,7 +320,7 @@ bool RerankEvents::EndBody() {
   if (!request_.candidates().has_whole_collection()) {
     // The services whose clients call return all documents where no number is asked for. After an offset that leaves no
     // room for results the service refuses the request.
-    const int64_t room = limits_.max_top_k - request_.offset();
+    const int64_t room = limits_.max_top_k / std::max<int64_t>(request_.group_size(), 1) - request_.offset();
     const auto all = static_cast<uint32_t>(std::min(num_documents_, room > 0 ? room : limits_.max_top_k));
     request_.set_top_k(request_.top_k() == 0 ? all : std::min(request_.top_k(), static_cast<uint32_t>(num_documents_)));
   }

@@ -2,7 +2,8 @@
 //
 //   {"model": COLLECTION, "query": TEXT | MATRIX, "documents": [DOCUMENT, ...] | "*", "top_n": N,
 //    "return_documents": true, "return_alignments": true, "payload_fields": [NAME, ...], "normalize": true,
-//    "query_weights": [...], "offset": N, "min_score": S, "request_id": "...",
+//    "query_weights": [...], "offset": N, "min_score": S, "group_by": FIELD, "group_size": N,
+//    "request_id": "...",
 //    "refinement": {"documents": N, "budget": N, "require_proof": true}}
 //
 // A MATRIX is {"dtype": "f32"|"f16"|"bf16", "shape": [tokens, dim], "data": BASE64} or [[...], ...]. A DOCUMENT is the

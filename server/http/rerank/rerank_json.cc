@@ -78,6 +78,7 @@ std::string ResultText(const AnswerForm& form, const v1::QueryResult& result, in
     pairs.AddText("similarities", ListText(alignment.similarities()));
     entry.AddText("alignment", std::move(pairs).Finish());
   }
+  if (idx < result.group_values_size()) entry.Add("group", result.group_values(idx));
   if (result.has_string_ids()) entry.Add("id", result.string_ids().ids(idx));
   if (result.has_int_ids()) entry.Add("id", result.int_ids().ids(idx));
   std::string text = std::move(entry.Add("index", result.positions(idx)).Add(score, result.scores(idx))).Finish();

@@ -1,11 +1,11 @@
 // Writes what the HTTP port answers, in the shapes that clients of other services know. The functions are pure.
 //
 //   {"id": REQUEST_ID, "model": MODEL, "generation": G,
-//    "results": [{"index": I, "id": ID, "relevance_score": S, "document": {...}, "alignment": {...}}, ...],
-//    "meta": {"api_version": {"version": "1"}, "billed_units": {"search_units": 1}, "tokens": {...}},
-//    "missing": [ID, ...], "unavailable_documents": N (where a device is lost), "query_tokens": [TEXT, ...],
-//    "query_truncated": true (where the encoder cut the query; the result of a document that it cut has "truncated"),
-//    "usage": {"prompt_tokens": N, "total_tokens": N}, "timings": {"encode_us": ..., "queue_us": ..., "copy_us": ...,
+//    "results": [{"index": I, "id": ID, "relevance_score": S, "group": VALUE, "document": {...}, "alignment": {...}},
+//    ...], "meta": {"api_version": {"version": "1"}, "billed_units": {"search_units": 1}, "tokens": {...}}, "missing":
+//    [ID, ...], "unavailable_documents": N (where a device is lost), "query_tokens": [TEXT, ...], "query_truncated":
+//    true (where the encoder cut the query; the result of a document that it cut has "truncated"), "usage":
+//    {"prompt_tokens": N, "total_tokens": N}, "timings": {"encode_us": ..., "queue_us": ..., "copy_us": ...,
 //    "kernel_us": ..., "total_us": ...}}
 //
 // "index" counts in `documents` as it was sent; "*" is the whole collection, in its own order.

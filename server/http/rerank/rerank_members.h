@@ -22,6 +22,8 @@ enum class Member : uint8_t {
   kMinSequence,
   kOffset,
   kMinScore,
+  kGroupBy,
+  kGroupSize,
   kRankFields,
   kRefinement,
   kFilter,
@@ -34,7 +36,7 @@ struct MemberName {
 };
 
 // What is one thing here has a name in each of the services whose clients call (docs/reference/http.md).
-inline constexpr std::array<MemberName, 47> kMemberNames = {{
+inline constexpr std::array<MemberName, 49> kMemberNames = {{
     {"model", Member::kModel},
     {"model_id", Member::kModel},
     {"query", Member::kQuery},
@@ -54,6 +56,8 @@ inline constexpr std::array<MemberName, 47> kMemberNames = {{
     {"offset", Member::kOffset},
     {"min_score", Member::kMinScore},
     {"score_threshold", Member::kMinScore},
+    {"group_by", Member::kGroupBy},
+    {"group_size", Member::kGroupSize},
     {"rank_fields", Member::kRankFields},
     {"refinement", Member::kRefinement},
     {"filter", Member::kFilter},

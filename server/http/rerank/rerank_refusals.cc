@@ -38,6 +38,11 @@ bool RerankEvents::Refuse(std::string_view shown) {
     case Member::kOffset:
       return WrongValue("offset", shown,
                         Cat(", and whole numbers from 0 to ", limits_.max_top_k, " (limits.max_top_k) are accepted"));
+    case Member::kGroupBy:
+      return WrongValue("group_by", shown, ", not the name of a field");
+    case Member::kGroupSize:
+      return WrongValue("group_size", shown,
+                        Cat(", and whole numbers from 0 to ", limits_.max_top_k, " (limits.max_top_k) are accepted"));
     case Member::kMinScore:
       return WrongValue(min_score_name_, shown, ", not a number");
     case Member::kRankFields:

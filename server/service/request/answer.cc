@@ -61,15 +61,10 @@ struct PageResults {
   absl::Span<const TokenMatch> matches;  // [hits, query tokens] where alignments were asked for, else empty
 };
 
-// Returns a candidate's score as the answer has it.
-float ScoreOf(const PendingAnswer& answer, const PendingAnswer::Query& query, const engine::Hit& hit) {
-  return answer.normalize ? hit.score / static_cast<float>(query.num_tokens) : hit.score;
-}
-
 PageResults OnPage(const PendingAnswer& answer, const PendingAnswer::Query& query,
                    const engine::JobQueryResult& scored) {
   const RankRange range = RangeOnPage(answer.page, scored.hits.size(),
-                                      [&](size_t idx) { return ScoreOf(answer, query, scored.hits[idx]); });
+                                      [&](size_t idx) { return ScoreOf(answer, query, scored.hits[idx].score); });
   PageResults results{.hits = absl::MakeConstSpan(scored.hits).subspan(range.begin, range.size()), .matches = {}};
   if (scored.matches.empty()) return results;
   const size_t num_tokens = scored.matches.size() / scored.hits.size();
@@ -127,7 +122,7 @@ void FillResult(const PendingAnswer& answer, const store::Collection& collection
   result.mutable_scores()->Reserve(count);
   result.mutable_positions()->Reserve(count);
   for (const engine::Hit& hit : on_page.hits) {
-    result.add_scores(ScoreOf(answer, query, hit));
+    result.add_scores(ScoreOf(answer, query, hit.score));
     result.add_positions(hit.position);
     if (!answer.return_payloads) continue;
     result.add_payloads(candidates.is_inline ? std::string() : PayloadOf(answer, collection, hit.ordinal));
@@ -139,6 +134,11 @@ void FillResult(const PendingAnswer& answer, const store::Collection& collection
   if (scored.refinement.has_value()) {
     *result.mutable_refinement() = ToWire(scored, answer.normalize ? static_cast<float>(query.num_tokens) : 1.0F);
   }
+}
+
+void FillGroups(const PendingAnswer::GroupedQuery& grouped, v1::QueryResult& result) {
+  result.mutable_group_values()->Assign(grouped.values.begin(), grouped.values.end());
+  if (grouped.refinement.has_value()) *result.mutable_refinement() = *grouped.refinement;
 }
 
 // Positions of scans are ordinals so far; those of a partition's documents are of the whole collection.
@@ -156,6 +156,10 @@ void FillPositions(const PendingAnswer& answer, const store::Collection& collect
 }
 
 }  // namespace
+
+float ScoreOf(const PendingAnswer& answer, const PendingAnswer::Query& query, float score) {
+  return answer.normalize ? score / static_cast<float>(query.num_tokens) : score;
+}
 
 uint64_t HeldBytes(const engine::Job& job, const PendingAnswer& answer) {
   // A missing id's string, with what the allocator adds.
@@ -203,6 +207,9 @@ absl::Status CheckAnswerSize(const PendingAnswer& answer, const engine::JobResul
       if (answer.return_payloads) payload_bytes += collection.payload(hit.ordinal).size() + kStringBytes;
     }
   }
+  for (const PendingAnswer::GroupedQuery& grouped : answer.grouped) {
+    for (const std::string& value : grouped.values) bytes += value.size() + kStringBytes;
+  }
   bytes += payload_bytes;
   if (bytes <= limits.max_answer_bytes) return absl::OkStatus();
   if (bytes - payload_bytes <= limits.max_answer_bytes) {
@@ -218,10 +225,13 @@ v1::RerankResponse BuildResponse(const PendingAnswer& answer, const engine::JobR
   const store::Collection& collection = AnsweredBy(answer, result);
   response.set_generation(static_cast<uint64_t>(collection.manifest().generation));
   response.set_sequence(collection.sequence());
-  for (const PendingAnswer::Query& query : answer.queries) {
+  for (size_t i = 0; i < answer.queries.size(); ++i) {
+    const PendingAnswer::Query& query = answer.queries[i];
     const engine::JobQueryResult& scored =
         query.job_query < 0 ? kNothing : result.queries[static_cast<size_t>(query.job_query)];
-    FillResult(answer, collection, query, scored, *response.add_results());
+    v1::QueryResult& filled = *response.add_results();
+    FillResult(answer, collection, query, scored, filled);
+    if (!answer.grouped.empty()) FillGroups(answer.grouped[i], filled);
   }
   if (collection.is_partition()) FillPositions(answer, collection, response, result);
   AddTextFacts(answer.texts, answer.return_alignments, response);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "maxsim/v1/rerank.pb.h"
 #include "server/engine/job.h"
 #include "server/service/call/limits.h"
+#include "server/service/page/grouping.h"
 #include "server/service/page/page.h"
 #include "server/service/request/candidates.h"
 #include "server/service/request/text_facts.h"
@@ -26,6 +28,7 @@ struct PendingAnswer {
   std::vector<std::string> payload_fields;  // members of payloads that come back; empty: all
   bool normalize = false;
   Page page;
+  std::shared_ptr<const Grouping> grouping;  // null without group_by
   TextFacts texts;
   struct Query {
     std::shared_ptr<const ResolvedCandidates> candidates;
@@ -34,7 +37,16 @@ struct PendingAnswer {
         -1;  // index in Job::queries and in JobResult::queries; -1: no candidate is known, nothing is scored
   };
   std::vector<Query> queries;  // as in the request
+  // What an answer in groups has beside its results, which are in the order of the groups.
+  struct GroupedQuery {
+    std::vector<std::string> values;  // [results]
+    std::optional<v1::Refinement> refinement;
+  };
+  std::vector<GroupedQuery> grouped;  // [queries]; empty without group_by
 };
+
+// Returns a candidate's score as the answer has it.
+float ScoreOf(const PendingAnswer& answer, const PendingAnswer::Query& query, float score);
 
 // Returns host memory that the job and what is kept for its answer hold, the request itself not counted.
 uint64_t HeldBytes(const engine::Job& job, const PendingAnswer& answer);

@@ -191,6 +191,19 @@ absl::Status CheckListedIds(const v1::Candidates& candidates, collection::IdType
   return status;
 }
 
+std::shared_ptr<const engine::CandidateSet> NarrowCandidates(
+    const engine::CandidateSet& candidates, const store::Collection& collection,
+    const std::shared_ptr<const store::MatchingDocuments>& matching) {
+  auto set = std::make_shared<engine::CandidateSet>(candidates);
+  if (candidates.kind == engine::CandidateSet::Kind::kOrdinals) {
+    KeepMatching(collection, *matching, *set);
+    return set;
+  }
+  set->kind = engine::CandidateSet::Kind::kMatching;
+  set->matching = matching;
+  return set;
+}
+
 absl::StatusOr<std::shared_ptr<const ResolvedCandidates>> ResolveCandidates(
     const v1::Candidates& candidates, const store::Collection& collection,
     const std::shared_ptr<const store::MatchingDocuments>& matching, const RequestLimits& limits, bool fail_on_missing,

@@ -39,6 +39,11 @@ absl::StatusOr<std::shared_ptr<const ResolvedCandidates>> ResolveCandidates(
     const std::shared_ptr<const store::MatchingDocuments>& matching, const RequestLimits& limits, bool fail_on_missing,
     FieldPath path);
 
+// Returns those of the candidates that are in `matching`, which is of the collection. For sets that are not inline.
+std::shared_ptr<const engine::CandidateSet> NarrowCandidates(
+    const engine::CandidateSet& candidates, const store::Collection& collection,
+    const std::shared_ptr<const store::MatchingDocuments>& matching);
+
 // Checks listed ids as ResolveCandidates does, but for whether the collection holds them: their kind, which must be
 // `held`, how many there are, and the length of each. Other candidates are OK.
 absl::Status CheckListedIds(const v1::Candidates& candidates, collection::IdType held, std::string_view collection,

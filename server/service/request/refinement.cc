@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "base/saturating.h"
 #include "kernels/codes/scan.h"
 #include "server/service/call/limits.h"
 #include "server/service/call/status.h"
@@ -73,6 +74,22 @@ void SetCertificate(bool proven, double last_score, v1::Refinement& refinement) 
   // Rounding does not make a proof look like a tie.
   if (proven && !(rounded > 0)) rounded = std::numeric_limits<float>::denorm_min();
   refinement.set_margin(rounded);
+}
+
+void AddScan(const v1::Refinement& scan, v1::Refinement& sum) {
+  sum.set_planes(std::min(sum.planes(), scan.planes()));
+  sum.set_documents(SaturatingAdd(sum.documents(), scan.documents()));
+  if (scan.certificate() != v1::CERTIFICATE_PROVEN) sum.set_certificate(v1::CERTIFICATE_NOT_PROVEN);
+  if (!scan.has_outside_score()) return;
+  if (!sum.has_outside_score()) {
+    sum.set_margin(scan.margin());
+    sum.set_outside_score(scan.outside_score());
+    sum.set_outside_is_bound(scan.outside_is_bound());
+    return;
+  }
+  sum.set_margin(std::min(sum.margin(), scan.margin()));
+  sum.set_outside_score(std::max(sum.outside_score(), scan.outside_score()));
+  sum.set_outside_is_bound(sum.outside_is_bound() && scan.outside_is_bound());
 }
 
 v1::Refinement ToWire(const engine::JobQueryResult& result, float divisor) {

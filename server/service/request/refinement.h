@@ -32,6 +32,10 @@ absl::StatusOr<engine::RefinementOptions> RefinementFor(const v1::RefinementOpti
 // is that of the last result, as is outside_score: before a normalization. `proven` says what is known.
 void SetCertificate(bool proven, double last_score, v1::Refinement& refinement);
 
+// Adds another scan for the same answer, of other candidates: the answer is proven if each scan's ranking is, and its
+// margin is the smallest one.
+void AddScan(const v1::Refinement& scan, v1::Refinement& sum);
+
 // Returns the wire's refinement of a query with `result`. Scores are divided by `divisor`.
 v1::Refinement ToWire(const engine::JobQueryResult& result, float divisor);
 

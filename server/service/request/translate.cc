@@ -9,8 +9,10 @@
 #include "base/saturating.h"
 #include "client/status.h"
 #include "collection/collection_name.h"
+#include "collection/filters/canonical.h"
 #include "kernels/limits.h"
 #include "server/service/call/status.h"
+#include "server/service/page/grouping.h"
 #include "server/service/page/page.h"
 #include "server/service/request/filter_message.h"
 #include "server/service/request/refinement.h"
@@ -37,28 +39,50 @@ absl::Status CheckWeights(const v1::Query& query, int idx) {
   return absl::OkStatus();
 }
 
-// Finds the documents that match the request's filter; null for a request without one.
+// Finds the documents that match the request's filter and that have a group; sets what the request groups by.
+absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> FindGrouped(
+    const v1::RerankRequest& request, const std::optional<collection::Filter>& filter,
+    const store::Collection& collection, const RequestLimits& limits, const StopCheck& check, PendingAnswer& answer) {
+  const std::vector<collection::Field>& fields = collection.manifest().fields;
+  absl::StatusOr<collection::Filter> canonical;
+  if (filter.has_value()) {
+    canonical = collection::CanonicalFilter(*filter, fields);
+    if (!canonical.ok()) return FilterError(request, canonical.status());
+  }
+  absl::StatusOr<Grouping> grouping = GroupingOf(request, filter.has_value() ? &*canonical : nullptr, fields, limits);
+  if (!grouping.ok()) return grouping.status();
+  answer.grouping = std::make_shared<const Grouping>(*std::move(grouping));
+  return collection.FindCanonical(AllOf(answer.grouping->filters), store::FilterUse::kRepeated, check);
+}
+
+// Finds the documents that match the request's filter and, with group_by, have a group; null without either.
 absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> FindMatching(const v1::RerankRequest& request,
                                                                              const store::Collection& collection,
-                                                                             const StopCheck& check) {
+                                                                             const RequestLimits& limits,
+                                                                             const StopCheck& check,
+                                                                             PendingAnswer& answer) {
   const absl::StatusOr<std::optional<collection::Filter>> filter = FilterOfRequest(request);
   if (!filter.ok()) return filter.status();
+  if (!request.group_by().empty()) return FindGrouped(request, *filter, collection, limits, check, answer);
   if (!filter->has_value()) return nullptr;
   absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> matching = collection.FindMatching(**filter, check);
   if (matching.ok()) return matching;
   return FilterError(request, matching.status());
 }
 
-// Checks what of a filter needs no collection.
-absl::Status CheckRequestFilter(const v1::RerankRequest& request) {
+// Checks what of a filter and of group_by needs no collection.
+absl::Status CheckUseOfFields(const v1::RerankRequest& request, const RequestLimits& limits) {
   const absl::StatusOr<std::optional<collection::Filter>> filter = FilterOfRequest(request);
   if (!filter.ok()) return filter.status();
-  if (!filter->has_value()) return absl::OkStatus();
+  if (absl::Status status = CheckGrouping(request, limits); !status.ok()) return status;
+  const bool is_grouped = !request.group_by().empty();
+  if (!filter->has_value() && !is_grouped) return absl::OkStatus();
   for (int i = 0; i < request.queries_size(); ++i) {
     if (!CandidatesOf(request, request.queries(i)).has_inline_documents()) continue;
-    return InvalidField(request.has_filter_text() ? "filter_text" : "filter",
-                        absl::StrCat("is set, and the candidates of queries[", i,
-                                     "] are inline documents, which have no fields to filter by"));
+    const char* const field = !filter->has_value() ? "group_by" : request.has_filter_text() ? "filter_text" : "filter";
+    return InvalidField(field, absl::StrCat("is set, and the candidates of queries[", i,
+                                            "] are inline documents, which have no fields to ",
+                                            filter->has_value() ? "filter by" : "group by"));
   }
   return absl::OkStatus();
 }
@@ -67,7 +91,7 @@ absl::Status CheckRequestFilter(const v1::RerankRequest& request) {
 absl::Status ResolveAll(const v1::RerankRequest& request, const store::Collection& collection,
                         const RequestLimits& limits, const StopCheck& check, PendingAnswer& answer) {
   const bool fail_on_missing = request.missing_policy() == v1::MISSING_POLICY_FAIL;
-  const auto matching = FindMatching(request, collection, check);
+  const auto matching = FindMatching(request, collection, limits, check, answer);
   if (!matching.ok()) return matching.status();
   std::shared_ptr<const ResolvedCandidates> shared;
   for (int i = 0; i < request.queries_size(); ++i) {
@@ -286,10 +310,10 @@ absl::Status CheckEnvelope(const v1::RerankRequest& request, const RequestLimits
                                                  static_cast<int>(v1::Priority_MAX), " are accepted"));
   }
   if (request.has_refinement()) {
-    const int64_t num_ranked = PageOf(request, limits).num_ranked();
-    if (absl::Status status = CheckRefinement(request.refinement(), num_ranked); !status.ok()) return status;
+    const int64_t num_results = PageOf(request, limits).num_ranked() * GroupSizeOf(request);
+    if (absl::Status status = CheckRefinement(request.refinement(), num_results); !status.ok()) return status;
   }
-  if (absl::Status status = CheckRequestFilter(request); !status.ok()) return status;
+  if (absl::Status status = CheckUseOfFields(request, limits); !status.ok()) return status;
   return CheckPayloadFields(request);
 }
 
@@ -320,7 +344,7 @@ absl::StatusOr<Translated> Translate(const v1::RerankRequest& request,
   if (absl::Status status = ResolveAll(request, *collection, limits, check, answer); !status.ok()) return status;
   if (absl::Status status = CheckMissing(answer, limits); !status.ok()) return status;
   answer.page = PageOf(request, limits);
-  const auto num_ranked = static_cast<int32_t>(answer.page.num_ranked());
+  const auto num_ranked = static_cast<int32_t>(answer.page.num_ranked() * GroupSizeOf(request));
   const absl::StatusOr<uint64_t> work = CheckWork(request, num_ranked, limits, answer);
   if (!work.ok()) return work.status();
 

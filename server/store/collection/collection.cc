@@ -161,13 +161,19 @@ absl::StatusOr<std::shared_ptr<const MatchingDocuments>> Collection::FindMatchin
                                                                                   const StopCheck& check) const {
   const absl::StatusOr<collection::Filter> canonical = collection::CanonicalFilter(filter, manifest().fields);
   if (!canonical.ok()) return canonical.status();
+  return FindCanonical(*canonical, FilterUse::kRepeated, check);
+}
+
+absl::StatusOr<std::shared_ptr<const MatchingDocuments>> Collection::FindCanonical(const collection::Filter& filter,
+                                                                                   FilterUse use,
+                                                                                   const StopCheck& check) const {
   FilterCache* const cache = generation_->filter_cache();
-  if (cache == nullptr) return MatchingDocuments::Find(*this, *canonical, nullptr, check);
-  const std::string text = collection::FormatFilter(*canonical);
+  if (cache == nullptr || use == FilterUse::kOnce) return MatchingDocuments::Find(*this, filter, nullptr, check);
+  const std::string text = collection::FormatFilter(filter);
   std::shared_ptr<const MatchingDocuments> known = cache->Find(generation_->number_in_filter_cache(), text);
   if (known != nullptr && known->sequence() == sequence()) return known;
   absl::StatusOr<std::shared_ptr<const MatchingDocuments>> found =
-      MatchingDocuments::Find(*this, *canonical, known.get(), check);
+      MatchingDocuments::Find(*this, filter, known.get(), check);
   if (found.ok()) cache->Add(generation_->number_in_filter_cache(), text, *found);
   return found;
 }

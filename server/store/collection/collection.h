@@ -30,6 +30,9 @@ namespace maxsim::store {
 class Changes;
 class MatchingDocuments;
 
+// Says whether the cache of filters keeps what a filter matches.
+enum class FilterUse : uint8_t { kRepeated, kOnce };
+
 // A collection is immutable and thread-safe: a snapshot. Requests hold it by shared_ptr, so that a reload or an unload
 // frees a generation only when the last request that began on it has been answered. Each write to a live collection
 // makes a new one, which shares everything but a few numbers with the one before.
@@ -145,6 +148,9 @@ class Collection {
   // and the error of `check` (may be null), which is called now and then.
   absl::StatusOr<std::shared_ptr<const MatchingDocuments>> FindMatching(const collection::Filter& filter,
                                                                         const StopCheck& check = nullptr) const;
+  // As FindMatching, for a filter that is in its canonical form, of any size.
+  absl::StatusOr<std::shared_ptr<const MatchingDocuments>> FindCanonical(const collection::Filter& filter,
+                                                                         FilterUse use, const StopCheck& check) const;
 
   // Every ordinal that the following functions take must be below num_ordinals().
   Location Locate(uint64_t ordinal) const;

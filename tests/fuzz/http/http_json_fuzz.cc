@@ -106,11 +106,14 @@ void CheckQuery(const json& query, const v1::Query& sent) {
   CheckMatrix(query, sent.tokens());
 }
 
-void CheckTopK(const json& top_n, const json& documents, uint32_t offset, uint32_t top_k) {
+void CheckTopK(const json& top_n, const json& documents, const v1::RerankRequest& request) {
+  const uint32_t offset = request.offset();
+  const uint32_t top_k = request.top_k();
   const uint64_t asked = top_n.is_null() ? 0 : top_n.get<uint64_t>();
   if (documents.is_string()) return Require(asked == top_k, "top_k is the body's top_n");
-  const auto most = static_cast<uint64_t>(service::RequestLimits().max_top_k);
-  const uint64_t all = std::min<uint64_t>(documents.size(), offset < most ? most - offset : most);
+  const auto limit = static_cast<uint64_t>(service::RequestLimits().max_top_k);
+  const uint64_t most = limit / std::max<uint64_t>(request.group_size(), 1);
+  const uint64_t all = std::min<uint64_t>(documents.size(), offset < most ? most - offset : limit);
   Require(top_k == (asked == 0 ? all : std::min<uint64_t>(asked, documents.size())),
           "top_k is the body's top_n, or all documents");
 }
@@ -150,7 +153,10 @@ void CheckRequest(const json& body, bool strings_are_texts, const v1::RerankRequ
   if (!min_score.is_null()) {
     Require(static_cast<float>(min_score.get<double>()) == request.min_score(), "the least score is the body's");
   }
-  CheckTopK(MemberOf(body, http::Member::kTopN), documents, request.offset(), request.top_k());
+  CheckTopK(MemberOf(body, http::Member::kTopN), documents, request);
+  Require(text(http::Member::kGroupBy) == request.group_by(), "the field to group by is the body's");
+  const json group_size = MemberOf(body, http::Member::kGroupSize);
+  Require((group_size.is_null() ? 0 : group_size.get<uint64_t>()) == request.group_size(), "so is the group's size");
   const json weights = MemberOf(body, http::Member::kWeights);
   Require(static_cast<int>(weights.size()) == request.queries(0).weights_size(), "the weights are the body's");
   for (size_t idx = 0; idx < weights.size(); ++idx) {

@@ -179,6 +179,17 @@ class RankingTest(unittest.TestCase):
             self.assertIs(ranking[1].to_dict()["truncated"], True)
             self.assertIs(ranking.to_dict()["query_truncated"], True)
 
+    def test_documents_of_groups_have_the_groups_value(self):
+        result = pb.QueryResult(scores=[2, 1], positions=[1, 0], group_values=["", "b"])
+        for read_all in (False, True):
+            ranking = read_response(pb.RerankResponse(results=[result]))[0]
+            if read_all:
+                self.assertEqual(len(ranking.documents), 2)
+            self.assertEqual([ranking[i].group for i in range(2)], ["", "b"])
+            self.assertEqual(ranking[0].to_dict()["group"], "")
+        result.ClearField("group_values")
+        self.assertIsNone(read_response(pb.RerankResponse(results=[result]))[0][0].group)
+
     def test_a_document_that_one_thread_makes_is_the_one_that_all_threads_see(self):
         making, go_on = threading.Event(), threading.Event()
         payload_of = maxsim.ranking._payload

@@ -81,6 +81,8 @@ class RequestTest(unittest.TestCase):
             "top_k": 3,
             "offset": 6,
             "min_score": -2.5,
+            "group_by": "book",
+            "group_size": 4,
             "payloads": True,
             "payload_fields": ["title"],
             "alignments": True,
@@ -98,6 +100,8 @@ class RequestTest(unittest.TestCase):
             top_k=3,
             offset=6,
             min_score=-2.5,
+            group_by="book",
+            group_size=4,
             return_payloads=True,
             payload_fields=["title"],
             return_alignments=True,
@@ -129,6 +133,17 @@ class RequestTest(unittest.TestCase):
         for value in (-1, 1.5, 2**32, None):
             with self.assertRaisesRegex(ValueError, "offset is .*; it is an integer from 0 to 4294967295"):
                 self.client.rerank("c", QUERY, offset=value)
+
+    def test_groups_are_checked_before_they_are_sent(self):
+        self.assertEqual(self.client.rerank("c", QUERY, group_by="book").group_size, 1)
+        self.assertEqual(self.client.rerank("c", QUERY).group_size, 0)
+        for arguments, wanted in (
+            ({"group_by": 3}, "group_by is 3; it is the name of a field, or None"),
+            ({"group_by": "book", "group_size": 0}, "group_size is 0; it is an integer from 1"),
+            ({"group_size": 2}, "group_size is 2, and group_by is None; only groups have a size"),
+        ):
+            with self.assertRaisesRegex(ValueError, wanted):
+                self.client.rerank("c", QUERY, **arguments)
 
     def test_documents_may_be_vectors_or_texts(self):
         inline = self.client.rerank(None, QUERY, documents=[QUERY, QUERY[:1]]).candidates.inline_documents

@@ -66,10 +66,41 @@ TEST_F(CtlTest, RerankAsksForAPage) {
   EXPECT_EQ(request_.min_score(), -0.5F);
   EXPECT_THAT(run.out, HasSubstr("  21  doc-b  1.500000         1\n  22  doc-a"))
       << "ranks count from the first of all";
+  const Outcome as_json = Run({"rerank", "--query", Path("q.npy"), "--all", "--offset", "20", "--json"});
+  EXPECT_EQ(json::parse(as_json.out)["results"][1]["rank"], 22);
   EXPECT_EQ(Run({"rerank", "--query", Path("q.npy"), "--all"}).code, 0);
   EXPECT_EQ(request_.offset(), 0u);
   EXPECT_FALSE(request_.has_min_score());
   EXPECT_NE(Run({"rerank", "--query", Path("q.npy"), "--all", "--offset", "-1"}).code, 0);
+}
+
+TEST_F(CtlTest, RerankPrintsGroups) {
+  std::vector<std::string> values = {"birds", "birds"};
+  server_.on_rerank = [&](auto&, const v1::RerankRequest& request, v1::RerankResponse& response) {
+    request_ = request;
+    grpc::Status status = Answer(request, response);
+    response.mutable_results(0)->mutable_group_values()->Assign(values.begin(), values.end());
+    return status;
+  };
+  std::vector<std::string> arguments = {"rerank", "--query",      Path("q.npy"), "--all",    "--group-by",
+                                        "topic",  "--group-size", "3",           "--offset", "4"};
+  const Outcome run = Run(arguments);
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(request_.group_by(), "topic");
+  EXPECT_EQ(request_.group_size(), 3u);
+  EXPECT_EQ(run.out,
+            "rank  id        score  position  group\n"
+            "   5  doc-b  1.500000         1  birds\n"
+            "   5  doc-a  0.100000         0  birds\n")
+      << "ranks count groups";
+  values = {"birds", "bees"};
+  arguments.push_back("--json");
+  const json answer = json::parse(Run(arguments).out);
+  EXPECT_EQ(answer["results"][1]["group"], "bees");
+  EXPECT_EQ(answer["results"][1]["rank"], 6);
+  values.clear();
+  EXPECT_THAT(Run(arguments).err, HasSubstr("the server's answer is wrong: 0 groups for 2 documents"));
+  EXPECT_NE(Run({"rerank", "--query", Path("q.npy"), "--all", "--group-size", "3"}).code, 0);
 }
 
 TEST_F(CtlTest, RerankSendsAText) {

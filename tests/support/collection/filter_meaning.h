@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,6 +42,13 @@ class FilterMeaning {
       return std::any_of(filter.values.begin(), filter.values.end(),
                          [&](const FilterValue& wanted) { return Compare(field.kind, value, wanted) == 0; });
     });
+  }
+
+  // Returns the document's value of a field of kind keyword.
+  std::optional<std::string> Keyword(const std::string& field) const {
+    const std::vector<nlohmann::json> values = ValuesOf(*FindField(RandomFilters::fields(), field));
+    if (values.empty()) return std::nullopt;
+    return values.front().get<std::string>();
   }
 
   // Returns the document's values: none, one, or those of a list.

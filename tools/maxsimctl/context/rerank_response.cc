@@ -16,11 +16,12 @@ Json IdJson(const v1::QueryResult& result, int i) {
   return nullptr;
 }
 
-Json HitJson(const v1::QueryResult& result, int i) {
-  Json hit = {{"rank", i + 1},
+Json HitJson(const v1::QueryResult& result, int64_t rank, int i) {
+  Json hit = {{"rank", rank},
               {"id", IdJson(result, i)},
               {"score", Shortest(result.scores(i))},
               {"position", result.positions(i)}};
+  if (i < result.group_values_size()) hit["group"] = result.group_values(i);
   if (i < result.truncated_size() && result.truncated(i)) hit["truncated"] = true;
   if (result.payloads_size() > 0) hit["payload"] = PayloadJson(result.payloads(i));
   if (result.alignments_size() > 0) {
@@ -50,6 +51,9 @@ absl::Status CheckResponse(const v1::RerankRequest& request, const v1::RerankRes
   if (request.return_payloads() ? result.payloads_size() != hits && result.payloads_size() != 0
                                 : result.payloads_size() != 0) {
     return wrong(Cat(result.payloads_size(), " payloads for ", hits, " documents"));
+  }
+  if (result.group_values_size() != (request.group_by().empty() ? 0 : hits)) {
+    return wrong(Cat(result.group_values_size(), " groups for ", hits, " documents"));
   }
   if (result.alignments_size() != (request.return_alignments() ? hits : 0)) {
     return wrong(Cat(result.alignments_size(), " alignments for ", hits, " documents"));
@@ -103,10 +107,23 @@ std::string RefinementText(const v1::Refinement& refinement) {
              is_proven ? "proven" : "not proven", margin);
 }
 
-Json ToJson(const v1::RerankResponse& response) {
+std::vector<int64_t> RanksOf(int64_t offset, const v1::QueryResult& result) {
+  std::vector<int64_t> ranks;
+  int64_t rank = offset;
+  for (int i = 0; i < NumHits(result); ++i) {
+    const bool is_of_last_group =
+        i > 0 && i < result.group_values_size() && result.group_values(i) == result.group_values(i - 1);
+    if (!is_of_last_group) ++rank;
+    ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+Json ToJson(const v1::RerankRequest& request, const v1::RerankResponse& response) {
   const v1::QueryResult& result = response.results(0);
+  const std::vector<int64_t> ranks = RanksOf(request.offset(), result);
   Json hits = Json::array();
-  for (int i = 0; i < NumHits(result); ++i) hits.push_back(HitJson(result, i));
+  for (int i = 0; i < NumHits(result); ++i) hits.push_back(HitJson(result, ranks[static_cast<size_t>(i)], i));
   Json missing = Json::array();
   for (const std::string& id : result.missing_string_ids().ids()) missing.push_back(id);
   for (const int64_t id : result.missing_int_ids().ids()) missing.push_back(id);

@@ -1,7 +1,9 @@
 // Reads the answers of a Rerank, which the server may have got wrong, and writes them as JSON.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "maxsim/v1/rerank.pb.h"
@@ -28,6 +30,9 @@ std::vector<std::string> TruncationRemarks(const v1::QueryResult& result);
 // Says in a line what was scanned and scored, and whether the answer is proven.
 std::string RefinementText(const v1::Refinement& refinement);
 
-Json ToJson(const v1::RerankResponse& response);
+// Returns the rank of each result after `offset` ranks. Those of a group have one rank.
+std::vector<int64_t> RanksOf(int64_t offset, const v1::QueryResult& result);
+
+Json ToJson(const v1::RerankRequest& request, const v1::RerankResponse& response);
 
 }  // namespace maxsim::ctl

@@ -117,7 +117,7 @@ absl::Status RunExplain(const ExplainOptions& options, Context& context) {
   if (!sound.ok()) return sound;
   if (NumHits(response->results(0)) != 1) return absl::NotFoundError("the server returned no document");
   if (context.options.json) {
-    context.Print(ToJson(*response));
+    context.Print(ToJson(inputs->request, *response));
     return absl::OkStatus();
   }
   for (const std::string& remark : TruncationRemarks(response->results(0))) context.err() << remark << '\n';

@@ -17,10 +17,10 @@ namespace maxsim::ctl {
 namespace {
 
 struct RerankOptions {
-  std::string collection, query, text, query_lengths, ids, ids_file, filter, weights;
+  std::string collection, query, text, query_lengths, ids, ids_file, filter, group_by, weights;
   int64_t query_index = 0;
   bool all = false, payload = false, alignments = false, fail_missing = false;
-  uint32_t top_k = 10, offset = 0;
+  uint32_t top_k = 10, offset = 0, group_size = 0;
   std::optional<float> min_score;
   uint32_t refine = 0, budget = 0;
   bool prove = false;
@@ -65,6 +65,8 @@ absl::StatusOr<v1::RerankRequest> MakeRequest(const RerankOptions& options, Cont
   if (!options.filter.empty()) request.set_filter_text(options.filter);
   request.set_top_k(options.top_k);
   request.set_offset(options.offset);
+  request.set_group_by(options.group_by);
+  request.set_group_size(options.group_size);
   if (options.min_score.has_value()) request.set_min_score(*options.min_score);
   request.set_return_payloads(options.payload);
   request.set_return_alignments(options.alignments);
@@ -90,13 +92,16 @@ void PrintTable(const v1::QueryResult& result, const RerankOptions& options, con
                                                       {"id"},
                                                       {"score", command_line::Align::kRight},
                                                       {"position", command_line::Align::kRight}};
+  if (!options.group_by.empty()) columns.push_back({"group"});
   if (options.alignments) columns.push_back({"matches (query token:document token)"});
   if (options.payload) columns.push_back({"title"});
   command_line::Table table(columns);
+  const std::vector<int64_t> ranks = RanksOf(options.offset, result);
   for (int i = 0; i < NumHits(result); ++i) {
-    std::vector<std::string> row = {std::to_string(int64_t{options.offset} + i + 1),
+    std::vector<std::string> row = {std::to_string(ranks[static_cast<size_t>(i)]),
                                     command_line::WithoutControls(IdText(result, i)),
                                     command_line::Fixed(result.scores(i), 6), std::to_string(result.positions(i))};
+    if (!options.group_by.empty()) row.push_back(command_line::WithoutControls(result.group_values(i)));
     if (options.alignments) row.push_back(AlignmentText(result.alignments(i)));
     if (options.payload) {
       const std::string payload = result.payloads_size() > 0 ? result.payloads(i) : "";
@@ -147,7 +152,7 @@ absl::Status RunRerank(const RerankOptions& options, Context& context) {
   absl::Status sound = CheckResponse(*request, *response);
   if (!sound.ok()) return sound;
   if (context.options.json) {
-    context.Print(ToJson(*response));
+    context.Print(ToJson(*request, *response));
     return absl::OkStatus();
   }
   PrintTable(response->results(0), options, context);
@@ -175,6 +180,15 @@ void AddRerank(CLI::App& app, Context& context) {
       ->add_option("--filter", options->filter,
                    "Score only the candidates that match, such as: lang = \"en\" and year >= 2020")
       ->type_name("TEXT");
+  CLI::Option* group_by = command
+                              ->add_option("--group-by", options->group_by,
+                                           "Print the best documents of each value of this keyword field; --top-k and "
+                                           "--offset count groups")
+                              ->type_name("FIELD");
+  command->add_option("--group-size", options->group_size, "With --group-by, documents of each group; 1 if left out")
+      ->needs(group_by)
+      ->check(CLI::Range(1, kMaxTopK))
+      ->type_name("N");
   command->add_option("--top-k", options->top_k, "Documents to print")
       ->check(CLI::Range(1, kMaxTopK))
       ->capture_default_str()

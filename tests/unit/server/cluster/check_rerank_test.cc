@@ -121,6 +121,45 @@ TEST_F(CheckRerankTest, WithAFilterThereMayBeFewerResults) {
   EXPECT_EQ(FieldOf(answer), "scores") << "four results, and top_k is 3";
 }
 
+TEST_F(CheckRerankTest, GroupsStandTogetherInTheOrderOfTheirBestDocuments) {
+  // Scores and groups are made anew, so that the order is known: groups a, a, b, b.
+  request_.mutable_candidates()->mutable_whole_collection();
+  request_.set_group_by("book");
+  request_.set_group_size(2);
+  request_.set_top_k(2);
+  const auto right = [&] {
+    v1::RerankRequest plain = request_;
+    plain.clear_group_by();
+    plain.set_top_k(4);
+    v1::RerankResponse answer = Answer(plain, documents_);
+    v1::QueryResult& result = *answer.mutable_results(0);
+    const std::vector<float> scores = {4, 1, 3, 2};
+    const std::vector<std::string> values = {"a", "a", "b", "b"};
+    result.mutable_scores()->Assign(scores.begin(), scores.end());
+    result.mutable_group_values()->Assign(values.begin(), values.end());
+    return answer;
+  };
+  const auto field_after = [&](const std::function<void(v1::QueryResult&)>& change) {
+    v1::RerankResponse answer = right();
+    change(*answer.mutable_results(0));
+    return FieldOf(answer);
+  };
+  EXPECT_EQ(FieldOf(right()), "");
+  EXPECT_EQ(field_after([](auto& result) { result.mutable_group_values()->RemoveLast(); }), "group_values");
+  EXPECT_EQ(field_after([](auto& result) { result.set_scores(1, kNan); }), "scores");
+  EXPECT_EQ(field_after([](auto& result) { result.set_scores(1, 5); }), "order") << "of a group";
+  EXPECT_EQ(field_after([](auto& result) { result.set_scores(2, 5); }), "order") << "of groups";
+  EXPECT_EQ(field_after([](auto& result) { result.set_group_values(3, "c"); }), "group_values") << "too many groups";
+  EXPECT_EQ(field_after([](auto& result) { result.set_group_values(3, "a"); }), "group_values") << "a group in two";
+  EXPECT_EQ(field_after([](auto& result) { result.set_group_values(2, "a"); }), "order");
+  request_.set_group_size(1);
+  EXPECT_EQ(FieldOf(right()), "group_values") << "too many documents of a group";
+  request_.set_group_size(2);
+  request_.clear_group_by();
+  request_.set_top_k(5);
+  EXPECT_NE(FieldOf(right()), "") << "groups that nobody asked for";
+}
+
 TEST_F(CheckRerankTest, ListsHaveOneElementPerResult) {
   request_.mutable_candidates()->mutable_whole_collection();
   EXPECT_EQ(FieldAfter([](v1::QueryResult& result) { result.mutable_positions()->RemoveLast(); }), "positions");

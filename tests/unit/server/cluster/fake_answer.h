@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -38,6 +39,30 @@ struct FakeHit {
 // Returns a hit's score as the answer has it.
 inline float ShownScore(const v1::RerankRequest& request, const v1::Query& query, const FakeHit& hit) {
   return request.normalize() ? hit.score / static_cast<float>(query.tokens().num_tokens()) : hit.score;
+}
+
+// Returns the value of the field that documents are grouped by; "" where a document has none.
+inline std::string GroupOf(const std::string& id) {
+  const size_t hash = std::hash<std::string>()("group " + id);
+  return hash % 10 == 0 ? std::string() : absl::StrCat("g", hash % 13);
+}
+
+// Returns the ranked hits in groups, as the request asks for them.
+inline std::vector<FakeHit> GroupHits(const v1::RerankRequest& request, const std::vector<FakeHit>& ranked) {
+  std::vector<std::string> order;
+  std::map<std::string, std::vector<FakeHit>> groups;
+  const auto& asked = request.group_values();
+  for (const FakeHit& hit : ranked) {
+    const std::string value = GroupOf(hit.id);
+    if (value.empty() || (!asked.empty() && std::find(asked.begin(), asked.end(), value) == asked.end())) continue;
+    if (groups[value].empty()) order.push_back(value);
+    if (groups[value].size() < std::max<size_t>(request.group_size(), 1)) groups[value].push_back(hit);
+  }
+  std::vector<FakeHit> hits;
+  for (size_t i = request.offset(); i < std::min<size_t>(order.size(), request.offset() + request.top_k()); ++i) {
+    hits.insert(hits.end(), groups[order[i]].begin(), groups[order[i]].end());
+  }
+  return hits;
 }
 
 // Answers as a server that holds these documents would.
@@ -74,10 +99,15 @@ inline v1::RerankResponse Answer(const v1::RerankRequest& request, const std::ve
       }
     }
     std::sort(hits.begin(), hits.end(), RanksBefore);
-    hits.resize(std::min<size_t>(hits.size(), request.offset() + request.top_k()));
-    hits.erase(hits.begin(), hits.begin() + std::min<std::ptrdiff_t>(std::ssize(hits), request.offset()));
     if (request.has_min_score()) {
       std::erase_if(hits, [&](const FakeHit& hit) { return ShownScore(request, query, hit) < request.min_score(); });
+    }
+    if (!request.group_by().empty()) {
+      hits = GroupHits(request, hits);
+      for (const FakeHit& hit : hits) result.add_group_values(GroupOf(hit.id));
+    } else {
+      hits.resize(std::min<size_t>(hits.size(), request.offset() + request.top_k()));
+      hits.erase(hits.begin(), hits.begin() + std::min<std::ptrdiff_t>(std::ssize(hits), request.offset()));
     }
     if (!candidates.has_inline_documents()) result.mutable_string_ids();
     for (const FakeHit& hit : hits) {

@@ -13,6 +13,7 @@
 #include "google/protobuf/util/message_differencer.h"
 #include "gtest/gtest.h"
 #include "server/cluster/parts/check_rerank.h"
+#include "server/cluster/parts/group_members.h"
 #include "tests/unit/server/cluster/fake_answer.h"
 #include "tests/unit/server/cluster/view_fixture.h"
 
@@ -77,9 +78,21 @@ class MergeTest : public testing::Test {
         EXPECT_FALSE(fault.has_value()) << fault->message;
       }
     }
+    const std::vector<MembersRequest> missing = FindMissingMembers(*split, answers);
+    std::vector<absl::StatusOr<v1::RerankResponse>> members;
+    for (const MembersRequest& one : missing) {
+      const PartRequest& part = split->parts[one.part_request];
+      members.emplace_back(Answer(*one.request, DocumentsOf(part.part), 100 + part.part));
+      const std::optional<AnswerFault> fault =
+          CheckRerankAnswer(*one.request, AskedPartOf(part, collection_.get()), *members.back());
+      EXPECT_FALSE(fault.has_value()) << fault->message;
+    }
+    num_asked_again_ += static_cast<int>(missing.size());
+    ReplaceResults(missing, std::move(members), answers);
     return MergeRerank(*split, collection_.get(), std::move(answers), limits_);
   }
 
+  int num_asked_again_ = 0;  // parts of requests with group_by
   std::shared_ptr<const CollectionView> collection_;
   std::vector<FakeDocument> documents_;
   service::RequestLimits limits_;
@@ -92,8 +105,15 @@ TEST_F(MergeTest, AnyRequestIsAnsweredAsByOneServer) {
   for (int round = 0; round < 2000; ++round) {
     request_.clear_queries();
     request_.clear_candidates();
+    const bool is_grouped = below(2) == 0;
+    request_.set_group_by(is_grouped ? "book" : "");
+    request_.set_group_size(is_grouped ? static_cast<uint32_t>(below(5)) : 0);
+    request_.clear_group_values();
+    if (is_grouped && below(5) == 0) {
+      for (int i = below(6); i >= 0; --i) request_.add_group_values(absl::StrCat("g", below(13)));
+    }
     const auto fill = [&](v1::Candidates& candidates) {
-      switch (below(4)) {
+      switch (is_grouped ? 2 * below(2) : below(4)) {
         case 0:
           candidates.mutable_whole_collection();
           break;
@@ -131,6 +151,50 @@ TEST_F(MergeTest, AnyRequestIsAnsweredAsByOneServer) {
         << merged->ShortDebugString() << "\n"
         << expected.ShortDebugString();
   }
+  EXPECT_GT(num_asked_again_, 100);
+}
+
+TEST_F(MergeTest, GroupsOfOneDocumentAreAskedForOnce) {
+  AddQuery();
+  request_.mutable_candidates()->mutable_whole_collection();
+  request_.set_group_by("book");
+  request_.set_top_k(3);
+  ASSERT_TRUE(Merge().ok());
+  EXPECT_EQ(num_asked_again_, 0);
+  request_.set_group_size(3);
+  ASSERT_TRUE(Merge().ok());
+  EXPECT_GT(num_asked_again_, 0);
+  // There are 13 values at most: each part shows all of its groups.
+  num_asked_again_ = 0;
+  request_.set_top_k(14);
+  ASSERT_TRUE(Merge().ok());
+  EXPECT_EQ(num_asked_again_, 0);
+}
+
+TEST_F(MergeTest, APartThatIsLostWhenItIsAskedAgainIsLost) {
+  AddQuery();
+  request_.mutable_candidates()->mutable_whole_collection();
+  request_.set_group_by("book");
+  request_.set_group_size(3);
+  request_.set_top_k(3);
+  v1::RerankRequest copy = request_;
+  const absl::StatusOr<SplitRequest> split = SplitRerank(copy, collection_.get(), limits_, 0);
+  ASSERT_TRUE(split.ok());
+  std::vector<absl::StatusOr<v1::RerankResponse>> answers;
+  for (const PartRequest& part : split->parts) answers.emplace_back(Answer(*part.request, DocumentsOf(part.part)));
+  const std::vector<MembersRequest> missing = FindMissingMembers(*split, answers);
+  ASSERT_FALSE(missing.empty());
+  std::vector<absl::StatusOr<v1::RerankResponse>> members;
+  for (const MembersRequest& one : missing) {
+    members.emplace_back(one.part_request == missing[0].part_request
+                             ? absl::StatusOr<v1::RerankResponse>(absl::UnavailableError("away"))
+                             : Answer(*one.request, DocumentsOf(split->parts[one.part_request].part)));
+  }
+  ReplaceResults(missing, std::move(members), answers);
+  const auto merged = MergeRerank(*split, collection_.get(), std::move(answers), limits_);
+  ASSERT_TRUE(merged.ok()) << merged.status();
+  EXPECT_EQ(merged->unavailable_groups_size(), 1);
+  EXPECT_EQ(merged->results(0).unavailable_documents(), DocumentsOf(missing[0].part_request).size());
 }
 
 // Live partitions with logs of their own number their writes each from 1 on.

@@ -204,6 +204,22 @@ TEST_F(SplitTest, EachPartIsAskedForAllRanksUpToTheEndOfThePage) {
   }
 }
 
+TEST_F(SplitTest, EachPartIsAskedForAllGroupsUpToTheEndOfThePage) {
+  SetIds(*request_.mutable_candidates(), 50);
+  request_.set_top_k(3);
+  request_.set_offset(20);
+  request_.set_group_by("book");
+  request_.set_group_size(4);
+  const auto split = Split();
+  ASSERT_TRUE(split.ok());
+  EXPECT_EQ(split->group_size, 4u);
+  for (const PartRequest& part : split->parts) {
+    EXPECT_EQ(part.request->top_k(), 23);
+    EXPECT_EQ(part.request->group_by(), "book");
+    EXPECT_EQ(part.request->group_size(), 4);
+  }
+}
+
 TEST_F(SplitTest, AlignmentsCountForTheWholeRequest) {
   SetIds(*request_.mutable_candidates(), 90);
   request_.set_top_k(60);

@@ -105,7 +105,9 @@ TEST(RerankBodyTest, WhatIsMissingOrUnknownIsNamed) {
 TEST(RerankBodyTest, FieldsOfTheMessageAreToldTheirNameHere) {
   const std::string members =
       "(model, query, query_weights, documents, top_n, return_documents, return_alignments, "
-      "payload_fields, normalize, offset, min_score, refinement, filter, min_sequence and request_id are)";
+      "payload_fields, normalize, offset, min_score, group_by, group_size, refinement, filter, min_sequence and "
+      "request_id "
+      "are)";
   EXPECT_THAT(ErrorOf(With("collection", "c")), EndsWith("; HTTP's name for it is model"));
   EXPECT_THAT(ErrorOf(With("queries", 1)), EndsWith("; HTTP's name for it is query"));
   EXPECT_THAT(ErrorOf(With("candidates", 1)), EndsWith("; HTTP's name for it is documents"));
@@ -257,6 +259,23 @@ TEST(RerankBodyTest, APageIsAnOffsetAndALeastScore) {
   EXPECT_EQ(Parse(body.dump())->top_k(), 600u);
   body["offset"] = 1000;
   EXPECT_EQ(Parse(body.dump())->top_k(), 1000u) << "which the service refuses";
+}
+
+TEST(RerankBodyTest, ResultsMayComeInGroups) {
+  const auto grouped = Parse(R"({"query": "q", "documents": "*", "group_by": "book", "group_size": 3})");
+  EXPECT_EQ(grouped->group_by(), "book");
+  EXPECT_EQ(grouped->group_size(), 3u);
+  EXPECT_EQ(Parse(With("group_by", nullptr))->group_by(), "");
+  EXPECT_EQ(ErrorOf(With("group_by", 3)), "group_by: is 3, not the name of a field");
+  EXPECT_EQ(ErrorOf(With("group_size", "3")),
+            "group_size: is \"3\", and whole numbers from 0 to 1000 (limits.max_top_k) are accepted");
+  // As many groups as there are documents, but for the limit of all groups' documents.
+  json body = json::parse(With("documents", json(std::vector<int>(5000, 1))));
+  body["group_by"] = "book";
+  body["group_size"] = 4;
+  EXPECT_EQ(Parse(body.dump())->top_k(), 250u);
+  body["offset"] = 100;
+  EXPECT_EQ(Parse(body.dump())->top_k(), 150u);
 }
 
 TEST(RerankBodyTest, AQueryMayBeAText) {

@@ -39,6 +39,11 @@ TEST(RerankJsonTest, ResponsesHaveTheShapeClientsKnow) {
   EXPECT_EQ(body["results"][0],
             (json{{"index", 1}, {"id", "b"}, {"relevance_score", 2.5}, {"document", {{"title", "T"}}}}));
   EXPECT_EQ(body["results"][1]["document"], json::object());
+  for (const char* value : {"", "a \"group\""}) result.add_group_values(value);
+  const json grouped = json::parse(FormatRerankResponse({.model = "c"}, response));
+  EXPECT_EQ(grouped["results"][0]["group"], "");
+  EXPECT_EQ(grouped["results"][1]["group"], "a \"group\"");
+  result.clear_group_values();
   const std::string odd = R"({"z":1,"n":12345678901234567890123,"e":1E5,"f":0.1000})";
   result.set_payloads(1, odd);
   EXPECT_THAT(FormatRerankResponse({.model = "c"}, response), HasSubstr(absl::StrCat("\"document\":", odd, "}")))

@@ -18,6 +18,7 @@
 #include "tests/unit/server/live/live_fixture.h"
 #include "tests/unit/server/service/filtered_counts.h"
 #include "tests/unit/server/service/filtered_requests.h"
+#include "tests/unit/server/service/grouped_requests.h"
 
 namespace maxsim::service {
 namespace {
@@ -81,6 +82,7 @@ class FilteredLiveTest : public live::LiveTest, public testing::WithParamInterfa
 TEST_P(FilteredLiveTest, AnswersAreThoseOfTheMatchingIdsOfTheSnapshot) {
   FilteredRequests requests(&random_, engine_.get());
   FilteredCounts counts(&random_);
+  GroupedRequests grouped(&random_, engine_.get());
   FilteredCollection before = Known();  // of the generation that is served
   int num_mixed = 0;
   for (int round = 0; round < (test::kSanitized ? 40 : 200); ++round) {
@@ -101,6 +103,10 @@ TEST_P(FilteredLiveTest, AnswersAreThoseOfTheMatchingIdsOfTheSnapshot) {
     num_mixed += std::count(asked.begin(), asked.end(), &before) % static_cast<int64_t>(asked.size()) != 0 ? 1 : 0;
     ASSERT_NO_FATAL_FAILURE(requests.Check(asked));
     for (const FilteredCollection* one : asked) ASSERT_NO_FATAL_FAILURE(counts.Check(*one));
+    ASSERT_NO_FATAL_FAILURE(grouped.Check(now));
+    if (is_of_generation) {
+      ASSERT_NO_FATAL_FAILURE(grouped.Check(before));
+    }
     if (!is_of_generation || random_.Below(4) == 0) before = now;
   }
   EXPECT_GE(num_mixed, 1);

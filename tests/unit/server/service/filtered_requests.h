@@ -33,6 +33,18 @@ struct FilteredCollection {
   std::vector<FilteredDocument> documents;
 };
 
+// Adds the id of a document, or one that is unknown for a number behind them.
+inline void AddId(const FilteredCollection& collection, uint64_t document, v1::Candidates& candidates) {
+  const bool is_known = document < collection.documents.size();
+  if (collection.collection->manifest().id_type == collection::IdType::kString) {
+    candidates.mutable_string_ids()->add_ids(is_known ? collection.documents[document].string_id
+                                                      : "unknown-" + std::to_string(document));
+  } else {
+    candidates.mutable_int_ids()->add_ids(is_known ? collection.documents[document].int_id
+                                                   : -1 - static_cast<int64_t>(document));
+  }
+}
+
 // A request, and the same one for what matches its filter.
 struct FilteredPair {
   collection::Filter filter;
@@ -83,18 +95,6 @@ class FilteredRequests {
 
  private:
   uint64_t Below(uint64_t end) { return random_.Below(end); }
-
-  // Adds the id of a document, or one that is unknown for a number behind them.
-  static void AddId(const FilteredCollection& collection, uint64_t document, v1::Candidates& candidates) {
-    const bool is_known = document < collection.documents.size();
-    if (collection.collection->manifest().id_type == collection::IdType::kString) {
-      candidates.mutable_string_ids()->add_ids(is_known ? collection.documents[document].string_id
-                                                        : "unknown-" + std::to_string(document));
-    } else {
-      candidates.mutable_int_ids()->add_ids(is_known ? collection.documents[document].int_id
-                                                     : -1 - static_cast<int64_t>(document));
-    }
-  }
 
   // The whole collection, or a list of ids with repeated and unknown ones. `documents` gets those of the list.
   void FillCandidates(const FilteredCollection& collection, v1::Candidates& candidates,

@@ -1,0 +1,115 @@
+// Answers a request with group_by by rounds of plain jobs, which are scored one after another. It knows no queue and no
+// clock.
+//
+// 1. The first job ranks the best candidates that have a value of the field. Groups are found in the order of their
+// best
+//    documents, because these come in rank order. While too few groups are known and the ranking ended before the
+//    candidates did, another job ranks the candidates that are in none of the known groups.
+// 2. A group whose documents may be incomplete has a query of its own, over its documents alone.
+// 3. Where alignments are asked for, a last job scores the results again, which gives them the same bits.
+//
+// Each job of the first kind finds at least one group and leaves out all candidates that the one before ranked, so that
+// there are at most as many as groups are asked for, and mostly one. The queries of the second kind score a candidate
+// once together. docs/internals/groups.md has the proof.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "base/stop.h"
+#include "kernels/limits.h"
+#include "maxsim/v1/rerank.pb.h"
+#include "server/engine/job.h"
+#include "server/service/page/grouping.h"
+#include "server/service/request/answer.h"
+#include "server/service/request/translate.h"
+
+namespace maxsim::service {
+
+struct GroupedRoundsOptions {
+  // How many candidates the first job ranks at least. Each further job ranks four times as many as the one before.
+  int32_t min_ranked = 256;
+  int32_t max_ranked = kMaxTopK;
+  size_t max_queries_per_job = 64;  // of the second kind
+};
+
+class GroupedRounds {
+ public:
+  // `translated` is of a request with group_by, and has a job.
+  explicit GroupedRounds(Translated translated, const GroupedRoundsOptions& options = {});
+
+  // Returns the next job, or null when the answer is complete. Deadline, cancellation, bytes and `done` are the
+  // caller's to set. The errors are those of `check` (may be null), which is called now and then, and of options of
+  // refinement that do not suit the candidates.
+  absl::StatusOr<std::unique_ptr<engine::Job>> Next(const StopCheck& check);
+
+  // Takes the result of the last job.
+  absl::Status Take(engine::JobResult result);
+
+  // Returns the memory that is held between the rounds for the next ones.
+  uint64_t held_bytes() const { return engine::JobBytes(*first_); }
+
+  // What the answer is made of. The result is complete after Next has returned null: it has the results of the page,
+  // group by group.
+  const PendingAnswer& answer() const { return answer_; }
+  const engine::JobResult& result() const { return result_; }
+
+ private:
+  struct Group {
+    std::string value;
+    std::vector<engine::Hit> hits = {};  // in rank order
+    bool is_complete = false;            // no other document of it belongs to the answer
+  };
+
+  // What is known of the groups of one query.
+  struct Ranking {
+    size_t query = 0;  // in PendingAnswer::queries
+    std::vector<Group> groups = {};
+    std::unordered_map<std::string, size_t> by_value = {};
+    bool has_all_groups = false;
+    std::optional<v1::Refinement> refinement = {};
+  };
+
+  // What a query of the last job is for.
+  struct Asked {
+    size_t ranking = 0;
+    std::optional<size_t> group = {};  // nullopt: it looks for groups
+    int32_t num_ranked = 0;
+  };
+
+  enum class Stage : uint8_t { kGroups, kMembers, kAlignments, kDone };
+
+  absl::Status AskForGroups(const StopCheck& check, engine::Job& job);
+  absl::Status AskForMembers(const StopCheck& check, engine::Job& job);
+  void AskForAlignments(engine::Job& job);
+  absl::Status AddQuery(const Asked& asked, std::shared_ptr<const engine::CandidateSet> candidates, engine::Job& job);
+  absl::StatusOr<std::shared_ptr<const engine::CandidateSet>> Narrow(size_t ranking, collection::Filter filter,
+                                                                     const StopCheck& check) const;
+  absl::Status TakeGroups(Ranking& ranking, absl::Span<const engine::Hit> hits, int32_t num_ranked);
+  bool IsLeftOut(const Ranking& ranking, const engine::Hit& hit) const;
+  void AddRefinement(const engine::JobQueryResult& result, Ranking& ranking) const;
+  // Orders the groups, and puts those of the page into the result.
+  void Arrange();
+
+  const GroupedRoundsOptions options_;
+  PendingAnswer answer_;
+  const std::shared_ptr<const Grouping> grouping_;
+  const Page page_;
+  const std::unique_ptr<engine::Job> first_;  // the queries, with all candidates
+  std::vector<Ranking> rankings_;             // [queries of first_]
+  Stage stage_ = Stage::kGroups;
+  int32_t num_ranked_;
+  int num_jobs_ = 0;
+  std::vector<Asked> asked_;  // [queries of the last job]
+  engine::JobResult result_;
+};
+
+}  // namespace maxsim::service
