@@ -42,6 +42,16 @@ bool BeginsPath(std::string_view text, size_t at) {
   return !EndsAt(text, at + 1) && text[at + 1] != ' ';  // a slash between words is no path
 }
 
+// Returns the position after the longest text from `begin` on that may be one path. A URL is not part of a path.
+size_t EndOfPath(std::string_view text, size_t begin) {
+  size_t end = begin + 1;
+  while (end < text.size() && text[end] != '\n' && !BeginsPath(text, end)) ++end;
+  const size_t scheme_end = text.substr(0, end).find("://", begin);
+  if (scheme_end == text.npos) return end;
+  const size_t space = text.rfind(' ', scheme_end);
+  return space == text.npos || space <= begin ? end : space + 1;
+}
+
 // Returns the text, which begins with a path, without the folders of that path: everything up to its last slash is a
 // folder. So words after the path go too if a slash follows them, because they may be part of a folder's name.
 std::string WithoutFoldersOfPath(std::string_view text) {
@@ -102,8 +112,7 @@ std::string WithoutFolders(std::string_view text) {
       at = end;
       continue;
     }
-    size_t end = at + 1;
-    while (end < text.size() && text[end] != '\n' && !BeginsPath(text, end)) ++end;
+    const size_t end = EndOfPath(text, at);
     shown += WithoutFoldersOfPath(text.substr(at, end - at));
     at = end;
   }

@@ -74,6 +74,7 @@ TEST(HiddenFoldersTest, ThePathIsHiddenAndTheReasonShown) {
   EXPECT_EQ(WithoutFolders("cannot rename /srv/my docs/a to /srv/my docs/b"), "cannot rename a to b");
   EXPECT_EQ(WithoutFolders("ok\n/srv/my docs/a\nrate: 3 tokens/s"), "ok\na\nrate: 3 tokens/s");
   EXPECT_EQ(WithoutFolders("/srv/my docs/"), "my docs");
+  EXPECT_EQ(WithoutFolders("/srv/my docs/a: see https://host/b"), "a: see https://host/b");
 }
 
 TEST(HiddenFoldersTest, OtherTextsStayAsTheyAre) {
