@@ -139,8 +139,8 @@ absl::Status GroupedRounds::AddQuery(const Asked& asked, std::shared_ptr<const e
   query.want_alignments = false;
   query.candidates = std::move(candidates);
   if (first_->collection->code_planes() > 0) {
-    const absl::StatusOr<engine::RefinementOptions> refinement =
-        RefinementFor(grouping_->refinement, query.top_k, num_candidates);
+    const absl::StatusOr<engine::RefinementOptions> refinement = RefinementFor(
+        grouping_->refinement, query.top_k, num_candidates, GpuBytes(*first_->collection, num_candidates));
     if (!refinement.ok()) return refinement.status();
     query.refinement = *refinement;
   }

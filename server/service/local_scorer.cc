@@ -148,7 +148,7 @@ void LocalScorer::AnswerGrouped(std::unique_ptr<RerankCall> call, Translated tra
 void LocalScorer::NextRound(std::shared_ptr<GroupedCall> grouped) {
   RerankCall& call = *grouped->call;
   absl::StatusOr<std::unique_ptr<engine::Job>> next =
-      Guarded([&] { return grouped->rounds.Next([&] { return CheckAwaited(call.context); }); });
+      Guarded([&] { return grouped->rounds.Next([&] { return CheckAwaited(call.context, kWhileFiltering); }); });
   if (!next.ok()) return call.Refuse(RejectionOf(next.status()), next.status());
   const GroupedRounds& rounds = grouped->rounds;
   if (*next == nullptr) {

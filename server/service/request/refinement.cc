@@ -43,6 +43,13 @@ absl::Status CheckRefinement(const v1::RefinementOptions& options, int64_t num_r
   return absl::OkStatus();
 }
 
+std::optional<uint64_t> GpuBytes(const store::Collection& collection, uint64_t num_documents) {
+  if (!collection.generation().on_gpu() || !collection.is_resident()) return std::nullopt;
+  const double share = static_cast<double>(num_documents) / static_cast<double>(collection.num_documents());
+  const auto row_bytes = static_cast<double>(RowBytes(collection.storage(), collection.dim()));
+  return static_cast<uint64_t>(share * static_cast<double>(collection.num_tokens()) * row_bytes);
+}
+
 absl::StatusOr<engine::RefinementOptions> RefinementFor(const v1::RefinementOptions& options, int64_t num_ranked,
                                                         uint64_t num_candidates, std::optional<uint64_t> gpu_bytes) {
   const int64_t documents = DocumentsOf(options, num_ranked);

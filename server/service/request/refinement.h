@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "maxsim/v1/rerank.pb.h"
 #include "server/engine/job.h"
+#include "server/store/collection/collection.h"
 
 namespace maxsim::service {
 
@@ -15,6 +16,10 @@ namespace maxsim::service {
 // budget below `documents`, above kMaxScanResults, or without require_proof. `num_ranked` is that of the request's
 // Page.
 absl::Status CheckRefinement(const v1::RefinementOptions& options, int64_t num_ranked);
+
+// Estimates the bytes of this many documents' embeddings, from the collection's mean length. Nullopt if any shard is
+// not in GPU memory.
+std::optional<uint64_t> GpuBytes(const store::Collection& collection, uint64_t num_documents);
 
 // Largest size in bytes of the embeddings of candidates that are all scored although they have codes, where the
 // embeddings are in GPU memory. A scan reads a sixteenth of the bytes but adds a second step of about 0.7 ms. On an

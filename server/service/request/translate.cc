@@ -172,15 +172,6 @@ bool MixesScansAndLists(const engine::Job& job) {
   return scans && lists;
 }
 
-// Estimates the bytes of this many documents' embeddings, from the collection's mean length. Nullopt if any shard is
-// not in GPU memory.
-std::optional<uint64_t> GpuBytes(const store::Collection& collection, uint64_t num_documents) {
-  if (!collection.generation().on_gpu() || !collection.is_resident()) return std::nullopt;
-  const double share = static_cast<double>(num_documents) / static_cast<double>(collection.num_documents());
-  const auto row_bytes = static_cast<double>(RowBytes(collection.storage(), collection.dim()));
-  return static_cast<uint64_t>(share * static_cast<double>(collection.num_tokens()) * row_bytes);
-}
-
 // Converts the queries that have something to score, and remembers which they are.
 absl::Status BuildJobQueries(const v1::RerankRequest& request, const store::Collection& collection,
                              const TokenMatrixRules& rules, int32_t num_ranked, PendingAnswer& answer,
