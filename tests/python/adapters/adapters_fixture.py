@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import pathlib
+import random
 import re
 import subprocess
 import sys
@@ -29,20 +30,25 @@ TIE = 5e-3
 EXAMPLE_LIMIT_S = 240
 
 
+FIELDS = "lang:keyword,year:integer,price:number,sold:boolean,at:time,tags:keywords,author:keyword=about.author"
+
+
 class World(contextlib.ExitStack):
     """A server of the programs in a folder, from start() until the `with` block ends. `texts` and `ids` are a part of
-    the demo collection, in its order."""
+    the demo collection, in its order. The collection "fields" has the same documents, with `payloads`, by id, and the
+    fields of FIELDS."""
 
     def start(self, programs: pathlib.Path, num_documents: int = 15) -> None:
         self.folder = pathlib.Path(self.enter_context(tempfile.TemporaryDirectory(prefix="maxsim-adapters-")))
         subprocess.run([DEMO / "build.sh", "--bin", programs, "--output", self.folder / "demo"], check=True)
+        self.payloads = build_fields(programs, self.folder)
         encoder = Program("--demo")
         self.callback(encoder.stop)
         self.encoder_url = f"http://127.0.0.1:{encoder.wait_until_ready().port}"
         self.server = Maxsimd(
             programs,
             self.folder / "server",
-            self.folder / "demo",
+            {"demo": self.folder / "demo", "fields": self.folder / "fields"},
             **{"encoder.url": self.encoder_url, "store.allowed_roots": self.folder},
         )
         self.callback(self.server.stop)
@@ -63,6 +69,32 @@ class World(contextlib.ExitStack):
         wanted = set(self.all_ids if ids is None else ids)
         query = self.question_vectors[question]
         return {id: maxsim(query, self.vectors[i]) for i, id in enumerate(self.all_ids) if id in wanted}
+
+
+def build_fields(programs: pathlib.Path, folder: pathlib.Path) -> dict[str, dict]:
+    """Writes the collection "fields" into the folder. Returns the payloads of its documents, by id. In each, some
+    fields have no value."""
+    chance = random.Random(46)
+    payloads = {}
+    for line in open(DEMO / "passages.jsonl", encoding="utf-8"):
+        passage = json.loads(line)
+        values = {
+            "lang": chance.choice(["de", "en", "en", "fr"]),
+            "year": chance.randrange(2018, 2026),
+            "price": chance.randrange(40) / 4,
+            "sold": chance.random() < 0.5,
+            "at": f"2024-0{chance.randrange(1, 9)}-01T12:00:00Z",
+            "tags": chance.sample(["draft", "new", "old", "red"], chance.randrange(4)),
+            "about": {"author": chance.choice(["Ada", "Bo"])},
+        }
+        kept = {name: value for name, value in values.items() if chance.random() < 0.8}
+        payloads[passage["id"]] = {"title": passage["title"], "text": passage["text"], **kept}
+    with open(folder / "ids.jsonl", "w", encoding="utf-8") as ids:
+        ids.writelines(json.dumps({"id": id, **payload}) + "\n" for id, payload in payloads.items())
+    command = [programs / "maxsim-shard", "build", "--quiet", "--name", "fields", "--output", folder / "fields"]
+    command += ["--tokens", DEMO / "tokens.npy", "--lengths", DEMO / "lengths.npy", "--ids", folder / "ids.jsonl"]
+    subprocess.run([*command, "--fields", FIELDS], check=True)
+    return payloads
 
 
 def maxsim(query: np.ndarray, document: np.ndarray) -> float:

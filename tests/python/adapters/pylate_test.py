@@ -14,7 +14,7 @@ from adapters_fixture import World, check_ranking, maxsim, run_example
 import minilm_models
 import numpy as np
 import torch
-from maxsim import Client
+from maxsim import Client, F
 from maxsim.adapters.pylate import MaxsimIndex, rerank
 from maxsim.adapters.scorer import Candidates, Scorer
 from maxsim.errors import MaxsimError, NotFound
@@ -189,6 +189,43 @@ class IndexTest(PyLateTest):
         self.assertEqual(retriever.retrieve(self.queries, k=10, subset=[]), [[]] * NUM_QUERIES)
         with self.assertRaisesRegex(ValueError, "subset has the length 1; 6 are expected"):
             retriever.retrieve(self.queries, subset=[some])
+
+    def filtered(self, matches):
+        return [[one for one in ranked if matches(WORLD.payloads[one["id"]])] for ranked in self.exact]
+
+    def test_filters_restrict_the_search(self):
+        english = self.filtered(lambda one: one.get("lang") == "en")
+        late = self.filtered(lambda one: one.get("year", 0) > 2021)
+        payloads = [{**WORLD.payloads[id], "late": WORLD.payloads[id].get("year", 0) > 2021} for id in self.ids]
+        fields = "lang:keyword,late:boolean"
+        folder = WORLD.folder / "with-fields"
+        for options in ({"folder": folder, "storage": "f32"}, {"live": True, "storage": "f32"}):
+            name = "live-fields" if "live" in options else "with-fields"
+            with self.subTest(name), MaxsimIndex(name, WORLD.target, fields=fields, **options) as index:
+                index.add_documents(self.ids, self.documents, payloads=payloads)
+                self.check(index(self.queries, k=1000), TIE_F32)
+                self.check(index(self.queries, k=1000, filter=F.lang == "en"), TIE_F32, english)
+                index.filter = "late = true"
+                self.check(retrieve.ColBERT(index=index).retrieve(self.queries, k=1000), TIE_F32, late)
+                self.check(retrieve.ColBERT(index=index).retrieve(self.queries, k=2), TIE_F32, late, 2)
+                some = self.ids[:20]
+                wanted = [[one for one in ranked if one["id"] in some] for ranked in late]
+                self.check(index(self.queries, k=1000, subset=some), TIE_F32, wanted)
+        index = MaxsimIndex("with-fields", WORLD.target, filter=F.colour == "red")
+        self.addCleanup(index.close)
+        with self.assertRaisesRegex(MaxsimError, 'field "colour" is not declared; the collection has lang, late'):
+            index(self.queries)
+        with self.assertRaisesRegex(ValueError, "filter is 7; it is a text, a dict"):
+            MaxsimIndex("with-fields", WORLD.target, filter=7)
+        with self.assertRaisesRegex(ValueError, "payloads has the length 1; 2 are expected"):
+            MaxsimIndex("a", folder=folder).add_documents(["a", "b"], self.documents[:2], payloads=[{}])
+
+    def test_an_update_of_a_live_index_replaces_payloads(self):
+        with MaxsimIndex("updated", WORLD.target, live=True, fields="lang:keyword") as index:
+            index.add_documents(self.ids[:2], self.documents[:2], payloads=[{"lang": "en"}, {"lang": "de"}])
+            index.update_documents(self.ids[1:2], self.documents[1:2], payloads=[{"lang": "en"}])
+            found = index(self.queries[0], filter=F.lang == "en")
+        self.assertEqual({one["id"] for one in found[0]}, set(self.ids[:2]))
 
     def test_integer_ids_and_another_generation(self):
         folder = WORLD.folder / "numbers"

@@ -20,7 +20,18 @@ use_package()
 import numpy as np  # noqa: E402
 from maxsim.adapters import scorer  # noqa: E402
 from maxsim.adapters.encoders import LockedEncoder  # noqa: E402
-from maxsim.adapters.scorer import Candidates, Scorer, as_id, check_ids, id_in, merge, split  # noqa: E402
+from maxsim.adapters.scorer import (  # noqa: E402
+    Candidates,
+    Scorer,
+    as_id,
+    check_filter,
+    check_ids,
+    id_in,
+    merge,
+    split,
+    text_and_metadata,
+)
+from maxsim.ranking import Document  # noqa: E402
 from maxsim.vectors import token_vectors  # noqa: E402
 
 
@@ -168,6 +179,55 @@ class ScorerTest(unittest.TestCase):
         for other in (copy.deepcopy(made), pickle.loads(pickle.dumps(made))):
             self.assertIsNone(other._client)
             self.assertEqual(other.rank("q", Candidates(ids=[1, 2])), [(1, 2.0), (0, 1.0)])
+
+    def test_a_filter_goes_with_each_search(self):
+        made, client = self.make(collection="c", encoder=FakeEncoder(), missing_policy="report")
+        found = [Document(7, 2.0, 0, {"text": "a"})]
+        calls = []
+
+        def rerank(collection, query, **arguments):
+            calls.append((collection, query.data.tolist(), arguments))
+            return mock.Mock(documents=found)
+
+        def rerank_many(collection, queries, ids, **arguments):
+            calls.append((collection, [query.data.tolist() for query in queries], {"ids": ids, **arguments}))
+            return [found] * len(queries)
+
+        async def rerank_async(*positional, **arguments):
+            return rerank(*positional, **arguments)
+
+        client.rerank, client.rerank_many = rerank, rerank_many
+        self.assertEqual(made.find("abc", 3, "x = 1"), found)
+        with mock.patch.object(scorer, "AsyncClient", lambda *_, **__: mock.Mock(rerank=rerank_async)):
+            self.assertEqual(asyncio.run(made.find_async("abc", 3, "x = 1")), found)
+        one = ("c", [[3.0, 1.0]], {"top_k": 3, "payloads": True, "filter": "x = 1"})
+        self.assertEqual(calls, [one, one])
+        self.assertEqual(made.search(["ab", "a"], 4, [[1], []], "x = 2"), [[(7, 2.0)], []])
+        several = {"ids": [[1]], "top_k": 4, "missing_policy": "report", "filter": "x = 2"}
+        self.assertEqual(calls[2], ("c", [[[2.0, 1.0]]], several))
+
+
+class PayloadTest(unittest.TestCase):
+    def test_a_payload_is_a_text_and_metadata(self):
+        payload = {"text": "a", "lang": "en"}
+        found = Document("x", 1.0, 0, payload)
+        self.assertEqual(text_and_metadata(found, "text"), ("a", {"lang": "en"}))
+        self.assertEqual(text_and_metadata(found, "lang"), ("en", {"text": "a"}))
+        self.assertEqual(text_and_metadata(found, None), ("", payload))
+        self.assertEqual(text_and_metadata(Document("x", 1.0, 0), None), ("", {}))
+        self.assertEqual(payload, {"text": "a", "lang": "en"})
+
+    def test_a_payload_without_the_text_is_named(self):
+        for payload in (None, {}, {"text": None}, {"text": ["a"]}):
+            with self.assertRaisesRegex(ValueError, r"the payload of the document 'x' has (None|\['a'\]) as 'text'"):
+                text_and_metadata(Document("x", 1.0, 0, payload), "text")
+
+    def test_a_filter_is_checked(self):
+        for right in (None, "lang = ", {"field": "lang", "equals": "en"}):
+            check_filter(right)
+        for wrong in (7, {}, {"field": "lang", "equals": None}):
+            with self.assertRaisesRegex(ValueError, "filter"):
+                check_filter(wrong)
 
 
 class EncoderTest(unittest.TestCase):

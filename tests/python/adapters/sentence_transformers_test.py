@@ -44,6 +44,12 @@ class SentenceTransformersTest(unittest.TestCase):
                 with self.assertRaisesRegex(NotFound, "nothing-1"):
                     reranker.rank_ids(self.query, ["bread-1", "nothing-1"])
 
+    def test_a_search_scores_the_documents_that_match_a_filter(self):
+        scores = self.world.scores(QUESTION)
+        wanted = {id: scores[id] for id, one in self.world.payloads.items() if one.get("lang") == "en"}
+        with MaxsimReranker(self.world.model, self.world.target, collection="fields") as reranker:
+            check_ranking(self, keyed(reranker.search(self.query, top_k=1000, filter='lang = "en"')), wanted)
+
     def test_tensors_of_the_model_go_to_the_client_as_they_are(self):
         model = self.world.model
         with Client(self.world.target) as client:

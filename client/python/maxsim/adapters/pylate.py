@@ -13,10 +13,11 @@ from pylate.rank import RerankResult
 
 from ..client import Client
 from ..documents import NewDocument
+from ..filters import FilterLike
 from ..requests import Id
 from ..v1 import rerank_pb2 as pb
 from ..vectors import token_vectors
-from .scorer import Candidates, Scorer, as_id
+from .scorer import Candidates, Scorer, as_id, check_filter
 
 if TYPE_CHECKING:
     from ..collection import CollectionWriter
@@ -74,7 +75,7 @@ def rerank(
 
 class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
     """A collection that a maxsimd serves, as an index of PyLate. Every search scores all of its documents, or the
-    `subset`, exactly.
+    `subset`, or those that match `filter`, exactly. The attribute `filter` may be set at any time.
 
     A collection is written whole, or it is live. Without `live`, add_documents collects documents on the disk, and
     publish(), the first search or leaving a `with` block writes the collection and, with `load`, has the server serve
@@ -94,15 +95,23 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
         storage: str | None = None,
         override: bool = False,
         live: bool = False,
+        filter: FilterLike | None = None,
+        fields: str | None = None,
         client_options: Mapping[str, Any] | None = None,
     ) -> None:
         """`collection`: its name. `target`: the server, as maxsim.Client takes it; `client_options`: further arguments
-        of it. `live`: the collection is live; where the server has none of the name, the first add_documents makes an
+        of it. `filter`: which documents a search scores, by the collection's fields: made with maxsim.F, a text, or a
+        dict. `live`: the collection is live; where the server has none of the name, the first add_documents makes an
         empty one there, in `storage` ("f16" by default), which the server must permit, and with the ids' type of its
-        documents. The rest is for add_documents without `live`: `folder` is where the collection is written; `load` says whether the
-        server is then told to serve it, which it must permit (store.allowed_roots); `server_folder` is the folder's path
-        on the server's machine, where that is another; `storage` is that of CollectionWriter; `override` permits the
-        next generation of a collection that is in the folder."""
+        documents. `fields`: the fields of a collection that add_documents makes, such as "lang:keyword,year:integer";
+        their values are read from payloads. The rest is for add_documents without `live`: `folder` is where the
+        collection is written; `load` says whether the server is then told to serve it, which it must permit
+        (store.allowed_roots); `server_folder` is the folder's path on the server's machine, where that is another;
+        `storage` is that of CollectionWriter; `override` permits the next generation of a collection that is in the
+        folder."""
+        check_filter(filter)
+        self.filter = filter
+        self._fields = fields
         self._collection = collection
         self._folder = None if folder is None else pathlib.Path(folder)
         self._load = load
@@ -132,23 +141,32 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
         self._scorer.close()
 
     def add_documents(  # type: ignore[override,unused-ignore]
-        self, documents_ids: Id | Sequence[Id], documents_embeddings: Embeddings, batch_size: int | None = None
+        self,
+        documents_ids: Id | Sequence[Id],
+        documents_embeddings: Embeddings,
+        batch_size: int | None = None,
+        *,
+        payloads: Sequence[Mapping[str, Any] | None] | None = None,
     ) -> MaxsimIndex:
         """Adds documents to the collection that is about to be published, or to the live one, where they replace those
-        of the same ids; see the class. `batch_size` is taken for the signature's sake."""
+        of the same ids; see the class. `payloads`: a JSON object for each document, with the values of its fields.
+        `batch_size` is taken for the signature's sake."""
         ids = [documents_ids] if isinstance(documents_ids, (str, int)) else list(documents_ids)
         matrices = as_list(documents_embeddings)
         _check_length("documents_embeddings", matrices, len(ids))
+        objects = [None] * len(ids) if payloads is None else list(payloads)
+        _check_length("payloads", objects, len(ids))
         documents = [
-            (as_id(id, f"documents_ids[{i}]"), token_vectors(matrix, name=f"documents_embeddings[{i}]"))
-            for i, (id, matrix) in enumerate(zip(ids, matrices))
+            (as_id(id, f"documents_ids[{i}]"), token_vectors(matrix, name=f"documents_embeddings[{i}]"), payload)
+            for i, (id, matrix, payload) in enumerate(zip(ids, matrices, objects))
         ]
         if not self._live:
-            for id, vectors in documents:
-                self._open_writer(vectors.dim).add(id, vectors)
+            for id, vectors, payload in documents:
+                self._open_writer(vectors.dim).add(id, vectors, payload)
         elif documents:
             self._make_live(documents[0][1].dim, documents[0][0])
-            self._client.upsert(self._collection, [NewDocument(id, vectors) for id, vectors in documents])
+            made = [NewDocument(id, vectors, payload=payload) for id, vectors, payload in documents]
+            self._client.upsert(self._collection, made)
         return self
 
     def publish(self) -> MaxsimIndex:
@@ -178,14 +196,20 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
         if ids:
             self._client.delete(self._collection, ids)
 
-    def update_documents(self, documents_ids: Sequence[Id], documents_embeddings: Embeddings) -> None:
-        """Replaces documents of a live collection; those that it does not hold are added."""
+    def update_documents(
+        self,
+        documents_ids: Sequence[Id],
+        documents_embeddings: Embeddings,
+        *,
+        payloads: Sequence[Mapping[str, Any] | None] | None = None,
+    ) -> None:
+        """Replaces documents of a live collection, with their payloads; those that it does not hold are added."""
         if not self._live:
             raise NotImplementedError(
                 "documents are replaced in a live collection alone: give live=True, or write the collection anew with "
                 "them, with override=True"
             )
-        self.add_documents(documents_ids, documents_embeddings)
+        self.add_documents(documents_ids, documents_embeddings, payloads=payloads)
 
     def get_documents_embeddings(self, documents_ids: Sequence[Sequence[Id]]) -> list[list[Any]]:
         """Returns the vectors of each list's documents, float32 [tokens, dim], as the collection stores them.
@@ -203,17 +227,20 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
         queries_embeddings: Embeddings,
         k: int = 10,
         subset: Sequence[Sequence[Id]] | Sequence[Id] | None = None,
+        filter: FilterLike | None = None,
     ) -> list[list[RerankResult]]:
         """Returns the best `k` documents of each query, of all or of `subset`: one list of ids, or a list for each
-        query. Ids of a subset that the collection does not hold are passed over."""
+        query. Ids of a subset that the collection does not hold are passed over. `filter`: only documents that match it
+        are scored; None: the index's own filter."""
         self.publish()
+        filter = self.filter if filter is None else filter
         queries = [
             token_vectors(one, name=f"queries_embeddings[{i}]") for i, one in enumerate(as_list(queries_embeddings))
         ]
         subsets = None if subset is None else _subsets(subset, len(queries))
         return [
             [RerankResult(id=id, score=score) for id, score in hits]
-            for hits in self._scorer.search(queries, k, subsets)
+            for hits in self._scorer.search(queries, k, subsets, filter)
         ]
 
     @property
@@ -240,7 +267,8 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
         if self._served() is None:
             storage: Any = self._storage or "f16"
             id_type: Any = "string" if isinstance(id, str) else "int64"
-            self._client.create_collection(self._collection, dim, storage=storage, id_type=id_type)
+            fields = self._fields or ""
+            self._client.create_collection(self._collection, dim, storage=storage, id_type=id_type, fields=fields)
         self._made_live = True
 
     def _embeddings(self, ids: list[Id]) -> list[Any]:
@@ -271,7 +299,9 @@ class MaxsimIndex(Base):  # type: ignore[misc,unused-ignore]
         # Searching needs none of the packages that writing does.
         from ..collection import CollectionWriter
 
-        self._writer = CollectionWriter(self._folder, dim=dim, storage=self._storage, name=self._collection)
+        self._writer = CollectionWriter(
+            self._folder, dim=dim, storage=self._storage, name=self._collection, fields=self._fields
+        )
         return self._writer
 
 

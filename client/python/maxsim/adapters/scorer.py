@@ -9,10 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from .. import arguments
 from ..aio import AsyncClient
 from ..client import Client
-from ..ranking import Ranking
+from ..filters import FilterLike, fill_filter
+from ..ranking import Document, Ranking
 from ..requests import Id, MissingPolicy
+from ..v1 import rerank_pb2 as pb
 from ..vectors import TokenVectors
 from .encoders import LockedEncoder
 
@@ -149,13 +152,28 @@ class Scorer:
         ]
         return merge(parts, candidates, top_k)
 
+    def find(self, query: Any, top_k: int, filter: FilterLike | None = None) -> list[Document]:
+        """Returns the best documents of the collection, or of those that match `filter`, with payloads, best first.
+        `query`: a text, or token vectors."""
+        return self.client.rerank(self._collection, self._encoded(query), **_finding(top_k, filter)).documents
+
+    async def find_async(self, query: Any, top_k: int, filter: FilterLike | None = None) -> list[Document]:
+        """Does what find does. An encoder of the user's runs in a thread, so that the event loop goes on."""
+        if self._encoder is not None:
+            query = await asyncio.to_thread(self._encoded, query)
+        return (await self.async_client.rerank(self._collection, query, **_finding(top_k, filter))).documents
+
     def search(
-        self, queries: Sequence[Any], top_k: int, subsets: Sequence[Sequence[Any]] | None = None
+        self,
+        queries: Sequence[Any],
+        top_k: int,
+        subsets: Sequence[Sequence[Any]] | None = None,
+        filter: FilterLike | None = None,
     ) -> list[list[tuple[Id, float]]]:
         """Returns ids and scores of the best documents of the collection for each query, best first. `queries`: texts
-        or token vectors; `subsets`: for each query, the only ids that count."""
-        if self._encoder is not None:
-            queries = [self._encoder.query(query) if isinstance(query, str) else query for query in queries]
+        or token vectors; `subsets`: for each query, the only ids that count; `filter`: only documents that match it
+        count."""
+        queries = [self._encoded(query) for query in queries]
         found: list[list[tuple[Id, float]]] = [[] for _ in queries]
         asked = [i for i in range(len(queries)) if subsets is None or subsets[i]]
         if not asked:
@@ -166,6 +184,7 @@ class Scorer:
             None if subsets is None else [list(subsets[i]) for i in asked],
             top_k=top_k,
             missing_policy=self._missing_policy,
+            filter=filter,
         )
         for i, ranking in zip(asked, rankings):
             found[i] = [(one.id, one.score) for one in ranking if one.id is not None]
@@ -174,11 +193,13 @@ class Scorer:
     def _encode(self, query: Any, candidates: Candidates) -> tuple[Any, Candidates]:
         if self._encoder is None:
             return query, candidates
-        if isinstance(query, str):
-            query = self._encoder.query(query)
+        query = self._encoded(query)
         if candidates.texts:
             candidates = Candidates(vectors=self._encoder.documents(candidates.texts))
         return query, candidates
+
+    def _encoded(self, query: Any) -> Any:
+        return self._encoder.query(query) if self._encoder is not None and isinstance(query, str) else query
 
     def _arguments(self, part: Candidates, top_k: int | None) -> dict[str, Any]:
         """Returns the arguments of Client.rerank for a part of the candidates."""
@@ -188,6 +209,31 @@ class Scorer:
             "top_k": part.count() if top_k is None else min(top_k, part.count()),
             "missing_policy": self._missing_policy,
         }
+
+
+def _finding(top_k: int, filter: FilterLike | None) -> dict[str, Any]:
+    """Returns the arguments of Client.rerank that search the whole collection."""
+    return {"top_k": top_k, "payloads": True, "filter": filter}
+
+
+def text_and_metadata(found: Document, text_key: str | None) -> tuple[str, dict[str, Any]]:
+    """Returns the text in a document's payload and the payload's other members; with None as `text_key`, no text and
+    all members. ValueError, with the document's id, where the text is not there."""
+    metadata = dict(found.payload or {})
+    if text_key is None:
+        return "", metadata
+    text = metadata.pop(text_key, None)
+    if not isinstance(text, str):
+        raise ValueError(
+            f"the payload of the document {found.id!r} has {arguments.shown(text)} as {text_key!r}; text_key names the "
+            "member of payloads that is the text (None: documents are returned without text)"
+        )
+    return text, metadata
+
+
+def check_filter(filter: FilterLike | None) -> None:
+    """Raises ValueError for what cannot be sent as a filter."""
+    fill_filter(pb.RerankRequest(), filter)
 
 
 def split(candidates: Candidates) -> Iterator[tuple[list[int], Candidates]]:

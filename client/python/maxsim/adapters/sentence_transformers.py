@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 from sentence_transformers import MultiVectorEncoder
 from typing_extensions import NotRequired
 
+from ..filters import FilterLike
 from ..requests import Id, MissingPolicy
 from .scorer import Candidates, Scorer, as_id
 
@@ -77,10 +78,10 @@ class MaxsimReranker:
         scored = self._scorer.rank(query, Candidates(ids=known), top_k)
         return [Hit(corpus_id=known[position], score=score) for position, score in scored]
 
-    def search(self, query: str, top_k: int = 10) -> list[Hit]:
-        """Returns the best documents of the whole collection."""
+    def search(self, query: str, top_k: int = 10, filter: FilterLike | None = None) -> list[Hit]:
+        """Returns the best documents of the whole collection, or of those that match `filter`."""
         self._want_collection()
-        return [Hit(corpus_id=id, score=score) for id, score in self._scorer.search([query], top_k)[0]]
+        return [Hit(corpus_id=id, score=score) for id, score in self._scorer.search([query], top_k, filter=filter)[0]]
 
     def _want_collection(self) -> None:
         if not self._scorer.collection:
