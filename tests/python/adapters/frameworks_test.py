@@ -1,6 +1,7 @@
 """The adapters for LangChain, LlamaIndex, Haystack, rerankers and sentence-transformers, each with the real package:
 texts through the server's encoder, texts through a MultiVectorEncoder of MiniLM, and documents of a collection by their
-ids rank as exact MaxSim does. Runs the examples of examples/python_frameworks too.
+ids rank as exact MaxSim does. Retrievers find the documents of a collection that match a filter. Runs the examples of
+examples/python_frameworks too.
 
 python frameworks_test.py FOLDER_OF_THE_PROGRAMS [FRAMEWORK...]      default: all
 """
@@ -18,6 +19,7 @@ from frameworks_world import World  # noqa: E402
 
 PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
 FRAMEWORKS = ["langchain", "llama_index", "haystack", "rerankers", "sentence_transformers", "examples"]
+FRAMEWORKS += ["langchain_retriever"]
 WORLD: World
 
 

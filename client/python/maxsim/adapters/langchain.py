@@ -1,4 +1,4 @@
-"""LangChain: a document compressor that ranks by a maxsimd."""
+"""LangChain: a retriever over a collection of a maxsimd, and a document compressor that ranks by one."""
 
 # pyright: reportMissingImports=false
 
@@ -7,12 +7,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from langchain_core.callbacks import Callbacks
+from langchain_core.callbacks import (
+    AsyncCallbackManagerForRetrieverRun,
+    CallbackManagerForRetrieverRun,
+    Callbacks,
+)
 from langchain_core.documents import BaseDocumentCompressor, Document
-from pydantic import ConfigDict, Field, PrivateAttr, SecretStr
+from langchain_core.retrievers import BaseRetriever
+from pydantic import ConfigDict, Field, PrivateAttr, SecretStr, field_serializer
 
+from .. import ranking
+from ..filters import Filter
 from ..requests import MissingPolicy
-from .scorer import Candidates, Scored, Scorer, as_id, check_ids, id_in
+from .scorer import Candidates, Scored, Scorer, as_id, check_filter, check_ids, id_in, text_and_metadata
 
 
 class MaxsimRerank(BaseDocumentCompressor):  # type: ignore[misc,unused-ignore]
@@ -45,15 +52,12 @@ class MaxsimRerank(BaseDocumentCompressor):  # type: ignore[misc,unused-ignore]
 
     def model_post_init(self, context: Any, /) -> None:
         check_ids(self.collection, self.id_key, self.own_ids)
-        options = dict(self.client_options)
-        if self.token is not None:
-            options["token"] = self.token.get_secret_value()
         self._scorer = Scorer(
             self.target,
             collection=self.collection,
             encoder=self.encoder,
             missing_policy=self.missing_policy,
-            client_options=options,
+            client_options=_with_token(self.client_options, self.token),
         )
 
     def compress_documents(
@@ -82,6 +86,93 @@ class MaxsimRerank(BaseDocumentCompressor):  # type: ignore[misc,unused-ignore]
         if self.own_ids:
             return Candidates(ids=[as_id(one.id, f"the id of documents[{i}]") for i, one in enumerate(documents)])
         return Candidates(texts=[one.page_content for one in documents])
+
+
+class MaxsimRetriever(BaseRetriever):  # type: ignore[misc,unused-ignore]
+    """Finds the best documents of a whole collection by their MaxSim with the query. A document's text and metadata are
+    those of its payload, its score is the metadata `relevance_score`.
+
+    `k` and `filter` may also be given to a single call: `retriever.invoke(question, k=10, filter=F.lang == "en")`."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    target: str | None = None
+    """The server, as maxsim.Client takes it."""
+    collection: str = Field(min_length=1)
+    """Whose documents are searched."""
+    encoder: Any = Field(default=None, exclude=True, repr=False)
+    """A MultiVectorEncoder, a PyLate ColBERT or a TextEncoder; None: the server's own encoder."""
+    k: int = Field(default=4, ge=1)
+    """Documents that are returned."""
+    filter: Filter | str | dict[str, Any] | None = None
+    """Which documents are searched, by the collection's fields: made with maxsim.F, a text, or a dict; None: all."""
+    text_key: str | None = "text"
+    """The member of payloads that is a document's text; the others are its metadata. None: documents have no text."""
+    token: SecretStr | None = None
+    """The server's bearer token."""
+    client_options: dict[str, Any] = Field(default_factory=dict, exclude=True, repr=False)
+    """Further arguments of maxsim.Client."""
+
+    _scorer: Scorer = PrivateAttr()
+
+    def model_post_init(self, context: Any, /) -> None:
+        check_filter(self.filter)
+        options = _with_token(self.client_options, self.token)
+        self._scorer = Scorer(
+            self.target, collection=self.collection, encoder=self.encoder, client_options=options
+        )
+
+    @field_serializer("filter")  # type: ignore[untyped-decorator,unused-ignore]
+    def _dump_filter(self, filter: Filter | str | dict[str, Any] | None) -> str | dict[str, Any] | None:
+        return filter.to_dict() if isinstance(filter, Filter) else filter
+
+    def close(self) -> None:
+        """Ends the connection; a later call connects again."""
+        self._scorer.close()
+
+    async def aclose(self) -> None:
+        """Ends the connection of this event loop too."""
+        await self._scorer.aclose()
+
+    def _get_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: CallbackManagerForRetrieverRun,
+        k: int | None = None,
+        filter: Filter | str | dict[str, Any] | None = None,
+    ) -> list[Document]:
+        return self._documents(self._scorer.find(query, *self._options(k, filter)))
+
+    async def _aget_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: AsyncCallbackManagerForRetrieverRun,
+        k: int | None = None,
+        filter: Filter | str | dict[str, Any] | None = None,
+    ) -> list[Document]:
+        return self._documents(await self._scorer.find_async(query, *self._options(k, filter)))
+
+    def _options(self, k: int | None, filter: Any) -> tuple[int, Any]:
+        """Returns the options of one call; those that it does not name are the retriever's."""
+        k = self.k if k is None else k
+        if k < 1:
+            raise ValueError(f"k is {k}; at least one document is returned")
+        return k, self.filter if filter is None else filter
+
+    def _documents(self, found: list[ranking.Document]) -> list[Document]:
+        made = []
+        for one in found:
+            text, metadata = text_and_metadata(one, self.text_key)
+            metadata["relevance_score"] = one.score
+            made.append(Document(page_content=text, id=str(one.id), metadata=metadata))
+        return made
+
+
+def _with_token(client_options: dict[str, Any], token: SecretStr | None) -> dict[str, Any]:
+    """Returns the arguments of maxsim.Client."""
+    return client_options if token is None else {**client_options, "token": token.get_secret_value()}
 
 
 def _ranked(documents: Sequence[Document], scored: list[Scored]) -> list[Document]:
