@@ -1,4 +1,4 @@
-"""Haystack: a ranker component that asks a maxsimd."""
+"""Haystack: a retriever over a collection of a maxsimd, and a ranker that asks one."""
 
 # pyright: reportMissingImports=false
 
@@ -7,57 +7,38 @@ import dataclasses
 from typing import Any
 
 from haystack import Document, component, default_from_dict, default_to_dict
+from haystack.document_stores.types import FilterPolicy, apply_filter_policy
+from haystack.errors import FilterError
 from haystack.utils import Secret
 
+from .. import ranking
+from ..filters import Filter
 from ..requests import Id, MissingPolicy
-from .scorer import Candidates, Scored, Scorer, as_id, check_ids, id_in
+from .haystack_filters import to_filter
+from .scorer import Candidates, Scored, Scorer, as_id, check_ids, id_in, text_and_metadata
+
+__all__ = ["MaxsimRanker", "MaxsimRetriever", "to_filter"]
 
 
-@component
-class MaxsimRanker:
-    """Ranks documents by their MaxSim with the query, with the score as the document's. Takes the texts of the
-    documents or, with `id_key` or `own_ids`, the vectors that a collection holds of them.
-
-    A document that is given twice, as when several retrievers found it, is ranked once."""
+class _Connected:
+    """The server and the model of a component."""
 
     def __init__(
         self,
-        target: str | None = None,
-        *,
-        collection: str = "",
-        model: str | None = None,
-        encoder: Any = None,
-        id_key: str | None = None,
-        own_ids: bool = False,
-        top_k: int = 10,
-        meta_fields_to_embed: list[str] | None = None,
-        embedding_separator: str = "\n",
+        target: str | None,
+        collection: str,
+        model: str | None,
+        encoder: Any,
+        token: Secret | None,
+        client_options: dict[str, Any] | None,
         missing_policy: MissingPolicy = "fail",
-        token: Secret | None = None,
-        client_options: dict[str, Any] | None = None,
     ) -> None:
-        """`target`: the server, as maxsim.Client takes it; `client_options`: further arguments of it, which to_dict
-        writes as they are. `collection`: whose documents ids name; for texts, whose storage type they are scored in
-        ("": float16). `model`: a name or a folder that warm_up loads as a MultiVectorEncoder of sentence-transformers;
-        `encoder`: a loaded one, a PyLate ColBERT or a TextEncoder, which to_dict cannot write; neither: the server's
-        encoder. `id_key`: the key of Document.meta that holds a document's id in the collection; `own_ids`:
-        Document.id is that id. `meta_fields_to_embed`: members of Document.meta that stand before the content, with
-        `embedding_separator` between. `missing_policy`: "fail" raises where the collection lacks an id, "report" leaves
-        the document out."""
-        if top_k < 1:
-            raise ValueError(f"top_k is {top_k}; at least one document is returned")
         if model is not None and encoder is not None:
             raise ValueError("model and encoder are two ways to say what encodes: give one")
-        check_ids(collection, id_key, own_ids)
         self.target = target
         self.collection = collection
         self.model = model
         self.encoder = encoder
-        self.id_key = id_key
-        self.own_ids = own_ids
-        self.top_k = top_k
-        self.meta_fields_to_embed = meta_fields_to_embed or []
-        self.embedding_separator = embedding_separator
         self.missing_policy: MissingPolicy = missing_policy
         self.token = token
         self.client_options = client_options
@@ -93,43 +74,94 @@ class MaxsimRanker:
         if self._scorer is not None:
             await self._scorer.aclose()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the component as a dictionary. ValueError where it has an `encoder`."""
+    def _warm_scorer(self) -> Scorer:
+        self.warm_up()
+        assert self._scorer is not None
+        return self._scorer
+
+    def _written(self) -> dict[str, Any]:
+        """Returns what to_dict writes of the server and the model. ValueError where there is an `encoder`."""
         if self.encoder is not None:
             raise ValueError(
                 f"encoder is a {type(self.encoder).__name__}, which is an object of this process: a pipeline that is "
                 "saved names its model by `model`, or leaves the texts to the server's encoder"
             )
+        return {
+            "target": self.target,
+            "collection": self.collection,
+            "model": self.model,
+            "token": self.token.to_dict() if self.token is not None else None,
+            "client_options": self.client_options,
+        }
+
+
+@component
+class MaxsimRanker(_Connected):
+    """Ranks documents by their MaxSim with the query, with the score as the document's. Takes the texts of the
+    documents or, with `id_key` or `own_ids`, the vectors that a collection holds of them.
+
+    A document that is given twice, as when several retrievers found it, is ranked once."""
+
+    def __init__(
+        self,
+        target: str | None = None,
+        *,
+        collection: str = "",
+        model: str | None = None,
+        encoder: Any = None,
+        id_key: str | None = None,
+        own_ids: bool = False,
+        top_k: int = 10,
+        meta_fields_to_embed: list[str] | None = None,
+        embedding_separator: str = "\n",
+        missing_policy: MissingPolicy = "fail",
+        token: Secret | None = None,
+        client_options: dict[str, Any] | None = None,
+    ) -> None:
+        """`target`: the server, as maxsim.Client takes it; `client_options`: further arguments of it, which to_dict
+        writes as they are. `collection`: whose documents ids name; for texts, whose storage type they are scored in
+        ("": float16). `model`: a name or a folder that warm_up loads as a MultiVectorEncoder of sentence-transformers;
+        `encoder`: a loaded one, a PyLate ColBERT or a TextEncoder, which to_dict cannot write; neither: the server's
+        encoder. `id_key`: the key of Document.meta that holds a document's id in the collection; `own_ids`:
+        Document.id is that id. `meta_fields_to_embed`: members of Document.meta that stand before the content, with
+        `embedding_separator` between. `missing_policy`: "fail" raises where the collection lacks an id, "report" leaves
+        the document out."""
+        if top_k < 1:
+            raise ValueError(f"top_k is {top_k}; at least one document is returned")
+        check_ids(collection, id_key, own_ids)
+        # Not super(): it would look for the class that @component has replaced.
+        _Connected.__init__(self, target, collection, model, encoder, token, client_options, missing_policy)
+        self.id_key = id_key
+        self.own_ids = own_ids
+        self.top_k = top_k
+        self.meta_fields_to_embed = meta_fields_to_embed or []
+        self.embedding_separator = embedding_separator
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the component as a dictionary. ValueError where it has an `encoder`."""
         written: dict[str, Any] = default_to_dict(
             self,
-            target=self.target,
-            collection=self.collection,
-            model=self.model,
+            **self._written(),
             id_key=self.id_key,
             own_ids=self.own_ids,
             top_k=self.top_k,
             meta_fields_to_embed=self.meta_fields_to_embed,
             embedding_separator=self.embedding_separator,
             missing_policy=self.missing_policy,
-            token=self.token.to_dict() if self.token is not None else None,
-            client_options=self.client_options,
         )
         return written
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "MaxsimRanker":
         """Returns the component that to_dict wrote."""
-        parameters = dict(data.get("init_parameters", {}))
-        if isinstance(parameters.get("token"), dict):
-            parameters["token"] = Secret.from_dict(parameters["token"])
-        made: "MaxsimRanker" = default_from_dict(cls, {**data, "init_parameters": parameters})
+        made: "MaxsimRanker" = default_from_dict(cls, _with_secret(data))
         return made
 
     @component.output_types(documents=list[Document])  # type: ignore[untyped-decorator,unused-ignore]
     def run(self, query: str, documents: list[Document], top_k: int | None = None) -> dict[str, list[Document]]:
         """Returns copies of the best `top_k` documents, best first."""
         documents = _without_repeats(documents)
-        scored = self._warm_scorer().rank(query, self._candidates(documents), self._limit(top_k))
+        scored = self._warm_scorer().rank(query, self._candidates(documents), _limit(self.top_k, top_k))
         return {"documents": _ranked(documents, scored)}
 
     @component.output_types(documents=list[Document])  # type: ignore[untyped-decorator,unused-ignore]
@@ -138,19 +170,9 @@ class MaxsimRanker:
     ) -> dict[str, list[Document]]:
         """Does what run does, without blocking the event loop."""
         documents = _without_repeats(documents)
-        scored = await self._warm_scorer().rank_async(query, self._candidates(documents), self._limit(top_k))
+        scorer = self._warm_scorer()
+        scored = await scorer.rank_async(query, self._candidates(documents), _limit(self.top_k, top_k))
         return {"documents": _ranked(documents, scored)}
-
-    def _warm_scorer(self) -> Scorer:
-        self.warm_up()
-        assert self._scorer is not None
-        return self._scorer
-
-    def _limit(self, top_k: int | None) -> int:
-        limit = self.top_k if top_k is None else top_k
-        if limit < 1:
-            raise ValueError(f"top_k is {limit}; at least one document is returned")
-        return limit
 
     def _candidates(self, documents: list[Document]) -> Candidates:
         if self.id_key is not None:
@@ -165,6 +187,110 @@ class MaxsimRanker:
             raise ValueError(f"documents[{position}] has no content")
         fields = [str(document.meta[key]) for key in self.meta_fields_to_embed if document.meta.get(key) is not None]
         return self.embedding_separator.join([*fields, document.content])
+
+
+@component
+class MaxsimRetriever(_Connected):
+    """Finds the best documents of a whole collection by their MaxSim with the query. A document's content and meta are
+    those of its payload."""
+
+    def __init__(
+        self,
+        target: str | None = None,
+        *,
+        collection: str,
+        filters: dict[str, Any] | None = None,
+        top_k: int = 10,
+        filter_policy: str | FilterPolicy = FilterPolicy.REPLACE,
+        text_key: str | None = "text",
+        model: str | None = None,
+        encoder: Any = None,
+        token: Secret | None = None,
+        client_options: dict[str, Any] | None = None,
+    ) -> None:
+        """`target`: the server, as maxsim.Client takes it; `client_options`: further arguments of it, which to_dict
+        writes as they are. `collection`: whose documents are searched. `filters`: which documents are searched, as
+        Haystack's dictionaries over the collection's fields; `filter_policy`: whether those of a run replace them or
+        are merged with them. `text_key`: the member of payloads that is a document's content; the others are its meta.
+        None: documents have no content. `model`: a name or a folder that warm_up loads as a MultiVectorEncoder of
+        sentence-transformers; `encoder`: a loaded one, a PyLate ColBERT or a TextEncoder, which to_dict cannot write;
+        neither: the server's encoder."""
+        if not collection:
+            raise ValueError("collection is empty; it is the name of the collection that is searched")
+        _translated(filters)  # So that a wrong filter fails here, before the first run.
+        _Connected.__init__(self, target, collection, model, encoder, token, client_options)  # Not super(), as above.
+        self.filters = filters
+        self.top_k = _limit(top_k)
+        self.filter_policy = FilterPolicy.from_str(filter_policy) if isinstance(filter_policy, str) else filter_policy
+        self.text_key = text_key
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the component as a dictionary. ValueError where it has an `encoder`."""
+        written: dict[str, Any] = default_to_dict(
+            self,
+            **self._written(),
+            filters=self.filters,
+            top_k=self.top_k,
+            filter_policy=self.filter_policy.value,
+            text_key=self.text_key,
+        )
+        return written
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "MaxsimRetriever":
+        """Returns the component that to_dict wrote."""
+        made: "MaxsimRetriever" = default_from_dict(cls, _with_secret(data))
+        return made
+
+    @component.output_types(documents=list[Document])  # type: ignore[untyped-decorator,unused-ignore]
+    def run(
+        self, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None
+    ) -> dict[str, list[Document]]:
+        """Returns the best `top_k` documents that match the filters, best first. FilterError names what is wrong in a
+        filter."""
+        filter, limit = self._filter(filters), _limit(self.top_k, top_k)
+        return {"documents": self._documents(self._warm_scorer().find(query, limit, filter))}
+
+    @component.output_types(documents=list[Document])  # type: ignore[untyped-decorator,unused-ignore]
+    async def run_async(
+        self, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None
+    ) -> dict[str, list[Document]]:
+        """Does what run does, without blocking the event loop."""
+        filter, limit = self._filter(filters), _limit(self.top_k, top_k)
+        return {"documents": self._documents(await self._warm_scorer().find_async(query, limit, filter))}
+
+    def _filter(self, filters: dict[str, Any] | None) -> Filter | None:
+        return _translated(apply_filter_policy(self.filter_policy, self.filters, filters))
+
+    def _documents(self, found: list[ranking.Document]) -> list[Document]:
+        made = []
+        for one in found:
+            text, meta = text_and_metadata(one, self.text_key)
+            content = None if self.text_key is None else text
+            made.append(Document(id=str(one.id), content=content, meta=meta, score=one.score))
+        return made
+
+
+def _translated(filters: dict[str, Any] | None) -> Filter | None:
+    try:
+        return to_filter(filters)
+    except ValueError as error:
+        raise FilterError(str(error)) from error
+
+
+def _limit(default: int, given: int | None = None) -> int:
+    limit = default if given is None else given
+    if limit < 1:
+        raise ValueError(f"top_k is {limit}; at least one document is returned")
+    return limit
+
+
+def _with_secret(data: dict[str, Any]) -> dict[str, Any]:
+    """Returns what to_dict wrote, with the token as a Secret."""
+    parameters = dict(data.get("init_parameters", {}))
+    if isinstance(parameters.get("token"), dict):
+        parameters["token"] = Secret.from_dict(parameters["token"])
+    return {**data, "init_parameters": parameters}
 
 
 def _without_repeats(documents: list[Document]) -> list[Document]:
