@@ -19,7 +19,7 @@ from frameworks_world import World  # noqa: E402
 
 PROGRAMS = pathlib.Path(sys.argv.pop(1)).resolve()
 FRAMEWORKS = ["langchain", "llama_index", "haystack", "rerankers", "sentence_transformers", "examples"]
-FRAMEWORKS += ["langchain_retriever", "haystack_retriever"]
+FRAMEWORKS += ["langchain_retriever", "llama_index_retriever", "haystack_retriever"]
 WORLD: World
 
 

@@ -1,4 +1,4 @@
-"""LlamaIndex: a node postprocessor that ranks by a maxsimd."""
+"""LlamaIndex: a retriever over a collection of a maxsimd, and a node postprocessor that ranks by one."""
 
 # pyright: reportMissingImports=false
 
@@ -7,13 +7,22 @@ from __future__ import annotations
 from typing import Any
 
 from llama_index.core.bridge.pydantic import Field, PrivateAttr, SecretStr
+from llama_index.core.callbacks import CallbackManager
+from llama_index.core.constants import DEFAULT_SIMILARITY_TOP_K
 from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined,unused-ignore]
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle
+from llama_index.core.retrievers import BaseRetriever
+from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
+from llama_index.core.vector_stores import MetadataFilters
 
+from ..filters import FilterLike
+from ..ranking import Document
 from ..requests import MissingPolicy
-from .scorer import Candidates, Scored, Scorer, as_id, check_ids, id_in
+from .llama_index_filters import to_filter
+from .scorer import Candidates, Scored, Scorer, as_id, check_filter, check_ids, id_in, text_and_metadata
+
+__all__ = ["MaxsimRerank", "MaxsimRetriever", "to_filter"]
 
 _dispatcher = get_dispatcher(__name__)
 
@@ -108,3 +117,82 @@ class MaxsimRerank(BaseNodePostprocessor):  # type: ignore[misc,unused-ignore]
         if self.own_ids:
             return Candidates(ids=[as_id(one.node.node_id, f"the id of nodes[{i}]") for i, one in enumerate(nodes)])
         return Candidates(texts=[one.node.get_content(metadata_mode=self.metadata_mode) for one in nodes])
+
+
+class MaxsimRetriever(BaseRetriever):  # type: ignore[misc,unused-ignore]
+    """Finds the best nodes of a whole collection by their MaxSim with the query. A node's text and metadata are those
+    of its document's payload, its id is the document's."""
+
+    def __init__(
+        self,
+        target: str | None = None,
+        *,
+        collection: str,
+        similarity_top_k: int = DEFAULT_SIMILARITY_TOP_K,
+        filters: MetadataFilters | FilterLike | None = None,
+        text_key: str | None = "text",
+        encoder: Any = None,
+        token: str | None = None,
+        client_options: dict[str, Any] | None = None,
+        callback_manager: CallbackManager | None = None,
+        object_map: dict[str, Any] | None = None,
+        verbose: bool = False,
+    ) -> None:
+        """`target`: the server, as maxsim.Client takes it, with `token` and `client_options`, further arguments of it.
+        `collection`: whose documents are searched. `similarity_top_k`: how many nodes are returned. `filters`: which
+        documents are searched, by the collection's fields: MetadataFilters, or a filter of maxsim (made with maxsim.F,
+        a text, or a dict). `text_key`: the member of payloads that is a node's text; the others are its metadata.
+        None: nodes have no text. `encoder`: a MultiVectorEncoder, a PyLate ColBERT or a TextEncoder; None: the server's
+        own. The rest is LlamaIndex's."""
+        if not collection:
+            raise ValueError("collection is empty; it is the name of the collection that is searched")
+        self.similarity_top_k = similarity_top_k
+        self.filters = filters
+        self._text_key = text_key
+        options = {**(client_options or {}), **({} if token is None else {"token": token})}
+        self._scorer = Scorer(target, collection=collection, encoder=encoder, client_options=options)
+        super().__init__(callback_manager=callback_manager, object_map=object_map, verbose=verbose)
+
+    @property
+    def similarity_top_k(self) -> int:
+        """How many nodes are returned. May be set."""
+        return self._similarity_top_k
+
+    @similarity_top_k.setter
+    def similarity_top_k(self, value: int) -> None:
+        if value < 1:
+            raise ValueError(f"similarity_top_k is {value}; at least one node is returned")
+        self._similarity_top_k = value
+
+    @property
+    def filters(self) -> MetadataFilters | FilterLike | None:
+        """Which documents are searched. May be set."""
+        return self._filters
+
+    @filters.setter
+    def filters(self, value: MetadataFilters | FilterLike | None) -> None:
+        translated = to_filter(value)
+        check_filter(translated)
+        self._filters, self._filter = value, translated
+
+    def close(self) -> None:
+        """Ends the connection; a later call connects again."""
+        self._scorer.close()
+
+    async def aclose(self) -> None:
+        """Ends the connection of this event loop too."""
+        await self._scorer.aclose()
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return self._nodes(self._scorer.find(query_bundle.query_str, self._similarity_top_k, self._filter))
+
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        found = await self._scorer.find_async(query_bundle.query_str, self._similarity_top_k, self._filter)
+        return self._nodes(found)
+
+    def _nodes(self, found: list[Document]) -> list[NodeWithScore]:
+        nodes = []
+        for one in found:
+            text, metadata = text_and_metadata(one, self._text_key)
+            nodes.append(NodeWithScore(node=TextNode(id_=str(one.id), text=text, metadata=metadata), score=one.score))
+        return nodes
