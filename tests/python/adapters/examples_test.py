@@ -1,11 +1,15 @@
 """The programs of examples/python_frameworks, each with the real package, against a real server. Run by
-frameworks_test.py; pylate_test.py runs PyLate's."""
+frameworks_test.py; pylate_test.py runs PyLate's. Also the retrievers of docs/use/frameworks.md."""
 
+import sys
 import unittest
 
-from adapters_fixture import TIE, run_example
+from adapters_fixture import ROOT, TIE, run_example
 from frameworks_world import World, world
 from maxsim import Client
+
+sys.path.append(str(ROOT / "tests" / "python" / "client"))
+from page_snippets import run_snippet, snippets  # noqa: E402
 
 QUESTION = 0  # that of the examples
 
@@ -38,6 +42,22 @@ class ExamplesTest(unittest.TestCase):
 
     def test_sentence_transformers(self):
         self.check("ask_sentence_transformers.py", self.world.model_folder)
+
+    def test_the_retrievers_of_the_page(self):
+        page = ROOT / "docs" / "use" / "frameworks.md"
+        with Client(self.world.target) as client:
+            ranking = client.rerank("demo", "Why do volcanoes explode?", top_k=1000)
+        # Each prints the best documents that match the filter of the page.
+        for framework, matches in (
+            ("langchain", lambda one: one.get("lang") == "en"),
+            ("llama_index", lambda one: one.get("year", 0) >= 2020),
+            ("haystack", lambda one: one.get("lang") == "en"),
+        ):
+            named = f"from maxsim.adapters.{framework} import MaxsimRetriever"
+            (code,) = [one for one in snippets(page) if named in one]
+            lines = run_snippet(code, self.world.target, self.world.folder, **{'"docs"': '"fields"'}).splitlines()
+            best = [f"{one.id} {one.score}" for one in ranking if matches(self.world.payloads[one.id])]
+            self.assertEqual(lines, best[:3], framework)
 
     def test_the_first_answer_in_ten_lines(self):
         lines = run_example(self.world, "first_answer.py", self.world.model_folder, demo=False)
