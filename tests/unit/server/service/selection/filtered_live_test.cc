@@ -16,9 +16,9 @@
 #include "server/store/collection/part_fields.h"
 #include "tests/support/values/sanitized.h"
 #include "tests/unit/server/live/live_fixture.h"
-#include "tests/unit/server/service/filtered_counts.h"
-#include "tests/unit/server/service/filtered_requests.h"
-#include "tests/unit/server/service/grouped_requests.h"
+#include "tests/unit/server/service/selection/filtered_counts.h"
+#include "tests/unit/server/service/selection/filtered_requests.h"
+#include "tests/unit/server/service/selection/grouped_requests.h"
 
 namespace maxsim::service {
 namespace {

@@ -13,9 +13,9 @@
 #include "tests/support/engine_fixture.h"
 #include "tests/support/requests.h"
 #include "tests/support/values/sanitized.h"
-#include "tests/unit/server/service/filtered_corpus.h"
-#include "tests/unit/server/service/filtered_counts.h"
-#include "tests/unit/server/service/filtered_requests.h"
+#include "tests/unit/server/service/selection/filtered_corpus.h"
+#include "tests/unit/server/service/selection/filtered_counts.h"
+#include "tests/unit/server/service/selection/filtered_requests.h"
 
 namespace maxsim::service {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "collection/filters/filter_text.h"
 #include "server/service/grouped_rounds.h"
-#include "tests/unit/server/service/filtered_requests.h"
+#include "tests/unit/server/service/selection/filtered_requests.h"
 
 namespace maxsim::service {
 

@@ -14,7 +14,7 @@
 #include "tests/support/requests.h"
 #include "tests/support/values/sanitized.h"
 #include "tests/unit/server/service/answer_together.h"
-#include "tests/unit/server/service/filtered_corpus.h"
+#include "tests/unit/server/service/selection/filtered_corpus.h"
 
 namespace maxsim::service {
 namespace {

@@ -11,7 +11,7 @@
 #include "tests/support/collection/corpus.h"
 #include "tests/support/collection/random_filters.h"
 #include "tests/support/engine_fixture.h"
-#include "tests/unit/server/service/filtered_requests.h"
+#include "tests/unit/server/service/selection/filtered_requests.h"
 
 namespace maxsim::service {
 

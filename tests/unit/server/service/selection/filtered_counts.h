@@ -16,7 +16,7 @@
 #include "server/service/document_counts.h"
 #include "server/service/request/filter_message.h"
 #include "tests/support/collection/random_filters.h"
-#include "tests/unit/server/service/filtered_requests.h"
+#include "tests/unit/server/service/selection/filtered_requests.h"
 
 namespace maxsim::service {
 

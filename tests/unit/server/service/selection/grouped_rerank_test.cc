@@ -7,8 +7,8 @@
 
 #include "client/error_details.h"
 #include "tests/support/values/sanitized.h"
-#include "tests/unit/server/service/filtered_corpus.h"
-#include "tests/unit/server/service/grouped_requests.h"
+#include "tests/unit/server/service/selection/filtered_corpus.h"
+#include "tests/unit/server/service/selection/grouped_requests.h"
 
 namespace maxsim::service {
 namespace {
