@@ -60,7 +60,7 @@ class CreatedTest(unittest.TestCase):
         server.stop()
         server = self.start(restores=False)
         self.assertEqual(self.served(server), [])
-        # What is loaded by hand has its documents, and takes writes.
+        # A collection that is loaded by hand has its documents and takes writes.
         server.load("c", self.folder / "c")
         self.expect_documents(server, "c", ["a"])
         self.write(server, "c", "b")

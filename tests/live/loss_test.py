@@ -104,7 +104,7 @@ class LossTest(unittest.TestCase):
         self.assertIn(f" lossy_tokens={2 * NUM_LOST} ", line)
         self.upsert(server, d=lossy(4))
         server.stop()
-        # It writes a shard of the new document and keeps the other.
+        # The program writes a shard for document d and keeps the shard with a, b and c.
         compacted = subprocess.run(
             [PROGRAMS / "maxsim-shard", "compact", self.folder / NAME], capture_output=True, text=True
         )

@@ -254,7 +254,7 @@ class ResultCheck {
                    ", and both are finite");
     }
     if (refinement.certificate() == v1::CERTIFICATE_NOT_PROVEN) return std::nullopt;
-    // A result in groups is of several scans, with proofs of their own.
+    // With group_by, several scans choose a result: outside_score may reach the last score.
     const bool is_proof =
         !refinement.has_outside_score() ||
         (refinement.outside_is_bound() &&

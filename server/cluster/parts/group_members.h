@@ -29,8 +29,8 @@ struct MembersRequest {
 std::vector<MembersRequest> FindMissingMembers(const SplitRequest& split,
                                                std::vector<absl::StatusOr<v1::RerankResponse>>& answers);
 
-// Puts the results of `members`, [requests], in the place of those that they complete. Where such an answer failed, the
-// part's whole answer is replaced by its status.
+// Puts members[i], the answer to requests[i], in the place of the result in `answers` that it completes. If members[i]
+// failed, its status replaces the part's whole answer.
 void ReplaceResults(const std::vector<MembersRequest>& requests,
                     std::vector<absl::StatusOr<v1::RerankResponse>> members,
                     std::vector<absl::StatusOr<v1::RerankResponse>>& answers);

@@ -58,7 +58,7 @@ bool RerankEvents::Refuse(std::string_view shown) {
   }
 }
 
-// Refuses an element of a list, or a value in the query's object.
+// Refuses an element of a list, or a value in the object of the query or the refinement.
 bool RerankEvents::RefuseElement(std::string_view shown) {
   switch (member_) {
     case Member::kWeights:

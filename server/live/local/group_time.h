@@ -47,7 +47,7 @@ class GroupTime {
   static constexpr uint64_t kMinLargeWork = uint64_t{1} << 20;
   // Weight of the newest small group, so that a slow disk shows after a few groups and one slow sync does not.
   static constexpr double kFixedWeight = 0.2;
-  // Observations of the rate fade with this constant of writing time.
+  // An observation of the rate has 1/e of its weight left after this much time of writing.
   static constexpr double kTimeConstantSeconds = 10;
 
   void AddToFit(uint64_t work, double variable_seconds, double seconds) {

@@ -26,10 +26,10 @@ std::optional<uint64_t> GpuBytes(const store::Collection& collection, uint64_t n
 // H200, which reads 4.8 TB/s, both ways take equally long at 4 GB of F16 and at 5 GB of INT8.
 inline constexpr uint64_t kMaxScoredBytes = uint64_t{4} << 30;
 
-// Returns the options of a query of `num_candidates` candidates, after CheckRefinement. The query is not scanned (its
-// options are the default ones) if `documents` allows for all candidates, or if the request leaves `documents` open and
-// the candidates have at most kMaxScoredBytes in GPU memory (`gpu_bytes`; nullopt: they are not all there).
-// INVALID_ARGUMENT where more documents are asked for than can be chosen, and fewer than there are candidates.
+// Returns the scan options of a query with `num_candidates` candidates, after CheckRefinement. They are the default
+// ones, for no scan, if `documents` (or its default) is at least num_candidates, or if `documents` is 0 and the vectors
+// of all candidates take at most kMaxScoredBytes of GPU memory (`gpu_bytes`; nullopt: some are not there).
+// INVALID_ARGUMENT if `documents` is above kMaxScanResults and below num_candidates.
 absl::StatusOr<engine::RefinementOptions> RefinementFor(const v1::RefinementOptions& options, int64_t num_ranked,
                                                         uint64_t num_candidates, std::optional<uint64_t> gpu_bytes);
 

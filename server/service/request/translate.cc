@@ -39,7 +39,7 @@ absl::Status CheckWeights(const v1::Query& query, int idx) {
   return absl::OkStatus();
 }
 
-// Finds the documents that match the request's filter and that have a group; sets what the request groups by.
+// Finds the documents that match the request's filter and have a value of its group_by field; sets answer.grouping.
 absl::StatusOr<std::shared_ptr<const store::MatchingDocuments>> FindGrouped(
     const v1::RerankRequest& request, const std::optional<collection::Filter>& filter,
     const store::Collection& collection, const RequestLimits& limits, const StopCheck& check, PendingAnswer& answer) {

@@ -47,7 +47,7 @@ class ExamplesTest(unittest.TestCase):
         page = ROOT / "docs" / "use" / "frameworks.md"
         with Client(self.world.target) as client:
             ranking = client.rerank("demo", "Why do volcanoes explode?", top_k=1000)
-        # Each prints the best documents that match the filter of the page.
+        # Each snippet of the page prints the best documents that match its filter.
         for framework, matches in (
             ("langchain", lambda one: one.get("lang") == "en"),
             ("llama_index", lambda one: one.get("year", 0) >= 2020),

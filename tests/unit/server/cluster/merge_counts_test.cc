@@ -19,7 +19,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Returns what one server answers that has the documents of these counts.
+// Returns the answer of a single server whose documents have these counts.
 v1::FacetsResponse AnswerOf(const std::map<std::string, uint64_t>& counts, size_t limit) {
   std::vector<std::pair<std::string, uint64_t>> values(counts.begin(), counts.end());
   std::stable_sort(values.begin(), values.end(), [](const auto& a, const auto& b) { return a.second > b.second; });

@@ -14,7 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Has memory end at each allocation of `use` with fresh metrics, which a second use must complete.
+// Runs `use` on fresh metrics with memory for 0, 1, 2, ... allocations. A second `use` must then show `shown`.
 void ExpectMadeLater(const std::function<void(Metrics&)>& use, const std::string& shown) {
   for (int64_t count = 0;; ++count) {
     Metrics metrics;

@@ -1,4 +1,4 @@
-// Tests that a place for a live collection is given back if memory ends while it is taken.
+// Tests that LiveRoom::Take takes no place for a live collection if an allocation in it fails.
 #include <memory>
 
 #include <gtest/gtest.h>

@@ -30,7 +30,7 @@ class GroupedRequests {
     Compare(known, grouped, Answer(known, grouped), /*has_refinement=*/false);
   }
 
-  // Answers a random request with group_by by scans of codes. Where the answer is proven, compares it as well.
+  // Answers a random request with group_by that may scan codes, and checks the answer if its scans are all proven.
   void CheckProof(const FilteredCollection& known) {
     v1::RerankRequest grouped = MakeGrouped(known);
     const uint32_t size = std::max<uint32_t>(grouped.group_size(), 1);
@@ -87,7 +87,7 @@ class GroupedRequests {
     return request;
   }
 
-  // Answers by rounds that rank few candidates, so that they are many.
+  // Answers in rounds, the first of which rank few candidates: that takes many rounds.
   v1::RerankResponse Answer(const FilteredCollection& known, const v1::RerankRequest& request) {
     EXPECT_TRUE(CheckEnvelope(request, {}).ok()) << CheckEnvelope(request, {});
     absl::StatusOr<Translated> translated = Translate(request, known.collection, {});
