@@ -57,6 +57,7 @@ v1::RerankRequest MakeRequest(uint8_t kinds, uint8_t options, uint8_t top_k) {
   request.set_collection("c");
   request.set_request_id("r");
   request.set_top_k(1 + top_k % 16u);
+  request.set_offset(kinds >> 5);
   request.set_return_payloads((options & kPayloads) != 0);
   request.set_return_alignments((options & kAlignments) != 0);
   request.set_normalize((options & kNormalize) != 0);
@@ -145,7 +146,7 @@ Answers ReadAnswers(uint8_t how, Reader& input, const cluster::SplitRequest& spl
   return answers;
 }
 
-// Returns all scores of a query in the parts' answers. The merged answer must have the best of them.
+// Returns the scores of a query in the parts' answers that are on the page: those of the merged answer.
 std::vector<float> ScoresOf(const cluster::SplitRequest& split, const Answers& answers, int query) {
   std::vector<float> scores;
   for (size_t i = 0; i < answers.size(); ++i) {
@@ -159,8 +160,10 @@ std::vector<float> ScoresOf(const cluster::SplitRequest& split, const Answers& a
   const float divisor = split.normalize ? static_cast<float>(split.queries[static_cast<size_t>(query)].num_tokens) : 1;
   for (float& score : scores) score /= divisor;
   std::sort(scores.begin(), scores.end(), std::greater<>());
-  scores.resize(std::min(scores.size(), static_cast<size_t>(split.top_k)));
-  return scores;
+  const service::RankRange range =
+      service::RangeOnPage(split.page, std::min(scores.size(), static_cast<size_t>(split.page.num_ranked())),
+                           [&](size_t idx) { return scores[idx]; });
+  return {scores.begin() + static_cast<ptrdiff_t>(range.begin), scores.begin() + static_cast<ptrdiff_t>(range.end)};
 }
 
 template <typename Ids>
